@@ -1,0 +1,13 @@
+# One screen that says what the build found.
+if(PROJECT_IS_TOP_LEVEL)
+  if(HORO_CUDA_FOUND)
+    set(_cuda "CUDA ${CUDAToolkit_VERSION}, NCCL ${NCCL_VERSION}, cuDNN ${cuDNN_VERSION} found (no GPU code in this version)")
+  else()
+    set(_cuda "not used")
+  endif()
+  message(STATUS "horo ${PROJECT_VERSION}")
+  message(STATUS "  build      ${CMAKE_BUILD_TYPE}, sanitizer '${HORO_SANITIZER}', ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
+  message(STATUS "  MPI        ${MPI_CXX_VERSION}, started by ${MPIEXEC_EXECUTABLE}")
+  message(STATUS "  oneDNN     ${oneDNN_VERSION}")
+  message(STATUS "  GPU        ${_cuda}")
+endif()

@@ -1,0 +1,41 @@
+# How horo's own targets are compiled.
+add_library(horo_compile_flags INTERFACE)
+target_compile_options(horo_compile_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${HORO_WARNINGS_AS_ERRORS}>>:-Werror>)
+if(HORO_SANITIZER STREQUAL "address")
+  set(_sanitize -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+elseif(HORO_SANITIZER STREQUAL "thread")
+  set(_sanitize -fsanitize=thread -fno-omit-frame-pointer)
+elseif(HORO_SANITIZER)
+  message(FATAL_ERROR "HORO_SANITIZER='${HORO_SANITIZER}' is not known: use address or thread")
+endif()
+target_compile_options(horo_compile_flags INTERFACE ${_sanitize})
+target_link_options(horo_compile_flags INTERFACE ${_sanitize})
+
+# horo_library(NAME SOURCES ... [PUBLIC_HEADERS ...]): a library horo_NAME with the alias horo::NAME.
+function(horo_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC_HEADERS" ${ARGN})
+  add_library(horo_${name} ${ARG_SOURCES})
+  add_library(horo::${name} ALIAS horo_${name})
+  set_target_properties(horo_${name} PROPERTIES EXPORT_NAME ${name} VERSION ${PROJECT_VERSION}
+                        SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  target_compile_features(horo_${name} PUBLIC cxx_std_20)
+  target_link_libraries(horo_${name} PRIVATE $<BUILD_INTERFACE:horo_compile_flags>)
+  target_include_directories(horo_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  if(ARG_PUBLIC_HEADERS)
+    target_sources(horo_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}
+                   FILES ${ARG_PUBLIC_HEADERS})
+  endif()
+  install(TARGETS horo_${name} EXPORT horoTargets FILE_SET HEADERS
+          RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endfunction()
+
+# horo_program(NAME SOURCES ... LINK ...): an executable in build/<preset>/bin.
+function(horo_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE horo_compile_flags ${ARG_LINK})
+endfunction()
