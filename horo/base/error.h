@@ -1,0 +1,60 @@
+#pragma once
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+
+namespace horo {
+
+/// Root of every exception that horo throws.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A value the caller passed is wrong. Nothing was submitted; the runtime stays usable.
+class InvalidArgument : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Ranks disagree about a tensor (shape, type, operation, root, ...). Thrown on every rank of the
+/// job with the same text; the runtime stays usable.
+class MismatchError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A peer was lost, a deadline passed, or the transport failed. The job cannot go on: pending and
+/// later operations end with this error.
+class CommunicationError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A device (GPU) call failed.
+class DeviceError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The runtime of this rank, or of a rank whose contribution is needed, has been shut down.
+class ShutdownError : public Error {
+ public:
+  using Error::Error;
+};
+
+namespace detail {
+[[noreturn]] void throw_check_failure(const char* expression, const std::string& message,
+                                      std::source_location where);
+}  // namespace detail
+
+}  // namespace horo
+
+/// Throws horo::InvalidArgument with `message` (any expression convertible to std::string, evaluated
+/// only on failure) unless `condition` holds.
+#define HORO_CHECK(condition, message)                                       \
+  (static_cast<bool>(condition)                                              \
+       ? static_cast<void>(0)                                                \
+       : ::horo::detail::throw_check_failure(#condition, (message),          \
+                                             std::source_location::current()))

@@ -1,0 +1,53 @@
+#include "horo/base/log.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+
+namespace horo {
+namespace {
+
+std::atomic<LogLevel> current_level{LogLevel::kWarning};
+thread_local std::string current_label;  // NOLINT: a thread's own label
+
+spdlog::level::level_enum to_spdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug: return spdlog::level::debug;
+    case LogLevel::kInfo: return spdlog::level::info;
+    case LogLevel::kWarning: return spdlog::level::warn;
+    case LogLevel::kError: return spdlog::level::err;
+    case LogLevel::kOff: break;
+  }
+  return spdlog::level::off;
+}
+
+spdlog::logger& logger() {
+  // Never destroyed: a thread may still log while the process exits.
+  static auto* instance = [] {
+    auto* created =
+        new spdlog::logger("horo", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    created->set_pattern("%H:%M:%S.%e %l %v");
+    created->set_level(spdlog::level::debug);
+    created->flush_on(spdlog::level::debug);
+    return created;
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+void set_log_level(LogLevel level) { current_level = level; }
+LogLevel log_level() { return current_level; }
+void set_log_label(std::string label) { current_label = std::move(label); }
+std::string log_label() { return current_label; }
+
+void log_message(LogLevel level, std::string_view text) noexcept {
+  if (level < log_level() || level == LogLevel::kOff) return;
+  try {
+    logger().log(to_spdlog(level), "[{}] {}", current_label.empty() ? "horo" : current_label, text);
+  } catch (...) {  // NOLINT: a log line is never worth an exception
+  }
+}
+
+}  // namespace horo

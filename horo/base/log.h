@@ -1,0 +1,46 @@
+#pragma once
+
+#include <fmt/core.h>
+
+#include <string>
+#include <string_view>
+
+namespace horo {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
+
+/// Sets what is written (to stderr, one line each, prefixed with time, level and the label).
+/// Thread-safe. The initial level is kWarning.
+void set_log_level(LogLevel level);
+LogLevel log_level();
+
+/// Sets the label of this thread's lines, such as "rank 3". Threads of one process may differ (ranks
+/// may be threads); a thread that has set none writes "horo".
+void set_log_label(std::string label);
+std::string log_label();
+
+/// Writes one line if `level` is enabled. Thread-safe, never throws.
+void log_message(LogLevel level, std::string_view text) noexcept;
+
+template <typename... Args>
+void log_debug(fmt::format_string<Args...> format, Args&&... args) {
+  if (log_level() <= LogLevel::kDebug)
+    log_message(LogLevel::kDebug, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_info(fmt::format_string<Args...> format, Args&&... args) {
+  if (log_level() <= LogLevel::kInfo)
+    log_message(LogLevel::kInfo, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_warning(fmt::format_string<Args...> format, Args&&... args) {
+  if (log_level() <= LogLevel::kWarning)
+    log_message(LogLevel::kWarning, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_error(fmt::format_string<Args...> format, Args&&... args) {
+  if (log_level() <= LogLevel::kError)
+    log_message(LogLevel::kError, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace horo

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace horo {
+
+/// Where the ranks of a job sit. A node is a set of ranks that can share memory; nodes are numbered in
+/// the order of their lowest rank, and ranks within a node in rank order.
+struct Topology {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;
+  int local_size = 1;
+  int node = 0;
+  int node_count = 1;
+  /// node_of[r]: the node of rank r. Length `size`.
+  std::vector<int> node_of{0};
+  /// host_of[n]: the host name of node n. Length `node_count`.
+  std::vector<std::string> host_of{"localhost"};
+
+  /// Ranks of `node_index`, ascending.
+  std::vector<int> ranks_of(int node_index) const;
+  /// The smallest number of ranks on any node.
+  int smallest_node() const;
+  /// "rank 3 (host b)": how a rank is named in messages.
+  std::string describe(int other_rank) const;
+};
+
+/// Builds the topology seen by `rank` from the node key of every rank (equal keys: same node).
+Topology make_topology(int rank, const std::vector<std::string>& key_of_rank,
+                       const std::vector<std::string>& host_of_rank);
+
+}  // namespace horo

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "horo/base/error.h"
+#include "horo/base/reduce_op.h"
+#include "horo/base/tensor_view.h"
+#include "horo/handle.h"
+
+namespace horo {
+
+class Runtime;
+
+/// Options of init(). None is needed for a program that leaves MPI to horo.
+struct InitOptions {
+  /// Name of this rank's log lines; empty: "rank N".
+  std::string log_label;
+};
+
+/// `name`: what the ranks match the operation by. Empty: "<operation>.<k>", k counting this rank's
+/// unnamed operations of that kind, so that all ranks must submit those in the same order. A name may
+/// be used again once the earlier operation of that name has completed.
+struct AllreduceOptions {
+  std::string name;
+  ReduceOp op = ReduceOp::kAverage;
+};
+struct BroadcastOptions {
+  std::string name;
+  int root = 0;  ///< the rank whose values all ranks receive
+};
+struct AllgatherOptions {
+  std::string name;
+};
+struct ReduceScatterOptions {
+  std::string name;
+  ReduceOp op = ReduceOp::kAverage;
+};
+struct BarrierOptions {
+  std::string name;
+};
+
+/// What this rank has done since init(). Counts never go back.
+struct Counters {
+  std::uint64_t control_messages_sent = 0;  ///< negotiation messages this rank sent to another rank
+  std::uint64_t control_bytes_sent = 0;
+  std::uint64_t collectives = 0;            ///< collectives run: one per bucket or single tensor
+  std::uint64_t tensors = 0;                ///< tensors completed by them
+  std::uint64_t payload_bytes = 0;          ///< bytes of those tensors
+};
+
+/// A rank's membership in the job. Made by init(); moved, not copied. All members may be called from
+/// several threads at once. Operations are matched between ranks by name, so ranks may submit them in
+/// different orders; every rank must submit each one. The destructor shuts down (see shutdown()).
+///
+/// Errors of operations: InvalidArgument is thrown at once, on this rank, and nothing is submitted.
+/// MismatchError, CommunicationError and ShutdownError are thrown by the blocking form, or by
+/// Handle::wait(), on every rank alike.
+class Context {
+ public:
+  explicit Context(std::shared_ptr<Runtime> runtime);
+  Context(Context&&) noexcept;
+  Context& operator=(Context&&) noexcept;
+  ~Context();
+
+  int rank() const;        ///< 0 ... size() - 1
+  int size() const;        ///< ranks in the job
+  int local_rank() const;  ///< among the ranks of this node
+  int local_size() const;
+  int node() const;        ///< 0 ... node_count() - 1
+  int node_count() const;
+
+  /// Reduces `tensor` over all ranks, in place: same shape and type on every rank. On return every
+  /// rank holds the same bits. Blocks.
+  void allreduce(TensorView tensor, const AllreduceOptions& options = {});
+  /// The same without blocking; `tensor` must stay alive and untouched until the handle is done.
+  Handle allreduce_async(TensorView tensor, const AllreduceOptions& options = {});
+
+  /// Copies the root's `tensor` to every rank: same shape and type everywhere.
+  void broadcast(TensorView tensor, const BroadcastOptions& options = {});
+  Handle broadcast_async(TensorView tensor, const BroadcastOptions& options = {});
+
+  /// Concatenates the ranks' `input`s along the first dimension, in rank order, into `output` on every
+  /// rank. First dimensions may differ between ranks, the others may not; output's first dimension is
+  /// the sum. `input` may be the rank's own part of `output`.
+  void allgather(TensorView input, TensorView output, const AllgatherOptions& options = {});
+  Handle allgather_async(TensorView input, TensorView output, const AllgatherOptions& options = {});
+
+  /// Reduces `input` (same shape everywhere) over all ranks and leaves to each its share of the rows
+  /// (first dimension): rows are dealt in rank order, the first `rows % size` ranks get one more.
+  /// `output` has shard_rows() rows. The buffers must not overlap; `input` is not changed.
+  void reduce_scatter(TensorView input, TensorView output, const ReduceScatterOptions& options = {});
+  Handle reduce_scatter_async(TensorView input, TensorView output,
+                              const ReduceScatterOptions& options = {});
+  /// How many of `rows` rows reduce_scatter() leaves on this rank.
+  std::size_t shard_rows(std::size_t rows) const;
+
+  /// Returns after every rank has called it.
+  void barrier(const BarrierOptions& options = {});
+
+  Counters counters() const;
+
+  /// Waits until every rank has come here, then releases everything; MPI is finalised if init() had
+  /// initialised it. Operations still pending on other ranks that need this rank end there with
+  /// ShutdownError. Called while an exception unwinds (from the destructor), it does not wait: the
+  /// other ranks are told that this rank failed. A second call does nothing.
+  void shutdown();
+
+  /// For horo's own parts, such as GradientSync.
+  const std::shared_ptr<Runtime>& runtime() const { return runtime_; }
+
+ private:
+  std::shared_ptr<Runtime> runtime_;
+  int exceptions_at_start_ = 0;
+};
+
+/// Joins the job that mpirun started; a program started alone is a job of one rank. Collective: every
+/// rank must call it, once. Initialises MPI (MPI_THREAD_MULTIPLE) unless the program has; works on a
+/// duplicate of MPI_COMM_WORLD.
+/// Throws InvalidArgument if a HORO_ variable does not parse, MismatchError if ranks have different
+/// settings, CommunicationError if MPI fails.
+Context init(const InitOptions& options = {});
+
+}  // namespace horo
