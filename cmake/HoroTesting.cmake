@@ -1,0 +1,43 @@
+# How tests are registered. One CTest per program (and, for MPI tests, per number of ranks).
+find_package(GTest REQUIRED)
+
+set(HORO_MPI_TEST_ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_hwloc_base_binding_policy=none;OMP_NUM_THREADS=1")
+set(_sanitizer_environment
+    "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp"
+    "ASAN_OPTIONS=detect_leaks=1" "UBSAN_OPTIONS=print_stacktrace=1")
+
+# horo_add_test(NAME SOURCES ... LINK ... [LABEL unit|threads] [TIMEOUT seconds])
+# LABEL threads: ranks are threads of the test's process. Both labels run under the sanitizers.
+function(horo_add_test name)
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  target_link_libraries(${name} PRIVATE horo_compile_flags ${ARG_LINK} GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
+                       ENVIRONMENT "${_sanitizer_environment};${ARG_ENVIRONMENT}")
+endfunction()
+
+# horo_add_mpi_test(NAME SOURCES ... LINK ... RANKS 1 2 3 4 [TIMEOUT seconds])
+# The program's main is tests/support/mpi_main.cpp: a failing rank aborts the job.
+function(horo_add_mpi_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;RANKS;ENVIRONMENT" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  target_link_libraries(${name} PRIVATE horo_compile_flags ${ARG_LINK} GTest::gmock GTest::gtest MPI::MPI_CXX)
+  foreach(ranks ${ARG_RANKS})
+    add_test(NAME ${name}.${ranks}_ranks
+             COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>)
+    set_tests_properties(${name}.${ranks}_ranks PROPERTIES LABELS mpi TIMEOUT ${ARG_TIMEOUT}
+                         PROCESSORS ${ranks} ENVIRONMENT "${HORO_MPI_TEST_ENVIRONMENT};${ARG_ENVIRONMENT}")
+  endforeach()
+endfunction()

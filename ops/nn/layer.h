@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ops/tensor/tensor.h"
+
+namespace horo::ops {
+
+/// A trainable tensor and the gradient that backward computes for it (same shape).
+struct Parameter {
+  std::string name;
+  Tensor value;
+  Tensor gradient;
+};
+
+/// What a forward pass is for. Random choices (dropout) depend only on seed, step and the sample's
+/// global index, so that they do not depend on the number of ranks.
+struct Pass {
+  bool training = false;
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+  /// Global index of each sample of the batch; length: the batch's first dimension. May be empty when
+  /// not training.
+  std::span<const std::uint64_t> samples;
+};
+
+/// Called with a parameter whose gradient is final for this step.
+using GradientReady = std::function<void(const Parameter&)>;
+
+/// One differentiable stage of a network. Inputs and outputs have the batch as first dimension.
+/// forward() keeps what backward() needs; backward() belongs to the latest training forward().
+/// Used from one thread at a time.
+class Layer {
+ public:
+  virtual ~Layer() = default;
+  virtual Tensor forward(Tensor input, const Pass& pass) = 0;
+  /// Takes the gradient of the loss by the output; overwrites the gradients of the parameters, calls
+  /// `ready` for each, and returns the gradient by the input.
+  virtual Tensor backward(Tensor output_gradient, const GradientReady& ready) = 0;
+  /// In forward order. The pointers stay valid while the layer lives.
+  virtual std::vector<Parameter*> parameters() { return {}; }
+  /// State that is not trained but belongs to the model (running statistics), in forward order.
+  virtual std::vector<Parameter*> buffers() { return {}; }
+};
+
+}  // namespace horo::ops

@@ -1,0 +1,82 @@
+#include "horo/base/environment.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "horo/base/error.h"
+
+namespace horo {
+namespace {
+
+using namespace std::chrono_literals;
+
+ParsedEnvironment parse(std::vector<std::string> entries) { return parse_environment(entries); }
+
+TEST(Environment, DefaultsParseAndAreWhatTheTableSays) {
+  const ParsedEnvironment parsed = parse({});
+  EXPECT_TRUE(parsed.warnings.empty());
+  EXPECT_EQ(parsed.settings.timeout, 5min);
+  EXPECT_EQ(parsed.settings.bucket_bytes, 4u << 20);
+  ASSERT_EQ(parsed.value_of.size(), settings_table().size());
+  for (std::size_t i = 0; i < parsed.value_of.size(); ++i)
+    EXPECT_EQ(parsed.value_of[i], settings_table()[i].default_value);
+}
+
+TEST(Environment, TableHasAtMostTwentyDistinctKnobs) {
+  std::set<std::string_view> names;
+  for (const SettingInfo& info : settings_table()) {
+    EXPECT_TRUE(info.name.starts_with("HORO_"));
+    EXPECT_FALSE(info.meaning.empty());
+    names.insert(info.name);
+  }
+  EXPECT_EQ(names.size(), settings_table().size());
+  EXPECT_LE(names.size(), 20u);
+}
+
+TEST(Environment, ReadsValuesAndIgnoresTheRest) {
+  const ParsedEnvironment parsed =
+      parse({"PATH=/bin", "HORO_BUCKET_BYTES=64MiB", "HORO_SPIN=500us", "HORO_ALGORITHM=ring", "HORO_STORES=plain"});
+  EXPECT_EQ(parsed.settings.bucket_bytes, 64u << 20);
+  EXPECT_EQ(parsed.settings.spin, 500us);
+  EXPECT_EQ(parsed.settings.algorithm, Algorithm::kRing);
+  EXPECT_EQ(parsed.settings.stores, Stores::kPlain);
+}
+
+TEST(Environment, UnknownVariableIsWarnedOfWithTheNearestName) {
+  const ParsedEnvironment parsed = parse({"HORO_BUKET_BYTES=1MiB", "HORO_QWERTZUIOP=1"});
+  ASSERT_EQ(parsed.warnings.size(), 2u);
+  EXPECT_NE(parsed.warnings[0].find("did you mean HORO_BUCKET_BYTES?"), std::string::npos);
+  EXPECT_EQ(parsed.warnings[1].find("did you mean"), std::string::npos);
+}
+
+TEST(Environment, BadValueNamesTheVariableAndWhatItAccepts) {
+  for (const char* entry : {"HORO_TIMEOUT=soon", "HORO_TIMEOUT=0", "HORO_BUCKET_BYTES=0", "HORO_ALGORITHM=fast",
+                            "HORO_LOG_LEVEL=loud", "HORO_CACHE_CAPACITY=-1", "HORO_DIRECT_BYTES=1GiB",
+                            "HORO_SEGMENT_BYTES=12", "HORO_SPIN=", "HORO_STORES=Plain"}) {
+    try {
+      parse({entry});
+      FAIL() << entry;
+    } catch (const InvalidArgument& error) {
+      const std::string name = std::string(entry).substr(0, std::string(entry).find('='));
+      EXPECT_EQ(std::string(error.what()).find(name), 0u) << error.what();
+      EXPECT_NE(std::string(error.what()).find("accepts"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(NearestMatch, IsWithinAThirdOfTheLength) {
+  const std::string_view names[] = {"alpha", "beta", "gamma"};
+  EXPECT_EQ(nearest_match("gama", names), "gamma");
+  EXPECT_EQ(nearest_match("alpha", names), "alpha");
+  EXPECT_EQ(nearest_match("xxxxx", names), std::nullopt);
+}
+
+TEST(EnvironmentMarkdown, HasARowForEverySetting) {
+  const std::string text = environment_markdown();
+  for (const SettingInfo& info : settings_table())
+    EXPECT_NE(text.find("| `" + std::string(info.name) + "` |"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace horo
