@@ -78,8 +78,11 @@ void report(const JobResult& result, int exit_code) {
   else if (result.failure)
     fmt::print(stderr, "hororun: {}\n", describe(*result.failure));
   else if (exit_code != 0)
-    fmt::print(stderr, "hororun: mpirun ended with exit code {}; what it wrote is above\n",
-               exit_code);
+    fmt::print(stderr, "hororun: the job failed with exit code {}{}; mpirun did not name a rank\n",
+               exit_code,
+               exit_code > 128
+                   ? fmt::format(" (signal {}, {})", exit_code - 128, strsignal(exit_code - 128))
+                   : "");
 }
 
 int run_job(const MpirunCommand& command) {
