@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "horo/base/error.h"
 
 namespace horo::coordinator {
