@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "horo/base/environment.h"
+#include "launcher/program_search.h"
 
 namespace horo {
 namespace {
@@ -46,11 +47,18 @@ bool allows_cross_memory_copy() {
 }  // namespace
 
 Machine inspect_machine() {
+  std::vector<std::string> environment = process_environment();
+  const std::string_view path = variable_in(environment, "PATH");
   return {.host_name = host_name(),
           .cores = usable_cores(),
           .is_root = geteuid() == 0,
+          .has_remote_shell = find_on_path("ssh", path) || find_on_path("rsh", path),
           .allows_cross_memory_copy = allows_cross_memory_copy(),
-          .environment = process_environment()};
+          .environment = std::move(environment)};
+}
+
+bool is_this_machine(const Machine& machine, std::string_view host) {
+  return host == "localhost" || host == "127.0.0.1" || host == machine.host_name;
 }
 
 std::string_view variable_in(const std::vector<std::string>& environment, std::string_view name) {

@@ -42,15 +42,11 @@ std::vector<Host> read_hosts(const LaunchOptions& options) {
   return parse_hostfile(text.str(), *options.hostfile);
 }
 
-bool is_this_machine(const Host& host, const Machine& machine) {
-  return host.name == "localhost" || host.name == "127.0.0.1" || host.name == machine.host_name;
-}
-
 /// On other machines the program is looked for there, by mpirun.
 void check_program(const LaunchOptions& options, std::span<const Host> hosts,
                    const Machine& machine) {
   for (const Host& host : hosts)
-    if (!is_this_machine(host, machine)) return;
+    if (!is_this_machine(machine, host.name)) return;
   find_program(options.program[0], variable_in(machine.environment, "PATH"));
 }
 
@@ -71,18 +67,21 @@ void make_output_directory(const std::string& path) {
         "--output-dir {}: {}; give a directory that can be written to", path, error.message()));
 }
 
+std::string exit_code_text(int exit_code) {
+  const int signal = exit_code - 128;
+  const char* name = signal > 0 ? sigdescr_np(signal) : nullptr;
+  return name == nullptr ? std::to_string(exit_code)
+                         : fmt::format("{} (signal {}, {})", exit_code, signal, name);
+}
+
 void report(const JobResult& result, int exit_code) {
   if (result.stopped_by)
-    fmt::print(stderr, "hororun: stopped by signal {} ({})\n", *result.stopped_by,
-               strsignal(*result.stopped_by));
+    fmt::print(stderr, "hororun: stopped by signal {} ({})\n", *result.stopped_by, sigdescr_np(*result.stopped_by));
   else if (result.failure)
     fmt::print(stderr, "hororun: {}\n", describe(*result.failure));
   else if (exit_code != 0)
-    fmt::print(stderr, "hororun: the job failed with exit code {}{}; mpirun did not name a rank\n",
-               exit_code,
-               exit_code > 128
-                   ? fmt::format(" (signal {}, {})", exit_code - 128, strsignal(exit_code - 128))
-                   : "");
+    fmt::print(stderr, "hororun: the job failed with exit code {}; mpirun did not name a rank\n",
+               exit_code_text(exit_code));
 }
 
 int run_job(const MpirunCommand& command) {

@@ -47,5 +47,6 @@ fi
 
 echo "install_deps.sh: installing ${missing[*]}"
 "${as_root[@]}" apt-get update -qq
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 \
+  --no-install-recommends "${missing[@]}"
 echo "install_deps.sh: done"
