@@ -63,6 +63,17 @@ std::vector<std::string> past_mpirun(const std::vector<std::string>& program) {
   return {"sh", "-c", "exec " + shell_join(program)};
 }
 
+/// Without ssh and rsh mpirun does not start even local ranks, unless told that it has to start no
+/// others.
+bool must_be_isolated(const LaunchOptions& options, std::span<const Host> hosts,
+                      const Machine& machine) {
+  const bool is_local = std::all_of(hosts.begin(), hosts.end(), [&](const Host& host) {
+    return is_this_machine(machine, host.name);
+  });
+  return !machine.has_remote_shell && is_local &&
+         variable_in(machine.environment, "SLURM_JOB_ID").empty() && !mentions(options, "plm");
+}
+
 std::string join_hosts(std::span<const Host> hosts) {
   std::string text;
   for (const Host& host : hosts)
@@ -93,6 +104,7 @@ MpirunCommand compose_mpirun(const LaunchOptions& options, std::span<const Host>
     add("--mca", "mpi_yield_when_idle", "1");
   if (!machine.allows_cross_memory_copy && !mentions(options, "btl_vader_single_copy_mechanism"))
     add("--mca", "btl_vader_single_copy_mechanism", "none");
+  if (must_be_isolated(options, hosts, machine)) add("--mca", "plm", "isolated");
   if (options.output_directory) add("--output-filename", *options.output_directory + ":nojobid");
   for (const auto& [name, value] : variables) add("-x", name);
   arguments.insert(arguments.end(), options.mpi_arguments.begin(), options.mpi_arguments.end());

@@ -20,6 +20,16 @@ bool is_executable_file(const fs::path& path) {
 
 }  // namespace
 
+std::optional<std::string> find_on_path(const std::string& name, std::string_view path) {
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t colon = std::min(path.find(':', begin), path.size());
+    const fs::path candidate = fs::path(path.substr(begin, colon - begin)) / name;
+    if (is_executable_file(candidate)) return candidate.string();
+    begin = colon + 1;
+  }
+  return std::nullopt;
+}
+
 std::string find_program(const std::string& program, std::string_view path) {
   std::error_code ignored;
   if (program.find('/') != std::string::npos) {
@@ -33,12 +43,7 @@ std::string find_program(const std::string& program, std::string_view path) {
     throw InvalidArgument(
         fmt::format("program '{}' is not executable; chmod +x makes it so", program));
   }
-  for (std::size_t begin = 0; begin <= path.size();) {
-    const std::size_t colon = std::min(path.find(':', begin), path.size());
-    const fs::path candidate = fs::path(path.substr(begin, colon - begin)) / program;
-    if (is_executable_file(candidate)) return candidate;
-    begin = colon + 1;
-  }
+  if (const auto found = find_on_path(program, path)) return *found;
   if (is_executable_file(program))
     throw InvalidArgument(fmt::format(
         "program '{0}' is not on PATH; for the one in this directory write ./{0}", program));

@@ -76,7 +76,8 @@ std::string exit_code_text(int exit_code) {
 
 void report(const JobResult& result, int exit_code) {
   if (result.stopped_by)
-    fmt::print(stderr, "hororun: stopped by signal {} ({})\n", *result.stopped_by, sigdescr_np(*result.stopped_by));
+    fmt::print(stderr, "hororun: stopped by signal {} ({})\n", *result.stopped_by,
+               sigdescr_np(*result.stopped_by));
   else if (result.failure)
     fmt::print(stderr, "hororun: {}\n", describe(*result.failure));
   else if (exit_code != 0)

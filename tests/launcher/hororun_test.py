@@ -133,7 +133,7 @@ class Running(unittest.TestCase):
         result = hororun("-np", "3", "sh", "-c", "echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(sorted(result.stdout.split("\n")), ["", "0 of 3", "1 of 3", "2 of 3"])
-        self.assertEqual(result.stderr, "")
+        self.assertNotIn("hororun:", result.stderr)
 
     def test_words_arrive_untouched(self):
         words = ["a b", "$HOME", "", "q'\"", "--json", "-np", "l1\nl2", "*", ":", "\\", "é"]

@@ -86,6 +86,16 @@ TEST(MpirunCommand, WorksWhereMemoryCannotBeCopiedBetweenProcesses) {
               HasSubstr("--mca btl_vader_single_copy_mechanism none"));
 }
 
+TEST(MpirunCommand, WorksWithoutARemoteShell) {
+  Machine machine = user_machine();
+  machine.has_remote_shell = false;
+  EXPECT_THAT(line({"-np", "2", "p"}, machine), HasSubstr("--mca plm isolated"));
+  EXPECT_THAT(line({"-H", "localhost:2,here:1", "p"}, machine), HasSubstr("--mca plm isolated"));
+  EXPECT_THAT(line({"-H", "here:2,there:2", "p"}, machine), Not(HasSubstr("isolated")));
+  machine.environment.push_back("SLURM_JOB_ID=7");
+  EXPECT_THAT(line({"-np", "2", "p"}, machine), Not(HasSubstr("isolated")));
+}
+
 TEST(MpirunCommand, WritesOutputFiles) {
   EXPECT_THAT(line({"-np", "2", "--output-dir", "logs", "p"}),
               HasSubstr(" --output-filename logs:nojobid "));
