@@ -2,7 +2,7 @@
 
 #include "horo/base/error.h"
 #include "ops/kernels/reference/cross_entropy.h"
-#include "tests/ops/kernels/test_values.h"
+#include "tests/ops/support/test_values.h"
 
 namespace horo::ops {
 namespace {

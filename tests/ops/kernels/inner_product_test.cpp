@@ -3,7 +3,7 @@
 #include <ostream>
 
 #include "ops/kernels/reference/inner_product.h"
-#include "tests/ops/kernels/test_values.h"
+#include "tests/ops/support/test_values.h"
 
 namespace horo::ops {
 

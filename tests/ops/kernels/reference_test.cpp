@@ -5,7 +5,7 @@
 #include "ops/kernels/reference/cross_entropy.h"
 #include "ops/kernels/reference/inner_product.h"
 #include "ops/kernels/reference/max_pool.h"
-#include "tests/ops/kernels/test_values.h"
+#include "tests/ops/support/test_values.h"
 
 namespace horo::ops {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "tests/ops/kernels/test_values.h"
+#include "tests/ops/support/test_values.h"
 
 namespace horo::ops {
 namespace {
