@@ -1,0 +1,149 @@
+#include "collectives/in_process/in_process_job.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <unordered_map>
+
+#include "collectives/collectives.h"
+#include "collectives/in_process/in_process_hub.h"
+#include "horo/base/error.h"
+
+namespace horo::collectives {
+namespace {
+
+using Hub = std::shared_ptr<InProcessHub>;
+
+class InProcessPointToPoint : public PointToPoint {
+ public:
+  InProcessPointToPoint(Hub hub, int rank, int channel)
+      : hub_(std::move(hub)), rank_(rank), channel_(channel) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return hub_->ranks(); }
+  const WaitPolicy& wait_policy() const override { return hub_->wait_policy(); }
+
+  Ticket start_send(int peer, int tag, std::span<const std::byte> bytes) override {
+    hub_->send({channel_, rank_, peer, tag}, bytes);
+    return 0;  // buffered: done at once
+  }
+  Ticket start_receive(int peer, int tag, std::span<std::byte> bytes) override {
+    const InProcessHub::Address address{channel_, peer, rank_, tag};
+    pending_[address].push_back({++last_ticket_, bytes});
+    address_of_[last_ticket_] = address;
+    return last_ticket_;
+  }
+  bool test(Ticket ticket) override {
+    const auto found = address_of_.find(ticket);
+    if (found == address_of_.end()) return true;
+    // Receives at one address are filled in the order in which they were started.
+    std::deque<Receive>& queue = pending_[found->second];
+    while (!queue.empty()) {
+      const auto message = hub_->receive(found->second);
+      if (!message) return false;
+      const Receive receive = queue.front();
+      if (message->size() != receive.bytes.size())
+        throw CommunicationError(fmt::format("rank {} sent {} bytes where rank {} expected {}",
+                                             found->second.source, message->size(), rank_,
+                                             receive.bytes.size()));
+      if (!message->empty()) std::memcpy(receive.bytes.data(), message->data(), message->size());
+      queue.pop_front();
+      const bool is_ours = receive.ticket == ticket;
+      if (is_ours) {
+        address_of_.erase(found);
+        return true;
+      }
+      address_of_.erase(receive.ticket);
+    }
+    return false;
+  }
+
+ private:
+  struct Receive {
+    Ticket ticket;
+    std::span<std::byte> bytes;
+  };
+  Hub hub_;
+  int rank_;
+  int channel_;
+  Ticket last_ticket_ = 0;
+  std::map<InProcessHub::Address, std::deque<Receive>> pending_;
+  std::unordered_map<Ticket, InProcessHub::Address> address_of_;
+};
+
+class InProcessMessageChannel : public MessageChannel {
+ public:
+  InProcessMessageChannel(Hub hub, int rank, int channel)
+      : hub_(std::move(hub)), rank_(rank), channel_(channel) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return hub_->ranks(); }
+  void send(int destination, std::span<const std::byte> bytes) override {
+    hub_->send({channel_, rank_, destination, 0}, bytes);
+  }
+  std::optional<Message> poll() override {
+    for (int source = 0; source < hub_->ranks(); ++source)
+      if (auto bytes = hub_->receive({channel_, source, rank_, 0})) return Message{source, std::move(*bytes)};
+    return std::nullopt;
+  }
+
+ private:
+  Hub hub_;
+  int rank_;
+  int channel_;
+};
+
+class InProcessRegion : public SharedRegion {
+ public:
+  explicit InProcessRegion(std::shared_ptr<std::span<std::byte>> memory) : memory_(std::move(memory)) {}
+  std::span<std::byte> bytes() override { return *memory_; }
+
+ private:
+  std::shared_ptr<std::span<std::byte>> memory_;
+};
+
+class InProcessTransport : public Transport {
+ public:
+  InProcessTransport(Hub hub, int rank) : hub_(std::move(hub)) {
+    std::vector<std::string> keys;
+    std::vector<std::string> hosts;
+    const std::size_t per_node = hub_->ranks_per_node() ? hub_->ranks_per_node() : hub_->ranks();
+    for (int r = 0; r < hub_->ranks(); ++r) {
+      keys.push_back(std::to_string(static_cast<std::size_t>(r) / per_node));
+      hosts.push_back("thread-node-" + keys.back());
+    }
+    topology_ = make_topology(rank, keys, hosts);
+  }
+
+  const Topology& topology() const override { return topology_; }
+  const WaitPolicy& wait_policy() const override { return hub_->wait_policy(); }
+  std::unique_ptr<PointToPoint> make_point_to_point() override {
+    return std::make_unique<InProcessPointToPoint>(hub_, topology_.rank, next_channel_++);
+  }
+  std::unique_ptr<MessageChannel> make_message_channel() override {
+    return std::make_unique<InProcessMessageChannel>(hub_, topology_.rank, next_channel_++);
+  }
+  std::unique_ptr<SharedRegion> make_node_region(std::size_t bytes) override {
+    return std::make_unique<InProcessRegion>(hub_->region(topology_.node, next_region_++, bytes));
+  }
+  std::unique_ptr<Collectives> make_reference_collectives() override { return nullptr; }
+  void abort(const char* text) noexcept override { hub_->abort_signal().raise(text); }
+
+ private:
+  Hub hub_;
+  Topology topology_;
+  int next_channel_ = 0;
+  int next_region_ = 0;
+};
+
+}  // namespace
+
+InProcessJob::InProcessJob(int ranks, const Options& options)
+    : hub_(std::make_shared<InProcessHub>(ranks, options)) {}
+InProcessJob::~InProcessJob() = default;
+
+std::unique_ptr<Transport> InProcessJob::transport(int rank) {
+  return std::make_unique<InProcessTransport>(hub_, rank);
+}
+
+}  // namespace horo::collectives

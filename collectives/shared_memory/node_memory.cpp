@@ -1,0 +1,86 @@
+#include "collectives/shared_memory/node_memory.h"
+
+#include <fmt/format.h>
+
+#include "horo/base/error.h"
+
+namespace horo::collectives {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+}  // namespace
+
+std::size_t NodeMemory::bytes_of_rank(std::size_t slot_bytes, std::size_t direct_bytes) {
+  return kPage + 2 * round_up(direct_bytes, kPage) + kSlots * round_up(slot_bytes, kPage);
+}
+
+std::size_t NodeMemory::bytes_needed(int ranks, std::size_t slot_bytes, std::size_t direct_bytes) {
+  static_assert(sizeof(RankFlags) <= kPage);
+  return static_cast<std::size_t>(ranks) * bytes_of_rank(slot_bytes, direct_bytes);
+}
+
+NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank, std::vector<std::string> rank_names,
+                       std::size_t slot_bytes, std::size_t direct_bytes, const WaitPolicy& policy)
+    : region_(std::move(region)),
+      rank_(rank),
+      size_(static_cast<int>(rank_names.size())),
+      slot_bytes_(round_up(slot_bytes, kPage)),
+      direct_bytes_(round_up(direct_bytes, kPage)),
+      policy_(policy) {
+  HORO_CHECK(region_->bytes().size() >= bytes_needed(size_, slot_bytes, direct_bytes), "");
+  std::byte* at = region_->bytes().data();
+  for (std::string& name : rank_names) {
+    RankMemory memory;
+    // Zero bytes are a valid Flag: the region is used as it comes, so that no rank's constructor can
+    // reset what a faster rank has already published.
+    memory.flags = reinterpret_cast<RankFlags*>(at);
+    memory.direct = at + kPage;
+    memory.slots = memory.direct + 2 * direct_bytes_;
+    memory.name = std::move(name);
+    ranks_.push_back(std::move(memory));
+    at += bytes_of_rank(slot_bytes, direct_bytes);
+  }
+}
+
+void NodeMemory::wait_free(std::uint32_t step) {
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    Flag& flag = ranks_[peer].flags->consumed;
+    if (!flag.reached(step - kSlots + 1))
+      flag.wait(step - kSlots + 1, policy_, fmt::format("for {} to take part in a collective", ranks_[peer].name));
+  }
+}
+
+void NodeMemory::wait_posted(int peer, std::uint32_t step) {
+  Flag& flag = ranks_[peer].flags->posted;
+  if (!flag.reached(step + 1))
+    flag.wait(step + 1, policy_, fmt::format("for {} to bring its values to a collective", ranks_[peer].name));
+}
+
+void NodeMemory::wait_reduced(int peer, std::uint32_t step) {
+  Flag& flag = ranks_[peer].flags->reduced;
+  if (!flag.reached(step + 1))
+    flag.wait(step + 1, policy_, fmt::format("for {} to finish its part of a collective", ranks_[peer].name));
+}
+
+void NodeMemory::finish(std::uint32_t step) {
+  RankFlags& flags = *ranks_[rank_].flags;
+  for (Flag* flag : {&flags.posted, &flags.reduced, &flags.consumed})
+    if (!flag->reached(step + 1)) flag->publish(step + 1);
+}
+
+std::byte* NodeMemory::direct_buffer(int rank, std::uint32_t exchange, std::size_t bytes) const {
+  if (bytes <= Flag::kInlineBytes) return direct_flag(rank, exchange).inline_bytes;
+  return ranks_[rank].direct + (exchange % 2) * direct_bytes_;
+}
+
+void NodeMemory::wait_direct(int peer, std::uint32_t exchange) {
+  Flag& flag = direct_flag(peer, exchange);
+  if (!flag.reached(exchange))
+    flag.wait(exchange, policy_, fmt::format("for {} to take part in a collective", ranks_[peer].name));
+}
+
+}  // namespace horo::collectives

@@ -1,0 +1,130 @@
+#include "collectives/shared_memory/pipelined_copy.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "collectives/reduce/kernels.h"
+
+namespace horo::collectives {
+namespace {
+
+constexpr std::size_t kLine = 64;
+
+std::uint32_t steps_for(std::size_t total, std::size_t per_step) {
+  return static_cast<std::uint32_t>((total + per_step - 1) / per_step);
+}
+
+std::vector<std::size_t> offsets_of(std::span<const std::size_t> sizes) {
+  std::vector<std::size_t> offsets(sizes.size());
+  std::exclusive_scan(sizes.begin(), sizes.end(), offsets.begin(), std::size_t{0});
+  return offsets;
+}
+
+}  // namespace
+
+void pipelined_broadcast(NodeMemory& memory, const ScatteredBuffer& buffer, int root, Stores stores) {
+  const std::size_t per_step = memory.slot_bytes() / buffer.element_bytes();
+  const std::uint32_t steps = steps_for(buffer.count(), per_step);
+  if (steps == 0) return;
+  const std::uint32_t first_step = memory.begin_steps(steps);
+  for (std::uint32_t k = 0; k < steps; ++k) {
+    const std::uint32_t step = first_step + k;
+    const std::size_t begin = k * per_step;
+    const std::size_t end = std::min(begin + per_step, buffer.count());
+    std::byte* slot = memory.slot(root, step);
+    if (memory.rank() == root) {
+      memory.wait_free(step);
+      buffer.for_each_stretch(begin, end, [&](const std::byte* from, std::size_t first, std::size_t n) {
+        copy(slot + first * buffer.element_bytes(), from, n * buffer.element_bytes(), stores);
+      });
+      memory.post(step);
+    } else {
+      memory.wait_posted(root, step);
+      buffer.for_each_stretch(begin, end, [&](std::byte* to, std::size_t first, std::size_t n) {
+        copy(to, slot + first * buffer.element_bytes(), n * buffer.element_bytes(), Stores::kPlain);
+      });
+      memory.consume(step);
+    }
+  }
+  memory.finish(first_step + steps - 1);
+}
+
+void pipelined_allgather(NodeMemory& memory, std::span<const std::byte> input,
+                         std::span<const std::size_t> bytes_of, std::span<std::byte> output, Stores stores) {
+  const std::size_t per_step = memory.slot_bytes();
+  const std::uint32_t steps = steps_for(*std::max_element(bytes_of.begin(), bytes_of.end()), per_step);
+  const std::vector<std::size_t> offset_of = offsets_of(bytes_of);
+  std::byte* own = output.data() + offset_of[memory.rank()];
+  if (!input.empty() && own != input.data()) copy(own, input.data(), input.size(), Stores::kPlain);
+  if (steps == 0) return;
+  const std::uint32_t first_step = memory.begin_steps(steps);
+  // The bytes of `rank` that step k carries.
+  const auto part = [&](int rank, std::uint32_t k) {
+    const std::size_t begin = std::min(k * per_step, bytes_of[rank]);
+    return std::pair{begin, std::min(begin + per_step, bytes_of[rank]) - begin};
+  };
+  for (std::uint32_t k = 0; k <= steps; ++k) {
+    if (k < steps) {
+      memory.wait_free(first_step + k);
+      const auto [begin, bytes] = part(memory.rank(), k);
+      copy(memory.slot(memory.rank(), first_step + k), input.data() + begin, bytes, stores);
+      memory.post(first_step + k);
+    }
+    if (k == 0) continue;
+    const std::uint32_t step = first_step + k - 1;
+    for (int i = 1; i < memory.size(); ++i) {
+      const int peer = (memory.rank() + i) % memory.size();
+      const auto [begin, bytes] = part(peer, k - 1);
+      memory.wait_posted(peer, step);
+      copy(output.data() + offset_of[peer] + begin, memory.slot(peer, step), bytes, Stores::kPlain);
+    }
+    memory.consume(step);
+  }
+  memory.finish(first_step + steps - 1);
+}
+
+void pipelined_reduce_scatter(NodeMemory& memory, const std::byte* input, DataType type,
+                              std::span<const std::size_t> count_of, std::byte* output, ReduceOp op,
+                              Stores stores) {
+  const std::size_t element_bytes = size_of(type);
+  const auto size = static_cast<std::size_t>(memory.size());
+  const std::size_t part_bytes = memory.slot_bytes() / size / kLine * kLine;
+  const std::size_t per_step = part_bytes / element_bytes;
+  const std::uint32_t steps = steps_for(*std::max_element(count_of.begin(), count_of.end()), per_step);
+  if (steps == 0) return;
+  const std::vector<std::size_t> offset_of = offsets_of(count_of);
+  const std::uint32_t first_step = memory.begin_steps(steps);
+  const auto part = [&](std::size_t owner, std::uint32_t k) {
+    const std::size_t begin = std::min(k * per_step, count_of[owner]);
+    return std::pair{begin, std::min(begin + per_step, count_of[owner]) - begin};
+  };
+  const auto own_rank = static_cast<std::size_t>(memory.rank());
+  std::vector<const std::byte*> sources(size);
+  for (std::uint32_t k = 0; k <= steps; ++k) {
+    if (k < steps) {
+      memory.wait_free(first_step + k);
+      std::byte* slot = memory.slot(memory.rank(), first_step + k);
+      for (std::size_t owner = 0; owner < size; ++owner) {
+        if (owner == own_rank) continue;
+        const auto [begin, count] = part(owner, k);
+        copy(slot + owner * part_bytes, input + (offset_of[owner] + begin) * element_bytes, count * element_bytes,
+             stores);
+      }
+      memory.post(first_step + k);
+    }
+    if (k == 0) continue;
+    const std::uint32_t step = first_step + k - 1;
+    const auto [begin, count] = part(own_rank, k - 1);
+    for (std::size_t r = 0; r < size; ++r) {
+      if (r != own_rank) memory.wait_posted(static_cast<int>(r), step);
+      sources[r] = r == own_rank ? input + (offset_of[own_rank] + begin) * element_bytes
+                                 : memory.slot(static_cast<int>(r), step) + own_rank * part_bytes;
+    }
+    reduce(type, op, sources, count, size, output + begin * element_bytes, nullptr, Stores::kPlain);
+    memory.consume(step);
+  }
+  memory.finish(first_step + steps - 1);
+}
+
+}  // namespace horo::collectives

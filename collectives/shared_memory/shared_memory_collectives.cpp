@@ -1,0 +1,63 @@
+#include "collectives/shared_memory/shared_memory_collectives.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "collectives/reduce/kernels.h"
+#include "collectives/shared_memory/direct_allreduce.h"
+#include "collectives/shared_memory/pipelined_allreduce.h"
+#include "collectives/shared_memory/pipelined_copy.h"
+
+namespace horo::collectives {
+
+std::size_t pipeline_segment_bytes(std::size_t bytes, std::size_t largest) {
+  constexpr std::size_t kSmallest = 16 * 1024;
+  constexpr std::size_t kUnit = 4096;
+  const std::size_t quarter = (bytes / 4 + kUnit - 1) / kUnit * kUnit;
+  return std::min(largest, std::max(kSmallest, quarter));
+}
+
+std::size_t SharedMemoryCollectives::bytes_needed(int ranks, const Options& options) {
+  return NodeMemory::bytes_needed(ranks, options.segment_bytes, options.direct_bytes);
+}
+
+SharedMemoryCollectives::SharedMemoryCollectives(std::unique_ptr<SharedRegion> region, int rank,
+                                                 std::vector<std::string> rank_names, const Options& options,
+                                                 const WaitPolicy& policy)
+    : options_(options),
+      memory_(std::move(region), rank, std::move(rank_names), options.segment_bytes, options.direct_bytes, policy),
+      chooser_(options.stores) {}
+
+void SharedMemoryCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {
+  if (memory_.size() == 1) return;
+  const std::size_t bytes = buffer.bytes();
+  const Stores stores = bytes > Flag::kInlineBytes ? chooser_.choose(memory_, bytes) : Stores::kPlain;
+  if (bytes <= options_.direct_bytes)
+    direct_allreduce(memory_, buffer, op, stores, scratch_);
+  else
+    pipelined_allreduce(memory_, buffer, op, pipeline_segment_bytes(bytes, options_.segment_bytes), stores);
+}
+
+void SharedMemoryCollectives::broadcast(const ScatteredBuffer& buffer, int root) {
+  if (memory_.size() > 1)
+    pipelined_broadcast(memory_, buffer, root, chooser_.choose(memory_, buffer.bytes()));
+}
+
+void SharedMemoryCollectives::allgather(std::span<const std::byte> input, std::span<const std::size_t> bytes_of,
+                                        std::span<std::byte> output) {
+  pipelined_allgather(memory_, input, bytes_of, output,
+                      memory_.size() > 1 ? chooser_.choose(memory_, output.size()) : Stores::kPlain);
+}
+
+void SharedMemoryCollectives::reduce_scatter(const std::byte* input, DataType type,
+                                             std::span<const std::size_t> count_of, std::byte* output, ReduceOp op) {
+  const std::size_t count = std::accumulate(count_of.begin(), count_of.end(), std::size_t{0});
+  pipelined_reduce_scatter(memory_, input, type, count_of, output, op,
+                           memory_.size() > 1 ? chooser_.choose(memory_, count * size_of(type)) : Stores::kPlain);
+}
+
+void SharedMemoryCollectives::barrier() {
+  direct_allreduce(memory_, ScatteredBuffer(DataType::kUInt8), ReduceOp::kSum, Stores::kPlain, scratch_);
+}
+
+}  // namespace horo::collectives

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/collectives.h"
+#include "collectives/shared_memory/node_memory.h"
+#include "collectives/shared_memory/store_probe.h"
+#include "horo/base/environment.h"
+
+namespace horo::collectives {
+
+/// Collectives among ranks that share memory. For every element the ranks' values are combined in rank
+/// order, so the bits of a result do not depend on how buffers are packed or cut.
+class SharedMemoryCollectives : public Collectives {
+ public:
+  struct Options {
+    std::size_t segment_bytes = 256 * 1024;  ///< largest pipeline segment, a multiple of 4 KiB
+    std::size_t direct_bytes = 8 * 1024;     ///< up to this size an allreduce takes the direct way
+    Stores stores = Stores::kAuto;
+  };
+  static std::size_t bytes_needed(int ranks, const Options& options);
+
+  /// See NodeMemory. `policy` outlives this.
+  SharedMemoryCollectives(std::unique_ptr<SharedRegion> region, int rank, std::vector<std::string> rank_names,
+                          const Options& options, const WaitPolicy& policy);
+
+  std::string_view name() const override { return "shared_memory"; }
+  void allreduce(const ScatteredBuffer& buffer, ReduceOp op) override;
+  void broadcast(const ScatteredBuffer& buffer, int root) override;
+  void allgather(std::span<const std::byte> input, std::span<const std::size_t> bytes_of,
+                 std::span<std::byte> output) override;
+  void reduce_scatter(const std::byte* input, DataType type, std::span<const std::size_t> count_of,
+                      std::byte* output, ReduceOp op) override;
+  void barrier() override;
+
+  /// Bytes per second at which a line reaches another core, as last measured; 0: not measured.
+  double cache_to_cache_bandwidth() const { return chooser_.bandwidth(); }
+
+ private:
+  Options options_;
+  NodeMemory memory_;
+  StoreChooser chooser_;
+  std::vector<std::byte> scratch_;
+};
+
+/// The segment size for an allreduce of `bytes`: small enough that the pipeline has several segments to
+/// overlap, large enough that waiting for peers is a small part, at most `largest`.
+std::size_t pipeline_segment_bytes(std::size_t bytes, std::size_t largest);
+
+}  // namespace horo::collectives

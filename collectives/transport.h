@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "collectives/message_channel.h"
+#include "collectives/point_to_point.h"
+#include "collectives/shared_region.h"
+#include "horo/base/topology.h"
+#include "horo/base/wait.h"
+
+namespace horo::collectives {
+
+class Collectives;
+
+/// Makes the means by which the ranks of a job reach each other. The make_ functions are collective
+/// over the job (make_node_region: over the node) and are called in the same order by all ranks; each
+/// result is isolated from the others: traffic on one is never seen on another, so different threads
+/// may use different ones.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual const Topology& topology() const = 0;
+  /// How everything made here waits. Valid while the transport lives.
+  virtual const WaitPolicy& wait_policy() const = 0;
+  virtual std::unique_ptr<PointToPoint> make_point_to_point() = 0;
+  virtual std::unique_ptr<MessageChannel> make_message_channel() = 0;
+  /// Throws CommunicationError, on every rank of the node, if the memory is not to be had.
+  virtual std::unique_ptr<SharedRegion> make_node_region(std::size_t bytes) = 0;
+  /// The transport's own collectives, for reference; null if it has none.
+  virtual std::unique_ptr<Collectives> make_reference_collectives() = 0;
+  /// Tells the other ranks, as far as they can be reached, that this one cannot go on.
+  virtual void abort(const char* text) noexcept = 0;
+};
+
+}  // namespace horo::collectives

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace horo {
+
+/// Sleeps while `word` holds `expected`, at most `timeout`. Returns early for any reason, as
+/// condition variables do: check again. Works between processes that map the same memory.
+void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                std::chrono::nanoseconds timeout);
+/// Wakes every sleeper on `word`.
+void futex_wake_all(const std::atomic<std::uint32_t>& word);
+
+}  // namespace horo

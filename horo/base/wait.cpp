@@ -1,0 +1,60 @@
+#include "horo/base/wait.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "horo/base/error.h"
+#include "horo/base/futex.h"
+#include "horo/base/quantity.h"
+
+namespace horo {
+namespace {
+
+using namespace std::chrono_literals;
+
+// After spinning, a waiter gives its core away but stays runnable for this long before it naps.
+constexpr auto kYieldTime = 200us;
+// Naps grow to this; it also bounds the delay when a wake-up is missed (see Flag::publish).
+constexpr std::chrono::nanoseconds kLongestNap = 1ms;
+
+}  // namespace
+
+void AbortSignal::raise(std::string_view text) noexcept {
+  std::uint32_t expected = 0;
+  if (!state_.compare_exchange_strong(expected, kWriting, std::memory_order_acq_rel)) return;
+  const std::size_t length = std::min(text.size(), sizeof text_ - 1);
+  std::memcpy(text_, text.data(), length);
+  text_[length] = '\0';
+  state_.store(kRaised, std::memory_order_release);
+}
+
+std::string AbortSignal::text() const { return text_; }
+
+void Waiter::pause_slowly(std::string_view what, const std::atomic<std::uint32_t>* word,
+                          std::uint32_t seen) {
+  const auto now = std::chrono::steady_clock::now();
+  if (start_ == std::chrono::steady_clock::time_point{}) start_ = now;
+  const auto waited = now - start_;
+  if (policy_.abort != nullptr && policy_.abort->is_raised())
+    throw CommunicationError(policy_.abort->text());
+  if (waited > policy_.timeout)
+    throw CommunicationError(fmt::format("waited {} {} (HORO_TIMEOUT is {})", format_duration(waited), what,
+                                         format_duration(policy_.timeout)));
+  if (waited < policy_.spin) return;
+  if (waited < policy_.spin + kYieldTime) {
+    sched_yield();
+    return;
+  }
+  is_napping_ = true;
+  const auto nap = std::min<std::chrono::nanoseconds>(kLongestNap, 20us * (1 + naps_++));
+  if (word != nullptr)
+    futex_wait(*word, seen, nap);
+  else
+    std::this_thread::sleep_for(nap);
+}
+
+}  // namespace horo

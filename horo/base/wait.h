@@ -1,0 +1,78 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace horo {
+
+/// Where a failing rank leaves word for the others. Plain memory that ranks may share between
+/// processes; zero-initialised means "not raised". Thread-safe.
+class AbortSignal {
+ public:
+  /// The first call wins; `text` is cut to what fits.
+  void raise(std::string_view text) noexcept;
+  bool is_raised() const noexcept { return state_.load(std::memory_order_acquire) == kRaised; }
+  /// The text given to raise(). Requires is_raised().
+  std::string text() const;
+
+ private:
+  static constexpr std::uint32_t kWriting = 1;
+  static constexpr std::uint32_t kRaised = 2;
+  std::atomic<std::uint32_t> state_{0};
+  char text_[252] = {};
+};
+
+/// How a rank waits for its peers: it keeps the core for `spin`, then yields it, then sleeps in short
+/// naps. A wait ends with CommunicationError after `timeout`, or when `abort` is raised.
+struct WaitPolicy {
+  std::chrono::nanoseconds spin{0};
+  std::chrono::nanoseconds timeout{std::chrono::minutes(5)};
+  const AbortSignal* abort = nullptr;  ///< may be null; outlives the waits
+};
+
+/// One wait. Use: `for (Waiter waiter(policy); !ready(); waiter.pause("for the answer of rank 3"));`
+/// Used by one thread.
+class Waiter {
+ public:
+  explicit Waiter(const WaitPolicy& policy) : policy_(policy) {}
+
+  /// Lets some time pass. `what` completes "waited 5min ..." in the error.
+  void pause(std::string_view what) {
+    if (++polls_ % kPollsPerClock != 0 && !is_napping_) {
+      relax();
+      return;
+    }
+    pause_slowly(what, nullptr, 0);
+  }
+  /// The same, where the awaited event is a change of `word` away from `seen` that is announced with
+  /// futex_wake_all: naps end with it.
+  void pause_on(const std::atomic<std::uint32_t>& word, std::uint32_t seen, std::string_view what) {
+    if (++polls_ % kPollsPerClock != 0 && !is_napping_) {
+      relax();
+      return;
+    }
+    pause_slowly(what, &word, seen);
+  }
+  /// Whether the wait has reached the stage in which it naps.
+  bool is_napping() const { return is_napping_; }
+
+ private:
+  static constexpr std::uint32_t kPollsPerClock = 32;
+  static void relax() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  void pause_slowly(std::string_view what, const std::atomic<std::uint32_t>* word, std::uint32_t seen);
+
+  const WaitPolicy& policy_;
+  std::chrono::steady_clock::time_point start_{};
+  std::uint32_t polls_ = 0;
+  std::uint32_t naps_ = 0;
+  bool is_napping_ = false;
+};
+
+}  // namespace horo
