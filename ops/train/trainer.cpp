@@ -112,6 +112,9 @@ float Trainer::train_step(Batch batch, GradientExchange& exchange) {
   timer_.enter(Phase::kExposedCommunication);
   const float average_loss = exchange.wait();
   timer_.enter(Phase::kOptimizer);
+  if (options_.learning_rate)
+    optimizer_.set_learning_rate(
+        static_cast<float>(learning_rate_at(*options_.learning_rate, timer_.step_count())));
   optimizer_.step();
   return average_loss;
 }

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "horo/horo.h"
 #include "ops/data/data_loader.h"
 #include "ops/nn/layer.h"
+#include "ops/optim/learning_rate.h"
 #include "ops/optim/sgd.h"
 #include "ops/train/control_message_count.h"
 #include "ops/train/gradient_exchange.h"
@@ -22,6 +24,8 @@ struct TrainerOptions {
   std::size_t global_batch = 128;
   /// Ends training after this many steps, whatever the epochs; 0: no such limit.
   std::uint64_t max_steps = 0;
+  /// How the learning rate goes over the steps of training; unset: it stays what the optimizer has.
+  std::optional<LearningRateSchedule> learning_rate;
   /// Of the order of samples and of random layers.
   std::uint64_t seed = 1;
   /// Samples per forward pass of an evaluation, over all ranks.
