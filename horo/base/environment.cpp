@@ -190,6 +190,15 @@ std::vector<std::string> process_environment() {
   return entries;
 }
 
+bool is_started_by_launcher(std::span<const std::string> entries) {
+  constexpr std::string_view kSigns[] = {"OMPI_COMM_WORLD_SIZE=", "PMIX_RANK=", "PMI_RANK=", "PMI_SIZE=",
+                                         "MPI_LOCALNRANKS="};
+  return std::any_of(entries.begin(), entries.end(), [&](std::string_view entry) {
+    return std::any_of(std::begin(kSigns), std::end(kSigns),
+                       [&](std::string_view sign) { return entry.starts_with(sign); });
+  });
+}
+
 std::string environment_markdown() {
   std::string text =
       "# Settings\n\n"

@@ -65,6 +65,8 @@ struct ParsedEnvironment {
 ParsedEnvironment parse_environment(std::span<const std::string> entries);
 /// The process's own environment, as "NAME=VALUE" entries.
 std::vector<std::string> process_environment();
+/// Whether the entries show that an MPI launcher (mpirun, or srun with PMI) started the process.
+bool is_started_by_launcher(std::span<const std::string> entries);
 
 /// docs/environment.md, generated from the table.
 std::string environment_markdown();

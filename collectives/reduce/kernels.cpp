@@ -1,0 +1,43 @@
+#include "collectives/reduce/kernels.h"
+
+#include <cstring>
+
+#include "collectives/reduce/kernel_table.h"
+#include "horo/base/error.h"
+
+namespace horo::collectives {
+namespace {
+
+const KernelTable& table() {
+  static const KernelTable& chosen = best_kernel_table();
+  return chosen;
+}
+
+}  // namespace
+
+void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
+            std::size_t count, std::size_t divisor, std::byte* out, std::byte* second_out,
+            Stores stores) {
+  HORO_CHECK(!sources.empty() && divisor > 0, "");
+  if (count == 0) return;
+  const ReduceArguments arguments{sources.data(),
+                                  sources.size(),
+                                  count,
+                                  divisor,
+                                  out,
+                                  second_out,
+                                  stores == Stores::kStreaming};
+  table().reduce[static_cast<int>(type)][static_cast<int>(op)](arguments);
+}
+
+void copy(std::byte* to, const std::byte* from, std::size_t bytes, Stores stores) {
+  if (bytes == 0) return;
+  if (stores == Stores::kStreaming)
+    table().streaming_copy(to, from, bytes);
+  else
+    std::memcpy(to, from, bytes);
+}
+
+const char* kernel_instruction_set() { return table().instruction_set; }
+
+}  // namespace horo::collectives

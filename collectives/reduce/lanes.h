@@ -1,0 +1,170 @@
+#pragma once
+
+// Part of reduction_kernels.cpp, which is compiled once per instruction set. Everything here lives
+// in the namespace of that instruction set, and nothing here may call an inline function that other
+// files use: the linker would keep one copy of it, perhaps the one with instructions this machine
+// lacks.
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace horo::collectives::HORO_KERNELS {
+
+#if defined(__AVX512BW__)
+inline constexpr std::size_t kVectorBytes = 64;
+#elif defined(__AVX2__)
+inline constexpr std::size_t kVectorBytes = 32;
+#else
+inline constexpr std::size_t kVectorBytes = 16;
+#endif
+
+/// `Bytes` bytes of T that are computed with at once.
+template <typename T, std::size_t Bytes = kVectorBytes>
+struct VectorOf {
+  typedef T Type __attribute__((vector_size(Bytes)));
+};
+template <typename T, std::size_t Bytes = kVectorBytes>
+using Vector = typename VectorOf<T, Bytes>::Type;
+
+template <typename V>
+inline V load_bytes(const std::byte* from) {
+  V value;
+  __builtin_memcpy(&value, from, sizeof value);
+  return value;
+}
+
+/// Stores past the cache where the machine can. Requires `to` aligned to sizeof(V).
+template <typename V>
+inline void store_streaming(std::byte* to, V value) {
+#if defined(__AVX512BW__)
+  if constexpr (sizeof(V) == 64)
+    return _mm512_stream_si512(reinterpret_cast<__m512i*>(to), (__m512i)value);
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(V) == 32)
+    return _mm256_stream_si256(reinterpret_cast<__m256i*>(to), (__m256i)value);
+#endif
+#if defined(__SSE2__)
+  if constexpr (sizeof(V) == 16)
+    return _mm_stream_si128(reinterpret_cast<__m128i*>(to), (__m128i)value);
+#endif
+  __builtin_memcpy(to, &value, sizeof value);
+}
+
+/// Makes streaming stores visible before any later store.
+inline void fence_streaming() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
+/// How an element type is turned into the vectors that are computed with, and back. Packed: a
+/// vector of elements as they lie in memory; Unpacked: the same elements as kParts vectors of the
+/// accumulator's type T, in an order that pack() undoes.
+template <typename T, std::size_t Parts>
+struct UnpackedLanes {
+  Vector<T> part[Parts];
+};
+
+template <typename T>
+struct PlainLanes {
+  using Element = T;
+  using Packed = Vector<T>;
+  static constexpr std::size_t kParts = 1;
+  using Unpacked = UnpackedLanes<T, kParts>;
+  static Unpacked unpack(Packed value) { return {{value}}; }
+  static Packed pack(const Unpacked& value) { return value.part[0]; }
+};
+
+using Words = Vector<std::uint32_t>;
+using SignedWords = Vector<std::int32_t>;
+using Floats = Vector<float>;
+
+/// The upper half of a float32. Rounds to nearest, ties to even; NaN stays NaN. The first part
+/// holds the elements with even index, the second the odd ones, so that no lane has to move. (The
+/// processor's own conversion instruction is not used: it flushes subnormals to zero.)
+struct BFloat16Lanes {
+  using Element = std::uint16_t;
+  using Packed = Words;  // two elements per word
+  static constexpr std::size_t kParts = 2;
+  using Unpacked = UnpackedLanes<float, kParts>;
+  static Unpacked unpack(Packed bits) {
+    return {{(Floats)(bits << 16), (Floats)(bits & 0xffff0000u)}};
+  }
+  static Packed pack(const Unpacked& value) {
+    return rounded(value.part[0]) >> 16 | (rounded(value.part[1]) & 0xffff0000u);
+  }
+
+ private:
+  static Words rounded(Floats value) {
+    const Words x = (Words)value;
+    const Words finite = x + 0x7fffu + ((x >> 16) & 1u);
+    return (SignedWords)(x & 0x7fffffffu) > 0x7f800000 ? x | 0x400000u : finite;
+  }
+};
+
+/// IEEE binary16 by the processor's conversion instructions, half a vector of elements at a time.
+#if defined(__F16C__)
+struct Float16Lanes {
+  using Element = std::uint16_t;
+  using Packed = Vector<std::uint16_t, kVectorBytes / 2>;
+  static constexpr std::size_t kParts = 1;
+  using Unpacked = UnpackedLanes<float, kParts>;
+  static constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+#if defined(__AVX512BW__)
+  static Unpacked unpack(Packed bits) {
+    return {{(Floats)_mm512_maskz_cvtph_ps(0xffff, (__m256i)bits)}};
+  }
+  static Packed pack(const Unpacked& value) {
+    return (Packed)_mm512_maskz_cvtps_ph(0xffff, (__m512)value.part[0], kNearest);
+  }
+#else
+  static Unpacked unpack(Packed bits) { return {{(Floats)_mm256_cvtph_ps((__m128i)bits)}}; }
+  static Packed pack(const Unpacked& value) {
+    return (Packed)_mm256_cvtps_ph((__m256)value.part[0], kNearest);
+  }
+#endif
+};
+#else
+/// The arithmetic of horo/base/float16.h without branches: the same bits.
+struct Float16Lanes {
+  using Element = std::uint16_t;
+  using Packed = Words;  // two elements per word
+  static constexpr std::size_t kParts = 2;
+  using Unpacked = UnpackedLanes<float, kParts>;
+  static Unpacked unpack(Packed bits) { return {{widen(bits & 0xffffu), widen(bits >> 16)}}; }
+  static Packed pack(const Unpacked& value) {
+    return narrow(value.part[0]) | narrow(value.part[1]) << 16;
+  }
+
+ private:
+  static Floats widen(Words x) {
+    const SignedWords magnitude = (SignedWords)(x & 0x7fffu);
+    const Words subnormal = (Words)(__builtin_convertvector(magnitude, Floats) * 0x1p-24f);
+    const Words normal = (Words)(magnitude << 13) + 0x38000000u;
+    const Words special = 0x7f800000u | (Words)((magnitude & 0x3ff) << 13);
+    const Words finite = magnitude < 0x400 ? subnormal : normal;
+    return (Floats)((x & 0x8000u) << 16 | (magnitude >= 0x7c00 ? special : finite));
+  }
+  static Words narrow(Floats value) {
+    const Words sign = (Words)value >> 16 & 0x8000u;
+    const Words x = (Words)value & 0x7fffffffu;
+    const SignedWords magnitude = (SignedWords)x;
+    const Words small = (Words)((Floats)x + 0.5f) - 0x3f000000u;  // the addition rounds
+    const Words normal = (x - 0x38000000u + 0xfffu + ((x >> 13) & 1u)) >> 13;
+    const Words infinity = (x & 0u) + 0x7c00u;
+    const Words nan = 0x7e00u | ((x >> 13) & 0x1ffu);
+    Words bits = magnitude < 0x38800000 ? small : normal;
+    bits = magnitude >= 0x477ff000 ? infinity : bits;
+    return sign | (magnitude > 0x7f800000 ? nan : bits);
+  }
+};
+#endif
+
+}  // namespace horo::collectives::HORO_KERNELS

@@ -1,0 +1,126 @@
+// Compiled once for each instruction set, with HORO_KERNELS naming its namespace.
+#include <cstddef>
+#include <cstdint>
+
+#include "collectives/reduce/kernel_table.h"
+#include "collectives/reduce/lane_operations.h"
+#include "collectives/reduce/lanes.h"
+
+namespace horo::collectives::HORO_KERNELS {
+namespace {
+
+// Vectors handled together: enough additions in flight to hide their latency.
+constexpr std::size_t kVectorsPerStrip = 4;
+
+std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
+
+// Bytes from `address` to the next multiple of `alignment`.
+std::size_t bytes_to_aligned(const std::byte* address, std::size_t alignment) {
+  return -reinterpret_cast<std::uintptr_t>(address) & (alignment - 1);
+}
+
+// Count: how many sources, 0 if known only at run time. A ragged strip (at the end, and at the
+// start of streamed output up to its first aligned byte) goes through the same instructions as a
+// whole one, by way of a padded copy, so that an element's value does not depend on where a buffer
+// is cut.
+template <typename Lanes, typename T, ReduceOp Op, std::size_t Count>
+void reduce_strips(const ReduceArguments& a) {
+  using Packed = typename Lanes::Packed;
+  constexpr std::size_t kStripBytes = kVectorsPerStrip * sizeof(Packed);
+  const std::size_t source_count = Count == 0 ? a.source_count : Count;
+  const std::size_t bytes = a.count * sizeof(typename Lanes::Element);
+  const std::size_t head = a.is_streaming ? bytes_to_aligned(a.out, sizeof(Packed)) : 0;
+  const bool is_streaming = a.is_streaming && head % sizeof(typename Lanes::Element) == 0;
+  const Divider<T> divide(a.divisor);
+  alignas(64) std::byte padded[kStripBytes] = {};
+
+  for (std::size_t at = 0, step; at < bytes; at += step) {
+    step = smaller(at < head && is_streaming ? head - at : kStripBytes, bytes - at);
+    const bool is_ragged = step < kStripBytes;
+    const auto strip_of = [&](std::size_t s) -> const std::byte* {
+      const std::byte* strip = a.sources[s] + at;
+      if (is_ragged) [[unlikely]]
+        return static_cast<std::byte*>(__builtin_memcpy(padded, strip, step));
+      return strip;
+    };
+    typename Lanes::Unpacked sums[kVectorsPerStrip];
+    const std::byte* first = strip_of(0);
+    for (std::size_t v = 0; v < kVectorsPerStrip; ++v)
+      sums[v] = Lanes::unpack(load_bytes<Packed>(first + v * sizeof(Packed)));
+    for (std::size_t s = 1; s < source_count; ++s) {
+      const std::byte* next = strip_of(s);
+      for (std::size_t v = 0; v < kVectorsPerStrip; ++v) {
+        const auto values = Lanes::unpack(load_bytes<Packed>(next + v * sizeof(Packed)));
+        for (std::size_t p = 0; p < Lanes::kParts; ++p)
+          sums[v].part[p] = combine<Op, T>(sums[v].part[p], values.part[p]);
+      }
+    }
+    Packed results[kVectorsPerStrip];
+    for (std::size_t v = 0; v < kVectorsPerStrip; ++v) {
+      if constexpr (Op == ReduceOp::kAverage)
+        for (Vector<T>& part : sums[v].part) part = divide(part);
+      results[v] = Lanes::pack(sums[v]);
+    }
+    if (is_ragged) [[unlikely]] {
+      __builtin_memcpy(a.out + at, results, step);
+      if (a.second_out != nullptr) __builtin_memcpy(a.second_out + at, results, step);
+      continue;
+    }
+    for (std::size_t v = 0; v < kVectorsPerStrip; ++v)
+      if (is_streaming)
+        store_streaming(a.out + at + v * sizeof(Packed), results[v]);
+      else
+        __builtin_memcpy(a.out + at + v * sizeof(Packed), &results[v], sizeof(Packed));
+    if (a.second_out != nullptr) __builtin_memcpy(a.second_out + at, results, sizeof results);
+  }
+  if (is_streaming) fence_streaming();
+}
+
+template <typename Lanes, typename T, ReduceOp Op>
+void reduce(const ReduceArguments& a) {
+  switch (a.source_count) {
+    case 2:
+      return reduce_strips<Lanes, T, Op, 2>(a);
+    case 3:
+      return reduce_strips<Lanes, T, Op, 3>(a);
+    case 4:
+      return reduce_strips<Lanes, T, Op, 4>(a);
+    default:
+      return reduce_strips<Lanes, T, Op, 0>(a);
+  }
+}
+
+void streaming_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+  using Line = Vector<std::uint64_t>;
+  const std::size_t head = smaller(bytes_to_aligned(to, 64), bytes);
+  __builtin_memcpy(to, from, head);
+  std::size_t at = head;
+  for (; at + 64 <= bytes; at += 64) {
+    for (std::size_t v = 0; v < 64; v += sizeof(Line))
+      store_streaming(to + at + v, load_bytes<Line>(from + at + v));
+  }
+  __builtin_memcpy(to + at, from + at, bytes - at);
+  fence_streaming();
+}
+
+}  // namespace
+
+#define HORO_KERNELS_OF(Lanes, T)                                           \
+  {                                                                         \
+    reduce<Lanes, T, ReduceOp::kAverage>, reduce<Lanes, T, ReduceOp::kSum>, \
+        reduce<Lanes, T, ReduceOp::kMin>, reduce<Lanes, T, ReduceOp::kMax>, \
+        reduce<Lanes, T, ReduceOp::kProduct>                                \
+  }
+
+// In the order of DataType and of ReduceOp.
+extern const KernelTable kTable = {
+    HORO_KERNELS_NAME,
+    {HORO_KERNELS_OF(PlainLanes<float>, float), HORO_KERNELS_OF(PlainLanes<double>, double),
+     HORO_KERNELS_OF(Float16Lanes, float), HORO_KERNELS_OF(BFloat16Lanes, float),
+     HORO_KERNELS_OF(PlainLanes<std::int8_t>, std::int8_t),
+     HORO_KERNELS_OF(PlainLanes<std::uint8_t>, std::uint8_t),
+     HORO_KERNELS_OF(PlainLanes<std::int32_t>, std::int32_t),
+     HORO_KERNELS_OF(PlainLanes<std::int64_t>, std::int64_t)},
+    streaming_copy};
+
+}  // namespace horo::collectives::HORO_KERNELS

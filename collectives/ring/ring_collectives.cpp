@@ -1,0 +1,64 @@
+#include "collectives/ring/ring_collectives.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "collectives/ring/binomial_broadcast.h"
+#include "collectives/ring/chain_broadcast.h"
+#include "collectives/ring/dissemination_barrier.h"
+#include "collectives/ring/ring_allgather.h"
+#include "collectives/ring/ring_allreduce.h"
+#include "collectives/ring/ring_reduce_scatter.h"
+#include "horo/base/error.h"
+
+namespace horo::collectives {
+namespace {
+
+// Above this the chain's bandwidth is worth its latency.
+constexpr std::size_t kTreeBytes = 32 * 1024;
+
+std::vector<std::string> numbered(int size) {
+  std::vector<std::string> names;
+  for (int r = 0; r < size; ++r) names.push_back(fmt::format("rank {}", r));
+  return names;
+}
+
+}  // namespace
+
+RingCollectives::RingCollectives(PointToPoint& peers, std::size_t segment_bytes,
+                                 std::vector<std::string> rank_names)
+    : peers_(peers),
+      segment_bytes_(segment_bytes),
+      rank_names_(rank_names.empty() ? numbered(peers.size()) : std::move(rank_names)),
+      flow_(peers_, rank_names_) {
+  HORO_CHECK(segment_bytes > 0 && rank_names_.size() == static_cast<std::size_t>(peers.size()), "");
+}
+
+void RingCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {
+  ring_allreduce(flow_, peers_.rank(), peers_.size(), segment_bytes_, buffer, op);
+}
+
+void RingCollectives::broadcast(const ScatteredBuffer& buffer, int root) {
+  if (buffer.bytes() <= kTreeBytes)
+    binomial_broadcast(peers_, rank_names_, buffer, root, staging_);
+  else
+    chain_broadcast(flow_, peers_.rank(), peers_.size(), segment_bytes_, buffer, root);
+}
+
+void RingCollectives::allgather(std::span<const std::byte> input,
+                                std::span<const std::size_t> bytes_of,
+                                std::span<std::byte> output) {
+  ring_allgather(flow_, peers_.rank(), peers_.size(), segment_bytes_, input, bytes_of, output);
+}
+
+void RingCollectives::reduce_scatter(const std::byte* input, DataType type,
+                                     std::span<const std::size_t> count_of, std::byte* output,
+                                     ReduceOp op) {
+  ring_reduce_scatter(flow_, peers_.rank(), peers_.size(), segment_bytes_, input, type, count_of,
+                      output, op, staging_);
+}
+
+void RingCollectives::barrier() { dissemination_barrier(peers_, rank_names_); }
+
+}  // namespace horo::collectives

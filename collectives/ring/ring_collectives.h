@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "collectives/collectives.h"
+#include "collectives/point_to_point.h"
+#include "collectives/ring/segment_flow.h"
+
+namespace horo::collectives {
+
+/// Collectives over messages: a segmented ring for allreduce, allgather and reduce_scatter, a chain
+/// or a binomial tree for broadcast, a dissemination barrier; see the functions in this folder for
+/// cost and order of combination. The bits of an allreduce depend on where an element lies in the
+/// buffer and on the number of ranks, never on timing. Staging memory (8 segments; one part more
+/// for reduce_scatter) is kept between calls.
+class RingCollectives : public Collectives {
+ public:
+  /// `peers` outlives this and carries nothing else while a collective runs. `segment_bytes`: the
+  /// largest pipelining unit. `rank_names`: how each rank of `peers` is called in errors; default
+  /// "rank 0", ...
+  RingCollectives(PointToPoint& peers, std::size_t segment_bytes,
+                  std::vector<std::string> rank_names = {});
+
+  std::string_view name() const override { return "ring"; }
+  void allreduce(const ScatteredBuffer& buffer, ReduceOp op) override;
+  void broadcast(const ScatteredBuffer& buffer, int root) override;
+  void allgather(std::span<const std::byte> input, std::span<const std::size_t> bytes_of,
+                 std::span<std::byte> output) override;
+  void reduce_scatter(const std::byte* input, DataType type, std::span<const std::size_t> count_of,
+                      std::byte* output, ReduceOp op) override;
+  void barrier() override;
+
+ private:
+  PointToPoint& peers_;
+  std::size_t segment_bytes_;
+  std::vector<std::string> rank_names_;
+  SegmentFlow flow_;
+  std::vector<std::byte> staging_;
+};
+
+}  // namespace horo::collectives
