@@ -8,16 +8,16 @@
 
 namespace horo::ops {
 
-void initialise(Layer& model, std::uint64_t seed) {
-  for (Parameter* parameter : model.parameters()) initialise(*parameter, seed);
+void initialise(Layer& model, std::uint64_t seed, double gain) {
+  for (Parameter* parameter : model.parameters()) initialise(*parameter, seed, gain);
 }
 
-void initialise(Parameter& parameter, std::uint64_t seed) {
+void initialise(Parameter& parameter, std::uint64_t seed, double gain) {
   const Shape& shape = parameter.value.shape();
   if (shape.rank() < 2 || shape.count() == 0) return;
   const std::uint64_t key = mix(seed, Hash().add(parameter.name).value());
   const auto fan_in = static_cast<double>(shape.count() / shape[0]);
-  const double bound = std::sqrt(6.0 / fan_in);
+  const double bound = gain * std::sqrt(3.0 / fan_in);
   const auto values = parameter.value.values();
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::uint32_t word = philox(key, 0, i / 4)[i % 4];

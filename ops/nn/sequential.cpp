@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <ranges>
 
 #include "horo/base/error.h"
 #include "horo/base/hash.h"
@@ -51,11 +50,26 @@ Tensor Sequential::forward(Tensor input, const Pass& pass) {
 }
 
 Tensor Sequential::backward(Tensor output_gradient, const GradientReady& ready) {
-  for (const Stage& stage : std::views::reverse(stages_)) {
+  for (std::size_t index = stages_.size(); index-- > 0;) {
+    const Stage& stage = stages_[index];
     output_gradient = naming(
         stage.name, [&] { return stage.layer->backward(std::move(output_gradient), ready); });
+    if (output_gradient.count() == 0) {
+      check_nothing_to_train_before(index);
+      break;
+    }
   }
   return output_gradient;
+}
+
+void Sequential::check_nothing_to_train_before(std::size_t index) const {
+  for (std::size_t before = 0; before < index; ++before) {
+    HORO_CHECK(
+        stages_[before].layer->parameters().empty(),
+        fmt::format("layer '{}' was built without an input gradient, but layer '{}' before it "
+                    "needs one",
+                    stages_[index].name, stages_[before].name));
+  }
 }
 
 std::vector<Parameter*> Sequential::parameters() {

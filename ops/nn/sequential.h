@@ -35,6 +35,8 @@ class Sequential : public Layer {
   Layer& operator[](std::size_t index) { return *stages_[index].layer; }
 
   Tensor forward(Tensor input, const Pass& pass) override;
+  /// A layer that returns an empty gradient ends the walk; layers with parameters before it are an
+  /// InvalidArgument.
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
   std::vector<Parameter*> parameters() override;
   std::vector<Parameter*> buffers() override;
@@ -45,6 +47,8 @@ class Sequential : public Layer {
     std::uint64_t name_hash;
     std::unique_ptr<Layer> layer;
   };
+  void check_nothing_to_train_before(std::size_t index) const;
+
   std::vector<Stage> stages_;
 };
 

@@ -75,15 +75,16 @@ void BatchNormKernel::backward(const float* input, const float* output_gradient,
   guarded("batch normalisation, gradient", [&] {
     const Processor& on = state_->processor;
     const memory::desc& channels = state_->channels;
-    state_->backward.execute(on.stream,
-                             {{DNNL_ARG_SRC, borrow(on, state_->images, input)},
-                              {DNNL_ARG_DIFF_DST, borrow(on, state_->images, output_gradient)},
-                              {DNNL_ARG_SCALE, borrow(on, channels, scale)},
-                              {DNNL_ARG_MEAN, borrow(on, channels, mean)},
-                              {DNNL_ARG_VARIANCE, borrow(on, channels, variance)},
-                              {DNNL_ARG_DIFF_SRC, borrow(on, state_->images, input_gradient)},
-                              {DNNL_ARG_DIFF_SCALE, borrow(on, channels, scale_gradient)},
-                              {DNNL_ARG_DIFF_SHIFT, borrow(on, channels, shift_gradient)}});
+    state_->backward.execute(
+        on.stream, {{DNNL_ARG_SRC, borrow(on, state_->images, input)},
+                    {DNNL_ARG_DIFF_DST, borrow(on, state_->images, output_gradient)},
+                    {DNNL_ARG_SCALE, borrow(on, channels, scale)},
+                    {DNNL_ARG_SHIFT, borrow(on, channels, scale)},  // demanded, but not read
+                    {DNNL_ARG_MEAN, borrow(on, channels, mean)},
+                    {DNNL_ARG_VARIANCE, borrow(on, channels, variance)},
+                    {DNNL_ARG_DIFF_SRC, borrow(on, state_->images, input_gradient)},
+                    {DNNL_ARG_DIFF_SCALE, borrow(on, channels, scale_gradient)},
+                    {DNNL_ARG_DIFF_SHIFT, borrow(on, channels, shift_gradient)}});
   });
 }
 
