@@ -32,12 +32,18 @@ std::unique_ptr<Dataset> open_dataset(const TrainMnistOptions& options, Split sp
 std::unique_ptr<Sequential> make_model(const TrainMnistOptions& options, const Dataset& dataset) {
   const auto input = dataset.sample_shape();
   const auto classes = dataset.class_count();
-  if (options.model == "mlp")
-    return make_mlp({.input = input, .classes = classes, .seed = options.seed});
-  return make_cnn({.input = input,
-                   .classes = classes,
-                   .batch_norm = options.model == "cnn-bn",
-                   .seed = options.seed});
+  auto model = options.model == "mlp"
+                   ? make_mlp({.input = input, .classes = classes, .seed = options.seed})
+                   : make_cnn({.input = input,
+                               .classes = classes,
+                               .batch_norm = options.model == "cnn-bn",
+                               .seed = options.seed});
+  // The network starts without an opinion: all classes are equally likely. Large random outputs
+  // would make the first steps chaotic, and the rounding of sums, which differs with the number of
+  // ranks, would soon show in the loss.
+  for (Parameter* parameter : model->parameters())
+    if (parameter->name.starts_with("output.")) parameter->value.fill(0.0f);
+  return model;
 }
 
 int choose_compute_threads(const TrainMnistOptions& options, const horo::Context& context) {

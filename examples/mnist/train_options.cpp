@@ -65,6 +65,8 @@ po::options_description describe_options(TrainMnistOptions& options) {
       "samples per step, over all ranks");
   add("lr", rate_value(options.learning_rate, "lr", "above 0", [](float x) { return x > 0; }),
       "learning rate");
+  add("warm-up", count_value(options.warm_up_steps, "warm-up", 0),
+      "steps at the start over which the learning rate rises from 0");
   add("momentum",
       rate_value(options.momentum, "momentum", "at least 0 and below 1",
                  [](float x) { return x >= 0 && x < 1; }),

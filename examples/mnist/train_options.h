@@ -12,6 +12,7 @@ struct TrainMnistOptions {
   std::uint64_t epochs = 3;
   std::size_t global_batch = 128;
   float learning_rate = 0.05f;
+  std::size_t warm_up_steps = 200;
   float momentum = 0.9f;
   float weight_decay = 1e-4f;
   std::uint64_t seed = 1;
