@@ -18,18 +18,11 @@ class OwnedMpi : public Session {
   collectives::MpiSession session_;
 };
 
-void apply_log_level(const Settings& settings) {
-  if (settings.log_level == "debug") set_log_level(LogLevel::kDebug);
-  if (settings.log_level == "info") set_log_level(LogLevel::kInfo);
-  if (settings.log_level == "warning") set_log_level(LogLevel::kWarning);
-  if (settings.log_level == "error") set_log_level(LogLevel::kError);
-  if (settings.log_level == "off") set_log_level(LogLevel::kOff);
-}
-
 Context make_context(std::unique_ptr<Session> session, std::unique_ptr<collectives::Transport> transport,
                      ParsedEnvironment environment, const InitOptions& options) {
   const int rank = transport->topology().rank;
   set_log_label(options.log_label.empty() ? fmt::format("rank {}", rank) : options.log_label);
+  set_log_level(environment.settings.log_level);
   if (rank == 0)
     for (const std::string& warning : environment.warnings) log_warning("{}", warning);
   return Context(
@@ -49,7 +42,6 @@ Context init_with_mpi(std::unique_ptr<Session> session, MPI_Comm communicator, P
 Context init(const InitOptions& options) {
   const std::vector<std::string> entries = process_environment();
   ParsedEnvironment environment = parse_environment(entries);
-  apply_log_level(environment.settings);
   if (collectives::mpi_is_initialized() || is_started_by_launcher(entries)) {
     auto session = std::make_unique<OwnedMpi>();
     return init_with_mpi(std::move(session), MPI_COMM_WORLD, std::move(environment), options);
@@ -62,7 +54,6 @@ Context init(const InitOptions& options) {
 Context init(MPI_Comm communicator, const InitOptions& options) {
   HORO_CHECK(collectives::mpi_is_initialized(), "horo::init(communicator): MPI is not initialised");
   ParsedEnvironment environment = parse_environment(process_environment());
-  apply_log_level(environment.settings);
   return init_with_mpi(std::make_unique<OwnedMpi>(), communicator, std::move(environment), options);
 }
 

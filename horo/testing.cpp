@@ -34,6 +34,7 @@ namespace {
 void run_ranks(int ranks, const std::function<void(Context&)>& function, const RunOptions& options) {
   HORO_CHECK(ranks > 0, "run_ranks: at least one rank is needed");
   const ParsedEnvironment environment = parse_environment(options.environment);
+  set_log_level(environment.settings.log_level);
   collectives::InProcessJob::Options job_options;
   job_options.wait = make_wait_policy(environment.settings, ranks);
   job_options.ranks_per_node = environment.settings.ranks_per_node;

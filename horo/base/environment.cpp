@@ -32,9 +32,14 @@ Enum parse_choice(std::string_view text, std::initializer_list<Enum> choices) {
   throw InvalidArgument(fmt::format("'{}' is not one of {}", text, names));
 }
 
-std::string parse_log_level(std::string_view text) {
-  for (std::string_view level : {"debug", "info", "warning", "error", "off"})
-    if (text == level) return std::string(text);
+LogLevel parse_log_level(std::string_view text) {
+  constexpr std::pair<std::string_view, LogLevel> kLevels[] = {{"debug", LogLevel::kDebug},
+                                                               {"info", LogLevel::kInfo},
+                                                               {"warning", LogLevel::kWarning},
+                                                               {"error", LogLevel::kError},
+                                                               {"off", LogLevel::kOff}};
+  for (const auto& [name, level] : kLevels)
+    if (text == name) return level;
   throw InvalidArgument(fmt::format("'{}' is not one of debug, info, warning, error, off", text));
 }
 

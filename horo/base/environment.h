@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "horo/base/log.h"
+
 namespace horo {
 
 /// How the bytes of one collective travel.
@@ -23,7 +25,7 @@ std::string_view name_of(Stores stores);
 /// Every HORO_ setting, parsed. Read once by init(); nothing else in horo reads the environment.
 /// All ranks of a job must have the same values, except for log_level.
 struct Settings {
-  std::string log_level;
+  LogLevel log_level = LogLevel::kWarning;
   std::chrono::nanoseconds timeout{};
   std::chrono::nanoseconds stall_warning{};
   std::size_t bucket_bytes = 0;

@@ -19,10 +19,10 @@ float value(int rank, std::size_t i, int salt = 0) {
   return static_cast<float>((rank + 1) * 3 + static_cast<int>(i % 97) + salt);
 }
 
-class Ranks : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(OneToNine, Ranks, ::testing::Values(1, 2, 3, 4, 7, 8, 9));
+class ContextRanks : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(OneToNine, ContextRanks, ::testing::Values(1, 2, 3, 4, 7, 8, 9));
 
-TEST_P(Ranks, AllreduceGivesEachOpsResult) {
+TEST_P(ContextRanks, AllreduceGivesEachOpsResult) {
   run_ranks(GetParam(), [](Context& ctx) {
     for (std::size_t count : {0ul, 1ul, 17ul, 1025ul, 100003ul}) {
       for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax}) {
@@ -44,7 +44,7 @@ TEST_P(Ranks, AllreduceGivesEachOpsResult) {
   });
 }
 
-TEST_P(Ranks, BroadcastFromEachRoot) {
+TEST_P(ContextRanks, BroadcastFromEachRoot) {
   run_ranks(GetParam(), [](Context& ctx) {
     for (int root = 0; root < ctx.size(); ++root) {
       std::vector<std::int64_t> x(1003);
@@ -55,7 +55,7 @@ TEST_P(Ranks, BroadcastFromEachRoot) {
   });
 }
 
-TEST_P(Ranks, AllgatherTakesDifferentRowCountsAndNone) {
+TEST_P(ContextRanks, AllgatherTakesDifferentRowCountsAndNone) {
   run_ranks(GetParam(), [](Context& ctx) {
     const auto rows_of = [](int rank) { return static_cast<std::size_t>(rank % 3) * 5; };  // rank 0 has none
     std::size_t total = 0;
@@ -70,7 +70,7 @@ TEST_P(Ranks, AllgatherTakesDifferentRowCountsAndNone) {
   });
 }
 
-TEST_P(Ranks, ReduceScatterIsASliceOfAllreduce) {
+TEST_P(ContextRanks, ReduceScatterIsASliceOfAllreduce) {
   run_ranks(GetParam(), [](Context& ctx) {
     const std::size_t rows = 13;
     std::vector<double> input(rows * 3);
@@ -89,7 +89,7 @@ TEST_P(Ranks, ReduceScatterIsASliceOfAllreduce) {
   });
 }
 
-TEST_P(Ranks, FiveHundredAsyncTensorsInAnotherOrderOnEveryRank) {
+TEST_P(ContextRanks, FiveHundredAsyncTensorsInAnotherOrderOnEveryRank) {
   run_ranks(GetParam(), [](Context& ctx) {
     constexpr std::size_t kTensors = 500;
     std::vector<std::vector<float>> tensors(kTensors);

@@ -46,10 +46,10 @@ class Model {
   int rank_;
 };
 
-class Ranks : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(OneToNine, Ranks, ::testing::Values(1, 2, 3, 4, 8, 9));
+class GradientSyncRanks : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(OneToNine, GradientSyncRanks, ::testing::Values(1, 2, 3, 4, 8, 9));
 
-TEST_P(Ranks, ReducesEveryGradientWhateverTheOrderOfReady) {
+TEST_P(GradientSyncRanks, ReducesEveryGradientWhateverTheOrderOfReady) {
   run_ranks(GetParam(), [](Context& ctx) {
     Model model(ctx.rank());
     GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum, .bucket_bytes = 16 * 1024});

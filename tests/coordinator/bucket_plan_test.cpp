@@ -52,7 +52,7 @@ TEST(BucketPlan, RandomSetsTile) {
   }
 }
 
-std::string mismatch(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b, std::size_t bytes_b = 100) {
+std::string mismatch_between(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b, std::size_t bytes_b = 100) {
   const std::vector<Request> descriptions[] = {describe_plan(a, ReduceOp::kAverage, 100), describe_plan(a, ReduceOp::kAverage, 100),
                                                describe_plan(b, ReduceOp::kAverage, bytes_b)};
   const std::string names[] = {"rank 0", "rank 1", "rank 2"};
@@ -61,15 +61,15 @@ std::string mismatch(const std::vector<NamedTensor>& a, const std::vector<NamedT
 
 TEST(PlanMismatch, NamesTheFirstDifference) {
   const std::vector<NamedTensor> base = {gradient("w", 10), gradient("b", 2)};
-  EXPECT_EQ(mismatch(base, base), "");
-  EXPECT_EQ(mismatch(base, {gradient("w", 10), gradient("b", 3)}),
+  EXPECT_EQ(mismatch_between(base, base), "");
+  EXPECT_EQ(mismatch_between(base, {gradient("w", 10), gradient("b", 3)}),
             "gradients 'g': tensor 'b': rank 0 submitted allreduce (average) of float32 [2], rank 2 submitted "
             "allreduce (average) of float32 [3]: the shapes differ");
-  EXPECT_THAT(mismatch(base, {gradient("w", 10), gradient("bias", 2)}),
+  EXPECT_THAT(mismatch_between(base, {gradient("w", 10), gradient("bias", 2)}),
               HasSubstr("gradient 1 is 'b' on rank 0 and 'bias' on rank 2"));
-  EXPECT_THAT(mismatch(base, {gradient("w", 10)}),
+  EXPECT_THAT(mismatch_between(base, {gradient("w", 10)}),
               HasSubstr("rank 0 registered 2 and rank 2 registered 1; 'b' is on one only"));
-  EXPECT_THAT(mismatch(base, base, 200), HasSubstr("bucket_bytes is 100"));
+  EXPECT_THAT(mismatch_between(base, base, 200), HasSubstr("bucket_bytes is 100"));
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ ResponseMessage random_response_message(std::mt19937& random) {
     response.op = request.op;
     response.root = request.root;
     for (unsigned k = random() % 4; k-- > 0;)
-      response.tensors.push_back(random() % 2 ? Response::Tensor{random() % 1000 + 1, {}} : Response::Tensor{0, "name"});
+      response.tensors.push_back(random() % 2 ? Response::Tensor{static_cast<CacheId>(random() % 1000 + 1), {}} : Response::Tensor{0, "name"});
     for (unsigned k = random() % 4; k-- > 0;) response.rows_of.push_back(random());
     response.error = static_cast<ErrorKind>(random() % 4);
     response.error_text = request.name;
