@@ -1,7 +1,7 @@
 #include "collectives/mpi/mpi_session.h"
 
 #include "horo/base/error.h"
-#include "horo/base/mpi_handles.h"
+#include "collectives/mpi/mpi_handles.h"
 
 namespace horo::collectives {
 

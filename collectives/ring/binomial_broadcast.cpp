@@ -1,8 +1,8 @@
 #include "collectives/ring/binomial_broadcast.h"
 
 #include "collectives/ring/await.h"
-#include "collectives/ring/stretches.h"
 #include "collectives/ring/tags.h"
+#include "collectives/stretches.h"
 
 namespace horo::collectives {
 

@@ -1,7 +1,7 @@
 #include "collectives/ring/chain_broadcast.h"
 
 #include "collectives/ring/ring_schedule.h"
-#include "collectives/ring/stretches.h"
+#include "collectives/stretches.h"
 
 namespace horo::collectives {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "collectives/ring/part_offsets.h"
+#include "collectives/part_offsets.h"
 #include "collectives/ring/ring_schedule.h"
 
 namespace horo::collectives {

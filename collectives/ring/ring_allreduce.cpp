@@ -3,7 +3,7 @@
 #include "collectives/chunks.h"
 #include "collectives/reduce/kernels.h"
 #include "collectives/ring/ring_schedule.h"
-#include "collectives/ring/stretches.h"
+#include "collectives/stretches.h"
 
 namespace horo::collectives {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "collectives/part_offsets.h"
 #include "collectives/reduce/kernels.h"
-#include "collectives/ring/part_offsets.h"
 #include "collectives/ring/ring_schedule.h"
 
 namespace horo::collectives {

@@ -1,4 +1,4 @@
-#include "collectives/ring/stretches.h"
+#include "collectives/stretches.h"
 
 #include <cstring>
 

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+
+#include "collectives/hierarchical/hierarchy.h"
+#include "collectives/scattered_buffer.h"
+#include "horo/base/reduce_op.h"
+
+namespace horo::collectives {
+
+/// Allreduce in three phases, block by block: reduce-scatter inside the node, so that each rank
+/// that has a column holds one shard; allreduce of the shard along the column; allgather inside the
+/// node. For m nodes, c columns and N bytes a rank sends 2(m-1)/m * N/c bytes across nodes, a node
+/// in all 2(m-1)/m * N, which is what a link between nodes must carry at least. kAverage divides
+/// once, after the column. (Source: the hierarchical allreduce of Horovod and UCC, composed.)
+void hierarchical_allreduce(Hierarchy& hierarchy, const ScatteredBuffer& buffer, ReduceOp op);
+
+/// kAverage is summed first and divided at the end.
+constexpr ReduceOp without_division(ReduceOp op) {
+  return op == ReduceOp::kAverage ? ReduceOp::kSum : op;
+}
+/// The division, for kAverage; nothing for other operations.
+void divide_if_average(DataType type, ReduceOp op, std::byte* data, std::size_t count, int ranks);
+
+}  // namespace horo::collectives

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "collectives/collectives.h"
+#include "collectives/hierarchical/hierarchy.h"
+#include "collectives/point_to_point.h"
+#include "collectives/ring/ring_collectives.h"
+#include "collectives/ring/sub_group.h"
+#include "horo/base/topology.h"
+
+namespace horo::collectives {
+
+/// Collectives of a job on several nodes, composed of others: those of the node, and rings across
+/// nodes among ranks with the same local rank (see NodeLayout). Nodes may have different numbers of
+/// ranks. On one node everything is the node's own. The phases of a block follow each other; they
+/// do not overlap.
+class HierarchicalCollectives : public Collectives {
+ public:
+  struct Options {
+    std::size_t segment_bytes = 256 * 1024;     ///< of the rings across nodes
+    std::size_t block_bytes = 4 * 1024 * 1024;  ///< how much goes through all phases at a time
+  };
+  /// `node`: among the ranks of this rank's node, numbered by local rank. `peers`: among all ranks;
+  /// carries nothing else. Both outlive this.
+  HierarchicalCollectives(const Topology& topology, Collectives& node, PointToPoint& peers,
+                          const Options& options);
+  HierarchicalCollectives(const Topology& topology, Collectives& node, PointToPoint& peers,
+                          std::size_t segment_bytes)
+      : HierarchicalCollectives(topology, node, peers, Options{.segment_bytes = segment_bytes}) {}
+
+  std::string_view name() const override { return "hierarchical"; }
+  void allreduce(const ScatteredBuffer& buffer, ReduceOp op) override;
+  void broadcast(const ScatteredBuffer& buffer, int root) override;
+  void allgather(std::span<const std::byte> input, std::span<const std::size_t> bytes_of,
+                 std::span<std::byte> output) override;
+  void reduce_scatter(const std::byte* input, DataType type, std::span<const std::size_t> count_of,
+                      std::byte* output, ReduceOp op) override;
+  void barrier() override;
+
+ private:
+  bool is_one_node() const { return hierarchy_.layout.node_count() == 1; }
+
+  Hierarchy hierarchy_;
+  std::optional<SubGroup> column_peers_;
+  std::optional<RingCollectives> column_;
+};
+
+}  // namespace horo::collectives

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "horo/base/topology.h"
+
+namespace horo::collectives {
+
+/// How ranks are grouped for a hierarchical collective: pure arithmetic. Column c holds, from each
+/// node, the rank with local rank c; there are as many columns as the smallest node has ranks. The
+/// ranks of a column exchange, across nodes, the shard of the data that they hold inside their
+/// nodes.
+///
+/// Example, node 0 = ranks 0 1 2, node 1 = ranks 3 4: columns {0, 3} and {1, 4}; rank 2 is in none.
+class NodeLayout {
+ public:
+  explicit NodeLayout(const Topology& topology);
+
+  int size() const { return size_; }
+  int node() const { return node_; }
+  int local_rank() const { return local_rank_; }
+  int node_count() const { return static_cast<int>(ranks_.size()); }
+  int local_size(int node) const {
+    return static_cast<int>(ranks_[static_cast<std::size_t>(node)].size());
+  }
+  int rank_at(int node, int local_rank) const {
+    return ranks_[static_cast<std::size_t>(node)][static_cast<std::size_t>(local_rank)];
+  }
+  int node_of(int rank) const { return node_of_[static_cast<std::size_t>(rank)]; }
+  /// The local rank of any rank on its own node.
+  int local_rank_of(int rank) const { return local_rank_of_[static_cast<std::size_t>(rank)]; }
+
+  int columns() const { return columns_; }
+  bool has_column() const { return local_rank_ < columns_; }
+  /// The ranks of `column`, by node.
+  std::vector<int> column_ranks(int column) const;
+
+  /// sizes[l] for local ranks below columns(), 0 for the rest of this rank's node.
+  std::vector<std::size_t> for_local_ranks(std::vector<std::size_t> sizes) const;
+
+ private:
+  int size_;
+  int node_;
+  int local_rank_;
+  int columns_;
+  std::vector<std::vector<int>> ranks_;  // by node, by local rank
+  std::vector<int> node_of_;
+  std::vector<int> local_rank_of_;
+};
+
+}  // namespace horo::collectives

@@ -1,0 +1,125 @@
+#include "collectives/mpi/mpi_collectives.h"
+
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "collectives/part_offsets.h"
+#include "collectives/reduce/kernels.h"
+#include "collectives/stretches.h"
+
+namespace horo::collectives {
+namespace {
+
+std::vector<int> to_ints(std::span<const std::size_t> sizes) {
+  return {sizes.begin(), sizes.end()};
+}
+
+std::vector<int> offsets_of(const PartOffsets& parts, std::size_t count) {
+  std::vector<int> offsets;
+  for (std::size_t r = 0; r < count; ++r)
+    offsets.push_back(static_cast<int>(parts[static_cast<int>(r)].begin));
+  return offsets;
+}
+
+}  // namespace
+
+MpiCollectives::MpiCollectives(MpiComm comm, const WaitPolicy& policy, std::size_t largest_message)
+    : comm_(std::move(comm)),
+      policy_(policy),
+      largest_message_(largest_message),
+      rank_(comm_.rank()),
+      size_(comm_.size()) {}
+
+void MpiCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {
+  if (buffer.count() == 0) return;
+  std::byte* data = packed(buffer);
+  const std::size_t width = buffer.element_bytes();
+  for_each_piece(buffer.count(), largest_message_ / width, [&](std::size_t offset, int count) {
+    HORO_MPI(MPI_Allreduce(MPI_IN_PLACE, data + offset * width, count,
+                           operations_.type_of(buffer.type()),
+                           operations_.operation_of(buffer.type(), op), comm_.get()));
+  });
+  divide_if_average(buffer.type(), op, data, buffer.count());
+  unpack(buffer, data);
+}
+
+void MpiCollectives::broadcast(const ScatteredBuffer& buffer, int root) {
+  if (buffer.count() == 0) return;
+  std::byte* data = packed(buffer);
+  for_each_piece(buffer.bytes(), largest_message_, [&](std::size_t offset, int count) {
+    HORO_MPI(MPI_Bcast(data + offset, count, MPI_BYTE, root, comm_.get()));
+  });
+  if (rank_ != root) unpack(buffer, data);
+}
+
+void MpiCollectives::allgather(std::span<const std::byte> input,
+                               std::span<const std::size_t> bytes_of, std::span<std::byte> output) {
+  const PartOffsets parts(bytes_of);
+  std::byte* const own = output.data() + parts[rank_].begin;
+  if (!input.empty() && input.data() != own) std::memcpy(own, input.data(), input.size());
+  if (parts.total() <= largest_message_) {
+    HORO_MPI(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, output.data(), to_ints(bytes_of).data(),
+                            offsets_of(parts, bytes_of.size()).data(), MPI_BYTE, comm_.get()));
+    return;
+  }
+  for (int r = 0; r < size_; ++r)
+    for_each_piece(parts[r].count(), largest_message_, [&](std::size_t offset, int count) {
+      HORO_MPI(MPI_Bcast(output.data() + parts[r].begin + offset, count, MPI_BYTE, r, comm_.get()));
+    });
+}
+
+void MpiCollectives::reduce_scatter(const std::byte* input, DataType type,
+                                    std::span<const std::size_t> count_of, std::byte* output,
+                                    ReduceOp op) {
+  const std::size_t total = std::accumulate(count_of.begin(), count_of.end(), std::size_t{0});
+  if (total == 0) return;
+  if (total * size_of(type) <= largest_message_)
+    HORO_MPI(MPI_Reduce_scatter(input, output, to_ints(count_of).data(), operations_.type_of(type),
+                                operations_.operation_of(type, op), comm_.get()));
+  else
+    reduce_to_each(input, type, count_of, output, op);
+  divide_if_average(type, op, output, count_of[static_cast<std::size_t>(rank_)]);
+}
+
+void MpiCollectives::barrier() {
+  MPI_Request request = MPI_REQUEST_NULL;
+  HORO_MPI(MPI_Ibarrier(comm_.get(), &request));
+  wait_for_mpi(request, policy_, "for all ranks to reach a barrier");
+}
+
+void MpiCollectives::reduce_to_each(const std::byte* input, DataType type,
+                                    std::span<const std::size_t> count_of, std::byte* output,
+                                    ReduceOp op) {
+  const PartOffsets parts(count_of);
+  const std::size_t width = size_of(type);
+  for (int root = 0; root < size_; ++root)
+    for_each_piece(parts[root].count(), largest_message_ / width,
+                   [&](std::size_t offset, int count) {
+                     HORO_MPI(MPI_Reduce(input + (parts[root].begin + offset) * width,
+                                         output + offset * width, count, operations_.type_of(type),
+                                         operations_.operation_of(type, op), root, comm_.get()));
+                   });
+}
+
+void MpiCollectives::divide_if_average(DataType type, ReduceOp op, std::byte* data,
+                                       std::size_t count) {
+  if (op != ReduceOp::kAverage) return;
+  const std::byte* source = data;
+  reduce(type, op, {&source, 1}, count, static_cast<std::size_t>(size_), data, nullptr,
+         Stores::kPlain);
+}
+
+std::byte* MpiCollectives::packed(const ScatteredBuffer& buffer) {
+  const Range all{0, buffer.count()};
+  if (std::byte* address = contiguous_address(buffer, all)) return address;
+  if (staging_.size() < buffer.bytes()) staging_.resize(buffer.bytes());
+  gather(buffer, all, staging_.data());
+  return staging_.data();
+}
+
+void MpiCollectives::unpack(const ScatteredBuffer& buffer, const std::byte* data) {
+  if (data == staging_.data()) scatter(buffer, {0, buffer.count()}, data);
+}
+
+}  // namespace horo::collectives

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "collectives/mpi/message_pieces.h"
+#include "collectives/point_to_point.h"
+#include "collectives/mpi/mpi_handles.h"
+
+namespace horo::collectives {
+
+/// Messages over a communicator of its own. Requires MPI_THREAD_MULTIPLE if other threads use MPI.
+class MpiPointToPoint : public PointToPoint {
+ public:
+  /// `policy` outlives this. `largest_message`: bytes above which a transfer is split.
+  MpiPointToPoint(MpiComm comm, const WaitPolicy& policy,
+                  std::size_t largest_message = kLargestMpiMessage);
+  /// Cancels receives that are still under way; logs unfinished transfers.
+  ~MpiPointToPoint() override;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  const WaitPolicy& wait_policy() const override { return policy_; }
+  Ticket start_send(int peer, int tag, std::span<const std::byte> bytes) override;
+  Ticket start_receive(int peer, int tag, std::span<std::byte> bytes) override;
+  bool test(Ticket ticket) override;
+
+ private:
+  struct Transfer {
+    std::vector<MPI_Request> pieces;  // empty: this place is free
+    std::size_t done = 0;             // pieces [0, done) have ended
+    bool is_receive = false;
+  };
+  Transfer& start(Ticket& ticket, bool is_receive);
+
+  MpiComm comm_;
+  const WaitPolicy& policy_;
+  std::size_t largest_message_;
+  int rank_;
+  int size_;
+  std::vector<Transfer> transfers_;  // transfers_[ticket - 1]
+  std::vector<Ticket> free_;
+};
+
+}  // namespace horo::collectives

@@ -1,0 +1,63 @@
+#include "collectives/mpi/mpi_transport.h"
+
+#include "collectives/mpi/mpi_collectives.h"
+#include "collectives/mpi/mpi_message_channel.h"
+#include "collectives/mpi/mpi_point_to_point.h"
+#include "collectives/mpi/mpi_topology.h"
+#include "collectives/mpi/posix_shared_region.h"
+#include "horo/base/error.h"
+
+namespace horo::collectives {
+namespace {
+
+WaitPolicy without_abort(WaitPolicy policy) {
+  policy.abort = nullptr;
+  return policy;
+}
+
+MpiComm duplicate_checked(MPI_Comm comm, const WaitPolicy& policy) {
+  int provided = MPI_THREAD_SINGLE;
+  HORO_MPI(MPI_Query_thread(&provided));
+  HORO_CHECK(provided >= MPI_THREAD_MULTIPLE,
+             "horo calls MPI from several threads: initialise it with "
+             "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...)");
+  return MpiComm::duplicate_of(comm, policy);
+}
+
+MpiComm split_by_node(const MpiComm& comm, const Topology& topology) {
+  MPI_Comm node = MPI_COMM_NULL;
+  HORO_MPI(MPI_Comm_split(comm.get(), topology.node, topology.rank, &node));
+  return MpiComm(node);
+}
+
+}  // namespace
+
+MpiTransport::MpiTransport(MPI_Comm comm, const WaitPolicy& policy, std::size_t ranks_per_node)
+    : policy_(without_abort(policy)),
+      comm_(duplicate_checked(comm, policy_)),
+      topology_(gather_topology(comm_, ranks_per_node, policy_)),
+      node_comm_(split_by_node(comm_, topology_)),
+      abort_region_(PosixSharedRegion::create(node_comm_, sizeof(AbortSignal), policy_)),
+      abort_signal_(reinterpret_cast<AbortSignal*>(abort_region_->bytes().data())) {
+  policy_.abort = abort_signal_;
+}
+
+std::unique_ptr<PointToPoint> MpiTransport::make_point_to_point() {
+  return std::make_unique<MpiPointToPoint>(MpiComm::duplicate_of(comm_.get(), policy_), policy_);
+}
+
+std::unique_ptr<MessageChannel> MpiTransport::make_message_channel() {
+  return std::make_unique<MpiMessageChannel>(MpiComm::duplicate_of(comm_.get(), policy_));
+}
+
+std::unique_ptr<SharedRegion> MpiTransport::make_node_region(std::size_t bytes) {
+  return PosixSharedRegion::create(node_comm_, bytes, policy_);
+}
+
+std::unique_ptr<Collectives> MpiTransport::make_reference_collectives() {
+  return std::make_unique<MpiCollectives>(MpiComm::duplicate_of(comm_.get(), policy_), policy_);
+}
+
+void MpiTransport::abort(const char* text) noexcept { abort_signal_->raise(text); }
+
+}  // namespace horo::collectives

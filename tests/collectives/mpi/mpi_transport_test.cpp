@@ -1,0 +1,155 @@
+#include "collectives/mpi/mpi_transport.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "collectives/mpi/mpi_point_to_point.h"
+#include "collectives/ring/ring_collectives.h"
+#include "horo/base/error.h"
+
+namespace horo::collectives {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+WaitPolicy short_waits() {
+  WaitPolicy policy;
+  policy.timeout = 200ms;
+  return policy;
+}
+
+TEST(MpiTransport, TopologyFollowsThePretendedNodes) {
+  for (const std::size_t per_node : {0, 1, 2, 3}) {
+    const MpiTransport transport(MPI_COMM_WORLD, {}, per_node);
+    const Topology& topology = transport.topology();
+    const int width = per_node == 0 ? topology.size : static_cast<int>(per_node);
+    EXPECT_EQ(topology.node_count, (topology.size + width - 1) / width);
+    EXPECT_EQ(topology.node, topology.rank / width);
+    EXPECT_EQ(topology.local_rank, topology.rank % width);
+    EXPECT_FALSE(topology.host_of[0].empty());
+  }
+}
+
+TEST(MpiTransport, ChannelsDeliverMessagesInOrder) {
+  MpiTransport transport(MPI_COMM_WORLD, {}, 0);
+  const auto channel = transport.make_message_channel();
+  const auto other = transport.make_message_channel();  // must stay silent
+  const int size = channel->size();
+  constexpr std::size_t kMessages = 50;
+  for (std::size_t i = 0; i < kMessages; ++i)
+    for (int to = 0; to < size; ++to)
+      channel->send(to, std::vector<std::byte>(
+                            i * i * 7, static_cast<std::byte>(channel->rank() * 16 + int(i) % 16)));
+  std::vector<std::size_t> received(static_cast<std::size_t>(size), 0);
+  Waiter waiter(transport.wait_policy());
+  while (std::accumulate(received.begin(), received.end(), std::size_t{0}) <
+         kMessages * received.size()) {
+    const auto message = channel->poll();
+    if (!message) {
+      waiter.pause("for messages");
+      continue;
+    }
+    const std::size_t i = received[static_cast<std::size_t>(message->source)]++;
+    ASSERT_EQ(message->bytes.size(), i * i * 7);
+    if (i > 0) {
+      ASSERT_EQ(message->bytes[0], static_cast<std::byte>(message->source * 16 + int(i) % 16));
+    }
+  }
+  EXPECT_FALSE(other->poll().has_value());
+}
+
+TEST(MpiTransport, ThreadsUseTheirOwnChannelsAtTheSameTime) {
+  MpiTransport transport(MPI_COMM_WORLD, {}, 0);
+  std::vector<std::unique_ptr<PointToPoint>> peers;
+  for (int i = 0; i < 3; ++i) peers.push_back(transport.make_point_to_point());
+  std::vector<std::jthread> threads;
+  for (auto& own : peers)
+    threads.emplace_back([&own] {
+      RingCollectives ring(*own, 4096);
+      std::vector<double> data(5000, own->rank() + 1.0);
+      for (int run = 0; run < 10; ++run) {
+        ring.allreduce(ScatteredBuffer(DataType::kFloat64, data.data(), data.size()),
+                       ReduceOp::kMax);
+        ASSERT_EQ(data[4999], own->size());
+      }
+    });
+}
+
+TEST(MpiTransport, AWaitForARankThatNeverComesEndsAndNamesIt) {
+  MpiTransport transport(MPI_COMM_WORLD, short_waits(), 0);
+  const auto peers = transport.make_point_to_point();
+  const int last = peers->size() - 1;
+  if (last == 0) return;
+  if (peers->rank() == 0) {
+    RingCollectives ring(*peers, 4096);
+    float value = 0;
+    try {
+      ring.broadcast(ScatteredBuffer(DataType::kFloat32, &value, 1), last);
+      FAIL() << "the broadcast ended without its root";
+    } catch (const CommunicationError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("to send its broadcast"));
+      EXPECT_THAT(error.what(), HasSubstr("waited"));
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST(MpiTransport, AbortEndsTheWaitsOfTheNode) {
+  MpiTransport transport(MPI_COMM_WORLD, {}, 0);
+  const auto peers = transport.make_point_to_point();
+  if (peers->size() == 1) return;
+  if (peers->rank() == 1) transport.abort("rank 1 has no more data");
+  if (peers->rank() == 0) {
+    std::byte byte{};
+    const auto ticket = peers->start_receive(1, 0, {&byte, 1});
+    try {
+      peers->wait(ticket, "for rank 1");
+      FAIL();
+    } catch (const CommunicationError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("rank 1 has no more data"));
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST(MpiPointToPoint, SplitsTransfersAlikeOnBothSides) {
+  const WaitPolicy policy;
+  for (const std::size_t largest : {1, 7, 1000, 100000}) {
+    MpiPointToPoint peers(MpiComm::duplicate_of(MPI_COMM_WORLD, policy), policy, largest);
+    const int right = (peers.rank() + 1) % peers.size();
+    const int left = (peers.rank() + peers.size() - 1) % peers.size();
+    for (const std::size_t bytes :
+         {std::size_t{0}, std::size_t{1}, std::size_t{14}, std::size_t{3001}}) {
+      std::vector<std::byte> out(bytes, static_cast<std::byte>(peers.rank() + 1)), in(bytes);
+      for (std::size_t i = 0; i < bytes; i += 5) out[i] = static_cast<std::byte>(i);
+      const auto receive = peers.start_receive(left, 1, in);
+      const auto send = peers.start_send(right, 1, out);
+      peers.wait(receive, "for a neighbour");
+      peers.wait(send, "for a neighbour");
+      for (std::size_t i = 0; i < bytes; ++i)
+        ASSERT_EQ(in[i], i % 5 == 0 ? static_cast<std::byte>(i) : static_cast<std::byte>(left + 1));
+    }
+  }
+}
+
+TEST(MpiHandles, ErrorsNameTheCallAndTheRank) {
+  const MpiComm comm = MpiComm::duplicate_of(MPI_COMM_WORLD, WaitPolicy{});
+  int value = 0;
+  try {
+    HORO_MPI(MPI_Send(&value, 1, MPI_INT, comm.size(), 0, comm.get()));
+    FAIL() << "a rank that does not exist was accepted";
+  } catch (const CommunicationError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("MPI_Send(&value, 1, MPI_INT"));
+    EXPECT_THAT(error.what(), HasSubstr("rank " + std::to_string(comm.rank())));
+    EXPECT_THAT(error.what(), HasSubstr("mpi_transport_test.cpp"));
+  }
+}
+
+}  // namespace
+}  // namespace horo::collectives
