@@ -1,5 +1,9 @@
 #include "collectives/shared_memory/flag.h"
 
+#include <fmt/format.h>
+
+#include "horo/base/error.h"
+
 namespace horo::collectives {
 namespace {
 
@@ -18,12 +22,17 @@ struct Sleeper {
 
 }  // namespace
 
-void Flag::wait_slowly(std::uint32_t target, const WaitPolicy& policy, std::string_view what) {
+void Flag::wait(std::uint32_t target, const Flag& departed, const WaitPolicy& policy, std::string_view what) {
   Waiter waiter(policy);
   Sleeper sleeper(sleepers);
   while (true) {
     const std::uint32_t seen = value.load(std::memory_order_acquire);
     if (static_cast<std::int32_t>(seen - target) >= 0) return;
+    if (departed.reached(1)) {
+      // What it published before it left counts.
+      if (reached(target)) return;
+      throw ShutdownError(fmt::format("waited {}, which has left", what));
+    }
     if (waiter.is_napping()) sleeper.announce();
     waiter.pause_on(value, seen, what);
   }

@@ -27,13 +27,9 @@ struct alignas(128) Flag {
     value.store(target, std::memory_order_release);
     if (sleepers.load(std::memory_order_relaxed) != 0) futex_wake_all(value);
   }
-  /// Blocks until reached(target). `what` completes the error "waited 5min ...".
-  void wait(std::uint32_t target, const WaitPolicy& policy, std::string_view what) {
-    if (!reached(target)) wait_slowly(target, policy, what);
-  }
-
- private:
-  void wait_slowly(std::uint32_t target, const WaitPolicy& policy, std::string_view what);
+  /// Blocks until reached(target). Throws ShutdownError if that cannot happen any more because
+  /// `departed`, a flag of the same rank, has been raised. `what` completes the error "waited 5min ...".
+  void wait(std::uint32_t target, const Flag& departed, const WaitPolicy& policy, std::string_view what);
 };
 
 }  // namespace horo::collectives

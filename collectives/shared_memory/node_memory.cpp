@@ -45,25 +45,28 @@ NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank, std::vect
   }
 }
 
+NodeMemory::~NodeMemory() {
+  if (std::uncaught_exceptions() <= exceptions_at_start_) ranks_[rank_].flags->departed.publish(1);
+}
+
+void NodeMemory::wait(Flag& flag, std::uint32_t target, int peer, std::string_view purpose) {
+  if (flag.reached(target)) return;
+  flag.wait(target, ranks_[peer].flags->departed, policy_, fmt::format("for {} to {}", ranks_[peer].name, purpose));
+}
+
 void NodeMemory::wait_free(std::uint32_t step) {
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
-    Flag& flag = ranks_[peer].flags->consumed;
-    if (!flag.reached(step - kSlots + 1))
-      flag.wait(step - kSlots + 1, policy_, fmt::format("for {} to take part in a collective", ranks_[peer].name));
+    wait(ranks_[peer].flags->consumed, step - kSlots + 1, peer, "take part in a collective");
   }
 }
 
 void NodeMemory::wait_posted(int peer, std::uint32_t step) {
-  Flag& flag = ranks_[peer].flags->posted;
-  if (!flag.reached(step + 1))
-    flag.wait(step + 1, policy_, fmt::format("for {} to bring its values to a collective", ranks_[peer].name));
+  wait(ranks_[peer].flags->posted, step + 1, peer, "bring its values to a collective");
 }
 
 void NodeMemory::wait_reduced(int peer, std::uint32_t step) {
-  Flag& flag = ranks_[peer].flags->reduced;
-  if (!flag.reached(step + 1))
-    flag.wait(step + 1, policy_, fmt::format("for {} to finish its part of a collective", ranks_[peer].name));
+  wait(ranks_[peer].flags->reduced, step + 1, peer, "finish its part of a collective");
 }
 
 void NodeMemory::finish(std::uint32_t step) {
@@ -78,9 +81,7 @@ std::byte* NodeMemory::direct_buffer(int rank, std::uint32_t exchange, std::size
 }
 
 void NodeMemory::wait_direct(int peer, std::uint32_t exchange) {
-  Flag& flag = direct_flag(peer, exchange);
-  if (!flag.reached(exchange))
-    flag.wait(exchange, policy_, fmt::format("for {} to take part in a collective", ranks_[peer].name));
+  wait(direct_flag(peer, exchange), exchange, peer, "take part in a collective");
 }
 
 }  // namespace horo::collectives

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,6 +32,11 @@ class NodeMemory {
   /// called in errors. `policy` outlives this.
   NodeMemory(std::unique_ptr<SharedRegion> region, int rank, std::vector<std::string> rank_names,
              std::size_t slot_bytes, std::size_t direct_bytes, const WaitPolicy& policy);
+  /// Tells the other ranks that this one takes part in no further step; not while an exception unwinds,
+  /// when the job's abort signal is about to say more.
+  ~NodeMemory();
+  NodeMemory(const NodeMemory&) = delete;
+  NodeMemory& operator=(const NodeMemory&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -71,6 +77,7 @@ class NodeMemory {
     Flag reduced;
     Flag consumed;
     Flag direct[2];
+    Flag departed;
   };
   struct RankMemory {
     RankFlags* flags = nullptr;
@@ -79,6 +86,7 @@ class NodeMemory {
     std::string name;
   };
 
+  void wait(Flag& flag, std::uint32_t target, int peer, std::string_view purpose);
   static std::size_t bytes_of_rank(std::size_t slot_bytes, std::size_t direct_bytes);
   Flag& direct_flag(int rank, std::uint32_t exchange) const {
     return ranks_[rank].flags->direct[exchange % 2];
@@ -93,6 +101,7 @@ class NodeMemory {
   std::vector<RankMemory> ranks_;
   std::uint32_t next_step_ = 0;
   std::uint32_t direct_ = 0;
+  const int exceptions_at_start_ = std::uncaught_exceptions();
 };
 
 }  // namespace horo::collectives

@@ -1,0 +1,55 @@
+// A job in which one rank fails in the middle of a step, for fault_test.py:
+//   fault_job FAULT RANK     FAULT: none, kill, throw, exit, return
+// Prints "rank N pid P" for each rank first.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+#include <unistd.h>
+
+#include "horo/horo.h"
+
+namespace {
+
+void fail(const char* fault) {
+  if (std::strcmp(fault, "kill") == 0) raise(SIGKILL);
+  if (std::strcmp(fault, "throw") == 0) throw std::runtime_error("diverged");
+  if (std::strcmp(fault, "exit") == 0) std::_Exit(3);
+}
+
+void run(const char* fault, int failing_rank) {
+  horo::Context ctx = horo::init();
+  std::printf("rank %d pid %d\n", ctx.rank(), static_cast<int>(getpid()));
+  std::fflush(stdout);
+  std::vector<std::vector<float>> tensors(20, std::vector<float>(200000, static_cast<float>(ctx.rank())));
+  std::vector<horo::NamedTensor> gradients;
+  for (auto& tensor : tensors) gradients.push_back({"g" + std::to_string(gradients.size()), horo::TensorView(tensor)});
+  horo::GradientSync sync(ctx, gradients, {.bucket_bytes = 1 << 20});
+  const bool is_endless = std::strcmp(fault, "none") != 0;
+  for (int step = 0; is_endless || step < 10; ++step) {
+    for (std::size_t i = gradients.size(); i-- > 0;) {
+      sync.ready(i);
+      if (step == 5 && i == 10 && ctx.rank() == failing_rank) {
+        if (std::strcmp(fault, "return") == 0) return;
+        fail(fault);
+      }
+    }
+    sync.wait();
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  try {
+    run(argv[1], std::atoi(argv[2]));
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "fault_job: %s\n", error.what());
+    return 1;
+  }
+}
