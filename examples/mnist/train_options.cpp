@@ -64,7 +64,7 @@ po::options_description describe_options(TrainMnistOptions& options) {
   add("global-batch", count_value(options.global_batch, "global-batch", 1),
       "samples per step, over all ranks");
   add("lr", rate_value(options.learning_rate, "lr", "above 0", [](float x) { return x > 0; }),
-      "learning rate");
+      "highest learning rate; it falls to 0 towards the end");
   add("warm-up", count_value(options.warm_up_steps, "warm-up", 0),
       "steps at the start over which the learning rate rises from 0");
   add("momentum",
