@@ -81,7 +81,9 @@ po::options_description describe_options(TrainMnistOptions& options) {
       "threads per rank that load data; 0: none of their own");
   add("prefetch", count_value(options.prefetch, "prefetch", 1), "batches loaded ahead");
   add("compute-threads", count_value(options.compute_threads, "compute-threads", 0),
-      "threads per rank that compute; 0: the cores of the node, divided by its ranks");
+      "threads per rank that compute; 0: the cores of the node, divided by its ranks. Another "
+      "number "
+      "rounds sums differently");
   add("log-every", count_value(options.log_every, "log-every", 1),
       "steps between lines of progress, where there is no bar");
   add("max-steps", count_value(options.max_steps, "max-steps", 0),
