@@ -6,7 +6,7 @@
 #include "collectives/collectives.h"
 #include "collectives/mpi/message_pieces.h"
 #include "collectives/mpi/mpi_operations.h"
-#include "horo/base/mpi_handles.h"
+#include "collectives/mpi/mpi_handles.h"
 
 namespace horo::collectives {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "collectives/message_channel.h"
-#include "horo/base/mpi_handles.h"
+#include "collectives/mpi/mpi_handles.h"
 
 namespace horo::collectives {
 

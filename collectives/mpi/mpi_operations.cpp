@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "collectives/reduce/kernels.h"
-#include "horo/base/mpi_handles.h"
+#include "collectives/mpi/mpi_handles.h"
 
 namespace horo::collectives {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "collectives/mpi/message_pieces.h"
 #include "collectives/point_to_point.h"
-#include "horo/base/mpi_handles.h"
+#include "collectives/mpi/mpi_handles.h"
 
 namespace horo::collectives {
 

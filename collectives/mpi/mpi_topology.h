@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "horo/base/mpi_handles.h"
+#include "collectives/mpi/mpi_handles.h"
 #include "horo/base/topology.h"
 
 namespace horo::collectives {

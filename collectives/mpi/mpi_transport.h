@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "collectives/transport.h"
-#include "horo/base/mpi_handles.h"
+#include "collectives/mpi/mpi_handles.h"
 
 namespace horo::collectives {
 

@@ -4,7 +4,7 @@
 
 #include "collectives/mpi/shared_memory_file.h"
 #include "collectives/shared_region.h"
-#include "horo/base/mpi_handles.h"
+#include "collectives/mpi/mpi_handles.h"
 
 namespace horo::collectives {
 

@@ -32,9 +32,14 @@ Enum parse_choice(std::string_view text, std::initializer_list<Enum> choices) {
   throw InvalidArgument(fmt::format("'{}' is not one of {}", text, names));
 }
 
-std::string parse_log_level(std::string_view text) {
-  for (std::string_view level : {"debug", "info", "warning", "error", "off"})
-    if (text == level) return std::string(text);
+LogLevel parse_log_level(std::string_view text) {
+  constexpr std::pair<std::string_view, LogLevel> kLevels[] = {{"debug", LogLevel::kDebug},
+                                                               {"info", LogLevel::kInfo},
+                                                               {"warning", LogLevel::kWarning},
+                                                               {"error", LogLevel::kError},
+                                                               {"off", LogLevel::kOff}};
+  for (const auto& [name, level] : kLevels)
+    if (text == name) return level;
   throw InvalidArgument(fmt::format("'{}' is not one of debug, info, warning, error, off", text));
 }
 
@@ -188,6 +193,15 @@ std::vector<std::string> process_environment() {
   std::vector<std::string> entries;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) entries.emplace_back(*entry);
   return entries;
+}
+
+bool is_started_by_launcher(std::span<const std::string> entries) {
+  constexpr std::string_view kSigns[] = {"OMPI_COMM_WORLD_SIZE=", "PMIX_RANK=", "PMI_RANK=", "PMI_SIZE=",
+                                         "MPI_LOCALNRANKS="};
+  return std::any_of(entries.begin(), entries.end(), [&](std::string_view entry) {
+    return std::any_of(std::begin(kSigns), std::end(kSigns),
+                       [&](std::string_view sign) { return entry.starts_with(sign); });
+  });
 }
 
 std::string environment_markdown() {

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "horo/base/log.h"
+
 namespace horo {
 
 /// How the bytes of one collective travel.
@@ -23,7 +25,7 @@ std::string_view name_of(Stores stores);
 /// Every HORO_ setting, parsed. Read once by init(); nothing else in horo reads the environment.
 /// All ranks of a job must have the same values, except for log_level.
 struct Settings {
-  std::string log_level;
+  LogLevel log_level = LogLevel::kWarning;
   std::chrono::nanoseconds timeout{};
   std::chrono::nanoseconds stall_warning{};
   std::size_t bucket_bytes = 0;
@@ -65,6 +67,8 @@ struct ParsedEnvironment {
 ParsedEnvironment parse_environment(std::span<const std::string> entries);
 /// The process's own environment, as "NAME=VALUE" entries.
 std::vector<std::string> process_environment();
+/// Whether the entries show that an MPI launcher (mpirun, or srun with PMI) started the process.
+bool is_started_by_launcher(std::span<const std::string> entries);
 
 /// docs/environment.md, generated from the table.
 std::string environment_markdown();

@@ -16,8 +16,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// After spinning, a waiter gives its core away but stays runnable for this long before it naps.
-constexpr auto kYieldTime = 200us;
 // Naps grow to this; it also bounds the delay when a wake-up is missed (see Flag::publish).
 constexpr std::chrono::nanoseconds kLongestNap = 1ms;
 
@@ -45,7 +43,7 @@ void Waiter::pause_slowly(std::string_view what, const std::atomic<std::uint32_t
     throw CommunicationError(fmt::format("waited {} {} (HORO_TIMEOUT is {})", format_duration(waited), what,
                                          format_duration(policy_.timeout)));
   if (waited < policy_.spin) return;
-  if (waited < policy_.spin + kYieldTime) {
+  if (waited < policy_.spin + policy_.yield) {
     sched_yield();
     return;
   }

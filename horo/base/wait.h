@@ -25,10 +25,12 @@ class AbortSignal {
   char text_[252] = {};
 };
 
-/// How a rank waits for its peers: it keeps the core for `spin`, then yields it, then sleeps in short
-/// naps. A wait ends with CommunicationError after `timeout`, or when `abort` is raised.
+/// How a rank waits for its peers: it keeps the core for `spin`, then yields it again and again for
+/// `yield`, then sleeps in short naps. A wait ends with CommunicationError after `timeout`, or when
+/// `abort` is raised.
 struct WaitPolicy {
   std::chrono::nanoseconds spin{0};
+  std::chrono::nanoseconds yield{std::chrono::microseconds(200)};
   std::chrono::nanoseconds timeout{std::chrono::minutes(5)};
   const AbortSignal* abort = nullptr;  ///< may be null; outlives the waits
 };

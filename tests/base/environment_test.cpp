@@ -65,6 +65,13 @@ TEST(Environment, BadValueNamesTheVariableAndWhatItAccepts) {
   }
 }
 
+TEST(Environment, KnowsTheSignsOfALauncher) {
+  const std::vector<std::string> alone = {"PATH=/bin", "HOME=/root"};
+  const std::vector<std::string> started = {"PATH=/bin", "OMPI_COMM_WORLD_SIZE=4"};
+  EXPECT_FALSE(is_started_by_launcher(alone));
+  EXPECT_TRUE(is_started_by_launcher(started));
+}
+
 TEST(NearestMatch, IsWithinAThirdOfTheLength) {
   const std::string_view names[] = {"alpha", "beta", "gamma"};
   EXPECT_EQ(nearest_match("gama", names), "gamma");

@@ -1,4 +1,4 @@
-#include "horo/base/mpi_handles.h"
+#include "collectives/mpi/mpi_handles.h"
 
 #include <fmt/format.h>
 

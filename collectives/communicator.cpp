@@ -1,0 +1,58 @@
+#include "collectives/communicator.h"
+
+#include "collectives/hierarchical/hierarchical_collectives.h"
+#include "collectives/ring/ring_collectives.h"
+#include "collectives/shared_memory/shared_memory_collectives.h"
+#include "horo/base/error.h"
+
+namespace horo::collectives {
+namespace {
+
+std::unique_ptr<Collectives> make_node_collectives(Transport& transport, const Settings& settings,
+                                                   const WaitPolicy& policy) {
+  const Topology& topology = transport.topology();
+  const SharedMemoryCollectives::Options options{settings.segment_bytes, settings.direct_bytes, settings.stores};
+  std::vector<std::string> names;
+  for (int rank : topology.ranks_of(topology.node)) names.push_back(topology.describe(rank));
+  return std::make_unique<SharedMemoryCollectives>(
+      transport.make_node_region(SharedMemoryCollectives::bytes_needed(topology.local_size, options)),
+      topology.local_rank, std::move(names), options, policy);
+}
+
+}  // namespace
+
+Algorithm select_algorithm(const Topology& topology, Algorithm setting) {
+  if (setting == Algorithm::kSharedMemory && topology.node_count > 1)
+    throw InvalidArgument(
+        "HORO_ALGORITHM=shared_memory needs all ranks on one node; use auto, hierarchical or ring");
+  if (setting != Algorithm::kAuto) return setting;
+  if (topology.node_count == 1) return Algorithm::kSharedMemory;
+  return topology.node_count == topology.size ? Algorithm::kRing : Algorithm::kHierarchical;
+}
+
+Communicator::Communicator(Transport& transport, const Settings& settings, const WaitPolicy& policy) {
+  switch (select_algorithm(transport.topology(), settings.algorithm)) {
+    case Algorithm::kAuto:
+    case Algorithm::kSharedMemory:
+      collectives_ = make_node_collectives(transport, settings, policy);
+      break;
+    case Algorithm::kRing:
+      peers_ = transport.make_point_to_point();
+      collectives_ = std::make_unique<RingCollectives>(*peers_, settings.segment_bytes);
+      break;
+    case Algorithm::kHierarchical:
+      peers_ = transport.make_point_to_point();
+      node_ = make_node_collectives(transport, settings, policy);
+      collectives_ = std::make_unique<HierarchicalCollectives>(transport.topology(), *node_, *peers_,
+                                                               settings.segment_bytes);
+      break;
+    case Algorithm::kMpi:
+      collectives_ = transport.make_reference_collectives();
+      HORO_CHECK(collectives_ != nullptr, "HORO_ALGORITHM=mpi needs a job started by mpirun");
+      break;
+  }
+}
+
+Communicator::~Communicator() = default;
+
+}  // namespace horo::collectives

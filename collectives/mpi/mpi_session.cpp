@@ -1,0 +1,44 @@
+#include "collectives/mpi/mpi_session.h"
+
+#include "horo/base/error.h"
+#include "collectives/mpi/mpi_handles.h"
+
+namespace horo::collectives {
+
+bool mpi_is_initialized() {
+  int is_initialized = 0;
+  int is_finalized = 0;
+  MPI_Initialized(&is_initialized);
+  MPI_Finalized(&is_finalized);
+  return is_initialized != 0 && is_finalized == 0;
+}
+
+MpiSession::MpiSession() {
+  int provided = MPI_THREAD_SINGLE;
+  if (mpi_is_initialized()) {
+    HORO_MPI(MPI_Query_thread(&provided));
+    HORO_CHECK(provided >= MPI_THREAD_MULTIPLE,
+               "the program initialised MPI without MPI_THREAD_MULTIPLE, which horo's threads need: call "
+               "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or leave MPI to horo::init()");
+    return;
+  }
+  HORO_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided));
+  is_owner_ = true;
+  if (provided < MPI_THREAD_MULTIPLE)
+    throw CommunicationError("this MPI library does not offer MPI_THREAD_MULTIPLE, which horo's threads need");
+}
+
+void MpiSession::finalize() {
+  if (is_owner_ && mpi_is_initialized()) MPI_Finalize();
+}
+
+int mpi_local_size(MPI_Comm communicator) {
+  MPI_Comm node = MPI_COMM_NULL;
+  HORO_MPI(MPI_Comm_split_type(communicator, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
+  int size = 1;
+  HORO_MPI(MPI_Comm_size(node, &size));
+  HORO_MPI(MPI_Comm_free(&node));
+  return size;
+}
+
+}  // namespace horo::collectives

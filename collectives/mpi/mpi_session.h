@@ -1,0 +1,26 @@
+#pragma once
+
+#include <mpi.h>
+
+namespace horo::collectives {
+
+/// Keeps MPI initialised while a job runs. Finalises it only if it initialised it.
+class MpiSession {
+ public:
+  /// Initialises MPI with MPI_THREAD_MULTIPLE unless the program has. Throws CommunicationError if MPI
+  /// does not offer that level, InvalidArgument if the program initialised it at a lower one.
+  MpiSession();
+
+  /// Waits for the other ranks. Called once, when no MPI object of horo is left.
+  void finalize();
+
+ private:
+  bool is_owner_ = false;
+};
+
+/// Whether the program has initialised MPI (and not finalised it).
+bool mpi_is_initialized();
+/// How many ranks of `communicator` share this rank's memory. Collective.
+int mpi_local_size(MPI_Comm communicator);
+
+}  // namespace horo::collectives

@@ -1,0 +1,167 @@
+// The gradients of one training step, marked ready in backward order, until all are averaged: horo's
+// GradientSync beside MPI by hand, one MPI_Allreduce per tensor, and one over a flat buffer (which has
+// no packing to do: its gradients would have to live there).
+#include <fmt/core.h>
+#include <mpi.h>
+
+#include <boost/program_options.hpp>
+#include <iostream>
+#include <numeric>
+#include <vector>
+
+#include "examples/benchmarks/bench_report.h"
+#include "examples/benchmarks/bench_timing.h"
+#include "examples/benchmarks/gradient_sets.h"
+#include "examples/benchmarks/memory_copy.h"
+#include "horo/horo.h"
+
+namespace {
+
+namespace po = boost::program_options;
+using horo::bench::Contender;
+using horo::bench::Stats;
+
+struct Options {
+  std::string model = "resnet50";
+  int rounds = 11;
+  std::string json;
+};
+
+class Gradients {
+ public:
+  explicit Gradients(const std::vector<std::size_t>& counts) {
+    for (std::size_t count : counts) tensors_.emplace_back(count);
+    total_ = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  }
+  std::size_t total() const { return total_; }
+  std::vector<std::vector<float>>& tensors() { return tensors_; }
+  std::vector<horo::NamedTensor> named() {
+    std::vector<horo::NamedTensor> result;
+    for (auto& tensor : tensors_)
+      result.push_back({"gradient" + std::to_string(result.size()), horo::TensorView(tensor)});
+    return result;
+  }
+  void fill(int rank) {
+    for (std::size_t t = 0; t < tensors_.size(); ++t)
+      for (std::size_t i = 0; i < tensors_[t].size(); ++i) tensors_[t][i] = value(rank, t, i);
+  }
+  // Whether every value is the average over the ranks, times `scale`.
+  void check(int ranks, float scale, const char* contender) const {
+    for (std::size_t t = 0; t < tensors_.size(); ++t)
+      for (std::size_t i = 0; i < tensors_[t].size(); ++i) {
+        float sum = 0;
+        for (int r = 0; r < ranks; ++r) sum += value(r, t, i);
+        const float expected = sum * (1.0f / static_cast<float>(ranks)) * scale;
+        if (tensors_[t][i] != expected)
+          throw horo::Error(fmt::format("{}: tensor {} index {}: {} instead of {}", contender, t, i, tensors_[t][i],
+                                        expected));
+      }
+  }
+  void clear() {
+    for (auto& tensor : tensors_) tensor.assign(tensor.size(), 0.0f);
+  }
+
+ private:
+  static float value(int rank, std::size_t tensor, std::size_t i) {
+    return static_cast<float>((rank + 1) * static_cast<int>(1 + (i + tensor) % 127));
+  }
+  std::vector<std::vector<float>> tensors_;
+  std::size_t total_ = 0;
+};
+
+void mpi_sum(float* values, std::size_t count) {
+  MPI_Allreduce(MPI_IN_PLACE, values, static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+void print_and_write(const Options& options, nlohmann::json report,
+                     const std::vector<Contender>& contenders, const std::vector<Stats>& stats) {
+  for (std::size_t c = 0; c < contenders.size(); ++c) {
+    report[contenders[c].name + "_us"] = horo::bench::to_json(stats[c]);
+    if (c > 0) report["ratio_" + contenders[c].name] = stats[c].median / stats[0].median;
+    fmt::print("{:>16}: {:9.2f} ms (min {:.2f}, max {:.2f}){}\n", contenders[c].name, stats[c].median / 1e3,
+               stats[c].min / 1e3, stats[c].max / 1e3,
+               c == 0 ? std::string() : fmt::format("  {:.2f}x horo's time", stats[c].median / stats[0].median));
+  }
+  if (!options.json.empty()) horo::bench::write_json(report, options.json);
+}
+
+void run(const Options& options) {
+  const std::vector<std::size_t> counts = horo::bench::gradient_set(options.model);
+  horo::Context ctx = horo::init();
+  int is_initialized = 0;
+  MPI_Initialized(&is_initialized);
+  HORO_CHECK(is_initialized, "gradient_bench compares with MPI: start it with hororun or mpirun");
+  const auto limits = horo::bench::measure_memory_limits(std::size_t{64} << 20, MPI_COMM_WORLD);
+
+  Gradients gradients(counts);
+  std::vector<float> flat(gradients.total());
+  horo::GradientSync sync(ctx, gradients.named());
+  const std::vector<Contender> contenders = {
+      {"horo",
+       [&] {
+         for (std::size_t i = counts.size(); i-- > 0;) sync.ready(i);
+         sync.wait();
+       }},
+      {"mpi_per_tensor",
+       [&] {
+         for (std::size_t i = counts.size(); i-- > 0;) mpi_sum(gradients.tensors()[i].data(), counts[i]);
+       }},
+      {"mpi_flat", [&] { mpi_sum(flat.data(), flat.size()); }}};
+
+  gradients.fill(ctx.rank());
+  contenders[0].run();
+  gradients.check(ctx.size(), 1, "horo");
+  gradients.fill(ctx.rank());
+  contenders[1].run();
+  gradients.check(ctx.size(), static_cast<float>(ctx.size()), "mpi_per_tensor");
+  gradients.clear();
+
+  const std::vector<Stats> stats = horo::bench::measure_in_turn(contenders, options.rounds, 1, MPI_COMM_WORLD);
+  if (ctx.rank() != 0) return;
+  fmt::print("# {}: {} tensors, {:.1f} M values, {} ranks, {} buckets; medians of {} rounds in turn\n# {}\n",
+             options.model, counts.size(), static_cast<double>(gradients.total()) / 1e6, ctx.size(),
+             sync.bucket_count(), options.rounds, horo::bench::describe(limits));
+  nlohmann::json report = horo::bench::report_header(ctx, limits);
+  report["model"] = options.model;
+  report["tensors"] = counts.size();
+  report["values"] = gradients.total();
+  report["buckets"] = sync.bucket_count();
+  print_and_write(options, std::move(report), contenders, stats);
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  po::options_description description("gradient_bench: a step's gradients, horo beside MPI by hand");
+  description.add_options()("help", "this text")("model", po::value(&options.model), "resnet50, bert-base or tiny1000")(
+      "json", po::value(&options.json), "write the report to this file")("rounds", po::value(&options.rounds),
+                                                                         "measured rounds (default 11)");
+  po::variables_map values;
+  po::store(po::parse_command_line(argc, argv, description), values);
+  po::notify(values);
+  if (values.count("help")) {
+    std::cout << description;
+    std::exit(0);
+  }
+  HORO_CHECK(options.rounds > 0, "--rounds must be at least 1");
+  (void)horo::bench::gradient_set(options.model);
+  return options;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  try {
+    options = parse(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "gradient_bench: " << error.what() << "\n";
+    return 2;
+  }
+  try {
+    run(options);
+  } catch (const std::exception& error) {
+    std::cerr << "gradient_bench: " << error.what() << "\n";
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+
+namespace horo::bench {
+
+/// What the machine's memory gives while every rank is busy, in GB/s (10^9 bytes) per rank.
+struct MemoryLimits {
+  double memcpy_gbps = 0;          ///< std::memcpy of a large buffer
+  double streaming_copy_gbps = 0;  ///< the same with non-temporal stores; 0 where the CPU has none
+  double cache_to_cache_gbps = 0;  ///< lines that another rank has just written; 0 for one rank
+};
+
+/// Collective over `communicator`, whose ranks share a node for cache_to_cache_gbps.
+MemoryLimits measure_memory_limits(std::size_t bytes, MPI_Comm communicator);
+
+}  // namespace horo::bench

@@ -1,0 +1,120 @@
+#include "examples/mnist/train_options.h"
+
+#include <fmt/core.h>
+
+#include <boost/program_options.hpp>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <sstream>
+
+#include "horo/base/error.h"
+
+namespace {
+
+namespace po = boost::program_options;
+
+// Read as signed numbers: read as unsigned ones, "-1" would become a huge count.
+template <typename Count>
+auto* count_value(Count& target, const char* name, std::int64_t least) {
+  const auto store = [&target, name, least](std::int64_t value) {
+    const bool fits = static_cast<std::uint64_t>(std::numeric_limits<Count>::max()) >=
+                      static_cast<std::uint64_t>(std::max<std::int64_t>(0, value));
+    HORO_CHECK(value >= least && fits,
+               fmt::format("--{}: {} is out of range, the least is {}", name, value, least));
+    target = static_cast<Count>(value);
+  };
+  return po::value<std::int64_t>()
+      ->value_name("N")
+      ->default_value(static_cast<std::int64_t>(target))
+      ->notifier(store);
+}
+
+auto* rate_value(float& target, const char* name, const char* range,
+                 const std::function<bool(float)>& is_valid) {
+  const auto store = [&target, name, range, is_valid](float value) {
+    HORO_CHECK(std::isfinite(value) && is_valid(value),
+               fmt::format("--{}: {} is out of range, it must be {}", name, value, range));
+    target = value;
+  };
+  return po::value<float>()
+      ->value_name("X")
+      ->default_value(target, fmt::format("{}", target))
+      ->notifier(store);
+}
+
+void check_model(const std::string& model) {
+  HORO_CHECK(model == "mlp" || model == "cnn" || model == "cnn-bn",
+             fmt::format("--model: '{}' is not known; choose mlp, cnn or cnn-bn", model));
+}
+
+po::options_description describe_options(TrainMnistOptions& options) {
+  po::options_description description("Options");
+  auto add = description.add_options();
+  add("help", po::bool_switch(&options.wants_help), "show this text");
+  add("data", po::value(&options.data)->value_name("DIR"),
+      "directory of the four MNIST files, plain or .gz; without it, digits that the program draws");
+  add("model",
+      po::value(&options.model)
+          ->value_name("NAME")
+          ->default_value(options.model)
+          ->notifier(check_model),
+      "mlp, cnn, or cnn-bn (with batch normalisation)");
+  add("epochs", count_value(options.epochs, "epochs", 1), "passes over the training set");
+  add("global-batch", count_value(options.global_batch, "global-batch", 1),
+      "samples per step, over all ranks");
+  add("lr", rate_value(options.learning_rate, "lr", "above 0", [](float x) { return x > 0; }),
+      "learning rate");
+  add("warm-up", count_value(options.warm_up_steps, "warm-up", 0),
+      "steps at the start over which the learning rate rises from 0");
+  add("momentum",
+      rate_value(options.momentum, "momentum", "at least 0 and below 1",
+                 [](float x) { return x >= 0 && x < 1; }),
+      "share of the last update that the next one keeps");
+  add("weight-decay",
+      rate_value(options.weight_decay, "weight-decay", "at least 0",
+                 [](float x) { return x >= 0; }),
+      "times the weight is added to its gradient");
+  add("seed", count_value(options.seed, "seed", 0),
+      "of the initial weights and the order of samples");
+  add("loader-threads", count_value(options.loader_threads, "loader-threads", 0),
+      "threads per rank that load data; 0: none of their own");
+  add("prefetch", count_value(options.prefetch, "prefetch", 1), "batches loaded ahead");
+  add("compute-threads", count_value(options.compute_threads, "compute-threads", 0),
+      "threads per rank that compute; 0: the cores of the node, divided by its ranks");
+  add("log-every", count_value(options.log_every, "log-every", 1),
+      "steps between lines of progress, where there is no bar");
+  add("max-steps", count_value(options.max_steps, "max-steps", 0),
+      "end after this many steps; 0: after the epochs");
+  add("json", po::value(&options.json)->value_name("FILE"), "write a report there");
+  return description;
+}
+
+}  // namespace
+
+TrainMnistOptions parse_train_options(int argc, char** argv) {
+  TrainMnistOptions options;
+  try {
+    po::variables_map values;
+    po::store(
+        po::command_line_parser(argc, argv)
+            .options(describe_options(options))
+            .positional({})
+            .style(po::command_line_style::unix_style & ~po::command_line_style::allow_guessing)
+            .run(),
+        values);
+    po::notify(values);
+  } catch (const po::error& error) {
+    throw horo::InvalidArgument(fmt::format("{}; --help lists the options", error.what()));
+  }
+  return options;
+}
+
+std::string train_options_help() {
+  TrainMnistOptions defaults;
+  std::ostringstream text;
+  text << "Trains a classifier of handwritten digits on all ranks of a job.\n\n"
+          "  mpirun -n 4 train_mnist --epochs 3\n\n"
+       << describe_options(defaults);
+  return text.str();
+}

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+/// What the command line of train_mnist says.
+struct TrainMnistOptions {
+  bool wants_help = false;
+  std::string data;  ///< directory of the MNIST files; empty: the embedded digits
+  std::string model = "cnn";
+  std::uint64_t epochs = 3;
+  std::size_t global_batch = 128;
+  float learning_rate = 0.05f;
+  std::size_t warm_up_steps = 200;
+  float momentum = 0.9f;
+  float weight_decay = 1e-4f;
+  std::uint64_t seed = 1;
+  std::size_t loader_threads = 1;
+  std::size_t prefetch = 4;
+  int compute_threads = 0;  ///< 0: the node's cores, divided by its ranks
+  std::size_t log_every = 100;
+  std::uint64_t max_steps = 0;  ///< 0: no limit
+  std::string json;             ///< file for the report; empty: none
+};
+
+/// Throws horo::InvalidArgument, one line, for an unknown option or a value out of range.
+TrainMnistOptions parse_train_options(int argc, char** argv);
+
+/// The text of --help.
+std::string train_options_help();

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "collectives/scattered_buffer.h"
+#include "horo/base/reduce_op.h"
+#include "horo/coordinator/bucket_plan.h"
+
+namespace horo::coordinator {
+
+/// Exchanges the buckets of a plan, one after the other in plan order on every rank, each as soon as it
+/// is complete: on a thread of its own while the caller computes, and on the caller's thread once it
+/// waits. Since the order is fixed and each plan has its own communicator, ranks need not talk about
+/// what to do next.
+class BucketRunner {
+ public:
+  /// Called after each bucket with its bytes and tensors, from whichever thread ran it.
+  using OnBucket = std::function<void(std::size_t bytes, std::size_t tensors)>;
+
+  /// `policy` is the wait policy of `communicator`; the runner adjusts it to whether a caller waits.
+  BucketRunner(std::span<const NamedTensor> gradients, BucketPlan plan, ReduceOp op,
+               std::unique_ptr<WaitPolicy> policy, std::unique_ptr<collectives::Communicator> communicator,
+               OnBucket on_bucket);
+  /// Ends the thread; a bucket that is being exchanged is finished first.
+  ~BucketRunner();
+
+  const BucketPlan& plan() const { return plan_; }
+  std::size_t gradient_count() const { return marks_.size(); }
+
+  /// Marks a gradient. Returns false if it was marked already. Thread-safe.
+  bool mark(std::size_t gradient);
+  /// Marks all gradients that are not, without waking the thread: wait() follows.
+  void mark_all();
+  /// The gradients not marked in this step.
+  std::vector<std::size_t> unmarked() const;
+  /// Requires that all are marked. Runs what is left and prepares the next step. Rethrows the error of
+  /// the exchange, also in later calls.
+  void wait();
+
+ private:
+  struct Bucket {
+    explicit Bucket(DataType type) : buffer(type) {}
+    collectives::ScatteredBuffer buffer;
+    std::size_t tensors = 0;
+    std::atomic<std::size_t> missing{0};
+  };
+
+  void run_thread(const std::string& log_label);
+  bool is_next_complete() const;
+  void run_next();
+
+  BucketPlan plan_;
+  ReduceOp op_;
+  std::unique_ptr<WaitPolicy> policy_;
+  const WaitPolicy waiting_policy_;
+  std::unique_ptr<collectives::Communicator> communicator_;
+  OnBucket on_bucket_;
+  std::vector<std::unique_ptr<Bucket>> buckets_;
+  std::vector<std::atomic<bool>> marks_;
+
+  std::mutex run_mutex_;  // held while a bucket is exchanged; guards next_ (writes) and error_
+  std::atomic<std::size_t> next_{0};
+  std::exception_ptr error_;
+  std::atomic<bool> caller_waits_{false};
+
+  std::mutex sleep_mutex_;  // guards the sleep of the thread
+  std::condition_variable wake_;
+  std::atomic<bool> is_asleep_{false};
+  std::atomic<bool> should_stop_{false};
+  std::jthread thread_;
+};
+
+}  // namespace horo::coordinator

@@ -1,0 +1,108 @@
+#include "horo/gradient_sync.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <unordered_set>
+
+#include "horo/coordinator/bucket_plan.h"
+#include "horo/coordinator/bucket_runner.h"
+#include "horo/coordinator/plan_agreement.h"
+#include "horo/runtime.h"
+
+namespace horo {
+namespace {
+
+void check_names(std::span<const NamedTensor> gradients) {
+  HORO_CHECK(!gradients.empty(), "GradientSync needs at least one gradient");
+  std::unordered_set<std::string_view> names;
+  for (const NamedTensor& gradient : gradients) {
+    HORO_CHECK(!gradient.name.empty(), "GradientSync: every gradient needs a name");
+    HORO_CHECK(names.insert(gradient.name).second,
+               fmt::format("GradientSync: two gradients are called '{}'", gradient.name));
+    HORO_CHECK(gradient.tensor.data() != nullptr || gradient.tensor.count() == 0,
+               fmt::format("GradientSync: gradient '{}' has no memory", gradient.name));
+  }
+}
+
+}  // namespace
+
+class GradientSync::Impl {
+ public:
+  Impl(Context& context, std::span<const NamedTensor> gradients, const GradientSyncOptions& options)
+      : runtime_(context.runtime()) {
+    check_names(gradients);
+    const std::size_t bucket_bytes = options.bucket_bytes.value_or(runtime_->settings().bucket_bytes);
+    for (const NamedTensor& gradient : gradients) names_.push_back(gradient.name);
+    auto policy = std::make_unique<WaitPolicy>(runtime_->transport().wait_policy());
+    std::unique_ptr<collectives::Communicator> communicator;
+
+    coordinator::Entry entry;
+    entry.request.kind = coordinator::Kind::kTask;
+    entry.request.name = options.name.empty()
+                             ? runtime_->automatic_name(coordinator::Kind::kTask, "gradients")
+                             : options.name;
+    // Among the named operations, so that all ranks do it at the same point and a missing rank is named.
+    entry.task = [&, name = entry.request.name](collectives::Collectives& collectives) {
+      coordinator::agree_on_plan(name, coordinator::describe_plan(gradients, options.op, bucket_bytes), collectives,
+                                 runtime_->topology());
+      communicator = std::make_unique<collectives::Communicator>(runtime_->transport(), runtime_->settings(), *policy);
+    };
+    runtime_->submit(std::move(entry))->wait();
+    runner_ = std::make_unique<coordinator::BucketRunner>(
+        gradients, coordinator::make_bucket_plan(gradients, bucket_bytes), options.op, std::move(policy),
+        std::move(communicator), [runtime = runtime_.get()](std::size_t bytes, std::size_t tensors) {
+          runtime->count_collective(bytes, tensors);
+        });
+  }
+
+  coordinator::BucketRunner& runner() { return *runner_; }
+  const std::string& name_of(std::size_t index) const { return names_[index]; }
+
+  void require_all_marked() const {
+    const std::vector<std::size_t> missing = runner_->unmarked();
+    if (missing.empty()) return;
+    std::vector<std::string_view> names;
+    for (std::size_t i : missing)
+      if (names.size() < 6) names.push_back(names_[i]);
+    throw InvalidArgument(fmt::format("wait() before ready() of {} of {} gradients: {}{}", missing.size(),
+                                      names_.size(), fmt::join(names, ", "), missing.size() > 6 ? ", ..." : ""));
+  }
+
+ private:
+  std::shared_ptr<Runtime> runtime_;
+  std::vector<std::string> names_;
+  std::unique_ptr<coordinator::BucketRunner> runner_;
+};
+
+GradientSync::GradientSync(Context& context, std::span<const NamedTensor> gradients,
+                           const GradientSyncOptions& options)
+    : impl_(std::make_unique<Impl>(context, gradients, options)) {}
+GradientSync::GradientSync(GradientSync&&) noexcept = default;
+GradientSync& GradientSync::operator=(GradientSync&&) noexcept = default;
+GradientSync::~GradientSync() = default;
+
+void GradientSync::ready(std::size_t index) {
+  HORO_CHECK(index < impl_->runner().gradient_count(),
+             fmt::format("ready({}): only {} gradients are registered", index, impl_->runner().gradient_count()));
+  HORO_CHECK(impl_->runner().mark(index),
+             fmt::format("gradient '{}' was marked ready twice in one step", impl_->name_of(index)));
+}
+
+void GradientSync::wait() {
+  impl_->require_all_marked();
+  impl_->runner().wait();
+}
+
+void GradientSync::exchange() {
+  impl_->runner().mark_all();
+  impl_->runner().wait();
+}
+
+std::size_t GradientSync::bucket_count() const { return impl_->runner().plan().buckets.size(); }
+const std::vector<std::size_t>& GradientSync::bucket(std::size_t bucket) const {
+  HORO_CHECK(bucket < bucket_count(), fmt::format("bucket {} of {} does not exist", bucket, bucket_count()));
+  return impl_->runner().plan().buckets[bucket];
+}
+
+}  // namespace horo

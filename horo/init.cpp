@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include "collectives/in_process/in_process_job.h"
+#include "collectives/mpi/mpi_session.h"
+#include "collectives/mpi/mpi_transport.h"
+#include "horo/base/log.h"
+#include "horo/mpi.h"
+#include "horo/runtime.h"
+
+namespace horo {
+namespace {
+
+class OwnedMpi : public Session {
+ public:
+  void finalize() override { session_.finalize(); }
+
+ private:
+  collectives::MpiSession session_;
+};
+
+Context make_context(std::unique_ptr<Session> session, std::unique_ptr<collectives::Transport> transport,
+                     ParsedEnvironment environment, const InitOptions& options) {
+  const int rank = transport->topology().rank;
+  set_log_label(options.log_label.empty() ? fmt::format("rank {}", rank) : options.log_label);
+  set_log_level(environment.settings.log_level);
+  if (rank == 0)
+    for (const std::string& warning : environment.warnings) log_warning("{}", warning);
+  return Context(
+      std::make_shared<Runtime>(std::move(session), std::move(transport), std::move(environment)));
+}
+
+Context init_with_mpi(std::unique_ptr<Session> session, MPI_Comm communicator, ParsedEnvironment environment,
+                      const InitOptions& options) {
+  const WaitPolicy policy = make_wait_policy(environment.settings, collectives::mpi_local_size(communicator));
+  auto transport =
+      std::make_unique<collectives::MpiTransport>(communicator, policy, environment.settings.ranks_per_node);
+  return make_context(std::move(session), std::move(transport), std::move(environment), options);
+}
+
+}  // namespace
+
+Context init(const InitOptions& options) {
+  const std::vector<std::string> entries = process_environment();
+  ParsedEnvironment environment = parse_environment(entries);
+  if (collectives::mpi_is_initialized() || is_started_by_launcher(entries)) {
+    auto session = std::make_unique<OwnedMpi>();
+    return init_with_mpi(std::move(session), MPI_COMM_WORLD, std::move(environment), options);
+  }
+  collectives::InProcessJob::Options alone;
+  alone.wait = make_wait_policy(environment.settings, 1);
+  return make_context(nullptr, collectives::InProcessJob(1, alone).transport(0), std::move(environment), options);
+}
+
+Context init(MPI_Comm communicator, const InitOptions& options) {
+  HORO_CHECK(collectives::mpi_is_initialized(), "horo::init(communicator): MPI is not initialised");
+  ParsedEnvironment environment = parse_environment(process_environment());
+  return init_with_mpi(std::make_unique<OwnedMpi>(), communicator, std::move(environment), options);
+}
+
+}  // namespace horo

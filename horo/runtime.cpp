@@ -1,0 +1,79 @@
+#include "horo/runtime.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include "horo/base/log.h"
+#include "horo/settings_check.h"
+
+namespace horo {
+
+WaitPolicy make_wait_policy(const Settings& settings, int local_size) {
+  WaitPolicy policy;
+  policy.timeout = settings.timeout;
+  policy.spin = settings.spin;
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0 && CPU_COUNT(&cores) < local_size)
+    policy.spin = std::chrono::nanoseconds(0);
+  return policy;
+}
+
+Runtime::Runtime(std::unique_ptr<Session> session, std::unique_ptr<collectives::Transport> transport,
+                 ParsedEnvironment environment)
+    : session_(std::move(session)),
+      transport_(std::move(transport)),
+      environment_(std::move(environment)),
+      topology_(transport_->topology()) {
+  check_settings_agree(environment_, *transport_);
+  coordinator_ = std::make_unique<coordinator::Coordinator>(*transport_, environment_.settings);
+}
+
+Runtime::~Runtime() {
+  coordinator_.reset();
+  transport_.reset();
+  // Finalising waits for the other ranks; without their consent the process just ends, and the launcher
+  // ends theirs.
+  if (is_shut_down_ && session_) session_->finalize();
+}
+
+std::string Runtime::automatic_name(coordinator::Kind kind, std::string_view prefix) {
+  return fmt::format("{}.{}", prefix, automatic_names_[static_cast<std::size_t>(kind)]++);
+}
+
+std::shared_ptr<coordinator::Completion> Runtime::submit(coordinator::Entry entry) {
+  if (entry.request.name.empty())
+    entry.request.name = automatic_name(entry.request.kind, coordinator::name_of(entry.request.kind));
+  return coordinator_->submit(std::move(entry));
+}
+
+void Runtime::count_collective(std::size_t bytes, std::size_t tensors) {
+  collectives_.fetch_add(1, std::memory_order_relaxed);
+  tensors_.fetch_add(tensors, std::memory_order_relaxed);
+  payload_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+Counters Runtime::counters() const {
+  Counters counters = coordinator_->counters();
+  counters.collectives += collectives_;
+  counters.tensors += tensors_;
+  counters.payload_bytes += payload_bytes_;
+  return counters;
+}
+
+void Runtime::shut_down() {
+  const std::scoped_lock lock(shutdown_mutex_);
+  if (is_shut_down_) return;
+  coordinator_->shut_down();
+  is_shut_down_ = true;
+}
+
+void Runtime::fail(const std::string& text) noexcept {
+  try {
+    const std::scoped_lock lock(shutdown_mutex_);
+    if (!is_shut_down_) coordinator_->fail(text);
+  } catch (const std::exception& error) {
+    log_error("could not tell the other ranks of a failure: {}", error.what());
+  }
+}
+
+}  // namespace horo

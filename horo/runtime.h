@@ -1,0 +1,65 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "collectives/transport.h"
+#include "horo/base/environment.h"
+#include "horo/coordinator/coordinator.h"
+
+namespace horo {
+
+/// What keeps MPI (or whatever carries the job) initialised.
+class Session {
+ public:
+  virtual ~Session() = default;
+  /// Ends it in good order. Called once, when every other object of the runtime is gone.
+  virtual void finalize() = 0;
+};
+
+/// One rank's membership in a job: its transport, settings and coordinator. Owns them and takes them
+/// down in order. Thread-safe.
+class Runtime {
+ public:
+  /// Collective. Throws MismatchError if the ranks' settings differ. `session` may be null.
+  Runtime(std::unique_ptr<Session> session, std::unique_ptr<collectives::Transport> transport,
+          ParsedEnvironment environment);
+  ~Runtime();
+
+  const Topology& topology() const { return topology_; }
+  const Settings& settings() const { return environment_.settings; }
+  collectives::Transport& transport() { return *transport_; }
+
+  /// `entry.request.name` empty: the next automatic name of its kind.
+  std::shared_ptr<coordinator::Completion> submit(coordinator::Entry entry);
+  /// Notes collectives that run outside the coordinator thread.
+  void count_collective(std::size_t bytes, std::size_t tensors);
+  Counters counters() const;
+  /// The next of the names "<prefix>.0", "<prefix>.1", ... of this rank.
+  std::string automatic_name(coordinator::Kind kind, std::string_view prefix);
+
+  /// See Context::shutdown().
+  void shut_down();
+  /// Tells the others that this rank failed; nothing is waited for and nothing finalised.
+  void fail(const std::string& text) noexcept;
+
+ private:
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<collectives::Transport> transport_;
+  ParsedEnvironment environment_;
+  Topology topology_;
+  std::mutex shutdown_mutex_;
+  std::unique_ptr<coordinator::Coordinator> coordinator_;
+  bool is_shut_down_ = false;
+  std::array<std::atomic<std::uint64_t>, coordinator::kKindCount> automatic_names_{};
+  std::atomic<std::uint64_t> collectives_{0}, tensors_{0}, payload_bytes_{0};
+};
+
+/// How waits inside a job go: HORO_SPIN and HORO_TIMEOUT, without spinning where the node has more ranks
+/// than this process may use cores.
+WaitPolicy make_wait_policy(const Settings& settings, int local_size);
+
+}  // namespace horo

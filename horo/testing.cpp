@@ -1,0 +1,78 @@
+#include "horo/testing.h"
+
+#include <fmt/format.h>
+
+#include <mutex>
+#include <thread>
+
+#include "collectives/in_process/in_process_job.h"
+#include "horo/base/log.h"
+#include "horo/runtime.h"
+
+namespace horo::testing {
+namespace {
+
+// Rethrows `error` as the same horo::Error class (others as Error), with `prefix` before its text.
+[[noreturn]] void rethrow_with_prefix(const std::exception_ptr& error, const std::string& prefix) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const InvalidArgument& e) {
+    throw InvalidArgument(prefix + e.what());
+  } catch (const MismatchError& e) {
+    throw MismatchError(prefix + e.what());
+  } catch (const CommunicationError& e) {
+    throw CommunicationError(prefix + e.what());
+  } catch (const ShutdownError& e) {
+    throw ShutdownError(prefix + e.what());
+  } catch (const std::exception& e) {
+    throw Error(prefix + e.what());
+  }
+}
+
+}  // namespace
+
+void run_ranks(int ranks, const std::function<void(Context&)>& function, const RunOptions& options) {
+  HORO_CHECK(ranks > 0, "run_ranks: at least one rank is needed");
+  const ParsedEnvironment environment = parse_environment(options.environment);
+  set_log_level(environment.settings.log_level);
+  collectives::InProcessJob::Options job_options;
+  job_options.wait = make_wait_policy(environment.settings, ranks);
+  job_options.ranks_per_node = environment.settings.ranks_per_node;
+  job_options.max_delay = options.max_delay;
+  job_options.seed = options.seed;
+  job_options.drop_messages_of = options.drop_messages_of;
+  collectives::InProcessJob job(ranks, job_options);
+
+  std::mutex mutex;  // guards the two below
+  std::exception_ptr first_error;
+  int first_rank = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        set_log_label(fmt::format("rank {}", rank));
+        const auto note_error = [&] {
+          const std::scoped_lock lock(mutex);
+          if (first_error != nullptr) return;
+          first_error = std::current_exception();
+          first_rank = rank;
+        };
+        try {
+          Context context(std::make_shared<Runtime>(nullptr, job.transport(rank), environment));
+          try {
+            function(context);
+          } catch (...) {
+            note_error();  // before the context tells the others, whose errors only follow from this one
+            throw;
+          }
+          context.shutdown();
+        } catch (...) {
+          note_error();
+        }
+      });
+    }
+  }
+  if (first_error != nullptr) rethrow_with_prefix(first_error, fmt::format("rank {}: ", first_rank));
+}
+
+}  // namespace horo::testing

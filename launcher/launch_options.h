@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace horo {
+
+/// What the user asked of `hororun run`.
+struct LaunchOptions {
+  std::optional<int> ranks;          ///< -np; none: one for each slot of the hosts
+  std::optional<std::string> hosts;  ///< -H, as written
+  std::optional<std::string> hostfile;
+  std::optional<std::string> output_directory;
+  std::vector<std::pair<std::string, std::string>> environment;  ///< --env, in order
+  std::vector<std::string> mpi_arguments;                        ///< --mpi-args, split into words
+  bool oversubscribe = false;
+  bool dry_run = false;
+  bool help = false;
+  std::vector<std::string> program;  ///< the program and its arguments, untouched
+};
+
+/// Reads the words after `hororun run`. Options end at the first word that is neither an option nor
+/// an option's value, or at "--"; from there on every word belongs to the program. Throws
+/// InvalidArgument that names the word and the remedy.
+LaunchOptions parse_launch_options(std::span<const std::string> words);
+
+/// The text of --help.
+std::string launch_help();
+
+}  // namespace horo

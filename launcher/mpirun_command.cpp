@@ -1,0 +1,117 @@
+#include "launcher/mpirun_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "horo/base/error.h"
+#include "launcher/shell_quote.h"
+
+namespace horo {
+namespace {
+
+constexpr int kMaxRanksPerCore = 256;
+
+int rank_count(const LaunchOptions& options, std::span<const Host> hosts, const Machine& machine) {
+  const auto slots = hosts.empty() ? std::nullopt : total_slots(hosts);
+  if (!options.ranks) {
+    if (slots) return *slots;
+    throw InvalidArgument(
+        "how many ranks? The hostfile does not say how many slots each host has; give -np N");
+  }
+  const int ranks = *options.ranks;
+  if (options.oversubscribe) return ranks;
+  if (slots && ranks > *slots)
+    throw InvalidArgument(
+        fmt::format("-np {} is more than the {} slots of the hosts; give them more slots, or add "
+                    "--oversubscribe",
+                    ranks, *slots));
+  if (hosts.empty() && ranks > kMaxRanksPerCore * machine.cores)
+    throw InvalidArgument(
+        fmt::format("-np {} is more than {} ranks for each of this machine's {} cores; name hosts "
+                    "with -H, or add --oversubscribe",
+                    ranks, kMaxRanksPerCore, machine.cores));
+  return ranks;
+}
+
+/// Whether the user's own arguments for mpirun speak of this option or parameter.
+bool mentions(const LaunchOptions& options, std::string_view word) {
+  return std::any_of(
+      options.mpi_arguments.begin(), options.mpi_arguments.end(),
+      [&](const std::string& argument) { return argument.find(word) != std::string::npos; });
+}
+
+/// The variables that every rank must see.
+std::map<std::string, std::string> rank_environment(const LaunchOptions& options,
+                                                    const Machine& machine, int ranks_on_host) {
+  std::map<std::string, std::string> variables;
+  variables["OMP_NUM_THREADS"] = std::to_string(std::max(1, machine.cores / ranks_on_host));
+  for (const std::string& entry : machine.environment) {
+    const std::size_t equals = entry.find('=');
+    const std::string name = entry.substr(0, equals);
+    if (equals != std::string::npos && (name.starts_with("HORO_") || name == "OMP_NUM_THREADS"))
+      variables[name] = entry.substr(equals + 1);
+  }
+  for (const auto& [name, value] : options.environment) variables[name] = value;
+  return variables;
+}
+
+/// The program's words so that mpirun passes them on: it would start another program at a word ":".
+std::vector<std::string> past_mpirun(const std::vector<std::string>& program) {
+  if (std::find(program.begin(), program.end(), ":") == program.end()) return program;
+  return {"sh", "-c", "exec " + shell_join(program)};
+}
+
+std::string join_hosts(std::span<const Host> hosts) {
+  std::string text;
+  for (const Host& host : hosts)
+    text += fmt::format("{}{}:{}", text.empty() ? "" : ",", host.name, host.slots.value_or(1));
+  return text;
+}
+
+}  // namespace
+
+MpirunCommand compose_mpirun(const LaunchOptions& options, std::span<const Host> hosts,
+                             const Machine& machine) {
+  const int ranks = rank_count(options, hosts, machine);
+  const int ranks_on_host = ranks_on_busiest_host(hosts, ranks, machine.cores);
+  std::map<std::string, std::string> variables = rank_environment(options, machine, ranks_on_host);
+
+  MpirunCommand command;
+  std::vector<std::string>& arguments = command.arguments;
+  const auto add = [&](auto... words) { (arguments.emplace_back(words), ...); };
+  add("mpirun", "-np", std::to_string(ranks));
+  if (options.hosts) add("-H", join_hosts(hosts));
+  if (options.hostfile) add("--hostfile", *options.hostfile);
+  if (hosts.empty() || options.oversubscribe) add("--oversubscribe");
+  // A rank has several threads: left unbound they can use every core. mpirun would bind a rank to
+  // one.
+  if (!mentions(options, "bind-to")) add("--bind-to", "none");
+  // MPI's own waits would keep the cores that other ranks need.
+  if (ranks_on_host > machine.cores && !mentions(options, "mpi_yield_when_idle"))
+    add("--mca", "mpi_yield_when_idle", "1");
+  if (!machine.allows_cross_memory_copy && !mentions(options, "btl_vader_single_copy_mechanism"))
+    add("--mca", "btl_vader_single_copy_mechanism", "none");
+  if (options.output_directory) add("--output-filename", *options.output_directory + ":nojobid");
+  for (const auto& [name, value] : variables) add("-x", name);
+  arguments.insert(arguments.end(), options.mpi_arguments.begin(), options.mpi_arguments.end());
+  const std::vector<std::string> program = past_mpirun(options.program);
+  arguments.insert(arguments.end(), program.begin(), program.end());
+
+  if (machine.is_root) {
+    variables["OMPI_ALLOW_RUN_AS_ROOT"] = "1";
+    variables["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
+  }
+  command.environment.assign(variables.begin(), variables.end());
+  return command;
+}
+
+std::string to_shell_line(const MpirunCommand& command) {
+  std::string line;
+  for (const auto& [name, value] : command.environment)
+    line += name + "=" + shell_quote(value) + " ";
+  return line + shell_join(command.arguments);
+}
+
+}  // namespace horo

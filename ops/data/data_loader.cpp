@@ -1,0 +1,101 @@
+#include "ops/data/data_loader.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "horo/base/error.h"
+
+namespace horo::ops {
+
+DataLoader::DataLoader(const Dataset& dataset, const GlobalSampler& sampler, std::uint64_t first,
+                       std::uint64_t last, const DataLoaderOptions& options)
+    : dataset_(dataset),
+      sampler_(sampler),
+      last_(std::max(first, last)),
+      slots_(options.prefetch),
+      to_fill_(first),
+      to_take_(first) {
+  HORO_CHECK(options.prefetch > 0, "prefetch is 0; it must be at least 1");
+  HORO_CHECK(sampler.options().dataset_size == dataset.size(),
+             fmt::format("the sampler is for {} samples, the data set has {}",
+                         sampler.options().dataset_size, dataset.size()));
+  for (std::size_t i = 0; i < options.threads; ++i)
+    threads_.emplace_back([this](std::stop_token stop) { fill_slots(std::move(stop)); });
+}
+
+DataLoader::~DataLoader() {
+  // All are told before the first is joined.
+  for (auto& thread : threads_) thread.request_stop();
+}
+
+Batch DataLoader::load(std::uint64_t step) const {
+  Batch batch;
+  batch.where = sampler_.locate(step);
+  batch.samples = sampler_.samples(batch.where);
+  std::vector<std::size_t> dimensions{batch.samples.size()};
+  const Shape sample_shape = dataset_.sample_shape();
+  const auto& inner = sample_shape.dimensions();
+  dimensions.insert(dimensions.end(), inner.begin(), inner.end());
+  batch.inputs = Tensor(Shape(std::move(dimensions)));
+  batch.labels.resize(batch.samples.size());
+  const std::size_t stride = sample_shape.count();
+  for (std::size_t i = 0; i < batch.samples.size(); ++i)
+    batch.labels[i] =
+        dataset_.copy_sample(batch.samples[i], batch.inputs.values().subspan(i * stride, stride));
+  return batch;
+}
+
+DataLoader::Slot DataLoader::fill_slot(std::uint64_t step) const {
+  Slot slot;
+  try {
+    slot.batch = load(step);
+  } catch (...) {
+    slot.error = std::current_exception();
+  }
+  return slot;
+}
+
+// A thread takes the next step as soon as the consumer has left room for it, so that every slot is
+// empty when its step is filled.
+void DataLoader::fill_slots(std::stop_token stop) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const auto has_room = [this] { return to_fill_ < to_take_ + slots_.size(); };
+    if (!slot_taken_.wait(lock, stop, has_room) || to_fill_ >= last_) return;
+    const std::uint64_t step = to_fill_++;
+    lock.unlock();
+    Slot filled = fill_slot(step);
+    lock.lock();
+    slots_[step % slots_.size()] = std::move(filled);
+    slot_filled_.notify_one();
+  }
+}
+
+DataLoader::Slot DataLoader::take_slot() {
+  std::unique_lock lock(mutex_);
+  Slot& slot = slots_[to_take_ % slots_.size()];
+  slot_filled_.wait(lock, [&] { return slot.batch || slot.error; });
+  Slot taken = std::exchange(slot, {});
+  ++to_take_;
+  slot_taken_.notify_all();
+  return taken;
+}
+
+std::optional<Batch> DataLoader::next() {
+  // Only this thread writes to_take_, so it may read it without the lock.
+  if (to_take_ >= last_) return std::nullopt;
+  const auto start = std::chrono::steady_clock::now();
+  Slot taken = threads_.empty() ? fill_slot(to_take_++) : take_slot();
+  waited_ += std::chrono::steady_clock::now() - start;
+  if (taken.error) {
+    for (auto& thread : threads_) thread.request_stop();
+    threads_.clear();
+    to_take_ = last_;
+    std::rethrow_exception(taken.error);
+  }
+  return std::move(taken.batch);
+}
+
+}  // namespace horo::ops

@@ -1,0 +1,17 @@
+#include "ops/kernels/cpu/threads.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include "horo/base/error.h"
+
+namespace horo::ops {
+
+void set_compute_threads(int threads) {
+  HORO_CHECK(threads >= 1, fmt::format("compute threads: got {}, wants at least 1", threads));
+  omp_set_num_threads(threads);
+}
+
+int compute_threads() { return omp_get_max_threads(); }
+
+}  // namespace horo::ops

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "ops/nn/layer.h"
+#include "ops/nn/shape_cache.h"
+
+namespace horo::ops {
+
+namespace cpu {
+class BatchNormKernel;
+}
+
+struct BatchNormOptions {
+  std::size_t channels = 0;  ///< required
+  float epsilon = 1e-5f;     ///< added to the variance before the square root
+  /// Share of the batch in the running statistics: new = (1 - momentum) * old + momentum * batch.
+  float momentum = 0.1f;
+};
+
+/// Normalises every channel of [batch, channels] or [batch, channels, height, width] to mean 0 and
+/// variance 1, then scales by "weight" and shifts by "bias". In training with the statistics of the
+/// batch that this rank holds (at least two values per channel), which also update the running
+/// ones; otherwise with the running ones. Source: Ioffe, Szegedy, "Batch normalization" (2015).
+/// Parameters: "weight" (starts as 1), "bias" (0). Buffers: "running_mean" (0), "running_variance"
+/// (1; unbiased, divided by the number of values - 1). All [channels].
+class BatchNorm : public Layer {
+ public:
+  explicit BatchNorm(const BatchNormOptions& options);
+
+  Tensor forward(Tensor input, const Pass& pass) override;
+  Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
+  std::vector<Parameter*> parameters() override { return {&weight_, &bias_}; }
+  /// Their gradients are empty tensors.
+  std::vector<Parameter*> buffers() override { return {&running_mean_, &running_variance_}; }
+
+ private:
+  void update_running_statistics(std::size_t values_per_channel);
+
+  BatchNormOptions options_;
+  Parameter weight_;
+  Parameter bias_;
+  Parameter running_mean_;
+  Parameter running_variance_;
+  ShapeCache<cpu::BatchNormKernel> kernels_;
+  // of the latest training forward:
+  std::shared_ptr<cpu::BatchNormKernel> kernel_;
+  Tensor input_;
+  Tensor mean_;
+  Tensor variance_;
+};
+
+}  // namespace horo::ops

@@ -1,0 +1,70 @@
+#include "ops/nn/conv2d.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "horo/base/error.h"
+#include "ops/kernels/cpu/convolution.h"
+#include "ops/nn/initialise.h"
+#include "ops/nn/shape_checks.h"
+
+namespace horo::ops {
+
+Conv2d::Conv2d(const Conv2dOptions& options) : options_(options) {
+  HORO_CHECK(
+      options.in_channels > 0 && options.out_channels > 0 && options.kernel > 0 &&
+          options.stride > 0,
+      fmt::format(
+          "Conv2d: got {} input channels, {} output channels, kernel {}, stride {}; wants at "
+          "least 1 of each",
+          options.in_channels, options.out_channels, options.kernel, options.stride));
+  weight_ = make_parameter(
+      "weight", {options.out_channels, options.in_channels, options.kernel, options.kernel});
+  if (options.bias) bias_ = make_parameter("bias", {options.out_channels});
+}
+
+Tensor Conv2d::forward(Tensor input, const Pass& pass) {
+  const Shape& shape = input.shape();
+  const Window window{options_.kernel, options_.stride, options_.padding};
+  require_input(shape.rank() == 4 && shape[1] == options_.in_channels && window.fits(shape[2]) &&
+                    window.fits(shape[3]),
+                "Conv2d", shape,
+                fmt::format("[batch, {}, height, width] of at least {} x {} pixels with padding",
+                            options_.in_channels, window.size, window.size));
+  const ConvolutionShape convolution{
+      {shape[0], shape[1], shape[2], shape[3]}, options_.out_channels, window, options_.bias};
+  const auto kernel =
+      kernels_.get(shape, [&] { return std::make_shared<cpu::ConvolutionKernel>(convolution); });
+  const ImageBatch images = convolution.output();
+  Tensor output(Shape{images.batch, images.channels, images.height, images.width});
+  kernel->forward(input.data(), weight_.value.data(), bias_.value.data(), output.data());
+  if (pass.training) {
+    kernel_ = kernel;
+    input_ = std::move(input);
+    output_shape_ = output.shape();
+  }
+  return output;
+}
+
+Tensor Conv2d::backward(Tensor output_gradient, const GradientReady& ready) {
+  const auto kernel = std::exchange(kernel_, nullptr);
+  require_gradient(kernel != nullptr, "Conv2d", output_gradient.shape(), output_shape_);
+  const Tensor input = std::exchange(input_, Tensor());
+  kernel->backward_weights(input.data(), output_gradient.data(), weight_.gradient.data(),
+                           bias_.gradient.data());
+  for (const Parameter* parameter : parameters()) {
+    if (ready) ready(*parameter);
+  }
+  if (!options_.input_gradient) return Tensor();
+  Tensor input_gradient(input.shape());
+  kernel->backward_data(weight_.value.data(), output_gradient.data(), input_gradient.data());
+  return input_gradient;
+}
+
+std::vector<Parameter*> Conv2d::parameters() {
+  if (!options_.bias) return {&weight_};
+  return {&weight_, &bias_};
+}
+
+}  // namespace horo::ops

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "ops/nn/layer.h"
+#include "ops/nn/shape_cache.h"
+
+namespace horo::ops {
+
+namespace cpu {
+class ConvolutionKernel;
+}
+
+struct Conv2dOptions {
+  std::size_t in_channels = 0;   ///< required
+  std::size_t out_channels = 0;  ///< required
+  std::size_t kernel = 3;        ///< pixels; height and width of the window
+  std::size_t stride = 1;
+  std::size_t padding = 0;  ///< rows and columns of zeros on every side
+  /// False before a BatchNorm, whose shift takes its place.
+  bool bias = true;
+  /// False for the first layer of a network: backward() then saves the work and returns an empty
+  /// tensor.
+  bool input_gradient = true;
+};
+
+/// Convolution (without flipping) of [batch, in_channels, height, width] to
+/// [batch, out_channels, h, w], where h = (height + 2 padding - kernel) / stride + 1, rounded down.
+/// Parameters: "weight" [out_channels, in_channels, kernel, kernel] and "bias" [out_channels]. The
+/// weight starts as initialise() draws it for seed 0, the bias as zero.
+class Conv2d : public Layer {
+ public:
+  explicit Conv2d(const Conv2dOptions& options);
+
+  Tensor forward(Tensor input, const Pass& pass) override;
+  Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
+  std::vector<Parameter*> parameters() override;
+
+ private:
+  Conv2dOptions options_;
+  Parameter weight_;
+  Parameter bias_;
+  ShapeCache<cpu::ConvolutionKernel> kernels_;
+  std::shared_ptr<cpu::ConvolutionKernel> kernel_;  // of the latest training forward
+  Tensor input_;                                    // of the latest training forward
+  Shape output_shape_;                              // of the latest training forward
+};
+
+}  // namespace horo::ops

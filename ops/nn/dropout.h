@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ops/nn/layer.h"
+
+namespace horo::ops {
+
+struct DropoutOptions {
+  float probability = 0.5f;  ///< of setting a value to zero; in [0, 1)
+};
+
+/// In training, sets each value to zero with the given probability and multiplies the others by
+/// 1 / (1 - probability), so that the expectation stays; otherwise hands the input on. Works in
+/// place on any shape [batch, ...]. The choice depends on pass.seed, pass.step, the sample's global
+/// index and the feature, so a sample loses the same features whichever rank holds it. Sequential
+/// gives each of its layers a seed of its own; two Dropouts driven by hand with one Pass draw the
+/// same mask.
+class Dropout : public Layer {
+ public:
+  explicit Dropout(const DropoutOptions& options = {});
+
+  /// In training, pass.samples must name every sample of the batch.
+  Tensor forward(Tensor input, const Pass& pass) override;
+  Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
+
+ private:
+  DropoutOptions options_;
+  float scale_;                     // 1 / (1 - probability)
+  std::vector<std::uint8_t> kept_;  // of the latest training forward
+  std::optional<Shape> shape_;      // of the latest training forward
+};
+
+}  // namespace horo::ops

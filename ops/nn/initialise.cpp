@@ -1,0 +1,35 @@
+#include "ops/nn/initialise.h"
+
+#include <cmath>
+#include <utility>
+
+#include "horo/base/hash.h"
+#include "ops/kernels/philox.h"
+
+namespace horo::ops {
+
+void initialise(Layer& model, std::uint64_t seed, double gain) {
+  for (Parameter* parameter : model.parameters()) initialise(*parameter, seed, gain);
+}
+
+void initialise(Parameter& parameter, std::uint64_t seed, double gain) {
+  const Shape& shape = parameter.value.shape();
+  if (shape.rank() < 2 || shape.count() == 0) return;
+  const std::uint64_t key = mix(seed, Hash().add(parameter.name).value());
+  const auto fan_in = static_cast<double>(shape.count() / shape[0]);
+  const double bound = gain * std::sqrt(3.0 / fan_in);
+  const auto values = parameter.value.values();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::uint32_t word = philox(key, 0, i / 4)[i % 4];
+    const double uniform = (static_cast<double>(word) + 0.5) * 0x1p-32;  // in (0, 1)
+    values[i] = static_cast<float>((2.0 * uniform - 1.0) * bound);
+  }
+}
+
+Parameter make_parameter(std::string name, const Shape& shape) {
+  Parameter parameter{std::move(name), Tensor::zeros(shape), Tensor::zeros(shape)};
+  initialise(parameter, 0);
+  return parameter;
+}
+
+}  // namespace horo::ops

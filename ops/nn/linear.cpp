@@ -1,0 +1,60 @@
+#include "ops/nn/linear.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "horo/base/error.h"
+#include "ops/kernels/cpu/inner_product.h"
+#include "ops/nn/initialise.h"
+#include "ops/nn/shape_checks.h"
+
+namespace horo::ops {
+
+Linear::Linear(const LinearOptions& options) : options_(options) {
+  HORO_CHECK(options.in_features > 0 && options.out_features > 0,
+             fmt::format("Linear: got {} input and {} output features, wants at least one of each",
+                         options.in_features, options.out_features));
+  weight_ = make_parameter("weight", {options.out_features, options.in_features});
+  if (options.bias) bias_ = make_parameter("bias", {options.out_features});
+}
+
+Tensor Linear::forward(Tensor input, const Pass& pass) {
+  const Shape& shape = input.shape();
+  require_input(shape.rank() == 2 && shape[1] == options_.in_features, "Linear", shape,
+                fmt::format("[batch, {}]", options_.in_features));
+  const auto kernel = kernels_.get(shape, [&] {
+    return std::make_shared<cpu::InnerProductKernel>(
+        InnerProductShape{shape[0], options_.in_features, options_.out_features, options_.bias});
+  });
+  Tensor output(Shape{shape[0], options_.out_features});
+  kernel->forward(input.data(), weight_.value.data(), bias_.value.data(), output.data());
+  if (pass.training) {
+    kernel_ = kernel;
+    input_ = std::move(input);
+  }
+  return output;
+}
+
+Tensor Linear::backward(Tensor output_gradient, const GradientReady& ready) {
+  const auto kernel = std::exchange(kernel_, nullptr);
+  require_gradient(kernel != nullptr, "Linear", output_gradient.shape(),
+                   Shape{input_.shape()[0], options_.out_features});
+  const Tensor input = std::exchange(input_, Tensor());
+  kernel->backward_weights(input.data(), output_gradient.data(), weight_.gradient.data(),
+                           bias_.gradient.data());
+  for (const Parameter* parameter : parameters()) {
+    if (ready) ready(*parameter);
+  }
+  if (!options_.input_gradient) return Tensor();
+  Tensor input_gradient(input.shape());
+  kernel->backward_data(weight_.value.data(), output_gradient.data(), input_gradient.data());
+  return input_gradient;
+}
+
+std::vector<Parameter*> Linear::parameters() {
+  if (!options_.bias) return {&weight_};
+  return {&weight_, &bias_};
+}
+
+}  // namespace horo::ops

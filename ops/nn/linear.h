@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "ops/nn/layer.h"
+#include "ops/nn/shape_cache.h"
+
+namespace horo::ops {
+
+namespace cpu {
+class InnerProductKernel;
+}
+
+struct LinearOptions {
+  std::size_t in_features = 0;   ///< required
+  std::size_t out_features = 0;  ///< required
+  bool bias = true;
+  /// False for the first layer of a network: backward() then saves the work and returns an empty
+  /// tensor.
+  bool input_gradient = true;
+};
+
+/// output = input * weight^T + bias: [batch, in_features] to [batch, out_features].
+/// Parameters: "weight" [out_features, in_features] and "bias" [out_features]. The weight starts as
+/// initialise() draws it for seed 0, the bias as zero.
+class Linear : public Layer {
+ public:
+  explicit Linear(const LinearOptions& options);
+
+  Tensor forward(Tensor input, const Pass& pass) override;
+  Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
+  std::vector<Parameter*> parameters() override;
+
+ private:
+  LinearOptions options_;
+  Parameter weight_;
+  Parameter bias_;
+  ShapeCache<cpu::InnerProductKernel> kernels_;
+  std::shared_ptr<cpu::InnerProductKernel> kernel_;  // of the latest training forward
+  Tensor input_;                                     // of the latest training forward
+};
+
+}  // namespace horo::ops

@@ -1,0 +1,52 @@
+#include "ops/nn/max_pool2d.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "horo/base/error.h"
+#include "ops/kernels/cpu/max_pool.h"
+#include "ops/nn/shape_checks.h"
+
+namespace horo::ops {
+
+MaxPool2d::MaxPool2d(const MaxPool2dOptions& options) : options_(options) {
+  if (options_.stride == 0) options_.stride = options_.kernel;
+  HORO_CHECK(options.kernel > 0, "MaxPool2d: got kernel 0, wants at least 1");
+  HORO_CHECK(2 * options.padding <= options.kernel,
+             fmt::format("MaxPool2d: got padding {} with kernel {}, wants at most half of it",
+                         options.padding, options.kernel));
+}
+
+Tensor MaxPool2d::forward(Tensor input, const Pass& pass) {
+  const Shape& shape = input.shape();
+  const Window window{options_.kernel, options_.stride, options_.padding};
+  require_input(
+      shape.rank() == 4 && window.fits(shape[2]) && window.fits(shape[3]), "MaxPool2d", shape,
+      fmt::format("[batch, channels, height, width] of at least {} x {} pixels with padding",
+                  window.size, window.size));
+  const PoolShape pool{{shape[0], shape[1], shape[2], shape[3]}, window};
+  const auto kernel =
+      kernels_.get(shape, [&] { return std::make_shared<cpu::MaxPoolKernel>(pool); });
+  const ImageBatch images = pool.output();
+  Tensor output(Shape{images.batch, images.channels, images.height, images.width});
+  if (!pass.training) {
+    kernel->forward_inference(input.data(), output.data());
+    return output;
+  }
+  kernel->forward_training(input.data(), output.data());
+  kernel_ = kernel;
+  input_shape_ = shape;
+  output_shape_ = output.shape();
+  return output;
+}
+
+Tensor MaxPool2d::backward(Tensor output_gradient, const GradientReady&) {
+  const auto kernel = std::exchange(kernel_, nullptr);
+  require_gradient(kernel != nullptr, "MaxPool2d", output_gradient.shape(), output_shape_);
+  Tensor input_gradient(input_shape_);
+  kernel->backward(output_gradient.data(), input_gradient.data());
+  return input_gradient;
+}
+
+}  // namespace horo::ops

@@ -1,0 +1,105 @@
+#include "ops/nn/models.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "horo/base/error.h"
+#include "ops/kernels/shapes.h"
+#include "ops/nn/batch_norm.h"
+#include "ops/nn/conv2d.h"
+#include "ops/nn/dropout.h"
+#include "ops/nn/flatten.h"
+#include "ops/nn/initialise.h"
+#include "ops/nn/linear.h"
+#include "ops/nn/max_pool2d.h"
+#include "ops/nn/relu.h"
+
+namespace horo::ops {
+namespace {
+
+/// Appends flatten, the hidden stages and the output. Only a network that begins here needs no
+/// gradient by the input.
+void add_fully_connected(Sequential& network, std::size_t features, const MlpOptions& options) {
+  bool is_first = network.size() == 0;
+  network.add("flatten", Flatten());
+  std::size_t stage = 0;
+  for (const std::size_t hidden : options.hidden) {
+    const std::string number = std::to_string(++stage);
+    network.add("fc" + number, Linear({.in_features = features,
+                                       .out_features = hidden,
+                                       .bias = !options.batch_norm,
+                                       .input_gradient = !is_first}));
+    if (options.batch_norm) network.add("norm" + number, BatchNorm({.channels = hidden}));
+    network.add("relu" + number, Relu());
+    if (options.dropout > 0) {
+      network.add("dropout" + number, Dropout({.probability = options.dropout}));
+    }
+    features = hidden;
+    is_first = false;
+  }
+  network.add("output", Linear({.in_features = features,
+                                .out_features = options.classes,
+                                .input_gradient = !is_first}));
+}
+
+/// One image after a convolution stage.
+Shape after_stage(const Shape& image, std::size_t out_channels, const CnnOptions& options) {
+  const Window window{options.kernel, 1, options.padding};
+  const Window pool{2, 2, 0};
+  const auto shrink = [&](std::size_t extent) -> std::size_t {
+    if (!window.fits(extent)) return 0;
+    const std::size_t convolved = window.positions(extent);
+    return pool.fits(convolved) ? pool.positions(convolved) : 0;
+  };
+  return {out_channels, shrink(image[1]), shrink(image[2])};
+}
+
+}  // namespace
+
+std::unique_ptr<Sequential> make_mlp(const MlpOptions& options) {
+  auto network = std::make_unique<Sequential>();
+  add_fully_connected(*network, options.input.count(), options);
+  initialise(*network, options.seed);
+  return network;
+}
+
+std::unique_ptr<Sequential> make_cnn(const CnnOptions& options) {
+  HORO_CHECK(options.input.rank() == 3,
+             fmt::format("make_cnn got input {}, wants [channels, height, width]",
+                         options.input.to_string()));
+  auto network = std::make_unique<Sequential>();
+  Shape image = options.input;
+  std::size_t stage = 0;
+  for (const std::size_t channels : options.channels) {
+    const std::string number = std::to_string(++stage);
+    const Shape next = after_stage(image, channels, options);
+    HORO_CHECK(
+        next.count() > 0,
+        fmt::format("make_cnn got input {}: too small for {} stages of a {} x {} kernel with "
+                    "padding {}, the image before stage {} is {}",
+                    options.input.to_string(), options.channels.size(), options.kernel,
+                    options.kernel, options.padding, stage, image.to_string()));
+    network->add("conv" + number, Conv2d({.in_channels = image[0],
+                                          .out_channels = channels,
+                                          .kernel = options.kernel,
+                                          .padding = options.padding,
+                                          .bias = !options.batch_norm,
+                                          .input_gradient = stage > 1}));
+    network->add("pool" + number, MaxPool2d());
+    if (options.batch_norm) {
+      network->add("conv_norm" + number, BatchNorm({.channels = channels}));
+    }
+    network->add("conv_relu" + number, Relu());
+    image = next;
+  }
+  add_fully_connected(*network, image.count(),
+                      {.hidden = options.hidden,
+                       .classes = options.classes,
+                       .batch_norm = options.batch_norm,
+                       .dropout = options.dropout});
+  initialise(*network, options.seed);
+  return network;
+}
+
+}  // namespace horo::ops

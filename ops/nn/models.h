@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ops/nn/sequential.h"
+
+namespace horo::ops {
+
+struct MlpOptions {
+  Shape input{1, 28, 28};                ///< of one sample, any number of dimensions
+  std::vector<std::size_t> hidden{128};  ///< features of each hidden stage; may be empty
+  std::size_t classes = 10;
+  bool batch_norm = false;  ///< between each hidden stage and its ReLU
+  float dropout = 0.0f;     ///< probability, after each hidden ReLU; 0: none
+  std::uint64_t seed = 0;   ///< of the initial weights
+};
+
+/// A multi-layer perceptron from [batch, input...] to logits [batch, classes].
+/// Layers: "flatten", then per hidden stage "fc1", "norm1", "relu1", "dropout1", then "output".
+std::unique_ptr<Sequential> make_mlp(const MlpOptions& options = {});
+
+struct CnnOptions {
+  Shape input{1, 28, 28};                     ///< of one image: channels, height, width
+  std::vector<std::size_t> channels{16, 32};  ///< out channels of each convolution stage
+  std::size_t kernel = 5;                     ///< pixels; every convolution's window
+  std::size_t padding = 0;                    ///< of every convolution
+  std::vector<std::size_t> hidden{128};       ///< features of the fully connected stages
+  std::size_t classes = 10;
+  bool batch_norm = false;  ///< after each convolution and each hidden stage
+  float dropout = 0.0f;     ///< probability, after each hidden ReLU; 0: none
+  std::uint64_t seed = 0;   ///< of the initial weights
+};
+
+/// A convolutional network from [batch, channels, height, width] to logits [batch, classes]. Each
+/// convolution stage halves height and width: convolution, 2 x 2 max pooling, ReLU (the same result
+/// as ReLU before pooling, for a quarter of the work).
+/// Layers: per convolution stage "conv1", "pool1", "conv_norm1", "conv_relu1", then "flatten", then
+/// as make_mlp's. Throws InvalidArgument if the image is too small for the stages.
+std::unique_ptr<Sequential> make_cnn(const CnnOptions& options = {});
+
+}  // namespace horo::ops

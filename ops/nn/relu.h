@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ops/nn/layer.h"
+
+namespace horo::ops {
+
+/// max(0, x) of every value, any shape. Works in place.
+class Relu : public Layer {
+ public:
+  Tensor forward(Tensor input, const Pass& pass) override;
+  Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
+
+ private:
+  std::vector<std::uint8_t>
+      passed_;                  // of the latest training forward: 1 where the value went through
+  std::optional<Shape> shape_;  // of the latest training forward
+};
+
+}  // namespace horo::ops

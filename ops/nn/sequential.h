@@ -1,0 +1,55 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/nn/layer.h"
+
+namespace horo::ops {
+
+/// Layers one after the other; owns them, and is a layer itself. Parameters and buffers are named
+/// after their layer, "conv1.weight" or, where no name was given, after its place, "0.weight".
+/// Every layer sees a pass.seed of its own, derived from pass.seed and the layer's name. Errors
+/// name the layer they come from.
+class Sequential : public Layer {
+ public:
+  /// Appends a layer. Throws InvalidArgument if `name` is empty or taken.
+  Sequential& add(std::string name, std::unique_ptr<Layer> layer);
+  Sequential& add(std::unique_ptr<Layer> layer);
+  template <std::derived_from<Layer> T>
+  Sequential& add(std::string name, T layer) {
+    return add(std::move(name), std::unique_ptr<Layer>(std::make_unique<T>(std::move(layer))));
+  }
+  template <std::derived_from<Layer> T>
+  Sequential& add(T layer) {
+    return add(std::unique_ptr<Layer>(std::make_unique<T>(std::move(layer))));
+  }
+
+  std::size_t size() const { return stages_.size(); }
+  const std::string& name_of(std::size_t index) const { return stages_[index].name; }
+  Layer& operator[](std::size_t index) { return *stages_[index].layer; }
+
+  Tensor forward(Tensor input, const Pass& pass) override;
+  /// A layer that returns an empty gradient ends the walk; layers with parameters before it are an
+  /// InvalidArgument.
+  Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
+  std::vector<Parameter*> parameters() override;
+  std::vector<Parameter*> buffers() override;
+
+ private:
+  struct Stage {
+    std::string name;
+    std::uint64_t name_hash;
+    std::unique_ptr<Layer> layer;
+  };
+  void check_nothing_to_train_before(std::size_t index) const;
+
+  std::vector<Stage> stages_;
+};
+
+}  // namespace horo::ops

@@ -1,0 +1,22 @@
+#include "ops/nn/shape_checks.h"
+
+#include <fmt/format.h>
+
+#include "horo/base/error.h"
+
+namespace horo::ops {
+
+void require_input(bool fits, std::string_view layer, const Shape& got, const std::string& wants) {
+  HORO_CHECK(fits && got.count() > 0,
+             fmt::format("{} got input {}, wants {}", layer, got.to_string(), wants));
+}
+
+void require_gradient(bool is_expected, std::string_view layer, const Shape& got,
+                      const Shape& output) {
+  HORO_CHECK(is_expected,
+             fmt::format("{}: backward() without a training forward() before it", layer));
+  HORO_CHECK(got == output, fmt::format("{} got an output gradient {}, wants {}", layer,
+                                        got.to_string(), output.to_string()));
+}
+
+}  // namespace horo::ops

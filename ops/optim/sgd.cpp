@@ -1,0 +1,78 @@
+#include "ops/optim/sgd.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include "horo/base/error.h"
+
+namespace horo::ops {
+namespace {
+
+void step_plain(std::span<float> value, std::span<const float> gradient,
+                const SgdOptions& options) {
+  const float rate = options.learning_rate;
+  const float decay = options.weight_decay;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    value[i] -= rate * (gradient[i] + decay * value[i]);
+  }
+}
+
+template <bool kNesterov>
+void step_with_momentum(std::span<float> value, std::span<const float> gradient,
+                        std::span<float> momentum, const SgdOptions& options) {
+  const float rate = options.learning_rate;
+  const float decay = options.weight_decay;
+  const float keep = options.momentum;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const float decayed = gradient[i] + decay * value[i];
+    momentum[i] = keep * momentum[i] + decayed;
+    value[i] -= rate * (kNesterov ? decayed + keep * momentum[i] : momentum[i]);
+  }
+}
+
+void check_learning_rate(float learning_rate) {
+  HORO_CHECK(std::isfinite(learning_rate) && learning_rate >= 0,
+             fmt::format("Sgd: got learning rate {}, wants a number of at least 0", learning_rate));
+}
+
+}  // namespace
+
+Sgd::Sgd(std::vector<Parameter*> parameters, const SgdOptions& options)
+    : parameters_(std::move(parameters)), options_(options) {
+  check_learning_rate(options.learning_rate);
+  HORO_CHECK(
+      options.momentum >= 0 && options.momentum < 1,
+      fmt::format("Sgd: got momentum {}, wants at least 0 and less than 1", options.momentum));
+  HORO_CHECK(options.weight_decay >= 0,
+             fmt::format("Sgd: got weight decay {}, wants at least 0", options.weight_decay));
+  HORO_CHECK(!options.nesterov || options.momentum > 0, "Sgd: nesterov needs a momentum above 0");
+  if (options.momentum == 0) return;
+  momenta_.reserve(parameters_.size());
+  for (const Parameter* parameter : parameters_) {
+    momenta_.push_back(Tensor::zeros(parameter->value.shape()));
+  }
+}
+
+void Sgd::set_learning_rate(float learning_rate) {
+  check_learning_rate(learning_rate);
+  options_.learning_rate = learning_rate;
+}
+
+void Sgd::step() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const auto value = parameters_[i]->value.values();
+    const auto gradient = std::as_const(parameters_[i]->gradient).values();
+    if (momenta_.empty()) {
+      step_plain(value, gradient, options_);
+    } else if (options_.nesterov) {
+      step_with_momentum<true>(value, gradient, momenta_[i].values(), options_);
+    } else {
+      step_with_momentum<false>(value, gradient, momenta_[i].values(), options_);
+    }
+  }
+}
+
+}  // namespace horo::ops

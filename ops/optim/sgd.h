@@ -1,0 +1,44 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "ops/nn/layer.h"
+
+namespace horo::ops {
+
+struct SgdOptions {
+  float learning_rate = 0.01f;
+  float momentum = 0.0f;      ///< in [0, 1); 0.9 is usual
+  float weight_decay = 0.0f;  ///< L2: this times the value is added to the gradient
+  bool nesterov = false;      ///< look ahead along the momentum; needs momentum
+};
+
+/// Stochastic gradient descent. Per step and value, in one pass over memory:
+///   g = gradient + weight_decay * value;  m = momentum * m + g;
+///   value -= learning_rate * (nesterov ? g + momentum * m : m).
+/// Every rank that starts from the same values and steps with the same gradients stays
+/// bit-identical. Used from one thread at a time.
+class Sgd {
+ public:
+  /// Borrows the parameters: they must outlive this. Throws InvalidArgument for options out of
+  /// range.
+  Sgd(std::vector<Parameter*> parameters, const SgdOptions& options);
+
+  /// Updates every parameter with its gradient. The gradients stay as they are.
+  void step();
+
+  void set_learning_rate(float learning_rate);
+  float learning_rate() const { return options_.learning_rate; }
+  const SgdOptions& options() const { return options_; }
+  /// m of every parameter, in the order of the constructor and of the same shape; to be saved and
+  /// restored with a checkpoint. Empty without momentum.
+  std::span<Tensor> momentum_buffers() { return momenta_; }
+
+ private:
+  std::vector<Parameter*> parameters_;
+  SgdOptions options_;
+  std::vector<Tensor> momenta_;
+};
+
+}  // namespace horo::ops

@@ -1,0 +1,32 @@
+#include "ops/train/evaluation.h"
+
+#include <array>
+
+#include "ops/nn/cross_entropy_loss.h"
+
+namespace horo::ops {
+
+Evaluation evaluate(Context& context, Layer& model, const Dataset& dataset,
+                    const EvaluationOptions& options) {
+  const GlobalSampler sampler({.dataset_size = dataset.size(),
+                               .global_batch = options.global_batch,
+                               .is_shuffled = false,
+                               .keeps_partial_batch = true},
+                              context.rank(), context.size());
+  DataLoader loader(dataset, sampler, 0, sampler.steps_per_epoch(), options.loader);
+  std::array<std::int64_t, 2> correct_and_count{};
+  while (auto batch = loader.next()) {
+    if (batch->labels.empty()) continue;
+    const auto count = batch->labels.size();
+    const Tensor logits =
+        model.forward(std::move(batch->inputs), {.training = false, .samples = batch->samples});
+    const auto score = cross_entropy_score(logits, batch->labels, static_cast<double>(count));
+    correct_and_count[0] += static_cast<std::int64_t>(score.correct);
+    correct_and_count[1] += static_cast<std::int64_t>(count);
+  }
+  context.allreduce(TensorView(correct_and_count),
+                    {.name = "train.evaluation", .op = ReduceOp::kSum});
+  return {correct_and_count[0], correct_and_count[1]};
+}
+
+}  // namespace horo::ops

@@ -1,0 +1,44 @@
+#include "ops/train/gradient_exchange.h"
+
+#include <fmt/core.h>
+
+namespace horo::ops {
+
+namespace {
+
+// In forward order, so that the plan is in the order of backward; the loss, known first, comes
+// last.
+std::vector<NamedTensor> list_tensors(const std::vector<Parameter*>& parameters,
+                                      std::vector<float>& loss) {
+  std::vector<NamedTensor> tensors;
+  for (Parameter* parameter : parameters)
+    tensors.push_back({parameter->name, parameter->gradient.view()});
+  tensors.push_back({"train.loss", TensorView(loss)});
+  return tensors;
+}
+
+}  // namespace
+
+GradientExchange::GradientExchange(Context& context, const std::vector<Parameter*>& parameters)
+    : loss_(1), sync_(context, list_tensors(parameters, loss_), {.name = "train.gradients"}) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) index_of_[parameters[i]] = i;
+}
+
+void GradientExchange::loss_ready(double loss) {
+  loss_[0] = static_cast<float>(loss);
+  sync_.ready(index_of_.size());
+}
+
+void GradientExchange::gradient_ready(const Parameter& parameter) {
+  const auto found = index_of_.find(&parameter);
+  HORO_CHECK(found != index_of_.end(),
+             fmt::format("parameter '{}' is not among the registered ones", parameter.name));
+  sync_.ready(found->second);
+}
+
+float GradientExchange::wait() {
+  sync_.wait();
+  return loss_[0];
+}
+
+}  // namespace horo::ops

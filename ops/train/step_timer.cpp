@@ -1,0 +1,97 @@
+#include "ops/train/step_timer.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+
+namespace horo::ops {
+
+namespace {
+
+constexpr std::array kPhases{Phase::kDataWait, Phase::kForward, Phase::kBackward,
+                             Phase::kExposedCommunication, Phase::kOptimizer};
+static_assert(kPhases.size() == kPhaseCount);
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+template <typename Statistic>
+StepTimes by_column(std::span<const StepTimes> steps, Statistic statistic) {
+  if (steps.size() > 1) steps = steps.subspan(1);
+  StepTimes result;
+  if (steps.empty()) return result;
+  std::vector<double> column(steps.size());
+  for (const Phase phase : kPhases) {
+    std::ranges::transform(steps, column.begin(), [=](const auto& step) { return step[phase]; });
+    result[phase] = statistic(column);
+  }
+  std::ranges::transform(steps, column.begin(), &StepTimes::total_ms);
+  result.total_ms = statistic(column);
+  return result;
+}
+
+}  // namespace
+
+std::string_view name_of(Phase phase) {
+  switch (phase) {
+    case Phase::kDataWait:
+      return "data_wait";
+    case Phase::kForward:
+      return "forward";
+    case Phase::kBackward:
+      return "backward";
+    case Phase::kExposedCommunication:
+      return "exposed_communication";
+    case Phase::kOptimizer:
+      return "optimizer";
+  }
+  return "unknown";
+}
+
+std::string describe(const StepTimes& times) {
+  std::string line = fmt::format("step {:.3g} ms:", times.total_ms);
+  const char* separator = " ";
+  for (const Phase phase : kPhases) {
+    std::string name(name_of(phase));
+    std::ranges::replace(name, '_', ' ');
+    const double share = times.total_ms > 0 ? 100 * times[phase] / times.total_ms : 0;
+    line += fmt::format("{}{} {:.0f} %", separator, name, share);
+    separator = ", ";
+  }
+  return line;
+}
+
+void StepTimer::begin_step(Phase phase) {
+  current_ = {};
+  phase_ = phase;
+  phase_start_ = now_();
+}
+
+void StepTimer::enter(Phase phase) {
+  const auto time = now_();
+  const std::chrono::duration<double, std::milli> spent = time - phase_start_;
+  current_[phase_] += spent.count();
+  current_.total_ms += spent.count();
+  phase_ = phase;
+  phase_start_ = time;
+}
+
+void StepTimer::end_step() {
+  enter(phase_);
+  steps_.push_back(current_);
+}
+
+StepTimes StepTimer::medians() const { return by_column(steps_, median); }
+StepTimes StepTimer::means() const { return by_column(steps_, mean); }
+
+}  // namespace horo::ops

@@ -1,0 +1,46 @@
+#include "ops/train/train_report.h"
+
+#include <fmt/core.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "horo/base/error.h"
+
+namespace horo::ops {
+
+namespace {
+
+nlohmann::ordered_json step_json(const StepTimes& times) {
+  nlohmann::ordered_json json;
+  for (std::size_t i = 0; i < kPhaseCount; ++i)
+    json[std::string(name_of(static_cast<Phase>(i)))] = times.phase_ms[i];
+  json["total"] = times.total_ms;
+  return json;
+}
+
+}  // namespace
+
+std::string to_json(const TrainReport& report) {
+  nlohmann::ordered_json json;
+  json["ranks"] = report.ranks;
+  json["epochs"] = report.epochs;
+  json["steps"] = report.steps;
+  json["global_batch"] = report.global_batch;
+  json["test_accuracy"] = report.test_accuracy;
+  json["losses"] = report.losses;
+  json["param_hash"] = report.param_hash;
+  json["samples_per_second"] = report.samples_per_second;
+  json["step_ms"] = step_json(report.median_step);
+  json["control_messages_per_step"] = report.control_messages_per_step;
+  return json.dump(2) + "\n";
+}
+
+void write_json(const TrainReport& report, const std::filesystem::path& path) {
+  std::ofstream file(path, std::ios::trunc);
+  file << to_json(report);
+  file.close();
+  if (!file) throw Error(fmt::format("{}: cannot be written", path.string()));
+}
+
+}  // namespace horo::ops

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "ops/train/step_timer.h"
+
+namespace horo::ops {
+
+/// What a training run did and how long it took.
+struct TrainReport {
+  int ranks = 1;
+  std::uint64_t epochs = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t global_batch = 0;
+  double test_accuracy = 0;       ///< 0 to 1, after the last step
+  std::vector<float> losses;      ///< of every step, over all ranks
+  std::string param_hash;         ///< 16 hexadecimal digits, the same on all ranks
+  double samples_per_second = 0;  ///< of training, without evaluation, over all ranks
+  StepTimes median_step;          ///< of this rank
+  StepTimes mean_step;            ///< of this rank
+  /// The most control messages any rank sent during the steps after the first, per step.
+  double control_messages_per_step = 0;
+};
+
+/// One JSON object, with the keys ranks, epochs, steps, global_batch, test_accuracy, losses,
+/// param_hash, samples_per_second, step_ms (data_wait, forward, backward, exposed_communication,
+/// optimizer, total: medians), control_messages_per_step.
+std::string to_json(const TrainReport& report);
+
+/// Writes to_json() to `path`, replacing it. Throws Error that names the file if it cannot.
+void write_json(const TrainReport& report, const std::filesystem::path& path);
+
+}  // namespace horo::ops

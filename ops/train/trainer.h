@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "horo/horo.h"
+#include "ops/data/data_loader.h"
+#include "ops/nn/layer.h"
+#include "ops/optim/learning_rate.h"
+#include "ops/optim/sgd.h"
+#include "ops/train/control_message_count.h"
+#include "ops/train/gradient_exchange.h"
+#include "ops/train/progress_display.h"
+#include "ops/train/step_timer.h"
+#include "ops/train/train_report.h"
+
+namespace horo::ops {
+
+struct TrainerOptions {
+  std::uint64_t epochs = 1;
+  /// Samples per step over all ranks; at least one per rank. Ranks share it as evenly as it goes,
+  /// and the average weighs every sample alike.
+  std::size_t global_batch = 128;
+  /// Ends training after this many steps, whatever the epochs; 0: no such limit.
+  std::uint64_t max_steps = 0;
+  /// How the learning rate goes over the steps of training; unset: it stays what the optimizer has.
+  std::optional<LearningRateSchedule> learning_rate;
+  /// Of the order of samples and of random layers.
+  std::uint64_t seed = 1;
+  /// Samples per forward pass of an evaluation, over all ranks.
+  std::size_t evaluation_batch = 1000;
+  DataLoaderOptions loader;
+  /// Where rank 0 shows progress. Other ranks show none.
+  ProgressOptions progress;
+};
+
+/// Trains a classifier on all ranks of a job, synchronously: every rank holds the same parameters,
+/// takes its part of each global batch, and updates with the average gradient. Losses and
+/// parameters do not depend on the number of ranks, but for the rounding of sums (and for layers
+/// that look at the rank's batch as a whole, such as batch normalisation). Used from one thread.
+class Trainer {
+ public:
+  /// Borrows all: they must outlive the trainer. `optimizer` updates the parameters of `model`.
+  /// Not collective. Throws InvalidArgument, on all ranks alike, for options that do not fit the
+  /// data set or the number of ranks.
+  Trainer(Context& context, Layer& model, Sgd& optimizer, const Dataset& train_set,
+          const Dataset& test_set, const TrainerOptions& options = {});
+
+  /// Gives every rank the parameters of rank 0, trains, and evaluates after each epoch. Collective.
+  /// Throws Error on all ranks if the loss is not finite or parameters end up different between
+  /// ranks; MismatchError if the models of the ranks differ.
+  TrainReport run();
+
+ private:
+  void broadcast_model();
+  void train_epochs(TrainReport& report);
+  float train_step(Batch batch, GradientExchange& exchange);
+  void check_loss(float loss) const;
+  void show_progress(const EpochStep& where, float loss);
+  void finish_epoch(const EpochStep& where, TrainReport& report);
+  void average_buffers();
+  void complete(TrainReport& report);
+
+  Context& context_;
+  Layer& model_;
+  Sgd& optimizer_;
+  const Dataset& train_set_;
+  const Dataset& test_set_;
+  const TrainerOptions options_;
+  const GlobalSampler sampler_;
+  const std::uint64_t total_steps_;
+  StepTimer timer_;
+  ControlMessageCount control_messages_;
+  ProgressDisplay display_;
+  double training_ms_ = 0;
+};
+
+}  // namespace horo::ops

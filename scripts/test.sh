@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Configures, builds and tests horo.
+#
+# usage: scripts/test.sh [PRESET...] [-- CTEST ARGUMENTS]
+#   scripts/test.sh                       the preset release
+#   scripts/test.sh asan tsan             both sanitizers, one after the other
+#   scripts/test.sh release -- -R ring    only the tests whose name has "ring" in it
+#
+# Presets: release debug cpu asan tsan ci (CMakePresets.json). Stops at the first that fails.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+presets=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+  case "$1" in
+    -h | --help) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    -*) echo "test.sh: unknown option '$1'; arguments for ctest go after --" >&2; exit 2 ;;
+  esac
+  presets+=("$1")
+  shift
+done
+[ $# -eq 0 ] || shift
+[ ${#presets[@]} -gt 0 ] || presets=(release)
+
+for preset in "${presets[@]}"; do
+  echo "== $preset"
+  cmake --preset "$preset"
+  cmake --build --preset "$preset"
+  ctest --preset "$preset" "$@"
+done

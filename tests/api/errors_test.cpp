@@ -1,0 +1,231 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include "horo/horo.h"
+#include "horo/testing.h"
+
+namespace horo {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::run_ranks;
+using testing::RunOptions;
+
+// What the rank's operation threw, with its text.
+template <typename Error, typename Function>
+std::string text_of(Function&& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "another exception: " << error.what();
+    return "";
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+TEST(Errors, AnotherShapeIsAMismatchOnEveryRankAndTheNextCollectiveWorks) {
+  for (int ranks : {2, 4}) {
+    run_ranks(ranks, [](Context& ctx) {
+      for (int round = 0; round < 3; ++round) {
+        std::vector<float> x(ctx.rank() == 1 ? 18 : 17, static_cast<float>(ctx.rank()));
+        const std::string text = text_of<MismatchError>([&] { ctx.allreduce(TensorView(x), {.name = "fc1.grad"}); });
+        EXPECT_THAT(text, HasSubstr("'fc1.grad'"));
+        EXPECT_THAT(text, HasSubstr("rank 0 "));
+        EXPECT_THAT(text, HasSubstr("rank 1 "));
+        EXPECT_THAT(text, HasSubstr("[17]"));
+        EXPECT_THAT(text, HasSubstr("[18]"));
+        std::vector<float> y(17, static_cast<float>(ctx.rank() + 1));
+        ctx.allreduce(TensorView(y), {.name = "fc1.grad", .op = ReduceOp::kMax});
+        EXPECT_EQ(y[0], static_cast<float>(ctx.size()));
+      }
+    });
+  }
+}
+
+TEST(Errors, EveryFieldIsCompared) {
+  run_ranks(2, [](Context& ctx) {
+    const bool odd = ctx.rank() == 1;
+    std::vector<float> f(4);
+    std::vector<double> d(4);
+    EXPECT_THAT(text_of<MismatchError>([&] { ctx.allreduce(odd ? TensorView(d) : TensorView(f), {.name = "a"}); }),
+                HasSubstr("element types"));
+    EXPECT_THAT(text_of<MismatchError>([&] {
+                  ctx.allreduce(TensorView(f), {.name = "b", .op = odd ? ReduceOp::kMin : ReduceOp::kSum});
+                }),
+                HasSubstr("(sum) of float32 [4], rank 1 (host thread-node-0) submitted allreduce (min)"));
+    EXPECT_THAT(text_of<MismatchError>([&] { ctx.broadcast(TensorView(f), {.name = "c", .root = ctx.rank()}); }),
+                HasSubstr("roots"));
+    EXPECT_THAT(text_of<MismatchError>([&] {
+                  odd ? ctx.broadcast(TensorView(f), {.name = "d"}) : ctx.allreduce(TensorView(f), {.name = "d"});
+                }),
+                HasSubstr("operations"));
+    ctx.barrier();
+  });
+}
+
+TEST(Errors, AShapeThatChangesAfterItWasCachedIsAMismatch) {
+  run_ranks(3, [](Context& ctx) {
+    std::vector<float> x(10);
+    for (int k = 0; k < 3; ++k) ctx.allreduce(TensorView(x), {.name = "x"});
+    std::vector<float> changed(ctx.rank() == 2 ? 11 : 10);
+    EXPECT_THAT(text_of<MismatchError>([&] { ctx.allreduce(TensorView(changed), {.name = "x"}); }), HasSubstr("[11]"));
+    std::vector<float> larger(12, 1.0f);
+    ctx.allreduce(TensorView(larger), {.name = "x", .op = ReduceOp::kSum});
+    EXPECT_EQ(larger[11], 3.0f);
+  });
+}
+
+TEST(Errors, APendingNameCannotBeUsedAgain) {
+  run_ranks(2, [](Context& ctx) {
+    std::vector<float> x(3, 1.0f);
+    std::vector<float> y(3);
+    if (ctx.rank() == 0) {
+      const Handle first = ctx.allreduce_async(TensorView(x), {.name = "x", .op = ReduceOp::kSum});
+      EXPECT_THAT(text_of<InvalidArgument>([&] { (void)ctx.allreduce_async(TensorView(y), {.name = "x"}); }),
+                  HasSubstr("'x' is already pending"));
+      ctx.barrier();
+      first.wait();
+    } else {
+      ctx.barrier();
+      ctx.allreduce(TensorView(x), {.name = "x", .op = ReduceOp::kSum});
+    }
+    EXPECT_EQ(x[0], 2.0f);
+  });
+}
+
+TEST(Errors, BadArgumentsAreRefusedBeforeAnythingIsSubmitted) {
+  run_ranks(2, [](Context& ctx) {
+    std::vector<float> x(6);
+    std::vector<float> y(6);
+    std::vector<double> d(6);
+    EXPECT_THAT(text_of<InvalidArgument>([&] { ctx.broadcast(TensorView(x), {.name = "w", .root = 2}); }),
+                HasSubstr("root 2 is not a rank of this job of 2"));
+    EXPECT_THAT(text_of<InvalidArgument>([&] { ctx.allgather(TensorView(x), TensorView(d)); }),
+                HasSubstr("input is float32, output is float64"));
+    EXPECT_THAT(text_of<InvalidArgument>([&] { ctx.allgather(TensorView(x.data(), {2, 3}), TensorView(y.data(), {3, 2})); }),
+                HasSubstr("first dimension only"));
+    EXPECT_THAT(text_of<InvalidArgument>([&] { ctx.reduce_scatter(TensorView(x), TensorView(y)); }),
+                HasSubstr("gets 3 of 6 rows"));
+    EXPECT_THAT(text_of<InvalidArgument>([&] { ctx.allreduce(TensorView(nullptr, DataType::kFloat32, {4})); }),
+                HasSubstr("no memory"));
+    ctx.barrier();
+  });
+}
+
+TEST(Errors, AWrongAllgatherOutputIsReportedWhereItIs) {
+  run_ranks(2, [](Context& ctx) {
+    std::vector<float> input(3, static_cast<float>(ctx.rank()));
+    std::vector<float> output(ctx.rank() == 0 ? 6 : 5);
+    if (ctx.rank() == 0) {
+      ctx.allgather(TensorView(input), TensorView(output), {.name = "g"});
+      EXPECT_EQ(output[5], 1.0f);
+    } else {
+      EXPECT_THAT(text_of<InvalidArgument>([&] { ctx.allgather(TensorView(input), TensorView(output), {.name = "g"}); }),
+                  HasSubstr("6 rows together"));
+    }
+    ctx.barrier();
+  });
+}
+
+TEST(Errors, AMissingRankIsNamedWhenTheTimeoutPasses) {
+  for (int missing : {0, 1, 2}) {
+    RunOptions options;
+    options.environment = {"HORO_TIMEOUT=300ms", "HORO_STALL_WARNING=100ms", "HORO_LOG_LEVEL=off"};
+    std::mutex mutex;
+    std::vector<std::string> texts;
+    try {
+      run_ranks(
+          3,
+          [&](Context& ctx) {
+            std::vector<float> x(4);
+            if (ctx.rank() == missing) {
+              std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+              return;
+            }
+            const std::string text = text_of<CommunicationError>([&] { ctx.allreduce(TensorView(x), {.name = "lonely"}); });
+            const std::scoped_lock lock(mutex);
+            texts.push_back(text);
+          },
+          options);
+    } catch (const CommunicationError&) {
+    }
+    ASSERT_EQ(texts.size(), 2u);
+    EXPECT_EQ(texts[0], texts[1]);
+    EXPECT_THAT(texts[0], HasSubstr("'lonely'"));
+    EXPECT_THAT(texts[0], HasSubstr("rank " + std::to_string(missing) + " "));
+  }
+}
+
+TEST(Errors, ARankThatEndsEarlyIsNamed) {
+  run_ranks(3, [](Context& ctx) {
+    std::vector<float> x(4);
+    ctx.allreduce(TensorView(x), {.name = "first"});
+    if (ctx.rank() == 1) return;
+    EXPECT_THAT(text_of<ShutdownError>([&] { ctx.allreduce(TensorView(x), {.name = "second"}); }),
+                HasSubstr("'second' cannot complete: rank 1 (host thread-node-0) has shut down"));
+  });
+}
+
+TEST(Errors, ARankThatThrowsEndsTheOthersWaits) {
+  for (int failing : {0, 2}) {
+    try {
+      run_ranks(3, [&](Context& ctx) {
+        std::vector<float> x(4);
+        ctx.allreduce(TensorView(x), {.name = "first"});
+        if (ctx.rank() == failing) throw std::runtime_error("disk full");
+        EXPECT_THAT(text_of<CommunicationError>([&] { ctx.allreduce(TensorView(x), {.name = "second"}); }),
+                    HasSubstr("rank " + std::to_string(failing) + " (host thread-node-0) failed"));
+        // Later operations end at once, with the same error.
+        EXPECT_THAT(text_of<CommunicationError>([&] { ctx.allreduce(TensorView(x), {.name = "third"}); }),
+                    HasSubstr("failed"));
+      });
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()), "rank " + std::to_string(failing) + ": disk full");
+    }
+  }
+}
+
+TEST(Errors, ARankThatThrowsEndsTheOthersCollectives) {
+  try {
+    run_ranks(4, [](Context& ctx) {
+      std::vector<float> a(100000, 1.0f);
+      const std::vector<NamedTensor> gradients = {{"a", TensorView(a)}};
+      GradientSync sync(ctx, gradients);
+      sync.exchange();
+      if (ctx.rank() == 3) throw std::runtime_error("diverged");
+      sync.ready(0);
+      EXPECT_THAT(text_of<CommunicationError>([&] { sync.wait(); }), HasSubstr("rank 3 (host thread-node-0) failed"));
+    });
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "rank 3: diverged");
+  }
+}
+
+TEST(Errors, LostMessagesEndInATimeout) {
+  RunOptions options;
+  options.environment = {"HORO_TIMEOUT=200ms", "HORO_LOG_LEVEL=off"};
+  options.drop_messages_of = 1;
+  EXPECT_THROW(run_ranks(2, [](Context& ctx) { ctx.barrier(); }, options), CommunicationError);
+}
+
+TEST(Errors, ShutdownTwiceAndUseAfterwards) {
+  run_ranks(2, [](Context& ctx) {
+    std::vector<float> x(4);
+    ctx.allreduce(TensorView(x));
+    ctx.shutdown();
+    ctx.shutdown();
+    EXPECT_THAT(text_of<ShutdownError>([&] { ctx.allreduce(TensorView(x)); }), HasSubstr("shut down"));
+  });
+}
+
+}  // namespace
+}  // namespace horo

@@ -1,0 +1,79 @@
+#include <gtest/gtest.h>
+
+#include "horo/horo.h"
+#include "horo/mpi.h"
+
+namespace horo {
+namespace {
+
+TEST(MpiApi, JoinsAnMpiThatTheProgramInitialised) {
+  int rank = 0;
+  int size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  {
+    Context ctx = init();
+    EXPECT_EQ(ctx.rank(), rank);
+    EXPECT_EQ(ctx.size(), size);
+    std::vector<float> x(100003);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(rank) + static_cast<float>(i % 13);
+    ctx.allreduce(TensorView(x), {.name = "x", .op = ReduceOp::kSum});
+    for (std::size_t i = 0; i < x.size(); ++i)
+      ASSERT_EQ(x[i], static_cast<float>(size * (size - 1) / 2) + static_cast<float>(size) * static_cast<float>(i % 13));
+  }
+  int is_finalized = 1;
+  MPI_Finalized(&is_finalized);
+  EXPECT_EQ(is_finalized, 0);
+}
+
+TEST(MpiApi, TwentyInitsAndTheProgramsOwnTraffic) {
+  for (int round = 0; round < 20; ++round) {
+    Context ctx = init(MPI_COMM_WORLD);
+    std::vector<double> x(round * 1000 + 1, ctx.rank() + 1.0);
+    const Handle handle = ctx.allreduce_async(TensorView(x), {.name = "x", .op = ReduceOp::kMax});
+    int mine = ctx.rank();
+    int sum = 0;
+    MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    EXPECT_EQ(sum, ctx.size() * (ctx.size() - 1) / 2);
+    handle.wait();
+    EXPECT_EQ(x.back(), ctx.size());
+  }
+}
+
+TEST(MpiApi, ASubsetOfTheRanks) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm half = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+  {
+    Context ctx = init(half);
+    std::vector<std::int32_t> x(5, 1);
+    ctx.allreduce(TensorView(x), {.name = "x", .op = ReduceOp::kSum});
+    EXPECT_EQ(x[4], ctx.size());
+  }
+  MPI_Comm_free(&half);
+}
+
+TEST(MpiApi, GradientsOverManySteps) {
+  Context ctx = init();
+  std::vector<float> a(12345);
+  std::vector<float> b(77);
+  const std::vector<NamedTensor> gradients = {{"a", TensorView(a)}, {"b", TensorView(b)}};
+  GradientSync sync(ctx, gradients, {.op = ReduceOp::kSum, .bucket_bytes = 1024});
+  const std::uint64_t messages = ctx.counters().control_messages_sent;
+  for (int step = 0; step < 100; ++step) {
+    for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(ctx.rank() + step) + static_cast<float>(i % 7);
+    b.assign(b.size(), static_cast<float>(step));
+    sync.ready(1);
+    sync.ready(0);
+    sync.wait();
+    const auto n = static_cast<float>(ctx.size());
+    for (std::size_t i = 0; i < a.size(); ++i)
+      ASSERT_EQ(a[i], n * (static_cast<float>(step) + static_cast<float>(i % 7)) + n * (n - 1) / 2);
+    ASSERT_EQ(b[76], n * static_cast<float>(step));
+  }
+  EXPECT_EQ(ctx.counters().control_messages_sent, messages);
+}
+
+}  // namespace
+}  // namespace horo

@@ -1,0 +1,49 @@
+#include "horo/settings_check.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "collectives/in_process/in_process_job.h"
+#include "horo/base/error.h"
+
+namespace horo {
+namespace {
+
+// Runs the check on three ranks with one setting each; returns what each threw.
+std::vector<std::string> check(const std::vector<std::string>& setting_of_rank) {
+  collectives::InProcessJob job(static_cast<int>(setting_of_rank.size()));
+  std::vector<std::string> texts(setting_of_rank.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t rank = 0; rank < setting_of_rank.size(); ++rank)
+      threads.emplace_back([&, rank] {
+        const auto transport = job.transport(static_cast<int>(rank));
+        try {
+          check_settings_agree(parse_environment(std::span(&setting_of_rank[rank], 1)), *transport);
+        } catch (const MismatchError& error) {
+          texts[rank] = error.what();
+        }
+      });
+  }
+  return texts;
+}
+
+TEST(SettingsCheck, EqualSettingsPass) {
+  for (const std::string& text : check({"HORO_BUCKET_BYTES=1MiB", "HORO_BUCKET_BYTES=1MiB", "HORO_BUCKET_BYTES=1MiB"}))
+    EXPECT_EQ(text, "");
+}
+
+TEST(SettingsCheck, ADifferenceIsRefusedOnEveryRankWithNameRanksAndValues) {
+  const auto texts = check({"HORO_BUCKET_BYTES=1MiB", "HORO_BUCKET_BYTES=1MiB", "HORO_BUCKET_BYTES=2MiB"});
+  for (const std::string& text : texts) EXPECT_EQ(text, texts[0]);
+  EXPECT_NE(texts[0].find("HORO_BUCKET_BYTES=1MiB on rank 0"), std::string::npos) << texts[0];
+  EXPECT_NE(texts[0].find("HORO_BUCKET_BYTES=2MiB on rank 2"), std::string::npos) << texts[0];
+}
+
+TEST(SettingsCheck, LogLevelsMayDiffer) {
+  for (const std::string& text : check({"HORO_LOG_LEVEL=off", "HORO_LOG_LEVEL=debug"})) EXPECT_EQ(text, "");
+}
+
+}  // namespace
+}  // namespace horo

@@ -1,0 +1,80 @@
+#include "horo/coordinator/response_cache.h"
+
+#include <gtest/gtest.h>
+
+#include "horo/base/error.h"
+
+namespace horo::coordinator {
+namespace {
+
+Request allreduce(const std::string& name, std::size_t count, ReduceOp op = ReduceOp::kSum,
+                  DataType type = DataType::kFloat32) {
+  return {name, Kind::kAllreduce, type, op, 0, Shape{count}};
+}
+
+TEST(ResponseCache, FindsOnlyAnEqualRequest) {
+  ResponseCache cache(8);
+  EXPECT_FALSE(cache.find(allreduce("x", 5)));
+  cache.note(allreduce("x", 5), 1);
+  ASSERT_TRUE(cache.find(allreduce("x", 5)));
+  EXPECT_FALSE(cache.find(allreduce("x", 6)));
+  EXPECT_FALSE(cache.find(allreduce("x", 5, ReduceOp::kMax)));
+  EXPECT_FALSE(cache.find(allreduce("x", 5, ReduceOp::kSum, DataType::kFloat64)));
+  EXPECT_FALSE(cache.find(allreduce("y", 5)));
+}
+
+TEST(ResponseCache, NumbersAreTheSameWhereMessagesAreTheSame) {
+  ResponseCache a(3);
+  ResponseCache b(3);
+  const char* names[] = {"p", "q", "p", "r", "s", "q", "t", "p"};
+  std::uint64_t message = 0;
+  for (const char* name : names) {
+    ++message;
+    a.note(allreduce(name, 7), message);
+    b.note(allreduce(name, 7), message);
+    for (const char* other : names) EXPECT_EQ(a.find(allreduce(other, 7)), b.find(allreduce(other, 7)));
+  }
+}
+
+TEST(ResponseCache, EvictsTheLeastRecentlyUsed) {
+  ResponseCache cache(2);
+  cache.note(allreduce("a", 1), 1);
+  cache.note(allreduce("b", 1), 2);
+  cache.note(allreduce("a", 1), 3);  // b is now the oldest
+  cache.note(allreduce("c", 1), 4);
+  EXPECT_TRUE(cache.find(allreduce("a", 1)));
+  EXPECT_FALSE(cache.find(allreduce("b", 1)));
+  EXPECT_TRUE(cache.find(allreduce("c", 1)));
+  EXPECT_EQ(cache.size(), 2u);
+}
+
+TEST(ResponseCache, EvictedNumbersStayKnownUntilRetired) {
+  ResponseCache cache(1);
+  cache.note(allreduce("a", 1), 1);
+  const CacheId id = *cache.find(allreduce("a", 1));
+  cache.note(allreduce("b", 1), 2);
+  EXPECT_EQ(cache.at(id).name, "a");
+  cache.retire(1);
+  EXPECT_EQ(cache.at(id).name, "a");
+  cache.retire(2);
+  EXPECT_THROW((void)cache.at(id), CommunicationError);
+}
+
+TEST(ResponseCache, AChangedRequestReplacesTheOldOne) {
+  ResponseCache cache(4);
+  cache.note(allreduce("a", 1), 1);
+  const CacheId old = *cache.find(allreduce("a", 1));
+  cache.note(allreduce("a", 2), 2);
+  EXPECT_FALSE(cache.find(allreduce("a", 1)));
+  EXPECT_NE(*cache.find(allreduce("a", 2)), old);
+  EXPECT_EQ(cache.size(), 1u);
+}
+
+TEST(ResponseCache, CapacityZeroKeepsNothing) {
+  ResponseCache cache(0);
+  cache.note(allreduce("a", 1), 1);
+  EXPECT_FALSE(cache.find(allreduce("a", 1)));
+}
+
+}  // namespace
+}  // namespace horo::coordinator

@@ -1,0 +1,53 @@
+#include "launcher/failure_scanner.h"
+
+#include <gtest/gtest.h>
+
+namespace horo {
+namespace {
+
+std::string first_failure(std::string_view text, std::size_t piece = 1000) {
+  FailureScanner scanner;
+  for (std::size_t i = 0; i < text.size(); i += piece) scanner.feed(text.substr(i, piece));
+  return scanner.failure() ? describe(*scanner.failure()) : "none";
+}
+
+constexpr std::string_view kSignal =
+    "some output\n-----\nmpirun noticed that process rank 12 with PID 0 on node b-1 exited on "
+    "signal 11 "
+    "(Segmentation fault).\n-----\n";
+constexpr std::string_view kExit =
+    "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+    "the job to be terminated. The first process to do so was:\n\n"
+    "  Process name: [[31116,1],3]\n  Exit code:    7\n----\n";
+constexpr std::string_view kAbort =
+    "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD\nwith errorcode 9.\n";
+
+TEST(FailureScanner, ReadsASignal) {
+  EXPECT_EQ(first_failure(kSignal),
+            "rank 12 (host b-1) ended first: killed by signal 11 (Segmentation fault)");
+}
+
+TEST(FailureScanner, ReadsAnExitCode) {
+  EXPECT_EQ(first_failure(kExit), "rank 3 ended first: exit code 7");
+}
+
+TEST(FailureScanner, ReadsAnAbort) {
+  EXPECT_EQ(first_failure(kAbort), "rank 1 ended first: MPI_Abort with code 9");
+}
+
+TEST(FailureScanner, TakesAnyPieces) {
+  for (std::size_t piece = 1; piece < 40; ++piece)
+    EXPECT_EQ(first_failure(kExit, piece), first_failure(kExit));
+}
+
+TEST(FailureScanner, KeepsTheFirst) {
+  EXPECT_EQ(first_failure(std::string(kAbort) + std::string(kSignal)), first_failure(kAbort));
+}
+
+TEST(FailureScanner, FindsNothingInOtherText) {
+  EXPECT_EQ(first_failure("Exit code: 3\nwith errorcode 1\nProcess name: x\n"), "none");
+  EXPECT_EQ(first_failure(std::string(100000, 'x')), "none");
+}
+
+}  // namespace
+}  // namespace horo

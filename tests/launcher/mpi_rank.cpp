@@ -1,0 +1,19 @@
+// A rank that talks to the others through MPI's shared memory, says "ready" and waits to be
+// stopped.
+#include <mpi.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <vector>
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  std::vector<float> values(1 << 18, 1.0F);
+  MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM,
+                MPI_COMM_WORLD);
+  std::puts("ready");
+  std::fflush(stdout);
+  sleep(300);
+  MPI_Finalize();
+  return 0;
+}

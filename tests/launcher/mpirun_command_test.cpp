@@ -1,0 +1,120 @@
+#include "launcher/mpirun_command.h"
+
+#include <gmock/gmock.h>
+
+#include "horo/base/error.h"
+
+namespace horo {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+Machine user_machine() { return {.host_name = "here", .cores = 8, .environment = {"PATH=/bin"}}; }
+
+std::string line(std::vector<std::string> words, const Machine& machine = user_machine(),
+                 const std::string& hostfile = "") {
+  const LaunchOptions options = parse_launch_options(words);
+  std::vector<Host> hosts;
+  if (options.hosts) hosts = parse_host_list(*options.hosts);
+  if (options.hostfile) hosts = parse_hostfile(hostfile, "f");
+  return to_shell_line(compose_mpirun(options, hosts, machine));
+}
+
+std::string error_of(std::vector<std::string> words, const Machine& machine = user_machine(),
+                     const std::string& hostfile = "") {
+  try {
+    line(words, machine, hostfile);
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(MpirunCommand, OnThisMachine) {
+  EXPECT_EQ(line({"-np", "4", "train", "--epochs", "2"}),
+            "OMP_NUM_THREADS=2 mpirun -np 4 --oversubscribe --bind-to none -x OMP_NUM_THREADS "
+            "train --epochs 2");
+}
+
+TEST(MpirunCommand, AsRoot) {
+  Machine machine = user_machine();
+  machine.is_root = true;
+  EXPECT_EQ(line({"-np", "8", "train"}, machine),
+            "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 "
+            "mpirun -np 8 --oversubscribe --bind-to none -x OMP_NUM_THREADS train");
+}
+
+TEST(MpirunCommand, OnHosts) {
+  EXPECT_EQ(line({"-H", "a:4,b", "train"}),
+            "OMP_NUM_THREADS=2 mpirun -np 5 -H a:4,b:1 --bind-to none -x OMP_NUM_THREADS train");
+  EXPECT_EQ(line({"-np", "2", "--hostfile", "my hosts", "train"}, user_machine(), "a slots=4\n"),
+            "OMP_NUM_THREADS=4 mpirun -np 2 --hostfile 'my hosts' --bind-to none -x "
+            "OMP_NUM_THREADS train");
+}
+
+TEST(MpirunCommand, QuotesTheProgramsWords) {
+  EXPECT_THAT(line({"-np", "1", "sh", "-c", "echo \"$1\"; exit 3", "two words", "a\nb", ""}),
+              testing::EndsWith(" sh -c 'echo \"$1\"; exit 3' 'two words' 'a\nb' ''"));
+}
+
+TEST(MpirunCommand, HidesAColonFromMpirun) {
+  EXPECT_THAT(line({"-np", "1", "p", "a", ":", "b c"}),
+              testing::EndsWith(R"( sh -c 'exec p a : '\''b c'\''')"));
+}
+
+TEST(MpirunCommand, PassesHoroVariablesAndThoseOfTheUser) {
+  Machine machine = user_machine();
+  machine.environment = {"HORO_SPIN=20us", "HOME=/root", "HORO_TIMEOUT=1 min", "OMP_NUM_THREADS=3"};
+  EXPECT_EQ(line({"-np", "2", "--env", "HORO_SPIN=1us", "--env", "DATA=/my data", "p"}, machine),
+            "DATA='/my data' HORO_SPIN=1us HORO_TIMEOUT='1 min' OMP_NUM_THREADS=3 mpirun -np 2 "
+            "--oversubscribe "
+            "--bind-to none -x DATA -x HORO_SPIN -x HORO_TIMEOUT -x OMP_NUM_THREADS p");
+}
+
+TEST(MpirunCommand, YieldsWhenRanksOutnumberCores) {
+  EXPECT_THAT(line({"-np", "9", "p"}), HasSubstr("--mca mpi_yield_when_idle 1"));
+  EXPECT_THAT(line({"-np", "9", "p"}), HasSubstr("OMP_NUM_THREADS=1 "));
+  EXPECT_THAT(line({"-H", "here:9", "p"}), HasSubstr("--mca mpi_yield_when_idle 1"));
+  EXPECT_THAT(line({"-np", "8", "p"}), Not(HasSubstr("mpi_yield_when_idle")));
+}
+
+TEST(MpirunCommand, WorksWhereMemoryCannotBeCopiedBetweenProcesses) {
+  Machine machine = user_machine();
+  machine.allows_cross_memory_copy = false;
+  EXPECT_THAT(line({"-np", "2", "p"}, machine),
+              HasSubstr("--mca btl_vader_single_copy_mechanism none"));
+}
+
+TEST(MpirunCommand, WritesOutputFiles) {
+  EXPECT_THAT(line({"-np", "2", "--output-dir", "logs", "p"}),
+              HasSubstr(" --output-filename logs:nojobid "));
+}
+
+TEST(MpirunCommand, UsersArgumentsGoLastAndReplaceOurs) {
+  EXPECT_EQ(
+      line({"-np", "9", "--mpi-args", "--bind-to core --mca mpi_yield_when_idle 0", "p", "x"}),
+      "OMP_NUM_THREADS=1 mpirun -np 9 --oversubscribe -x OMP_NUM_THREADS --bind-to core "
+      "--mca mpi_yield_when_idle 0 p x");
+}
+
+TEST(MpirunCommand, RefusesMoreRanksThanSlots) {
+  EXPECT_THAT(error_of({"-np", "7", "-H", "a:4,b:2", "p"}),
+              HasSubstr("-np 7 is more than the 6 slots"));
+  EXPECT_EQ(error_of({"-np", "7", "-H", "a:4,b:2", "--oversubscribe", "p"}), "no error");
+  EXPECT_EQ(error_of({"-np", "6", "-H", "a:4,b:2", "p"}), "no error");
+  EXPECT_EQ(error_of({"-np", "99", "--hostfile", "f", "p"}, user_machine(), "a\n"), "no error");
+}
+
+TEST(MpirunCommand, RefusesAnAbsurdNumberOfLocalRanks) {
+  EXPECT_EQ(error_of({"-np", "2048", "p"}), "no error");
+  EXPECT_THAT(error_of({"-np", "2049", "p"}),
+              HasSubstr("-np 2049 is more than 256 ranks for each"));
+}
+
+TEST(MpirunCommand, NeedsTheNumberOfRanksWhereHostsDoNotSay) {
+  EXPECT_THAT(error_of({"--hostfile", "f", "p"}, user_machine(), "a\n"), HasSubstr("give -np N"));
+}
+
+}  // namespace
+}  // namespace horo

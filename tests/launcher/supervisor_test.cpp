@@ -1,0 +1,95 @@
+#include "launcher/supervisor.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "horo/base/error.h"
+
+namespace horo {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Patience kShort{.before_term = 300ms, .before_kill = 300ms};
+
+/// Runs a shell script in the place of mpirun. It can signal this process with "kill -s NAME
+/// $PPID".
+JobResult run(const std::string& script) {
+  SignalInbox inbox(supervised_signals());
+  const ChildProcess child({"sh", "-c", script}, {{"HORO_TEST_VALUE", "a b"}},
+                           inbox.previous_mask());
+  return supervise(child, inbox, kShort);
+}
+
+TEST(Supervisor, PassesTheExitCodeOn) {
+  const JobResult result = run("exit 7");
+  EXPECT_EQ(shell_exit_code(result.wait_status), 7);
+  EXPECT_FALSE(result.stopped_by);
+  EXPECT_FALSE(result.failure);
+}
+
+TEST(Supervisor, GivesASignalAsShellsDo) {
+  EXPECT_EQ(shell_exit_code(run("kill -9 $$").wait_status), 137);
+}
+
+TEST(Supervisor, SetsTheEnvironment) {
+  EXPECT_EQ(shell_exit_code(run("test \"$HORO_TEST_VALUE\" = 'a b'").wait_status), 0);
+}
+
+TEST(Supervisor, ReadsTheReportOfAFailedRank) {
+  const JobResult result =
+      run("echo 'mpirun noticed that process rank 1 with PID 0 on node b exited on signal 9 "
+          "(Killed).' >&2; exit 137");
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(describe(*result.failure), "rank 1 (host b) ended first: killed by signal 9 (Killed)");
+}
+
+TEST(Supervisor, PassesAnInterruptOn) {
+  const JobResult result =
+      run("trap 'exit 5' INT; kill -s INT $PPID; while :; do sleep 0.01; done");
+  EXPECT_EQ(result.stopped_by, SIGINT);
+  EXPECT_EQ(shell_exit_code(result.wait_status), 5);
+}
+
+TEST(Supervisor, PassesUserSignalsOnWithoutStopping) {
+  const JobResult result =
+      run("trap 'exit 6' USR1; kill -s USR1 $PPID; while :; do sleep 0.01; done");
+  EXPECT_FALSE(result.stopped_by);
+  EXPECT_EQ(shell_exit_code(result.wait_status), 6);
+}
+
+TEST(Supervisor, TerminatesWhatIgnoresAnInterrupt) {
+  const JobResult result = run("trap '' INT; kill -s INT $PPID; while :; do sleep 0.01; done");
+  EXPECT_EQ(shell_exit_code(result.wait_status), 128 + SIGTERM);
+}
+
+TEST(Supervisor, KillsWhatIgnoresEverything) {
+  const JobResult result =
+      run("trap '' INT TERM HUP; kill -s HUP $PPID; while :; do sleep 0.01; done");
+  EXPECT_EQ(result.stopped_by, SIGHUP);
+  EXPECT_EQ(shell_exit_code(result.wait_status), 128 + SIGKILL);
+}
+
+TEST(Supervisor, LeavesNoOrphanOfAFailedJob) {
+  adopt_orphans();
+  // The shell leaves a process in a session of its own behind, as mpirun does when it is killed.
+  const JobResult result = run("setsid sleep 1000 & echo started; kill -9 $$");
+  EXPECT_EQ(shell_exit_code(result.wait_status), 137);
+  EXPECT_EQ(wait(nullptr), -1);  // no child is left
+}
+
+TEST(ChildProcess, SaysWhyItCannotBeStarted) {
+  sigset_t mask;
+  sigemptyset(&mask);
+  try {
+    ChildProcess child({"/no/such/program"}, {}, mask);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("cannot start /no/such/program: No such file"), 0u)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace horo

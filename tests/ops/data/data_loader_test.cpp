@@ -1,0 +1,150 @@
+#include "ops/data/data_loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+
+#include "tests/ops/data/message_of.h"
+
+namespace horo::ops {
+namespace {
+
+using testing::HasSubstr;
+using namespace std::chrono_literals;
+
+/// Sample i has the values i and -i and the label i % 10; a sample may be slow or broken.
+class CountingDataset : public Dataset {
+ public:
+  std::size_t size() const override { return 103; }
+  Shape sample_shape() const override { return {1, 1, 2}; }
+  std::size_t class_count() const override { return 10; }
+  std::int32_t copy_sample(std::size_t index, std::span<float> values) const override {
+    check_copy(index, values.size());
+    ++copies;
+    if (index == broken_sample) throw std::runtime_error("sample " + std::to_string(index));
+    // Batches then finish in another order than they are begun.
+    if (slowness > 0us) std::this_thread::sleep_for(slowness * (index * 7919 % 4));
+    values[0] = static_cast<float>(index);
+    values[1] = -static_cast<float>(index);
+    return static_cast<std::int32_t>(index % 10);
+  }
+
+  std::size_t broken_sample = ~std::size_t{0};
+  std::chrono::microseconds slowness{0};
+  mutable std::atomic<int> copies = 0;
+};
+
+GlobalSampler sampler_of(const Dataset& dataset, int rank = 0, int ranks = 1) {
+  return GlobalSampler({.dataset_size = dataset.size(), .global_batch = 8, .seed = 2}, rank, ranks);
+}
+
+void expect_content(const Batch& batch, const GlobalSampler& sampler) {
+  EXPECT_EQ(batch.samples, sampler.samples(batch.where));
+  ASSERT_EQ(batch.inputs.shape(), (Shape{batch.samples.size(), 1, 1, 2}));
+  ASSERT_EQ(batch.labels.size(), batch.samples.size());
+  for (std::size_t i = 0; i < batch.samples.size(); ++i) {
+    EXPECT_EQ(batch.inputs.values()[2 * i], static_cast<float>(batch.samples[i]));
+    EXPECT_EQ(batch.inputs.values()[2 * i + 1], -static_cast<float>(batch.samples[i]));
+    EXPECT_EQ(batch.labels[i], static_cast<std::int32_t>(batch.samples[i] % 10));
+  }
+}
+
+TEST(DataLoader, OrderDoesNotDependOnThreads) {
+  CountingDataset dataset;
+  dataset.slowness = 20us;
+  const auto sampler = sampler_of(dataset, 1, 2);
+  for (const std::size_t threads : {0, 1, 2, 4}) {
+    for (const std::size_t prefetch : {1, 3, 8}) {
+      DataLoader loader(dataset, sampler, 5, 30, {.threads = threads, .prefetch = prefetch});
+      for (std::uint64_t step = 5; step < 30; ++step) {
+        const auto batch = loader.next();
+        ASSERT_TRUE(batch);
+        EXPECT_EQ(batch->where, sampler.locate(step));
+        expect_content(*batch, sampler);
+      }
+      EXPECT_FALSE(loader.next());
+      EXPECT_FALSE(loader.next());
+    }
+  }
+}
+
+TEST(DataLoader, StopsInTheMiddleOfAnEpoch) {
+  CountingDataset dataset;
+  dataset.slowness = 100us;
+  const auto sampler = sampler_of(dataset);
+  for (const std::size_t threads : {0, 1, 2, 4}) {
+    for (int taken = 0; taken < 5; ++taken) {
+      DataLoader loader(dataset, sampler, 0, 1000000, {.threads = threads, .prefetch = 4});
+      for (int i = 0; i < taken; ++i) ASSERT_TRUE(loader.next());
+    }
+  }
+}
+
+TEST(DataLoader, RunsAheadByThePrefetchDepthOnly) {
+  CountingDataset dataset;
+  const auto sampler = sampler_of(dataset);
+  DataLoader loader(dataset, sampler, 0, 1000, {.threads = 2, .prefetch = 3});
+  while (dataset.copies < 3 * 8) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(dataset.copies, 3 * 8);
+  ASSERT_TRUE(loader.next());
+  while (dataset.copies < 4 * 8) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(dataset.copies, 4 * 8);
+}
+
+TEST(DataLoader, RethrowsAtTheBatchThatFailed) {
+  CountingDataset dataset;
+  const auto sampler = sampler_of(dataset);
+  dataset.broken_sample = sampler.samples({0, 6})[3];
+  for (const std::size_t threads : {0, 1, 2, 4}) {
+    DataLoader loader(dataset, sampler, 0, 12, {.threads = threads, .prefetch = 4});
+    for (int step = 0; step < 6; ++step) ASSERT_TRUE(loader.next());
+    EXPECT_THROW(loader.next(), std::runtime_error);
+    EXPECT_FALSE(loader.next());
+  }
+}
+
+TEST(DataLoader, GivesEmptyBatchesWhereARankHasNoPart) {
+  const CountingDataset dataset;
+  const GlobalSampler sampler({.dataset_size = dataset.size(),
+                               .global_batch = 50,
+                               .is_shuffled = false,
+                               .keeps_partial_batch = true},
+                              3, 4);
+  DataLoader loader(dataset, sampler, 0, sampler.steps_per_epoch(), {});
+  std::vector<std::size_t> counts;
+  while (auto batch = loader.next()) {
+    counts.push_back(batch->samples.size());
+    expect_content(*batch, sampler);
+  }
+  EXPECT_THAT(counts, testing::ElementsAre(12, 12, 0));
+}
+
+TEST(DataLoader, MeasuresTheWait) {
+  CountingDataset dataset;
+  dataset.slowness = 2ms;
+  const auto sampler = sampler_of(dataset);
+  DataLoader slow(dataset, sampler, 0, 2, {.threads = 1});
+  while (slow.next()) continue;
+  EXPECT_GT(slow.waited(), 4ms);
+
+  DataLoader ahead(dataset, sampler, 0, 1, {.threads = 1});
+  std::this_thread::sleep_for(300ms);
+  ASSERT_TRUE(ahead.next());
+  EXPECT_LT(ahead.waited(), 100ms);
+}
+
+TEST(DataLoader, RefusesWrongOptions) {
+  const CountingDataset dataset;
+  const auto sampler = sampler_of(dataset);
+  EXPECT_THAT(message_of([&] { DataLoader(dataset, sampler, 0, 1, {.prefetch = 0}); }),
+              HasSubstr("prefetch"));
+  const GlobalSampler other({.dataset_size = 7, .global_batch = 7}, 0, 1);
+  EXPECT_THAT(message_of([&] { DataLoader(dataset, other, 0, 1); }), HasSubstr("7 samples"));
+}
+
+}  // namespace
+}  // namespace horo::ops

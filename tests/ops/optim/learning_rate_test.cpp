@@ -1,0 +1,52 @@
+#include "ops/optim/learning_rate.h"
+
+#include "horo/base/error.h"
+#include "tests/ops/support/test_tensors.h"
+
+namespace horo::ops {
+namespace {
+
+TEST(LearningRate, ConstantWithWarmUp) {
+  const LearningRateSchedule schedule{.base_rate = 0.4, .warm_up_steps = 4, .start_rate = 0.2};
+  const double expected[] = {0.2, 0.25, 0.3, 0.35, 0.4, 0.4};
+  for (std::size_t step = 0; step < 6; ++step) {
+    EXPECT_DOUBLE_EQ(learning_rate_at(schedule, step), expected[step]) << step;
+  }
+  EXPECT_DOUBLE_EQ(learning_rate_at({.base_rate = 0.3}, 0), 0.3);
+}
+
+TEST(LearningRate, StepFallsAtTheMilestones) {
+  const LearningRateSchedule schedule{
+      .decay = Decay::kStep, .base_rate = 8, .milestones = {10, 20}, .step_factor = 0.5};
+  EXPECT_DOUBLE_EQ(learning_rate_at(schedule, 9), 8);
+  EXPECT_DOUBLE_EQ(learning_rate_at(schedule, 10), 4);
+  EXPECT_DOUBLE_EQ(learning_rate_at(schedule, 19), 4);
+  EXPECT_DOUBLE_EQ(learning_rate_at(schedule, 1000), 2);
+}
+
+TEST(LearningRate, CosineFallsFromBaseToFinal) {
+  const LearningRateSchedule schedule{.decay = Decay::kCosine,
+                                      .base_rate = 1.0,
+                                      .warm_up_steps = 10,
+                                      .total_steps = 110,
+                                      .final_rate = 0.2};
+  EXPECT_DOUBLE_EQ(learning_rate_at(schedule, 5), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate_at(schedule, 10), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate_at(schedule, 60), 0.6);
+  EXPECT_DOUBLE_EQ(learning_rate_at(schedule, 110), 0.2);
+  EXPECT_DOUBLE_EQ(learning_rate_at(schedule, 5000), 0.2);
+  for (std::size_t step = 11; step <= 110; ++step) {
+    EXPECT_LT(learning_rate_at(schedule, step), learning_rate_at(schedule, step - 1)) << step;
+  }
+}
+
+TEST(LearningRate, CosineNeedsALength) {
+  EXPECT_EQ(message_of<InvalidArgument>([] {
+              (void)learning_rate_at(
+                  {.decay = Decay::kCosine, .warm_up_steps = 5, .total_steps = 5}, 7);
+            }),
+            "cosine learning rate: got 5 steps in all and 5 of warm-up, wants more in all");
+}
+
+}  // namespace
+}  // namespace horo::ops

@@ -1,0 +1,64 @@
+#include "ops/train/train_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "horo/base/error.h"
+
+namespace horo::ops {
+namespace {
+
+TrainReport example() {
+  TrainReport report{.ranks = 4,
+                     .epochs = 3,
+                     .steps = 2,
+                     .global_batch = 128,
+                     .test_accuracy = 0.9875,
+                     .losses = {2.25f, 0.5f},
+                     .param_hash = "00ff00ff00ff00ff",
+                     .samples_per_second = 1000};
+  report.median_step[Phase::kBackward] = 7.5;
+  report.median_step.total_ms = 12.5;
+  return report;
+}
+
+TEST(TrainReport, HasTheDocumentedKeys) {
+  const auto json = nlohmann::json::parse(to_json(example()));
+  EXPECT_EQ(json.at("ranks"), 4);
+  EXPECT_EQ(json.at("epochs"), 3);
+  EXPECT_EQ(json.at("steps"), 2);
+  EXPECT_EQ(json.at("global_batch"), 128);
+  EXPECT_EQ(json.at("test_accuracy"), 0.9875);
+  EXPECT_EQ(json.at("losses"), (std::vector<double>{2.25, 0.5}));
+  EXPECT_EQ(json.at("param_hash"), "00ff00ff00ff00ff");
+  EXPECT_EQ(json.at("samples_per_second"), 1000);
+  EXPECT_EQ(json.at("control_messages_per_step"), 0);
+  EXPECT_EQ(json.at("step_ms").size(), 6u);
+  for (const auto* phase : {"data_wait", "forward", "exposed_communication", "optimizer"})
+    EXPECT_EQ(json.at("step_ms").at(phase), 0) << phase;
+  EXPECT_EQ(json.at("step_ms").at("backward"), 7.5);
+  EXPECT_EQ(json.at("step_ms").at("total"), 12.5);
+}
+
+TEST(TrainReport, IsWrittenToAFile) {
+  const auto path = std::filesystem::temp_directory_path() / "horo_train_report_test.json";
+  write_json(example(), path);
+  std::ifstream file(path);
+  EXPECT_EQ(nlohmann::json::parse(file), nlohmann::json::parse(to_json(example())));
+  std::filesystem::remove(path);
+}
+
+TEST(TrainReport, NamesAFileThatCannotBeWritten) {
+  try {
+    write_json(example(), "/nonexistent/report.json");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("/nonexistent/report.json"));
+  }
+}
+
+}  // namespace
+}  // namespace horo::ops

@@ -1,0 +1,166 @@
+#include "ops/train/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "horo/testing.h"
+#include "ops/kernels/cpu/threads.h"
+#include "ops/nn/initialise.h"
+#include "tests/ops/train/small_task.h"
+
+namespace horo::ops {
+namespace {
+
+using ::testing::HasSubstr;
+
+const BarsDataset kTrainSet(480, 1);
+const BarsDataset kTestSet(150, 2);
+
+TrainerOptions small_options() {
+  return {.epochs = 2, .global_batch = 24, .seed = 5, .evaluation_batch = 64};
+}
+
+/// The reports of all ranks, in rank order.
+std::vector<TrainReport> train(int ranks, const TrainerOptions& options, float dropout = 0.0f,
+                               float learning_rate = 0.1f) {
+  std::vector<TrainReport> reports(static_cast<std::size_t>(ranks));
+  testing::run_ranks(ranks, [&](Context& context) {
+    set_compute_threads(1);
+    const auto model = make_small_model(dropout);
+    Sgd optimizer(model->parameters(), {.learning_rate = learning_rate, .momentum = 0.9f});
+    Trainer trainer(context, *model, optimizer, kTrainSet, kTestSet, options);
+    reports[static_cast<std::size_t>(context.rank())] = trainer.run();
+  });
+  return reports;
+}
+
+void expect_close(const std::vector<float>& losses, const std::vector<float>& expected) {
+  ASSERT_EQ(losses.size(), expected.size());
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    EXPECT_NEAR(losses[i], expected[i], 1e-4f * std::abs(expected[i])) << "step " << i;
+}
+
+TEST(Trainer, LearnsAndReports) {
+  const auto report = train(2, small_options())[0];
+  EXPECT_EQ(report.ranks, 2);
+  EXPECT_EQ(report.epochs, 2u);
+  EXPECT_EQ(report.steps, 40u);
+  ASSERT_EQ(report.losses.size(), 40u);
+  EXPECT_NEAR(report.losses.front(), std::log(8.0f), 1.0f);
+  EXPECT_LT(report.losses.back(), 0.7f * report.losses.front());
+  EXPECT_GT(report.test_accuracy, 0.6);
+  EXPECT_GT(report.samples_per_second, 0);
+  EXPECT_GT(report.median_step.total_ms, 0);
+  EXPECT_GT(report.median_step[Phase::kForward], 0);
+  EXPECT_EQ(report.param_hash.size(), 16u);
+}
+
+TEST(Trainer, LossesDoNotDependOnTheNumberOfRanks) {
+  const auto options = small_options();
+  const auto alone = train(1, options)[0];
+  for (const int ranks : {2, 3, 4}) {
+    for (const auto& report : train(ranks, options)) {
+      expect_close(report.losses, alone.losses);
+      EXPECT_NEAR(report.test_accuracy, alone.test_accuracy, 0.02);
+    }
+  }
+}
+
+TEST(Trainer, WeighsSamplesAlikeIfRanksDoNotDivideTheBatch) {
+  auto options = small_options();
+  options.global_batch = 10;
+  options.max_steps = 30;
+  const auto alone = train(1, options)[0];
+  EXPECT_EQ(alone.losses.size(), 30u);
+  for (const int ranks : {3, 4}) expect_close(train(ranks, options)[0].losses, alone.losses);
+}
+
+TEST(Trainer, RandomLayersDoNotDependOnTheNumberOfRanks) {
+  auto options = small_options();
+  options.max_steps = 25;
+  const auto alone = train(1, options, 0.3f)[0];
+  expect_close(train(2, options, 0.3f)[0].losses, alone.losses);
+}
+
+TEST(Trainer, GivesTheSameBitsEveryTimeAndOnEveryRank) {
+  auto options = small_options();
+  for (const int ranks : {1, 2, 3}) {
+    const auto first = train(ranks, options);
+    options.loader = {.threads = 2, .prefetch = 1};
+    const auto second = train(ranks, options);
+    for (const auto& report : second) {
+      EXPECT_EQ(report.param_hash, first[0].param_hash);
+      EXPECT_EQ(report.losses, first[0].losses);
+    }
+  }
+  options.seed = 6;
+  EXPECT_NE(train(1, options)[0].param_hash, train(1, small_options())[0].param_hash);
+}
+
+TEST(Trainer, SendsNoControlMessagesInSteadyState) {
+  for (const auto& report : train(3, small_options()))
+    EXPECT_EQ(report.control_messages_per_step, 0);
+}
+
+TEST(Trainer, StartsFromTheParametersOfRankZero) {
+  testing::run_ranks(3, [](Context& context) {
+    set_compute_threads(1);
+    const auto model = make_small_model();
+    initialise(*model, static_cast<std::uint64_t>(100 + context.rank()));
+    Sgd optimizer(model->parameters(), {.learning_rate = 0.1f});
+    auto options = small_options();
+    options.max_steps = 2;
+    // run() ends with a comparison of the parameters.
+    EXPECT_NO_THROW(Trainer(context, *model, optimizer, kTrainSet, kTestSet, options).run());
+  });
+}
+
+TEST(Trainer, StopsAllRanksIfTheLossIsNotFinite) {
+  try {
+    (void)train(2, small_options(), 0.0f, std::numeric_limits<float>::max());
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("diverged"));
+  }
+}
+
+TEST(Trainer, RefusesOptionsThatDoNotFit) {
+  testing::run_ranks(2, [](Context& context) {
+    const auto model = make_small_model();
+    Sgd optimizer(model->parameters(), {.learning_rate = 0.1f});
+    const auto message_of = [&](const TrainerOptions& options) -> std::string {
+      try {
+        Trainer trainer(context, *model, optimizer, kTrainSet, kTestSet, options);
+      } catch (const InvalidArgument& error) {
+        return error.what();
+      }
+      return "no error";
+    };
+    EXPECT_THAT(message_of({.global_batch = 1}), HasSubstr("at least 2"));
+    EXPECT_THAT(message_of({.global_batch = 481}), HasSubstr("smaller global batch"));
+    EXPECT_THAT(message_of({.epochs = 0}), HasSubstr("0 epochs"));
+    EXPECT_EQ(message_of({.global_batch = 480}), "no error");
+  });
+}
+
+TEST(Trainer, OnlyRankZeroShowsProgress) {
+  char* text = nullptr;
+  std::size_t size = 0;
+  std::FILE* file = open_memstream(&text, &size);
+  auto options = small_options();
+  options.progress = {.file = file, .log_every = 10};
+  (void)train(2, options);
+  std::fclose(file);
+  const std::string shown(text, size);
+  std::free(text);
+  EXPECT_EQ(std::count(shown.begin(), shown.end(), '\n'), 4 + 2 + 1) << shown;
+  EXPECT_THAT(shown, HasSubstr("epoch 2/2  step 20/20"));
+  EXPECT_THAT(shown, HasSubstr("epoch 2: test accuracy"));
+  EXPECT_THAT(shown, HasSubstr("exposed communication"));
+}
+
+}  // namespace
+}  // namespace horo::ops
