@@ -7,6 +7,7 @@
 #include "collectives/ring/binomial_broadcast.h"
 #include "collectives/ring/chain_broadcast.h"
 #include "collectives/ring/dissemination_barrier.h"
+#include "collectives/ring/exchange_allreduce.h"
 #include "collectives/ring/ring_allgather.h"
 #include "collectives/ring/ring_allreduce.h"
 #include "collectives/ring/ring_reduce_scatter.h"
@@ -17,6 +18,8 @@ namespace {
 
 // Above this the chain's bandwidth is worth its latency.
 constexpr std::size_t kTreeBytes = 32 * 1024;
+// With more ranks the messages of an exchange cost more than the steps of a ring.
+constexpr int kMostExchangingRanks = 32;
 
 std::vector<std::string> numbered(int size) {
   std::vector<std::string> names;
@@ -27,16 +30,22 @@ std::vector<std::string> numbered(int size) {
 }  // namespace
 
 RingCollectives::RingCollectives(PointToPoint& peers, std::size_t segment_bytes,
-                                 std::vector<std::string> rank_names)
+                                 std::vector<std::string> rank_names, std::size_t exchange_bytes)
     : peers_(peers),
       segment_bytes_(segment_bytes),
+      exchange_bytes_(exchange_bytes),
       rank_names_(rank_names.empty() ? numbered(peers.size()) : std::move(rank_names)),
       flow_(peers_, rank_names_) {
   HORO_CHECK(segment_bytes > 0 && rank_names_.size() == static_cast<std::size_t>(peers.size()), "");
 }
 
 void RingCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {
-  ring_allreduce(flow_, peers_.rank(), peers_.size(), segment_bytes_, buffer, op);
+  const int size = peers_.size();
+  if (size <= kMostExchangingRanks &&
+      buffer.bytes() * static_cast<std::size_t>(size) <= exchange_bytes_)
+    exchange_allreduce(peers_, rank_names_, buffer, op, staging_);
+  else
+    ring_allreduce(flow_, peers_.rank(), size, segment_bytes_, buffer, op);
 }
 
 void RingCollectives::broadcast(const ScatteredBuffer& buffer, int root) {

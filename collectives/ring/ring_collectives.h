@@ -10,18 +10,23 @@
 
 namespace horo::collectives {
 
-/// Collectives over messages: a segmented ring for allreduce, allgather and reduce_scatter, a chain
-/// or a binomial tree for broadcast, a dissemination barrier; see the functions in this folder for
-/// cost and order of combination. The bits of an allreduce depend on where an element lies in the
-/// buffer and on the number of ranks, never on timing. Staging memory (8 segments; one part more
-/// for reduce_scatter) is kept between calls.
+/// Collectives over messages: a segmented ring for allreduce (small buffers: one exchange of
+/// everything), allgather and reduce_scatter, a chain or a binomial tree for broadcast, a
+/// dissemination barrier; see the functions in this folder for cost and order of combination. The
+/// bits of an allreduce depend on the size of the buffer, on where an element lies in it and on the
+/// number of ranks, never on timing. Staging memory (8 segments; one part more for reduce_scatter)
+/// is kept between calls.
 class RingCollectives : public Collectives {
  public:
+  static constexpr std::size_t kDefaultExchangeBytes = 32 * 1024;
+
   /// `peers` outlives this and carries nothing else while a collective runs. `segment_bytes`: the
   /// largest pipelining unit. `rank_names`: how each rank of `peers` is called in errors; default
-  /// "rank 0", ...
+  /// "rank 0", ... `exchange_bytes`: an allreduce exchanges everything, in one step, if all ranks'
+  /// values together have at most this size; 0: never.
   RingCollectives(PointToPoint& peers, std::size_t segment_bytes,
-                  std::vector<std::string> rank_names = {});
+                  std::vector<std::string> rank_names = {},
+                  std::size_t exchange_bytes = kDefaultExchangeBytes);
 
   std::string_view name() const override { return "ring"; }
   void allreduce(const ScatteredBuffer& buffer, ReduceOp op) override;
@@ -35,6 +40,7 @@ class RingCollectives : public Collectives {
  private:
   PointToPoint& peers_;
   std::size_t segment_bytes_;
+  std::size_t exchange_bytes_;
   std::vector<std::string> rank_names_;
   SegmentFlow flow_;
   std::vector<std::byte> staging_;

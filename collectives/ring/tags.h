@@ -7,6 +7,7 @@ namespace horo::collectives {
 inline constexpr int kFlowTag = 0;
 inline constexpr int kBroadcastTag = 1;
 inline constexpr int kBarrierTag = 2;
+inline constexpr int kExchangeTag = 3;
 /// Tags that one group uses; groups that share a parent are offset by it.
 inline constexpr int kTagCount = 4;
 

@@ -52,6 +52,16 @@ int choose_compute_threads(const TrainMnistOptions& options, const horo::Context
   return std::max(1, cores / context.local_size());
 }
 
+// Up from 0 during the warm-up, then down to 0 along a cosine. Depends on the epochs, not on
+// --max-steps, so that a run cut short begins like the whole one.
+LearningRateSchedule learning_rate_of(const TrainMnistOptions& options, std::size_t samples) {
+  const std::size_t steps = options.epochs * (samples / options.global_batch);
+  return {.decay = steps > options.warm_up_steps ? Decay::kCosine : Decay::kConstant,
+          .base_rate = options.learning_rate,
+          .warm_up_steps = options.warm_up_steps,
+          .total_steps = steps};
+}
+
 /// All that a run needs, made from the command line.
 struct Job {
   Job(horo::Context& context, const TrainMnistOptions& options)
@@ -61,13 +71,16 @@ struct Job {
         optimizer(model->parameters(), {.learning_rate = options.learning_rate,
                                         .momentum = options.momentum,
                                         .weight_decay = options.weight_decay}),
-        trainer(context, *model, optimizer, *train_set, *test_set, trainer_options(options)) {}
+        trainer(context, *model, optimizer, *train_set, *test_set,
+                trainer_options(options, *train_set)) {}
 
-  static TrainerOptions trainer_options(const TrainMnistOptions& options) {
+  static TrainerOptions trainer_options(const TrainMnistOptions& options,
+                                        const Dataset& train_set) {
     TrainerOptions trainer{
         .epochs = options.epochs,
         .global_batch = options.global_batch,
         .max_steps = options.max_steps,
+        .learning_rate = learning_rate_of(options, train_set.size()),
         .seed = options.seed,
         .loader = {.threads = options.loader_threads, .prefetch = options.prefetch},
         .progress = progress_options_for(stdout)};

@@ -64,7 +64,7 @@ po::options_description describe_options(TrainMnistOptions& options) {
   add("global-batch", count_value(options.global_batch, "global-batch", 1),
       "samples per step, over all ranks");
   add("lr", rate_value(options.learning_rate, "lr", "above 0", [](float x) { return x > 0; }),
-      "learning rate");
+      "highest learning rate; it falls to 0 towards the end");
   add("warm-up", count_value(options.warm_up_steps, "warm-up", 0),
       "steps at the start over which the learning rate rises from 0");
   add("momentum",
@@ -81,7 +81,9 @@ po::options_description describe_options(TrainMnistOptions& options) {
       "threads per rank that load data; 0: none of their own");
   add("prefetch", count_value(options.prefetch, "prefetch", 1), "batches loaded ahead");
   add("compute-threads", count_value(options.compute_threads, "compute-threads", 0),
-      "threads per rank that compute; 0: the cores of the node, divided by its ranks");
+      "threads per rank that compute; 0: the cores of the node, divided by its ranks. Another "
+      "number "
+      "rounds sums differently");
   add("log-every", count_value(options.log_every, "log-every", 1),
       "steps between lines of progress, where there is no bar");
   add("max-steps", count_value(options.max_steps, "max-steps", 0),

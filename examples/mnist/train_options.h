@@ -18,7 +18,7 @@ struct TrainMnistOptions {
   std::uint64_t seed = 1;
   std::size_t loader_threads = 1;
   std::size_t prefetch = 4;
-  int compute_threads = 0;  ///< 0: the node's cores, divided by its ranks
+  int compute_threads = 1;  ///< 0: the cores this rank may use, divided by the node's ranks
   std::size_t log_every = 100;
   std::uint64_t max_steps = 0;  ///< 0: no limit
   std::string json;             ///< file for the report; empty: none

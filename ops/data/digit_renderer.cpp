@@ -17,7 +17,7 @@ constexpr float kSide = static_cast<float>(kDigitSide);
 class Placement {
  public:
   explicit Placement(RandomStream& random) {
-    const float angle = random.uniform(-0.30f, 0.30f);
+    const float angle = random.uniform(-0.35f, 0.35f);
     const float shear = random.uniform(-0.30f, 0.30f);
     const float width = random.uniform(11.0f, 18.0f);
     const float height = random.uniform(15.0f, 21.0f);
@@ -105,8 +105,8 @@ DigitImage render_digit(int digit, std::uint64_t key) {
   const DigitStyle& style = styles[random.below(styles.size())];
   const Placement place(random);
   const Pen pen{random.uniform(0.5f, 1.5f), random.uniform(0.6f, 1.4f), random.uniform(0.7f, 1.0f)};
-  const float unsteadiness = random.uniform(0.02f, 0.06f);
-  const float grain = random.uniform(0.02f, 0.12f);
+  const float unsteadiness = random.uniform(0.02f, 0.08f);
+  const float grain = random.uniform(0.02f, 0.20f);
   Canvas canvas;
   for (Stroke stroke : style) {
     for (Point& point : stroke.points) {

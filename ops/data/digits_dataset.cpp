@@ -8,7 +8,7 @@ namespace horo::ops {
 namespace {
 
 // Mean and standard deviation of the pixels of many images.
-constexpr PixelScale kScale{.mean = 0.146f, .deviation = 0.275f};
+constexpr PixelScale kScale{.mean = 0.160f, .deviation = 0.276f};
 
 }  // namespace
 

@@ -123,9 +123,9 @@ float Trainer::train_step(Batch batch, GradientExchange& exchange) {
 void Trainer::check_loss(float loss) const {
   if (!std::isfinite(loss))
     throw Error(
-        fmt::format("the loss is {} in step {}: training has diverged; try a lower learning "
-                    "rate than {}",
-                    loss, timer_.step_count(), optimizer_.learning_rate()));
+        fmt::format("the loss of step {} is not a finite number: training has diverged; try a "
+                    "lower learning rate",
+                    timer_.step_count()));
 }
 
 void Trainer::show_progress(const EpochStep& where, float loss) {

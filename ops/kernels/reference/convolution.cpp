@@ -14,12 +14,11 @@ void for_each_product(const ConvolutionShape& shape, Function function) {
                            shape.window.size};
   for_each_pixel(output, [&](std::size_t n, std::size_t out, std::size_t row, std::size_t column) {
     for (std::size_t in = 0; in < input.channels; ++in) {
-      for_each_under_window(
-          shape.window, input, row, column,
-          [&](std::size_t ky, std::size_t kx, std::size_t y, std::size_t x) {
-            function(pixel(output, n, out, row, column), pixel(input, n, in, y, x),
-                     pixel(weights, out, in, ky, kx));
-          });
+      for_each_under_window(shape.window, input, row, column,
+                            [&](std::size_t ky, std::size_t kx, std::size_t y, std::size_t x) {
+                              function(pixel(output, n, out, row, column),
+                                       pixel(input, n, in, y, x), pixel(weights, out, in, ky, kx));
+                            });
     }
   });
 }

@@ -15,7 +15,6 @@ struct InnerProductGradients {
   Values bias;  ///< computed with or without has_bias
 };
 InnerProductGradients inner_product_gradients(const InnerProductShape& shape, const Values& input,
-                                              const Values& weights,
-                                              const Values& output_gradient);
+                                              const Values& weights, const Values& output_gradient);
 
 }  // namespace horo::ops::reference

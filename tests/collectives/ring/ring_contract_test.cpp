@@ -7,14 +7,12 @@ namespace {
 
 constexpr std::size_t kSegmentBytes = 512;
 
-Backend ring_of_threads(int ranks, std::chrono::microseconds max_delay) {
-  return {std::to_string(ranks) + (max_delay.count() > 0 ? "_ranks_delayed" : "_ranks"),
-          [=](const RankFunction& function) {
-            InProcessJob::Options options;
-            options.max_delay = max_delay;
-            run_thread_ranks(ranks, options, [&](Transport& transport, int rank) {
+// exchange_bytes: see RingCollectives.
+Backend ring_of_threads(const std::string& name, int ranks, std::size_t exchange_bytes) {
+  return {name + "_" + std::to_string(ranks) + "_ranks", [=](const RankFunction& function) {
+            run_thread_ranks(ranks, {}, [&](Transport& transport, int rank) {
               const auto peers = transport.make_point_to_point();
-              RingCollectives ring(*peers, kSegmentBytes);
+              RingCollectives ring(*peers, kSegmentBytes, {}, exchange_bytes);
               function(ring, rank, ranks);
             });
           }};
@@ -22,7 +20,8 @@ Backend ring_of_threads(int ranks, std::chrono::microseconds max_delay) {
 
 std::vector<Backend> backends() {
   std::vector<Backend> result;
-  for (int ranks = 1; ranks <= 9; ++ranks) result.push_back(ring_of_threads(ranks, {}));
+  for (int ranks = 1; ranks <= 9; ++ranks) result.push_back(ring_of_threads("Ring", ranks, 0));
+  for (const int ranks : {2, 5}) result.push_back(ring_of_threads("Exchange", ranks, 1 << 30));
   return result;
 }
 

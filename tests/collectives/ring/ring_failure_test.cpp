@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "collectives/ring/ring_collectives.h"
 #include "horo/base/error.h"
@@ -37,14 +39,18 @@ std::string error_without_rank_2(const std::function<void(RingCollectives&)>& co
 }
 
 TEST(RingFailure, NamesTheMissingRankAndTheCollective) {
-  std::vector<float> data(1000), output(1000);
   EXPECT_THAT(
       error_without_rank_2([](RingCollectives& ring) {
-        std::vector<float> own(1000);
+        std::vector<float> own(10000);
         ring.allreduce(ScatteredBuffer(DataType::kFloat32, own.data(), own.size()), ReduceOp::kSum);
       }),
       AllOf(HasSubstr("waited"), HasSubstr("for rank 2 (host b) to send its part of an allreduce"),
             HasSubstr("0 of")));
+  EXPECT_THAT(error_without_rank_2([](RingCollectives& ring) {
+                float own = 0;
+                ring.allreduce(ScatteredBuffer(DataType::kFloat32, &own, 1), ReduceOp::kSum);
+              }),
+              HasSubstr("for rank 2 (host b) to send its part of an allreduce"));
   EXPECT_THAT(error_without_rank_2([](RingCollectives& ring) { ring.barrier(); }),
               HasSubstr("for rank 2 (host b) to reach a barrier"));
   EXPECT_THAT(error_without_rank_2([](RingCollectives& ring) {
