@@ -12,8 +12,8 @@ struct Range {
   std::size_t count() const { return end - begin; }
 };
 
-/// Chunk `index` of `count` elements dealt to `parts` owners in order; the first `count % parts` chunks
-/// have one element more. The chunks tile [0, count).
+/// Chunk `index` of `count` elements dealt to `parts` owners in order; the first `count % parts`
+/// chunks have one element more. The chunks tile [0, count).
 constexpr Range chunk_of(std::size_t count, std::size_t parts, std::size_t index) {
   const std::size_t base = count / parts;
   const std::size_t extra = count % parts;

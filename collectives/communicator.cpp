@@ -11,11 +11,13 @@ namespace {
 std::unique_ptr<Collectives> make_node_collectives(Transport& transport, const Settings& settings,
                                                    const WaitPolicy& policy) {
   const Topology& topology = transport.topology();
-  const SharedMemoryCollectives::Options options{settings.segment_bytes, settings.direct_bytes, settings.stores};
+  const SharedMemoryCollectives::Options options{settings.segment_bytes, settings.direct_bytes,
+                                                 settings.stores};
   std::vector<std::string> names;
   for (int rank : topology.ranks_of(topology.node)) names.push_back(topology.describe(rank));
   return std::make_unique<SharedMemoryCollectives>(
-      transport.make_node_region(SharedMemoryCollectives::bytes_needed(topology.local_size, options)),
+      transport.make_node_region(
+          SharedMemoryCollectives::bytes_needed(topology.local_size, options)),
       topology.local_rank, std::move(names), options, policy);
 }
 
@@ -30,7 +32,8 @@ Algorithm select_algorithm(const Topology& topology, Algorithm setting) {
   return topology.node_count == topology.size ? Algorithm::kRing : Algorithm::kHierarchical;
 }
 
-Communicator::Communicator(Transport& transport, const Settings& settings, const WaitPolicy& policy) {
+Communicator::Communicator(Transport& transport, const Settings& settings,
+                           const WaitPolicy& policy) {
   switch (select_algorithm(transport.topology(), settings.algorithm)) {
     case Algorithm::kAuto:
     case Algorithm::kSharedMemory:
@@ -43,8 +46,8 @@ Communicator::Communicator(Transport& transport, const Settings& settings, const
     case Algorithm::kHierarchical:
       peers_ = transport.make_point_to_point();
       node_ = make_node_collectives(transport, settings, policy);
-      collectives_ = std::make_unique<HierarchicalCollectives>(transport.topology(), *node_, *peers_,
-                                                               settings.segment_bytes);
+      collectives_ = std::make_unique<HierarchicalCollectives>(transport.topology(), *node_,
+                                                               *peers_, settings.segment_bytes);
       break;
     case Algorithm::kMpi:
       collectives_ = transport.make_reference_collectives();

@@ -8,14 +8,14 @@
 
 namespace horo::collectives {
 
-/// An isolated stream of collectives over all ranks of the job, in MPI's sense of the word: what runs on
-/// one communicator is never confused with another's, so each may be driven by its own thread. Owns the
-/// memory and the channels that its algorithm needs.
+/// An isolated stream of collectives over all ranks of the job, in MPI's sense of the word: what
+/// runs on one communicator is never confused with another's, so each may be driven by its own
+/// thread. Owns the memory and the channels that its algorithm needs.
 class Communicator {
  public:
-  /// Collective over the job; all ranks call it in the same order with equal settings. The algorithm is
-  /// settings.algorithm, or for kAuto the one select_algorithm() gives. `policy` (how to wait inside
-  /// shared memory) and `transport` outlive the communicator.
+  /// Collective over the job; all ranks call it in the same order with equal settings. The
+  /// algorithm is settings.algorithm, or for kAuto the one select_algorithm() gives. `policy` (how
+  /// to wait inside shared memory) and `transport` outlive the communicator.
   Communicator(Transport& transport, const Settings& settings, const WaitPolicy& policy);
   ~Communicator();
 
@@ -27,9 +27,9 @@ class Communicator {
   std::unique_ptr<Collectives> collectives_;
 };
 
-/// The algorithm for a job of this shape: shared memory on one node, hierarchical on several that hold
-/// more than one rank each, the ring where every node holds one rank. `setting` other than kAuto wins;
-/// throws InvalidArgument if it cannot serve the topology.
+/// The algorithm for a job of this shape: shared memory on one node, hierarchical on several that
+/// hold more than one rank each, the ring where every node holds one rank. `setting` other than
+/// kAuto wins; throws InvalidArgument if it cannot serve the topology.
 Algorithm select_algorithm(const Topology& topology, Algorithm setting);
 
 }  // namespace horo::collectives

@@ -7,8 +7,8 @@
 
 namespace horo::collectives {
 
-/// Small messages of any length between all ranks of the job, for control. Messages from one rank to
-/// another arrive in order. Used by one thread at a time.
+/// Small messages of any length between all ranks of the job, for control. Messages from one rank
+/// to another arrive in order. Used by one thread at a time.
 class MessageChannel {
  public:
   struct Message {

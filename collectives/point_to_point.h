@@ -9,9 +9,9 @@
 
 namespace horo::collectives {
 
-/// Messages of known size between the ranks of a group. Messages from one rank to another with the same
-/// tag arrive in the order in which they were sent; each receive names the exact size that was sent.
-/// Used by one thread at a time.
+/// Messages of known size between the ranks of a group. Messages from one rank to another with the
+/// same tag arrive in the order in which they were sent; each receive names the exact size that was
+/// sent. Used by one thread at a time.
 class PointToPoint {
  public:
   /// Names a transfer that is under way. 0: none.
@@ -24,7 +24,8 @@ class PointToPoint {
   virtual Ticket start_send(int peer, int tag, std::span<const std::byte> bytes) = 0;
   /// Starts receiving into `bytes`; the memory must not be touched until done.
   virtual Ticket start_receive(int peer, int tag, std::span<std::byte> bytes) = 0;
-  /// Whether the transfer is done; once true, the ticket is used up. Makes progress; does not block.
+  /// Whether the transfer is done; once true, the ticket is used up. Makes progress; does not
+  /// block.
   virtual bool test(Ticket ticket) = 0;
   virtual const WaitPolicy& wait_policy() const = 0;
 

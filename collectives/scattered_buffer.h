@@ -8,8 +8,8 @@
 
 namespace horo::collectives {
 
-/// Tensors of one element type that a collective treats as one logical array: their concatenation, in
-/// the order given. Nothing is copied; the memory is borrowed and must outlive the collective.
+/// Tensors of one element type that a collective treats as one logical array: their concatenation,
+/// in the order given. Nothing is copied; the memory is borrowed and must outlive the collective.
 class ScatteredBuffer {
  public:
   struct Piece {
@@ -32,16 +32,17 @@ class ScatteredBuffer {
 
   DataType type() const { return type_; }
   std::size_t element_bytes() const { return element_bytes_; }
-  std::size_t count() const { return count_; }                     ///< elements, all pieces
+  std::size_t count() const { return count_; }  ///< elements, all pieces
   std::size_t bytes() const { return count_ * element_bytes_; }
   const std::vector<Piece>& pieces() const { return pieces_; }
 
-  /// Calls function(pointer, first, n) for each contiguous stretch of the elements [begin, end) of the
-  /// logical array, in order; `first` is the stretch's offset from `begin`, n its count.
+  /// Calls function(pointer, first, n) for each contiguous stretch of the elements [begin, end) of
+  /// the logical array, in order; `first` is the stretch's offset from `begin`, n its count.
   template <typename Function>
   void for_each_stretch(std::size_t begin, std::size_t end, Function&& function) const {
     if (begin >= end) return;
-    auto piece = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
+    auto piece = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), begin) -
+                                          ends_.begin());
     for (std::size_t at = begin; at < end; ++piece) {
       const std::size_t piece_begin = ends_[piece] - pieces_[piece].count;
       const std::size_t n = std::min(end, ends_[piece]) - at;

@@ -5,9 +5,9 @@
 
 namespace horo::collectives {
 
-/// Zero-initialised memory, aligned to a page, that all ranks of a node have mapped, each perhaps at
-/// another address. Released by the destructor of the last rank; nothing is left behind when a process
-/// dies.
+/// Zero-initialised memory, aligned to a page, that all ranks of a node have mapped, each perhaps
+/// at another address. Released by the destructor of the last rank; nothing is left behind when a
+/// process dies.
 class SharedRegion {
  public:
   virtual ~SharedRegion() = default;

@@ -14,9 +14,9 @@ namespace horo::collectives {
 class Collectives;
 
 /// Makes the means by which the ranks of a job reach each other. The make_ functions are collective
-/// over the job (make_node_region: over the node) and are called in the same order by all ranks; each
-/// result is isolated from the others: traffic on one is never seen on another, so different threads
-/// may use different ones.
+/// over the job (make_node_region: over the node) and are called in the same order by all ranks;
+/// each result is isolated from the others: traffic on one is never seen on another, so different
+/// threads may use different ones.
 class Transport {
  public:
   virtual ~Transport() = default;

@@ -28,16 +28,18 @@ Entry make_entry(Kind kind, const std::string& name, const TensorView& input) {
 
 void check_output(std::string_view operation, const std::string& name, const TensorView& input,
                   const TensorView& output) {
-  HORO_CHECK(input.shape().rank() > 0 && output.shape().rank() == input.shape().rank(),
-             fmt::format("{} '{}': input {} and output {} must have the same number of dimensions, at least one",
-                         operation, name, input.shape().to_string(), output.shape().to_string()));
+  HORO_CHECK(
+      input.shape().rank() > 0 && output.shape().rank() == input.shape().rank(),
+      fmt::format(
+          "{} '{}': input {} and output {} must have the same number of dimensions, at least one",
+          operation, name, input.shape().to_string(), output.shape().to_string()));
   HORO_CHECK(input.type() == output.type(),
-             fmt::format("{} '{}': input is {}, output is {}", operation, name, name_of(input.type()),
-                         name_of(output.type())));
+             fmt::format("{} '{}': input is {}, output is {}", operation, name,
+                         name_of(input.type()), name_of(output.type())));
   for (std::size_t axis = 1; axis < input.shape().rank(); ++axis)
     HORO_CHECK(input.shape()[axis] == output.shape()[axis],
-               fmt::format("{} '{}': input {} and output {} may differ in the first dimension only", operation, name,
-                           input.shape().to_string(), output.shape().to_string()));
+               fmt::format("{} '{}': input {} and output {} may differ in the first dimension only",
+                           operation, name, input.shape().to_string(), output.shape().to_string()));
 }
 
 }  // namespace
@@ -85,41 +87,52 @@ Handle Context::allreduce_async(TensorView tensor, const AllreduceOptions& optio
 
 Handle Context::broadcast_async(TensorView tensor, const BroadcastOptions& options) {
   HORO_CHECK(options.root >= 0 && options.root < size(),
-             fmt::format("broadcast '{}': root {} is not a rank of this job of {}", options.name, options.root, size()));
+             fmt::format("broadcast '{}': root {} is not a rank of this job of {}", options.name,
+                         options.root, size()));
   Entry entry = make_entry(Kind::kBroadcast, options.name, tensor);
   entry.request.root = options.root;
   return Handle(runtime_->submit(std::move(entry)));
 }
 
-Handle Context::allgather_async(TensorView input, TensorView output, const AllgatherOptions& options) {
+Handle Context::allgather_async(TensorView input, TensorView output,
+                                const AllgatherOptions& options) {
   check_output("allgather", options.name, input, output);
   Entry entry = make_entry(Kind::kAllgather, options.name, input);
   entry.output = output;
   return Handle(runtime_->submit(std::move(entry)));
 }
 
-Handle Context::reduce_scatter_async(TensorView input, TensorView output, const ReduceScatterOptions& options) {
+Handle Context::reduce_scatter_async(TensorView input, TensorView output,
+                                     const ReduceScatterOptions& options) {
   check_output("reduce_scatter", options.name, input, output);
   HORO_CHECK(output.shape()[0] == shard_rows(input.shape()[0]),
-             fmt::format("reduce_scatter '{}': rank {} gets {} of {} rows, but its output has {}", options.name, rank(),
-                         shard_rows(input.shape()[0]), input.shape()[0], output.shape()[0]));
+             fmt::format("reduce_scatter '{}': rank {} gets {} of {} rows, but its output has {}",
+                         options.name, rank(), shard_rows(input.shape()[0]), input.shape()[0],
+                         output.shape()[0]));
   Entry entry = make_entry(Kind::kReduceScatter, options.name, input);
   entry.request.op = options.op;
   entry.output = output;
   return Handle(runtime_->submit(std::move(entry)));
 }
 
-void Context::allreduce(TensorView tensor, const AllreduceOptions& options) { allreduce_async(tensor, options).wait(); }
-void Context::broadcast(TensorView tensor, const BroadcastOptions& options) { broadcast_async(tensor, options).wait(); }
+void Context::allreduce(TensorView tensor, const AllreduceOptions& options) {
+  allreduce_async(tensor, options).wait();
+}
+void Context::broadcast(TensorView tensor, const BroadcastOptions& options) {
+  broadcast_async(tensor, options).wait();
+}
 void Context::allgather(TensorView input, TensorView output, const AllgatherOptions& options) {
   allgather_async(input, output, options).wait();
 }
-void Context::reduce_scatter(TensorView input, TensorView output, const ReduceScatterOptions& options) {
+void Context::reduce_scatter(TensorView input, TensorView output,
+                             const ReduceScatterOptions& options) {
   reduce_scatter_async(input, output, options).wait();
 }
 
 std::size_t Context::shard_rows(std::size_t rows) const {
-  return collectives::chunk_of(rows, static_cast<std::size_t>(size()), static_cast<std::size_t>(rank())).count();
+  return collectives::chunk_of(rows, static_cast<std::size_t>(size()),
+                               static_cast<std::size_t>(rank()))
+      .count();
 }
 
 void Context::barrier(const BarrierOptions& options) {

@@ -21,8 +21,8 @@ struct InitOptions {
 };
 
 /// `name`: what the ranks match the operation by. Empty: "<operation>.<k>", k counting this rank's
-/// unnamed operations of that kind, so that all ranks must submit those in the same order. A name may
-/// be used again once the earlier operation of that name has completed.
+/// unnamed operations of that kind, so that all ranks must submit those in the same order. A name
+/// may be used again once the earlier operation of that name has completed.
 struct AllreduceOptions {
   std::string name;
   ReduceOp op = ReduceOp::kAverage;
@@ -46,14 +46,15 @@ struct BarrierOptions {
 struct Counters {
   std::uint64_t control_messages_sent = 0;  ///< negotiation messages this rank sent to another rank
   std::uint64_t control_bytes_sent = 0;
-  std::uint64_t collectives = 0;            ///< collectives run: one per bucket or single tensor
-  std::uint64_t tensors = 0;                ///< tensors completed by them
-  std::uint64_t payload_bytes = 0;          ///< bytes of those tensors
+  std::uint64_t collectives = 0;    ///< collectives run: one per bucket or single tensor
+  std::uint64_t tensors = 0;        ///< tensors completed by them
+  std::uint64_t payload_bytes = 0;  ///< bytes of those tensors
 };
 
-/// A rank's membership in the job. Made by init(); moved, not copied. All members may be called from
-/// several threads at once. Operations are matched between ranks by name, so ranks may submit them in
-/// different orders; every rank must submit each one. The destructor shuts down (see shutdown()).
+/// A rank's membership in the job. Made by init(); moved, not copied. All members may be called
+/// from several threads at once. Operations are matched between ranks by name, so ranks may submit
+/// them in different orders; every rank must submit each one. The destructor shuts down (see
+/// shutdown()).
 ///
 /// Errors of operations: InvalidArgument is thrown at once, on this rank, and nothing is submitted.
 /// MismatchError, CommunicationError and ShutdownError are thrown by the blocking form, or by
@@ -69,7 +70,7 @@ class Context {
   int size() const;        ///< ranks in the job
   int local_rank() const;  ///< among the ranks of this node
   int local_size() const;
-  int node() const;        ///< 0 ... node_count() - 1
+  int node() const;  ///< 0 ... node_count() - 1
   int node_count() const;
 
   /// Reduces `tensor` over all ranks, in place: same shape and type on every rank. On return every
@@ -82,16 +83,17 @@ class Context {
   void broadcast(TensorView tensor, const BroadcastOptions& options = {});
   Handle broadcast_async(TensorView tensor, const BroadcastOptions& options = {});
 
-  /// Concatenates the ranks' `input`s along the first dimension, in rank order, into `output` on every
-  /// rank. First dimensions may differ between ranks, the others may not; output's first dimension is
-  /// the sum. `input` may be the rank's own part of `output`.
+  /// Concatenates the ranks' `input`s along the first dimension, in rank order, into `output` on
+  /// every rank. First dimensions may differ between ranks, the others may not; output's first
+  /// dimension is the sum. `input` may be the rank's own part of `output`.
   void allgather(TensorView input, TensorView output, const AllgatherOptions& options = {});
   Handle allgather_async(TensorView input, TensorView output, const AllgatherOptions& options = {});
 
-  /// Reduces `input` (same shape everywhere) over all ranks and leaves to each its share of the rows
-  /// (first dimension): rows are dealt in rank order, the first `rows % size` ranks get one more.
-  /// `output` has shard_rows() rows. The buffers must not overlap; `input` is not changed.
-  void reduce_scatter(TensorView input, TensorView output, const ReduceScatterOptions& options = {});
+  /// Reduces `input` (same shape everywhere) over all ranks and leaves to each its share of the
+  /// rows (first dimension): rows are dealt in rank order, the first `rows % size` ranks get one
+  /// more. `output` has shard_rows() rows. The buffers must not overlap; `input` is not changed.
+  void reduce_scatter(TensorView input, TensorView output,
+                      const ReduceScatterOptions& options = {});
   Handle reduce_scatter_async(TensorView input, TensorView output,
                               const ReduceScatterOptions& options = {});
   /// How many of `rows` rows reduce_scatter() leaves on this rank.
@@ -116,11 +118,10 @@ class Context {
   int exceptions_at_start_ = 0;
 };
 
-/// Joins the job that mpirun started; a program started alone is a job of one rank. Collective: every
-/// rank must call it, once. Initialises MPI (MPI_THREAD_MULTIPLE) unless the program has; works on a
-/// duplicate of MPI_COMM_WORLD.
-/// Throws InvalidArgument if a HORO_ variable does not parse, MismatchError if ranks have different
-/// settings, CommunicationError if MPI fails.
+/// Joins the job that mpirun started; a program started alone is a job of one rank. Collective:
+/// every rank must call it, once. Initialises MPI (MPI_THREAD_MULTIPLE) unless the program has;
+/// works on a duplicate of MPI_COMM_WORLD. Throws InvalidArgument if a HORO_ variable does not
+/// parse, MismatchError if ranks have different settings, CommunicationError if MPI fails.
 Context init(const InitOptions& options = {});
 
 }  // namespace horo

@@ -32,7 +32,8 @@ class GradientSync::Impl {
   Impl(Context& context, std::span<const NamedTensor> gradients, const GradientSyncOptions& options)
       : runtime_(context.runtime()) {
     check_names(gradients);
-    const std::size_t bucket_bytes = options.bucket_bytes.value_or(runtime_->settings().bucket_bytes);
+    const std::size_t bucket_bytes =
+        options.bucket_bytes.value_or(runtime_->settings().bucket_bytes);
     for (const NamedTensor& gradient : gradients) names_.push_back(gradient.name);
     auto policy = std::make_unique<WaitPolicy>(runtime_->transport().wait_policy());
     std::unique_ptr<collectives::Communicator> communicator;
@@ -42,16 +43,20 @@ class GradientSync::Impl {
     entry.request.name = options.name.empty()
                              ? runtime_->automatic_name(coordinator::Kind::kTask, "gradients")
                              : options.name;
-    // Among the named operations, so that all ranks do it at the same point and a missing rank is named.
+    // Among the named operations, so that all ranks do it at the same point and a missing rank is
+    // named.
     entry.task = [&, name = entry.request.name](collectives::Collectives& collectives) {
-      coordinator::agree_on_plan(name, coordinator::describe_plan(gradients, options.op, bucket_bytes), collectives,
-                                 runtime_->topology());
-      communicator = std::make_unique<collectives::Communicator>(runtime_->transport(), runtime_->settings(), *policy);
+      coordinator::agree_on_plan(name,
+                                 coordinator::describe_plan(gradients, options.op, bucket_bytes),
+                                 collectives, runtime_->topology());
+      communicator = std::make_unique<collectives::Communicator>(runtime_->transport(),
+                                                                 runtime_->settings(), *policy);
     };
     runtime_->submit(std::move(entry))->wait();
     runner_ = std::make_unique<coordinator::BucketRunner>(
-        gradients, coordinator::make_bucket_plan(gradients, bucket_bytes), options.op, std::move(policy),
-        std::move(communicator), [runtime = runtime_.get()](std::size_t bytes, std::size_t tensors) {
+        gradients, coordinator::make_bucket_plan(gradients, bucket_bytes), options.op,
+        std::move(policy), std::move(communicator),
+        [runtime = runtime_.get()](std::size_t bytes, std::size_t tensors) {
           runtime->count_collective(bytes, tensors);
         });
   }
@@ -65,8 +70,9 @@ class GradientSync::Impl {
     std::vector<std::string_view> names;
     for (std::size_t i : missing)
       if (names.size() < 6) names.push_back(names_[i]);
-    throw InvalidArgument(fmt::format("wait() before ready() of {} of {} gradients: {}{}", missing.size(),
-                                      names_.size(), fmt::join(names, ", "), missing.size() > 6 ? ", ..." : ""));
+    throw InvalidArgument(fmt::format("wait() before ready() of {} of {} gradients: {}{}",
+                                      missing.size(), names_.size(), fmt::join(names, ", "),
+                                      missing.size() > 6 ? ", ..." : ""));
   }
 
  private:
@@ -84,9 +90,11 @@ GradientSync::~GradientSync() = default;
 
 void GradientSync::ready(std::size_t index) {
   HORO_CHECK(index < impl_->runner().gradient_count(),
-             fmt::format("ready({}): only {} gradients are registered", index, impl_->runner().gradient_count()));
-  HORO_CHECK(impl_->runner().mark(index),
-             fmt::format("gradient '{}' was marked ready twice in one step", impl_->name_of(index)));
+             fmt::format("ready({}): only {} gradients are registered", index,
+                         impl_->runner().gradient_count()));
+  HORO_CHECK(
+      impl_->runner().mark(index),
+      fmt::format("gradient '{}' was marked ready twice in one step", impl_->name_of(index)));
 }
 
 void GradientSync::wait() {
@@ -101,7 +109,8 @@ void GradientSync::exchange() {
 
 std::size_t GradientSync::bucket_count() const { return impl_->runner().plan().buckets.size(); }
 const std::vector<std::size_t>& GradientSync::bucket(std::size_t bucket) const {
-  HORO_CHECK(bucket < bucket_count(), fmt::format("bucket {} of {} does not exist", bucket, bucket_count()));
+  HORO_CHECK(bucket < bucket_count(),
+             fmt::format("bucket {} of {} does not exist", bucket, bucket_count()));
   return impl_->runner().plan().buckets[bucket];
 }
 

@@ -21,20 +21,20 @@ struct GradientSyncOptions {
 
 /// Averages (or otherwise reduces) the same set of gradients every step, in place.
 ///
-/// Registered once, the set becomes a plan: buckets of gradients, last registered first, since backward
-/// produces gradients in the reverse of the forward order. A bucket is exchanged as soon as its last
-/// gradient is ready, in plan order, on a thread of the GradientSync's own while backward goes on, and
-/// on the caller's thread during wait(). No control messages are sent after registration, and the
-/// result has the same bits every time, whatever the timing.
+/// Registered once, the set becomes a plan: buckets of gradients, last registered first, since
+/// backward produces gradients in the reverse of the forward order. A bucket is exchanged as soon
+/// as its last gradient is ready, in plan order, on a thread of the GradientSync's own while
+/// backward goes on, and on the caller's thread during wait(). No control messages are sent after
+/// registration, and the result has the same bits every time, whatever the timing.
 ///
-/// ready() may be called from several threads at once; wait() and exchange() from one, after the calls
-/// of ready() they are to cover. The gradients' memory must stay where it is while the GradientSync
-/// lives, and must not be touched between ready(i) and the return of wait().
+/// ready() may be called from several threads at once; wait() and exchange() from one, after the
+/// calls of ready() they are to cover. The gradients' memory must stay where it is while the
+/// GradientSync lives, and must not be touched between ready(i) and the return of wait().
 class GradientSync {
  public:
   /// Collective: every rank registers the same names, shapes, types and options, in the same order.
-  /// Throws MismatchError, on every rank, that names the first gradient that differs, both ranks and
-  /// both descriptions; InvalidArgument for an empty or doubled name or an empty set.
+  /// Throws MismatchError, on every rank, that names the first gradient that differs, both ranks
+  /// and both descriptions; InvalidArgument for an empty or doubled name or an empty set.
   GradientSync(Context& context, std::span<const NamedTensor> gradients,
                const GradientSyncOptions& options = {});
   GradientSync(GradientSync&&) noexcept;
@@ -42,12 +42,12 @@ class GradientSync {
   ~GradientSync();
 
   /// Gradient `index` (its place in the registered list) is final for this step. Costs one atomic
-  /// decrement; does not block. Throws InvalidArgument if the index is out of range or the gradient was
-  /// already marked in this step.
+  /// decrement; does not block. Throws InvalidArgument if the index is out of range or the gradient
+  /// was already marked in this step.
   void ready(std::size_t index);
   /// Blocks until every gradient of the step is reduced; the next step may then begin. Throws
-  /// InvalidArgument, naming them, if gradients were not marked ready; CommunicationError if a rank was
-  /// lost or HORO_TIMEOUT passed.
+  /// InvalidArgument, naming them, if gradients were not marked ready; CommunicationError if a rank
+  /// was lost or HORO_TIMEOUT passed.
   void wait();
   /// Marks every gradient ready and waits: for callers that have nothing to overlap with.
   void exchange();

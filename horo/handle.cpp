@@ -5,7 +5,8 @@
 
 namespace horo {
 
-Handle::Handle(std::shared_ptr<coordinator::Completion> completion) : completion_(std::move(completion)) {}
+Handle::Handle(std::shared_ptr<coordinator::Completion> completion)
+    : completion_(std::move(completion)) {}
 
 bool Handle::is_done() const { return completion_ == nullptr || completion_->is_done(); }
 

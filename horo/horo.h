@@ -1,11 +1,12 @@
 #pragma once
 
-/// The one header of horo for programs: joining a job, collectives on named tensors, and GradientSync.
-#include "horo/base/data_type.h"      // IWYU pragma: export
-#include "horo/base/error.h"          // IWYU pragma: export
-#include "horo/base/float16.h"        // IWYU pragma: export
-#include "horo/base/reduce_op.h"      // IWYU pragma: export
-#include "horo/base/tensor_view.h"    // IWYU pragma: export
-#include "horo/context.h"             // IWYU pragma: export
-#include "horo/gradient_sync.h"       // IWYU pragma: export
-#include "horo/handle.h"              // IWYU pragma: export
+/// The one header of horo for programs: joining a job, collectives on named tensors, and
+/// GradientSync.
+#include "horo/base/data_type.h"    // IWYU pragma: export
+#include "horo/base/error.h"        // IWYU pragma: export
+#include "horo/base/float16.h"      // IWYU pragma: export
+#include "horo/base/reduce_op.h"    // IWYU pragma: export
+#include "horo/base/tensor_view.h"  // IWYU pragma: export
+#include "horo/context.h"           // IWYU pragma: export
+#include "horo/gradient_sync.h"     // IWYU pragma: export
+#include "horo/handle.h"            // IWYU pragma: export

@@ -18,7 +18,8 @@ class OwnedMpi : public Session {
   collectives::MpiSession session_;
 };
 
-Context make_context(std::unique_ptr<Session> session, std::unique_ptr<collectives::Transport> transport,
+Context make_context(std::unique_ptr<Session> session,
+                     std::unique_ptr<collectives::Transport> transport,
                      ParsedEnvironment environment, const InitOptions& options) {
   const int rank = transport->topology().rank;
   set_log_label(options.log_label.empty() ? fmt::format("rank {}", rank) : options.log_label);
@@ -29,11 +30,12 @@ Context make_context(std::unique_ptr<Session> session, std::unique_ptr<collectiv
       std::make_shared<Runtime>(std::move(session), std::move(transport), std::move(environment)));
 }
 
-Context init_with_mpi(std::unique_ptr<Session> session, MPI_Comm communicator, ParsedEnvironment environment,
-                      const InitOptions& options) {
-  const WaitPolicy policy = make_wait_policy(environment.settings, collectives::mpi_local_size(communicator));
-  auto transport =
-      std::make_unique<collectives::MpiTransport>(communicator, policy, environment.settings.ranks_per_node);
+Context init_with_mpi(std::unique_ptr<Session> session, MPI_Comm communicator,
+                      ParsedEnvironment environment, const InitOptions& options) {
+  const WaitPolicy policy =
+      make_wait_policy(environment.settings, collectives::mpi_local_size(communicator));
+  auto transport = std::make_unique<collectives::MpiTransport>(communicator, policy,
+                                                               environment.settings.ranks_per_node);
   return make_context(std::move(session), std::move(transport), std::move(environment), options);
 }
 
@@ -48,7 +50,8 @@ Context init(const InitOptions& options) {
   }
   collectives::InProcessJob::Options alone;
   alone.wait = make_wait_policy(environment.settings, 1);
-  return make_context(nullptr, collectives::InProcessJob(1, alone).transport(0), std::move(environment), options);
+  return make_context(nullptr, collectives::InProcessJob(1, alone).transport(0),
+                      std::move(environment), options);
 }
 
 Context init(MPI_Comm communicator, const InitOptions& options) {

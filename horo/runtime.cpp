@@ -18,8 +18,8 @@ WaitPolicy make_wait_policy(const Settings& settings, int local_size) {
   return policy;
 }
 
-Runtime::Runtime(std::unique_ptr<Session> session, std::unique_ptr<collectives::Transport> transport,
-                 ParsedEnvironment environment)
+Runtime::Runtime(std::unique_ptr<Session> session,
+                 std::unique_ptr<collectives::Transport> transport, ParsedEnvironment environment)
     : session_(std::move(session)),
       transport_(std::move(transport)),
       environment_(std::move(environment)),
@@ -31,8 +31,8 @@ Runtime::Runtime(std::unique_ptr<Session> session, std::unique_ptr<collectives::
 Runtime::~Runtime() {
   coordinator_.reset();
   transport_.reset();
-  // Finalising waits for the other ranks; without their consent the process just ends, and the launcher
-  // ends theirs.
+  // Finalising waits for the other ranks; without their consent the process just ends, and the
+  // launcher ends theirs.
   if (is_shut_down_ && session_) session_->finalize();
 }
 
@@ -42,7 +42,8 @@ std::string Runtime::automatic_name(coordinator::Kind kind, std::string_view pre
 
 std::shared_ptr<coordinator::Completion> Runtime::submit(coordinator::Entry entry) {
   if (entry.request.name.empty())
-    entry.request.name = automatic_name(entry.request.kind, coordinator::name_of(entry.request.kind));
+    entry.request.name =
+        automatic_name(entry.request.kind, coordinator::name_of(entry.request.kind));
   return coordinator_->submit(std::move(entry));
 }
 

@@ -20,8 +20,8 @@ class Session {
   virtual void finalize() = 0;
 };
 
-/// One rank's membership in a job: its transport, settings and coordinator. Owns them and takes them
-/// down in order. Thread-safe.
+/// One rank's membership in a job: its transport, settings and coordinator. Owns them and takes
+/// them down in order. Thread-safe.
 class Runtime {
  public:
   /// Collective. Throws MismatchError if the ranks' settings differ. `session` may be null.
@@ -58,8 +58,8 @@ class Runtime {
   std::atomic<std::uint64_t> collectives_{0}, tensors_{0}, payload_bytes_{0};
 };
 
-/// How waits inside a job go: HORO_SPIN and HORO_TIMEOUT, without spinning where the node has more ranks
-/// than this process may use cores.
+/// How waits inside a job go: HORO_SPIN and HORO_TIMEOUT, without spinning where the node has more
+/// ranks than this process may use cores.
 WaitPolicy make_wait_policy(const Settings& settings, int local_size);
 
 }  // namespace horo

@@ -48,9 +48,10 @@ void check_settings_agree(const ParsedEnvironment& environment, collectives::Tra
       const std::string_view a = next_line(first);
       const std::string_view b = next_line(other);
       if (a != b)
-        throw MismatchError(fmt::format("the settings of the ranks differ: {} on {}, {} on {}; pass the same value to "
-                                        "every rank (hororun --env does)",
-                                        a, topology.describe(0), b, topology.describe(rank)));
+        throw MismatchError(fmt::format(
+            "the settings of the ranks differ: {} on {}, {} on {}; pass the same value to "
+            "every rank (hororun --env does)",
+            a, topology.describe(0), b, topology.describe(rank)));
     }
   }
   throw MismatchError("the settings of the ranks differ");

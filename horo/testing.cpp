@@ -31,7 +31,8 @@ namespace {
 
 }  // namespace
 
-void run_ranks(int ranks, const std::function<void(Context&)>& function, const RunOptions& options) {
+void run_ranks(int ranks, const std::function<void(Context&)>& function,
+               const RunOptions& options) {
   HORO_CHECK(ranks > 0, "run_ranks: at least one rank is needed");
   const ParsedEnvironment environment = parse_environment(options.environment);
   set_log_level(environment.settings.log_level);
@@ -62,7 +63,8 @@ void run_ranks(int ranks, const std::function<void(Context&)>& function, const R
           try {
             function(context);
           } catch (...) {
-            note_error();  // before the context tells the others, whose errors only follow from this one
+            note_error();  // before the context tells the others, whose errors only follow from
+                           // this one
             throw;
           }
           context.shutdown();
@@ -72,7 +74,8 @@ void run_ranks(int ranks, const std::function<void(Context&)>& function, const R
       });
     }
   }
-  if (first_error != nullptr) rethrow_with_prefix(first_error, fmt::format("rank {}: ", first_rank));
+  if (first_error != nullptr)
+    rethrow_with_prefix(first_error, fmt::format("rank {}: ", first_rank));
 }
 
 }  // namespace horo::testing

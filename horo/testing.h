@@ -24,9 +24,9 @@ struct RunOptions {
 
 /// Runs `function` on `ranks` threads of this process, each with a Context of its own, over an
 /// in-process transport: no MPI, no launcher. For tests of programs that use horo, under sanitizers
-/// and where mpirun is not at hand. A rank that leaves `function` by an exception counts as died: the
-/// others get CommunicationError from what they wait for. Blocks until all ranks have ended, then
-/// rethrows the first rank's exception, prefixed with "rank N: ". Not for concurrent use.
+/// and where mpirun is not at hand. A rank that leaves `function` by an exception counts as died:
+/// the others get CommunicationError from what they wait for. Blocks until all ranks have ended,
+/// then rethrows the first rank's exception, prefixed with "rank N: ". Not for concurrent use.
 void run_ranks(int ranks, const std::function<void(Context&)>& function,
                const RunOptions& options = {});
 

@@ -16,7 +16,8 @@ std::uint64_t next_random(std::uint64_t& state) {  // xorshift64
 std::shared_ptr<std::span<std::byte>> map_memory(std::size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw CommunicationError("out of memory for a shared region");
-  return {new std::span<std::byte>(static_cast<std::byte*>(memory), bytes), [](std::span<std::byte>* span) {
+  return {new std::span<std::byte>(static_cast<std::byte*>(memory), bytes),
+          [](std::span<std::byte>* span) {
             munmap(span->data(), span->size());
             delete span;
           }};
@@ -34,8 +35,8 @@ void InProcessHub::send(const Address& address, std::span<const std::byte> bytes
   Held held{std::chrono::steady_clock::now(), {bytes.begin(), bytes.end()}};
   const std::scoped_lock lock(mutex_);
   if (options_.max_delay.count() > 0)
-    held.due += std::chrono::microseconds(next_random(random_state_) %
-                                          static_cast<std::uint64_t>(options_.max_delay.count() + 1));
+    held.due += std::chrono::microseconds(
+        next_random(random_state_) % static_cast<std::uint64_t>(options_.max_delay.count() + 1));
   queues_[address].push_back(std::move(held));
 }
 
@@ -44,7 +45,8 @@ std::optional<std::vector<std::byte>> InProcessHub::receive(const Address& addre
   const auto queue = queues_.find(address);
   if (queue == queues_.end() || queue->second.empty()) return std::nullopt;
   Held& oldest = queue->second.front();
-  if (options_.max_delay.count() > 0 && oldest.due > std::chrono::steady_clock::now()) return std::nullopt;
+  if (options_.max_delay.count() > 0 && oldest.due > std::chrono::steady_clock::now())
+    return std::nullopt;
   std::vector<std::byte> bytes = std::move(oldest.bytes);
   queue->second.pop_front();
   return bytes;

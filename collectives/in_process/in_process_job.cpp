@@ -83,7 +83,8 @@ class InProcessMessageChannel : public MessageChannel {
   }
   std::optional<Message> poll() override {
     for (int source = 0; source < hub_->ranks(); ++source)
-      if (auto bytes = hub_->receive({channel_, source, rank_, 0})) return Message{source, std::move(*bytes)};
+      if (auto bytes = hub_->receive({channel_, source, rank_, 0}))
+        return Message{source, std::move(*bytes)};
     return std::nullopt;
   }
 
@@ -95,7 +96,8 @@ class InProcessMessageChannel : public MessageChannel {
 
 class InProcessRegion : public SharedRegion {
  public:
-  explicit InProcessRegion(std::shared_ptr<std::span<std::byte>> memory) : memory_(std::move(memory)) {}
+  explicit InProcessRegion(std::shared_ptr<std::span<std::byte>> memory)
+      : memory_(std::move(memory)) {}
   std::span<std::byte> bytes() override { return *memory_; }
 
  private:

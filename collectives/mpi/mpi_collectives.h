@@ -5,8 +5,8 @@
 
 #include "collectives/collectives.h"
 #include "collectives/mpi/message_pieces.h"
-#include "collectives/mpi/mpi_operations.h"
 #include "collectives/mpi/mpi_handles.h"
+#include "collectives/mpi/mpi_operations.h"
 
 namespace horo::collectives {
 

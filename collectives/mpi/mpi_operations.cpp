@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <iterator>
 
-#include "collectives/reduce/kernels.h"
 #include "collectives/mpi/mpi_handles.h"
+#include "collectives/reduce/kernels.h"
 
 namespace horo::collectives {
 namespace {

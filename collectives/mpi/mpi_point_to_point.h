@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "collectives/mpi/message_pieces.h"
-#include "collectives/point_to_point.h"
 #include "collectives/mpi/mpi_handles.h"
+#include "collectives/point_to_point.h"
 
 namespace horo::collectives {
 

@@ -1,7 +1,7 @@
 #include "collectives/mpi/mpi_session.h"
 
-#include "horo/base/error.h"
 #include "collectives/mpi/mpi_handles.h"
+#include "horo/base/error.h"
 
 namespace horo::collectives {
 
@@ -17,15 +17,17 @@ MpiSession::MpiSession() {
   int provided = MPI_THREAD_SINGLE;
   if (mpi_is_initialized()) {
     HORO_MPI(MPI_Query_thread(&provided));
-    HORO_CHECK(provided >= MPI_THREAD_MULTIPLE,
-               "the program initialised MPI without MPI_THREAD_MULTIPLE, which horo's threads need: call "
-               "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or leave MPI to horo::init()");
+    HORO_CHECK(
+        provided >= MPI_THREAD_MULTIPLE,
+        "the program initialised MPI without MPI_THREAD_MULTIPLE, which horo's threads need: call "
+        "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or leave MPI to horo::init()");
     return;
   }
   HORO_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided));
   is_owner_ = true;
   if (provided < MPI_THREAD_MULTIPLE)
-    throw CommunicationError("this MPI library does not offer MPI_THREAD_MULTIPLE, which horo's threads need");
+    throw CommunicationError(
+        "this MPI library does not offer MPI_THREAD_MULTIPLE, which horo's threads need");
 }
 
 void MpiSession::finalize() {

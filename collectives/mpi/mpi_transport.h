@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <memory>
 
-#include "collectives/transport.h"
 #include "collectives/mpi/mpi_handles.h"
+#include "collectives/transport.h"
 
 namespace horo::collectives {
 

@@ -2,9 +2,9 @@
 
 #include <memory>
 
+#include "collectives/mpi/mpi_handles.h"
 #include "collectives/mpi/shared_memory_file.h"
 #include "collectives/shared_region.h"
-#include "collectives/mpi/mpi_handles.h"
 
 namespace horo::collectives {
 

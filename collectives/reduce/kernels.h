@@ -9,19 +9,21 @@
 
 namespace horo::collectives {
 
-/// out[i] = sources[0][i] op sources[1][i] op ... for i in [0, count), in the order of `sources` for
-/// every element, so that the result does not depend on how a buffer is cut. 16-bit floats accumulate
-/// in float32 and are rounded once; integers wrap.
+/// out[i] = sources[0][i] op sources[1][i] op ... for i in [0, count), in the order of `sources`
+/// for every element, so that the result does not depend on how a buffer is cut. 16-bit floats
+/// accumulate in float32 and are rounded once; integers wrap.
 ///
 /// `divisor`: kAverage divides the sum by it (floats: multiplies by 1/divisor in the accumulator's
 /// type; integers: rounds toward zero); other operations ignore it. 1 leaves the sum.
 /// `second_out`: if not null, receives the same values. `out` (and `second_out`) may be one of the
-/// sources, exactly; otherwise the ranges do not overlap. Any alignment; streaming stores (only `out`)
-/// bypass the cache and are fenced before return.
-void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> sources, std::size_t count,
-            std::size_t divisor, std::byte* out, std::byte* second_out, Stores stores);
+/// sources, exactly; otherwise the ranges do not overlap. Any alignment; streaming stores (only
+/// `out`) bypass the cache and are fenced before return.
+void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
+            std::size_t count, std::size_t divisor, std::byte* out, std::byte* second_out,
+            Stores stores);
 
-/// Copies bytes that do not overlap. Streaming stores bypass the cache and are fenced before return.
+/// Copies bytes that do not overlap. Streaming stores bypass the cache and are fenced before
+/// return.
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, Stores stores);
 
 /// Name of the instruction set chosen for this machine: "avx512", "avx2" or "portable".

@@ -22,7 +22,8 @@ struct Sleeper {
 
 }  // namespace
 
-void Flag::wait(std::uint32_t target, const Flag& departed, const WaitPolicy& policy, std::string_view what) {
+void Flag::wait(std::uint32_t target, const Flag& departed, const WaitPolicy& policy,
+                std::string_view what) {
   Waiter waiter(policy);
   Sleeper sleeper(sleepers);
   while (true) {

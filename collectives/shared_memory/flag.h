@@ -21,15 +21,17 @@ struct alignas(128) Flag {
   bool reached(std::uint32_t target) const {
     return static_cast<std::int32_t>(value.load(std::memory_order_acquire) - target) >= 0;
   }
-  /// Makes what this rank wrote before visible to those who see `target`. A sleeper that registers at
-  /// this very moment may be missed; its nap is short (Waiter).
+  /// Makes what this rank wrote before visible to those who see `target`. A sleeper that registers
+  /// at this very moment may be missed; its nap is short (Waiter).
   void publish(std::uint32_t target) {
     value.store(target, std::memory_order_release);
     if (sleepers.load(std::memory_order_relaxed) != 0) futex_wake_all(value);
   }
   /// Blocks until reached(target). Throws ShutdownError if that cannot happen any more because
-  /// `departed`, a flag of the same rank, has been raised. `what` completes the error "waited 5min ...".
-  void wait(std::uint32_t target, const Flag& departed, const WaitPolicy& policy, std::string_view what);
+  /// `departed`, a flag of the same rank, has been raised. `what` completes the error "waited 5min
+  /// ...".
+  void wait(std::uint32_t target, const Flag& departed, const WaitPolicy& policy,
+            std::string_view what);
 };
 
 }  // namespace horo::collectives

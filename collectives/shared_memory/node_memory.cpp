@@ -9,7 +9,9 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
 
 }  // namespace
 
@@ -22,8 +24,9 @@ std::size_t NodeMemory::bytes_needed(int ranks, std::size_t slot_bytes, std::siz
   return static_cast<std::size_t>(ranks) * bytes_of_rank(slot_bytes, direct_bytes);
 }
 
-NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank, std::vector<std::string> rank_names,
-                       std::size_t slot_bytes, std::size_t direct_bytes, const WaitPolicy& policy)
+NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank,
+                       std::vector<std::string> rank_names, std::size_t slot_bytes,
+                       std::size_t direct_bytes, const WaitPolicy& policy)
     : region_(std::move(region)),
       rank_(rank),
       size_(static_cast<int>(rank_names.size())),
@@ -34,8 +37,8 @@ NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank, std::vect
   std::byte* at = region_->bytes().data();
   for (std::string& name : rank_names) {
     RankMemory memory;
-    // Zero bytes are a valid Flag: the region is used as it comes, so that no rank's constructor can
-    // reset what a faster rank has already published.
+    // Zero bytes are a valid Flag: the region is used as it comes, so that no rank's constructor
+    // can reset what a faster rank has already published.
     memory.flags = reinterpret_cast<RankFlags*>(at);
     memory.direct = at + kPage;
     memory.slots = memory.direct + 2 * direct_bytes_;
@@ -51,7 +54,8 @@ NodeMemory::~NodeMemory() {
 
 void NodeMemory::wait(Flag& flag, std::uint32_t target, int peer, std::string_view purpose) {
   if (flag.reached(target)) return;
-  flag.wait(target, ranks_[peer].flags->departed, policy_, fmt::format("for {} to {}", ranks_[peer].name, purpose));
+  flag.wait(target, ranks_[peer].flags->departed, policy_,
+            fmt::format("for {} to {}", ranks_[peer].name, purpose));
 }
 
 void NodeMemory::wait_free(std::uint32_t step) {

@@ -13,13 +13,13 @@
 
 namespace horo::collectives {
 
-/// The shared memory of one group of ranks on a node, as one of them sees it: per rank a few flags, two
-/// small direct buffers and `kSlots` slots.
+/// The shared memory of one group of ranks on a node, as one of them sees it: per rank a few flags,
+/// two small direct buffers and `kSlots` slots.
 ///
-/// Work is numbered in steps that all ranks count alike. Step g uses slot g % kSlots of each rank. For
-/// each step a rank announces, in this order: that its slot holds its input (posted), that its slot
-/// holds its part of the result (reduced), and that it has read all it needs of the others' slots
-/// (consumed). A slot is written again only when all ranks have consumed its earlier step.
+/// Work is numbered in steps that all ranks count alike. Step g uses slot g % kSlots of each rank.
+/// For each step a rank announces, in this order: that its slot holds its input (posted), that its
+/// slot holds its part of the result (reduced), and that it has read all it needs of the others'
+/// slots (consumed). A slot is written again only when all ranks have consumed its earlier step.
 /// Used by one thread at a time.
 class NodeMemory {
  public:
@@ -28,12 +28,12 @@ class NodeMemory {
   /// Bytes of shared memory needed for `ranks` ranks.
   static std::size_t bytes_needed(int ranks, std::size_t slot_bytes, std::size_t direct_bytes);
 
-  /// `region` holds bytes_needed() zero bytes, shared by the ranks. `rank_names[r]` is how rank r is
-  /// called in errors. `policy` outlives this.
+  /// `region` holds bytes_needed() zero bytes, shared by the ranks. `rank_names[r]` is how rank r
+  /// is called in errors. `policy` outlives this.
   NodeMemory(std::unique_ptr<SharedRegion> region, int rank, std::vector<std::string> rank_names,
              std::size_t slot_bytes, std::size_t direct_bytes, const WaitPolicy& policy);
-  /// Tells the other ranks that this one takes part in no further step; not while an exception unwinds,
-  /// when the job's abort signal is about to say more.
+  /// Tells the other ranks that this one takes part in no further step; not while an exception
+  /// unwinds, when the job's abort signal is about to say more.
   ~NodeMemory();
   NodeMemory(const NodeMemory&) = delete;
   NodeMemory& operator=(const NodeMemory&) = delete;
@@ -60,8 +60,8 @@ class NodeMemory {
   void post(std::uint32_t step) { ranks_[rank_].flags->posted.publish(step + 1); }
   void publish_reduced(std::uint32_t step) { ranks_[rank_].flags->reduced.publish(step + 1); }
   void consume(std::uint32_t step) { ranks_[rank_].flags->consumed.publish(step + 1); }
-  /// Announces everything up to and including `step` at once: for a rank with no part in a collective's
-  /// phases. Never lowers a flag.
+  /// Announces everything up to and including `step` at once: for a rank with no part in a
+  /// collective's phases. Never lowers a flag.
   void finish(std::uint32_t step);
 
   /// The direct exchange: two buffers per rank used in turn. Returns the number of a new exchange.

@@ -13,15 +13,16 @@ constexpr std::size_t kLine = 64;
 
 class Pipeline {
  public:
-  Pipeline(NodeMemory& memory, const ScatteredBuffer& buffer, ReduceOp op, std::size_t segment_bytes,
-           Stores stores)
+  Pipeline(NodeMemory& memory, const ScatteredBuffer& buffer, ReduceOp op,
+           std::size_t segment_bytes, Stores stores)
       : memory_(memory),
         buffer_(buffer),
         op_(op),
         stores_(stores),
         element_bytes_(buffer.element_bytes()),
         segment_count_(segment_bytes / element_bytes_),
-        segments_(static_cast<std::uint32_t>((buffer.count() + segment_count_ - 1) / segment_count_)),
+        segments_(
+            static_cast<std::uint32_t>((buffer.count() + segment_count_ - 1) / segment_count_)),
         first_step_(memory.begin_steps(segments_)),
         sources_(memory.size()) {}
 
@@ -55,7 +56,8 @@ class Pipeline {
     for (const Range range : {Range{0, own.begin}, Range{own.end, segment(k).count()}}) {
       buffer_.for_each_stretch(base + range.begin, base + range.end,
                                [&](const std::byte* from, std::size_t first, std::size_t n) {
-                                 copy(slot + (range.begin + first) * element_bytes_, from, n * element_bytes_, stores_);
+                                 copy(slot + (range.begin + first) * element_bytes_, from,
+                                      n * element_bytes_, stores_);
                                });
     }
     memory_.post(step);
@@ -67,14 +69,15 @@ class Pipeline {
       if (peer != memory_.rank()) memory_.wait_posted(peer, step);
     const Range own = chunk(k, memory_.rank());
     const std::size_t base = segment(k).begin;
-    buffer_.for_each_stretch(base + own.begin, base + own.end, [&](std::byte* mine, std::size_t first, std::size_t n) {
-      const std::size_t offset = (own.begin + first) * element_bytes_;
-      for (int r = 0; r < memory_.size(); ++r)
-        sources_[r] = r == memory_.rank() ? mine : memory_.slot(r, step) + offset;
-      // The own slot's own chunk held no input, so it is free for the result.
-      reduce(buffer_.type(), op_, sources_, n, memory_.size(), memory_.slot(memory_.rank(), step) + offset, mine,
-             stores_);
-    });
+    buffer_.for_each_stretch(
+        base + own.begin, base + own.end, [&](std::byte* mine, std::size_t first, std::size_t n) {
+          const std::size_t offset = (own.begin + first) * element_bytes_;
+          for (int r = 0; r < memory_.size(); ++r)
+            sources_[r] = r == memory_.rank() ? mine : memory_.slot(r, step) + offset;
+          // The own slot's own chunk held no input, so it is free for the result.
+          reduce(buffer_.type(), op_, sources_, n, memory_.size(),
+                 memory_.slot(memory_.rank(), step) + offset, mine, stores_);
+        });
     memory_.publish_reduced(step);
   }
 
@@ -87,9 +90,11 @@ class Pipeline {
       memory_.wait_reduced(peer, step);
       const Range theirs = chunk(k, peer);
       const std::byte* slot = memory_.slot(peer, step);
-      buffer_.for_each_stretch(base + theirs.begin, base + theirs.end, [&](std::byte* to, std::size_t first, std::size_t n) {
-        copy(to, slot + (theirs.begin + first) * element_bytes_, n * element_bytes_, Stores::kPlain);
-      });
+      buffer_.for_each_stretch(base + theirs.begin, base + theirs.end,
+                               [&](std::byte* to, std::size_t first, std::size_t n) {
+                                 copy(to, slot + (theirs.begin + first) * element_bytes_,
+                                      n * element_bytes_, Stores::kPlain);
+                               });
     }
     memory_.consume(step);
   }

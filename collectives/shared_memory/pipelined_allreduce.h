@@ -7,10 +7,11 @@
 
 namespace horo::collectives {
 
-/// Allreduce inside a node as a three-stage software pipeline over segments that stay in cache. Rank r
-/// owns chunk r of each segment. While a rank copies the other ranks' chunks of segment k into its slot,
-/// it reduces its own chunk of segment k-1, in rank order, straight from its user's memory and the
-/// others' slots, and copies the finished chunks of segment k-2 out of the others' slots:
+/// Allreduce inside a node as a three-stage software pipeline over segments that stay in cache.
+/// Rank r owns chunk r of each segment. While a rank copies the other ranks' chunks of segment k
+/// into its slot, it reduces its own chunk of segment k-1, in rank order, straight from its user's
+/// memory and the others' slots, and copies the finished chunks of segment k-2 out of the others'
+/// slots:
 ///
 ///   step            k            k+1          k+2
 ///   copy in         segment k    k+1          k+2

@@ -23,7 +23,8 @@ std::vector<std::size_t> offsets_of(std::span<const std::size_t> sizes) {
 
 }  // namespace
 
-void pipelined_broadcast(NodeMemory& memory, const ScatteredBuffer& buffer, int root, Stores stores) {
+void pipelined_broadcast(NodeMemory& memory, const ScatteredBuffer& buffer, int root,
+                         Stores stores) {
   const std::size_t per_step = memory.slot_bytes() / buffer.element_bytes();
   const std::uint32_t steps = steps_for(buffer.count(), per_step);
   if (steps == 0) return;
@@ -35,9 +36,10 @@ void pipelined_broadcast(NodeMemory& memory, const ScatteredBuffer& buffer, int 
     std::byte* slot = memory.slot(root, step);
     if (memory.rank() == root) {
       memory.wait_free(step);
-      buffer.for_each_stretch(begin, end, [&](const std::byte* from, std::size_t first, std::size_t n) {
-        copy(slot + first * buffer.element_bytes(), from, n * buffer.element_bytes(), stores);
-      });
+      buffer.for_each_stretch(
+          begin, end, [&](const std::byte* from, std::size_t first, std::size_t n) {
+            copy(slot + first * buffer.element_bytes(), from, n * buffer.element_bytes(), stores);
+          });
       memory.post(step);
     } else {
       memory.wait_posted(root, step);
@@ -51,9 +53,11 @@ void pipelined_broadcast(NodeMemory& memory, const ScatteredBuffer& buffer, int 
 }
 
 void pipelined_allgather(NodeMemory& memory, std::span<const std::byte> input,
-                         std::span<const std::size_t> bytes_of, std::span<std::byte> output, Stores stores) {
+                         std::span<const std::size_t> bytes_of, std::span<std::byte> output,
+                         Stores stores) {
   const std::size_t per_step = memory.slot_bytes();
-  const std::uint32_t steps = steps_for(*std::max_element(bytes_of.begin(), bytes_of.end()), per_step);
+  const std::uint32_t steps =
+      steps_for(*std::max_element(bytes_of.begin(), bytes_of.end()), per_step);
   const std::vector<std::size_t> offset_of = offsets_of(bytes_of);
   std::byte* own = output.data() + offset_of[memory.rank()];
   if (!input.empty() && own != input.data()) copy(own, input.data(), input.size(), Stores::kPlain);
@@ -91,7 +95,8 @@ void pipelined_reduce_scatter(NodeMemory& memory, const std::byte* input, DataTy
   const auto size = static_cast<std::size_t>(memory.size());
   const std::size_t part_bytes = memory.slot_bytes() / size / kLine * kLine;
   const std::size_t per_step = part_bytes / element_bytes;
-  const std::uint32_t steps = steps_for(*std::max_element(count_of.begin(), count_of.end()), per_step);
+  const std::uint32_t steps =
+      steps_for(*std::max_element(count_of.begin(), count_of.end()), per_step);
   if (steps == 0) return;
   const std::vector<std::size_t> offset_of = offsets_of(count_of);
   const std::uint32_t first_step = memory.begin_steps(steps);
@@ -108,8 +113,8 @@ void pipelined_reduce_scatter(NodeMemory& memory, const std::byte* input, DataTy
       for (std::size_t owner = 0; owner < size; ++owner) {
         if (owner == own_rank) continue;
         const auto [begin, count] = part(owner, k);
-        copy(slot + owner * part_bytes, input + (offset_of[owner] + begin) * element_bytes, count * element_bytes,
-             stores);
+        copy(slot + owner * part_bytes, input + (offset_of[owner] + begin) * element_bytes,
+             count * element_bytes, stores);
       }
       memory.post(first_step + k);
     }

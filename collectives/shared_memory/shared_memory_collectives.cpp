@@ -22,20 +22,23 @@ std::size_t SharedMemoryCollectives::bytes_needed(int ranks, const Options& opti
 }
 
 SharedMemoryCollectives::SharedMemoryCollectives(std::unique_ptr<SharedRegion> region, int rank,
-                                                 std::vector<std::string> rank_names, const Options& options,
-                                                 const WaitPolicy& policy)
+                                                 std::vector<std::string> rank_names,
+                                                 const Options& options, const WaitPolicy& policy)
     : options_(options),
-      memory_(std::move(region), rank, std::move(rank_names), options.segment_bytes, options.direct_bytes, policy),
+      memory_(std::move(region), rank, std::move(rank_names), options.segment_bytes,
+              options.direct_bytes, policy),
       chooser_(options.stores) {}
 
 void SharedMemoryCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {
   if (memory_.size() == 1) return;
   const std::size_t bytes = buffer.bytes();
-  const Stores stores = bytes > Flag::kInlineBytes ? chooser_.choose(memory_, bytes) : Stores::kPlain;
+  const Stores stores =
+      bytes > Flag::kInlineBytes ? chooser_.choose(memory_, bytes) : Stores::kPlain;
   if (bytes <= options_.direct_bytes)
     direct_allreduce(memory_, buffer, op, stores, scratch_);
   else
-    pipelined_allreduce(memory_, buffer, op, pipeline_segment_bytes(bytes, options_.segment_bytes), stores);
+    pipelined_allreduce(memory_, buffer, op, pipeline_segment_bytes(bytes, options_.segment_bytes),
+                        stores);
 }
 
 void SharedMemoryCollectives::broadcast(const ScatteredBuffer& buffer, int root) {
@@ -43,21 +46,26 @@ void SharedMemoryCollectives::broadcast(const ScatteredBuffer& buffer, int root)
     pipelined_broadcast(memory_, buffer, root, chooser_.choose(memory_, buffer.bytes()));
 }
 
-void SharedMemoryCollectives::allgather(std::span<const std::byte> input, std::span<const std::size_t> bytes_of,
+void SharedMemoryCollectives::allgather(std::span<const std::byte> input,
+                                        std::span<const std::size_t> bytes_of,
                                         std::span<std::byte> output) {
-  pipelined_allgather(memory_, input, bytes_of, output,
-                      memory_.size() > 1 ? chooser_.choose(memory_, output.size()) : Stores::kPlain);
+  pipelined_allgather(
+      memory_, input, bytes_of, output,
+      memory_.size() > 1 ? chooser_.choose(memory_, output.size()) : Stores::kPlain);
 }
 
 void SharedMemoryCollectives::reduce_scatter(const std::byte* input, DataType type,
-                                             std::span<const std::size_t> count_of, std::byte* output, ReduceOp op) {
+                                             std::span<const std::size_t> count_of,
+                                             std::byte* output, ReduceOp op) {
   const std::size_t count = std::accumulate(count_of.begin(), count_of.end(), std::size_t{0});
-  pipelined_reduce_scatter(memory_, input, type, count_of, output, op,
-                           memory_.size() > 1 ? chooser_.choose(memory_, count * size_of(type)) : Stores::kPlain);
+  pipelined_reduce_scatter(
+      memory_, input, type, count_of, output, op,
+      memory_.size() > 1 ? chooser_.choose(memory_, count * size_of(type)) : Stores::kPlain);
 }
 
 void SharedMemoryCollectives::barrier() {
-  direct_allreduce(memory_, ScatteredBuffer(DataType::kUInt8), ReduceOp::kSum, Stores::kPlain, scratch_);
+  direct_allreduce(memory_, ScatteredBuffer(DataType::kUInt8), ReduceOp::kSum, Stores::kPlain,
+                   scratch_);
 }
 
 }  // namespace horo::collectives

@@ -11,8 +11,8 @@
 
 namespace horo::collectives {
 
-/// Collectives among ranks that share memory. For every element the ranks' values are combined in rank
-/// order, so the bits of a result do not depend on how buffers are packed or cut.
+/// Collectives among ranks that share memory. For every element the ranks' values are combined in
+/// rank order, so the bits of a result do not depend on how buffers are packed or cut.
 class SharedMemoryCollectives : public Collectives {
  public:
   struct Options {
@@ -23,8 +23,9 @@ class SharedMemoryCollectives : public Collectives {
   static std::size_t bytes_needed(int ranks, const Options& options);
 
   /// See NodeMemory. `policy` outlives this.
-  SharedMemoryCollectives(std::unique_ptr<SharedRegion> region, int rank, std::vector<std::string> rank_names,
-                          const Options& options, const WaitPolicy& policy);
+  SharedMemoryCollectives(std::unique_ptr<SharedRegion> region, int rank,
+                          std::vector<std::string> rank_names, const Options& options,
+                          const WaitPolicy& policy);
 
   std::string_view name() const override { return "shared_memory"; }
   void allreduce(const ScatteredBuffer& buffer, ReduceOp op) override;
@@ -45,8 +46,8 @@ class SharedMemoryCollectives : public Collectives {
   std::vector<std::byte> scratch_;
 };
 
-/// The segment size for an allreduce of `bytes`: small enough that the pipeline has several segments to
-/// overlap, large enough that waiting for peers is a small part, at most `largest`.
+/// The segment size for an allreduce of `bytes`: small enough that the pipeline has several
+/// segments to overlap, large enough that waiting for peers is a small part, at most `largest`.
 std::size_t pipeline_segment_bytes(std::size_t bytes, std::size_t largest);
 
 }  // namespace horo::collectives

@@ -8,13 +8,13 @@
 namespace horo::collectives {
 
 /// Measures how fast lines that one rank has just written reach the next rank (ring of the group's
-/// ranks) and returns the slowest pair's bandwidth in bytes per second, the same value on every rank.
-/// Collective over the group; takes about 0.1 ms. Uses the slots.
+/// ranks) and returns the slowest pair's bandwidth in bytes per second, the same value on every
+/// rank. Collective over the group; takes about 0.1 ms. Uses the slots.
 double probe_cache_to_cache_bandwidth(NodeMemory& memory);
 
 /// Decides between plain and streaming stores from probes: at the start, and again after every
-/// kBytesBetweenProbes, since virtual machines and schedulers move ranks between cores. All ranks decide
-/// alike, because they count the same bytes and see the same measurements.
+/// kBytesBetweenProbes, since virtual machines and schedulers move ranks between cores. All ranks
+/// decide alike, because they count the same bytes and see the same measurements.
 class StoreChooser {
  public:
   /// Cores that share a cache pass lines on at 10 GB/s and more, cores that do not at about 2.

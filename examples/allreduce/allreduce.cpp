@@ -12,7 +12,8 @@ int main() {
 
     ctx.allreduce(horo::TensorView(x), {.name = "x", .op = horo::ReduceOp::kSum});
 
-    if (ctx.rank() == 0) std::printf("%d ranks: x[0] = %g\n", ctx.size(), static_cast<double>(x[0]));
+    if (ctx.rank() == 0)
+      std::printf("%d ranks: x[0] = %g\n", ctx.size(), static_cast<double>(x[0]));
     return 0;
   } catch (const horo::Error& error) {
     std::fprintf(stderr, "allreduce: %s\n", error.what());

@@ -1,7 +1,7 @@
-// Allreduce of one float32 tensor, sum, in place, from 4 bytes to 128 MiB: horo beside MPI_Allreduce,
-// measured in turn in one run.
-//   horo        a registered plan of one tensor (GradientSync::exchange), as a training step uses it
-//   horo_named  Context::allreduce by name: the ranks agree on each call
+// Allreduce of one float32 tensor, sum, in place, from 4 bytes to 128 MiB: horo beside
+// MPI_Allreduce, measured in turn in one run.
+//   horo        a registered plan of one tensor (GradientSync::exchange), as a training step uses
+//   it horo_named  Context::allreduce by name: the ranks agree on each call
 #include <fmt/core.h>
 #include <mpi.h>
 
@@ -28,14 +28,16 @@ struct Options {
 
 // Values whose sum over the ranks is exact in float32 and differs by index.
 void fill(std::vector<float>& x, int rank) {
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(rank + 1) * static_cast<float>(i % 251);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>(rank + 1) * static_cast<float>(i % 251);
 }
 
 void check(const std::vector<float>& x, int ranks, const char* contender) {
   const auto factor = static_cast<float>(ranks * (ranks + 1) / 2);
   for (std::size_t i = 0; i < x.size(); ++i)
     if (x[i] != factor * static_cast<float>(i % 251))
-      throw horo::Error(fmt::format("{}: wrong result at index {} of {}: {}", contender, i, x.size(), x[i]));
+      throw horo::Error(
+          fmt::format("{}: wrong result at index {} of {}: {}", contender, i, x.size(), x[i]));
 }
 
 nlohmann::json measure_size(horo::Context& ctx, std::size_t bytes, const Options& options) {
@@ -46,7 +48,8 @@ nlohmann::json measure_size(horo::Context& ctx, std::size_t bytes, const Options
       {"horo", [&] { plan.exchange(); }},
       {"mpi",
        [&] {
-         MPI_Allreduce(MPI_IN_PLACE, x.data(), static_cast<int>(x.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+         MPI_Allreduce(MPI_IN_PLACE, x.data(), static_cast<int>(x.size()), MPI_FLOAT, MPI_SUM,
+                       MPI_COMM_WORLD);
        }},
       {"horo_named",
        [&] { ctx.allreduce(horo::TensorView(x), {.name = "bench", .op = horo::ReduceOp::kSum}); }}};
@@ -58,7 +61,8 @@ nlohmann::json measure_size(horo::Context& ctx, std::size_t bytes, const Options
   x.assign(x.size(), 0.0f);  // stays zero however often it is summed
   int iterations = 1000;
   for (const Contender& contender : contenders)
-    iterations = std::min(iterations, horo::bench::iterations_for(contender, 20000, 1000, MPI_COMM_WORLD));
+    iterations =
+        std::min(iterations, horo::bench::iterations_for(contender, 20000, 1000, MPI_COMM_WORLD));
   const std::vector<Stats> stats =
       horo::bench::measure_in_turn(contenders, options.rounds, iterations, MPI_COMM_WORLD);
 
@@ -66,9 +70,9 @@ nlohmann::json measure_size(horo::Context& ctx, std::size_t bytes, const Options
   const double bus_factor = 2.0 * (ctx.size() - 1) / ctx.size();
   const double ratio = stats[1].median / stats[0].median;
   if (ctx.rank() == 0)
-    fmt::print("{:>10} {:>11.2f} {:>9.2f} {:>9.2f} {:>11.2f} {:>9.2f} {:>7.2f} {:>12.2f}\n", bytes, stats[0].median,
-               algbw, algbw * bus_factor, stats[1].median, static_cast<double>(bytes) / stats[1].median / 1e3, ratio,
-               stats[2].median);
+    fmt::print("{:>10} {:>11.2f} {:>9.2f} {:>9.2f} {:>11.2f} {:>9.2f} {:>7.2f} {:>12.2f}\n", bytes,
+               stats[0].median, algbw, algbw * bus_factor, stats[1].median,
+               static_cast<double>(bytes) / stats[1].median / 1e3, ratio, stats[2].median);
   return {{"bytes", bytes},
           {"horo_us", horo::bench::to_json(stats[0])},
           {"mpi_us", horo::bench::to_json(stats[1])},
@@ -87,14 +91,15 @@ void run(const Options& options) {
   const auto limits = horo::bench::measure_memory_limits(std::size_t{64} << 20, MPI_COMM_WORLD);
   nlohmann::json report = horo::bench::report_header(ctx, limits);
   if (ctx.rank() == 0) {
-    fmt::print("# {} ranks, float32 sum in place, medians of {} rounds, horo and MPI in turn\n# {}\n", ctx.size(),
-               options.rounds, horo::bench::describe(limits));
-    fmt::print("{:>10} {:>11} {:>9} {:>9} {:>11} {:>9} {:>7} {:>12}\n", "bytes", "horo us", "algbw", "busbw", "MPI us",
-               "algbw", "ratio", "by name us");
+    fmt::print(
+        "# {} ranks, float32 sum in place, medians of {} rounds, horo and MPI in turn\n# {}\n",
+        ctx.size(), options.rounds, horo::bench::describe(limits));
+    fmt::print("{:>10} {:>11} {:>9} {:>9} {:>11} {:>9} {:>7} {:>12}\n", "bytes", "horo us", "algbw",
+               "busbw", "MPI us", "algbw", "ratio", "by name us");
   }
   report["rows"] = nlohmann::json::array();
-  for (std::size_t bytes : {4ul, 64ul, 1ul << 10, 4ul << 10, 16ul << 10, 64ul << 10, 256ul << 10, 1ul << 20, 4ul << 20,
-                            16ul << 20, 64ul << 20, 128ul << 20})
+  for (std::size_t bytes : {4ul, 64ul, 1ul << 10, 4ul << 10, 16ul << 10, 64ul << 10, 256ul << 10,
+                            1ul << 20, 4ul << 20, 16ul << 20, 64ul << 20, 128ul << 20})
     if (bytes <= options.max_bytes) report["rows"].push_back(measure_size(ctx, bytes, options));
   if (ctx.rank() == 0 && !options.json.empty()) horo::bench::write_json(report, options.json);
 }
@@ -103,7 +108,8 @@ Options parse(int argc, char** argv) {
   Options options;
   std::size_t max_mib = 128;
   po::options_description description("allreduce_bench: horo beside MPI_Allreduce");
-  description.add_options()("help", "this text")("json", po::value(&options.json), "write the report to this file")(
+  description.add_options()("help", "this text")("json", po::value(&options.json),
+                                                 "write the report to this file")(
       "rounds", po::value(&options.rounds), "measured rounds (default 11)")(
       "max-mib", po::value(&max_mib), "largest size in MiB (default 128)");
   po::variables_map values;

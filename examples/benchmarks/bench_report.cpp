@@ -41,7 +41,8 @@ nlohmann::json report_header(const Context& ctx, const MemoryLimits& limits) {
 
 std::string describe(const MemoryLimits& limits) {
   return fmt::format(
-      "memory, all ranks at once, per rank: memcpy {:.1f} GB/s, streaming copy {:.1f} GB/s, from another core's cache "
+      "memory, all ranks at once, per rank: memcpy {:.1f} GB/s, streaming copy {:.1f} GB/s, from "
+      "another core's cache "
       "{:.1f} GB/s ({})",
       limits.memcpy_gbps, limits.streaming_copy_gbps, limits.cache_to_cache_gbps,
       limits.cache_to_cache_gbps > 5 ? "the cores share a cache" : "the cores share no cache");

@@ -35,8 +35,8 @@ int iterations_for(const Contender& contender, double target_us, int most, MPI_C
   return std::clamp(static_cast<int>(std::lround(target_us / std::max(once, 0.01))), 1, most);
 }
 
-std::vector<Stats> measure_in_turn(const std::vector<Contender>& contenders, int rounds, int iterations,
-                                   MPI_Comm communicator) {
+std::vector<Stats> measure_in_turn(const std::vector<Contender>& contenders, int rounds,
+                                   int iterations, MPI_Comm communicator) {
   std::vector<std::vector<double>> samples(contenders.size());
   for (int round = 0; round <= rounds; ++round) {
     for (std::size_t c = 0; c < contenders.size(); ++c) {

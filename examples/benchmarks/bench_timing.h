@@ -22,14 +22,15 @@ struct Contender {
   std::function<void()> run;
 };
 
-/// Measures contenders in turn, round after round, so that a change of the machine's speed meets all of
-/// them. A sample is the time of `iterations` runs after a barrier, divided by their number, on the
-/// slowest rank. The first round warms up and is not counted. Collective over `communicator`; returns
-/// the statistics in the contenders' order, the same on every rank.
-std::vector<Stats> measure_in_turn(const std::vector<Contender>& contenders, int rounds, int iterations,
-                                   MPI_Comm communicator);
+/// Measures contenders in turn, round after round, so that a change of the machine's speed meets
+/// all of them. A sample is the time of `iterations` runs after a barrier, divided by their number,
+/// on the slowest rank. The first round warms up and is not counted. Collective over
+/// `communicator`; returns the statistics in the contenders' order, the same on every rank.
+std::vector<Stats> measure_in_turn(const std::vector<Contender>& contenders, int rounds,
+                                   int iterations, MPI_Comm communicator);
 
-/// How many runs of `operation` fill about `target_us`, between 1 and `most`; the same on every rank.
+/// How many runs of `operation` fill about `target_us`, between 1 and `most`; the same on every
+/// rank.
 int iterations_for(const Contender& contender, double target_us, int most, MPI_Comm communicator);
 
 /// The largest of the ranks' values, on every rank.

@@ -1,6 +1,6 @@
-// The gradients of one training step, marked ready in backward order, until all are averaged: horo's
-// GradientSync beside MPI by hand, one MPI_Allreduce per tensor, and one over a flat buffer (which has
-// no packing to do: its gradients would have to live there).
+// The gradients of one training step, marked ready in backward order, until all are averaged:
+// horo's GradientSync beside MPI by hand, one MPI_Allreduce per tensor, and one over a flat buffer
+// (which has no packing to do: its gradients would have to live there).
 #include <fmt/core.h>
 #include <mpi.h>
 
@@ -53,8 +53,8 @@ class Gradients {
         for (int r = 0; r < ranks; ++r) sum += value(r, t, i);
         const float expected = sum * (1.0f / static_cast<float>(ranks)) * scale;
         if (tensors_[t][i] != expected)
-          throw horo::Error(fmt::format("{}: tensor {} index {}: {} instead of {}", contender, t, i, tensors_[t][i],
-                                        expected));
+          throw horo::Error(fmt::format("{}: tensor {} index {}: {} instead of {}", contender, t, i,
+                                        tensors_[t][i], expected));
       }
   }
   void clear() {
@@ -78,9 +78,10 @@ void print_and_write(const Options& options, nlohmann::json report,
   for (std::size_t c = 0; c < contenders.size(); ++c) {
     report[contenders[c].name + "_us"] = horo::bench::to_json(stats[c]);
     if (c > 0) report["ratio_" + contenders[c].name] = stats[c].median / stats[0].median;
-    fmt::print("{:>16}: {:9.2f} ms (min {:.2f}, max {:.2f}){}\n", contenders[c].name, stats[c].median / 1e3,
-               stats[c].min / 1e3, stats[c].max / 1e3,
-               c == 0 ? std::string() : fmt::format("  {:.2f}x horo's time", stats[c].median / stats[0].median));
+    fmt::print("{:>16}: {:9.2f} ms (min {:.2f}, max {:.2f}){}\n", contenders[c].name,
+               stats[c].median / 1e3, stats[c].min / 1e3, stats[c].max / 1e3,
+               c == 0 ? std::string()
+                      : fmt::format("  {:.2f}x horo's time", stats[c].median / stats[0].median));
   }
   if (!options.json.empty()) horo::bench::write_json(report, options.json);
 }
@@ -104,7 +105,8 @@ void run(const Options& options) {
        }},
       {"mpi_per_tensor",
        [&] {
-         for (std::size_t i = counts.size(); i-- > 0;) mpi_sum(gradients.tensors()[i].data(), counts[i]);
+         for (std::size_t i = counts.size(); i-- > 0;)
+           mpi_sum(gradients.tensors()[i].data(), counts[i]);
        }},
       {"mpi_flat", [&] { mpi_sum(flat.data(), flat.size()); }}};
 
@@ -116,11 +118,14 @@ void run(const Options& options) {
   gradients.check(ctx.size(), static_cast<float>(ctx.size()), "mpi_per_tensor");
   gradients.clear();
 
-  const std::vector<Stats> stats = horo::bench::measure_in_turn(contenders, options.rounds, 1, MPI_COMM_WORLD);
+  const std::vector<Stats> stats =
+      horo::bench::measure_in_turn(contenders, options.rounds, 1, MPI_COMM_WORLD);
   if (ctx.rank() != 0) return;
-  fmt::print("# {}: {} tensors, {:.1f} M values, {} ranks, {} buckets; medians of {} rounds in turn\n# {}\n",
-             options.model, counts.size(), static_cast<double>(gradients.total()) / 1e6, ctx.size(),
-             sync.bucket_count(), options.rounds, horo::bench::describe(limits));
+  fmt::print(
+      "# {}: {} tensors, {:.1f} M values, {} ranks, {} buckets; medians of {} rounds in turn\n# "
+      "{}\n",
+      options.model, counts.size(), static_cast<double>(gradients.total()) / 1e6, ctx.size(),
+      sync.bucket_count(), options.rounds, horo::bench::describe(limits));
   nlohmann::json report = horo::bench::report_header(ctx, limits);
   report["model"] = options.model;
   report["tensors"] = counts.size();
@@ -131,10 +136,12 @@ void run(const Options& options) {
 
 Options parse(int argc, char** argv) {
   Options options;
-  po::options_description description("gradient_bench: a step's gradients, horo beside MPI by hand");
-  description.add_options()("help", "this text")("model", po::value(&options.model), "resnet50, bert-base or tiny1000")(
-      "json", po::value(&options.json), "write the report to this file")("rounds", po::value(&options.rounds),
-                                                                         "measured rounds (default 11)");
+  po::options_description description(
+      "gradient_bench: a step's gradients, horo beside MPI by hand");
+  description.add_options()("help", "this text")("model", po::value(&options.model),
+                                                 "resnet50, bert-base or tiny1000")(
+      "json", po::value(&options.json), "write the report to this file")(
+      "rounds", po::value(&options.rounds), "measured rounds (default 11)");
   po::variables_map values;
   po::store(po::parse_command_line(argc, argv, description), values);
   po::notify(values);

@@ -6,7 +6,8 @@ namespace horo::bench {
 namespace {
 
 // A convolution without bias and the batch-norm behind it.
-void add_convolution(std::vector<std::size_t>& set, std::size_t in, std::size_t out, std::size_t kernel) {
+void add_convolution(std::vector<std::size_t>& set, std::size_t in, std::size_t out,
+                     std::size_t kernel) {
   set.insert(set.end(), {in * out * kernel * kernel, out, out});
 }
 
@@ -35,8 +36,9 @@ std::vector<std::size_t> bert_base() {
   constexpr std::size_t kInner = 3072;
   std::vector<std::size_t> set = {30522 * kWidth, 512 * kWidth, 2 * kWidth, kWidth, kWidth};
   for (int layer = 0; layer < 12; ++layer) {
-    for (int matrix = 0; matrix < 4; ++matrix) set.insert(set.end(), {kWidth * kWidth, kWidth});  // q, k, v, output
-    set.insert(set.end(), {kWidth, kWidth});                                                       // layer norm
+    for (int matrix = 0; matrix < 4; ++matrix)
+      set.insert(set.end(), {kWidth * kWidth, kWidth});  // q, k, v, output
+    set.insert(set.end(), {kWidth, kWidth});             // layer norm
     set.insert(set.end(), {kWidth * kInner, kInner, kInner * kWidth, kWidth, kWidth, kWidth});
   }
   set.insert(set.end(), {kWidth * kWidth, kWidth});

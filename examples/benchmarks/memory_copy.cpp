@@ -81,9 +81,11 @@ MemoryLimits measure_memory_limits(std::size_t bytes, MPI_Comm communicator) {
   std::memset(source, 1, bytes);
   std::memset(target, 2, bytes);
   MemoryLimits limits;
-  limits.memcpy_gbps = gbps(bytes, [&] { std::memcpy(target, source, bytes); }, communicator);
+  limits.memcpy_gbps = gbps(
+      bytes, [&] { std::memcpy(target, source, bytes); }, communicator);
 #if defined(__SSE2__)
-  limits.streaming_copy_gbps = gbps(bytes, [&] { streaming_copy(target, source, bytes); }, communicator);
+  limits.streaming_copy_gbps = gbps(
+      bytes, [&] { streaming_copy(target, source, bytes); }, communicator);
 #endif
   limits.cache_to_cache_gbps = measure_cache_to_cache(communicator);
   return limits;

@@ -1,5 +1,6 @@
 // A model written by hand, with raw arrays and no library of layers: what a program with its own
-// training code does to run on many ranks. Two layers learn y = sin(3 a) * b from generated samples.
+// training code does to run on many ranks. Two layers learn y = sin(3 a) * b from generated
+// samples.
 //   hororun -np 4 build/release/bin/own_model
 #include <horo/horo.h>
 
@@ -43,7 +44,8 @@ float forward_backward(const Model& model, const Sample& sample, float scale, Mo
   float hidden[kHidden];
   float output = model.b2[0];
   for (std::size_t h = 0; h < kHidden; ++h) {
-    hidden[h] = std::tanh(model.w1[h * 2] * sample.input[0] + model.w1[h * 2 + 1] * sample.input[1] + model.b1[h]);
+    hidden[h] = std::tanh(model.w1[h * 2] * sample.input[0] +
+                          model.w1[h * 2 + 1] * sample.input[1] + model.b1[h]);
     output += model.w2[h] * hidden[h];
   }
   const float error = output - sample.target;
@@ -53,7 +55,8 @@ float forward_backward(const Model& model, const Sample& sample, float scale, Mo
     gradient.w2[h] += by_output * hidden[h];
     const float by_hidden = by_output * model.w2[h] * (1 - hidden[h] * hidden[h]);
     gradient.b1[h] += by_hidden;
-    for (std::size_t i = 0; i < kInputs; ++i) gradient.w1[h * kInputs + i] += by_hidden * sample.input[i];
+    for (std::size_t i = 0; i < kInputs; ++i)
+      gradient.w1[h * kInputs + i] += by_hidden * sample.input[i];
   }
   return error * error;
 }
@@ -61,7 +64,8 @@ float forward_backward(const Model& model, const Sample& sample, float scale, Mo
 void train(horo::Context& ctx) {
   Model model;
   Model gradient;
-  std::mt19937 random(static_cast<unsigned>(ctx.rank()));  // only rank 0's values survive the broadcast
+  std::mt19937 random(
+      static_cast<unsigned>(ctx.rank()));  // only rank 0's values survive the broadcast
   for (auto* array : model.arrays())
     for (float& value : *array) value = std::normal_distribution<float>(0, 0.5f)(random);
 
@@ -72,19 +76,22 @@ void train(horo::Context& ctx) {
     gradients.push_back({names[i], horo::TensorView(*gradient.arrays()[i])});
   }
   std::vector<float> loss(1);
-  gradients.push_back({"loss", horo::TensorView(loss)});  // averaged along with the gradients, at no cost
-  horo::GradientSync sync(ctx, gradients);                 // kAverage by default
+  gradients.push_back(
+      {"loss", horo::TensorView(loss)});    // averaged along with the gradients, at no cost
+  horo::GradientSync sync(ctx, gradients);  // kAverage by default
 
   const std::size_t batch = kGlobalBatch / static_cast<std::size_t>(ctx.size());
   for (int step = 0; step < kSteps; ++step) {
     for (auto* array : gradient.arrays()) array->assign(array->size(), 0.0f);
     loss[0] = 0;
-    const std::size_t first = static_cast<std::size_t>(step) * kGlobalBatch + static_cast<std::size_t>(ctx.rank()) * batch;
+    const std::size_t first = static_cast<std::size_t>(step) * kGlobalBatch +
+                              static_cast<std::size_t>(ctx.rank()) * batch;
     const float scale = 1.0f / static_cast<float>(batch);
     for (std::size_t k = 0; k < batch; ++k)
       loss[0] += scale * forward_backward(model, make_sample(first + k), scale, gradient);
 
-    for (std::size_t i = 0; i < gradients.size(); ++i) sync.ready(i);  // a larger model calls this during backward
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      sync.ready(i);  // a larger model calls this during backward
     sync.wait();
 
     for (std::size_t a = 0; a < 4; ++a)

@@ -28,35 +28,53 @@ std::string_view name_of(DataType type);
 
 template <typename T>
 struct DataTypeOf;  // defined only for element types that horo can move
-template <> struct DataTypeOf<float> : std::integral_constant<DataType, DataType::kFloat32> {};
-template <> struct DataTypeOf<double> : std::integral_constant<DataType, DataType::kFloat64> {};
-template <> struct DataTypeOf<Float16> : std::integral_constant<DataType, DataType::kFloat16> {};
-template <> struct DataTypeOf<BFloat16> : std::integral_constant<DataType, DataType::kBFloat16> {};
-template <> struct DataTypeOf<std::int8_t> : std::integral_constant<DataType, DataType::kInt8> {};
-template <> struct DataTypeOf<std::uint8_t> : std::integral_constant<DataType, DataType::kUInt8> {};
-template <> struct DataTypeOf<std::int32_t> : std::integral_constant<DataType, DataType::kInt32> {};
-template <> struct DataTypeOf<std::int64_t> : std::integral_constant<DataType, DataType::kInt64> {};
+template <>
+struct DataTypeOf<float> : std::integral_constant<DataType, DataType::kFloat32> {};
+template <>
+struct DataTypeOf<double> : std::integral_constant<DataType, DataType::kFloat64> {};
+template <>
+struct DataTypeOf<Float16> : std::integral_constant<DataType, DataType::kFloat16> {};
+template <>
+struct DataTypeOf<BFloat16> : std::integral_constant<DataType, DataType::kBFloat16> {};
+template <>
+struct DataTypeOf<std::int8_t> : std::integral_constant<DataType, DataType::kInt8> {};
+template <>
+struct DataTypeOf<std::uint8_t> : std::integral_constant<DataType, DataType::kUInt8> {};
+template <>
+struct DataTypeOf<std::int32_t> : std::integral_constant<DataType, DataType::kInt32> {};
+template <>
+struct DataTypeOf<std::int64_t> : std::integral_constant<DataType, DataType::kInt64> {};
 
 /// An element type that horo can move: float, double, Float16, BFloat16, (u)int8, int32, int64.
 template <typename T>
-concept Element = requires { DataTypeOf<std::remove_cv_t<T>>::value; };
+concept Element = requires {
+  DataTypeOf<std::remove_cv_t<T>>::value;
+};
 
 template <Element T>
 inline constexpr DataType data_type_of = DataTypeOf<std::remove_cv_t<T>>::value;
 
-/// Calls `function` with a value-initialised element of the C++ type behind `type`, and returns what
-/// it returns: visit_type(type, [&](auto zero) { using T = decltype(zero); ... }).
+/// Calls `function` with a value-initialised element of the C++ type behind `type`, and returns
+/// what it returns: visit_type(type, [&](auto zero) { using T = decltype(zero); ... }).
 template <typename Function>
 decltype(auto) visit_type(DataType type, Function&& function) {
   switch (type) {
-    case DataType::kFloat64: return function(double{});
-    case DataType::kFloat16: return function(Float16{});
-    case DataType::kBFloat16: return function(BFloat16{});
-    case DataType::kInt8: return function(std::int8_t{});
-    case DataType::kUInt8: return function(std::uint8_t{});
-    case DataType::kInt32: return function(std::int32_t{});
-    case DataType::kInt64: return function(std::int64_t{});
-    case DataType::kFloat32: break;
+    case DataType::kFloat64:
+      return function(double{});
+    case DataType::kFloat16:
+      return function(Float16{});
+    case DataType::kBFloat16:
+      return function(BFloat16{});
+    case DataType::kInt8:
+      return function(std::int8_t{});
+    case DataType::kUInt8:
+      return function(std::uint8_t{});
+    case DataType::kInt32:
+      return function(std::int32_t{});
+    case DataType::kInt64:
+      return function(std::int64_t{});
+    case DataType::kFloat32:
+      break;
   }
   return function(float{});
 }

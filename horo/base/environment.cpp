@@ -62,20 +62,24 @@ const std::vector<SettingInfo>& table() {
        "What each rank writes to its standard error.", false,
        [](Settings& s, std::string_view v) { s.log_level = parse_log_level(v); }},
       {"HORO_TIMEOUT", "5min", "a duration",
-       "How long any wait for other ranks may last before it ends with CommunicationError. Raise it "
+       "How long any wait for other ranks may last before it ends with CommunicationError. Raise "
+       "it "
        "if ranks legitimately work apart for longer, as during a long checkpoint.",
        true, [](Settings& s, std::string_view v) { s.timeout = parse_positive_duration(v); }},
       {"HORO_STALL_WARNING", "10s", "a duration",
-       "After this long a tensor that some ranks have submitted and others have not is reported, with "
+       "After this long a tensor that some ranks have submitted and others have not is reported, "
+       "with "
        "the ranks that are missing.",
        true, [](Settings& s, std::string_view v) { s.stall_warning = parse_positive_duration(v); }},
       {"HORO_BUCKET_BYTES", "4MiB", "a size",
-       "Gradients are exchanged together until they reach this size. Smaller buckets start earlier and "
+       "Gradients are exchanged together until they reach this size. Smaller buckets start earlier "
+       "and "
        "overlap more with backward; larger ones cost fewer collectives.",
        true,
        [](Settings& s, std::string_view v) { s.bucket_bytes = parse_bytes_of_at_least(v, 1); }},
       {"HORO_SEGMENT_BYTES", "256KiB", "a size, at least 4KiB",
-       "The largest piece of a buffer that moves through shared memory, or over the ring, at a time. It "
+       "The largest piece of a buffer that moves through shared memory, or over the ring, at a "
+       "time. It "
        "should fit in a core's second-level cache.",
        true,
        [](Settings& s, std::string_view v) {
@@ -83,7 +87,8 @@ const std::vector<SettingInfo>& table() {
          s.segment_bytes = (parse_bytes_of_at_least(v, 4096) + 4095) / 4096 * 4096;
        }},
       {"HORO_DIRECT_BYTES", "8KiB", "a size, at most 64KiB",
-       "Up to this size an allreduce inside a node is done in one step: every rank reads every rank's "
+       "Up to this size an allreduce inside a node is done in one step: every rank reads every "
+       "rank's "
        "values. Above it the ranks share the work.",
        true,
        [](Settings& s, std::string_view v) {
@@ -92,30 +97,36 @@ const std::vector<SettingInfo>& table() {
            throw InvalidArgument(fmt::format("'{}' is more than 64KiB", v));
        }},
       {"HORO_ALGORITHM", "auto", "auto, shared_memory, ring, hierarchical or mpi",
-       "Forces one algorithm for every collective; for tests and comparisons. auto: shared memory on one "
+       "Forces one algorithm for every collective; for tests and comparisons. auto: shared memory "
+       "on one "
        "node, hierarchical on several.",
        true,
        [](Settings& s, std::string_view v) {
-         s.algorithm = parse_choice(v, {Algorithm::kAuto, Algorithm::kSharedMemory, Algorithm::kRing,
-                                        Algorithm::kHierarchical, Algorithm::kMpi});
+         s.algorithm =
+             parse_choice(v, {Algorithm::kAuto, Algorithm::kSharedMemory, Algorithm::kRing,
+                              Algorithm::kHierarchical, Algorithm::kMpi});
        }},
       {"HORO_STORES", "auto", "auto, plain or streaming",
-       "How values are written for the other ranks of the node: plain stores are faster when the cores "
+       "How values are written for the other ranks of the node: plain stores are faster when the "
+       "cores "
        "share a cache, streaming (non-temporal) stores when they do not. auto measures it.",
        true,
        [](Settings& s, std::string_view v) {
          s.stores = parse_choice(v, {Stores::kAuto, Stores::kPlain, Stores::kStreaming});
        }},
       {"HORO_SPIN", "50us", "a duration",
-       "How long a wait inside a collective keeps its core before it yields and then sleeps. Ignored (0) "
+       "How long a wait inside a collective keeps its core before it yields and then sleeps. "
+       "Ignored (0) "
        "when the node has more ranks than cores.",
        true, [](Settings& s, std::string_view v) { s.spin = parse_duration(v); }},
       {"HORO_CACHE_CAPACITY", "4096", "a whole number",
-       "How many named tensors the ranks remember agreement on, so that a later submission sends a number "
+       "How many named tensors the ranks remember agreement on, so that a later submission sends a "
+       "number "
        "in place of its description. The least recently used one is forgotten first.",
        true, [](Settings& s, std::string_view v) { s.cache_capacity = parse_count(v); }},
       {"HORO_RANKS_PER_NODE", "0", "a whole number",
-       "Treats each run of this many ranks as a node of its own, although they share a machine; for tests of "
+       "Treats each run of this many ranks as a node of its own, although they share a machine; "
+       "for tests of "
        "the algorithms between nodes. 0: nodes are what shares memory.",
        true, [](Settings& s, std::string_view v) { s.ranks_per_node = parse_count(v); }},
   };
@@ -149,7 +160,8 @@ std::string unknown_variable_warning(std::string_view name) {
 }  // namespace
 
 std::string_view name_of(Algorithm algorithm) {
-  constexpr std::array<std::string_view, 5> kNames = {"auto", "shared_memory", "ring", "hierarchical", "mpi"};
+  constexpr std::array<std::string_view, 5> kNames = {"auto", "shared_memory", "ring",
+                                                      "hierarchical", "mpi"};
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 
@@ -191,13 +203,14 @@ ParsedEnvironment parse_environment(std::span<const std::string> entries) {
 
 std::vector<std::string> process_environment() {
   std::vector<std::string> entries;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) entries.emplace_back(*entry);
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+    entries.emplace_back(*entry);
   return entries;
 }
 
 bool is_started_by_launcher(std::span<const std::string> entries) {
-  constexpr std::string_view kSigns[] = {"OMPI_COMM_WORLD_SIZE=", "PMIX_RANK=", "PMI_RANK=", "PMI_SIZE=",
-                                         "MPI_LOCALNRANKS="};
+  constexpr std::string_view kSigns[] = {
+      "OMPI_COMM_WORLD_SIZE=", "PMIX_RANK=", "PMI_RANK=", "PMI_SIZE=", "MPI_LOCALNRANKS="};
   return std::any_of(entries.begin(), entries.end(), [&](std::string_view entry) {
     return std::any_of(std::begin(kSigns), std::end(kSigns),
                        [&](std::string_view sign) { return entry.starts_with(sign); });
@@ -207,16 +220,21 @@ bool is_started_by_launcher(std::span<const std::string> entries) {
 std::string environment_markdown() {
   std::string text =
       "# Settings\n\n"
-      "Every setting is an environment variable. They are read once, by `horo::init()`; `hororun --env "
-      "NAME=VALUE` passes one to every rank. Sizes take the units B, KiB, MiB, GiB (and KB, MB, GB for powers "
-      "of ten), durations ns, us, ms, s, min, h. An unknown `HORO_` variable is reported with the nearest name "
-      "that exists. Ranks that disagree about a setting marked *same* are refused at start, with the setting, "
+      "Every setting is an environment variable. They are read once, by `horo::init()`; `hororun "
+      "--env "
+      "NAME=VALUE` passes one to every rank. Sizes take the units B, KiB, MiB, GiB (and KB, MB, GB "
+      "for powers "
+      "of ten), durations ns, us, ms, s, min, h. An unknown `HORO_` variable is reported with the "
+      "nearest name "
+      "that exists. Ranks that disagree about a setting marked *same* are refused at start, with "
+      "the setting, "
       "the ranks and both values.\n\n"
-      "This page is generated from the table in `horo/base/environment.cpp` (`hororun settings --markdown`).\n\n"
+      "This page is generated from the table in `horo/base/environment.cpp` (`hororun settings "
+      "--markdown`).\n\n"
       "| Variable | Default | Accepts | Same on all ranks | Meaning |\n|---|---|---|---|---|\n";
   for (const SettingInfo& info : table())
-    text += fmt::format("| `{}` | `{}` | {} | {} | {} |\n", info.name, info.default_value, info.accepts,
-                        info.same_on_all_ranks ? "same" : "may differ", info.meaning);
+    text += fmt::format("| `{}` | `{}` | {} | {} | {} |\n", info.name, info.default_value,
+                        info.accepts, info.same_on_all_ranks ? "same" : "may differ", info.meaning);
   return text;
 }
 

@@ -51,10 +51,9 @@ namespace detail {
 
 }  // namespace horo
 
-/// Throws horo::InvalidArgument with `message` (any expression convertible to std::string, evaluated
-/// only on failure) unless `condition` holds.
-#define HORO_CHECK(condition, message)                                       \
-  (static_cast<bool>(condition)                                              \
-       ? static_cast<void>(0)                                                \
-       : ::horo::detail::throw_check_failure(#condition, (message),          \
-                                             std::source_location::current()))
+/// Throws horo::InvalidArgument with `message` (any expression convertible to std::string,
+/// evaluated only on failure) unless `condition` holds.
+#define HORO_CHECK(condition, message)                                 \
+  (static_cast<bool>(condition) ? static_cast<void>(0)                 \
+                                : ::horo::detail::throw_check_failure( \
+                                      #condition, (message), std::source_location::current()))

@@ -5,8 +5,8 @@
 
 namespace horo {
 
-/// IEEE 754 binary16, stored as its bits. Arithmetic is done in float; conversions round to nearest,
-/// ties to even, and keep NaN, infinities and subnormals.
+/// IEEE 754 binary16, stored as its bits. Arithmetic is done in float; conversions round to
+/// nearest, ties to even, and keep NaN, infinities and subnormals.
 struct Float16 {
   std::uint16_t bits = 0;
 
@@ -24,7 +24,8 @@ struct Float16 {
       return static_cast<std::uint16_t>(sign | 0x7c00u);
     if (magnitude < 0x38800000u) {  // below 2^-14: subnormal or zero; the addition rounds
       const float rounded = std::bit_cast<float>(magnitude) + 0.5f;
-      return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(rounded) - 0x3f000000u));
+      return static_cast<std::uint16_t>(sign |
+                                        (std::bit_cast<std::uint32_t>(rounded) - 0x3f000000u));
     }
     const std::uint32_t odd = (magnitude >> 13) & 1u;
     return static_cast<std::uint16_t>(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
@@ -42,8 +43,8 @@ struct Float16 {
   }
 };
 
-/// bfloat16 (the upper half of a binary32), stored as its bits. Conversions round to nearest, ties to
-/// even, and keep NaN, infinities and subnormals.
+/// bfloat16 (the upper half of a binary32), stored as its bits. Conversions round to nearest, ties
+/// to even, and keep NaN, infinities and subnormals.
 struct BFloat16 {
   std::uint16_t bits = 0;
 

@@ -13,11 +13,16 @@ thread_local std::string current_label;  // NOLINT: a thread's own label
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
-    case LogLevel::kDebug: return spdlog::level::debug;
-    case LogLevel::kInfo: return spdlog::level::info;
-    case LogLevel::kWarning: return spdlog::level::warn;
-    case LogLevel::kError: return spdlog::level::err;
-    case LogLevel::kOff: break;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+    case LogLevel::kOff:
+      break;
   }
   return spdlog::level::off;
 }
@@ -25,8 +30,7 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 spdlog::logger& logger() {
   // Never destroyed: a thread may still log while the process exits.
   static auto* instance = [] {
-    auto* created =
-        new spdlog::logger("horo", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto* created = new spdlog::logger("horo", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     created->set_pattern("%H:%M:%S.%e %l %v");
     created->set_level(spdlog::level::debug);
     created->flush_on(spdlog::level::debug);

@@ -14,8 +14,8 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
 void set_log_level(LogLevel level);
 LogLevel log_level();
 
-/// Sets the label of this thread's lines, such as "rank 3". Threads of one process may differ (ranks
-/// may be threads); a thread that has set none writes "horo".
+/// Sets the label of this thread's lines, such as "rank 3". Threads of one process may differ
+/// (ranks may be threads); a thread that has set none writes "horo".
 void set_log_label(std::string label);
 std::string log_label();
 

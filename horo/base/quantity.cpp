@@ -19,7 +19,8 @@ struct Unit {
 constexpr Unit kByteUnits[] = {{"B", 1},        {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
                                {"TiB", 0x1p40}, {"KB", 1e3},     {"kB", 1e3},     {"MB", 1e6},
                                {"GB", 1e9},     {"TB", 1e12}};
-constexpr Unit kTimeUnits[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"min", 60e9}, {"h", 3600e9}};
+constexpr Unit kTimeUnits[] = {{"ns", 1},  {"us", 1e3},   {"ms", 1e6},
+                               {"s", 1e9}, {"min", 60e9}, {"h", 3600e9}};
 
 std::string_view trim(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -35,8 +36,8 @@ double parse_quantity(std::string_view text, const Unit (&units)[N], std::string
   };
   const std::string_view trimmed = trim(text);
   double number = 0;
-  const auto [rest, status] =
-      std::from_chars(trimmed.data(), trimmed.data() + trimmed.size(), number, std::chars_format::fixed);
+  const auto [rest, status] = std::from_chars(trimmed.data(), trimmed.data() + trimmed.size(),
+                                              number, std::chars_format::fixed);
   if (status != std::errc{} || number < 0 || !std::isfinite(number)) return fail();
   std::string_view unit = trim(std::string_view(rest, trimmed.data() + trimmed.size() - rest));
   if (unit.empty()) {
@@ -62,22 +63,24 @@ std::string with_two_decimals(double value) {
 }  // namespace
 
 std::size_t parse_bytes(std::string_view text) {
-  const double value = parse_quantity(text, kByteUnits, "B",
-                                      "a size: write a number and a unit, such as 64MiB, 512KiB or 4096");
+  const double value = parse_quantity(
+      text, kByteUnits, "B", "a size: write a number and a unit, such as 64MiB, 512KiB or 4096");
   return static_cast<std::size_t>(std::llround(value));
 }
 
 std::chrono::nanoseconds parse_duration(std::string_view text) {
-  const double value = parse_quantity(text, kTimeUnits, "",
-                                      "a duration: write a number and a unit, such as 500us, 20ms or 5min");
+  const double value = parse_quantity(
+      text, kTimeUnits, "", "a duration: write a number and a unit, such as 500us, 20ms or 5min");
   return std::chrono::nanoseconds(std::llround(value));
 }
 
 std::string format_bytes(std::size_t bytes) {
-  constexpr std::pair<const char*, double> kUnits[] = {{"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}};
+  constexpr std::pair<const char*, double> kUnits[] = {
+      {"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}};
   for (const auto& [name, factor] : kUnits) {
     const double value = static_cast<double>(bytes) / factor;
-    if (value >= 1 && value * 100 == std::floor(value * 100)) return with_two_decimals(value) + name;
+    if (value >= 1 && value * 100 == std::floor(value * 100))
+      return with_two_decimals(value) + name;
   }
   return std::to_string(bytes) + "B";
 }

@@ -14,7 +14,8 @@ std::size_t parse_bytes(std::string_view text);
 /// Throws InvalidArgument.
 std::chrono::nanoseconds parse_duration(std::string_view text);
 
-/// "64MiB", "1.5KiB", "17B": the largest unit in which at most two decimals are needed exactly, else bytes.
+/// "64MiB", "1.5KiB", "17B": the largest unit in which at most two decimals are needed exactly,
+/// else bytes.
 std::string format_bytes(std::size_t bytes);
 /// "500us", "1.5s": up to two decimals.
 std::string format_duration(std::chrono::nanoseconds duration);

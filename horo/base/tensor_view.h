@@ -46,9 +46,9 @@ class TensorView {
       : TensorView(static_cast<void*>(data), data_type_of<T>, std::move(shape)) {}
   /// One dimension: a std::vector, std::array, std::span or other contiguous container.
   template <std::ranges::contiguous_range Range>
-    requires Element<std::ranges::range_value_t<Range>> &&
-             (!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>)
-  TensorView(Range&& range)  // NOLINT: containers convert
+  requires Element<std::ranges::range_value_t<Range>> &&
+      (!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>)
+          TensorView(Range&& range)  // NOLINT: containers convert
       : TensorView(std::ranges::data(range), Shape{std::ranges::size(range)}) {}
 
   void* data() const { return data_; }

@@ -45,7 +45,8 @@ Topology make_topology(int rank, const std::vector<std::string>& key_of_rank,
   topology.node_count = static_cast<int>(topology.host_of.size());
   const std::vector<int> local = topology.ranks_of(topology.node);
   topology.local_size = static_cast<int>(local.size());
-  topology.local_rank = static_cast<int>(std::find(local.begin(), local.end(), rank) - local.begin());
+  topology.local_rank =
+      static_cast<int>(std::find(local.begin(), local.end(), rank) - local.begin());
   return topology;
 }
 

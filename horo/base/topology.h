@@ -5,8 +5,8 @@
 
 namespace horo {
 
-/// Where the ranks of a job sit. A node is a set of ranks that can share memory; nodes are numbered in
-/// the order of their lowest rank, and ranks within a node in rank order.
+/// Where the ranks of a job sit. A node is a set of ranks that can share memory; nodes are numbered
+/// in the order of their lowest rank, and ranks within a node in rank order.
 struct Topology {
   int rank = 0;
   int size = 1;

@@ -40,7 +40,8 @@ void Waiter::pause_slowly(std::string_view what, const std::atomic<std::uint32_t
   if (policy_.abort != nullptr && policy_.abort->is_raised())
     throw CommunicationError(policy_.abort->text());
   if (waited > policy_.timeout)
-    throw CommunicationError(fmt::format("waited {} {} (HORO_TIMEOUT is {})", format_duration(waited), what,
+    throw CommunicationError(fmt::format("waited {} {} (HORO_TIMEOUT is {})",
+                                         format_duration(waited), what,
                                          format_duration(policy_.timeout)));
   if (waited < policy_.spin) return;
   if (waited < policy_.spin + policy_.yield) {

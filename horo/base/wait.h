@@ -35,8 +35,8 @@ struct WaitPolicy {
   const AbortSignal* abort = nullptr;  ///< may be null; outlives the waits
 };
 
-/// One wait. Use: `for (Waiter waiter(policy); !ready(); waiter.pause("for the answer of rank 3"));`
-/// Used by one thread.
+/// One wait. Use: `for (Waiter waiter(policy); !ready(); waiter.pause("for the answer of rank
+/// 3"));` Used by one thread.
 class Waiter {
  public:
   explicit Waiter(const WaitPolicy& policy) : policy_(policy) {}
@@ -49,8 +49,8 @@ class Waiter {
     }
     pause_slowly(what, nullptr, 0);
   }
-  /// The same, where the awaited event is a change of `word` away from `seen` that is announced with
-  /// futex_wake_all: naps end with it.
+  /// The same, where the awaited event is a change of `word` away from `seen` that is announced
+  /// with futex_wake_all: naps end with it.
   void pause_on(const std::atomic<std::uint32_t>& word, std::uint32_t seen, std::string_view what) {
     if (++polls_ % kPollsPerClock != 0 && !is_napping_) {
       relax();
@@ -68,7 +68,8 @@ class Waiter {
     __builtin_ia32_pause();
 #endif
   }
-  void pause_slowly(std::string_view what, const std::atomic<std::uint32_t>* word, std::uint32_t seen);
+  void pause_slowly(std::string_view what, const std::atomic<std::uint32_t>* word,
+                    std::uint32_t seen);
 
   const WaitPolicy& policy_;
   std::chrono::steady_clock::time_point start_{};

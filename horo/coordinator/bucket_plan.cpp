@@ -25,16 +25,19 @@ BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, std::size_t 
   return plan;
 }
 
-std::vector<Request> describe_plan(std::span<const NamedTensor> gradients, ReduceOp op, std::size_t bucket_bytes) {
+std::vector<Request> describe_plan(std::span<const NamedTensor> gradients, ReduceOp op,
+                                   std::size_t bucket_bytes) {
   std::vector<Request> description;
   for (const NamedTensor& gradient : gradients)
     description.push_back(
         {gradient.name, Kind::kAllreduce, gradient.tensor.type(), op, 0, gradient.tensor.shape()});
-  description.push_back({"bucket_bytes", Kind::kTask, DataType::kUInt8, op, 0, Shape{bucket_bytes}});
+  description.push_back(
+      {"bucket_bytes", Kind::kTask, DataType::kUInt8, op, 0, Shape{bucket_bytes}});
   return description;
 }
 
-std::string find_plan_mismatch(const std::string& plan_name, std::span<const std::vector<Request>> descriptions,
+std::string find_plan_mismatch(const std::string& plan_name,
+                               std::span<const std::vector<Request>> descriptions,
                                std::span<const std::string> rank_names) {
   const std::vector<Request>& first = descriptions[0];
   for (std::size_t r = 1; r < descriptions.size(); ++r) {
@@ -43,20 +46,22 @@ std::string find_plan_mismatch(const std::string& plan_name, std::span<const std
     const std::size_t common = std::min(first.size(), other.size()) - 1;
     for (std::size_t i = 0; i < common; ++i) {
       if (first[i].name != other[i].name)
-        return fmt::format("gradients '{}': gradient {} is '{}' on {} and '{}' on {}", plan_name, i, first[i].name,
-                           rank_names[0], other[i].name, rank_names[r]);
+        return fmt::format("gradients '{}': gradient {} is '{}' on {} and '{}' on {}", plan_name, i,
+                           first[i].name, rank_names[0], other[i].name, rank_names[r]);
       const std::string text = describe_mismatch(first[i], rank_names[0], other[i], rank_names[r]);
       if (!text.empty()) return fmt::format("gradients '{}': {}", plan_name, text);
     }
     if (first.size() != other.size()) {
       const auto& longer = first.size() > other.size() ? first : other;
-      return fmt::format("gradients '{}': {} registered {} and {} registered {}; '{}' is on one only", plan_name,
-                         rank_names[0], first.size() - 1, rank_names[r], other.size() - 1, longer[common].name);
+      return fmt::format(
+          "gradients '{}': {} registered {} and {} registered {}; '{}' is on one only", plan_name,
+          rank_names[0], first.size() - 1, rank_names[r], other.size() - 1, longer[common].name);
     }
     if (!(first.back() == other.back()))
-      return fmt::format("gradients '{}': bucket_bytes is {} with {} on {} and {} with {} on {}", plan_name,
-                         first.back().shape[0], horo::name_of(first.back().op), rank_names[0], other.back().shape[0],
-                         horo::name_of(other.back().op), rank_names[r]);
+      return fmt::format("gradients '{}': bucket_bytes is {} with {} on {} and {} with {} on {}",
+                         plan_name, first.back().shape[0], horo::name_of(first.back().op),
+                         rank_names[0], other.back().shape[0], horo::name_of(other.back().op),
+                         rank_names[r]);
   }
   return {};
 }

@@ -18,19 +18,21 @@ struct BucketPlan {
   std::vector<std::size_t> bucket_of;
 };
 
-/// Packs gradients from the last to the first (the order in which backward produces them) into buckets
-/// of one element type and at most `bucket_bytes`; a larger gradient has a bucket of its own. Every
-/// gradient is in exactly one bucket, and every bucket but those cut by a change of type or a large
-/// gradient is as full as the order allows.
+/// Packs gradients from the last to the first (the order in which backward produces them) into
+/// buckets of one element type and at most `bucket_bytes`; a larger gradient has a bucket of its
+/// own. Every gradient is in exactly one bucket, and every bucket but those cut by a change of type
+/// or a large gradient is as full as the order allows.
 BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, std::size_t bucket_bytes);
 
 /// What ranks compare before they use a plan: one request per gradient, then one for the settings.
-std::vector<Request> describe_plan(std::span<const NamedTensor> gradients, ReduceOp op, std::size_t bucket_bytes);
+std::vector<Request> describe_plan(std::span<const NamedTensor> gradients, ReduceOp op,
+                                   std::size_t bucket_bytes);
 
-/// The first difference between rank 0's description and each other rank's (descriptions[r]), in words
-/// that name the plan, the gradient, both ranks (rank_names[r]) and both descriptions; empty if there is
-/// none.
-std::string find_plan_mismatch(const std::string& plan_name, std::span<const std::vector<Request>> descriptions,
+/// The first difference between rank 0's description and each other rank's (descriptions[r]), in
+/// words that name the plan, the gradient, both ranks (rank_names[r]) and both descriptions; empty
+/// if there is none.
+std::string find_plan_mismatch(const std::string& plan_name,
+                               std::span<const std::vector<Request>> descriptions,
                                std::span<const std::string> rank_names);
 
 }  // namespace horo::coordinator

@@ -7,7 +7,8 @@ namespace horo::coordinator {
 
 BucketRunner::BucketRunner(std::span<const NamedTensor> gradients, BucketPlan plan, ReduceOp op,
                            std::unique_ptr<WaitPolicy> policy,
-                           std::unique_ptr<collectives::Communicator> communicator, OnBucket on_bucket)
+                           std::unique_ptr<collectives::Communicator> communicator,
+                           OnBucket on_bucket)
     : plan_(std::move(plan)),
       op_(op),
       policy_(std::move(policy)),
@@ -17,7 +18,8 @@ BucketRunner::BucketRunner(std::span<const NamedTensor> gradients, BucketPlan pl
       marks_(gradients.size()) {
   for (const std::vector<std::size_t>& members : plan_.buckets) {
     auto bucket = std::make_unique<Bucket>(gradients[members.front()].tensor.type());
-    for (std::size_t i : members) bucket->buffer.add(gradients[i].tensor.data(), gradients[i].tensor.count());
+    for (std::size_t i : members)
+      bucket->buffer.add(gradients[i].tensor.data(), gradients[i].tensor.count());
     bucket->tensors = members.size();
     bucket->missing = members.size();
     buckets_.push_back(std::move(bucket));
@@ -45,7 +47,8 @@ bool BucketRunner::mark(std::size_t gradient) {
 
 void BucketRunner::mark_all() {
   for (std::size_t i = 0; i < marks_.size(); ++i)
-    if (!marks_[i].exchange(true, std::memory_order_relaxed)) buckets_[plan_.bucket_of[i]]->missing.fetch_sub(1);
+    if (!marks_[i].exchange(true, std::memory_order_relaxed))
+      buckets_[plan_.bucket_of[i]]->missing.fetch_sub(1);
 }
 
 std::vector<std::size_t> BucketRunner::unmarked() const {

@@ -16,19 +16,20 @@
 
 namespace horo::coordinator {
 
-/// Exchanges the buckets of a plan, one after the other in plan order on every rank, each as soon as it
-/// is complete: on a thread of its own while the caller computes, and on the caller's thread once it
-/// waits. Since the order is fixed and each plan has its own communicator, ranks need not talk about
-/// what to do next.
+/// Exchanges the buckets of a plan, one after the other in plan order on every rank, each as soon
+/// as it is complete: on a thread of its own while the caller computes, and on the caller's thread
+/// once it waits. Since the order is fixed and each plan has its own communicator, ranks need not
+/// talk about what to do next.
 class BucketRunner {
  public:
   /// Called after each bucket with its bytes and tensors, from whichever thread ran it.
   using OnBucket = std::function<void(std::size_t bytes, std::size_t tensors)>;
 
-  /// `policy` is the wait policy of `communicator`; the runner adjusts it to whether a caller waits.
+  /// `policy` is the wait policy of `communicator`; the runner adjusts it to whether a caller
+  /// waits.
   BucketRunner(std::span<const NamedTensor> gradients, BucketPlan plan, ReduceOp op,
-               std::unique_ptr<WaitPolicy> policy, std::unique_ptr<collectives::Communicator> communicator,
-               OnBucket on_bucket);
+               std::unique_ptr<WaitPolicy> policy,
+               std::unique_ptr<collectives::Communicator> communicator, OnBucket on_bucket);
   /// Ends the thread; a bucket that is being exchanged is finished first.
   ~BucketRunner();
 
@@ -41,8 +42,8 @@ class BucketRunner {
   void mark_all();
   /// The gradients not marked in this step.
   std::vector<std::size_t> unmarked() const;
-  /// Requires that all are marked. Runs what is left and prepares the next step. Rethrows the error of
-  /// the exchange, also in later calls.
+  /// Requires that all are marked. Runs what is left and prepares the next step. Rethrows the error
+  /// of the exchange, also in later calls.
   void wait();
 
  private:

@@ -15,7 +15,8 @@ void Completion::wait() {
   std::uint32_t state = state_.load(std::memory_order_acquire);
   while (state != kDone) {
     // Says that a wake-up is needed, then sleeps; both only while it is not done.
-    if (state == kAwaited || state_.compare_exchange_weak(state, kAwaited, std::memory_order_acq_rel)) {
+    if (state == kAwaited ||
+        state_.compare_exchange_weak(state, kAwaited, std::memory_order_acq_rel)) {
       futex_wait(state_, kAwaited, std::chrono::seconds(1));
       state = state_.load(std::memory_order_acquire);
     }

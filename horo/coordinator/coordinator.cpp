@@ -20,19 +20,25 @@ constexpr auto kCheckInterval = 100ms;  // of deadlines, while something is pend
 constexpr auto kIdleInterval = 250ms;   // of the abort signal, while nothing is
 constexpr auto kShortNap = 50us;        // between looks for messages, while something is pending
 constexpr auto kLongNap = 1ms;
-// The other ranks' own deadline: rank 0 gets the first word, since it knows which ranks are missing.
+// The other ranks' own deadline: rank 0 gets the first word, since it knows which ranks are
+// missing.
 constexpr auto kLeaderAdvantage = 2s;
 
 bool is_cacheable(Kind kind) {
-  return kind == Kind::kAllreduce || kind == Kind::kBroadcast || kind == Kind::kReduceScatter || kind == Kind::kBarrier;
+  return kind == Kind::kAllreduce || kind == Kind::kBroadcast || kind == Kind::kReduceScatter ||
+         kind == Kind::kBarrier;
 }
 
 std::exception_ptr to_exception(ErrorKind kind, const std::string& text) {
   switch (kind) {
-    case ErrorKind::kMismatch: return std::make_exception_ptr(MismatchError(text));
-    case ErrorKind::kShutdown: return std::make_exception_ptr(ShutdownError(text));
-    case ErrorKind::kCommunication: return std::make_exception_ptr(CommunicationError(text));
-    case ErrorKind::kNone: break;
+    case ErrorKind::kMismatch:
+      return std::make_exception_ptr(MismatchError(text));
+    case ErrorKind::kShutdown:
+      return std::make_exception_ptr(ShutdownError(text));
+    case ErrorKind::kCommunication:
+      return std::make_exception_ptr(CommunicationError(text));
+    case ErrorKind::kNone:
+      break;
   }
   return nullptr;
 }
@@ -117,7 +123,8 @@ void Coordinator::spread_failure(const std::string& text) noexcept {
       send(0, encode(RequestMessage{.failure = text}));
       return;
     }
-    const auto bytes = encode(ResponseMessage{{error_response("", ErrorKind::kCommunication, text)}});
+    const auto bytes =
+        encode(ResponseMessage{{error_response("", ErrorKind::kCommunication, text)}});
     for (int rank = 1; rank < topology_.size; ++rank) send(rank, bytes);
   } catch (const std::exception& error) {
     log_debug("could not tell the other ranks: {}", error.what());
@@ -169,7 +176,8 @@ void Coordinator::take_in(const RequestMessage& message, int source) {
   seen_by_[source] = std::max(seen_by_[source], message.responses_seen);
   const auto now = std::chrono::steady_clock::now();
   const auto add = [&](const Request& request) {
-    if (auto agreement = negotiator_.add(source, request, now)) agreements_.push_back(std::move(*agreement));
+    if (auto agreement = negotiator_.add(source, request, now))
+      agreements_.push_back(std::move(*agreement));
   };
   for (CacheId id : message.cached) add(cache_.at(id));
   for (const Request& request : message.requests) add(request);
@@ -227,7 +235,8 @@ std::vector<Entry> Coordinator::take_entries(const Response& response) {
     if (found == pending_.end()) {
       // Only an orphan's error may concern a tensor that this rank never submitted.
       if (response.error != ErrorKind::kNone) continue;
-      throw CommunicationError(fmt::format("rank 0 answered for '{}', which is not pending here", name));
+      throw CommunicationError(
+          fmt::format("rank 0 answered for '{}', which is not pending here", name));
     }
     entries.push_back(std::move(found->second));
     pending_.erase(found);
@@ -243,16 +252,17 @@ void Coordinator::complete(std::vector<Entry>& entries, const std::exception_ptr
 }
 
 void Coordinator::check_deadlines() {
-  if (policy_.abort != nullptr && policy_.abort->is_raised()) throw CommunicationError(policy_.abort->text());
+  if (policy_.abort != nullptr && policy_.abort->is_raised())
+    throw CommunicationError(policy_.abort->text());
   const auto now = std::chrono::steady_clock::now();
   if (now < next_check_) return;
   next_check_ = now + kCheckInterval;
   if (is_leader()) return warn_of_stalls(now);
   for (const auto& [name, entry] : pending_) {
     if (now - entry.submitted < settings_.timeout + kLeaderAdvantage) continue;
-    throw CommunicationError(fmt::format("'{}' was submitted {} ago and rank 0 has not answered (HORO_TIMEOUT is {})",
-                                         name, format_duration(now - entry.submitted),
-                                         format_duration(settings_.timeout)));
+    throw CommunicationError(fmt::format(
+        "'{}' was submitted {} ago and rank 0 has not answered (HORO_TIMEOUT is {})", name,
+        format_duration(now - entry.submitted), format_duration(settings_.timeout)));
   }
 }
 
@@ -261,17 +271,18 @@ void Coordinator::warn_of_stalls(Negotiator::Time now) {
   for (const Negotiator::Orphan& orphan : negotiator_.take_orphans())
     message.responses.push_back(
         error_response(orphan.name, ErrorKind::kShutdown,
-                       fmt::format("'{}' cannot complete: {} has shut down without submitting it", orphan.name,
-                                   topology_.describe(orphan.departed))));
+                       fmt::format("'{}' cannot complete: {} has shut down without submitting it",
+                                   orphan.name, topology_.describe(orphan.departed))));
   for (const Waiting& waiting : negotiator_.waiting_longer_than(settings_.stall_warning, now)) {
     std::vector<std::string> missing;
     for (int rank : waiting.missing) missing.push_back(topology_.describe(rank));
-    const std::string text = fmt::format("'{}' has waited {} for {}", waiting.name, format_duration(waiting.age),
-                                         fmt::join(missing, ", "));
+    const std::string text = fmt::format("'{}' has waited {} for {}", waiting.name,
+                                         format_duration(waiting.age), fmt::join(missing, ", "));
     if (waiting.age >= settings_.timeout) {
-      message.responses.push_back(error_response(
-          waiting.name, ErrorKind::kCommunication,
-          text + fmt::format(" to submit it (HORO_TIMEOUT is {})", format_duration(settings_.timeout))));
+      message.responses.push_back(
+          error_response(waiting.name, ErrorKind::kCommunication,
+                         text + fmt::format(" to submit it (HORO_TIMEOUT is {})",
+                                            format_duration(settings_.timeout))));
       break;
     }
     auto& warned = warned_[waiting.name];
@@ -279,14 +290,16 @@ void Coordinator::warn_of_stalls(Negotiator::Time now) {
     warned = now;
     log_warning("{} to submit it", text);
   }
-  std::erase_if(warned_, [&](const auto& item) { return now - item.second > 2 * settings_.stall_warning; });
+  std::erase_if(warned_,
+                [&](const auto& item) { return now - item.second > 2 * settings_.stall_warning; });
   if (message.responses.empty()) return;
   const auto bytes = encode(message);
   for (int rank = 1; rank < topology_.size; ++rank) send(rank, bytes);
   take_in(message);
 }
 
-// Between rounds: right on after work, short naps while something is pending, sleep while nothing is.
+// Between rounds: right on after work, short naps while something is pending, sleep while nothing
+// is.
 void Coordinator::rest(bool did_work) {
   const auto now = std::chrono::steady_clock::now();
   if (did_work || !queue_.is_empty()) {

@@ -20,10 +20,10 @@
 
 namespace horo::coordinator {
 
-/// The background thread that runs named operations. Its round has five steps: take what was submitted
-/// from the queue, announce it to rank 0, negotiate (rank 0: note who has submitted what, and answer
-/// with fused responses), execute the responses in their order, and complete the handles. When nothing
-/// is pending it sleeps: no messages, no CPU time.
+/// The background thread that runs named operations. Its round has five steps: take what was
+/// submitted from the queue, announce it to rank 0, negotiate (rank 0: note who has submitted what,
+/// and answer with fused responses), execute the responses in their order, and complete the
+/// handles. When nothing is pending it sleeps: no messages, no CPU time.
 ///
 /// submit(), shut_down() and fail() may be called from any thread.
 class Coordinator {
@@ -37,7 +37,8 @@ class Coordinator {
   std::shared_ptr<Completion> submit(Entry entry);
   /// Waits until all ranks have shut down, then ends the thread. Throws CommunicationError.
   void shut_down();
-  /// Tells the other ranks that this one cannot go on, and ends the thread without waiting for them.
+  /// Tells the other ranks that this one cannot go on, and ends the thread without waiting for
+  /// them.
   void fail(const std::string& text) noexcept;
 
   Counters counters() const;

@@ -11,7 +11,8 @@
 
 namespace horo::coordinator {
 
-/// One operation that this rank has submitted: what the ranks must agree on, and what it works on here.
+/// One operation that this rank has submitted: what the ranks must agree on, and what it works on
+/// here.
 struct Entry {
   Request request;
   TensorView input;   ///< allreduce and broadcast: also the output

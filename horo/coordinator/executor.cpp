@@ -20,10 +20,12 @@ ScatteredBuffer gather_pieces(const Response& response, const std::vector<Entry>
 }
 
 std::size_t row_elements(const Shape& shape) {
-  return std::accumulate(shape.dimensions().begin() + 1, shape.dimensions().end(), std::size_t{1}, std::multiplies<>());
+  return std::accumulate(shape.dimensions().begin() + 1, shape.dimensions().end(), std::size_t{1},
+                         std::multiplies<>());
 }
 
-void allgather(const Response& response, const Entry& entry, collectives::Collectives& collectives) {
+void allgather(const Response& response, const Entry& entry,
+               collectives::Collectives& collectives) {
   const std::size_t row_bytes = row_elements(entry.input.shape()) * size_of(response.type);
   std::vector<std::size_t> bytes_of;
   std::size_t rows = 0;
@@ -31,40 +33,51 @@ void allgather(const Response& response, const Entry& entry, collectives::Collec
     bytes_of.push_back(own * row_bytes);
     rows += own;
   }
-  // Every rank sees the same total, so every rank whose output has the wrong size fails here; one that
-  // alone has it wrong takes part with a buffer of the right size before it reports its mistake.
+  // Every rank sees the same total, so every rank whose output has the wrong size fails here; one
+  // that alone has it wrong takes part with a buffer of the right size before it reports its
+  // mistake.
   const std::size_t total = rows * row_bytes;
   const bool fits = entry.output.bytes() == total;
   std::vector<std::byte> substitute(fits ? 0 : total);
-  collectives.allgather({static_cast<const std::byte*>(entry.input.data()), entry.input.bytes()}, bytes_of,
-                        {fits ? static_cast<std::byte*>(entry.output.data()) : substitute.data(), total});
-  HORO_CHECK(fits, fmt::format("allgather '{}': the ranks' inputs have {} rows together, the output {} has {}",
-                               entry.request.name, rows, entry.output.shape().to_string(),
-                               entry.output.shape().rank() ? entry.output.shape()[0] : 0));
+  collectives.allgather(
+      {static_cast<const std::byte*>(entry.input.data()), entry.input.bytes()}, bytes_of,
+      {fits ? static_cast<std::byte*>(entry.output.data()) : substitute.data(), total});
+  HORO_CHECK(
+      fits,
+      fmt::format("allgather '{}': the ranks' inputs have {} rows together, the output {} has {}",
+                  entry.request.name, rows, entry.output.shape().to_string(),
+                  entry.output.shape().rank() ? entry.output.shape()[0] : 0));
 }
 
-void reduce_scatter(const Response& response, const Entry& entry, collectives::Collectives& collectives,
-                    std::size_t ranks) {
+void reduce_scatter(const Response& response, const Entry& entry,
+                    collectives::Collectives& collectives, std::size_t ranks) {
   const std::size_t row = row_elements(entry.input.shape());
   std::vector<std::size_t> count_of = collectives::chunk_sizes(entry.input.shape()[0], ranks);
   for (std::size_t& count : count_of) count *= row;
-  collectives.reduce_scatter(static_cast<const std::byte*>(entry.input.data()), response.type, count_of,
-                             static_cast<std::byte*>(entry.output.data()), response.op);
+  collectives.reduce_scatter(static_cast<const std::byte*>(entry.input.data()), response.type,
+                             count_of, static_cast<std::byte*>(entry.output.data()), response.op);
 }
 
 }  // namespace
 
-void execute(const Response& response, std::vector<Entry>& entries, collectives::Collectives& collectives,
-             int ranks) {
+void execute(const Response& response, std::vector<Entry>& entries,
+             collectives::Collectives& collectives, int ranks) {
   switch (response.kind) {
-    case Kind::kAllreduce: return collectives.allreduce(gather_pieces(response, entries), response.op);
-    case Kind::kBroadcast: return collectives.broadcast(gather_pieces(response, entries), response.root);
-    case Kind::kAllgather: return allgather(response, entries.front(), collectives);
+    case Kind::kAllreduce:
+      return collectives.allreduce(gather_pieces(response, entries), response.op);
+    case Kind::kBroadcast:
+      return collectives.broadcast(gather_pieces(response, entries), response.root);
+    case Kind::kAllgather:
+      return allgather(response, entries.front(), collectives);
     case Kind::kReduceScatter:
-      return reduce_scatter(response, entries.front(), collectives, static_cast<std::size_t>(ranks));
-    case Kind::kBarrier: return collectives.barrier();
-    case Kind::kTask: return entries.front().task(collectives);
-    case Kind::kShutdown: return;
+      return reduce_scatter(response, entries.front(), collectives,
+                            static_cast<std::size_t>(ranks));
+    case Kind::kBarrier:
+      return collectives.barrier();
+    case Kind::kTask:
+      return entries.front().task(collectives);
+    case Kind::kShutdown:
+      return;
   }
 }
 

@@ -9,9 +9,10 @@
 namespace horo::coordinator {
 
 /// Runs one agreed response on this rank's entries (in the response's order) and blocks until it is
-/// done. `ranks`: size of the job. Throws CommunicationError if a peer is lost, InvalidArgument, on the
-/// ranks concerned, if an output has the wrong size for what the ranks agreed on. Coordinator thread only.
-void execute(const Response& response, std::vector<Entry>& entries, collectives::Collectives& collectives,
-             int ranks);
+/// done. `ranks`: size of the job. Throws CommunicationError if a peer is lost, InvalidArgument, on
+/// the ranks concerned, if an output has the wrong size for what the ranks agreed on. Coordinator
+/// thread only.
+void execute(const Response& response, std::vector<Entry>& entries,
+             collectives::Collectives& collectives, int ranks);
 
 }  // namespace horo::coordinator

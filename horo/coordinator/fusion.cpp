@@ -37,8 +37,8 @@ std::vector<Response> fuse(const std::vector<Agreement>& agreements, std::size_t
     const Request& request = agreement.requests.front();
     const std::size_t bytes = request.shape.count() * size_of(request.type);
     const bool can_share = response.kind == Kind::kAllreduce && response.error == ErrorKind::kNone;
-    if (can_share && open_bytes > 0 && open_bytes + bytes <= bucket_bytes && responses.back().type == response.type &&
-        responses.back().op == response.op) {
+    if (can_share && open_bytes > 0 && open_bytes + bytes <= bucket_bytes &&
+        responses.back().type == response.type && responses.back().op == response.op) {
       responses.back().tensors.push_back(std::move(response.tensors.front()));
       open_bytes += bytes;
       continue;

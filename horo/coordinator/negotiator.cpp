@@ -13,7 +13,8 @@ namespace {
 bool shapes_agree(const Request& a, const Request& b) {
   if (a.kind != Kind::kAllgather) return a.shape == b.shape;
   if (a.shape.rank() != b.shape.rank()) return false;
-  return std::equal(a.shape.dimensions().begin() + 1, a.shape.dimensions().end(), b.shape.dimensions().begin() + 1);
+  return std::equal(a.shape.dimensions().begin() + 1, a.shape.dimensions().end(),
+                    b.shape.dimensions().begin() + 1);
 }
 
 std::string_view differing_field(const Request& a, const Request& b) {
@@ -31,8 +32,8 @@ std::string describe_mismatch(const Request& a, const std::string& first, const 
                               const std::string& second) {
   const std::string_view field = differing_field(a, b);
   if (field.empty()) return {};
-  return fmt::format("tensor '{}': {} submitted {}, {} submitted {}: {}", a.name, first, a.describe(), second,
-                     b.describe(), field);
+  return fmt::format("tensor '{}': {} submitted {}, {} submitted {}: {}", a.name, first,
+                     a.describe(), second, b.describe(), field);
 }
 
 std::optional<Agreement> Negotiator::add(int rank, Request request, Time now) {
@@ -49,7 +50,8 @@ std::optional<Agreement> Negotiator::add(int rank, Request request, Time now) {
     if (!departed_.empty()) orphans_possible_ = true;
   }
   if (page.requests[rank])
-    throw CommunicationError(fmt::format("{} submitted '{}' twice", topology_.describe(rank), request.name));
+    throw CommunicationError(
+        fmt::format("{} submitted '{}' twice", topology_.describe(rank), request.name));
   page.requests[rank] = std::move(request);
   if (++page.submitted < topology_.size) return std::nullopt;
 
@@ -78,7 +80,8 @@ std::vector<Waiting> Negotiator::waiting_longer_than(std::chrono::nanoseconds ag
       if (!page.requests[r]) waiting.missing.push_back(r);
     found.emplace_back(page.number, std::move(waiting));
   }
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Waiting> result;
   for (auto& [number, waiting] : found) result.push_back(std::move(waiting));
   return result;
@@ -90,8 +93,9 @@ std::vector<Negotiator::Orphan> Negotiator::take_orphans() {
   orphans_possible_ = false;
   for (auto it = book_.begin(); it != book_.end();) {
     // A rank's shutdown is its last request: what it has not submitted by then will not come.
-    const auto gone = std::find_if(departed_.begin(), departed_.end(),
-                                   [&](int rank) { return !it->second.requests[rank].has_value(); });
+    const auto gone = std::find_if(departed_.begin(), departed_.end(), [&](int rank) {
+      return !it->second.requests[rank].has_value();
+    });
     if (gone == departed_.end()) {
       ++it;
       continue;
@@ -99,7 +103,8 @@ std::vector<Negotiator::Orphan> Negotiator::take_orphans() {
     orphans.push_back({it->first, *gone});
     it = book_.erase(it);
   }
-  std::sort(orphans.begin(), orphans.end(), [](const Orphan& a, const Orphan& b) { return a.name < b.name; });
+  std::sort(orphans.begin(), orphans.end(),
+            [](const Orphan& a, const Orphan& b) { return a.name < b.name; });
   return orphans;
 }
 

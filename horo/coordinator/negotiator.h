@@ -25,8 +25,8 @@ struct Waiting {
   std::vector<int> missing;
 };
 
-/// Rank 0's book of who has submitted what. Pure bookkeeping: no messages, no clock of its own. Called
-/// only from the coordinator thread.
+/// Rank 0's book of who has submitted what. Pure bookkeeping: no messages, no clock of its own.
+/// Called only from the coordinator thread.
 class Negotiator {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -34,14 +34,14 @@ class Negotiator {
   /// `topology` outlives this.
   explicit Negotiator(const Topology& topology) : topology_(topology) {}
 
-  /// Notes that `rank` submitted `request` at `now`. Returns the agreement if it was the last rank to
-  /// do so. Throws CommunicationError if the rank had already submitted that name.
+  /// Notes that `rank` submitted `request` at `now`. Returns the agreement if it was the last rank
+  /// to do so. Throws CommunicationError if the rank had already submitted that name.
   std::optional<Agreement> add(int rank, Request request, Time now);
 
   /// Operations older than `age` at `now`, oldest first.
   std::vector<Waiting> waiting_longer_than(std::chrono::nanoseconds age, Time now) const;
-  /// Operations that can never be complete because a rank that has not submitted them has shut down,
-  /// with that rank. They are removed from the book.
+  /// Operations that can never be complete because a rank that has not submitted them has shut
+  /// down, with that rank. They are removed from the book.
   struct Orphan {
     std::string name;
     int departed = 0;
@@ -66,8 +66,8 @@ class Negotiator {
   std::uint64_t pages_ = 0;
 };
 
-/// "tensor 'x': rank 0 (host a) submitted ..., rank 1 (host b) submitted ...: the shapes differ", or
-/// empty if the two agree. `first` and `second` name the ranks.
+/// "tensor 'x': rank 0 (host a) submitted ..., rank 1 (host b) submitted ...: the shapes differ",
+/// or empty if the two agree. `first` and `second` name the ranks.
 std::string describe_mismatch(const Request& a, const std::string& first, const Request& b,
                               const std::string& second);
 

@@ -12,12 +12,14 @@ namespace horo::coordinator {
 
 bool all_equal(std::uint64_t signature, collectives::Collectives& collectives) {
   // The smallest of x and of ~x together give the smallest and the largest x.
-  std::int64_t extremes[2] = {std::bit_cast<std::int64_t>(signature), std::bit_cast<std::int64_t>(~signature)};
+  std::int64_t extremes[2] = {std::bit_cast<std::int64_t>(signature),
+                              std::bit_cast<std::int64_t>(~signature)};
   collectives.allreduce({DataType::kInt64, extremes, 2}, ReduceOp::kMin);
   return extremes[0] == ~extremes[1];
 }
 
-std::vector<std::vector<std::byte>> gather_all(std::span<const std::byte> bytes, collectives::Collectives& collectives,
+std::vector<std::vector<std::byte>> gather_all(std::span<const std::byte> bytes,
+                                               collectives::Collectives& collectives,
                                                const Topology& topology) {
   const auto size = static_cast<std::size_t>(topology.size);
   std::vector<std::int64_t> lengths(size, 0);

@@ -14,9 +14,11 @@ std::string_view name_of(Kind kind) {
 
 std::string Request::describe() const {
   std::string text(name_of(kind));
-  if (kind == Kind::kAllreduce || kind == Kind::kReduceScatter) text += fmt::format(" ({})", horo::name_of(op));
+  if (kind == Kind::kAllreduce || kind == Kind::kReduceScatter)
+    text += fmt::format(" ({})", horo::name_of(op));
   if (kind == Kind::kBroadcast) text += fmt::format(" from rank {}", root);
-  if (kind <= Kind::kReduceScatter) text += fmt::format(" of {} {}", horo::name_of(type), shape.to_string());
+  if (kind <= Kind::kReduceScatter)
+    text += fmt::format(" of {} {}", horo::name_of(type), shape.to_string());
   return text;
 }
 

@@ -23,8 +23,8 @@ enum class Kind : std::uint8_t {
 inline constexpr int kKindCount = 7;
 std::string_view name_of(Kind kind);
 
-/// One rank's description of one operation: what the ranks must agree on. Fields that a kind does not
-/// use keep their defaults.
+/// One rank's description of one operation: what the ranks must agree on. Fields that a kind does
+/// not use keep their defaults.
 struct Request {
   std::string name;
   Kind kind = Kind::kAllreduce;

@@ -12,25 +12,25 @@
 
 namespace horo::coordinator {
 
-/// What the ranks have agreed on before, so that a request can travel as a number. Every rank holds the
-/// same cache: it changes only while response messages, which all ranks receive in the same order, are
-/// taken in. Called only from the coordinator thread.
+/// What the ranks have agreed on before, so that a request can travel as a number. Every rank holds
+/// the same cache: it changes only while response messages, which all ranks receive in the same
+/// order, are taken in. Called only from the coordinator thread.
 class ResponseCache {
  public:
   explicit ResponseCache(std::size_t capacity) : capacity_(capacity) {}
 
   /// The number of a request equal to `request`, if it is cached.
   std::optional<CacheId> find(const Request& request) const;
-  /// The request behind a number; also for entries evicted not longer ago than retire() allows. Throws
-  /// CommunicationError if the number was never given or is long gone.
+  /// The request behind a number; also for entries evicted not longer ago than retire() allows.
+  /// Throws CommunicationError if the number was never given or is long gone.
   const Request& at(CacheId id) const;
 
-  /// Notes that `request` was agreed in response message `message`: inserts it, or makes it the most
-  /// recently used; replaces an entry of the same name that differs; evicts the least recently used
-  /// one beyond the capacity.
+  /// Notes that `request` was agreed in response message `message`: inserts it, or makes it the
+  /// most recently used; replaces an entry of the same name that differs; evicts the least recently
+  /// used one beyond the capacity.
   void note(const Request& request, std::uint64_t message);
-  /// Forgets entries evicted by messages up to `message`: every rank has taken those in and no longer
-  /// uses their numbers.
+  /// Forgets entries evicted by messages up to `message`: every rank has taken those in and no
+  /// longer uses their numbers.
   void retire(std::uint64_t message);
 
   std::size_t size() const { return by_name_.size(); }

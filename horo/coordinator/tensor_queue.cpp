@@ -13,8 +13,9 @@ void TensorQueue::submit(Entry entry) {
     const std::scoped_lock lock(mutex_);
     if (closing_error_ == nullptr) {
       if (!pending_.insert(entry.request.name).second)
-        throw InvalidArgument(fmt::format("'{}' is already pending on this rank: wait for it, or use another name",
-                                          entry.request.name));
+        throw InvalidArgument(
+            fmt::format("'{}' is already pending on this rank: wait for it, or use another name",
+                        entry.request.name));
       entries_.push_back(std::move(entry));
       count_.store(entries_.size(), std::memory_order_release);
       changed_.notify_one();
@@ -43,7 +44,8 @@ void TensorQueue::close(std::exception_ptr error) {
 
 void TensorQueue::wait(std::chrono::nanoseconds timeout) {
   std::unique_lock lock(mutex_);
-  // wait_until on the system clock: the thread sanitizer of this compiler does not know the other one.
+  // wait_until on the system clock: the thread sanitizer of this compiler does not know the other
+  // one.
   changed_.wait_until(lock, std::chrono::system_clock::now() + timeout,
                       [&] { return !entries_.empty() || is_woken_; });
   is_woken_ = false;

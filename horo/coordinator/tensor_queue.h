@@ -16,14 +16,15 @@ namespace horo::coordinator {
 /// Where user threads hand operations to the coordinator thread. Thread-safe.
 class TensorQueue {
  public:
-  /// Adds an entry. Throws InvalidArgument if an operation of that name is still pending; after close(),
-  /// the entry is completed with the closing error instead.
+  /// Adds an entry. Throws InvalidArgument if an operation of that name is still pending; after
+  /// close(), the entry is completed with the closing error instead.
   void submit(Entry entry);
   /// Everything submitted since the last call, in order.
   std::vector<Entry> take();
   /// The name may be submitted again. Called before the entry's completion is set.
   void release(const std::string& name);
-  /// Ends the intake: later submissions complete with `error`. Entries already queued can still be taken.
+  /// Ends the intake: later submissions complete with `error`. Entries already queued can still be
+  /// taken.
   void close(std::exception_ptr error);
 
   bool is_empty() const { return count_.load(std::memory_order_acquire) == 0; }

@@ -12,7 +12,7 @@ namespace {
 class Writer {
  public:
   template <typename T>
-    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T>
   void put(T value) {
     const auto* raw = reinterpret_cast<const std::byte*>(&value);
     bytes_.insert(bytes_.end(), raw, raw + sizeof value);
@@ -34,8 +34,7 @@ class Reader {
   explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
 
   template <typename T>
-    requires std::is_arithmetic_v<T>
-  T get() {
+  requires std::is_arithmetic_v<T> T get() {
     T value;
     std::memcpy(&value, take(sizeof value).data(), sizeof value);
     return value;
@@ -61,7 +60,8 @@ class Reader {
     if (!rest_.empty()) fail();
   }
   [[noreturn]] static void fail() {
-    throw CommunicationError("a control message is damaged; do all ranks run the same version of horo?");
+    throw CommunicationError(
+        "a control message is damaged; do all ranks run the same version of horo?");
   }
 
  private:
@@ -81,7 +81,8 @@ void put(Writer& writer, const Request& request) {
   writer.put(request.op);
   writer.put(static_cast<std::int32_t>(request.root));
   writer.put_count(request.shape.rank());
-  for (std::size_t dimension : request.shape.dimensions()) writer.put(static_cast<std::uint64_t>(dimension));
+  for (std::size_t dimension : request.shape.dimensions())
+    writer.put(static_cast<std::uint64_t>(dimension));
 }
 
 Request get_request(Reader& reader) {

@@ -34,8 +34,8 @@ struct Response {
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   int root = 0;
-  /// The tensors, in the order in which they lie in the collective: a name, or the number of a cached
-  /// request.
+  /// The tensors, in the order in which they lie in the collective: a name, or the number of a
+  /// cached request.
   struct Tensor {
     CacheId cached = 0;
     std::string name;  ///< empty if `cached` is not 0

@@ -23,8 +23,8 @@ struct Pass {
   bool training = false;
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
-  /// Global index of each sample of the batch; length: the batch's first dimension. May be empty when
-  /// not training.
+  /// Global index of each sample of the batch; length: the batch's first dimension. May be empty
+  /// when not training.
   std::span<const std::uint64_t> samples;
 };
 
@@ -38,8 +38,8 @@ class Layer {
  public:
   virtual ~Layer() = default;
   virtual Tensor forward(Tensor input, const Pass& pass) = 0;
-  /// Takes the gradient of the loss by the output; overwrites the gradients of the parameters, calls
-  /// `ready` for each, and returns the gradient by the input.
+  /// Takes the gradient of the loss by the output; overwrites the gradients of the parameters,
+  /// calls `ready` for each, and returns the gradient by the input.
   virtual Tensor backward(Tensor output_gradient, const GradientReady& ready) = 0;
   /// In forward order. The pointers stay valid while the layer lives.
   virtual std::vector<Parameter*> parameters() { return {}; }

@@ -50,23 +50,29 @@ TEST_P(ContextRanks, BroadcastFromEachRoot) {
       std::vector<std::int64_t> x(1003);
       for (std::size_t i = 0; i < x.size(); ++i) x[i] = ctx.rank() * 10000 + static_cast<int>(i);
       ctx.broadcast(TensorView(x), {.name = "w", .root = root});
-      for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(x[i], root * 10000 + static_cast<int>(i));
+      for (std::size_t i = 0; i < x.size(); ++i)
+        ASSERT_EQ(x[i], root * 10000 + static_cast<int>(i));
     }
   });
 }
 
 TEST_P(ContextRanks, AllgatherTakesDifferentRowCountsAndNone) {
   run_ranks(GetParam(), [](Context& ctx) {
-    const auto rows_of = [](int rank) { return static_cast<std::size_t>(rank % 3) * 5; };  // rank 0 has none
+    const auto rows_of = [](int rank) {
+      return static_cast<std::size_t>(rank % 3) * 5;
+    };  // rank 0 has none
     std::size_t total = 0;
     for (int r = 0; r < ctx.size(); ++r) total += rows_of(r);
     std::vector<std::int32_t> input(rows_of(ctx.rank()) * 4);
-    for (std::size_t i = 0; i < input.size(); ++i) input[i] = ctx.rank() * 1000 + static_cast<int>(i);
+    for (std::size_t i = 0; i < input.size(); ++i)
+      input[i] = ctx.rank() * 1000 + static_cast<int>(i);
     std::vector<std::int32_t> output(total * 4, -1);
-    ctx.allgather(TensorView(input.data(), {rows_of(ctx.rank()), 4}), TensorView(output.data(), {total, 4}), {.name = "g"});
+    ctx.allgather(TensorView(input.data(), {rows_of(ctx.rank()), 4}),
+                  TensorView(output.data(), {total, 4}), {.name = "g"});
     std::size_t at = 0;
     for (int r = 0; r < ctx.size(); ++r)
-      for (std::size_t i = 0; i < rows_of(r) * 4; ++i) ASSERT_EQ(output[at++], r * 1000 + static_cast<int>(i));
+      for (std::size_t i = 0; i < rows_of(r) * 4; ++i)
+        ASSERT_EQ(output[at++], r * 1000 + static_cast<int>(i));
   });
 }
 
@@ -77,7 +83,8 @@ TEST_P(ContextRanks, ReduceScatterIsASliceOfAllreduce) {
     for (std::size_t i = 0; i < input.size(); ++i) input[i] = value(ctx.rank(), i);
     const std::vector<double> before = input;
     std::vector<double> output(ctx.shard_rows(rows) * 3);
-    ctx.reduce_scatter(TensorView(input.data(), {rows, 3}), TensorView(output.data(), {ctx.shard_rows(rows), 3}),
+    ctx.reduce_scatter(TensorView(input.data(), {rows, 3}),
+                       TensorView(output.data(), {ctx.shard_rows(rows), 3}),
                        {.name = "rs", .op = ReduceOp::kSum});
     EXPECT_EQ(input, before);
     std::vector<double> all = before;
@@ -97,12 +104,14 @@ TEST_P(ContextRanks, FiveHundredAsyncTensorsInAnotherOrderOnEveryRank) {
     for (std::size_t t = 0; t < kTensors; ++t) {
       order[t] = t;
       tensors[t].resize(t % 37);
-      for (std::size_t i = 0; i < tensors[t].size(); ++i) tensors[t][i] = value(ctx.rank(), i, static_cast<int>(t));
+      for (std::size_t i = 0; i < tensors[t].size(); ++i)
+        tensors[t][i] = value(ctx.rank(), i, static_cast<int>(t));
     }
     std::shuffle(order.begin(), order.end(), std::mt19937(static_cast<unsigned>(ctx.rank()) + 5));
     std::vector<Handle> handles;
     for (std::size_t t : order)
-      handles.push_back(ctx.allreduce_async(TensorView(tensors[t]), {.name = "t" + std::to_string(t), .op = ReduceOp::kSum}));
+      handles.push_back(ctx.allreduce_async(
+          TensorView(tensors[t]), {.name = "t" + std::to_string(t), .op = ReduceOp::kSum}));
     for (const Handle& handle : handles) handle.wait();
     for (std::size_t t = 0; t < kTensors; ++t)
       for (std::size_t i = 0; i < tensors[t].size(); ++i) {
@@ -130,7 +139,8 @@ TEST(Context, BarrierHoldsBackUntilAllHaveCome) {
     std::atomic<int> arrived{0};
     run_ranks(ranks, [&](Context& ctx) {
       for (int round = 1; round <= 20; ++round) {
-        if (ctx.rank() == round % ctx.size()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        if (ctx.rank() == round % ctx.size())
+          std::this_thread::sleep_for(std::chrono::milliseconds(2));
         ++arrived;
         ctx.barrier({.name = "b"});
         EXPECT_GE(arrived.load(), round * ctx.size());
@@ -146,7 +156,8 @@ TEST(Context, ThreadsMaySubmitAtOnce) {
       threads.emplace_back([&ctx, t] {
         for (int k = 0; k < 50; ++k) {
           std::vector<float> x(7, static_cast<float>(ctx.rank() * 10 + t));
-          ctx.allreduce(TensorView(x), {.name = "thread" + std::to_string(t), .op = ReduceOp::kMax});
+          ctx.allreduce(TensorView(x),
+                        {.name = "thread" + std::to_string(t), .op = ReduceOp::kMax});
           ASSERT_EQ(x[6], 20.0f + static_cast<float>(t));
         }
       });
@@ -178,7 +189,8 @@ TEST(Context, MoreNamesThanTheCacheHolds) {
         std::mt19937 random(3);  // the same choices on every rank
         for (int k = 0; k < 300; ++k) {
           std::vector<float> x(3, static_cast<float>(ctx.rank()));
-          ctx.allreduce(TensorView(x), {.name = "n" + std::to_string(random() % 9), .op = ReduceOp::kSum});
+          ctx.allreduce(TensorView(x),
+                        {.name = "n" + std::to_string(random() % 9), .op = ReduceOp::kSum});
           ASSERT_EQ(x[0], 3.0f);
         }
       },
@@ -210,12 +222,13 @@ TEST(Context, ResultsDoNotDependOnTiming) {
             tensors[t].resize(100 + t * 31);
             for (std::size_t i = 0; i < tensors[t].size(); ++i)
               tensors[t][i] = 1.0f / (value(ctx.rank(), i) + static_cast<float>(t));
-            handles.push_back(ctx.allreduce_async(TensorView(tensors[t]), {.name = std::to_string(t)}));
+            handles.push_back(
+                ctx.allreduce_async(TensorView(tensors[t]), {.name = std::to_string(t)}));
           }
           for (const Handle& handle : handles) handle.wait();
           for (const auto& tensor : tensors)
-            results[static_cast<std::size_t>(ctx.rank())].insert(results[static_cast<std::size_t>(ctx.rank())].end(),
-                                                                 tensor.begin(), tensor.end());
+            results[static_cast<std::size_t>(ctx.rank())].insert(
+                results[static_cast<std::size_t>(ctx.rank())].end(), tensor.begin(), tensor.end());
         },
         options);
     for (const auto& result : results) EXPECT_EQ(result, results[0]);
@@ -226,7 +239,8 @@ TEST(Context, ResultsDoNotDependOnTiming) {
 }
 
 TEST(Context, SeveralNodes) {
-  for (const char* per_node : {"HORO_RANKS_PER_NODE=1", "HORO_RANKS_PER_NODE=2", "HORO_RANKS_PER_NODE=3"}) {
+  for (const char* per_node :
+       {"HORO_RANKS_PER_NODE=1", "HORO_RANKS_PER_NODE=2", "HORO_RANKS_PER_NODE=3"}) {
     RunOptions options;
     options.environment = {per_node};
     run_ranks(

@@ -35,7 +35,8 @@ TEST(Errors, AnotherShapeIsAMismatchOnEveryRankAndTheNextCollectiveWorks) {
     run_ranks(ranks, [](Context& ctx) {
       for (int round = 0; round < 3; ++round) {
         std::vector<float> x(ctx.rank() == 1 ? 18 : 17, static_cast<float>(ctx.rank()));
-        const std::string text = text_of<MismatchError>([&] { ctx.allreduce(TensorView(x), {.name = "fc1.grad"}); });
+        const std::string text =
+            text_of<MismatchError>([&] { ctx.allreduce(TensorView(x), {.name = "fc1.grad"}); });
         EXPECT_THAT(text, HasSubstr("'fc1.grad'"));
         EXPECT_THAT(text, HasSubstr("rank 0 "));
         EXPECT_THAT(text, HasSubstr("rank 1 "));
@@ -54,16 +55,20 @@ TEST(Errors, EveryFieldIsCompared) {
     const bool odd = ctx.rank() == 1;
     std::vector<float> f(4);
     std::vector<double> d(4);
-    EXPECT_THAT(text_of<MismatchError>([&] { ctx.allreduce(odd ? TensorView(d) : TensorView(f), {.name = "a"}); }),
+    EXPECT_THAT(text_of<MismatchError>(
+                    [&] { ctx.allreduce(odd ? TensorView(d) : TensorView(f), {.name = "a"}); }),
                 HasSubstr("element types"));
-    EXPECT_THAT(text_of<MismatchError>([&] {
-                  ctx.allreduce(TensorView(f), {.name = "b", .op = odd ? ReduceOp::kMin : ReduceOp::kSum});
-                }),
-                HasSubstr("(sum) of float32 [4], rank 1 (host thread-node-0) submitted allreduce (min)"));
-    EXPECT_THAT(text_of<MismatchError>([&] { ctx.broadcast(TensorView(f), {.name = "c", .root = ctx.rank()}); }),
+    EXPECT_THAT(
+        text_of<MismatchError>([&] {
+          ctx.allreduce(TensorView(f), {.name = "b", .op = odd ? ReduceOp::kMin : ReduceOp::kSum});
+        }),
+        HasSubstr("(sum) of float32 [4], rank 1 (host thread-node-0) submitted allreduce (min)"));
+    EXPECT_THAT(text_of<MismatchError>(
+                    [&] { ctx.broadcast(TensorView(f), {.name = "c", .root = ctx.rank()}); }),
                 HasSubstr("roots"));
     EXPECT_THAT(text_of<MismatchError>([&] {
-                  odd ? ctx.broadcast(TensorView(f), {.name = "d"}) : ctx.allreduce(TensorView(f), {.name = "d"});
+                  odd ? ctx.broadcast(TensorView(f), {.name = "d"})
+                      : ctx.allreduce(TensorView(f), {.name = "d"});
                 }),
                 HasSubstr("operations"));
     ctx.barrier();
@@ -75,7 +80,8 @@ TEST(Errors, AShapeThatChangesAfterItWasCachedIsAMismatch) {
     std::vector<float> x(10);
     for (int k = 0; k < 3; ++k) ctx.allreduce(TensorView(x), {.name = "x"});
     std::vector<float> changed(ctx.rank() == 2 ? 11 : 10);
-    EXPECT_THAT(text_of<MismatchError>([&] { ctx.allreduce(TensorView(changed), {.name = "x"}); }), HasSubstr("[11]"));
+    EXPECT_THAT(text_of<MismatchError>([&] { ctx.allreduce(TensorView(changed), {.name = "x"}); }),
+                HasSubstr("[11]"));
     std::vector<float> larger(12, 1.0f);
     ctx.allreduce(TensorView(larger), {.name = "x", .op = ReduceOp::kSum});
     EXPECT_EQ(larger[11], 3.0f);
@@ -88,7 +94,8 @@ TEST(Errors, APendingNameCannotBeUsedAgain) {
     std::vector<float> y(3);
     if (ctx.rank() == 0) {
       const Handle first = ctx.allreduce_async(TensorView(x), {.name = "x", .op = ReduceOp::kSum});
-      EXPECT_THAT(text_of<InvalidArgument>([&] { (void)ctx.allreduce_async(TensorView(y), {.name = "x"}); }),
+      EXPECT_THAT(text_of<InvalidArgument>(
+                      [&] { (void)ctx.allreduce_async(TensorView(y), {.name = "x"}); }),
                   HasSubstr("'x' is already pending"));
       ctx.barrier();
       first.wait();
@@ -105,15 +112,19 @@ TEST(Errors, BadArgumentsAreRefusedBeforeAnythingIsSubmitted) {
     std::vector<float> x(6);
     std::vector<float> y(6);
     std::vector<double> d(6);
-    EXPECT_THAT(text_of<InvalidArgument>([&] { ctx.broadcast(TensorView(x), {.name = "w", .root = 2}); }),
-                HasSubstr("root 2 is not a rank of this job of 2"));
+    EXPECT_THAT(
+        text_of<InvalidArgument>([&] { ctx.broadcast(TensorView(x), {.name = "w", .root = 2}); }),
+        HasSubstr("root 2 is not a rank of this job of 2"));
     EXPECT_THAT(text_of<InvalidArgument>([&] { ctx.allgather(TensorView(x), TensorView(d)); }),
                 HasSubstr("input is float32, output is float64"));
-    EXPECT_THAT(text_of<InvalidArgument>([&] { ctx.allgather(TensorView(x.data(), {2, 3}), TensorView(y.data(), {3, 2})); }),
+    EXPECT_THAT(text_of<InvalidArgument>([&] {
+                  ctx.allgather(TensorView(x.data(), {2, 3}), TensorView(y.data(), {3, 2}));
+                }),
                 HasSubstr("first dimension only"));
     EXPECT_THAT(text_of<InvalidArgument>([&] { ctx.reduce_scatter(TensorView(x), TensorView(y)); }),
                 HasSubstr("gets 3 of 6 rows"));
-    EXPECT_THAT(text_of<InvalidArgument>([&] { ctx.allreduce(TensorView(nullptr, DataType::kFloat32, {4})); }),
+    EXPECT_THAT(text_of<InvalidArgument>(
+                    [&] { ctx.allreduce(TensorView(nullptr, DataType::kFloat32, {4})); }),
                 HasSubstr("no memory"));
     ctx.barrier();
   });
@@ -127,7 +138,8 @@ TEST(Errors, AWrongAllgatherOutputIsReportedWhereItIs) {
       ctx.allgather(TensorView(input), TensorView(output), {.name = "g"});
       EXPECT_EQ(output[5], 1.0f);
     } else {
-      EXPECT_THAT(text_of<InvalidArgument>([&] { ctx.allgather(TensorView(input), TensorView(output), {.name = "g"}); }),
+      EXPECT_THAT(text_of<InvalidArgument>(
+                      [&] { ctx.allgather(TensorView(input), TensorView(output), {.name = "g"}); }),
                   HasSubstr("6 rows together"));
     }
     ctx.barrier();
@@ -149,7 +161,8 @@ TEST(Errors, AMissingRankIsNamedWhenTheTimeoutPasses) {
               std::this_thread::sleep_for(std::chrono::milliseconds(1200));
               return;
             }
-            const std::string text = text_of<CommunicationError>([&] { ctx.allreduce(TensorView(x), {.name = "lonely"}); });
+            const std::string text = text_of<CommunicationError>(
+                [&] { ctx.allreduce(TensorView(x), {.name = "lonely"}); });
             const std::scoped_lock lock(mutex);
             texts.push_back(text);
           },
@@ -180,11 +193,13 @@ TEST(Errors, ARankThatThrowsEndsTheOthersWaits) {
         std::vector<float> x(4);
         ctx.allreduce(TensorView(x), {.name = "first"});
         if (ctx.rank() == failing) throw std::runtime_error("disk full");
-        EXPECT_THAT(text_of<CommunicationError>([&] { ctx.allreduce(TensorView(x), {.name = "second"}); }),
-                    HasSubstr("rank " + std::to_string(failing) + " (host thread-node-0) failed"));
+        EXPECT_THAT(
+            text_of<CommunicationError>([&] { ctx.allreduce(TensorView(x), {.name = "second"}); }),
+            HasSubstr("rank " + std::to_string(failing) + " (host thread-node-0) failed"));
         // Later operations end at once, with the same error.
-        EXPECT_THAT(text_of<CommunicationError>([&] { ctx.allreduce(TensorView(x), {.name = "third"}); }),
-                    HasSubstr("failed"));
+        EXPECT_THAT(
+            text_of<CommunicationError>([&] { ctx.allreduce(TensorView(x), {.name = "third"}); }),
+            HasSubstr("failed"));
       });
       FAIL();
     } catch (const Error& error) {
@@ -202,7 +217,8 @@ TEST(Errors, ARankThatThrowsEndsTheOthersCollectives) {
       sync.exchange();
       if (ctx.rank() == 3) throw std::runtime_error("diverged");
       sync.ready(0);
-      EXPECT_THAT(text_of<CommunicationError>([&] { sync.wait(); }), HasSubstr("rank 3 (host thread-node-0) failed"));
+      EXPECT_THAT(text_of<CommunicationError>([&] { sync.wait(); }),
+                  HasSubstr("rank 3 (host thread-node-0) failed"));
     });
     FAIL();
   } catch (const Error& error) {
@@ -211,29 +227,33 @@ TEST(Errors, ARankThatThrowsEndsTheOthersCollectives) {
 }
 
 TEST(Errors, ARankThatLeavesInTheMiddleOfAStepIsNamed) {
-  EXPECT_THROW(run_ranks(3,
-                         [](Context& ctx) {
-                           std::vector<float> a(100000, 1.0f);
-                           std::vector<float> b(100000, 1.0f);
-                           const std::vector<NamedTensor> gradients = {{"a", TensorView(a)}, {"b", TensorView(b)}};
-                           GradientSync sync(ctx, gradients, {.bucket_bytes = 1});
-                           sync.exchange();
-                           if (ctx.rank() == 1) {
-                             sync.ready(1);
-                             return;
-                           }
-                           sync.ready(1);
-                           sync.ready(0);
-                           sync.wait();
-                         }),
-               ShutdownError);
+  EXPECT_THROW(
+      run_ranks(
+          3,
+          [](Context& ctx) {
+            std::vector<float> a(100000, 1.0f);
+            std::vector<float> b(100000, 1.0f);
+            const std::vector<NamedTensor> gradients = {{"a", TensorView(a)}, {"b", TensorView(b)}};
+            GradientSync sync(ctx, gradients, {.bucket_bytes = 1});
+            sync.exchange();
+            if (ctx.rank() == 1) {
+              sync.ready(1);
+              return;
+            }
+            sync.ready(1);
+            sync.ready(0);
+            sync.wait();
+          }),
+      ShutdownError);
 }
 
 TEST(Errors, LostMessagesEndInATimeout) {
   RunOptions options;
   options.environment = {"HORO_TIMEOUT=200ms", "HORO_LOG_LEVEL=off"};
   options.drop_messages_of = 1;
-  EXPECT_THROW(run_ranks(2, [](Context& ctx) { ctx.barrier(); }, options), CommunicationError);
+  EXPECT_THROW(run_ranks(
+                   2, [](Context& ctx) { ctx.barrier(); }, options),
+               CommunicationError);
 }
 
 TEST(Errors, ShutdownTwiceAndUseAfterwards) {
@@ -242,7 +262,8 @@ TEST(Errors, ShutdownTwiceAndUseAfterwards) {
     ctx.allreduce(TensorView(x));
     ctx.shutdown();
     ctx.shutdown();
-    EXPECT_THAT(text_of<ShutdownError>([&] { ctx.allreduce(TensorView(x)); }), HasSubstr("shut down"));
+    EXPECT_THAT(text_of<ShutdownError>([&] { ctx.allreduce(TensorView(x)); }),
+                HasSubstr("shut down"));
   });
 }
 

@@ -22,7 +22,8 @@ class Model {
   }
   std::vector<NamedTensor> gradients() {
     std::vector<NamedTensor> named;
-    for (std::size_t t = 0; t < values_.size(); ++t) named.push_back({"layer" + std::to_string(t), TensorView(values_[t])});
+    for (std::size_t t = 0; t < values_.size(); ++t)
+      named.push_back({"layer" + std::to_string(t), TensorView(values_[t])});
     return named;
   }
   void compute(int step) {
@@ -38,7 +39,8 @@ class Model {
       }
   }
   static float value(int rank, int step, std::size_t t, std::size_t i) {
-    return static_cast<float>((rank + 1) * 7 + step * 3 + static_cast<int>(t) + static_cast<int>(i % 61));
+    return static_cast<float>((rank + 1) * 7 + step * 3 + static_cast<int>(t) +
+                              static_cast<int>(i % 61));
   }
   std::vector<std::vector<float>> values_;
 
@@ -121,9 +123,11 @@ TEST(GradientSync, BesideNamedOperationsInAnyOrder) {
     for (int step = 0; step < 20; ++step) {
       model.compute(step);
       std::vector<float> metric(1, 1.0f);
-      if (ctx.rank() == 1) ctx.allreduce(TensorView(metric), {.name = "metric", .op = ReduceOp::kSum});
+      if (ctx.rank() == 1)
+        ctx.allreduce(TensorView(metric), {.name = "metric", .op = ReduceOp::kSum});
       for (std::size_t i = model.values_.size(); i-- > 0;) sync.ready(i);
-      if (ctx.rank() == 0) ctx.allreduce(TensorView(metric), {.name = "metric", .op = ReduceOp::kSum});
+      if (ctx.rank() == 0)
+        ctx.allreduce(TensorView(metric), {.name = "metric", .op = ReduceOp::kSum});
       sync.wait();
       EXPECT_EQ(metric[0], 2.0f);
       model.expect_sums(2, step);
@@ -180,8 +184,11 @@ TEST(GradientSync, AllTypesInOnePlan) {
     std::vector<BFloat16> b(65, BFloat16(static_cast<float>(rank)));
     std::vector<Float16> h(1, Float16(static_cast<float>(rank)));
     std::vector<std::int32_t> i(7, rank);
-    const std::vector<NamedTensor> gradients = {
-        {"f", TensorView(f)}, {"d", TensorView(d)}, {"b", TensorView(b)}, {"h", TensorView(h)}, {"i", TensorView(i)}};
+    const std::vector<NamedTensor> gradients = {{"f", TensorView(f)},
+                                                {"d", TensorView(d)},
+                                                {"b", TensorView(b)},
+                                                {"h", TensorView(h)},
+                                                {"i", TensorView(i)}};
     GradientSync sync(ctx, gradients);
     sync.exchange();
     EXPECT_EQ(f[99], 1.0f);
@@ -209,7 +216,8 @@ TEST(GradientSync, RanksThatRegisterOtherGradientsAreToldWhich) {
     const bool odd = ctx.rank() == 2;
     std::vector<NamedTensor> gradients = model.gradients();
     if (odd) gradients[4].tensor = TensorView(model.values_[5]);
-    const std::string text = text_of<MismatchError>([&] { GradientSync sync(ctx, gradients, {.name = "net"}); });
+    const std::string text =
+        text_of<MismatchError>([&] { GradientSync sync(ctx, gradients, {.name = "net"}); });
     EXPECT_THAT(text, HasSubstr("gradients 'net': tensor 'layer4': rank 0"));
     EXPECT_THAT(text, HasSubstr("rank 2"));
     gradients = model.gradients();
@@ -217,7 +225,8 @@ TEST(GradientSync, RanksThatRegisterOtherGradientsAreToldWhich) {
     EXPECT_THAT(text_of<MismatchError>([&] { GradientSync sync(ctx, gradients, {.name = "net"}); }),
                 HasSubstr("'layer22' is on one only"));
     EXPECT_THAT(text_of<MismatchError>([&] {
-                  GradientSync sync(ctx, model.gradients(), {.op = odd ? ReduceOp::kSum : ReduceOp::kAverage});
+                  GradientSync sync(ctx, model.gradients(),
+                                    {.op = odd ? ReduceOp::kSum : ReduceOp::kAverage});
                 }),
                 HasSubstr("reduce operations differ"));
     GradientSync works(ctx, model.gradients());
@@ -228,15 +237,19 @@ TEST(GradientSync, RanksThatRegisterOtherGradientsAreToldWhich) {
 TEST(GradientSync, MisuseIsNamed) {
   run_ranks(1, [](Context& ctx) {
     Model model(ctx.rank(), 9);
-    EXPECT_THAT(text_of<InvalidArgument>([&] { GradientSync sync(ctx, {}); }), HasSubstr("at least one"));
+    EXPECT_THAT(text_of<InvalidArgument>([&] { GradientSync sync(ctx, {}); }),
+                HasSubstr("at least one"));
     std::vector<NamedTensor> doubled = model.gradients();
     doubled[3].name = doubled[2].name;
-    EXPECT_THAT(text_of<InvalidArgument>([&] { GradientSync sync(ctx, doubled); }), HasSubstr("'layer2'"));
+    EXPECT_THAT(text_of<InvalidArgument>([&] { GradientSync sync(ctx, doubled); }),
+                HasSubstr("'layer2'"));
     GradientSync sync(ctx, model.gradients());
     EXPECT_THAT(text_of<InvalidArgument>([&] { sync.ready(9); }), HasSubstr("only 9 gradients"));
     sync.ready(3);
-    EXPECT_THAT(text_of<InvalidArgument>([&] { sync.ready(3); }), HasSubstr("'layer3' was marked ready twice"));
-    EXPECT_THAT(text_of<InvalidArgument>([&] { sync.wait(); }), HasSubstr("8 of 9 gradients: layer0, layer1"));
+    EXPECT_THAT(text_of<InvalidArgument>([&] { sync.ready(3); }),
+                HasSubstr("'layer3' was marked ready twice"));
+    EXPECT_THAT(text_of<InvalidArgument>([&] { sync.wait(); }),
+                HasSubstr("8 of 9 gradients: layer0, layer1"));
     sync.exchange();
     sync.exchange();
   });
@@ -251,7 +264,8 @@ TEST(GradientSync, WithDelayedMessagesBetweenNodes) {
       [](Context& ctx) {
         EXPECT_EQ(ctx.node_count(), 2);
         Model model(ctx.rank());
-        GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum, .bucket_bytes = 16 * 1024});
+        GradientSync sync(ctx, model.gradients(),
+                          {.op = ReduceOp::kSum, .bucket_bytes = 16 * 1024});
         for (int step = 0; step < 4; ++step) {
           model.compute(step);
           for (std::size_t i = model.values_.size(); i-- > 0;) sync.ready(i);

@@ -16,10 +16,12 @@ TEST(MpiApi, JoinsAnMpiThatTheProgramInitialised) {
     EXPECT_EQ(ctx.rank(), rank);
     EXPECT_EQ(ctx.size(), size);
     std::vector<float> x(100003);
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(rank) + static_cast<float>(i % 13);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      x[i] = static_cast<float>(rank) + static_cast<float>(i % 13);
     ctx.allreduce(TensorView(x), {.name = "x", .op = ReduceOp::kSum});
     for (std::size_t i = 0; i < x.size(); ++i)
-      ASSERT_EQ(x[i], static_cast<float>(size * (size - 1) / 2) + static_cast<float>(size) * static_cast<float>(i % 13));
+      ASSERT_EQ(x[i], static_cast<float>(size * (size - 1) / 2) +
+                          static_cast<float>(size) * static_cast<float>(i % 13));
   }
   int is_finalized = 1;
   MPI_Finalized(&is_finalized);
@@ -62,7 +64,8 @@ TEST(MpiApi, GradientsOverManySteps) {
   GradientSync sync(ctx, gradients, {.op = ReduceOp::kSum, .bucket_bytes = 1024});
   const std::uint64_t messages = ctx.counters().control_messages_sent;
   for (int step = 0; step < 100; ++step) {
-    for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(ctx.rank() + step) + static_cast<float>(i % 7);
+    for (std::size_t i = 0; i < a.size(); ++i)
+      a[i] = static_cast<float>(ctx.rank() + step) + static_cast<float>(i % 7);
     b.assign(b.size(), static_cast<float>(step));
     sync.ready(1);
     sync.ready(0);

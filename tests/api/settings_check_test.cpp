@@ -30,19 +30,22 @@ std::vector<std::string> check(const std::vector<std::string>& setting_of_rank) 
 }
 
 TEST(SettingsCheck, EqualSettingsPass) {
-  for (const std::string& text : check({"HORO_BUCKET_BYTES=1MiB", "HORO_BUCKET_BYTES=1MiB", "HORO_BUCKET_BYTES=1MiB"}))
+  for (const std::string& text :
+       check({"HORO_BUCKET_BYTES=1MiB", "HORO_BUCKET_BYTES=1MiB", "HORO_BUCKET_BYTES=1MiB"}))
     EXPECT_EQ(text, "");
 }
 
 TEST(SettingsCheck, ADifferenceIsRefusedOnEveryRankWithNameRanksAndValues) {
-  const auto texts = check({"HORO_BUCKET_BYTES=1MiB", "HORO_BUCKET_BYTES=1MiB", "HORO_BUCKET_BYTES=2MiB"});
+  const auto texts =
+      check({"HORO_BUCKET_BYTES=1MiB", "HORO_BUCKET_BYTES=1MiB", "HORO_BUCKET_BYTES=2MiB"});
   for (const std::string& text : texts) EXPECT_EQ(text, texts[0]);
   EXPECT_NE(texts[0].find("HORO_BUCKET_BYTES=1MiB on rank 0"), std::string::npos) << texts[0];
   EXPECT_NE(texts[0].find("HORO_BUCKET_BYTES=2MiB on rank 2"), std::string::npos) << texts[0];
 }
 
 TEST(SettingsCheck, LogLevelsMayDiffer) {
-  for (const std::string& text : check({"HORO_LOG_LEVEL=off", "HORO_LOG_LEVEL=debug"})) EXPECT_EQ(text, "");
+  for (const std::string& text : check({"HORO_LOG_LEVEL=off", "HORO_LOG_LEVEL=debug"}))
+    EXPECT_EQ(text, "");
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ TEST(Environment, TableHasAtMostTwentyDistinctKnobs) {
 }
 
 TEST(Environment, ReadsValuesAndIgnoresTheRest) {
-  const ParsedEnvironment parsed =
-      parse({"PATH=/bin", "HORO_BUCKET_BYTES=64MiB", "HORO_SPIN=500us", "HORO_ALGORITHM=ring", "HORO_STORES=plain"});
+  const ParsedEnvironment parsed = parse({"PATH=/bin", "HORO_BUCKET_BYTES=64MiB", "HORO_SPIN=500us",
+                                          "HORO_ALGORITHM=ring", "HORO_STORES=plain"});
   EXPECT_EQ(parsed.settings.bucket_bytes, 64u << 20);
   EXPECT_EQ(parsed.settings.spin, 500us);
   EXPECT_EQ(parsed.settings.algorithm, Algorithm::kRing);
@@ -51,9 +51,10 @@ TEST(Environment, UnknownVariableIsWarnedOfWithTheNearestName) {
 }
 
 TEST(Environment, BadValueNamesTheVariableAndWhatItAccepts) {
-  for (const char* entry : {"HORO_TIMEOUT=soon", "HORO_TIMEOUT=0", "HORO_BUCKET_BYTES=0", "HORO_ALGORITHM=fast",
-                            "HORO_LOG_LEVEL=loud", "HORO_CACHE_CAPACITY=-1", "HORO_DIRECT_BYTES=1GiB",
-                            "HORO_SEGMENT_BYTES=12", "HORO_SPIN=", "HORO_STORES=Plain"}) {
+  for (const char* entry :
+       {"HORO_TIMEOUT=soon", "HORO_TIMEOUT=0", "HORO_BUCKET_BYTES=0", "HORO_ALGORITHM=fast",
+        "HORO_LOG_LEVEL=loud", "HORO_CACHE_CAPACITY=-1", "HORO_DIRECT_BYTES=1GiB",
+        "HORO_SEGMENT_BYTES=12", "HORO_SPIN=", "HORO_STORES=Plain"}) {
     try {
       parse({entry});
       FAIL() << entry;

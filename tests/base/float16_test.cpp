@@ -15,7 +15,8 @@ double value_of_half(std::uint16_t bits) {
   const int mantissa = bits & 1023;
   const double sign = (bits & 0x8000) ? -1 : 1;
   if (exponent == 31)
-    return mantissa ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
+    return mantissa ? std::numeric_limits<double>::quiet_NaN()
+                    : sign * std::numeric_limits<double>::infinity();
   if (exponent == 0) return sign * std::ldexp(mantissa, -24);
   return sign * std::ldexp(1024 + mantissa, exponent - 25);
 }

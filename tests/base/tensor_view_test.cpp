@@ -43,8 +43,9 @@ TEST(TensorView, PointerAndShape) {
 
 TEST(DataType, SizesAndNames) {
   const std::pair<DataType, std::size_t> sizes[] = {
-      {DataType::kFloat32, 4}, {DataType::kFloat64, 8}, {DataType::kFloat16, 2}, {DataType::kBFloat16, 2},
-      {DataType::kInt8, 1},    {DataType::kUInt8, 1},   {DataType::kInt32, 4},   {DataType::kInt64, 8}};
+      {DataType::kFloat32, 4},  {DataType::kFloat64, 8}, {DataType::kFloat16, 2},
+      {DataType::kBFloat16, 2}, {DataType::kInt8, 1},    {DataType::kUInt8, 1},
+      {DataType::kInt32, 4},    {DataType::kInt64, 8}};
   EXPECT_EQ(std::size(sizes), static_cast<std::size_t>(kDataTypeCount));
   for (const auto& [type, size] : sizes) EXPECT_EQ(size_of(type), size) << name_of(type);
 }

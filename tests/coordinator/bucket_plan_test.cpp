@@ -11,12 +11,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-NamedTensor gradient(const std::string& name, std::size_t count, DataType type = DataType::kFloat32) {
+NamedTensor gradient(const std::string& name, std::size_t count,
+                     DataType type = DataType::kFloat32) {
   return {name, TensorView(nullptr, type, Shape{count})};
 }
 
 TEST(BucketPlan, PacksFromTheLastToTheFirst) {
-  const std::vector<NamedTensor> gradients = {gradient("a", 10), gradient("b", 10), gradient("c", 10), gradient("d", 5)};
+  const std::vector<NamedTensor> gradients = {gradient("a", 10), gradient("b", 10),
+                                              gradient("c", 10), gradient("d", 5)};
   const BucketPlan plan = make_bucket_plan(gradients, 80);
   ASSERT_EQ(plan.buckets.size(), 2u);
   EXPECT_THAT(plan.buckets[0], ElementsAre(3, 2));
@@ -25,7 +27,8 @@ TEST(BucketPlan, PacksFromTheLastToTheFirst) {
 }
 
 TEST(BucketPlan, TypesAreNotMixed) {
-  const std::vector<NamedTensor> gradients = {gradient("a", 1), gradient("b", 1, DataType::kFloat16), gradient("c", 1)};
+  const std::vector<NamedTensor> gradients = {
+      gradient("a", 1), gradient("b", 1, DataType::kFloat16), gradient("c", 1)};
   EXPECT_EQ(make_bucket_plan(gradients, 1000).buckets.size(), 3u);
 }
 
@@ -35,7 +38,8 @@ TEST(BucketPlan, RandomSetsTile) {
     const std::size_t target = random() % 5000 + 1;
     std::vector<NamedTensor> gradients;
     for (unsigned i = random() % 50 + 1; i-- > 0;)
-      gradients.push_back(gradient("g" + std::to_string(i), random() % 900, random() % 5 ? DataType::kFloat32 : DataType::kFloat64));
+      gradients.push_back(gradient("g" + std::to_string(i), random() % 900,
+                                   random() % 5 ? DataType::kFloat32 : DataType::kFloat64));
     const BucketPlan plan = make_bucket_plan(gradients, target);
     std::size_t next = gradients.size();
     for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
@@ -52,8 +56,10 @@ TEST(BucketPlan, RandomSetsTile) {
   }
 }
 
-std::string mismatch_between(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b, std::size_t bytes_b = 100) {
-  const std::vector<Request> descriptions[] = {describe_plan(a, ReduceOp::kAverage, 100), describe_plan(a, ReduceOp::kAverage, 100),
+std::string mismatch_between(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b,
+                             std::size_t bytes_b = 100) {
+  const std::vector<Request> descriptions[] = {describe_plan(a, ReduceOp::kAverage, 100),
+                                               describe_plan(a, ReduceOp::kAverage, 100),
                                                describe_plan(b, ReduceOp::kAverage, bytes_b)};
   const std::string names[] = {"rank 0", "rank 1", "rank 2"};
   return find_plan_mismatch("g", descriptions, names);
@@ -63,7 +69,8 @@ TEST(PlanMismatch, NamesTheFirstDifference) {
   const std::vector<NamedTensor> base = {gradient("w", 10), gradient("b", 2)};
   EXPECT_EQ(mismatch_between(base, base), "");
   EXPECT_EQ(mismatch_between(base, {gradient("w", 10), gradient("b", 3)}),
-            "gradients 'g': tensor 'b': rank 0 submitted allreduce (average) of float32 [2], rank 2 submitted "
+            "gradients 'g': tensor 'b': rank 0 submitted allreduce (average) of float32 [2], rank "
+            "2 submitted "
             "allreduce (average) of float32 [3]: the shapes differ");
   EXPECT_THAT(mismatch_between(base, {gradient("w", 10), gradient("bias", 2)}),
               HasSubstr("gradient 1 is 'b' on rank 0 and 'bias' on rank 2"));

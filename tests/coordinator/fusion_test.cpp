@@ -20,11 +20,12 @@ std::vector<std::string> names(const Response& response) {
 }
 
 TEST(Fusion, NeighboursShareABucketUpToTheTarget) {
-  const auto responses = fuse({agree("a", 10), agree("b", 10), agree("c", 5), agree("d", 100), agree("e", 1)}, 100,
-                              ResponseCache(0));
+  const auto responses =
+      fuse({agree("a", 10), agree("b", 10), agree("c", 5), agree("d", 100), agree("e", 1)}, 100,
+           ResponseCache(0));
   ASSERT_EQ(responses.size(), 3u);
   EXPECT_EQ(names(responses[0]), (std::vector<std::string>{"a", "b", "c"}));  // 100 bytes exactly
-  EXPECT_EQ(names(responses[1]), (std::vector<std::string>{"d"}));            // alone, above the target
+  EXPECT_EQ(names(responses[1]), (std::vector<std::string>{"d"}));  // alone, above the target
   EXPECT_EQ(names(responses[2]), (std::vector<std::string>{"e"}));
 }
 

@@ -34,7 +34,8 @@ TEST(Negotiator, AgreesWhenTheLastRankHasSubmitted) {
 TEST(Negotiator, ANameMayBeUsedAgainAfterAgreement) {
   Negotiator negotiator(kThree);
   for (int step = 0; step < 3; ++step)
-    for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(negotiator.add(rank, request("x"), kStart).has_value(), rank == 2);
+    for (int rank = 0; rank < 3; ++rank)
+      EXPECT_EQ(negotiator.add(rank, request("x"), kStart).has_value(), rank == 2);
 }
 
 TEST(Negotiator, ARankThatSubmitsTwiceIsAnError) {
@@ -54,20 +55,24 @@ TEST(Negotiator, MismatchNamesTensorRanksDescriptionsAndField) {
   Request other = request("fc1.weight");
   other.shape = Shape{17, 18};
   EXPECT_EQ(mismatch_of(request("fc1.weight"), other),
-            "tensor 'fc1.weight': rank 0 (host a) submitted allreduce (sum) of float32 [17, 17], rank 2 (host b) "
+            "tensor 'fc1.weight': rank 0 (host a) submitted allreduce (sum) of float32 [17, 17], "
+            "rank 2 (host b) "
             "submitted allreduce (sum) of float32 [17, 18]: the shapes differ");
   other = request("x");
   other.type = DataType::kInt32;
-  EXPECT_THAT(mismatch_of(request("x"), other), HasSubstr("int32 [17, 17]: the element types differ"));
+  EXPECT_THAT(mismatch_of(request("x"), other),
+              HasSubstr("int32 [17, 17]: the element types differ"));
   other = request("x");
   other.op = ReduceOp::kMax;
-  EXPECT_THAT(mismatch_of(request("x"), other), HasSubstr("(max) of float32 [17, 17]: the reduce operations differ"));
+  EXPECT_THAT(mismatch_of(request("x"), other),
+              HasSubstr("(max) of float32 [17, 17]: the reduce operations differ"));
   other = request("x");
   other.kind = Kind::kBroadcast;
   EXPECT_THAT(mismatch_of(request("x"), other), HasSubstr("the operations differ"));
   Request root0 = other;
   other.root = 1;
-  EXPECT_THAT(mismatch_of(root0, other), HasSubstr("broadcast from rank 1 of float32 [17, 17]: the roots differ"));
+  EXPECT_THAT(mismatch_of(root0, other),
+              HasSubstr("broadcast from rank 1 of float32 [17, 17]: the roots differ"));
 }
 
 TEST(Negotiator, AllgatherRowsMayDifferOtherDimensionsMayNot) {

@@ -32,7 +32,8 @@ TEST(ResponseCache, NumbersAreTheSameWhereMessagesAreTheSame) {
     ++message;
     a.note(allreduce(name, 7), message);
     b.note(allreduce(name, 7), message);
-    for (const char* other : names) EXPECT_EQ(a.find(allreduce(other, 7)), b.find(allreduce(other, 7)));
+    for (const char* other : names)
+      EXPECT_EQ(a.find(allreduce(other, 7)), b.find(allreduce(other, 7)));
   }
 }
 

@@ -52,7 +52,8 @@ TEST(TensorQueue, ManyThreadsSubmitEverythingOnce) {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 8; ++t)
       threads.emplace_back([&, t] {
-        for (int i = 0; i < 200; ++i) queue.submit(entry(std::to_string(t) + "." + std::to_string(i)));
+        for (int i = 0; i < 200; ++i)
+          queue.submit(entry(std::to_string(t) + "." + std::to_string(i)));
       });
   }
   EXPECT_EQ(queue.take().size(), 1600u);

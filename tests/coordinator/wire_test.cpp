@@ -41,7 +41,9 @@ ResponseMessage random_response_message(std::mt19937& random) {
     response.op = request.op;
     response.root = request.root;
     for (unsigned k = random() % 4; k-- > 0;)
-      response.tensors.push_back(random() % 2 ? Response::Tensor{static_cast<CacheId>(random() % 1000 + 1), {}} : Response::Tensor{0, "name"});
+      response.tensors.push_back(
+          random() % 2 ? Response::Tensor{static_cast<CacheId>(random() % 1000 + 1), {}}
+                       : Response::Tensor{0, "name"});
     for (unsigned k = random() % 4; k-- > 0;) response.rows_of.push_back(random());
     response.error = static_cast<ErrorKind>(random() % 4);
     response.error_text = request.name;
@@ -85,7 +87,8 @@ TEST(Wire, EveryTruncationIsAnError) {
 TEST(Wire, FlippedBitsNeverCrash) {
   std::mt19937 random(4);
   for (int i = 0; i < 20000; ++i) {
-    auto bytes = i % 2 ? encode(random_request_message(random)) : encode(random_response_message(random));
+    auto bytes =
+        i % 2 ? encode(random_request_message(random)) : encode(random_response_message(random));
     for (unsigned flips = random() % 4 + 1; flips-- > 0;)
       bytes[random() % bytes.size()] ^= static_cast<std::byte>(1u << (random() % 8));
     try {

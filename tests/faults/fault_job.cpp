@@ -1,14 +1,14 @@
 // A job in which one rank fails in the middle of a step, for fault_test.py:
 //   fault_job FAULT RANK     FAULT: none, kill, throw, exit, return
 // Prints "rank N pid P" for each rank first.
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <thread>
-
-#include <unistd.h>
 
 #include "horo/horo.h"
 
@@ -24,9 +24,11 @@ void run(const char* fault, int failing_rank) {
   horo::Context ctx = horo::init();
   std::printf("rank %d pid %d\n", ctx.rank(), static_cast<int>(getpid()));
   std::fflush(stdout);
-  std::vector<std::vector<float>> tensors(20, std::vector<float>(200000, static_cast<float>(ctx.rank())));
+  std::vector<std::vector<float>> tensors(
+      20, std::vector<float>(200000, static_cast<float>(ctx.rank())));
   std::vector<horo::NamedTensor> gradients;
-  for (auto& tensor : tensors) gradients.push_back({"g" + std::to_string(gradients.size()), horo::TensorView(tensor)});
+  for (auto& tensor : tensors)
+    gradients.push_back({"g" + std::to_string(gradients.size()), horo::TensorView(tensor)});
   horo::GradientSync sync(ctx, gradients, {.bucket_bytes = 1 << 20});
   const bool is_endless = std::strcmp(fault, "none") != 0;
   for (int step = 0; is_endless || step < 10; ++step) {

@@ -1,5 +1,5 @@
-// main() of tests that mpirun starts: only rank 0 prints what passes, every rank prints what fails, and
-// a rank with a failure aborts the job so that the others do not wait for it.
+// main() of tests that mpirun starts: only rank 0 prints what passes, every rank prints what fails,
+// and a rank with a failure aborts the job so that the others do not wait for it.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
