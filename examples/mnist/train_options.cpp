@@ -8,7 +8,7 @@
 #include <limits>
 #include <sstream>
 
-#include "horo/base/error.h"
+#include "horo/horo.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "horo/context.h"
+#include "horo/horo.h"
 
 namespace horo::ops {
 

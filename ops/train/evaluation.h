@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "horo/context.h"
+#include "horo/horo.h"
 #include "ops/data/data_loader.h"
 #include "ops/nn/layer.h"
 

@@ -5,18 +5,22 @@
 #include <bit>
 #include <vector>
 
-#include "horo/base/hash.h"
+#include "ops/data/random_stream.h"
 
 namespace horo::ops {
 
 std::uint64_t hash_parameters(std::span<Parameter* const> parameters) {
-  Hash hash;
+  std::uint64_t hash = parameters.size();
   for (const Parameter* parameter : parameters) {
-    hash.add(parameter->name);
-    for (const std::size_t dimension : parameter->value.shape().dimensions()) hash.add(dimension);
-    hash.add_bytes(parameter->value.data(), parameter->value.count() * sizeof(float));
+    for (const char letter : parameter->name)
+      hash = combine_keys(hash, static_cast<unsigned char>(letter));
+    hash = combine_keys(hash, parameter->value.shape().rank());
+    for (const std::size_t dimension : parameter->value.shape().dimensions())
+      hash = combine_keys(hash, dimension);
+    for (const float value : parameter->value.values())
+      hash = combine_keys(hash, std::bit_cast<std::uint32_t>(value));
   }
-  return hash.value();
+  return hash;
 }
 
 std::string agreed_parameter_hash(Context& context, std::span<Parameter* const> parameters) {

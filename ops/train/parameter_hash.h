@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "horo/context.h"
+#include "horo/horo.h"
 #include "ops/nn/layer.h"
 
 namespace horo::ops {

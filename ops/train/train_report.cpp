@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "horo/base/error.h"
+#include "horo/horo.h"
 
 namespace horo::ops {
 
