@@ -34,14 +34,17 @@ std::vector<std::size_t> resnet50() {
 std::vector<std::size_t> bert_base() {
   constexpr std::size_t kWidth = 768;
   constexpr std::size_t kInner = 3072;
-  std::vector<std::size_t> set = {30522 * kWidth, 512 * kWidth, 2 * kWidth, kWidth, kWidth};
+  std::vector<std::size_t> set;
+  const auto add = [&](std::initializer_list<std::size_t> counts) {
+    for (std::size_t count : counts) set.push_back(count);
+  };
+  add({30522 * kWidth, 512 * kWidth, 2 * kWidth, kWidth, kWidth});
   for (int layer = 0; layer < 12; ++layer) {
-    for (int matrix = 0; matrix < 4; ++matrix)
-      set.insert(set.end(), {kWidth * kWidth, kWidth});  // q, k, v, output
-    set.insert(set.end(), {kWidth, kWidth});             // layer norm
-    set.insert(set.end(), {kWidth * kInner, kInner, kInner * kWidth, kWidth, kWidth, kWidth});
+    for (int matrix = 0; matrix < 4; ++matrix) add({kWidth * kWidth, kWidth});  // q, k, v, output
+    add({kWidth, kWidth});                                                      // layer norm
+    add({kWidth * kInner, kInner, kInner * kWidth, kWidth, kWidth, kWidth});
   }
-  set.insert(set.end(), {kWidth * kWidth, kWidth});
+  add({kWidth * kWidth, kWidth});
   return set;
 }
 

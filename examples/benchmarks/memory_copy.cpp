@@ -19,6 +19,10 @@ double gbps(std::size_t bytes, const std::function<void()>& copy, MPI_Comm commu
   return static_cast<double>(bytes) / stats[0].median / 1e3;
 }
 
+struct alignas(64) Line {
+  std::byte bytes[64];
+};
+
 // Both pointers are 16-byte aligned; `bytes` is a multiple of 64.
 void streaming_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__SSE2__)
@@ -74,8 +78,8 @@ double measure_cache_to_cache(MPI_Comm communicator) {
 }  // namespace
 
 MemoryLimits measure_memory_limits(std::size_t bytes, MPI_Comm communicator) {
-  std::vector<__int128> from(bytes / 16);
-  std::vector<__int128> to(bytes / 16);
+  std::vector<Line> from(bytes / sizeof(Line));
+  std::vector<Line> to(bytes / sizeof(Line));
   auto* source = reinterpret_cast<std::byte*>(from.data());
   auto* target = reinterpret_cast<std::byte*>(to.data());
   std::memset(source, 1, bytes);

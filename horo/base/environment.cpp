@@ -114,10 +114,9 @@ const std::vector<SettingInfo>& table() {
        [](Settings& s, std::string_view v) {
          s.stores = parse_choice(v, {Stores::kAuto, Stores::kPlain, Stores::kStreaming});
        }},
-      {"HORO_SPIN", "50us", "a duration",
+      {"HORO_SPIN", "5us", "a duration",
        "How long a wait inside a collective keeps its core before it yields and then sleeps. "
-       "Ignored (0) "
-       "when the node has more ranks than cores.",
+       "Ignored (0) when the node has more ranks than cores.",
        true, [](Settings& s, std::string_view v) { s.spin = parse_duration(v); }},
       {"HORO_CACHE_CAPACITY", "4096", "a whole number",
        "How many named tensors the ranks remember agreement on, so that a later submission sends a "

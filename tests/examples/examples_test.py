@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Runs the example programs through hororun, as users do. BIN names the folder of the programs."""
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+BIN = os.environ["BIN"]
+
+
+def hororun(ranks, program, *arguments):
+    """Runs the program; returns its output and the report it wrote, if any."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = os.path.join(folder, "report.json")
+        with_report = [] if program in ("allreduce", "own_model") else ["--json", report]
+        done = subprocess.run(
+            [os.path.join(BIN, "hororun"), "-np", str(ranks), os.path.join(BIN, program), *arguments, *with_report],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
+        if done.returncode != 0:
+            raise AssertionError(f"{program} on {ranks} ranks: exit {done.returncode}\n{done.stdout}")
+        if not with_report:
+            return done.stdout, None
+        with open(report) as file:
+            return done.stdout, json.load(file)
+
+
+class Training(unittest.TestCase):
+    STEPS = ["--epochs", "1", "--max-steps", "50", "--global-batch", "64", "--seed", "1"]
+
+    def train(self, ranks):
+        return hororun(ranks, "train_mnist", *self.STEPS)[1]
+
+    def test_losses_do_not_depend_on_the_number_of_ranks(self):
+        alone = self.train(1)
+        self.assertEqual(len(alone["losses"]), 50)
+        for ranks in (2, 4, 8):
+            report = self.train(ranks)
+            for step, (a, b) in enumerate(zip(alone["losses"], report["losses"])):
+                self.assertLess(abs(a - b) / abs(a), 1e-4, f"step {step} on {ranks} ranks")
+            self.assertEqual(report["control_messages_per_step"], 0)
+            self.assertEqual(report["ranks"], ranks)
+            self.assertEqual(set(report["step_ms"]), {"data_wait", "forward", "backward", "exposed_communication",
+                                                      "optimizer", "total"})
+
+    def test_two_runs_give_the_same_bits(self):
+        self.assertEqual(self.train(4)["param_hash"], self.train(4)["param_hash"])
+
+    def test_small_programs(self):
+        self.assertIn("3 ranks: x[0] = 6", hororun(3, "allreduce")[0])
+        self.assertIn("step 1999", hororun(2, "own_model")[0])
+
+
+class Benchmarks(unittest.TestCase):
+    def test_allreduce_bench_checks_and_reports(self):
+        _, report = hororun(2, "allreduce_bench", "--rounds", "2", "--max-mib", "1")
+        self.assertGreater(report["memcpy_gbps"], 0)
+        self.assertEqual(report["rows"][0]["bytes"], 4)
+        self.assertEqual(report["rows"][-1]["bytes"], 1 << 20)
+        for row in report["rows"]:
+            self.assertEqual(set(row["horo_us"]), {"min", "median", "max"})
+            self.assertEqual(set(row["mpi_us"]), {"min", "median", "max"})
+            self.assertGreater(row["ratio"], 0)
+
+    def test_gradient_bench_checks_and_reports(self):
+        for ranks in (2, 3):
+            _, report = hororun(ranks, "gradient_bench", "--model", "tiny1000", "--rounds", "2")
+            self.assertEqual(report["tensors"], 1000)
+            self.assertIn("ratio_mpi_flat", report)
+
+
+if __name__ == "__main__":
+    unittest.main()
