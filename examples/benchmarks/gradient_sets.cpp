@@ -1,14 +1,20 @@
 #include "examples/benchmarks/gradient_sets.h"
 
+#include <initializer_list>
+
 #include "horo/base/error.h"
 
 namespace horo::bench {
 namespace {
 
+void append(std::vector<std::size_t>& set, std::initializer_list<std::size_t> counts) {
+  for (std::size_t count : counts) set.push_back(count);
+}
+
 // A convolution without bias and the batch-norm behind it.
 void add_convolution(std::vector<std::size_t>& set, std::size_t in, std::size_t out,
                      std::size_t kernel) {
-  set.insert(set.end(), {in * out * kernel * kernel, out, out});
+  append(set, {in * out * kernel * kernel, out, out});
 }
 
 std::vector<std::size_t> resnet50() {
@@ -27,7 +33,7 @@ std::vector<std::size_t> resnet50() {
     }
     width *= 2;
   }
-  set.insert(set.end(), {in * 1000, 1000});
+  append(set, {in * 1000, 1000});
   return set;
 }
 
@@ -35,16 +41,14 @@ std::vector<std::size_t> bert_base() {
   constexpr std::size_t kWidth = 768;
   constexpr std::size_t kInner = 3072;
   std::vector<std::size_t> set;
-  const auto add = [&](std::initializer_list<std::size_t> counts) {
-    for (std::size_t count : counts) set.push_back(count);
-  };
-  add({30522 * kWidth, 512 * kWidth, 2 * kWidth, kWidth, kWidth});
+  append(set, {30522 * kWidth, 512 * kWidth, 2 * kWidth, kWidth, kWidth});
   for (int layer = 0; layer < 12; ++layer) {
-    for (int matrix = 0; matrix < 4; ++matrix) add({kWidth * kWidth, kWidth});  // q, k, v, output
-    add({kWidth, kWidth});                                                      // layer norm
-    add({kWidth * kInner, kInner, kInner * kWidth, kWidth, kWidth, kWidth});
+    for (int matrix = 0; matrix < 4; ++matrix)
+      append(set, {kWidth * kWidth, kWidth});  // q, k, v, output
+    append(set, {kWidth, kWidth});             // layer norm
+    append(set, {kWidth * kInner, kInner, kInner * kWidth, kWidth, kWidth, kWidth});
   }
-  add({kWidth * kWidth, kWidth});
+  append(set, {kWidth * kWidth, kWidth});
   return set;
 }
 
