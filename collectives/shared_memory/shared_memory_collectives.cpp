@@ -10,13 +10,6 @@
 
 namespace horo::collectives {
 
-std::size_t pipeline_segment_bytes(std::size_t bytes, std::size_t largest) {
-  constexpr std::size_t kSmallest = 16 * 1024;
-  constexpr std::size_t kUnit = 4096;
-  const std::size_t quarter = (bytes / 4 + kUnit - 1) / kUnit * kUnit;
-  return std::min(largest, std::max(kSmallest, quarter));
-}
-
 std::size_t SharedMemoryCollectives::bytes_needed(int ranks, const Options& options) {
   return NodeMemory::bytes_needed(ranks, options.segment_bytes, options.direct_bytes);
 }
@@ -37,8 +30,7 @@ void SharedMemoryCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp 
   if (bytes <= options_.direct_bytes)
     direct_allreduce(memory_, buffer, op, stores, scratch_);
   else
-    pipelined_allreduce(memory_, buffer, op, pipeline_segment_bytes(bytes, options_.segment_bytes),
-                        stores);
+    pipelined_allreduce(memory_, buffer, op, options_.segment_bytes, stores);
 }
 
 void SharedMemoryCollectives::broadcast(const ScatteredBuffer& buffer, int root) {

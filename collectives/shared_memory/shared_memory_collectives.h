@@ -16,7 +16,7 @@ namespace horo::collectives {
 class SharedMemoryCollectives : public Collectives {
  public:
   struct Options {
-    std::size_t segment_bytes = 256 * 1024;  ///< largest pipeline segment, a multiple of 4 KiB
+    std::size_t segment_bytes = 256 * 1024;  ///< of the pipeline, a multiple of 4 KiB
     std::size_t direct_bytes = 8 * 1024;     ///< up to this size an allreduce takes the direct way
     Stores stores = Stores::kAuto;
   };
@@ -45,9 +45,5 @@ class SharedMemoryCollectives : public Collectives {
   StoreChooser chooser_;
   std::vector<std::byte> scratch_;
 };
-
-/// The segment size for an allreduce of `bytes`: small enough that the pipeline has several
-/// segments to overlap, large enough that waiting for peers is a small part, at most `largest`.
-std::size_t pipeline_segment_bytes(std::size_t bytes, std::size_t largest);
 
 }  // namespace horo::collectives

@@ -1,0 +1,119 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "collectives/shared_memory/shared_memory_collectives.h"
+#include "horo/base/error.h"
+#include "tests/collectives/contract/thread_ranks.h"
+
+namespace horo::collectives {
+namespace {
+
+using namespace std::chrono_literals;
+
+void run(int ranks, const SharedMemoryCollectives::Options& options,
+         const InProcessJob::Options& job,
+         const std::function<void(SharedMemoryCollectives&, int)>& function) {
+  contract::run_thread_ranks(ranks, job, [&](Transport& transport, int rank) {
+    std::vector<std::string> names;
+    for (int r = 0; r < ranks; ++r) names.push_back("rank " + std::to_string(r));
+    SharedMemoryCollectives collectives(
+        transport.make_node_region(SharedMemoryCollectives::bytes_needed(ranks, options)), rank,
+        names, options, transport.wait_policy());
+    function(collectives, rank);
+  });
+}
+
+TEST(SharedMemory, BitsDoNotDependOnPackingOrPath) {
+  // The same values as one buffer, as odd pieces, and one by one through the direct way.
+  constexpr std::size_t kCount = 5003;
+  run(4, {.segment_bytes = 4096, .direct_bytes = 256}, {},
+      [](SharedMemoryCollectives& collectives, int rank) {
+        std::vector<float> whole(kCount);
+        for (std::size_t i = 0; i < kCount; ++i)
+          whole[i] = 1.0f / static_cast<float>(static_cast<std::size_t>(rank + 1) * 13 + i);
+        std::vector<float> pieces = whole;
+        std::vector<float> few = whole;
+        collectives.allreduce({DataType::kFloat32, whole.data(), kCount}, ReduceOp::kAverage);
+
+        ScatteredBuffer scattered(DataType::kFloat32);
+        std::mt19937 random(9);
+        for (std::size_t at = 0; at < kCount;) {
+          const std::size_t count = std::min<std::size_t>(random() % 90 + 1, kCount - at);
+          scattered.add(pieces.data() + at, count);
+          at += count;
+        }
+        collectives.allreduce(scattered, ReduceOp::kAverage);
+        EXPECT_EQ(pieces, whole);
+
+        for (std::size_t at = 0; at < kCount; at += 50)
+          collectives.allreduce(
+              {DataType::kFloat32, few.data() + at, std::min<std::size_t>(50, kCount - at)},
+              ReduceOp::kAverage);
+        EXPECT_EQ(few, whole);
+      });
+}
+
+TEST(SharedMemory, SixteenBitSumsRoundOnce) {
+  // 1 + 2^-9 * 8 in float32 is 1.015625; rounding at every addition would leave 1.
+  constexpr int kRanks = 9;
+  for (std::size_t count : {10ul, 3000ul}) {
+    run(kRanks, {.segment_bytes = 4096, .direct_bytes = 256}, {},
+        [&](SharedMemoryCollectives& collectives, int rank) {
+          std::vector<BFloat16> x(count, BFloat16(rank == 0 ? 1.0f : 0x1p-9f));
+          collectives.allreduce({DataType::kBFloat16, x.data(), count}, ReduceOp::kSum);
+          for (const BFloat16& value : x) ASSERT_EQ(static_cast<float>(value), 1.015625f);
+        });
+  }
+}
+
+TEST(SharedMemory, APeerThatNeverComesIsNamed) {
+  InProcessJob::Options job;
+  job.wait.timeout = 200ms;
+  for (std::size_t count : {3ul, 5000ul}) {
+    try {
+      run(3, {.segment_bytes = 4096, .direct_bytes = 256}, job,
+          [&](SharedMemoryCollectives& collectives, int rank) {
+            if (rank == 1) {
+              std::this_thread::sleep_for(1s);
+              return;
+            }
+            std::vector<float> x(count);
+            collectives.allreduce({DataType::kFloat32, x.data(), count}, ReduceOp::kSum);
+          });
+      FAIL() << count;
+    } catch (const std::exception& error) {
+      EXPECT_NE(std::string(error.what()).find("for rank 1 to"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(SharedMemory, APeerThatHasLeftIsNamedAtOnce) {
+  run(2, {.segment_bytes = 4096, .direct_bytes = 256}, {},
+      [](SharedMemoryCollectives& collectives, int rank) {
+        std::vector<float> x(5000);
+        collectives.allreduce({DataType::kFloat32, x.data(), x.size()}, ReduceOp::kSum);
+        if (rank == 1) return;
+        EXPECT_THROW(
+            collectives.allreduce({DataType::kFloat32, x.data(), x.size()}, ReduceOp::kSum),
+            ShutdownError);
+      });
+}
+
+TEST(SharedMemory, ProbeMeasuresTheSameOnEveryRank) {
+  std::vector<double> measured(3);
+  run(3, {}, {}, [&](SharedMemoryCollectives& collectives, int rank) {
+    std::vector<float> x(1000, 1.0f);
+    collectives.allreduce({DataType::kFloat32, x.data(), x.size()}, ReduceOp::kSum);
+    EXPECT_EQ(x[999], 3.0f);
+    measured[static_cast<std::size_t>(rank)] = collectives.cache_to_cache_bandwidth();
+  });
+  EXPECT_GT(measured[0], 0);
+  EXPECT_EQ(measured[0], measured[1]);
+  EXPECT_EQ(measured[0], measured[2]);
+}
+
+}  // namespace
+}  // namespace horo::collectives
