@@ -5,6 +5,7 @@
 #include "collectives/mpi/mpi_transport.h"
 #include "horo/base/log.h"
 #include "horo/mpi.h"
+#include "horo/placement.h"
 #include "horo/runtime.h"
 
 namespace horo {
@@ -36,6 +37,8 @@ Context init_with_mpi(std::unique_ptr<Session> session, MPI_Comm communicator,
       make_wait_policy(environment.settings, collectives::mpi_local_size(communicator));
   auto transport = std::make_unique<collectives::MpiTransport>(communicator, policy,
                                                                environment.settings.ranks_per_node);
+  if (environment.settings.binding == Binding::kAuto && environment.settings.ranks_per_node == 0)
+    keep_to_own_processors(*transport);
   return make_context(std::move(session), std::move(transport), std::move(environment), options);
 }
 

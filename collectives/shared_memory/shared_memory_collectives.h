@@ -36,8 +36,8 @@ class SharedMemoryCollectives : public Collectives {
                       std::byte* output, ReduceOp op) override;
   void barrier() override;
 
-  /// Bytes per second at which a line reaches another core, as last measured; 0: not measured.
-  double cache_to_cache_bandwidth() const { return chooser_.bandwidth(); }
+  /// What the choice between plain and streaming stores was last based on; zeros: not measured.
+  const StoreBandwidths& store_bandwidths() const { return chooser_.bandwidths(); }
 
  private:
   Options options_;

@@ -36,21 +36,18 @@ void streaming_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
 #endif
 }
 
-// Every rank writes a block and then reads the next rank's.
-double measure_cache_to_cache(MPI_Comm communicator) {
-  int rank = 0;
-  int size = 1;
-  MPI_Comm_rank(communicator, &rank);
-  MPI_Comm_size(communicator, &size);
+// Every rank writes a block and then reads the next rank's, over and over.
+double measure_core_to_core(MPI_Comm communicator) {
   MPI_Comm node = MPI_COMM_NULL;
-  MPI_Comm_split_type(communicator, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
+  MPI_Comm_split_type(communicator, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
   int node_rank = 0;
   int node_size = 1;
   MPI_Comm_rank(node, &node_rank);
   MPI_Comm_size(node, &node_size);
   double result = 0;
   if (node_size > 1) {
-    constexpr std::size_t kBlock = 64 * 1024;
+    // Larger than a core's private cache, smaller than the shared one.
+    constexpr std::size_t kBlock = 1 << 20;
     std::byte* own = nullptr;
     MPI_Win window = MPI_WIN_NULL;
     MPI_Win_allocate_shared(kBlock, 1, MPI_INFO_NULL, node, &own, &window);
@@ -58,17 +55,19 @@ double measure_cache_to_cache(MPI_Comm communicator) {
     MPI_Aint bytes = 0;
     int unit = 0;
     MPI_Win_shared_query(window, (node_rank + 1) % node_size, &bytes, &unit, &next);
-    std::vector<std::byte> sink(kBlock);
+    std::vector<std::byte> values(kBlock);
     std::vector<double> samples;
     for (int round = 0; round < 12; ++round) {
-      std::memset(own, round, kBlock);
       MPI_Barrier(node);
       const double start = MPI_Wtime();
-      std::memcpy(sink.data(), next, kBlock);
-      samples.push_back(MPI_Wtime() - start);
+      std::memcpy(own, values.data(), kBlock);
+      const double written = MPI_Wtime();
       MPI_Barrier(node);
+      const double read = MPI_Wtime();
+      std::memcpy(values.data(), next, kBlock);
+      samples.push_back(MPI_Wtime() - read + written - start);
     }
-    result = kBlock / *std::min_element(samples.begin() + 2, samples.end()) / 1e9;
+    result = kBlock / stats_of({samples.begin() + 2, samples.end()}).median / 1e9;
     MPI_Win_free(&window);
   }
   MPI_Comm_free(&node);
@@ -91,7 +90,7 @@ MemoryLimits measure_memory_limits(std::size_t bytes, MPI_Comm communicator) {
   limits.streaming_copy_gbps = gbps(
       bytes, [&] { streaming_copy(target, source, bytes); }, communicator);
 #endif
-  limits.cache_to_cache_gbps = measure_cache_to_cache(communicator);
+  limits.core_to_core_gbps = measure_core_to_core(communicator);
   return limits;
 }
 

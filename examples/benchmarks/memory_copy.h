@@ -10,10 +10,10 @@ namespace horo::bench {
 struct MemoryLimits {
   double memcpy_gbps = 0;          ///< std::memcpy of a large buffer
   double streaming_copy_gbps = 0;  ///< the same with non-temporal stores; 0 where the CPU has none
-  double cache_to_cache_gbps = 0;  ///< lines that another rank has just written; 0 for one rank
+  double core_to_core_gbps = 0;    ///< one rank writes 1 MiB, another reads it; 0 for one rank
 };
 
-/// Collective over `communicator`, whose ranks share a node for cache_to_cache_gbps.
+/// Collective over `communicator`, whose ranks share a node for core_to_core_gbps.
 MemoryLimits measure_memory_limits(std::size_t bytes, MPI_Comm communicator);
 
 }  // namespace horo::bench

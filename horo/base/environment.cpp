@@ -118,6 +118,14 @@ const std::vector<SettingInfo>& table() {
        "How long a wait inside a collective keeps its core before it yields and then sleeps. "
        "Ignored (0) when the node has more ranks than cores.",
        true, [](Settings& s, std::string_view v) { s.spin = parse_duration(v); }},
+      {"HORO_BIND", "auto", "auto or none",
+       "auto: when mpirun has not bound the ranks and the node has a core for each, a rank and its "
+       "threads keep to an equal share of the cores, so that no two ranks meet on one. none: the "
+       "operating system places them.",
+       true,
+       [](Settings& s, std::string_view v) {
+         s.binding = parse_choice(v, {Binding::kAuto, Binding::kNone});
+       }},
       {"HORO_CACHE_CAPACITY", "4096", "a whole number",
        "How many named tensors the ranks remember agreement on, so that a later submission sends a "
        "number "
@@ -168,6 +176,8 @@ std::string_view name_of(Stores stores) {
   constexpr std::array<std::string_view, 3> kNames = {"auto", "plain", "streaming"};
   return kNames[static_cast<std::size_t>(stores)];
 }
+
+std::string_view name_of(Binding binding) { return binding == Binding::kAuto ? "auto" : "none"; }
 
 Settings::Settings() {
   for (const SettingInfo& info : table()) info.parse(*this, info.default_value);

@@ -22,6 +22,10 @@ std::string_view name_of(Algorithm algorithm);
 enum class Stores : std::uint8_t { kAuto, kPlain, kStreaming };
 std::string_view name_of(Stores stores);
 
+/// Whether ranks keep to cores of their own.
+enum class Binding : std::uint8_t { kAuto, kNone };
+std::string_view name_of(Binding binding);
+
 /// Every HORO_ setting, parsed. Read once by init(); nothing else in horo reads the environment.
 /// All ranks of a job must have the same values, except for log_level.
 struct Settings {
@@ -33,6 +37,7 @@ struct Settings {
   std::size_t direct_bytes = 0;
   Algorithm algorithm = Algorithm::kAuto;
   Stores stores = Stores::kAuto;
+  Binding binding = Binding::kAuto;
   std::chrono::nanoseconds spin{};
   std::size_t cache_capacity = 0;
   std::size_t ranks_per_node = 0;

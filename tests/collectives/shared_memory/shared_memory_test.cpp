@@ -103,16 +103,19 @@ TEST(SharedMemory, APeerThatHasLeftIsNamedAtOnce) {
 }
 
 TEST(SharedMemory, ProbeMeasuresTheSameOnEveryRank) {
-  std::vector<double> measured(3);
+  std::vector<StoreBandwidths> measured(3);
   run(3, {}, {}, [&](SharedMemoryCollectives& collectives, int rank) {
     std::vector<float> x(1000, 1.0f);
     collectives.allreduce({DataType::kFloat32, x.data(), x.size()}, ReduceOp::kSum);
     EXPECT_EQ(x[999], 3.0f);
-    measured[static_cast<std::size_t>(rank)] = collectives.cache_to_cache_bandwidth();
+    measured[static_cast<std::size_t>(rank)] = collectives.store_bandwidths();
   });
-  EXPECT_GT(measured[0], 0);
-  EXPECT_EQ(measured[0], measured[1]);
-  EXPECT_EQ(measured[0], measured[2]);
+  for (const StoreBandwidths& figures : measured) {
+    EXPECT_GT(figures.plain, 0);
+    EXPECT_GT(figures.streaming, 0);
+    EXPECT_EQ(figures.plain, measured[0].plain);
+    EXPECT_EQ(figures.streaming, measured[0].streaming);
+  }
 }
 
 }  // namespace

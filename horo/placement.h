@@ -1,0 +1,18 @@
+#pragma once
+
+#include <vector>
+
+#include "collectives/transport.h"
+
+namespace horo {
+
+/// The processors that rank `local_rank` of `local_size` gets of `processors`: a contiguous share
+/// of equal size, the remainder unused. Empty if there are fewer processors than ranks.
+std::vector<int> share_of(const std::vector<int>& processors, int local_rank, int local_size);
+
+/// Binds the calling thread, and so the threads that it starts later, to this rank's share of the
+/// processors that the node's ranks may use. Does nothing where ranks may use different processors
+/// (somebody has placed them already) or fewer than there are ranks. Collective over the job.
+void keep_to_own_processors(collectives::Transport& transport);
+
+}  // namespace horo
