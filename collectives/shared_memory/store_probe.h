@@ -24,7 +24,7 @@ StoreBandwidths probe_stores(NodeMemory& memory);
 /// All ranks decide alike, because they count the same bytes and see the same figures.
 class StoreChooser {
  public:
-  static constexpr std::size_t kBytesBetweenProbes = std::size_t{1} << 30;
+  static constexpr std::size_t kBytesBetweenProbes = std::size_t{512} << 20;
 
   /// kAuto: decide by probing. Otherwise the choice is fixed.
   explicit StoreChooser(Stores setting) : setting_(setting) {}
