@@ -5,18 +5,15 @@
 #include <fmt/core.h>
 #include <mpi.h>
 
-#include <boost/program_options.hpp>
-#include <iostream>
 #include <vector>
 
+#include "examples/benchmarks/bench_program.h"
 #include "examples/benchmarks/bench_report.h"
 #include "examples/benchmarks/bench_timing.h"
 #include "examples/benchmarks/memory_copy.h"
 #include "horo/horo.h"
 
 namespace {
-
-namespace po = boost::program_options;
 using horo::bench::Contender;
 using horo::bench::Stats;
 
@@ -84,10 +81,7 @@ nlohmann::json measure_size(horo::Context& ctx, std::size_t bytes, const Options
 }
 
 void run(const Options& options) {
-  horo::Context ctx = horo::init();
-  int is_initialized = 0;
-  MPI_Initialized(&is_initialized);
-  HORO_CHECK(is_initialized, "allreduce_bench compares with MPI: start it with hororun or mpirun");
+  horo::Context ctx = horo::bench::init_beside_mpi();
   const auto limits = horo::bench::measure_memory_limits(std::size_t{64} << 20, MPI_COMM_WORLD);
   nlohmann::json report = horo::bench::report_header(ctx, limits);
   if (ctx.rank() == 0) {
@@ -104,41 +98,21 @@ void run(const Options& options) {
   if (ctx.rank() == 0 && !options.json.empty()) horo::bench::write_json(report, options.json);
 }
 
-Options parse(int argc, char** argv) {
-  Options options;
-  std::size_t max_mib = 128;
-  po::options_description description("allreduce_bench: horo beside MPI_Allreduce");
-  description.add_options()("help", "this text")("json", po::value(&options.json),
-                                                 "write the report to this file")(
-      "rounds", po::value(&options.rounds), "measured rounds (default 11)")(
-      "max-mib", po::value(&max_mib), "largest size in MiB (default 128)");
-  po::variables_map values;
-  po::store(po::parse_command_line(argc, argv, description), values);
-  po::notify(values);
-  if (values.count("help")) {
-    std::cout << description;
-    std::exit(0);
-  }
-  HORO_CHECK(options.rounds > 0, "--rounds must be at least 1");
-  options.max_bytes = max_mib << 20;
-  return options;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
+  namespace po = boost::program_options;
   Options options;
-  try {
-    options = parse(argc, argv);
-  } catch (const std::exception& error) {
-    std::cerr << "allreduce_bench: " << error.what() << "\n";
-    return 2;
-  }
-  try {
-    run(options);
-  } catch (const std::exception& error) {
-    std::cerr << "allreduce_bench: " << error.what() << "\n";
-    return 1;
-  }
-  return 0;
+  std::size_t max_mib = 128;
+  po::options_description description("allreduce_bench: horo beside MPI_Allreduce");
+  description.add_options()("json", po::value(&options.json), "write the report to this file")(
+      "rounds", po::value(&options.rounds), "measured rounds (default 11)")(
+      "max-mib", po::value(&max_mib), "largest size in MiB (default 128)");
+  return horo::bench::benchmark_main(
+      argc, argv, "allreduce_bench", description,
+      [&] { HORO_CHECK(options.rounds > 0, "--rounds must be at least 1"); },
+      [&] {
+        options.max_bytes = max_mib << 20;
+        run(options);
+      });
 }

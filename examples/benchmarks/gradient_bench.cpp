@@ -4,11 +4,10 @@
 #include <fmt/core.h>
 #include <mpi.h>
 
-#include <boost/program_options.hpp>
-#include <iostream>
 #include <numeric>
 #include <vector>
 
+#include "examples/benchmarks/bench_program.h"
 #include "examples/benchmarks/bench_report.h"
 #include "examples/benchmarks/bench_timing.h"
 #include "examples/benchmarks/gradient_sets.h"
@@ -16,8 +15,6 @@
 #include "horo/horo.h"
 
 namespace {
-
-namespace po = boost::program_options;
 using horo::bench::Contender;
 using horo::bench::Stats;
 
@@ -88,10 +85,7 @@ void print_and_write(const Options& options, nlohmann::json report,
 
 void run(const Options& options) {
   const std::vector<std::size_t> counts = horo::bench::gradient_set(options.model);
-  horo::Context ctx = horo::init();
-  int is_initialized = 0;
-  MPI_Initialized(&is_initialized);
-  HORO_CHECK(is_initialized, "gradient_bench compares with MPI: start it with hororun or mpirun");
+  horo::Context ctx = horo::bench::init_beside_mpi();
   const auto limits = horo::bench::measure_memory_limits(std::size_t{64} << 20, MPI_COMM_WORLD);
 
   Gradients gradients(counts);
@@ -134,41 +128,22 @@ void run(const Options& options) {
   print_and_write(options, std::move(report), contenders, stats);
 }
 
-Options parse(int argc, char** argv) {
-  Options options;
-  po::options_description description(
-      "gradient_bench: a step's gradients, horo beside MPI by hand");
-  description.add_options()("help", "this text")("model", po::value(&options.model),
-                                                 "resnet50, bert-base or tiny1000")(
-      "json", po::value(&options.json), "write the report to this file")(
-      "rounds", po::value(&options.rounds), "measured rounds (default 11)");
-  po::variables_map values;
-  po::store(po::parse_command_line(argc, argv, description), values);
-  po::notify(values);
-  if (values.count("help")) {
-    std::cout << description;
-    std::exit(0);
-  }
-  HORO_CHECK(options.rounds > 0, "--rounds must be at least 1");
-  (void)horo::bench::gradient_set(options.model);
-  return options;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
+  namespace po = boost::program_options;
   Options options;
-  try {
-    options = parse(argc, argv);
-  } catch (const std::exception& error) {
-    std::cerr << "gradient_bench: " << error.what() << "\n";
-    return 2;
-  }
-  try {
-    run(options);
-  } catch (const std::exception& error) {
-    std::cerr << "gradient_bench: " << error.what() << "\n";
-    return 1;
-  }
-  return 0;
+  po::options_description description(
+      "gradient_bench: a step's gradients, horo beside MPI by hand");
+  description.add_options()("model", po::value(&options.model),
+                            "resnet50 (default), bert-base or tiny1000")(
+      "json", po::value(&options.json), "write the report to this file")(
+      "rounds", po::value(&options.rounds), "measured rounds (default 11)");
+  return horo::bench::benchmark_main(
+      argc, argv, "gradient_bench", description,
+      [&] {
+        HORO_CHECK(options.rounds > 0, "--rounds must be at least 1");
+        (void)horo::bench::gradient_set(options.model);
+      },
+      [&] { run(options); });
 }
