@@ -33,19 +33,21 @@ Algorithm select_algorithm(const Topology& topology, Algorithm setting) {
 }
 
 Communicator::Communicator(Transport& transport, const Settings& settings,
-                           const WaitPolicy& policy) {
+                           const WaitPolicy& in_node, const WaitPolicy& between_nodes) {
   switch (select_algorithm(transport.topology(), settings.algorithm)) {
     case Algorithm::kAuto:
     case Algorithm::kSharedMemory:
-      collectives_ = make_node_collectives(transport, settings, policy);
+      collectives_ = make_node_collectives(transport, settings, in_node);
       break;
     case Algorithm::kRing:
       peers_ = transport.make_point_to_point();
+      peers_->set_wait_policy(between_nodes);
       collectives_ = std::make_unique<RingCollectives>(*peers_, settings.segment_bytes);
       break;
     case Algorithm::kHierarchical:
       peers_ = transport.make_point_to_point();
-      node_ = make_node_collectives(transport, settings, policy);
+      peers_->set_wait_policy(between_nodes);
+      node_ = make_node_collectives(transport, settings, in_node);
       collectives_ = std::make_unique<HierarchicalCollectives>(transport.topology(), *node_,
                                                                *peers_, settings.segment_bytes);
       break;
@@ -56,6 +58,7 @@ Communicator::Communicator(Transport& transport, const Settings& settings,
   }
 }
 
-Communicator::~Communicator() = default;
+// Transfers that a failure left open end before the memory that they write to.
+Communicator::~Communicator() { peers_.reset(); }
 
 }  // namespace horo::collectives

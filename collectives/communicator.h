@@ -14,9 +14,11 @@ namespace horo::collectives {
 class Communicator {
  public:
   /// Collective over the job; all ranks call it in the same order with equal settings. The
-  /// algorithm is settings.algorithm, or for kAuto the one select_algorithm() gives. `policy` (how
-  /// to wait inside shared memory) and `transport` outlive the communicator.
-  Communicator(Transport& transport, const Settings& settings, const WaitPolicy& policy);
+  /// algorithm is settings.algorithm, or for kAuto the one select_algorithm() gives. `in_node` and
+  /// `between_nodes` (how to wait for flags in shared memory and for messages) and `transport`
+  /// outlive the communicator.
+  Communicator(Transport& transport, const Settings& settings, const WaitPolicy& in_node,
+               const WaitPolicy& between_nodes);
   ~Communicator();
 
   Collectives& collectives() { return *collectives_; }

@@ -27,13 +27,24 @@ class PointToPoint {
   /// Whether the transfer is done; once true, the ticket is used up. Makes progress; does not
   /// block.
   virtual bool test(Ticket ticket) = 0;
-  virtual const WaitPolicy& wait_policy() const = 0;
+  /// How waits on this object go: as its transport's, unless set_wait_policy() said otherwise.
+  const WaitPolicy& wait_policy() const {
+    return policy_ != nullptr ? *policy_ : default_wait_policy();
+  }
+  /// `policy` outlives this.
+  void set_wait_policy(const WaitPolicy& policy) { policy_ = &policy; }
 
   /// Blocks until the transfer is done. `what` completes the error text "waited 5min ...".
   void wait(Ticket ticket, std::string_view what) {
     Waiter waiter(wait_policy());
     while (!test(ticket)) waiter.pause(what);
   }
+
+ protected:
+  virtual const WaitPolicy& default_wait_policy() const = 0;
+
+ private:
+  const WaitPolicy* policy_ = nullptr;
 };
 
 }  // namespace horo::collectives

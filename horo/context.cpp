@@ -33,6 +33,8 @@ void check_output(std::string_view operation, const std::string& name, const Ten
       fmt::format(
           "{} '{}': input {} and output {} must have the same number of dimensions, at least one",
           operation, name, input.shape().to_string(), output.shape().to_string()));
+  HORO_CHECK(output.data() != nullptr || output.count() == 0,
+             fmt::format("{} '{}': the output has no memory", operation, name));
   HORO_CHECK(input.type() == output.type(),
              fmt::format("{} '{}': input is {}, output is {}", operation, name,
                          name_of(input.type()), name_of(output.type())));
@@ -65,8 +67,7 @@ Context::~Context() {
 void Context::shutdown() {
   if (runtime_ == nullptr) return;
   if (std::uncaught_exceptions() > exceptions_at_start_) {
-    const Topology& topology = runtime_->topology();
-    runtime_->fail(fmt::format("{} failed with an exception", topology.describe(topology.rank)));
+    runtime_->fail_unwinding();
   } else {
     runtime_->shut_down();
   }

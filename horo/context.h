@@ -46,7 +46,7 @@ struct BarrierOptions {
 struct Counters {
   std::uint64_t control_messages_sent = 0;  ///< negotiation messages this rank sent to another rank
   std::uint64_t control_bytes_sent = 0;
-  std::uint64_t collectives = 0;    ///< collectives run: one per bucket or single tensor
+  std::uint64_t collectives = 0;    ///< run by this rank, one per bucket or named operation
   std::uint64_t tensors = 0;        ///< tensors completed by them
   std::uint64_t payload_bytes = 0;  ///< bytes of those tensors
 };
@@ -56,7 +56,8 @@ struct Counters {
 /// them in different orders; every rank must submit each one. The destructor shuts down (see
 /// shutdown()).
 ///
-/// Errors of operations: InvalidArgument is thrown at once, on this rank, and nothing is submitted.
+/// Errors of operations: InvalidArgument is thrown at once, on this rank, and nothing is submitted
+/// (only an allgather's wrong total of rows shows later, in the blocking form or in wait()).
 /// MismatchError, CommunicationError and ShutdownError are thrown by the blocking form, or by
 /// Handle::wait(), on every rank alike.
 class Context {
@@ -104,10 +105,12 @@ class Context {
 
   Counters counters() const;
 
-  /// Waits until every rank has come here, then releases everything; MPI is finalised if init() had
-  /// initialised it. Operations still pending on other ranks that need this rank end there with
-  /// ShutdownError. Called while an exception unwinds (from the destructor), it does not wait: the
-  /// other ranks are told that this rank failed. A second call does nothing.
+  /// Waits until every rank has come here and ends the named operations; those still pending on
+  /// other ranks that need this rank end there with ShutdownError. Memory and channels are
+  /// released, and MPI finalised if init() had initialised it, when the Context and every
+  /// GradientSync are gone. Called while an exception unwinds (from the destructor), it does not
+  /// wait: the other ranks are told that this rank failed. A second call does nothing. Throws
+  /// CommunicationError.
   void shutdown();
 
   /// For horo's own parts, such as GradientSync.

@@ -35,7 +35,7 @@ class GradientSync::Impl {
     const std::size_t bucket_bytes =
         options.bucket_bytes.value_or(runtime_->settings().bucket_bytes);
     for (const NamedTensor& gradient : gradients) names_.push_back(gradient.name);
-    auto policy = std::make_unique<WaitPolicy>(runtime_->transport().wait_policy());
+    auto waits = std::make_unique<coordinator::PlanWaits>(runtime_->transport().wait_policy());
     std::unique_ptr<collectives::Communicator> communicator;
 
     coordinator::Entry entry;
@@ -49,13 +49,13 @@ class GradientSync::Impl {
       coordinator::agree_on_plan(name,
                                  coordinator::describe_plan(gradients, options.op, bucket_bytes),
                                  collectives, runtime_->topology());
-      communicator = std::make_unique<collectives::Communicator>(runtime_->transport(),
-                                                                 runtime_->settings(), *policy);
+      communicator = std::make_unique<collectives::Communicator>(
+          runtime_->transport(), runtime_->settings(), waits->in_node, waits->between_nodes);
     };
     runtime_->submit(std::move(entry))->wait();
     runner_ = std::make_unique<coordinator::BucketRunner>(
         gradients, coordinator::make_bucket_plan(gradients, bucket_bytes), options.op,
-        std::move(policy), std::move(communicator),
+        std::move(waits), std::move(communicator),
         [runtime = runtime_.get()](std::size_t bytes, std::size_t tensors) {
           runtime->count_collective(bytes, tensors);
         });

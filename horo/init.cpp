@@ -5,7 +5,6 @@
 #include "collectives/mpi/mpi_transport.h"
 #include "horo/base/log.h"
 #include "horo/mpi.h"
-#include "horo/placement.h"
 #include "horo/runtime.h"
 
 namespace horo {
@@ -33,12 +32,13 @@ Context make_context(std::unique_ptr<Session> session,
 
 Context init_with_mpi(std::unique_ptr<Session> session, MPI_Comm communicator,
                       ParsedEnvironment environment, const InitOptions& options) {
-  const WaitPolicy policy =
-      make_wait_policy(environment.settings, collectives::mpi_local_size(communicator));
-  auto transport = std::make_unique<collectives::MpiTransport>(communicator, policy,
-                                                               environment.settings.ranks_per_node);
-  if (environment.settings.binding == Binding::kAuto && environment.settings.ranks_per_node == 0)
-    keep_to_own_processors(*transport);
+  const Settings& settings = environment.settings;
+  // How many ranks share the machine is known only once all have come.
+  auto transport = std::make_unique<collectives::MpiTransport>(
+      communicator, make_wait_policy(settings, 1), settings.ranks_per_node);
+  const Topology& topology = transport->topology();
+  const int ranks_here = settings.ranks_per_node == 0 ? topology.local_size : topology.size;
+  transport->set_wait_policy(make_wait_policy(settings, ranks_here));
   return make_context(std::move(session), std::move(transport), std::move(environment), options);
 }
 

@@ -1,9 +1,12 @@
 #include "horo/runtime.h"
 
 #include <fmt/format.h>
-#include <sched.h>
+#include <unistd.h>
+
+#include <utility>
 
 #include "horo/base/log.h"
+#include "horo/placement.h"
 #include "horo/settings_check.h"
 
 namespace horo {
@@ -12,9 +15,8 @@ WaitPolicy make_wait_policy(const Settings& settings, int local_size) {
   WaitPolicy policy;
   policy.timeout = settings.timeout;
   policy.spin = settings.spin;
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof cores, &cores) == 0 && CPU_COUNT(&cores) < local_size)
-    policy.spin = std::chrono::nanoseconds(0);
+  // Of the machine, not of this rank's affinity: mpirun may have given each rank its own.
+  if (sysconf(_SC_NPROCESSORS_ONLN) < local_size) policy.spin = std::chrono::nanoseconds(0);
   return policy;
 }
 
@@ -25,6 +27,10 @@ Runtime::Runtime(std::unique_ptr<Session> session,
       environment_(std::move(environment)),
       topology_(transport_->topology()) {
   check_settings_agree(environment_, *transport_);
+  // Ranks that are threads of one process have no processors of their own.
+  if (session_ != nullptr && environment_.settings.binding == Binding::kAuto &&
+      environment_.settings.ranks_per_node == 0)
+    keep_to_own_processors(*transport_);
   coordinator_ = std::make_unique<coordinator::Coordinator>(*transport_, environment_.settings);
 }
 
@@ -63,15 +69,17 @@ Counters Runtime::counters() const {
 
 void Runtime::shut_down() {
   const std::scoped_lock lock(shutdown_mutex_);
-  if (is_shut_down_) return;
+  if (std::exchange(is_shutdown_begun_, true)) return;
   coordinator_->shut_down();
   is_shut_down_ = true;
 }
 
-void Runtime::fail(const std::string& text) noexcept {
+void Runtime::fail_unwinding() noexcept {
   try {
     const std::scoped_lock lock(shutdown_mutex_);
-    if (!is_shut_down_) coordinator_->fail(text);
+    if (!std::exchange(is_shutdown_begun_, true))
+      coordinator_->fail(
+          fmt::format("{} failed with an exception", topology_.describe(topology_.rank)));
   } catch (const std::exception& error) {
     log_error("could not tell the other ranks of a failure: {}", error.what());
   }

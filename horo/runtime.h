@@ -43,8 +43,9 @@ class Runtime {
 
   /// See Context::shutdown().
   void shut_down();
-  /// Tells the others that this rank failed; nothing is waited for and nothing finalised.
-  void fail(const std::string& text) noexcept;
+  /// Tells the others that this rank failed with an exception; nothing is waited for and nothing
+  /// finalised. Does nothing after shut_down().
+  void fail_unwinding() noexcept;
 
  private:
   std::unique_ptr<Session> session_;
@@ -53,13 +54,14 @@ class Runtime {
   Topology topology_;
   std::mutex shutdown_mutex_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;
-  bool is_shut_down_ = false;
+  bool is_shutdown_begun_ = false;
+  bool is_shut_down_ = false;  // in agreement with all ranks
   std::array<std::atomic<std::uint64_t>, coordinator::kKindCount> automatic_names_{};
   std::atomic<std::uint64_t> collectives_{0}, tensors_{0}, payload_bytes_{0};
 };
 
 /// How waits inside a job go: HORO_SPIN and HORO_TIMEOUT, without spinning where the node has more
-/// ranks than this process may use cores.
+/// ranks than the machine has processors.
 WaitPolicy make_wait_policy(const Settings& settings, int local_size);
 
 }  // namespace horo

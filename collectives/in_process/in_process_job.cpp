@@ -21,7 +21,7 @@ class InProcessPointToPoint : public PointToPoint {
 
   int rank() const override { return rank_; }
   int size() const override { return hub_->ranks(); }
-  const WaitPolicy& wait_policy() const override { return hub_->wait_policy(); }
+  const WaitPolicy& default_wait_policy() const override { return hub_->wait_policy(); }
 
   Ticket start_send(int peer, int tag, std::span<const std::byte> bytes) override {
     hub_->send({channel_, rank_, peer, tag}, bytes);

@@ -27,11 +27,11 @@ MpiComm::~MpiComm() {
 }
 
 MpiComm MpiComm::duplicate_of(MPI_Comm parent, const WaitPolicy& policy) {
-  MPI_Comm duplicate = MPI_COMM_NULL;
+  MpiBuffer<MPI_Comm> duplicate(MPI_COMM_NULL);
   MPI_Request request = MPI_REQUEST_NULL;
-  HORO_MPI(MPI_Comm_idup(parent, &duplicate, &request));
+  HORO_MPI(MPI_Comm_idup(parent, &*duplicate, &request));
   wait_for_mpi(request, policy, "for all ranks to make a communicator");
-  return MpiComm(duplicate);
+  return MpiComm(*duplicate);
 }
 
 int MpiComm::rank() const {

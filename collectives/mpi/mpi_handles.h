@@ -2,8 +2,11 @@
 
 #include <mpi.h>
 
+#include <exception>
+#include <memory>
 #include <source_location>
 #include <string_view>
+#include <utility>
 
 #include "horo/base/wait.h"
 
@@ -44,6 +47,26 @@ namespace detail {
 void check_mpi(int result, const char* expression,
                std::source_location where = std::source_location::current());
 }  // namespace detail
+
+/// What a non-blocking MPI operation reads or writes. When an exception unwinds, the memory is
+/// given up and not freed, since MPI may still use it.
+template <typename T>
+class MpiBuffer {
+ public:
+  explicit MpiBuffer(T value = T()) : value_(std::make_unique<T>(std::move(value))) {}
+  ~MpiBuffer() {
+    if (std::uncaught_exceptions() > exceptions_at_start_) (void)value_.release();
+  }
+  MpiBuffer(const MpiBuffer&) = delete;
+  MpiBuffer& operator=(const MpiBuffer&) = delete;
+
+  T& operator*() const { return *value_; }
+  T* operator->() const { return value_.get(); }
+
+ private:
+  std::unique_ptr<T> value_;
+  const int exceptions_at_start_ = std::uncaught_exceptions();
+};
 
 }  // namespace horo
 

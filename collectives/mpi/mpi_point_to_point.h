@@ -20,7 +20,7 @@ class MpiPointToPoint : public PointToPoint {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  const WaitPolicy& wait_policy() const override { return policy_; }
+  const WaitPolicy& default_wait_policy() const override { return policy_; }
   Ticket start_send(int peer, int tag, std::span<const std::byte> bytes) override;
   Ticket start_receive(int peer, int tag, std::span<std::byte> bytes) override;
   bool test(Ticket ticket) override;

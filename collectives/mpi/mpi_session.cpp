@@ -34,13 +34,4 @@ void MpiSession::finalize() {
   if (is_owner_ && mpi_is_initialized()) MPI_Finalize();
 }
 
-int mpi_local_size(MPI_Comm communicator) {
-  MPI_Comm node = MPI_COMM_NULL;
-  HORO_MPI(MPI_Comm_split_type(communicator, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
-  int size = 1;
-  HORO_MPI(MPI_Comm_size(node, &size));
-  HORO_MPI(MPI_Comm_free(&node));
-  return size;
-}
-
 }  // namespace horo::collectives

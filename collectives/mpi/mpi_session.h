@@ -20,7 +20,5 @@ class MpiSession {
 
 /// Whether the program has initialised MPI (and not finalised it).
 bool mpi_is_initialized();
-/// How many ranks of `communicator` share this rank's memory. Collective.
-int mpi_local_size(MPI_Comm communicator);
 
 }  // namespace horo::collectives

@@ -16,11 +16,11 @@ int first_rank_on_node(const MpiComm& comm, const WaitPolicy& policy) {
   const int rank = comm.rank();
   HORO_MPI(MPI_Comm_split_type(comm.get(), MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &split));
   const MpiComm node(split);
-  int first = rank;
+  MpiBuffer<int> first(rank);
   MPI_Request request = MPI_REQUEST_NULL;
-  HORO_MPI(MPI_Ibcast(&first, 1, MPI_INT, 0, node.get(), &request));
+  HORO_MPI(MPI_Ibcast(&*first, 1, MPI_INT, 0, node.get(), &request));
   wait_for_mpi(request, policy, kWaitText);
-  return first;
+  return *first;
 }
 
 }  // namespace
@@ -31,13 +31,14 @@ Topology gather_topology(const MpiComm& comm, std::size_t ranks_per_node,
     int first_rank_on_node = 0;
     char host[MPI_MAX_PROCESSOR_NAME] = {};
   };
-  Record own;
+  MpiBuffer<Record> own;
   int length = 0;
-  HORO_MPI(MPI_Get_processor_name(own.host, &length));
-  own.first_rank_on_node = first_rank_on_node(comm, policy);
-  std::vector<Record> records(static_cast<std::size_t>(comm.size()));
+  HORO_MPI(MPI_Get_processor_name(own->host, &length));
+  own->first_rank_on_node = first_rank_on_node(comm, policy);
+  MpiBuffer<std::vector<Record>> all(std::vector<Record>(static_cast<std::size_t>(comm.size())));
+  const std::vector<Record>& records = *all;
   MPI_Request request = MPI_REQUEST_NULL;
-  HORO_MPI(MPI_Iallgather(&own, sizeof own, MPI_BYTE, records.data(), sizeof own, MPI_BYTE,
+  HORO_MPI(MPI_Iallgather(&*own, sizeof(Record), MPI_BYTE, all->data(), sizeof(Record), MPI_BYTE,
                           comm.get(), &request));
   wait_for_mpi(request, policy, kWaitText);
 

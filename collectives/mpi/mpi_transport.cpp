@@ -42,6 +42,11 @@ MpiTransport::MpiTransport(MPI_Comm comm, const WaitPolicy& policy, std::size_t 
   policy_.abort = abort_signal_;
 }
 
+void MpiTransport::set_wait_policy(const WaitPolicy& policy) {
+  policy_ = policy;
+  policy_.abort = abort_signal_;
+}
+
 std::unique_ptr<PointToPoint> MpiTransport::make_point_to_point() {
   return std::make_unique<MpiPointToPoint>(MpiComm::duplicate_of(comm_.get(), policy_), policy_);
 }

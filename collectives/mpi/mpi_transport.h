@@ -23,6 +23,9 @@ class MpiTransport : public Transport {
 
   const Topology& topology() const override { return topology_; }
   const WaitPolicy& wait_policy() const override { return policy_; }
+  /// Changes how everything made here waits; `policy.abort` is replaced as in the constructor.
+  /// Before any of it is used.
+  void set_wait_policy(const WaitPolicy& policy);
   std::unique_ptr<PointToPoint> make_point_to_point() override;
   std::unique_ptr<MessageChannel> make_message_channel() override;
   std::unique_ptr<SharedRegion> make_node_region(std::size_t bytes) override;

@@ -23,21 +23,22 @@ void put_text(char (&to)[N], const std::string& text) {
   std::memcpy(to, text.data(), std::min(text.size(), N - 1));
 }
 
-Announcement announce(const MpiComm& node, Announcement announcement, const WaitPolicy& policy) {
+Announcement announce(const MpiComm& node, const Announcement& own, const WaitPolicy& policy) {
+  MpiBuffer<Announcement> announcement(own);
   MPI_Request request = MPI_REQUEST_NULL;
-  HORO_MPI(MPI_Ibcast(&announcement, sizeof announcement, MPI_BYTE, 0, node.get(), &request));
+  HORO_MPI(MPI_Ibcast(&*announcement, sizeof(Announcement), MPI_BYTE, 0, node.get(), &request));
   wait_for_mpi(request, policy, "for the first rank of the node to make shared memory");
-  return announcement;
+  return *announcement;
 }
 
 // The lowest rank of the node that has failed; the node's size if none has.
 int first_failed_rank(const MpiComm& node, bool has_failed, const WaitPolicy& policy) {
-  const int own = has_failed ? node.rank() : node.size();
-  int first = own;
+  MpiBuffer<int> own(has_failed ? node.rank() : node.size());
+  MpiBuffer<int> first(*own);
   MPI_Request request = MPI_REQUEST_NULL;
-  HORO_MPI(MPI_Iallreduce(&own, &first, 1, MPI_INT, MPI_MIN, node.get(), &request));
+  HORO_MPI(MPI_Iallreduce(&*own, &*first, 1, MPI_INT, MPI_MIN, node.get(), &request));
   wait_for_mpi(request, policy, "for all ranks of the node to map shared memory");
-  return first;
+  return *first;
 }
 
 }  // namespace

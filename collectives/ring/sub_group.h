@@ -15,7 +15,7 @@ class SubGroup : public PointToPoint {
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(ranks_.size()); }
-  const WaitPolicy& wait_policy() const override { return parent_.wait_policy(); }
+  const WaitPolicy& default_wait_policy() const override { return parent_.wait_policy(); }
   Ticket start_send(int peer, int tag, std::span<const std::byte> bytes) override {
     return parent_.start_send(parent_rank(peer), tag_offset_ + tag, bytes);
   }

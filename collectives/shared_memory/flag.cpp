@@ -32,6 +32,8 @@ void Flag::wait(std::uint32_t target, const Flag& departed, const WaitPolicy& po
     if (departed.reached(1)) {
       // What it published before it left counts.
       if (reached(target)) return;
+      if (policy.abort != nullptr && policy.abort->is_raised())
+        throw CommunicationError(policy.abort->text());
       throw ShutdownError(fmt::format("waited {}, which has left", what));
     }
     if (waiter.is_napping()) sleeper.announce();

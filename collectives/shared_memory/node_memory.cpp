@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "horo/base/error.h"
 
 namespace horo::collectives {
@@ -13,6 +15,11 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
+// Every rank's part of a slot is at least a cache line.
+constexpr std::size_t whole_slot(std::size_t slot_bytes, int ranks) {
+  return round_up(std::max(slot_bytes, static_cast<std::size_t>(ranks) * 64), kPage);
+}
+
 }  // namespace
 
 std::size_t NodeMemory::bytes_of_rank(std::size_t slot_bytes, std::size_t direct_bytes) {
@@ -21,7 +28,8 @@ std::size_t NodeMemory::bytes_of_rank(std::size_t slot_bytes, std::size_t direct
 
 std::size_t NodeMemory::bytes_needed(int ranks, std::size_t slot_bytes, std::size_t direct_bytes) {
   static_assert(sizeof(RankFlags) <= kPage);
-  return static_cast<std::size_t>(ranks) * bytes_of_rank(slot_bytes, direct_bytes);
+  return static_cast<std::size_t>(ranks) *
+         bytes_of_rank(whole_slot(slot_bytes, ranks), direct_bytes);
 }
 
 NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank,
@@ -30,7 +38,7 @@ NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank,
     : region_(std::move(region)),
       rank_(rank),
       size_(static_cast<int>(rank_names.size())),
-      slot_bytes_(round_up(slot_bytes, kPage)),
+      slot_bytes_(whole_slot(slot_bytes, size_)),
       direct_bytes_(round_up(direct_bytes, kPage)),
       policy_(policy) {
   HORO_CHECK(region_->bytes().size() >= bytes_needed(size_, slot_bytes, direct_bytes), "");
@@ -44,7 +52,7 @@ NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank,
     memory.slots = memory.direct + 2 * direct_bytes_;
     memory.name = std::move(name);
     ranks_.push_back(std::move(memory));
-    at += bytes_of_rank(slot_bytes, direct_bytes);
+    at += bytes_of_rank(slot_bytes_, direct_bytes);
   }
 }
 

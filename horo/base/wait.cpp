@@ -39,6 +39,8 @@ void Waiter::pause_slowly(std::string_view what, const std::atomic<std::uint32_t
   const auto waited = now - start_;
   if (policy_.abort != nullptr && policy_.abort->is_raised())
     throw CommunicationError(policy_.abort->text());
+  if (policy_.cancelled != nullptr && policy_.cancelled->load())
+    throw ShutdownError(fmt::format("no longer waiting {}", what));
   if (waited > policy_.timeout)
     throw CommunicationError(fmt::format("waited {} {} (HORO_TIMEOUT is {})",
                                          format_duration(waited), what,

@@ -33,6 +33,8 @@ struct WaitPolicy {
   std::chrono::nanoseconds yield{std::chrono::microseconds(200)};
   std::chrono::nanoseconds timeout{std::chrono::minutes(5)};
   const AbortSignal* abort = nullptr;  ///< may be null; outlives the waits
+  /// If set and true, a wait ends with ShutdownError: its result is not wanted any more.
+  const std::atomic<bool>* cancelled = nullptr;
 };
 
 /// One wait. Use: `for (Waiter waiter(policy); !ready(); waiter.pause("for the answer of rank

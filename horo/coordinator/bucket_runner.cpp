@@ -6,13 +6,13 @@
 namespace horo::coordinator {
 
 BucketRunner::BucketRunner(std::span<const NamedTensor> gradients, BucketPlan plan, ReduceOp op,
-                           std::unique_ptr<WaitPolicy> policy,
+                           std::unique_ptr<PlanWaits> waits,
                            std::unique_ptr<collectives::Communicator> communicator,
                            OnBucket on_bucket)
     : plan_(std::move(plan)),
       op_(op),
-      policy_(std::move(policy)),
-      waiting_policy_(*policy_),
+      waits_(std::move(waits)),
+      waiting_policy_(waits_->in_node),
       communicator_(std::move(communicator)),
       on_bucket_(std::move(on_bucket)),
       marks_(gradients.size()) {
@@ -31,6 +31,7 @@ BucketRunner::~BucketRunner() {
   {
     const std::scoped_lock lock(sleep_mutex_);
     should_stop_ = true;
+    waits_->is_cancelled = true;
   }
   wake_.notify_one();
 }
@@ -63,7 +64,7 @@ void BucketRunner::wait() {
   const std::scoped_lock lock(run_mutex_);
   caller_waits_ = false;
   if (error_ == nullptr) {
-    *policy_ = waiting_policy_;
+    waits_->in_node = waiting_policy_;
     while (next_ < buckets_.size() && error_ == nullptr) run_next();
   }
   if (error_ != nullptr) std::rethrow_exception(error_);
@@ -98,8 +99,8 @@ void BucketRunner::run_thread(const std::string& log_label) {
       if (!is_next_complete()) continue;
       if (error_ != nullptr) return;
       // While the caller computes, a wait for a peer must not take the core from it.
-      policy_->spin = std::chrono::nanoseconds(0);
-      policy_->yield = std::chrono::nanoseconds(0);
+      waits_->in_node.spin = std::chrono::nanoseconds(0);
+      waits_->in_node.yield = std::chrono::nanoseconds(0);
       run_next();
       continue;
     }

@@ -13,6 +13,7 @@
 #include "collectives/scattered_buffer.h"
 #include "horo/base/reduce_op.h"
 #include "horo/coordinator/bucket_plan.h"
+#include "horo/coordinator/plan_waits.h"
 
 namespace horo::coordinator {
 
@@ -28,9 +29,9 @@ class BucketRunner {
   /// `policy` is the wait policy of `communicator`; the runner adjusts it to whether a caller
   /// waits.
   BucketRunner(std::span<const NamedTensor> gradients, BucketPlan plan, ReduceOp op,
-               std::unique_ptr<WaitPolicy> policy,
+               std::unique_ptr<PlanWaits> waits,
                std::unique_ptr<collectives::Communicator> communicator, OnBucket on_bucket);
-  /// Ends the thread; a bucket that is being exchanged is finished first.
+  /// Ends the thread. A bucket that it is exchanging is given up, if it has to wait for a peer.
   ~BucketRunner();
 
   const BucketPlan& plan() const { return plan_; }
@@ -60,7 +61,7 @@ class BucketRunner {
 
   BucketPlan plan_;
   ReduceOp op_;
-  std::unique_ptr<WaitPolicy> policy_;
+  std::unique_ptr<PlanWaits> waits_;
   const WaitPolicy waiting_policy_;
   std::unique_ptr<collectives::Communicator> communicator_;
   OnBucket on_bucket_;

@@ -60,7 +60,7 @@ Coordinator::Coordinator(collectives::Transport& transport, const Settings& sett
       settings_(settings),
       policy_(transport.wait_policy()),
       channel_(transport.make_message_channel()),
-      communicator_(transport, settings, policy_),
+      communicator_(transport, settings, policy_, policy_),
       cache_(settings.cache_capacity),
       negotiator_(topology_),
       seen_by_(topology_.size, 0),
@@ -164,6 +164,7 @@ bool Coordinator::negotiate() {
     else
       take_in(decode_responses(message->bytes));
   }
+  if (is_leader() && !is_finished_) answer_orphans();
   if (is_leader() && !agreements_.empty()) {
     respond();
     did_work = true;
@@ -189,9 +190,7 @@ void Coordinator::respond() {
   ResponseMessage message;
   message.responses = fuse(agreements_, settings_.bucket_bytes, cache_);
   agreements_.clear();
-  const auto bytes = encode(message);
-  for (int rank = 1; rank < topology_.size; ++rank) send(rank, bytes);
-  take_in(message);
+  send_to_all(message);
 }
 
 // Steps 4 and 5, for all responses of a message, in their order.
@@ -228,18 +227,21 @@ void Coordinator::carry_out(const Response& response) {
 }
 
 std::vector<Entry> Coordinator::take_entries(const Response& response) {
-  std::vector<Entry> entries;
+  std::vector<std::unordered_map<std::string, Entry>::iterator> found;
   for (const Response::Tensor& tensor : response.tensors) {
     const std::string& name = tensor.cached != 0 ? cache_.at(tensor.cached).name : tensor.name;
-    const auto found = pending_.find(name);
-    if (found == pending_.end()) {
-      // Only an orphan's error may concern a tensor that this rank never submitted.
-      if (response.error != ErrorKind::kNone) continue;
+    const auto entry = pending_.find(name);
+    if (entry != pending_.end())
+      found.push_back(entry);
+    else if (response.error ==
+             ErrorKind::kNone)  // an error may concern what this rank never submitted
       throw CommunicationError(
           fmt::format("rank 0 answered for '{}', which is not pending here", name));
-    }
-    entries.push_back(std::move(found->second));
-    pending_.erase(found);
+  }
+  std::vector<Entry> entries;
+  for (const auto& entry : found) {
+    entries.push_back(std::move(entry->second));
+    pending_.erase(entry);
   }
   return entries;
 }
@@ -266,14 +268,21 @@ void Coordinator::check_deadlines() {
   }
 }
 
-void Coordinator::warn_of_stalls(Negotiator::Time now) {
+// Operations that a rank which has shut down left open.
+void Coordinator::answer_orphans() {
   ResponseMessage message;
   for (const Negotiator::Orphan& orphan : negotiator_.take_orphans())
     message.responses.push_back(
         error_response(orphan.name, ErrorKind::kShutdown,
                        fmt::format("'{}' cannot complete: {} has shut down without submitting it",
                                    orphan.name, topology_.describe(orphan.departed))));
-  for (const Waiting& waiting : negotiator_.waiting_longer_than(settings_.stall_warning, now)) {
+  if (!message.responses.empty()) send_to_all(message);
+}
+
+void Coordinator::warn_of_stalls(Negotiator::Time now) {
+  ResponseMessage message;
+  for (const Waiting& waiting :
+       negotiator_.waiting_longer_than(std::min(settings_.stall_warning, settings_.timeout), now)) {
     std::vector<std::string> missing;
     for (int rank : waiting.missing) missing.push_back(topology_.describe(rank));
     const std::string text = fmt::format("'{}' has waited {} for {}", waiting.name,
@@ -292,7 +301,10 @@ void Coordinator::warn_of_stalls(Negotiator::Time now) {
   }
   std::erase_if(warned_,
                 [&](const auto& item) { return now - item.second > 2 * settings_.stall_warning; });
-  if (message.responses.empty()) return;
+  if (!message.responses.empty()) send_to_all(message);
+}
+
+void Coordinator::send_to_all(const ResponseMessage& message) {
   const auto bytes = encode(message);
   for (int rank = 1; rank < topology_.size; ++rank) send(rank, bytes);
   take_in(message);

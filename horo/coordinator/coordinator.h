@@ -54,7 +54,9 @@ class Coordinator {
   std::vector<Entry> take_entries(const Response& response);
   void complete(std::vector<Entry>& entries, const std::exception_ptr& error);
   void check_deadlines();
+  void answer_orphans();
   void warn_of_stalls(Negotiator::Time now);
+  void send_to_all(const ResponseMessage& message);
   void rest(bool did_work);
   void spread_failure(const std::string& text) noexcept;
   void end_all(const std::exception_ptr& error);

@@ -28,7 +28,8 @@ void ResponseCache::note(const Request& request, std::uint64_t message) {
     }
     evict(found->second, message);
   }
-  entries_.push_front({request, ++last_id_});
+  if (++last_id_ == 0) ++last_id_;  // 0 means none
+  entries_.push_front({request, last_id_});
   by_name_[request.name] = entries_.begin();
   by_id_[last_id_] = entries_.begin();
   if (entries_.size() > capacity_) evict(std::prev(entries_.end()), message);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "horo/base/error.h"
+#include "horo/base/futex.h"
 
 namespace horo::coordinator {
 
@@ -18,7 +19,7 @@ void TensorQueue::submit(Entry entry) {
                         entry.request.name));
       entries_.push_back(std::move(entry));
       count_.store(entries_.size(), std::memory_order_release);
-      changed_.notify_one();
+      announce();
       return;
     }
   }
@@ -43,18 +44,19 @@ void TensorQueue::close(std::exception_ptr error) {
 }
 
 void TensorQueue::wait(std::chrono::nanoseconds timeout) {
-  std::unique_lock lock(mutex_);
-  // wait_until on the system clock: the thread sanitizer of this compiler does not know the other
-  // one.
-  changed_.wait_until(lock, std::chrono::system_clock::now() + timeout,
-                      [&] { return !entries_.empty() || is_woken_; });
-  is_woken_ = false;
+  is_asleep_ = true;
+  // Whoever announces an event after this comparison sees that a wake-up is needed, or ends the
+  // futex before it begins.
+  if (events_ == seen_) futex_wait(events_, seen_, timeout);
+  is_asleep_ = false;
+  seen_ = events_;
 }
 
-void TensorQueue::wake() {
-  const std::scoped_lock lock(mutex_);
-  is_woken_ = true;
-  changed_.notify_one();
+void TensorQueue::wake() { announce(); }
+
+void TensorQueue::announce() {
+  ++events_;
+  if (is_asleep_) futex_wake_all(events_);
 }
 
 }  // namespace horo::coordinator

@@ -2,7 +2,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -28,18 +28,22 @@ class TensorQueue {
   void close(std::exception_ptr error);
 
   bool is_empty() const { return count_.load(std::memory_order_acquire) == 0; }
-  /// Sleeps until something is submitted or wake() is called, at most `timeout`.
+  /// Sleeps until something is submitted or wake() is called, at most `timeout`; not at all if that
+  /// has happened since the last call. By one thread.
   void wait(std::chrono::nanoseconds timeout);
   void wake();
 
  private:
-  std::mutex mutex_;  // guards the four below
+  void announce();
+
+  std::mutex mutex_;  // guards the three below
   std::vector<Entry> entries_;
   std::unordered_set<std::string> pending_;
   std::exception_ptr closing_error_;
-  bool is_woken_ = false;
-  std::condition_variable changed_;
   std::atomic<std::size_t> count_{0};
+  std::atomic<std::uint32_t> events_{0};  // submissions and wake-ups
+  std::atomic<bool> is_asleep_{false};
+  std::uint32_t seen_ = 0;  // of events_, by the thread that waits
 };
 
 }  // namespace horo::coordinator

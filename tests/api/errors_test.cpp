@@ -121,6 +121,10 @@ TEST(Errors, BadArgumentsAreRefusedBeforeAnythingIsSubmitted) {
                   ctx.allgather(TensorView(x.data(), {2, 3}), TensorView(y.data(), {3, 2}));
                 }),
                 HasSubstr("first dimension only"));
+    EXPECT_THAT(text_of<InvalidArgument>([&] {
+                  ctx.allgather(TensorView(x), TensorView(nullptr, DataType::kFloat32, {12}));
+                }),
+                HasSubstr("the output has no memory"));
     EXPECT_THAT(text_of<InvalidArgument>([&] { ctx.reduce_scatter(TensorView(x), TensorView(y)); }),
                 HasSubstr("gets 3 of 6 rows"));
     EXPECT_THAT(text_of<InvalidArgument>(
@@ -245,6 +249,57 @@ TEST(Errors, ARankThatLeavesInTheMiddleOfAStepIsNamed) {
             sync.wait();
           }),
       ShutdownError);
+}
+
+TEST(Errors, ARankThatThrowsWhileItsPlanWaitsIsNamed) {
+  // Rank 0's plan thread waits for rank 1, which waits for rank 0's metric: the failure must still
+  // be heard at once.
+  for (const char* per_node : {"HORO_RANKS_PER_NODE=0", "HORO_RANKS_PER_NODE=1"}) {
+    RunOptions options;
+    options.environment = {per_node};
+    try {
+      run_ranks(
+          2,
+          [](Context& ctx) {
+            std::vector<float> a(100000, 1.0f);
+            std::vector<float> b(100000, 1.0f);
+            std::vector<float> metric(1);
+            const std::vector<NamedTensor> gradients = {{"a", TensorView(a)}, {"b", TensorView(b)}};
+            GradientSync sync(ctx, gradients, {.bucket_bytes = 1});
+            if (ctx.rank() == 0) {
+              sync.ready(1);
+              std::this_thread::sleep_for(std::chrono::milliseconds(30));
+              throw std::runtime_error("diverged");
+            }
+            EXPECT_THAT(text_of<CommunicationError>(
+                            [&] { ctx.allreduce(TensorView(metric), {.name = "metric"}); }),
+                        HasSubstr("rank 0 (host thread-node-0) failed"));
+          },
+          options);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), "rank 0: diverged");
+    }
+  }
+}
+
+TEST(Errors, ATimeoutBelowTheStallWarningStillNamesTheMissingRank) {
+  RunOptions options;
+  options.environment = {"HORO_TIMEOUT=300ms", "HORO_STALL_WARNING=10s"};
+  EXPECT_THROW(run_ranks(
+                   3,
+                   [](Context& ctx) {
+                     std::vector<float> x(4);
+                     if (ctx.rank() == 2) {
+                       std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+                       return;
+                     }
+                     EXPECT_THAT(text_of<CommunicationError>(
+                                     [&] { ctx.allreduce(TensorView(x), {.name = "lonely"}); }),
+                                 HasSubstr("for rank 2 "));
+                   },
+                   options),
+               CommunicationError);
 }
 
 TEST(Errors, LostMessagesEndInATimeout) {

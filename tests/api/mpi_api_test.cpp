@@ -56,6 +56,28 @@ TEST(MpiApi, ASubsetOfTheRanks) {
   MPI_Comm_free(&half);
 }
 
+TEST(MpiApi, RanksWithOtherSettingsAreRefusedEverywhere) {
+  int rank = 0;
+  int size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size == 1) return;
+  const std::pair<const char*, const char*> settings[] = {
+      {"HORO_BIND", "none"}, {"HORO_RANKS_PER_NODE", "1"}, {"HORO_ALGORITHM", "ring"}};
+  for (const auto& [name, value] : settings) {
+    if (rank == 1) setenv(name, value, 1);
+    try {
+      Context ctx = init();
+      ADD_FAILURE() << name;
+    } catch (const MismatchError& error) {
+      EXPECT_NE(std::string(error.what()).find(std::string(name) + "=" + value + " on rank 1"),
+                std::string::npos)
+          << error.what();
+    }
+    unsetenv(name);
+  }
+}
+
 TEST(MpiApi, GradientsOverManySteps) {
   Context ctx = init();
   std::vector<float> a(12345);

@@ -102,6 +102,22 @@ TEST(SharedMemory, APeerThatHasLeftIsNamedAtOnce) {
       });
 }
 
+TEST(SharedMemory, MoreRanksThanASegmentHasCacheLines) {
+  constexpr int kRanks = 70;
+  run(kRanks, {.segment_bytes = 4096, .direct_bytes = 256}, {},
+      [](SharedMemoryCollectives& collectives, int rank) {
+        std::vector<float> x(kRanks * 3, static_cast<float>(rank));
+        std::vector<float> own(3);
+        const std::vector<std::size_t> counts(kRanks, 3);
+        collectives.reduce_scatter(reinterpret_cast<const std::byte*>(x.data()), DataType::kFloat32,
+                                   counts, reinterpret_cast<std::byte*>(own.data()),
+                                   ReduceOp::kSum);
+        EXPECT_EQ(own[2], kRanks * (kRanks - 1) / 2);
+        collectives.allreduce({DataType::kFloat32, x.data(), x.size()}, ReduceOp::kMax);
+        EXPECT_EQ(x[5], kRanks - 1);
+      });
+}
+
 TEST(SharedMemory, ProbeMeasuresTheSameOnEveryRank) {
   std::vector<StoreBandwidths> measured(3);
   run(3, {}, {}, [&](SharedMemoryCollectives& collectives, int rank) {
