@@ -102,20 +102,14 @@ TEST(SharedMemory, APeerThatHasLeftIsNamedAtOnce) {
       });
 }
 
-TEST(SharedMemory, MoreRanksThanASegmentHasCacheLines) {
+TEST(SharedMemory, EveryRankHasACacheLineOfASlot) {
   constexpr int kRanks = 70;
-  run(kRanks, {.segment_bytes = 4096, .direct_bytes = 256}, {},
-      [](SharedMemoryCollectives& collectives, int rank) {
-        std::vector<float> x(kRanks * 3, static_cast<float>(rank));
-        std::vector<float> own(3);
-        const std::vector<std::size_t> counts(kRanks, 3);
-        collectives.reduce_scatter(reinterpret_cast<const std::byte*>(x.data()), DataType::kFloat32,
-                                   counts, reinterpret_cast<std::byte*>(own.data()),
-                                   ReduceOp::kSum);
-        EXPECT_EQ(own[2], kRanks * (kRanks - 1) / 2);
-        collectives.allreduce({DataType::kFloat32, x.data(), x.size()}, ReduceOp::kMax);
-        EXPECT_EQ(x[5], kRanks - 1);
-      });
+  InProcessJob job(1);
+  const auto transport = job.transport(0);
+  const NodeMemory memory(transport->make_node_region(NodeMemory::bytes_needed(kRanks, 4096, 256)),
+                          kRanks - 1, std::vector<std::string>(kRanks, "a rank"), 4096, 256,
+                          transport->wait_policy());
+  EXPECT_GE(memory.slot_bytes(), std::size_t{kRanks} * 64);
 }
 
 TEST(SharedMemory, ProbeMeasuresTheSameOnEveryRank) {
