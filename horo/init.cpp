@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "collectives/in_process/in_process_job.h"
+#include "collectives/mpi/mpi_handles.h"
 #include "collectives/mpi/mpi_session.h"
 #include "collectives/mpi/mpi_transport.h"
 #include "horo/base/log.h"
@@ -47,7 +48,7 @@ Context init_with_mpi(std::unique_ptr<Session> session, MPI_Comm communicator,
 Context init(const InitOptions& options) {
   const std::vector<std::string> entries = process_environment();
   ParsedEnvironment environment = parse_environment(entries);
-  if (collectives::mpi_is_initialized() || is_started_by_launcher(entries)) {
+  if (mpi_is_running() || is_started_by_launcher(entries)) {
     auto session = std::make_unique<OwnedMpi>();
     return init_with_mpi(std::move(session), MPI_COMM_WORLD, std::move(environment), options);
   }
@@ -58,7 +59,7 @@ Context init(const InitOptions& options) {
 }
 
 Context init(MPI_Comm communicator, const InitOptions& options) {
-  HORO_CHECK(collectives::mpi_is_initialized(), "horo::init(communicator): MPI is not initialised");
+  HORO_CHECK(mpi_is_running(), "horo::init(communicator): MPI is not initialised");
   ParsedEnvironment environment = parse_environment(process_environment());
   return init_with_mpi(std::make_unique<OwnedMpi>(), communicator, std::move(environment), options);
 }

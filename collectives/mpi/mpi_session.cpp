@@ -5,17 +5,9 @@
 
 namespace horo::collectives {
 
-bool mpi_is_initialized() {
-  int is_initialized = 0;
-  int is_finalized = 0;
-  MPI_Initialized(&is_initialized);
-  MPI_Finalized(&is_finalized);
-  return is_initialized != 0 && is_finalized == 0;
-}
-
 MpiSession::MpiSession() {
   int provided = MPI_THREAD_SINGLE;
-  if (mpi_is_initialized()) {
+  if (mpi_is_running()) {
     HORO_MPI(MPI_Query_thread(&provided));
     HORO_CHECK(
         provided >= MPI_THREAD_MULTIPLE,
@@ -31,7 +23,7 @@ MpiSession::MpiSession() {
 }
 
 void MpiSession::finalize() {
-  if (is_owner_ && mpi_is_initialized()) MPI_Finalize();
+  if (is_owner_ && mpi_is_running()) MPI_Finalize();
 }
 
 }  // namespace horo::collectives

@@ -18,7 +18,4 @@ class MpiSession {
   bool is_owner_ = false;
 };
 
-/// Whether the program has initialised MPI (and not finalised it).
-bool mpi_is_initialized();
-
 }  // namespace horo::collectives

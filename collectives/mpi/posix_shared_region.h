@@ -9,7 +9,7 @@
 namespace horo::collectives {
 
 /// Shared memory of the ranks of one node, agreed on over MPI. Its name exists only while the ranks
-/// map it, so that nothing stays in /dev/shm even if they are killed.
+/// map it, so that nothing stays in /dev/shm when they are killed later.
 class PosixSharedRegion : public SharedRegion {
  public:
   /// Collective over `node`, whose ranks can share memory. Throws CommunicationError on all of them

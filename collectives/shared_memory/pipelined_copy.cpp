@@ -1,9 +1,9 @@
 #include "collectives/shared_memory/pipelined_copy.h"
 
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
+#include "collectives/part_offsets.h"
 #include "collectives/reduce/kernels.h"
 
 namespace horo::collectives {
@@ -13,12 +13,6 @@ constexpr std::size_t kLine = 64;
 
 std::uint32_t steps_for(std::size_t total, std::size_t per_step) {
   return static_cast<std::uint32_t>((total + per_step - 1) / per_step);
-}
-
-std::vector<std::size_t> offsets_of(std::span<const std::size_t> sizes) {
-  std::vector<std::size_t> offsets(sizes.size());
-  std::exclusive_scan(sizes.begin(), sizes.end(), offsets.begin(), std::size_t{0});
-  return offsets;
 }
 
 }  // namespace
@@ -58,8 +52,8 @@ void pipelined_allgather(NodeMemory& memory, std::span<const std::byte> input,
   const std::size_t per_step = memory.slot_bytes();
   const std::uint32_t steps =
       steps_for(*std::max_element(bytes_of.begin(), bytes_of.end()), per_step);
-  const std::vector<std::size_t> offset_of = offsets_of(bytes_of);
-  std::byte* own = output.data() + offset_of[memory.rank()];
+  const PartOffsets parts(bytes_of);
+  std::byte* own = output.data() + parts[memory.rank()].begin;
   if (!input.empty() && own != input.data()) copy(own, input.data(), input.size(), Stores::kPlain);
   if (steps == 0) return;
   const std::uint32_t first_step = memory.begin_steps(steps);
@@ -81,7 +75,8 @@ void pipelined_allgather(NodeMemory& memory, std::span<const std::byte> input,
       const int peer = (memory.rank() + i) % memory.size();
       const auto [begin, bytes] = part(peer, k - 1);
       memory.wait_posted(peer, step);
-      copy(output.data() + offset_of[peer] + begin, memory.slot(peer, step), bytes, Stores::kPlain);
+      copy(output.data() + parts[peer].begin + begin, memory.slot(peer, step), bytes,
+           Stores::kPlain);
     }
     memory.consume(step);
   }
@@ -98,7 +93,7 @@ void pipelined_reduce_scatter(NodeMemory& memory, const std::byte* input, DataTy
   const std::uint32_t steps =
       steps_for(*std::max_element(count_of.begin(), count_of.end()), per_step);
   if (steps == 0) return;
-  const std::vector<std::size_t> offset_of = offsets_of(count_of);
+  const PartOffsets parts(count_of);
   const std::uint32_t first_step = memory.begin_steps(steps);
   const auto part = [&](std::size_t owner, std::uint32_t k) {
     const std::size_t begin = std::min(k * per_step, count_of[owner]);
@@ -113,7 +108,8 @@ void pipelined_reduce_scatter(NodeMemory& memory, const std::byte* input, DataTy
       for (std::size_t owner = 0; owner < size; ++owner) {
         if (owner == own_rank) continue;
         const auto [begin, count] = part(owner, k);
-        copy(slot + owner * part_bytes, input + (offset_of[owner] + begin) * element_bytes,
+        copy(slot + owner * part_bytes,
+             input + (parts[static_cast<int>(owner)].begin + begin) * element_bytes,
              count * element_bytes, stores);
       }
       memory.post(first_step + k);
@@ -123,7 +119,7 @@ void pipelined_reduce_scatter(NodeMemory& memory, const std::byte* input, DataTy
     const auto [begin, count] = part(own_rank, k - 1);
     for (std::size_t r = 0; r < size; ++r) {
       if (r != own_rank) memory.wait_posted(static_cast<int>(r), step);
-      sources[r] = r == own_rank ? input + (offset_of[own_rank] + begin) * element_bytes
+      sources[r] = r == own_rank ? input + (parts[memory.rank()].begin + begin) * element_bytes
                                  : memory.slot(static_cast<int>(r), step) + own_rank * part_bytes;
     }
     reduce(type, op, sources, count, size, output + begin * element_bytes, nullptr, Stores::kPlain);
