@@ -2,7 +2,6 @@
 
 #include <sched.h>
 
-#include "collectives/ring/ring_collectives.h"
 #include "horo/base/hash.h"
 #include "horo/base/log.h"
 #include "horo/coordinator/plan_agreement.h"
@@ -27,14 +26,10 @@ std::vector<int> share_of(const std::vector<int>& processors, int local_rank, in
   return {begin, begin + share};
 }
 
-void keep_to_own_processors(collectives::Transport& transport) {
-  const Topology& topology = transport.topology();
-  if (topology.size == 1) return;
+void keep_to_own_processors(collectives::Collectives& collectives, const Topology& topology) {
   const std::vector<int> allowed = allowed_processors();
-  const auto peers = transport.make_point_to_point();
-  collectives::RingCollectives ring(*peers, 64 * 1024);
   const auto signature = Hash().add_bytes(allowed.data(), allowed.size() * sizeof(int)).value();
-  if (!coordinator::all_equal(signature, ring)) return;
+  if (!coordinator::all_equal(signature, collectives)) return;
   const std::vector<int> own = share_of(allowed, topology.local_rank, topology.local_size);
   if (own.empty()) return;
   cpu_set_t set;

@@ -2,7 +2,8 @@
 
 #include <vector>
 
-#include "collectives/transport.h"
+#include "collectives/collectives.h"
+#include "horo/base/topology.h"
 
 namespace horo {
 
@@ -13,6 +14,6 @@ std::vector<int> share_of(const std::vector<int>& processors, int local_rank, in
 /// Binds the calling thread, and so the threads that it starts later, to this rank's share of the
 /// processors that the node's ranks may use. Does nothing where ranks may use different processors
 /// (somebody has placed them already) or fewer than there are ranks. Collective over the job.
-void keep_to_own_processors(collectives::Transport& transport);
+void keep_to_own_processors(collectives::Collectives& collectives, const Topology& topology);
 
 }  // namespace horo

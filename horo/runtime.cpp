@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "collectives/ring/ring_collectives.h"
 #include "horo/base/log.h"
 #include "horo/placement.h"
 #include "horo/settings_check.h"
@@ -26,12 +27,19 @@ Runtime::Runtime(std::unique_ptr<Session> session,
       transport_(std::move(transport)),
       environment_(std::move(environment)),
       topology_(transport_->topology()) {
-  check_settings_agree(environment_, *transport_);
+  if (topology_.size > 1) meet();
+  coordinator_ = std::make_unique<coordinator::Coordinator>(*transport_, environment_.settings);
+}
+
+void Runtime::meet() {
+  const auto peers = transport_->make_point_to_point();
+  // Its parameters are fixed: it must work before any setting is known to be agreed.
+  collectives::RingCollectives ring(*peers, 64 * 1024);
+  check_settings_agree(environment_, ring, topology_);
   // Ranks that are threads of one process have no processors of their own.
   if (session_ != nullptr && environment_.settings.binding == Binding::kAuto &&
       environment_.settings.ranks_per_node == 0)
-    keep_to_own_processors(*transport_);
-  coordinator_ = std::make_unique<coordinator::Coordinator>(*transport_, environment_.settings);
+    keep_to_own_processors(ring, topology_);
 }
 
 Runtime::~Runtime() {

@@ -48,6 +48,9 @@ class Runtime {
   void fail_unwinding() noexcept;
 
  private:
+  // Agrees with the other ranks on settings and processors. Collective.
+  void meet();
+
   std::unique_ptr<Session> session_;
   std::unique_ptr<collectives::Transport> transport_;
   ParsedEnvironment environment_;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "collectives/ring/ring_collectives.h"
 #include "horo/base/error.h"
 #include "horo/base/hash.h"
 #include "horo/coordinator/plan_agreement.h"
@@ -28,16 +27,12 @@ std::string_view next_line(std::string_view& text) {
 
 }  // namespace
 
-void check_settings_agree(const ParsedEnvironment& environment, collectives::Transport& transport) {
-  const Topology& topology = transport.topology();
-  if (topology.size == 1) return;
-  const auto peers = transport.make_point_to_point();
-  // The ring with fixed parameters: it must work before anything is agreed.
-  collectives::RingCollectives ring(*peers, 64 * 1024);
+void check_settings_agree(const ParsedEnvironment& environment,
+                          collectives::Collectives& collectives, const Topology& topology) {
   const std::string own = lines_of(environment);
-  if (coordinator::all_equal(Hash().add(own).value(), ring)) return;
+  if (coordinator::all_equal(Hash().add(own).value(), collectives)) return;
 
-  const auto all = coordinator::gather_all(std::as_bytes(std::span(own)), ring, topology);
+  const auto all = coordinator::gather_all(std::as_bytes(std::span(own)), collectives, topology);
   const auto text_of = [&](int rank) {
     return std::string_view(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
   };

@@ -1,7 +1,8 @@
 // Allreduce of one float32 tensor, sum, in place, from 4 bytes to 128 MiB: horo beside
 // MPI_Allreduce, measured in turn in one run.
-//   horo        a registered plan of one tensor (GradientSync::exchange), as a training step uses
-//   it horo_named  Context::allreduce by name: the ranks agree on each call
+//
+// horo: a registered plan of one tensor (GradientSync::exchange), as a training step uses it.
+// horo_named: Context::allreduce by name, on which the ranks agree each time.
 #include <fmt/core.h>
 #include <mpi.h>
 

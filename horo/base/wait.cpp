@@ -32,8 +32,8 @@ void AbortSignal::raise(std::string_view text) noexcept {
 
 std::string AbortSignal::text() const { return text_; }
 
-void Waiter::pause_slowly(std::string_view what, const std::atomic<std::uint32_t>* word,
-                          std::uint32_t seen) {
+void Waiter::pause_slowly(const std::atomic<std::uint32_t>* word, std::uint32_t seen,
+                          std::string_view what) {
   const auto now = std::chrono::steady_clock::now();
   if (start_ == std::chrono::steady_clock::time_point{}) start_ = now;
   const auto waited = now - start_;

@@ -44,21 +44,11 @@ class Waiter {
   explicit Waiter(const WaitPolicy& policy) : policy_(policy) {}
 
   /// Lets some time pass. `what` completes "waited 5min ..." in the error.
-  void pause(std::string_view what) {
-    if (++polls_ % kPollsPerClock != 0 && !is_napping_) {
-      relax();
-      return;
-    }
-    pause_slowly(what, nullptr, 0);
-  }
+  void pause(std::string_view what) { pause_at(nullptr, 0, what); }
   /// The same, where the awaited event is a change of `word` away from `seen` that is announced
   /// with futex_wake_all: naps end with it.
   void pause_on(const std::atomic<std::uint32_t>& word, std::uint32_t seen, std::string_view what) {
-    if (++polls_ % kPollsPerClock != 0 && !is_napping_) {
-      relax();
-      return;
-    }
-    pause_slowly(what, &word, seen);
+    pause_at(&word, seen, what);
   }
   /// Whether the wait has reached the stage in which it naps.
   bool is_napping() const { return is_napping_; }
@@ -70,8 +60,14 @@ class Waiter {
     __builtin_ia32_pause();
 #endif
   }
-  void pause_slowly(std::string_view what, const std::atomic<std::uint32_t>* word,
-                    std::uint32_t seen);
+  void pause_at(const std::atomic<std::uint32_t>* word, std::uint32_t seen, std::string_view what) {
+    if (++polls_ % kPollsPerClock != 0 && !is_napping_)
+      relax();
+    else
+      pause_slowly(word, seen, what);
+  }
+  void pause_slowly(const std::atomic<std::uint32_t>* word, std::uint32_t seen,
+                    std::string_view what);
 
   const WaitPolicy& policy_;
   std::chrono::steady_clock::time_point start_{};

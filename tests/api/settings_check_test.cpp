@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "collectives/in_process/in_process_job.h"
+#include "collectives/ring/ring_collectives.h"
 #include "horo/base/error.h"
 
 namespace horo {
@@ -19,8 +20,11 @@ std::vector<std::string> check(const std::vector<std::string>& setting_of_rank) 
     for (std::size_t rank = 0; rank < setting_of_rank.size(); ++rank)
       threads.emplace_back([&, rank] {
         const auto transport = job.transport(static_cast<int>(rank));
+        const auto peers = transport->make_point_to_point();
+        collectives::RingCollectives ring(*peers, 1024);
         try {
-          check_settings_agree(parse_environment(std::span(&setting_of_rank[rank], 1)), *transport);
+          check_settings_agree(parse_environment(std::span(&setting_of_rank[rank], 1)), ring,
+                               transport->topology());
         } catch (const MismatchError& error) {
           texts[rank] = error.what();
         }
