@@ -29,7 +29,7 @@ done
 
 [ $install = no ] || scripts/install_deps.sh
 cmake --preset release
-cmake --build --preset release --target hororun train_mnist
+cmake --build --preset release --target hororun train_mnist own_model
 bin=build/release/bin
 train=("$bin/hororun" -np "$ranks" "$bin/train_mnist" --epochs "$epochs" --global-batch 128 "${data[@]}")
 echo "+ ${train[*]}"
