@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "collectives/mapped_buffer.h"
 #include "collectives/scattered_buffer.h"
 #include "horo/base/reduce_op.h"
 
@@ -21,6 +22,11 @@ class Collectives {
   /// Reduces `buffer` over the ranks, in place. All ranks end with the same bits, and the same
   /// input gives the same bits every time.
   virtual void allreduce(const ScatteredBuffer& buffer, ReduceOp op) = 0;
+  /// The same for a buffer that the ranks of a node have mapped from each other: those may read and
+  /// write each other's buffers between the first call's begin and the last call's end.
+  virtual void allreduce_mapped(const MappedBuffer& buffer, ReduceOp op) {
+    allreduce(buffer.own(), op);
+  }
   /// Copies the buffer of `root` to all ranks. Pieces may be divided differently on each rank; the
   /// total count is the same.
   virtual void broadcast(const ScatteredBuffer& buffer, int root) = 0;

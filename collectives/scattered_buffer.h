@@ -40,13 +40,23 @@ class ScatteredBuffer {
   /// the logical array, in order; `first` is the stretch's offset from `begin`, n its count.
   template <typename Function>
   void for_each_stretch(std::size_t begin, std::size_t end, Function&& function) const {
+    for_each_part(begin, end,
+                  [&](std::size_t piece, std::size_t offset, std::size_t first, std::size_t n) {
+                    function(pieces_[piece].data + offset * element_bytes_, first, n);
+                  });
+  }
+
+  /// The same with function(piece, offset, first, n): the stretch begins `offset` elements into
+  /// pieces()[piece].
+  template <typename Function>
+  void for_each_part(std::size_t begin, std::size_t end, Function&& function) const {
     if (begin >= end) return;
     auto piece = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), begin) -
                                           ends_.begin());
     for (std::size_t at = begin; at < end; ++piece) {
       const std::size_t piece_begin = ends_[piece] - pieces_[piece].count;
       const std::size_t n = std::min(end, ends_[piece]) - at;
-      function(pieces_[piece].data + (at - piece_begin) * element_bytes_, at - begin, n);
+      function(piece, at - piece_begin, at - begin, n);
       at += n;
     }
   }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "horo/arena.h"
 #include "horo/base/error.h"
 #include "horo/base/reduce_op.h"
 #include "horo/base/tensor_view.h"
@@ -102,6 +103,12 @@ class Context {
 
   /// Returns after every rank has called it.
   void barrier(const BarrierOptions& options = {});
+
+  /// Memory of at least `bytes` bytes for this rank that all ranks of its node have mapped; see
+  /// Arena. Collective: all ranks call it in the same order, and each gets as much as the rank that
+  /// asks for the most. Throws CommunicationError, on every rank, if a node has not enough shared
+  /// memory; the job may go on with other memory.
+  Arena allocate(std::size_t bytes);
 
   Counters counters() const;
 

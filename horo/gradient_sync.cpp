@@ -7,6 +7,7 @@
 
 #include "horo/coordinator/bucket_plan.h"
 #include "horo/coordinator/bucket_runner.h"
+#include "horo/coordinator/mapped_gradients.h"
 #include "horo/coordinator/plan_agreement.h"
 #include "horo/runtime.h"
 
@@ -37,6 +38,7 @@ class GradientSync::Impl {
     for (const NamedTensor& gradient : gradients) names_.push_back(gradient.name);
     auto waits = std::make_unique<coordinator::PlanWaits>(runtime_->transport().wait_policy());
     std::unique_ptr<collectives::Communicator> communicator;
+    coordinator::MappedGradients mapped;
 
     coordinator::Entry entry;
     entry.request.kind = coordinator::Kind::kTask;
@@ -49,13 +51,16 @@ class GradientSync::Impl {
       coordinator::agree_on_plan(name,
                                  coordinator::describe_plan(gradients, options.op, bucket_bytes),
                                  collectives, runtime_->topology());
+      mapped = coordinator::find_mapped_gradients(gradients, runtime_->arenas(), collectives,
+                                                  runtime_->topology());
       communicator = std::make_unique<collectives::Communicator>(
           runtime_->transport(), runtime_->settings(), waits->in_node, waits->between_nodes);
     };
     runtime_->submit(std::move(entry))->wait();
     runner_ = std::make_unique<coordinator::BucketRunner>(
-        gradients, coordinator::make_bucket_plan(gradients, bucket_bytes), options.op,
-        std::move(waits), std::move(communicator),
+        gradients, std::move(mapped), runtime_->topology().local_rank,
+        coordinator::make_bucket_plan(gradients, bucket_bytes), options.op, std::move(waits),
+        std::move(communicator),
         [runtime = runtime_.get()](std::size_t bytes, std::size_t tensors) {
           runtime->count_collective(bytes, tensors);
         });
@@ -108,6 +113,11 @@ void GradientSync::exchange() {
 }
 
 std::size_t GradientSync::bucket_count() const { return impl_->runner().plan().buckets.size(); }
+bool GradientSync::is_in_place(std::size_t bucket) const {
+  HORO_CHECK(bucket < bucket_count(),
+             fmt::format("bucket {} of {} does not exist", bucket, bucket_count()));
+  return impl_->runner().is_mapped(bucket);
+}
 const std::vector<std::size_t>& GradientSync::bucket(std::size_t bucket) const {
   HORO_CHECK(bucket < bucket_count(),
              fmt::format("bucket {} of {} does not exist", bucket, bucket_count()));

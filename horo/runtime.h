@@ -8,6 +8,7 @@
 
 #include "collectives/transport.h"
 #include "horo/base/environment.h"
+#include "horo/coordinator/arena_table.h"
 #include "horo/coordinator/coordinator.h"
 
 namespace horo {
@@ -32,6 +33,7 @@ class Runtime {
   const Topology& topology() const { return topology_; }
   const Settings& settings() const { return environment_.settings; }
   collectives::Transport& transport() { return *transport_; }
+  coordinator::ArenaTable& arenas() { return arenas_; }
 
   /// `entry.request.name` empty: the next automatic name of its kind.
   std::shared_ptr<coordinator::Completion> submit(coordinator::Entry entry);
@@ -55,6 +57,7 @@ class Runtime {
   std::unique_ptr<collectives::Transport> transport_;
   ParsedEnvironment environment_;
   Topology topology_;
+  coordinator::ArenaTable arenas_;
   std::mutex shutdown_mutex_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;
   bool is_shutdown_begun_ = false;

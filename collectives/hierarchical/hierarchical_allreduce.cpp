@@ -47,8 +47,7 @@ void hierarchical_allreduce(Hierarchy& h, const ScatteredBuffer& buffer, ReduceO
 void divide_if_average(DataType type, ReduceOp op, std::byte* data, std::size_t count, int ranks) {
   if (op != ReduceOp::kAverage) return;
   const std::byte* source = data;
-  reduce(type, op, {&source, 1}, count, static_cast<std::size_t>(ranks), data, nullptr,
-         Stores::kPlain);
+  reduce(type, op, {&source, 1}, count, static_cast<std::size_t>(ranks), data, Stores::kPlain);
 }
 
 }  // namespace horo::collectives

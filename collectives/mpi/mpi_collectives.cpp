@@ -106,8 +106,7 @@ void MpiCollectives::divide_if_average(DataType type, ReduceOp op, std::byte* da
                                        std::size_t count) {
   if (op != ReduceOp::kAverage) return;
   const std::byte* source = data;
-  reduce(type, op, {&source, 1}, count, static_cast<std::size_t>(size_), data, nullptr,
-         Stores::kPlain);
+  reduce(type, op, {&source, 1}, count, static_cast<std::size_t>(size_), data, Stores::kPlain);
 }
 
 std::byte* MpiCollectives::packed(const ScatteredBuffer& buffer) {

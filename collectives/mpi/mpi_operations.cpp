@@ -15,7 +15,7 @@ template <DataType Type, ReduceOp Op>
 void combine(void* in, void* in_out, int* count, MPI_Datatype*) {
   const std::byte* sources[] = {static_cast<std::byte*>(in), static_cast<std::byte*>(in_out)};
   reduce(Type, Op, sources, static_cast<std::size_t>(*count), 1, static_cast<std::byte*>(in_out),
-         nullptr, Stores::kPlain);
+         Stores::kPlain);
 }
 
 template <DataType Type, ReduceOp Op>

@@ -13,8 +13,8 @@ struct ReduceArguments {
   std::size_t source_count;  ///< at least 1
   std::size_t count;         ///< elements
   std::size_t divisor;
-  std::byte* out;
-  std::byte* second_out;  ///< may be null
+  std::byte* const* outs;
+  std::size_t out_count;  ///< at least 1
   bool is_streaming;
 };
 

@@ -16,18 +16,23 @@ const KernelTable& table() {
 }  // namespace
 
 void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
-            std::size_t count, std::size_t divisor, std::byte* out, std::byte* second_out,
+            std::size_t count, std::size_t divisor, std::span<std::byte* const> outs,
             Stores stores) {
-  HORO_CHECK(!sources.empty() && divisor > 0, "");
+  HORO_CHECK(!sources.empty() && !outs.empty() && divisor > 0, "");
   if (count == 0) return;
   const ReduceArguments arguments{sources.data(),
                                   sources.size(),
                                   count,
                                   divisor,
-                                  out,
-                                  second_out,
+                                  outs.data(),
+                                  outs.size(),
                                   stores == Stores::kStreaming};
   table().reduce[static_cast<int>(type)][static_cast<int>(op)](arguments);
+}
+
+void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
+            std::size_t count, std::size_t divisor, std::byte* out, Stores stores) {
+  reduce(type, op, sources, count, divisor, std::span<std::byte* const>(&out, 1), stores);
 }
 
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, Stores stores) {

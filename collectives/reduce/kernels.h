@@ -15,12 +15,15 @@ namespace horo::collectives {
 ///
 /// `divisor`: kAverage divides the sum by it (floats: multiplies by 1/divisor in the accumulator's
 /// type; integers: rounds toward zero); other operations ignore it. 1 leaves the sum.
-/// `second_out`: if not null, receives the same values. `out` (and `second_out`) may be one of the
-/// sources, exactly; otherwise the ranges do not overlap. Any alignment; streaming stores (only
-/// `out`) bypass the cache and are fenced before return.
+/// Every one of `outs` (at least one) receives the same values. Each may be one of the sources,
+/// exactly; otherwise the ranges do not overlap. Any alignment; streaming stores (only to outs[0])
+/// bypass the cache and are fenced before return.
 void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
-            std::size_t count, std::size_t divisor, std::byte* out, std::byte* second_out,
+            std::size_t count, std::size_t divisor, std::span<std::byte* const> outs,
             Stores stores);
+/// The same with one output.
+void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
+            std::size_t count, std::size_t divisor, std::byte* out, Stores stores);
 
 /// Copies bytes that do not overlap. Streaming stores bypass the cache and are fenced before
 /// return.

@@ -29,7 +29,7 @@ void reduce_strips(const ReduceArguments& a) {
   constexpr std::size_t kStripBytes = kVectorsPerStrip * sizeof(Packed);
   const std::size_t source_count = Count == 0 ? a.source_count : Count;
   const std::size_t bytes = a.count * sizeof(typename Lanes::Element);
-  const std::size_t head = a.is_streaming ? bytes_to_aligned(a.out, sizeof(Packed)) : 0;
+  const std::size_t head = a.is_streaming ? bytes_to_aligned(a.outs[0], sizeof(Packed)) : 0;
   const bool is_streaming = a.is_streaming && head % sizeof(typename Lanes::Element) == 0;
   const Divider<T> divide(a.divisor);
   alignas(64) std::byte padded[kStripBytes] = {};
@@ -62,16 +62,16 @@ void reduce_strips(const ReduceArguments& a) {
       results[v] = Lanes::pack(sums[v]);
     }
     if (is_ragged) [[unlikely]] {
-      __builtin_memcpy(a.out + at, results, step);
-      if (a.second_out != nullptr) __builtin_memcpy(a.second_out + at, results, step);
+      for (std::size_t o = 0; o < a.out_count; ++o) __builtin_memcpy(a.outs[o] + at, results, step);
       continue;
     }
     for (std::size_t v = 0; v < kVectorsPerStrip; ++v)
       if (is_streaming)
-        store_streaming(a.out + at + v * sizeof(Packed), results[v]);
+        store_streaming(a.outs[0] + at + v * sizeof(Packed), results[v]);
       else
-        __builtin_memcpy(a.out + at + v * sizeof(Packed), &results[v], sizeof(Packed));
-    if (a.second_out != nullptr) __builtin_memcpy(a.second_out + at, results, sizeof results);
+        __builtin_memcpy(a.outs[0] + at + v * sizeof(Packed), &results[v], sizeof(Packed));
+    for (std::size_t o = 1; o < a.out_count; ++o)
+      __builtin_memcpy(a.outs[o] + at, results, sizeof results);
   }
   if (is_streaming) fence_streaming();
 }

@@ -39,11 +39,12 @@ void exchange_allreduce(PointToPoint& peers, const std::vector<std::string>& ran
   }
   const std::size_t width = buffer.element_bytes();
   std::vector<const std::byte*> sources(size);
-  buffer.for_each_stretch(
-      0, buffer.count(), [&](std::byte* out, std::size_t first, std::size_t count) {
-        for (std::size_t r = 0; r < size; ++r) sources[r] = values_of(r).data() + first * width;
-        reduce(buffer.type(), op, sources, count, size, out, nullptr, Stores::kPlain);
-      });
+  buffer.for_each_stretch(0, buffer.count(),
+                          [&](std::byte* out, std::size_t first, std::size_t count) {
+                            for (std::size_t r = 0; r < size; ++r)
+                              sources[r] = values_of(r).data() + first * width;
+                            reduce(buffer.type(), op, sources, count, size, out, Stores::kPlain);
+                          });
 }
 
 }  // namespace horo::collectives

@@ -59,7 +59,7 @@ class AllreduceEnds : public FlowEnds {
     buffer_.for_each_stretch(
         range.begin, range.end, [&](std::byte* own, std::size_t first, std::size_t count) {
           const std::byte* sources[] = {partial + first * buffer_.element_bytes(), own};
-          reduce(buffer_.type(), op, sources, count, size_, own, nullptr, Stores::kPlain);
+          reduce(buffer_.type(), op, sources, count, size_, own, Stores::kPlain);
         });
   }
 

@@ -45,7 +45,7 @@ class ReduceScatterEnds : public FlowEnds {
     std::byte* out = is_last_hop
                          ? data_.output + schedule_.segment_of(receive) * segment_count_ * width_
                          : scratch_of(receive);
-    reduce(data_.type, op, sources, range.count(), size_, out, nullptr, Stores::kPlain);
+    reduce(data_.type, op, sources, range.count(), size_, out, Stores::kPlain);
   }
   // The segment of the previous step must have left its place in the scratch.
   bool may_take(std::size_t receive, std::size_t sends_done) const override {

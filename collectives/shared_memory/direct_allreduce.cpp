@@ -27,12 +27,12 @@ void direct_allreduce(NodeMemory& memory, const ScatteredBuffer& buffer, ReduceO
     sources[peer] = memory.direct_buffer(static_cast<int>(peer), exchange, bytes);
   }
   if (buffer.pieces().size() == 1) {
-    reduce(buffer.type(), op, sources, buffer.count(), size, buffer.pieces()[0].data, nullptr,
+    reduce(buffer.type(), op, sources, buffer.count(), size, buffer.pieces()[0].data,
            Stores::kPlain);
     return;
   }
   if (scratch.size() < bytes) scratch.resize(bytes);
-  reduce(buffer.type(), op, sources, buffer.count(), size, scratch.data(), nullptr, Stores::kPlain);
+  reduce(buffer.type(), op, sources, buffer.count(), size, scratch.data(), Stores::kPlain);
   buffer.for_each_stretch(0, buffer.count(), [&](std::byte* to, std::size_t first, std::size_t n) {
     copy(to, scratch.data() + first * buffer.element_bytes(), n * buffer.element_bytes(),
          Stores::kPlain);

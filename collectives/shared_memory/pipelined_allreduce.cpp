@@ -2,14 +2,11 @@
 
 #include <algorithm>
 
-#include "collectives/chunks.h"
 #include "collectives/reduce/kernels.h"
+#include "collectives/shared_memory/line_chunks.h"
 
 namespace horo::collectives {
 namespace {
-
-// Chunks are dealt in units of a cache line, so that no two ranks write to the same one.
-constexpr std::size_t kLine = 64;
 
 class Pipeline {
  public:
@@ -41,10 +38,7 @@ class Pipeline {
   }
   // Elements of segment `k` that `rank` owns, relative to the segment's begin.
   Range chunk(std::uint32_t k, int rank) const {
-    const std::size_t per_line = kLine / element_bytes_;
-    const std::size_t count = segment(k).count();
-    const Range lines = chunk_of((count + per_line - 1) / per_line, memory_.size(), rank);
-    return {std::min(lines.begin * per_line, count), std::min(lines.end * per_line, count)};
+    return chunk_of_lines(segment(k).count(), element_bytes_, memory_.size(), rank);
   }
 
   void copy_in(std::uint32_t k) {
@@ -75,8 +69,8 @@ class Pipeline {
           for (int r = 0; r < memory_.size(); ++r)
             sources_[r] = r == memory_.rank() ? mine : memory_.slot(r, step) + offset;
           // The own slot's own chunk held no input, so it is free for the result.
-          reduce(buffer_.type(), op_, sources_, n, memory_.size(),
-                 memory_.slot(memory_.rank(), step) + offset, mine, stores_);
+          std::byte* const outs[] = {memory_.slot(memory_.rank(), step) + offset, mine};
+          reduce(buffer_.type(), op_, sources_, n, memory_.size(), outs, stores_);
         });
     memory_.publish_reduced(step);
   }

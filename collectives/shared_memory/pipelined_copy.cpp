@@ -122,7 +122,7 @@ void pipelined_reduce_scatter(NodeMemory& memory, const std::byte* input, DataTy
       sources[r] = r == own_rank ? input + (parts[memory.rank()].begin + begin) * element_bytes
                                  : memory.slot(static_cast<int>(r), step) + own_rank * part_bytes;
     }
-    reduce(type, op, sources, count, size, output + begin * element_bytes, nullptr, Stores::kPlain);
+    reduce(type, op, sources, count, size, output + begin * element_bytes, Stores::kPlain);
     memory.consume(step);
   }
   memory.finish(first_step + steps - 1);

@@ -5,6 +5,7 @@
 
 #include "collectives/reduce/kernels.h"
 #include "collectives/shared_memory/direct_allreduce.h"
+#include "collectives/shared_memory/mapped_allreduce.h"
 #include "collectives/shared_memory/pipelined_allreduce.h"
 #include "collectives/shared_memory/pipelined_copy.h"
 
@@ -31,6 +32,13 @@ void SharedMemoryCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp 
     direct_allreduce(memory_, buffer, op, stores, scratch_);
   else
     pipelined_allreduce(memory_, buffer, op, options_.segment_bytes, stores);
+}
+
+void SharedMemoryCollectives::allreduce_mapped(const MappedBuffer& buffer, ReduceOp op) {
+  if (memory_.size() == 1 || buffer.own().bytes() <= options_.direct_bytes)
+    allreduce(buffer.own(), op);
+  else
+    mapped_allreduce(memory_, buffer, op);
 }
 
 void SharedMemoryCollectives::broadcast(const ScatteredBuffer& buffer, int root) {

@@ -1,9 +1,11 @@
 // The gradients of one training step, marked ready in backward order, until all are averaged:
-// horo's GradientSync beside MPI by hand, one MPI_Allreduce per tensor, and one over a flat buffer
-// (which has no packing to do: its gradients would have to live there).
+// horo's GradientSync, on ordinary memory and in an arena, beside MPI by hand: one MPI_Allreduce
+// per tensor, and one over a flat buffer (which has no packing to do: its gradients would have to
+// live there).
 #include <fmt/core.h>
 #include <mpi.h>
 
+#include <memory_resource>
 #include <numeric>
 #include <vector>
 
@@ -26,12 +28,12 @@ struct Options {
 
 class Gradients {
  public:
-  explicit Gradients(const std::vector<std::size_t>& counts) {
-    for (std::size_t count : counts) tensors_.emplace_back(count);
+  Gradients(const std::vector<std::size_t>& counts, std::pmr::memory_resource* memory) {
+    for (std::size_t count : counts) tensors_.emplace_back(count, memory);
     total_ = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   }
   std::size_t total() const { return total_; }
-  std::vector<std::vector<float>>& tensors() { return tensors_; }
+  std::vector<std::pmr::vector<float>>& tensors() { return tensors_; }
   std::vector<horo::NamedTensor> named() {
     std::vector<horo::NamedTensor> result;
     for (auto& tensor : tensors_)
@@ -62,7 +64,7 @@ class Gradients {
   static float value(int rank, std::size_t tensor, std::size_t i) {
     return static_cast<float>((rank + 1) * static_cast<int>(1 + (i + tensor) % 127));
   }
-  std::vector<std::vector<float>> tensors_;
+  std::vector<std::pmr::vector<float>> tensors_;
   std::size_t total_ = 0;
 };
 
@@ -88,15 +90,19 @@ void run(const Options& options) {
   horo::Context ctx = horo::bench::init_beside_mpi();
   const auto limits = horo::bench::measure_memory_limits(std::size_t{64} << 20, MPI_COMM_WORLD);
 
-  Gradients gradients(counts);
+  Gradients gradients(counts, std::pmr::get_default_resource());
   std::vector<float> flat(gradients.total());
   horo::GradientSync sync(ctx, gradients.named());
+  const horo::Arena arena = ctx.allocate(gradients.total() * sizeof(float) + counts.size() * 64);
+  Gradients shared(counts, arena.resource());
+  horo::GradientSync shared_sync(ctx, shared.named());
+  const auto step = [&](horo::GradientSync& plan) {
+    for (std::size_t i = counts.size(); i-- > 0;) plan.ready(i);
+    plan.wait();
+  };
   const std::vector<Contender> contenders = {
-      {"horo",
-       [&] {
-         for (std::size_t i = counts.size(); i-- > 0;) sync.ready(i);
-         sync.wait();
-       }},
+      {"horo", [&] { step(sync); }},
+      {"horo_arena", [&] { step(shared_sync); }},
       {"mpi_per_tensor",
        [&] {
          for (std::size_t i = counts.size(); i-- > 0;)
@@ -107,8 +113,12 @@ void run(const Options& options) {
   gradients.fill(ctx.rank());
   contenders[0].run();
   gradients.check(ctx.size(), 1, "horo");
-  gradients.fill(ctx.rank());
+  shared.fill(ctx.rank());
   contenders[1].run();
+  shared.check(ctx.size(), 1, "horo_arena");
+  shared.clear();
+  gradients.fill(ctx.rank());
+  contenders[2].run();
   gradients.check(ctx.size(), static_cast<float>(ctx.size()), "mpi_per_tensor");
   gradients.clear();
 

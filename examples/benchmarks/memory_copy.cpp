@@ -23,19 +23,6 @@ struct alignas(64) Line {
   std::byte bytes[64];
 };
 
-// Both pointers are 16-byte aligned; `bytes` is a multiple of 64.
-void streaming_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
-#if defined(__SSE2__)
-  for (std::size_t i = 0; i < bytes; i += 64)
-    for (std::size_t k = 0; k < 64; k += 16)
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + i + k),
-                       _mm_load_si128(reinterpret_cast<const __m128i*>(from + i + k)));
-  _mm_sfence();
-#else
-  std::memcpy(to, from, bytes);
-#endif
-}
-
 // Every rank writes a block and then reads the next rank's, over and over.
 double measure_core_to_core(MPI_Comm communicator) {
   MPI_Comm node = MPI_COMM_NULL;
@@ -75,6 +62,20 @@ double measure_core_to_core(MPI_Comm communicator) {
 }
 
 }  // namespace
+
+void streaming_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+#if defined(__SSE2__)
+  const std::size_t whole = bytes / 64 * 64;
+  for (std::size_t i = 0; i < whole; i += 64)
+    for (std::size_t k = 0; k < 64; k += 16)
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + i + k),
+                       _mm_load_si128(reinterpret_cast<const __m128i*>(from + i + k)));
+  std::memcpy(to + whole, from + whole, bytes - whole);
+  _mm_sfence();
+#else
+  std::memcpy(to, from, bytes);
+#endif
+}
 
 MemoryLimits measure_memory_limits(std::size_t bytes, MPI_Comm communicator) {
   std::vector<Line> from(bytes / sizeof(Line));

@@ -13,6 +13,10 @@ struct MemoryLimits {
   double core_to_core_gbps = 0;    ///< one rank writes 1 MiB, another reads it; 0 for one rank
 };
 
+/// Copies with stores that bypass the cache (std::memcpy where the CPU has none). Both pointers are
+/// 16-byte aligned; `bytes` need not be a multiple of anything.
+void streaming_copy(std::byte* to, const std::byte* from, std::size_t bytes);
+
 /// Collective over `communicator`, whose ranks share a node for core_to_core_gbps.
 MemoryLimits measure_memory_limits(std::size_t bytes, MPI_Comm communicator);
 

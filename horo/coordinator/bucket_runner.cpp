@@ -5,11 +5,13 @@
 
 namespace horo::coordinator {
 
-BucketRunner::BucketRunner(std::span<const NamedTensor> gradients, BucketPlan plan, ReduceOp op,
+BucketRunner::BucketRunner(std::span<const NamedTensor> gradients, MappedGradients mapped,
+                           int local_rank, BucketPlan plan, ReduceOp op,
                            std::unique_ptr<PlanWaits> waits,
                            std::unique_ptr<collectives::Communicator> communicator,
                            OnBucket on_bucket)
-    : plan_(std::move(plan)),
+    : mapped_(std::move(mapped)),
+      plan_(std::move(plan)),
       op_(op),
       waits_(std::move(waits)),
       waiting_policy_(waits_->in_node),
@@ -20,11 +22,24 @@ BucketRunner::BucketRunner(std::span<const NamedTensor> gradients, BucketPlan pl
     auto bucket = std::make_unique<Bucket>(gradients[members.front()].tensor.type());
     for (std::size_t i : members)
       bucket->buffer.add(gradients[i].tensor.data(), gradients[i].tensor.count());
+    bucket->mapped = map_bucket(members, gradients, local_rank);
     bucket->tensors = members.size();
     bucket->missing = members.size();
     buckets_.push_back(std::move(bucket));
   }
   thread_ = std::jthread([this, label = log_label()] { run_thread(label); });
+}
+
+std::optional<collectives::MappedBuffer> BucketRunner::map_bucket(
+    const std::vector<std::size_t>& members, std::span<const NamedTensor> gradients,
+    int local_rank) const {
+  const auto& addresses = mapped_.addresses;
+  for (std::size_t i : members)
+    if (addresses[i].empty()) return std::nullopt;
+  collectives::MappedBuffer buffer(gradients[members.front()].tensor.type(),
+                                   static_cast<int>(addresses[members.front()].size()), local_rank);
+  for (std::size_t i : members) buffer.add(addresses[i], gradients[i].tensor.count());
+  return buffer;
 }
 
 BucketRunner::~BucketRunner() {
@@ -82,7 +97,10 @@ bool BucketRunner::is_next_complete() const {
 void BucketRunner::run_next() {
   const Bucket& bucket = *buckets_[next_];
   try {
-    communicator_->collectives().allreduce(bucket.buffer, op_);
+    if (bucket.mapped)
+      communicator_->collectives().allreduce_mapped(*bucket.mapped, op_);
+    else
+      communicator_->collectives().allreduce(bucket.buffer, op_);
     on_bucket_(bucket.buffer.bytes(), bucket.tensors);
   } catch (...) {
     error_ = std::current_exception();

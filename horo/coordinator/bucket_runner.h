@@ -6,13 +6,16 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/mapped_buffer.h"
 #include "collectives/scattered_buffer.h"
 #include "horo/base/reduce_op.h"
 #include "horo/coordinator/bucket_plan.h"
+#include "horo/coordinator/mapped_gradients.h"
 #include "horo/coordinator/plan_waits.h"
 
 namespace horo::coordinator {
@@ -26,15 +29,16 @@ class BucketRunner {
   /// Called after each bucket with its bytes and tensors, from whichever thread ran it.
   using OnBucket = std::function<void(std::size_t bytes, std::size_t tensors)>;
 
-  /// `policy` is the wait policy of `communicator`; the runner adjusts it to whether a caller
-  /// waits.
-  BucketRunner(std::span<const NamedTensor> gradients, BucketPlan plan, ReduceOp op,
-               std::unique_ptr<PlanWaits> waits,
+  /// `waits` holds the wait policies of `communicator`; the runner adjusts them to whether a caller
+  /// waits. A bucket whose gradients are all mapped is exchanged in place.
+  BucketRunner(std::span<const NamedTensor> gradients, MappedGradients mapped, int local_rank,
+               BucketPlan plan, ReduceOp op, std::unique_ptr<PlanWaits> waits,
                std::unique_ptr<collectives::Communicator> communicator, OnBucket on_bucket);
   /// Ends the thread. A bucket that it is exchanging is given up, if it has to wait for a peer.
   ~BucketRunner();
 
   const BucketPlan& plan() const { return plan_; }
+  bool is_mapped(std::size_t bucket) const { return buckets_[bucket]->mapped.has_value(); }
   std::size_t gradient_count() const { return marks_.size(); }
 
   /// Marks a gradient. Returns false if it was marked already. Thread-safe.
@@ -51,14 +55,20 @@ class BucketRunner {
   struct Bucket {
     explicit Bucket(DataType type) : buffer(type) {}
     collectives::ScatteredBuffer buffer;
+    std::optional<collectives::MappedBuffer> mapped;
     std::size_t tensors = 0;
     std::atomic<std::size_t> missing{0};
   };
 
+  // Empty unless all members are mapped.
+  std::optional<collectives::MappedBuffer> map_bucket(const std::vector<std::size_t>& members,
+                                                      std::span<const NamedTensor> gradients,
+                                                      int local_rank) const;
   void run_thread(const std::string& log_label);
   bool is_next_complete() const;
   void run_next();
 
+  MappedGradients mapped_;
   BucketPlan plan_;
   ReduceOp op_;
   std::unique_ptr<PlanWaits> waits_;

@@ -78,6 +78,39 @@ TEST(MpiApi, RanksWithOtherSettingsAreRefusedEverywhere) {
   }
 }
 
+TEST(MpiApi, GradientsInAnArena) {
+  Context ctx = init();
+  const Arena arena = ctx.allocate(1 << 20);
+  std::pmr::vector<float> a(123457, arena.resource());
+  std::pmr::vector<float> b(77, arena.resource());
+  const std::vector<NamedTensor> gradients = {{"a", TensorView(a)}, {"b", TensorView(b)}};
+  GradientSync sync(ctx, gradients, {.op = ReduceOp::kSum});
+  EXPECT_TRUE(sync.is_in_place(0));
+  for (int step = 0; step < 50; ++step) {
+    for (std::size_t i = 0; i < a.size(); ++i)
+      a[i] = static_cast<float>(ctx.rank() + step) + static_cast<float>(i % 7);
+    b.assign(b.size(), static_cast<float>(step));
+    sync.exchange();
+    const auto n = static_cast<float>(ctx.size());
+    for (std::size_t i = 0; i < a.size(); ++i)
+      ASSERT_EQ(a[i], n * (static_cast<float>(step) + static_cast<float>(i % 7)) + n * (n - 1) / 2);
+    ASSERT_EQ(b[76], n * static_cast<float>(step));
+  }
+}
+
+TEST(MpiApi, TooLargeAnArenaIsRefusedOnEveryRankAndTheJobGoesOn) {
+  Context ctx = init();
+  try {
+    (void)ctx.allocate(ctx.rank() == 0 ? std::size_t{1} << 45 : 1);
+    ADD_FAILURE() << "32 TiB were granted";
+  } catch (const CommunicationError& error) {
+    EXPECT_NE(std::string(error.what()).find("/dev/shm"), std::string::npos) << error.what();
+  }
+  std::vector<std::int32_t> x(5, 1);
+  ctx.allreduce(TensorView(x), {.name = "x", .op = ReduceOp::kSum});
+  EXPECT_EQ(x[4], ctx.size());
+}
+
 TEST(MpiApi, GradientsOverManySteps) {
   Context ctx = init();
   std::vector<float> a(12345);

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory_resource>
 #include <stdexcept>
 #include <thread>
 
@@ -24,8 +25,11 @@ void run(const char* fault, int failing_rank) {
   horo::Context ctx = horo::init();
   std::printf("rank %d pid %d\n", ctx.rank(), static_cast<int>(getpid()));
   std::fflush(stdout);
-  std::vector<std::vector<float>> tensors(
-      20, std::vector<float>(200000, static_cast<float>(ctx.rank())));
+  const horo::Arena arena = ctx.allocate(10 * 1000000);  // half of the tensors lie in it
+  std::vector<std::pmr::vector<float>> tensors;
+  for (int t = 0; t < 20; ++t)
+    tensors.emplace_back(200000, static_cast<float>(ctx.rank()),
+                         t % 4 < 2 ? arena.resource() : std::pmr::get_default_resource());
   std::vector<horo::NamedTensor> gradients;
   for (auto& tensor : tensors)
     gradients.push_back({"g" + std::to_string(gradients.size()), horo::TensorView(tensor)});

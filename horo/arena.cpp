@@ -1,0 +1,88 @@
+#include "horo/arena.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "collectives/node_block.h"
+#include "horo/base/error.h"
+#include "horo/base/quantity.h"
+#include "horo/context.h"
+#include "horo/runtime.h"
+
+namespace horo {
+namespace {
+
+constexpr std::size_t kLine = 64;
+constexpr std::size_t kPage = 4096;
+
+constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+}  // namespace
+
+class Arena::Impl : public std::pmr::memory_resource {
+ public:
+  explicit Impl(std::shared_ptr<collectives::NodeBlock> block) : block_(std::move(block)) {}
+  std::span<std::byte> bytes() const { return block_->own(); }
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    const std::size_t begin = round_up(used_, std::max(alignment, kLine));
+    const std::size_t all = block_->own().size();
+    HORO_CHECK(alignment <= kPage, "an arena aligns to at most 4 KiB");
+    HORO_CHECK(begin <= all && bytes <= all - begin,
+               fmt::format("the arena of {} is full: {} are in use, {} more were asked for",
+                           format_bytes(all), format_bytes(used_), format_bytes(bytes)));
+    used_ = begin + bytes;
+    return block_->own().data() + begin;
+  }
+  void do_deallocate(void*, std::size_t, std::size_t) override {}
+  bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+
+  std::shared_ptr<collectives::NodeBlock> block_;
+  std::size_t used_ = 0;
+};
+
+Arena::Arena(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Arena::Arena(Arena&&) noexcept = default;
+Arena& Arena::operator=(Arena&&) noexcept = default;
+Arena::~Arena() = default;
+
+std::span<std::byte> Arena::bytes() const { return impl_->bytes(); }
+std::pmr::memory_resource* Arena::resource() const { return impl_.get(); }
+
+Arena Context::allocate(std::size_t bytes) {
+  HORO_CHECK(bytes > 0, "an arena needs at least one byte");
+  std::shared_ptr<collectives::NodeBlock> block;
+  std::string error;
+  coordinator::Entry entry;
+  entry.request.kind = coordinator::Kind::kTask;
+  entry.request.name = runtime_->automatic_name(coordinator::Kind::kTask, "arena");
+  entry.task = [&](collectives::Collectives& collectives) {
+    const Topology& topology = runtime_->topology();
+    auto most = static_cast<std::int64_t>(bytes);
+    collectives.allreduce({DataType::kInt64, &most, 1}, ReduceOp::kMax);
+    const std::size_t bytes_per_rank = round_up(static_cast<std::size_t>(most), kPage);
+    try {
+      block = std::make_shared<collectives::NodeBlock>(
+          runtime_->transport().make_node_region(bytes_per_rank *
+                                                 static_cast<std::size_t>(topology.local_size)),
+          topology.local_rank, bytes_per_rank);
+    } catch (const CommunicationError& caught) {
+      error = caught.what();
+    }
+    std::uint8_t is_had = error.empty();
+    collectives.allreduce({DataType::kUInt8, &is_had, 1}, ReduceOp::kMin);
+    if (is_had == 0 && error.empty()) error = "another node has not enough shared memory";
+    if (error.empty()) runtime_->arenas().add(block);
+  };
+  runtime_->submit(std::move(entry))->wait();
+  if (!error.empty())
+    throw CommunicationError(
+        fmt::format("no arena of {} per rank: {}", format_bytes(bytes), error));
+  return Arena(std::make_unique<Arena::Impl>(std::move(block)));
+}
+
+}  // namespace horo
