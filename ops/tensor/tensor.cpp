@@ -12,22 +12,22 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};  // a cache line, and the widest vector register
 
-float* allocate(const Shape& shape) {
+std::shared_ptr<float[]> allocate(const Shape& shape) {
   const std::size_t count = shape.count();
   HORO_CHECK(count <= std::numeric_limits<std::ptrdiff_t>::max() / sizeof(float),
              "a tensor of shape " + shape.to_string() + " does not fit into memory");
   if (count == 0) return nullptr;
-  return static_cast<float*>(::operator new(count * sizeof(float), kAlignment));
+  return {static_cast<float*>(::operator new(count * sizeof(float), kAlignment)),
+          [](float* memory) { ::operator delete(memory, kAlignment); }};
 }
 
 }  // namespace
 
-void Tensor::Free::operator()(float* memory) const noexcept {
-  ::operator delete(memory, kAlignment);
-}
-
 Tensor::Tensor(Shape shape)
     : shape_(std::move(shape)), count_(shape_.count()), data_(allocate(shape_)) {}
+
+Tensor::Tensor(Shape shape, float* data, const std::shared_ptr<const void>& owner)
+    : shape_(std::move(shape)), count_(shape_.count()), data_(owner, data) {}
 
 Tensor Tensor::zeros(Shape shape) {
   Tensor tensor(std::move(shape));

@@ -8,13 +8,17 @@
 
 namespace horo::ops {
 
-/// A dense row-major float32 tensor that owns its host memory (64-byte aligned). Moved, not copied;
-/// clone() copies. Not synchronised.
+/// A dense row-major float32 tensor in host memory (64-byte aligned) of its own, or of an owner
+/// that it shares. Moved, not copied; clone() copies. Not synchronised.
 class Tensor {
  public:
   Tensor() = default;
+  Tensor(Tensor&&) noexcept = default;
+  Tensor& operator=(Tensor&&) noexcept = default;
   /// Uninitialised values.
   explicit Tensor(Shape shape);
+  /// The values at `data`, which `owner` keeps alive.
+  Tensor(Shape shape, float* data, const std::shared_ptr<const void>& owner);
   static Tensor zeros(Shape shape);
 
   const Shape& shape() const { return shape_; }
@@ -33,12 +37,9 @@ class Tensor {
   Tensor reshaped(Shape shape) &&;
 
  private:
-  struct Free {
-    void operator()(float* memory) const noexcept;
-  };
   Shape shape_{0};
   std::size_t count_ = 0;
-  std::unique_ptr<float[], Free> data_;
+  std::shared_ptr<float[]> data_;
 };
 
 }  // namespace horo::ops

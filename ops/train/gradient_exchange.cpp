@@ -2,30 +2,36 @@
 
 #include <fmt/core.h>
 
+#include "ops/train/arena_tensors.h"
+
 namespace horo::ops {
 
 namespace {
 
 // In forward order, so that the plan is in the order of backward; the loss, known first, comes
 // last.
-std::vector<NamedTensor> list_tensors(const std::vector<Parameter*>& parameters,
-                                      std::vector<float>& loss) {
+std::vector<NamedTensor> list_tensors(Context& context, const std::vector<Parameter*>& parameters,
+                                      Tensor& loss) {
+  std::vector<Tensor*> memory = {&loss};
+  for (Parameter* parameter : parameters) memory.push_back(&parameter->gradient);
+  move_to_arena(context, memory);
   std::vector<NamedTensor> tensors;
   for (Parameter* parameter : parameters)
     tensors.push_back({parameter->name, parameter->gradient.view()});
-  tensors.push_back({"train.loss", TensorView(loss)});
+  tensors.push_back({"train.loss", loss.view()});
   return tensors;
 }
 
 }  // namespace
 
 GradientExchange::GradientExchange(Context& context, const std::vector<Parameter*>& parameters)
-    : loss_(1), sync_(context, list_tensors(parameters, loss_), {.name = "train.gradients"}) {
+    : loss_(Shape{1}),
+      sync_(context, list_tensors(context, parameters, loss_), {.name = "train.gradients"}) {
   for (std::size_t i = 0; i < parameters.size(); ++i) index_of_[parameters[i]] = i;
 }
 
 void GradientExchange::loss_ready(double loss) {
-  loss_[0] = static_cast<float>(loss);
+  *loss_.data() = static_cast<float>(loss);
   sync_.ready(index_of_.size());
 }
 
@@ -38,7 +44,7 @@ void GradientExchange::gradient_ready(const Parameter& parameter) {
 
 float GradientExchange::wait() {
   sync_.wait();
-  return loss_[0];
+  return *loss_.data();
 }
 
 }  // namespace horo::ops

@@ -15,7 +15,8 @@ namespace horo::ops {
 /// wait().
 class GradientExchange {
  public:
-  /// Collective. The parameters must outlive this and keep their gradients' memory. Throws
+  /// Collective. Moves the gradients to an arena (see move_to_arena). The parameters must outlive
+  /// this and keep their gradients' memory from then on. Throws
   /// MismatchError if the models of the ranks differ.
   GradientExchange(Context& context, const std::vector<Parameter*>& parameters);
   GradientExchange(const GradientExchange&) = delete;
@@ -30,7 +31,7 @@ class GradientExchange {
 
  private:
   std::unordered_map<const Parameter*, std::size_t> index_of_;
-  std::vector<float> loss_;  // one element
+  Tensor loss_;  // one element
   GradientSync sync_;
 };
 

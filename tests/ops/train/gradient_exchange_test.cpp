@@ -28,6 +28,19 @@ TEST(GradientExchange, AveragesGradientsAndTheLoss) {
   });
 }
 
+TEST(GradientExchange, GradientsKeepTheirSharedMemory) {
+  testing::run_ranks(2, [](Context& context) {
+    Parameter weight{"weight", Tensor::zeros({2, 5}), Tensor::zeros({2, 5})};
+    weight.gradient.fill(static_cast<float>(context.rank()));
+    const float* before = weight.gradient.data();
+    { GradientExchange exchange(context, {&weight}); }
+    EXPECT_NE(weight.gradient.data(), before);
+    EXPECT_EQ(weight.gradient.shape(), (Shape{2, 5}));
+    for (const float value : weight.gradient.values())
+      EXPECT_EQ(value, static_cast<float>(context.rank()));
+  });
+}
+
 TEST(GradientExchange, RefusesAParameterThatIsNotRegistered) {
   testing::run_ranks(1, [](Context& context) {
     Parameter weight{"weight", Tensor::zeros({2}), Tensor::zeros({2})};
