@@ -22,6 +22,9 @@ struct ReduceArguments {
 struct KernelTable {
   const char* instruction_set;
   void (*reduce[kDataTypeCount][kReduceOpCount])(const ReduceArguments&);
+  /// Of kFloat16, then kBFloat16; see narrow() and widen().
+  void (*narrow[2])(std::byte* to, const std::byte* from, std::size_t count);
+  void (*widen[2])(std::byte* to, const std::byte* from, std::size_t count);
   void (*streaming_copy)(std::byte* to, const std::byte* from, std::size_t bytes);
 };
 

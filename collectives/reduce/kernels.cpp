@@ -13,6 +13,12 @@ const KernelTable& table() {
   return chosen;
 }
 
+// The place of a 16-bit float among those of the table.
+int half_index(DataType half) {
+  HORO_CHECK(half == DataType::kFloat16 || half == DataType::kBFloat16, "");
+  return half == DataType::kFloat16 ? 0 : 1;
+}
+
 }  // namespace
 
 void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
@@ -33,6 +39,14 @@ void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> source
 void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
             std::size_t count, std::size_t divisor, std::byte* out, Stores stores) {
   reduce(type, op, sources, count, divisor, std::span<std::byte* const>(&out, 1), stores);
+}
+
+void narrow(DataType half, std::byte* to, const std::byte* from, std::size_t count) {
+  table().narrow[half_index(half)](to, from, count);
+}
+
+void widen(DataType half, std::byte* to, const std::byte* from, std::size_t count) {
+  table().widen[half_index(half)](to, from, count);
 }
 
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, Stores stores) {

@@ -25,6 +25,12 @@ void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> source
 void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
             std::size_t count, std::size_t divisor, std::byte* out, Stores stores);
 
+/// Converts float32 to `half` (kFloat16 or kBFloat16), rounding to nearest, ties to even. NaN and
+/// infinities stay; what is too large becomes infinite. Any alignment; no overlap.
+void narrow(DataType half, std::byte* to, const std::byte* from, std::size_t count);
+/// Converts `half` to float32, exactly.
+void widen(DataType half, std::byte* to, const std::byte* from, std::size_t count);
+
 /// Copies bytes that do not overlap. Streaming stores bypass the cache and are fenced before
 /// return.
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, Stores stores);

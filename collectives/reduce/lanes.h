@@ -100,8 +100,7 @@ struct BFloat16Lanes {
   static Packed pack(const Unpacked& value) {
     return rounded(value.part[0]) >> 16 | (rounded(value.part[1]) & 0xffff0000u);
   }
-
- private:
+  /// The bfloat16 of each lane in its upper half.
   static Words rounded(Floats value) {
     const Words x = (Words)value;
     const Words finite = x + 0x7fffu + ((x >> 16) & 1u);
@@ -142,8 +141,7 @@ struct Float16Lanes {
   static Packed pack(const Unpacked& value) {
     return narrow(value.part[0]) | narrow(value.part[1]) << 16;
   }
-
- private:
+  /// Between float32 and binary16 in the lower half of each lane.
   static Floats widen(Words x) {
     const SignedWords magnitude = (SignedWords)(x & 0x7fffu);
     const Words subnormal = (Words)(__builtin_convertvector(magnitude, Floats) * 0x1p-24f);

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "collectives/reduce/conversion_kernels.h"
 #include "collectives/reduce/kernel_table.h"
 #include "collectives/reduce/lane_operations.h"
 #include "collectives/reduce/lanes.h"
@@ -121,6 +122,8 @@ extern const KernelTable kTable = {
      HORO_KERNELS_OF(PlainLanes<std::uint8_t>, std::uint8_t),
      HORO_KERNELS_OF(PlainLanes<std::int32_t>, std::int32_t),
      HORO_KERNELS_OF(PlainLanes<std::int64_t>, std::int64_t)},
+    {narrow_to_float16, narrow_to_bfloat16},
+    {widen_from_float16, widen_from_bfloat16},
     streaming_copy};
 
 }  // namespace horo::collectives::HORO_KERNELS
