@@ -33,24 +33,31 @@ Algorithm select_algorithm(const Topology& topology, Algorithm setting) {
 }
 
 Communicator::Communicator(Transport& transport, const Settings& settings,
-                           const WaitPolicy& in_node, const WaitPolicy& between_nodes) {
+                           const WaitPolicy& in_node, const WaitPolicy& between_nodes,
+                           std::optional<DataType> wire) {
   switch (select_algorithm(transport.topology(), settings.algorithm)) {
     case Algorithm::kAuto:
     case Algorithm::kSharedMemory:
       collectives_ = make_node_collectives(transport, settings, in_node);
       break;
-    case Algorithm::kRing:
+    case Algorithm::kRing: {
       peers_ = transport.make_point_to_point();
       peers_->set_wait_policy(between_nodes);
-      collectives_ = std::make_unique<RingCollectives>(*peers_, settings.segment_bytes);
+      auto ring = std::make_unique<RingCollectives>(*peers_, settings.segment_bytes);
+      if (wire) ring->narrow_the_wire(*wire, wire_report_);
+      collectives_ = std::move(ring);
       break;
-    case Algorithm::kHierarchical:
+    }
+    case Algorithm::kHierarchical: {
       peers_ = transport.make_point_to_point();
       peers_->set_wait_policy(between_nodes);
       node_ = make_node_collectives(transport, settings, in_node);
-      collectives_ = std::make_unique<HierarchicalCollectives>(transport.topology(), *node_,
-                                                               *peers_, settings.segment_bytes);
+      auto hierarchical = std::make_unique<HierarchicalCollectives>(
+          transport.topology(), *node_, *peers_, settings.segment_bytes);
+      if (wire) hierarchical->narrow_the_wire(*wire, wire_report_);
+      collectives_ = std::move(hierarchical);
       break;
+    }
     case Algorithm::kMpi:
       collectives_ = transport.make_reference_collectives();
       HORO_CHECK(collectives_ != nullptr, "HORO_ALGORITHM=mpi needs a job started by mpirun");

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "collectives/collectives.h"
 #include "collectives/transport.h"
 #include "horo/base/environment.h"
+#include "horo/base/wire_report.h"
 
 namespace horo::collectives {
 
@@ -13,17 +15,21 @@ namespace horo::collectives {
 /// thread. Owns the memory and the channels that its algorithm needs.
 class Communicator {
  public:
-  /// Collective over the job; all ranks call it in the same order with equal settings. The
+  /// Collective over the job; all ranks call it in the same order with equal settings and `wire`:
+  /// what float32 travels as between nodes, in allreduces large enough for the ring. The
   /// algorithm is settings.algorithm, or for kAuto the one select_algorithm() gives. `in_node` and
   /// `between_nodes` (how to wait for flags in shared memory and for messages) and `transport`
   /// outlive the communicator.
   Communicator(Transport& transport, const Settings& settings, const WaitPolicy& in_node,
-               const WaitPolicy& between_nodes);
+               const WaitPolicy& between_nodes, std::optional<DataType> wire = {});
   ~Communicator();
 
   Collectives& collectives() { return *collectives_; }
+  /// What the wire type has done; not while a collective runs.
+  const WireReport& wire_report() const { return wire_report_; }
 
  private:
+  WireReport wire_report_;
   std::unique_ptr<PointToPoint> peers_;
   std::unique_ptr<Collectives> node_;
   std::unique_ptr<Collectives> collectives_;

@@ -33,6 +33,10 @@ class GradientSync::Impl {
   Impl(Context& context, std::span<const NamedTensor> gradients, const GradientSyncOptions& options)
       : runtime_(context.runtime()) {
     check_names(gradients);
+    HORO_CHECK(!options.wire || *options.wire == DataType::kFloat16 ||
+                   *options.wire == DataType::kBFloat16,
+               fmt::format("GradientSync: the wire type can be float16 or bfloat16, not {}",
+                           horo::name_of(*options.wire)));
     const std::size_t bucket_bytes =
         options.bucket_bytes.value_or(runtime_->settings().bucket_bytes);
     for (const NamedTensor& gradient : gradients) names_.push_back(gradient.name);
@@ -48,13 +52,14 @@ class GradientSync::Impl {
     // Among the named operations, so that all ranks do it at the same point and a missing rank is
     // named.
     entry.task = [&, name = entry.request.name](collectives::Collectives& collectives) {
-      coordinator::agree_on_plan(name,
-                                 coordinator::describe_plan(gradients, options.op, bucket_bytes),
-                                 collectives, runtime_->topology());
+      coordinator::agree_on_plan(
+          name, coordinator::describe_plan(gradients, options.op, bucket_bytes, options.wire),
+          collectives, runtime_->topology());
       mapped = coordinator::find_mapped_gradients(gradients, runtime_->arenas(), collectives,
                                                   runtime_->topology());
       communicator = std::make_unique<collectives::Communicator>(
-          runtime_->transport(), runtime_->settings(), waits->in_node, waits->between_nodes);
+          runtime_->transport(), runtime_->settings(), waits->in_node, waits->between_nodes,
+          options.wire);
     };
     runtime_->submit(std::move(entry))->wait();
     runner_ = std::make_unique<coordinator::BucketRunner>(
@@ -113,6 +118,7 @@ void GradientSync::exchange() {
 }
 
 std::size_t GradientSync::bucket_count() const { return impl_->runner().plan().buckets.size(); }
+WireReport GradientSync::wire_report() const { return impl_->runner().wire_report(); }
 bool GradientSync::is_in_place(std::size_t bucket) const {
   HORO_CHECK(bucket < bucket_count(),
              fmt::format("bucket {} of {} does not exist", bucket, bucket_count()));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "horo/base/wire_report.h"
 #include "horo/context.h"
 
 namespace horo {
@@ -17,6 +18,10 @@ struct GradientSyncOptions {
   ReduceOp op = ReduceOp::kAverage;
   /// Gradients are exchanged together up to this many bytes; unset: HORO_BUCKET_BYTES.
   std::optional<std::size_t> bucket_bytes;
+  /// What float32 gradients travel as between nodes: kFloat16 or kBFloat16 for half the bytes;
+  /// unset: as they are. They are added in float32 and rounded at each hop. Inside a node, and in
+  /// buckets of a few KiB, gradients keep their type.
+  std::optional<DataType> wire;
 };
 
 /// Averages (or otherwise reduces) the same set of gradients every step, in place.
@@ -60,6 +65,8 @@ class GradientSync {
   const std::vector<std::size_t>& bucket(std::size_t bucket) const;
   /// Whether all gradients of the bucket lie in arenas (Context::allocate) on all ranks.
   bool is_in_place(std::size_t bucket) const;
+  /// What options.wire has saved and cost so far. Not between ready() and wait().
+  WireReport wire_report() const;
 
  private:
   class Impl;

@@ -30,6 +30,11 @@ class HierarchicalCollectives : public Collectives {
                           std::size_t segment_bytes)
       : HierarchicalCollectives(topology, node, peers, Options{.segment_bytes = segment_bytes}) {}
 
+  /// See RingCollectives: what travels between nodes. Collective.
+  void narrow_the_wire(DataType wire, WireReport& report) {
+    if (column_) column_->narrow_the_wire(wire, report);
+  }
+
   std::string_view name() const override { return "hierarchical"; }
   void allreduce(const ScatteredBuffer& buffer, ReduceOp op) override;
   void broadcast(const ScatteredBuffer& buffer, int root) override;

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "collectives/collectives.h"
 #include "collectives/point_to_point.h"
 #include "collectives/ring/segment_flow.h"
+#include "horo/base/wire_report.h"
 
 namespace horo::collectives {
 
@@ -28,6 +30,13 @@ class RingCollectives : public Collectives {
                   std::vector<std::string> rank_names = {},
                   std::size_t exchange_bytes = kDefaultExchangeBytes);
 
+  /// From now on an allreduce of float32 that goes round the ring travels as `wire` (kFloat16 or
+  /// kBFloat16), with what that does added to `report`, which outlives this. Collective.
+  void narrow_the_wire(DataType wire, WireReport& report) {
+    wire_ = wire;
+    report_ = &report;
+  }
+
   std::string_view name() const override { return "ring"; }
   void allreduce(const ScatteredBuffer& buffer, ReduceOp op) override;
   void broadcast(const ScatteredBuffer& buffer, int root) override;
@@ -44,6 +53,8 @@ class RingCollectives : public Collectives {
   std::vector<std::string> rank_names_;
   SegmentFlow flow_;
   std::vector<std::byte> staging_;
+  std::optional<DataType> wire_;
+  WireReport* report_ = nullptr;
 };
 
 }  // namespace horo::collectives

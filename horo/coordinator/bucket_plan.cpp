@@ -5,6 +5,14 @@
 #include "horo/coordinator/negotiator.h"
 
 namespace horo::coordinator {
+namespace {
+
+std::string describe_settings(const Request& settings) {
+  return fmt::format("{} with bucket_bytes {} and wire type {}", horo::name_of(settings.op),
+                     settings.shape[0], horo::name_of(settings.type));
+}
+
+}  // namespace
 
 BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, std::size_t bucket_bytes) {
   BucketPlan plan;
@@ -26,13 +34,14 @@ BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, std::size_t 
 }
 
 std::vector<Request> describe_plan(std::span<const NamedTensor> gradients, ReduceOp op,
-                                   std::size_t bucket_bytes) {
+                                   std::size_t bucket_bytes, std::optional<DataType> wire) {
   std::vector<Request> description;
   for (const NamedTensor& gradient : gradients)
     description.push_back(
         {gradient.name, Kind::kAllreduce, gradient.tensor.type(), op, 0, gradient.tensor.shape()});
+  // float32 as the wire type of the settings: none is asked for.
   description.push_back(
-      {"bucket_bytes", Kind::kTask, DataType::kUInt8, op, 0, Shape{bucket_bytes}});
+      {"settings", Kind::kTask, wire.value_or(DataType::kFloat32), op, 0, Shape{bucket_bytes}});
   return description;
 }
 
@@ -58,10 +67,9 @@ std::string find_plan_mismatch(const std::string& plan_name,
           rank_names[0], first.size() - 1, rank_names[r], other.size() - 1, longer[common].name);
     }
     if (!(first.back() == other.back()))
-      return fmt::format("gradients '{}': bucket_bytes is {} with {} on {} and {} with {} on {}",
-                         plan_name, first.back().shape[0], horo::name_of(first.back().op),
-                         rank_names[0], other.back().shape[0], horo::name_of(other.back().op),
-                         rank_names[r]);
+      return fmt::format("gradients '{}': {} on {} and {} on {}", plan_name,
+                         describe_settings(first.back()), rank_names[0],
+                         describe_settings(other.back()), rank_names[r]);
   }
   return {};
 }

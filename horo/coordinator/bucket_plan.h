@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,7 +27,7 @@ BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, std::size_t 
 
 /// What ranks compare before they use a plan: one request per gradient, then one for the settings.
 std::vector<Request> describe_plan(std::span<const NamedTensor> gradients, ReduceOp op,
-                                   std::size_t bucket_bytes);
+                                   std::size_t bucket_bytes, std::optional<DataType> wire);
 
 /// The first difference between rank 0's description and each other rank's (descriptions[r]), in
 /// words that name the plan, the gradient, both ranks (rank_names[r]) and both descriptions; empty

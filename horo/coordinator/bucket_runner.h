@@ -39,6 +39,7 @@ class BucketRunner {
 
   const BucketPlan& plan() const { return plan_; }
   bool is_mapped(std::size_t bucket) const { return buckets_[bucket]->mapped.has_value(); }
+  WireReport wire_report() const { return communicator_->wire_report(); }
   std::size_t gradient_count() const { return marks_.size(); }
 
   /// Marks a gradient. Returns false if it was marked already. Thread-safe.

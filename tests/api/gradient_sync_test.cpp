@@ -276,5 +276,46 @@ TEST(GradientSync, WithDelayedMessagesBetweenNodes) {
       options);
 }
 
+TEST(GradientSync, ANarrowWireRoundsOnlyBetweenNodes) {
+  for (const std::size_t ranks_per_node : {1, 2, 4}) {
+    run_ranks(4,
+              [&](Context& ctx) {
+                std::vector<float> x(30011);
+                for (std::size_t i = 0; i < x.size(); ++i)
+                  x[i] = 1.0f / static_cast<float>(static_cast<std::size_t>(ctx.rank()) + i + 1);
+                const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}};
+                GradientSync sync(ctx, gradients,
+                                  {.op = ReduceOp::kSum, .wire = DataType::kBFloat16});
+                sync.exchange();
+                for (std::size_t i = 0; i < x.size(); ++i) {
+                  double exact = 0;
+                  for (std::size_t r = 0; r < 4; ++r) exact += 1.0 / static_cast<double>(r + i + 1);
+                  ASSERT_NEAR(x[i], exact, exact * (ctx.node_count() > 1 ? 0x1p-6 : 0x1p-21)) << i;
+                }
+                const WireReport report = sync.wire_report();
+                EXPECT_EQ(report.bytes_saved, report.bytes_sent);
+                EXPECT_EQ(report.bytes_sent > 0, ctx.node_count() > 1);
+                EXPECT_EQ(report.relative_error() > 0, ctx.node_count() > 1);
+              },
+              {.environment = {"HORO_RANKS_PER_NODE=" + std::to_string(ranks_per_node)}});
+  }
+}
+
+TEST(GradientSync, AWireTypeThatIsNoneOrNotTheSameIsRefused) {
+  run_ranks(2, [](Context& ctx) {
+    std::vector<float> x(10);
+    const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}};
+    EXPECT_THROW(GradientSync(ctx, gradients, {.wire = DataType::kInt8}), InvalidArgument);
+    GradientSyncOptions options;
+    if (ctx.rank() == 1) options.wire = DataType::kFloat16;
+    try {
+      GradientSync sync(ctx, gradients, options);
+      ADD_FAILURE() << "no error";
+    } catch (const MismatchError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("wire type float16 on rank 1"));
+    }
+  });
+}
+
 }  // namespace
 }  // namespace horo

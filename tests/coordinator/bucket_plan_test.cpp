@@ -57,10 +57,10 @@ TEST(BucketPlan, RandomSetsTile) {
 }
 
 std::string mismatch_between(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b,
-                             std::size_t bytes_b = 100) {
-  const std::vector<Request> descriptions[] = {describe_plan(a, ReduceOp::kAverage, 100),
-                                               describe_plan(a, ReduceOp::kAverage, 100),
-                                               describe_plan(b, ReduceOp::kAverage, bytes_b)};
+                             std::size_t bytes_b = 100, std::optional<DataType> wire_b = {}) {
+  const std::vector<Request> descriptions[] = {
+      describe_plan(a, ReduceOp::kAverage, 100, {}), describe_plan(a, ReduceOp::kAverage, 100, {}),
+      describe_plan(b, ReduceOp::kAverage, bytes_b, wire_b)};
   const std::string names[] = {"rank 0", "rank 1", "rank 2"};
   return find_plan_mismatch("g", descriptions, names);
 }
@@ -76,7 +76,10 @@ TEST(PlanMismatch, NamesTheFirstDifference) {
               HasSubstr("gradient 1 is 'b' on rank 0 and 'bias' on rank 2"));
   EXPECT_THAT(mismatch_between(base, {gradient("w", 10)}),
               HasSubstr("rank 0 registered 2 and rank 2 registered 1; 'b' is on one only"));
-  EXPECT_THAT(mismatch_between(base, base, 200), HasSubstr("bucket_bytes is 100"));
+  EXPECT_THAT(mismatch_between(base, base, 200), HasSubstr("bucket_bytes 200"));
+  EXPECT_THAT(mismatch_between(base, base, 100, DataType::kBFloat16),
+              HasSubstr("wire type float32 on rank 0 and average with bucket_bytes 100 and wire "
+                        "type bfloat16 on rank 2"));
 }
 
 }  // namespace
