@@ -1,6 +1,7 @@
 #include "collectives/communicator.h"
 
 #include "collectives/hierarchical/hierarchical_collectives.h"
+#include "collectives/parameter_server/parameter_server_collectives.h"
 #include "collectives/ring/ring_collectives.h"
 #include "collectives/shared_memory/shared_memory_collectives.h"
 #include "horo/base/error.h"
@@ -58,6 +59,12 @@ Communicator::Communicator(Transport& transport, const Settings& settings,
       collectives_ = std::move(hierarchical);
       break;
     }
+    case Algorithm::kParameterServer:
+      peers_ = transport.make_point_to_point();
+      peers_->set_wait_policy(between_nodes);
+      collectives_ = std::make_unique<ParameterServerCollectives>(*peers_, settings.segment_bytes,
+                                                                  settings.servers);
+      break;
     case Algorithm::kMpi:
       collectives_ = transport.make_reference_collectives();
       HORO_CHECK(collectives_ != nullptr, "HORO_ALGORITHM=mpi needs a job started by mpirun");

@@ -46,6 +46,11 @@ class RingCollectives : public Collectives {
                       std::byte* output, ReduceOp op) override;
   void barrier() override;
 
+ protected:
+  PointToPoint& peers() { return peers_; }
+  std::size_t segment_bytes() const { return segment_bytes_; }
+  const std::vector<std::string>& rank_names() const { return rank_names_; }
+
  private:
   PointToPoint& peers_;
   std::size_t segment_bytes_;

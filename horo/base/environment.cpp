@@ -96,15 +96,23 @@ const std::vector<SettingInfo>& table() {
          if (s.direct_bytes > 65536)
            throw InvalidArgument(fmt::format("'{}' is more than 64KiB", v));
        }},
-      {"HORO_ALGORITHM", "auto", "auto, shared_memory, ring, hierarchical or mpi",
+      {"HORO_ALGORITHM", "auto", "auto, shared_memory, ring, hierarchical, parameter_server or mpi",
        "Forces one algorithm for every collective; for tests and comparisons. auto: shared memory "
        "on one "
        "node, hierarchical on several.",
        true,
        [](Settings& s, std::string_view v) {
-         s.algorithm =
-             parse_choice(v, {Algorithm::kAuto, Algorithm::kSharedMemory, Algorithm::kRing,
-                              Algorithm::kHierarchical, Algorithm::kMpi});
+         s.algorithm = parse_choice(
+             v, {Algorithm::kAuto, Algorithm::kSharedMemory, Algorithm::kRing,
+                 Algorithm::kHierarchical, Algorithm::kParameterServer, Algorithm::kMpi});
+       }},
+      {"HORO_SERVERS", "1", "a whole number, at least 1",
+       "With HORO_ALGORITHM=parameter_server: how many ranks, from rank 0 on, are servers besides "
+       "being workers.",
+       true,
+       [](Settings& s, std::string_view v) {
+         s.servers = parse_count(v);
+         if (s.servers == 0) throw InvalidArgument("'0' servers cannot serve");
        }},
       {"HORO_STORES", "auto", "auto, plain or streaming",
        "How values are written for the other ranks of the node: plain stores are faster when the "
@@ -167,8 +175,8 @@ std::string unknown_variable_warning(std::string_view name) {
 }  // namespace
 
 std::string_view name_of(Algorithm algorithm) {
-  constexpr std::array<std::string_view, 5> kNames = {"auto", "shared_memory", "ring",
-                                                      "hierarchical", "mpi"};
+  constexpr std::array<std::string_view, 6> kNames = {"auto",         "shared_memory",    "ring",
+                                                      "hierarchical", "parameter_server", "mpi"};
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 

@@ -15,7 +15,14 @@
 namespace horo {
 
 /// How the bytes of one collective travel.
-enum class Algorithm : std::uint8_t { kAuto, kSharedMemory, kRing, kHierarchical, kMpi };
+enum class Algorithm : std::uint8_t {
+  kAuto,
+  kSharedMemory,
+  kRing,
+  kHierarchical,
+  kParameterServer,
+  kMpi
+};
 std::string_view name_of(Algorithm algorithm);
 
 /// How a rank writes into memory that its peers read.
@@ -36,6 +43,7 @@ struct Settings {
   std::size_t segment_bytes = 0;
   std::size_t direct_bytes = 0;
   Algorithm algorithm = Algorithm::kAuto;
+  std::size_t servers = 0;
   Stores stores = Stores::kAuto;
   Binding binding = Binding::kAuto;
   std::chrono::nanoseconds spin{};

@@ -317,5 +317,21 @@ TEST(GradientSync, AWireTypeThatIsNoneOrNotTheSameIsRefused) {
   });
 }
 
+TEST(GradientSync, EveryAlgorithmAverages) {
+  for (const char* algorithm : {"shared_memory", "ring", "hierarchical", "parameter_server"})
+    run_ranks(3,
+              [](Context& ctx) {
+                Model model(ctx.rank());
+                GradientSync sync(ctx, model.gradients(),
+                                  {.op = ReduceOp::kSum, .bucket_bytes = 20000});
+                for (int step = 0; step < 3; ++step) {
+                  model.compute(step);
+                  sync.exchange();
+                  model.expect_sums(ctx.size(), step);
+                }
+              },
+              {.environment = {std::string("HORO_ALGORITHM=") + algorithm, "HORO_SERVERS=2"}});
+}
+
 }  // namespace
 }  // namespace horo

@@ -53,7 +53,7 @@ TEST(Environment, UnknownVariableIsWarnedOfWithTheNearestName) {
 TEST(Environment, BadValueNamesTheVariableAndWhatItAccepts) {
   for (const char* entry :
        {"HORO_TIMEOUT=soon", "HORO_TIMEOUT=0", "HORO_BUCKET_BYTES=0", "HORO_ALGORITHM=fast",
-        "HORO_LOG_LEVEL=loud", "HORO_CACHE_CAPACITY=-1", "HORO_DIRECT_BYTES=1GiB",
+        "HORO_LOG_LEVEL=loud", "HORO_CACHE_CAPACITY=-1", "HORO_DIRECT_BYTES=1GiB", "HORO_SERVERS=0",
         "HORO_SEGMENT_BYTES=12", "HORO_SPIN=", "HORO_STORES=Plain"}) {
     try {
       parse({entry});
