@@ -41,3 +41,33 @@ function(horo_add_mpi_test name)
                          PROCESSORS ${ranks} ENVIRONMENT "${HORO_MPI_TEST_ENVIRONMENT};${ARG_ENVIRONMENT}")
   endforeach()
 endfunction()
+
+# A test that uses emulated hosts runs alone, and exit code 77 means that this machine cannot have them.
+function(horo_set_cluster_properties test)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "ENVIRONMENT" ${ARGN})
+  set_tests_properties(${test} PROPERTIES LABELS cluster TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77
+                       RUN_SERIAL TRUE RESOURCE_LOCK cluster_lab
+                       ENVIRONMENT "OMP_NUM_THREADS=1;PYTHONDONTWRITEBYTECODE=1;${ARG_ENVIRONMENT}")
+endfunction()
+
+# horo_add_cluster_test(NAME SOURCES ... LINK ... SHAPES 2x1 4x2 [TIMEOUT seconds])
+# As horo_add_mpi_test, on emulated hosts: one CTest for each HOSTSxRANKS_PER_HOST.
+function(horo_add_cluster_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;SHAPES" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  # The script ends before CTest would end it, so that it takes the hosts down.
+  math(EXPR limit "${ARG_TIMEOUT} - 20")
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  add_executable(${name} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  target_link_libraries(${name} PRIVATE horo_compile_flags ${ARG_LINK} GTest::gmock GTest::gtest MPI::MPI_CXX)
+  foreach(shape ${ARG_SHAPES})
+    string(REPLACE "x" ";" hosts_and_ranks ${shape})
+    add_test(NAME ${name}.${shape}
+             COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/cluster/run_in_lab.py ${hosts_and_ranks}
+                     ${limit} $<TARGET_FILE:${name}>)
+    horo_set_cluster_properties(${name}.${shape} TIMEOUT ${ARG_TIMEOUT})
+  endforeach()
+endfunction()

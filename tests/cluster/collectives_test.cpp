@@ -1,0 +1,145 @@
+// Collectives between emulated hosts: in_lab.py starts this on each of them. LAB_HOSTS and
+// LAB_RANKS say how many hosts there are, and how many ranks on each, host by host.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "horo/horo.h"
+
+namespace horo {
+namespace {
+
+// Around the largest exchange in one step, the chunks of the ring and the segments; odd ones too.
+const std::vector<std::size_t> kCounts = {0, 1, 2, 3, 5, 1023, 8191, 65537, 1000003};
+
+// Small whole numbers that differ by rank and index: every sum of them is exact.
+float value(int rank, std::size_t i) {
+  return static_cast<float>(static_cast<std::size_t>(rank + 1) * (i % 97 + 1) % 211);
+}
+
+std::vector<float> values(int rank, std::size_t count) {
+  std::vector<float> x(count);
+  for (std::size_t i = 0; i < count; ++i) x[i] = value(rank, i);
+  return x;
+}
+
+std::vector<float> sums(int ranks, std::size_t count) {
+  std::vector<float> x(count, 0.0f);
+  for (int rank = 0; rank < ranks; ++rank)
+    for (std::size_t i = 0; i < count; ++i) x[i] += value(rank, i);
+  return x;
+}
+
+void expect_equal(const std::vector<float>& x, const std::vector<float>& expected) {
+  ASSERT_EQ(x.size(), expected.size());
+  const auto [at, wanted] = std::mismatch(x.begin(), x.end(), expected.begin());
+  if (at != x.end())
+    ADD_FAILURE() << "index " << at - x.begin() << " of " << x.size() << ": " << *at << ", not "
+                  << *wanted;
+}
+
+int lab_number(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+TEST(Cluster, HostsAreNodes) {
+  Context ctx = init();
+  const int hosts = lab_number("LAB_HOSTS");
+  const int ranks = lab_number("LAB_RANKS");
+  EXPECT_EQ(ctx.size(), hosts * ranks);
+  EXPECT_EQ(ctx.node_count(), hosts);
+  EXPECT_EQ(ctx.local_size(), ranks);
+  EXPECT_EQ(ctx.node(), ctx.rank() / ranks);
+  EXPECT_EQ(ctx.local_rank(), ctx.rank() % ranks);
+}
+
+class ClusterCollectives : public testing::TestWithParam<const char*> {
+ protected:
+  ClusterCollectives() { setenv("HORO_ALGORITHM", GetParam(), 1); }
+  ~ClusterCollectives() override { unsetenv("HORO_ALGORITHM"); }
+};
+
+TEST_P(ClusterCollectives, Allreduce) {
+  Context ctx = init();
+  for (const std::size_t count : kCounts) {
+    std::vector<float> x = values(ctx.rank(), count);
+    ctx.allreduce(TensorView(x), {.name = "x", .op = ReduceOp::kSum});
+    expect_equal(x, sums(ctx.size(), count));
+  }
+}
+
+TEST_P(ClusterCollectives, BroadcastFromEachRank) {
+  Context ctx = init();
+  for (const std::size_t count : kCounts)
+    for (int root = 0; root < ctx.size(); ++root) {
+      std::vector<float> x = values(ctx.rank(), count);
+      ctx.broadcast(TensorView(x), {.name = "x", .root = root});
+      expect_equal(x, values(root, count));
+    }
+}
+
+TEST_P(ClusterCollectives, AllgatherOfDifferentSizes) {
+  Context ctx = init();
+  for (const std::size_t count : kCounts) {
+    std::vector<float> expected;
+    for (int rank = 0; rank < ctx.size(); ++rank) {
+      const std::vector<float> part = values(rank, count / static_cast<std::size_t>(rank + 1));
+      expected.insert(expected.end(), part.begin(), part.end());
+    }
+    std::vector<float> mine = values(ctx.rank(), count / static_cast<std::size_t>(ctx.rank() + 1));
+    std::vector<float> all(expected.size());
+    ctx.allgather(TensorView(mine), TensorView(all), {.name = "x"});
+    expect_equal(all, expected);
+  }
+}
+
+TEST_P(ClusterCollectives, ReduceScatter) {
+  Context ctx = init();
+  const auto ranks = static_cast<std::size_t>(ctx.size());
+  const auto rank = static_cast<std::size_t>(ctx.rank());
+  for (const std::size_t count : kCounts) {
+    std::vector<float> x = values(ctx.rank(), count);
+    std::vector<float> shard(ctx.shard_rows(count));
+    ctx.reduce_scatter(TensorView(x), TensorView(shard), {.name = "x", .op = ReduceOp::kSum});
+    const std::size_t begin = rank * (count / ranks) + std::min(rank, count % ranks);
+    const std::vector<float> all = sums(ctx.size(), count);
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(begin);
+    expect_equal(shard, {first, first + static_cast<std::ptrdiff_t>(shard.size())});
+  }
+}
+
+TEST_P(ClusterCollectives, GradientsOverSeveralSteps) {
+  Context ctx = init();
+  const std::size_t counts[] = {1, 70001, 3, 300007, 4099};
+  std::vector<std::vector<float>> tensors;
+  for (const std::size_t count : counts) tensors.emplace_back(count);
+  std::vector<NamedTensor> gradients;
+  for (auto& tensor : tensors)
+    gradients.push_back({"g" + std::to_string(gradients.size()), TensorView(tensor)});
+  GradientSync sync(ctx, gradients, {.op = ReduceOp::kSum, .bucket_bytes = 1 << 18});
+  for (int step = 0; step < 5; ++step) {
+    // A step's values are those of other ranks, so that no earlier result can pass for a new one.
+    for (std::size_t i = tensors.size(); i-- > 0;) {
+      for (std::size_t k = 0; k < counts[i]; ++k) tensors[i][k] = value(ctx.rank() + step, k);
+      sync.ready(i);
+    }
+    sync.wait();
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      std::vector<float> expected(counts[i], 0.0f);
+      for (int rank = 0; rank < ctx.size(); ++rank)
+        for (std::size_t k = 0; k < counts[i]; ++k) expected[k] += value(rank + step, k);
+      expect_equal(tensors[i], expected);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, ClusterCollectives,
+                         testing::Values("auto", "ring", "hierarchical"),
+                         [](const auto& tested) { return std::string(tested.param); });
+
+}  // namespace
+}  // namespace horo

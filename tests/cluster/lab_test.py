@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""What happens in and to a lab of emulated hosts. One class for each CTest.
+
+Environment: FAULT_JOB and ONE_ALLREDUCE, the programs of those names.
+"""
+import os
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+from lab import ENVIRONMENT, Lab, run_or_skip
+
+FAULT_LIMIT_S = 15
+GRACE_S = 5
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class InLab(unittest.TestCase):
+    HOSTS = 2
+
+    @classmethod
+    def setUpClass(cls):
+        cls.lab = Lab(cls.HOSTS).__enter__()
+        cls.addClassCleanup(cls.lab.__exit__)
+
+
+class Commands(InLab):
+    def test_hosts_have_names_and_addresses(self):
+        status = self.lab.call("status").stdout
+        self.assertIn("2 hosts, rate 1gbit", status)
+        for i, host in enumerate(self.lab.names()):
+            self.assertEqual(self.lab.call("exec", host, "hostname").stdout, f"{host}\n")
+            self.assertRegex(status, rf"{host} +10\.77\.0\.{i + 1} ")
+
+    def test_hosts_share_neither_memory_nor_temporary_files(self):
+        for place in ("/dev/shm", "$TMPDIR"):
+            self.assertEqual(self.lab.call("exec", "host0", "sh", "-c", f"echo 0 > {place}/mine").returncode, 0)
+            self.assertNotEqual(self.lab.call("exec", "host1", "sh", "-c", f"cat {place}/mine").returncode, 0)
+            self.assertEqual(self.lab.call("exec", "host0", "sh", "-c", f"rm {place}/mine").returncode, 0)
+        self.assertFalse(os.path.exists("/dev/shm/mine"))
+
+    def test_exit_codes_and_words_pass_through(self):
+        self.assertEqual(self.lab.call("run", "2", "true").returncode, 0)
+        self.assertEqual(self.lab.call("run", "1", "sh", "-c", "exit 7").returncode, 7)
+        self.assertEqual(self.lab.call("exec", "host1", "sh", "-c", "exit 8").returncode, 8)
+        done = self.lab.call("run", "1", "printf", "%s|", "a b", "--", "$x")
+        self.assertEqual(done.stdout, "a b|--|$x|" * 2)
+
+    def test_ranks_are_dealt_host_by_host(self):
+        done = self.lab.call("run", "2", "--tag-output", "--", "hostname")
+        self.assertEqual(sorted(line.split(",")[1] for line in done.stdout.splitlines()),
+                         [f"{rank}]<stdout>:host{rank // 2}" for rank in range(4)])
+
+    def test_an_unknown_host_is_refused(self):
+        done = self.lab.call("exec", "host2", "true")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("'host2' is none of host0 ... host1", done.stderr)
+
+    def test_the_same_lab_stays_and_another_replaces_it(self):
+        self.lab.call("exec", "host0", "touch", "/dev/shm/mark")
+        self.assertEqual(self.lab.call("up", 2).returncode, 0)
+        self.assertEqual(self.lab.shared_memory_files("host0"), ["mark"])
+        self.assertEqual(self.lab.call("up", 2, "100mbit").returncode, 0)
+        self.assertEqual(self.lab.shared_memory_files("host0"), [])
+        self.assertIn("rate 100mbit", self.lab.call("status").stdout)
+        self.assertEqual(self.lab.call("up", 2, "1gbit").returncode, 0)
+
+
+class Ending(unittest.TestCase):
+    def is_gone(self, lab):
+        listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+        with open("/proc/mounts") as file:
+            mounts = file.read()
+        name = ENVIRONMENT["CLUSTER_LAB"]
+        return name not in listed and name not in mounts and not os.path.exists(f"/run/horo-cluster-lab/{name}")
+
+    def test_down_ends_what_runs_and_leaves_nothing(self):
+        with Lab(2) as lab:
+            sleeper = lab.start("exec", "host1", "sleep", "100")
+            while lab.processes("host1") != [sleeper.pid]:
+                time.sleep(0.01)
+            self.assertEqual(lab.call("down").returncode, 0)
+            self.assertEqual(sleeper.wait(GRACE_S), -signal.SIGKILL)
+            sleeper.stdout.close()
+            self.assertTrue(self.is_gone(lab))
+            self.assertEqual(lab.call("down").returncode, 0)
+            done = lab.call("run", "1", "true")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("no lab is up", done.stderr)
+
+    def test_half_a_lab_is_removed_or_replaced(self):
+        with Lab(2) as lab:
+            for end in ("down", "up"):
+                folder = f"/run/horo-cluster-lab/{ENVIRONMENT['CLUSTER_LAB']}"
+                os.unlink(f"{folder}/lab")  # written last
+                subprocess.run(["ip", "netns", "delete", lab.namespace("host1")], check=True)
+                self.assertEqual(lab.call("status").returncode, 2)
+                self.assertEqual(lab.call("down").returncode if end == "down" else 0, 0)
+                self.assertTrue(end == "up" or self.is_gone(lab))
+                self.assertEqual(lab.call("up", 2).returncode, 0)
+                self.assertEqual(lab.call("run", "1", "true").returncode, 0)
+
+
+class Wire(unittest.TestCase):
+    MIB = 64
+
+    def bytes_per_host(self, ranks):
+        with Lab(2, "none") as lab:
+            before = lab.sent()
+            done = lab.call("run", ranks, os.environ["ONE_ALLREDUCE"], self.MIB, limit_s=60)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            return [after - start for start, after in zip(before, lab.sent())]
+
+    def test_more_ranks_per_host_send_no_more_bytes(self):
+        one, two = self.bytes_per_host(1), self.bytes_per_host(2)
+        print(f"bytes sent per host for {self.MIB} MiB: 1 rank per host {one}, 2 ranks {two}", flush=True)
+        for sent in one + two:  # 2 (m-1)/m N bytes per host, m = 2, and headers
+            self.assertAlmostEqual(sent / (self.MIB << 20), 1, delta=0.03)
+
+
+class Faults(InLab):
+    def job(self, fault, rank):
+        """Starts it on two ranks of each host and returns it with its pids and the text so far."""
+        job = self.lab.start("run", "2", os.environ["FAULT_JOB"], fault, rank)
+        self.addCleanup(job.stdout.close)
+        pids, text = [], ""
+        while len(pids) < 4:
+            line = job.stdout.readline()
+            self.assertTrue(line, f"only {len(pids)} ranks started: {text}")
+            text += line
+            pids += map(int, re.findall(r"rank \d+ pid (\d+)", line))
+        return job, pids, text
+
+    def ends_with_nothing_left(self, job, pids, text, lost_host=None):
+        start = time.monotonic()
+        text += job.communicate(timeout=FAULT_LIMIT_S)[0]
+        print(f"ended with exit code {job.returncode} after {time.monotonic() - start:.1f} s", flush=True)
+        self.assertNotEqual(job.returncode, 0, text)
+        deadline = time.monotonic() + GRACE_S
+        while left := self.leftovers(pids, lost_host):
+            self.assertLess(time.monotonic(), deadline, f"left behind: {left}\n{text}")
+            time.sleep(0.05)
+
+    def leftovers(self, pids, lost_host):
+        left = [pid for pid in pids if is_alive(pid)]
+        for host in self.lab.names():
+            left += [f"{host}:{pid}" for pid in self.lab.processes(host)]
+            # Open MPI unlinks its own at the end only: on a lost host nobody does.
+            left += [f"{host}:/dev/shm/{file}" for file in self.lab.shared_memory_files(host)
+                     if host != lost_host or not file.startswith("vader_segment")]
+        return left
+
+    def test_a_killed_rank_ends_the_job(self):
+        for rank in (0, 3):
+            with self.subTest(rank=rank):
+                self.ends_with_nothing_left(*self.job("kill", rank))
+
+    def test_a_lost_host_ends_the_job(self):
+        job = self.job("kill", 99)  # no rank of the job: it goes on until something else ends it
+        for pid in self.lab.processes("host1"):
+            os.kill(pid, signal.SIGKILL)
+        self.ends_with_nothing_left(*job, lost_host="host1")
+
+
+if __name__ == "__main__":
+    run_or_skip(unittest.main)
