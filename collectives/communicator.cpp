@@ -44,7 +44,7 @@ Communicator::Communicator(Transport& transport, const Settings& settings,
     case Algorithm::kRing: {
       peers_ = transport.make_point_to_point();
       peers_->set_wait_policy(between_nodes);
-      auto ring = std::make_unique<RingCollectives>(*peers_, settings.segment_bytes);
+      auto ring = std::make_unique<RingCollectives>(*peers_, settings.ring_segment_bytes);
       if (wire) ring->narrow_the_wire(*wire, wire_report_);
       collectives_ = std::move(ring);
       break;
@@ -54,7 +54,7 @@ Communicator::Communicator(Transport& transport, const Settings& settings,
       peers_->set_wait_policy(between_nodes);
       node_ = make_node_collectives(transport, settings, in_node);
       auto hierarchical = std::make_unique<HierarchicalCollectives>(
-          transport.topology(), *node_, *peers_, settings.segment_bytes);
+          transport.topology(), *node_, *peers_, settings.ring_segment_bytes);
       if (wire) hierarchical->narrow_the_wire(*wire, wire_report_);
       collectives_ = std::move(hierarchical);
       break;
@@ -62,8 +62,8 @@ Communicator::Communicator(Transport& transport, const Settings& settings,
     case Algorithm::kParameterServer:
       peers_ = transport.make_point_to_point();
       peers_->set_wait_policy(between_nodes);
-      collectives_ = std::make_unique<ParameterServerCollectives>(*peers_, settings.segment_bytes,
-                                                                  settings.servers);
+      collectives_ = std::make_unique<ParameterServerCollectives>(
+          *peers_, settings.ring_segment_bytes, settings.servers);
       break;
     case Algorithm::kMpi:
       collectives_ = transport.make_reference_collectives();

@@ -78,13 +78,19 @@ const std::vector<SettingInfo>& table() {
        true,
        [](Settings& s, std::string_view v) { s.bucket_bytes = parse_bytes_of_at_least(v, 1); }},
       {"HORO_SEGMENT_BYTES", "256KiB", "a size, at least 4KiB",
-       "The largest piece of a buffer that moves through shared memory, or over the ring, at a "
-       "time. It "
-       "should fit in a core's second-level cache.",
+       "The largest piece of a buffer that moves through shared memory at a time. It should fit in "
+       "a core's second-level cache.",
        true,
        [](Settings& s, std::string_view v) {
          // A multiple of 4 KiB keeps every chunk of a segment aligned for vector stores.
          s.segment_bytes = (parse_bytes_of_at_least(v, 4096) + 4095) / 4096 * 4096;
+       }},
+      {"HORO_RING_SEGMENT_BYTES", "1MiB", "a size, at least 4KiB",
+       "The largest piece of a buffer that travels between nodes at a time. Several are on their "
+       "way at once; larger ones keep a fast or far link busier.",
+       true,
+       [](Settings& s, std::string_view v) {
+         s.ring_segment_bytes = parse_bytes_of_at_least(v, 4096) / 64 * 64;
        }},
       {"HORO_DIRECT_BYTES", "8KiB", "a size, at most 64KiB",
        "Up to this size an allreduce inside a node is done in one step: every rank reads every "

@@ -41,6 +41,7 @@ struct Settings {
   std::chrono::nanoseconds stall_warning{};
   std::size_t bucket_bytes = 0;
   std::size_t segment_bytes = 0;
+  std::size_t ring_segment_bytes = 0;
   std::size_t direct_bytes = 0;
   Algorithm algorithm = Algorithm::kAuto;
   std::size_t servers = 0;
