@@ -39,6 +39,12 @@ class Collectives {
   virtual void reduce_scatter(const std::byte* input, DataType type,
                               std::span<const std::size_t> count_of, std::byte* output,
                               ReduceOp op) = 0;
+  /// Sends block s of `input` to rank s, for every s, and puts the block that rank r sends here at
+  /// place r of `output`. Blocks lie one after the other, by rank; bytes_to[s] and bytes_from[r]
+  /// are their sizes (0 is allowed), and bytes_from[r] equals what rank r has for this rank in its
+  /// bytes_to. Each rank knows its own two lists only. Buffers do not overlap.
+  virtual void alltoall(std::span<const std::byte> input, std::span<const std::size_t> bytes_to,
+                        std::span<std::byte> output, std::span<const std::size_t> bytes_from) = 0;
   /// Returns after every rank has called it.
   virtual void barrier() = 0;
 };

@@ -1,6 +1,7 @@
 #include "horo/context.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <exception>
 
@@ -42,6 +43,27 @@ void check_output(std::string_view operation, const std::string& name, const Ten
     HORO_CHECK(input.shape()[axis] == output.shape()[axis],
                fmt::format("{} '{}': input {} and output {} may differ in the first dimension only",
                            operation, name, input.shape().to_string(), output.shape().to_string()));
+}
+
+// The splits as given, or the even ones.
+std::vector<std::size_t> splits_of(const TensorView& input, const AlltoallOptions& options,
+                                   std::size_t ranks) {
+  const std::size_t rows = input.shape()[0];
+  if (options.splits.empty()) return collectives::chunk_sizes(rows, ranks);
+  HORO_CHECK(options.splits.size() == ranks,
+             fmt::format("alltoall '{}': {} splits were given in a job of {} ranks", options.name,
+                         options.splits.size(), ranks));
+  std::size_t left = rows;
+  bool is_exact = true;
+  for (const std::size_t split : options.splits) {
+    is_exact = is_exact && split <= left;
+    left -= split;
+  }
+  HORO_CHECK(
+      is_exact && left == 0,
+      fmt::format("alltoall '{}': the splits {} do not add up to the {} rows of the input {}",
+                  options.name, fmt::join(options.splits, " + "), rows, input.shape().to_string()));
+  return options.splits;
 }
 
 }  // namespace
@@ -116,6 +138,17 @@ Handle Context::reduce_scatter_async(TensorView input, TensorView output,
   return Handle(runtime_->submit(std::move(entry)));
 }
 
+AlltoallHandle Context::alltoall_async(TensorView input, TensorView output,
+                                       const AlltoallOptions& options) {
+  check_output("alltoall", options.name, input, output);
+  Entry entry = make_entry(Kind::kAlltoall, options.name, input);
+  entry.request.splits = splits_of(input, options, static_cast<std::size_t>(size()));
+  entry.output = output;
+  entry.received_splits = std::make_shared<std::vector<std::size_t>>();
+  const auto received_splits = entry.received_splits;
+  return {Handle(runtime_->submit(std::move(entry))), received_splits};
+}
+
 void Context::allreduce(TensorView tensor, const AllreduceOptions& options) {
   allreduce_async(tensor, options).wait();
 }
@@ -128,6 +161,11 @@ void Context::allgather(TensorView input, TensorView output, const AllgatherOpti
 void Context::reduce_scatter(TensorView input, TensorView output,
                              const ReduceScatterOptions& options) {
   reduce_scatter_async(input, output, options).wait();
+}
+
+std::vector<std::size_t> Context::alltoall(TensorView input, TensorView output,
+                                           const AlltoallOptions& options) {
+  return alltoall_async(input, output, options).received_splits();
 }
 
 std::size_t Context::shard_rows(std::size_t rows) const {

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "horo/alltoall_handle.h"
 #include "horo/arena.h"
 #include "horo/base/error.h"
 #include "horo/base/reduce_op.h"
@@ -39,6 +41,12 @@ struct ReduceScatterOptions {
   std::string name;
   ReduceOp op = ReduceOp::kAverage;
 };
+struct AlltoallOptions {
+  std::string name;
+  /// Rows (first dimension) of this rank's input for each rank, by rank; their sum is all rows.
+  /// Empty: dealt evenly, the first `rows % size` ranks get one more.
+  std::vector<std::size_t> splits;
+};
 struct BarrierOptions {
   std::string name;
 };
@@ -58,7 +66,8 @@ struct Counters {
 /// shutdown()).
 ///
 /// Errors of operations: InvalidArgument is thrown at once, on this rank, and nothing is submitted
-/// (only an allgather's wrong total of rows shows later, in the blocking form or in wait()).
+/// (only an output with the wrong number of rows for what the ranks send in an allgather or
+/// alltoall shows later, in the blocking form or in wait()).
 /// MismatchError, CommunicationError and ShutdownError are thrown by the blocking form, or by
 /// Handle::wait(), on every rank alike.
 class Context {
@@ -100,6 +109,18 @@ class Context {
                               const ReduceScatterOptions& options = {});
   /// How many of `rows` rows reduce_scatter() leaves on this rank.
   std::size_t shard_rows(std::size_t rows) const;
+
+  /// Sends rows (first dimension) of `input` to every rank: the first splits[0] to rank 0, the next
+  /// splits[1] to rank 1, and so on. `output` receives what the ranks send here, in rank order.
+  /// Splits and numbers of rows may differ between ranks, the other dimensions may not. `output`
+  /// has room for at least the rows that come; rows beyond them stay as they are. The buffers must
+  /// not overlap; `input` is not changed. Returns how many rows came from each rank; the handle of
+  /// the asynchronous form knows it too. Cost: besides the rows, all ranks' splits (8 * size^2
+  /// bytes) travel to every rank.
+  std::vector<std::size_t> alltoall(TensorView input, TensorView output,
+                                    const AlltoallOptions& options = {});
+  AlltoallHandle alltoall_async(TensorView input, TensorView output,
+                                const AlltoallOptions& options = {});
 
   /// Returns after every rank has called it.
   void barrier(const BarrierOptions& options = {});

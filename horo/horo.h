@@ -2,6 +2,7 @@
 
 /// The one header of horo for programs: joining a job, collectives on named tensors, and
 /// GradientSync.
+#include "horo/alltoall_handle.h"   // IWYU pragma: export
 #include "horo/arena.h"             // IWYU pragma: export
 #include "horo/base/data_type.h"    // IWYU pragma: export
 #include "horo/base/error.h"        // IWYU pragma: export

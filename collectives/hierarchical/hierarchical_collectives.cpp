@@ -4,14 +4,27 @@
 
 #include "collectives/hierarchical/hierarchical_allgather.h"
 #include "collectives/hierarchical/hierarchical_allreduce.h"
+#include "collectives/hierarchical/hierarchical_alltoall.h"
 #include "collectives/hierarchical/hierarchical_reduce_scatter.h"
 #include "collectives/stretches.h"
 
 namespace horo::collectives {
+namespace {
+
+std::vector<std::string> names_of(const Topology& topology) {
+  std::vector<std::string> names;
+  for (int rank = 0; rank < topology.size; ++rank) names.push_back(topology.describe(rank));
+  return names;
+}
+
+}  // namespace
 
 HierarchicalCollectives::HierarchicalCollectives(const Topology& topology, Collectives& node,
                                                  PointToPoint& peers, const Options& options)
-    : hierarchy_{NodeLayout(topology), node, nullptr, options.block_bytes, {}, {}, {}} {
+    : hierarchy_{NodeLayout(topology), node, nullptr, options.block_bytes, {}, {}, {}},
+      segment_bytes_(options.segment_bytes),
+      rank_names_(names_of(topology)),
+      flow_(peers, rank_names_) {
   const NodeLayout& layout = hierarchy_.layout;
   if (!layout.has_column()) return;
   const std::vector<int> ranks = layout.column_ranks(layout.local_rank());
@@ -54,6 +67,14 @@ void HierarchicalCollectives::reduce_scatter(const std::byte* input, DataType ty
                                              std::byte* output, ReduceOp op) {
   if (is_one_node()) return hierarchy_.node.reduce_scatter(input, type, count_of, output, op);
   hierarchical_reduce_scatter(hierarchy_, input, type, count_of, output, op);
+}
+
+void HierarchicalCollectives::alltoall(std::span<const std::byte> input,
+                                       std::span<const std::size_t> bytes_to,
+                                       std::span<std::byte> output,
+                                       std::span<const std::size_t> bytes_from) {
+  if (is_one_node()) return hierarchy_.node.alltoall(input, bytes_to, output, bytes_from);
+  hierarchical_alltoall(hierarchy_, flow_, segment_bytes_, input, bytes_to, output, bytes_from);
 }
 
 void HierarchicalCollectives::barrier() {

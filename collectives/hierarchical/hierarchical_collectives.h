@@ -2,20 +2,23 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "collectives/collectives.h"
 #include "collectives/hierarchical/hierarchy.h"
 #include "collectives/point_to_point.h"
 #include "collectives/ring/ring_collectives.h"
+#include "collectives/ring/segment_flow.h"
 #include "collectives/ring/sub_group.h"
 #include "horo/base/topology.h"
 
 namespace horo::collectives {
 
 /// Collectives of a job on several nodes, composed of others: those of the node, and rings across
-/// nodes among ranks with the same local rank (see NodeLayout). Nodes may have different numbers of
-/// ranks. On one node everything is the node's own. The phases of a block follow each other; they
-/// do not overlap.
+/// nodes among ranks with the same local rank (see NodeLayout); alltoall sends across nodes by
+/// pairs. Nodes may have different numbers of ranks. On one node everything is the node's own. The
+/// phases of a block follow each other; they do not overlap.
 class HierarchicalCollectives : public Collectives {
  public:
   struct Options {
@@ -42,6 +45,8 @@ class HierarchicalCollectives : public Collectives {
                  std::span<std::byte> output) override;
   void reduce_scatter(const std::byte* input, DataType type, std::span<const std::size_t> count_of,
                       std::byte* output, ReduceOp op) override;
+  void alltoall(std::span<const std::byte> input, std::span<const std::size_t> bytes_to,
+                std::span<std::byte> output, std::span<const std::size_t> bytes_from) override;
   void barrier() override;
 
  private:
@@ -50,6 +55,9 @@ class HierarchicalCollectives : public Collectives {
   Hierarchy hierarchy_;
   std::optional<SubGroup> column_peers_;
   std::optional<RingCollectives> column_;
+  std::size_t segment_bytes_;
+  std::vector<std::string> rank_names_;
+  SegmentFlow flow_;  // among all ranks
 };
 
 }  // namespace horo::collectives

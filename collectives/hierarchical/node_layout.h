@@ -32,6 +32,11 @@ class NodeLayout {
   /// The local rank of any rank on its own node.
   int local_rank_of(int rank) const { return local_rank_of_[static_cast<std::size_t>(rank)]; }
 
+  /// Whether the ranks of `node` are r, r + 1, r + 2, ...
+  bool is_consecutive(int node) const {
+    return rank_at(node, local_size(node) - 1) - rank_at(node, 0) == local_size(node) - 1;
+  }
+
   int columns() const { return columns_; }
   bool has_column() const { return local_rank_ < columns_; }
   /// The ranks of `column`, by node.

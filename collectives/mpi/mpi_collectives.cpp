@@ -1,5 +1,7 @@
 #include "collectives/mpi/mpi_collectives.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -82,6 +84,21 @@ void MpiCollectives::reduce_scatter(const std::byte* input, DataType type,
   divide_if_average(type, op, output, count_of[static_cast<std::size_t>(rank_)]);
 }
 
+void MpiCollectives::alltoall(std::span<const std::byte> input,
+                              std::span<const std::size_t> bytes_to, std::span<std::byte> output,
+                              std::span<const std::size_t> bytes_from) {
+  // How it is done is for all ranks to decide alike.
+  std::uint64_t largest = std::max(input.size(), output.size());
+  HORO_MPI(MPI_Allreduce(MPI_IN_PLACE, &largest, 1, MPI_UINT64_T, MPI_MAX, comm_.get()));
+  if (largest > largest_message_)
+    return exchange_pairs(AlltoallBlocks(input, bytes_to, output, bytes_from));
+  HORO_MPI(MPI_Alltoallv(input.data(), to_ints(bytes_to).data(),
+                         offsets_of(PartOffsets(bytes_to), bytes_to.size()).data(), MPI_BYTE,
+                         output.data(), to_ints(bytes_from).data(),
+                         offsets_of(PartOffsets(bytes_from), bytes_from.size()).data(), MPI_BYTE,
+                         comm_.get()));
+}
+
 void MpiCollectives::barrier() {
   MPI_Request request = MPI_REQUEST_NULL;
   HORO_MPI(MPI_Ibarrier(comm_.get(), &request));
@@ -100,6 +117,24 @@ void MpiCollectives::reduce_to_each(const std::byte* input, DataType type,
                                          output + offset * width, count, operations_.type_of(type),
                                          operations_.operation_of(type, op), root, comm_.get()));
                    });
+}
+
+void MpiCollectives::exchange_pairs(const AlltoallBlocks& blocks) {
+  blocks.copy_own(rank_);
+  for (int distance = 1; distance < size_; ++distance) {
+    const int from = (rank_ + size_ - distance) % size_;
+    const int to = (rank_ + distance) % size_;
+    std::vector<MPI_Request> requests;
+    for_each_piece(blocks.from(from).size(), largest_message_, [&](std::size_t offset, int count) {
+      HORO_MPI(MPI_Irecv(blocks.from(from).data() + offset, count, MPI_BYTE, from, 0, comm_.get(),
+                         &requests.emplace_back(MPI_REQUEST_NULL)));
+    });
+    for_each_piece(blocks.to(to).size(), largest_message_, [&](std::size_t offset, int count) {
+      HORO_MPI(MPI_Isend(blocks.to(to).data() + offset, count, MPI_BYTE, to, 0, comm_.get(),
+                         &requests.emplace_back(MPI_REQUEST_NULL)));
+    });
+    HORO_MPI(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE));
+  }
 }
 
 void MpiCollectives::divide_if_average(DataType type, ReduceOp op, std::byte* data,

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "collectives/alltoall_blocks.h"
 #include "collectives/collectives.h"
 #include "collectives/mpi/message_pieces.h"
 #include "collectives/mpi/mpi_handles.h"
@@ -26,6 +27,8 @@ class MpiCollectives : public Collectives {
                  std::span<std::byte> output) override;
   void reduce_scatter(const std::byte* input, DataType type, std::span<const std::size_t> count_of,
                       std::byte* output, ReduceOp op) override;
+  void alltoall(std::span<const std::byte> input, std::span<const std::size_t> bytes_to,
+                std::span<std::byte> output, std::span<const std::size_t> bytes_from) override;
   void barrier() override;
 
  private:
@@ -34,6 +37,8 @@ class MpiCollectives : public Collectives {
   void unpack(const ScatteredBuffer& buffer, const std::byte* data);
   void reduce_to_each(const std::byte* input, DataType type, std::span<const std::size_t> count_of,
                       std::byte* output, ReduceOp op);
+  /// alltoall of more than MPI can count.
+  void exchange_pairs(const AlltoallBlocks& blocks);
   void divide_if_average(DataType type, ReduceOp op, std::byte* data, std::size_t count);
 
   MpiComm comm_;

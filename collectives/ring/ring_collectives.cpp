@@ -9,6 +9,7 @@
 #include "collectives/ring/dissemination_barrier.h"
 #include "collectives/ring/exchange_allreduce.h"
 #include "collectives/ring/narrow_ring_allreduce.h"
+#include "collectives/ring/pairwise_alltoall.h"
 #include "collectives/ring/ring_allgather.h"
 #include "collectives/ring/ring_allreduce.h"
 #include "collectives/ring/ring_reduce_scatter.h"
@@ -69,6 +70,13 @@ void RingCollectives::reduce_scatter(const std::byte* input, DataType type,
                                      ReduceOp op) {
   ring_reduce_scatter(flow_, peers_.rank(), peers_.size(), segment_bytes_, input, type, count_of,
                       output, op, staging_);
+}
+
+void RingCollectives::alltoall(std::span<const std::byte> input,
+                               std::span<const std::size_t> bytes_to, std::span<std::byte> output,
+                               std::span<const std::size_t> bytes_from) {
+  pairwise_alltoall(flow_, peers_.rank(), peers_.size(), segment_bytes_,
+                    AlltoallBlocks(input, bytes_to, output, bytes_from));
 }
 
 void RingCollectives::barrier() { dissemination_barrier(peers_, rank_names_); }

@@ -13,11 +13,11 @@
 namespace horo::collectives {
 
 /// Collectives over messages: a segmented ring for allreduce (small buffers: one exchange of
-/// everything), allgather and reduce_scatter, a chain or a binomial tree for broadcast, a
-/// dissemination barrier; see the functions in this folder for cost and order of combination. The
-/// bits of an allreduce depend on the size of the buffer, on where an element lies in it and on the
-/// number of ranks, never on timing. Staging memory (8 segments; one part more for reduce_scatter)
-/// is kept between calls.
+/// everything), allgather and reduce_scatter, pairs for alltoall, a chain or a binomial tree for
+/// broadcast, a dissemination barrier; see the functions in this folder for cost and order of
+/// combination. The bits of an allreduce depend on the size of the buffer, on where an element lies
+/// in it and on the number of ranks, never on timing. Staging memory (8 segments; one part more for
+/// reduce_scatter) is kept between calls.
 class RingCollectives : public Collectives {
  public:
   static constexpr std::size_t kDefaultExchangeBytes = 32 * 1024;
@@ -44,6 +44,8 @@ class RingCollectives : public Collectives {
                  std::span<std::byte> output) override;
   void reduce_scatter(const std::byte* input, DataType type, std::span<const std::size_t> count_of,
                       std::byte* output, ReduceOp op) override;
+  void alltoall(std::span<const std::byte> input, std::span<const std::size_t> bytes_to,
+                std::span<std::byte> output, std::span<const std::size_t> bytes_from) override;
   void barrier() override;
 
  protected:

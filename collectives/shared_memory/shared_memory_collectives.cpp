@@ -7,6 +7,7 @@
 #include "collectives/shared_memory/direct_allreduce.h"
 #include "collectives/shared_memory/mapped_allreduce.h"
 #include "collectives/shared_memory/pipelined_allreduce.h"
+#include "collectives/shared_memory/pipelined_alltoall.h"
 #include "collectives/shared_memory/pipelined_copy.h"
 
 namespace horo::collectives {
@@ -61,6 +62,16 @@ void SharedMemoryCollectives::reduce_scatter(const std::byte* input, DataType ty
   pipelined_reduce_scatter(
       memory_, input, type, count_of, output, op,
       memory_.size() > 1 ? chooser_.choose(memory_, count * size_of(type)) : Stores::kPlain);
+}
+
+void SharedMemoryCollectives::alltoall(std::span<const std::byte> input,
+                                       std::span<const std::size_t> bytes_to,
+                                       std::span<std::byte> output,
+                                       std::span<const std::size_t> bytes_from) {
+  const AlltoallBlocks blocks(input, bytes_to, output, bytes_from);
+  if (memory_.size() == 1) return blocks.copy_own(0);
+  const AlltoallStreams streams = exchange_streams(memory_, blocks);
+  pipelined_alltoall(memory_, blocks, streams, chooser_.choose(memory_, streams.longest));
 }
 
 void SharedMemoryCollectives::barrier() {

@@ -35,6 +35,8 @@ class SharedMemoryCollectives : public Collectives {
                  std::span<std::byte> output) override;
   void reduce_scatter(const std::byte* input, DataType type, std::span<const std::size_t> count_of,
                       std::byte* output, ReduceOp op) override;
+  void alltoall(std::span<const std::byte> input, std::span<const std::size_t> bytes_to,
+                std::span<std::byte> output, std::span<const std::size_t> bytes_from) override;
   void barrier() override;
 
   /// What the choice between plain and streaming stores was last based on; zeros: not measured.

@@ -209,7 +209,7 @@ void Coordinator::carry_out(const Response& response) {
   }
   std::exception_ptr error;
   try {
-    execute(response, entries, communicator_.collectives(), topology_.size);
+    execute(response, entries, communicator_.collectives(), topology_);
   } catch (const CommunicationError&) {
     complete(entries, std::current_exception());
     throw;

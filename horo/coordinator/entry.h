@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "collectives/collectives.h"
 #include "horo/base/tensor_view.h"
@@ -16,7 +17,9 @@ namespace horo::coordinator {
 struct Entry {
   Request request;
   TensorView input;   ///< allreduce and broadcast: also the output
-  TensorView output;  ///< allgather and reduce_scatter
+  TensorView output;  ///< allgather, reduce_scatter and alltoall
+  /// Alltoall: where to say how many rows came from each rank, before completion.
+  std::shared_ptr<std::vector<std::size_t>> received_splits;
   /// kTask: runs on the coordinator thread of every rank, in the same order among all collectives.
   std::function<void(collectives::Collectives&)> task;
   std::shared_ptr<Completion> completion = std::make_shared<Completion>();

@@ -58,10 +58,39 @@ void reduce_scatter(const Response& response, const Entry& entry,
                              count_of, static_cast<std::byte*>(entry.output.data()), response.op);
 }
 
+void alltoall(const Response& response, const Entry& entry, collectives::Collectives& collectives,
+              const Topology& topology) {
+  const std::size_t row_bytes = row_elements(entry.input.shape()) * size_of(response.type);
+  const auto ranks = static_cast<std::size_t>(topology.size);
+  const auto own = static_cast<std::size_t>(topology.rank);
+  const auto rows_between = [&](std::size_t from, std::size_t to) -> std::size_t {
+    return response.rows_of[from * ranks + to];
+  };
+  std::vector<std::size_t> bytes_to, bytes_from;
+  std::size_t rows = 0;
+  for (std::size_t peer = 0; peer < ranks; ++peer) {
+    bytes_to.push_back(rows_between(own, peer) * row_bytes);
+    bytes_from.push_back(rows_between(peer, own) * row_bytes);
+    entry.received_splits->push_back(rows_between(peer, own));
+    rows += rows_between(peer, own);
+  }
+  // A rank whose output is too small takes part before it reports its mistake: the others need its
+  // blocks.
+  const std::size_t total = rows * row_bytes;
+  const bool fits = rows <= entry.output.shape()[0];
+  std::vector<std::byte> substitute(fits ? 0 : total);
+  collectives.alltoall(
+      {static_cast<const std::byte*>(entry.input.data()), entry.input.bytes()}, bytes_to,
+      {fits ? static_cast<std::byte*>(entry.output.data()) : substitute.data(), total}, bytes_from);
+  HORO_CHECK(fits, fmt::format("alltoall '{}': {} rows come to rank {}, its output {} has only {}",
+                               entry.request.name, rows, topology.rank,
+                               entry.output.shape().to_string(), entry.output.shape()[0]));
+}
+
 }  // namespace
 
 void execute(const Response& response, std::vector<Entry>& entries,
-             collectives::Collectives& collectives, int ranks) {
+             collectives::Collectives& collectives, const Topology& topology) {
   switch (response.kind) {
     case Kind::kAllreduce:
       return collectives.allreduce(gather_pieces(response, entries), response.op);
@@ -71,7 +100,9 @@ void execute(const Response& response, std::vector<Entry>& entries,
       return allgather(response, entries.front(), collectives);
     case Kind::kReduceScatter:
       return reduce_scatter(response, entries.front(), collectives,
-                            static_cast<std::size_t>(ranks));
+                            static_cast<std::size_t>(topology.size));
+    case Kind::kAlltoall:
+      return alltoall(response, entries.front(), collectives, topology);
     case Kind::kBarrier:
       return collectives.barrier();
     case Kind::kTask:

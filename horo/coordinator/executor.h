@@ -3,16 +3,17 @@
 #include <vector>
 
 #include "collectives/collectives.h"
+#include "horo/base/topology.h"
 #include "horo/coordinator/entry.h"
 #include "horo/coordinator/wire.h"
 
 namespace horo::coordinator {
 
 /// Runs one agreed response on this rank's entries (in the response's order) and blocks until it is
-/// done. `ranks`: size of the job. Throws CommunicationError if a peer is lost, InvalidArgument, on
+/// done. `topology`: the job's. Throws CommunicationError if a peer is lost, InvalidArgument, on
 /// the ranks concerned, if an output has the wrong size for what the ranks agreed on. Coordinator
 /// thread only.
 void execute(const Response& response, std::vector<Entry>& entries,
-             collectives::Collectives& collectives, int ranks);
+             collectives::Collectives& collectives, const Topology& topology);
 
 }  // namespace horo::coordinator

@@ -22,6 +22,9 @@ Response response_to(const Agreement& agreement, const ResponseCache& cache) {
     response.error_text = agreement.mismatch;
   } else if (request.kind == Kind::kAllgather) {
     for (const Request& own : agreement.requests) response.rows_of.push_back(own.shape[0]);
+  } else if (request.kind == Kind::kAlltoall) {
+    for (const Request& own : agreement.requests)
+      response.rows_of.insert(response.rows_of.end(), own.splits.begin(), own.splits.end());
   }
   return response;
 }

@@ -9,9 +9,10 @@
 namespace horo::coordinator {
 namespace {
 
-// Dimensions that ranks must share: an allgather's first dimension is each rank's own affair.
+// Dimensions that ranks must share: the first one of an allgather or alltoall is each rank's own
+// affair.
 bool shapes_agree(const Request& a, const Request& b) {
-  if (a.kind != Kind::kAllgather) return a.shape == b.shape;
+  if (a.kind != Kind::kAllgather && a.kind != Kind::kAlltoall) return a.shape == b.shape;
   if (a.shape.rank() != b.shape.rank()) return false;
   return std::equal(a.shape.dimensions().begin() + 1, a.shape.dimensions().end(),
                     b.shape.dimensions().begin() + 1);

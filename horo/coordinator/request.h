@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "horo/base/data_type.h"
 #include "horo/base/reduce_op.h"
@@ -16,11 +17,12 @@ enum class Kind : std::uint8_t {
   kBroadcast,
   kAllgather,
   kReduceScatter,
+  kAlltoall,
   kBarrier,
   kTask,      ///< a function that every rank runs, such as the agreement on a plan
   kShutdown,  ///< the rank's last request
 };
-inline constexpr int kKindCount = 7;
+inline constexpr int kKindCount = 8;
 std::string_view name_of(Kind kind);
 
 /// One rank's description of one operation: what the ranks must agree on. Fields that a kind does
@@ -32,6 +34,8 @@ struct Request {
   ReduceOp op = ReduceOp::kSum;
   int root = 0;
   Shape shape{0};
+  /// Alltoall: rows of this rank's input (its first dimension) for each rank.
+  std::vector<std::size_t> splits = {};
 
   /// "allreduce (sum) of float32 [17, 18]"
   std::string describe() const;

@@ -83,6 +83,8 @@ void put(Writer& writer, const Request& request) {
   writer.put_count(request.shape.rank());
   for (std::size_t dimension : request.shape.dimensions())
     writer.put(static_cast<std::uint64_t>(dimension));
+  writer.put_count(request.splits.size());
+  for (std::size_t rows : request.splits) writer.put(static_cast<std::uint64_t>(rows));
 }
 
 Request get_request(Reader& reader) {
@@ -95,6 +97,8 @@ Request get_request(Reader& reader) {
   std::vector<std::size_t> dimensions(reader.get_count(sizeof(std::uint64_t)));
   for (std::size_t& dimension : dimensions) dimension = reader.get<std::uint64_t>();
   request.shape = Shape(std::move(dimensions));
+  request.splits.resize(reader.get_count(sizeof(std::uint64_t)));
+  for (std::size_t& rows : request.splits) rows = reader.get<std::uint64_t>();
   return request;
 }
 

@@ -42,7 +42,8 @@ struct Response {
     friend bool operator==(const Tensor&, const Tensor&) = default;
   };
   std::vector<Tensor> tensors;
-  /// Allgather: the first dimension of each rank's input.
+  /// Allgather: the first dimension of each rank's input. Alltoall: the splits of every rank, one
+  /// rank after the other.
   std::vector<std::uint64_t> rows_of;
   ErrorKind error = ErrorKind::kNone;
   std::string error_text;

@@ -11,6 +11,7 @@
 namespace horo {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::run_ranks;
 using testing::RunOptions;
@@ -145,6 +146,86 @@ TEST(Errors, AWrongAllgatherOutputIsReportedWhereItIs) {
       EXPECT_THAT(text_of<InvalidArgument>(
                       [&] { ctx.allgather(TensorView(input), TensorView(output), {.name = "g"}); }),
                   HasSubstr("6 rows together"));
+    }
+    ctx.barrier();
+  });
+}
+
+TEST(Errors, AnAlltoallMismatchIsTheSameOnEveryRankAndTheNextWorks) {
+  for (int ranks : {2, 4}) {
+    run_ranks(ranks, [](Context& ctx) {
+      const bool odd = ctx.rank() == 1;
+      const auto n = static_cast<std::size_t>(ctx.size());
+      std::vector<float> f(n * 6), received(n * 6);
+      std::vector<std::int32_t> i(n * 6), received_i(n * 6);
+      for (int round = 0; round < 2; ++round) {
+        EXPECT_THAT(text_of<MismatchError>([&] {
+                      odd ? ctx.alltoall(TensorView(i), TensorView(received_i), {.name = "tokens"})
+                          : ctx.alltoall(TensorView(f), TensorView(received), {.name = "tokens"});
+                    }),
+                    AllOf(HasSubstr("tensor 'tokens': rank 0 "), HasSubstr("alltoall of float32"),
+                          HasSubstr("rank 1 "), HasSubstr("alltoall of int32"),
+                          HasSubstr("the element types differ")));
+        const Shape shape = odd ? Shape{n * 2, 3} : Shape{n * 3, 2};
+        EXPECT_THAT(
+            text_of<MismatchError>([&] {
+              ctx.alltoall(TensorView(f.data(), shape), TensorView(received.data(), shape),
+                           {.name = "tokens"});
+            }),
+            AllOf(HasSubstr("tensor 'tokens': rank 0 "), HasSubstr(Shape{n * 3, 2}.to_string()),
+                  HasSubstr(Shape{n * 2, 3}.to_string()), HasSubstr("the shapes differ")));
+        EXPECT_THAT(text_of<MismatchError>([&] {
+                      odd ? ctx.allreduce(TensorView(f), {.name = "tokens"})
+                          : (void)ctx.alltoall(TensorView(f), TensorView(received),
+                                               {.name = "tokens"});
+                    }),
+                    HasSubstr("the operations differ"));
+        std::fill(f.begin(), f.end(), static_cast<float>(ctx.rank()));
+        ctx.alltoall(TensorView(f), TensorView(received), {.name = "tokens"});
+        for (std::size_t k = 0; k < received.size(); ++k)
+          ASSERT_EQ(received[k], static_cast<float>(k / 6));
+      }
+    });
+  }
+}
+
+TEST(Errors, SplitsThatDoNotFitTheInputAreRefusedBeforeAnythingIsSubmitted) {
+  run_ranks(2, [](Context& ctx) {
+    std::vector<float> x(12), y(12);
+    const auto refusal = [&](std::vector<std::size_t> splits) {
+      return text_of<InvalidArgument>([&] {
+        ctx.alltoall(TensorView(x.data(), {6, 2}), TensorView(y.data(), {6, 2}),
+                     {.name = "tokens", .splits = std::move(splits)});
+      });
+    };
+    EXPECT_THAT(refusal({4, 1}),
+                HasSubstr("alltoall 'tokens': the splits 4 + 1 do not add up to the 6 rows of the "
+                          "input [6, 2]"));
+    EXPECT_THAT(refusal({4, 3}), HasSubstr("4 + 3 do not add up to the 6 rows"));
+    EXPECT_THAT(refusal({7, std::size_t(0) - 1}), HasSubstr("do not add up"));
+    EXPECT_THAT(refusal({1, 2, 3}), HasSubstr("3 splits were given in a job of 2 ranks"));
+    EXPECT_THAT(text_of<InvalidArgument>([&] {
+                  ctx.alltoall(TensorView(x.data(), {6, 2}), TensorView(y.data(), {4, 3}));
+                }),
+                HasSubstr("first dimension only"));
+    ctx.barrier();
+  });
+}
+
+TEST(Errors, AnAlltoallOutputThatIsTooSmallIsReportedWhereItIs) {
+  run_ranks(3, [](Context& ctx) {
+    std::vector<float> input(6, static_cast<float>(ctx.rank()));
+    std::vector<float> output(ctx.rank() == 1 ? 5 : 6, -1.0f);
+    const auto exchange = [&] {
+      ctx.alltoall(TensorView(input), TensorView(output), {.name = "tokens"});
+    };
+    if (ctx.rank() == 1) {
+      EXPECT_THAT(text_of<InvalidArgument>(exchange),
+                  HasSubstr("alltoall 'tokens': 6 rows come to rank 1, its output [5] has only 5"));
+      EXPECT_EQ(output[4], -1.0f);
+    } else {
+      exchange();
+      EXPECT_EQ(output, (std::vector<float>{0, 0, 1, 1, 2, 2}));
     }
     ctx.barrier();
   });

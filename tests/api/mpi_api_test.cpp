@@ -111,6 +111,40 @@ TEST(MpiApi, TooLargeAnArenaIsRefusedOnEveryRankAndTheJobGoesOn) {
   EXPECT_EQ(x[4], ctx.size());
 }
 
+TEST(MpiApi, AlltoallOnEveryAlgorithm) {
+  // In every round other splits; some pairs exchange nothing, some more than a segment.
+  const auto rows_between = [](int from, int to, int round) {
+    return static_cast<std::size_t>((from * 5 + to * 3 + round) % 4) * 25001;
+  };
+  const auto value = [](int from, int to, std::size_t i, int round) {
+    return static_cast<std::int32_t>(((from * 8 + to) * 8 + round) * 100000) +
+           static_cast<std::int32_t>(i);
+  };
+  for (const char* algorithm : {"auto", "shared_memory", "ring", "hierarchical", "mpi"}) {
+    setenv("HORO_ALGORITHM", algorithm, 1);
+    Context ctx = init();
+    for (int round = 0; round < 4; ++round) {
+      std::vector<std::size_t> splits;
+      std::vector<std::int32_t> input, expected;
+      for (int peer = 0; peer < ctx.size(); ++peer) {
+        splits.push_back(rows_between(ctx.rank(), peer, round));
+        for (std::size_t i = 0; i < 2 * splits.back(); ++i)
+          input.push_back(value(ctx.rank(), peer, i, round));
+        for (std::size_t i = 0; i < 2 * rows_between(peer, ctx.rank(), round); ++i)
+          expected.push_back(value(peer, ctx.rank(), i, round));
+      }
+      std::vector<std::int32_t> output(expected.size());
+      const auto received = ctx.alltoall(TensorView(input.data(), {input.size() / 2, 2}),
+                                         TensorView(output.data(), {output.size() / 2, 2}),
+                                         {.name = "tokens", .splits = splits});
+      ASSERT_EQ(output, expected) << algorithm << " round " << round;
+      for (int peer = 0; peer < ctx.size(); ++peer)
+        EXPECT_EQ(received[static_cast<std::size_t>(peer)], rows_between(peer, ctx.rank(), round));
+    }
+  }
+  unsetenv("HORO_ALGORITHM");
+}
+
 TEST(MpiApi, GradientsOverManySteps) {
   Context ctx = init();
   std::vector<float> a(12345);

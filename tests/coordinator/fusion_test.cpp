@@ -53,6 +53,14 @@ TEST(Fusion, AllgatherCarriesEveryRanksRows) {
   EXPECT_EQ(responses[0].rows_of, (std::vector<std::uint64_t>{3, 0}));
 }
 
+TEST(Fusion, AlltoallCarriesEveryRanksSplits) {
+  Agreement exchange = agree("a", 3, Kind::kAlltoall);
+  exchange.requests[0].splits = {1, 2};
+  exchange.requests[1].splits = {3, 0};
+  const auto responses = fuse({exchange}, 1000, ResponseCache(0));
+  EXPECT_EQ(responses[0].rows_of, (std::vector<std::uint64_t>{1, 2, 3, 0}));
+}
+
 TEST(Fusion, CachedTensorsGoByNumber) {
   ResponseCache cache(4);
   cache.note(agree("a", 1).requests[0], 1);

@@ -75,16 +75,20 @@ TEST(Negotiator, MismatchNamesTensorRanksDescriptionsAndField) {
               HasSubstr("broadcast from rank 1 of float32 [17, 17]: the roots differ"));
 }
 
-TEST(Negotiator, AllgatherRowsMayDifferOtherDimensionsMayNot) {
-  Request a = request("x");
-  a.kind = Kind::kAllgather;
-  Request b = a;
-  b.shape = Shape{0, 17};
-  EXPECT_EQ(mismatch_of(a, b), "");
-  b.shape = Shape{17, 16};
-  EXPECT_THAT(mismatch_of(a, b), HasSubstr("the shapes differ"));
-  b.shape = Shape{17};
-  EXPECT_THAT(mismatch_of(a, b), HasSubstr("the shapes differ"));
+TEST(Negotiator, AllgatherAndAlltoallRowsMayDifferOtherDimensionsMayNot) {
+  for (const Kind kind : {Kind::kAllgather, Kind::kAlltoall}) {
+    Request a = request("x");
+    a.kind = kind;
+    a.splits = {5, 5, 7};
+    Request b = a;
+    b.shape = Shape{0, 17};
+    b.splits = {0, 0, 0};
+    EXPECT_EQ(mismatch_of(a, b), "");
+    b.shape = Shape{17, 16};
+    EXPECT_THAT(mismatch_of(a, b), HasSubstr("the shapes differ"));
+    b.shape = Shape{17};
+    EXPECT_THAT(mismatch_of(a, b), HasSubstr("the shapes differ"));
+  }
 }
 
 TEST(Negotiator, TellsWhoIsMissingOldestFirst) {

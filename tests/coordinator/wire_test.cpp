@@ -19,6 +19,7 @@ Request random_request(std::mt19937& random) {
   std::vector<std::size_t> dimensions(random() % 5);
   for (std::size_t& dimension : dimensions) dimension = random() * std::size_t{1000003};
   request.shape = Shape(dimensions);
+  for (unsigned i = random() % 4; i-- > 0;) request.splits.push_back(random());
   return request;
 }
 

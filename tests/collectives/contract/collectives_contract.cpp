@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <random>
 #include <span>
@@ -108,6 +109,46 @@ void check_reduce_scatter(Collectives& collectives, int rank, int size,
       << "reduce_scatter changed its input";
 }
 
+// How many bytes rank r has for rank s.
+using PairBytes = std::function<std::size_t(std::size_t r, std::size_t s)>;
+
+// Another size for every pair, every fourth pair nothing.
+PairBytes uneven_pairs(std::size_t base) {
+  return [=](std::size_t r, std::size_t s) {
+    return (r * 3 + s * 5) % 4 == 1 ? 0 : base + (r * 13 + s * 7) % 11;
+  };
+}
+
+void check_alltoall(Collectives& collectives, int rank, int size, const PairBytes& pair_bytes,
+                    std::size_t round = 0) {
+  const auto value = [&](std::size_t r, std::size_t s, std::size_t i) {
+    return static_cast<std::uint8_t>(r * 83 + s * 29 + i * 7 + i / 251 + round + 1);
+  };
+  const auto own = static_cast<std::size_t>(rank);
+  const auto n = static_cast<std::size_t>(size);
+  std::vector<std::size_t> bytes_to, bytes_from;
+  std::vector<std::uint8_t> input, expected;
+  for (std::size_t peer = 0; peer < n; ++peer) {
+    bytes_to.push_back(pair_bytes(own, peer));
+    bytes_from.push_back(pair_bytes(peer, own));
+    for (std::size_t i = 0; i < bytes_to.back(); ++i) input.push_back(value(own, peer, i));
+    for (std::size_t i = 0; i < bytes_from.back(); ++i) expected.push_back(value(peer, own, i));
+  }
+  constexpr std::size_t kGuarded = 64;
+  const std::vector<std::uint8_t> before = input;
+  std::vector<std::uint8_t> output(expected.size() + 2 * kGuarded, 0xa5);
+  collectives.alltoall(bytes_of_vector(input), bytes_to,
+                       std::as_writable_bytes(std::span(output)).subspan(kGuarded, expected.size()),
+                       bytes_from);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    ASSERT_EQ(output[kGuarded + i], expected[i])
+        << "alltoall on rank " << rank << ", byte " << i << " of " << expected.size();
+  for (std::size_t i = 0; i < kGuarded; ++i)
+    ASSERT_TRUE(output[i] == 0xa5 && output[output.size() - 1 - i] == 0xa5)
+        << "alltoall wrote beyond its output";
+  ASSERT_EQ(input, before) << "alltoall changed its input";
+}
+
 template <typename Function>
 void for_each_type(Function&& function) {
   for (int type = 0; type < kDataTypeCount; ++type)
@@ -164,6 +205,30 @@ TEST_P(CollectivesContract, ReduceScatterReducesEveryTypeAndOperationToUnevenPar
           collectives, rank, size, std::vector<std::size_t>(static_cast<std::size_t>(size), 67),
           ReduceOp::kAverage);
     });
+  });
+}
+
+TEST_P(CollectivesContract, AlltoallExchangesBlocksOfAnySizePerPair) {
+  GetParam().run([](Collectives& collectives, int rank, int size) {
+    for (const std::size_t base : {0, 1, 5, 1021, 4096, 40001}) {
+      check_alltoall(collectives, rank, size, uneven_pairs(base));
+      check_alltoall(collectives, rank, size, [&](auto, auto) { return base; });
+    }
+  });
+}
+
+TEST_P(CollectivesContract, AlltoallOfFewPairsEndsOnEveryRank) {
+  GetParam().run([](Collectives& collectives, int rank, int size) {
+    const auto n = static_cast<std::size_t>(size);
+    for (const std::size_t bytes : {1, 30011}) {
+      const PairBytes patterns[] = {
+          [&](auto r, auto s) { return r == s ? bytes : 0; },
+          [&](auto r, auto s) { return r == 0 && s == n - 1 ? bytes : 0; },
+          [&](auto r, auto) { return r == n / 2 ? bytes : 0; },
+          [&](auto, auto s) { return s == n / 2 ? bytes : 0; },
+          [&](auto r, auto s) { return s == (r + 1) % n ? bytes * (r + 1) : 0; }};
+      for (const PairBytes& pattern : patterns) check_alltoall(collectives, rank, size, pattern);
+    }
   });
 }
 
@@ -234,7 +299,7 @@ TEST_P(CollectivesContract, AnyMixOfCollectivesRunsBackToBack) {
       const Cut cut = random() % 2 ? Cut::kWhole : Cut::kOddPieces;
       const int root = static_cast<int>(random() % static_cast<unsigned>(size));
       const auto op = static_cast<ReduceOp>(random() % kReduceOpCount);
-      switch (random() % 6) {
+      switch (random() % 7) {
         case 0:
           check_allreduce<float>(collectives, rank, size, count, op, cut, round);
           break;
@@ -249,6 +314,9 @@ TEST_P(CollectivesContract, AnyMixOfCollectivesRunsBackToBack) {
           break;
         case 4:
           check_reduce_scatter<float>(collectives, rank, size, parts, op);
+          break;
+        case 5:
+          check_alltoall(collectives, rank, size, uneven_pairs(count), round);
           break;
         default:
           collectives.barrier();

@@ -51,6 +51,12 @@ TEST(RingFailure, NamesTheMissingRankAndTheCollective) {
                 ring.allreduce(ScatteredBuffer(DataType::kFloat32, &own, 1), ReduceOp::kSum);
               }),
               HasSubstr("for rank 2 (host b) to send its part of an allreduce"));
+  EXPECT_THAT(error_without_rank_2([](RingCollectives& ring) {
+                const std::vector<std::size_t> bytes(3, 5000);
+                std::vector<std::byte> input(15000), output(15000);
+                ring.alltoall(input, bytes, output, bytes);
+              }),
+              HasSubstr("for rank 2 (host b) to send its part of an alltoall"));
   EXPECT_THAT(error_without_rank_2([](RingCollectives& ring) { ring.barrier(); }),
               HasSubstr("for rank 2 (host b) to reach a barrier"));
   EXPECT_THAT(error_without_rank_2([](RingCollectives& ring) {
