@@ -13,6 +13,7 @@ namespace {
 
 class OwnedMpi : public Session {
  public:
+  explicit OwnedMpi(const Settings& settings) : session_(settings.ring_segment_bytes) {}
   void finalize() override { session_.finalize(); }
 
  private:
@@ -49,7 +50,7 @@ Context init(const InitOptions& options) {
   const std::vector<std::string> entries = process_environment();
   ParsedEnvironment environment = parse_environment(entries);
   if (mpi_is_running() || is_started_by_launcher(entries)) {
-    auto session = std::make_unique<OwnedMpi>();
+    auto session = std::make_unique<OwnedMpi>(environment.settings);
     return init_with_mpi(std::move(session), MPI_COMM_WORLD, std::move(environment), options);
   }
   collectives::InProcessJob::Options alone;
@@ -61,7 +62,8 @@ Context init(const InitOptions& options) {
 Context init(MPI_Comm communicator, const InitOptions& options) {
   HORO_CHECK(mpi_is_running(), "horo::init(communicator): MPI is not initialised");
   ParsedEnvironment environment = parse_environment(process_environment());
-  return init_with_mpi(std::make_unique<OwnedMpi>(), communicator, std::move(environment), options);
+  auto session = std::make_unique<OwnedMpi>(environment.settings);
+  return init_with_mpi(std::move(session), communicator, std::move(environment), options);
 }
 
 }  // namespace horo
