@@ -3,9 +3,12 @@
 //
 // horo: a registered plan of one tensor (GradientSync::exchange), as a training step uses it.
 // horo_named: Context::allreduce by name, on which the ranks agree each time.
+// With --alone only the first is measured: scripts/compare_peers.py runs it beside other programs.
 #include <fmt/core.h>
 #include <mpi.h>
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include "examples/benchmarks/bench_program.h"
@@ -19,10 +22,19 @@ using horo::bench::Contender;
 using horo::bench::Stats;
 
 struct Options {
-  std::size_t max_bytes = std::size_t{128} << 20;
+  std::vector<std::size_t> sizes;
+  bool alone = false;
   int rounds = 11;
   std::string json;
 };
+
+std::vector<std::size_t> default_sizes(std::size_t max_bytes) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t bytes : {4ul, 64ul, 1ul << 10, 4ul << 10, 16ul << 10, 64ul << 10, 256ul << 10,
+                            1ul << 20, 4ul << 20, 16ul << 20, 64ul << 20, 128ul << 20})
+    if (bytes <= max_bytes) sizes.push_back(bytes);
+  return sizes;
+}
 
 // Values whose sum over the ranks is exact in float32 and differs by index.
 void fill(std::vector<float>& x, int rank) {
@@ -38,11 +50,35 @@ void check(const std::vector<float>& x, int ranks, const char* contender) {
           fmt::format("{}: wrong result at index {} of {}: {}", contender, i, x.size(), x[i]));
 }
 
+// Prints the row of one size and returns it. The ratios are over the time of the first contender.
+nlohmann::json report_size(std::size_t bytes, int iterations,
+                           const std::vector<Contender>& contenders,
+                           const std::vector<Stats>& stats, const horo::Context& ctx) {
+  const double algbw = static_cast<double>(bytes) / stats[0].median / 1e3;
+  const double busbw = algbw * 2.0 * (ctx.size() - 1) / ctx.size();
+  nlohmann::json row = {{"bytes", bytes},
+                        {"horo_algbw_gbps", algbw},
+                        {"horo_busbw_gbps", busbw},
+                        {"iterations", iterations}};
+  for (std::size_t c = 0; c < contenders.size(); ++c)
+    row[contenders[c].name + "_us"] = horo::bench::to_json(stats[c]);
+  std::string line =
+      fmt::format("{:>10} {:>11.2f} {:>9.2f} {:>9.2f}", bytes, stats[0].median, algbw, busbw);
+  if (contenders.size() == 3) {
+    const double ratio = stats[1].median / stats[0].median;
+    row["ratio"] = ratio;
+    line += fmt::format(" {:>11.2f} {:>9.2f} {:>7.2f} {:>12.2f}", stats[1].median,
+                        static_cast<double>(bytes) / stats[1].median / 1e3, ratio, stats[2].median);
+  }
+  if (ctx.rank() == 0) fmt::print("{}\n", line);
+  return row;
+}
+
 nlohmann::json measure_size(horo::Context& ctx, std::size_t bytes, const Options& options) {
   std::vector<float> x(bytes / sizeof(float));
   const std::vector<horo::NamedTensor> tensors = {{"x", horo::TensorView(x)}};
   horo::GradientSync plan(ctx, tensors, {.op = horo::ReduceOp::kSum});
-  const std::vector<Contender> contenders = {
+  std::vector<Contender> contenders = {
       {"horo", [&] { plan.exchange(); }},
       {"mpi",
        [&] {
@@ -51,6 +87,7 @@ nlohmann::json measure_size(horo::Context& ctx, std::size_t bytes, const Options
        }},
       {"horo_named",
        [&] { ctx.allreduce(horo::TensorView(x), {.name = "bench", .op = horo::ReduceOp::kSum}); }}};
+  if (options.alone) contenders.resize(1);
   for (const Contender& contender : contenders) {
     fill(x, ctx.rank());
     contender.run();
@@ -64,21 +101,7 @@ nlohmann::json measure_size(horo::Context& ctx, std::size_t bytes, const Options
   const std::vector<Stats> stats =
       horo::bench::measure_in_turn(contenders, options.rounds, iterations, MPI_COMM_WORLD);
 
-  const double algbw = static_cast<double>(bytes) / stats[0].median / 1e3;
-  const double bus_factor = 2.0 * (ctx.size() - 1) / ctx.size();
-  const double ratio = stats[1].median / stats[0].median;
-  if (ctx.rank() == 0)
-    fmt::print("{:>10} {:>11.2f} {:>9.2f} {:>9.2f} {:>11.2f} {:>9.2f} {:>7.2f} {:>12.2f}\n", bytes,
-               stats[0].median, algbw, algbw * bus_factor, stats[1].median,
-               static_cast<double>(bytes) / stats[1].median / 1e3, ratio, stats[2].median);
-  return {{"bytes", bytes},
-          {"horo_us", horo::bench::to_json(stats[0])},
-          {"mpi_us", horo::bench::to_json(stats[1])},
-          {"horo_named_us", horo::bench::to_json(stats[2])},
-          {"horo_algbw_gbps", algbw},
-          {"horo_busbw_gbps", algbw * bus_factor},
-          {"ratio", ratio},
-          {"iterations", iterations}};
+  return report_size(bytes, iterations, contenders, stats, ctx);
 }
 
 void run(const Options& options) {
@@ -86,16 +109,17 @@ void run(const Options& options) {
   const auto limits = horo::bench::measure_memory_limits(std::size_t{64} << 20, MPI_COMM_WORLD);
   nlohmann::json report = horo::bench::report_header(ctx, limits);
   if (ctx.rank() == 0) {
-    fmt::print(
-        "# {} ranks, float32 sum in place, medians of {} rounds, horo and MPI in turn\n# {}\n",
-        ctx.size(), options.rounds, horo::bench::describe(limits));
-    fmt::print("{:>10} {:>11} {:>9} {:>9} {:>11} {:>9} {:>7} {:>12}\n", "bytes", "horo us", "algbw",
-               "busbw", "MPI us", "algbw", "ratio", "by name us");
+    fmt::print("# {} ranks, float32 sum in place, medians of {} rounds{}\n# {}\n", ctx.size(),
+               options.rounds, options.alone ? "" : ", horo and MPI in turn",
+               horo::bench::describe(limits));
+    fmt::print("{:>10} {:>11} {:>9} {:>9}", "bytes", "horo us", "algbw", "busbw");
+    if (!options.alone)
+      fmt::print(" {:>11} {:>9} {:>7} {:>12}", "MPI us", "algbw", "ratio", "by name us");
+    fmt::print("\n");
   }
   report["rows"] = nlohmann::json::array();
-  for (std::size_t bytes : {4ul, 64ul, 1ul << 10, 4ul << 10, 16ul << 10, 64ul << 10, 256ul << 10,
-                            1ul << 20, 4ul << 20, 16ul << 20, 64ul << 20, 128ul << 20})
-    if (bytes <= options.max_bytes) report["rows"].push_back(measure_size(ctx, bytes, options));
+  for (std::size_t bytes : options.sizes)
+    report["rows"].push_back(measure_size(ctx, bytes, options));
   if (ctx.rank() == 0 && !options.json.empty()) horo::bench::write_json(report, options.json);
 }
 
@@ -105,15 +129,19 @@ int main(int argc, char** argv) {
   namespace po = boost::program_options;
   Options options;
   std::size_t max_mib = 128;
+  std::string sizes;
   po::options_description description("allreduce_bench: horo beside MPI_Allreduce");
-  description.add_options()("json", po::value(&options.json), "write the report to this file")(
+  description.add_options()("alone", po::bool_switch(&options.alone), "measure horo alone")(
+      "json", po::value(&options.json), "write the report to this file")(
       "rounds", po::value(&options.rounds), "measured rounds (default 11)")(
-      "max-mib", po::value(&max_mib), "largest size in MiB (default 128)");
+      "max-mib", po::value(&max_mib), "largest size in MiB (default 128; 0: the memory alone)")(
+      "sizes", po::value(&sizes), "measure these sizes instead: bytes, separated by commas");
   return horo::bench::benchmark_main(
       argc, argv, "allreduce_bench", description,
-      [&] { HORO_CHECK(options.rounds > 0, "--rounds must be at least 1"); },
       [&] {
-        options.max_bytes = max_mib << 20;
-        run(options);
-      });
+        HORO_CHECK(options.rounds > 0, "--rounds must be at least 1");
+        options.sizes =
+            sizes.empty() ? default_sizes(max_mib << 20) : horo::bench::parse_sizes(sizes);
+      },
+      [&] { run(options); });
 }
