@@ -8,7 +8,7 @@ the median over them. The machine's regime, whether its cores share a cache, is 
 after each run, and figures are grouped by it; rounds go on, up to --max-rounds, until both were met in every case.
 
 Peers are found, not installed: an absent one is named, with the package that would bring it. Written to DIR:
-peers.json with every run, peers.md with the tables, and peers.png.
+peers.json with every run, peers.md with the tables, and peers.png. Interrupted (Ctrl-C), it reports what it has.
 """
 import argparse
 import contextlib
@@ -18,6 +18,7 @@ import json
 import os
 import platform
 import shlex
+import signal
 import sys
 import tempfile
 import time
@@ -122,6 +123,7 @@ class Rounds:
         self.samples = []
         self.failed = {}
         self.reading = None
+        self.count = 0  # rounds begun
 
     def labels(self, case):
         return [setup.label for setup in self.setups
@@ -131,6 +133,7 @@ class Rounds:
         for index in range(self.arguments.max_rounds):
             if index >= self.arguments.rounds:
                 cases = [case for case in cases if summary.missing_regimes(self.samples, case, self.labels(case))]
+            self.count += bool(cases)
             for case in cases:
                 for setup in self.setups:
                     if setup.label in self.labels(case):
@@ -181,16 +184,21 @@ def compare(arguments):
             say(f"{peer.name} {peer.version}" if peer.version else detection.absence(peer))
         rounds = Rounds(runner, detection.setups_of(peers), arguments)
         cases = (["allreduce"] if arguments.sizes else []) + arguments.models
-        rounds.measure(cases)
+        try:
+            rounds.measure(cases)
+        except KeyboardInterrupt:
+            if not rounds.samples:
+                raise
+            say("interrupted; reporting what has been measured")
         samples = rounds.samples
         for met in summary.never_met(samples):
-            say(f"never met in {arguments.max_rounds} rounds: {summary.REGIMES[met]}")
+            say(f"never met in {rounds.count} round(s): {summary.REGIMES[met]}")
         return {"command": shlex.join(["scripts/compare_peers.py", *sys.argv[1:]]),
                 "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                 "machine": describe_machine(rounds.reading or runner.probe()),
                 "ranks": arguments.ranks, "sizes": arguments.sizes, "models": arguments.models,
                 "model_bytes": {model: runner.bytes_of(model) for model in arguments.models},
-                "peers": peers, "failed": rounds.failed,
+                "peers": peers, "failed": rounds.failed, "rounds": rounds.count,
                 "never_met": summary.never_met(samples),
                 "foreign_cores": summary.statistics_of([sample["foreign_cores"] for sample in samples]),
                 "runs_by_regime": {met: sum(sample["regime"] == met for sample in samples)
@@ -214,6 +222,7 @@ def write(result, folder):
 
 
 def main():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also when a shell started this in the background
     arguments = parse_arguments()
     if arguments.python is None and importlib.util.find_spec("torch"):
         sys.argv += ["--python", sys.executable]  # that it is still found after the restart

@@ -38,10 +38,11 @@ class Setup:
 
 
 def forced(algorithm, segment_bytes=0):
-    arguments = ["--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm", str(algorithm)]
+    """Open MPI's arguments that choose the algorithm of allreduce by its number."""
+    values = {"use_dynamic_rules": 1, "allreduce_algorithm": algorithm}
     if segment_bytes:
-        arguments += ["--mca", "coll_tuned_allreduce_algorithm_segmentsize", str(segment_bytes)]
-    return tuple(arguments)
+        values["allreduce_algorithm_segmentsize"] = segment_bytes
+    return tuple(word for name, value in values.items() for word in ("--mca", f"coll_tuned_{name}", str(value)))
 
 
 # The C library keeps what is freed instead of giving it back to the kernel and faulting it in again.

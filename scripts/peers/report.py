@@ -106,19 +106,21 @@ def markdown(result):
     peers = result["peers"]
     machine = result["machine"]
     foreign = result["foreign_cores"]
-    lines = [f"{result['ranks']} ranks, float32, sum in place; {result['date']}", "",
+    lines = [f"{result['ranks']} ranks, float32, sum in place; {result['rounds']} round(s); {result['date']}", "",
              f"Command: `{result['command']}`", "",
-             f"Machine: {machine['cpu']}, {machine['cores']} cores, {machine['system']}. Meanwhile other programs kept "
-             f"{foreign['median']:.2f} cores busy (median of {foreign['runs']} runs; at most {foreign['max']:.2f}).", "",
+             f"Machine: {machine['cpu']}, {machine['cores']} cores, {machine['system']}. Meanwhile other programs "
+             f"kept {foreign['median']:.2f} cores busy (median of {foreign['runs']} runs; at most "
+             f"{foreign['max']:.2f}).", "",
              "Peers: " + ", ".join(f"{peer.name} {peer.version}" for peer in peers.values() if peer.version) + "."]
     lines += [f"- **{detection.absence(peer)}**" for peer in peers.values() if not peer.version]
     lines += [f"- **{label} failed and was not run again**: {why}" for label, why in result["failed"].items()]
-    lines += ["", "Each figure is the median over rounds of what one run measured (its median), with least and most. ~: "
-              "other programs disturbed every run. Floor: a streaming copy of the bytes by all ranks at once, for what "
-              "no cache holds. Gloo is measured through PyTorch's all_reduce, over the loopback."]
+    lines += ["", "Each figure is the median over rounds of what one run measured (its median), with least and most. "
+              "~: other programs disturbed every run. Floor: a streaming copy of the bytes by all ranks at once, for "
+              "what no cache holds. Gloo is measured through PyTorch's all_reduce, over the loopback."]
     if result["models"]:
-        lines += ["DDP is timed with its backward, which only adds a ready gradient to each parameter's; less backward: "
-                  "without the time of that backward alone. horo and DDP average; the others sum, without dividing."]
+        lines += ["DDP is timed with its backward, which only adds a ready gradient to each parameter's; less "
+                  "backward: without the time of that backward alone. horo and DDP average; the others sum, without "
+                  "dividing."]
     for met, words in summary.REGIMES.items():
         cases = result["summary"].get(met)
         if cases is None:

@@ -189,6 +189,7 @@ class Runner:
     def run_torch(self, setup, words):
         store = self.folder / "torch_store"
         store.unlink(missing_ok=True)
-        command = [self.peers[setup.peer].python, str(SOURCES / "peers/torch_peer.py"), str(store), self.repeats, *words]
+        command = [self.peers[setup.peer].python, str(SOURCES / "peers/torch_peer.py"), str(store), self.repeats,
+                   *words]
         return run_together([(command, {"RANK": str(rank), "WORLD_SIZE": str(self.ranks), "OMP_NUM_THREADS": "1",
                                         "GLOO_SOCKET_IFNAME": "lo"}) for rank in range(self.ranks)], self.timeout)

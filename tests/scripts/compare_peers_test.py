@@ -3,12 +3,15 @@
 
 With "--quick BIN" it runs the script itself, with the programs in BIN and Open MPI, at tiny sizes.
 """
+import contextlib
+import io
 import json
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+from argparse import Namespace
 from pathlib import Path
 
 SCRIPT = sys.argv.pop(1)
@@ -17,7 +20,8 @@ if QUICK_BIN:
     sys.argv.pop(1)
 sys.path.insert(0, str(Path(SCRIPT).parent))
 
-from peers import detection, report, running, summary  # noqa: E402  (the path above comes first)
+import compare_peers  # noqa: E402  (the path above comes first)
+from peers import detection, report, running, summary  # noqa: E402
 
 
 def sample(setup, us, case="allreduce", regime="shared", foreign_cores=0.0):
@@ -123,7 +127,7 @@ class Detection(unittest.TestCase):
 
 def result_of(samples, peers, sizes, models):
     return {"command": "compare", "date": "today", "ranks": 2, "sizes": sizes, "models": models, "peers": peers,
-            "machine": {"cpu": "a CPU", "cores": 2, "system": "Linux"}, "failed": {},
+            "rounds": 3, "machine": {"cpu": "a CPU", "cores": 2, "system": "Linux"}, "failed": {},
             "model_bytes": {model: 102e6 for model in models}, "foreign_cores": summary.statistics_of([0.0, 0.5]),
             "runs_by_regime": {"shared": len(samples), "apart": 0, "changing": 3},
             "streaming_copy_gbps": {"shared": 10.0, "apart": 0}, "summary": summary.summarise(samples)}
@@ -138,7 +142,8 @@ class Report(unittest.TestCase):
         self.result = result_of(
             [sample("horo", {"4": 0.5, str(big): 8000.0}), sample("openmpi", {"4": 0.4, str(big): 32000.0}),
              sample("openmpi: ring", {"4": 0.9, str(big): 16000.0}, foreign_cores=1.0), sample("gloo", {"4": 200.0}),
-             sample("horo", {"": 10000.0}, "resnet50"), sample("openmpi", {"flat": 30000.0, "packed": 25000.0}, "resnet50"),
+             sample("horo", {"": 10000.0}, "resnet50"),
+             sample("openmpi", {"flat": 30000.0, "packed": 25000.0}, "resnet50"),
              sample("ddp", {"backward alone": 9000.0, "DDP": 50000.0, "DDP, less backward": 41000.0}, "resnet50")],
             self.peers, [4, big], ["resnet50"])
 
@@ -226,6 +231,63 @@ class Options(unittest.TestCase):
             self.assertEqual(done.returncode, 2, options)
             self.assertIn(message, done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+
+class FakeRunner:
+    """Its readings come from a list; it notes what was run, and fails at `failing`."""
+
+    def __init__(self, readings, failing=None):
+        self.readings = readings
+        self.failing = failing
+        self.runs = []
+
+    def probe(self):
+        return {"core_to_core_gbps": self.readings.pop(0), "streaming_copy_gbps": 10.0}
+
+    def run(self, setup, case):
+        self.runs.append((setup.label, case))
+        if setup.label == self.failing:
+            raise running.RunError("broken")
+        return {"4": 1.0}
+
+
+class Rounds(unittest.TestCase):
+    SETUPS = [detection.Setup("horo"), detection.Setup("mpich"), detection.Setup("ddp")]
+    ROUND = [("horo", "allreduce"), ("mpich", "allreduce"), ("horo", "tiny1000"), ("mpich", "tiny1000"),
+             ("ddp", "tiny1000")]
+
+    def measure(self, runner, rounds, max_rounds):
+        arguments = Namespace(rounds=rounds, max_rounds=max_rounds, patience=None)
+        result = compare_peers.Rounds(runner, self.SETUPS, arguments)
+        with contextlib.redirect_stderr(io.StringIO()):
+            result.measure(["allreduce", "tiny1000"])
+        return result
+
+    def test_rounds_are_interleaved(self):
+        runner = FakeRunner([11] * 20)
+        rounds = self.measure(runner, 2, 2)
+        self.assertEqual(runner.runs, 2 * self.ROUND)
+        self.assertEqual([run["round"] for run in rounds.samples], [0] * 5 + [1] * 5)
+
+    def test_more_rounds_are_for_the_cases_that_miss_a_regime(self):
+        # The regime changes during the first run of the second round, so that horo's allreduce lacks the new one.
+        runner = FakeRunner([2] * 6 + [11] * 7)
+        rounds = self.measure(runner, 1, 9)
+        self.assertEqual(runner.runs, 2 * self.ROUND + self.ROUND[:2])
+        self.assertEqual((rounds.count, summary.never_met(rounds.samples)), (3, []))
+
+    def test_rounds_end_at_the_most(self):
+        runner = FakeRunner([11] * 40)
+        rounds = self.measure(runner, 1, 3)
+        self.assertEqual((rounds.count, summary.never_met(rounds.samples)), (3, ["apart"]))
+
+    def test_what_fails_is_not_run_again(self):
+        runner = FakeRunner([11] * 40, failing="mpich")
+        rounds = self.measure(runner, 2, 2)
+        self.assertEqual(rounds.failed, {"mpich": "broken"})
+        self.assertEqual([run[0] for run in runner.runs].count("mpich"), 1)
+        with self.assertRaises(running.RunError):
+            self.measure(FakeRunner([11], failing="horo"), 1, 1)
 
 
 @unittest.skipIf(QUICK_BIN is None, "runs programs: give --quick BIN")
