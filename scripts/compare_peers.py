@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs horo, Open MPI, MPICH, Gloo and PyTorch DDP in turn and says how they compare.
 
-  scripts/compare_peers.py --ranks 2 --out peers
+  scripts/compare_peers.py --ranks 2 --models resnet50
 
 Each peer needs processes of its own, so a round is one short run of each; rounds are repeated, and what is shown is
 the median over them. The machine's regime, whether its cores share a cache, is read with horo's benchmark before and
@@ -75,7 +75,7 @@ def parse_arguments():
     add("--patience", type=positive, metavar="SECONDS",
         help="wait before each run, this long at most, for other programs to leave the cores (default: not at all)")
     add("--timeout", type=positive, default=300, metavar="SECONDS", help="for one run (default 300)")
-    add("--out", default="peers", metavar="DIR", help="where the report goes (default: peers)")
+    add("--out", default="build/peers", metavar="DIR", help="where the report goes (default: build/peers)")
     add("--bin", default="build/release/bin", metavar="DIR", help="horo's programs (default: build/release/bin)")
     add("--python", metavar="PATH", help="the interpreter that has torch (default: this one, then the system's)")
     arguments = parser.parse_args()
