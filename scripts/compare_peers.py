@@ -8,7 +8,7 @@ the median over them. The machine's regime, whether its cores share a cache, is 
 after each run, and figures are grouped by it; rounds go on, up to --max-rounds, until both were met in every case.
 
 Peers are found, not installed: an absent one is named, with the package that would bring it. Written to DIR:
-peers.json with every run, peers.md with the tables, and peers.png. Interrupted (Ctrl-C), it reports what it has.
+peers.json with every run, peers.md with the tables, and peers.png. Interrupted (Ctrl-C or kill), it reports what it has.
 """
 import argparse
 import contextlib
@@ -222,7 +222,8 @@ def write(result, folder):
 
 
 def main():
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # also when a shell started this in the background
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)  # so that what runs is ended and what is known reported
     arguments = parse_arguments()
     if arguments.python is None and importlib.util.find_spec("torch"):
         sys.argv += ["--python", sys.executable]  # that it is still found after the restart

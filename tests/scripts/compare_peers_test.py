@@ -6,6 +6,7 @@ With "--quick BIN" it runs the script itself, with the programs in BIN and Open 
 import contextlib
 import io
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -201,6 +202,21 @@ class Running(unittest.TestCase):
         with self.assertRaisesRegex(running.RunError, "took more than 1 s: started"):
             running.run_together([(["sh", "-c", "echo started; sleep 60"], {})], 1)
         self.assertLess(time.monotonic() - start, 30)
+
+    def test_an_interruption_ends_what_runs(self):
+        program = ("import signal, sys; sys.path.insert(0, sys.argv[1]); from peers import running\n"
+                   "signal.signal(signal.SIGTERM, signal.default_int_handler)\n"
+                   "running.run_together([(['sh', '-c', 'echo $$ > ' + sys.argv[2] + '; exec sleep 60'], {})], 50)")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "pid"
+            process = subprocess.Popen([sys.executable, "-c", program, str(Path(SCRIPT).parent), str(path)],
+                                       stderr=subprocess.DEVNULL)
+            while not path.exists() or not path.read_text().strip():
+                time.sleep(0.02)
+            process.terminate()
+            process.wait(30)
+            with self.assertRaises(ProcessLookupError):
+                os.kill(int(path.read_text()), 0)
 
     def test_a_program_that_is_not_there_is_named(self):
         with self.assertRaisesRegex(running.RunError, "cannot start /no/such/program: No such file"):
