@@ -225,9 +225,10 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)  # so that what runs is ended and what is known reported
     arguments = parse_arguments()
-    if arguments.python is None and importlib.util.find_spec("torch"):
+    if arguments.python is None and import_pyplot() is None and importlib.util.find_spec("torch"):
         sys.argv += ["--python", sys.executable]  # that it is still found after the restart
     restart_where_matplotlib_is()
+    os.environ.pop("HORO_SCALING_RESTARTED", None)  # hororun would pass it on
     result = compare(arguments)
     write(result, Path(arguments.out))
     return 1 if result["failed"] else 0
