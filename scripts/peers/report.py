@@ -2,6 +2,10 @@
 from peers import detection, summary
 
 UNITS = [("Mi", 1 << 20), ("Ki", 1 << 10)]
+LINE_STYLES = {  # by what lines_of() calls them, so that a peer has one colour in all panels
+    "horo": {"color": "black", "linewidth": 2.6}, "Open MPI": {"color": "tab:blue"}, "MPICH": {"color": "tab:green"},
+    "Gloo": {"color": "tab:red"}, "Open MPI, best settings": {"color": "tab:blue", "linestyle": "--"},
+    "floor": {"color": "grey", "linestyle": ":"}}
 
 
 def size_name(size):
@@ -164,8 +168,7 @@ def draw(pyplot, result, path):
     for panel, name in zip(panels[0], met):
         for line, points in lines_of(result["summary"][name]["allreduce"], result["sizes"], result["peers"],
                                      result["streaming_copy_gbps"][name]):
-            style = {"horo": {"linewidth": 2.6, "color": "black"}, "floor": {"linestyle": ":", "color": "grey"}}
-            panel.plot(*zip(*points), marker="o", markersize=4, label=line, **style.get(line, {}))
+            panel.plot(*zip(*points), marker="o", markersize=4, label=line, **LINE_STYLES[line])
         panel.set(xscale="log", yscale="log", xlabel="bytes", title=summary.REGIMES[name])
         panel.grid(alpha=0.3)
         panel.legend(fontsize=8)
