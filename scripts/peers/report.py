@@ -28,10 +28,12 @@ def cell(entry, scale=1.0):
     return f"{'' if entry['calm'] else '~'}{median} ({low}–{high})"
 
 
-def times_cell(ratio, who=""):
+def ratio_cell(entry, horo, who=""):
+    """How many times horo's time the entry's is, with ~ if other programs disturbed every run of either."""
+    ratio = summary.ratio(entry, horo)
     if ratio is None:
         return "–"
-    return f"{ratio:.2f}" + (f" ({who})" if who else "")
+    return f"{'' if entry['calm'] and horo['calm'] else '~'}{ratio:.2f}" + (f" ({who})" if who else "")
 
 
 def table(header, rows):
@@ -59,9 +61,9 @@ def allreduce_table(of_case, sizes, peers, gbps):
         best = summary.fastest(summary.of_openmpi(of_case), key)
         floor = summary.floor_us(size, gbps)
         rows.append([size_name(size), cell(horo), *map(cell, entries), *("–" for _ in absent),
-                     times_cell(summary.ratio(first[2], horo), peers[first[0]].name) if first else "–",
+                     ratio_cell(first[2], horo, peers[first[0]].name) if first else "–",
                      f"{cell(best[2])}, {settings_of(best[0])}" if best else "–",
-                     times_cell(summary.ratio(best[2], horo)) if best else "–",
+                     ratio_cell(best[2], horo) if best else "–",
                      number(floor) if floor else "–"])
     return table(header, rows)
 
@@ -86,10 +88,10 @@ def comparison(of_case, peers):
     best = summary.fastest(summary.of_openmpi(of_case))
     ddp = summary.fastest({"ddp": {way: entry for way, entry in of_case.get("ddp", {}).items()
                                    if way.endswith("less backward")}})
-    return [times_cell(summary.ratio(first[2], horo), f"{peers[first[0]].name}, {first[1]}") if first else "–",
+    return [ratio_cell(first[2], horo, f"{peers[first[0]].name}, {first[1]}") if first else "–",
             f"{cell(best[2], 1e-3)}, {settings_of(best[0])}, {best[1]}" if best else "–",
-            times_cell(summary.ratio(best[2], horo)) if best else "–",
-            times_cell(summary.ratio(ddp[2], horo)) if ddp else "–"]
+            ratio_cell(best[2], horo) if best else "–",
+            ratio_cell(ddp[2], horo) if ddp else "–"]
 
 
 def gradients_table(regime_cases, models, peers, gbps, bytes_of):
@@ -119,8 +121,9 @@ def markdown(result):
     lines += [f"- **{detection.absence(peer)}**" for peer in peers.values() if not peer.version]
     lines += [f"- **{label} failed and was not run again**: {why}" for label, why in result["failed"].items()]
     lines += ["", "Each figure is the median over rounds of what one run measured (its median), with least and most. "
-              "~: other programs disturbed every run. Floor: a streaming copy of the bytes by all ranks at once, for "
-              "what no cache holds. Gloo is measured through PyTorch's all_reduce, over the loopback."]
+              "~: other programs disturbed every run, so that it says little beside the others. Floor: the best "
+              "streaming copy of the bytes by all ranks at once, for what no cache holds. Gloo is measured through "
+              "PyTorch's all_reduce, over the loopback."]
     if result["models"]:
         lines += ["DDP is timed with its backward, which only adds a ready gradient to each parameter's; less "
                   "backward: without the time of that backward alone. horo and DDP average; the others sum, without "
@@ -132,8 +135,8 @@ def markdown(result):
             continue
         gbps = result["streaming_copy_gbps"][met]
         lines += ["", f"## {words[0].upper()}{words[1:]}",
-                  f"Runs between two readings that agreed on it: {result['runs_by_regime'][met]}. Streaming copy: "
-                  f"{gbps:.1f} GB/s per rank, all at once."]
+                  f"Runs between two readings that agreed on it: {result['runs_by_regime'][met]}. Best streaming "
+                  f"copy: {gbps:.1f} GB/s per rank, all at once."]
         if result["sizes"]:
             lines += ["", "### One allreduce (µs)",
                       *allreduce_table(cases.get("allreduce", {}), result["sizes"], peers, gbps)]

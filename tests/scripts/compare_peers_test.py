@@ -154,7 +154,7 @@ class Report(unittest.TestCase):
         self.assertIn("| 4 | 0.50 (0.50–0.50) | 0.40 (0.40–0.40) | 200 (200–200) | – | 0.80 (Open MPI) | "
                       "0.40 (0.40–0.40), defaults | 0.80 | – |", text)
         self.assertIn("| 64Mi | 8,000 (8,000–8,000) | 32,000 (32,000–32,000) | – | – | 4.00 (Open MPI) | "
-                      "~16,000 (16,000–16,000), ring | 2.00 | 6,711 |", text)
+                      "~16,000 (16,000–16,000), ring | ~2.00 | 6,711 |", text)
         self.assertIn("| a step's gradients | resnet50, 102 MB |", text)
         self.assertIn("| MPICH: absent | – |", text)
         self.assertIn("| DDP, less backward | 41.0 (41.0–41.0) |", text)
