@@ -2,14 +2,22 @@
 // MPI_Allreduce, measured in turn in one run.
 //
 // horo: a registered plan of one tensor (GradientSync::exchange), as a training step uses it.
-// arena: the same on memory of Context::allocate.
-// copy: a streaming copy of as many bytes by every rank at once, the least an allreduce can do.
-// named: Context::allreduce by name, on which the ranks agree each time.
+// horo_arena: the same on memory of Context::allocate.
+// horo_wire: the first with a wire type (--wire), which matters between nodes.
+// streaming_copy: as many bytes copied past the cache by every rank at once, the least an allreduce
+// of a large buffer can do.
+// horo_named: Context::allreduce by name, on which the ranks agree each time.
+// With --alone only horo's plans are measured: scripts/compare_peers.py runs them beside other
+// programs.
 #include <fmt/core.h>
 #include <mpi.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "examples/benchmarks/bench_program.h"
@@ -23,10 +31,20 @@ using horo::bench::Contender;
 using horo::bench::Stats;
 
 struct Options {
-  std::size_t max_bytes = std::size_t{128} << 20;
+  std::vector<std::size_t> sizes;
+  bool alone = false;
+  std::optional<horo::DataType> wire;
   int rounds = 11;
   std::string json;
 };
+
+std::vector<std::size_t> default_sizes(std::size_t max_bytes) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t bytes : {4ul, 64ul, 1ul << 10, 4ul << 10, 16ul << 10, 64ul << 10, 256ul << 10,
+                            1ul << 20, 4ul << 20, 16ul << 20, 64ul << 20, 128ul << 20})
+    if (bytes <= max_bytes) sizes.push_back(bytes);
+  return sizes;
+}
 
 // Values whose sum over the ranks is exact in float32 and differs by index.
 void fill(std::span<float> x, int rank) {
@@ -34,103 +52,151 @@ void fill(std::span<float> x, int rank) {
     x[i] = static_cast<float>(rank + 1) * static_cast<float>(i % 251);
 }
 
-void check(std::span<const float> x, int ranks, const char* contender) {
+// tolerance: relative; 0 where the sum is exact.
+void check(std::span<const float> x, int ranks, float tolerance, const std::string& contender) {
   const auto factor = static_cast<float>(ranks * (ranks + 1) / 2);
-  for (std::size_t i = 0; i < x.size(); ++i)
-    if (x[i] != factor * static_cast<float>(i % 251))
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const float expected = factor * static_cast<float>(i % 251);
+    if (!(std::abs(x[i] - expected) <= tolerance * expected))
       throw horo::Error(
           fmt::format("{}: wrong result at index {} of {}: {}", contender, i, x.size(), x[i]));
+  }
 }
 
-horo::GradientSync make_plan(horo::Context& ctx, std::span<float> x) {
+horo::GradientSync make_plan(horo::Context& ctx, std::span<float> x,
+                             std::optional<horo::DataType> wire = {}) {
   const std::vector<horo::NamedTensor> tensors = {{"x", horo::TensorView(x)}};
-  return horo::GradientSync(ctx, tensors, {.op = horo::ReduceOp::kSum});
+  return horo::GradientSync(ctx, tensors, {.op = horo::ReduceOp::kSum, .wire = wire});
 }
 
-// Contenders in the order of the report, and the memory that each works on.
-enum { kHoro, kMpi, kArena, kCopy, kNamed };
+// One size: the memory, the plans on it, and what is measured.
+class Trial {
+ public:
+  Trial(horo::Context& ctx, const horo::Arena& arena, std::size_t bytes, const Options& options)
+      : ctx_(ctx),
+        own_(bytes / sizeof(float)),
+        shared_(reinterpret_cast<float*>(arena.bytes().data()), own_.size()),
+        copied_(options.alone ? 0 : own_.size()),
+        plan_(make_plan(ctx, own_)),
+        shared_plan_(make_plan(ctx, shared_)) {
+    contenders_ = {{"horo", [this] { plan_.exchange(); }},
+                   {"horo_arena", [this] { shared_plan_.exchange(); }}};
+    if (options.wire) {
+      wire_plan_.emplace(make_plan(ctx, own_, options.wire));
+      contenders_.push_back({"horo_wire", [this] { wire_plan_->exchange(); }});
+    }
+    if (options.alone) return;
+    contenders_.push_back({"mpi", [this] {
+                             MPI_Allreduce(MPI_IN_PLACE, own_.data(), static_cast<int>(own_.size()),
+                                           MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+                           }});
+    contenders_.push_back({"streaming_copy", [this] {
+                             horo::bench::streaming_copy(
+                                 reinterpret_cast<std::byte*>(copied_.data()),
+                                 reinterpret_cast<const std::byte*>(own_.data()),
+                                 own_.size() * sizeof(float));
+                           }});
+    contenders_.push_back({"horo_named", [this] {
+                             ctx_.allreduce(horo::TensorView(own_),
+                                            {.name = "bench", .op = horo::ReduceOp::kSum});
+                           }});
+  }
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
+
+  const std::vector<Contender>& contenders() const { return contenders_; }
+
+  // Runs every allreduce once and checks what it gives.
+  void check_all() {
+    for (const Contender& contender : contenders_) {
+      if (contender.name == "streaming_copy") continue;
+      const std::span<float> x = contender.name == "horo_arena" ? shared_ : std::span(own_);
+      fill(x, ctx_.rank());
+      contender.run();
+      check(x, ctx_.size(), contender.name == "horo_wire" ? 0x1p-5f : 0.0f, contender.name);
+      std::ranges::fill(x, 0.0f);  // stays zero however often it is summed
+    }
+  }
+
+ private:
+  horo::Context& ctx_;
+  std::vector<float> own_;
+  std::span<float> shared_;
+  std::vector<float> copied_;
+  horo::GradientSync plan_;
+  horo::GradientSync shared_plan_;
+  std::optional<horo::GradientSync> wire_plan_;
+  std::vector<Contender> contenders_;
+};
 
 nlohmann::json measure_size(horo::Context& ctx, const horo::Arena& arena, std::size_t bytes,
                             const Options& options) {
-  std::vector<float> own(bytes / sizeof(float));
-  std::vector<float> copied(own.size());
-  const std::span<float> x(own);
-  const std::span<float> shared(reinterpret_cast<float*>(arena.bytes().data()), own.size());
-  horo::GradientSync plan = make_plan(ctx, x);
-  horo::GradientSync shared_plan = make_plan(ctx, shared);
-  const std::vector<Contender> contenders = {
-      {"horo", [&] { plan.exchange(); }},
-      {"mpi",
-       [&] {
-         MPI_Allreduce(MPI_IN_PLACE, x.data(), static_cast<int>(x.size()), MPI_FLOAT, MPI_SUM,
-                       MPI_COMM_WORLD);
-       }},
-      {"horo_arena", [&] { shared_plan.exchange(); }},
-      {"streaming_copy",
-       [&] {
-         horo::bench::streaming_copy(reinterpret_cast<std::byte*>(copied.data()),
-                                     reinterpret_cast<const std::byte*>(x.data()), bytes);
-       }},
-      {"horo_named",
-       [&] { ctx.allreduce(horo::TensorView(x), {.name = "bench", .op = horo::ReduceOp::kSum}); }}};
-  for (const int contender : {kHoro, kMpi, kArena, kNamed}) {
-    const std::span<float> memory = contender == kArena ? shared : x;
-    fill(memory, ctx.rank());
-    MPI_Barrier(MPI_COMM_WORLD);
-    contenders[contender].run();
-    check(memory, ctx.size(), contenders[contender].name.c_str());
-    std::ranges::fill(memory, 0.0f);  // stays zero however often it is summed
-  }
+  Trial trial(ctx, arena, bytes, options);
+  trial.check_all();
   int iterations = 1000;
-  for (const Contender& contender : contenders)
+  for (const Contender& contender : trial.contenders())
     iterations =
         std::min(iterations, horo::bench::iterations_for(contender, 20000, 1000, MPI_COMM_WORLD));
   const std::vector<Stats> stats =
-      horo::bench::measure_in_turn(contenders, options.rounds, iterations, MPI_COMM_WORLD);
+      horo::bench::measure_in_turn(trial.contenders(), options.rounds, iterations, MPI_COMM_WORLD);
 
-  const double algbw = static_cast<double>(bytes) / stats[kHoro].median / 1e3;
-  const double bus_factor = 2.0 * (ctx.size() - 1) / ctx.size();
-  const double ratio = stats[kMpi].median / stats[kHoro].median;
-  const double arena_per_copy = stats[kArena].median / stats[kCopy].median;
-  if (ctx.rank() == 0)
-    fmt::print(
-        "{:>10} {:>10.2f} {:>7.2f} {:>7.2f} {:>10.2f} {:>7.2f} {:>6.2f} {:>10.2f} {:>6.2f} "
-        "{:>10.2f}\n",
-        bytes, stats[kHoro].median, algbw, algbw * bus_factor, stats[kMpi].median,
-        static_cast<double>(bytes) / stats[kMpi].median / 1e3, ratio, stats[kArena].median,
-        arena_per_copy, stats[kNamed].median);
+  const double algbw = static_cast<double>(bytes) / stats[0].median / 1e3;
+  const double busbw = algbw * 2.0 * (ctx.size() - 1) / ctx.size();
   nlohmann::json row = {{"bytes", bytes},
                         {"horo_algbw_gbps", algbw},
-                        {"horo_busbw_gbps", algbw * bus_factor},
-                        {"ratio", ratio},
-                        {"arena_ratio", stats[kMpi].median / stats[kArena].median},
-                        {"arena_per_streaming_copy", arena_per_copy},
-                        {"horo_per_streaming_copy", stats[kHoro].median / stats[kCopy].median},
+                        {"horo_busbw_gbps", busbw},
                         {"iterations", iterations}};
-  for (std::size_t c = 0; c < contenders.size(); ++c)
-    row[contenders[c].name + "_us"] = horo::bench::to_json(stats[c]);
+  std::string line = fmt::format("{:>10} {:>8.2f} {:>8.2f}", bytes, algbw, busbw);
+  std::map<std::string, double> median;
+  for (std::size_t c = 0; c < stats.size(); ++c) {
+    const std::string& name = trial.contenders()[c].name;
+    row[name + "_us"] = horo::bench::to_json(stats[c]);
+    median[name] = stats[c].median;
+    line += fmt::format(" {:>14.2f}", stats[c].median);
+  }
+  if (!options.alone) {
+    row["ratio"] = median["mpi"] / median["horo"];
+    row["arena_ratio"] = median["mpi"] / median["horo_arena"];
+    row["horo_per_streaming_copy"] = median["horo"] / median["streaming_copy"];
+    row["arena_per_streaming_copy"] = median["horo_arena"] / median["streaming_copy"];
+    line += fmt::format(" {:>9.2f} {:>10.2f}", row["ratio"].get<double>(),
+                        row["arena_per_streaming_copy"].get<double>());
+  }
+  if (ctx.rank() == 0) fmt::print("{}\n", line);
   return row;
+}
+
+void print_head(const horo::Context& ctx, const Options& options,
+                const horo::bench::MemoryLimits& limits) {
+  fmt::print("# {} ranks, float32 sum in place, medians of {} rounds in turn, microseconds\n# {}\n",
+             ctx.size(), options.rounds, horo::bench::describe(limits));
+  fmt::print("{:>10} {:>8} {:>8} {:>14} {:>14}", "bytes", "algbw", "busbw", "horo", "arena");
+  if (options.wire) fmt::print(" {:>14}", "wire");
+  if (!options.alone)
+    fmt::print(" {:>14} {:>14} {:>14} {:>9} {:>10}", "MPI", "streaming copy", "by name", "MPI/horo",
+               "arena/copy");
+  fmt::print("\n");
 }
 
 void run(const Options& options) {
   horo::Context ctx = horo::bench::init_beside_mpi();
   const auto limits = horo::bench::measure_memory_limits(std::size_t{64} << 20, MPI_COMM_WORLD);
   nlohmann::json report = horo::bench::report_header(ctx, limits);
-  if (ctx.rank() == 0) {
-    fmt::print(
-        "# {} ranks, float32 sum in place, medians of {} rounds, horo and MPI in turn\n# {}\n",
-        ctx.size(), options.rounds, horo::bench::describe(limits));
-    fmt::print("{:>10} {:>10} {:>7} {:>7} {:>10} {:>7} {:>6} {:>10} {:>6} {:>10}\n", "bytes",
-               "horo us", "algbw", "busbw", "MPI us", "algbw", "ratio", "arena us", "/copy",
-               "named us");
-  }
-  const horo::Arena arena = ctx.allocate(options.max_bytes);
+  if (ctx.rank() == 0) print_head(ctx, options, limits);
   report["rows"] = nlohmann::json::array();
-  for (std::size_t bytes : {4ul, 64ul, 1ul << 10, 4ul << 10, 16ul << 10, 64ul << 10, 256ul << 10,
-                            1ul << 20, 4ul << 20, 16ul << 20, 64ul << 20, 128ul << 20})
-    if (bytes <= options.max_bytes)
+  if (!options.sizes.empty()) {
+    const horo::Arena arena = ctx.allocate(*std::ranges::max_element(options.sizes) + 1);
+    for (std::size_t bytes : options.sizes)
       report["rows"].push_back(measure_size(ctx, arena, bytes, options));
+  }
   if (ctx.rank() == 0 && !options.json.empty()) horo::bench::write_json(report, options.json);
+}
+
+std::optional<horo::DataType> parse_wire(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  if (name == "float16") return horo::DataType::kFloat16;
+  if (name == "bfloat16") return horo::DataType::kBFloat16;
+  throw horo::InvalidArgument("--wire " + name + ": give float16 or bfloat16");
 }
 
 }  // namespace
@@ -139,15 +205,22 @@ int main(int argc, char** argv) {
   namespace po = boost::program_options;
   Options options;
   std::size_t max_mib = 128;
+  std::string sizes;
+  std::string wire;
   po::options_description description("allreduce_bench: horo beside MPI_Allreduce");
-  description.add_options()("json", po::value(&options.json), "write the report to this file")(
+  description.add_options()("alone", po::bool_switch(&options.alone), "measure horo alone")(
+      "json", po::value(&options.json), "write the report to this file")(
       "rounds", po::value(&options.rounds), "measured rounds (default 11)")(
-      "max-mib", po::value(&max_mib), "largest size in MiB (default 128)");
+      "max-mib", po::value(&max_mib), "largest size in MiB (default 128; 0: the memory alone)")(
+      "sizes", po::value(&sizes), "measure these sizes instead: bytes, separated by commas")(
+      "wire", po::value(&wire), "measure horo with this wire type too: float16 or bfloat16");
   return horo::bench::benchmark_main(
       argc, argv, "allreduce_bench", description,
-      [&] { HORO_CHECK(options.rounds > 0, "--rounds must be at least 1"); },
       [&] {
-        options.max_bytes = max_mib << 20;
-        run(options);
-      });
+        HORO_CHECK(options.rounds > 0, "--rounds must be at least 1");
+        options.wire = parse_wire(wire);
+        options.sizes =
+            sizes.empty() ? default_sizes(max_mib << 20) : horo::bench::parse_sizes(sizes);
+      },
+      [&] { run(options); });
 }

@@ -2,7 +2,9 @@
 
 #include <mpi.h>
 
+#include <charconv>
 #include <iostream>
+#include <sstream>
 
 namespace horo::bench {
 
@@ -28,6 +30,20 @@ int benchmark_main(int argc, char** argv, const std::string& name, po::options_d
     std::cerr << name << ": " << error.what() << "\n";
     return exit_code;
   }
+}
+
+std::vector<std::size_t> parse_sizes(const std::string& text) {
+  std::vector<std::size_t> sizes;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) {
+    std::size_t bytes = 0;
+    const char* end = word.data() + word.size();
+    const auto parsed = std::from_chars(word.data(), end, bytes);
+    HORO_CHECK(parsed.ec == std::errc() && parsed.ptr == end && bytes > 0 && bytes % 4 == 0,
+               "--sizes " + text + ": '" + word + "' is not a number of bytes that 4 divides");
+    sizes.push_back(bytes);
+  }
+  return sizes;
 }
 
 Context init_beside_mpi() {

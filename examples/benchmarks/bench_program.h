@@ -1,8 +1,10 @@
 #pragma once
 
 #include <boost/program_options.hpp>
+#include <cstddef>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "horo/context.h"
 
@@ -14,6 +16,10 @@ namespace horo::bench {
 int benchmark_main(int argc, char** argv, const std::string& name,
                    boost::program_options::options_description options,
                    const std::function<void()>& check, const std::function<void()>& run);
+
+/// The sizes of float32 buffers that --sizes names, such as "4,1024". Throws InvalidArgument for
+/// anything but multiples of 4 bytes.
+std::vector<std::size_t> parse_sizes(const std::string& text);
 
 /// Joins the job as horo::init() does. Throws InvalidArgument if mpirun did not start the program,
 /// since there would be no MPI to compare with.

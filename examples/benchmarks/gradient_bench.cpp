@@ -1,7 +1,8 @@
 // The gradients of one training step, marked ready in backward order, until all are averaged:
 // horo's GradientSync, on ordinary memory and in an arena, beside MPI by hand: one MPI_Allreduce
 // per tensor, and one over a flat buffer (which has no packing to do: its gradients would have to
-// live there).
+// live there). With --alone only horo is measured, and with --list-tensors nothing is:
+// scripts/compare_peers.py gives the list to others.
 #include <fmt/core.h>
 #include <mpi.h>
 
@@ -22,6 +23,8 @@ using horo::bench::Stats;
 
 struct Options {
   std::string model = "resnet50";
+  bool alone = false;
+  bool list_tensors = false;
   int rounds = 11;
   std::string json;
 };
@@ -85,13 +88,17 @@ void print_and_write(const Options& options, nlohmann::json report,
   if (!options.json.empty()) horo::bench::write_json(report, options.json);
 }
 
+void list_tensors(const std::string& model) {
+  for (std::size_t count : horo::bench::gradient_set(model)) fmt::print("{}\n", count);
+}
+
 void run(const Options& options) {
   const std::vector<std::size_t> counts = horo::bench::gradient_set(options.model);
   horo::Context ctx = horo::bench::init_beside_mpi();
   const auto limits = horo::bench::measure_memory_limits(std::size_t{64} << 20, MPI_COMM_WORLD);
 
   Gradients gradients(counts, std::pmr::get_default_resource());
-  std::vector<float> flat(gradients.total());
+  std::vector<float> flat(options.alone ? 0 : gradients.total());
   horo::GradientSync sync(ctx, gradients.named());
   const horo::Arena arena = ctx.allocate(gradients.total() * sizeof(float) + counts.size() * 64);
   Gradients shared(counts, arena.resource());
@@ -100,15 +107,15 @@ void run(const Options& options) {
     for (std::size_t i = counts.size(); i-- > 0;) plan.ready(i);
     plan.wait();
   };
-  const std::vector<Contender> contenders = {
-      {"horo", [&] { step(sync); }},
-      {"horo_arena", [&] { step(shared_sync); }},
-      {"mpi_per_tensor",
-       [&] {
-         for (std::size_t i = counts.size(); i-- > 0;)
-           mpi_sum(gradients.tensors()[i].data(), counts[i]);
-       }},
-      {"mpi_flat", [&] { mpi_sum(flat.data(), flat.size()); }}};
+  std::vector<Contender> contenders = {{"horo", [&] { step(sync); }},
+                                       {"horo_arena", [&] { step(shared_sync); }},
+                                       {"mpi_per_tensor",
+                                        [&] {
+                                          for (std::size_t i = counts.size(); i-- > 0;)
+                                            mpi_sum(gradients.tensors()[i].data(), counts[i]);
+                                        }},
+                                       {"mpi_flat", [&] { mpi_sum(flat.data(), flat.size()); }}};
+  if (options.alone) contenders.resize(2);
 
   gradients.fill(ctx.rank());
   contenders[0].run();
@@ -117,19 +124,22 @@ void run(const Options& options) {
   contenders[1].run();
   shared.check(ctx.size(), 1, "horo_arena");
   shared.clear();
-  gradients.fill(ctx.rank());
-  contenders[2].run();
-  gradients.check(ctx.size(), static_cast<float>(ctx.size()), "mpi_per_tensor");
+  if (!options.alone) {
+    gradients.fill(ctx.rank());
+    contenders[2].run();
+    gradients.check(ctx.size(), static_cast<float>(ctx.size()), "mpi_per_tensor");
+  }
   gradients.clear();
 
   const std::vector<Stats> stats =
       horo::bench::measure_in_turn(contenders, options.rounds, 1, MPI_COMM_WORLD);
   if (ctx.rank() != 0) return;
   fmt::print(
-      "# {}: {} tensors, {:.1f} M values, {} ranks, {} buckets; medians of {} rounds in turn\n# "
+      "# {}: {} tensors, {:.1f} M values, {} ranks, {} buckets; medians of {} rounds{}\n# "
       "{}\n",
       options.model, counts.size(), static_cast<double>(gradients.total()) / 1e6, ctx.size(),
-      sync.bucket_count(), options.rounds, horo::bench::describe(limits));
+      sync.bucket_count(), options.rounds, options.alone ? "" : " in turn",
+      horo::bench::describe(limits));
   nlohmann::json report = horo::bench::report_header(ctx, limits);
   report["model"] = options.model;
   report["tensors"] = counts.size();
@@ -147,6 +157,9 @@ int main(int argc, char** argv) {
       "gradient_bench: a step's gradients, horo beside MPI by hand");
   description.add_options()("model", po::value(&options.model),
                             "resnet50 (default), bert-base or tiny1000")(
+      "alone", po::bool_switch(&options.alone), "measure horo alone")(
+      "list-tensors", po::bool_switch(&options.list_tensors),
+      "print the model's element counts in forward order, one a line, and end")(
       "json", po::value(&options.json), "write the report to this file")(
       "rounds", po::value(&options.rounds), "measured rounds (default 11)");
   return horo::bench::benchmark_main(
@@ -155,5 +168,10 @@ int main(int argc, char** argv) {
         HORO_CHECK(options.rounds > 0, "--rounds must be at least 1");
         (void)horo::bench::gradient_set(options.model);
       },
-      [&] { run(options); });
+      [&] {
+        if (options.list_tensors)
+          list_tensors(options.model);
+        else
+          run(options);
+      });
 }

@@ -68,6 +68,27 @@ class Benchmarks(unittest.TestCase):
             self.assertEqual(report["tensors"], 1000)
             self.assertIn("ratio_mpi_flat", report)
 
+    def test_benchmarks_measure_horo_alone(self):
+        _, report = hororun(2, "allreduce_bench", "--rounds", "2", "--alone", "--sizes", "4,1000")
+        self.assertEqual([row["bytes"] for row in report["rows"]], [4, 1000])
+        self.assertNotIn("mpi_us", report["rows"][0])
+        _, report = hororun(2, "gradient_bench", "--model", "tiny1000", "--rounds", "2", "--alone")
+        self.assertIn("horo_us", report)
+        self.assertNotIn("mpi_flat_us", report)
+
+    def test_sizes_of_no_whole_values_are_refused(self):
+        for sizes in ("6", "4,,8", "4,x", "0", "-4"):
+            done = subprocess.run([os.path.join(BIN, "allreduce_bench"), "--sizes=" + sizes],
+                                  capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("is not a number of bytes that 4 divides", done.stderr)
+
+    def test_tensors_are_listed_without_mpi(self):
+        done = subprocess.run([os.path.join(BIN, "gradient_bench"), "--model", "resnet50", "--list-tensors"],
+                              capture_output=True, text=True)
+        counts = [int(line) for line in done.stdout.split()]
+        self.assertEqual((len(counts), sum(counts), counts[0]), (161, 25557032, 64 * 3 * 7 * 7))
+
 
 if __name__ == "__main__":
     unittest.main()

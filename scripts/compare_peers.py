@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""Runs horo, Open MPI, MPICH, Gloo and PyTorch DDP in turn and says how they compare.
+
+  scripts/compare_peers.py --ranks 2 --models resnet50
+
+Each peer needs processes of its own, so a round is one short run of each; rounds are repeated, and what is shown is
+the median over them. The machine's regime, whether its cores share a cache, is read with horo's benchmark before and
+after each run, and figures are grouped by it; rounds go on, up to --max-rounds, until both were met in every case.
+
+Peers are found, not installed: an absent one is named, with the package that would bring it. Written to DIR:
+peers.json with every run, peers.md with the tables, and peers.png. Interrupted (Ctrl-C or kill), it reports what it has.
+"""
+import argparse
+import contextlib
+import datetime
+import importlib.util
+import json
+import os
+import platform
+import shlex
+import signal
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from peers import detection, report, running, summary
+from scaling import import_pyplot, positive, restart_where_matplotlib_is
+
+MODELS = ["resnet50", "bert-base", "tiny1000"]
+SIZES = "4,1Ki,16Ki,256Ki,1Mi,4Mi,16Mi,64Mi,128Mi"
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def size_list(text):
+    units = dict(report.UNITS)
+    sizes = []
+    for word in [] if text == "none" else text.split(","):
+        digits, factor = (word[:-2], units[word[-2:]]) if word[-2:] in units else (word, 1)
+        size = int(digits) * factor if digits.isascii() and digits.isdigit() else 0
+        if size == 0 or size % 4:
+            raise argparse.ArgumentTypeError(f"'{word}' is not a size in bytes that 4 divides, such as 4, 16Ki or 64Mi")
+        sizes.append(size)
+    return sorted(set(sizes))
+
+
+def list_from(known):
+    def parse(text):
+        words = [] if text == "none" else text.split(",")
+        for word in words:
+            if word not in known:
+                raise argparse.ArgumentTypeError(f"'{word}' is not known: use {', '.join(known)} or none")
+        return [word for word in known if word in words]
+    return parse
+
+
+def parse_arguments():
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--ranks", type=positive, default=2, metavar="N", help="at least 2 (default)")
+    add("--sizes", type=size_list, default=size_list(SIZES), metavar="BYTES,...", help=f"or none; default: {SIZES}")
+    add("--models", type=list_from(MODELS), default=MODELS, metavar="MODEL,...",
+        help=f"gradient sets, or none; default: {','.join(MODELS)}")
+    add("--peers", type=list_from(detection.PEER_KEYS), default=detection.PEER_KEYS, metavar="PEER,...",
+        help=f"default: {','.join(detection.PEER_KEYS)}")
+    add("--rounds", type=positive, default=5, metavar="N", help="default 5")
+    add("--max-rounds", type=positive, metavar="N",
+        help="when to give up waiting for a regime (default: three times --rounds)")
+    add("--repeats", type=positive, default=5, metavar="N", help="measurements within one run (default 5)")
+    add("--patience", type=positive, metavar="SECONDS",
+        help="wait before each run, this long at most, for other programs to leave the cores (default: not at all)")
+    add("--timeout", type=positive, default=300, metavar="SECONDS", help="for one run (default 300)")
+    add("--out", default="build/peers", metavar="DIR", help="where the report goes (default: build/peers)")
+    add("--bin", default="build/release/bin", metavar="DIR", help="horo's programs (default: build/release/bin)")
+    add("--python", metavar="PATH", help="the interpreter that has torch (default: this one, then the system's)")
+    arguments = parser.parse_args()
+    arguments.max_rounds = arguments.max_rounds or 3 * arguments.rounds
+    if arguments.ranks < 2:
+        parser.error("--ranks must be at least 2: one rank exchanges nothing")
+    if arguments.max_rounds < arguments.rounds:
+        parser.error("--max-rounds must not be less than --rounds")
+    if not arguments.sizes and not arguments.models:
+        parser.error("there is nothing to measure: give --sizes or --models")
+    for program in ("hororun", "allreduce_bench", "gradient_bench"):
+        if not (Path(arguments.bin) / program).exists():
+            parser.error(f"there is no {arguments.bin}/{program}; build it with: cmake --preset release && cmake "
+                         "--build --preset release, or give --bin")
+    try:
+        Path(arguments.out).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"--out {arguments.out}: {error.strerror}")
+    return arguments
+
+
+def say(text):
+    print(f"compare_peers.py: {text}", file=sys.stderr, flush=True)
+
+
+def compile_peers(runner, peers):
+    """The peers, with those that cannot be compiled made absent."""
+    for key in detection.MPI_LIBRARIES:
+        if peers[key].version:
+            try:
+                runner.compile(key)
+            except running.RunError as error:
+                peers = {**peers, key: detection.Peer(peers[key].name, peers[key].package,
+                                                      why_absent=f"its program does not compile: {error}")}
+    return peers
+
+
+class Rounds:
+    """The samples of all rounds so far, and the setups that failed."""
+
+    def __init__(self, runner, setups, arguments):
+        self.runner = runner
+        self.setups = setups
+        self.arguments = arguments
+        self.samples = []
+        self.failed = {}
+        self.reading = None
+        self.count = 0  # rounds begun
+
+    def labels(self, case):
+        return [setup.label for setup in self.setups
+                if detection.takes_part(setup, case) and setup.label not in self.failed]
+
+    def measure(self, cases):
+        for index in range(self.arguments.max_rounds):
+            if index >= self.arguments.rounds:
+                cases = [case for case in cases if summary.missing_regimes(self.samples, case, self.labels(case))]
+            self.count += bool(cases)
+            for case in cases:
+                for setup in self.setups:
+                    if setup.label in self.labels(case):
+                        self.sample(index, case, setup)
+
+    def sample(self, index, case, setup):
+        if self.arguments.patience:
+            running.wait_for_calm(self.arguments.patience)
+        if self.reading is None or self.arguments.patience:
+            self.reading = self.runner.probe()
+        load = running.ForeignLoad()
+        start = time.monotonic()
+        try:
+            times = self.runner.run(setup, case)
+        except running.RunError as error:
+            if setup.peer == "horo":
+                raise
+            self.failed[setup.label] = str(error)
+            say(f"{setup.label} failed and is not run again: {error}")
+            self.reading = None
+            return
+        foreign_cores = load.cores()
+        seconds = time.monotonic() - start
+        before, self.reading = self.reading, self.runner.probe()
+        met = summary.regime_between(before["core_to_core_gbps"], self.reading["core_to_core_gbps"])
+        self.samples.append({"round": index, "case": case, "setup": setup.label, "regime": met,
+                             "core_to_core_gbps": [before["core_to_core_gbps"], self.reading["core_to_core_gbps"]],
+                             "streaming_copy_gbps": before["streaming_copy_gbps"],
+                             "foreign_cores": round(foreign_cores, 3), "us": times})
+        say(f"round {index + 1}, {case}: {setup.label}, {seconds:.1f} s; core to core "
+            f"{before['core_to_core_gbps']:.1f} then {self.reading['core_to_core_gbps']:.1f} GB/s ({met}); others kept "
+            f"{foreign_cores:.2f} cores busy")
+
+
+def describe_machine(reading):
+    return {"cpu": reading["cpu"], "cores": len(os.sched_getaffinity(0)), "system": platform.platform(),
+            "load_average": os.getloadavg()}
+
+
+def compare(arguments):
+    """Measures everything; returns the whole result, with the peers as Peer objects."""
+    peers = detection.find_peers(arguments.peers, arguments.python)
+    with tempfile.TemporaryDirectory(prefix="compare_peers.") as folder:
+        runner = running.Runner(peers, arguments, folder)
+        runner.prepare(arguments.models)
+        runner.peers = peers = compile_peers(runner, peers)
+        for peer in peers.values():
+            say(f"{peer.name} {peer.version}" if peer.version else detection.absence(peer))
+        rounds = Rounds(runner, detection.setups_of(peers), arguments)
+        cases = (["allreduce"] if arguments.sizes else []) + arguments.models
+        try:
+            rounds.measure(cases)
+        except KeyboardInterrupt:
+            if not rounds.samples:
+                raise
+            say("interrupted; reporting what has been measured")
+        samples = rounds.samples
+        for met in summary.never_met(samples):
+            say(f"never met in {rounds.count} round(s): {summary.REGIMES[met]}")
+        return {"command": shlex.join(["scripts/compare_peers.py", *sys.argv[1:]]),
+                "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+                "machine": describe_machine(rounds.reading or runner.probe()),
+                "ranks": arguments.ranks, "sizes": arguments.sizes, "models": arguments.models,
+                "model_bytes": {model: runner.bytes_of(model) for model in arguments.models},
+                "peers": peers, "failed": rounds.failed, "rounds": rounds.count,
+                "never_met": summary.never_met(samples),
+                "foreign_cores": summary.statistics_of([sample["foreign_cores"] for sample in samples]),
+                "runs_by_regime": {met: sum(sample["regime"] == met for sample in samples)
+                                   for met in (*summary.REGIMES, summary.CHANGING)},
+                "streaming_copy_gbps": {met: summary.streaming_gbps(samples, met) for met in summary.REGIMES},
+                "summary": summary.summarise(samples), "runs": samples}
+
+
+def write(result, folder):
+    as_json = {**result, "peers": {key: {**asdict(peer), "present": bool(peer.version)}
+                                   for key, peer in result["peers"].items()}}
+    (folder / "peers.json").write_text(json.dumps(as_json, indent=1) + "\n")
+    text = report.markdown(result)
+    (folder / "peers.md").write_text(text)
+    print(text, end="")
+    pyplot = import_pyplot()
+    if pyplot is None:
+        say("there is no matplotlib, so nothing is drawn; apt-get install python3-matplotlib")
+    elif not report.draw(pyplot, result, folder / "peers.png"):
+        say("no size was measured in a steady regime, so nothing is drawn")
+
+
+def main():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)  # so that what runs is ended and what is known reported
+    arguments = parse_arguments()
+    if arguments.python is None and import_pyplot() is None and importlib.util.find_spec("torch"):
+        sys.argv += ["--python", sys.executable]  # that it is still found after the restart
+    restart_where_matplotlib_is()
+    os.environ.pop("HORO_SCALING_RESTARTED", None)  # hororun would pass it on
+    result = compare(arguments)
+    write(result, Path(arguments.out))
+    return 1 if result["failed"] else 0
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        try:
+            sys.exit(main())
+        except running.RunError as error:
+            sys.exit(f"compare_peers.py: {error}")
+    sys.exit(130)

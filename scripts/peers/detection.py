@@ -1,0 +1,127 @@
+"""Which peers this machine has, and how each is started."""
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+
+SYSTEM_PYTHON = "/usr/bin/python3"  # the one that Debian's python3-torch is for
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A peer of horo. Without `version` it is absent, and `package` would bring it."""
+    name: str
+    package: str = ""
+    version: str = ""
+    compiler: str = ""  # of an MPI library
+    launcher: str = ""
+    python: str = ""  # the interpreter that has torch
+    why_absent: str = ""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One way to run a peer: the peer's key in the result of find_peers(), or "horo", and its settings."""
+    peer: str
+    settings: str = ""  # in words; empty for the defaults
+    arguments: tuple = ()
+    environment: dict = field(default_factory=dict)
+
+    @property
+    def label(self):
+        return f"{self.peer}: {self.settings}" if self.settings else self.peer
+
+    @property
+    def is_tuned(self):
+        return bool(self.settings)
+
+
+def forced(algorithm, segment_bytes=0):
+    """Open MPI's arguments that choose the algorithm of allreduce by its number."""
+    values = {"use_dynamic_rules": 1, "allreduce_algorithm": algorithm}
+    if segment_bytes:
+        values["allreduce_algorithm_segmentsize"] = segment_bytes
+    return tuple(word for name, value in values.items() for word in ("--mca", f"coll_tuned_{name}", str(value)))
+
+
+# The C library keeps what is freed instead of giving it back to the kernel and faulting it in again.
+KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(4 << 30)}
+OPENMPI_TUNINGS = [
+    Setup("openmpi", "memory kept", (), KEEP_MEMORY),
+    Setup("openmpi", "segmented ring", forced(5, 1 << 20)),
+    Setup("openmpi", "segmented ring, memory kept", forced(5, 1 << 20), KEEP_MEMORY),
+    Setup("openmpi", "ring, memory kept", forced(4), KEEP_MEMORY),
+    Setup("openmpi", "emulated single copy", ("--mca", "btl_vader_single_copy_mechanism", "emulated")),
+]
+MPI_LIBRARIES = {  # key: name, suffix of Debian's programs, what `mpirun --version` says, packages
+    "openmpi": ("Open MPI", "openmpi", r"\((?:Open MPI|OpenRTE)\) (\S+)", "openmpi-bin libopenmpi-dev"),
+    "mpich": ("MPICH", "mpich", r"HYDRA build details:\s+Version:\s+(\S+)", "mpich libmpich-dev"),
+}
+TORCH_PEERS = {"gloo": "Gloo", "ddp": "PyTorch DDP"}
+TORCH_PACKAGE = "python3-torch"
+PEER_KEYS = [*MPI_LIBRARIES, *TORCH_PEERS]
+
+
+def output_of(command):
+    """What the command prints; nothing if it cannot be started or fails."""
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=120)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def find_mpi(name, suffix, pattern, package, which, output):
+    for ending in (f".{suffix}", ""):
+        compiler, launcher = which(f"mpicxx{ending}"), which(f"mpirun{ending}")
+        version = re.search(pattern, output([launcher, "--version"])) if compiler and launcher else None
+        if version:
+            return Peer(name, package, version.group(1), compiler=compiler, launcher=launcher)
+    return Peer(name, package, why_absent=f"there is no mpicxx and mpirun of {name}")
+
+
+def find_torch(name, python, output):
+    question = "import torch, torch.distributed as d; print('torch', torch.__version__, d.is_available())"
+    candidates = [python] if python else [sys.executable, SYSTEM_PYTHON]
+    for candidate in candidates:
+        words = output([candidate, "-c", question]).split()
+        if words[-1:] == ["True"]:
+            return Peer(name, TORCH_PACKAGE, f"torch {words[-2]}", python=candidate)
+    return Peer(name, TORCH_PACKAGE, why_absent=f"{' and '.join(dict.fromkeys(candidates))}: no torch with "
+                                                "torch.distributed; --python names another interpreter")
+
+
+def find_peers(chosen, python=None, which=shutil.which, output=output_of):
+    """Every peer by its key, in the order of PEER_KEYS; those not in `chosen` are absent by choice."""
+    peers = {}
+    for key in PEER_KEYS:
+        name = MPI_LIBRARIES[key][0] if key in MPI_LIBRARIES else TORCH_PEERS[key]
+        if key not in chosen:
+            peers[key] = Peer(name, why_absent="left out by --peers")
+        elif key in MPI_LIBRARIES:
+            peers[key] = find_mpi(*MPI_LIBRARIES[key], which, output)
+        else:
+            peers[key] = find_torch(name, python, output)
+    return peers
+
+
+def absence(peer):
+    """One sentence on a peer that is absent."""
+    remedy = f"; apt-get install {peer.package}" if peer.package else ""
+    return f"{peer.name} is absent: {peer.why_absent}{remedy}"
+
+
+def setups_of(peers):
+    """horo and every present peer, at its defaults and, for Open MPI, at each tuning."""
+    setups = [Setup("horo")]
+    for key, peer in peers.items():
+        if peer.version:
+            setups.append(Setup(key))
+            setups += OPENMPI_TUNINGS if key == "openmpi" else []
+    return setups
+
+
+def takes_part(setup, case):
+    """DDP exchanges gradients only."""
+    return setup.peer != "ddp" or case != "allreduce"

@@ -1,0 +1,182 @@
+"""Shows the summary: markdown tables and a picture."""
+from peers import detection, summary
+
+UNITS = [("Mi", 1 << 20), ("Ki", 1 << 10)]
+LINE_STYLES = {  # by what lines_of() calls them, so that a peer has one colour in all panels
+    "horo": {"color": "black", "linewidth": 2.6}, "Open MPI": {"color": "tab:blue"}, "MPICH": {"color": "tab:green"},
+    "Gloo": {"color": "tab:red"}, "Open MPI, best settings": {"color": "tab:blue", "linestyle": "--"},
+    "floor": {"color": "grey", "linestyle": ":"}}
+
+
+def size_name(size):
+    """A number of bytes as the options take it: 4, 16Ki, 64Mi."""
+    for unit, factor in UNITS:
+        if size >= factor and size % factor == 0:
+            return f"{size // factor}{unit}"
+    return str(size)
+
+
+def number(value):
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def cell(entry, scale=1.0):
+    """median (min–max), with ~ where other programs disturbed every run; "–" without an entry."""
+    if entry is None:
+        return "–"
+    low, median, high = (number(entry[key] * scale) for key in ("min", "median", "max"))
+    return f"{'' if entry['calm'] else '~'}{median} ({low}–{high})"
+
+
+def ratio_cell(entry, horo, who=""):
+    """How many times horo's time the entry's is, with ~ if other programs disturbed every run of either."""
+    ratio = summary.ratio(entry, horo)
+    if ratio is None:
+        return "–"
+    return f"{'' if entry['calm'] and horo['calm'] else '~'}{ratio:.2f}" + (f" ({who})" if who else "")
+
+
+def table(header, rows):
+    return ["| " + " | ".join(header) + " |", "|" + "---|" * len(header),
+            *("| " + " | ".join(row) + " |" for row in rows)]
+
+
+def settings_of(label):
+    """What a label says about settings; "defaults" without any."""
+    return label.partition(": ")[2] or "defaults"
+
+
+def allreduce_table(of_case, sizes, peers, gbps):
+    """One row per size; microseconds."""
+    shown = [key for key in summary.DEFAULT_PEERS if peers[key].version]
+    absent = [key for key in summary.DEFAULT_PEERS if not peers[key].version]
+    header = ["bytes", "horo", *(peers[key].name for key in shown), *(f"{peers[key].name}: absent" for key in absent),
+              "fastest of them / horo", "Open MPI, best settings", "that / horo", "floor"]
+    rows = []
+    for size in sizes:
+        key = str(size)
+        horo = of_case.get("horo", {}).get(key)
+        entries = [of_case.get(peer, {}).get(key) for peer in shown]
+        first = summary.fastest(summary.at_defaults(of_case), key)
+        best = summary.fastest(summary.of_openmpi(of_case), key)
+        floor = summary.floor_us(size, gbps)
+        rows.append([size_name(size), cell(horo), *map(cell, entries), *("–" for _ in absent),
+                     ratio_cell(first[2], horo, peers[first[0]].name) if first else "–",
+                     f"{cell(best[2])}, {settings_of(best[0])}" if best else "–",
+                     ratio_cell(best[2], horo) if best else "–",
+                     number(floor) if floor else "–"])
+    return table(header, rows)
+
+
+def way_rows(regime_cases, models, peers):
+    """A row for each way of each peer at its defaults; milliseconds."""
+    rows = []
+    for key in detection.PEER_KEYS:
+        if not peers[key].version:
+            rows.append([f"{peers[key].name}: absent", *("–" for _ in models)])
+        ways = dict.fromkeys(way for model in models for way in regime_cases.get(model, {}).get(key, {}))
+        for way in ways:
+            name = way if way.startswith("DDP") else f"{peers[key].name}, {way}"
+            rows.append([name, *(cell(regime_cases.get(model, {}).get(key, {}).get(way), 1e-3) for model in models)])
+    return rows
+
+
+def comparison(of_case, peers):
+    """The cells of one model's comparisons with horo: fastest default, best of Open MPI, that ratio, DDP's."""
+    horo = of_case.get("horo", {}).get("")
+    first = summary.fastest(summary.at_defaults(of_case))
+    best = summary.fastest(summary.of_openmpi(of_case))
+    ddp = summary.fastest({"ddp": {way: entry for way, entry in of_case.get("ddp", {}).items()
+                                   if way.endswith("less backward")}})
+    return [ratio_cell(first[2], horo, f"{peers[first[0]].name}, {first[1]}") if first else "–",
+            f"{cell(best[2], 1e-3)}, {settings_of(best[0])}, {best[1]}" if best else "–",
+            ratio_cell(best[2], horo) if best else "–",
+            ratio_cell(ddp[2], horo) if ddp else "–"]
+
+
+def gradients_table(regime_cases, models, peers, gbps, bytes_of):
+    """One column per model; milliseconds."""
+    header = ["a step's gradients", *(f"{model}, {bytes_of[model] / 1e6:.0f} MB" for model in models)]
+    horo = [cell(regime_cases.get(model, {}).get("horo", {}).get(""), 1e-3) for model in models]
+    floors = [summary.floor_us(bytes_of[model], gbps) for model in models]
+    compared = [comparison(regime_cases.get(model, {}), peers) for model in models]
+    names = ["fastest of Open MPI, MPICH and Gloo / horo", "Open MPI, best settings and way", "that / horo",
+             "DDP, the better, less backward / horo"]
+    return table(header, [["horo", *horo], *way_rows(regime_cases, models, peers),
+                          ["floor", *(number(us / 1e3) if us else "–" for us in floors)],
+                          *([name, *cells] for name, cells in zip(names, zip(*compared)))])
+
+
+def markdown(result):
+    """The whole report; `result` is what compare_peers.py writes as JSON, with `peers` as Peer objects."""
+    peers = result["peers"]
+    machine = result["machine"]
+    foreign = result["foreign_cores"]
+    lines = [f"{result['ranks']} ranks, float32, sum in place; {result['rounds']} round(s); {result['date']}", "",
+             f"Command: `{result['command']}`", "",
+             f"Machine: {machine['cpu']}, {machine['cores']} cores, {machine['system']}. Meanwhile other programs "
+             f"kept {foreign['median']:.2f} cores busy (median of {foreign['runs']} runs; at most "
+             f"{foreign['max']:.2f}).", "",
+             "Peers: " + ", ".join(f"{peer.name} {peer.version}" for peer in peers.values() if peer.version) + "."]
+    lines += [f"- **{detection.absence(peer)}**" for peer in peers.values() if not peer.version]
+    lines += [f"- **{label} failed and was not run again**: {why}" for label, why in result["failed"].items()]
+    lines += ["", "Each figure is the median over rounds of what one run measured (its median), with least and most. "
+              "~: other programs disturbed every run, so that it says little beside the others. Floor: the best "
+              "streaming copy of the bytes by all ranks at once, for what no cache holds. Gloo is measured through "
+              "PyTorch's all_reduce, over the loopback."]
+    if result["models"]:
+        lines += ["DDP is timed with its backward, which only adds a ready gradient to each parameter's; less "
+                  "backward: without the time of that backward alone. horo and DDP average; the others sum, without "
+                  "dividing."]
+    for met, words in summary.REGIMES.items():
+        cases = result["summary"].get(met)
+        if cases is None:
+            lines += ["", f"## Never met: {words}"]
+            continue
+        gbps = result["streaming_copy_gbps"][met]
+        lines += ["", f"## {words[0].upper()}{words[1:]}",
+                  f"Runs between two readings that agreed on it: {result['runs_by_regime'][met]}. Best streaming "
+                  f"copy: {gbps:.1f} GB/s per rank, all at once."]
+        if result["sizes"]:
+            lines += ["", "### One allreduce (µs)",
+                      *allreduce_table(cases.get("allreduce", {}), result["sizes"], peers, gbps)]
+        if result["models"]:
+            lines += ["", "### The gradients of a step, until all are exchanged (ms)",
+                      *gradients_table(cases, result["models"], peers, gbps, result["model_bytes"])]
+    changing = result["runs_by_regime"].get(summary.CHANGING, 0)
+    if changing:
+        lines += ["", f"{changing} more run(s) met a change from one to the other and are not counted."]
+    return "\n".join(lines) + "\n"
+
+
+def lines_of(of_case, sizes, peers, gbps):
+    """What the picture shows of one regime: (name, [(bytes, us)]) for each line."""
+    entries = {"horo": of_case.get("horo", {}), **{peers[key].name: of_case.get(key, {}) for key in
+                                                   summary.DEFAULT_PEERS}}
+    lines = [(name, [(size, times[str(size)]["median"]) for size in sizes if str(size) in times])
+             for name, times in entries.items()]
+    best = [(size, summary.fastest(summary.of_openmpi(of_case), str(size))) for size in sizes]
+    lines.append(("Open MPI, best settings", [(size, found[2]["median"]) for size, found in best if found]))
+    floors = [(size, summary.floor_us(size, gbps)) for size in sizes]
+    lines.append(("floor", [(size, us) for size, us in floors if us]))
+    return [(name, points) for name, points in lines if points]
+
+
+def draw(pyplot, result, path):
+    """Time over bytes, one panel per regime that was met. Returns whether there was anything to draw."""
+    met = [name for name in summary.REGIMES if result["summary"].get(name, {}).get("allreduce")]
+    if not met:
+        return False
+    figure, panels = pyplot.subplots(1, len(met), figsize=(6.2 * len(met), 4.6), sharey=True, squeeze=False)
+    for panel, name in zip(panels[0], met):
+        for line, points in lines_of(result["summary"][name]["allreduce"], result["sizes"], result["peers"],
+                                     result["streaming_copy_gbps"][name]):
+            panel.plot(*zip(*points), marker="o", markersize=4, label=line, **LINE_STYLES[line])
+        panel.set(xscale="log", yscale="log", xlabel="bytes", title=summary.REGIMES[name])
+        panel.grid(alpha=0.3)
+        panel.legend(fontsize=8)
+    panels[0][0].set(ylabel="µs")
+    figure.suptitle(f"Allreduce, float32, {result['ranks']} ranks on {result['machine']['cores']} cores")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    return True

@@ -1,0 +1,195 @@
+"""Starts horo and its peers, each in short runs of their own, and reads what they measured."""
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from peers.summary import CALM_CORES, with_differences
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+SOURCES = REPOSITORY / "examples/benchmarks"
+END_SECONDS = 10  # a launcher that is asked to end has this long to end its ranks
+
+
+class RunError(Exception):
+    pass
+
+
+def end(process):
+    """Ends a process and its group. Launchers end their ranks when they are asked; killed, they could not."""
+    for number, seconds in ((signal.SIGTERM, END_SECONDS), (signal.SIGKILL, None)):
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(process.pid, number)
+                process.wait(seconds)
+
+
+def run_together(commands, timeout):
+    """Runs (command, environment) pairs at once and returns the first one's output.
+
+    Raises RunError, with all of them ended, if one fails or they take longer than `timeout` seconds.
+    """
+    with contextlib.ExitStack() as stack:
+        started = []
+        deadline = time.monotonic() + timeout
+
+        def problem(process, text):
+            output = process.output
+            output.seek(0)
+            lines = [line.strip() for line in output.read().splitlines() if line.strip("- \t")]
+            return RunError(f"{Path(process.args[0]).name} {text}" + (f": {lines[-1]}" if lines else ""))
+
+        for command, environment in commands:
+            output = stack.enter_context(tempfile.TemporaryFile("w+", errors="replace"))
+            try:
+                process = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
+                                           stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+            except OSError as error:
+                raise RunError(f"cannot start {command[0]}: {error.strerror}")
+            process.output = output
+            stack.callback(end, process)
+            started.append(process)
+        while any(process.poll() is None for process in started):
+            for process in started:
+                if process.poll():
+                    raise problem(process, f"ended with exit code {process.poll()}")
+            if time.monotonic() > deadline:
+                raise problem(started[0], f"took more than {timeout} s")
+            time.sleep(0.02)
+        for process in started:
+            if process.returncode:
+                raise problem(process, f"ended with exit code {process.returncode}")
+        started[0].output.seek(0)
+        return started[0].output.read()
+
+
+def busy_core_seconds():
+    """What all cores have worked since the machine started, with what the host took from a virtual one."""
+    words = Path("/proc/stat").read_text().splitlines()[0].split()
+    user, nice, system, _, _, irq, softirq, stolen = (int(word) for word in words[1:9])
+    return (user + nice + system + irq + softirq + stolen) / os.sysconf("SC_CLK_TCK")
+
+
+def own_core_seconds():
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+class ForeignLoad:
+    """How many cores other programs have kept busy since this was made."""
+
+    def __init__(self):
+        self.start = (time.monotonic(), busy_core_seconds(), own_core_seconds())
+
+    def cores(self):
+        seconds, busy, own = (now - then for now, then in
+                              zip((time.monotonic(), busy_core_seconds(), own_core_seconds()), self.start))
+        return max(0.0, (busy - own) / seconds)
+
+
+def wait_for_calm(patience_seconds):
+    """Waits until other programs leave the cores alone, `patience_seconds` at most."""
+    deadline = time.monotonic() + patience_seconds
+    while time.monotonic() < deadline:
+        load = ForeignLoad()
+        time.sleep(0.5)
+        if load.cores() < CALM_CORES:
+            return
+
+
+def read_lines(output):
+    """The times of a peer's program by key."""
+    times = {}
+    for line in output.splitlines():
+        if line.startswith('{"way"'):
+            entry = json.loads(line)
+            times[str(entry["bytes"]) if entry["way"] == "allreduce" else entry["way"]] = entry["us"]
+    if not times:
+        raise RunError("the program printed no times")
+    return with_differences(times)
+
+
+def read_horo(report):
+    """The times of a report of allreduce_bench or gradient_bench by key."""
+    if "rows" in report:
+        return {str(row["bytes"]): row["horo_us"]["median"] for row in report["rows"]}
+    return {"": report["horo_us"]["median"]}
+
+
+class Runner:
+    """Runs setups. `folder` holds what is compiled and written on the way."""
+
+    def __init__(self, peers, arguments, folder):
+        self.peers = peers
+        self.bin = Path(arguments.bin)
+        self.ranks = arguments.ranks
+        self.sizes = [str(size) for size in arguments.sizes]
+        self.repeats = str(arguments.repeats)
+        self.timeout = arguments.timeout
+        self.folder = Path(folder)
+
+    def prepare(self, models):
+        """Writes the models' tensors for the peers to read."""
+        for model in models:
+            command = [str(self.bin / "gradient_bench"), "--model", model, "--list-tensors"]
+            self.tensors(model).write_text(run_together([(command, {})], self.timeout))
+
+    def bytes_of(self, model):
+        return 4 * sum(int(line) for line in self.tensors(model).read_text().split())
+
+    def compile(self, key):
+        """Compiles the MPI peer with the wrapper of this library."""
+        sources = [str(SOURCES / "peers/mpi_allreduce_peer.cpp"), str(SOURCES / "bench_timing.cpp")]
+        run_together([([self.peers[key].compiler, "-std=c++20", "-O3", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX",
+                        f"-I{REPOSITORY}", *sources, "-o", str(self.mpi_program(key))], {})], self.timeout)
+
+    def tensors(self, model):
+        return self.folder / f"{model}.tensors"
+
+    def mpi_program(self, key):
+        return self.folder / f"mpi_allreduce_peer.{key}"
+
+    def probe(self):
+        """The memory's limits now, as horo's benchmark measures them."""
+        return self.horo_report("allreduce_bench", "--max-mib", "0")
+
+    def horo_report(self, program, *arguments):
+        path = self.folder / "report.json"
+        path.unlink(missing_ok=True)
+        command = [str(self.bin / "hororun"), "-np", str(self.ranks), str(self.bin / program), "--alone", "--rounds",
+                   self.repeats, "--json", str(path), *arguments]
+        run_together([(command, {})], self.timeout)
+        return json.loads(path.read_text())
+
+    def run(self, setup, case):
+        """One run of a setup: {key: microseconds}."""
+        if setup.peer == "horo":
+            if case == "allreduce":
+                return read_horo(self.horo_report("allreduce_bench", "--sizes", ",".join(self.sizes)))
+            return read_horo(self.horo_report("gradient_bench", "--model", case))
+        words = ["sizes", *self.sizes] if case == "allreduce" else ["tensors", str(self.tensors(case))]
+        if setup.peer in ("gloo", "ddp"):
+            return read_lines(self.run_torch(setup, ["ddp", words[1]] if setup.peer == "ddp" else words))
+        return read_lines(self.run_mpi(setup, words))
+
+    def run_mpi(self, setup, words):
+        arguments = list(setup.arguments)
+        if setup.peer == "openmpi" and self.ranks > len(os.sched_getaffinity(0)):
+            arguments.append("--oversubscribe")
+        command = [self.peers[setup.peer].launcher, "-np", str(self.ranks), *arguments,
+                   str(self.mpi_program(setup.peer)), self.repeats, *words]
+        as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return run_together([(command, {**as_root, **setup.environment})], self.timeout)
+
+    def run_torch(self, setup, words):
+        store = self.folder / "torch_store"
+        store.unlink(missing_ok=True)
+        command = [self.peers[setup.peer].python, str(SOURCES / "peers/torch_peer.py"), str(store), self.repeats,
+                   *words]
+        return run_together([(command, {"RANK": str(rank), "WORLD_SIZE": str(self.ranks), "OMP_NUM_THREADS": "1",
+                                        "GLOO_SOCKET_IFNAME": "lo"}) for rank in range(self.ranks)], self.timeout)

@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+"""Tests scripts/compare_peers.py (its path is the first argument), without running horo or a peer.
+
+With "--quick BIN" it runs the script itself, with the programs in BIN and Open MPI, at tiny sizes.
+"""
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from argparse import Namespace
+from pathlib import Path
+
+SCRIPT = sys.argv.pop(1)
+QUICK_BIN = sys.argv.pop(2) if sys.argv[1:2] == ["--quick"] else None
+if QUICK_BIN:
+    sys.argv.pop(1)
+sys.path.insert(0, str(Path(SCRIPT).parent))
+
+import compare_peers  # noqa: E402  (the path above comes first)
+from peers import detection, report, running, summary  # noqa: E402
+
+
+def sample(setup, us, case="allreduce", regime="shared", foreign_cores=0.0):
+    return {"round": 0, "case": case, "setup": setup, "regime": regime, "foreign_cores": foreign_cores,
+            "streaming_copy_gbps": 10.0, "us": us}
+
+
+def script(*options):
+    return subprocess.run([sys.executable, SCRIPT, *options], capture_output=True, text=True, timeout=580)
+
+
+class Summary(unittest.TestCase):
+    def test_a_run_has_a_regime_if_both_readings_agree(self):
+        self.assertEqual(summary.regime_between(11, 9), "shared")
+        self.assertEqual(summary.regime_between(2.1, 5), "apart")
+        self.assertEqual(summary.regime_between(2.1, 11), "changing")
+
+    def test_statistics_are_over_the_rounds_of_a_regime(self):
+        samples = [sample("horo", {"4": us}) for us in (3.0, 1.0, 2.0)]
+        samples += [sample("horo", {"4": 9.0}, regime="apart"), sample("horo", {"4": 100.0}, regime="changing")]
+        result = summary.summarise(samples)
+        self.assertEqual(result["shared"]["allreduce"]["horo"]["4"],
+                         {"min": 1.0, "median": 2.0, "max": 3.0, "runs": 3, "calm": True})
+        self.assertEqual(result["apart"]["allreduce"]["horo"]["4"]["median"], 9.0)
+        self.assertEqual(set(result), {"shared", "apart"})
+
+    def test_disturbed_runs_count_only_where_there_are_no_others(self):
+        disturbed = [sample("horo", {"4": us}, foreign_cores=1.0) for us in (50.0, 70.0)]
+        entry = summary.summarise(disturbed)["shared"]["allreduce"]["horo"]["4"]
+        self.assertEqual((entry["median"], entry["calm"]), (60.0, False))
+        entry = summary.summarise([*disturbed, sample("horo", {"4": 5.0})])["shared"]["allreduce"]["horo"]["4"]
+        self.assertEqual((entry["median"], entry["runs"], entry["calm"]), (5.0, 1, True))
+
+    def test_a_regime_is_missing_until_every_setup_met_it(self):
+        samples = [sample("horo", {}), sample("mpich", {}), sample("horo", {}, regime="apart")]
+        self.assertEqual(summary.missing_regimes(samples, "allreduce", ["horo", "mpich"]), ["apart"])
+        self.assertEqual(summary.missing_regimes(samples, "allreduce", ["horo"]), [])
+        self.assertEqual(summary.missing_regimes(samples, "resnet50", ["horo"]), ["shared", "apart"])
+        self.assertEqual(summary.never_met(samples), [])
+        self.assertEqual(summary.never_met(samples[:2]), ["apart"])
+
+    def test_the_fastest_is_found_at_defaults_and_among_settings(self):
+        def times(us):
+            return {"4": {"median": us}, "8": {"median": us / 2}}
+        of_case = {"horo": times(1), "openmpi": times(6), "openmpi: ring": times(3), "mpich": times(4), "ddp": times(2)}
+        self.assertEqual(summary.fastest(summary.at_defaults(of_case), "4"), ("mpich", "4", {"median": 4}))
+        self.assertEqual(summary.fastest(summary.at_defaults(of_case)), ("mpich", "8", {"median": 2}))
+        self.assertEqual(summary.fastest(summary.of_openmpi(of_case), "4")[0], "openmpi: ring")
+        self.assertIsNone(summary.fastest({}, "4"))
+        self.assertEqual(summary.ratio({"median": 6}, {"median": 4}), 1.5)
+        self.assertIsNone(summary.ratio({"median": 6}, None))
+
+    def test_ddp_is_also_told_without_its_backward(self):
+        self.assertEqual(summary.with_differences({"backward alone": 3.0, "DDP": 10.0}),
+                         {"backward alone": 3.0, "DDP": 10.0, "DDP, less backward": 7.0})
+        self.assertEqual(summary.with_differences({"4": 1.0}), {"4": 1.0})
+
+    def test_the_floor_is_told_beyond_the_caches(self):
+        self.assertEqual(summary.floor_us(64 << 20, 10), (64 << 20) / 10 / 1e3)
+        self.assertIsNone(summary.floor_us(1 << 20, 10))
+        self.assertIsNone(summary.floor_us(64 << 20, 0))
+
+
+class Detection(unittest.TestCase):
+    def find(self, programs, outputs, chosen=detection.PEER_KEYS, python="py"):
+        return detection.find_peers(chosen, python, which=lambda name: name if name in programs else None,
+                                    output=lambda command: outputs.get(command[0], ""))
+
+    def test_present_peers(self):
+        peers = self.find(
+            {"mpicxx.openmpi", "mpirun.openmpi", "mpicxx.mpich", "mpirun.mpich"},
+            {"mpirun.openmpi": "mpirun.openmpi (OpenRTE) 4.1.4\n", "py": "a warning\ntorch 1.13.0 True\n",
+             "mpirun.mpich": "HYDRA build details:\n    Version:          4.0.2\n"})
+        self.assertEqual([peer.version for peer in peers.values()], ["4.1.4", "4.0.2", "torch 1.13.0", "torch 1.13.0"])
+        self.assertEqual(peers["mpich"].compiler, "mpicxx.mpich")
+        labels = [setup.label for setup in detection.setups_of(peers)]
+        self.assertEqual((labels[0], labels[1], labels[-3:]), ("horo", "openmpi", ["mpich", "gloo", "ddp"]))
+        self.assertIn("openmpi: ring, memory kept", labels)
+        self.assertEqual(len(labels), len(set(labels)))
+
+    def test_programs_without_a_suffix_are_taken_for_what_they_say_they_are(self):
+        plain = {"mpicxx", "mpirun"}
+        peers = self.find(plain, {"mpirun": "mpirun (Open MPI) 5.0.1\n"})
+        self.assertEqual((peers["openmpi"].version, peers["openmpi"].launcher), ("5.0.1", "mpirun"))
+        self.assertEqual(peers["mpich"].version, "")
+
+    def test_absent_peers_are_named_with_what_would_bring_them(self):
+        peers = self.find(set(), {"py": "torch 2.0 False\n"}, chosen=["openmpi", "mpich", "ddp"])
+        said = {key: detection.absence(peer) for key, peer in peers.items()}
+        self.assertIn("MPICH is absent", said["mpich"])
+        self.assertIn("apt-get install mpich libmpich-dev", said["mpich"])
+        self.assertIn("apt-get install openmpi-bin libopenmpi-dev", said["openmpi"])
+        self.assertIn("--python names another", said["ddp"])
+        self.assertIn("apt-get install python3-torch", said["ddp"])
+        self.assertEqual(said["gloo"], "Gloo is absent: left out by --peers")
+        self.assertEqual([setup.label for setup in detection.setups_of(peers)], ["horo"])
+
+    def test_ddp_takes_part_in_gradients_only(self):
+        self.assertFalse(detection.takes_part(detection.Setup("ddp"), "allreduce"))
+        self.assertTrue(detection.takes_part(detection.Setup("ddp"), "resnet50"))
+        self.assertTrue(detection.takes_part(detection.Setup("gloo"), "allreduce"))
+
+
+def result_of(samples, peers, sizes, models):
+    return {"command": "compare", "date": "today", "ranks": 2, "sizes": sizes, "models": models, "peers": peers,
+            "rounds": 3, "machine": {"cpu": "a CPU", "cores": 2, "system": "Linux"}, "failed": {},
+            "model_bytes": {model: 102e6 for model in models}, "foreign_cores": summary.statistics_of([0.0, 0.5]),
+            "runs_by_regime": {"shared": len(samples), "apart": 0, "changing": 3},
+            "streaming_copy_gbps": {"shared": 10.0, "apart": 0}, "summary": summary.summarise(samples)}
+
+
+class Report(unittest.TestCase):
+    def setUp(self):
+        self.peers = {key: detection.Peer(name, version=version, package=package, why_absent="not found") for
+                      key, name, version, package in [("openmpi", "Open MPI", "4", ""), ("mpich", "MPICH", "", "mpich"),
+                                                      ("gloo", "Gloo", "1", ""), ("ddp", "PyTorch DDP", "1", "")]}
+        big = 64 << 20
+        self.result = result_of(
+            [sample("horo", {"4": 0.5, str(big): 8000.0}), sample("openmpi", {"4": 0.4, str(big): 32000.0}),
+             sample("openmpi: ring", {"4": 0.9, str(big): 16000.0}, foreign_cores=1.0), sample("gloo", {"4": 200.0}),
+             sample("horo", {"": 10000.0}, "resnet50"),
+             sample("openmpi", {"flat": 30000.0, "packed": 25000.0}, "resnet50"),
+             sample("ddp", {"backward alone": 9000.0, "DDP": 50000.0, "DDP, less backward": 41000.0}, "resnet50")],
+            self.peers, [4, big], ["resnet50"])
+
+    def test_tables(self):
+        text = report.markdown(self.result)
+        self.assertIn("| bytes | horo | Open MPI | Gloo | MPICH: absent | fastest of them / horo |", text)
+        self.assertIn("| 4 | 0.50 (0.50–0.50) | 0.40 (0.40–0.40) | 200 (200–200) | – | 0.80 (Open MPI) | "
+                      "0.40 (0.40–0.40), defaults | 0.80 | – |", text)
+        self.assertIn("| 64Mi | 8,000 (8,000–8,000) | 32,000 (32,000–32,000) | – | – | 4.00 (Open MPI) | "
+                      "~16,000 (16,000–16,000), ring | ~2.00 | 6,711 |", text)
+        self.assertIn("| a step's gradients | resnet50, 102 MB |", text)
+        self.assertIn("| MPICH: absent | – |", text)
+        self.assertIn("| DDP, less backward | 41.0 (41.0–41.0) |", text)
+        self.assertIn("/ horo | 2.50 (Open MPI, packed) |", text)
+        self.assertIn("| DDP, the better, less backward / horo | 4.10 |", text)
+
+    def test_what_is_not_there_is_said(self):
+        self.result["failed"] = {"openmpi: other": "took more than 3 s"}
+        text = report.markdown(self.result)
+        self.assertIn("**MPICH is absent: not found; apt-get install mpich**", text)
+        self.assertIn("**openmpi: other failed and was not run again**: took more than 3 s", text)
+        self.assertIn("## Never met: the cores share no cache", text)
+        self.assertIn("3 more run(s) met a change", text)
+        self.assertIn("kept 0.25 cores busy (median of 2 runs; at most 0.50)", text)
+
+    def test_names_of_sizes(self):
+        self.assertEqual([report.size_name(size) for size in (4, 1 << 10, 1500, 3 << 20)], ["4", "1Ki", "1500", "3Mi"])
+
+    def test_the_picture_has_a_line_for_each_peer_that_was_measured(self):
+        lines = report.lines_of(self.result["summary"]["shared"]["allreduce"], self.result["sizes"], self.peers, 10.0)
+        self.assertEqual([(name, len(points)) for name, points in lines],
+                         [("horo", 2), ("Open MPI", 2), ("Gloo", 1), ("Open MPI, best settings", 2), ("floor", 1)])
+        from scaling import import_pyplot
+        pyplot = import_pyplot()
+        if pyplot is None:
+            self.skipTest("there is no matplotlib")
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertTrue(report.draw(pyplot, self.result, Path(folder) / "p.png"))
+            self.assertGreater((Path(folder) / "p.png").stat().st_size, 1000)
+            self.assertFalse(report.draw(pyplot, {**self.result, "summary": {}}, Path(folder) / "q.png"))
+
+
+class Running(unittest.TestCase):
+    def test_the_first_output_is_returned(self):
+        self.assertEqual(running.run_together([(["sh", "-c", "echo $A"], {"A": "x"}), (["echo", "b"], {})], 20), "x\n")
+
+    def test_one_failure_ends_all(self):
+        start = time.monotonic()
+        with self.assertRaisesRegex(running.RunError, "sh ended with exit code 3: broken"):
+            running.run_together([(["sleep", "60"], {}), (["sh", "-c", "echo broken >&2; exit 3"], {})], 50)
+        self.assertLess(time.monotonic() - start, 30)
+
+    def test_nothing_runs_longer_than_the_timeout(self):
+        start = time.monotonic()
+        with self.assertRaisesRegex(running.RunError, "took more than 1 s: started"):
+            running.run_together([(["sh", "-c", "echo started; sleep 60"], {})], 1)
+        self.assertLess(time.monotonic() - start, 30)
+
+    def test_an_interruption_ends_what_runs(self):
+        program = ("import signal, sys; sys.path.insert(0, sys.argv[1]); from peers import running\n"
+                   "signal.signal(signal.SIGTERM, signal.default_int_handler)\n"
+                   "running.run_together([(['sh', '-c', 'echo $$ > ' + sys.argv[2] + '; exec sleep 60'], {})], 50)")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "pid"
+            process = subprocess.Popen([sys.executable, "-c", program, str(Path(SCRIPT).parent), str(path)],
+                                       stderr=subprocess.DEVNULL)
+            while not path.exists() or not path.read_text().strip():
+                time.sleep(0.02)
+            process.terminate()
+            process.wait(30)
+            with self.assertRaises(ProcessLookupError):
+                os.kill(int(path.read_text()), 0)
+
+    def test_a_program_that_is_not_there_is_named(self):
+        with self.assertRaisesRegex(running.RunError, "cannot start /no/such/program: No such file"):
+            running.run_together([(["/no/such/program"], {})], 5)
+
+    def test_reports_are_read_by_key(self):
+        output = ('a warning\n{"way": "allreduce", "bytes": 4, "us": 0.5}\n{"way": "flat", "bytes": 8, "us": 2}\n')
+        self.assertEqual(running.read_lines(output), {"4": 0.5, "flat": 2})
+        with self.assertRaisesRegex(running.RunError, "printed no times"):
+            running.read_lines("nothing\n")
+        self.assertEqual(running.read_horo({"rows": [{"bytes": 4, "horo_us": {"median": 1}}]}), {"4": 1})
+        self.assertEqual(running.read_horo({"horo_us": {"median": 7}}), {"": 7})
+
+
+class Options(unittest.TestCase):
+    def test_bad_input_is_one_line_and_exit_code_2(self):
+        for options, message in [(["--sizes", "4,6"], "'6' is not a size in bytes"),
+                                 (["--sizes", ""], "'' is not a size in bytes"),
+                                 (["--models", "resnet"], "'resnet' is not known: use resnet50"),
+                                 (["--peers", "nccl"], "'nccl' is not known: use openmpi, mpich"),
+                                 (["--ranks", "1"], "--ranks must be at least 2"),
+                                 (["--rounds", "3", "--max-rounds", "2"], "--max-rounds must not be less"),
+                                 (["--sizes", "none", "--models", "none"], "there is nothing to measure"),
+                                 (["--timeout", "0"], "'0' is not a number above 0"),
+                                 (["--wrong"], "unrecognized arguments: --wrong"),
+                                 (["--bin", "/nowhere"], "there is no /nowhere/hororun")]:
+            done = script(*options)
+            self.assertEqual(done.returncode, 2, options)
+            self.assertIn(message, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+
+class FakeRunner:
+    """Its readings come from a list; it notes what was run, and fails at `failing`."""
+
+    def __init__(self, readings, failing=None):
+        self.readings = readings
+        self.failing = failing
+        self.runs = []
+
+    def probe(self):
+        return {"core_to_core_gbps": self.readings.pop(0), "streaming_copy_gbps": 10.0}
+
+    def run(self, setup, case):
+        self.runs.append((setup.label, case))
+        if setup.label == self.failing:
+            raise running.RunError("broken")
+        return {"4": 1.0}
+
+
+class Rounds(unittest.TestCase):
+    SETUPS = [detection.Setup("horo"), detection.Setup("mpich"), detection.Setup("ddp")]
+    ROUND = [("horo", "allreduce"), ("mpich", "allreduce"), ("horo", "tiny1000"), ("mpich", "tiny1000"),
+             ("ddp", "tiny1000")]
+
+    def measure(self, runner, rounds, max_rounds):
+        arguments = Namespace(rounds=rounds, max_rounds=max_rounds, patience=None)
+        result = compare_peers.Rounds(runner, self.SETUPS, arguments)
+        with contextlib.redirect_stderr(io.StringIO()):
+            result.measure(["allreduce", "tiny1000"])
+        return result
+
+    def test_rounds_are_interleaved(self):
+        runner = FakeRunner([11] * 20)
+        rounds = self.measure(runner, 2, 2)
+        self.assertEqual(runner.runs, 2 * self.ROUND)
+        self.assertEqual([run["round"] for run in rounds.samples], [0] * 5 + [1] * 5)
+
+    def test_more_rounds_are_for_the_cases_that_miss_a_regime(self):
+        # The regime changes during the first run of the second round, so that horo's allreduce lacks the new one.
+        runner = FakeRunner([2] * 6 + [11] * 7)
+        rounds = self.measure(runner, 1, 9)
+        self.assertEqual(runner.runs, 2 * self.ROUND + self.ROUND[:2])
+        self.assertEqual((rounds.count, summary.never_met(rounds.samples)), (3, []))
+
+    def test_rounds_end_at_the_most(self):
+        runner = FakeRunner([11] * 40)
+        rounds = self.measure(runner, 1, 3)
+        self.assertEqual((rounds.count, summary.never_met(rounds.samples)), (3, ["apart"]))
+
+    def test_what_fails_is_not_run_again(self):
+        runner = FakeRunner([11] * 40, failing="mpich")
+        rounds = self.measure(runner, 2, 2)
+        self.assertEqual(rounds.failed, {"mpich": "broken"})
+        self.assertEqual([run[0] for run in runner.runs].count("mpich"), 1)
+        with self.assertRaises(running.RunError):
+            self.measure(FakeRunner([11], failing="horo"), 1, 1)
+
+
+@unittest.skipIf(QUICK_BIN is None, "runs programs: give --quick BIN")
+class Quick(unittest.TestCase):
+    def test_horo_beside_open_mpi(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = script("--bin", QUICK_BIN, "--out", folder, "--peers", "openmpi", "--sizes", "4,4Ki", "--models",
+                          "tiny1000", "--rounds", "1", "--max-rounds", "2", "--repeats", "2", "--timeout", "60")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            result = json.loads((Path(folder) / "peers.json").read_text())
+            self.assertEqual(done.stdout, (Path(folder) / "peers.md").read_text())
+            self.assertNotEqual("no matplotlib" in done.stderr or "nothing is drawn" in done.stderr,
+                                (Path(folder) / "peers.png").exists())
+        self.assertTrue(result["peers"]["openmpi"]["present"])
+        self.assertFalse(result["peers"]["mpich"]["present"])
+        self.assertIn("MPICH is absent: left out by --peers", done.stdout)
+        first = [run for run in result["runs"] if run["round"] == 0]
+        setups = ["horo", "openmpi", *(setup.label for setup in detection.OPENMPI_TUNINGS)]
+        self.assertEqual([(run["case"], run["setup"]) for run in first],
+                         [(case, setup) for case in ("allreduce", "tiny1000") for setup in setups])
+        for run in first:
+            ways = ([""] if run["setup"] == "horo" else
+                    ["one call per tensor", "packed in 2 MiB", "packed in 4 MiB", "one flat buffer"])
+            self.assertEqual(list(run["us"]), ["4", "4096"] if run["case"] == "allreduce" else ways)
+            self.assertTrue(all(us > 0 for us in run["us"].values()))
+
+
+if __name__ == "__main__":
+    unittest.main()
