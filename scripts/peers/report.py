@@ -3,7 +3,8 @@ from peers import detection, summary
 
 UNITS = [("Mi", 1 << 20), ("Ki", 1 << 10)]
 LINE_STYLES = {  # by what lines_of() calls them, so that a peer has one colour in all panels
-    "horo": {"color": "black", "linewidth": 2.6}, "Open MPI": {"color": "tab:blue"}, "MPICH": {"color": "tab:green"},
+    "horo": {"color": "black", "linewidth": 2.6},
+    "horo, arena": {"color": "black", "linewidth": 2.6, "linestyle": "--"}, "Open MPI": {"color": "tab:blue"}, "MPICH": {"color": "tab:green"},
     "Gloo": {"color": "tab:red"}, "Open MPI, best settings": {"color": "tab:blue", "linestyle": "--"},
     "floor": {"color": "grey", "linestyle": ":"}}
 
@@ -50,17 +51,18 @@ def allreduce_table(of_case, sizes, peers, gbps):
     """One row per size; microseconds."""
     shown = [key for key in summary.DEFAULT_PEERS if peers[key].version]
     absent = [key for key in summary.DEFAULT_PEERS if not peers[key].version]
-    header = ["bytes", "horo", *(peers[key].name for key in shown), *(f"{peers[key].name}: absent" for key in absent),
-              "fastest of them / horo", "Open MPI, best settings", "that / horo", "floor"]
+    header = ["bytes", "horo", "horo, arena", *(peers[key].name for key in shown),
+              *(f"{peers[key].name}: absent" for key in absent), "fastest of them / horo", "Open MPI, best settings", "that / horo", "floor"]
     rows = []
     for size in sizes:
         key = str(size)
         horo = of_case.get("horo", {}).get(key)
+        arena = of_case.get("horo", {}).get(f"arena{key}")
         entries = [of_case.get(peer, {}).get(key) for peer in shown]
         first = summary.fastest(summary.at_defaults(of_case), key)
         best = summary.fastest(summary.of_openmpi(of_case), key)
         floor = summary.floor_us(size, gbps)
-        rows.append([size_name(size), cell(horo), *map(cell, entries), *("–" for _ in absent),
+        rows.append([size_name(size), cell(horo), cell(arena), *map(cell, entries), *("–" for _ in absent),
                      ratio_cell(first[2], horo, peers[first[0]].name) if first else "–",
                      f"{cell(best[2])}, {settings_of(best[0])}" if best else "–",
                      ratio_cell(best[2], horo) if best else "–",
@@ -97,12 +99,13 @@ def comparison(of_case, peers):
 def gradients_table(regime_cases, models, peers, gbps, bytes_of):
     """One column per model; milliseconds."""
     header = ["a step's gradients", *(f"{model}, {bytes_of[model] / 1e6:.0f} MB" for model in models)]
-    horo = [cell(regime_cases.get(model, {}).get("horo", {}).get(""), 1e-3) for model in models]
+    horo, arena = ([cell(regime_cases.get(model, {}).get("horo", {}).get(key), 1e-3) for model in models]
+                   for key in ("", "arena"))
     floors = [summary.floor_us(bytes_of[model], gbps) for model in models]
     compared = [comparison(regime_cases.get(model, {}), peers) for model in models]
     names = ["fastest of Open MPI, MPICH and Gloo / horo", "Open MPI, best settings and way", "that / horo",
              "DDP, the better, less backward / horo"]
-    return table(header, [["horo", *horo], *way_rows(regime_cases, models, peers),
+    return table(header, [["horo", *horo], ["horo, arena", *arena], *way_rows(regime_cases, models, peers),
                           ["floor", *(number(us / 1e3) if us else "–" for us in floors)],
                           *([name, *cells] for name, cells in zip(names, zip(*compared)))])
 
@@ -123,7 +126,7 @@ def markdown(result):
     lines += ["", "Each figure is the median over rounds of what one run measured (its median), with least and most. "
               "~: other programs disturbed every run, so that it says little beside the others. Floor: the best "
               "streaming copy of the bytes by all ranks at once, for what no cache holds. Gloo is measured through "
-              "PyTorch's all_reduce, over the loopback."]
+              "PyTorch's all_reduce, over the loopback. horo, arena: on memory of Context::allocate."]
     if result["models"]:
         lines += ["DDP is timed with its backward, which only adds a ready gradient to each parameter's; less "
                   "backward: without the time of that backward alone. horo and DDP average; the others sum, without "
@@ -151,7 +154,9 @@ def markdown(result):
 
 def lines_of(of_case, sizes, peers, gbps):
     """What the picture shows of one regime: (name, [(bytes, us)]) for each line."""
-    entries = {"horo": of_case.get("horo", {}), **{peers[key].name: of_case.get(key, {}) for key in
+    horo = of_case.get("horo", {})
+    arena = {key.removeprefix("arena"): entry for key, entry in horo.items() if key.startswith("arena")}
+    entries = {"horo": horo, "horo, arena": arena, **{peers[key].name: of_case.get(key, {}) for key in
                                                    summary.DEFAULT_PEERS}}
     lines = [(name, [(size, times[str(size)]["median"]) for size in sizes if str(size) in times])
              for name, times in entries.items()]

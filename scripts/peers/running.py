@@ -115,10 +115,10 @@ def read_lines(output):
 
 
 def read_horo(report):
-    """The times of a report of allreduce_bench or gradient_bench by key."""
-    if "rows" in report:
-        return {str(row["bytes"]): row["horo_us"]["median"] for row in report["rows"]}
-    return {"": report["horo_us"]["median"]}
+    """The times of a report of allreduce_bench or gradient_bench by key; "arena..." for those in an arena."""
+    rows = {str(row["bytes"]): row for row in report["rows"]} if "rows" in report else {"": report}
+    return {**{key: row["horo_us"]["median"] for key, row in rows.items()},
+            **{f"arena{key}": row["horo_arena_us"]["median"] for key, row in rows.items()}}
 
 
 class Runner:

@@ -150,10 +150,10 @@ class Report(unittest.TestCase):
 
     def test_tables(self):
         text = report.markdown(self.result)
-        self.assertIn("| bytes | horo | Open MPI | Gloo | MPICH: absent | fastest of them / horo |", text)
-        self.assertIn("| 4 | 0.50 (0.50–0.50) | 0.40 (0.40–0.40) | 200 (200–200) | – | 0.80 (Open MPI) | "
+        self.assertIn("| bytes | horo | horo, arena | Open MPI | Gloo | MPICH: absent | fastest of them / horo |", text)
+        self.assertIn("| 4 | 0.50 (0.50–0.50) | – | 0.40 (0.40–0.40) | 200 (200–200) | – | 0.80 (Open MPI) | "
                       "0.40 (0.40–0.40), defaults | 0.80 | – |", text)
-        self.assertIn("| 64Mi | 8,000 (8,000–8,000) | 32,000 (32,000–32,000) | – | – | 4.00 (Open MPI) | "
+        self.assertIn("| 64Mi | 8,000 (8,000–8,000) | – | 32,000 (32,000–32,000) | – | – | 4.00 (Open MPI) | "
                       "~16,000 (16,000–16,000), ring | ~2.00 | 6,711 |", text)
         self.assertIn("| a step's gradients | resnet50, 102 MB |", text)
         self.assertIn("| MPICH: absent | – |", text)
@@ -227,8 +227,9 @@ class Running(unittest.TestCase):
         self.assertEqual(running.read_lines(output), {"4": 0.5, "flat": 2})
         with self.assertRaisesRegex(running.RunError, "printed no times"):
             running.read_lines("nothing\n")
-        self.assertEqual(running.read_horo({"rows": [{"bytes": 4, "horo_us": {"median": 1}}]}), {"4": 1})
-        self.assertEqual(running.read_horo({"horo_us": {"median": 7}}), {"": 7})
+        times = {"horo_us": {"median": 7}, "horo_arena_us": {"median": 5}}
+        self.assertEqual(running.read_horo({"rows": [{"bytes": 4, **times}]}), {"4": 7, "arena4": 5})
+        self.assertEqual(running.read_horo(times), {"": 7, "arena": 5})
 
 
 class Options(unittest.TestCase):
@@ -325,9 +326,15 @@ class Quick(unittest.TestCase):
         self.assertEqual([(run["case"], run["setup"]) for run in first],
                          [(case, setup) for case in ("allreduce", "tiny1000") for setup in setups])
         for run in first:
-            ways = ([""] if run["setup"] == "horo" else
-                    ["one call per tensor", "packed in 2 MiB", "packed in 4 MiB", "one flat buffer"])
-            self.assertEqual(list(run["us"]), ["4", "4096"] if run["case"] == "allreduce" else ways)
+            if run["case"] == "allreduce":
+                keys = ["4", "4096"]
+            elif run["setup"] == "horo":
+                keys = [""]
+            else:
+                keys = ["one call per tensor", "packed in 2 MiB", "packed in 4 MiB", "one flat buffer"]
+            if run["setup"] == "horo":
+                keys += [f"arena{key}" for key in keys]
+            self.assertEqual(list(run["us"]), keys)
             self.assertTrue(all(us > 0 for us in run["us"].values()))
 
 
