@@ -1,5 +1,7 @@
 #include "collectives/shared_memory/mapped_allreduce.h"
 
+#include <vector>
+
 #include "collectives/reduce/kernels.h"
 #include "collectives/shared_memory/line_chunks.h"
 
@@ -14,13 +16,15 @@ void mapped_allreduce(NodeMemory& memory, const MappedBuffer& buffer, ReduceOp o
 
   const Range chunk =
       chunk_of_lines(buffer.own().count(), size_of(type), memory.size(), memory.rank());
-  buffer.for_each_stretch(
-      chunk.begin, chunk.end, [&](std::span<std::byte* const> addresses, std::size_t n) {
-        const std::vector<const std::byte*> sources(addresses.begin(), addresses.end());
-        // Every line written has just been read: plain stores find it in the cache.
-        reduce(type, op, sources, n, static_cast<std::size_t>(memory.size()), addresses,
-               Stores::kPlain);
-      });
+  std::vector<const std::byte*> sources;
+  buffer.for_each_stretch(chunk.begin, chunk.end,
+                          [&](std::span<std::byte* const> addresses, std::size_t n) {
+                            sources.assign(addresses.begin(), addresses.end());
+                            // Every line written has just been read: plain stores find it in the
+                            // cache.
+                            reduce(type, op, sources, n, static_cast<std::size_t>(memory.size()),
+                                   addresses, Stores::kPlain);
+                          });
   memory.publish_reduced(step);
   for (int peer = 0; peer < memory.size(); ++peer)
     if (peer != memory.rank()) memory.wait_reduced(peer, step);
