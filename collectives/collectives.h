@@ -27,6 +27,8 @@ class Collectives {
   virtual void allreduce_mapped(const MappedBuffer& buffer, ReduceOp op) {
     allreduce(buffer.own(), op);
   }
+  /// Whether allreduce_mapped() makes use of it.
+  virtual bool uses_mapped_buffers() const { return false; }
   /// Copies the buffer of `root` to all ranks. Pieces may be divided differently on each rank; the
   /// total count is the same.
   virtual void broadcast(const ScatteredBuffer& buffer, int root) = 0;

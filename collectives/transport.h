@@ -25,7 +25,7 @@ class Transport {
   virtual const WaitPolicy& wait_policy() const = 0;
   virtual std::unique_ptr<PointToPoint> make_point_to_point() = 0;
   virtual std::unique_ptr<MessageChannel> make_message_channel() = 0;
-  /// Throws CommunicationError, on every rank of the node, if the memory is not to be had.
+  /// Throws SharedMemoryError, on every rank of the node, if the memory is not to be had.
   virtual std::unique_ptr<SharedRegion> make_node_region(std::size_t bytes) = 0;
   /// The transport's own collectives, for reference; null if it has none.
   virtual std::unique_ptr<Collectives> make_reference_collectives() = 0;

@@ -16,7 +16,7 @@ class [[nodiscard]] AlltoallHandle : public Handle {
   AlltoallHandle(Handle handle, std::shared_ptr<const std::vector<std::size_t>> received_splits);
 
   /// How many rows of the output came from each rank, by rank. Blocks and throws as wait().
-  const std::vector<std::size_t>& received_splits() const;
+  std::vector<std::size_t> received_splits() const;
 
  private:
   std::shared_ptr<const std::vector<std::size_t>> received_splits_ =

@@ -29,9 +29,9 @@ class Arena::Impl : public std::pmr::memory_resource {
 
  private:
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    HORO_CHECK(alignment <= kPage, "an arena aligns to at most 4 KiB");
     const std::size_t begin = round_up(used_, std::max(alignment, kLine));
     const std::size_t all = block_->own().size();
-    HORO_CHECK(alignment <= kPage, "an arena aligns to at most 4 KiB");
     HORO_CHECK(begin <= all && bytes <= all - begin,
                fmt::format("the arena of {} is full: {} are in use, {} more were asked for",
                            format_bytes(all), format_bytes(used_), format_bytes(bytes)));
@@ -54,23 +54,27 @@ std::span<std::byte> Arena::bytes() const { return impl_->bytes(); }
 std::pmr::memory_resource* Arena::resource() const { return impl_.get(); }
 
 Arena Context::allocate(std::size_t bytes) {
-  HORO_CHECK(bytes > 0, "an arena needs at least one byte");
+  // More than any address space; also keeps the sums below from wrapping.
+  constexpr std::size_t kMost = std::size_t{1} << 47;
+  HORO_CHECK(bytes > 0 && bytes <= kMost, fmt::format("an arena of {} bytes: give between 1 and {}",
+                                                      bytes, format_bytes(kMost)));
   std::shared_ptr<collectives::NodeBlock> block;
   std::string error;
+  std::size_t bytes_per_rank = 0;
   coordinator::Entry entry;
   entry.request.kind = coordinator::Kind::kTask;
-  entry.request.name = runtime_->automatic_name(coordinator::Kind::kTask, "arena");
+  entry.request.name = runtime_->automatic_name("arena");
   entry.task = [&](collectives::Collectives& collectives) {
     const Topology& topology = runtime_->topology();
     auto most = static_cast<std::int64_t>(bytes);
     collectives.allreduce({DataType::kInt64, &most, 1}, ReduceOp::kMax);
-    const std::size_t bytes_per_rank = round_up(static_cast<std::size_t>(most), kPage);
+    bytes_per_rank = round_up(static_cast<std::size_t>(most), kPage);
     try {
       block = std::make_shared<collectives::NodeBlock>(
           runtime_->transport().make_node_region(bytes_per_rank *
                                                  static_cast<std::size_t>(topology.local_size)),
           topology.local_rank, bytes_per_rank);
-    } catch (const CommunicationError& caught) {
+    } catch (const SharedMemoryError& caught) {
       error = caught.what();
     }
     std::uint8_t is_had = error.empty();
@@ -80,8 +84,8 @@ Arena Context::allocate(std::size_t bytes) {
   };
   runtime_->submit(std::move(entry))->wait();
   if (!error.empty())
-    throw CommunicationError(
-        fmt::format("no arena of {} per rank: {}", format_bytes(bytes), error));
+    throw SharedMemoryError(
+        fmt::format("no arena of {} per rank: {}", format_bytes(bytes_per_rank), error));
   return Arena(std::make_unique<Arena::Impl>(std::move(block)));
 }
 

@@ -127,7 +127,7 @@ class Context {
 
   /// Memory of at least `bytes` bytes for this rank that all ranks of its node have mapped; see
   /// Arena. Collective: all ranks call it in the same order, and each gets as much as the rank that
-  /// asks for the most. Throws CommunicationError, on every rank, if a node has not enough shared
+  /// asks for the most. Throws SharedMemoryError, on every rank, if a node has not enough shared
   /// memory; the job may go on with other memory.
   Arena allocate(std::size_t bytes);
 

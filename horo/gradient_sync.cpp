@@ -46,9 +46,8 @@ class GradientSync::Impl {
 
     coordinator::Entry entry;
     entry.request.kind = coordinator::Kind::kTask;
-    entry.request.name = options.name.empty()
-                             ? runtime_->automatic_name(coordinator::Kind::kTask, "gradients")
-                             : options.name;
+    entry.request.name =
+        options.name.empty() ? runtime_->automatic_name("gradients") : options.name;
     // Among the named operations, so that all ranks do it at the same point and a missing rank is
     // named.
     entry.task = [&, name = entry.request.name](collectives::Collectives& collectives) {

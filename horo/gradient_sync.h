@@ -19,8 +19,10 @@ struct GradientSyncOptions {
   /// Gradients are exchanged together up to this many bytes; unset: HORO_BUCKET_BYTES.
   std::optional<std::size_t> bucket_bytes;
   /// What float32 gradients travel as between nodes: kFloat16 or kBFloat16 for half the bytes;
-  /// unset: as they are. They are added in float32 and rounded at each hop. Inside a node, and in
-  /// buckets of a few KiB, gradients keep their type.
+  /// unset: as they are. They are added in float32 and rounded at each hop; averages are divided
+  /// before they travel, a sum must stay within what the type holds (65504 for float16). Gradients
+  /// keep their type inside a node, in buckets of a few KiB, and with
+  /// HORO_ALGORITHM=parameter_server or mpi.
   std::optional<DataType> wire;
 };
 
@@ -32,8 +34,9 @@ struct GradientSyncOptions {
 /// backward goes on, and on the caller's thread during wait(). No control messages are sent after
 /// registration, and the result has the same bits every time, whatever the timing.
 ///
-/// Gradients in an Arena (Context::allocate) are reduced where they lie, without staging: about
-/// half the memory traffic on a node.
+/// In a job on one node, gradients in an Arena (Context::allocate) are reduced where they lie,
+/// without staging: about half the memory traffic. If such a step is given up (by an error, or by
+/// the destructor), their values may still change until the other ranks have given up too.
 ///
 /// ready() may be called from several threads at once; wait() and exchange() from one, after the
 /// calls of ready() they are to cover. The gradients' memory must stay where it is while the
@@ -63,7 +66,8 @@ class GradientSync {
   std::size_t bucket_count() const;
   /// Indices of the gradients in bucket `bucket`, in the order in which they lie in it.
   const std::vector<std::size_t>& bucket(std::size_t bucket) const;
-  /// Whether all gradients of the bucket lie in arenas (Context::allocate) on all ranks.
+  /// Whether the bucket is reduced where it lies: all its gradients are in arenas on all ranks, and
+  /// the job is on one node. (A bucket of a few KiB is copied all the same: that is faster.)
   bool is_in_place(std::size_t bucket) const;
   /// What options.wire has saved and cost so far. Not between ready() and wait().
   WireReport wire_report() const;

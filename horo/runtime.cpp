@@ -32,9 +32,11 @@ Runtime::Runtime(std::unique_ptr<Session> session,
 }
 
 void Runtime::meet() {
-  const auto peers = transport_->make_point_to_point();
+  auto peers = transport_->make_point_to_point();
   // Its parameters are fixed: it must work before any setting is known to be agreed.
   collectives::RingCollectives ring(*peers, 64 * 1024);
+  // Transfers that a failure left open end before the memory that they write to.
+  const auto close_first = std::move(peers);
   check_settings_agree(environment_, ring, topology_);
   // Ranks that are threads of one process have no processors of their own.
   if (session_ != nullptr && environment_.settings.binding == Binding::kAuto &&
@@ -50,14 +52,14 @@ Runtime::~Runtime() {
   if (is_shut_down_ && session_) session_->finalize();
 }
 
-std::string Runtime::automatic_name(coordinator::Kind kind, std::string_view prefix) {
-  return fmt::format("{}.{}", prefix, automatic_names_[static_cast<std::size_t>(kind)]++);
+std::string Runtime::automatic_name(std::string_view prefix) {
+  const std::scoped_lock lock(names_mutex_);
+  return fmt::format("{}.{}", prefix, automatic_names_[std::string(prefix)]++);
 }
 
 std::shared_ptr<coordinator::Completion> Runtime::submit(coordinator::Entry entry) {
   if (entry.request.name.empty())
-    entry.request.name =
-        automatic_name(entry.request.kind, coordinator::name_of(entry.request.kind));
+    entry.request.name = automatic_name(coordinator::name_of(entry.request.kind));
   return coordinator_->submit(std::move(entry));
 }
 

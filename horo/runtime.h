@@ -1,7 +1,7 @@
 #pragma once
 
-#include <array>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -41,7 +41,7 @@ class Runtime {
   void count_collective(std::size_t bytes, std::size_t tensors);
   Counters counters() const;
   /// The next of the names "<prefix>.0", "<prefix>.1", ... of this rank.
-  std::string automatic_name(coordinator::Kind kind, std::string_view prefix);
+  std::string automatic_name(std::string_view prefix);
 
   /// See Context::shutdown().
   void shut_down();
@@ -62,7 +62,8 @@ class Runtime {
   std::unique_ptr<coordinator::Coordinator> coordinator_;
   bool is_shutdown_begun_ = false;
   bool is_shut_down_ = false;  // in agreement with all ranks
-  std::array<std::atomic<std::uint64_t>, coordinator::kKindCount> automatic_names_{};
+  std::mutex names_mutex_;
+  std::map<std::string, std::uint64_t> automatic_names_;  // how many of each prefix
   std::atomic<std::uint64_t> collectives_{0}, tensors_{0}, payload_bytes_{0};
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "collectives/chunks.h"
-#include "collectives/reduce/kernels.h"
+#include "collectives/reduce/division.h"
 #include "collectives/stretches.h"
 
 namespace horo::collectives {
@@ -18,8 +18,9 @@ void allreduce_block(Hierarchy& h, DataType type, std::byte* data, std::size_t c
 
   h.node.reduce_scatter(data, type, count_of, shard, without_division(op));
   if (h.column != nullptr) {
+    if (h.is_wire_narrow) divide_if_average(type, op, shard, own, h.layout.size());
     h.column->allreduce(ScatteredBuffer(type, shard, own), without_division(op));
-    divide_if_average(type, op, shard, own, h.layout.size());
+    if (!h.is_wire_narrow) divide_if_average(type, op, shard, own, h.layout.size());
   }
   std::vector<std::size_t> bytes_of = count_of;
   for (std::size_t& bytes : bytes_of) bytes *= width;
@@ -42,12 +43,6 @@ void hierarchical_allreduce(Hierarchy& h, const ScatteredBuffer& buffer, ReduceO
     allreduce_block(h, buffer.type(), staged, range.count(), op);
     scatter(buffer, range, staged);
   }
-}
-
-void divide_if_average(DataType type, ReduceOp op, std::byte* data, std::size_t count, int ranks) {
-  if (op != ReduceOp::kAverage) return;
-  const std::byte* source = data;
-  reduce(type, op, {&source, 1}, count, static_cast<std::size_t>(ranks), data, Stores::kPlain);
 }
 
 }  // namespace horo::collectives

@@ -12,14 +12,8 @@ namespace horo::collectives {
 /// that has a column holds one shard; allreduce of the shard along the column; allgather inside the
 /// node. For m nodes, c columns and N bytes a rank sends 2(m-1)/m * N/c bytes across nodes, a node
 /// in all 2(m-1)/m * N, which is what a link between nodes must carry at least. kAverage divides
-/// once, after the column. (Source: the hierarchical allreduce of Horovod and UCC, composed.)
+/// once, after the column (before it, where the column narrows its wire). (Source: the hierarchical
+/// allreduce of Horovod and UCC, composed.)
 void hierarchical_allreduce(Hierarchy& hierarchy, const ScatteredBuffer& buffer, ReduceOp op);
-
-/// kAverage is summed first and divided at the end.
-constexpr ReduceOp without_division(ReduceOp op) {
-  return op == ReduceOp::kAverage ? ReduceOp::kSum : op;
-}
-/// The division, for kAverage; nothing for other operations.
-void divide_if_average(DataType type, ReduceOp op, std::byte* data, std::size_t count, int ranks);
 
 }  // namespace horo::collectives

@@ -21,7 +21,7 @@ std::vector<std::string> names_of(const Topology& topology) {
 
 HierarchicalCollectives::HierarchicalCollectives(const Topology& topology, Collectives& node,
                                                  PointToPoint& peers, const Options& options)
-    : hierarchy_{NodeLayout(topology), node, nullptr, options.block_bytes, {}, {}, {}},
+    : hierarchy_{NodeLayout(topology), node, nullptr, options.block_bytes, false, {}, {}, {}},
       segment_bytes_(options.segment_bytes),
       rank_names_(names_of(topology)),
       flow_(peers, rank_names_) {

@@ -35,7 +35,9 @@ class HierarchicalCollectives : public Collectives {
 
   /// See RingCollectives: what travels between nodes. Collective.
   void narrow_the_wire(DataType wire, WireReport& report) {
-    if (column_) column_->narrow_the_wire(wire, report);
+    if (!column_) return;
+    column_->narrow_the_wire(wire, report);
+    hierarchy_.is_wire_narrow = true;
   }
 
   std::string_view name() const override { return "hierarchical"; }

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "collectives/hierarchical/hierarchical_allreduce.h"
 #include "collectives/part_offsets.h"
+#include "collectives/reduce/division.h"
 
 namespace horo::collectives {
 namespace {

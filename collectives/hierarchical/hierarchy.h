@@ -14,6 +14,7 @@ struct Hierarchy {
   Collectives& node;        ///< among the ranks of this node, by local rank
   Collectives* column;      ///< among the ranks of this rank's column, by node; null if it has none
   std::size_t block_bytes;  ///< how much of a buffer goes through at a time
+  bool is_wire_narrow;      ///< whether float32 travels along the column as a 16-bit type
   /// Staging, kept between calls.
   std::vector<std::byte> block;
   std::vector<std::byte> shard;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "collectives/part_offsets.h"
-#include "collectives/reduce/kernels.h"
+#include "collectives/reduce/division.h"
 #include "collectives/stretches.h"
 
 namespace horo::collectives {
@@ -42,7 +42,7 @@ void MpiCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {
                            operations_.type_of(buffer.type()),
                            operations_.operation_of(buffer.type(), op), comm_.get()));
   });
-  divide_if_average(buffer.type(), op, data, buffer.count());
+  divide_if_average(buffer.type(), op, data, buffer.count(), size_);
   unpack(buffer, data);
 }
 
@@ -81,7 +81,7 @@ void MpiCollectives::reduce_scatter(const std::byte* input, DataType type,
                                 operations_.operation_of(type, op), comm_.get()));
   else
     reduce_to_each(input, type, count_of, output, op);
-  divide_if_average(type, op, output, count_of[static_cast<std::size_t>(rank_)]);
+  divide_if_average(type, op, output, count_of[static_cast<std::size_t>(rank_)], size_);
 }
 
 void MpiCollectives::alltoall(std::span<const std::byte> input,
@@ -135,13 +135,6 @@ void MpiCollectives::exchange_pairs(const AlltoallBlocks& blocks) {
     });
     HORO_MPI(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE));
   }
-}
-
-void MpiCollectives::divide_if_average(DataType type, ReduceOp op, std::byte* data,
-                                       std::size_t count) {
-  if (op != ReduceOp::kAverage) return;
-  const std::byte* source = data;
-  reduce(type, op, {&source, 1}, count, static_cast<std::size_t>(size_), data, Stores::kPlain);
 }
 
 std::byte* MpiCollectives::packed(const ScatteredBuffer& buffer) {

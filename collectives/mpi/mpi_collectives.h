@@ -39,7 +39,6 @@ class MpiCollectives : public Collectives {
                       std::byte* output, ReduceOp op);
   /// alltoall of more than MPI can count.
   void exchange_pairs(const AlltoallBlocks& blocks);
-  void divide_if_average(DataType type, ReduceOp op, std::byte* data, std::size_t count);
 
   MpiComm comm_;
   const WaitPolicy& policy_;

@@ -16,9 +16,11 @@ namespace {
 void send_without_asking(std::size_t message_bytes) {
   constexpr std::size_t kHeaders = 4096;
   const std::string limit = std::to_string(message_bytes + kHeaders);
-  for (const char* name : {"OMPI_MCA_btl_tcp_eager_limit", "OMPI_MCA_btl_tcp_rndv_eager_limit",
-                           "OMPI_MCA_btl_tcp_max_send_size"})
-    setenv(name, limit.c_str(), 0);
+  const char* const names[] = {"OMPI_MCA_btl_tcp_eager_limit", "OMPI_MCA_btl_tcp_rndv_eager_limit",
+                               "OMPI_MCA_btl_tcp_max_send_size"};
+  for (const char* name : names)
+    if (getenv(name) != nullptr) return;
+  for (const char* name : names) setenv(name, limit.c_str(), 0);
 }
 
 }  // namespace

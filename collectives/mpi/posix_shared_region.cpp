@@ -51,22 +51,22 @@ std::unique_ptr<PosixSharedRegion> PosixSharedRegion::create(const MpiComm& node
   if (node.rank() == 0) try {
       file.emplace(SharedMemoryFile::create(bytes));
       put_text(announcement.name, file->name());
-    } catch (const CommunicationError& error) {
+    } catch (const SharedMemoryError& error) {
       put_text(announcement.error, error.what());
     }
   announcement = announce(node, announcement, policy);
-  if (announcement.error[0] != '\0') throw CommunicationError(announcement.error);
+  if (announcement.error[0] != '\0') throw SharedMemoryError(announcement.error);
 
   std::string error;
   if (!file) try {
       file.emplace(SharedMemoryFile::open(announcement.name, bytes));
-    } catch (const CommunicationError& caught) {
+    } catch (const SharedMemoryError& caught) {
       error = caught.what();
     }
   const int failed = first_failed_rank(node, !file.has_value(), policy);
-  if (!error.empty()) throw CommunicationError(error);
+  if (!error.empty()) throw SharedMemoryError(error);
   if (failed < node.size())
-    throw CommunicationError(
+    throw SharedMemoryError(
         fmt::format("rank {} of the node could not map the shared memory", failed));
   file->unlink();
   return std::unique_ptr<PosixSharedRegion>(new PosixSharedRegion(std::move(*file)));

@@ -12,7 +12,7 @@ namespace horo::collectives {
 /// map it, so that nothing stays in /dev/shm when they are killed later.
 class PosixSharedRegion : public SharedRegion {
  public:
-  /// Collective over `node`, whose ranks can share memory. Throws CommunicationError on all of them
+  /// Collective over `node`, whose ranks can share memory. Throws SharedMemoryError on all of them
   /// if one cannot have the memory.
   static std::unique_ptr<PosixSharedRegion> create(const MpiComm& node, std::size_t bytes,
                                                    const WaitPolicy& policy);

@@ -39,7 +39,7 @@ std::string random_name() {
 }
 
 [[noreturn]] void throw_no_space(std::size_t bytes, std::size_t free_bytes) {
-  throw CommunicationError(fmt::format(
+  throw SharedMemoryError(fmt::format(
       "/dev/shm is too small: horo needs {} of shared memory, {} are free there. Make /dev/shm "
       "larger (a container: start it with a larger --shm-size), or remove what fills it",
       format_bytes(bytes), format_bytes(free_bytes)));
@@ -57,8 +57,8 @@ void claim(int descriptor, std::size_t bytes) {
   while (error == EINTR);
   if (error == ENOSPC) throw_no_space(bytes, free_bytes);
   if (error != 0)
-    throw CommunicationError(fmt::format("{} of shared memory could not be had in /dev/shm: {}",
-                                         format_bytes(bytes), std::strerror(error)));
+    throw SharedMemoryError(fmt::format("{} of shared memory could not be had in /dev/shm: {}",
+                                        format_bytes(bytes), std::strerror(error)));
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ SharedMemoryFile SharedMemoryFile::create(std::size_t bytes) {
     number = shm_open(file.name_.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
   } while (number < 0 && (errno == EEXIST || errno == EINTR));
   if (number < 0)
-    throw CommunicationError(
+    throw SharedMemoryError(
         fmt::format("shared memory could not be made in /dev/shm: {}", std::strerror(errno)));
   const Descriptor descriptor(number);
   file.is_linked_ = true;
@@ -85,7 +85,7 @@ SharedMemoryFile SharedMemoryFile::open(const std::string& name, std::size_t byt
   file.name_ = name;
   const Descriptor descriptor(shm_open(name.c_str(), O_RDWR, 0600));
   if (descriptor.get() < 0)
-    throw CommunicationError(fmt::format(
+    throw SharedMemoryError(fmt::format(
         "the shared memory {} could not be opened: {}; do the node's ranks see the same /dev/shm?",
         name, std::strerror(errno)));
   file.map(descriptor.get(), bytes);
@@ -109,8 +109,8 @@ void SharedMemoryFile::unlink() noexcept {
 void SharedMemoryFile::map(int descriptor, std::size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (memory == MAP_FAILED)
-    throw CommunicationError(fmt::format("{} of shared memory could not be mapped: {}",
-                                         format_bytes(bytes), std::strerror(errno)));
+    throw SharedMemoryError(fmt::format("{} of shared memory could not be mapped: {}",
+                                        format_bytes(bytes), std::strerror(errno)));
   bytes_ = {static_cast<std::byte*>(memory), bytes};
   madvise(memory, bytes, MADV_HUGEPAGE);  // a wish: most systems refuse it for shared memory
 }

@@ -8,7 +8,7 @@ namespace horo::collectives {
 
 /// A POSIX shared memory object mapped into this process. Move-only; the destructor unmaps. The
 /// name is removed by unlink(), or by the destructor of the creator: the memory then lives until
-/// the last process has unmapped it. Errors are CommunicationError.
+/// the last process has unmapped it. Errors are SharedMemoryError.
 class SharedMemoryFile {
  public:
   /// Makes an object that only this user can open, under a name no other has, with all its memory

@@ -151,12 +151,12 @@ void parameter_server_allreduce(PointToPoint& peers, const std::vector<std::stri
                                 const ScatteredBuffer& buffer, ReduceOp op,
                                 std::vector<std::byte>& staging) {
   if (peers.size() == 1 || buffer.count() == 0) return;
-  const std::size_t segment_count =
-      std::max<std::size_t>(segment_bytes / buffer.element_bytes(), 1);
   const std::size_t largest =
       chunk_of(buffer.count(), static_cast<std::size_t>(servers), 0).count();
-  Exchange(peers, rank_names, servers, std::min(segment_count, largest), buffer, op, staging)
-      .run(segments_covering(largest, std::min(segment_count, largest)));
+  const std::size_t segment_count =
+      std::clamp<std::size_t>(segment_bytes / buffer.element_bytes(), 1, largest);
+  Exchange(peers, rank_names, servers, segment_count, buffer, op, staging)
+      .run(segments_covering(largest, segment_count));
 }
 
 }  // namespace horo::collectives

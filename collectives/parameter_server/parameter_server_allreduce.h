@@ -15,8 +15,8 @@ namespace horo::collectives {
 /// segment by segment (at most `segment_bytes`), the next segment being gathered while one is
 /// combined. (Source: Li et al., "Scaling distributed machine learning with the parameter server",
 /// 2014, with a barrier in every step.)
-/// Cost for N bytes, n ranks, s servers: 2N sent or received by a worker in each direction, but
-/// 2(n-1)/s*N by a server, so the servers' links grow with the number of ranks where a ring's stay
+/// Cost for N bytes, n ranks, s servers: N sent and N received by a worker, but (n-1)/s*N each by a
+/// server, so the servers' links grow with the number of ranks where a ring's stay
 /// level. `staging` is kept between calls.
 void parameter_server_allreduce(PointToPoint& peers, const std::vector<std::string>& rank_names,
                                 int servers, std::size_t segment_bytes,

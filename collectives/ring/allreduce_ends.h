@@ -23,17 +23,16 @@ class AllreduceEnds : public FlowEnds {
         buffer_(buffer),
         op_(op) {}
 
-  // A complete chunk replaces the partial one that this rank sent n - 1 steps before.
-  bool may_receive(std::size_t receive, std::size_t sends_done) const override {
-    return is_reducing(receive) || receive - schedule_.reduce_units() < sends_done;
-  }
-
  protected:
   const ScatteredBuffer& buffer() const { return buffer_; }
   /// Whether what is received is a partial result; otherwise it is complete.
   bool is_reducing(std::size_t receive) const { return receive < schedule_.reduce_units(); }
   /// Whether the result is complete once this has been added.
   bool is_last_hop(std::size_t receive) const { return schedule_.step_of(receive) == size_ - 2; }
+  /// The send whose memory a complete segment replaces: the partial one of n - 1 steps before.
+  std::size_t replaced_send(std::size_t receive) const {
+    return receive - schedule_.reduce_units();
+  }
   Range sent_range(std::size_t send) const {
     return range_of(schedule_.sent_chunk(schedule_.step_of(send)), send);
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "collectives/reduce/division.h"
 #include "collectives/ring/allreduce_ends.h"
 
 namespace horo::collectives {
@@ -71,7 +72,10 @@ class NarrowAllreduceEnds : public AllreduceEnds {
       widen(wire_, reinterpret_cast<std::byte*>(after), narrowed + begin * kNarrow, n);
       for (std::size_t i = 0; i < n; ++i) {
         const double error = double{before[i]} - double{after[i]};
-        if (!std::isfinite(error)) continue;
+        if (!std::isfinite(error)) {
+          if (std::isfinite(before[i])) ++report_.overflowed;
+          continue;
+        }
         report_.squared_error += error * error;
         report_.squared_values += double{before[i]} * double{before[i]};
       }
@@ -93,7 +97,10 @@ void narrow_ring_allreduce(SegmentFlow& flow, int rank, int size, std::size_t se
   const std::size_t largest = chunk_of(buffer.count(), static_cast<std::size_t>(size), 0).count();
   const std::size_t segment_count = segment_elements(largest, kNarrow, segment_bytes);
   const RingSchedule schedule(rank, size, segments_covering(largest, segment_count));
-  NarrowAllreduceEnds ends(schedule, size, segment_count, buffer, op, wire, report);
+  // Before anything travels: the sum of all ranks need not fit into the wire type.
+  divide_if_average(buffer, op, size);
+  NarrowAllreduceEnds ends(schedule, size, segment_count, buffer, without_division(op), wire,
+                           report);
   flow.run(allreduce_plan(schedule, segment_count * kNarrow), ends);
 }
 

@@ -31,6 +31,10 @@ class PlainAllreduceEnds : public AllreduceEnds {
     if (is_reducing(receive)) return add(receive, range, bytes.data());
     if (contiguous_address(buffer(), range) == nullptr) scatter(buffer(), range, bytes.data());
   }
+
+  bool may_receive(std::size_t receive, std::size_t sends_done) const override {
+    return is_reducing(receive) || replaced_send(receive) < sends_done;
+  }
 };
 
 }  // namespace

@@ -30,6 +30,7 @@ class SharedMemoryCollectives : public Collectives {
   std::string_view name() const override { return "shared_memory"; }
   void allreduce(const ScatteredBuffer& buffer, ReduceOp op) override;
   void allreduce_mapped(const MappedBuffer& buffer, ReduceOp op) override;
+  bool uses_mapped_buffers() const override { return true; }
   void broadcast(const ScatteredBuffer& buffer, int root) override;
   void allgather(std::span<const std::byte> input, std::span<const std::size_t> bytes_of,
                  std::span<std::byte> output) override;

@@ -104,8 +104,7 @@ const std::vector<SettingInfo>& table() {
        }},
       {"HORO_ALGORITHM", "auto", "auto, shared_memory, ring, hierarchical, parameter_server or mpi",
        "Forces one algorithm for every collective; for tests and comparisons. auto: shared memory "
-       "on one "
-       "node, hierarchical on several.",
+       "on one node; on several the ring where each has one rank, otherwise hierarchical.",
        true,
        [](Settings& s, std::string_view v) {
          s.algorithm = parse_choice(
@@ -133,7 +132,7 @@ const std::vector<SettingInfo>& table() {
        "Ignored (0) when the node has more ranks than cores.",
        true, [](Settings& s, std::string_view v) { s.spin = parse_duration(v); }},
       {"HORO_BIND", "auto", "auto or none",
-       "auto: when mpirun has not bound the ranks and the node has a core for each, a rank and its "
+       "auto: when mpirun has not bound the ranks and a node has a core for each, a rank and its "
        "threads keep to an equal share of the cores, so that no two ranks meet on one. none: the "
        "operating system places them.",
        true,

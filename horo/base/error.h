@@ -32,6 +32,12 @@ class CommunicationError : public Error {
   using Error::Error;
 };
 
+/// A node has too little shared memory for what was asked. Thrown on every rank of the job.
+class SharedMemoryError : public CommunicationError {
+ public:
+  using CommunicationError::CommunicationError;
+};
+
 /// A device (GPU) call failed.
 class DeviceError : public Error {
  public:

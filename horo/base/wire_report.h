@@ -12,6 +12,8 @@ struct WireReport {
   /// Sums over a sample of the values that were rounded, one in 64.
   double squared_error = 0;
   double squared_values = 0;
+  /// How many values of the sample were too large for the wire type and became infinite.
+  std::uint64_t overflowed = 0;
 
   /// The rounding error of one conversion by the size of what was rounded (both as Euclidean
   /// norms); 0 if nothing was.

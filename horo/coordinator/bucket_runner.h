@@ -61,7 +61,7 @@ class BucketRunner {
     std::atomic<std::size_t> missing{0};
   };
 
-  // Empty unless all members are mapped.
+  // Empty unless all members are mapped and that is of use.
   std::optional<collectives::MappedBuffer> map_bucket(const std::vector<std::size_t>& members,
                                                       std::span<const NamedTensor> gradients,
                                                       int local_rank) const;

@@ -210,11 +210,14 @@ void Coordinator::carry_out(const Response& response) {
   std::exception_ptr error;
   try {
     execute(response, entries, communicator_.collectives(), topology_);
-  } catch (const CommunicationError&) {
+  } catch (const InvalidArgument&) {
+    error = std::current_exception();
+  } catch (const MismatchError&) {
+    error = std::current_exception();
+  } catch (...) {
+    // The other ranks may be in the middle of it: this rank cannot go on to the next.
     complete(entries, std::current_exception());
     throw;
-  } catch (...) {
-    error = std::current_exception();
   }
   ++collectives_;
   tensors_ += entries.size();

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "horo/horo.h"
+#include "horo/runtime.h"
 #include "horo/testing.h"
 
 namespace horo {
@@ -108,6 +109,7 @@ TEST(Arena, SeveralNodes) {
               const Arena arena = ctx.allocate(1 << 20);
               Tensors tensors = make_tensors(arena.resource());
               GradientSync sync(ctx, named(tensors), kSum);
+              EXPECT_FALSE(sync.is_in_place(0));
               expect_sums(ctx, sync, tensors);
             },
             {.environment = {"HORO_RANKS_PER_NODE=2"}});
@@ -150,6 +152,16 @@ TEST(Arena, EveryRankGetsAsMuchAsTheOneThatAsksForMost) {
   });
 }
 
+TEST(Arena, TakesNoNumberFromTheNamesOfPlans) {
+  run_ranks(1, [](Context& ctx) {
+    const Arena arena = ctx.allocate(8192);
+    std::vector<float> x(10);
+    const std::vector<NamedTensor> one = {{"x", TensorView(x)}};
+    const GradientSync unnamed(ctx, one);
+    EXPECT_EQ(ctx.runtime()->automatic_name("gradients"), "gradients.1");
+  });
+}
+
 TEST(Arena, SaysWhenItIsFull) {
   run_ranks(1, [](Context& ctx) {
     Arena arena = ctx.allocate(8192);
@@ -167,6 +179,8 @@ TEST(Arena, SaysWhenItIsFull) {
     }
     (void)resource->allocate(7900, 64);
     EXPECT_THROW(ctx.allocate(0), InvalidArgument);
+    EXPECT_THROW(ctx.allocate(std::size_t{1} << 62), InvalidArgument);
+    EXPECT_THROW(ctx.allocate(~std::size_t{0}), InvalidArgument);
   });
 }
 

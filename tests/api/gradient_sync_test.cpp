@@ -333,5 +333,18 @@ TEST(GradientSync, EveryAlgorithmAverages) {
               {.environment = {std::string("HORO_ALGORITHM=") + algorithm, "HORO_SERVERS=2"}});
 }
 
+TEST(GradientSync, AFloat16AverageNeedsNoRoomForTheSum) {
+  for (const char* nodes : {"HORO_RANKS_PER_NODE=1", "HORO_RANKS_PER_NODE=2"})
+    run_ranks(4,
+              [](Context& ctx) {
+                std::vector<float> x(30011, 60000.0f);
+                const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}};
+                GradientSync sync(ctx, gradients, {.wire = DataType::kFloat16});
+                sync.exchange();
+                for (const float y : x) ASSERT_EQ(y, 60000.0f);
+              },
+              {.environment = {nodes}});
+}
+
 }  // namespace
 }  // namespace horo

@@ -103,7 +103,7 @@ TEST(MpiApi, TooLargeAnArenaIsRefusedOnEveryRankAndTheJobGoesOn) {
   try {
     (void)ctx.allocate(ctx.rank() == 0 ? std::size_t{1} << 45 : 1);
     ADD_FAILURE() << "32 TiB were granted";
-  } catch (const CommunicationError& error) {
+  } catch (const SharedMemoryError& error) {
     EXPECT_NE(std::string(error.what()).find("/dev/shm"), std::string::npos) << error.what();
   }
   std::vector<std::int32_t> x(5, 1);

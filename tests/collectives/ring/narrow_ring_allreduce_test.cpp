@@ -131,5 +131,19 @@ TEST(NarrowRing, CarriesInfinityAndNaN) {
   }
 }
 
+TEST(NarrowRing, AnAverageFitsWhereTheSumWouldNot) {
+  const auto value = [](int, std::size_t) { return 60000.0f; };
+  for (const Result& result : run(4, 3001, ReduceOp::kAverage, DataType::kFloat16, value)) {
+    for (const float y : result.values) ASSERT_EQ(y, 60000.0f);
+    EXPECT_EQ(result.report.overflowed, 0u);
+  }
+  std::uint64_t overflowed = 0;
+  for (const Result& result : run(4, 3001, ReduceOp::kSum, DataType::kFloat16, value)) {
+    for (const float y : result.values) ASSERT_TRUE(std::isinf(y));
+    overflowed += result.report.overflowed;
+  }
+  EXPECT_GT(overflowed, 0u);
+}
+
 }  // namespace
 }  // namespace horo::collectives
