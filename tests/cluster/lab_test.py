@@ -7,21 +7,18 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 import unittest
+from pathlib import Path
 
 from lab import ENVIRONMENT, Lab, run_or_skip
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from processes import is_alive
+
 FAULT_LIMIT_S = 15
 GRACE_S = 5
-
-
-def is_alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 class InLab(unittest.TestCase):

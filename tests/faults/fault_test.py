@@ -11,6 +11,10 @@ import re
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from processes import is_alive
 
 LIMIT_S = 10
 GRACE_S = 5
@@ -18,14 +22,6 @@ GRACE_S = 5
 
 def shared_memory_files():
     return set(os.listdir("/dev/shm"))
-
-
-def is_alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def leftovers(pids, before):
