@@ -24,16 +24,22 @@ function(horo_add_test name)
                        ENVIRONMENT "${_sanitizer_environment};${ARG_ENVIRONMENT}")
 endfunction()
 
+# A program of tests that mpirun starts: a failing rank aborts the job (tests/support/mpi_main.cpp).
+# horo_add_mpi_test_program(NAME SOURCES ... LINK ...)
+function(horo_add_mpi_test_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  target_link_libraries(${name} PRIVATE horo_compile_flags ${ARG_LINK} GTest::gmock GTest::gtest MPI::MPI_CXX)
+endfunction()
+
 # horo_add_mpi_test(NAME SOURCES ... LINK ... RANKS 1 2 3 4 [TIMEOUT seconds])
-# The program's main is tests/support/mpi_main.cpp: a failing rank aborts the job.
 function(horo_add_mpi_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;RANKS;ENVIRONMENT" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
-  add_executable(${name} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  target_link_libraries(${name} PRIVATE horo_compile_flags ${ARG_LINK} GTest::gmock GTest::gtest MPI::MPI_CXX)
+  horo_add_mpi_test_program(${name} SOURCES ${ARG_SOURCES} LINK ${ARG_LINK})
   foreach(ranks ${ARG_RANKS})
     add_test(NAME ${name}.${ranks}_ranks
              COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>)
@@ -60,9 +66,7 @@ function(horo_add_cluster_test name)
   # The script ends before CTest would end it, so that it takes the hosts down.
   math(EXPR limit "${ARG_TIMEOUT} - 20")
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
-  add_executable(${name} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  target_link_libraries(${name} PRIVATE horo_compile_flags ${ARG_LINK} GTest::gmock GTest::gtest MPI::MPI_CXX)
+  horo_add_mpi_test_program(${name} SOURCES ${ARG_SOURCES} LINK ${ARG_LINK})
   foreach(shape ${ARG_SHAPES})
     string(REPLACE "x" ";" hosts_and_ranks ${shape})
     add_test(NAME ${name}.${shape}
