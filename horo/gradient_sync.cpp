@@ -54,11 +54,12 @@ class GradientSync::Impl {
       coordinator::agree_on_plan(
           name, coordinator::describe_plan(gradients, options.op, bucket_bytes, options.wire),
           collectives, runtime_->topology());
-      mapped = coordinator::find_mapped_gradients(gradients, runtime_->arenas(), collectives,
-                                                  runtime_->topology());
       communicator = std::make_unique<collectives::Communicator>(
           runtime_->transport(), runtime_->settings(), waits->in_node, waits->between_nodes,
           options.wire);
+      if (communicator->collectives().uses_mapped_buffers())
+        mapped = coordinator::find_mapped_gradients(gradients, runtime_->arenas(), collectives,
+                                                    runtime_->topology());
     };
     runtime_->submit(std::move(entry))->wait();
     runner_ = std::make_unique<coordinator::BucketRunner>(

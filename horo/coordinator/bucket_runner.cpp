@@ -33,8 +33,8 @@ BucketRunner::BucketRunner(std::span<const NamedTensor> gradients, MappedGradien
 std::optional<collectives::MappedBuffer> BucketRunner::map_bucket(
     const std::vector<std::size_t>& members, std::span<const NamedTensor> gradients,
     int local_rank) const {
-  if (!communicator_->collectives().uses_mapped_buffers()) return std::nullopt;
   const auto& addresses = mapped_.addresses;
+  if (addresses.empty()) return std::nullopt;
   for (std::size_t i : members)
     if (addresses[i].empty()) return std::nullopt;
   collectives::MappedBuffer buffer(gradients[members.front()].tensor.type(),

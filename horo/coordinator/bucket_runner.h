@@ -30,7 +30,8 @@ class BucketRunner {
   using OnBucket = std::function<void(std::size_t bytes, std::size_t tensors)>;
 
   /// `waits` holds the wait policies of `communicator`; the runner adjusts them to whether a caller
-  /// waits. A bucket whose gradients are all mapped is exchanged in place.
+  /// waits. A bucket whose gradients are all mapped (none is, if `mapped` is empty) is exchanged in
+  /// place.
   BucketRunner(std::span<const NamedTensor> gradients, MappedGradients mapped, int local_rank,
                BucketPlan plan, ReduceOp op, std::unique_ptr<PlanWaits> waits,
                std::unique_ptr<collectives::Communicator> communicator, OnBucket on_bucket);
@@ -61,7 +62,7 @@ class BucketRunner {
     std::atomic<std::size_t> missing{0};
   };
 
-  // Empty unless all members are mapped and that is of use.
+  // Empty unless all members are mapped.
   std::optional<collectives::MappedBuffer> map_bucket(const std::vector<std::size_t>& members,
                                                       std::span<const NamedTensor> gradients,
                                                       int local_rank) const;
