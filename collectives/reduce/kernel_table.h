@@ -25,6 +25,7 @@ struct KernelTable {
   /// Of kFloat16, then kBFloat16; see narrow() and widen().
   void (*narrow[2])(std::byte* to, const std::byte* from, std::size_t count);
   void (*widen[2])(std::byte* to, const std::byte* from, std::size_t count);
+  void (*plain_copy)(std::byte* to, const std::byte* from, std::size_t bytes);
   void (*streaming_copy)(std::byte* to, const std::byte* from, std::size_t bytes);
 };
 

@@ -8,6 +8,10 @@
 namespace horo::collectives {
 namespace {
 
+// Below this the C library's memcpy is as good. Above it may choose `rep movsb`, which is slow for
+// some processors and alignments.
+constexpr std::size_t kSmallCopy = 1024;
+
 const KernelTable& table() {
   static const KernelTable& chosen = best_kernel_table();
   return chosen;
@@ -53,8 +57,10 @@ void copy(std::byte* to, const std::byte* from, std::size_t bytes, Stores stores
   if (bytes == 0) return;
   if (stores == Stores::kStreaming)
     table().streaming_copy(to, from, bytes);
-  else
+  else if (bytes < kSmallCopy)
     std::memcpy(to, from, bytes);
+  else
+    table().plain_copy(to, from, bytes);
 }
 
 const char* kernel_instruction_set() { return table().instruction_set; }

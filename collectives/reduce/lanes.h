@@ -39,6 +39,11 @@ inline V load_bytes(const std::byte* from) {
   return value;
 }
 
+/// Bytes from `address` to the next multiple of `alignment`, a power of two.
+inline std::size_t bytes_to_aligned(const std::byte* address, std::size_t alignment) {
+  return -reinterpret_cast<std::uintptr_t>(address) & (alignment - 1);
+}
+
 /// Stores past the cache where the machine can. Requires `to` aligned to sizeof(V).
 template <typename V>
 inline void store_streaming(std::byte* to, V value) {

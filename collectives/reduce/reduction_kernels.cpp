@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "collectives/reduce/conversion_kernels.h"
+#include "collectives/reduce/copy_kernels.h"
 #include "collectives/reduce/kernel_table.h"
 #include "collectives/reduce/lane_operations.h"
 #include "collectives/reduce/lanes.h"
@@ -14,11 +15,6 @@ namespace {
 constexpr std::size_t kVectorsPerStrip = 4;
 
 std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
-
-// Bytes from `address` to the next multiple of `alignment`.
-std::size_t bytes_to_aligned(const std::byte* address, std::size_t alignment) {
-  return -reinterpret_cast<std::uintptr_t>(address) & (alignment - 1);
-}
 
 // Count: how many sources, 0 if known only at run time. A ragged strip (at the end, and at the
 // start of streamed output up to its first aligned byte) goes through the same instructions as a
@@ -91,19 +87,6 @@ void reduce(const ReduceArguments& a) {
   }
 }
 
-void streaming_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
-  using Line = Vector<std::uint64_t>;
-  const std::size_t head = smaller(bytes_to_aligned(to, 64), bytes);
-  __builtin_memcpy(to, from, head);
-  std::size_t at = head;
-  for (; at + 64 <= bytes; at += 64) {
-    for (std::size_t v = 0; v < 64; v += sizeof(Line))
-      store_streaming(to + at + v, load_bytes<Line>(from + at + v));
-  }
-  __builtin_memcpy(to + at, from + at, bytes - at);
-  fence_streaming();
-}
-
 }  // namespace
 
 #define HORO_KERNELS_OF(Lanes, T)                                           \
@@ -124,6 +107,7 @@ extern const KernelTable kTable = {
      HORO_KERNELS_OF(PlainLanes<std::int64_t>, std::int64_t)},
     {narrow_to_float16, narrow_to_bfloat16},
     {widen_from_float16, widen_from_bfloat16},
+    plain_copy,
     streaming_copy};
 
 }  // namespace horo::collectives::HORO_KERNELS
