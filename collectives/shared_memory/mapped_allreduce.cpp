@@ -9,7 +9,7 @@ namespace horo::collectives {
 
 void mapped_allreduce(NodeMemory& memory, const MappedBuffer& buffer, ReduceOp op) {
   const DataType type = buffer.own().type();
-  const std::uint32_t step = memory.begin_steps(1);
+  const std::uint32_t step = memory.begin_steps(1, 0);
   memory.post(step);
   for (int peer = 0; peer < memory.size(); ++peer)
     if (peer != memory.rank()) memory.wait_posted(peer, step);

@@ -10,38 +10,43 @@ namespace horo::collectives {
 namespace {
 
 constexpr std::size_t kPage = 4096;
+constexpr std::size_t kLine = 64;
 
 constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-// Every rank's part of a slot is at least a cache line.
-constexpr std::size_t whole_slot(std::size_t slot_bytes, int ranks) {
-  return round_up(std::max(slot_bytes, static_cast<std::size_t>(ranks) * 64), kPage);
+// Every rank's part of a step is at least a cache line.
+constexpr std::size_t whole_step(std::size_t step_bytes, int ranks) {
+  return round_up(std::max(step_bytes, static_cast<std::size_t>(ranks) * kLine), kPage);
+}
+constexpr std::size_t slot_for(std::size_t whole_step) {
+  return std::max(whole_step, NodeMemory::kLeastSlotBytes);
 }
 
 }  // namespace
 
 std::size_t NodeMemory::bytes_of_rank(std::size_t slot_bytes, std::size_t direct_bytes) {
-  return kPage + 2 * round_up(direct_bytes, kPage) + kSlots * round_up(slot_bytes, kPage);
+  return kPage + 2 * round_up(direct_bytes, kPage) + kSlots * slot_bytes;
 }
 
-std::size_t NodeMemory::bytes_needed(int ranks, std::size_t slot_bytes, std::size_t direct_bytes) {
+std::size_t NodeMemory::bytes_needed(int ranks, std::size_t step_bytes, std::size_t direct_bytes) {
   static_assert(sizeof(RankFlags) <= kPage);
   return static_cast<std::size_t>(ranks) *
-         bytes_of_rank(whole_slot(slot_bytes, ranks), direct_bytes);
+         bytes_of_rank(slot_for(whole_step(step_bytes, ranks)), direct_bytes);
 }
 
 NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank,
-                       std::vector<std::string> rank_names, std::size_t slot_bytes,
+                       std::vector<std::string> rank_names, std::size_t step_bytes,
                        std::size_t direct_bytes, const WaitPolicy& policy)
     : region_(std::move(region)),
       rank_(rank),
       size_(static_cast<int>(rank_names.size())),
-      slot_bytes_(whole_slot(slot_bytes, size_)),
+      step_bytes_(whole_step(step_bytes, size_)),
+      slot_bytes_(slot_for(step_bytes_)),
       direct_bytes_(round_up(direct_bytes, kPage)),
       policy_(policy) {
-  HORO_CHECK(region_->bytes().size() >= bytes_needed(size_, slot_bytes, direct_bytes), "");
+  HORO_CHECK(region_->bytes().size() >= bytes_needed(size_, step_bytes, direct_bytes), "");
   std::byte* at = region_->bytes().data();
   for (std::string& name : rank_names) {
     RankMemory memory;
@@ -58,6 +63,15 @@ NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank,
 
 NodeMemory::~NodeMemory() {
   if (std::uncaught_exceptions() <= exceptions_at_start_) ranks_[rank_].flags->departed.publish(1);
+}
+
+std::uint32_t NodeMemory::begin_steps(std::uint32_t count, std::size_t bytes) {
+  HORO_CHECK(bytes <= step_bytes_, "");
+  place_bytes_ = std::max(round_up(bytes, kLine), kLine);
+  places_ = static_cast<std::uint32_t>(slot_bytes_ / place_bytes_);
+  const std::uint32_t first = next_step_;
+  next_step_ += count;
+  return first;
 }
 
 void NodeMemory::wait(Flag& flag, std::uint32_t target, int peer, std::string_view purpose) {

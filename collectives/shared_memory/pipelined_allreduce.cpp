@@ -20,7 +20,7 @@ class Pipeline {
         segment_count_(segment_bytes / element_bytes_),
         segments_(
             static_cast<std::uint32_t>((buffer.count() + segment_count_ - 1) / segment_count_)),
-        first_step_(memory.begin_steps(segments_)),
+        first_step_(memory.begin_steps(segments_, std::min(segment_bytes, buffer.bytes()))),
         sources_(memory.size()) {}
 
   void run() {

@@ -55,7 +55,7 @@ AlltoallStreams exchange_streams(NodeMemory& memory, const AlltoallBlocks& block
     table[static_cast<std::size_t>(peer)] = table[ranks];
     table[ranks] += blocks.to(peer).size();
   }
-  const std::uint32_t step = memory.begin_steps(1);
+  const std::uint32_t step = memory.begin_steps(1, table.size() * sizeof table[0]);
   memory.wait_free(step);
   std::memcpy(memory.slot(memory.rank(), step), table.data(), table.size() * sizeof table[0]);
   memory.post(step);
@@ -80,10 +80,10 @@ AlltoallStreams exchange_streams(NodeMemory& memory, const AlltoallBlocks& block
 void pipelined_alltoall(NodeMemory& memory, const AlltoallBlocks& blocks,
                         const AlltoallStreams& streams, Stores stores) {
   blocks.copy_own(memory.rank());
-  const std::size_t per_step = memory.slot_bytes();
+  const std::size_t per_step = std::min(memory.step_bytes(), streams.longest);
+  if (per_step == 0) return;
   const auto steps = static_cast<std::uint32_t>((streams.longest + per_step - 1) / per_step);
-  if (steps == 0) return;
-  const std::uint32_t first_step = memory.begin_steps(steps);
+  const std::uint32_t first_step = memory.begin_steps(steps, per_step);
   const auto window = [&](std::uint32_t k) { return Range{k * per_step, (k + 1) * per_step}; };
   for (std::uint32_t k = 0; k <= steps; ++k) {
     if (k < steps) {

@@ -19,10 +19,11 @@ std::uint32_t steps_for(std::size_t total, std::size_t per_step) {
 
 void pipelined_broadcast(NodeMemory& memory, const ScatteredBuffer& buffer, int root,
                          Stores stores) {
-  const std::size_t per_step = memory.slot_bytes() / buffer.element_bytes();
+  const std::size_t per_step =
+      std::min(memory.step_bytes() / buffer.element_bytes(), buffer.count());
+  if (per_step == 0) return;
   const std::uint32_t steps = steps_for(buffer.count(), per_step);
-  if (steps == 0) return;
-  const std::uint32_t first_step = memory.begin_steps(steps);
+  const std::uint32_t first_step = memory.begin_steps(steps, per_step * buffer.element_bytes());
   for (std::uint32_t k = 0; k < steps; ++k) {
     const std::uint32_t step = first_step + k;
     const std::size_t begin = k * per_step;
@@ -49,14 +50,14 @@ void pipelined_broadcast(NodeMemory& memory, const ScatteredBuffer& buffer, int 
 void pipelined_allgather(NodeMemory& memory, std::span<const std::byte> input,
                          std::span<const std::size_t> bytes_of, std::span<std::byte> output,
                          Stores stores) {
-  const std::size_t per_step = memory.slot_bytes();
-  const std::uint32_t steps =
-      steps_for(*std::max_element(bytes_of.begin(), bytes_of.end()), per_step);
+  const std::size_t longest = *std::max_element(bytes_of.begin(), bytes_of.end());
+  const std::size_t per_step = std::min(memory.step_bytes(), longest);
   const PartOffsets parts(bytes_of);
   std::byte* own = output.data() + parts[memory.rank()].begin;
   if (!input.empty() && own != input.data()) copy(own, input.data(), input.size(), Stores::kPlain);
-  if (steps == 0) return;
-  const std::uint32_t first_step = memory.begin_steps(steps);
+  if (per_step == 0) return;
+  const std::uint32_t steps = steps_for(longest, per_step);
+  const std::uint32_t first_step = memory.begin_steps(steps, per_step);
   // The bytes of `rank` that step k carries.
   const auto part = [&](int rank, std::uint32_t k) {
     const std::size_t begin = std::min(k * per_step, bytes_of[rank]);
@@ -88,13 +89,15 @@ void pipelined_reduce_scatter(NodeMemory& memory, const std::byte* input, DataTy
                               Stores stores) {
   const std::size_t element_bytes = size_of(type);
   const auto size = static_cast<std::size_t>(memory.size());
-  const std::size_t part_bytes = memory.slot_bytes() / size / kLine * kLine;
+  const std::size_t most = *std::max_element(count_of.begin(), count_of.end());
+  if (most == 0) return;
+  // Of a step, one part for each owner.
+  const std::size_t part_bytes =
+      std::min(memory.step_bytes() / size, most * element_bytes + kLine - 1) / kLine * kLine;
   const std::size_t per_step = part_bytes / element_bytes;
-  const std::uint32_t steps =
-      steps_for(*std::max_element(count_of.begin(), count_of.end()), per_step);
-  if (steps == 0) return;
+  const std::uint32_t steps = steps_for(most, per_step);
   const PartOffsets parts(count_of);
-  const std::uint32_t first_step = memory.begin_steps(steps);
+  const std::uint32_t first_step = memory.begin_steps(steps, size * part_bytes);
   const auto part = [&](std::size_t owner, std::uint32_t k) {
     const std::size_t begin = std::min(k * per_step, count_of[owner]);
     return std::pair{begin, std::min(begin + per_step, count_of[owner]) - begin};

@@ -22,7 +22,7 @@ constexpr double kClearly = 1.5;
 double measure(NodeMemory& memory, Stores stores, std::vector<std::byte>& own,
                std::vector<std::byte>& sink) {
   const std::uint32_t rounds = kWarmUpRounds + kMeasuredRounds;
-  const std::uint32_t first_step = memory.begin_steps(rounds);
+  const std::uint32_t first_step = memory.begin_steps(rounds, own.size());
   const int next = (memory.rank() + 1) % memory.size();
   auto fastest = std::chrono::steady_clock::duration::max();
   for (std::uint32_t round = 0; round < rounds; ++round) {
@@ -43,8 +43,8 @@ double measure(NodeMemory& memory, Stores stores, std::vector<std::byte>& own,
 }  // namespace
 
 StoreBandwidths probe_stores(NodeMemory& memory) {
-  std::vector<std::byte> own(memory.slot_bytes());
-  std::vector<std::byte> sink(memory.slot_bytes());
+  std::vector<std::byte> own(memory.step_bytes());
+  std::vector<std::byte> sink(memory.step_bytes());
   double figures[2] = {measure(memory, Stores::kPlain, own, sink),
                        measure(memory, Stores::kStreaming, own, sink)};
   std::vector<std::byte> scratch;

@@ -109,7 +109,7 @@ TEST(SharedMemory, EveryRankHasACacheLineOfASlot) {
   const NodeMemory memory(transport->make_node_region(NodeMemory::bytes_needed(kRanks, 4096, 256)),
                           kRanks - 1, std::vector<std::string>(kRanks, "a rank"), 4096, 256,
                           transport->wait_policy());
-  EXPECT_GE(memory.slot_bytes(), std::size_t{kRanks} * 64);
+  EXPECT_GE(memory.step_bytes(), std::size_t{kRanks} * 64);
 }
 
 TEST(SharedMemory, ProbeMeasuresTheSameOnEveryRank) {
