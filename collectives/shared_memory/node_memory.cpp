@@ -20,8 +20,9 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
 constexpr std::size_t whole_step(std::size_t step_bytes, int ranks) {
   return round_up(std::max(step_bytes, static_cast<std::size_t>(ranks) * kLine), kPage);
 }
-constexpr std::size_t slot_for(std::size_t whole_step) {
-  return std::max(whole_step, NodeMemory::kLeastSlotBytes);
+constexpr std::size_t slot_for(std::size_t whole_step, int ranks) {
+  const std::size_t share = NodeMemory::kSlotBytesOfAllRanks / static_cast<std::size_t>(ranks);
+  return std::max(whole_step + kPage, std::min(NodeMemory::kMostSlotBytes, round_up(share, kPage)));
 }
 
 }  // namespace
@@ -33,7 +34,7 @@ std::size_t NodeMemory::bytes_of_rank(std::size_t slot_bytes, std::size_t direct
 std::size_t NodeMemory::bytes_needed(int ranks, std::size_t step_bytes, std::size_t direct_bytes) {
   static_assert(sizeof(RankFlags) <= kPage);
   return static_cast<std::size_t>(ranks) *
-         bytes_of_rank(slot_for(whole_step(step_bytes, ranks)), direct_bytes);
+         bytes_of_rank(slot_for(whole_step(step_bytes, ranks), ranks), direct_bytes);
 }
 
 NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank,
@@ -43,7 +44,7 @@ NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank,
       rank_(rank),
       size_(static_cast<int>(rank_names.size())),
       step_bytes_(whole_step(step_bytes, size_)),
-      slot_bytes_(slot_for(step_bytes_)),
+      slot_bytes_(slot_for(step_bytes_, size_)),
       direct_bytes_(round_up(direct_bytes, kPage)),
       policy_(policy) {
   HORO_CHECK(region_->bytes().size() >= bytes_needed(size_, step_bytes, direct_bytes), "");
@@ -66,7 +67,7 @@ NodeMemory::~NodeMemory() {
 }
 
 std::uint32_t NodeMemory::begin_steps(std::uint32_t count, std::size_t bytes) {
-  HORO_CHECK(bytes <= step_bytes_, "");
+  HORO_CHECK(bytes <= step_bytes_ + kLine, "");
   place_bytes_ = std::max(round_up(bytes, kLine), kLine);
   places_ = static_cast<std::uint32_t>(slot_bytes_ / place_bytes_);
   const std::uint32_t first = next_step_;

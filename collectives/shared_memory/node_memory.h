@@ -27,11 +27,11 @@ namespace horo::collectives {
 class NodeMemory {
  public:
   static constexpr std::uint32_t kSlots = 4;
-  /// Least size of a slot. All slots of a rank together are to be larger than the private cache of
-  /// a core (1 MiB on many) and far smaller than the shared one. With 2 ranks on one of 32 MiB,
-  /// 2 MiB a rank were 3 times as fast as 256 KiB for buffers of 16 and 64 KiB, and 8 MiB slower
-  /// again.
-  static constexpr std::size_t kLeastSlotBytes = 512 * 1024;
+  /// All slots of a rank together are to be larger than what a core's private cache keeps (1 MiB on
+  /// many), those of all ranks smaller than the shared one. With 2 ranks on a shared cache of
+  /// 32 MiB, 4 MiB a rank were 2 to 3 times as fast as 1 MiB for buffers of 16 and 64 KiB.
+  static constexpr std::size_t kMostSlotBytes = 1024 * 1024;
+  static constexpr std::size_t kSlotBytesOfAllRanks = 2 * kMostSlotBytes;
 
   /// Bytes of shared memory needed for `ranks` ranks.
   static std::size_t bytes_needed(int ranks, std::size_t step_bytes, std::size_t direct_bytes);
@@ -48,12 +48,12 @@ class NodeMemory {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  /// The most that a step may carry.
+  /// The most that a step may carry, a line less than what fits into a slot.
   std::size_t step_bytes() const { return step_bytes_; }
   std::size_t direct_bytes() const { return direct_bytes_; }
 
-  /// Takes the numbers of the next `count` steps, which carry up to `bytes` (at most step_bytes())
-  /// each; returns the first. All ranks give the same figures.
+  /// Takes the numbers of the next `count` steps, which carry up to `bytes` (at most step_bytes()
+  /// and a line) each; returns the first. All ranks give the same figures.
   std::uint32_t begin_steps(std::uint32_t count, std::size_t bytes);
   /// Where `rank` puts what step `step`, of those begun last, carries. Aligned to a cache line.
   std::byte* slot(int rank, std::uint32_t step) const {
@@ -66,6 +66,14 @@ class NodeMemory {
   void wait_posted(int peer, std::uint32_t step);
   void wait_reduced(int peer, std::uint32_t step);
   void post(std::uint32_t step) { ranks_[rank_].flags->posted.publish(step + 1); }
+  /// Says, with the next post(), at which byte of a cache line this rank's values begin.
+  void set_shift(std::size_t shift) {
+    *reinterpret_cast<std::size_t*>(ranks_[rank_].flags->posted.inline_bytes) = shift;
+  }
+  /// What `peer` said; once wait_posted() has returned, until this rank's next publication.
+  std::size_t shift_of(int peer) const {
+    return *reinterpret_cast<const std::size_t*>(ranks_[peer].flags->posted.inline_bytes);
+  }
   void publish_reduced(std::uint32_t step) { ranks_[rank_].flags->reduced.publish(step + 1); }
   void consume(std::uint32_t step) { ranks_[rank_].flags->consumed.publish(step + 1); }
   /// Announces everything up to and including `step` at once: for a rank with no part in a

@@ -1,12 +1,20 @@
 #include "collectives/shared_memory/pipelined_allreduce.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "collectives/reduce/kernels.h"
 #include "collectives/shared_memory/line_chunks.h"
 
 namespace horo::collectives {
 namespace {
+
+// Values lie in a slot as they lie in the memory that they come from, counted from the begin of a
+// cache line: copies then read and write whole lines, which streaming stores need to be fast.
+constexpr std::size_t kLine = 64;
+std::size_t shift_of(const ScatteredBuffer& buffer) {
+  return reinterpret_cast<std::uintptr_t>(buffer.pieces().front().data) % kLine;
+}
 
 class Pipeline {
  public:
@@ -20,8 +28,12 @@ class Pipeline {
         segment_count_(segment_bytes / element_bytes_),
         segments_(
             static_cast<std::uint32_t>((buffer.count() + segment_count_ - 1) / segment_count_)),
-        first_step_(memory.begin_steps(segments_, std::min(segment_bytes, buffer.bytes()))),
-        sources_(memory.size()) {}
+        first_step_(memory.begin_steps(segments_, std::min(segment_bytes, buffer.bytes()) + kLine)),
+        shifts_(memory.size()),
+        sources_(memory.size()) {
+    shifts_[memory.rank()] = shift_of(buffer);
+    memory.set_shift(shifts_[memory.rank()]);
+  }
 
   void run() {
     for (std::uint32_t k = 0; k < segments_ + 2; ++k) {
@@ -41,16 +53,20 @@ class Pipeline {
     return chunk_of_lines(segment(k).count(), element_bytes_, memory_.size(), rank);
   }
 
+  std::byte* slot(int rank, std::uint32_t step) const {
+    return memory_.slot(rank, step) + shifts_[rank];
+  }
+
   void copy_in(std::uint32_t k) {
     const std::uint32_t step = first_step_ + k;
     memory_.wait_free(step);
-    std::byte* slot = memory_.slot(memory_.rank(), step);
+    std::byte* own_slot = slot(memory_.rank(), step);
     const std::size_t base = segment(k).begin;
     const Range own = chunk(k, memory_.rank());
     for (const Range range : {Range{0, own.begin}, Range{own.end, segment(k).count()}}) {
       buffer_.for_each_stretch(base + range.begin, base + range.end,
                                [&](const std::byte* from, std::size_t first, std::size_t n) {
-                                 copy(slot + (range.begin + first) * element_bytes_, from,
+                                 copy(own_slot + (range.begin + first) * element_bytes_, from,
                                       n * element_bytes_, stores_);
                                });
     }
@@ -60,16 +76,16 @@ class Pipeline {
   void reduce_own(std::uint32_t k) {
     const std::uint32_t step = first_step_ + k;
     for (int peer = 0; peer < memory_.size(); ++peer)
-      if (peer != memory_.rank()) memory_.wait_posted(peer, step);
+      if (peer != memory_.rank()) wait_posted(peer, k);
     const Range own = chunk(k, memory_.rank());
     const std::size_t base = segment(k).begin;
     buffer_.for_each_stretch(
         base + own.begin, base + own.end, [&](std::byte* mine, std::size_t first, std::size_t n) {
           const std::size_t offset = (own.begin + first) * element_bytes_;
           for (int r = 0; r < memory_.size(); ++r)
-            sources_[r] = r == memory_.rank() ? mine : memory_.slot(r, step) + offset;
+            sources_[r] = r == memory_.rank() ? mine : slot(r, step) + offset;
           // The own slot's own chunk held no input, so it is free for the result.
-          std::byte* const outs[] = {memory_.slot(memory_.rank(), step) + offset, mine};
+          std::byte* const outs[] = {slot(memory_.rank(), step) + offset, mine};
           reduce(buffer_.type(), op_, sources_, n, memory_.size(), outs, stores_);
         });
     memory_.publish_reduced(step);
@@ -83,14 +99,19 @@ class Pipeline {
       const int peer = (memory_.rank() + i) % memory_.size();
       memory_.wait_reduced(peer, step);
       const Range theirs = chunk(k, peer);
-      const std::byte* slot = memory_.slot(peer, step);
+      const std::byte* reduced = slot(peer, step);
       buffer_.for_each_stretch(base + theirs.begin, base + theirs.end,
                                [&](std::byte* to, std::size_t first, std::size_t n) {
-                                 copy(to, slot + (theirs.begin + first) * element_bytes_,
+                                 copy(to, reduced + (theirs.begin + first) * element_bytes_,
                                       n * element_bytes_, Stores::kPlain);
                                });
     }
     memory_.consume(step);
+  }
+
+  void wait_posted(int peer, std::uint32_t k) {
+    memory_.wait_posted(peer, first_step_ + k);
+    if (k == 0) shifts_[peer] = memory_.shift_of(peer);
   }
 
   NodeMemory& memory_;
@@ -101,6 +122,7 @@ class Pipeline {
   const std::size_t segment_count_;
   const std::uint32_t segments_;
   const std::uint32_t first_step_;
+  std::vector<std::size_t> shifts_;
   std::vector<const std::byte*> sources_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "collectives/shared_memory/shared_memory_collectives.h"
@@ -54,6 +55,41 @@ TEST(SharedMemory, BitsDoNotDependOnPackingOrPath) {
               ReduceOp::kAverage);
         EXPECT_EQ(few, whole);
       });
+}
+
+TEST(SharedMemory, RanksMayLayTheirValuesAtDifferentBytesOfALine) {
+  for (const Stores stores : {Stores::kPlain, Stores::kStreaming})
+    run(3, {.segment_bytes = 4096, .direct_bytes = 64, .stores = stores}, {},
+        [](SharedMemoryCollectives& collectives, int rank) {
+          // Calls of changing length and alignment, one right after the other.
+          for (std::size_t call = 0; call < 200; ++call) {
+            const std::size_t count = 20 + call * 37 % 3000;
+            const std::size_t gap = (static_cast<std::size_t>(rank) * 5 + call) % 17;
+            std::vector<float> memory(gap + count + 1, -1.0f);
+            for (std::size_t i = 0; i < count; ++i)
+              memory[gap + i] = static_cast<float>(call + i * static_cast<std::size_t>(rank + 1));
+            collectives.allreduce({DataType::kFloat32, memory.data() + gap, count}, ReduceOp::kSum);
+            for (std::size_t i = 0; i < count; ++i)
+              ASSERT_EQ(memory[gap + i], static_cast<float>(3 * call + 6 * i)) << call << " " << i;
+            for (std::size_t i = 0; i < gap; ++i) ASSERT_EQ(memory[i], -1.0f);
+            ASSERT_EQ(memory.back(), -1.0f);
+          }
+        });
+}
+
+TEST(SharedMemory, SmallStepsUseAllOfTheirSlots) {
+  constexpr std::size_t kStep = 4096;
+  InProcessJob job(1);
+  const auto transport = job.transport(0);
+  NodeMemory memory(transport->make_node_region(NodeMemory::bytes_needed(2, 65536, 256)), 0,
+                    {"rank 0", "rank 1"}, 65536, 256, transport->wait_policy());
+  const std::size_t steps = NodeMemory::kSlots * NodeMemory::kMostSlotBytes / kStep;
+  std::set<std::byte*> places;
+  for (std::size_t i = 0; i < 2 * steps; ++i)
+    places.insert(memory.slot(0, memory.begin_steps(1, kStep)));
+  EXPECT_EQ(places.size(), steps);
+  EXPECT_EQ(*places.rbegin() - *places.begin(), static_cast<std::ptrdiff_t>((steps - 1) * kStep));
+  EXPECT_LE(*places.rbegin() + kStep, memory.slot(1, memory.begin_steps(1, 65536)));
 }
 
 TEST(SharedMemory, SixteenBitSumsRoundOnce) {
