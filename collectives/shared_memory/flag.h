@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 #include "horo/base/futex.h"
@@ -17,6 +18,18 @@ struct alignas(128) Flag {
   /// Values that travel in the flag's own cache line.
   static constexpr std::size_t kInlineBytes = 56;
   std::byte inline_bytes[kInlineBytes];
+
+  template <typename T>
+  void set_inline(const T& note) {
+    static_assert(sizeof(T) <= kInlineBytes);
+    std::memcpy(inline_bytes, &note, sizeof note);
+  }
+  template <typename T>
+  T get_inline() const {
+    T note;
+    std::memcpy(&note, inline_bytes, sizeof note);
+    return note;
+  }
 
   bool reached(std::uint32_t target) const {
     return static_cast<std::int32_t>(value.load(std::memory_order_acquire) - target) >= 0;

@@ -20,6 +20,9 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
 constexpr std::size_t whole_step(std::size_t step_bytes, int ranks) {
   return round_up(std::max(step_bytes, static_cast<std::size_t>(ranks) * kLine), kPage);
 }
+constexpr std::size_t place_for(std::size_t bytes) {
+  return std::max(round_up(bytes, kLine), kLine);
+}
 constexpr std::size_t slot_for(std::size_t whole_step, int ranks) {
   const std::size_t share = NodeMemory::kSlotBytesOfAllRanks / static_cast<std::size_t>(ranks);
   return std::max(whole_step + kPage, std::min(NodeMemory::kMostSlotBytes, round_up(share, kPage)));
@@ -68,11 +71,15 @@ NodeMemory::~NodeMemory() {
 
 std::uint32_t NodeMemory::begin_steps(std::uint32_t count, std::size_t bytes) {
   HORO_CHECK(bytes <= step_bytes_ + kLine, "");
-  place_bytes_ = std::max(round_up(bytes, kLine), kLine);
+  place_bytes_ = place_for(bytes);
   places_ = static_cast<std::uint32_t>(slot_bytes_ / place_bytes_);
   const std::uint32_t first = next_step_;
   next_step_ += count;
   return first;
+}
+
+std::uint32_t NodeMemory::steps_in_all_slots(std::size_t bytes) const {
+  return kSlots * static_cast<std::uint32_t>(slot_bytes_ / place_for(bytes));
 }
 
 void NodeMemory::wait(Flag& flag, std::uint32_t target, int peer, std::string_view purpose) {

@@ -55,6 +55,8 @@ class NodeMemory {
   /// Takes the numbers of the next `count` steps, which carry up to `bytes` (at most step_bytes()
   /// and a line) each; returns the first. All ranks give the same figures.
   std::uint32_t begin_steps(std::uint32_t count, std::size_t bytes);
+  /// How many such steps it takes until one comes to a place that was used before.
+  std::uint32_t steps_in_all_slots(std::size_t bytes) const;
   /// Where `rank` puts what step `step`, of those begun last, carries. Aligned to a cache line.
   std::byte* slot(int rank, std::uint32_t step) const {
     return ranks_[rank].slots + (step % kSlots) * slot_bytes_ +
@@ -66,14 +68,14 @@ class NodeMemory {
   void wait_posted(int peer, std::uint32_t step);
   void wait_reduced(int peer, std::uint32_t step);
   void post(std::uint32_t step) { ranks_[rank_].flags->posted.publish(step + 1); }
-  /// Says, with the next post(), at which byte of a cache line this rank's values begin.
-  void set_shift(std::size_t shift) {
-    *reinterpret_cast<std::size_t*>(ranks_[rank_].flags->posted.inline_bytes) = shift;
-  }
-  /// What `peer` said; once wait_posted() has returned, until this rank's next publication.
-  std::size_t shift_of(int peer) const {
-    return *reinterpret_cast<const std::size_t*>(ranks_[peer].flags->posted.inline_bytes);
-  }
+  /// What a rank says of itself with its first post() of a collective.
+  struct Note {
+    std::uint32_t shift = 0;   ///< the byte of a cache line at which its values begin
+    std::uint32_t doubts = 0;  ///< whether it wants the stores to be probed anew
+  };
+  void set_note(const Note& note) { ranks_[rank_].flags->posted.set_inline(note); }
+  /// Of another rank; from the return of wait_posted() to this rank's next publication.
+  Note note_of(int peer) const { return ranks_[peer].flags->posted.get_inline<Note>(); }
   void publish_reduced(std::uint32_t step) { ranks_[rank_].flags->reduced.publish(step + 1); }
   void consume(std::uint32_t step) { ranks_[rank_].flags->consumed.publish(step + 1); }
   /// Announces everything up to and including `step` at once: for a rank with no part in a

@@ -1,6 +1,7 @@
 #include "collectives/shared_memory/pipelined_allreduce.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 
 #include "collectives/reduce/kernels.h"
@@ -12,18 +13,24 @@ namespace {
 // Values lie in a slot as they lie in the memory that they come from, counted from the begin of a
 // cache line: copies then read and write whole lines, which streaming stores need to be fast.
 constexpr std::size_t kLine = 64;
-std::size_t shift_of(const ScatteredBuffer& buffer) {
-  return reinterpret_cast<std::uintptr_t>(buffer.pieces().front().data) % kLine;
+std::uint32_t shift_of(const ScatteredBuffer& buffer) {
+  return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(buffer.pieces().front().data) %
+                                    kLine);
 }
+
+// Segments between looks at the clock.
+constexpr std::uint32_t kStretch = 8;
 
 class Pipeline {
  public:
   Pipeline(NodeMemory& memory, const ScatteredBuffer& buffer, ReduceOp op,
-           std::size_t segment_bytes, Stores stores)
+           std::size_t segment_bytes, Stores stores, StoreChooser& chooser)
       : memory_(memory),
         buffer_(buffer),
         op_(op),
         stores_(stores),
+        chooser_(chooser),
+        doubts_(chooser.doubts()),
         element_bytes_(buffer.element_bytes()),
         segment_count_(segment_bytes / element_bytes_),
         segments_(
@@ -32,7 +39,8 @@ class Pipeline {
         shifts_(memory.size()),
         sources_(memory.size()) {
     shifts_[memory.rank()] = shift_of(buffer);
-    memory.set_shift(shifts_[memory.rank()]);
+    memory.set_note({shifts_[memory.rank()], doubts_ ? 1u : 0u});
+    chooser.begin_stretches();
   }
 
   void run() {
@@ -40,7 +48,9 @@ class Pipeline {
       if (k < segments_) copy_in(k);
       if (k >= 1 && k <= segments_) reduce_own(k - 1);
       if (k >= 2) copy_out(k - 2);
+      watch_pace(k);
     }
+    if (doubts_) chooser_.probe_next();
   }
 
  private:
@@ -111,26 +121,42 @@ class Pipeline {
 
   void wait_posted(int peer, std::uint32_t k) {
     memory_.wait_posted(peer, first_step_ + k);
-    if (k == 0) shifts_[peer] = memory_.shift_of(peer);
+    if (k > 0) return;
+    const NodeMemory::Note note = memory_.note_of(peer);
+    shifts_[peer] = note.shift;
+    doubts_ |= note.doubts != 0;
+  }
+
+  // From iteration 2 on, all ranks have come and the pipeline is full.
+  void watch_pace(std::uint32_t k) {
+    if (k % kStretch != 2 || k > segments_) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (k > 2)
+      stores_ = chooser_.after_stretch(stores_, kStretch * segment_count_ * element_bytes_,
+                                       std::chrono::duration<double>(now - stretch_start_).count());
+    stretch_start_ = now;
   }
 
   NodeMemory& memory_;
   const ScatteredBuffer& buffer_;
   const ReduceOp op_;
-  const Stores stores_;
+  Stores stores_;
+  StoreChooser& chooser_;
+  bool doubts_;  // of any rank
   const std::size_t element_bytes_;
   const std::size_t segment_count_;
   const std::uint32_t segments_;
   const std::uint32_t first_step_;
-  std::vector<std::size_t> shifts_;
+  std::chrono::steady_clock::time_point stretch_start_;
+  std::vector<std::uint32_t> shifts_;
   std::vector<const std::byte*> sources_;
 };
 
 }  // namespace
 
 void pipelined_allreduce(NodeMemory& memory, const ScatteredBuffer& buffer, ReduceOp op,
-                         std::size_t segment_bytes, Stores stores) {
-  if (buffer.count() > 0) Pipeline(memory, buffer, op, segment_bytes, stores).run();
+                         std::size_t segment_bytes, Stores stores, StoreChooser& chooser) {
+  if (buffer.count() > 0) Pipeline(memory, buffer, op, segment_bytes, stores, chooser).run();
 }
 
 }  // namespace horo::collectives

@@ -2,6 +2,7 @@
 
 #include "collectives/scattered_buffer.h"
 #include "collectives/shared_memory/node_memory.h"
+#include "collectives/shared_memory/store_chooser.h"
 #include "horo/base/environment.h"
 #include "horo/base/reduce_op.h"
 
@@ -21,8 +22,8 @@ namespace horo::collectives {
 /// Gradients are read where they lie and written back there: there is no packing.
 /// Cost per rank for N bytes on n ranks: 2N of the user's memory (one read, one write), and through
 /// shared memory (n-1)/n*N + N/n written and twice (n-1)/n*N read; two waits per segment, normally
-/// satisfied when they are reached.
+/// satisfied when they are reached. `chooser` is told how it goes, and may change `stores` midway.
 void pipelined_allreduce(NodeMemory& memory, const ScatteredBuffer& buffer, ReduceOp op,
-                         std::size_t segment_bytes, Stores stores);
+                         std::size_t segment_bytes, Stores stores, StoreChooser& chooser);
 
 }  // namespace horo::collectives

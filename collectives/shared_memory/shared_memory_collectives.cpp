@@ -32,7 +32,7 @@ void SharedMemoryCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp 
   if (bytes <= options_.direct_bytes)
     direct_allreduce(memory_, buffer, op, stores, scratch_);
   else
-    pipelined_allreduce(memory_, buffer, op, options_.segment_bytes, stores);
+    pipelined_allreduce(memory_, buffer, op, options_.segment_bytes, stores, chooser_);
 }
 
 void SharedMemoryCollectives::allreduce_mapped(const MappedBuffer& buffer, ReduceOp op) {

@@ -6,7 +6,7 @@
 
 #include "collectives/collectives.h"
 #include "collectives/shared_memory/node_memory.h"
-#include "collectives/shared_memory/store_probe.h"
+#include "collectives/shared_memory/store_chooser.h"
 #include "horo/base/environment.h"
 
 namespace horo::collectives {
