@@ -19,7 +19,7 @@ std::uint32_t shift_of(const ScatteredBuffer& buffer) {
 }
 
 // Segments between looks at the clock.
-constexpr std::uint32_t kStretch = 8;
+constexpr std::uint32_t kStretch = 4;
 
 class Pipeline {
  public:
