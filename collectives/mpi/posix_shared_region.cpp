@@ -37,7 +37,7 @@ int first_failed_rank(const MpiComm& node, bool has_failed, const WaitPolicy& po
   MpiBuffer<int> first(*own);
   MPI_Request request = MPI_REQUEST_NULL;
   HORO_MPI(MPI_Iallreduce(&*own, &*first, 1, MPI_INT, MPI_MIN, node.get(), &request));
-  wait_for_mpi(request, policy, "for all ranks of the node to map shared memory");
+  wait_for_mpi(request, policy, "for all ranks of the node to claim shared memory");
   return *first;
 }
 
@@ -58,16 +58,17 @@ std::unique_ptr<PosixSharedRegion> PosixSharedRegion::create(const MpiComm& node
   if (announcement.error[0] != '\0') throw SharedMemoryError(announcement.error);
 
   std::string error;
-  if (!file) try {
-      file.emplace(SharedMemoryFile::open(announcement.name, bytes));
-    } catch (const SharedMemoryError& caught) {
-      error = caught.what();
-    }
-  const int failed = first_failed_rank(node, !file.has_value(), policy);
+  try {
+    if (!file) file.emplace(SharedMemoryFile::open(announcement.name, bytes));
+    file->claim(node.rank(), node.size());
+  } catch (const SharedMemoryError& caught) {
+    error = caught.what();
+  }
+  const int failed = first_failed_rank(node, !error.empty(), policy);
   if (!error.empty()) throw SharedMemoryError(error);
   if (failed < node.size())
     throw SharedMemoryError(
-        fmt::format("rank {} of the node could not map the shared memory", failed));
+        fmt::format("rank {} of the node could not have its part of the shared memory", failed));
   file->unlink();
   return std::unique_ptr<PosixSharedRegion>(new PosixSharedRegion(std::move(*file)));
 }

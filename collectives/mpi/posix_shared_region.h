@@ -8,7 +8,8 @@
 
 namespace horo::collectives {
 
-/// Shared memory of the ranks of one node, agreed on over MPI. Its name exists only while the ranks
+/// Shared memory of the ranks of one node, agreed on over MPI. Each claims an equal part, in
+/// the order of the node. Its name exists only while the ranks
 /// map it, so that nothing stays in /dev/shm when they are killed later.
 class PosixSharedRegion : public SharedRegion {
  public:
