@@ -38,7 +38,12 @@ void plain_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
 
 void streaming_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   copy_strips<store_streaming<Block>>(to, from, bytes);
-  fence_streaming();
+}
+
+void fence() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
 }
 
 }  // namespace horo::collectives::HORO_KERNELS

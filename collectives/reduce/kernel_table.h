@@ -27,6 +27,7 @@ struct KernelTable {
   void (*widen[2])(std::byte* to, const std::byte* from, std::size_t count);
   void (*plain_copy)(std::byte* to, const std::byte* from, std::size_t bytes);
   void (*streaming_copy)(std::byte* to, const std::byte* from, std::size_t bytes);
+  void (*fence)();
 };
 
 namespace portable {

@@ -63,6 +63,10 @@ void copy(std::byte* to, const std::byte* from, std::size_t bytes, Stores stores
     table().plain_copy(to, from, bytes);
 }
 
+void fence(Stores stores) {
+  if (stores == Stores::kStreaming) table().fence();
+}
+
 const char* kernel_instruction_set() { return table().instruction_set; }
 
 }  // namespace horo::collectives

@@ -17,7 +17,7 @@ namespace horo::collectives {
 /// type; integers: rounds toward zero); other operations ignore it. 1 leaves the sum.
 /// Every one of `outs` (at least one) receives the same values. Each may be one of the sources,
 /// exactly; otherwise the ranges do not overlap. Any alignment; streaming stores (only to outs[0])
-/// bypass the cache and are fenced before return.
+/// bypass the cache; fence() before others may look.
 void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
             std::size_t count, std::size_t divisor, std::span<std::byte* const> outs,
             Stores stores);
@@ -31,9 +31,13 @@ void narrow(DataType half, std::byte* to, const std::byte* from, std::size_t cou
 /// Converts `half` to float32, exactly.
 void widen(DataType half, std::byte* to, const std::byte* from, std::size_t count);
 
-/// Copies bytes that do not overlap. Streaming stores bypass the cache and are fenced before
-/// return.
+/// Copies bytes that do not overlap. Streaming stores bypass the cache; fence() before others may
+/// look.
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, Stores stores);
+
+/// Orders the stores of this kind made so far before any later store, such as that of a flag which
+/// says that they are done. Plain stores need nothing.
+void fence(Stores stores);
 
 /// Name of the instruction set chosen for this machine: "avx512", "avx2" or "portable".
 const char* kernel_instruction_set();

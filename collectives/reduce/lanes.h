@@ -62,13 +62,6 @@ inline void store_streaming(std::byte* to, V value) {
   __builtin_memcpy(to, &value, sizeof value);
 }
 
-/// Makes streaming stores visible before any later store.
-inline void fence_streaming() {
-#if defined(__SSE2__)
-  _mm_sfence();
-#endif
-}
-
 /// How an element type is turned into the vectors that are computed with, and back. Packed: a
 /// vector of elements as they lie in memory; Unpacked: the same elements as kParts vectors of the
 /// accumulator's type T, in an order that pack() undoes.

@@ -70,7 +70,6 @@ void reduce_strips(const ReduceArguments& a) {
     for (std::size_t o = 1; o < a.out_count; ++o)
       __builtin_memcpy(a.outs[o] + at, results, sizeof results);
   }
-  if (is_streaming) fence_streaming();
 }
 
 template <typename Lanes, typename T, ReduceOp Op>
@@ -108,6 +107,7 @@ extern const KernelTable kTable = {
     {narrow_to_float16, narrow_to_bfloat16},
     {widen_from_float16, widen_from_bfloat16},
     plain_copy,
-    streaming_copy};
+    streaming_copy,
+    fence};
 
 }  // namespace horo::collectives::HORO_KERNELS

@@ -17,6 +17,7 @@ void direct_allreduce(NodeMemory& memory, const ScatteredBuffer& buffer, ReduceO
       0, buffer.count(), [&](const std::byte* from, std::size_t first, std::size_t n) {
         copy(own + first * buffer.element_bytes(), from, n * buffer.element_bytes(), own_stores);
       });
+  fence(own_stores);
   memory.post_direct(exchange);
 
   const std::byte* few_sources[16];

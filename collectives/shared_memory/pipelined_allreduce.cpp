@@ -80,6 +80,7 @@ class Pipeline {
                                       n * element_bytes_, stores_);
                                });
     }
+    fence(stores_);
     memory_.post(step);
   }
 
@@ -98,6 +99,7 @@ class Pipeline {
           std::byte* const outs[] = {slot(memory_.rank(), step) + offset, mine};
           reduce(buffer_.type(), op_, sources_, n, memory_.size(), outs, stores_);
         });
+    fence(stores_);
     memory_.publish_reduced(step);
   }
 

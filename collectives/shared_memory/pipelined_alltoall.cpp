@@ -90,6 +90,7 @@ void pipelined_alltoall(NodeMemory& memory, const AlltoallBlocks& blocks,
       memory.wait_free(first_step + k);
       fill_slot(blocks, memory.rank(), memory.size(), window(k),
                 memory.slot(memory.rank(), first_step + k), stores);
+      fence(stores);
       memory.post(first_step + k);
     }
     if (k == 0) continue;

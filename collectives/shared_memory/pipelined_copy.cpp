@@ -35,6 +35,7 @@ void pipelined_broadcast(NodeMemory& memory, const ScatteredBuffer& buffer, int 
           begin, end, [&](const std::byte* from, std::size_t first, std::size_t n) {
             copy(slot + first * buffer.element_bytes(), from, n * buffer.element_bytes(), stores);
           });
+      fence(stores);
       memory.post(step);
     } else {
       memory.wait_posted(root, step);
@@ -68,6 +69,7 @@ void pipelined_allgather(NodeMemory& memory, std::span<const std::byte> input,
       memory.wait_free(first_step + k);
       const auto [begin, bytes] = part(memory.rank(), k);
       copy(memory.slot(memory.rank(), first_step + k), input.data() + begin, bytes, stores);
+      fence(stores);
       memory.post(first_step + k);
     }
     if (k == 0) continue;
@@ -115,6 +117,7 @@ void pipelined_reduce_scatter(NodeMemory& memory, const std::byte* input, DataTy
              input + (parts[static_cast<int>(owner)].begin + begin) * element_bytes,
              count * element_bytes, stores);
       }
+      fence(stores);
       memory.post(first_step + k);
     }
     if (k == 0) continue;

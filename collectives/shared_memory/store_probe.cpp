@@ -26,6 +26,7 @@ double measure(NodeMemory& memory, Stores stores, std::vector<std::byte>& own,
     memory.wait_free(step);
     const auto start = std::chrono::steady_clock::now();
     copy(memory.slot(memory.rank(), step), own.data(), own.size(), stores);
+    fence(stores);
     memory.post(step);
     memory.wait_posted(next, step);
     copy(sink.data(), memory.slot(next, step), sink.size(), Stores::kPlain);
