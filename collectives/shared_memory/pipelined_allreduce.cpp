@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "collectives/line_chunks.h"
 #include "collectives/reduce/kernels.h"
-#include "collectives/shared_memory/line_chunks.h"
 
 namespace horo::collectives {
 namespace {
