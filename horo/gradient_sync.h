@@ -34,8 +34,8 @@ struct GradientSyncOptions {
 /// backward goes on, and on the caller's thread during wait(). No control messages are sent after
 /// registration, and the result has the same bits every time, whatever the timing.
 ///
-/// In a job on one node, gradients in an Arena (Context::allocate) are reduced where they lie,
-/// without staging: about half the memory traffic. If such a step is given up (by an error, or by
+/// Gradients in an Arena (Context::allocate) are reduced where they lie, without staging: about
+/// half the memory traffic inside a node. If such a step is given up (by an error, or by
 /// the destructor), their values may still change until the other ranks have given up too.
 ///
 /// ready() may be called from several threads at once; wait() and exchange() from one, after the
@@ -66,8 +66,9 @@ class GradientSync {
   std::size_t bucket_count() const;
   /// Indices of the gradients in bucket `bucket`, in the order in which they lie in it.
   const std::vector<std::size_t>& bucket(std::size_t bucket) const;
-  /// Whether the bucket is reduced where it lies: all its gradients are in arenas on all ranks, and
-  /// the job is on one node. (A bucket of a few KiB is copied all the same: that is faster.)
+  /// Whether the bucket is reduced where the node's ranks have it mapped: all its gradients are in
+  /// arenas on all ranks, and the algorithm makes use of that, as Arena says. (A bucket of a few
+  /// KiB is copied all the same: that is faster.)
   bool is_in_place(std::size_t bucket) const;
   /// What options.wire has saved and cost so far. Not between ready() and wait().
   WireReport wire_report() const;

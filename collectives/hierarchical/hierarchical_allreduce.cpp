@@ -5,44 +5,106 @@
 #include "collectives/chunks.h"
 #include "collectives/reduce/division.h"
 #include "collectives/stretches.h"
+#include "horo/base/while_waiting.h"
 
 namespace horo::collectives {
 namespace {
 
-void allreduce_block(Hierarchy& h, DataType type, std::byte* data, std::size_t count, ReduceOp op) {
-  const std::size_t width = size_of(type);
-  const auto columns = static_cast<std::size_t>(h.layout.columns());
-  const std::vector<std::size_t> count_of = h.layout.for_local_ranks(chunk_sizes(count, columns));
-  const std::size_t own = count_of[static_cast<std::size_t>(h.layout.local_rank())];
-  std::byte* shard = at_least(h.shard, own * width);
+class BlockPipeline {
+ public:
+  BlockPipeline(Hierarchy& h, const ScatteredBuffer& buffer, ReduceOp op)
+      : h_(h),
+        buffer_(buffer),
+        op_(op),
+        width_(buffer.element_bytes()),
+        block_count_(std::max<std::size_t>(h.block_bytes / width_, 1)),
+        blocks_((buffer.count() + block_count_ - 1) / block_count_) {}
 
-  h.node.reduce_scatter(data, type, count_of, shard, without_division(op));
-  if (h.column != nullptr) {
-    if (h.is_wire_narrow) divide_if_average(type, op, shard, own, h.layout.size());
-    h.column->allreduce(ScatteredBuffer(type, shard, own), without_division(op));
-    if (!h.is_wire_narrow) divide_if_average(type, op, shard, own, h.layout.size());
+  void run() {
+    for (std::size_t k = 0; k <= blocks_; ++k) {
+      if (k < blocks_) reduce_in_node(k);
+      if (k > 0) finish_column();
+      if (k < blocks_) start_column(k);
+      if (k > 0) gather_in_node(k - 1);
+    }
   }
-  std::vector<std::size_t> bytes_of = count_of;
-  for (std::size_t& bytes : bytes_of) bytes *= width;
-  h.node.allgather({shard, own * width}, bytes_of, {data, count * width});
-}
+
+ private:
+  Range range(std::size_t k) const {
+    const std::size_t begin = k * block_count_;
+    return {begin, std::min(begin + block_count_, buffer_.count())};
+  }
+  // How many elements of block k each rank of the node owns.
+  std::vector<std::size_t> shard_counts(std::size_t k) const {
+    const auto columns = static_cast<std::size_t>(h_.layout.columns());
+    return h_.layout.for_local_ranks(chunk_sizes(range(k).count(), columns));
+  }
+  // This rank's elements of block k.
+  ScatteredBuffer shard(std::size_t k) {
+    const std::size_t count = shard_counts(k)[static_cast<std::size_t>(h_.layout.local_rank())];
+    return {buffer_.type(), at_least(h_.shards[k % 2], count * width_), count};
+  }
+  bool advance_column() { return on_wire_.ends != nullptr && h_.flow->progress(); }
+
+  void reduce_in_node(std::size_t k) {
+    const WhileWaiting meanwhile([this] { return advance_column(); });
+    const std::byte* input = contiguous_address(buffer_, range(k));
+    if (input == nullptr) {
+      std::byte* staged = at_least(h_.block, range(k).count() * width_);
+      gather(buffer_, range(k), staged);
+      input = staged;
+    }
+    std::byte* const output = at_least(h_.shards[k % 2], shard(k).bytes());
+    h_.node.reduce_scatter(input, buffer_.type(), shard_counts(k), output, without_division(op_));
+  }
+
+  void start_column(std::size_t k) {
+    if (h_.column == nullptr) return;
+    if (blocks_ == 1) return run_column(shard(k));
+    on_wire_values_.emplace(shard(k));
+    on_wire_ = prepare_ring_allreduce(h_.ring(), *on_wire_values_, op_);
+    if (on_wire_.ends != nullptr) h_.flow->start(on_wire_.plan, *on_wire_.ends);
+  }
+
+  void finish_column() {
+    if (on_wire_.ends != nullptr) h_.flow->finish();
+    on_wire_.ends.reset();
+  }
+
+  // A single block has nothing to go beside: what suits its size best.
+  void run_column(const ScatteredBuffer& shard) {
+    const bool is_narrow = h_.wire && shard.type() == DataType::kFloat32;
+    if (is_narrow) divide_if_average(shard, op_, h_.layout.size());
+    h_.column->allreduce(shard, without_division(op_));
+    if (!is_narrow) divide_if_average(shard, op_, h_.layout.size());
+  }
+
+  void gather_in_node(std::size_t k) {
+    const WhileWaiting meanwhile([this] { return advance_column(); });
+    std::byte* const address = contiguous_address(buffer_, range(k));
+    std::byte* const output =
+        address != nullptr ? address : at_least(h_.block, range(k).count() * width_);
+    std::vector<std::size_t> bytes_of = shard_counts(k);
+    for (std::size_t& bytes : bytes_of) bytes *= width_;
+    h_.node.allgather({h_.shards[k % 2].data(), shard(k).bytes()}, bytes_of,
+                      {output, range(k).count() * width_});
+    if (address == nullptr) scatter(buffer_, range(k), output);
+  }
+
+  Hierarchy& h_;
+  const ScatteredBuffer& buffer_;
+  const ReduceOp op_;
+  const std::size_t width_;
+  const std::size_t block_count_;
+  const std::size_t blocks_;
+  std::optional<MappedBuffer> on_wire_values_;
+  PreparedFlow on_wire_;
+};
 
 }  // namespace
 
 void hierarchical_allreduce(Hierarchy& h, const ScatteredBuffer& buffer, ReduceOp op) {
-  const std::size_t width = buffer.element_bytes();
-  const std::size_t block_count = std::max<std::size_t>(h.block_bytes / width, 1);
-  for (std::size_t begin = 0; begin < buffer.count(); begin += block_count) {
-    const Range range{begin, std::min(begin + block_count, buffer.count())};
-    if (std::byte* data = contiguous_address(buffer, range)) {
-      allreduce_block(h, buffer.type(), data, range.count(), op);
-      continue;
-    }
-    std::byte* staged = at_least(h.block, range.count() * width);
-    gather(buffer, range, staged);
-    allreduce_block(h, buffer.type(), staged, range.count(), op);
-    scatter(buffer, range, staged);
-  }
+  if (buffer.count() > 0) BlockPipeline(h, buffer, op).run();
 }
 
 }  // namespace horo::collectives

@@ -5,6 +5,7 @@
 #include "collectives/hierarchical/hierarchical_allgather.h"
 #include "collectives/hierarchical/hierarchical_allreduce.h"
 #include "collectives/hierarchical/hierarchical_alltoall.h"
+#include "collectives/hierarchical/hierarchical_mapped_allreduce.h"
 #include "collectives/hierarchical/hierarchical_reduce_scatter.h"
 #include "collectives/stretches.h"
 
@@ -21,23 +22,37 @@ std::vector<std::string> names_of(const Topology& topology) {
 
 HierarchicalCollectives::HierarchicalCollectives(const Topology& topology, Collectives& node,
                                                  PointToPoint& peers, const Options& options)
-    : hierarchy_{NodeLayout(topology), node, nullptr, options.block_bytes, false, {}, {}, {}},
-      segment_bytes_(options.segment_bytes),
+    : hierarchy_{NodeLayout(topology),  node, nullptr, nullptr, options.block_bytes,
+                 options.segment_bytes, {},   {},      {},      {}},
       rank_names_(names_of(topology)),
       flow_(peers, rank_names_) {
   const NodeLayout& layout = hierarchy_.layout;
   if (!layout.has_column()) return;
   const std::vector<int> ranks = layout.column_ranks(layout.local_rank());
-  std::vector<std::string> names;
-  for (const int rank : ranks) names.push_back(topology.describe(rank));
+  for (const int rank : ranks) column_names_.push_back(topology.describe(rank));
   column_peers_.emplace(peers, ranks, 0);  // columns have no rank in common: they can share tags
-  column_.emplace(*column_peers_, options.segment_bytes, names);
+  column_.emplace(*column_peers_, options.segment_bytes, column_names_);
+  column_flow_.emplace(*column_peers_, column_names_);
   hierarchy_.column = &*column_;
+  hierarchy_.flow = &*column_flow_;
 }
 
 void HierarchicalCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {
   if (is_one_node()) return hierarchy_.node.allreduce(buffer, op);
   hierarchical_allreduce(hierarchy_, buffer, op);
+}
+
+void HierarchicalCollectives::allreduce_mapped(const MappedBuffer& buffer, ReduceOp op) {
+  if (is_one_node()) return hierarchy_.node.allreduce_mapped(buffer, op);
+  const NodeLayout& layout = hierarchy_.layout;
+  // What a column sends in one step is not worth a ring.
+  const std::size_t exchanged_bytes = buffer.own().bytes() /
+                                      static_cast<std::size_t>(layout.columns()) *
+                                      static_cast<std::size_t>(layout.node_count());
+  if (exchanged_bytes <= RingCollectives::kDefaultExchangeBytes)
+    hierarchical_allreduce(hierarchy_, buffer.own(), op);
+  else
+    hierarchical_mapped_allreduce(hierarchy_, buffer, op);
 }
 
 void HierarchicalCollectives::broadcast(const ScatteredBuffer& buffer, int root) {
@@ -74,7 +89,8 @@ void HierarchicalCollectives::alltoall(std::span<const std::byte> input,
                                        std::span<std::byte> output,
                                        std::span<const std::size_t> bytes_from) {
   if (is_one_node()) return hierarchy_.node.alltoall(input, bytes_to, output, bytes_from);
-  hierarchical_alltoall(hierarchy_, flow_, segment_bytes_, input, bytes_to, output, bytes_from);
+  hierarchical_alltoall(hierarchy_, flow_, hierarchy_.segment_bytes, input, bytes_to, output,
+                        bytes_from);
 }
 
 void HierarchicalCollectives::barrier() {

@@ -17,8 +17,8 @@ namespace horo::collectives {
 
 /// Collectives of a job on several nodes, composed of others: those of the node, and rings across
 /// nodes among ranks with the same local rank (see NodeLayout); alltoall sends across nodes by
-/// pairs. Nodes may have different numbers of ranks. On one node everything is the node's own. The
-/// phases of a block follow each other; they do not overlap.
+/// pairs. Nodes may have different numbers of ranks. On one node everything is the node's own. Of
+/// an allreduce the wire and the nodes' phases overlap; the phases of the others follow each other.
 class HierarchicalCollectives : public Collectives {
  public:
   struct Options {
@@ -37,11 +37,15 @@ class HierarchicalCollectives : public Collectives {
   void narrow_the_wire(DataType wire, WireReport& report) {
     if (!column_) return;
     column_->narrow_the_wire(wire, report);
-    hierarchy_.is_wire_narrow = true;
+    hierarchy_.wire = Wire{wire, &report};
   }
 
   std::string_view name() const override { return "hierarchical"; }
   void allreduce(const ScatteredBuffer& buffer, ReduceOp op) override;
+  void allreduce_mapped(const MappedBuffer& buffer, ReduceOp op) override;
+  bool uses_mapped_buffers() const override {
+    return !is_one_node() || hierarchy_.node.uses_mapped_buffers();
+  }
   void broadcast(const ScatteredBuffer& buffer, int root) override;
   void allgather(std::span<const std::byte> input, std::span<const std::size_t> bytes_of,
                  std::span<std::byte> output) override;
@@ -56,8 +60,9 @@ class HierarchicalCollectives : public Collectives {
 
   Hierarchy hierarchy_;
   std::optional<SubGroup> column_peers_;
+  std::vector<std::string> column_names_;
   std::optional<RingCollectives> column_;
-  std::size_t segment_bytes_;
+  std::optional<SegmentFlow> column_flow_;
   std::vector<std::string> rank_names_;
   SegmentFlow flow_;  // among all ranks
 };

@@ -92,7 +92,7 @@ void run_round(Hierarchy& h, const Round& round, const std::byte* input, DataTyp
   round.pack(input, width, packed);
   const auto count_of = layout.for_local_ranks(round.column_counts());
   const std::size_t shard_count = count_of[static_cast<std::size_t>(layout.local_rank())];
-  std::byte* shard = at_least(h.shard, shard_count * width);
+  std::byte* shard = at_least(h.shards[0], shard_count * width);
   h.node.reduce_scatter(packed, type, count_of, shard, without_division(op));
 
   const bool is_own_column_all = layout.local_size(layout.node()) == layout.columns();

@@ -1,10 +1,15 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "collectives/collectives.h"
 #include "collectives/hierarchical/node_layout.h"
+#include "collectives/ring/ring_allreduce.h"
+#include "collectives/ring/segment_flow.h"
+#include "collectives/ring/wire.h"
 
 namespace horo::collectives {
 
@@ -13,12 +18,19 @@ struct Hierarchy {
   NodeLayout layout;
   Collectives& node;        ///< among the ranks of this node, by local rank
   Collectives* column;      ///< among the ranks of this rank's column, by node; null if it has none
+  SegmentFlow* flow;        ///< the same, for allreduces that go on beside other work
   std::size_t block_bytes;  ///< how much of a buffer goes through at a time
-  bool is_wire_narrow;      ///< whether float32 travels along the column as a 16-bit type
+  std::size_t segment_bytes;  ///< of the rings along columns
+  std::optional<Wire> wire;   ///< what float32 travels as along columns
   /// Staging, kept between calls.
   std::vector<std::byte> block;
-  std::vector<std::byte> shard;
+  std::array<std::vector<std::byte>, 2> shards;
   std::vector<std::byte> piece;
+
+  /// This rank's part in an allreduce round its column, of values of all ranks.
+  RingAllreduce ring() const {
+    return {layout.node(), layout.node_count(), segment_bytes, layout.size(), wire};
+  }
 };
 
 /// `memory`, grown to hold `bytes`.

@@ -1,77 +1,84 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
+#include <vector>
 
-#include "collectives/chunks.h"
+#include "collectives/mapped_buffer.h"
+#include "collectives/reduce/division.h"
 #include "collectives/reduce/kernels.h"
-#include "collectives/ring/ring_schedule.h"
-#include "collectives/ring/segment_flow.h"
-#include "collectives/scattered_buffer.h"
+#include "collectives/ring/ring_segments.h"
 #include "horo/base/reduce_op.h"
 
 namespace horo::collectives {
 
-/// Which elements each segment of a ring allreduce carries, and how a partial result is added:
-/// common to every form in which they travel.
+/// What a rank brings to a ring allreduce and where results go, common to every form in which
+/// segments travel. A rank stands for all ranks whose buffers it has mapped: it brings their
+/// values, combined in rank order, and leaves complete values in all of their buffers. Partial
+/// results wait in its own. Of the ranks that share a MappedBuffer only one uses it.
 class AllreduceEnds : public FlowEnds {
  public:
-  AllreduceEnds(const RingSchedule& schedule, int size, std::size_t segment_count,
-                const ScatteredBuffer& buffer, ReduceOp op)
-      : schedule_(schedule),
-        size_(static_cast<std::size_t>(size)),
-        segment_count_(segment_count),
-        buffer_(buffer),
-        op_(op) {}
+  /// `ranks`: how many ranks' values are combined in all. `buffer` outlives this.
+  AllreduceEnds(const RingSegments& segments, const MappedBuffer& buffer, ReduceOp op,
+                std::size_t ranks)
+      : segments_(segments), buffer_(buffer), op_(op), ranks_(ranks) {}
 
  protected:
-  const ScatteredBuffer& buffer() const { return buffer_; }
+  const RingSegments& segments() const { return segments_; }
+  const MappedBuffer& buffer() const { return buffer_; }
+  ReduceOp op() const { return op_; }
   /// Whether what is received is a partial result; otherwise it is complete.
-  bool is_reducing(std::size_t receive) const { return receive < schedule_.reduce_units(); }
-  /// Whether the result is complete once this has been added.
-  bool is_last_hop(std::size_t receive) const { return schedule_.step_of(receive) == size_ - 2; }
+  bool is_reducing(std::size_t unit) const { return unit < segments_.schedule().reduce_units(); }
   /// The send whose memory a complete segment replaces: the partial one of n - 1 steps before.
   std::size_t replaced_send(std::size_t receive) const {
-    return receive - schedule_.reduce_units();
+    return receive - segments_.schedule().reduce_units();
   }
-  Range sent_range(std::size_t send) const {
-    return range_of(schedule_.sent_chunk(schedule_.step_of(send)), send);
-  }
-  Range received_range(std::size_t receive) const {
-    return range_of(schedule_.received_chunk(schedule_.step_of(receive)), receive);
-  }
-  /// Adds a partial result, in the buffer's type, to the elements `range`.
-  void add(std::size_t receive, Range range, const std::byte* partial) {
-    const ReduceOp op = op_ == ReduceOp::kAverage && !is_last_hop(receive) ? ReduceOp::kSum : op_;
+
+  /// Puts what this rank brings of the elements `range` at `to`. kAverage divides.
+  void combine_own(Range range, ReduceOp op, std::byte* to) {
+    const std::size_t width = buffer_.own().element_bytes();
     buffer_.for_each_stretch(
-        range.begin, range.end, [&](std::byte* own, std::size_t first, std::size_t count) {
-          const std::byte* sources[] = {partial + first * buffer_.element_bytes(), own};
-          reduce(buffer_.type(), op, sources, count, size_, own, Stores::kPlain);
+        range.begin, range.end,
+        [&](std::span<std::byte* const> addresses, std::size_t first, std::size_t count) {
+          sources_.assign(addresses.begin(), addresses.end());
+          reduce(buffer_.own().type(), op, sources_, count, ranks_, to + first * width,
+                 Stores::kPlain);
+        });
+  }
+
+  /// Combines what this rank brings of the elements `range` with a partial result, in the buffer's
+  /// type, and leaves that in its own buffer or, if it is complete, in all.
+  void add(Range range, const std::byte* partial, bool is_complete) {
+    const ReduceOp op = is_complete ? op_ : without_division(op_);
+    const std::size_t width = buffer_.own().element_bytes();
+    buffer_.for_each_stretch(
+        range.begin, range.end,
+        [&](std::span<std::byte* const> addresses, std::size_t first, std::size_t count) {
+          sources_.assign(addresses.begin(), addresses.end());
+          sources_.push_back(partial + first * width);
+          const auto outs = is_complete ? addresses : addresses.subspan(buffer_.own_index(), 1);
+          reduce(buffer_.own().type(), op, sources_, count, ranks_, outs, Stores::kPlain);
+        });
+  }
+
+  /// Copies complete values to all buffers but the one that they lie in.
+  void spread(Range range, const std::byte* from) {
+    const std::size_t width = buffer_.own().element_bytes();
+    buffer_.for_each_stretch(
+        range.begin, range.end,
+        [&](std::span<std::byte* const> addresses, std::size_t first, std::size_t count) {
+          for (std::byte* const to : addresses)
+            if (to != from + first * width)
+              copy(to, from + first * width, count * width, Stores::kPlain);
         });
   }
 
  private:
-  Range range_of(int chunk, std::size_t unit) const {
-    return segment_of(chunk_of(buffer_.count(), size_, static_cast<std::size_t>(chunk)),
-                      schedule_.segment_of(unit), segment_count_);
-  }
-
-  RingSchedule schedule_;
-  std::size_t size_;
-  std::size_t segment_count_;
-  const ScatteredBuffer& buffer_;
+  RingSegments segments_;
+  const MappedBuffer& buffer_;
   ReduceOp op_;
+  std::size_t ranks_;
+  std::vector<const std::byte*> sources_;
 };
-
-/// The flow of an allreduce of this schedule.
-inline SegmentFlow::Plan allreduce_plan(const RingSchedule& schedule, std::size_t slot_bytes) {
-  SegmentFlow::Plan plan;
-  plan.from = schedule.left();
-  plan.to = schedule.right();
-  plan.receives = plan.sends = schedule.allreduce_units();
-  plan.lead = schedule.segments();
-  plan.slot_bytes = slot_bytes;
-  plan.what = "an allreduce";
-  return plan;
-}
 
 }  // namespace horo::collectives

@@ -8,7 +8,6 @@
 #include "collectives/ring/chain_broadcast.h"
 #include "collectives/ring/dissemination_barrier.h"
 #include "collectives/ring/exchange_allreduce.h"
-#include "collectives/ring/narrow_ring_allreduce.h"
 #include "collectives/ring/pairwise_alltoall.h"
 #include "collectives/ring/ring_allgather.h"
 #include "collectives/ring/ring_allreduce.h"
@@ -47,7 +46,7 @@ void RingCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {
       buffer.bytes() * static_cast<std::size_t>(size) <= exchange_bytes_)
     exchange_allreduce(peers_, rank_names_, buffer, op, staging_);
   else if (wire_ && buffer.type() == DataType::kFloat32)
-    narrow_ring_allreduce(flow_, peers_.rank(), size, segment_bytes_, buffer, op, *wire_, *report_);
+    ring_allreduce(flow_, peers_.rank(), size, segment_bytes_, buffer, op, Wire{*wire_, report_});
   else
     ring_allreduce(flow_, peers_.rank(), size, segment_bytes_, buffer, op);
 }

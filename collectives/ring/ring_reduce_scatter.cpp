@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "collectives/part_offsets.h"
+#include "collectives/reduce/division.h"
 #include "collectives/reduce/kernels.h"
-#include "collectives/ring/ring_schedule.h"
+#include "collectives/ring/ring_segments.h"
 
 namespace horo::collectives {
 namespace {
@@ -19,54 +20,42 @@ class ReduceScatterEnds : public FlowEnds {
     DataType type;
     ReduceOp op;
   };
-  ReduceScatterEnds(const RingSchedule& schedule, int size, std::size_t segment_count,
-                    const PartOffsets& parts, const Data& data)
-      : schedule_(schedule),
+  ReduceScatterEnds(const RingSegments& segments, int size, const Data& data)
+      : segments_(segments),
         size_(static_cast<std::size_t>(size)),
-        segment_count_(segment_count),
-        parts_(parts),
         data_(data),
         width_(size_of(data.type)) {}
 
   std::span<const std::byte> outgoing(std::size_t send, std::span<std::byte>) override {
-    const Range range = range_of(schedule_.sent_chunk(schedule_.step_of(send)), send);
+    const Range range = segments_.sent(send);
     const std::byte* from =
-        schedule_.step_of(send) == 0 ? data_.input + range.begin * width_ : scratch_of(send);
+        segments_.is_first_hop(send) ? data_.input + range.begin * width_ : scratch_of(send);
     return {from, range.count() * width_};
   }
   std::span<std::byte> incoming(std::size_t receive, std::span<std::byte> slot) override {
-    return slot.first(received_range(receive).count() * width_);
+    return slot.first(segments_.received(receive).count() * width_);
   }
   void arrived(std::size_t receive, std::span<const std::byte> bytes) override {
-    const Range range = received_range(receive);
-    const bool is_last_hop = schedule_.step_of(receive) == size_ - 2;
-    const ReduceOp op = data_.op == ReduceOp::kAverage && !is_last_hop ? ReduceOp::kSum : data_.op;
+    const Range range = segments_.received(receive);
+    const bool is_complete = segments_.is_last_hop(receive);
     const std::byte* sources[] = {bytes.data(), data_.input + range.begin * width_};
-    std::byte* out = is_last_hop
-                         ? data_.output + schedule_.segment_of(receive) * segment_count_ * width_
-                         : scratch_of(receive);
-    reduce(data_.type, op, sources, range.count(), size_, out, Stores::kPlain);
+    std::byte* out = is_complete ? data_.output + segments_.offset_in_chunk(receive) * width_
+                                 : scratch_of(receive);
+    reduce(data_.type, is_complete ? data_.op : without_division(data_.op), sources, range.count(),
+           size_, out, Stores::kPlain);
   }
   // The segment of the previous step must have left its place in the scratch.
   bool may_take(std::size_t receive, std::size_t sends_done) const override {
-    return schedule_.step_of(receive) == 0 || receive < sends_done;
+    return segments_.is_first_hop(receive) || receive < sends_done;
   }
 
  private:
-  Range range_of(int chunk, std::size_t unit) const {
-    return segment_of(parts_[chunk], schedule_.segment_of(unit), segment_count_);
-  }
-  Range received_range(std::size_t receive) const {
-    return range_of(schedule_.received_chunk(schedule_.step_of(receive)), receive);
-  }
   std::byte* scratch_of(std::size_t unit) const {
-    return data_.scratch + schedule_.segment_of(unit) * segment_count_ * width_;
+    return data_.scratch + segments_.offset_in_chunk(unit) * width_;
   }
 
-  RingSchedule schedule_;
+  RingSegments segments_;
   std::size_t size_;
-  std::size_t segment_count_;
-  const PartOffsets& parts_;
   Data data_;
   std::size_t width_;
 };
@@ -84,17 +73,11 @@ void ring_reduce_scatter(SegmentFlow& flow, int rank, int size, std::size_t segm
   if (largest == 0) return;
   const std::size_t segment_count = segment_elements(largest, width, segment_bytes);
   if (size > 2 && scratch.size() < largest * width) scratch.resize(largest * width);
-  const RingSchedule schedule(rank, size, segments_covering(largest, segment_count));
-  ReduceScatterEnds ends(schedule, size, segment_count, parts,
-                         {input, output, scratch.data(), type, op});
-  SegmentFlow::Plan plan;
-  plan.from = schedule.left();
-  plan.to = schedule.right();
-  plan.receives = plan.sends = schedule.reduce_units();
-  plan.lead = schedule.segments();
-  plan.slot_bytes = segment_count * width;
-  plan.what = "a reduce_scatter";
-  flow.run(plan, ends);
+  const RingSegments segments(rank, size, parts, largest, segment_count);
+  ReduceScatterEnds ends(segments, size, {input, output, scratch.data(), type, op});
+  flow.run(
+      segments.plan(segments.schedule().reduce_units(), segment_count * width, "a reduce_scatter"),
+      ends);
 }
 
 }  // namespace horo::collectives

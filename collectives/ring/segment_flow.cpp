@@ -11,21 +11,30 @@ namespace horo::collectives {
 bool FlowEnds::may_receive(std::size_t, std::size_t) const { return true; }
 bool FlowEnds::may_take(std::size_t, std::size_t) const { return true; }
 
-void SegmentFlow::run(const Plan& plan, FlowEnds& ends) {
-  plan_ = &plan;
+void SegmentFlow::start(const Plan& plan, FlowEnds& ends) {
+  plan_ = plan;
   ends_ = &ends;
   taken_ = sent_ = 0;
   if (staging_.size() < 2 * kWindow * plan.slot_bytes)
     staging_.resize(2 * kWindow * plan.slot_bytes);
+  progress();
+}
+
+bool SegmentFlow::progress() {
+  if (is_finished()) return false;
+  bool has_moved = post_receives();
+  has_moved |= post_sends();
+  has_moved |= take_arrivals();
+  has_moved |= reap_sends();
+  return has_moved;
+}
+
+void SegmentFlow::finish() {
   std::optional<Waiter> waiter;
   std::string what;
   std::size_t idle_turns = 0;
-  while (taken_ < plan.receives || sent_ < plan.sends) {
-    bool has_moved = post_receives();
-    has_moved |= post_sends();
-    has_moved |= take_arrivals();
-    has_moved |= reap_sends();
-    if (has_moved) {
+  while (!is_finished()) {
+    if (progress()) {
       waiter.reset();
       idle_turns = 0;
       continue;
@@ -44,10 +53,10 @@ bool SegmentFlow::post_receives() {
   bool has_moved = false;
   while (receives_.size() < kWindow) {
     const std::size_t next = taken_ + receives_.size();
-    if (next >= plan_->receives || !ends_->may_receive(next, sent_)) break;
+    if (next >= plan_.receives || !ends_->may_receive(next, sent_)) break;
     const std::span<std::byte> bytes = ends_->incoming(next, slot(next % kWindow));
     receives_.push_back(
-        {bytes.empty() ? 0 : peers_.start_receive(plan_->from, kFlowTag, bytes), bytes});
+        {bytes.empty() ? 0 : peers_.start_receive(plan_.from, kFlowTag, bytes), bytes});
     has_moved = true;
   }
   return has_moved;
@@ -71,9 +80,9 @@ bool SegmentFlow::post_sends() {
   bool has_moved = false;
   while (sends_.size() < kWindow) {
     const std::size_t next = sent_ + sends_.size();
-    if (next >= plan_->sends || next >= taken_ + plan_->lead) break;
+    if (next >= plan_.sends || next >= taken_ + plan_.lead) break;
     const auto bytes = ends_->outgoing(next, slot(kWindow + next % kWindow));
-    sends_.push_back({bytes.empty() ? 0 : peers_.start_send(plan_->to, kFlowTag, bytes), {}});
+    sends_.push_back({bytes.empty() ? 0 : peers_.start_send(plan_.to, kFlowTag, bytes), {}});
     has_moved = true;
   }
   return has_moved;
@@ -90,17 +99,17 @@ bool SegmentFlow::is_done(const InFlight& transfer) {
 }
 
 std::span<std::byte> SegmentFlow::slot(std::size_t index) {
-  return {staging_.data() + index * plan_->slot_bytes, plan_->slot_bytes};
+  return {staging_.data() + index * plan_.slot_bytes, plan_.slot_bytes};
 }
 
 std::string SegmentFlow::describe_wait() const {
-  if (taken_ < plan_->receives)
+  if (taken_ < plan_.receives)
     return fmt::format("for {} to send its part of {} ({} of {} segments have arrived)",
-                       rank_names_[static_cast<std::size_t>(plan_->from)], plan_->what, taken_,
-                       plan_->receives);
+                       rank_names_[static_cast<std::size_t>(plan_.from)], plan_.what, taken_,
+                       plan_.receives);
   return fmt::format("for {} to receive its part of {} ({} of {} segments are delivered)",
-                     rank_names_[static_cast<std::size_t>(plan_->to)], plan_->what, sent_,
-                     plan_->sends);
+                     rank_names_[static_cast<std::size_t>(plan_.to)], plan_.what, sent_,
+                     plan_.sends);
 }
 
 }  // namespace horo::collectives

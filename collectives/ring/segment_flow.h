@@ -53,7 +53,18 @@ class SegmentFlow {
   SegmentFlow(PointToPoint& peers, const std::vector<std::string>& rank_names)
       : peers_(peers), rank_names_(rank_names) {}
 
-  void run(const Plan& plan, FlowEnds& ends);
+  void run(const Plan& plan, FlowEnds& ends) {
+    start(plan, ends);
+    finish();
+  }
+
+  /// The same in steps, for a rank that does something else meanwhile: start(), progress() now and
+  /// then, finish(). `ends` lives until the end.
+  void start(const Plan& plan, FlowEnds& ends);
+  /// Does what can be done without waiting. Returns whether that was anything.
+  bool progress();
+  /// Waits for the rest.
+  void finish();
 
  private:
   struct InFlight {
@@ -61,6 +72,7 @@ class SegmentFlow {
     std::span<std::byte> bytes;  // receives only
   };
 
+  bool is_finished() const { return taken_ >= plan_.receives && sent_ >= plan_.sends; }
   bool post_receives();
   bool take_arrivals();
   bool post_sends();
@@ -73,7 +85,7 @@ class SegmentFlow {
   const std::vector<std::string>& rank_names_;
   std::vector<std::byte> staging_;
   // The run under way:
-  const Plan* plan_ = nullptr;
+  Plan plan_;
   FlowEnds* ends_ = nullptr;
   std::deque<InFlight> receives_;  // segments [taken_, taken_ + receives_.size())
   std::deque<InFlight> sends_;     // segments [sent_, sent_ + sends_.size())

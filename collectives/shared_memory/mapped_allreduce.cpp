@@ -2,8 +2,8 @@
 
 #include <vector>
 
+#include "collectives/line_chunks.h"
 #include "collectives/reduce/kernels.h"
-#include "collectives/shared_memory/line_chunks.h"
 
 namespace horo::collectives {
 
@@ -18,7 +18,7 @@ void mapped_allreduce(NodeMemory& memory, const MappedBuffer& buffer, ReduceOp o
       chunk_of_lines(buffer.own().count(), size_of(type), memory.size(), memory.rank());
   std::vector<const std::byte*> sources;
   buffer.for_each_stretch(chunk.begin, chunk.end,
-                          [&](std::span<std::byte* const> addresses, std::size_t n) {
+                          [&](std::span<std::byte* const> addresses, std::size_t, std::size_t n) {
                             sources.assign(addresses.begin(), addresses.end());
                             // Every line written has just been read: plain stores find it in the
                             // cache.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "horo/base/error.h"
+#include "horo/base/while_waiting.h"
 
 namespace horo::collectives {
 namespace {
@@ -83,6 +84,7 @@ std::uint32_t NodeMemory::steps_in_all_slots(std::size_t bytes) const {
 }
 
 void NodeMemory::wait(Flag& flag, std::uint32_t target, int peer, std::string_view purpose) {
+  WhileWaiting::work_once();  // in the steady state no wait lasts
   if (flag.reached(target)) return;
   flag.wait(target, ranks_[peer].flags->departed, policy_,
             fmt::format("for {} to {}", ranks_[peer].name, purpose));

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "collectives/line_chunks.h"
 #include "collectives/reduce/kernels.h"
-#include "collectives/shared_memory/line_chunks.h"
 
 namespace horo::collectives {
 namespace {

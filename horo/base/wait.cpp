@@ -10,6 +10,7 @@
 #include "horo/base/error.h"
 #include "horo/base/futex.h"
 #include "horo/base/quantity.h"
+#include "horo/base/while_waiting.h"
 
 namespace horo {
 namespace {
@@ -45,6 +46,10 @@ void Waiter::pause_slowly(const std::atomic<std::uint32_t>* word, std::uint32_t 
     throw CommunicationError(fmt::format("waited {} {} (HORO_TIMEOUT is {})",
                                          format_duration(waited), what,
                                          format_duration(policy_.timeout)));
+  if (WhileWaiting::work_once()) {
+    naps_ = 0;
+    return;
+  }
   if (waited < policy_.spin) return;
   if (waited < policy_.spin + policy_.yield) {
     sched_yield();

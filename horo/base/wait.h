@@ -37,8 +37,8 @@ struct WaitPolicy {
   const std::atomic<bool>* cancelled = nullptr;
 };
 
-/// One wait. Use: `for (Waiter waiter(policy); !ready(); waiter.pause("for the answer of rank
-/// 3"));` Used by one thread.
+/// One wait, in which the thread's other work goes on (WhileWaiting). Use: `for (Waiter
+/// waiter(policy); !ready(); waiter.pause("for the answer of rank 3"));` Used by one thread.
 class Waiter {
  public:
   explicit Waiter(const WaitPolicy& policy) : policy_(policy) {}

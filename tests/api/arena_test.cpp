@@ -102,17 +102,62 @@ TEST(Arena, ABucketIsInPlaceOnlyIfAllItsGradientsAreOnAllRanks) {
   });
 }
 
-TEST(Arena, SeveralNodes) {
-  run_ranks(6,
+class ArenaNodes : public ::testing::TestWithParam<std::pair<int, int>> {};
+INSTANTIATE_TEST_SUITE_P(RanksByNode, ArenaNodes,
+                         ::testing::Values(std::pair(4, 2), std::pair(6, 2), std::pair(6, 3),
+                                           std::pair(3, 2), std::pair(4, 3), std::pair(7, 3),
+                                           std::pair(8, 4)));
+
+TEST_P(ArenaNodes, GradientsInItAreReducedInPlace) {
+  const auto [ranks, per_node] = GetParam();
+  for (const bool is_wire_narrow : {false, true})
+    run_ranks(ranks,
+              [&](Context& ctx) {
+                ASSERT_GT(ctx.node_count(), 1);
+                const Arena arena = ctx.allocate(1 << 20);
+                // At another place on each rank.
+                (void)arena.resource()->allocate(static_cast<std::size_t>(ctx.rank()) * 1000 + 1);
+                Tensors tensors = make_tensors(arena.resource());
+                GradientSyncOptions options = kSum;
+                // Its sums are exact in float16.
+                if (is_wire_narrow) options.wire = DataType::kFloat16;
+                GradientSync sync(ctx, named(tensors), options);
+                for (std::size_t b = 0; b < sync.bucket_count(); ++b)
+                  EXPECT_TRUE(sync.is_in_place(b)) << b;
+                expect_sums(ctx, sync, tensors);
+                if (is_wire_narrow && ctx.rank() == 0) {
+                  EXPECT_GT(sync.wire_report().bytes_saved, 0u);
+                  EXPECT_EQ(sync.wire_report().relative_error(), 0);
+                }
+              },
+              {.environment = {"HORO_RANKS_PER_NODE=" + std::to_string(per_node)}});
+}
+
+TEST(ArenaNodes, OrdinaryMemoryOfOneRankTakesABucketOutOnAllNodes) {
+  run_ranks(4,
             [](Context& ctx) {
-              ASSERT_EQ(ctx.node_count(), 3);
+              const Arena arena = ctx.allocate(1 << 20);
+              Tensors tensors = make_tensors(arena.resource());
+              Tensors ordinary = make_tensors(std::pmr::get_default_resource());
+              std::vector<NamedTensor> gradients = named(tensors);
+              if (ctx.rank() == 3) gradients[0].tensor = TensorView(ordinary[0]);
+              GradientSync sync(ctx, gradients, kSum);
+              for (std::size_t b = 0; b < sync.bucket_count(); ++b)
+                EXPECT_EQ(sync.is_in_place(b), sync.bucket(b) != std::vector<std::size_t>{0}) << b;
+            },
+            {.environment = {"HORO_RANKS_PER_NODE=2"}});
+}
+
+TEST(ArenaNodes, WithARankPerNodeTheRingIsInPlaceAnyway) {
+  run_ranks(3,
+            [](Context& ctx) {
               const Arena arena = ctx.allocate(1 << 20);
               Tensors tensors = make_tensors(arena.resource());
               GradientSync sync(ctx, named(tensors), kSum);
               EXPECT_FALSE(sync.is_in_place(0));
               expect_sums(ctx, sync, tensors);
             },
-            {.environment = {"HORO_RANKS_PER_NODE=2"}});
+            {.environment = {"HORO_RANKS_PER_NODE=1"}});
 }
 
 TEST(Arena, OutlivesItsHandleWhileAGradientSyncUsesIt) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory_resource>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -133,6 +135,40 @@ TEST_P(ClusterCollectives, GradientsOverSeveralSteps) {
       for (int rank = 0; rank < ctx.size(); ++rank)
         for (std::size_t k = 0; k < counts[i]; ++k) expected[k] += value(rank + step, k);
       expect_equal(tensors[i], expected);
+    }
+  }
+}
+
+TEST_P(ClusterCollectives, GradientsInAnArena) {
+  Context ctx = init();
+  const std::size_t counts[] = {1, 700001, 3, 300007, 0, 4099};
+  for (const std::optional<DataType> wire :
+       {std::optional<DataType>(), std::optional(DataType::kFloat16)}) {
+    const Arena arena = ctx.allocate(5 << 20);
+    std::vector<std::pmr::vector<float>> tensors;
+    for (const std::size_t count : counts) tensors.emplace_back(count, arena.resource());
+    std::vector<NamedTensor> gradients;
+    for (auto& tensor : tensors)
+      gradients.push_back({"g" + std::to_string(gradients.size()), TensorView(tensor)});
+    GradientSync sync(
+        ctx, gradients,
+        {.op = ReduceOp::kSum, .bucket_bytes = 1 << 20, .wire = wire});  // exact in float16
+    const bool is_hierarchical = GetParam() == std::string("hierarchical") ||
+                                 (GetParam() == std::string("auto") && ctx.local_size() > 1);
+    for (std::size_t b = 0; b < sync.bucket_count(); ++b)
+      EXPECT_EQ(sync.is_in_place(b), is_hierarchical) << b;
+    for (int step = 0; step < 4; ++step) {
+      for (std::size_t i = tensors.size(); i-- > 0;) {
+        for (std::size_t k = 0; k < counts[i]; ++k) tensors[i][k] = value(ctx.rank() + step, k);
+        sync.ready(i);
+      }
+      sync.wait();
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        std::vector<float> expected(counts[i], 0.0f);
+        for (int rank = 0; rank < ctx.size(); ++rank)
+          for (std::size_t k = 0; k < counts[i]; ++k) expected[k] += value(rank + step, k);
+        expect_equal({tensors[i].begin(), tensors[i].end()}, expected);
+      }
     }
   }
 }

@@ -110,18 +110,21 @@ class Ending(unittest.TestCase):
 class Wire(unittest.TestCase):
     MIB = 64
 
-    def bytes_per_host(self, ranks):
+    def bytes_per_host(self, ranks, memory):
         with Lab(2, "none") as lab:
             before = lab.sent()
-            done = lab.call("run", ranks, os.environ["ONE_ALLREDUCE"], self.MIB, limit_s=60)
+            done = lab.call("run", ranks, os.environ["ONE_ALLREDUCE"], memory, self.MIB, limit_s=60)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             return [after - start for start, after in zip(before, lab.sent())]
 
     def test_more_ranks_per_host_send_no_more_bytes(self):
-        one, two = self.bytes_per_host(1), self.bytes_per_host(2)
-        print(f"bytes sent per host for {self.MIB} MiB: 1 rank per host {one}, 2 ranks {two}", flush=True)
-        for sent in one + two:  # 2 (m-1)/m N bytes per host, m = 2, and headers
-            self.assertAlmostEqual(sent / (self.MIB << 20), 1, delta=0.03)
+        for ranks, memory in ((1, "ordinary"), (2, "ordinary"), (2, "arena")):
+            with self.subTest(ranks=ranks, memory=memory):
+                sent = self.bytes_per_host(ranks, memory)
+                print(f"bytes sent per host for {self.MIB} MiB, {ranks} ranks per host, {memory} memory: {sent}",
+                      flush=True)
+                for of_host in sent:  # 2 (m-1)/m N bytes per host, m = 2, and headers
+                    self.assertAlmostEqual(of_host / (self.MIB << 20), 1, delta=0.03)
 
 
 class Faults(InLab):

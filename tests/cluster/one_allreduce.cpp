@@ -1,18 +1,34 @@
 // One allreduce of MIB MiB over all ranks, for lab_test.py, which counts the bytes on the wire:
-//   one_allreduce MIB
+//   one_allreduce MEMORY MIB     MEMORY: ordinary, or arena for Context::allocate
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <memory_resource>
 #include <vector>
 
 #include "horo/horo.h"
 
+namespace {
+
+bool run(bool in_arena, std::size_t mib) {
+  horo::Context ctx = horo::init();
+  const horo::Arena arena = ctx.allocate(in_arena ? mib << 20 : 1);
+  std::pmr::vector<float> x(mib << 18, 1.0f,
+                            in_arena ? arena.resource() : std::pmr::get_default_resource());
+  const std::vector<horo::NamedTensor> tensors = {{"x", horo::TensorView(x)}};
+  horo::GradientSync sync(ctx, tensors, {.op = horo::ReduceOp::kSum});
+  sync.exchange();
+  const auto expected = static_cast<float>(ctx.size());
+  return std::ranges::all_of(x, [=](float y) { return y == expected; });
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
+  if (argc != 3) return 2;
   try {
-    horo::Context ctx = horo::init();
-    std::vector<float> x(std::strtoul(argv[1], nullptr, 10) << 18, 1.0f);
-    ctx.allreduce(horo::TensorView(x), {.name = "x", .op = horo::ReduceOp::kSum});
-    return x.back() == static_cast<float>(ctx.size()) ? 0 : 1;
+    return run(std::strcmp(argv[1], "arena") == 0, std::strtoul(argv[2], nullptr, 10)) ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "one_allreduce: %s\n", error.what());
     return 1;

@@ -37,13 +37,13 @@ def leftovers(pids, before):
         time.sleep(0.05)
 
 
-def run_job(hororun, job, ranks, fault, rank):
+def run_job(hororun, job, ranks, fault, rank, ranks_per_node=0):
     before = shared_memory_files()
     command = [hororun, "-np", str(ranks), job, fault, str(rank)]
     start = time.monotonic()
     # The start of a job, on a busy machine, may itself take seconds.
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=LIMIT_S + 50)
+                          env=dict(os.environ, HORO_RANKS_PER_NODE=str(ranks_per_node)), timeout=LIMIT_S + 50)
     seconds = time.monotonic() - start
     pids = [int(pid) for pid in re.findall(r"rank \d+ pid (\d+)", done.stdout)]
     problems = []
@@ -56,7 +56,8 @@ def run_job(hororun, job, ranks, fault, rank):
     left = leftovers(pids, before)
     if left:
         problems.append(f"left behind: {left}")
-    print(f"{fault:>7} of rank {rank} of {ranks}: exit {done.returncode}, {seconds:.1f} s"
+    nodes = f" on nodes of {ranks_per_node}" if ranks_per_node else ""
+    print(f"{fault:>7} of rank {rank} of {ranks}{nodes}: exit {done.returncode}, {seconds:.1f} s"
           + "".join(f"; PROBLEM: {problem}" for problem in problems))
     if problems:
         print(done.stdout)
@@ -69,6 +70,7 @@ def main():
     results = [run_job(hororun, job, ranks, fault, rank)
                for fault in ("none", "kill", "throw", "exit", "return")
                for ranks, rank in ((2, 0), (2, 1), (4, 2))]
+    results += [run_job(hororun, job, 4, fault, 2, ranks_per_node=2) for fault in ("none", "kill", "throw")]
     print(f"{sum(results)} of {len(results)} jobs ended as they should")
     return 0 if all(results) else 1
 

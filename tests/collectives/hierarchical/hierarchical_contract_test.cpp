@@ -1,7 +1,7 @@
 #include "collectives/hierarchical/hierarchical_collectives.h"
-#include "collectives/shared_memory/shared_memory_collectives.h"
 #include "tests/collectives/contract/collectives_contract.h"
 #include "tests/collectives/contract/thread_ranks.h"
+#include "tests/collectives/hierarchical/pretended_nodes.h"
 
 namespace horo::collectives::contract {
 namespace {
@@ -30,37 +30,25 @@ Backend nodes_of_rings(const std::string& nodes) {
 }
 
 // Inside a node, shared memory.
-Backend nodes_of_shared_memory(int ranks, std::size_t ranks_per_node) {
-  return {"shared_memory_" + std::to_string(ranks) + "_by_" + std::to_string(ranks_per_node),
-          [=](const RankFunction& function) {
-            InProcessJob::Options options;
-            options.ranks_per_node = ranks_per_node;
-            run_thread_ranks(ranks, options, [&](Transport& transport, int rank) {
-              const Topology& topology = transport.topology();
-              const SharedMemoryCollectives::Options memory{.segment_bytes = 4096,
-                                                            .direct_bytes = 1024};
-              std::vector<std::string> names;
-              for (const int r : topology.ranks_of(topology.node))
-                names.push_back(topology.describe(r));
-              SharedMemoryCollectives node(
-                  transport.make_node_region(
-                      SharedMemoryCollectives::bytes_needed(topology.local_size, memory)),
-                  topology.local_rank, names, memory, transport.wait_policy());
-              const auto across = transport.make_point_to_point();
-              HierarchicalCollectives collectives(topology, node, *across, kOptions);
-              function(collectives, rank, ranks);
+Backend nodes_of_shared_memory(const std::string& nodes) {
+  return {"shared_memory_" + nodes, [=](const RankFunction& function) {
+            run_on_nodes(nodes, {}, [&](NodeRank& rank) {
+              HierarchicalCollectives collectives(rank.topology, *rank.node, *rank.across,
+                                                  kOptions);
+              function(collectives, rank.topology.rank, rank.topology.size);
             });
           }};
 }
 
-INSTANTIATE_TEST_SUITE_P(Hierarchical, CollectivesContract,
-                         testing::Values(nodes_of_rings("a"), nodes_of_rings("aaa"),
-                                         nodes_of_rings("ab"), nodes_of_rings("abc"),
-                                         nodes_of_rings("aabb"), nodes_of_rings("abab"),
-                                         nodes_of_rings("aaab"), nodes_of_rings("aabab"),
-                                         nodes_of_rings("aaaaabbbcc"), nodes_of_shared_memory(4, 2),
-                                         nodes_of_shared_memory(5, 3)),
-                         case_name);
+INSTANTIATE_TEST_SUITE_P(
+    Hierarchical, CollectivesContract,
+    testing::Values(nodes_of_rings("a"), nodes_of_rings("aaa"), nodes_of_rings("ab"),
+                    nodes_of_rings("abc"), nodes_of_rings("aabb"), nodes_of_rings("abab"),
+                    nodes_of_rings("aaab"), nodes_of_rings("aabab"), nodes_of_rings("aaaaabbbcc"),
+                    nodes_of_shared_memory("aabb"), nodes_of_shared_memory("abb"),
+                    nodes_of_shared_memory("aaab"), nodes_of_shared_memory("aaabbcc"),
+                    nodes_of_shared_memory("aaaabbbb")),
+    case_name);
 
 }  // namespace
 }  // namespace horo::collectives::contract

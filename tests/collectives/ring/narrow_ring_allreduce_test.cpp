@@ -1,5 +1,3 @@
-#include "collectives/ring/narrow_ring_allreduce.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -29,16 +29,20 @@ TEST(GradientExchange, AveragesGradientsAndTheLoss) {
 }
 
 TEST(GradientExchange, GradientsKeepTheirSharedMemory) {
-  testing::run_ranks(2, [](Context& context) {
-    Parameter weight{"weight", Tensor::zeros({2, 5}), Tensor::zeros({2, 5})};
-    weight.gradient.fill(static_cast<float>(context.rank()));
-    const float* before = weight.gradient.data();
-    { GradientExchange exchange(context, {&weight}); }
-    EXPECT_NE(weight.gradient.data(), before);
-    EXPECT_EQ(weight.gradient.shape(), (Shape{2, 5}));
-    for (const float value : weight.gradient.values())
-      EXPECT_EQ(value, static_cast<float>(context.rank()));
-  });
+  for (const int ranks_per_node : {1, 2, 4})
+    testing::run_ranks(4,
+                       [=](Context& context) {
+                         Parameter weight{"weight", Tensor::zeros({2, 5}), Tensor::zeros({2, 5})};
+                         weight.gradient.fill(static_cast<float>(context.rank()));
+                         const float* before = weight.gradient.data();
+                         { GradientExchange exchange(context, {&weight}); }
+                         EXPECT_EQ(weight.gradient.data() != before, ranks_per_node > 1)
+                             << "of use to others";
+                         EXPECT_EQ(weight.gradient.shape(), (Shape{2, 5}));
+                         for (const float value : weight.gradient.values())
+                           EXPECT_EQ(value, static_cast<float>(context.rank()));
+                       },
+                       {.environment = {"HORO_RANKS_PER_NODE=" + std::to_string(ranks_per_node)}});
 }
 
 TEST(GradientExchange, RefusesAParameterThatIsNotRegistered) {
