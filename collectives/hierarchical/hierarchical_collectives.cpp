@@ -6,6 +6,7 @@
 #include "collectives/hierarchical/hierarchical_allreduce.h"
 #include "collectives/hierarchical/hierarchical_alltoall.h"
 #include "collectives/hierarchical/hierarchical_reduce_scatter.h"
+#include "collectives/hierarchical/leader_allreduce.h"
 #include "collectives/stretches.h"
 
 namespace horo::collectives {
@@ -23,6 +24,7 @@ HierarchicalCollectives::HierarchicalCollectives(const Topology& topology, Colle
                                                  PointToPoint& peers, const Options& options)
     : hierarchy_{NodeLayout(topology), node, nullptr, options.block_bytes, false, {}, {}, {}},
       segment_bytes_(options.segment_bytes),
+      allreduce_(options.allreduce),
       rank_names_(names_of(topology)),
       flow_(peers, rank_names_) {
   const NodeLayout& layout = hierarchy_.layout;
@@ -31,13 +33,21 @@ HierarchicalCollectives::HierarchicalCollectives(const Topology& topology, Colle
   std::vector<std::string> names;
   for (const int rank : ranks) names.push_back(topology.describe(rank));
   column_peers_.emplace(peers, ranks, 0);  // columns have no rank in common: they can share tags
-  column_.emplace(*column_peers_, options.segment_bytes, names);
+  column_.emplace(*column_peers_, options.segment_bytes, names, allreduce_);
   hierarchy_.column = &*column_;
 }
 
 void HierarchicalCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {
   if (is_one_node()) return hierarchy_.node.allreduce(buffer, op);
+  if (should_use_leaders(buffer)) return leader_allreduce(hierarchy_, buffer, op);
   hierarchical_allreduce(hierarchy_, buffer, op);
+}
+
+bool HierarchicalCollectives::should_use_leaders(const ScatteredBuffer& buffer) const {
+  const bool is_narrow = hierarchy_.is_wire_narrow && buffer.type() == DataType::kFloat32;
+  const NodeLayout& layout = hierarchy_.layout;
+  return collectives::should_use_leaders(allreduce_, buffer.bytes(), layout.node_count(),
+                                         layout.columns(), is_narrow ? 0.5 : 1);
 }
 
 void HierarchicalCollectives::broadcast(const ScatteredBuffer& buffer, int root) {

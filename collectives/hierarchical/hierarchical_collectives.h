@@ -24,6 +24,7 @@ class HierarchicalCollectives : public Collectives {
   struct Options {
     std::size_t segment_bytes = 256 * 1024;     ///< of the rings across nodes
     std::size_t block_bytes = 4 * 1024 * 1024;  ///< how much goes through all phases at a time
+    AllreduceSelection allreduce{};             ///< of the columns
   };
   /// `node`: among the ranks of this rank's node, numbered by local rank. `peers`: among all ranks;
   /// carries nothing else. Both outlive this.
@@ -52,12 +53,14 @@ class HierarchicalCollectives : public Collectives {
   void barrier() override;
 
  private:
+  bool should_use_leaders(const ScatteredBuffer& buffer) const;
   bool is_one_node() const { return hierarchy_.layout.node_count() == 1; }
 
   Hierarchy hierarchy_;
   std::optional<SubGroup> column_peers_;
   std::optional<RingCollectives> column_;
   std::size_t segment_bytes_;
+  AllreduceSelection allreduce_;
   std::vector<std::string> rank_names_;
   SegmentFlow flow_;  // among all ranks
 };
