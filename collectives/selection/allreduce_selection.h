@@ -18,6 +18,8 @@ struct AllreduceSelection {
   MessageAllreduce setting = MessageAllreduce::kAuto;  ///< other than kAuto: always this one
   LinkCost link = kNominalLink;                        ///< chooses within the tree family
   LinkCost ring_boundary = kNominalLink;               ///< decides whether the ring is taken
+
+  bool operator==(const AllreduceSelection&) const = default;
 };
 
 /// The allreduce for `bytes` over `ranks`; never kAuto. `ring_wire`: see predicted_seconds().
