@@ -1,7 +1,10 @@
 #include "horo/link_figures.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "collectives/selection/link_file.h"
