@@ -9,6 +9,12 @@
 namespace horo::collectives {
 namespace {
 
+std::vector<std::string> names_of(const Topology& topology) {
+  std::vector<std::string> names;
+  for (int rank = 0; rank < topology.size; ++rank) names.push_back(topology.describe(rank));
+  return names;
+}
+
 std::unique_ptr<Collectives> make_node_collectives(Transport& transport, const Settings& settings,
                                                    const WaitPolicy& policy) {
   const Topology& topology = transport.topology();
@@ -34,8 +40,8 @@ Algorithm select_algorithm(const Topology& topology, Algorithm setting) {
 }
 
 Communicator::Communicator(Transport& transport, const Settings& settings,
-                           const WaitPolicy& in_node, const WaitPolicy& between_nodes,
-                           std::optional<DataType> wire) {
+                           const AllreduceSelection& allreduce, const WaitPolicy& in_node,
+                           const WaitPolicy& between_nodes, std::optional<DataType> wire) {
   switch (select_algorithm(transport.topology(), settings.algorithm)) {
     case Algorithm::kAuto:
     case Algorithm::kSharedMemory:
@@ -44,7 +50,8 @@ Communicator::Communicator(Transport& transport, const Settings& settings,
     case Algorithm::kRing: {
       peers_ = transport.make_point_to_point();
       peers_->set_wait_policy(between_nodes);
-      auto ring = std::make_unique<RingCollectives>(*peers_, settings.ring_segment_bytes);
+      auto ring = std::make_unique<RingCollectives>(*peers_, settings.ring_segment_bytes,
+                                                    names_of(transport.topology()), allreduce);
       if (wire) ring->narrow_the_wire(*wire, wire_report_);
       collectives_ = std::move(ring);
       break;
@@ -54,7 +61,9 @@ Communicator::Communicator(Transport& transport, const Settings& settings,
       peers_->set_wait_policy(between_nodes);
       node_ = make_node_collectives(transport, settings, in_node);
       auto hierarchical = std::make_unique<HierarchicalCollectives>(
-          transport.topology(), *node_, *peers_, settings.ring_segment_bytes);
+          transport.topology(), *node_, *peers_,
+          HierarchicalCollectives::Options{.segment_bytes = settings.ring_segment_bytes,
+                                           .allreduce = allreduce});
       if (wire) hierarchical->narrow_the_wire(*wire, wire_report_);
       collectives_ = std::move(hierarchical);
       break;

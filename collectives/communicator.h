@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "collectives/collectives.h"
+#include "collectives/selection/allreduce_selection.h"
 #include "collectives/transport.h"
 #include "horo/base/environment.h"
 #include "horo/base/wire_report.h"
@@ -17,11 +18,12 @@ class Communicator {
  public:
   /// Collective over the job; all ranks call it in the same order with equal settings and `wire`:
   /// what float32 travels as between nodes, in allreduces large enough for the ring. The
-  /// algorithm is settings.algorithm, or for kAuto the one select_algorithm() gives. `in_node` and
-  /// `between_nodes` (how to wait for flags in shared memory and for messages) and `transport`
-  /// outlive the communicator.
-  Communicator(Transport& transport, const Settings& settings, const WaitPolicy& in_node,
-               const WaitPolicy& between_nodes, std::optional<DataType> wire = {});
+  /// algorithm is settings.algorithm, or for kAuto the one select_algorithm() gives; `allreduce`
+  /// chooses among those over messages, equal on all ranks. `in_node` and `between_nodes` (how to
+  /// wait for flags in shared memory and for messages) and `transport` outlive the communicator.
+  Communicator(Transport& transport, const Settings& settings, const AllreduceSelection& allreduce,
+               const WaitPolicy& in_node, const WaitPolicy& between_nodes,
+               std::optional<DataType> wire = {});
   ~Communicator();
 
   Collectives& collectives() { return *collectives_; }

@@ -55,8 +55,8 @@ class GradientSync::Impl {
           name, coordinator::describe_plan(gradients, options.op, bucket_bytes, options.wire),
           collectives, runtime_->topology());
       communicator = std::make_unique<collectives::Communicator>(
-          runtime_->transport(), runtime_->settings(), waits->in_node, waits->between_nodes,
-          options.wire);
+          runtime_->transport(), runtime_->settings(), runtime_->allreduce(), waits->in_node,
+          waits->between_nodes, options.wire);
       if (communicator->collectives().uses_mapped_buffers())
         mapped = coordinator::find_mapped_gradients(gradients, runtime_->arenas(), collectives,
                                                     runtime_->topology());

@@ -7,6 +7,7 @@
 
 #include "collectives/ring/ring_collectives.h"
 #include "horo/base/log.h"
+#include "horo/link_figures.h"
 #include "horo/placement.h"
 #include "horo/settings_check.h"
 
@@ -28,7 +29,8 @@ Runtime::Runtime(std::unique_ptr<Session> session,
       environment_(std::move(environment)),
       topology_(transport_->topology()) {
   if (topology_.size > 1) meet();
-  coordinator_ = std::make_unique<coordinator::Coordinator>(*transport_, environment_.settings);
+  coordinator_ =
+      std::make_unique<coordinator::Coordinator>(*transport_, environment_.settings, allreduce_);
 }
 
 void Runtime::meet() {
@@ -42,6 +44,7 @@ void Runtime::meet() {
   if (session_ != nullptr && environment_.settings.binding == Binding::kAuto &&
       environment_.settings.ranks_per_node == 0)
     keep_to_own_processors(ring, topology_);
+  allreduce_ = agree_on_allreduce(environment_.settings, *close_first, ring, topology_);
 }
 
 Runtime::~Runtime() {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 
+#include "collectives/selection/allreduce_selection.h"
 #include "collectives/transport.h"
 #include "horo/base/environment.h"
 #include "horo/coordinator/arena_table.h"
@@ -33,6 +34,8 @@ class Runtime {
   const Topology& topology() const { return topology_; }
   const Settings& settings() const { return environment_.settings; }
   collectives::Transport& transport() { return *transport_; }
+  /// How communicators of this job choose among the allreduces over messages.
+  const collectives::AllreduceSelection& allreduce() const { return allreduce_; }
   coordinator::ArenaTable& arenas() { return arenas_; }
 
   /// `entry.request.name` empty: the next automatic name of its kind.
@@ -50,13 +53,14 @@ class Runtime {
   void fail_unwinding() noexcept;
 
  private:
-  // Agrees with the other ranks on settings and processors. Collective.
+  // Agrees with the other ranks on settings, processors and what messages cost. Collective.
   void meet();
 
   std::unique_ptr<Session> session_;
   std::unique_ptr<collectives::Transport> transport_;
   ParsedEnvironment environment_;
   Topology topology_;
+  collectives::AllreduceSelection allreduce_;
   coordinator::ArenaTable arenas_;
   std::mutex shutdown_mutex_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;

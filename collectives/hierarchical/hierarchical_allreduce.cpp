@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "collectives/chunks.h"
-#include "collectives/reduce/division.h"
+#include "collectives/hierarchical/column_allreduce.h"
 #include "collectives/stretches.h"
 #include "horo/base/while_waiting.h"
 
@@ -60,7 +60,8 @@ class BlockPipeline {
 
   void start_column(std::size_t k) {
     if (h_.column == nullptr) return;
-    if (blocks_ == 1) return run_column(shard(k));
+    // A single block has nothing to go beside.
+    if (blocks_ == 1) return column_allreduce(h_, shard(k), op_);
     on_wire_values_.emplace(shard(k));
     on_wire_ = prepare_ring_allreduce(h_.ring(), *on_wire_values_, op_);
     if (on_wire_.ends != nullptr) h_.flow->start(on_wire_.plan, *on_wire_.ends);
@@ -69,14 +70,6 @@ class BlockPipeline {
   void finish_column() {
     if (on_wire_.ends != nullptr) h_.flow->finish();
     on_wire_.ends.reset();
-  }
-
-  // A single block has nothing to go beside: what suits its size best.
-  void run_column(const ScatteredBuffer& shard) {
-    const bool is_narrow = h_.wire && shard.type() == DataType::kFloat32;
-    if (is_narrow) divide_if_average(shard, op_, h_.layout.size());
-    h_.column->allreduce(shard, without_division(op_));
-    if (!is_narrow) divide_if_average(shard, op_, h_.layout.size());
   }
 
   void gather_in_node(std::size_t k) {

@@ -7,6 +7,7 @@
 #include "collectives/hierarchical/hierarchical_alltoall.h"
 #include "collectives/hierarchical/hierarchical_mapped_allreduce.h"
 #include "collectives/hierarchical/hierarchical_reduce_scatter.h"
+#include "collectives/hierarchical/leader_allreduce.h"
 #include "collectives/stretches.h"
 
 namespace horo::collectives {
@@ -24,6 +25,7 @@ HierarchicalCollectives::HierarchicalCollectives(const Topology& topology, Colle
                                                  PointToPoint& peers, const Options& options)
     : hierarchy_{NodeLayout(topology),  node, nullptr, nullptr, options.block_bytes,
                  options.segment_bytes, {},   {},      {},      {}},
+      allreduce_(options.allreduce),
       rank_names_(names_of(topology)),
       flow_(peers, rank_names_) {
   const NodeLayout& layout = hierarchy_.layout;
@@ -31,7 +33,7 @@ HierarchicalCollectives::HierarchicalCollectives(const Topology& topology, Colle
   const std::vector<int> ranks = layout.column_ranks(layout.local_rank());
   for (const int rank : ranks) column_names_.push_back(topology.describe(rank));
   column_peers_.emplace(peers, ranks, 0);  // columns have no rank in common: they can share tags
-  column_.emplace(*column_peers_, options.segment_bytes, column_names_);
+  column_.emplace(*column_peers_, options.segment_bytes, column_names_, allreduce_);
   column_flow_.emplace(*column_peers_, column_names_);
   hierarchy_.column = &*column_;
   hierarchy_.flow = &*column_flow_;
@@ -39,20 +41,30 @@ HierarchicalCollectives::HierarchicalCollectives(const Topology& topology, Colle
 
 void HierarchicalCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {
   if (is_one_node()) return hierarchy_.node.allreduce(buffer, op);
+  if (should_use_leaders(buffer)) return leader_allreduce(hierarchy_, buffer, op);
   hierarchical_allreduce(hierarchy_, buffer, op);
 }
 
 void HierarchicalCollectives::allreduce_mapped(const MappedBuffer& buffer, ReduceOp op) {
   if (is_one_node()) return hierarchy_.node.allreduce_mapped(buffer, op);
+  if (should_use_leaders(buffer.own())) return leader_allreduce(hierarchy_, buffer.own(), op);
   const NodeLayout& layout = hierarchy_.layout;
-  // What a column sends in one step is not worth a ring.
-  const std::size_t exchanged_bytes = buffer.own().bytes() /
-                                      static_cast<std::size_t>(layout.columns()) *
-                                      static_cast<std::size_t>(layout.node_count());
-  if (exchanged_bytes <= RingCollectives::kDefaultExchangeBytes)
-    hierarchical_allreduce(hierarchy_, buffer.own(), op);
-  else
+  const std::size_t shard_bytes = buffer.own().bytes() / static_cast<std::size_t>(layout.columns());
+  if (choose_allreduce(allreduce_, shard_bytes, layout.node_count(), ring_wire(buffer.own())) ==
+      MessageAllreduce::kRing)
     hierarchical_mapped_allreduce(hierarchy_, buffer, op);
+  else
+    hierarchical_allreduce(hierarchy_, buffer.own(), op);
+}
+
+double HierarchicalCollectives::ring_wire(const ScatteredBuffer& buffer) const {
+  return hierarchy_.wire && buffer.type() == DataType::kFloat32 ? 0.5 : 1;
+}
+
+bool HierarchicalCollectives::should_use_leaders(const ScatteredBuffer& buffer) const {
+  const NodeLayout& layout = hierarchy_.layout;
+  return collectives::should_use_leaders(allreduce_, buffer.bytes(), layout.node_count(),
+                                         layout.columns(), ring_wire(buffer));
 }
 
 void HierarchicalCollectives::broadcast(const ScatteredBuffer& buffer, int root) {

@@ -24,6 +24,7 @@ class HierarchicalCollectives : public Collectives {
   struct Options {
     std::size_t segment_bytes = 256 * 1024;     ///< of the rings across nodes
     std::size_t block_bytes = 4 * 1024 * 1024;  ///< how much goes through all phases at a time
+    AllreduceSelection allreduce{};             ///< of the columns
   };
   /// `node`: among the ranks of this rank's node, numbered by local rank. `peers`: among all ranks;
   /// carries nothing else. Both outlive this.
@@ -35,9 +36,8 @@ class HierarchicalCollectives : public Collectives {
 
   /// See RingCollectives: what travels between nodes. Collective.
   void narrow_the_wire(DataType wire, WireReport& report) {
-    if (!column_) return;
-    column_->narrow_the_wire(wire, report);
-    hierarchy_.wire = Wire{wire, &report};
+    hierarchy_.wire = Wire{wire, &report};  // ranks without a column must choose as the others do
+    if (column_) column_->narrow_the_wire(wire, report);
   }
 
   std::string_view name() const override { return "hierarchical"; }
@@ -56,6 +56,9 @@ class HierarchicalCollectives : public Collectives {
   void barrier() override;
 
  private:
+  bool should_use_leaders(const ScatteredBuffer& buffer) const;
+  // Of the buffer's bytes, the part that travels round the ring.
+  double ring_wire(const ScatteredBuffer& buffer) const;
   bool is_one_node() const { return hierarchy_.layout.node_count() == 1; }
 
   Hierarchy hierarchy_;
@@ -63,6 +66,7 @@ class HierarchicalCollectives : public Collectives {
   std::vector<std::string> column_names_;
   std::optional<RingCollectives> column_;
   std::optional<SegmentFlow> column_flow_;
+  AllreduceSelection allreduce_;
   std::vector<std::string> rank_names_;
   SegmentFlow flow_;  // among all ranks
 };

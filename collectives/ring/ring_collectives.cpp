@@ -7,11 +7,13 @@
 #include "collectives/ring/binomial_broadcast.h"
 #include "collectives/ring/chain_broadcast.h"
 #include "collectives/ring/dissemination_barrier.h"
-#include "collectives/ring/exchange_allreduce.h"
 #include "collectives/ring/pairwise_alltoall.h"
 #include "collectives/ring/ring_allgather.h"
 #include "collectives/ring/ring_allreduce.h"
 #include "collectives/ring/ring_reduce_scatter.h"
+#include "collectives/tree/exchange_allreduce.h"
+#include "collectives/tree/halving_doubling_allreduce.h"
+#include "collectives/tree/recursive_doubling_allreduce.h"
 #include "horo/base/error.h"
 
 namespace horo::collectives {
@@ -19,8 +21,6 @@ namespace {
 
 // Above this the chain's bandwidth is worth its latency.
 constexpr std::size_t kTreeBytes = 32 * 1024;
-// With more ranks the messages of an exchange cost more than the steps of a ring.
-constexpr int kMostExchangingRanks = 32;
 
 std::vector<std::string> numbered(int size) {
   std::vector<std::string> names;
@@ -31,29 +31,39 @@ std::vector<std::string> numbered(int size) {
 }  // namespace
 
 RingCollectives::RingCollectives(PointToPoint& peers, std::size_t segment_bytes,
-                                 std::vector<std::string> rank_names, std::size_t exchange_bytes)
+                                 std::vector<std::string> rank_names,
+                                 const AllreduceSelection& selection)
     : peers_(peers),
       segment_bytes_(segment_bytes),
-      exchange_bytes_(exchange_bytes),
+      selection_(selection),
       rank_names_(rank_names.empty() ? numbered(peers.size()) : std::move(rank_names)),
       flow_(peers_, rank_names_) {
   HORO_CHECK(segment_bytes > 0 && rank_names_.size() == static_cast<std::size_t>(peers.size()), "");
 }
 
 void RingCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {
-  const int size = peers_.size();
-  if (size <= kMostExchangingRanks &&
-      buffer.bytes() * static_cast<std::size_t>(size) <= exchange_bytes_)
-    exchange_allreduce(peers_, rank_names_, buffer, op, staging_);
-  else if (wire_ && buffer.type() == DataType::kFloat32)
-    ring_allreduce(flow_, peers_.rank(), size, segment_bytes_, buffer, op, Wire{*wire_, report_});
+  const bool is_narrow = wire_ && buffer.type() == DataType::kFloat32;
+  switch (choose_allreduce(selection_, buffer.bytes(), peers_.size(), is_narrow ? 0.5 : 1)) {
+    case MessageAllreduce::kExchange:
+      return exchange_allreduce(peers_, rank_names_, buffer, op, staging_);
+    case MessageAllreduce::kDoubling:
+      return recursive_doubling_allreduce(peers_, rank_names_, buffer, op, staging_);
+    case MessageAllreduce::kHalving:
+      return halving_doubling_allreduce(peers_, rank_names_, buffer, op, staging_);
+    case MessageAllreduce::kRing:
+    case MessageAllreduce::kAuto:
+      break;
+  }
+  if (is_narrow)
+    ring_allreduce(flow_, peers_.rank(), peers_.size(), segment_bytes_, buffer, op,
+                   Wire{*wire_, report_});
   else
-    ring_allreduce(flow_, peers_.rank(), size, segment_bytes_, buffer, op);
+    ring_allreduce(flow_, peers_.rank(), peers_.size(), segment_bytes_, buffer, op);
 }
 
 void RingCollectives::broadcast(const ScatteredBuffer& buffer, int root) {
   if (buffer.bytes() <= kTreeBytes)
-    binomial_broadcast(peers_, rank_names_, buffer, root, staging_);
+    binomial_broadcast(peers_, rank_names_, buffer, root, staging_.bytes);
   else
     chain_broadcast(flow_, peers_.rank(), peers_.size(), segment_bytes_, buffer, root);
 }
@@ -68,7 +78,7 @@ void RingCollectives::reduce_scatter(const std::byte* input, DataType type,
                                      std::span<const std::size_t> count_of, std::byte* output,
                                      ReduceOp op) {
   ring_reduce_scatter(flow_, peers_.rank(), peers_.size(), segment_bytes_, input, type, count_of,
-                      output, op, staging_);
+                      output, op, staging_.bytes);
 }
 
 void RingCollectives::alltoall(std::span<const std::byte> input,

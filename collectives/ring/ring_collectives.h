@@ -8,27 +8,26 @@
 #include "collectives/collectives.h"
 #include "collectives/point_to_point.h"
 #include "collectives/ring/segment_flow.h"
+#include "collectives/selection/allreduce_selection.h"
+#include "collectives/tree/tree_exchange.h"
 #include "horo/base/wire_report.h"
 
 namespace horo::collectives {
 
-/// Collectives over messages: a segmented ring for allreduce (small buffers: one exchange of
-/// everything), allgather and reduce_scatter, pairs for alltoall, a chain or a binomial tree for
-/// broadcast, a dissemination barrier; see the functions in this folder for cost and order of
-/// combination. The bits of an allreduce depend on the size of the buffer, on where an element lies
-/// in it and on the number of ranks, never on timing. Staging memory (8 segments; one part more for
-/// reduce_scatter) is kept between calls.
+/// Collectives over messages: a segmented ring for allreduce (small buffers: one of the trees of
+/// collectives/tree), allgather and reduce_scatter, pairs for alltoall, a chain or a binomial tree
+/// for broadcast, a dissemination barrier; see those functions for cost and order of combination.
+/// The bits of an allreduce depend on the size of the buffer, on where an element lies in it, on
+/// the number of ranks and on the selection's ring_boundary, never on timing. Staging memory (8
+/// segments; one part more for reduce_scatter) is kept between calls.
 class RingCollectives : public Collectives {
  public:
-  static constexpr std::size_t kDefaultExchangeBytes = 32 * 1024;
-
   /// `peers` outlives this and carries nothing else while a collective runs. `segment_bytes`: the
   /// largest pipelining unit. `rank_names`: how each rank of `peers` is called in errors; default
-  /// "rank 0", ... `exchange_bytes`: an allreduce exchanges everything, in one step, if all ranks'
-  /// values together have at most this size; 0: never.
+  /// "rank 0", ... `selection`: which allreduce; the same on all ranks.
   RingCollectives(PointToPoint& peers, std::size_t segment_bytes,
                   std::vector<std::string> rank_names = {},
-                  std::size_t exchange_bytes = kDefaultExchangeBytes);
+                  const AllreduceSelection& selection = {});
 
   /// From now on an allreduce of float32 that goes round the ring travels as `wire` (kFloat16 or
   /// kBFloat16), with what that does added to `report`, which outlives this. Collective.
@@ -56,10 +55,10 @@ class RingCollectives : public Collectives {
  private:
   PointToPoint& peers_;
   std::size_t segment_bytes_;
-  std::size_t exchange_bytes_;
+  AllreduceSelection selection_;
   std::vector<std::string> rank_names_;
   SegmentFlow flow_;
-  std::vector<std::byte> staging_;
+  TreeStaging staging_;
   std::optional<DataType> wire_;
   WireReport* report_ = nullptr;
 };

@@ -111,6 +111,22 @@ const std::vector<SettingInfo>& table() {
              v, {Algorithm::kAuto, Algorithm::kSharedMemory, Algorithm::kRing,
                  Algorithm::kHierarchical, Algorithm::kParameterServer, Algorithm::kMpi});
        }},
+      {"HORO_ALLREDUCE", "auto", "auto, exchange, doubling, halving or ring",
+       "How an allreduce travels over messages, of the ring and between nodes: everything to "
+       "everyone, recursive doubling, recursive halving and doubling, or the segmented ring; the "
+       "first three give the same bits. auto: what a cost model predicts to be fastest.",
+       true,
+       [](Settings& s, std::string_view v) {
+         s.allreduce = parse_choice(
+             v, {MessageAllreduce::kAuto, MessageAllreduce::kExchange, MessageAllreduce::kDoubling,
+                 MessageAllreduce::kHalving, MessageAllreduce::kRing});
+       }},
+      {"HORO_LINK_FILE", "none", "a path, or none",
+       "Where the cost of a message between nodes is kept, one line for each shape of job. If the "
+       "file has the job's shape, rank 0 reads it and nothing is measured; otherwise rank 0 adds "
+       "what was measured. With it the choice of HORO_ALLREDUCE=auto between the ring and the "
+       "others follows these figures in place of nominal ones, the same in every run.",
+       true, [](Settings& s, std::string_view v) { s.link_file = v == "none" ? "" : v; }},
       {"HORO_SERVERS", "1", "a whole number, at least 1",
        "With HORO_ALGORITHM=parameter_server: how many ranks, from rank 0 on, are servers besides "
        "being workers.",
@@ -183,6 +199,12 @@ std::string_view name_of(Algorithm algorithm) {
   constexpr std::array<std::string_view, 6> kNames = {"auto",         "shared_memory",    "ring",
                                                       "hierarchical", "parameter_server", "mpi"};
   return kNames[static_cast<std::size_t>(algorithm)];
+}
+
+std::string_view name_of(MessageAllreduce allreduce) {
+  constexpr std::array<std::string_view, 5> kNames = {"auto", "exchange", "doubling", "halving",
+                                                      "ring"};
+  return kNames[static_cast<std::size_t>(allreduce)];
 }
 
 std::string_view name_of(Stores stores) {

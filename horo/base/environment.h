@@ -25,6 +25,10 @@ enum class Algorithm : std::uint8_t {
 };
 std::string_view name_of(Algorithm algorithm);
 
+/// How an allreduce travels over messages, where the algorithm uses them for allreduces.
+enum class MessageAllreduce : std::uint8_t { kAuto, kExchange, kDoubling, kHalving, kRing };
+std::string_view name_of(MessageAllreduce allreduce);
+
 /// How a rank writes into memory that its peers read.
 enum class Stores : std::uint8_t { kAuto, kPlain, kStreaming };
 std::string_view name_of(Stores stores);
@@ -44,6 +48,8 @@ struct Settings {
   std::size_t ring_segment_bytes = 0;
   std::size_t direct_bytes = 0;
   Algorithm algorithm = Algorithm::kAuto;
+  MessageAllreduce allreduce = MessageAllreduce::kAuto;
+  std::string link_file;  ///< empty: none
   std::size_t servers = 0;
   Stores stores = Stores::kAuto;
   Binding binding = Binding::kAuto;

@@ -54,13 +54,14 @@ Response error_response(const std::string& name, ErrorKind kind, std::string tex
 
 }  // namespace
 
-Coordinator::Coordinator(collectives::Transport& transport, const Settings& settings)
+Coordinator::Coordinator(collectives::Transport& transport, const Settings& settings,
+                         const collectives::AllreduceSelection& allreduce)
     : transport_(transport),
       topology_(transport.topology()),
       settings_(settings),
       policy_(transport.wait_policy()),
       channel_(transport.make_message_channel()),
-      communicator_(transport, settings, policy_, policy_),
+      communicator_(transport, settings, allreduce, policy_, policy_),
       cache_(settings.cache_capacity),
       negotiator_(topology_),
       seen_by_(topology_.size, 0),

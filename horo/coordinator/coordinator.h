@@ -28,8 +28,10 @@ namespace horo::coordinator {
 /// submit(), shut_down() and fail() may be called from any thread.
 class Coordinator {
  public:
-  /// Collective over the job. `transport` and `settings` outlive the coordinator.
-  Coordinator(collectives::Transport& transport, const Settings& settings);
+  /// Collective over the job. `transport` and `settings` outlive the coordinator. `allreduce`: see
+  /// Communicator.
+  Coordinator(collectives::Transport& transport, const Settings& settings,
+              const collectives::AllreduceSelection& allreduce);
   /// Ends the thread; operations still pending are completed with ShutdownError.
   ~Coordinator();
 

@@ -35,12 +35,16 @@ TEST(Environment, TableHasAtMostTwentyDistinctKnobs) {
 }
 
 TEST(Environment, ReadsValuesAndIgnoresTheRest) {
-  const ParsedEnvironment parsed = parse({"PATH=/bin", "HORO_BUCKET_BYTES=64MiB", "HORO_SPIN=500us",
-                                          "HORO_ALGORITHM=ring", "HORO_STORES=plain"});
+  const ParsedEnvironment parsed =
+      parse({"PATH=/bin", "HORO_BUCKET_BYTES=64MiB", "HORO_SPIN=500us", "HORO_ALGORITHM=ring",
+             "HORO_STORES=plain", "HORO_ALLREDUCE=halving", "HORO_LINK_FILE=/x/links"});
   EXPECT_EQ(parsed.settings.bucket_bytes, 64u << 20);
   EXPECT_EQ(parsed.settings.spin, 500us);
   EXPECT_EQ(parsed.settings.algorithm, Algorithm::kRing);
   EXPECT_EQ(parsed.settings.stores, Stores::kPlain);
+  EXPECT_EQ(parsed.settings.allreduce, MessageAllreduce::kHalving);
+  EXPECT_EQ(parsed.settings.link_file, "/x/links");
+  EXPECT_EQ(parse({}).settings.link_file, "");
 }
 
 TEST(Environment, UnknownVariableIsWarnedOfWithTheNearestName) {
@@ -54,7 +58,7 @@ TEST(Environment, BadValueNamesTheVariableAndWhatItAccepts) {
   for (const char* entry :
        {"HORO_TIMEOUT=soon", "HORO_TIMEOUT=0", "HORO_BUCKET_BYTES=0", "HORO_ALGORITHM=fast",
         "HORO_LOG_LEVEL=loud", "HORO_CACHE_CAPACITY=-1", "HORO_DIRECT_BYTES=1GiB", "HORO_SERVERS=0",
-        "HORO_SEGMENT_BYTES=12", "HORO_SPIN=", "HORO_STORES=Plain"}) {
+        "HORO_SEGMENT_BYTES=12", "HORO_SPIN=", "HORO_STORES=Plain", "HORO_ALLREDUCE=tree"}) {
     try {
       parse({entry});
       FAIL() << entry;

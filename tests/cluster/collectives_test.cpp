@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <memory_resource>
 #include <optional>
 #include <string>
@@ -170,6 +172,33 @@ TEST_P(ClusterCollectives, GradientsInAnArena) {
         expect_equal({tensors[i].begin(), tensors[i].end()}, expected);
       }
     }
+  }
+}
+
+// Sums that every order of combination rounds differently.
+std::vector<float> rounding_values(int rank, std::size_t count) {
+  std::vector<float> x(count);
+  for (std::size_t i = 0; i < count; ++i)
+    x[i] = std::sin(static_cast<float>(i * 31 + static_cast<std::size_t>(rank) * 7 + 1));
+  return x;
+}
+
+TEST(ClusterAllreduce, EveryTreeGivesTheSameBits) {
+  const std::size_t counts[] = {1, 2, 17, 255, 1023, 4099, 10007};  // smaller than the ring's
+  std::vector<std::vector<float>> wanted;
+  for (const char* allreduce : {"exchange", "doubling", "halving", "auto"}) {
+    setenv("HORO_ALLREDUCE", allreduce, 1);
+    {
+      Context ctx = init();
+      for (std::size_t c = 0; c < std::size(counts); ++c) {
+        std::vector<float> x = rounding_values(ctx.rank(), counts[c]);
+        ctx.allreduce(TensorView(x), {.name = "x"});
+        if (wanted.size() == c) wanted.push_back(x);
+        EXPECT_EQ(std::memcmp(x.data(), wanted[c].data(), counts[c] * sizeof(float)), 0)
+            << allreduce << ", " << counts[c] << " elements";
+      }
+    }
+    unsetenv("HORO_ALLREDUCE");
   }
 }
 

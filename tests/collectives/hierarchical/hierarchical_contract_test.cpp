@@ -7,13 +7,18 @@ namespace horo::collectives::contract {
 namespace {
 
 constexpr std::size_t kSegmentBytes = 512;
-// Small blocks, so that the suite's buffers take several.
-constexpr HierarchicalCollectives::Options kOptions{.segment_bytes = kSegmentBytes,
-                                                    .block_bytes = 16 * 1024};
+// Small blocks, so that the suite's buffers take several. Work costs all, so that it is shared.
+constexpr HierarchicalCollectives::Options kShards{
+    .segment_bytes = kSegmentBytes, .block_bytes = 16 * 1024, .allreduce = {.link = {1e-9, 0, 1}}};
+// Messages cost all, so that one rank of a node sends them.
+constexpr HierarchicalCollectives::Options kLeaders{
+    .segment_bytes = kSegmentBytes, .block_bytes = 16 * 1024, .allreduce = {.link = {1, 0, 0}}};
 
 // `nodes`: the node of each rank, one letter each. Inside a node, a ring.
-Backend nodes_of_rings(const std::string& nodes) {
-  return {"rings_" + nodes, [=](const RankFunction& function) {
+Backend nodes_of_rings(const std::string& nodes,
+                       const HierarchicalCollectives::Options& options = kShards) {
+  const std::string name = options.allreduce == kShards.allreduce ? "rings_" : "led_rings_";
+  return {name + nodes, [=](const RankFunction& function) {
             std::vector<std::string> keys;
             for (const char node : nodes) keys.emplace_back(1, node);
             run_thread_ranks(
@@ -23,32 +28,42 @@ Backend nodes_of_rings(const std::string& nodes) {
                   const auto across = transport.make_point_to_point();
                   SubGroup group(*inside, topology.ranks_of(topology.node), 0);
                   RingCollectives node(group, kSegmentBytes);
-                  HierarchicalCollectives collectives(topology, node, *across, kOptions);
+                  HierarchicalCollectives collectives(topology, node, *across, options);
                   function(collectives, rank, topology.size);
                 });
           }};
 }
 
 // Inside a node, shared memory.
-Backend nodes_of_shared_memory(const std::string& nodes) {
-  return {"shared_memory_" + nodes, [=](const RankFunction& function) {
+Backend nodes_of_shared_memory(const std::string& nodes,
+                               const HierarchicalCollectives::Options& options = kShards) {
+  const std::string name =
+      options.allreduce == kShards.allreduce ? "shared_memory_" : "led_shared_memory_";
+  return {name + nodes, [=](const RankFunction& function) {
             run_on_nodes(nodes, {}, [&](NodeRank& rank) {
-              HierarchicalCollectives collectives(rank.topology, *rank.node, *rank.across,
-                                                  kOptions);
+              HierarchicalCollectives collectives(rank.topology, *rank.node, *rank.across, options);
               function(collectives, rank.topology.rank, rank.topology.size);
             });
           }};
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Hierarchical, CollectivesContract,
-    testing::Values(nodes_of_rings("a"), nodes_of_rings("aaa"), nodes_of_rings("ab"),
-                    nodes_of_rings("abc"), nodes_of_rings("aabb"), nodes_of_rings("abab"),
-                    nodes_of_rings("aaab"), nodes_of_rings("aabab"), nodes_of_rings("aaaaabbbcc"),
-                    nodes_of_shared_memory("aabb"), nodes_of_shared_memory("abb"),
-                    nodes_of_shared_memory("aaab"), nodes_of_shared_memory("aaabbcc"),
-                    nodes_of_shared_memory("aaaabbbb")),
-    case_name);
+// Equal nodes, uneven ones, ranks dealt to nodes in turn.
+std::vector<Backend> backends() {
+  std::vector<Backend> result;
+  for (const char* nodes :
+       {"a", "aaa", "ab", "abc", "aab", "aabb", "abab", "abbc", "aabab", "aaabbcc", "aaaabbbb"})
+    result.push_back(nodes_of_rings(nodes));
+  for (const char* nodes : {"aabb", "abb", "aaab", "aaabbcc"})
+    result.push_back(nodes_of_shared_memory(nodes));
+  for (const char* nodes : {"aabb", "aaabbcc"}) {
+    result.push_back(nodes_of_rings(nodes, kLeaders));
+    result.push_back(nodes_of_shared_memory(nodes, kLeaders));
+  }
+  return result;
+}
+
+INSTANTIATE_TEST_SUITE_P(Hierarchical, CollectivesContract, testing::ValuesIn(backends()),
+                         case_name);
 
 }  // namespace
 }  // namespace horo::collectives::contract

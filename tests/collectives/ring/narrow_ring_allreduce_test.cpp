@@ -25,7 +25,7 @@ std::vector<Result> run(int ranks, std::size_t count, ReduceOp op, DataType wire
   std::vector<Result> results(static_cast<std::size_t>(ranks));
   contract::run_thread_ranks(ranks, {}, [&](Transport& transport, int rank) {
     const auto peers = transport.make_point_to_point();
-    RingCollectives ring(*peers, kSegmentBytes, {}, 0);
+    RingCollectives ring(*peers, kSegmentBytes, {}, {MessageAllreduce::kRing});
     Result& result = results[static_cast<std::size_t>(rank)];
     ring.narrow_the_wire(wire, result.report);
     contract::PiecedArray<float> array(count, contract::Cut::kOddPieces);
@@ -106,7 +106,7 @@ TEST_P(NarrowRing, ReportsWhatItSavesAndCosts) {
 TEST(NarrowRing, LeavesOtherTypesAsTheyAre) {
   contract::run_thread_ranks(3, {}, [](Transport& transport, int rank) {
     const auto peers = transport.make_point_to_point();
-    RingCollectives ring(*peers, kSegmentBytes, {}, 0);
+    RingCollectives ring(*peers, kSegmentBytes, {}, {MessageAllreduce::kRing});
     WireReport report;
     ring.narrow_the_wire(DataType::kBFloat16, report);
     std::vector<double> x(1001, 1.0 + 0x1p-40 * rank);

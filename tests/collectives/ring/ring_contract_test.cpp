@@ -7,12 +7,11 @@ namespace {
 
 constexpr std::size_t kSegmentBytes = 512;
 
-// exchange_bytes: see RingCollectives.
-Backend ring_of_threads(const std::string& name, int ranks, std::size_t exchange_bytes) {
+Backend ring_of_threads(const std::string& name, int ranks, MessageAllreduce allreduce) {
   return {name + "_" + std::to_string(ranks) + "_ranks", [=](const RankFunction& function) {
             run_thread_ranks(ranks, {}, [&](Transport& transport, int rank) {
               const auto peers = transport.make_point_to_point();
-              RingCollectives ring(*peers, kSegmentBytes, {}, exchange_bytes);
+              RingCollectives ring(*peers, kSegmentBytes, {}, {allreduce});
               function(ring, rank, ranks);
             });
           }};
@@ -20,8 +19,14 @@ Backend ring_of_threads(const std::string& name, int ranks, std::size_t exchange
 
 std::vector<Backend> backends() {
   std::vector<Backend> result;
-  for (int ranks = 1; ranks <= 9; ++ranks) result.push_back(ring_of_threads("Ring", ranks, 0));
-  for (const int ranks : {2, 5}) result.push_back(ring_of_threads("Exchange", ranks, 1 << 30));
+  for (int ranks = 1; ranks <= 9; ++ranks)
+    result.push_back(ring_of_threads("Ring", ranks, MessageAllreduce::kRing));
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    result.push_back(ring_of_threads("Auto", ranks, MessageAllreduce::kAuto));
+    result.push_back(ring_of_threads("Exchange", ranks, MessageAllreduce::kExchange));
+    result.push_back(ring_of_threads("Doubling", ranks, MessageAllreduce::kDoubling));
+    result.push_back(ring_of_threads("Halving", ranks, MessageAllreduce::kHalving));
+  }
   return result;
 }
 

@@ -17,7 +17,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 // What rank 0 of 3 is told when rank 2 never takes part in `collective`.
-std::string error_without_rank_2(const std::function<void(RingCollectives&)>& collective) {
+std::string error_without_rank_2(const std::function<void(RingCollectives&)>& collective,
+                                 MessageAllreduce allreduce = MessageAllreduce::kAuto) {
   InProcessJob::Options options;
   options.wait.timeout = std::chrono::milliseconds(100);
   InProcessJob job(3, options);
@@ -25,7 +26,8 @@ std::string error_without_rank_2(const std::function<void(RingCollectives&)>& co
   const auto take_part = [&](int rank, std::string& error) {
     const auto transport = job.transport(rank);
     const auto peers = transport->make_point_to_point();
-    RingCollectives ring(*peers, 256, {"rank 0 (host a)", "rank 1 (host a)", "rank 2 (host b)"});
+    RingCollectives ring(*peers, 256, {"rank 0 (host a)", "rank 1 (host a)", "rank 2 (host b)"},
+                         {allreduce});
     try {
       collective(ring);
     } catch (const CommunicationError& caught) {
@@ -40,17 +42,25 @@ std::string error_without_rank_2(const std::function<void(RingCollectives&)>& co
 
 TEST(RingFailure, NamesTheMissingRankAndTheCollective) {
   EXPECT_THAT(
-      error_without_rank_2([](RingCollectives& ring) {
-        std::vector<float> own(10000);
-        ring.allreduce(ScatteredBuffer(DataType::kFloat32, own.data(), own.size()), ReduceOp::kSum);
-      }),
+      error_without_rank_2(
+          [](RingCollectives& ring) {
+            std::vector<float> own(10000);
+            ring.allreduce(ScatteredBuffer(DataType::kFloat32, own.data(), own.size()),
+                           ReduceOp::kSum);
+          },
+          MessageAllreduce::kRing),
       AllOf(HasSubstr("waited"), HasSubstr("for rank 2 (host b) to send its part of an allreduce"),
             HasSubstr("0 of")));
-  EXPECT_THAT(error_without_rank_2([](RingCollectives& ring) {
-                float own = 0;
-                ring.allreduce(ScatteredBuffer(DataType::kFloat32, &own, 1), ReduceOp::kSum);
-              }),
-              HasSubstr("for rank 2 (host b) to send its part of an allreduce"));
+  for (const auto allreduce :
+       {MessageAllreduce::kExchange, MessageAllreduce::kDoubling, MessageAllreduce::kHalving})
+    EXPECT_THAT(error_without_rank_2(
+                    [](RingCollectives& ring) {
+                      float own = 0;
+                      ring.allreduce(ScatteredBuffer(DataType::kFloat32, &own, 1), ReduceOp::kSum);
+                    },
+                    allreduce),
+                HasSubstr("for rank 2 (host b) to send its part of an allreduce"))
+        << name_of(allreduce);
   EXPECT_THAT(error_without_rank_2([](RingCollectives& ring) {
                 const std::vector<std::size_t> bytes(3, 5000);
                 std::vector<std::byte> input(15000), output(15000);

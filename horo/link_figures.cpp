@@ -1,0 +1,94 @@
+#include "horo/link_figures.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "collectives/selection/link_file.h"
+#include "collectives/selection/link_probe.h"
+#include "horo/base/error.h"
+#include "horo/base/log.h"
+#include "horo/coordinator/plan_agreement.h"
+
+namespace horo {
+namespace {
+
+using collectives::AllreduceSelection;
+using collectives::JobShape;
+using collectives::LinkCost;
+
+// What rank 0 makes of `work`, on every rank; its InvalidArgument is thrown on every rank.
+std::string from_rank_0(const std::function<std::string()>& work,
+                        collectives::Collectives& collectives, const Topology& topology) {
+  std::string said;
+  if (topology.rank == 0) {
+    try {
+      said = " " + work();
+    } catch (const InvalidArgument& error) {
+      said = std::string("!") + error.what();
+    }
+  }
+  const auto all = coordinator::gather_all(std::as_bytes(std::span(said)), collectives, topology);
+  const std::string heard(reinterpret_cast<const char*>(all[0].data()), all[0].size());
+  if (heard.starts_with('!')) throw InvalidArgument(heard.substr(1));
+  return heard.substr(1);
+}
+
+LinkCost slowest(LinkCost own, collectives::Collectives& collectives) {
+  double figures[] = {own.alpha, own.beta, own.gamma};
+  collectives.allreduce({DataType::kFloat64, figures, 3}, ReduceOp::kMax);
+  return {figures[0], figures[1], figures[2]};
+}
+
+void report(const LinkCost& link, std::string_view source) {
+  log_info(
+      "between nodes a message costs {:.1f} us and {:.2f} ns per byte, combining {:.2f} ns "
+      "per byte ({})",
+      link.alpha * 1e6, link.beta * 1e9, link.gamma * 1e9, source);
+}
+
+}  // namespace
+
+AllreduceSelection agree_on_allreduce(const Settings& settings, collectives::PointToPoint& peers,
+                                      collectives::Collectives& collectives,
+                                      const Topology& topology) {
+  AllreduceSelection selection;
+  selection.setting = settings.allreduce;
+  if (topology.node_count == 1 || settings.allreduce != MessageAllreduce::kAuto) return selection;
+  const std::string& path = settings.link_file;
+  const JobShape shape{topology.node_count, topology.size};
+  std::string known;
+  if (!path.empty())
+    known = from_rank_0(
+        [&] {
+          const auto found =
+              collectives::find_link(collectives::read_link_file(path).value_or(""), shape, path);
+          return found ? collectives::link_line(shape, *found) : std::string();
+        },
+        collectives, topology);
+  if (!known.empty()) {
+    selection.link = *collectives::find_link(known, shape, path);
+    if (topology.rank == 0) report(selection.link, path);
+  } else {
+    const auto start = std::chrono::steady_clock::now();
+    selection.link = slowest(collectives::measure_link(peers, topology), collectives);
+    const std::chrono::duration<double, std::milli> taken =
+        std::chrono::steady_clock::now() - start;
+    if (topology.rank == 0)
+      report(selection.link, fmt::format("measured in {:.0f} ms", taken.count()));
+    if (!path.empty())
+      from_rank_0(
+          [&] {
+            collectives::add_to_link_file(path, shape, selection.link);
+            return std::string();
+          },
+          collectives, topology);
+  }
+  if (!path.empty()) selection.ring_boundary = selection.link;
+  return selection;
+}
+
+}  // namespace horo
