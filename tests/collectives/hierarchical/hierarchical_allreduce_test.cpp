@@ -14,9 +14,10 @@ namespace {
 using contract::NodeRank;
 
 constexpr std::size_t kBlockBytes = 4096;
-constexpr HierarchicalCollectives::Options kOptions{.segment_bytes = 256,
-                                                    .block_bytes = kBlockBytes,
-                                                    .allreduce = {.setting = MessageAllreduce::kRing}};
+constexpr HierarchicalCollectives::Options kOptions{
+    .segment_bytes = 256,
+    .block_bytes = kBlockBytes,
+    .allreduce = {.setting = MessageAllreduce::kRing}};
 
 // What each rank of a job ends with, from value(rank, i).
 template <typename T>

@@ -14,9 +14,8 @@ using testing::AnyOf;
 using testing::Contains;
 using testing::HasSubstr;
 
-constexpr HierarchicalCollectives::Options kOptions{.segment_bytes = 256,
-                                                    .block_bytes = 4096,
-                                                    .allreduce = {.setting = MessageAllreduce::kRing}};
+constexpr HierarchicalCollectives::Options kOptions{
+    .segment_bytes = 256, .block_bytes = 4096, .allreduce = {.setting = MessageAllreduce::kRing}};
 constexpr std::size_t kCount = 8 * 1024;  // eight blocks
 const std::string kNodes = "aabb";
 constexpr int kFailing = 2;

@@ -102,16 +102,19 @@ template <typename T>
 std::vector<std::vector<T>> run(const std::string& nodes, std::size_t count, ReduceOp op,
                                 std::optional<DataType> wire, std::uint64_t seed,
                                 const std::function<T(int, std::size_t)>& value,
-                                std::vector<WireReport>* reports = nullptr) {
+                                std::vector<WireReport>* reports = nullptr,
+                                MessageAllreduce setting = MessageAllreduce::kRing) {
   InProcessJob::Options options;
   options.max_delay = std::chrono::microseconds(seed == 0 ? 0 : 300);
   options.seed = seed;
   std::vector<std::vector<T>> results(nodes.size());
   contract::run_on_nodes(nodes, options, [&](NodeRank& rank) {
     WireReport report;
-    HierarchicalCollectives collectives(rank.topology, *rank.node, *rank.across, kOptions);
+    HierarchicalCollectives::Options between_nodes = kOptions;
+    between_nodes.allreduce.setting = setting;
+    HierarchicalCollectives collectives(rank.topology, *rank.node, *rank.across, between_nodes);
     if (wire) collectives.narrow_the_wire(*wire, report);
-    const NodeBlock block = contract::make_block(rank, 4 * count * sizeof(T));
+    const NodeBlock block = contract::make_block(rank, 4 * count * sizeof(T) + 4096);
     MappedArray<T> array(rank, block, count, true);
     const int own = rank.topology.rank;
     array.set([&](std::size_t i) { return value(own, i); });
@@ -125,6 +128,21 @@ std::vector<std::vector<T>> run(const std::string& nodes, std::size_t count, Red
 
 float wave(int rank, std::size_t i) {
   return std::sin(static_cast<float>(i * 31 + static_cast<std::size_t>(rank) * 7)) + 1.5f;
+}
+
+// Also where some ranks have no column, and the wire type counts for the choice.
+TEST_P(MappedNodes, ChooseTheSameWayOnEveryRank) {
+  for (std::size_t count = 1; count < 600000; count *= 13) {
+    const auto sums = run<float>(
+        GetParam(), count, ReduceOp::kSum, DataType::kFloat16, 0,
+        [](int rank, std::size_t i) { return static_cast<float>(rank + static_cast<int>(i % 9)); },
+        nullptr, MessageAllreduce::kAuto);
+    const auto ranks = static_cast<int>(sums.size());
+    for (const auto& values : sums)
+      for (std::size_t i = 0; i < count; i += 1 + i / 50)
+        ASSERT_EQ(values[i],
+                  static_cast<float>(ranks * (ranks - 1) / 2 + ranks * static_cast<int>(i % 9)));
+  }
 }
 
 TEST_P(MappedNodes, HaveTheSameBitsOnEveryRankWhateverTheTiming) {
