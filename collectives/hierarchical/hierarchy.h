@@ -5,6 +5,7 @@
 
 #include "collectives/collectives.h"
 #include "collectives/hierarchical/node_layout.h"
+#include "collectives/staging.h"
 
 namespace horo::collectives {
 
@@ -20,11 +21,5 @@ struct Hierarchy {
   std::vector<std::byte> shard;
   std::vector<std::byte> piece;
 };
-
-/// `memory`, grown to hold `bytes`.
-inline std::byte* at_least(std::vector<std::byte>& memory, std::size_t bytes) {
-  if (memory.size() < bytes) memory.resize(bytes);
-  return memory.data();
-}
 
 }  // namespace horo::collectives

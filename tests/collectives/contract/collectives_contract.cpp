@@ -158,7 +158,7 @@ void for_each_type(Function&& function) {
 TEST_P(CollectivesContract, AllreduceReducesEveryTypeOperationCountAndCut) {
   GetParam().run([](Collectives& collectives, int rank, int size) {
     for_each_type([&](auto zero) {
-      for (int op = 0; op < kReduceOpCount; ++op)
+      for (int op = 0; op < kElementwiseOpCount; ++op)
         for (const std::size_t count : counts_for(size))
           for (const Cut cut : {Cut::kWhole, Cut::kOddPieces})
             check_allreduce<decltype(zero)>(collectives, rank, size, count, ReduceOp(op), cut);
@@ -197,7 +197,7 @@ TEST_P(CollectivesContract, AllgatherPutsUnevenPartsInRankOrder) {
 TEST_P(CollectivesContract, ReduceScatterReducesEveryTypeAndOperationToUnevenParts) {
   GetParam().run([](Collectives& collectives, int rank, int size) {
     for_each_type([&](auto zero) {
-      for (int op = 0; op < kReduceOpCount; ++op)
+      for (int op = 0; op < kElementwiseOpCount; ++op)
         for (const std::size_t base : {0, 1, 300, 5003})
           check_reduce_scatter<decltype(zero)>(collectives, rank, size, uneven_parts(size, base),
                                                ReduceOp(op));
@@ -298,7 +298,7 @@ TEST_P(CollectivesContract, AnyMixOfCollectivesRunsBackToBack) {
       const std::size_t count = random() % 3 == 0 ? random() % kLarge : random() % 100;
       const Cut cut = random() % 2 ? Cut::kWhole : Cut::kOddPieces;
       const int root = static_cast<int>(random() % static_cast<unsigned>(size));
-      const auto op = static_cast<ReduceOp>(random() % kReduceOpCount);
+      const auto op = static_cast<ReduceOp>(random() % kElementwiseOpCount);
       switch (random() % 7) {
         case 0:
           check_allreduce<float>(collectives, rank, size, count, op, cut, round);
