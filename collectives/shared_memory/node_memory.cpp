@@ -60,6 +60,15 @@ NodeMemory::~NodeMemory() {
   if (std::uncaught_exceptions() <= exceptions_at_start_) ranks_[rank_].flags->departed.publish(1);
 }
 
+void NodeMemory::start_at(std::uint32_t number) {
+  HORO_CHECK(number % kSlots == 0, "");
+  next_step_ = direct_ = number;
+  RankFlags& flags = *ranks_[rank_].flags;
+  for (Flag* flag : {&flags.posted, &flags.reduced, &flags.consumed}) flag->publish(number);
+  for (const std::uint32_t latest : {number - 1, number})
+    direct_flag(rank_, latest).publish(latest);
+}
+
 void NodeMemory::wait(Flag& flag, std::uint32_t target, int peer, std::string_view purpose) {
   if (flag.reached(target)) return;
   flag.wait(target, ranks_[peer].flags->departed, policy_,

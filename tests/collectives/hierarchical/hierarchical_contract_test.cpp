@@ -9,11 +9,14 @@ namespace {
 constexpr std::size_t kSegmentBytes = 512;
 // Small blocks, so that the suite's buffers take several.
 constexpr HierarchicalCollectives::Options kOptions{.segment_bytes = kSegmentBytes,
-                                                    .block_bytes = 16 * 1024};
+                                                    .block_bytes = 8 * 1024};
+// A segment, a block.
+const std::vector<std::size_t> kBoundaries = {kSegmentBytes, kOptions.block_bytes};
 
 // `nodes`: the node of each rank, one letter each. Inside a node, a ring.
 Backend nodes_of_rings(const std::string& nodes) {
-  return {"rings_" + nodes, [=](const RankFunction& function) {
+  return {"rings_" + nodes,
+          [=](const RankFunction& function) {
             std::vector<std::string> keys;
             for (const char node : nodes) keys.emplace_back(1, node);
             run_thread_ranks(
@@ -26,7 +29,8 @@ Backend nodes_of_rings(const std::string& nodes) {
                   HierarchicalCollectives collectives(topology, node, *across, kOptions);
                   function(collectives, rank, topology.size);
                 });
-          }};
+          },
+          kBoundaries};
 }
 
 // Inside a node, shared memory.
@@ -50,16 +54,25 @@ Backend nodes_of_shared_memory(int ranks, std::size_t ranks_per_node) {
               HierarchicalCollectives collectives(topology, node, *across, kOptions);
               function(collectives, rank, ranks);
             });
-          }};
+          },
+          kBoundaries};
 }
 
-INSTANTIATE_TEST_SUITE_P(Hierarchical, CollectivesContract,
-                         testing::Values(nodes_of_rings("a"), nodes_of_rings("aaa"),
-                                         nodes_of_rings("ab"), nodes_of_rings("abc"),
-                                         nodes_of_rings("aabb"), nodes_of_rings("abab"),
-                                         nodes_of_rings("aaab"), nodes_of_rings("aabab"),
-                                         nodes_of_rings("aaaaabbbcc"), nodes_of_shared_memory(4, 2),
-                                         nodes_of_shared_memory(5, 3)),
+// Equal nodes, uneven ones, ranks dealt to nodes in turn.
+std::vector<Backend> backends() {
+  std::vector<Backend> result;
+  for (const char* nodes : {"a", "aaa", "ab", "abc", "aab", "abb", "aabb", "abab", "abbc", "aaab",
+                            "aabab", "aaabbcc", "abbbbbb", "aaaabbbb", "abcdefgh", "aaaaabbbcc"})
+    result.push_back(nodes_of_rings(nodes));
+  result.push_back(nodes_of_shared_memory(3, 1));
+  result.push_back(nodes_of_shared_memory(4, 2));
+  result.push_back(nodes_of_shared_memory(5, 3));
+  result.push_back(nodes_of_shared_memory(7, 3));
+  result.push_back(nodes_of_shared_memory(8, 4));
+  return result;
+}
+
+INSTANTIATE_TEST_SUITE_P(Hierarchical, CollectivesContract, testing::ValuesIn(backends()),
                          case_name);
 
 }  // namespace
