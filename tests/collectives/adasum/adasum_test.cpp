@@ -130,10 +130,10 @@ void check_type(double tolerance) {
     const Tensors<T> first = run_adasum<T>(ranks, kWays[0], true)[0];
     expect_near_reference<T>(ranks, first, tolerance);
     for (const Way& way : kWays)
-      for (const bool together : {true, false})
-        for (const Tensors<T>& of_rank : run_adasum<T>(ranks, way, together))
-          ASSERT_TRUE(same_bits(of_rank, first))
-              << way.name << ", " << ranks << " ranks, " << (together ? "together" : "one by one");
+      for (const Tensors<T>& of_rank : run_adasum<T>(ranks, way, true))
+        ASSERT_TRUE(same_bits(of_rank, first)) << way.name << ", " << ranks << " ranks";
+    for (const Tensors<T>& of_rank : run_adasum<T>(ranks, kWays[1], false))
+      ASSERT_TRUE(same_bits(of_rank, first)) << "one by one, " << ranks << " ranks";
   }
 }
 
