@@ -13,7 +13,8 @@ namespace horo::collectives {
 /// One way to move bytes among a fixed group of ranks. Every function is collective: all ranks of
 /// the group call the same sequence with matching arguments (the coordinator has checked that they
 /// match). Blocking; called from one thread at a time. Throws CommunicationError when a peer is
-/// lost or the deadline of the wait policy passes; the object is unusable afterwards.
+/// lost or the deadline of the wait policy passes; the object is unusable afterwards. Operations
+/// are those that combine each element by itself; kAdasum is Communicator::allreduce()'s.
 class Collectives {
  public:
   virtual ~Collectives() = default;

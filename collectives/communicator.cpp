@@ -79,6 +79,14 @@ Communicator::Communicator(Transport& transport, const Settings& settings,
       HORO_CHECK(collectives_ != nullptr, "HORO_ALGORITHM=mpi needs a job started by mpirun");
       break;
   }
+  adasum_.emplace(*collectives_, transport.topology().rank, transport.topology().size);
+}
+
+void Communicator::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {
+  if (op == ReduceOp::kAdasum)
+    adasum_->allreduce(buffer);
+  else
+    collectives_->allreduce(buffer, op);
 }
 
 // Transfers that a failure left open end before the memory that they write to.

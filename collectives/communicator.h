@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "collectives/adasum/adasum.h"
 #include "collectives/collectives.h"
 #include "collectives/selection/allreduce_selection.h"
 #include "collectives/transport.h"
@@ -26,6 +27,9 @@ class Communicator {
                std::optional<DataType> wire = {});
   ~Communicator();
 
+  /// Reduces tensors, the pieces of `buffer`, over the ranks, in place: Collectives::allreduce()
+  /// for any operation, kAdasum included. All ranks have the same pieces.
+  void allreduce(const ScatteredBuffer& buffer, ReduceOp op);
   Collectives& collectives() { return *collectives_; }
   /// What the wire type has done; not while a collective runs.
   const WireReport& wire_report() const { return wire_report_; }
@@ -35,6 +39,7 @@ class Communicator {
   std::unique_ptr<PointToPoint> peers_;
   std::unique_ptr<Collectives> node_;
   std::unique_ptr<Collectives> collectives_;
+  std::optional<Adasum> adasum_;
 };
 
 /// The algorithm for a job of this shape: shared memory on one node, hierarchical on several that

@@ -10,6 +10,8 @@ namespace horo::collectives {
 
 /// Tensors of one element type that a collective treats as one logical array: their concatenation,
 /// in the order given. Nothing is copied; the memory is borrowed and must outlive the collective.
+/// Every tensor is a piece of its own, also where one begins in memory where the last one ends:
+/// Adasum treats each by itself.
 class ScatteredBuffer {
  public:
   struct Piece {

@@ -103,6 +103,10 @@ int Context::node() const { return runtime_->topology().node; }
 int Context::node_count() const { return runtime_->topology().node_count; }
 
 Handle Context::allreduce_async(TensorView tensor, const AllreduceOptions& options) {
+  HORO_CHECK(is_elementwise(options.op) || is_floating(tensor.type()),
+             fmt::format("allreduce '{}': Adasum is for floating point, not {}; choose a sum or an "
+                         "average",
+                         options.name, name_of(tensor.type())));
   Entry entry = make_entry(Kind::kAllreduce, options.name, tensor);
   entry.request.op = options.op;
   return Handle(runtime_->submit(std::move(entry)));
@@ -127,6 +131,8 @@ Handle Context::allgather_async(TensorView input, TensorView output,
 
 Handle Context::reduce_scatter_async(TensorView input, TensorView output,
                                      const ReduceScatterOptions& options) {
+  HORO_CHECK(is_elementwise(options.op),
+             fmt::format("reduce_scatter '{}': Adasum is for allreduce only", options.name));
   check_output("reduce_scatter", options.name, input, output);
   HORO_CHECK(output.shape()[0] == shard_rows(input.shape()[0]),
              fmt::format("reduce_scatter '{}': rank {} gets {} of {} rows, but its output has {}",

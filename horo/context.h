@@ -39,7 +39,7 @@ struct AllgatherOptions {
 };
 struct ReduceScatterOptions {
   std::string name;
-  ReduceOp op = ReduceOp::kAverage;
+  ReduceOp op = ReduceOp::kAverage;  ///< any but kAdasum
 };
 struct AlltoallOptions {
   std::string name;

@@ -26,6 +26,16 @@ void check_names(std::span<const NamedTensor> gradients) {
   }
 }
 
+void check_adasum(std::span<const NamedTensor> gradients, const GradientSyncOptions& options) {
+  if (options.op != ReduceOp::kAdasum) return;
+  for (const NamedTensor& gradient : gradients)
+    HORO_CHECK(is_floating(gradient.tensor.type()),
+               fmt::format("GradientSync: Adasum is for floating point; gradient '{}' is {}",
+                           gradient.name, name_of(gradient.tensor.type())));
+  HORO_CHECK(!options.wire,
+             "GradientSync: with Adasum gradients travel as their own type; leave wire unset");
+}
+
 }  // namespace
 
 class GradientSync::Impl {
@@ -37,6 +47,7 @@ class GradientSync::Impl {
                    *options.wire == DataType::kBFloat16,
                fmt::format("GradientSync: the wire type can be float16 or bfloat16, not {}",
                            horo::name_of(*options.wire)));
+    check_adasum(gradients, options);
     const std::size_t bucket_bytes =
         options.bucket_bytes.value_or(runtime_->settings().bucket_bytes);
     for (const NamedTensor& gradient : gradients) names_.push_back(gradient.name);
@@ -57,7 +68,7 @@ class GradientSync::Impl {
       communicator = std::make_unique<collectives::Communicator>(
           runtime_->transport(), runtime_->settings(), runtime_->allreduce(), waits->in_node,
           waits->between_nodes, options.wire);
-      if (communicator->collectives().uses_mapped_buffers())
+      if (communicator->collectives().uses_mapped_buffers() && is_elementwise(options.op))
         mapped = coordinator::find_mapped_gradients(gradients, runtime_->arenas(), collectives,
                                                     runtime_->topology());
     };

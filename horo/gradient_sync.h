@@ -22,7 +22,7 @@ struct GradientSyncOptions {
   /// unset: as they are. They are added in float32 and rounded at each hop; averages are divided
   /// before they travel, a sum must stay within what the type holds (65504 for float16). Gradients
   /// keep their type inside a node, in buckets of a few KiB, and with
-  /// HORO_ALGORITHM=parameter_server or mpi.
+  /// HORO_ALGORITHM=parameter_server or mpi. Not with kAdasum.
   std::optional<DataType> wire;
 };
 
@@ -45,7 +45,8 @@ class GradientSync {
  public:
   /// Collective: every rank registers the same names, shapes, types and options, in the same order.
   /// Throws MismatchError, on every rank, that names the first gradient that differs, both ranks
-  /// and both descriptions; InvalidArgument for an empty or doubled name or an empty set.
+  /// and both descriptions; InvalidArgument for an empty or doubled name, an empty set, or kAdasum
+  /// of integers or with a wire type.
   GradientSync(Context& context, std::span<const NamedTensor> gradients,
                const GradientSyncOptions& options = {});
   GradientSync(GradientSync&&) noexcept;
@@ -68,7 +69,7 @@ class GradientSync {
   const std::vector<std::size_t>& bucket(std::size_t bucket) const;
   /// Whether the bucket is reduced where the node's ranks have it mapped: all its gradients are in
   /// arenas on all ranks, and the algorithm makes use of that, as Arena says. (A bucket of a few
-  /// KiB is copied all the same: that is faster.)
+  /// KiB is copied all the same: that is faster.) Never with kAdasum.
   bool is_in_place(std::size_t bucket) const;
   /// What options.wire has saved and cost so far. Not between ready() and wait().
   WireReport wire_report() const;

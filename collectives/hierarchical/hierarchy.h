@@ -10,6 +10,7 @@
 #include "collectives/ring/ring_allreduce.h"
 #include "collectives/ring/segment_flow.h"
 #include "collectives/ring/wire.h"
+#include "collectives/staging.h"
 
 namespace horo::collectives {
 
@@ -32,11 +33,5 @@ struct Hierarchy {
     return {layout.node(), layout.node_count(), segment_bytes, layout.size(), wire};
   }
 };
-
-/// `memory`, grown to hold `bytes`.
-inline std::byte* at_least(std::vector<std::byte>& memory, std::size_t bytes) {
-  if (memory.size() < bytes) memory.resize(bytes);
-  return memory.data();
-}
 
 }  // namespace horo::collectives

@@ -6,6 +6,7 @@
 
 #include "collectives/mpi/mpi_handles.h"
 #include "collectives/reduce/kernels.h"
+#include "horo/base/error.h"
 
 namespace horo::collectives {
 namespace {
@@ -26,7 +27,7 @@ MPI_Op make_operation() {
 }
 
 template <DataType Type>
-void make_operations(MPI_Op (&owned)[kDataTypeCount][kReduceOpCount]) {
+void make_operations(MPI_Op (&owned)[kDataTypeCount][kElementwiseOpCount]) {
   auto& operations = owned[static_cast<int>(Type)];
   operations[static_cast<int>(ReduceOp::kAverage)] = make_operation<Type, ReduceOp::kSum>();
   operations[static_cast<int>(ReduceOp::kSum)] = make_operation<Type, ReduceOp::kSum>();
@@ -78,6 +79,7 @@ MPI_Datatype MpiOperations::type_of(DataType type) const {
 }
 
 MPI_Op MpiOperations::operation_of(DataType type, ReduceOp op) const {
+  HORO_CHECK(is_elementwise(op), "MPI has no operation for Adasum");
   const MPI_Op owned = owned_[static_cast<int>(type)][static_cast<int>(op)];
   if (owned != MPI_OP_NULL) return owned;
   switch (op) {
@@ -89,6 +91,7 @@ MPI_Op MpiOperations::operation_of(DataType type, ReduceOp op) const {
       return MPI_PROD;
     case ReduceOp::kAverage:
     case ReduceOp::kSum:
+    case ReduceOp::kAdasum:
       break;
   }
   return MPI_SUM;

@@ -9,8 +9,8 @@ namespace horo::collectives {
 
 /// MPI's type and operation for horo's. MPI knows no 16-bit floats, and some libraries saturate
 /// sums of 8-bit integers: for these types this owns operations that do as horo's kernels do
-/// (16-bit floats add in float32 and round every partial result). kAverage maps to the sum. Freed
-/// by the destructor, unless MPI has been finalised before.
+/// (16-bit floats add in float32 and round every partial result). kAverage maps to the sum, and
+/// there is none for kAdasum. Freed by the destructor, unless MPI has been finalised before.
 class MpiOperations {
  public:
   MpiOperations();
@@ -23,7 +23,7 @@ class MpiOperations {
 
  private:
   MPI_Datatype half_ = MPI_DATATYPE_NULL;
-  MPI_Op owned_[kDataTypeCount][kReduceOpCount];  // MPI_OP_NULL: MPI's own serves
+  MPI_Op owned_[kDataTypeCount][kElementwiseOpCount];  // MPI_OP_NULL: MPI's own serves
 };
 
 }  // namespace horo::collectives

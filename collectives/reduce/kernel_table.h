@@ -21,7 +21,7 @@ struct ReduceArguments {
 /// The kernels of one instruction set. Safe to call only where that instruction set exists.
 struct KernelTable {
   const char* instruction_set;
-  void (*reduce[kDataTypeCount][kReduceOpCount])(const ReduceArguments&);
+  void (*reduce[kDataTypeCount][kElementwiseOpCount])(const ReduceArguments&);
   /// Of kFloat16, then kBFloat16; see narrow() and widen().
   void (*narrow[2])(std::byte* to, const std::byte* from, std::size_t count);
   void (*widen[2])(std::byte* to, const std::byte* from, std::size_t count);

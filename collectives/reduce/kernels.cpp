@@ -29,6 +29,7 @@ void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> source
             std::size_t count, std::size_t divisor, std::span<std::byte* const> outs,
             Stores stores) {
   HORO_CHECK(!sources.empty() && !outs.empty() && divisor > 0, "");
+  HORO_CHECK(is_elementwise(op), "Adasum does not combine element by element");
   if (count == 0) return;
   const ReduceArguments arguments{sources.data(),
                                   sources.size(),

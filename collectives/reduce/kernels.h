@@ -11,7 +11,7 @@ namespace horo::collectives {
 
 /// out[i] = sources[0][i] op sources[1][i] op ... for i in [0, count), in the order of `sources`
 /// for every element, so that the result does not depend on how a buffer is cut. 16-bit floats
-/// accumulate in float32 and are rounded once; integers wrap.
+/// accumulate in float32 and are rounded once; integers wrap. `op` is not kAdasum.
 ///
 /// `divisor`: kAverage divides the sum by it (floats: multiplies by 1/divisor in the accumulator's
 /// type; integers: rounds toward zero); other operations ignore it. 1 leaves the sum.

@@ -83,6 +83,15 @@ std::uint32_t NodeMemory::steps_in_all_slots(std::size_t bytes) const {
   return kSlots * static_cast<std::uint32_t>(slot_bytes_ / place_for(bytes));
 }
 
+void NodeMemory::start_at(std::uint32_t number) {
+  HORO_CHECK(number % kSlots == 0, "");
+  next_step_ = direct_ = number;
+  RankFlags& flags = *ranks_[rank_].flags;
+  for (Flag* flag : {&flags.posted, &flags.reduced, &flags.consumed}) flag->publish(number);
+  for (const std::uint32_t latest : {number - 1, number})
+    direct_flag(rank_, latest).publish(latest);
+}
+
 void NodeMemory::wait(Flag& flag, std::uint32_t target, int peer, std::string_view purpose) {
   WhileWaiting::work_once();  // in the steady state no wait lasts
   if (flag.reached(target)) return;

@@ -52,6 +52,10 @@ class NodeMemory {
   std::size_t step_bytes() const { return step_bytes_; }
   std::size_t direct_bytes() const { return direct_bytes_; }
 
+  /// Counts steps and exchanges from `number` on, a multiple of kSlots; both begin at 0 otherwise,
+  /// and wrap at 2^32. All ranks call it before their first collective, and none begins that before
+  /// all have.
+  void start_at(std::uint32_t number);
   /// Takes the numbers of the next `count` steps, which carry up to `bytes` (at most step_bytes()
   /// and a line) each; returns the first. All ranks give the same figures.
   std::uint32_t begin_steps(std::uint32_t count, std::size_t bytes);

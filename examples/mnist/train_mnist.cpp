@@ -81,6 +81,7 @@ struct Job {
         .global_batch = options.global_batch,
         .max_steps = options.max_steps,
         .learning_rate = learning_rate_of(options, train_set.size()),
+        .gradient_op = options.op == "adasum" ? horo::ReduceOp::kAdasum : horo::ReduceOp::kAverage,
         .seed = options.seed,
         .loader = {.threads = options.loader_threads, .prefetch = options.prefetch},
         .progress = progress_options_for(stdout)};

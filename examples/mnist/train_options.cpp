@@ -48,6 +48,11 @@ void check_model(const std::string& model) {
              fmt::format("--model: '{}' is not known; choose mlp, cnn or cnn-bn", model));
 }
 
+void check_op(const std::string& op) {
+  HORO_CHECK(op == "average" || op == "adasum",
+             fmt::format("--op: '{}' is not known; choose average or adasum", op));
+}
+
 po::options_description describe_options(TrainMnistOptions& options) {
   po::options_description description("Options");
   auto add = description.add_options();
@@ -63,6 +68,9 @@ po::options_description describe_options(TrainMnistOptions& options) {
   add("epochs", count_value(options.epochs, "epochs", 1), "passes over the training set");
   add("global-batch", count_value(options.global_batch, "global-batch", 1),
       "samples per step, over all ranks");
+  add("op",
+      po::value(&options.op)->value_name("NAME")->default_value(options.op)->notifier(check_op),
+      "how the ranks' gradients become one: average or adasum");
   add("lr", rate_value(options.learning_rate, "lr", "above 0", [](float x) { return x > 0; }),
       "highest learning rate; it falls to 0 towards the end");
   add("warm-up", count_value(options.warm_up_steps, "warm-up", 0),

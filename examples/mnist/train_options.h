@@ -11,6 +11,7 @@ struct TrainMnistOptions {
   std::string model = "cnn";
   std::uint64_t epochs = 3;
   std::size_t global_batch = 128;
+  std::string op = "average";  ///< or "adasum"
   float learning_rate = 0.05f;
   std::size_t warm_up_steps = 200;
   float momentum = 0.9f;

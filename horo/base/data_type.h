@@ -23,6 +23,11 @@ inline constexpr int kDataTypeCount = 8;
 
 /// Bytes of one element.
 std::size_t size_of(DataType type);
+/// Whether it is one of the floating point types, of 16 bits or more.
+constexpr bool is_floating(DataType type) {
+  return type == DataType::kFloat32 || type == DataType::kFloat64 || type == DataType::kFloat16 ||
+         type == DataType::kBFloat16;
+}
 /// "float32", "bfloat16", ...
 std::string_view name_of(DataType type);
 

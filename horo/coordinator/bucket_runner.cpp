@@ -101,7 +101,7 @@ void BucketRunner::run_next() {
     if (bucket.mapped)
       communicator_->collectives().allreduce_mapped(*bucket.mapped, op_);
     else
-      communicator_->collectives().allreduce(bucket.buffer, op_);
+      communicator_->allreduce(bucket.buffer, op_);
     on_bucket_(bucket.buffer.bytes(), bucket.tensors);
   } catch (...) {
     error_ = std::current_exception();

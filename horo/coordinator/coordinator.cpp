@@ -210,7 +210,7 @@ void Coordinator::carry_out(const Response& response) {
   }
   std::exception_ptr error;
   try {
-    execute(response, entries, communicator_.collectives(), topology_);
+    execute(response, entries, communicator_, topology_);
   } catch (const InvalidArgument&) {
     error = std::current_exception();
   } catch (const MismatchError&) {

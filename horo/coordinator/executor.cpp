@@ -90,10 +90,11 @@ void alltoall(const Response& response, const Entry& entry, collectives::Collect
 }  // namespace
 
 void execute(const Response& response, std::vector<Entry>& entries,
-             collectives::Collectives& collectives, const Topology& topology) {
+             collectives::Communicator& communicator, const Topology& topology) {
+  collectives::Collectives& collectives = communicator.collectives();
   switch (response.kind) {
     case Kind::kAllreduce:
-      return collectives.allreduce(gather_pieces(response, entries), response.op);
+      return communicator.allreduce(gather_pieces(response, entries), response.op);
     case Kind::kBroadcast:
       return collectives.broadcast(gather_pieces(response, entries), response.root);
     case Kind::kAllgather:

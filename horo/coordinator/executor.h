@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "collectives/collectives.h"
+#include "collectives/communicator.h"
 #include "horo/base/topology.h"
 #include "horo/coordinator/entry.h"
 #include "horo/coordinator/wire.h"
@@ -14,6 +14,6 @@ namespace horo::coordinator {
 /// the ranks concerned, if an output has the wrong size for what the ranks agreed on. Coordinator
 /// thread only.
 void execute(const Response& response, std::vector<Entry>& entries,
-             collectives::Collectives& collectives, const Topology& topology);
+             collectives::Communicator& communicator, const Topology& topology);
 
 }  // namespace horo::coordinator

@@ -74,7 +74,7 @@ void Trainer::broadcast_model() {
 }
 
 void Trainer::train_epochs(TrainReport& report) {
-  GradientExchange exchange(context_, model_.parameters());
+  GradientExchange exchange(context_, model_.parameters(), options_.gradient_op);
   DataLoader loader(train_set_, sampler_, 0, total_steps_, options_.loader);
   for (std::uint64_t step = 0; step < total_steps_; ++step) {
     control_messages_.begin_step();

@@ -26,6 +26,9 @@ struct TrainerOptions {
   std::uint64_t max_steps = 0;
   /// How the learning rate goes over the steps of training; unset: it stays what the optimizer has.
   std::optional<LearningRateSchedule> learning_rate;
+  /// How the ranks' gradients become one: kAverage, or kAdasum, which allows for more ranks or
+  /// larger batches at one learning rate. Losses are averaged in any case.
+  ReduceOp gradient_op = ReduceOp::kAverage;
   /// Of the order of samples and of random layers.
   std::uint64_t seed = 1;
   /// Samples per forward pass of an evaluation, over all ranks.
@@ -38,7 +41,8 @@ struct TrainerOptions {
 /// Trains a classifier on all ranks of a job, synchronously: every rank holds the same parameters,
 /// takes its part of each global batch, and updates with the average gradient. Losses and
 /// parameters do not depend on the number of ranks, but for the rounding of sums (and for layers
-/// that look at the rank's batch as a whole, such as batch normalisation). Used from one thread.
+/// that look at the rank's batch as a whole, such as batch normalisation, and for another
+/// gradient_op). Used from one thread.
 class Trainer {
  public:
   /// Borrows all: they must outlive the trainer. `optimizer` updates the parameters of `model`.

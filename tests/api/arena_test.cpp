@@ -130,7 +130,8 @@ TEST_P(ArenaNodes, GradientsInItAreReducedInPlace) {
                   EXPECT_EQ(sync.wire_report().relative_error(), 0);
                 }
               },
-              {.environment = {"HORO_RANKS_PER_NODE=" + std::to_string(per_node)}});
+              {.environment = {"HORO_RANKS_PER_NODE=" + std::to_string(per_node),
+                               "HORO_ALLREDUCE=ring"}});
 }
 
 TEST(ArenaNodes, OrdinaryMemoryOfOneRankTakesABucketOutOnAllNodes) {

@@ -46,6 +46,12 @@ class Training(unittest.TestCase):
     def test_two_runs_give_the_same_bits(self):
         self.assertEqual(self.train(4)["param_hash"], self.train(4)["param_hash"])
 
+    def test_adasum_learns_in_the_same_bits(self):
+        runs = [hororun(3, "train_mnist", *self.STEPS, "--op", "adasum")[1] for _ in range(2)]
+        self.assertEqual(runs[0]["param_hash"], runs[1]["param_hash"])
+        self.assertLess(runs[0]["losses"][-1], 0.7 * runs[0]["losses"][0])
+        self.assertNotEqual(runs[0]["param_hash"], self.train(3)["param_hash"])
+
     def test_small_programs(self):
         self.assertIn("3 ranks: x[0] = 6", hororun(3, "allreduce")[0])
         self.assertIn("step 1999", hororun(2, "own_model")[0])

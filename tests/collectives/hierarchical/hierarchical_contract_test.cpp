@@ -9,16 +9,28 @@ namespace {
 constexpr std::size_t kSegmentBytes = 512;
 // Small blocks, so that the suite's buffers take several. Work costs all, so that it is shared.
 constexpr HierarchicalCollectives::Options kShards{
-    .segment_bytes = kSegmentBytes, .block_bytes = 16 * 1024, .allreduce = {.link = {1e-9, 0, 1}}};
+    .segment_bytes = kSegmentBytes, .block_bytes = 8 * 1024, .allreduce = {.link = {1e-9, 0, 1}}};
 // Messages cost all, so that one rank of a node sends them.
 constexpr HierarchicalCollectives::Options kLeaders{
-    .segment_bytes = kSegmentBytes, .block_bytes = 16 * 1024, .allreduce = {.link = {1, 0, 0}}};
+    .segment_bytes = kSegmentBytes, .block_bytes = 8 * 1024, .allreduce = {.link = {1, 0, 0}}};
+// Everything goes round the ring.
+constexpr HierarchicalCollectives::Options kRings{
+    .segment_bytes = kSegmentBytes,
+    .block_bytes = 8 * 1024,
+    .allreduce = {.setting = MessageAllreduce::kRing}};
+// A segment, a block.
+const std::vector<std::size_t> kBoundaries = {kSegmentBytes, kShards.block_bytes};
+
+std::string prefix_of(const HierarchicalCollectives::Options& options) {
+  if (options.allreduce == kLeaders.allreduce) return "led_";
+  return options.allreduce == kRings.allreduce ? "ring_only_" : "";
+}
 
 // `nodes`: the node of each rank, one letter each. Inside a node, a ring.
 Backend nodes_of_rings(const std::string& nodes,
                        const HierarchicalCollectives::Options& options = kShards) {
-  const std::string name = options.allreduce == kShards.allreduce ? "rings_" : "led_rings_";
-  return {name + nodes, [=](const RankFunction& function) {
+  return {prefix_of(options) + "rings_" + nodes,
+          [=](const RankFunction& function) {
             std::vector<std::string> keys;
             for (const char node : nodes) keys.emplace_back(1, node);
             run_thread_ranks(
@@ -31,20 +43,21 @@ Backend nodes_of_rings(const std::string& nodes,
                   HierarchicalCollectives collectives(topology, node, *across, options);
                   function(collectives, rank, topology.size);
                 });
-          }};
+          },
+          kBoundaries};
 }
 
 // Inside a node, shared memory.
 Backend nodes_of_shared_memory(const std::string& nodes,
                                const HierarchicalCollectives::Options& options = kShards) {
-  const std::string name =
-      options.allreduce == kShards.allreduce ? "shared_memory_" : "led_shared_memory_";
-  return {name + nodes, [=](const RankFunction& function) {
+  return {prefix_of(options) + "shared_memory_" + nodes,
+          [=](const RankFunction& function) {
             run_on_nodes(nodes, {}, [&](NodeRank& rank) {
               HierarchicalCollectives collectives(rank.topology, *rank.node, *rank.across, options);
               function(collectives, rank.topology.rank, rank.topology.size);
             });
-          }};
+          },
+          kBoundaries};
 }
 
 // Equal nodes, uneven ones, ranks dealt to nodes in turn.
@@ -58,6 +71,7 @@ std::vector<Backend> backends() {
   for (const char* nodes : {"aabb", "aaabbcc"}) {
     result.push_back(nodes_of_rings(nodes, kLeaders));
     result.push_back(nodes_of_shared_memory(nodes, kLeaders));
+    result.push_back(nodes_of_shared_memory(nodes, kRings));
   }
   return result;
 }

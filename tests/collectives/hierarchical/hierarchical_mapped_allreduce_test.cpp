@@ -65,7 +65,7 @@ TEST_P(MappedNodes, ReduceEveryTypeAndOperationInPlaceAndTouchNothingElse) {
       collectives.allreduce_mapped(buffer, op);
     };
     for (const std::size_t count : {0ul, 1ul, 1023ul, kLargest})
-      for (int op = 0; op < kReduceOpCount; ++op)
+      for (int op = 0; op < kElementwiseOpCount; ++op)
         check_every_type(allreduce, rank, block, count, ReduceOp(op), true);
   });
 }
@@ -90,7 +90,7 @@ TEST_P(MappedNodes, TakeAnyCountRoundTheRing) {
     // Around the lines and the segments.
     for (const std::size_t count : {1ul, 17ul, 1025ul})
       for (const bool is_in_pieces : {false, true})
-        for (int op = 0; op < kReduceOpCount; ++op)
+        for (int op = 0; op < kElementwiseOpCount; ++op)
           check_every_type(allreduce, rank, block, count, ReduceOp(op), is_in_pieces);
     for (std::size_t count = 0; count < 2000; count = count * 9 / 8 + 1)
       check<float>(allreduce, rank, block, count, ReduceOp::kSum, true);

@@ -13,17 +13,20 @@
 namespace horo::collectives::contract {
 namespace {
 
+constexpr std::size_t kSegmentBytes = 4096;
+// Messages are split at so few bytes that most of the suite's are.
+constexpr std::size_t kSplitBytes = 1000;
+
 void run_ring(const RankFunction& function) {
   MpiTransport transport(MPI_COMM_WORLD, {}, 0);
   const auto peers = transport.make_point_to_point();
-  RingCollectives ring(*peers, 4096);
+  RingCollectives ring(*peers, kSegmentBytes);
   function(ring, peers->rank(), peers->size());
 }
 
-// Messages are split at so few bytes that every count of the suite is.
 void run_ring_of_split_messages(const RankFunction& function) {
   const WaitPolicy policy;
-  MpiPointToPoint peers(MpiComm::duplicate_of(MPI_COMM_WORLD, policy), policy, 1000);
+  MpiPointToPoint peers(MpiComm::duplicate_of(MPI_COMM_WORLD, policy), policy, kSplitBytes);
   RingCollectives ring(peers, 16384);
   function(ring, peers.rank(), peers.size());
 }
@@ -39,7 +42,7 @@ void run_split_reference(const RankFunction& function) {
   MpiComm comm = MpiComm::duplicate_of(MPI_COMM_WORLD, policy);
   const int rank = comm.rank();
   const int size = comm.size();
-  MpiCollectives collectives(std::move(comm), policy, 1000);
+  MpiCollectives collectives(std::move(comm), policy, kSplitBytes);
   function(collectives, rank, size);
 }
 
@@ -61,20 +64,20 @@ Backend hierarchical(std::size_t ranks_per_node) {
             const Topology& topology = transport.topology();
             const auto across = transport.make_point_to_point();
             run_shared_memory(transport, [&](Collectives& node) {
-              HierarchicalCollectives collectives(topology, node, *across, {4096, 65536});
+              HierarchicalCollectives collectives(topology, node, *across, {kSegmentBytes, 65536});
               function(collectives, topology.rank, topology.size);
             });
           }};
 }
 
-INSTANTIATE_TEST_SUITE_P(Mpi, CollectivesContract,
-                         testing::Values(Backend{"Ring", run_ring},
-                                         Backend{"RingOfSplitMessages", run_ring_of_split_messages},
-                                         Backend{"Reference", run_reference},
-                                         Backend{"SplitReference", run_split_reference},
-                                         hierarchical(0), hierarchical(1), hierarchical(2),
-                                         hierarchical(3)),
-                         case_name);
+INSTANTIATE_TEST_SUITE_P(
+    Mpi, CollectivesContract,
+    testing::Values(Backend{"Ring", run_ring, {kSegmentBytes}},
+                    Backend{"RingOfSplitMessages", run_ring_of_split_messages, {kSplitBytes}},
+                    Backend{"Reference", run_reference},
+                    Backend{"SplitReference", run_split_reference, {kSplitBytes}}, hierarchical(0),
+                    hierarchical(1), hierarchical(2), hierarchical(3)),
+    case_name);
 
 }  // namespace
 }  // namespace horo::collectives::contract

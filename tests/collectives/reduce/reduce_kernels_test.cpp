@@ -127,7 +127,7 @@ TYPED_TEST(ReduceKernels, EqualTheScalarReferenceForEveryLength) {
   for (std::size_t sources = 1; sources <= 7; ++sources) {
     Trial<TypeParam> trial(sources, random);
     for (const KernelTable* table : runnable_tables())
-      for (int op = 0; op < kReduceOpCount; ++op)
+      for (int op = 0; op < kElementwiseOpCount; ++op)
         for (std::size_t count = 0; count <= kLongest; count += sources == 2 ? 1 : 1 + count / 5) {
           trial.run(*table, ReduceOp(op), count, 3, 0, count % 2 == 0, 1 + count % 3);
           if (this->HasFatalFailure()) FAIL() << table->instruction_set << " sources " << sources;

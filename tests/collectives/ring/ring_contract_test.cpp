@@ -8,20 +8,26 @@ namespace {
 constexpr std::size_t kSegmentBytes = 512;
 
 Backend ring_of_threads(const std::string& name, int ranks, MessageAllreduce allreduce) {
-  return {name + "_" + std::to_string(ranks) + "_ranks", [=](const RankFunction& function) {
-            run_thread_ranks(ranks, {}, [&](Transport& transport, int rank) {
-              const auto peers = transport.make_point_to_point();
-              RingCollectives ring(*peers, kSegmentBytes, {}, {allreduce});
-              function(ring, rank, ranks);
-            });
-          }};
+  const auto n = static_cast<std::size_t>(ranks);
+  Backend backend{name + "_" + std::to_string(ranks) + "_ranks", [=](const RankFunction& function) {
+                    run_thread_ranks(ranks, {}, [&](Transport& transport, int rank) {
+                      const auto peers = transport.make_point_to_point();
+                      RingCollectives ring(*peers, kSegmentBytes, {}, {allreduce});
+                      function(ring, rank, ranks);
+                    });
+                  }};
+  // A segment; one of each rank's chunk; several of each.
+  backend.boundaries = {kSegmentBytes, n * kSegmentBytes};
+  backend.allreduce_order = allreduce == MessageAllreduce::kRing ? Order::kRing : Order::kOwn;
+  backend.reduce_scatter_order = Order::kRing;
+  return backend;
 }
 
 std::vector<Backend> backends() {
   std::vector<Backend> result;
-  for (int ranks = 1; ranks <= 9; ++ranks)
+  for (const int ranks : kRankCounts)
     result.push_back(ring_of_threads("Ring", ranks, MessageAllreduce::kRing));
-  for (const int ranks : {1, 2, 3, 5, 8}) {
+  for (const int ranks : {2, 3, 7}) {
     result.push_back(ring_of_threads("Auto", ranks, MessageAllreduce::kAuto));
     result.push_back(ring_of_threads("Exchange", ranks, MessageAllreduce::kExchange));
     result.push_back(ring_of_threads("Doubling", ranks, MessageAllreduce::kDoubling));
@@ -32,6 +38,8 @@ std::vector<Backend> backends() {
 
 INSTANTIATE_TEST_SUITE_P(RingOfThreads, CollectivesContract, testing::ValuesIn(backends()),
                          case_name);
+INSTANTIATE_TEST_SUITE_P(RingOfThreads, OrderContract,
+                         testing::ValuesIn(with_documented_order(backends())), case_name);
 
 }  // namespace
 }  // namespace horo::collectives::contract

@@ -89,7 +89,7 @@ TEST_P(MappedAllreduce, GivesTheBitsOfAllreduceAndTouchesNothingElse) {
     for (const std::size_t count :
          {std::size_t{0}, std::size_t{1}, std::size_t{17}, std::size_t{1023}, kLargest})
       for (const bool in_pieces : {false, true})
-        for (int op = 0; op < kReduceOpCount; ++op) {
+        for (int op = 0; op < kElementwiseOpCount; ++op) {
           check<float>(collectives, block, rank, ranks, count, ReduceOp(op), in_pieces);
           check<BFloat16>(collectives, block, rank, ranks, count, ReduceOp(op), in_pieces);
           check<std::int8_t>(collectives, block, rank, ranks, count, ReduceOp(op), in_pieces);

@@ -28,6 +28,27 @@ TEST(GradientExchange, AveragesGradientsAndTheLoss) {
   });
 }
 
+TEST(GradientExchange, AdasumOfGradientsAndTheAverageOfTheLoss) {
+  testing::run_ranks(3, [](Context& context) {
+    Parameter weight{"weight", Tensor::zeros({5}), Tensor::zeros({5})};
+    Parameter bias{"bias", Tensor::zeros({2}), Tensor::zeros({2})};
+    GradientExchange exchange(context, {&weight, &bias}, ReduceOp::kAdasum);
+    for (int step = 0; step < 3; ++step) {
+      const auto own = static_cast<std::size_t>(context.rank());
+      exchange.loss_ready(10 * context.rank() + step);
+      weight.gradient.fill(0);
+      weight.gradient.values()[own] = static_cast<float>(step + 1);  // orthogonal: they add up
+      exchange.gradient_ready(weight);
+      bias.gradient.fill(2);  // equal: they average
+      exchange.gradient_ready(bias);
+      EXPECT_EQ(exchange.wait(), static_cast<float>(10 + step));
+      for (std::size_t i = 0; i < 5; ++i)
+        EXPECT_EQ(weight.gradient.values()[i], i < 3 ? static_cast<float>(step + 1) : 0.0f);
+      EXPECT_EQ(bias.gradient.values()[1], 2.0f);
+    }
+  });
+}
+
 TEST(GradientExchange, GradientsKeepTheirSharedMemory) {
   for (const int ranks_per_node : {1, 2, 4})
     testing::run_ranks(4,

@@ -100,6 +100,20 @@ TEST(Trainer, GivesTheSameBitsEveryTimeAndOnEveryRank) {
   EXPECT_NE(train(1, options)[0].param_hash, train(1, small_options())[0].param_hash);
 }
 
+TEST(Trainer, LearnsWithAdasumInTheSameBitsOnEveryRank) {
+  auto options = small_options();
+  options.gradient_op = ReduceOp::kAdasum;
+  for (const int ranks : {1, 2, 3}) {
+    const auto reports = train(ranks, options, 0.0f, 0.05f);
+    for (const auto& report : reports) {
+      EXPECT_LT(report.losses.back(), 0.7f * report.losses.front());
+      EXPECT_EQ(report.param_hash, reports[0].param_hash);
+      EXPECT_EQ(report.losses, reports[0].losses);
+    }
+    EXPECT_EQ(train(ranks, options, 0.0f, 0.05f)[0].param_hash, reports[0].param_hash);
+  }
+}
+
 TEST(Trainer, SendsNoControlMessagesInSteadyState) {
   for (const auto& report : train(3, small_options()))
     EXPECT_EQ(report.control_messages_per_step, 0);

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "collectives/collectives.h"
+
+namespace horo::collectives {
+
+/// Adds up the `values` of all ranks, in rank order for each of them, in place. Unlike
+/// Collectives::allreduce() it gives the same bits with any Collectives and wherever a number lies
+/// in `values`. Cost for N bytes of values: one allgather up to n * N = 32 KiB, else an alltoall
+/// and an allgather, with 2(n-1)/n * N sent per rank.
+void ordered_sum(Collectives& collectives, int rank, int size, std::span<double> values);
+
+}  // namespace horo::collectives

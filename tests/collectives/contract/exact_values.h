@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "tests/collectives/contract/contract_values.h"
+
+namespace horo::collectives::contract {
+
+/// The first `count` contributions of one rank.
+template <Element T>
+std::vector<T> contributions(int rank, std::size_t count, ReduceOp op, std::size_t round = 0) {
+  std::vector<T> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = contribution<T>(rank, i, op, round);
+  return values;
+}
+
+/// The reduction of all ranks' first `count` contributions.
+template <Element T>
+std::vector<T> expected_values(int size, std::size_t count, ReduceOp op, std::size_t round = 0) {
+  std::vector<T> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = expected_value<T>(size, i, op, round);
+  return values;
+}
+
+template <typename T>
+bool same_bits(const T& a, const T& b) {
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+/// Calls function(T{}) for every element type.
+template <typename Function>
+void for_each_type(Function&& function) {
+  for (int type = 0; type < kDataTypeCount; ++type)
+    visit_type(static_cast<DataType>(type), function);
+}
+
+}  // namespace horo::collectives::contract
