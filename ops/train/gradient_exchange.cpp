@@ -24,9 +24,11 @@ std::vector<NamedTensor> list_tensors(Context& context, const std::vector<Parame
 
 }  // namespace
 
-GradientExchange::GradientExchange(Context& context, const std::vector<Parameter*>& parameters)
+GradientExchange::GradientExchange(Context& context, const std::vector<Parameter*>& parameters,
+                                   const Compression& compression)
     : loss_(Shape{1}),
-      sync_(context, list_tensors(context, parameters, loss_), {.name = "train.gradients"}) {
+      sync_(context, list_tensors(context, parameters, loss_),
+            {.name = "train.gradients", .compression = compression}) {
   for (std::size_t i = 0; i < parameters.size(); ++i) index_of_[parameters[i]] = i;
 }
 

@@ -18,7 +18,8 @@ class GradientExchange {
   /// Collective. Moves the gradients to an arena (see move_to_arena). The parameters must outlive
   /// this and keep their gradients' memory from then on. Throws
   /// MismatchError if the models of the ranks differ.
-  GradientExchange(Context& context, const std::vector<Parameter*>& parameters);
+  GradientExchange(Context& context, const std::vector<Parameter*>& parameters,
+                   const Compression& compression = {});
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;
 
@@ -28,6 +29,7 @@ class GradientExchange {
   void gradient_ready(const Parameter& parameter);
   /// Blocks until all gradients are averaged; returns the average loss.
   float wait();
+  CompressionReport compression_report() const { return sync_.compression_report(); }
 
  private:
   std::unordered_map<const Parameter*, std::size_t> index_of_;
