@@ -7,6 +7,7 @@
 
 #include "horo/coordinator/bucket_plan.h"
 #include "horo/coordinator/bucket_runner.h"
+#include "horo/coordinator/compression_settings.h"
 #include "horo/coordinator/mapped_gradients.h"
 #include "horo/coordinator/plan_agreement.h"
 #include "horo/runtime.h"
@@ -48,6 +49,7 @@ class GradientSync::Impl {
                fmt::format("GradientSync: the wire type can be float16 or bfloat16, not {}",
                            horo::name_of(*options.wire)));
     check_adasum(gradients, options);
+    coordinator::check_compression(options.compression, options.op, options.wire, gradients);
     const std::size_t bucket_bytes =
         options.bucket_bytes.value_or(runtime_->settings().bucket_bytes);
     for (const NamedTensor& gradient : gradients) names_.push_back(gradient.name);
@@ -57,14 +59,15 @@ class GradientSync::Impl {
 
     coordinator::Entry entry;
     entry.request.kind = coordinator::Kind::kTask;
-    entry.request.name =
-        options.name.empty() ? runtime_->automatic_name("gradients") : options.name;
+    name_ = options.name.empty() ? runtime_->automatic_name("gradients") : options.name;
+    entry.request.name = name_;
     // Among the named operations, so that all ranks do it at the same point and a missing rank is
     // named.
-    entry.task = [&, name = entry.request.name](collectives::Collectives& collectives) {
-      coordinator::agree_on_plan(
-          name, coordinator::describe_plan(gradients, options.op, bucket_bytes, options.wire),
-          collectives, runtime_->topology());
+    entry.task = [&](collectives::Collectives& collectives) {
+      coordinator::agree_on_plan(name_,
+                                 coordinator::describe_plan(gradients, options.op, bucket_bytes,
+                                                            options.wire, options.compression),
+                                 collectives, runtime_->topology());
       communicator = std::make_unique<collectives::Communicator>(
           runtime_->transport(), runtime_->settings(), runtime_->allreduce(), waits->in_node,
           waits->between_nodes, options.wire);
@@ -73,10 +76,12 @@ class GradientSync::Impl {
                                                     runtime_->topology());
     };
     runtime_->submit(std::move(entry))->wait();
+    coordinator::BucketPlan plan = coordinator::make_bucket_plan(gradients, bucket_bytes);
+    coordinator::CompressedPlan compressed(gradients, plan, options.compression,
+                                           runtime_->topology());
     runner_ = std::make_unique<coordinator::BucketRunner>(
-        gradients, std::move(mapped), runtime_->topology().local_rank,
-        coordinator::make_bucket_plan(gradients, bucket_bytes), options.op, std::move(waits),
-        std::move(communicator),
+        gradients, std::move(mapped), runtime_->topology().local_rank, std::move(plan),
+        std::move(compressed), options.op, std::move(waits), std::move(communicator),
         [runtime = runtime_.get()](std::size_t bytes, std::size_t tensors) {
           runtime->count_collective(bytes, tensors);
         });
@@ -84,6 +89,27 @@ class GradientSync::Impl {
 
   coordinator::BucketRunner& runner() { return *runner_; }
   const std::string& name_of(std::size_t index) const { return names_[index]; }
+
+  std::vector<std::byte> save_compression_state() {
+    require_none_marked("save_compression_state()");
+    return runner_->compressed().save_state();
+  }
+
+  void load_compression_state(std::span<const std::byte> state) {
+    require_none_marked("load_compression_state()");
+    coordinator::Entry entry;
+    entry.request.kind = coordinator::Kind::kTask;
+    entry.request.name = name_ + ".load_compression_state";
+    entry.task = [&](collectives::Collectives& collectives) {
+      runner_->compressed().load_state(state, collectives, runtime_->topology());
+    };
+    runtime_->submit(std::move(entry))->wait();
+  }
+
+  void require_none_marked(std::string_view what) const {
+    HORO_CHECK(runner_->unmarked().size() == names_.size(),
+               fmt::format("{} between ready() and wait(); call it after wait()", what));
+  }
 
   void require_all_marked() const {
     const std::vector<std::size_t> missing = runner_->unmarked();
@@ -98,6 +124,7 @@ class GradientSync::Impl {
 
  private:
   std::shared_ptr<Runtime> runtime_;
+  std::string name_;
   std::vector<std::string> names_;
   std::unique_ptr<coordinator::BucketRunner> runner_;
 };
@@ -130,6 +157,15 @@ void GradientSync::exchange() {
 
 std::size_t GradientSync::bucket_count() const { return impl_->runner().plan().buckets.size(); }
 WireReport GradientSync::wire_report() const { return impl_->runner().wire_report(); }
+CompressionReport GradientSync::compression_report() const {
+  return impl_->runner().compressed().report();
+}
+std::vector<std::byte> GradientSync::save_compression_state() const {
+  return impl_->save_compression_state();
+}
+void GradientSync::load_compression_state(std::span<const std::byte> state) {
+  impl_->load_compression_state(state);
+}
 bool GradientSync::is_in_place(std::size_t bucket) const {
   HORO_CHECK(bucket < bucket_count(),
              fmt::format("bucket {} of {} does not exist", bucket, bucket_count()));

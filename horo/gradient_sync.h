@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "horo/base/compression.h"
+#include "horo/base/compression_report.h"
 #include "horo/base/wire_report.h"
 #include "horo/context.h"
 
@@ -24,6 +26,10 @@ struct GradientSyncOptions {
   /// keep their type inside a node, in buckets of a few KiB, and with
   /// HORO_ALGORITHM=parameter_server or mpi. Not with kAdasum.
   std::optional<DataType> wire;
+  /// Send less and get approximate results: see Compression. For kAverage and kSum. `wire` goes
+  /// together with kPowerSgd, whose factors then travel as that type (their rounding is in no
+  /// residual), and not with kTopK.
+  Compression compression;
 };
 
 /// Averages (or otherwise reduces) the same set of gradients every step, in place.
@@ -73,6 +79,21 @@ class GradientSync {
   bool is_in_place(std::size_t bucket) const;
   /// What options.wire has saved and cost so far. Not between ready() and wait().
   WireReport wire_report() const;
+  /// What options.compression has saved and cost. Not between ready() and wait().
+  CompressionReport compression_report() const;
+
+  /// What compression keeps of this rank from step to step (residuals, factors and the number of
+  /// steps), for checkpoints: about as many bytes as the gradients that are compressed. Each rank
+  /// saves its own, as residuals differ. For machines of the same byte order. Without compression a
+  /// few bytes. Not collective. Throws InvalidArgument between ready() and wait().
+  std::vector<std::byte> save_compression_state() const;
+  /// Goes on from a state that this rank saved, with the same gradients, options and number of
+  /// ranks: the next steps have the bits that they would have had. To go on with another number of
+  /// ranks, load nothing; residuals then begin at zero. Collective. Throws on every rank alike, and
+  /// changes nothing on any: InvalidArgument that names the rank and what is wrong if bytes are no
+  /// state, cut off, of another version, rank, option or gradient; MismatchError if the ranks'
+  /// states are not of the same step; InvalidArgument, on this rank, between ready() and wait().
+  void load_compression_state(std::span<const std::byte> state);
 
  private:
   class Impl;

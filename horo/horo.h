@@ -2,13 +2,15 @@
 
 /// The one header of horo for programs: joining a job, collectives on named tensors, and
 /// GradientSync.
-#include "horo/alltoall_handle.h"   // IWYU pragma: export
-#include "horo/arena.h"             // IWYU pragma: export
-#include "horo/base/data_type.h"    // IWYU pragma: export
-#include "horo/base/error.h"        // IWYU pragma: export
-#include "horo/base/float16.h"      // IWYU pragma: export
-#include "horo/base/reduce_op.h"    // IWYU pragma: export
-#include "horo/base/tensor_view.h"  // IWYU pragma: export
-#include "horo/context.h"           // IWYU pragma: export
-#include "horo/gradient_sync.h"     // IWYU pragma: export
-#include "horo/handle.h"            // IWYU pragma: export
+#include "horo/alltoall_handle.h"          // IWYU pragma: export
+#include "horo/arena.h"                    // IWYU pragma: export
+#include "horo/base/compression.h"         // IWYU pragma: export
+#include "horo/base/compression_report.h"  // IWYU pragma: export
+#include "horo/base/data_type.h"           // IWYU pragma: export
+#include "horo/base/error.h"               // IWYU pragma: export
+#include "horo/base/float16.h"             // IWYU pragma: export
+#include "horo/base/reduce_op.h"           // IWYU pragma: export
+#include "horo/base/tensor_view.h"         // IWYU pragma: export
+#include "horo/context.h"                  // IWYU pragma: export
+#include "horo/gradient_sync.h"            // IWYU pragma: export
+#include "horo/handle.h"                   // IWYU pragma: export

@@ -62,6 +62,15 @@ LearningRateSchedule learning_rate_of(const TrainMnistOptions& options, std::siz
           .total_steps = steps};
 }
 
+horo::Compression compression_of(const TrainMnistOptions& options) {
+  using Kind = horo::Compression::Kind;
+  return {.kind = options.compression == "powersgd" ? Kind::kPowerSgd
+                  : options.compression == "topk"   ? Kind::kTopK
+                                                    : Kind::kNone,
+          .rank = options.compression_rank,
+          .fraction = options.compression_fraction};
+}
+
 /// All that a run needs, made from the command line.
 struct Job {
   Job(horo::Context& context, const TrainMnistOptions& options)
@@ -84,6 +93,7 @@ struct Job {
         .gradient_op = options.op == "adasum" ? horo::ReduceOp::kAdasum : horo::ReduceOp::kAverage,
         .seed = options.seed,
         .loader = {.threads = options.loader_threads, .prefetch = options.prefetch},
+        .compression = compression_of(options),
         .progress = progress_options_for(stdout)};
     trainer.progress.log_every = options.log_every;
     return trainer;

@@ -53,6 +53,28 @@ void check_op(const std::string& op) {
              fmt::format("--op: '{}' is not known; choose average or adasum", op));
 }
 
+void check_compression(const std::string& compression) {
+  HORO_CHECK(
+      compression == "none" || compression == "powersgd" || compression == "topk",
+      fmt::format("--compression: '{}' is not known; choose none, powersgd or topk", compression));
+}
+
+void add_compression_options(po::options_description& description, TrainMnistOptions& options) {
+  auto add = description.add_options();
+  add("compression",
+      po::value(&options.compression)
+          ->value_name("NAME")
+          ->default_value(options.compression)
+          ->notifier(check_compression),
+      "of gradients: none, powersgd (factors of low rank) or topk (the largest values)");
+  add("compression-rank", count_value(options.compression_rank, "compression-rank", 1),
+      "columns of powersgd's factors");
+  add("compression-fraction",
+      rate_value(options.compression_fraction, "compression-fraction", "above 0 and at most 1",
+                 [](float x) { return x > 0 && x <= 1; }),
+      "part of the values that topk sends");
+}
+
 po::options_description describe_options(TrainMnistOptions& options) {
   po::options_description description("Options");
   auto add = description.add_options();
@@ -96,6 +118,7 @@ po::options_description describe_options(TrainMnistOptions& options) {
       "steps between lines of progress, where there is no bar");
   add("max-steps", count_value(options.max_steps, "max-steps", 0),
       "end after this many steps; 0: after the epochs");
+  add_compression_options(description, options);
   add("json", po::value(&options.json)->value_name("FILE"), "write a report there");
   return description;
 }

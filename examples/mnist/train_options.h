@@ -19,6 +19,9 @@ struct TrainMnistOptions {
   std::uint64_t seed = 1;
   std::size_t loader_threads = 1;
   std::size_t prefetch = 4;
+  std::string compression = "none";
+  std::size_t compression_rank = 4;    ///< of powersgd
+  float compression_fraction = 0.01f;  ///< of topk
   int compute_threads = 1;  ///< 0: the cores this rank may use, divided by the node's ranks
   std::size_t log_every = 100;
   std::uint64_t max_steps = 0;  ///< 0: no limit

@@ -2,12 +2,23 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "horo/coordinator/compression_settings.h"
 #include "horo/coordinator/negotiator.h"
 
 namespace horo::coordinator {
 namespace {
 
+constexpr const char* kSettings = "settings";
+
+std::size_t count_gradients(const std::vector<Request>& description) {
+  return static_cast<std::size_t>(
+      std::ranges::count(description, Kind::kAllreduce, &Request::kind));
+}
+
 std::string describe_settings(const Request& settings) {
+  if (settings.name != kSettings) return settings.name;
   return fmt::format("{} with bucket_bytes {} and wire type {}", horo::name_of(settings.op),
                      settings.shape[0], horo::name_of(settings.type));
 }
@@ -34,14 +45,17 @@ BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, std::size_t 
 }
 
 std::vector<Request> describe_plan(std::span<const NamedTensor> gradients, ReduceOp op,
-                                   std::size_t bucket_bytes, std::optional<DataType> wire) {
+                                   std::size_t bucket_bytes, std::optional<DataType> wire,
+                                   const Compression& compression) {
   std::vector<Request> description;
   for (const NamedTensor& gradient : gradients)
     description.push_back(
         {gradient.name, Kind::kAllreduce, gradient.tensor.type(), op, 0, gradient.tensor.shape()});
   // float32 as the wire type of the settings: none is asked for.
   description.push_back(
-      {"settings", Kind::kTask, wire.value_or(DataType::kFloat32), op, 0, Shape{bucket_bytes}});
+      {kSettings, Kind::kTask, wire.value_or(DataType::kFloat32), op, 0, Shape{bucket_bytes}});
+  for (const std::string& option : describe_compression(compression))
+    description.push_back({option, Kind::kTask});
   return description;
 }
 
@@ -51,8 +65,9 @@ std::string find_plan_mismatch(const std::string& plan_name,
   const std::vector<Request>& first = descriptions[0];
   for (std::size_t r = 1; r < descriptions.size(); ++r) {
     const std::vector<Request>& other = descriptions[r];
-    // The last request of a description is its settings, not a gradient.
-    const std::size_t common = std::min(first.size(), other.size()) - 1;
+    const std::size_t first_count = count_gradients(first);
+    const std::size_t other_count = count_gradients(other);
+    const std::size_t common = std::min(first_count, other_count);
     for (std::size_t i = 0; i < common; ++i) {
       if (first[i].name != other[i].name)
         return fmt::format("gradients '{}': gradient {} is '{}' on {} and '{}' on {}", plan_name, i,
@@ -60,16 +75,18 @@ std::string find_plan_mismatch(const std::string& plan_name,
       const std::string text = describe_mismatch(first[i], rank_names[0], other[i], rank_names[r]);
       if (!text.empty()) return fmt::format("gradients '{}': {}", plan_name, text);
     }
-    if (first.size() != other.size()) {
-      const auto& longer = first.size() > other.size() ? first : other;
+    if (first_count != other_count) {
+      const auto& longer = first_count > other_count ? first : other;
       return fmt::format(
           "gradients '{}': {} registered {} and {} registered {}; '{}' is on one only", plan_name,
-          rank_names[0], first.size() - 1, rank_names[r], other.size() - 1, longer[common].name);
+          rank_names[0], first_count, rank_names[r], other_count, longer[common].name);
     }
-    if (!(first.back() == other.back()))
-      return fmt::format("gradients '{}': {} on {} and {} on {}", plan_name,
-                         describe_settings(first.back()), rank_names[0],
-                         describe_settings(other.back()), rank_names[r]);
+    // The kind of compression, which decides how many options follow, comes before them.
+    const auto [a, b] =
+        std::ranges::mismatch(std::span(first).subspan(common), std::span(other).subspan(common));
+    if (a != std::span(first).end())
+      return fmt::format("gradients '{}': {} on {} and {} on {}", plan_name, describe_settings(*a),
+                         rank_names[0], describe_settings(*b), rank_names[r]);
   }
   return {};
 }

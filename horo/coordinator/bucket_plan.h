@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "horo/base/compression.h"
 #include "horo/base/tensor_view.h"
 #include "horo/coordinator/request.h"
 
@@ -25,9 +26,11 @@ struct BucketPlan {
 /// or a large gradient is as full as the order allows.
 BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, std::size_t bucket_bytes);
 
-/// What ranks compare before they use a plan: one request per gradient, then one for the settings.
+/// What ranks compare before they use a plan: one request per gradient, then (kTask) one for the
+/// settings and one for each option of compression.
 std::vector<Request> describe_plan(std::span<const NamedTensor> gradients, ReduceOp op,
-                                   std::size_t bucket_bytes, std::optional<DataType> wire);
+                                   std::size_t bucket_bytes, std::optional<DataType> wire,
+                                   const Compression& compression);
 
 /// The first difference between rank 0's description and each other rank's (descriptions[r]), in
 /// words that name the plan, the gradient, both ranks (rank_names[r]) and both descriptions; empty

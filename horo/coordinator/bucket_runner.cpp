@@ -6,12 +6,13 @@
 namespace horo::coordinator {
 
 BucketRunner::BucketRunner(std::span<const NamedTensor> gradients, MappedGradients mapped,
-                           int local_rank, BucketPlan plan, ReduceOp op,
+                           int local_rank, BucketPlan plan, CompressedPlan compressed, ReduceOp op,
                            std::unique_ptr<PlanWaits> waits,
                            std::unique_ptr<collectives::Communicator> communicator,
                            OnBucket on_bucket)
     : mapped_(std::move(mapped)),
       plan_(std::move(plan)),
+      compressed_(std::move(compressed)),
       op_(op),
       waits_(std::move(waits)),
       waiting_policy_(waits_->in_node),
@@ -22,7 +23,8 @@ BucketRunner::BucketRunner(std::span<const NamedTensor> gradients, MappedGradien
     auto bucket = std::make_unique<Bucket>(gradients[members.front()].tensor.type());
     for (std::size_t i : members)
       bucket->buffer.add(gradients[i].tensor.data(), gradients[i].tensor.count());
-    bucket->mapped = map_bucket(members, gradients, local_rank);
+    if (!compressed_.covers(buckets_.size()))
+      bucket->mapped = map_bucket(members, gradients, local_rank);
     bucket->tensors = members.size();
     bucket->missing = members.size();
     buckets_.push_back(std::move(bucket));
@@ -84,6 +86,7 @@ void BucketRunner::wait() {
     while (next_ < buckets_.size() && error_ == nullptr) run_next();
   }
   if (error_ != nullptr) std::rethrow_exception(error_);
+  compressed_.end_step();
   for (std::size_t b = 0; b < buckets_.size(); ++b) buckets_[b]->missing = plan_.buckets[b].size();
   for (std::atomic<bool>& mark : marks_) mark.store(false, std::memory_order_relaxed);
   next_ = 0;
@@ -98,7 +101,9 @@ bool BucketRunner::is_next_complete() const {
 void BucketRunner::run_next() {
   const Bucket& bucket = *buckets_[next_];
   try {
-    if (bucket.mapped)
+    if (compressed_.covers(next_))
+      compressed_.allreduce(next_, bucket.buffer, communicator_->collectives(), op_);
+    else if (bucket.mapped)
       communicator_->collectives().allreduce_mapped(*bucket.mapped, op_);
     else
       communicator_->allreduce(bucket.buffer, op_);

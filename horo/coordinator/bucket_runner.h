@@ -15,6 +15,7 @@
 #include "collectives/scattered_buffer.h"
 #include "horo/base/reduce_op.h"
 #include "horo/coordinator/bucket_plan.h"
+#include "horo/coordinator/compressed_plan.h"
 #include "horo/coordinator/mapped_gradients.h"
 #include "horo/coordinator/plan_waits.h"
 
@@ -31,15 +32,18 @@ class BucketRunner {
 
   /// `waits` holds the wait policies of `communicator`; the runner adjusts them to whether a caller
   /// waits. A bucket whose gradients are all mapped (none is, if `mapped` is empty) is exchanged in
-  /// place.
+  /// place, unless `compressed` covers it.
   BucketRunner(std::span<const NamedTensor> gradients, MappedGradients mapped, int local_rank,
-               BucketPlan plan, ReduceOp op, std::unique_ptr<PlanWaits> waits,
+               BucketPlan plan, CompressedPlan compressed, ReduceOp op,
+               std::unique_ptr<PlanWaits> waits,
                std::unique_ptr<collectives::Communicator> communicator, OnBucket on_bucket);
   /// Ends the thread. A bucket that it is exchanging is given up, if it has to wait for a peer.
   ~BucketRunner();
 
   const BucketPlan& plan() const { return plan_; }
   bool is_mapped(std::size_t bucket) const { return buckets_[bucket]->mapped.has_value(); }
+  /// Between steps: after wait(), before the first mark().
+  CompressedPlan& compressed() { return compressed_; }
   WireReport wire_report() const { return communicator_->wire_report(); }
   std::size_t gradient_count() const { return marks_.size(); }
 
@@ -72,6 +76,7 @@ class BucketRunner {
 
   MappedGradients mapped_;
   BucketPlan plan_;
+  CompressedPlan compressed_;
   ReduceOp op_;
   std::unique_ptr<PlanWaits> waits_;
   const WaitPolicy waiting_policy_;

@@ -25,11 +25,11 @@ std::vector<NamedTensor> list_tensors(Context& context, const std::vector<Parame
 }  // namespace
 
 GradientExchange::GradientExchange(Context& context, const std::vector<Parameter*>& parameters,
-                                   ReduceOp op)
+                                   const ExchangeOptions& options)
     : loss_(Shape{1}),
-      sync_(context, list_tensors(context, parameters, loss_, op),
-            {.name = "train.gradients", .op = op}) {
-  if (op != ReduceOp::kAverage)
+      sync_(context, list_tensors(context, parameters, loss_, options.op),
+            {.name = "train.gradients", .op = options.op, .compression = options.compression}) {
+  if (options.op != ReduceOp::kAverage)
     loss_sync_.emplace(context, std::vector<NamedTensor>{{"train.loss", loss_.view()}},
                        GradientSyncOptions{.name = "train.loss"});
   for (std::size_t i = 0; i < parameters.size(); ++i) index_of_[parameters[i]] = i;

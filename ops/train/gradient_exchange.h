@@ -10,6 +10,12 @@
 
 namespace horo::ops {
 
+/// How gradients are exchanged; see GradientSyncOptions.
+struct ExchangeOptions {
+  ReduceOp op = ReduceOp::kAverage;
+  Compression compression{};
+};
+
 /// Averages the gradients of a model over the ranks (or combines them as `op` says) while backward
 /// computes them, and averages the loss: along with averaged gradients it is one more element of
 /// the first bucket, so that it costs no message of its own. Used from one thread, once per step:
@@ -20,7 +26,7 @@ class GradientExchange {
   /// this and keep their gradients' memory from then on. Throws
   /// MismatchError if the models of the ranks differ.
   GradientExchange(Context& context, const std::vector<Parameter*>& parameters,
-                   ReduceOp op = ReduceOp::kAverage);
+                   const ExchangeOptions& options = {});
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;
 
@@ -30,6 +36,7 @@ class GradientExchange {
   void gradient_ready(const Parameter& parameter);
   /// Blocks until all gradients are reduced; returns the average loss.
   float wait();
+  CompressionReport compression_report() const { return sync_.compression_report(); }
 
  private:
   std::unordered_map<const Parameter*, std::size_t> index_of_;

@@ -74,7 +74,8 @@ void Trainer::broadcast_model() {
 }
 
 void Trainer::train_epochs(TrainReport& report) {
-  GradientExchange exchange(context_, model_.parameters(), options_.gradient_op);
+  GradientExchange exchange(context_, model_.parameters(),
+                            {options_.gradient_op, options_.compression});
   DataLoader loader(train_set_, sampler_, 0, total_steps_, options_.loader);
   for (std::uint64_t step = 0; step < total_steps_; ++step) {
     control_messages_.begin_step();
@@ -91,6 +92,7 @@ void Trainer::train_epochs(TrainReport& report) {
     if (where.step + 1 == sampler_.steps_per_epoch() || step + 1 == total_steps_)
       finish_epoch(where, report);
   }
+  report.compression = exchange.compression_report().total;
 }
 
 float Trainer::train_step(Batch batch, GradientExchange& exchange) {
@@ -173,6 +175,10 @@ void Trainer::complete(TrainReport& report) {
       static_cast<double>(messages[0]) /
       static_cast<double>(std::max<std::uint64_t>(1, control_messages_.steps()));
   display_.print(describe(report.mean_step));
+  if (options_.compression.kind != Compression::Kind::kNone)
+    display_.print(fmt::format("compression: {:.1f} times fewer bytes, {:.1f} % left out of a step",
+                               report.compression.compression_rate(),
+                               100 * report.compression.relative_error()));
 }
 
 }  // namespace horo::ops

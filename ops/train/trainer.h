@@ -34,6 +34,8 @@ struct TrainerOptions {
   /// Samples per forward pass of an evaluation, over all ranks.
   std::size_t evaluation_batch = 1000;
   DataLoaderOptions loader;
+  /// Of the gradients; the loss is exact.
+  Compression compression;
   /// Where rank 0 shows progress. Other ranks show none.
   ProgressOptions progress;
 };

@@ -2,6 +2,7 @@
 
 #include "horo/horo.h"
 #include "horo/mpi.h"
+#include "tests/api/compressed_set.h"
 
 namespace horo {
 namespace {
@@ -140,6 +141,31 @@ TEST(MpiApi, AlltoallOnEveryAlgorithm) {
       ASSERT_EQ(output, expected) << algorithm << " round " << round;
       for (int peer = 0; peer < ctx.size(); ++peer)
         EXPECT_EQ(received[static_cast<std::size_t>(peer)], rows_between(peer, ctx.rank(), round));
+    }
+  }
+  unsetenv("HORO_ALGORITHM");
+}
+
+TEST(MpiApi, CompressedGradientsOnEveryAlgorithm) {
+  for (const char* algorithm :
+       {"shared_memory", "ring", "hierarchical", "parameter_server", "mpi"}) {
+    setenv("HORO_ALGORITHM", algorithm, 1);
+    Context ctx = init(MPI_COMM_WORLD);
+    for (const auto kind : {Compression::Kind::kPowerSgd, Compression::Kind::kTopK}) {
+      CompressedSet set(ctx.rank());
+      GradientSync sync(ctx, set.gradients(), {.compression = {.kind = kind, .rank = 2}});
+      for (int step = 0; step < 3; ++step) {
+        set.compute(step);
+        sync.exchange();
+      }
+      const std::vector<float> own = set.all_values();
+      std::vector<float> of_rank_0 = own;
+      ctx.broadcast(TensorView(of_rank_0), {.name = "values", .root = 0});
+      EXPECT_EQ(own, of_rank_0) << algorithm;
+      const CompressionFigures figures = sync.compression_report().total;
+      EXPECT_GT(figures.relative_error(), 0.01);
+      EXPECT_LT(figures.relative_error(), 1.0);
+      EXPECT_EQ(figures.compression_rate() > 2, ctx.size() > 1) << algorithm;
     }
   }
   unsetenv("HORO_ALGORITHM");

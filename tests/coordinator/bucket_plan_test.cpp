@@ -57,10 +57,12 @@ TEST(BucketPlan, RandomSetsTile) {
 }
 
 std::string mismatch_between(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b,
-                             std::size_t bytes_b = 100, std::optional<DataType> wire_b = {}) {
+                             std::size_t bytes_b = 100, std::optional<DataType> wire_b = {},
+                             const Compression& compression_b = {}) {
   const std::vector<Request> descriptions[] = {
-      describe_plan(a, ReduceOp::kAverage, 100, {}), describe_plan(a, ReduceOp::kAverage, 100, {}),
-      describe_plan(b, ReduceOp::kAverage, bytes_b, wire_b)};
+      describe_plan(a, ReduceOp::kAverage, 100, {}, {}),
+      describe_plan(a, ReduceOp::kAverage, 100, {}, {}),
+      describe_plan(b, ReduceOp::kAverage, bytes_b, wire_b, compression_b)};
   const std::string names[] = {"rank 0", "rank 1", "rank 2"};
   return find_plan_mismatch("g", descriptions, names);
 }
@@ -80,6 +82,9 @@ TEST(PlanMismatch, NamesTheFirstDifference) {
   EXPECT_THAT(mismatch_between(base, base, 100, DataType::kBFloat16),
               HasSubstr("wire type float32 on rank 0 and average with bucket_bytes 100 and wire "
                         "type bfloat16 on rank 2"));
+  EXPECT_EQ(mismatch_between(base, base, 100, {}, {.kind = Compression::Kind::kTopK}),
+            "gradients 'g': compression.kind = none on rank 0 and compression.kind = topk on rank "
+            "2");
 }
 
 }  // namespace

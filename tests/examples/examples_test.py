@@ -28,8 +28,8 @@ def hororun(ranks, program, *arguments):
 class Training(unittest.TestCase):
     STEPS = ["--epochs", "1", "--max-steps", "50", "--global-batch", "64", "--seed", "1"]
 
-    def train(self, ranks):
-        return hororun(ranks, "train_mnist", *self.STEPS)[1]
+    def train(self, ranks, *more):
+        return hororun(ranks, "train_mnist", *self.STEPS, *more)[1]
 
     def test_losses_do_not_depend_on_the_number_of_ranks(self):
         alone = self.train(1)
@@ -51,6 +51,15 @@ class Training(unittest.TestCase):
         self.assertEqual(runs[0]["param_hash"], runs[1]["param_hash"])
         self.assertLess(runs[0]["losses"][-1], 0.7 * runs[0]["losses"][0])
         self.assertNotEqual(runs[0]["param_hash"], self.train(3)["param_hash"])
+
+    def test_gradients_may_be_compressed(self):
+        plain = self.train(2)
+        self.assertEqual(plain["compression_rate"], 1)
+        for options in (["powersgd", "--compression-rank", "2"], ["topk", "--compression-fraction", "0.02"]):
+            report = self.train(2, "--compression", *options)
+            self.assertGreater(report["compression_rate"], 10)
+            self.assertLess(report["losses"][-1], report["losses"][0])
+            self.assertNotEqual(report["param_hash"], plain["param_hash"])
 
     def test_small_programs(self):
         self.assertIn("3 ranks: x[0] = 6", hororun(3, "allreduce")[0])

@@ -32,7 +32,7 @@ TEST(GradientExchange, AdasumOfGradientsAndTheAverageOfTheLoss) {
   testing::run_ranks(3, [](Context& context) {
     Parameter weight{"weight", Tensor::zeros({5}), Tensor::zeros({5})};
     Parameter bias{"bias", Tensor::zeros({2}), Tensor::zeros({2})};
-    GradientExchange exchange(context, {&weight, &bias}, ReduceOp::kAdasum);
+    GradientExchange exchange(context, {&weight, &bias}, {.op = ReduceOp::kAdasum});
     for (int step = 0; step < 3; ++step) {
       const auto own = static_cast<std::size_t>(context.rank());
       exchange.loss_ready(10 * context.rank() + step);

@@ -12,14 +12,17 @@ namespace horo::ops {
 namespace {
 
 TrainReport example() {
-  TrainReport report{.ranks = 4,
-                     .epochs = 3,
-                     .steps = 2,
-                     .global_batch = 128,
-                     .test_accuracy = 0.9875,
-                     .losses = {2.25f, 0.5f},
-                     .param_hash = "00ff00ff00ff00ff",
-                     .samples_per_second = 1000};
+  TrainReport report{
+      .ranks = 4,
+      .epochs = 3,
+      .steps = 2,
+      .global_batch = 128,
+      .test_accuracy = 0.9875,
+      .losses = {2.25f, 0.5f},
+      .param_hash = "00ff00ff00ff00ff",
+      .samples_per_second = 1000,
+      .compression = {
+          .bytes_sent = 10, .bytes_uncompressed = 40, .squared_values = 100, .squared_error = 1}};
   report.median_step[Phase::kBackward] = 7.5;
   report.median_step.total_ms = 12.5;
   return report;
@@ -36,6 +39,8 @@ TEST(TrainReport, HasTheDocumentedKeys) {
   EXPECT_EQ(json.at("param_hash"), "00ff00ff00ff00ff");
   EXPECT_EQ(json.at("samples_per_second"), 1000);
   EXPECT_EQ(json.at("control_messages_per_step"), 0);
+  EXPECT_EQ(json.at("compression_rate"), 4);
+  EXPECT_EQ(json.at("compression_error"), 0.1);
   EXPECT_EQ(json.at("step_ms").size(), 6u);
   for (const auto* phase : {"data_wait", "forward", "exposed_communication", "optimizer"})
     EXPECT_EQ(json.at("step_ms").at(phase), 0) << phase;

@@ -114,6 +114,21 @@ TEST(Trainer, LearnsWithAdasumInTheSameBitsOnEveryRank) {
   }
 }
 
+TEST(Trainer, LearnsFromCompressedGradients) {
+  auto options = small_options();
+  for (const Compression& compression :
+       {Compression{.kind = Compression::Kind::kPowerSgd, .rank = 1},
+        Compression{.kind = Compression::Kind::kTopK, .fraction = 0.1}}) {
+    options.compression = compression;
+    const auto reports = train(3, options);
+    EXPECT_GT(reports[0].test_accuracy, 0.6);
+    EXPECT_GT(reports[0].compression.compression_rate(), 1.5);
+    EXPECT_GT(reports[0].compression.relative_error(), 0);
+    EXPECT_EQ(reports[0].control_messages_per_step, 0);
+    EXPECT_EQ(train(3, options)[1].param_hash, reports[0].param_hash);
+  }
+}
+
 TEST(Trainer, SendsNoControlMessagesInSteadyState) {
   for (const auto& report : train(3, small_options()))
     EXPECT_EQ(report.control_messages_per_step, 0);
