@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "collectives/ring/tags.h"
@@ -19,7 +20,7 @@ void SegmentFlow::run(const Plan& plan, FlowEnds& ends) {
     staging_.resize(2 * kWindow * plan.slot_bytes);
   std::optional<Waiter> waiter;
   std::string what;
-  std::size_t idle_turns = 0;
+  std::uint32_t idle_turns = 0;
   while (taken_ < plan.receives || sent_ < plan.sends) {
     bool has_moved = post_receives();
     has_moved |= post_sends();
@@ -30,8 +31,8 @@ void SegmentFlow::run(const Plan& plan, FlowEnds& ends) {
       idle_turns = 0;
       continue;
     }
-    constexpr std::size_t kTurnsBeforeDescribing = 16;  // the text costs more than a short wait
-    if (++idle_turns < kTurnsBeforeDescribing) continue;
+    constexpr std::uint32_t kTurnsBeforeDescribing = 16;  // the text costs more than a short wait
+    if (++idle_turns < std::min(kTurnsBeforeDescribing, peers_.wait_policy().quick_polls)) continue;
     if (!waiter) {
       what = describe_wait();
       waiter.emplace(peers_.wait_policy());

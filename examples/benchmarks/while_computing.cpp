@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <mpi.h>
+#include <time.h>
 
 #include <algorithm>
 #include <string>
@@ -19,6 +20,24 @@ constexpr std::size_t kTensorBytes = std::size_t{4} << 20;
 float value(int rank, std::size_t i) {
   return static_cast<float>((rank + 1) * static_cast<int>(i % 127));
 }
+
+double cpu_seconds(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+// Of this process's threads but the calling one.
+double cpu_seconds_of_others() {
+  return cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
+}
+
+// What one exchange beside a computation showed on this rank.
+struct Overlap {
+  double us = 0;
+  double slices_per_second = 0;
+  double core_share = 0;
+};
 
 class Step {
  public:
@@ -42,18 +61,19 @@ class Step {
     sync_.wait();
     return (MPI_Wtime() - start) * 1e6;
   }
-  double exchange_while_computing(MatrixWork& work, double& slices_per_second) {
+  Overlap exchange_while_computing(MatrixWork& work) {
     const std::uint64_t all = ctx_.counters().collectives + sync_.bucket_count();
     const double start = begin();
+    const double others = cpu_seconds_of_others();
     std::size_t slices = 0;
     do {
       work.run_slice();
       ++slices;
     } while (ctx_.counters().collectives < all);
     const double seconds = MPI_Wtime() - start;
+    const double taken = cpu_seconds_of_others() - others;
     sync_.wait();
-    slices_per_second = static_cast<double>(slices) / seconds;
-    return seconds * 1e6;
+    return {seconds * 1e6, static_cast<double>(slices) / seconds, taken / seconds};
   }
 
  private:
@@ -84,7 +104,7 @@ class Step {
 OverlapResult measure_while_computing(Context& ctx, std::size_t bytes, int rounds) {
   Step step(ctx, bytes);
   MatrixWork work;
-  std::vector<double> alone, computing, lost;
+  std::vector<double> alone, computing, lost, shares;
   for (int round = 0; round <= rounds; ++round) {
     step.fill();
     const double alone_us = largest(step.exchange_alone(), MPI_COMM_WORLD);
@@ -92,21 +112,23 @@ OverlapResult measure_while_computing(Context& ctx, std::size_t bytes, int round
     step.fill();
     MPI_Barrier(MPI_COMM_WORLD);
     const double undisturbed = work.slices_per_second(alone_us / 1e6);
-    double disturbed = 0;
-    const double computing_us =
-        largest(step.exchange_while_computing(work, disturbed), MPI_COMM_WORLD);
+    const Overlap overlap = step.exchange_while_computing(work);
     step.check();
-    const double lost_here = largest(1 - disturbed / undisturbed, MPI_COMM_WORLD);
+    const double computing_us = largest(overlap.us, MPI_COMM_WORLD);
+    const double lost_here = largest(1 - overlap.slices_per_second / undisturbed, MPI_COMM_WORLD);
+    const double share = largest(overlap.core_share, MPI_COMM_WORLD);
     if (round == 0) continue;  // warms up
     alone.push_back(alone_us);
     computing.push_back(computing_us);
     lost.push_back(lost_here);
+    shares.push_back(share);
   }
   OverlapResult result;
   result.alone_us = stats_of(alone);
   result.computing_us = stats_of(computing);
   result.loss = result.computing_us.median / result.alone_us.median - 1;
   result.computation_lost = stats_of(lost).median;
+  result.core_share = stats_of(shares).median;
   return result;
 }
 
@@ -114,7 +136,8 @@ nlohmann::json to_json(const OverlapResult& result) {
   return {{"exchange_alone_us", to_json(result.alone_us)},
           {"exchange_while_computing_us", to_json(result.computing_us)},
           {"exchange_loss", result.loss},
-          {"computation_loss", result.computation_lost}};
+          {"computation_loss", result.computation_lost},
+          {"core_share", result.core_share}};
 }
 
 }  // namespace horo::bench

@@ -15,6 +15,9 @@ struct OverlapResult {
   double loss = 0;     ///< by how much of alone_us computing_us is longer (medians)
   /// The part of its speed that the computation lost meanwhile, on the rank that lost most.
   double computation_lost = 0;
+  /// How much of a core horo's threads took meanwhile, on the rank where it was most. Other
+  /// programs on the machine do not change it much.
+  double core_share = 0;
 };
 
 /// Exchanges `bytes` of float32 gradients, in tensors of at most 4 MiB, in turn with and without a

@@ -74,7 +74,6 @@ class BucketRunner {
   BucketPlan plan_;
   ReduceOp op_;
   std::unique_ptr<PlanWaits> waits_;
-  const WaitPolicy waiting_policy_;
   std::unique_ptr<collectives::Communicator> communicator_;
   OnBucket on_bucket_;
   std::vector<std::unique_ptr<Bucket>> buckets_;
