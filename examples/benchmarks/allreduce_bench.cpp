@@ -184,9 +184,9 @@ void print_head(const horo::Context& ctx, const Options& options,
 nlohmann::json measure_overlap(horo::Context& ctx, const Options& options) {
   if (ctx.rank() == 0)
     fmt::print(
-        "# milliseconds; lost: of the exchange, and of the computation's speed\n{:>10} {:>12} "
-        "{:>16} {:>9} {:>17}\n",
-        "bytes", "alone", "while computing", "lost", "computation lost");
+        "# milliseconds; lost: of the exchange, and of the computation's speed; core: what horo's "
+        "threads took of one\n{:>10} {:>10} {:>16} {:>8} {:>17} {:>7}\n",
+        "bytes", "alone", "while computing", "lost", "computation lost", "core");
   nlohmann::json rows = nlohmann::json::array();
   for (std::size_t bytes : options.sizes) {
     const auto result = horo::bench::measure_while_computing(ctx, bytes, options.rounds);
@@ -194,9 +194,9 @@ nlohmann::json measure_overlap(horo::Context& ctx, const Options& options) {
     row["bytes"] = bytes;
     rows.push_back(row);
     if (ctx.rank() == 0)
-      fmt::print("{:>10} {:>12.2f} {:>16.2f} {:>8.1f}% {:>16.1f}%\n", bytes,
+      fmt::print("{:>10} {:>10.2f} {:>16.2f} {:>7.1f}% {:>16.1f}% {:>6.1f}%\n", bytes,
                  result.alone_us.median / 1e3, result.computing_us.median / 1e3, result.loss * 100,
-                 result.computation_lost * 100);
+                 result.computation_lost * 100, result.core_share * 100);
   }
   return rows;
 }
