@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs horo, Open MPI, MPICH, Gloo, PyTorch DDP and Horovod in turn and says how they compare.
+"""Runs horo, Open MPI, MPICH, Gloo, PyTorch DDP and Horovod in turn, to compare them.
 
   scripts/compare_peers.py --ranks 2 --models resnet50
 

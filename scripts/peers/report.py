@@ -4,8 +4,8 @@ from peers import detection, goals, summary
 UNITS = [("Mi", 1 << 20), ("Ki", 1 << 10)]
 LINE_STYLES = {  # by what lines_of() calls them, so that a peer has one colour in all panels
     "horo": {"color": "black", "linewidth": 2.6},
-    "horo, arena": {"color": "black", "linewidth": 2.6, "linestyle": "--"}, "Open MPI": {"color": "tab:blue"}, "MPICH": {"color": "tab:green"},
-    "Gloo": {"color": "tab:red"}, "Open MPI, best settings": {"color": "tab:blue", "linestyle": "--"},
+    "horo, arena": {"color": "black", "linewidth": 2.6, "linestyle": "--"}, "Open MPI": {"color": "tab:blue"},
+    "MPICH": {"color": "tab:green"}, "Gloo": {"color": "tab:red"}, "Open MPI, best settings": {"color": "tab:blue", "linestyle": "--"},
     "floor": {"color": "grey", "linestyle": ":"}}
 
 
@@ -52,7 +52,8 @@ def allreduce_table(of_case, sizes, peers, gbps):
     shown = [key for key in summary.DEFAULT_PEERS if peers[key].version]
     absent = [key for key in summary.DEFAULT_PEERS if not peers[key].version]
     header = ["bytes", "horo", "horo, arena", *(peers[key].name for key in shown),
-              *(f"{peers[key].name}: absent" for key in absent), "fastest of them / horo", "Open MPI, best settings", "that / horo", "floor"]
+              *(f"{peers[key].name}: absent" for key in absent), "fastest of them / horo", "Open MPI, best settings",
+              "that / horo", "floor"]
     rows = []
     for size in sizes:
         key = str(size)

@@ -94,9 +94,11 @@ class Detection(unittest.TestCase):
     def test_present_peers(self):
         peers = self.find(
             {"mpicxx.openmpi", "mpirun.openmpi", "mpicxx.mpich", "mpirun.mpich"},
-            {"mpirun.openmpi": "mpirun.openmpi (OpenRTE) 4.1.4\n", "hvd": "horovod 0.28.1 True\n", "py": "a warning\ntorch 1.13.0 True\n",
+            {"mpirun.openmpi": "mpirun.openmpi (OpenRTE) 4.1.4\n", "hvd": "horovod 0.28.1 True\n",
+             "py": "a warning\ntorch 1.13.0 True\n",
              "mpirun.mpich": "HYDRA build details:\n    Version:          4.0.2\n"})
-        self.assertEqual([peer.version for peer in peers.values()], ["4.1.4", "4.0.2", "torch 1.13.0", "torch 1.13.0", "0.28.1"])
+        self.assertEqual([peer.version for peer in peers.values()],
+                         ["4.1.4", "4.0.2", "torch 1.13.0", "torch 1.13.0", "0.28.1"])
         self.assertEqual((peers["horovod"].python, peers["horovod"].launcher), ("hvd", "mpirun.openmpi"))
         self.assertEqual(peers["mpich"].compiler, "mpicxx.mpich")
         labels = [setup.label for setup in detection.setups_of(peers)]
@@ -141,7 +143,8 @@ class Detection(unittest.TestCase):
 
 def result_of(samples, peers, sizes, models):
     return {"command": "compare", "date": "today", "ranks": 2, "sizes": sizes, "models": models, "peers": peers,
-            "rounds": 3, "goals": goals.parse("1.5@4-64Mi,2@resnet50", ["resnet50"]), "machine": {"cpu": "a CPU", "cores": 2, "system": "Linux"}, "failed": {},
+            "rounds": 3, "goals": goals.parse("1.5@4-64Mi,2@resnet50", ["resnet50"]),
+            "machine": {"cpu": "a CPU", "cores": 2, "system": "Linux"}, "failed": {},
             "model_bytes": {model: 102e6 for model in models}, "foreign_cores": summary.statistics_of([0.0, 0.5]),
             "runs_by_regime": {"shared": len(samples), "apart": 0, "changing": 3},
             "streaming_copy_gbps": {"shared": 10.0, "apart": 0}, "summary": summary.summarise(samples)}
@@ -223,7 +226,8 @@ class Goals(unittest.TestCase):
                 goals.parse(text, ["resnet50"])
 
     def test_what_was_not_measured_is_not_met(self):
-        self.assertEqual(goals.results([goals.Goal(2, least=4, most=8)], {}, [4, 8, 16], []), [(4, 2, None), (8, 2, None)])
+        self.assertEqual(goals.results([goals.Goal(2, least=4, most=8)], {}, [4, 8, 16], []),
+                         [(4, 2, None), (8, 2, None)])
         self.assertEqual(goals.verdict(2, None), "not measured")
         self.assertEqual([goals.verdict(1.5, (ratio, "mpich", True)) for ratio in (1.49, 1.5)], ["missed", "met"])
 
