@@ -13,7 +13,8 @@ Goals (--goals) are ratios to be reached: RATIO@SIZE, RATIO@SIZE-SIZE or RATIO@M
 fastest of Open MPI, MPICH and Gloo, at its defaults, is to take at least.
 
 Peers are found, not installed: an absent one is named, with the package that would bring it. Written to DIR:
-peers.json with every run, peers.md with the tables, and peers.png. Interrupted (Ctrl-C or kill), it reports what it has.
+peers.json with every run, peers.md with the tables, and peers.png. Interrupted (Ctrl-C or
+kill), it reports what it has.
 """
 import argparse
 import contextlib

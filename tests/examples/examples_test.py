@@ -83,7 +83,8 @@ class Benchmarks(unittest.TestCase):
             _, report = hororun(ranks, "collective_bench", "--collective", "all", "--type", "all", "--sizes", "40",
                                 "--rounds", "1")
             rows = report["rows"]
-            self.assertEqual([row["collective"] for row in rows], [kind for kind in kinds for _ in range(8)] + ["barrier"])
+            self.assertEqual([row["collective"] for row in rows],
+                             [kind for kind in kinds for _ in range(8)] + ["barrier"])
             self.assertEqual({row["type"] for row in rows}, {"float32", "float64", "float16", "bfloat16", "int8", "uint8",
                                                              "int32", "int64"})
             for row in rows[:-1]:
