@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
-"""Runs horo, Open MPI, MPICH, Gloo and PyTorch DDP in turn and says how they compare.
+"""Runs horo, Open MPI, MPICH, Gloo, PyTorch DDP and Horovod in turn, to compare them.
 
   scripts/compare_peers.py --ranks 2 --models resnet50
 
-Each peer needs processes of its own, so a round is one short run of each; rounds are repeated, and what is shown is
-the median over them. The machine's regime, whether its cores share a cache, is read with horo's benchmark before and
-after each run, and figures are grouped by it; rounds go on, up to --max-rounds, until both were met in every case.
+Each peer needs processes of its own, so a round is one short run of each for each piece of work: a few sizes of
+allreduce, or one gradient set. Rounds are repeated, and what is shown is the median over them. The machine's regime,
+whether its cores share a cache, is read with horo's benchmark before and after each run, and figures are grouped by
+it. A run that met a change is not counted, so short runs are worth more; after --rounds, runs that a regime still lacks
+are repeated, up to --max-rounds.
+
+Goals (--goals) are ratios to be reached: RATIO@SIZE, RATIO@SIZE-SIZE or RATIO@MODEL says how many times horo's time the
+fastest of Open MPI, MPICH and Gloo, at its defaults, is to take at least.
 
 Peers are found, not installed: an absent one is named, with the package that would bring it. Written to DIR:
-peers.json with every run, peers.md with the tables, and peers.png. Interrupted (Ctrl-C or kill), it reports what it has.
+peers.json with every run, peers.md with the tables, and peers.png. Interrupted (Ctrl-C or
+kill), it reports what it has.
 """
 import argparse
 import contextlib
@@ -22,10 +28,10 @@ import signal
 import sys
 import tempfile
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from peers import detection, report, running, summary
+from peers import detection, goals, report, running, summary
 from scaling import import_pyplot, positive, restart_where_matplotlib_is
 
 MODELS = ["resnet50", "bert-base", "tiny1000"]
@@ -47,6 +53,13 @@ def size_list(text):
             raise argparse.ArgumentTypeError(f"'{word}' is not a size in bytes that 4 divides, such as 4, 16Ki or 64Mi")
         sizes.append(size)
     return sorted(set(sizes))
+
+
+def goal_list(text):
+    try:
+        return goals.parse(text, MODELS)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error))
 
 
 def list_from(known):
@@ -71,6 +84,10 @@ def parse_arguments():
     add("--rounds", type=positive, default=5, metavar="N", help="default 5")
     add("--max-rounds", type=positive, metavar="N",
         help="when to give up waiting for a regime (default: three times --rounds)")
+    add("--sizes-per-run", type=positive, default=3, metavar="N",
+        help="how many sizes one run measures (default 3); less: more runs that meet one regime only")
+    add("--goals", type=goal_list, default=goal_list(goals.DEFAULT), metavar="GOAL,...",
+        help=f"or none; default: {goals.DEFAULT}")
     add("--repeats", type=positive, default=5, metavar="N", help="measurements within one run (default 5)")
     add("--patience", type=positive, metavar="SECONDS",
         help="wait before each run, this long at most, for other programs to leave the cores (default: not at all)")
@@ -78,6 +95,7 @@ def parse_arguments():
     add("--out", default="build/peers", metavar="DIR", help="where the report goes (default: build/peers)")
     add("--bin", default="build/release/bin", metavar="DIR", help="horo's programs (default: build/release/bin)")
     add("--python", metavar="PATH", help="the interpreter that has torch (default: this one, then the system's)")
+    add("--horovod-python", metavar="PATH", help="the interpreter that has Horovod (default: as for --python)")
     arguments = parser.parse_args()
     arguments.max_rounds = arguments.max_rounds or 3 * arguments.rounds
     if arguments.ranks < 2:
@@ -113,6 +131,22 @@ def compile_peers(runner, peers):
     return peers
 
 
+@dataclass(frozen=True)
+class Piece:
+    """What one run measures: some sizes of allreduce, or one gradient set."""
+    case: str
+    sizes: tuple = ()
+
+    @property
+    def name(self):
+        return " ".join([self.case, *(report.size_name(size) for size in self.sizes)])
+
+
+def pieces_of(sizes, models, sizes_per_run):
+    return [*(Piece("allreduce", tuple(sizes[at:at + sizes_per_run])) for at in range(0, len(sizes), sizes_per_run)),
+            *(Piece(model) for model in models)]
+
+
 class Rounds:
     """The samples of all rounds so far, and the setups that failed."""
 
@@ -129,17 +163,18 @@ class Rounds:
         return [setup.label for setup in self.setups
                 if detection.takes_part(setup, case) and setup.label not in self.failed]
 
-    def measure(self, cases):
+    def measure(self, pieces):
         for index in range(self.arguments.max_rounds):
+            due = {piece: self.labels(piece.case) for piece in pieces}
             if index >= self.arguments.rounds:
-                cases = [case for case in cases if summary.missing_regimes(self.samples, case, self.labels(case))]
-            self.count += bool(cases)
-            for case in cases:
+                due = {piece: summary.missing_labels(self.samples, piece.name, labels) for piece, labels in due.items()}
+            self.count += any(due.values())
+            for piece, labels in due.items():
                 for setup in self.setups:
-                    if setup.label in self.labels(case):
-                        self.sample(index, case, setup)
+                    if setup.label in labels and setup.label not in self.failed:
+                        self.sample(index, piece, setup)
 
-    def sample(self, index, case, setup):
+    def sample(self, index, piece, setup):
         if self.arguments.patience:
             running.wait_for_calm(self.arguments.patience)
         if self.reading is None or self.arguments.patience:
@@ -147,7 +182,7 @@ class Rounds:
         load = running.ForeignLoad()
         start = time.monotonic()
         try:
-            times = self.runner.run(setup, case)
+            times = self.runner.run(setup, piece.case, piece.sizes)
         except running.RunError as error:
             if setup.peer == "horo":
                 raise
@@ -159,11 +194,12 @@ class Rounds:
         seconds = time.monotonic() - start
         before, self.reading = self.reading, self.runner.probe()
         met = summary.regime_between(before["core_to_core_gbps"], self.reading["core_to_core_gbps"])
-        self.samples.append({"round": index, "case": case, "setup": setup.label, "regime": met,
+        self.samples.append({"round": index, "case": piece.case, "piece": piece.name, "setup": setup.label,
+                             "regime": met,
                              "core_to_core_gbps": [before["core_to_core_gbps"], self.reading["core_to_core_gbps"]],
                              "streaming_copy_gbps": before["streaming_copy_gbps"],
                              "foreign_cores": round(foreign_cores, 3), "us": times})
-        say(f"round {index + 1}, {case}: {setup.label}, {seconds:.1f} s; core to core "
+        say(f"round {index + 1}, {piece.name}: {setup.label}, {seconds:.1f} s; core to core "
             f"{before['core_to_core_gbps']:.1f} then {self.reading['core_to_core_gbps']:.1f} GB/s ({met}); others kept "
             f"{foreign_cores:.2f} cores busy")
 
@@ -175,7 +211,7 @@ def describe_machine(reading):
 
 def compare(arguments):
     """Measures everything; returns the whole result, with the peers as Peer objects."""
-    peers = detection.find_peers(arguments.peers, arguments.python)
+    peers = detection.find_peers(arguments.peers, arguments.python, arguments.horovod_python)
     with tempfile.TemporaryDirectory(prefix="compare_peers.") as folder:
         runner = running.Runner(peers, arguments, folder)
         runner.prepare(arguments.models)
@@ -183,9 +219,8 @@ def compare(arguments):
         for peer in peers.values():
             say(f"{peer.name} {peer.version}" if peer.version else detection.absence(peer))
         rounds = Rounds(runner, detection.setups_of(peers), arguments)
-        cases = (["allreduce"] if arguments.sizes else []) + arguments.models
         try:
-            rounds.measure(cases)
+            rounds.measure(pieces_of(arguments.sizes, arguments.models, arguments.sizes_per_run))
         except KeyboardInterrupt:
             if not rounds.samples:
                 raise
@@ -198,7 +233,7 @@ def compare(arguments):
                 "machine": describe_machine(rounds.reading or runner.probe()),
                 "ranks": arguments.ranks, "sizes": arguments.sizes, "models": arguments.models,
                 "model_bytes": {model: runner.bytes_of(model) for model in arguments.models},
-                "peers": peers, "failed": rounds.failed, "rounds": rounds.count,
+                "goals": arguments.goals, "peers": peers, "failed": rounds.failed, "rounds": rounds.count,
                 "never_met": summary.never_met(samples),
                 "foreign_cores": summary.statistics_of([sample["foreign_cores"] for sample in samples]),
                 "runs_by_regime": {met: sum(sample["regime"] == met for sample in samples)
@@ -208,7 +243,8 @@ def compare(arguments):
 
 
 def write(result, folder):
-    as_json = {**result, "peers": {key: {**asdict(peer), "present": bool(peer.version)}
+    as_json = {**result, "goals": [asdict(goal) for goal in result["goals"]],
+               "peers": {key: {**asdict(peer), "present": bool(peer.version)}
                                    for key, peer in result["peers"].items()}}
     (folder / "peers.json").write_text(json.dumps(as_json, indent=1) + "\n")
     text = report.markdown(result)

@@ -44,6 +44,36 @@ inline std::size_t bytes_to_aligned(const std::byte* address, std::size_t alignm
   return -reinterpret_cast<std::uintptr_t>(address) & (alignment - 1);
 }
 
+#if defined(__AVX512BW__)
+/// Of the bytes of a 64-byte vector, the first `count`, or all.
+inline __mmask64 mask_of_first(std::size_t count) {
+  return count < 64 ? (std::uint64_t{1} << count) - 1 : ~std::uint64_t{0};
+}
+#endif
+
+/// Copies a few bytes to the beginning of `to`, which has room for whole vectors of 64 bytes. Where
+/// the processor can mask its loads, whole vectors are stored (with zeros behind the bytes), so
+/// that a load of them need not wait for smaller stores to reach the cache.
+inline void copy_few_in(std::byte* to, const std::byte* from, std::size_t bytes) {
+#if defined(__AVX512BW__)
+  for (std::size_t at = 0; at < bytes; at += 64)
+    _mm512_storeu_si512(to + at, _mm512_maskz_loadu_epi8(mask_of_first(bytes - at), from + at));
+#else
+  __builtin_memcpy(to, from, bytes);
+#endif
+}
+
+/// Copies a few bytes from the beginning of `from`, which has whole vectors of 64 bytes. Writes
+/// nothing beyond `bytes`.
+inline void copy_few_out(std::byte* to, const std::byte* from, std::size_t bytes) {
+#if defined(__AVX512BW__)
+  for (std::size_t at = 0; at < bytes; at += 64)
+    _mm512_mask_storeu_epi8(to + at, mask_of_first(bytes - at), _mm512_loadu_si512(from + at));
+#else
+  __builtin_memcpy(to, from, bytes);
+#endif
+}
+
 /// Stores past the cache where the machine can. Requires `to` aligned to sizeof(V).
 template <typename V>
 inline void store_streaming(std::byte* to, V value) {

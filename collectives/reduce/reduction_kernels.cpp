@@ -36,9 +36,10 @@ void reduce_strips(const ReduceArguments& a) {
     const bool is_ragged = step < kStripBytes;
     const auto strip_of = [&](std::size_t s) -> const std::byte* {
       const std::byte* strip = a.sources[s] + at;
-      if (is_ragged) [[unlikely]]
-        return static_cast<std::byte*>(__builtin_memcpy(padded, strip, step));
-      return strip;
+      if (!is_ragged) [[likely]]
+        return strip;
+      copy_few_in(padded, strip, step);
+      return padded;
     };
     typename Lanes::Unpacked sums[kVectorsPerStrip];
     const std::byte* first = strip_of(0);
@@ -59,7 +60,8 @@ void reduce_strips(const ReduceArguments& a) {
       results[v] = Lanes::pack(sums[v]);
     }
     if (is_ragged) [[unlikely]] {
-      for (std::size_t o = 0; o < a.out_count; ++o) __builtin_memcpy(a.outs[o] + at, results, step);
+      for (std::size_t o = 0; o < a.out_count; ++o)
+        copy_few_out(a.outs[o] + at, reinterpret_cast<const std::byte*>(results), step);
       continue;
     }
     for (std::size_t v = 0; v < kVectorsPerStrip; ++v)

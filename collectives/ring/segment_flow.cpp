@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "collectives/ring/tags.h"
@@ -32,15 +33,15 @@ bool SegmentFlow::progress() {
 void SegmentFlow::finish() {
   std::optional<Waiter> waiter;
   std::string what;
-  std::size_t idle_turns = 0;
+  std::uint32_t idle_turns = 0;
   while (!is_finished()) {
     if (progress()) {
       waiter.reset();
       idle_turns = 0;
       continue;
     }
-    constexpr std::size_t kTurnsBeforeDescribing = 16;  // the text costs more than a short wait
-    if (++idle_turns < kTurnsBeforeDescribing) continue;
+    constexpr std::uint32_t kTurnsBeforeDescribing = 16;  // the text costs more than a short wait
+    if (++idle_turns < std::min(kTurnsBeforeDescribing, peers_.wait_policy().quick_polls)) continue;
     if (!waiter) {
       what = describe_wait();
       waiter.emplace(peers_.wait_policy());

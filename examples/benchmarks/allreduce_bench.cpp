@@ -8,7 +8,8 @@
 // of a large buffer can do.
 // horo_named: Context::allreduce by name, on which the ranks agree each time.
 // With --alone only horo's plans are measured: scripts/compare_peers.py runs them beside other
-// programs.
+// programs. With --while-computing the exchange in the background is measured instead, with and
+// without a computation on the caller's thread.
 #include <fmt/core.h>
 #include <mpi.h>
 
@@ -24,6 +25,7 @@
 #include "examples/benchmarks/bench_report.h"
 #include "examples/benchmarks/bench_timing.h"
 #include "examples/benchmarks/memory_copy.h"
+#include "examples/benchmarks/while_computing.h"
 #include "horo/horo.h"
 
 namespace {
@@ -33,6 +35,7 @@ using horo::bench::Stats;
 struct Options {
   std::vector<std::size_t> sizes;
   bool alone = false;
+  bool while_computing = false;
   std::optional<horo::DataType> wire;
   int rounds = 11;
   std::string json;
@@ -178,13 +181,37 @@ void print_head(const horo::Context& ctx, const Options& options,
   fmt::print("\n");
 }
 
+nlohmann::json measure_overlap(horo::Context& ctx, const Options& options) {
+  if (ctx.rank() == 0)
+    fmt::print(
+        "# milliseconds; lost: of the exchange, and of the computation's speed; core: what horo's "
+        "threads took of one\n{:>10} {:>10} {:>16} {:>8} {:>17} {:>7}\n",
+        "bytes", "alone", "while computing", "lost", "computation lost", "core");
+  nlohmann::json rows = nlohmann::json::array();
+  for (std::size_t bytes : options.sizes) {
+    const auto result = horo::bench::measure_while_computing(ctx, bytes, options.rounds);
+    nlohmann::json row = horo::bench::to_json(result);
+    row["bytes"] = bytes;
+    rows.push_back(row);
+    if (ctx.rank() == 0)
+      fmt::print("{:>10} {:>10.2f} {:>16.2f} {:>7.1f}% {:>16.1f}% {:>6.1f}%\n", bytes,
+                 result.alone_us.median / 1e3, result.computing_us.median / 1e3, result.loss * 100,
+                 result.computation_lost * 100, result.core_share * 100);
+  }
+  return rows;
+}
+
 void run(const Options& options) {
   horo::Context ctx = horo::bench::init_beside_mpi();
   const auto limits = horo::bench::measure_memory_limits(std::size_t{64} << 20, MPI_COMM_WORLD);
   nlohmann::json report = horo::bench::report_header(ctx, limits);
-  if (ctx.rank() == 0) print_head(ctx, options, limits);
   report["rows"] = nlohmann::json::array();
-  if (!options.sizes.empty()) {
+  if (options.while_computing) {
+    report["rows"] = measure_overlap(ctx, options);
+  } else if (ctx.rank() == 0) {
+    print_head(ctx, options, limits);
+  }
+  if (!options.while_computing && !options.sizes.empty()) {
     const horo::Arena arena = ctx.allocate(*std::ranges::max_element(options.sizes) + 1);
     for (std::size_t bytes : options.sizes)
       report["rows"].push_back(measure_size(ctx, arena, bytes, options));
@@ -213,14 +240,21 @@ int main(int argc, char** argv) {
       "rounds", po::value(&options.rounds), "measured rounds (default 11)")(
       "max-mib", po::value(&max_mib), "largest size in MiB (default 128; 0: the memory alone)")(
       "sizes", po::value(&sizes), "measure these sizes instead: bytes, separated by commas")(
-      "wire", po::value(&wire), "measure horo with this wire type too: float16 or bfloat16");
+      "wire", po::value(&wire), "measure horo with this wire type too: float16 or bfloat16")(
+      "while-computing", po::bool_switch(&options.while_computing),
+      "measure instead what the exchange in the background and a computation on the caller's "
+      "thread cost each other (default size: 64 MiB)");
   return horo::bench::benchmark_main(
       argc, argv, "allreduce_bench", description,
       [&] {
         HORO_CHECK(options.rounds > 0, "--rounds must be at least 1");
         options.wire = parse_wire(wire);
-        options.sizes =
-            sizes.empty() ? default_sizes(max_mib << 20) : horo::bench::parse_sizes(sizes);
+        if (!sizes.empty())
+          options.sizes = horo::bench::parse_sizes(sizes);
+        else if (options.while_computing)
+          options.sizes = {std::size_t{64} << 20};
+        else
+          options.sizes = default_sizes(max_mib << 20);
       },
       [&] { run(options); });
 }

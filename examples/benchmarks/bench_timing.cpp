@@ -35,18 +35,51 @@ int iterations_for(const Contender& contender, double target_us, int most, MPI_C
   return std::clamp(static_cast<int>(std::lround(target_us / std::max(once, 0.01))), 1, most);
 }
 
-std::vector<Stats> measure_in_turn(const std::vector<Contender>& contenders, int rounds,
-                                   int iterations, MPI_Comm communicator) {
-  std::vector<std::vector<double>> samples(contenders.size());
+namespace {
+
+Samples sample_in_turn(const std::vector<Contender>& contenders, int rounds, int iterations,
+                       MPI_Comm communicator) {
+  Samples samples(contenders.size());
   for (int round = 0; round <= rounds; ++round) {
     for (std::size_t c = 0; c < contenders.size(); ++c) {
       const double us = sample(contenders[c], iterations, communicator);
       if (round > 0) samples[c].push_back(us);
     }
   }
+  return samples;
+}
+
+std::vector<Stats> stats_of_all(const Samples& samples) {
   std::vector<Stats> result;
-  for (auto& of_contender : samples) result.push_back(stats_of(std::move(of_contender)));
+  for (const auto& of_contender : samples) result.push_back(stats_of(of_contender));
   return result;
+}
+
+}  // namespace
+
+std::vector<Stats> measure_in_turn(const std::vector<Contender>& contenders, int rounds,
+                                   int iterations, MPI_Comm communicator) {
+  return stats_of_all(sample_in_turn(contenders, rounds, iterations, communicator));
+}
+
+Samples sample_evenly(const std::vector<Contender>& contenders, int rounds, MPI_Comm communicator) {
+  constexpr double kTargetUs = 20000;
+  constexpr int kMost = 1000;
+  int iterations = kMost;
+  for (const Contender& contender : contenders)
+    iterations = std::min(iterations, iterations_for(contender, kTargetUs, kMost, communicator));
+  return sample_in_turn(contenders, rounds, iterations, communicator);
+}
+
+std::vector<Stats> measure_evenly(const std::vector<Contender>& contenders, int rounds,
+                                  MPI_Comm communicator) {
+  return stats_of_all(sample_evenly(contenders, rounds, communicator));
+}
+
+double ratio_of(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < a.size(); ++i) ratios.push_back(a[i] / b[i]);
+  return stats_of(std::move(ratios)).median;
 }
 
 }  // namespace horo::bench

@@ -29,6 +29,17 @@ struct Contender {
 std::vector<Stats> measure_in_turn(const std::vector<Contender>& contenders, int rounds,
                                    int iterations, MPI_Comm communicator);
 
+/// samples[contender][round], in microseconds, the same on every rank.
+using Samples = std::vector<std::vector<double>>;
+/// The samples behind measure_in_turn(), with as many runs in each as fit into about 20 ms of the
+/// slowest contender.
+Samples sample_evenly(const std::vector<Contender>& contenders, int rounds, MPI_Comm communicator);
+/// Their statistics.
+std::vector<Stats> measure_evenly(const std::vector<Contender>& contenders, int rounds,
+                                  MPI_Comm communicator);
+/// The median over rounds of how many times b's sample a's is.
+double ratio_of(const std::vector<double>& a, const std::vector<double>& b);
+
 /// How many runs of `operation` fill about `target_us`, between 1 and `most`; the same on every
 /// rank.
 int iterations_for(const Contender& contender, double target_us, int most, MPI_Comm communicator);

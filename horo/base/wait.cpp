@@ -17,8 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Naps grow to this; it also bounds the delay when a wake-up is missed (see Flag::publish).
-constexpr std::chrono::nanoseconds kLongestNap = 1ms;
+constexpr std::chrono::nanoseconds kFirstNap = 20us;
 
 }  // namespace
 
@@ -56,7 +55,8 @@ void Waiter::pause_slowly(const std::atomic<std::uint32_t>* word, std::uint32_t 
     return;
   }
   is_napping_ = true;
-  const auto nap = std::min<std::chrono::nanoseconds>(kLongestNap, 20us * (1 + naps_++));
+  // Bounded, since a wake-up may be missed (see Flag::publish).
+  const auto nap = std::min(policy_.longest_nap, kFirstNap * (1 + naps_++));
   if (word != nullptr)
     futex_wait(*word, seen, nap);
   else

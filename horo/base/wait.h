@@ -26,11 +26,15 @@ class AbortSignal {
 };
 
 /// How a rank waits for its peers: it keeps the core for `spin`, then yields it again and again for
-/// `yield`, then sleeps in short naps. A wait ends with CommunicationError after `timeout`, or when
-/// `abort` is raised.
+/// `yield`, then sleeps in naps that grow to `longest_nap`. A wait ends with CommunicationError
+/// after `timeout`, or when `abort` is raised.
 struct WaitPolicy {
   std::chrono::nanoseconds spin{0};
   std::chrono::nanoseconds yield{std::chrono::microseconds(200)};
+  std::chrono::nanoseconds longest_nap{std::chrono::milliseconds(1)};
+  /// How often what is awaited is looked at in a row before the clock is read, which the above
+  /// begins with; at least 1.
+  std::uint32_t quick_polls = 32;
   std::chrono::nanoseconds timeout{std::chrono::minutes(5)};
   const AbortSignal* abort = nullptr;  ///< may be null; outlives the waits
   /// If set and true, a wait ends with ShutdownError: its result is not wanted any more.
@@ -54,14 +58,13 @@ class Waiter {
   bool is_napping() const { return is_napping_; }
 
  private:
-  static constexpr std::uint32_t kPollsPerClock = 32;
   static void relax() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
   }
   void pause_at(const std::atomic<std::uint32_t>* word, std::uint32_t seen, std::string_view what) {
-    if (++polls_ % kPollsPerClock != 0 && !is_napping_)
+    if (++polls_ % policy_.quick_polls != 0 && !is_napping_)
       relax();
     else
       pause_slowly(word, seen, what);

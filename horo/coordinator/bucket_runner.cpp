@@ -2,6 +2,7 @@
 
 #include "horo/base/error.h"
 #include "horo/base/log.h"
+#include "horo/base/short_slices.h"
 
 namespace horo::coordinator {
 
@@ -15,7 +16,6 @@ BucketRunner::BucketRunner(std::span<const NamedTensor> gradients, MappedGradien
       compressed_(std::move(compressed)),
       op_(op),
       waits_(std::move(waits)),
-      waiting_policy_(waits_->in_node),
       communicator_(std::move(communicator)),
       on_bucket_(std::move(on_bucket)),
       marks_(gradients.size()) {
@@ -82,7 +82,7 @@ void BucketRunner::wait() {
   const std::scoped_lock lock(run_mutex_);
   caller_waits_ = false;
   if (error_ == nullptr) {
-    waits_->in_node = waiting_policy_;
+    waits_->keep_the_core();
     while (next_ < buckets_.size() && error_ == nullptr) run_next();
   }
   if (error_ != nullptr) std::rethrow_exception(error_);
@@ -116,6 +116,7 @@ void BucketRunner::run_next() {
 
 void BucketRunner::run_thread(const std::string& log_label) {
   set_log_label(log_label);
+  ask_for_short_slices();
   while (!should_stop_) {
     if (is_next_complete() && !caller_waits_) {
       const std::scoped_lock lock(run_mutex_);
@@ -123,8 +124,7 @@ void BucketRunner::run_thread(const std::string& log_label) {
       if (!is_next_complete()) continue;
       if (error_ != nullptr) return;
       // While the caller computes, a wait for a peer must not take the core from it.
-      waits_->in_node.spin = std::chrono::nanoseconds(0);
-      waits_->in_node.yield = std::chrono::nanoseconds(0);
+      waits_->nap_only();
       run_next();
       continue;
     }

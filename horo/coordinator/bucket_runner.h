@@ -79,7 +79,6 @@ class BucketRunner {
   CompressedPlan compressed_;
   ReduceOp op_;
   std::unique_ptr<PlanWaits> waits_;
-  const WaitPolicy waiting_policy_;
   std::unique_ptr<collectives::Communicator> communicator_;
   OnBucket on_bucket_;
   std::vector<std::unique_ptr<Bucket>> buckets_;

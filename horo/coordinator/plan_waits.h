@@ -7,15 +7,30 @@
 namespace horo::coordinator {
 
 /// How the collectives of one plan wait, and the flag that ends their waits when the plan is given
-/// up.
+/// up. Not thread-safe but for is_cancelled.
 struct PlanWaits {
-  explicit PlanWaits(const WaitPolicy& policy) : in_node(policy), between_nodes(policy) {
-    in_node.cancelled = &is_cancelled;
-    between_nodes.cancelled = &is_cancelled;
+  explicit PlanWaits(const WaitPolicy& policy) : of_caller(policy) {
+    of_caller.cancelled = &is_cancelled;
+    keep_the_core();
   }
   PlanWaits(const PlanWaits&) = delete;
   PlanWaits& operator=(const PlanWaits&) = delete;
 
+  /// Of a thread that has nothing else to do than to wait.
+  void keep_the_core() { in_node = between_nodes = of_caller; }
+  /// Of a thread whose core somebody else computes on: nothing is polled without a nap. (To yield
+  /// is worse than to sleep: the scheduler gives the core back when it likes, after some
+  /// milliseconds, but to a thread that wakes up nearly at once.) Nobody announces the arrival of a
+  /// message, and while it lies there the link may stand still, so those naps stay short. To look
+  /// for one is costly: MPI may yield meanwhile.
+  void nap_only() {
+    in_node.spin = in_node.yield = std::chrono::nanoseconds(0);
+    between_nodes.spin = between_nodes.yield = std::chrono::nanoseconds(0);
+    between_nodes.longest_nap = std::chrono::microseconds(200);
+    between_nodes.quick_polls = 1;
+  }
+
+  WaitPolicy of_caller;
   WaitPolicy in_node;
   WaitPolicy between_nodes;
   std::atomic<bool> is_cancelled{false};

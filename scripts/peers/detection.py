@@ -60,7 +60,13 @@ MPI_LIBRARIES = {  # key: name, suffix of Debian's programs, what `mpirun --vers
 }
 TORCH_PEERS = {"gloo": "Gloo", "ddp": "PyTorch DDP"}
 TORCH_PACKAGE = "python3-torch"
-PEER_KEYS = [*MPI_LIBRARIES, *TORCH_PEERS]
+HOROVOD = "horovod"
+HOROVOD_TUNINGS = [
+    Setup(HOROVOD, "cycle 0.1 ms", (), {"HOROVOD_CYCLE_TIME": "0.1"}),
+    Setup(HOROVOD, "cycle 0.1 ms, fusion 2 MiB", (), {"HOROVOD_CYCLE_TIME": "0.1",
+                                                     "HOROVOD_FUSION_THRESHOLD": str(2 << 20)}),
+]
+PEER_KEYS = [*MPI_LIBRARIES, *TORCH_PEERS, HOROVOD]
 
 
 def output_of(command):
@@ -92,15 +98,33 @@ def find_torch(name, python, output):
                                                 "torch.distributed; --python names another interpreter")
 
 
-def find_peers(chosen, python=None, which=shutil.which, output=output_of):
+def find_horovod(python, launcher, output):
+    """`launcher`: mpirun of Open MPI, which Horovod is taken to be built for."""
+    question = ("import horovod, horovod.torch as h; print('horovod', horovod.__version__, h.mpi_built() and "
+                "h.mpi_enabled())")
+    if not launcher:
+        return Peer("Horovod", why_absent="there is no mpirun of Open MPI to start it")
+    candidates = [python] if python else [sys.executable, SYSTEM_PYTHON]
+    for candidate in candidates:
+        words = output([candidate, "-c", question]).split()
+        if words[-1:] == ["True"]:
+            return Peer("Horovod", "", words[-2], python=candidate, launcher=launcher)
+    return Peer("Horovod", why_absent=f"{' and '.join(dict.fromkeys(candidates))}: no horovod.torch built with MPI; "
+                                      "--horovod-python names another interpreter")
+
+
+def find_peers(chosen, python=None, horovod_python=None, which=shutil.which, output=output_of):
     """Every peer by its key, in the order of PEER_KEYS; those not in `chosen` are absent by choice."""
     peers = {}
     for key in PEER_KEYS:
-        name = MPI_LIBRARIES[key][0] if key in MPI_LIBRARIES else TORCH_PEERS[key]
+        name = MPI_LIBRARIES[key][0] if key in MPI_LIBRARIES else TORCH_PEERS.get(key, "Horovod")
         if key not in chosen:
             peers[key] = Peer(name, why_absent="left out by --peers")
         elif key in MPI_LIBRARIES:
             peers[key] = find_mpi(*MPI_LIBRARIES[key], which, output)
+        elif key == HOROVOD:
+            launcher = find_mpi(*MPI_LIBRARIES["openmpi"], which, output).launcher
+            peers[key] = find_horovod(horovod_python, launcher, output)
         else:
             peers[key] = find_torch(name, python, output)
     return peers
@@ -118,10 +142,10 @@ def setups_of(peers):
     for key, peer in peers.items():
         if peer.version:
             setups.append(Setup(key))
-            setups += OPENMPI_TUNINGS if key == "openmpi" else []
+            setups += {"openmpi": OPENMPI_TUNINGS, HOROVOD: HOROVOD_TUNINGS}.get(key, [])
     return setups
 
 
 def takes_part(setup, case):
-    """DDP exchanges gradients only."""
-    return setup.peer != "ddp" or case != "allreduce"
+    """DDP and Horovod exchange gradients only."""
+    return setup.peer not in ("ddp", HOROVOD) or case != "allreduce"

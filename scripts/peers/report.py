@@ -1,11 +1,11 @@
 """Shows the summary: markdown tables and a picture."""
-from peers import detection, summary
+from peers import detection, goals, summary
 
 UNITS = [("Mi", 1 << 20), ("Ki", 1 << 10)]
 LINE_STYLES = {  # by what lines_of() calls them, so that a peer has one colour in all panels
     "horo": {"color": "black", "linewidth": 2.6},
-    "horo, arena": {"color": "black", "linewidth": 2.6, "linestyle": "--"}, "Open MPI": {"color": "tab:blue"}, "MPICH": {"color": "tab:green"},
-    "Gloo": {"color": "tab:red"}, "Open MPI, best settings": {"color": "tab:blue", "linestyle": "--"},
+    "horo, arena": {"color": "black", "linewidth": 2.6, "linestyle": "--"}, "Open MPI": {"color": "tab:blue"},
+    "MPICH": {"color": "tab:green"}, "Gloo": {"color": "tab:red"}, "Open MPI, best settings": {"color": "tab:blue", "linestyle": "--"},
     "floor": {"color": "grey", "linestyle": ":"}}
 
 
@@ -52,7 +52,8 @@ def allreduce_table(of_case, sizes, peers, gbps):
     shown = [key for key in summary.DEFAULT_PEERS if peers[key].version]
     absent = [key for key in summary.DEFAULT_PEERS if not peers[key].version]
     header = ["bytes", "horo", "horo, arena", *(peers[key].name for key in shown),
-              *(f"{peers[key].name}: absent" for key in absent), "fastest of them / horo", "Open MPI, best settings", "that / horo", "floor"]
+              *(f"{peers[key].name}: absent" for key in absent), "fastest of them / horo", "Open MPI, best settings",
+              "that / horo", "floor"]
     rows = []
     for size in sizes:
         key = str(size)
@@ -84,16 +85,18 @@ def way_rows(regime_cases, models, peers):
 
 
 def comparison(of_case, peers):
-    """The cells of one model's comparisons with horo: fastest default, best of Open MPI, that ratio, DDP's."""
+    """One model's comparisons with horo: fastest default, best of Open MPI, that ratio, DDP's, Horovod's."""
     horo = of_case.get("horo", {}).get("")
     first = summary.fastest(summary.at_defaults(of_case))
     best = summary.fastest(summary.of_openmpi(of_case))
     ddp = summary.fastest({"ddp": {way: entry for way, entry in of_case.get("ddp", {}).items()
                                    if way.endswith("less backward")}})
+    horovod = summary.fastest(summary.of_horovod(of_case))
     return [ratio_cell(first[2], horo, f"{peers[first[0]].name}, {first[1]}") if first else "–",
             f"{cell(best[2], 1e-3)}, {settings_of(best[0])}, {best[1]}" if best else "–",
             ratio_cell(best[2], horo) if best else "–",
-            ratio_cell(ddp[2], horo) if ddp else "–"]
+            ratio_cell(ddp[2], horo) if ddp else "–",
+            ratio_cell(horovod[2], horo, f"{settings_of(horovod[0])}, {horovod[1]}") if horovod else "–"]
 
 
 def gradients_table(regime_cases, models, peers, gbps, bytes_of):
@@ -104,10 +107,20 @@ def gradients_table(regime_cases, models, peers, gbps, bytes_of):
     floors = [summary.floor_us(bytes_of[model], gbps) for model in models]
     compared = [comparison(regime_cases.get(model, {}), peers) for model in models]
     names = ["fastest of Open MPI, MPICH and Gloo / horo", "Open MPI, best settings and way", "that / horo",
-             "DDP, the better, less backward / horo"]
+             "DDP, the better, less backward / horo", "Horovod, best settings and way / horo"]
     return table(header, [["horo", *horo], ["horo, arena", *arena], *way_rows(regime_cases, models, peers),
                           ["floor", *(number(us / 1e3) if us else "–" for us in floors)],
                           *([name, *cells] for name, cells in zip(names, zip(*compared)))])
+
+
+def goals_table(regime_cases, wanted, sizes, models, peers):
+    """A row for each size and model that a goal is about."""
+    rows = []
+    for what, ratio, found in goals.results(wanted, regime_cases, sizes, models):
+        shown = f"{'' if found[2] else '~'}{found[0]:.2f} ({peers[found[1]].name})" if found else "–"
+        rows.append([what if isinstance(what, str) else size_name(what), f"{ratio:.2f}", shown,
+                     goals.verdict(ratio, found)])
+    return table(["what", "at least", "fastest peer at its defaults / horo", ""], rows)
 
 
 def markdown(result):
@@ -146,6 +159,8 @@ def markdown(result):
         if result["models"]:
             lines += ["", "### The gradients of a step, until all are exchanged (ms)",
                       *gradients_table(cases, result["models"], peers, gbps, result["model_bytes"])]
+        if result["goals"]:
+            lines += ["", "### Goals", *goals_table(cases, result["goals"], result["sizes"], result["models"], peers)]
     changing = result["runs_by_regime"].get(summary.CHANGING, 0)
     if changing:
         lines += ["", f"{changing} more run(s) met a change from one to the other and are not counted."]

@@ -9,6 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from peers.detection import HOROVOD
 from peers.summary import CALM_CORES, with_differences
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
@@ -128,7 +129,6 @@ class Runner:
         self.peers = peers
         self.bin = Path(arguments.bin)
         self.ranks = arguments.ranks
-        self.sizes = [str(size) for size in arguments.sizes]
         self.repeats = str(arguments.repeats)
         self.timeout = arguments.timeout
         self.folder = Path(folder)
@@ -155,34 +155,43 @@ class Runner:
         return self.folder / f"mpi_allreduce_peer.{key}"
 
     def probe(self):
-        """The memory's limits now, as horo's benchmark measures them."""
-        return self.horo_report("allreduce_bench", "--max-mib", "0")
+        """The memory's limits now, as horo's benchmark measures them, with a rank on each core at most.
 
-    def horo_report(self, program, *arguments):
+        With more, readings from core to core would show how ranks take turns on a core.
+        """
+        ranks = max(2, min(self.ranks, len(os.sched_getaffinity(0))))
+        reading = self.horo_report("allreduce_bench", "--max-mib", "0", ranks=ranks)
+        share = ranks / self.ranks  # of the memory's rate, if more ranks have to share it
+        return {**reading, "streaming_copy_gbps": reading["streaming_copy_gbps"] * share}
+
+    def horo_report(self, program, *arguments, ranks=None):
         path = self.folder / "report.json"
         path.unlink(missing_ok=True)
-        command = [str(self.bin / "hororun"), "-np", str(self.ranks), str(self.bin / program), "--alone", "--rounds",
-                   self.repeats, "--json", str(path), *arguments]
+        command = [str(self.bin / "hororun"), "-np", str(ranks or self.ranks), str(self.bin / program), "--alone",
+                   "--rounds", self.repeats, "--json", str(path), *arguments]
         run_together([(command, {})], self.timeout)
         return json.loads(path.read_text())
 
-    def run(self, setup, case):
-        """One run of a setup: {key: microseconds}."""
+    def run(self, setup, case, sizes=()):
+        """One run of a setup: {key: microseconds}. `sizes`: of allreduce."""
+        sizes = [str(size) for size in sizes]
         if setup.peer == "horo":
             if case == "allreduce":
-                return read_horo(self.horo_report("allreduce_bench", "--sizes", ",".join(self.sizes)))
+                return read_horo(self.horo_report("allreduce_bench", "--sizes", ",".join(sizes)))
             return read_horo(self.horo_report("gradient_bench", "--model", case))
-        words = ["sizes", *self.sizes] if case == "allreduce" else ["tensors", str(self.tensors(case))]
+        words = ["sizes", *sizes] if case == "allreduce" else ["tensors", str(self.tensors(case))]
         if setup.peer in ("gloo", "ddp"):
             return read_lines(self.run_torch(setup, ["ddp", words[1]] if setup.peer == "ddp" else words))
-        return read_lines(self.run_mpi(setup, words))
+        if setup.peer == HOROVOD:
+            program = [self.peers[HOROVOD].python, str(SOURCES / "peers/horovod_peer.py"), self.repeats, words[1]]
+            return read_lines(self.run_mpi(setup, program))
+        return read_lines(self.run_mpi(setup, [str(self.mpi_program(setup.peer)), self.repeats, *words]))
 
-    def run_mpi(self, setup, words):
+    def run_mpi(self, setup, program):
         arguments = list(setup.arguments)
-        if setup.peer == "openmpi" and self.ranks > len(os.sched_getaffinity(0)):
+        if setup.peer in ("openmpi", HOROVOD) and self.ranks > len(os.sched_getaffinity(0)):
             arguments.append("--oversubscribe")
-        command = [self.peers[setup.peer].launcher, "-np", str(self.ranks), *arguments,
-                   str(self.mpi_program(setup.peer)), self.repeats, *words]
+        command = [self.peers[setup.peer].launcher, "-np", str(self.ranks), *arguments, *program]
         as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return run_together([(command, {**as_root, **setup.environment})], self.timeout)
 

@@ -62,10 +62,10 @@ def floor_us(size, gbps):
     return size / gbps / 1e3 if gbps and size >= FLOOR_FROM_BYTES else None
 
 
-def missing_regimes(samples, case, labels):
-    """The regimes in which not every setup has a sample of this case."""
-    seen = {(sample["regime"], sample["setup"]) for sample in samples if sample["case"] == case}
-    return [met for met in REGIMES if any((met, label) not in seen for label in labels)]
+def missing_labels(samples, piece, labels):
+    """The setups that lack a sample of this piece of work in a regime."""
+    seen = {(sample["regime"], sample["setup"]) for sample in samples if sample["piece"] == piece}
+    return [label for label in labels if any((met, label) not in seen for met in REGIMES)]
 
 
 def never_met(samples):
@@ -85,6 +85,11 @@ def fastest(setups, key=None):
 def at_defaults(of_case):
     """Of the setups of one case: the peers at their defaults."""
     return {label: entries for label, entries in of_case.items() if label in DEFAULT_PEERS}
+
+
+def of_horovod(of_case):
+    """Of the setups of one case: Horovod at its defaults and at every tuning."""
+    return {label: entries for label, entries in of_case.items() if label.split(":")[0] == "horovod"}
 
 
 def of_openmpi(of_case):

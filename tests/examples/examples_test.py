@@ -5,6 +5,7 @@ import os
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
 BIN = os.environ["BIN"]
 
@@ -90,6 +91,56 @@ class Benchmarks(unittest.TestCase):
         _, report = hororun(2, "gradient_bench", "--model", "tiny1000", "--rounds", "2", "--alone")
         self.assertIn("horo_us", report)
         self.assertNotIn("mpi_flat_us", report)
+
+    def test_collective_bench_checks_and_reports_every_collective_and_type(self):
+        kinds = ["allreduce", "reduce_scatter", "allgather", "broadcast", "alltoall"]
+        for ranks in (2, 3):
+            _, report = hororun(ranks, "collective_bench", "--collective", "all", "--type", "all", "--sizes", "40",
+                                "--rounds", "1")
+            rows = report["rows"]
+            self.assertEqual([row["collective"] for row in rows],
+                             [kind for kind in kinds for _ in range(8)] + ["barrier"])
+            self.assertEqual({row["type"] for row in rows}, {"float32", "float64", "float16", "bfloat16", "int8", "uint8",
+                                                             "int32", "int64"})
+            for row in rows[:-1]:
+                self.assertEqual(row["bytes"], 40)
+                factor = {"allreduce": 2 * (ranks - 1) / ranks, "broadcast": 1}.get(row["collective"], (ranks - 1) / ranks)
+                self.assertAlmostEqual(row["busbw_gbps"], row["algbw_gbps"] * factor)
+                self.assertAlmostEqual(row["algbw_gbps"], 40 / row["horo_us"]["median"] / 1e3)
+                self.assertAlmostEqual(row["ratio"], row["mpi_us"]["median"] / row["horo_us"]["median"])
+
+    def test_collective_bench_compares_algorithms_in_one_run(self):
+        algorithms = ["shared_memory", "ring", "hierarchical", "parameter_server", "mpi"]
+        _, report = hororun(3, "collective_bench", "--algorithm", ",".join(algorithms), "--collective",
+                            "allreduce,alltoall", "--sizes", "4000", "--rounds", "1", "--op", "average")
+        for row in report["rows"]:
+            self.assertLessEqual({f"horo_{algorithm}_us" for algorithm in algorithms} | {"mpi_us"}, set(row))
+
+    def test_collective_bench_compares_types_at_the_same_number_of_elements(self):
+        _, report = hororun(2, "collective_bench", "--compare-types", "--type", "float32,bfloat16,float16", "--sizes",
+                            "4,4096", "--rounds", "2")
+        self.assertEqual([row["count"] for row in report["comparisons"]], [1, 1024])
+        for row in report["comparisons"]:
+            self.assertEqual(row["float32_ratio"], 1)
+            self.assertGreater(row["bfloat16_ratio"], 0)
+            self.assertGreater(row["float16_us"]["median"], 0)
+
+    def test_collective_bench_refuses_what_it_does_not_know(self):
+        for option, word in (("--collective", "gather"), ("--type", "float31"), ("--op", "mean")):
+            done = subprocess.run([os.path.join(BIN, "collective_bench"), option, word], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"{option} {word}: '{word}' is none of ", done.stderr)
+
+    def test_allreduce_bench_measures_the_exchange_while_computing(self):
+        for environment in ({}, {"HORO_RANKS_PER_NODE": "1"}):
+            with unittest.mock.patch.dict(os.environ, environment):
+                _, report = hororun(2, "allreduce_bench", "--while-computing", "--sizes", "10000000", "--rounds", "1")
+            row, = report["rows"]
+            self.assertEqual(row["bytes"], 10000000)
+            self.assertAlmostEqual(row["exchange_loss"], row["exchange_while_computing_us"]["median"] /
+                                   row["exchange_alone_us"]["median"] - 1)
+            self.assertLess(row["computation_loss"], 1)
+            self.assertGreater(row["core_share"], 0)
 
     def test_sizes_of_no_whole_values_are_refused(self):
         for sizes in ("6", "4,,8", "4,x", "0", "-4"):

@@ -22,11 +22,11 @@ if QUICK_BIN:
 sys.path.insert(0, str(Path(SCRIPT).parent))
 
 import compare_peers  # noqa: E402  (the path above comes first)
-from peers import detection, report, running, summary  # noqa: E402
+from peers import detection, goals, report, running, summary  # noqa: E402
 
 
 def sample(setup, us, case="allreduce", regime="shared", foreign_cores=0.0):
-    return {"round": 0, "case": case, "setup": setup, "regime": regime, "foreign_cores": foreign_cores,
+    return {"round": 0, "case": case, "piece": case, "setup": setup, "regime": regime, "foreign_cores": foreign_cores,
             "streaming_copy_gbps": 10.0, "us": us}
 
 
@@ -56,11 +56,11 @@ class Summary(unittest.TestCase):
         entry = summary.summarise([*disturbed, sample("horo", {"4": 5.0})])["shared"]["allreduce"]["horo"]["4"]
         self.assertEqual((entry["median"], entry["runs"], entry["calm"]), (5.0, 1, True))
 
-    def test_a_regime_is_missing_until_every_setup_met_it(self):
+    def test_a_setup_is_missing_until_it_met_every_regime(self):
         samples = [sample("horo", {}), sample("mpich", {}), sample("horo", {}, regime="apart")]
-        self.assertEqual(summary.missing_regimes(samples, "allreduce", ["horo", "mpich"]), ["apart"])
-        self.assertEqual(summary.missing_regimes(samples, "allreduce", ["horo"]), [])
-        self.assertEqual(summary.missing_regimes(samples, "resnet50", ["horo"]), ["shared", "apart"])
+        self.assertEqual(summary.missing_labels(samples, "allreduce", ["horo", "mpich"]), ["mpich"])
+        self.assertEqual(summary.missing_labels(samples, "allreduce", ["horo"]), [])
+        self.assertEqual(summary.missing_labels(samples, "resnet50", ["horo"]), ["horo"])
         self.assertEqual(summary.never_met(samples), [])
         self.assertEqual(summary.never_met(samples[:2]), ["apart"])
 
@@ -88,18 +88,23 @@ class Summary(unittest.TestCase):
 
 class Detection(unittest.TestCase):
     def find(self, programs, outputs, chosen=detection.PEER_KEYS, python="py"):
-        return detection.find_peers(chosen, python, which=lambda name: name if name in programs else None,
+        return detection.find_peers(chosen, python, "hvd", which=lambda name: name if name in programs else None,
                                     output=lambda command: outputs.get(command[0], ""))
 
     def test_present_peers(self):
         peers = self.find(
             {"mpicxx.openmpi", "mpirun.openmpi", "mpicxx.mpich", "mpirun.mpich"},
-            {"mpirun.openmpi": "mpirun.openmpi (OpenRTE) 4.1.4\n", "py": "a warning\ntorch 1.13.0 True\n",
+            {"mpirun.openmpi": "mpirun.openmpi (OpenRTE) 4.1.4\n", "hvd": "horovod 0.28.1 True\n",
+             "py": "a warning\ntorch 1.13.0 True\n",
              "mpirun.mpich": "HYDRA build details:\n    Version:          4.0.2\n"})
-        self.assertEqual([peer.version for peer in peers.values()], ["4.1.4", "4.0.2", "torch 1.13.0", "torch 1.13.0"])
+        self.assertEqual([peer.version for peer in peers.values()],
+                         ["4.1.4", "4.0.2", "torch 1.13.0", "torch 1.13.0", "0.28.1"])
+        self.assertEqual((peers["horovod"].python, peers["horovod"].launcher), ("hvd", "mpirun.openmpi"))
         self.assertEqual(peers["mpich"].compiler, "mpicxx.mpich")
         labels = [setup.label for setup in detection.setups_of(peers)]
-        self.assertEqual((labels[0], labels[1], labels[-3:]), ("horo", "openmpi", ["mpich", "gloo", "ddp"]))
+        self.assertEqual(labels[:2], ["horo", "openmpi"])
+        self.assertEqual(labels[-6:-2], ["mpich", "gloo", "ddp", "horovod"])
+        self.assertTrue(all(label.startswith("horovod: ") for label in labels[-2:]))
         self.assertIn("openmpi: ring, memory kept", labels)
         self.assertEqual(len(labels), len(set(labels)))
 
@@ -110,17 +115,27 @@ class Detection(unittest.TestCase):
         self.assertEqual(peers["mpich"].version, "")
 
     def test_absent_peers_are_named_with_what_would_bring_them(self):
-        peers = self.find(set(), {"py": "torch 2.0 False\n"}, chosen=["openmpi", "mpich", "ddp"])
+        peers = self.find(set(), {"py": "torch 2.0 False\n"}, chosen=["openmpi", "mpich", "ddp", "horovod"])
         said = {key: detection.absence(peer) for key, peer in peers.items()}
         self.assertIn("MPICH is absent", said["mpich"])
         self.assertIn("apt-get install mpich libmpich-dev", said["mpich"])
         self.assertIn("apt-get install openmpi-bin libopenmpi-dev", said["openmpi"])
         self.assertIn("--python names another", said["ddp"])
         self.assertIn("apt-get install python3-torch", said["ddp"])
+        self.assertIn("Horovod is absent: there is no mpirun of Open MPI", said["horovod"])
         self.assertEqual(said["gloo"], "Gloo is absent: left out by --peers")
         self.assertEqual([setup.label for setup in detection.setups_of(peers)], ["horo"])
 
-    def test_ddp_takes_part_in_gradients_only(self):
+    def test_horovod_is_absent_where_its_python_lacks_it_or_it_lacks_mpi(self):
+        programs = {"mpicxx.openmpi", "mpirun.openmpi"}
+        openmpi = {"mpirun.openmpi": "mpirun.openmpi (OpenRTE) 4.1.4\n"}
+        for answer in ({}, {"hvd": "horovod 0.28.1 False\n"}):
+            said = detection.absence(self.find(programs, {**openmpi, **answer})["horovod"])
+            self.assertIn("hvd: no horovod.torch built with MPI; --horovod-python names another", said)
+
+    def test_ddp_and_horovod_take_part_in_gradients_only(self):
+        self.assertFalse(detection.takes_part(detection.HOROVOD_TUNINGS[0], "allreduce"))
+        self.assertTrue(detection.takes_part(detection.HOROVOD_TUNINGS[0], "resnet50"))
         self.assertFalse(detection.takes_part(detection.Setup("ddp"), "allreduce"))
         self.assertTrue(detection.takes_part(detection.Setup("ddp"), "resnet50"))
         self.assertTrue(detection.takes_part(detection.Setup("gloo"), "allreduce"))
@@ -128,7 +143,8 @@ class Detection(unittest.TestCase):
 
 def result_of(samples, peers, sizes, models):
     return {"command": "compare", "date": "today", "ranks": 2, "sizes": sizes, "models": models, "peers": peers,
-            "rounds": 3, "machine": {"cpu": "a CPU", "cores": 2, "system": "Linux"}, "failed": {},
+            "rounds": 3, "goals": goals.parse("1.5@4-64Mi,2@resnet50", ["resnet50"]),
+            "machine": {"cpu": "a CPU", "cores": 2, "system": "Linux"}, "failed": {},
             "model_bytes": {model: 102e6 for model in models}, "foreign_cores": summary.statistics_of([0.0, 0.5]),
             "runs_by_regime": {"shared": len(samples), "apart": 0, "changing": 3},
             "streaming_copy_gbps": {"shared": 10.0, "apart": 0}, "summary": summary.summarise(samples)}
@@ -138,13 +154,15 @@ class Report(unittest.TestCase):
     def setUp(self):
         self.peers = {key: detection.Peer(name, version=version, package=package, why_absent="not found") for
                       key, name, version, package in [("openmpi", "Open MPI", "4", ""), ("mpich", "MPICH", "", "mpich"),
-                                                      ("gloo", "Gloo", "1", ""), ("ddp", "PyTorch DDP", "1", "")]}
+                                                      ("gloo", "Gloo", "1", ""), ("ddp", "PyTorch DDP", "1", ""),
+                                                      ("horovod", "Horovod", "1", "")]}
         big = 64 << 20
         self.result = result_of(
             [sample("horo", {"4": 0.5, str(big): 8000.0}), sample("openmpi", {"4": 0.4, str(big): 32000.0}),
              sample("openmpi: ring", {"4": 0.9, str(big): 16000.0}, foreign_cores=1.0), sample("gloo", {"4": 200.0}),
              sample("horo", {"": 10000.0}, "resnet50"),
              sample("openmpi", {"flat": 30000.0, "packed": 25000.0}, "resnet50"),
+             sample("horovod: cycle 0.1 ms", {"grouped": 66000.0}, "resnet50"),
              sample("ddp", {"backward alone": 9000.0, "DDP": 50000.0, "DDP, less backward": 41000.0}, "resnet50")],
             self.peers, [4, big], ["resnet50"])
 
@@ -160,6 +178,14 @@ class Report(unittest.TestCase):
         self.assertIn("| DDP, less backward | 41.0 (41.0–41.0) |", text)
         self.assertIn("/ horo | 2.50 (Open MPI, packed) |", text)
         self.assertIn("| DDP, the better, less backward / horo | 4.10 |", text)
+        self.assertIn("| Horovod, best settings and way / horo | 6.60 (cycle 0.1 ms, grouped) |", text)
+
+    def test_goals_stand_beside_what_was_measured(self):
+        text = report.markdown(self.result)
+        self.assertIn("| what | at least | fastest peer at its defaults / horo |  |", text)
+        self.assertIn("| 4 | 1.50 | 0.80 (Open MPI) | missed |", text)
+        self.assertIn("| 64Mi | 1.50 | 4.00 (Open MPI) | met |", text)
+        self.assertIn("| resnet50 | 2.00 | 2.50 (Open MPI) | met |", text)
 
     def test_what_is_not_there_is_said(self):
         self.result["failed"] = {"openmpi: other": "took more than 3 s"}
@@ -185,6 +211,25 @@ class Report(unittest.TestCase):
             self.assertTrue(report.draw(pyplot, self.result, Path(folder) / "p.png"))
             self.assertGreater((Path(folder) / "p.png").stat().st_size, 1000)
             self.assertFalse(report.draw(pyplot, {**self.result, "summary": {}}, Path(folder) / "q.png"))
+
+
+class Goals(unittest.TestCase):
+    def test_sizes_ranges_and_models(self):
+        self.assertEqual(goals.parse("1.5@16Ki,2@64Ki-128Mi,3@tiny1000", ["tiny1000"]),
+                         [goals.Goal(1.5, least=16384, most=16384), goals.Goal(2.0, least=65536, most=128 << 20),
+                          goals.Goal(3.0, model="tiny1000")])
+        self.assertEqual(goals.parse("none", []), [])
+
+    def test_what_is_no_goal_is_refused(self):
+        for text in ("", "1.5", "@4", "x@4", "1.5@0", "1.5@8-4", "1.5@4-8-16", "1.5@resnet", "-1@4"):
+            with self.assertRaises(ValueError, msg=text):
+                goals.parse(text, ["resnet50"])
+
+    def test_what_was_not_measured_is_not_met(self):
+        self.assertEqual(goals.results([goals.Goal(2, least=4, most=8)], {}, [4, 8, 16], []),
+                         [(4, 2, None), (8, 2, None)])
+        self.assertEqual(goals.verdict(2, None), "not measured")
+        self.assertEqual([goals.verdict(1.5, (ratio, "mpich", True)) for ratio in (1.49, 1.5)], ["missed", "met"])
 
 
 class Running(unittest.TestCase):
@@ -241,6 +286,8 @@ class Options(unittest.TestCase):
                                  (["--ranks", "1"], "--ranks must be at least 2"),
                                  (["--rounds", "3", "--max-rounds", "2"], "--max-rounds must not be less"),
                                  (["--sizes", "none", "--models", "none"], "there is nothing to measure"),
+                                 (["--goals", "1.5@resnet"], "'resnet' is no size, range of sizes or gradient set"),
+                                 (["--sizes-per-run", "0"], "'0' is not a number above 0"),
                                  (["--timeout", "0"], "'0' is not a number above 0"),
                                  (["--wrong"], "unrecognized arguments: --wrong"),
                                  (["--bin", "/nowhere"], "there is no /nowhere/hororun")]:
@@ -261,7 +308,7 @@ class FakeRunner:
     def probe(self):
         return {"core_to_core_gbps": self.readings.pop(0), "streaming_copy_gbps": 10.0}
 
-    def run(self, setup, case):
+    def run(self, setup, case, sizes):
         self.runs.append((setup.label, case))
         if setup.label == self.failing:
             raise running.RunError("broken")
@@ -277,7 +324,7 @@ class Rounds(unittest.TestCase):
         arguments = Namespace(rounds=rounds, max_rounds=max_rounds, patience=None)
         result = compare_peers.Rounds(runner, self.SETUPS, arguments)
         with contextlib.redirect_stderr(io.StringIO()):
-            result.measure(["allreduce", "tiny1000"])
+            result.measure(compare_peers.pieces_of([4], ["tiny1000"], 3))
         return result
 
     def test_rounds_are_interleaved(self):
@@ -286,11 +333,18 @@ class Rounds(unittest.TestCase):
         self.assertEqual(runner.runs, 2 * self.ROUND)
         self.assertEqual([run["round"] for run in rounds.samples], [0] * 5 + [1] * 5)
 
-    def test_more_rounds_are_for_the_cases_that_miss_a_regime(self):
+    def test_work_comes_in_pieces(self):
+        pieces = compare_peers.pieces_of([4, 1024, 4096], ["tiny1000"], 2)
+        self.assertEqual([(piece.case, piece.sizes) for piece in pieces],
+                         [("allreduce", (4, 1024)), ("allreduce", (4096,)), ("tiny1000", ())])
+        self.assertEqual(pieces[0].name, "allreduce 4 1Ki")
+        self.assertEqual(len({piece.name for piece in pieces}), 3)
+
+    def test_more_rounds_are_for_the_runs_that_miss_a_regime(self):
         # The regime changes during the first run of the second round, so that horo's allreduce lacks the new one.
         runner = FakeRunner([2] * 6 + [11] * 7)
         rounds = self.measure(runner, 1, 9)
-        self.assertEqual(runner.runs, 2 * self.ROUND + self.ROUND[:2])
+        self.assertEqual(runner.runs, 2 * self.ROUND + self.ROUND[:1])
         self.assertEqual((rounds.count, summary.never_met(rounds.samples)), (3, []))
 
     def test_rounds_end_at_the_most(self):
