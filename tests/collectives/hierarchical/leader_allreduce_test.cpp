@@ -77,17 +77,16 @@ TEST(LeaderAllreduce, GivesTheBitsOfShards) {
 
 TEST(LeaderAllreduce, NamesTheLeaderThatDoesNotCome) {
   std::string text;
-  const auto call = [&](HierarchicalCollectives& collectives, int rank) {
-    if (rank >= 2) return;  // node 1 stays away
-    float x = 1;
-    try {
-      collectives.allreduce({DataType::kFloat32, &x, 1}, ReduceOp::kSum);
-    } catch (const CommunicationError& error) {
-      if (rank == 0) text = error.what();  // rank 1 waits for rank 0
-      throw;
-    }
-  };
-  EXPECT_THROW(run(4, 2, kLeaders, std::chrono::milliseconds(150), call), std::exception);
+  run(4, 2, kLeaders, std::chrono::milliseconds(150),
+      [&](HierarchicalCollectives& collectives, int rank) {
+        if (rank >= 2) return;  // node 1 stays away
+        float x = 1;
+        try {
+          collectives.allreduce({DataType::kFloat32, &x, 1}, ReduceOp::kSum);
+        } catch (const CommunicationError& error) {
+          if (rank == 0) text = error.what();  // rank 1 waits for rank 0
+        }
+      });
   EXPECT_THAT(text, testing::HasSubstr("for rank 2 (host thread-node-1) to send its part"));
 }
 
