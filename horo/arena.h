@@ -11,8 +11,8 @@ namespace horo {
 /// an arena on every rank are exchanged in place: each rank combines its share of the gradients of
 /// all ranks of its node, takes it round the other nodes, if there are any, and writes the result
 /// to all of them, with nothing staged in between but what is on the wire. (Where every node has
-/// one rank, or HORO_ALGORITHM is ring, parameter_server or mpi, an arena is memory like any
-/// other.)
+/// one rank, unless HORO_ALGORITHM is hierarchical, and where it is ring, parameter_server or mpi,
+/// an arena is memory like any other.)
 ///
 /// Moved, not copied. The memory is released when the Arena and every GradientSync that was given
 /// tensors in it are gone; nothing is left behind when a process is killed. Used by one thread at a

@@ -23,8 +23,9 @@ struct GradientSyncOptions {
   /// What float32 gradients travel as between nodes: kFloat16 or kBFloat16 for half the bytes;
   /// unset: as they are. They are added in float32 and rounded at each hop; averages are divided
   /// before they travel, a sum must stay within what the type holds (65504 for float16). Gradients
-  /// keep their type inside a node, in buckets of a few KiB, and with
-  /// HORO_ALGORITHM=parameter_server or mpi. Not with kAdasum.
+  /// keep their type inside a node, in buckets that are too small for the ring (by default up to
+  /// some hundred KiB, see docs/collectives.md), and with HORO_ALGORITHM=parameter_server or mpi.
+  /// Not with kAdasum.
   std::optional<DataType> wire;
   /// Send less and get approximate results: see Compression. For kAverage and kSum. `wire` goes
   /// together with kPowerSgd, whose factors then travel as that type (their rounding is in no
@@ -75,7 +76,8 @@ class GradientSync {
   const std::vector<std::size_t>& bucket(std::size_t bucket) const;
   /// Whether the bucket is reduced where the node's ranks have it mapped: all its gradients are in
   /// arenas on all ranks, and the algorithm makes use of that, as Arena says. (A bucket of a few
-  /// KiB is copied all the same: that is faster.) Never with kAdasum.
+  /// KiB, on several nodes one that is too small for the ring, is copied all the same: that is
+  /// faster.) Never with kAdasum.
   bool is_in_place(std::size_t bucket) const;
   /// What options.wire has saved and cost so far. Not between ready() and wait().
   WireReport wire_report() const;

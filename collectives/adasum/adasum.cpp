@@ -60,7 +60,7 @@ void Adasum::combine_pairs(const TensorChunks& chunks, const std::vector<T*>& ve
   };
   std::vector<Projections> all(vectors.size() / 2 * chunks.of_rank(rank_).size());
   for_each_pair([&](std::size_t i, T* a, T* b, std::size_t n) { all[i] = project(a, b, n); });
-  ordered_sum(collectives_, rank_, size_, as_doubles(all));
+  ordered_sum(collectives_, rank_, size_, as_doubles(all), sums_);
   for_each_pair([&](std::size_t i, T* a, T* b, std::size_t n) { combine(all[i], a, b, n); });
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "collectives/adasum/ordered_sum.h"
 #include "collectives/adasum/tensor_chunks.h"
 #include "collectives/collectives.h"
 #include "collectives/scattered_buffer.h"
@@ -48,6 +49,7 @@ class Adasum {
   std::vector<std::byte> packed_;
   std::vector<std::byte> received_;
   std::vector<std::byte> widened_;
+  OrderedSumStaging sums_;
 };
 
 }  // namespace horo::collectives

@@ -15,6 +15,11 @@ std::vector<std::size_t> bytes_of(std::vector<std::size_t> counts) {
   return counts;
 }
 
+std::span<double> at_least(std::vector<double>& memory, std::size_t count) {
+  if (memory.size() < count) memory.resize(count);
+  return std::span(memory).first(count);
+}
+
 // `parts`: sum.size() values of each rank, one rank's after the other.
 void add_up(std::span<const double> parts, std::span<double> sum) {
   std::ranges::copy(parts.first(sum.size()), sum.begin());
@@ -24,23 +29,22 @@ void add_up(std::span<const double> parts, std::span<double> sum) {
 
 }  // namespace
 
-void ordered_sum(Collectives& collectives, int rank, int size, std::span<double> values) {
+void ordered_sum(Collectives& collectives, int rank, int size, std::span<double> values,
+                 OrderedSumStaging& staging) {
   const auto ranks = static_cast<std::size_t>(size);
   if (values.size_bytes() * ranks <= kGatheredBytes) {
-    std::vector<double> all(values.size() * ranks);
+    const std::span<double> all = at_least(staging.parts, values.size() * ranks);
     collectives.allgather(std::as_bytes(values), std::vector(ranks, values.size_bytes()),
-                          std::as_writable_bytes(std::span(all)));
+                          std::as_writable_bytes(all));
     return add_up(all, values);
   }
   const std::vector<std::size_t> counts = chunk_sizes(values.size(), ranks);
-  std::vector<double> own(counts[static_cast<std::size_t>(rank)]);
-  std::vector<double> parts(own.size() * ranks);
-  collectives.alltoall(std::as_bytes(values), bytes_of(counts),
-                       std::as_writable_bytes(std::span(parts)),
+  const std::span<double> own = at_least(staging.own, counts[static_cast<std::size_t>(rank)]);
+  const std::span<double> parts = at_least(staging.parts, own.size() * ranks);
+  collectives.alltoall(std::as_bytes(values), bytes_of(counts), std::as_writable_bytes(parts),
                        std::vector(ranks, own.size() * sizeof(double)));
   add_up(parts, own);
-  collectives.allgather(std::as_bytes(std::span(own)), bytes_of(counts),
-                        std::as_writable_bytes(values));
+  collectives.allgather(std::as_bytes(own), bytes_of(counts), std::as_writable_bytes(values));
 }
 
 }  // namespace horo::collectives

@@ -61,7 +61,7 @@ class BlockPipeline {
   void start_column(std::size_t k) {
     if (h_.column == nullptr) return;
     // A single block has nothing to go beside.
-    if (blocks_ == 1) return column_allreduce(h_, shard(k), op_);
+    if (blocks_ == 1 || !h_.may_overlap) return column_allreduce(h_, shard(k), op_);
     on_wire_values_.emplace(shard(k));
     on_wire_ = prepare_ring_allreduce(h_.ring(), *on_wire_values_, op_);
     if (on_wire_.ends != nullptr) h_.flow->start(on_wire_.plan, *on_wire_.ends);

@@ -28,6 +28,8 @@ HierarchicalCollectives::HierarchicalCollectives(const Topology& topology, Colle
       allreduce_(options.allreduce),
       rank_names_(names_of(topology)),
       flow_(peers, rank_names_) {
+  hierarchy_.may_overlap = allreduce_.setting == MessageAllreduce::kAuto ||
+                           allreduce_.setting == MessageAllreduce::kRing;
   const NodeLayout& layout = hierarchy_.layout;
   if (!layout.has_column()) return;
   const std::vector<int> ranks = layout.column_ranks(layout.local_rank());

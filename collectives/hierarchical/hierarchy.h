@@ -27,6 +27,8 @@ struct Hierarchy {
   std::vector<std::byte> block;
   std::array<std::vector<std::byte>, 2> shards;
   std::vector<std::byte> piece;
+  /// Whether blocks may go round the ring beside other work: not if a tree is forced.
+  bool may_overlap = true;
 
   /// This rank's part in an allreduce round its column, of values of all ranks.
   RingAllreduce ring() const {

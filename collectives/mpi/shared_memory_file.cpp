@@ -84,7 +84,6 @@ SharedMemoryFile::SharedMemoryFile(SharedMemoryFile&& other) noexcept
 SharedMemoryFile::~SharedMemoryFile() {
   unlink();
   if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
-  if (descriptor_ >= 0) close(descriptor_);
 }
 
 void SharedMemoryFile::claim(int part, int parts) {
@@ -105,6 +104,7 @@ void SharedMemoryFile::claim(int part, int parts) {
 }
 
 void SharedMemoryFile::unlink() noexcept {
+  if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
   if (std::exchange(is_linked_, false)) shm_unlink(name_.c_str());
 }
 

@@ -28,7 +28,7 @@ class SharedMemoryFile {
 
   const std::string& name() const { return name_; }
   std::span<std::byte> bytes() const { return bytes_; }
-  /// Removes the name. Does nothing the second time.
+  /// Removes the name; nothing more can be claimed. Does nothing the second time.
   void unlink() noexcept;
 
  private:

@@ -78,8 +78,8 @@ std::optional<LinkCost> find_link(std::string_view text, const JobShape& shape,
     if (line.empty() || line.starts_with('#')) continue;
     try {
       const auto values = parse_line(line);
-      if (values[0] != shape.nodes || values[1] != shape.ranks) continue;
-      if (found) throw InvalidArgument("this job's shape has a line already");
+      // Jobs that started at the same time may each have added a line; the first one counts.
+      if (found || values[0] != shape.nodes || values[1] != shape.ranks) continue;
       found = LinkCost{values[2], values[3], values[4]};
     } catch (const InvalidArgument& error) {
       throw InvalidArgument(

@@ -51,6 +51,8 @@ class NodeMemory {
   /// The most that a step may carry, a line less than what fits into a slot.
   std::size_t step_bytes() const { return step_bytes_; }
   std::size_t direct_bytes() const { return direct_bytes_; }
+  /// Whether waits give up the core at once, so that how long something takes says little.
+  bool only_naps() const { return (policy_.spin + policy_.yield).count() == 0; }
 
   /// Counts steps and exchanges from `number` on, a multiple of kSlots; both begin at 0 otherwise,
   /// and wrap at 2^32. All ranks call it before their first collective, and none begins that before

@@ -131,7 +131,7 @@ class Pipeline {
 
   // From iteration 2 on, all ranks have come and the pipeline is full.
   void watch_pace(std::uint32_t k) {
-    if (k % kStretch != 2 || k > segments_) return;
+    if (k % kStretch != 2 || k > segments_ || memory_.only_naps()) return;
     const auto now = std::chrono::steady_clock::now();
     if (k > 2)
       stores_ = chooser_.after_stretch(stores_, kStretch * segment_count_ * element_bytes_,

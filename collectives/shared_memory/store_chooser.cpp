@@ -18,6 +18,8 @@ Stores StoreChooser::choose(NodeMemory& memory, std::size_t bytes) {
     chosen_ =
         bandwidths_.streaming > kClearly * bandwidths_.plain ? Stores::kStreaming : Stores::kPlain;
     bytes_until_probe_ = kBytesBetweenProbes;
+    const bool is_confirmed = chosen_ == Stores::kStreaming;
+    if (doubts_) bytes_before_doubt_ = is_confirmed ? kBytesBeforeDoubt : 2 * bytes_before_doubt_;
     pace_ = {};
     doubts_ = false;
   }
@@ -27,7 +29,7 @@ Stores StoreChooser::choose(NodeMemory& memory, std::size_t bytes) {
 
 Stores StoreChooser::after_stretch(Stores used, std::size_t bytes, double seconds) {
   if (setting_ != Stores::kAuto || used != Stores::kPlain) return used;
-  if (bytes_until_probe_ + kBytesBeforeDoubt > kBytesBetweenProbes) return used;
+  if (bytes_until_probe_ + bytes_before_doubt_ > kBytesBetweenProbes) return used;
   if (!pace_.has_dropped(bytes, seconds)) return used;
   doubts_ = true;
   return Stores::kStreaming;

@@ -16,7 +16,7 @@ namespace horo::collectives {
 class StoreChooser {
  public:
   static constexpr std::size_t kBytesBetweenProbes = std::size_t{512} << 20;
-  /// A doubt that a probe did not confirm is not raised again before.
+  /// After a probe no doubt is raised before; twice as long after each that was not confirmed.
   static constexpr std::size_t kBytesBeforeDoubt = std::size_t{32} << 20;
 
   /// kAuto: decide by probing. Otherwise the choice is fixed.
@@ -44,6 +44,7 @@ class StoreChooser {
   std::size_t bytes_until_probe_ = 0;
   StorePace pace_;
   bool doubts_ = false;
+  std::size_t bytes_before_doubt_ = kBytesBeforeDoubt;
 };
 
 }  // namespace horo::collectives

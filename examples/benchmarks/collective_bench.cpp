@@ -76,7 +76,7 @@ std::vector<horo::DataType> all_types() {
 
 std::vector<horo::ReduceOp> all_operations() {
   std::vector<horo::ReduceOp> operations;
-  for (int o = 0; o < horo::kReduceOpCount; ++o)
+  for (int o = 0; o < horo::kElementwiseOpCount; ++o)
     operations.push_back(static_cast<horo::ReduceOp>(o));
   return operations;
 }

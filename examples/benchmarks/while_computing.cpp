@@ -15,6 +15,8 @@ namespace horo::bench {
 namespace {
 
 constexpr std::size_t kTensorBytes = std::size_t{4} << 20;
+// After as many seconds it is waited for without computing, so that an error of it is thrown.
+constexpr double kLongestExchange = 120;
 
 // Whole numbers, so that averages of up to 2^10 ranks are exact but for the last division.
 float value(int rank, std::size_t i) {
@@ -69,7 +71,7 @@ class Step {
     do {
       work.run_slice();
       ++slices;
-    } while (ctx_.counters().collectives < all);
+    } while (ctx_.counters().collectives < all && MPI_Wtime() - start < kLongestExchange);
     const double seconds = MPI_Wtime() - start;
     const double taken = cpu_seconds_of_others() - others;
     sync_.wait();

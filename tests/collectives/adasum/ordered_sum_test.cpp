@@ -23,7 +23,8 @@ TEST(OrderedSum, AddsInRankOrderWhateverTheSize) {
         RingCollectives ring(*peers, 512);
         std::vector<double> values(count);
         for (std::size_t i = 0; i < count; ++i) values[i] = value_of(rank, i);
-        ordered_sum(ring, rank, ranks, values);
+        OrderedSumStaging staging;
+        ordered_sum(ring, rank, ranks, values, staging);
         for (std::size_t i = 0; i < count; ++i) {
           double sum = value_of(0, i);
           for (int r = 1; r < ranks; ++r) sum += value_of(r, i);

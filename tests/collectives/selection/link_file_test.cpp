@@ -57,6 +57,11 @@ TEST(LinkFile, AMalformedLineIsRefusedWithItsPlace) {
     EXPECT_THAT(error_of_text(text), HasSubstr("/links:")) << text;
 }
 
+TEST(LinkFile, OfTwoLinesOfOneShapeTheFirstCounts) {
+  const std::string text = link_line(kShape, kLink) + "\n" + link_line(kShape, {9, 9, 9}) + "\n";
+  EXPECT_EQ(find_link(text, kShape, "f"), kLink);
+}
+
 TEST(LinkFile, IsMadeAndAddedTo) {
   const std::string path = testing::TempDir() + "horo_links_" + std::to_string(getpid());
   EXPECT_EQ(read_link_file(path), std::nullopt);

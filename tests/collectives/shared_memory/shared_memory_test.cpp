@@ -5,6 +5,7 @@
 #include <set>
 #include <thread>
 
+#include "collectives/shared_memory/pipelined_allreduce.h"
 #include "collectives/shared_memory/shared_memory_collectives.h"
 #include "horo/base/error.h"
 #include "tests/collectives/contract/thread_ranks.h"
@@ -146,6 +147,40 @@ TEST(SharedMemory, EveryRankHasACacheLineOfASlot) {
                           kRanks - 1, std::vector<std::string>(kRanks, "a rank"), 4096, 256,
                           transport->wait_policy());
   EXPECT_GE(memory.step_bytes(), std::size_t{kRanks} * 64);
+}
+
+TEST(SharedMemory, ADoubtOfOneRankMakesAllProbeInTheSameCall) {
+  constexpr int kRanks = 3;
+  contract::run_thread_ranks(kRanks, {}, [](Transport& transport, int rank) {
+    NodeMemory memory(transport.make_node_region(NodeMemory::bytes_needed(kRanks, 4096, 256)), rank,
+                      {"rank 0", "rank 1", "rank 2"}, 4096, 256, transport.wait_policy());
+    StoreChooser chooser(Stores::kAuto);
+    std::vector<float> x(5000);
+    const auto allreduce = [&] {
+      std::fill(x.begin(), x.end(), static_cast<float>(rank));
+      pipelined_allreduce(memory, {DataType::kFloat32, x.data(), x.size()}, ReduceOp::kSum, 4096,
+                          Stores::kPlain, chooser);
+      for (const float value : x) ASSERT_EQ(value, 3.0f);
+    };
+    chooser.choose(memory, 2 * StoreChooser::kBytesBeforeDoubt);
+    const double first = chooser.bandwidths().plain;
+    allreduce();
+    chooser.choose(memory, 1);
+    EXPECT_EQ(chooser.bandwidths().plain, first) << "nobody doubted";
+
+    constexpr std::size_t kMiB = 1 << 20;
+    if (rank == 1) {
+      EXPECT_EQ(chooser.after_stretch(Stores::kPlain, kMiB, 1e-4), Stores::kPlain);
+      EXPECT_EQ(chooser.after_stretch(Stores::kPlain, kMiB, 1.0), Stores::kPlain);
+      EXPECT_EQ(chooser.after_stretch(Stores::kPlain, kMiB, 1.0), Stores::kStreaming);
+    }
+    EXPECT_EQ(chooser.doubts(), rank == 1);
+    allreduce();
+    chooser.choose(memory, 1);  // hangs unless all probe
+    EXPECT_NE(chooser.bandwidths().plain, first);
+    EXPECT_FALSE(chooser.doubts());
+    allreduce();
+  });
 }
 
 TEST(SharedMemory, ProbeMeasuresTheSameOnEveryRank) {
