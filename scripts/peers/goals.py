@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from peers import summary
 
 UNITS = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20}
-DEFAULT = "1.5@4-128Mi,1.5@resnet50,1.5@bert-base,1.5@tiny1000"
+DEFAULT = "1@4-1Ki,1.5@16Ki-256Ki,1.3@1Mi-4Mi,2@16Mi,4@64Mi-128Mi,2@resnet50,2@bert-base,3@tiny1000"
 
 
 @dataclass(frozen=True)
