@@ -52,8 +52,8 @@ void check_every_type(const Allreduce& allreduce, const NodeRank& rank, const No
 
 class MappedNodes : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Nodes, MappedNodes,
-                         testing::Values("ab", "aabb", "abab", "aabbcc", "aaabbb", "abb", "aaab",
-                                         "aaabbcc", "aaaabbbb", "aabbccdd"),
+                         testing::Values("ab", "aabb", "abab", "abb", "aaab", "aaabbcc",
+                                         "aaaabbbb"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 TEST_P(MappedNodes, ReduceEveryTypeAndOperationInPlaceAndTouchNothingElse) {
