@@ -2,6 +2,7 @@
 
 #include "collectives/hierarchical/hierarchical_collectives.h"
 #include "collectives/parameter_server/parameter_server_collectives.h"
+#include "collectives/rank_names.h"
 #include "collectives/ring/ring_collectives.h"
 #include "collectives/shared_memory/shared_memory_collectives.h"
 #include "horo/base/error.h"
@@ -9,23 +10,15 @@
 namespace horo::collectives {
 namespace {
 
-std::vector<std::string> names_of(const Topology& topology) {
-  std::vector<std::string> names;
-  for (int rank = 0; rank < topology.size; ++rank) names.push_back(topology.describe(rank));
-  return names;
-}
-
 std::unique_ptr<Collectives> make_node_collectives(Transport& transport, const Settings& settings,
                                                    const WaitPolicy& policy) {
   const Topology& topology = transport.topology();
   const SharedMemoryCollectives::Options options{settings.segment_bytes, settings.direct_bytes,
                                                  settings.stores};
-  std::vector<std::string> names;
-  for (int rank : topology.ranks_of(topology.node)) names.push_back(topology.describe(rank));
   return std::make_unique<SharedMemoryCollectives>(
       transport.make_node_region(
           SharedMemoryCollectives::bytes_needed(topology.local_size, options)),
-      topology.local_rank, std::move(names), options, policy);
+      topology.local_rank, names_of(topology, topology.ranks_of(topology.node)), options, policy);
 }
 
 }  // namespace

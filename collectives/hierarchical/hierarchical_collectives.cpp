@@ -8,19 +8,10 @@
 #include "collectives/hierarchical/hierarchical_mapped_allreduce.h"
 #include "collectives/hierarchical/hierarchical_reduce_scatter.h"
 #include "collectives/hierarchical/leader_allreduce.h"
+#include "collectives/rank_names.h"
 #include "collectives/stretches.h"
 
 namespace horo::collectives {
-namespace {
-
-std::vector<std::string> names_of(const Topology& topology) {
-  std::vector<std::string> names;
-  for (int rank = 0; rank < topology.size; ++rank) names.push_back(topology.describe(rank));
-  return names;
-}
-
-}  // namespace
-
 HierarchicalCollectives::HierarchicalCollectives(const Topology& topology, Collectives& node,
                                                  PointToPoint& peers, const Options& options)
     : hierarchy_{NodeLayout(topology),  node, nullptr, nullptr, options.block_bytes,
@@ -33,7 +24,7 @@ HierarchicalCollectives::HierarchicalCollectives(const Topology& topology, Colle
   const NodeLayout& layout = hierarchy_.layout;
   if (!layout.has_column()) return;
   const std::vector<int> ranks = layout.column_ranks(layout.local_rank());
-  for (const int rank : ranks) column_names_.push_back(topology.describe(rank));
+  column_names_ = names_of(topology, ranks);
   column_peers_.emplace(peers, ranks, 0);  // columns have no rank in common: they can share tags
   column_.emplace(*column_peers_, options.segment_bytes, column_names_, allreduce_);
   column_flow_.emplace(*column_peers_, column_names_);
