@@ -29,7 +29,7 @@ void exchange_allreduce(PointToPoint& peers, const std::vector<std::string>& ran
   TreePeers group(peers, rank_names);
   const int size = group.size();
   const int rank = group.rank();
-  std::byte* const values = staging.at_least(static_cast<std::size_t>(size) * bytes);
+  std::byte* const values = at_least(staging.bytes, static_cast<std::size_t>(size) * bytes);
   const auto of = [&](int r) { return values + static_cast<std::size_t>(r) * bytes; };
   gather(buffer, {0, buffer.count()}, of(rank));
 

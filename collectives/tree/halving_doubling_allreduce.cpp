@@ -112,12 +112,10 @@ void halving_doubling_allreduce(PointToPoint& peers, const std::vector<std::stri
   const std::size_t copied = WholeBuffer::staging_bytes(buffer);
   const std::size_t fold = tree.has_fold() ? bytes : 0;
   const std::size_t halves = bytes + static_cast<std::size_t>(tree.levels()) * width;
-  std::byte* const memory = staging.at_least(copied + fold + halves);
+  std::byte* const memory = at_least(staging.bytes, copied + fold + halves);
   const WholeBuffer whole(buffer, memory);
   if (tree.is_extra()) {
-    group.send(tree.fold_peer(), whole.data(), bytes);
-    group.await_receive(tree.fold_peer(),
-                        group.start_receive(tree.fold_peer(), whole.data(), bytes));
+    group.send_and_receive(tree.fold_peer(), whole.data(), bytes);
   } else {
     HalvingDoubling(group, tree, TreeStep(buffer.type(), op, group.size()), whole.data(),
                     buffer.count(), width)

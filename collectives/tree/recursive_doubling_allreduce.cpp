@@ -40,13 +40,11 @@ void recursive_doubling_allreduce(PointToPoint& peers, const std::vector<std::st
   const CombinationTree tree(group.rank(), group.size());
   const std::size_t copied = WholeBuffer::staging_bytes(buffer);
   const auto places = static_cast<std::size_t>(tree.levels() + 1);
-  std::byte* const memory = staging.at_least(copied + places * bytes);
+  std::byte* const memory = at_least(staging.bytes, copied + places * bytes);
   staging.tickets.resize(places);
   const WholeBuffer whole(buffer, memory);
   if (tree.is_extra()) {
-    group.send(tree.fold_peer(), whole.data(), bytes);
-    group.await_receive(tree.fold_peer(),
-                        group.start_receive(tree.fold_peer(), whole.data(), bytes));
+    group.send_and_receive(tree.fold_peer(), whole.data(), bytes);
   } else {
     exchange_levels(group, tree, TreeStep(buffer.type(), op, group.size()), whole.data(),
                     buffer.count(), bytes, staging, memory + copied);

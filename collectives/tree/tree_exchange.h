@@ -8,6 +8,7 @@
 #include "collectives/point_to_point.h"
 #include "collectives/ring/await.h"
 #include "collectives/scattered_buffer.h"
+#include "collectives/staging.h"
 #include "collectives/stretches.h"
 
 namespace horo::collectives {
@@ -16,12 +17,6 @@ namespace horo::collectives {
 struct TreeStaging {
   std::vector<std::byte> bytes;
   std::vector<PointToPoint::Ticket> tickets;
-
-  /// Makes room; contents are lost where it grows.
-  std::byte* at_least(std::size_t size) {
-    if (bytes.size() < size) bytes.resize(size);
-    return bytes.data();
-  }
 };
 
 /// The group of a tree allreduce, with the tag and the error texts of its messages.
@@ -46,6 +41,11 @@ class TreePeers {
   }
   void send(int peer, const std::byte* from, std::size_t bytes) {
     await_send(peer, start_send(peer, from, bytes));
+  }
+  /// The part of a rank that is folded into `peer`: gives its values away and gets the result.
+  void send_and_receive(int peer, std::byte* data, std::size_t bytes) {
+    send(peer, data, bytes);
+    await_receive(peer, start_receive(peer, data, bytes));
   }
 
  private:
