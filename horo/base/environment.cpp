@@ -92,7 +92,7 @@ const std::vector<SettingInfo>& table() {
        [](Settings& s, std::string_view v) {
          s.ring_segment_bytes = parse_bytes_of_at_least(v, 4096) / 64 * 64;
        }},
-      {"HORO_DIRECT_BYTES", "8KiB", "a size, at most 64KiB",
+      {"HORO_DIRECT_BYTES", "4KiB", "a size, at most 64KiB",
        "Up to this size an allreduce inside a node is done in one step: every rank reads every "
        "rank's "
        "values. Above it the ranks share the work.",

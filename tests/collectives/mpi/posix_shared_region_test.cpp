@@ -6,10 +6,12 @@
 
 #include <atomic>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "collectives/mpi/mpi_transport.h"
 #include "horo/base/error.h"
+#include "tests/support/private_shm.h"
 
 namespace horo::collectives {
 namespace {
@@ -47,6 +49,28 @@ TEST(PosixSharedRegion, AllRanksLearnThatThereIsTooLittleMemory) {
     EXPECT_THAT(error.what(), HasSubstr("/dev/shm"));
     EXPECT_THAT(error.what(), HasSubstr("--shm-size"));
   }
+  EXPECT_EQ(transport.make_node_region(100)->bytes().size(), 100u)
+      << "the transport must stay usable";
+}
+
+TEST(PosixSharedRegion, AllRanksLearnThatOneRankCannotHaveIt) {
+  MpiTransport transport(MPI_COMM_WORLD, {}, 0);
+  const Topology& topology = transport.topology();
+  if (topology.size == 1) GTEST_SKIP() << "needs another rank";
+  std::optional<PrivateShm> elsewhere;
+  if (topology.rank == topology.size - 1) elsewhere.emplace(1 << 20);
+  int can_be_elsewhere = !elsewhere || elsewhere->is_there();
+  MPI_Allreduce(MPI_IN_PLACE, &can_be_elsewhere, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  if (!can_be_elsewhere) GTEST_SKIP() << "only root can have a /dev/shm of its own";
+  try {
+    transport.make_node_region(1 << 16);
+    FAIL() << "granted, though a rank sees another /dev/shm";
+  } catch (const CommunicationError& error) {
+    EXPECT_THAT(error.what(), elsewhere ? HasSubstr("do the node's ranks see the same /dev/shm?")
+                                        : HasSubstr("rank " + std::to_string(topology.size - 1) +
+                                                    " of the node could not"));
+  }
+  elsewhere.reset();
   EXPECT_EQ(transport.make_node_region(100)->bytes().size(), 100u)
       << "the transport must stay usable";
 }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "horo/base/error.h"
+#include "tests/support/private_shm.h"
 
 namespace horo::collectives {
 namespace {
@@ -59,6 +60,22 @@ TEST(SharedMemoryFile, SaysWhatIsMissingWhenItDoesNotFit) {
   } catch (const CommunicationError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("/dev/shm"), HasSubstr("needs"),
                                     HasSubstr("are free"), HasSubstr("--shm-size")));
+  }
+}
+
+TEST(SharedMemoryFile, SaysSoWhenAnotherProgramWasFasterToTakeTheMemory) {
+  const PrivateShm shm(1 << 20);
+  if (!shm.is_there()) GTEST_SKIP() << "only root can have a /dev/shm of its own";
+  SharedMemoryFile first = SharedMemoryFile::create(768 << 10);
+  SharedMemoryFile second = SharedMemoryFile::create(768 << 10);  // nothing is taken yet
+  first.claim(0, 1);
+  second.claim(0, 4);
+  try {
+    second.claim(3, 4);
+    FAIL() << "1.5 of 1 MiB were granted";
+  } catch (const SharedMemoryError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("needs 192KiB"), HasSubstr("64KiB are free"),
+                                    HasSubstr("--shm-size")));
   }
 }
 
