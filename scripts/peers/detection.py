@@ -100,8 +100,7 @@ def find_torch(name, python, output):
 
 def find_horovod(python, launcher, output):
     """`launcher`: mpirun of Open MPI, which Horovod is taken to be built for."""
-    question = ("import horovod, horovod.torch as h; print('horovod', horovod.__version__, h.mpi_built() and "
-                "h.mpi_enabled())")
+    question = "import horovod, horovod.torch as h; print('horovod', horovod.__version__, h.mpi_built())"
     if not launcher:
         return Peer("Horovod", why_absent="there is no mpirun of Open MPI to start it")
     candidates = [python] if python else [sys.executable, SYSTEM_PYTHON]
