@@ -14,10 +14,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kSmall = 8;
-constexpr std::size_t kLarge = 64 * 1024;
+// More than the burst that a link with a limited rate lets pass at once: where the ranks have to
+// wait for their cores, the allowance grows back between messages, and smaller ones would make the
+// link look many times faster than it is.
+constexpr std::size_t kLarge = 256 * 1024;
 constexpr int kSmallRounds = 40;
-constexpr int kLargeRounds = 16;
-constexpr int kUnmeasured = 4;  // rounds that open connections and use up a link's burst allowance
+constexpr int kLargeRounds = 12;
+constexpr std::size_t kCombined = 64 * 1024;
 constexpr auto kMostTime = std::chrono::milliseconds(40);  // for each of the two sizes
 
 double seconds_since(Clock::time_point start) {
@@ -36,8 +39,9 @@ class PingPong {
   PingPong(PointToPoint& peers, int peer, const std::string& peer_name)
       : peers_(peers), peer_(peer), peer_name_(peer_name), sent_(kLarge), received_(kLarge) {}
 
-  /// Seconds of one message, half a round.
-  double lead(std::size_t bytes, int rounds) {
+  /// Seconds of one message, half a round. The first `unmeasured` rounds, which open connections,
+  /// do not count.
+  double lead(std::size_t bytes, int rounds, int unmeasured) {
     std::vector<double> samples;
     const auto begin = Clock::now();
     for (int round = 1; sent_[0] == std::byte{0}; ++round) {
@@ -47,7 +51,7 @@ class PingPong {
       const auto answer = receive(bytes);
       send(bytes);
       finish(answer);
-      if (round > kUnmeasured || (is_last && samples.empty()))
+      if (round > unmeasured || (is_last && samples.empty()))
         samples.push_back(seconds_since(start) / 2);
     }
     sent_[0] = std::byte{0};
@@ -80,14 +84,14 @@ class PingPong {
 };
 
 double seconds_per_combined_byte() {
-  std::vector<std::byte> a(kLarge), b(kLarge);
+  std::vector<std::byte> a(kCombined), b(kCombined);
   const std::byte* sources[] = {a.data(), b.data()};
   std::vector<double> samples;
   for (int round = 0; round < 9; ++round) {
     const auto start = Clock::now();
-    reduce(DataType::kFloat32, ReduceOp::kSum, sources, kLarge / sizeof(float), 1, a.data(),
+    reduce(DataType::kFloat32, ReduceOp::kSum, sources, kCombined / sizeof(float), 1, a.data(),
            Stores::kPlain);
-    samples.push_back(seconds_since(start) / kLarge);
+    samples.push_back(seconds_since(start) / kCombined);
   }
   return median(std::move(samples));
 }
@@ -106,8 +110,8 @@ LinkCost measure_link(PointToPoint& peers, const Topology& topology) {
     return {};
   }
   LinkCost link;
-  link.alpha = game.lead(kSmall, kSmallRounds);
-  link.beta = std::max(0.0, game.lead(kLarge, kLargeRounds) - link.alpha) / (kLarge - kSmall);
+  link.alpha = game.lead(kSmall, kSmallRounds, 4);
+  link.beta = std::max(0.0, game.lead(kLarge, kLargeRounds, 1) - link.alpha) / (kLarge - kSmall);
   link.gamma = seconds_per_combined_byte();
   return link;
 }
