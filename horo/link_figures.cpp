@@ -59,13 +59,13 @@ AllreduceSelection agree_on_allreduce(const Settings& settings, collectives::Poi
   selection.setting = settings.allreduce;
   if (topology.node_count == 1 || settings.allreduce != MessageAllreduce::kAuto) return selection;
   const std::string& path = settings.link_file;
+  const LineFile file("HORO_LINK_FILE", path);
   const JobShape shape{topology.node_count, topology.size};
   std::string known;
   if (!path.empty())
     known = from_rank_0(
         [&] {
-          const auto found =
-              collectives::find_link(collectives::read_link_file(path).value_or(""), shape, path);
+          const auto found = collectives::find_link(file.read().value_or(""), shape, path);
           return found ? collectives::link_line(shape, *found) : std::string();
         },
         collectives, topology);
@@ -82,7 +82,7 @@ AllreduceSelection agree_on_allreduce(const Settings& settings, collectives::Poi
     if (!path.empty())
       from_rank_0(
           [&] {
-            collectives::add_to_link_file(path, shape, selection.link);
+            collectives::add_to_link_file(file, shape, selection.link);
             return std::string();
           },
           collectives, topology);

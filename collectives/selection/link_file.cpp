@@ -2,14 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 
 #include "horo/base/error.h"
 
@@ -22,24 +17,6 @@ constexpr std::string_view kExplanation =
     "# byte combined (gamma). Written by horo when HORO_LINK_FILE names this file; a line removed\n"
     "# is measured again.\n";
 constexpr std::array<std::string_view, 5> kKeys = {"nodes", "ranks", "alpha", "beta", "gamma"};
-
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-using File = std::unique_ptr<std::FILE, CloseFile>;
-
-// done: "read" or "written".
-[[noreturn]] void refuse(const std::string& path, std::string_view done) {
-  throw InvalidArgument(
-      fmt::format("HORO_LINK_FILE: {} cannot be {}: {}", path, done, std::strerror(errno)));
-}
-
-std::string_view take_until(std::string_view& text, char end) {
-  const std::size_t length = std::min(text.find(end), text.size());
-  const std::string_view taken = text.substr(0, length);
-  text.remove_prefix(std::min(length + 1, text.size()));
-  return taken;
-}
 
 double parse_value(std::string_view key, std::string_view text) {
   double value = 0;
@@ -90,26 +67,8 @@ std::optional<LinkCost> find_link(std::string_view text, const JobShape& shape,
   return found;
 }
 
-std::optional<std::string> read_link_file(const std::string& path) {
-  const File file(std::fopen(path.c_str(), "r"));
-  if (file == nullptr && errno == ENOENT) return std::nullopt;
-  std::string text;
-  char block[4096];
-  if (file != nullptr)
-    while (const std::size_t size = std::fread(block, 1, sizeof block, file.get()))
-      text.append(block, size);
-  if (file == nullptr || std::ferror(file.get())) refuse(path, "read");
-  return text;
-}
-
-void add_to_link_file(const std::string& path, const JobShape& shape, const LinkCost& link) {
-  File file(std::fopen(path.c_str(), "a"));
-  if (file == nullptr) refuse(path, "written");
-  std::fseek(file.get(), 0, SEEK_END);
-  const std::string text = fmt::format("{}{}\n", std::ftell(file.get()) == 0 ? kExplanation : "",
-                                       link_line(shape, link));
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), file.get()) == text.size();
-  if (std::fclose(file.release()) != 0 || !is_written) refuse(path, "written");
+void add_to_link_file(const LineFile& file, const JobShape& shape, const LinkCost& link) {
+  file.append(link_line(shape, link), kExplanation);
 }
 
 }  // namespace horo::collectives

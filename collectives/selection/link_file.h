@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "collectives/selection/link_cost.h"
+#include "horo/base/line_file.h"
 
 namespace horo::collectives {
 
@@ -25,11 +26,7 @@ std::string link_line(const JobShape& shape, const LinkCost& link);
 std::optional<LinkCost> find_link(std::string_view text, const JobShape& shape,
                                   std::string_view path);
 
-/// The contents of the file; none if it does not exist. Throws InvalidArgument if it cannot be
-/// read.
-std::optional<std::string> read_link_file(const std::string& path);
-/// Appends a line, with an explanation before it where the file is new. Throws InvalidArgument if
-/// that is not possible.
-void add_to_link_file(const std::string& path, const JobShape& shape, const LinkCost& link);
+/// Adds a line to the link file.
+void add_to_link_file(const LineFile& file, const JobShape& shape, const LinkCost& link);
 
 }  // namespace horo::collectives

@@ -62,10 +62,11 @@ TEST(LinkFile, OfTwoLinesOfOneShapeTheFirstCounts) {
 
 TEST(LinkFile, IsMadeAndAddedTo) {
   const std::string path = testing::TempDir() + "horo_links_" + std::to_string(getpid());
-  EXPECT_EQ(read_link_file(path), std::nullopt);
-  add_to_link_file(path, kShape, kLink);
-  add_to_link_file(path, {2, 2}, {1, 2, 3});
-  const std::string text = read_link_file(path).value();
+  const LineFile file("HORO_LINK_FILE", path);
+  EXPECT_EQ(file.read(), std::nullopt);
+  add_to_link_file(file, kShape, kLink);
+  add_to_link_file(file, {2, 2}, {1, 2, 3});
+  const std::string text = file.read().value();
   EXPECT_THAT(text, testing::StartsWith("# "));
   EXPECT_EQ(find_link(text, kShape, path), kLink);
   EXPECT_EQ(find_link(text, {2, 2}, path), (LinkCost{1, 2, 3}));
@@ -74,9 +75,12 @@ TEST(LinkFile, IsMadeAndAddedTo) {
 
 TEST(LinkFile, WhatCannotBeReadOrWrittenIsNamed) {
   const std::string folder = testing::TempDir();
-  EXPECT_THAT(error_of([&] { add_to_link_file(folder + "/none/links", kShape, kLink); }),
+  EXPECT_THAT(error_of([&] {
+                add_to_link_file(LineFile("HORO_LINK_FILE", folder + "/none/links"), kShape, kLink);
+              }),
               AllOf(HasSubstr("/none/links cannot be written"), HasSubstr("No such file")));
-  EXPECT_THAT(error_of([&] { read_link_file(folder); }), HasSubstr("cannot be read"));
+  EXPECT_THAT(error_of([&] { LineFile("HORO_LINK_FILE", folder).read(); }),
+              HasSubstr("cannot be read"));
 }
 
 }  // namespace

@@ -1,0 +1,113 @@
+#include "horo/tuning/tuning_search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "horo/base/error.h"
+
+namespace horo::tuning {
+namespace {
+
+constexpr std::size_t kDuelRounds = 2;
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+TuningSearch::TuningSearch(std::vector<Axis> axes, const Options& options)
+    : axes_(std::move(axes)), options_(options) {
+  HORO_CHECK(options.steps_per_trial >= 2, "a trial needs at least 2 steps");
+  for (const Axis& axis : axes_) {
+    HORO_CHECK(axis.start < axis.values.size(),
+               fmt::format("{} cannot be tuned from a value that is not tried", axis.name));
+    start_.push_back(axis.start);
+  }
+  choice_ = best_ = start_;
+}
+
+void TuningSearch::note_step(double seconds) {
+  if (is_finished()) return;
+  ++steps_;
+  trial_.push_back(seconds);
+  if (std::cmp_less(trial_.size(), options_.steps_per_trial)) return;
+  trial_.erase(trial_.begin());
+  end_trial(median(std::exchange(trial_, {})));
+}
+
+void TuningSearch::end_trial(double score) {
+  switch (phase_) {
+    case Phase::kStart:
+      start_seconds_ = best_seconds_ = score;
+      phase_ = Phase::kClimb;
+      return climb();
+    case Phase::kClimb:
+      if (score < best_seconds_) {
+        best_ = choice_;
+        best_seconds_ = score;
+        has_moved_ = true;
+      } else if (goes_up_ && !has_moved_) {
+        goes_up_ = false;
+      } else {
+        ++axis_;
+        goes_up_ = true;
+        has_moved_ = false;
+      }
+      return climb();
+    case Phase::kDuel:
+      return duel(score);
+    case Phase::kFinished:
+      return;
+  }
+}
+
+// On to the next choice that is worth a trial.
+void TuningSearch::climb() {
+  while (axis_ < axes_.size() && has_steps_for_another_trial()) {
+    if (step_to_neighbour()) return;
+    if (goes_up_ && !has_moved_) {
+      goes_up_ = false;
+      continue;
+    }
+    ++axis_;
+    goes_up_ = true;
+    has_moved_ = false;
+  }
+  begin_duel();
+}
+
+bool TuningSearch::step_to_neighbour() {
+  choice_ = best_;
+  std::size_t& index = choice_[axis_];
+  if (goes_up_ ? index + 1 == axes_[axis_].values.size() : index == 0) return false;
+  goes_up_ ? ++index : --index;
+  return true;
+}
+
+void TuningSearch::begin_duel() {
+  choice_ = start_;
+  phase_ = best_ == start_ ? Phase::kFinished : Phase::kDuel;
+}
+
+void TuningSearch::duel(double score) {
+  const bool was_start = choice_ == start_;
+  (was_start ? start_scores_ : best_scores_).push_back(score);
+  choice_ = was_start ? best_ : start_;
+  if (best_scores_.size() < kDuelRounds) return;
+  start_seconds_ = median(start_scores_);
+  best_seconds_ = median(best_scores_);
+  choice_ = best_seconds_ < (1 - options_.least_gain) * start_seconds_ ? best_ : start_;
+  phase_ = Phase::kFinished;
+}
+
+bool TuningSearch::has_steps_for_another_trial() const {
+  const int trials = 1 + 2 * static_cast<int>(kDuelRounds);
+  return steps_ + trials * options_.steps_per_trial <= options_.most_steps;
+}
+
+}  // namespace horo::tuning

@@ -1,0 +1,123 @@
+#include "horo/tuning/tuning_search.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "horo/base/error.h"
+
+namespace horo::tuning {
+namespace {
+
+using Cost = std::function<double(const TuningSearch&, int step)>;
+
+// The values of the choice in force.
+std::vector<std::size_t> values_of(const TuningSearch& search) {
+  std::vector<std::size_t> values;
+  for (std::size_t a = 0; a < search.axes().size(); ++a)
+    values.push_back(search.axes()[a].values[search.choice()[a]]);
+  return values;
+}
+
+void run(TuningSearch& search, const Cost& cost) {
+  for (int step = 0; !search.is_finished(); ++step) {
+    ASSERT_LT(step, 1000);
+    search.note_step(cost(search, step));
+  }
+}
+
+const Axis kBuckets{"bucket_bytes", {1, 2, 4, 8, 16, 32}, 2};
+const Axis kSegments{"segment_bytes", {64, 128, 256, 512}, 1};
+
+double distance(const TuningSearch& search, double bucket, double segment) {
+  const auto values = values_of(search);
+  return 1 + std::abs(std::log2(static_cast<double>(values[0]) / bucket)) +
+         std::abs(std::log2(static_cast<double>(values[1]) / segment));
+}
+
+TEST(TuningSearch, FindsTheValleyUpwardsAndDownwards) {
+  for (const auto& [bucket, segment] :
+       {std::pair{16, 64}, std::pair{1, 512}, std::pair{32, 256}, std::pair{4, 64}}) {
+    TuningSearch search({kBuckets, kSegments}, {.most_steps = 200});
+    run(search,
+        [&, b = bucket, s = segment](const TuningSearch& now, int) { return distance(now, b, s); });
+    EXPECT_EQ(values_of(search), (std::vector<std::size_t>{static_cast<std::size_t>(bucket),
+                                                           static_cast<std::size_t>(segment)}));
+    EXPECT_TRUE(search.has_improved());
+    EXPECT_LT(search.best_seconds(), search.start_seconds());
+  }
+}
+
+TEST(TuningSearch, KeepsTheStartIfNothingIsFaster) {
+  TuningSearch search({kBuckets, kSegments}, {});
+  run(search, [](const TuningSearch& now, int) { return distance(now, 4, 128); });
+  EXPECT_EQ(search.choice(), (Choice{2, 1}));
+  EXPECT_FALSE(search.has_improved());
+}
+
+TEST(TuningSearch, KeepsTheStartIfTheGainWasLuck) {
+  // While the machine grows faster by itself, whatever is tried later looks better.
+  TuningSearch search({kBuckets, kSegments}, {});
+  run(search, [](const TuningSearch&, int step) { return step < 24 ? 10.0 - step * 0.1 : 7.0; });
+  EXPECT_EQ(search.choice(), (Choice{2, 1}));
+  EXPECT_FALSE(search.has_improved());
+}
+
+TEST(TuningSearch, AFewPercentAreNotWorthAChange) {
+  TuningSearch search({kBuckets}, {.least_gain = 0.03});
+  run(search, [](const TuningSearch& now, int) { return now.choice()[0] == 3 ? 0.98 : 1.0; });
+  EXPECT_FALSE(search.has_improved());
+}
+
+TEST(TuningSearch, OneOutlierPerTrialDoesNotMislead) {
+  TuningSearch search({kBuckets}, {.most_steps = 200});
+  run(search, [](const TuningSearch& now, int step) {
+    return step % 4 == 2 ? 50.0 : std::abs(static_cast<double>(now.choice()[0]) - 4) + 1;
+  });
+  EXPECT_EQ(search.choice(), Choice{4});
+}
+
+TEST(TuningSearch, NeverTakesMoreStepsThanAllowed) {
+  for (int most = 8; most <= 80; most += 3) {
+    std::set<Choice> tried;
+    TuningSearch search({kBuckets, kSegments}, {.most_steps = most});
+    run(search, [&](const TuningSearch& now, int) {
+      tried.insert(now.choice());
+      return distance(now, 32, 512);
+    });
+    EXPECT_LE(search.steps(), most);
+    EXPECT_GE(tried.size(), most >= 24 ? 2u : 1u) << most;
+  }
+}
+
+TEST(TuningSearch, DependsOnTheNotedSecondsAlone) {
+  const Cost cost = [](const TuningSearch& now, int step) {
+    return distance(now, 16, 64) * (1 + 0.2 * std::sin(step));
+  };
+  TuningSearch a({kBuckets, kSegments}, {}), b({kBuckets, kSegments}, {});
+  for (int step = 0; !a.is_finished(); ++step) {
+    EXPECT_EQ(a.choice(), b.choice());
+    const double seconds = cost(a, step);
+    a.note_step(seconds);
+    b.note_step(seconds);
+  }
+  EXPECT_TRUE(b.is_finished());
+  EXPECT_EQ(a.choice(), b.choice());
+}
+
+TEST(TuningSearch, WithoutAxesItIsSoonDone) {
+  TuningSearch search({}, {});
+  run(search, [](const TuningSearch&, int) { return 1.0; });
+  EXPECT_EQ(search.steps(), 4);
+}
+
+TEST(TuningSearch, RefusesWhatCannotBeTried) {
+  EXPECT_THROW(TuningSearch({Axis{"x", {}, 0}}, {}), InvalidArgument);
+  EXPECT_THROW(TuningSearch({Axis{"x", {1}, 1}}, {}), InvalidArgument);
+  EXPECT_THROW(TuningSearch({}, {.steps_per_trial = 1}), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace horo::tuning
