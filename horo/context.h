@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "horo/alltoall_handle.h"
@@ -12,6 +13,7 @@
 #include "horo/base/reduce_op.h"
 #include "horo/base/tensor_view.h"
 #include "horo/handle.h"
+#include "horo/phase.h"
 
 namespace horo {
 
@@ -132,6 +134,14 @@ class Context {
   Arena allocate(std::size_t bytes);
 
   Counters counters() const;
+
+  /// From now until the Phase is gone this rank is in the phase `name` ("data", "forward", ...):
+  /// what is said of a rank that the others wait for, and a stretch of the timeline. Phases nest;
+  /// the innermost one counts. Not collective; costs well under a microsecond.
+  [[nodiscard]] Phase phase(std::string_view name);
+  /// The same for time in which this rank lets the others wait on purpose, such as a checkpoint: it
+  /// is not taken for stalled meanwhile. HORO_TIMEOUT applies all the same.
+  [[nodiscard]] Phase pause(std::string_view name);
 
   /// Waits until every rank has come here and ends the named operations; those still pending on
   /// other ranks that need this rank end there with ShutdownError. Memory and channels are

@@ -84,7 +84,8 @@ class GradientSync::Impl {
         std::move(compressed), options.op, std::move(waits), std::move(communicator),
         [runtime = runtime_.get()](std::size_t bytes, std::size_t tensors) {
           runtime->count_collective(bytes, tensors);
-        });
+        },
+        runtime_->recorder(), name_);
   }
 
   coordinator::BucketRunner& runner() { return *runner_; }

@@ -14,3 +14,4 @@
 #include "horo/context.h"                  // IWYU pragma: export
 #include "horo/gradient_sync.h"            // IWYU pragma: export
 #include "horo/handle.h"                   // IWYU pragma: export
+#include "horo/phase.h"                    // IWYU pragma: export

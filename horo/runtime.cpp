@@ -28,12 +28,14 @@ Runtime::Runtime(std::unique_ptr<Session> session,
       transport_(std::move(transport)),
       environment_(std::move(environment)),
       topology_(transport_->topology()) {
-  if (topology_.size > 1) meet();
-  coordinator_ =
-      std::make_unique<coordinator::Coordinator>(*transport_, environment_.settings, allreduce_);
+  const JobClock clock = topology_.size > 1 ? meet() : own_clock();
+  flight_ = std::make_unique<RankFlight>(environment_.settings.flight_dir, session_ != nullptr,
+                                         clock, topology_);
+  coordinator_ = std::make_unique<coordinator::Coordinator>(*transport_, environment_.settings,
+                                                            allreduce_, recorder());
 }
 
-void Runtime::meet() {
+JobClock Runtime::meet() {
   auto peers = transport_->make_point_to_point();
   // Its parameters are fixed: it must work before any setting is known to be agreed.
   collectives::RingCollectives ring(*peers, 64 * 1024);
@@ -45,10 +47,12 @@ void Runtime::meet() {
       environment_.settings.ranks_per_node == 0)
     keep_to_own_processors(ring, topology_);
   allreduce_ = agree_on_allreduce(environment_.settings, *close_first, ring, topology_);
+  return agree_on_clock(*close_first, ring, topology_);
 }
 
 Runtime::~Runtime() {
   coordinator_.reset();
+  if (const std::string text = flight_->farewell(); !text.empty()) log_error("{}", text);
   transport_.reset();
   // Finalising waits for the other ranks; without their consent the process just ends, and the
   // launcher ends theirs.
@@ -83,16 +87,25 @@ Counters Runtime::counters() const {
 void Runtime::shut_down() {
   const std::scoped_lock lock(shutdown_mutex_);
   if (std::exchange(is_shutdown_begun_, true)) return;
-  coordinator_->shut_down();
+  try {
+    coordinator_->shut_down();
+  } catch (const std::exception& error) {
+    recorder().fail(error.what());
+    throw;
+  }
   is_shut_down_ = true;
+  flight_->end();
 }
 
 void Runtime::fail_unwinding() noexcept {
   try {
     const std::scoped_lock lock(shutdown_mutex_);
-    if (!std::exchange(is_shutdown_begun_, true))
-      coordinator_->fail(
-          fmt::format("{} failed with an exception", topology_.describe(topology_.rank)));
+    if (std::exchange(is_shutdown_begun_, true)) return;
+    const std::string text =
+        fmt::format("{} failed with an exception", topology_.describe(topology_.rank));
+    const std::string error = recorder().last_error();
+    recorder().fail(error.empty() ? text : fmt::format("{}; its last error: {}", text, error));
+    coordinator_->fail(text);
   } catch (const std::exception& error) {
     log_error("could not tell the other ranks of a failure: {}", error.what());
   }

@@ -11,6 +11,7 @@
 #include "horo/base/environment.h"
 #include "horo/coordinator/arena_table.h"
 #include "horo/coordinator/coordinator.h"
+#include "horo/rank_flight.h"
 
 namespace horo {
 
@@ -37,6 +38,7 @@ class Runtime {
   /// How communicators of this job choose among the allreduces over messages.
   const collectives::AllreduceSelection& allreduce() const { return allreduce_; }
   coordinator::ArenaTable& arenas() { return arenas_; }
+  observe::FlightRecorder& recorder() { return flight_->recorder(); }
 
   /// `entry.request.name` empty: the next automatic name of its kind.
   std::shared_ptr<coordinator::Completion> submit(coordinator::Entry entry);
@@ -53,8 +55,9 @@ class Runtime {
   void fail_unwinding() noexcept;
 
  private:
-  // Agrees with the other ranks on settings, processors and what messages cost. Collective.
-  void meet();
+  // Agrees with the other ranks on settings, processors, clocks and what messages cost.
+  // Collective.
+  JobClock meet();
 
   std::unique_ptr<Session> session_;
   std::unique_ptr<collectives::Transport> transport_;
@@ -62,6 +65,7 @@ class Runtime {
   Topology topology_;
   collectives::AllreduceSelection allreduce_;
   coordinator::ArenaTable arenas_;
+  std::unique_ptr<RankFlight> flight_;
   std::mutex shutdown_mutex_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;
   bool is_shutdown_begun_ = false;

@@ -184,7 +184,8 @@ std::string launch_help() {
       << "Starts a program on several ranks with Open MPI's mpirun, and ends them all together.\n\n"
          "  hororun -np 4 PROGRAM [ARGS...]              4 ranks on this machine\n"
          "  hororun -H node1:4,node2:4 PROGRAM [ARGS...] 8 ranks on two hosts\n"
-         "  hororun settings [--markdown]                the HORO_ settings\n\n"
+         "  hororun settings [--markdown]                the HORO_ settings\n"
+         "  hororun doctor [DIR]                         what keeps a job, or what ended it\n\n"
       << option_table()
       << "\nOptions end at PROGRAM. Every HORO_ variable and OMP_NUM_THREADS reach all ranks. The "
          "exit code is\n"

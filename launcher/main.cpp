@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "horo/base/error.h"
+#include "launcher/doctor_command.h"
 #include "launcher/run_command.h"
 #include "launcher/settings_command.h"
 
@@ -19,6 +20,7 @@ int dispatch(std::span<const std::string> words) {
     return 0;
   }
   if (first == "settings") return horo::settings_command(words.subspan(1));
+  if (first == "doctor") return horo::doctor_command(words.subspan(1));
   if (first == "run") return horo::run_command(words.subspan(1));
   return horo::run_command(words);
 }

@@ -11,6 +11,7 @@
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
+#include "launcher/doctor_command.h"
 #include "launcher/host_list.h"
 #include "launcher/launch_options.h"
 #include "launcher/machine.h"
@@ -85,7 +86,19 @@ void report(const JobResult& result, int exit_code) {
                exit_code_text(exit_code));
 }
 
-int run_job(const MpirunCommand& command) {
+/// The setting that the job gets; the ranks of a run that is only shown find their own.
+std::string set_flight_directory(LaunchOptions& options, const Machine& machine) {
+  constexpr std::string_view kName = "HORO_FLIGHT_DIR";
+  std::string setting(variable_in(machine.environment, kName));
+  for (const auto& [name, value] : options.environment)
+    if (name == kName) setting = value;
+  const std::string chosen = flight_setting_for_job(setting);
+  if (chosen == setting || options.dry_run) return setting;
+  options.environment.emplace_back(kName, chosen);  // the last one counts
+  return chosen;
+}
+
+int run_job(const MpirunCommand& command, const std::string& flight_setting) {
   adopt_orphans();
   SignalInbox inbox(supervised_signals());
   const ChildProcess mpirun(command.arguments, command.environment, inbox.previous_mask());
@@ -93,18 +106,20 @@ int run_job(const MpirunCommand& command) {
   const int exit_code =
       result.stopped_by ? 128 + *result.stopped_by : shell_exit_code(result.wait_status);
   report(result, exit_code);
+  if (exit_code != 0) explain_failure(flight_setting);
   return exit_code;
 }
 
 }  // namespace
 
 int run_command(std::span<const std::string> words) {
-  const LaunchOptions options = parse_launch_options(words);
+  LaunchOptions options = parse_launch_options(words);
   if (options.help) {
     fmt::print("{}", launch_help());
     return 0;
   }
   const Machine machine = inspect_machine();
+  const std::string flight_setting = set_flight_directory(options, machine);
   const std::vector<Host> hosts = read_hosts(options);
   const MpirunCommand command = compose_mpirun(options, hosts, machine);
   check_settings(options, machine);
@@ -114,7 +129,7 @@ int run_command(std::span<const std::string> words) {
     return 0;
   }
   if (options.output_directory) make_output_directory(*options.output_directory);
-  return run_job(command);
+  return run_job(command, flight_setting);
 }
 
 }  // namespace horo

@@ -21,16 +21,19 @@ MAY_INCLUDE = {
     "base": [],
     "collectives": ["base"],
     "public API": ["base"],
-    "coordinator": ["base", "collectives", "public API"],
-    "runtime": ["base", "collectives", "public API", "coordinator"],
+    "observe": ["base", "collectives"],
+    "coordinator": ["base", "collectives", "observe", "public API"],
+    "runtime": ["base", "collectives", "observe", "public API", "coordinator"],
     "compute": ["base"],
     "training": ["base", "public API", "compute"],
     "examples": ["public API", "compute", "training"],
     "launcher": [],
-    "tests": ["base", "collectives", "public API", "coordinator", "runtime", "compute", "training", "examples",
+    "tests": ["base", "collectives", "observe", "public API", "coordinator", "runtime", "compute", "training", "examples",
               "launcher"],
 }
 LAUNCHER_MAY_ALSO = {f"horo/base/{name}.h" for name in ("environment", "error", "log", "quantity")}
+LAUNCHER_MAY_ALSO |= {f"horo/observe/{name}.h" for name in ("diagnose", "flight_directory", "flight_file",
+                                                            "flight_reader", "missing_operations", "rank_snapshot")}
 
 # system header: where it may be included
 SYSTEM_HEADERS = [
@@ -67,7 +70,7 @@ class Tree:
         if file in self.public:
             return "public API"
         for prefix, layer in [("horo/base/", "base"), ("collectives/", "collectives"),
-                              ("horo/coordinator/", "coordinator"), ("horo/observe/", "coordinator"),
+                              ("horo/coordinator/", "coordinator"), ("horo/observe/", "observe"),
                               ("horo/adapters/", "training"), ("horo/", "runtime"),
                               ("ops/train/", "training"), ("ops/", "compute"), ("examples/", "examples"),
                               ("launcher/", "launcher"), ("tests/", "tests")]:
@@ -120,7 +123,10 @@ GOOD_TREE = {
     "ops/nn/layer.h": '#include "horo/base/error.h"\n',
     "ops/train/trainer.h": '#include "horo/horo.h"\n#include "ops/nn/layer.h"\n',
     "examples/mnist/train.cpp": '#include "horo/horo.h"\n#include "horo/base/error.h"\n#include "ops/train/trainer.h"\n',
-    "launcher/main.cpp": '#include "horo/base/environment.h"\n',
+    "horo/observe/flight_reader.h": '#include "horo/base/hash.h"\n',
+    "horo/observe/plan_flight.h": "",
+    "horo/coordinator/runner.h": '#include "horo/observe/plan_flight.h"\n',
+    "launcher/main.cpp": '#include "horo/base/environment.h"\n#include "horo/observe/flight_reader.h"\n',
     "tests/ring_test.cpp": '#include <mpi.h>\n#include "collectives/ring/ring.h"\n',
 }
 BAD_INCLUDES = [
@@ -136,6 +142,8 @@ BAD_INCLUDES = [
     ("ops/train/trainer.h", '#include "horo/coordinator/queue.h"', "training may not include coordinator"),
     ("examples/mnist/train.cpp", '#include "horo/base/hash.h"', "examples may not include base"),
     ("launcher/main.cpp", '#include "horo/base/hash.h"', "launcher may not include base"),
+    ("launcher/main.cpp", '#include "horo/observe/plan_flight.h"', "launcher may not include observe"),
+    ("horo/observe/flight_reader.h", '#include "horo/coordinator/queue.h"', "observe may not include coordinator"),
     ("launcher/main.cpp", '#include "horo/horo.h"', "launcher may not include public API"),
     ("horo/runtime.cpp", '#include "tests/ring_test.cpp"', "source files are not included"),
     ("horo/runtime.cpp", '#include "launcher/missing.h"', "is no file of the repository"),

@@ -165,6 +165,16 @@ const std::vector<SettingInfo>& table() {
        "for tests of "
        "the algorithms between nodes. 0: nodes are what shares memory.",
        true, [](Settings& s, std::string_view v) { s.ranks_per_node = parse_count(v); }},
+      {"HORO_FLIGHT_DIR", "auto", "auto, off or a directory",
+       "Where each rank keeps its flight recorder's file (about 256 KiB), which outlives the rank "
+       "however it ends; hororun doctor reads them. auto: a directory of the job's own under "
+       "TMPDIR (or /tmp)/horo-UID, removed when the job ends well; in a directory that is named "
+       "the files stay. If it is shared by the hosts, doctor sees all ranks in one place.",
+       false,
+       [](Settings& s, std::string_view v) {
+         if (v.empty()) throw InvalidArgument("an empty text names no directory");
+         s.flight_dir = v;
+       }},
   };
   return rows;
 }

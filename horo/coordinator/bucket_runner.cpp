@@ -5,12 +5,30 @@
 #include "horo/base/short_slices.h"
 
 namespace horo::coordinator {
+namespace {
+
+observe::PlanDescription describe(const std::string& name, std::span<const NamedTensor> gradients,
+                                  const BucketPlan& plan, ReduceOp op) {
+  observe::PlanDescription description{.name = name,
+                                       .bucket_of = plan.bucket_of,
+                                       .bytes_of = std::vector<std::size_t>(plan.buckets.size(), 0),
+                                       .type = gradients.front().tensor.type(),
+                                       .op = op};
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    description.gradients.push_back(gradients[i].name);
+    description.bytes_of[plan.bucket_of[i]] += gradients[i].tensor.bytes();
+  }
+  return description;
+}
+
+}  // namespace
 
 BucketRunner::BucketRunner(std::span<const NamedTensor> gradients, MappedGradients mapped,
                            int local_rank, BucketPlan plan, CompressedPlan compressed, ReduceOp op,
                            std::unique_ptr<PlanWaits> waits,
                            std::unique_ptr<collectives::Communicator> communicator,
-                           OnBucket on_bucket)
+                           OnBucket on_bucket, observe::FlightRecorder& recorder,
+                           const std::string& name)
     : mapped_(std::move(mapped)),
       plan_(std::move(plan)),
       compressed_(std::move(compressed)),
@@ -29,6 +47,7 @@ BucketRunner::BucketRunner(std::span<const NamedTensor> gradients, MappedGradien
     bucket->missing = members.size();
     buckets_.push_back(std::move(bucket));
   }
+  flight_.emplace(recorder, describe(name, gradients, plan_, op_));
   thread_ = std::jthread([this, label = log_label()] { run_thread(label); });
 }
 
@@ -57,6 +76,10 @@ BucketRunner::~BucketRunner() {
 bool BucketRunner::mark(std::size_t gradient) {
   if (marks_[gradient].exchange(true, std::memory_order_relaxed)) return false;
   const std::size_t index = plan_.bucket_of[gradient];
+  flight_->mark(gradient);
+  const std::size_t missing = buckets_[index]->missing.load(std::memory_order_relaxed);
+  if (missing == buckets_[index]->tensors) flight_->first(index);
+  if (missing == 1) flight_->complete(index);
   if (buckets_[index]->missing.fetch_sub(1) == 1 && index == next_.load() && is_asleep_.load()) {
     const std::scoped_lock lock(sleep_mutex_);
     wake_.notify_one();
@@ -66,8 +89,10 @@ bool BucketRunner::mark(std::size_t gradient) {
 
 void BucketRunner::mark_all() {
   for (std::size_t i = 0; i < marks_.size(); ++i)
-    if (!marks_[i].exchange(true, std::memory_order_relaxed))
+    if (!marks_[i].exchange(true, std::memory_order_relaxed)) {
+      flight_->mark(i);
       buckets_[plan_.bucket_of[i]]->missing.fetch_sub(1);
+    }
 }
 
 std::vector<std::size_t> BucketRunner::unmarked() const {
@@ -83,12 +108,13 @@ void BucketRunner::wait() {
   caller_waits_ = false;
   if (error_ == nullptr) {
     waits_->keep_the_core();
-    while (next_ < buckets_.size() && error_ == nullptr) run_next();
+    while (next_ < buckets_.size() && error_ == nullptr) run_next(false);
   }
   if (error_ != nullptr) std::rethrow_exception(error_);
   compressed_.end_step();
   for (std::size_t b = 0; b < buckets_.size(); ++b) buckets_[b]->missing = plan_.buckets[b].size();
   for (std::atomic<bool>& mark : marks_) mark.store(false, std::memory_order_relaxed);
+  flight_->end_step();
   next_ = 0;
 }
 
@@ -98,16 +124,22 @@ bool BucketRunner::is_next_complete() const {
 }
 
 // Requires run_mutex_ and that the next bucket is complete.
-void BucketRunner::run_next() {
-  const Bucket& bucket = *buckets_[next_];
+void BucketRunner::run_next(bool is_on_own_thread) {
+  const std::size_t index = next_;
+  const Bucket& bucket = *buckets_[index];
+  flight_->start(index);
   try {
-    if (compressed_.covers(next_))
-      compressed_.allreduce(next_, bucket.buffer, communicator_->collectives(), op_);
+    if (compressed_.covers(index))
+      compressed_.allreduce(index, bucket.buffer, communicator_->collectives(), op_);
     else if (bucket.mapped)
       communicator_->collectives().allreduce_mapped(*bucket.mapped, op_);
     else
       communicator_->allreduce(bucket.buffer, op_);
+    flight_->finish(index, is_on_own_thread);
     on_bucket_(bucket.buffer.bytes(), bucket.tensors);
+  } catch (const CommunicationError& error) {
+    flight_->fail(index, error.what());
+    error_ = std::current_exception();
   } catch (...) {
     error_ = std::current_exception();
   }
@@ -125,7 +157,7 @@ void BucketRunner::run_thread(const std::string& log_label) {
       if (error_ != nullptr) return;
       // While the caller computes, a wait for a peer must not take the core from it.
       waits_->nap_only();
-      run_next();
+      run_next(true);
       continue;
     }
     std::unique_lock lock(sleep_mutex_);

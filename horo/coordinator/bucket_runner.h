@@ -18,6 +18,7 @@
 #include "horo/coordinator/compressed_plan.h"
 #include "horo/coordinator/mapped_gradients.h"
 #include "horo/coordinator/plan_waits.h"
+#include "horo/observe/plan_flight.h"
 
 namespace horo::coordinator {
 
@@ -32,11 +33,12 @@ class BucketRunner {
 
   /// `waits` holds the wait policies of `communicator`; the runner adjusts them to whether a caller
   /// waits. A bucket whose gradients are all mapped (none is, if `mapped` is empty) is exchanged in
-  /// place, unless `compressed` covers it.
+  /// place, unless `compressed` covers it. `recorder` outlives this; `name`: the plan's, for it.
   BucketRunner(std::span<const NamedTensor> gradients, MappedGradients mapped, int local_rank,
                BucketPlan plan, CompressedPlan compressed, ReduceOp op,
                std::unique_ptr<PlanWaits> waits,
-               std::unique_ptr<collectives::Communicator> communicator, OnBucket on_bucket);
+               std::unique_ptr<collectives::Communicator> communicator, OnBucket on_bucket,
+               observe::FlightRecorder& recorder, const std::string& name);
   /// Ends the thread. A bucket that it is exchanging is given up, if it has to wait for a peer.
   ~BucketRunner();
 
@@ -72,7 +74,7 @@ class BucketRunner {
                                                       int local_rank) const;
   void run_thread(const std::string& log_label);
   bool is_next_complete() const;
-  void run_next();
+  void run_next(bool is_on_own_thread);
 
   MappedGradients mapped_;
   BucketPlan plan_;
@@ -83,6 +85,7 @@ class BucketRunner {
   OnBucket on_bucket_;
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<std::atomic<bool>> marks_;
+  std::optional<observe::PlanFlight> flight_;
 
   std::mutex run_mutex_;  // held while a bucket is exchanged; guards next_ (writes) and error_
   std::atomic<std::size_t> next_{0};

@@ -55,13 +55,15 @@ Response error_response(const std::string& name, ErrorKind kind, std::string tex
 }  // namespace
 
 Coordinator::Coordinator(collectives::Transport& transport, const Settings& settings,
-                         const collectives::AllreduceSelection& allreduce)
+                         const collectives::AllreduceSelection& allreduce,
+                         observe::FlightRecorder& recorder)
     : transport_(transport),
       topology_(transport.topology()),
       settings_(settings),
       policy_(transport.wait_policy()),
       channel_(transport.make_message_channel()),
       communicator_(transport, settings, allreduce, policy_, policy_),
+      flights_(recorder),
       cache_(settings.cache_capacity),
       negotiator_(topology_),
       seen_by_(topology_.size, 0),
@@ -74,6 +76,7 @@ Coordinator::~Coordinator() {
 
 std::shared_ptr<Completion> Coordinator::submit(Entry entry) {
   std::shared_ptr<Completion> completion = entry.completion;
+  flights_.open(entry);
   queue_.submit(std::move(entry));
   return completion;
 }
@@ -82,9 +85,7 @@ void Coordinator::shut_down() {
   Entry entry;
   entry.request.name = "horo.shutdown";
   entry.request.kind = Kind::kShutdown;
-  const auto completion = entry.completion;
-  queue_.submit(std::move(entry));
-  completion->wait();
+  submit(std::move(entry))->wait();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -111,6 +112,7 @@ void Coordinator::run(const std::string& log_label) {
     }
     end_all(std::make_exception_ptr(ShutdownError("horo has been shut down on this rank")));
   } catch (const std::exception& error) {
+    flights_.fail(error.what());
     spread_failure(error.what());
     end_all(std::make_exception_ptr(CommunicationError(error.what())));
   }
@@ -198,6 +200,7 @@ void Coordinator::respond() {
 void Coordinator::take_in(const ResponseMessage& message) {
   if (!is_leader()) cache_.retire(responses_seen_);
   ++responses_seen_;
+  flights_.agree();
   for (const Response& response : message.responses) carry_out(response);
 }
 
@@ -205,10 +208,12 @@ void Coordinator::carry_out(const Response& response) {
   if (response.error == ErrorKind::kCommunication) throw CommunicationError(response.error_text);
   std::vector<Entry> entries = take_entries(response);
   if (response.error != ErrorKind::kNone) {
+    flights_.note_error(response.error_text);
     complete(entries, to_exception(response.error, response.error_text));
     return;
   }
   std::exception_ptr error;
+  flights_.start(entries);
   try {
     execute(response, entries, communicator_, topology_);
   } catch (const InvalidArgument&) {
@@ -222,6 +227,7 @@ void Coordinator::carry_out(const Response& response) {
   }
   ++collectives_;
   tensors_ += entries.size();
+  flights_.finish(entries);
   for (const Entry& entry : entries) {
     payload_bytes_ += entry.input.bytes();
     if (is_cacheable(response.kind)) cache_.note(entry.request, responses_seen_);

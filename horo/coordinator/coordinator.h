@@ -14,6 +14,7 @@
 #include "horo/context.h"
 #include "horo/coordinator/entry.h"
 #include "horo/coordinator/negotiator.h"
+#include "horo/coordinator/operation_flights.h"
 #include "horo/coordinator/response_cache.h"
 #include "horo/coordinator/tensor_queue.h"
 #include "horo/coordinator/wire.h"
@@ -28,10 +29,10 @@ namespace horo::coordinator {
 /// submit(), shut_down() and fail() may be called from any thread.
 class Coordinator {
  public:
-  /// Collective over the job. `transport` and `settings` outlive the coordinator. `allreduce`: see
-  /// Communicator.
+  /// Collective over the job. `transport`, `settings` and `recorder` outlive the coordinator.
+  /// `allreduce`: see Communicator.
   Coordinator(collectives::Transport& transport, const Settings& settings,
-              const collectives::AllreduceSelection& allreduce);
+              const collectives::AllreduceSelection& allreduce, observe::FlightRecorder& recorder);
   /// Ends the thread; operations still pending are completed with ShutdownError.
   ~Coordinator();
 
@@ -72,6 +73,7 @@ class Coordinator {
   WaitPolicy policy_;
   std::unique_ptr<collectives::MessageChannel> channel_;
   collectives::Communicator communicator_;
+  OperationFlights flights_;
   TensorQueue queue_;
 
   // Used by the thread only.

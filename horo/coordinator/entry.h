@@ -9,6 +9,7 @@
 #include "horo/base/tensor_view.h"
 #include "horo/coordinator/completion.h"
 #include "horo/coordinator/request.h"
+#include "horo/observe/open_table.h"
 
 namespace horo::coordinator {
 
@@ -24,6 +25,7 @@ struct Entry {
   std::function<void(collectives::Collectives&)> task;
   std::shared_ptr<Completion> completion = std::make_shared<Completion>();
   std::chrono::steady_clock::time_point submitted = std::chrono::steady_clock::now();
+  observe::OpenFlight flight;  ///< the flight recorder's row of it
 };
 
 }  // namespace horo::coordinator

@@ -1,0 +1,34 @@
+#include "horo/coordinator/operation_flights.h"
+
+namespace horo::coordinator {
+
+OperationFlights::OperationFlights(observe::FlightRecorder& recorder) : recorder_(recorder) {
+  for (int kind = 0; kind < kKindCount; ++kind)
+    kinds_[static_cast<std::size_t>(kind)] =
+        static_cast<std::uint16_t>(recorder.name(name_of(static_cast<Kind>(kind))));
+}
+
+void OperationFlights::open(Entry& entry) {
+  observe::FlightRecord record{};
+  record.name = recorder_.name(entry.request.name);
+  record.kind = kinds_[static_cast<std::size_t>(entry.request.kind)];
+  record.op = static_cast<std::uint8_t>(entry.request.op);
+  record.type = static_cast<std::uint8_t>(entry.request.type);
+  record.lane = observe::kCoordinatorLane;
+  record.bytes = entry.input.bytes();
+  record.submitted = entry.submitted.time_since_epoch().count();
+  entry.flight = recorder_.open(record);
+}
+
+void OperationFlights::start(std::vector<Entry>& entries) {
+  // The first response of a message begins when it is taken in.
+  const std::int64_t now = observe::flight_clock();
+  for (Entry& entry : entries) entry.flight.start(agreed_, now);
+}
+
+void OperationFlights::finish(std::vector<Entry>& entries) {
+  const std::int64_t now = observe::flight_clock();
+  for (Entry& entry : entries) entry.flight.finish(now);
+}
+
+}  // namespace horo::coordinator

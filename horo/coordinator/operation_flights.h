@@ -1,0 +1,36 @@
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "horo/coordinator/entry.h"
+#include "horo/observe/flight_recorder.h"
+
+namespace horo::coordinator {
+
+/// Tells the flight recorder of named operations: an entry is open there from submission until it
+/// is finished or gone.
+class OperationFlights {
+ public:
+  /// `recorder` outlives this and all entries.
+  explicit OperationFlights(observe::FlightRecorder& recorder);
+
+  /// On submission, by any thread.
+  void open(Entry& entry);
+  /// A message of agreed responses was taken in. Coordinator thread, like all that follows.
+  void agree() { agreed_ = observe::flight_clock(); }
+  /// The operations of one response begin, and end.
+  void start(std::vector<Entry>& entries);
+  void finish(std::vector<Entry>& entries);
+  /// An operation ended with an error.
+  void note_error(std::string_view text) { recorder_.note_error(text); }
+  /// The rank cannot go on.
+  void fail(std::string_view text) noexcept { recorder_.fail(text); }
+
+ private:
+  observe::FlightRecorder& recorder_;
+  std::array<std::uint16_t, kKindCount> kinds_{};
+  std::int64_t agreed_ = 0;
+};
+
+}  // namespace horo::coordinator

@@ -1,0 +1,140 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// The format of a flight recorder's file: FlightHeader, then the tables that it places. All in the
+/// byte order of the machine that wrote it; times are nanoseconds of that host's CLOCK_MONOTONIC,
+/// 0 for "not (yet)". One process writes while others may read, and it may be killed at any
+/// instruction: a table entry counts only if its first field says so.
+namespace horo::observe {
+
+inline constexpr char kFlightMagic[8] = {'h', 'o', 'r', 'o', 'f', 'l', 't', '\n'};
+inline constexpr std::uint32_t kFlightVersion = 1;
+
+/// A place in the table of names. 0: none, or the table was full.
+using NameId = std::uint32_t;
+
+/// Who ran an operation.
+inline constexpr std::uint16_t kProgramLane = 0;      ///< a thread of the program
+inline constexpr std::uint16_t kCoordinatorLane = 1;  ///< named operations
+inline constexpr std::uint16_t kFirstPlanLane = 2;    ///< + the plan's slot: the plan's own thread
+
+/// The kinds of records that are not operations of coordinator::Kind.
+inline constexpr const char* kBucketKind = "bucket";
+inline constexpr const char* kPhaseKind = "phase";
+inline constexpr const char* kPauseKind = "pause";
+/// The kind of an open operation that a reader makes of a marked gradient.
+inline constexpr const char* kGradientKind = "gradient";
+/// The kind of a rank's last operation, as coordinator::name_of has it.
+inline constexpr const char* kShutdownKind = "shutdown";
+
+/// One operation: finished in the ring, unfinished in the table of open operations. A bucket:
+/// `submitted` is its first gradient's mark, `agreed` its last one's. A phase or pause: from
+/// `started` to `ended`.
+struct FlightRecord {
+  std::uint64_t sequence;  ///< 1, 2, ... ; 0: free, or being written
+  NameId name;             ///< a bucket's: its plan
+  std::uint16_t kind;      ///< a NameId
+  std::uint8_t op;         ///< ReduceOp
+  std::uint8_t type;       ///< DataType
+  std::uint16_t lane;
+  std::uint16_t process_set;  ///< a NameId; 0: all ranks
+  std::uint32_t part;         ///< a bucket's number in its plan
+  std::uint64_t bytes;
+  std::int64_t submitted, agreed, started, ended;
+};
+static_assert(sizeof(FlightRecord) == 64);
+
+/// Where a name's text lies in the table of texts. Published by FlightStatus::names_used.
+struct FlightName {
+  std::uint32_t offset, length;
+};
+
+/// A GradientSync.
+struct FlightPlanEntry {
+  NameId name;              ///< 0: free
+  std::uint32_t slot_uses;  ///< how many plans have had this slot
+  std::uint32_t first;      ///< its first entry in the tables of gradients and marks
+  std::uint32_t gradients;  ///< its entries there; 0: there was no room for them
+  std::uint32_t buckets;
+  std::uint32_t lane;
+  std::uint64_t bytes;
+  std::uint64_t progress;    ///< FlightProgress, packed
+  std::int64_t progress_at;  ///< about when `progress` or a mark last changed, see kPulseInterval
+  std::int64_t step_at;      ///< about when the last step ended; 0: none has
+  std::uint64_t reserved;
+};
+static_assert(sizeof(FlightPlanEntry) == 64);
+
+/// How far a plan has come, in one word, so that a reader never sees half of a change.
+struct FlightProgress {
+  std::uint64_t step = 0;    ///< complete steps
+  std::uint32_t bucket = 0;  ///< the next to be exchanged, or being exchanged
+  bool is_exchanging = false;
+
+  static constexpr std::uint64_t kMostBuckets = std::uint64_t{1} << 23;
+  constexpr std::uint64_t packed() const {
+    return step << 24 | std::uint64_t{bucket} << 1 | (is_exchanging ? 1 : 0);
+  }
+  static constexpr FlightProgress unpack(std::uint64_t word) {
+    return {word >> 24, static_cast<std::uint32_t>(word >> 1 & (kMostBuckets - 1)),
+            (word & 1) != 0};
+  }
+};
+
+struct FlightGradient {
+  NameId name;
+  std::uint32_t bucket;
+};
+/// The mark of a gradient: the low bits of the number (from 1) of the step it was last marked in.
+using FlightMark = std::uint32_t;
+
+/// A table's offset in the file and its number of entries (of bytes, for texts).
+struct FlightTable {
+  std::uint32_t offset, count;
+};
+
+/// What does not change after the start; FlightHeader::checksum covers it.
+struct FlightIdentity {
+  std::uint32_t version;
+  std::uint32_t header_bytes;
+  std::uint64_t file_bytes;
+  FlightTable names, texts, open, plans, gradients, marks, ring;
+  std::uint64_t job;  ///< the same on all ranks of a job
+  std::int32_t rank, size, node, node_count;
+  std::int64_t pid;
+  std::uint64_t
+      process_start;      ///< as /proc/PID/stat gives it, so that another process is no mistake
+  std::uint64_t machine;  ///< where `pid` counts: see this_machine()
+  std::int64_t monotonic, wall;  ///< CLOCK_MONOTONIC and CLOCK_REALTIME, read together
+  std::int64_t clock_offset;     ///< to be added to this host's wall clock to get rank 0's
+  char host[64];
+};
+
+enum class FlightState : std::uint32_t { kRunning, kEnded, kFailed };
+
+/// What changes.
+struct FlightStatus {
+  std::uint64_t records;   ///< written to the ring so far, or being written
+  std::uint64_t finished;  ///< operations, but for those of plans that exist
+  std::uint32_t names_used, texts_used;
+  std::uint32_t names_lost;  ///< how often a name found no room
+  std::uint32_t open_lost;   ///< operations that found no room in the table of open ones
+  std::int64_t pulse;        ///< the last sign of life
+  NameId phase, pause;
+  std::int64_t phase_since, pause_since;
+  FlightState state;
+  std::uint32_t signal;  ///< that ended the process; 0: none that it has seen
+  std::int64_t state_since, signal_at;
+  char failure[1024];
+};
+
+struct FlightHeader {
+  char magic[8];
+  std::uint64_t checksum;  ///< Hash of the bytes of `identity`
+  FlightIdentity identity;
+  FlightStatus status;
+};
+
+}  // namespace horo::observe

@@ -1,0 +1,124 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "horo/observe/flight_reader.h"
+#include "horo/observe/last_words.h"
+#include "horo/observe/process_state.h"
+
+namespace horo::observe {
+namespace {
+
+// A process that looks gone may live out of sight, in another container.
+constexpr WallTime kFreshPulse = 2'000'000'000;
+
+WallTime wall_clock() {
+  return std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+enum class Sight { kAlive, kStopped, kGone, kOutOfSight };
+
+Sight look_for_writer(const FlightLog& log) {
+  if (log.machine != 0 && log.machine == this_machine()) {
+    switch (state_of_process(log.pid, log.process_start)) {
+      case ProcessState::kRunning:
+        return Sight::kAlive;
+      case ProcessState::kStopped:
+        return Sight::kStopped;
+      case ProcessState::kGone:
+        return Sight::kGone;
+    }
+  }
+  const WallTime now = wall_clock() + log.clock_offset;
+  return now - log.pulse < kFreshPulse ? Sight::kAlive : Sight::kOutOfSight;
+}
+
+// The oldest first, as diagnose() looks for what has waited the longest.
+void add_plan(const FlightPlanState& plan, RankSnapshot& snapshot) {
+  std::vector<std::uint32_t> missing(plan.buckets, 0);
+  for (const auto& gradient : plan.gradients)
+    if (!gradient.is_marked && gradient.bucket < plan.buckets) ++missing[gradient.bucket];
+  std::vector<const FlightPlanState::Gradient*> marked;
+  for (const auto& gradient : plan.gradients)
+    if (gradient.is_marked && gradient.bucket >= plan.progress.bucket) marked.push_back(&gradient);
+  std::stable_sort(marked.begin(), marked.end(),
+                   [](const auto* a, const auto* b) { return a->bucket < b->bucket; });
+  for (const auto* gradient : marked) {
+    const bool is_exchanged =
+        plan.progress.is_exchanging && gradient->bucket == plan.progress.bucket;
+    snapshot.open.push_back({plan.name + "/" + gradient->name, kGradientKind, "", 0,
+                             plan.progress_at, is_exchanged ? plan.progress_at : 0});
+  }
+}
+
+void note_last_finished(const FlightLog& log, RankSnapshot& snapshot) {
+  const auto note = [&](const std::string& name, WallTime at) {
+    if (at <= snapshot.last_finished_at) return;
+    snapshot.last_finished = name;
+    snapshot.last_finished_at = at;
+  };
+  for (const FlightEvent& event : log.finished_events)
+    if (event.kind != kPhaseKind && event.kind != kPauseKind) note(event.name, event.ended);
+  for (const FlightPlanState& plan : log.plans)
+    if (plan.progress.step > 0)
+      note(fmt::format("{} step {}", plan.name, plan.progress.step - 1), plan.step_at);
+}
+
+void note_signal(const FlightLog& log, RankSnapshot& snapshot) {
+  snapshot.taken = log.signal_at;
+  if (is_outside_signal(log.signal)) return;
+  const char* text = sigdescr_np(log.signal);
+  snapshot.failure = fmt::format("signal {} ({})", log.signal, text == nullptr ? "?" : text);
+}
+
+void note_liveness(const FlightLog& log, RankSnapshot& snapshot) {
+  const bool is_leaving =
+      std::any_of(snapshot.open.begin(), snapshot.open.end(),
+                  [](const OpenOperation& open) { return open.kind == kShutdownKind; });
+  if (log.state == FlightState::kEnded || is_leaving) snapshot.liveness = Liveness::kEnded;
+  if (log.state == FlightState::kFailed) snapshot.failure = log.failure;
+  if (log.state != FlightState::kRunning) return;
+  if (log.signal != 0) return note_signal(log, snapshot);
+  const Sight sight = look_for_writer(log);
+  if (sight == Sight::kGone || sight == Sight::kOutOfSight) {
+    snapshot.liveness = Liveness::kDead;
+    return;
+  }
+  snapshot.taken = wall_clock() + log.clock_offset;
+  if (sight == Sight::kStopped) snapshot.liveness = Liveness::kStopped;
+}
+
+}  // namespace
+
+bool is_writer_alive(const FlightLog& log) {
+  const Sight sight = look_for_writer(log);
+  return sight == Sight::kAlive || sight == Sight::kStopped;
+}
+
+RankSnapshot snapshot_of(const FlightLog& log) {
+  RankSnapshot snapshot;
+  snapshot.rank = log.rank;
+  snapshot.host = log.host;
+  snapshot.pid = log.pid;
+  snapshot.last_sign_of_life = std::max({log.pulse, log.signal_at, log.state_since});
+  snapshot.taken = snapshot.last_sign_of_life;
+  // Since it gave up, a rank has only been kept from ending.
+  if (log.state != FlightState::kRunning) snapshot.taken = log.state_since;
+  snapshot.finished = log.finished;
+  snapshot.phase = log.phase;
+  snapshot.phase_since = log.phase_since;
+  snapshot.pause = log.pause;
+  for (const FlightEvent& event : log.open_events)
+    snapshot.open.push_back(
+        {event.name, event.kind, event.process_set, event.bytes, event.submitted, event.started});
+  for (const FlightPlanState& plan : log.plans) add_plan(plan, snapshot);
+  std::stable_sort(snapshot.open.begin(), snapshot.open.end(),
+                   [](const auto& a, const auto& b) { return a.submitted < b.submitted; });
+  note_last_finished(log, snapshot);
+  note_liveness(log, snapshot);
+  return snapshot;
+}
+
+}  // namespace horo::observe

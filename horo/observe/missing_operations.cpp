@@ -1,0 +1,139 @@
+#include "horo/observe/missing_operations.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "horo/observe/flight_file.h"
+
+namespace horo::observe {
+namespace {
+
+struct OpenSomewhere {
+  OpenOperation operation;
+  WallTime since = 0;
+  std::vector<const RankSnapshot*> waiting;
+  bool has_started = false;
+};
+
+// What is open anywhere, the oldest first.
+std::vector<OpenSomewhere> collect(std::span<const RankSnapshot> ranks) {
+  std::map<std::pair<std::string, std::string>, std::size_t> place_of;
+  std::vector<OpenSomewhere> found;
+  for (const RankSnapshot& rank : ranks) {
+    for (const OpenOperation& open : rank.open) {
+      const auto [place, is_new] =
+          place_of.try_emplace({open.process_set, open.name}, found.size());
+      if (is_new) found.push_back({open, open.submitted, {}, false});
+      OpenSomewhere& entry = found[place->second];
+      entry.since = std::min(entry.since, open.submitted);
+      entry.has_started |= open.started != 0;
+      if (entry.waiting.empty() || entry.waiting.back() != &rank) entry.waiting.push_back(&rank);
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](const OpenSomewhere& a, const OpenSomewhere& b) {
+    return a.since < b.since;
+  });
+  return found;
+}
+
+bool is_member(const RankSnapshot& rank, const std::string& process_set) {
+  return process_set.empty() ||
+         std::any_of(rank.open.begin(), rank.open.end(),
+                     [&](const OpenOperation& open) { return open.process_set == process_set; });
+}
+
+bool is_missing_on(const RankSnapshot& rank, const OpenSomewhere& open) {
+  if (std::find(open.waiting.begin(), open.waiting.end(), &rank) != open.waiting.end())
+    return false;
+  if (!is_member(rank, open.operation.process_set)) return false;
+  if (open.operation.kind != kGradientKind) return !open.has_started;
+  return std::any_of(open.waiting.begin(), open.waiting.end(), [&](const RankSnapshot* waiting) {
+    return rank.finished <= waiting->finished;
+  });
+}
+
+std::vector<int> numbers_of(const std::vector<const RankSnapshot*>& ranks) {
+  std::vector<int> numbers;
+  for (const RankSnapshot* rank : ranks) numbers.push_back(rank->rank);
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+std::vector<int> others_than(const OpenSomewhere& open, std::span<const RankSnapshot> ranks,
+                             bool only_missing) {
+  std::vector<const RankSnapshot*> others;
+  for (const RankSnapshot& rank : ranks) {
+    const bool waits =
+        std::find(open.waiting.begin(), open.waiting.end(), &rank) != open.waiting.end();
+    if (only_missing ? is_missing_on(rank, open) : !waits) others.push_back(&rank);
+  }
+  return numbers_of(others);
+}
+
+bool is_of_same_ranks(const MissingOperation& a, const MissingOperation& b) {
+  return a.operation.kind == b.operation.kind &&
+         a.operation.process_set == b.operation.process_set && a.waiting == b.waiting &&
+         a.missing == b.missing;
+}
+
+}  // namespace
+
+std::vector<MissingOperation> find_missing(std::span<const RankSnapshot> ranks, WallTime now,
+                                           std::chrono::nanoseconds age) {
+  std::vector<MissingOperation> found;
+  for (const OpenSomewhere& open : collect(ranks)) {
+    if (now - open.since <= age.count()) continue;
+    MissingOperation missing{open.operation, open.since, numbers_of(open.waiting),
+                             others_than(open, ranks, true), 0};
+    if (missing.missing.empty()) continue;
+    const auto same = std::find_if(found.begin(), found.end(), [&](const MissingOperation& other) {
+      return is_of_same_ranks(other, missing);
+    });
+    if (same != found.end())
+      ++same->others;
+    else
+      found.push_back(std::move(missing));
+  }
+  return found;
+}
+
+std::vector<MissingOperation> find_unfinished(std::span<const RankSnapshot> ranks, WallTime now,
+                                              std::chrono::nanoseconds age) {
+  for (const OpenSomewhere& open : collect(ranks)) {
+    if (now - open.since <= age.count() || !others_than(open, ranks, true).empty()) continue;
+    return {
+        {open.operation, open.since, numbers_of(open.waiting), others_than(open, ranks, false), 0}};
+  }
+  return {};
+}
+
+std::string name_ranks(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin < ranks.size();) {
+    std::size_t end = begin + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    parts.push_back(end - begin == 1 ? std::to_string(ranks[begin])
+                                     : fmt::format("{}-{}", ranks[begin], ranks[end - 1]));
+    begin = end;
+  }
+  const std::string word = ranks.size() == 1 ? "rank " : "ranks ";
+  if (parts.size() < 2) return word + fmt::format("{}", fmt::join(parts, ""));
+  const std::string last = parts.back();
+  parts.pop_back();
+  return word + fmt::format("{} and {}", fmt::join(parts, ", "), last);
+}
+
+std::string name_age(std::int64_t nanoseconds) {
+  const double seconds = std::max(0.0, static_cast<double>(nanoseconds) * 1e-9);
+  if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1e3);
+  if (seconds < 10) return fmt::format("{:.1f} s", seconds);
+  if (seconds < 120) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 7200) return fmt::format("{:.0f} min", seconds / 60);
+  return fmt::format("{:.1f} h", seconds / 3600);
+}
+
+}  // namespace horo::observe

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "horo/base/data_type.h"
+#include "horo/base/reduce_op.h"
+#include "horo/observe/flight_recorder.h"
+
+namespace horo::observe {
+
+/// What a recorder is told of a plan when it is made.
+struct PlanDescription {
+  std::string name;
+  std::vector<std::string> gradients;  ///< their names
+  std::vector<std::size_t> bucket_of;  ///< bucket_of[i]: the bucket of gradient i
+  std::vector<std::size_t> bytes_of;   ///< bytes_of[b]: of bucket b
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kAverage;
+};
+
+/// The writing side of a plan: which gradients are marked and how far it is, always; the times of
+/// its buckets, of each one of kAlwaysTimed bytes or more, of the others in the first step after
+/// each pulse. So a small bucket costs no reading of the clock, only a few plain stores.
+///
+/// mark(), first() and complete() may be called from several threads, the others from one at a
+/// time.
+class PlanFlight {
+ public:
+  static constexpr std::size_t kAlwaysTimed = 128 * 1024;
+
+  /// `recorder` outlives this.
+  PlanFlight(FlightRecorder& recorder, const PlanDescription& description);
+  ~PlanFlight();
+  PlanFlight(const PlanFlight&) = delete;
+  PlanFlight& operator=(const PlanFlight&) = delete;
+
+  /// Gradient `i` is final for this step.
+  void mark(std::size_t i) { publish(marks_[i], stamp_.load(std::memory_order_relaxed)); }
+  /// It was the first, or the last, of its bucket.
+  void first(std::size_t bucket) {
+    if (is_timed(bucket)) note(times_[bucket].first);
+  }
+  void complete(std::size_t bucket) {
+    if (is_timed(bucket)) note(times_[bucket].complete);
+  }
+  /// The exchange of the next bucket begins, and ends.
+  void start(std::size_t bucket) {
+    set_progress({step_, static_cast<std::uint32_t>(bucket), true});
+    if (is_timed(bucket)) note(times_[bucket].started);
+  }
+  void finish(std::size_t bucket, bool is_on_own_thread) {
+    set_progress({step_, static_cast<std::uint32_t>(bucket) + 1, false});
+    if (is_timed(bucket)) record(bucket, is_on_own_thread);
+  }
+  /// All buckets are exchanged.
+  void end_step() {
+    set_progress({++step_, 0, false});
+    stamp_.store(static_cast<FlightMark>(step_ + 1), std::memory_order_relaxed);
+    const std::uint32_t pulses = recorder_.pulses();
+    is_sampled_.store(pulses != seen_pulses_, std::memory_order_relaxed);
+    seen_pulses_ = pulses;
+  }
+  /// The plan cannot go on.
+  void fail(std::size_t bucket, std::string_view text) noexcept;
+
+ private:
+  struct Times {
+    std::atomic<std::int64_t> first{0}, complete{0}, started{0};
+    std::size_t bytes = 0;
+    bool is_always_timed = false;
+  };
+
+  bool is_timed(std::size_t bucket) const {
+    return times_[bucket].is_always_timed || is_sampled_.load(std::memory_order_relaxed);
+  }
+  static void note(std::atomic<std::int64_t>& time) {
+    time.store(flight_clock(), std::memory_order_relaxed);
+  }
+  void set_progress(const FlightProgress& progress) {
+    publish(entry_->progress, progress.packed());
+  }
+  void enter(const PlanDescription& description);
+  void record(std::size_t bucket, bool is_on_own_thread);
+
+  FlightRecorder& recorder_;
+  const std::string name_;
+  FlightRecord pattern_{};             // of this plan's records
+  FlightPlanEntry own_entry_{};        // if the table of plans is full
+  std::vector<FlightMark> own_marks_;  // if that of gradients is
+  FlightPlanEntry* entry_ = &own_entry_;
+  FlightMark* marks_ = nullptr;
+  std::uint64_t step_ = 0;
+  std::uint32_t seen_pulses_ = 0;
+  std::atomic<FlightMark> stamp_{1};
+  std::atomic<bool> is_sampled_{true};
+  std::vector<Times> times_;
+};
+
+}  // namespace horo::observe

@@ -1,0 +1,50 @@
+#include "horo/phase.h"
+
+#include <utility>
+
+#include "horo/runtime.h"
+
+namespace horo {
+namespace {
+
+using observe::FlightRecorder;
+
+FlightRecorder::StretchKind stretch_of(Phase::Kind kind) {
+  return kind == Phase::Kind::kPhase ? FlightRecorder::StretchKind::kPhase
+                                     : FlightRecorder::StretchKind::kPause;
+}
+
+}  // namespace
+
+Phase::Phase(std::shared_ptr<Runtime> runtime, Kind kind, std::string_view name)
+    : runtime_(std::move(runtime)), kind_(kind) {
+  const auto stretch = runtime_->recorder().begin(stretch_of(kind), name);
+  name_ = stretch.name;
+  outer_ = stretch.outer;
+  since_ = stretch.since;
+  outer_since_ = stretch.outer_since;
+}
+
+Phase::Phase(Phase&& other) noexcept = default;
+
+Phase& Phase::operator=(Phase&& other) noexcept {
+  if (this == &other) return *this;
+  end();
+  runtime_ = std::move(other.runtime_);
+  kind_ = other.kind_;
+  name_ = other.name_;
+  outer_ = other.outer_;
+  since_ = other.since_;
+  outer_since_ = other.outer_since_;
+  return *this;
+}
+
+Phase::~Phase() { end(); }
+
+void Phase::end() noexcept {
+  if (runtime_ == nullptr) return;
+  runtime_->recorder().end(stretch_of(kind_), {name_, outer_, since_, outer_since_});
+  runtime_.reset();
+}
+
+}  // namespace horo

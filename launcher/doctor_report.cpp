@@ -1,0 +1,94 @@
+#include "launcher/doctor_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "horo/base/error.h"
+#include "horo/observe/diagnose.h"
+#include "horo/observe/flight_directory.h"
+#include "horo/observe/missing_operations.h"
+
+namespace horo {
+namespace {
+
+using observe::FlightLog;
+using observe::Liveness;
+using observe::RankSnapshot;
+
+void keep_newest_job(DoctorReport& report) {
+  std::uint64_t newest = 0;
+  for (const FlightLog& log : report.logs) newest = std::max(newest, log.job);
+  std::erase_if(report.logs, [&](const FlightLog& log) {
+    if (log.job == newest) return false;
+    report.problems.push_back(fmt::format("{}: of another job", log.path));
+    return true;
+  });
+}
+
+void note_absent(DoctorReport& report) {
+  for (const FlightLog& log : report.logs) report.size = std::max(report.size, log.size);
+  std::vector<bool> is_here(static_cast<std::size_t>(std::max(report.size, 0)), false);
+  for (const FlightLog& log : report.logs)
+    if (log.rank >= 0 && log.rank < report.size) is_here[static_cast<std::size_t>(log.rank)] = true;
+  for (int rank = 0; rank < report.size; ++rank)
+    if (!is_here[static_cast<std::size_t>(rank)]) report.absent.push_back(rank);
+}
+
+}  // namespace
+
+DoctorReport examine(const std::filesystem::path& directory, std::chrono::nanoseconds stall_after) {
+  DoctorReport report;
+  report.directory = directory;
+  for (const auto& file : observe::flight_files(directory)) {
+    try {
+      report.logs.push_back(observe::read_flight(file.string()));
+    } catch (const Error& error) {
+      report.problems.emplace_back(error.what());
+    }
+  }
+  if (report.logs.empty())
+    throw InvalidArgument(fmt::format(
+        "{}: no flight recorder's file that can be read{}; name the directory that HORO_FLIGHT_DIR "
+        "or the job's error named",
+        directory.string(), report.problems.empty() ? "" : " (" + report.problems[0] + ")"));
+  keep_newest_job(report);
+  note_absent(report);
+  for (const FlightLog& log : report.logs) {
+    report.snapshots.push_back(observe::snapshot_of(log));
+    report.now = std::max(report.now, report.snapshots.back().taken);
+  }
+  report.verdict = observe::diagnose(report.snapshots, report.now, stall_after);
+  return report;
+}
+
+std::string state_text(const FlightLog& log, const RankSnapshot& snapshot) {
+  if (!log.failure.empty()) return "failed";
+  if (log.state == observe::FlightState::kEnded) return "ended";
+  if (log.signal != 0) return fmt::format("signal {}", log.signal);
+  switch (snapshot.liveness) {
+    case Liveness::kRunning:
+      return "running";
+    case Liveness::kStopped:
+      return "stopped";
+    case Liveness::kSilent:
+      return "silent";
+    case Liveness::kDead:
+      return "dead";
+    case Liveness::kEnded:
+      break;
+  }
+  return "leaving";
+}
+
+std::string verdict_text(const DoctorReport& report) {
+  std::string text = report.verdict.text;
+  if (text.empty()) text = "nothing is wrong as far as these files show";
+  if (!report.absent.empty())
+    text += fmt::format(
+        "\nno file of {} here: its host may keep it, or it had ended well, or never joined",
+        observe::name_ranks(report.absent));
+  return text;
+}
+
+}  // namespace horo

@@ -1,0 +1,220 @@
+#include "horo/observe/diagnose.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/observe/job_pictures.h"
+
+namespace horo::observe {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using Kind = Verdict::Kind;
+
+constexpr std::chrono::seconds kStall{10};
+
+Verdict judge(const std::vector<RankSnapshot>& job) { return diagnose(job, kNow, kStall); }
+
+TEST(Diagnose, AJobInWhichNobodyWaitsIsWell) {
+  EXPECT_EQ(judge(quiet_job(4)).kind, Kind::kNone);
+  EXPECT_EQ(judge(quiet_job(4)).text, "");
+  EXPECT_EQ(judge({}).kind, Kind::kNone);
+}
+
+TEST(Diagnose, AMissingGradientNamesTheRankAndWhatItDidLast) {
+  auto job = quiet_job(4);
+  for (int r : {0, 1, 2}) submit(job[r], "grad/fc2.weight", 41, "gradient");
+  job[3].phase = "data";
+  job[3].phase_since = kNow - 42 * kSecond;
+  const Verdict verdict = judge(job);
+  EXPECT_EQ(verdict.kind, Kind::kMissing);
+  EXPECT_THAT(verdict.blamed, ElementsAre(3));
+  EXPECT_EQ(verdict.text,
+            "rank 3 (host b, pid 4703) never marked 'grad/fc2.weight'; ranks 0-2 have waited 41 s "
+            "for it; it last finished 'step' 43 s ago, in phase 'data' for 42 s");
+}
+
+TEST(Diagnose, SeveralMissingRanksAreNamedTogether) {
+  auto job = quiet_job(4);
+  submit(job[1], "loss", 20);
+  const Verdict verdict = judge(job);
+  EXPECT_EQ(verdict.kind, Kind::kMissing);
+  EXPECT_THAT(verdict.blamed, ElementsAre(0, 2, 3));
+  EXPECT_THAT(verdict.text, HasSubstr("ranks 0 and 2-3 never submitted 'loss'; rank 1 has waited"));
+}
+
+TEST(Diagnose, AShortWaitIsLateOrNothing) {
+  auto job = quiet_job(2);
+  submit(job[0], "loss", 5);
+  EXPECT_EQ(judge(job).kind, Kind::kLate);
+  EXPECT_THAT(judge(job).blamed, ElementsAre(1));
+  EXPECT_THAT(judge(job).text, HasSubstr("rank 1 (host a, pid 4701) is late with 'loss'"));
+  job[0].open[0].submitted = kNow - kSecond / 2;
+  EXPECT_EQ(judge(job).kind, Kind::kNone);
+}
+
+TEST(Diagnose, ADeadRankComesBeforeEverythingElse) {
+  auto job = quiet_job(4);
+  job[2].liveness = Liveness::kDead;
+  job[2].last_sign_of_life = kNow - 30 * kSecond;
+  job[1].failure = "CommunicationError";
+  job[3].liveness = Liveness::kStopped;
+  submit(job[0], "loss", 29);
+  const Verdict verdict = judge(job);
+  EXPECT_EQ(verdict.kind, Kind::kDead);
+  EXPECT_THAT(verdict.blamed, ElementsAre(2));
+  EXPECT_THAT(verdict.text, HasSubstr("rank 2 (host b, pid 4702) is dead"));
+  EXPECT_THAT(verdict.text, HasSubstr("last sign of life 30 s ago"));
+  EXPECT_THAT(verdict.text, HasSubstr("rank 0 has waited 29 s for 'loss'"));
+}
+
+TEST(Diagnose, OfRanksThatAreAllDeadTheFirstIsBlamed) {
+  auto job = quiet_job(3);
+  for (RankSnapshot& rank : job) rank.liveness = Liveness::kDead;
+  job[1].last_sign_of_life = kNow - 5 * kSecond;
+  EXPECT_EQ(judge(job).kind, Kind::kDead);
+  EXPECT_THAT(judge(job).blamed, ElementsAre(1));
+}
+
+TEST(Diagnose, AJobThatWasKilledAsAWholeIsJudgedByWhatItDid) {
+  auto job = quiet_job(3);
+  for (RankSnapshot& rank : job) rank.liveness = Liveness::kDead;
+  EXPECT_EQ(judge(job).kind, Kind::kDead);
+  EXPECT_THAT(judge(job).blamed, ElementsAre(0, 1, 2));
+  EXPECT_THAT(judge(job).text, HasSubstr("all 3 ranks were killed at about the same time"));
+  for (int r : {0, 2}) submit(job[r], "loss", 60);
+  EXPECT_EQ(judge(job).kind, Kind::kMissing);
+  EXPECT_THAT(judge(job).blamed, ElementsAre(1));
+}
+
+TEST(Diagnose, AStoppedRankComesBeforeAFailedOne) {
+  auto job = quiet_job(3);
+  job[1].liveness = Liveness::kStopped;
+  job[2].failure = "waited 5min";
+  submit(job[0], "loss", 30);
+  const Verdict verdict = judge(job);
+  EXPECT_EQ(verdict.kind, Kind::kStopped);
+  EXPECT_THAT(verdict.blamed, ElementsAre(1));
+  EXPECT_THAT(verdict.text, HasSubstr("kill -CONT 4701 on host a"));
+}
+
+TEST(Diagnose, TheFirstFailureIsTheCause) {
+  auto job = quiet_job(3);
+  job[0].failure = "rank 2 failed with an exception";
+  job[0].taken = kNow - kSecond;
+  job[2].failure = "out of memory";
+  job[2].taken = kNow - 2 * kSecond;
+  const Verdict verdict = judge(job);
+  EXPECT_EQ(verdict.kind, Kind::kFailed);
+  EXPECT_THAT(verdict.blamed, ElementsAre(2));
+  EXPECT_THAT(verdict.text, HasSubstr("failed (the first of 2 ranks that failed): out of memory"));
+}
+
+TEST(Diagnose, ASilentRankIsNamedWithTheTimeOfItsSilence) {
+  auto job = quiet_job(3);
+  job[2].liveness = Liveness::kSilent;
+  job[2].last_sign_of_life = kNow - 17 * kSecond;
+  submit(job[0], "loss", 16);
+  const Verdict verdict = judge(job);
+  EXPECT_EQ(verdict.kind, Kind::kSilent);
+  EXPECT_THAT(verdict.blamed, ElementsAre(2));
+  EXPECT_THAT(verdict.text, HasSubstr("no sign of life for 17 s"));
+  job[1].failure = "x";
+  EXPECT_EQ(judge(job).kind, Kind::kFailed) << "a failure explains more";
+}
+
+TEST(Diagnose, ARankThatEndedEarlyIsBlamedIfOthersWaitForIt) {
+  auto job = quiet_job(3);
+  job[1].liveness = Liveness::kEnded;
+  submit(job[1], "horo.shutdown", 3, "shutdown");
+  EXPECT_EQ(judge(job).kind, Kind::kLate) << "the others may just be about to end";
+  for (int r : {0, 2}) submit(job[r], "loss", 2);
+  const Verdict verdict = judge(job);
+  EXPECT_EQ(verdict.kind, Kind::kEnded);
+  EXPECT_THAT(verdict.blamed, ElementsAre(1));
+  EXPECT_THAT(verdict.text,
+              HasSubstr("rank 1 (host a, pid 4701) has ended early, in good order, without 'loss', "
+                        "for which ranks 0 and 2 have waited 2.0 s"));
+}
+
+TEST(Diagnose, ASubsetInOneCollectiveAndTheRestInAnother) {
+  auto job = quiet_job(4);
+  submit(job[0], "metric", 41);
+  for (int r : {1, 2, 3}) submit(job[r], "barrier.0", 40, "barrier");
+  const Verdict verdict = judge(job);
+  EXPECT_EQ(verdict.kind, Kind::kDifferentOperations);
+  EXPECT_THAT(verdict.blamed, ElementsAre(0)) << "the smaller part";
+  EXPECT_THAT(verdict.text,
+              HasSubstr("a subset of ranks is in one collective and the rest in another: rank 0 in "
+                        "allreduce 'metric' for 41 s, ranks 1-3 in barrier 'barrier.0' for 40 s"));
+}
+
+TEST(Diagnose, ARankThatWaitsForNothingIsBlamedBeforeThoseInACircle) {
+  auto job = quiet_job(4);
+  submit(job[0], "metric", 41);
+  for (int r : {1, 2}) submit(job[r], "loss", 40);
+  const Verdict verdict = judge(job);
+  EXPECT_EQ(verdict.kind, Kind::kMissing);
+  EXPECT_THAT(verdict.blamed, ElementsAre(3));
+}
+
+TEST(Diagnose, ARankThatSubmittedMuchAndWaitsForOneIsNotBlamedForTheRest) {
+  // Rank 1 never marks the last gradient; it has marked all others, as rank 0 has.
+  auto job = quiet_job(2);
+  for (const char* name : {"g/a", "g/b"})
+    for (int r : {0, 1}) submit(job[r], name, 30, "gradient");
+  submit(job[0], "g/c", 30, "gradient");
+  EXPECT_EQ(judge(job).kind, Kind::kMissing);
+  EXPECT_THAT(judge(job).blamed, ElementsAre(1));
+  EXPECT_THAT(judge(job).text, HasSubstr("never marked 'g/c'"));
+}
+
+TEST(Diagnose, APausedRankIsWaitedForWithoutBlame) {
+  auto job = quiet_job(3);
+  for (int r : {0, 1}) submit(job[r], "loss", 60);
+  job[2].pause = "checkpoint";
+  const Verdict verdict = judge(job);
+  EXPECT_EQ(verdict.kind, Kind::kNone);
+  EXPECT_THAT(verdict.blamed, IsEmpty());
+  EXPECT_EQ(verdict.text,
+            "ranks 0-1 wait for rank 2 (host b, pid 4702), which pauses for 'checkpoint'");
+}
+
+TEST(Diagnose, AnotherRankIsBlamedThoughOnePauses) {
+  auto job = quiet_job(3);
+  submit(job[0], "loss", 60);
+  job[2].pause = "checkpoint";
+  EXPECT_EQ(judge(job).kind, Kind::kMissing);
+  EXPECT_THAT(judge(job).blamed, ElementsAre(1));
+}
+
+TEST(Diagnose, AnExchangeThatDoesNotGoOnIsNobodysOmission) {
+  auto job = quiet_job(3);
+  for (RankSnapshot& rank : job) submit(rank, "loss", 60, "allreduce", true);
+  const Verdict verdict = judge(job);
+  EXPECT_EQ(verdict.kind, Kind::kLate);
+  EXPECT_THAT(verdict.text, HasSubstr("in allreduce 'loss' for 60 s and every rank has submitted"));
+  job[1].open.clear();
+  EXPECT_THAT(judge(job).text, HasSubstr("rank 1 is through with it"));
+  EXPECT_THAT(judge(job).text, Not(HasSubstr("every rank")));
+}
+
+TEST(Diagnose, ManyGradientsAreOneLine) {
+  auto job = quiet_job(2);
+  for (int i = 0; i < 300; ++i) submit(job[0], "g/" + std::to_string(i), 30, "gradient");
+  EXPECT_THAT(judge(job).text, HasSubstr("never marked 'g/0' and 299 others; rank 0 has waited"));
+}
+
+TEST(Diagnose, PlacesInTheListDoNotMatter) {
+  auto job = quiet_job(4);
+  for (int r : {0, 1, 2}) submit(job[r], "x", 41);
+  const std::string text = judge(job).text;
+  std::reverse(job.begin(), job.end());
+  EXPECT_EQ(judge(job).text, text);
+}
+
+}  // namespace
+}  // namespace horo::observe

@@ -1,0 +1,78 @@
+#include "horo/observe/last_words.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <functional>
+
+#include "horo/observe/flight_reader.h"
+#include "horo/observe/flight_recorder.h"
+#include "tests/observe/temporary_directory.h"
+
+namespace horo::observe {
+namespace {
+
+// What is left by a process that ends in `die`, and its wait status.
+std::pair<RankSnapshot, int> snapshot_after(
+    const std::function<void()>& die, const std::function<void()>& before = [] {}) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("rank.0.flight");
+  const pid_t child = fork();
+  if (child == 0) {
+    before();
+    FlightRecorder recorder({.host = "h", .path = path});
+    const LastWords words(recorder.layout().header->status);
+    die();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return {snapshot_of(read_flight(path)), status};
+}
+
+TEST(LastWords, AProcessEndedFromOutsideIsShownAsItRan) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    const auto [snapshot, status] = snapshot_after([&] { raise(signal); });
+    EXPECT_TRUE(WIFSIGNALED(status));
+    EXPECT_EQ(WTERMSIG(status), signal) << "it still ends by that signal";
+    EXPECT_EQ(snapshot.liveness, Liveness::kRunning);
+    EXPECT_EQ(snapshot.failure, "");
+  }
+}
+
+TEST(LastWords, ACrashIsAFailureWithItsSignal) {
+  const auto [snapshot, status] =
+      snapshot_after([] { raise(SIGFPE); }, [] { signal(SIGFPE, SIG_DFL); });
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGFPE);
+  EXPECT_EQ(snapshot.failure, "signal 8 (Floating point exception)");
+}
+
+TEST(LastWords, AHandlerThatWasThereTakesItsTurn) {
+  const auto [snapshot, status] =
+      snapshot_after([] { raise(SIGABRT); }, [] { signal(SIGABRT, [](int) { _exit(42); }); });
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 42);
+  EXPECT_EQ(snapshot.failure, "signal 6 (Aborted)");
+}
+
+TEST(LastWords, AProgramThatHandlesSigtermIsLeftAlone) {
+  const auto [snapshot, status] =
+      snapshot_after([] { raise(SIGTERM); }, [] { signal(SIGTERM, [](int) {}); });
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(snapshot.liveness, Liveness::kDead) << "gone without a word";
+}
+
+TEST(LastWords, LeavesTheHandlersAsTheyWere) {
+  FlightStatus status{};
+  { const LastWords words(status); }
+  struct sigaction action {};
+  sigaction(SIGTERM, nullptr, &action);
+  EXPECT_EQ(action.sa_handler, SIG_DFL);
+}
+
+}  // namespace
+}  // namespace horo::observe

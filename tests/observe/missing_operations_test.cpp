@@ -1,0 +1,90 @@
+#include "horo/observe/missing_operations.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/observe/job_pictures.h"
+
+namespace horo::observe {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(MissingOperations, NamesWhoWaitsAndWhoIsMissingOldestFirst) {
+  auto job = quiet_job(4);
+  for (int r : {0, 2}) submit(job[r], "late", 5 + r);
+  for (int r : {0, 1, 2, 3}) submit(job[r], "everywhere", 9);
+  submit(job[3], "lone", 20);
+  const auto found = find_missing(job, kNow, {});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].operation.name, "lone");
+  EXPECT_THAT(found[0].missing, ElementsAre(0, 1, 2));
+  EXPECT_EQ(found[1].operation.name, "late");
+  EXPECT_THAT(found[1].waiting, ElementsAre(0, 2));
+  EXPECT_THAT(found[1].missing, ElementsAre(1, 3));
+  EXPECT_EQ(found[1].since, kNow - 7 * kSecond);
+  EXPECT_EQ(find_missing(job, kNow, std::chrono::seconds(10)).size(), 1u);
+}
+
+TEST(MissingOperations, OneThatHasStartedIsMissingNowhere) {
+  auto job = quiet_job(3);
+  submit(job[0], "x", 5, "allreduce", true);
+  submit(job[1], "x", 5);
+  EXPECT_THAT(find_missing(job, kNow, {}), IsEmpty());
+  const auto unfinished = find_unfinished(job, kNow, {});
+  ASSERT_EQ(unfinished.size(), 1u);
+  EXPECT_THAT(unfinished[0].waiting, ElementsAre(0, 1));
+  EXPECT_THAT(unfinished[0].missing, ElementsAre(2));
+}
+
+TEST(MissingOperations, AGradientIsNotMissingOnARankThatIsAhead) {
+  auto job = quiet_job(3);
+  submit(job[0], "plan/w", 5, "gradient", true);
+  job[1].finished = 101;  // it has exchanged the bucket that rank 0 is still in
+  const auto found = find_missing(job, kNow, {});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_THAT(found[0].missing, ElementsAre(2));
+}
+
+TEST(MissingOperations, ManyOfTheSameRanksAreOne) {
+  auto job = quiet_job(2);
+  for (const char* name : {"plan/a", "plan/b", "plan/c"}) submit(job[0], name, 5, "gradient");
+  submit(job[0], "metric", 5);
+  const auto found = find_missing(job, kNow, {});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].operation.name, "plan/a");
+  EXPECT_EQ(found[0].others, 2u);
+  EXPECT_EQ(found[1].others, 0u);
+}
+
+TEST(MissingOperations, RanksOutsideAProcessSetAreNotMissing) {
+  auto job = quiet_job(4);
+  submit(job[0], "x", 5);
+  submit(job[2], "y", 4);
+  job[0].open[0].process_set = "evens";
+  job[2].open[0].process_set = "evens";
+  const auto found = find_missing(job, kNow, {});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_THAT(found[0].missing, ElementsAre(2));
+  EXPECT_THAT(found[1].missing, ElementsAre(0));
+}
+
+TEST(MissingOperations, RanksAreNamedInShort) {
+  EXPECT_EQ(name_ranks({3}), "rank 3");
+  EXPECT_EQ(name_ranks({2, 0, 1, 5}), "ranks 0-2 and 5");
+  EXPECT_EQ(name_ranks({0, 1}), "ranks 0-1");
+  EXPECT_EQ(name_ranks({0, 2, 4}), "ranks 0, 2 and 4");
+}
+
+TEST(MissingOperations, AgesAreRoundedForReaders) {
+  EXPECT_EQ(name_age(-5), "0 ms");
+  EXPECT_EQ(name_age(350'000'000), "350 ms");
+  EXPECT_EQ(name_age(1'234'000'000), "1.2 s");
+  EXPECT_EQ(name_age(41 * kSecond), "41 s");
+  EXPECT_EQ(name_age(720 * kSecond), "12 min");
+  EXPECT_EQ(name_age(3 * 3600 * kSecond), "3.0 h");
+}
+
+}  // namespace
+}  // namespace horo::observe
