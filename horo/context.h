@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "horo/alltoall_handle.h"
@@ -12,9 +14,11 @@
 #include "horo/base/reduce_op.h"
 #include "horo/base/tensor_view.h"
 #include "horo/handle.h"
+#include "horo/runtime_pointer.h"
 
 namespace horo {
 
+class ProcessSet;
 class Runtime;
 
 /// Options of init(). None is needed for a program that leaves MPI to horo.
@@ -131,21 +135,36 @@ class Context {
   /// memory; the job may go on with other memory.
   Arena allocate(std::size_t bytes);
 
+  /// The `ranks` (of this context: ascending, each once, at least one) as a group with collectives
+  /// of its own; see ProcessSet. Collective: all ranks call it, members or not, with the same list
+  /// and in the same order. Throws InvalidArgument, on this rank, if the list is not one of these;
+  /// MismatchError, on every rank, that shows both lists if they differ; SharedMemoryError, on
+  /// every rank, if a node has not enough shared memory, and the job may go on.
+  ProcessSet new_process_set(std::vector<int> ranks);
+
   Counters counters() const;
 
   /// Waits until every rank has come here and ends the named operations; those still pending on
   /// other ranks that need this rank end there with ShutdownError. Memory and channels are
-  /// released, and MPI finalised if init() had initialised it, when the Context and every
-  /// GradientSync are gone. Called while an exception unwinds (from the destructor), it does not
-  /// wait: the other ranks are told that this rank failed. A second call does nothing. Throws
-  /// CommunicationError.
+  /// released, and MPI finalised if init() had initialised it, when the Context, every ProcessSet
+  /// and every GradientSync are gone. Process sets that are still open are closed. Called while an
+  /// exception unwinds (from the destructor), it does not wait: the other ranks are told that this
+  /// rank failed. A second call does nothing. Throws CommunicationError.
   void shutdown();
 
   /// For horo's own parts, such as GradientSync.
-  const std::shared_ptr<Runtime>& runtime() const { return runtime_; }
+  const std::shared_ptr<Runtime>& runtime() const { return runtime_.get(); }
+
+ protected:
+  explicit Context(RuntimePointer runtime);
+  bool has_runtime() const noexcept { return static_cast<bool>(runtime_); }
+  /// Takes the runtime away, if there is one; later calls throw `why`.
+  std::shared_ptr<Runtime> release(std::exception_ptr why) {
+    return runtime_.release(std::move(why));
+  }
 
  private:
-  std::shared_ptr<Runtime> runtime_;
+  RuntimePointer runtime_;
   int exceptions_at_start_ = 0;
 };
 

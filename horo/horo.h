@@ -14,3 +14,5 @@
 #include "horo/context.h"                  // IWYU pragma: export
 #include "horo/gradient_sync.h"            // IWYU pragma: export
 #include "horo/handle.h"                   // IWYU pragma: export
+#include "horo/process_set.h"              // IWYU pragma: export
+#include "horo/runtime_pointer.h"          // IWYU pragma: export
