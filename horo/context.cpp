@@ -51,7 +51,7 @@ std::vector<std::size_t> splits_of(const TensorView& input, const AlltoallOption
   const std::size_t rows = input.shape()[0];
   if (options.splits.empty()) return collectives::chunk_sizes(rows, ranks);
   HORO_CHECK(options.splits.size() == ranks,
-             fmt::format("alltoall '{}': {} splits were given in a job of {} ranks", options.name,
+             fmt::format("alltoall '{}': {} splits were given for {} ranks", options.name,
                          options.splits.size(), ranks));
   std::size_t left = rows;
   bool is_exact = true;
@@ -70,15 +70,18 @@ std::vector<std::size_t> splits_of(const TensorView& input, const AlltoallOption
 
 Context::Context(std::shared_ptr<Runtime> runtime)
     : runtime_(std::move(runtime)), exceptions_at_start_(std::uncaught_exceptions()) {}
+Context::Context(RuntimePointer runtime)
+    : runtime_(std::move(runtime)), exceptions_at_start_(std::uncaught_exceptions()) {}
 Context::Context(Context&&) noexcept = default;
 
 Context& Context::operator=(Context&& other) noexcept {
-  std::swap(runtime_, other.runtime_);
+  runtime_ = std::move(other.runtime_);
   std::swap(exceptions_at_start_, other.exceptions_at_start_);
   return *this;
 }
 
 Context::~Context() {
+  if (runtime_.is_elsewhere()) return;
   try {
     shutdown();
   } catch (const std::exception& error) {
@@ -87,7 +90,7 @@ Context::~Context() {
 }
 
 void Context::shutdown() {
-  if (runtime_ == nullptr) return;
+  if (!runtime_) return;
   if (std::uncaught_exceptions() > exceptions_at_start_) {
     runtime_->fail_unwinding();
   } else {
@@ -114,8 +117,8 @@ Handle Context::allreduce_async(TensorView tensor, const AllreduceOptions& optio
 
 Handle Context::broadcast_async(TensorView tensor, const BroadcastOptions& options) {
   HORO_CHECK(options.root >= 0 && options.root < size(),
-             fmt::format("broadcast '{}': root {} is not a rank of this job of {}", options.name,
-                         options.root, size()));
+             fmt::format("broadcast '{}': root {} is not one of the {} ranks 0 ... {}",
+                         options.name, options.root, size(), size() - 1));
   Entry entry = make_entry(Kind::kBroadcast, options.name, tensor);
   entry.request.root = options.root;
   return Handle(runtime_->submit(std::move(entry)));
@@ -136,8 +139,8 @@ Handle Context::reduce_scatter_async(TensorView input, TensorView output,
   check_output("reduce_scatter", options.name, input, output);
   HORO_CHECK(output.shape()[0] == shard_rows(input.shape()[0]),
              fmt::format("reduce_scatter '{}': rank {} gets {} of {} rows, but its output has {}",
-                         options.name, rank(), shard_rows(input.shape()[0]), input.shape()[0],
-                         output.shape()[0]));
+                         options.name, runtime_->topology().job_rank(rank()),
+                         shard_rows(input.shape()[0]), input.shape()[0], output.shape()[0]));
   Entry entry = make_entry(Kind::kReduceScatter, options.name, input);
   entry.request.op = options.op;
   entry.output = output;

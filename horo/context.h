@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "horo/alltoall_handle.h"
@@ -14,9 +16,11 @@
 #include "horo/base/tensor_view.h"
 #include "horo/handle.h"
 #include "horo/phase.h"
+#include "horo/runtime_pointer.h"
 
 namespace horo {
 
+class ProcessSet;
 class Runtime;
 
 /// Options of init(). None is needed for a program that leaves MPI to horo.
@@ -133,6 +137,13 @@ class Context {
   /// memory; the job may go on with other memory.
   Arena allocate(std::size_t bytes);
 
+  /// The `ranks` (of this context: ascending, each once, at least one) as a group with collectives
+  /// of its own; see ProcessSet. Collective: all ranks call it, members or not, with the same list
+  /// and in the same order. Throws InvalidArgument, on this rank, if the list is not one of these;
+  /// MismatchError, on every rank, that shows both lists if they differ; SharedMemoryError, on
+  /// every rank, if a node has not enough shared memory, and the job may go on.
+  ProcessSet new_process_set(std::vector<int> ranks);
+
   Counters counters() const;
 
   /// From now until the Phase is gone this rank is in the phase `name` ("data", "forward", ...):
@@ -145,17 +156,25 @@ class Context {
 
   /// Waits until every rank has come here and ends the named operations; those still pending on
   /// other ranks that need this rank end there with ShutdownError. Memory and channels are
-  /// released, and MPI finalised if init() had initialised it, when the Context and every
-  /// GradientSync are gone. Called while an exception unwinds (from the destructor), it does not
-  /// wait: the other ranks are told that this rank failed. A second call does nothing. Throws
-  /// CommunicationError.
+  /// released, and MPI finalised if init() had initialised it, when the Context, every ProcessSet
+  /// and every GradientSync are gone. Process sets that are still open are closed. Called while an
+  /// exception unwinds (from the destructor), it does not wait: the other ranks are told that this
+  /// rank failed. A second call does nothing. Throws CommunicationError.
   void shutdown();
 
   /// For horo's own parts, such as GradientSync.
-  const std::shared_ptr<Runtime>& runtime() const { return runtime_; }
+  const std::shared_ptr<Runtime>& runtime() const { return runtime_.get(); }
+
+ protected:
+  explicit Context(RuntimePointer runtime);
+  bool has_runtime() const noexcept { return static_cast<bool>(runtime_); }
+  /// Takes the runtime away, if there is one; later calls throw `why`.
+  std::shared_ptr<Runtime> release(std::exception_ptr why) {
+    return runtime_.release(std::move(why));
+  }
 
  private:
-  std::shared_ptr<Runtime> runtime_;
+  RuntimePointer runtime_;
   int exceptions_at_start_ = 0;
 };
 

@@ -88,7 +88,15 @@ class GradientSync::Impl {
         runtime_->recorder(), name_);
   }
 
-  coordinator::BucketRunner& runner() { return *runner_; }
+  ~Impl() {
+    // Its thread is not in a child process of fork().
+    if (runtime_->home().is_elsewhere()) (void)runner_.release();
+  }
+
+  coordinator::BucketRunner& runner() {
+    runtime_->require_usable();
+    return *runner_;
+  }
   const std::string& name_of(std::size_t index) const { return names_[index]; }
 
   std::vector<std::byte> save_compression_state() {
@@ -112,8 +120,8 @@ class GradientSync::Impl {
                fmt::format("{} between ready() and wait(); call it after wait()", what));
   }
 
-  void require_all_marked() const {
-    const std::vector<std::size_t> missing = runner_->unmarked();
+  void require_all_marked() {
+    const std::vector<std::size_t> missing = runner().unmarked();
     if (missing.empty()) return;
     std::vector<std::string_view> names;
     for (std::size_t i : missing)

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "collectives/in_process/in_process_job.h"
+#include "collectives/mpi/launch_signs.h"
 #include "collectives/mpi/mpi_handles.h"
 #include "collectives/mpi/mpi_session.h"
 #include "collectives/mpi/mpi_transport.h"
@@ -13,7 +14,12 @@ namespace {
 
 class OwnedMpi : public Session {
  public:
-  explicit OwnedMpi(const Settings& settings) : session_(settings.ring_segment_bytes) {}
+  OwnedMpi(const Settings& settings, const std::vector<std::string>& entries)
+      : session_(settings.ring_segment_bytes, entries) {}
+  void watch(std::function<void()> before_finalize, std::function<void()> at_exit) override {
+    session_.watch(std::move(before_finalize), std::move(at_exit));
+  }
+  void unwatch() override { session_.unwatch(); }
   void finalize() override { session_.finalize(); }
 
  private:
@@ -50,9 +56,11 @@ Context init(const InitOptions& options) {
   const std::vector<std::string> entries = process_environment();
   ParsedEnvironment environment = parse_environment(entries);
   if (mpi_is_running() || is_started_by_launcher(entries)) {
-    auto session = std::make_unique<OwnedMpi>(environment.settings);
+    auto session = std::make_unique<OwnedMpi>(environment.settings, entries);
     return init_with_mpi(std::move(session), MPI_COMM_WORLD, std::move(environment), options);
   }
+  const std::string warning = collectives::warning_of_step_without_mpi(entries);
+  if (!warning.empty()) log_warning("{}", warning);
   collectives::InProcessJob::Options alone;
   alone.wait = make_wait_policy(environment.settings, 1);
   return make_context(nullptr, collectives::InProcessJob(1, alone).transport(0),
@@ -61,8 +69,9 @@ Context init(const InitOptions& options) {
 
 Context init(MPI_Comm communicator, const InitOptions& options) {
   HORO_CHECK(mpi_is_running(), "horo::init(communicator): MPI is not initialised");
-  ParsedEnvironment environment = parse_environment(process_environment());
-  auto session = std::make_unique<OwnedMpi>(environment.settings);
+  const std::vector<std::string> entries = process_environment();
+  ParsedEnvironment environment = parse_environment(entries);
+  auto session = std::make_unique<OwnedMpi>(environment.settings, entries);
   return init_with_mpi(std::move(session), communicator, std::move(environment), options);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <utility>
 
 #include "collectives/ring/ring_collectives.h"
@@ -33,7 +34,18 @@ Runtime::Runtime(std::unique_ptr<Session> session,
                                          clock, topology_);
   coordinator_ = std::make_unique<coordinator::Coordinator>(*transport_, environment_.settings,
                                                             allreduce_, recorder());
+  if (session_ != nullptr) session_->watch([this] { on_finalize(); }, [this] { on_exit(); });
 }
+
+Runtime::Runtime(std::shared_ptr<Runtime> parent, std::unique_ptr<collectives::Transport> transport,
+                 const std::string& name)
+    : parent_(std::move(parent)),
+      transport_(std::move(transport)),
+      environment_(parent_->environment_),
+      topology_(transport_->topology()),
+      allreduce_(parent_->allreduce_),
+      coordinator_(std::make_unique<coordinator::Coordinator>(*transport_, environment_.settings,
+                                                              allreduce_, recorder(), name)) {}
 
 JobClock Runtime::meet() {
   auto peers = transport_->make_point_to_point();
@@ -51,8 +63,20 @@ JobClock Runtime::meet() {
 }
 
 Runtime::~Runtime() {
+  if (home_.is_elsewhere()) {
+    // The threads are not here, MPI is not to be called, and locks may be held for ever.
+    (void)closer_.release();
+    (void)coordinator_.release();
+    (void)transport_.release();
+    (void)session_.release();
+    (void)flight_.release();
+    return;
+  }
+  if (session_ != nullptr) session_->unwatch();
+  closer_.reset();
   coordinator_.reset();
-  if (const std::string text = flight_->farewell(); !text.empty()) log_error("{}", text);
+  if (flight_ != nullptr)
+    if (const std::string text = flight_->farewell(); !text.empty()) log_error("{}", text);
   transport_.reset();
   // Finalising waits for the other ranks; without their consent the process just ends, and the
   // launcher ends theirs.
@@ -84,17 +108,93 @@ Counters Runtime::counters() const {
   return counters;
 }
 
+void Runtime::require_usable() const {
+  home_.require_home();
+  const Runtime& job = parent_ == nullptr ? *this : *parent_;
+  if (job.is_finalised_)
+    throw ShutdownError("the program has called MPI_Finalize: horo cannot be used after it");
+  if (&job != this) job.require_usable();
+}
+
 void Runtime::shut_down() {
   const std::scoped_lock lock(shutdown_mutex_);
+  if (!std::exchange(is_shutdown_begun_, true)) return close();
+  if (closer_ == nullptr) return;
+  closer_.reset();
+  if (closing_error_ != nullptr)
+    std::rethrow_exception(std::exchange(closing_error_, std::exception_ptr()));
+}
+
+void Runtime::begin_shut_down() {
+  const std::scoped_lock lock(shutdown_mutex_);
   if (std::exchange(is_shutdown_begun_, true)) return;
+  closer_ = std::make_unique<std::jthread>([this, label = log_label()] {
+    set_log_label(label);
+    try {
+      close();
+    } catch (...) {
+      closing_error_ = std::current_exception();
+    }
+  });
+}
+
+void Runtime::close() {
+  const auto finish = [this] {
+    try {
+      sets_.finish();
+    } catch (const std::exception& error) {
+      log_debug("a process set was not closed in agreement: {}", error.what());
+    }
+  };
+  // First, so that what other members still ask of the sets ends there.
+  sets_.begin_closing();
   try {
     coordinator_->shut_down();
+    is_shut_down_ = true;
   } catch (const std::exception& error) {
     recorder().fail(error.what());
+    finish();
+    is_closed_ = true;
     throw;
   }
-  is_shut_down_ = true;
-  flight_->end();
+  finish();
+  if (flight_ != nullptr) flight_->end();
+  is_closed_ = true;
+}
+
+// All ranks come here, so that it is a shutdown in good order. Plans are not asked: an exchange
+// that is still under way ends with the abort.
+void Runtime::on_finalize() noexcept {
+  try {
+    bool is_late = false;
+    {
+      const std::scoped_lock lock(shutdown_mutex_);
+      is_late = !is_shutdown_begun_;
+    }
+    if (is_late) {
+      log_warning(
+          "the program calls MPI_Finalize before horo is shut down: call Context::shutdown(), or "
+          "let the Context go, before it");
+      shut_down();
+      transport_->abort("the program has called MPI_Finalize");
+    }
+  } catch (const std::exception& error) {
+    log_error("shutdown in MPI_Finalize: {}", error.what());
+  }
+  is_finalised_ = true;
+}
+
+// Other threads go on, this one must not wait for them; nor may it use a label of the log, which
+// may have been destroyed already.
+void Runtime::on_exit() noexcept {
+  if (is_closed_ || home_.is_elsewhere()) return;
+  try {
+    const std::string text =
+        fmt::format("{} exited without shutting horo down", topology_.describe(topology_.rank));
+    std::fprintf(stderr, "horo: %s\n", text.c_str());
+    transport_->abort(text.c_str());
+  } catch (const std::exception&) {  // NOLINT: the process ends, and mpirun with it
+  }
 }
 
 void Runtime::fail_unwinding() noexcept {
@@ -106,6 +206,8 @@ void Runtime::fail_unwinding() noexcept {
     const std::string error = recorder().last_error();
     recorder().fail(error.empty() ? text : fmt::format("{}; its last error: {}", text, error));
     coordinator_->fail(text);
+    sets_.begin_closing();
+    sets_.finish();
   } catch (const std::exception& error) {
     log_error("could not tell the other ranks of a failure: {}", error.what());
   }

@@ -1,16 +1,21 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "collectives/selection/allreduce_selection.h"
 #include "collectives/transport.h"
 #include "horo/base/environment.h"
+#include "horo/base/home_process.h"
 #include "horo/coordinator/arena_table.h"
 #include "horo/coordinator/coordinator.h"
+#include "horo/open_sets.h"
 #include "horo/rank_flight.h"
 
 namespace horo {
@@ -19,6 +24,10 @@ namespace horo {
 class Session {
  public:
   virtual ~Session() = default;
+  /// Until unwatch(): `before_finalize` runs if the program ends MPI itself, before MPI does;
+  /// `at_exit` if the process exits. Called at most once.
+  virtual void watch(std::function<void()> before_finalize, std::function<void()> at_exit) = 0;
+  virtual void unwatch() = 0;
   /// Ends it in good order. Called once, when every other object of the runtime is gone.
   virtual void finalize() = 0;
 };
@@ -30,15 +39,31 @@ class Runtime {
   /// Collective. Throws MismatchError if the ranks' settings differ. `session` may be null.
   Runtime(std::unique_ptr<Session> session, std::unique_ptr<collectives::Transport> transport,
           ParsedEnvironment environment);
+  /// That of a process set: `transport` is one of `parent`'s subsets, `name` what the flight
+  /// recorder calls it. Collective over the set.
+  Runtime(std::shared_ptr<Runtime> parent, std::unique_ptr<collectives::Transport> transport,
+          const std::string& name);
+  /// In a child process of fork() it frees nothing and waits for nothing.
   ~Runtime();
 
+  /// The process in which it can be used.
+  const HomeProcess& home() const { return home_; }
+  /// Throws ShutdownError in a child process of fork() and after MPI_Finalize.
+  void require_usable() const;
   const Topology& topology() const { return topology_; }
   const Settings& settings() const { return environment_.settings; }
   collectives::Transport& transport() { return *transport_; }
   /// How communicators of this job choose among the allreduces over messages.
   const collectives::AllreduceSelection& allreduce() const { return allreduce_; }
   coordinator::ArenaTable& arenas() { return arenas_; }
-  observe::FlightRecorder& recorder() { return flight_->recorder(); }
+  /// The rank's, which its process sets share.
+  observe::FlightRecorder& recorder() {
+    return parent_ == nullptr ? flight_->recorder() : parent_->recorder();
+  }
+  /// The process sets made from this one.
+  OpenSets& sets() { return sets_; }
+  /// Null unless this is a process set.
+  const std::shared_ptr<Runtime>& parent() const { return parent_; }
 
   /// `entry.request.name` empty: the next automatic name of its kind.
   std::shared_ptr<coordinator::Completion> submit(coordinator::Entry entry);
@@ -48,8 +73,12 @@ class Runtime {
   /// The next of the names "<prefix>.0", "<prefix>.1", ... of this rank.
   std::string automatic_name(std::string_view prefix);
 
-  /// See Context::shutdown().
+  /// See Context::shutdown(). After begin_shut_down(): waits for what that has begun.
   void shut_down();
+  /// The same on a thread of its own, without waiting.
+  void begin_shut_down();
+  /// Whether a shutdown has ended, in agreement or not.
+  bool is_closed() const { return is_closed_; }
   /// Tells the others that this rank failed with an exception; nothing is waited for and nothing
   /// finalised. Does nothing after shut_down().
   void fail_unwinding() noexcept;
@@ -58,16 +87,26 @@ class Runtime {
   // Agrees with the other ranks on settings, processors, clocks and what messages cost.
   // Collective.
   JobClock meet();
+  void close();
+  void on_finalize() noexcept;
+  void on_exit() noexcept;
 
+  const HomeProcess home_;
+  const std::shared_ptr<Runtime> parent_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<collectives::Transport> transport_;
   ParsedEnvironment environment_;
   Topology topology_;
   collectives::AllreduceSelection allreduce_;
   coordinator::ArenaTable arenas_;
-  std::unique_ptr<RankFlight> flight_;
+  std::unique_ptr<RankFlight> flight_;  // null: of a process set
   std::mutex shutdown_mutex_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;
+  OpenSets sets_;
+  std::unique_ptr<std::jthread> closer_;  // of begin_shut_down()
+  std::exception_ptr closing_error_;      // its outcome
+  std::atomic<bool> is_closed_{false};
+  std::atomic<bool> is_finalised_{false};
   bool is_shutdown_begun_ = false;
   bool is_shut_down_ = false;  // in agreement with all ranks
   std::mutex names_mutex_;

@@ -2,6 +2,9 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "horo/base/error.h"
 
 namespace horo::collectives {
@@ -23,12 +26,30 @@ std::shared_ptr<std::span<std::byte>> map_memory(std::size_t bytes) {
           }};
 }
 
+InProcessJob::Options options_of_subset(InProcessJob::Options options,
+                                        const std::vector<int>& members) {
+  if (options.drop_messages_of) {
+    const auto found = std::ranges::find(members, *options.drop_messages_of);
+    options.drop_messages_of.reset();
+    if (found != members.end())
+      options.drop_messages_of = static_cast<int>(found - members.begin());
+  }
+  return options;
+}
+
 }  // namespace
 
 InProcessHub::InProcessHub(int ranks, const InProcessJob::Options& options)
     : ranks_(ranks), options_(options), wait_(options.wait), random_state_(options.seed * 2 + 1) {
   wait_.abort = &abort_;
 }
+
+InProcessHub::InProcessHub(std::shared_ptr<InProcessHub> parent, const std::vector<int>& members)
+    : parent_(std::move(parent)),
+      ranks_(static_cast<int>(members.size())),
+      options_(options_of_subset(parent_->options_, members)),
+      wait_(parent_->wait_),
+      random_state_(options_.seed * 2 + 1) {}
 
 void InProcessHub::send(const Address& address, std::span<const std::byte> bytes) {
   if (options_.drop_messages_of == address.source) return;
@@ -58,6 +79,17 @@ std::shared_ptr<std::span<std::byte>> InProcessHub::region(int node, int index, 
   std::shared_ptr<std::span<std::byte>> region = place.lock();
   if (!region) place = region = map_memory(bytes);
   return region;
+}
+
+std::shared_ptr<InProcessHub> InProcessHub::subset(const std::shared_ptr<InProcessHub>& parent,
+                                                   int index, const std::vector<int>& members) {
+  const std::scoped_lock lock(parent->mutex_);
+  std::erase_if(parent->subsets_,
+                [&](const auto& entry) { return entry.first != index && entry.second.expired(); });
+  std::weak_ptr<InProcessHub>& place = parent->subsets_[index];
+  std::shared_ptr<InProcessHub> hub = place.lock();
+  if (!hub) place = hub = std::make_shared<InProcessHub>(parent, members);
+  return hub;
 }
 
 }  // namespace horo::collectives

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
@@ -116,6 +117,8 @@ class InProcessTransport : public Transport {
     }
     topology_ = make_topology(rank, keys, hosts);
   }
+  InProcessTransport(Hub hub, Topology topology)
+      : hub_(std::move(hub)), topology_(std::move(topology)) {}
 
   const Topology& topology() const override { return topology_; }
   const WaitPolicy& wait_policy() const override { return hub_->wait_policy(); }
@@ -129,6 +132,12 @@ class InProcessTransport : public Transport {
     return std::make_unique<InProcessRegion>(hub_->region(topology_.node, next_region_++, bytes));
   }
   std::unique_ptr<Collectives> make_reference_collectives() override { return nullptr; }
+  std::unique_ptr<Transport> make_subset(const std::vector<int>& members) override {
+    const int index = next_subset_++;
+    if (std::ranges::find(members, topology_.rank) == members.end()) return nullptr;
+    return std::make_unique<InProcessTransport>(InProcessHub::subset(hub_, index, members),
+                                                topology_.subset(members));
+  }
   void abort(const char* text) noexcept override { hub_->abort_signal().raise(text); }
 
  private:
@@ -136,6 +145,7 @@ class InProcessTransport : public Transport {
   Topology topology_;
   int next_channel_ = 0;
   int next_region_ = 0;
+  int next_subset_ = 0;
 };
 
 }  // namespace

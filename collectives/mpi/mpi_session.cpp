@@ -1,10 +1,15 @@
 #include "collectives/mpi/mpi_session.h"
 
 #include <cstdlib>
-#include <string>
+#include <mutex>
+#include <optional>
+#include <utility>
 
+#include "collectives/mpi/launch_signs.h"
 #include "collectives/mpi/mpi_handles.h"
+#include "collectives/mpi/mpi_library.h"
 #include "horo/base/error.h"
+#include "horo/base/home_process.h"
 
 namespace horo::collectives {
 
@@ -23,28 +28,126 @@ void send_without_asking(std::size_t message_bytes) {
   for (const char* name : names) setenv(name, limit.c_str(), 0);
 }
 
-}  // namespace
+// The sessions of this process.
+struct Sessions {
+  std::mutex mutex;  // guards all below
+  int open = 0;
+  bool is_mpi_ours = false;
+  std::optional<HomeProcess> home;
+  std::vector<MpiSession*> watching;
+};
 
-MpiSession::MpiSession(std::size_t message_bytes) {
-  int provided = MPI_THREAD_SINGLE;
-  if (mpi_is_running()) {
-    HORO_MPI(MPI_Query_thread(&provided));
-    HORO_CHECK(
-        provided >= MPI_THREAD_MULTIPLE,
-        "the program initialised MPI without MPI_THREAD_MULTIPLE, which horo's threads need: call "
-        "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or leave MPI to horo::init()");
-    return;
-  }
+Sessions& sessions() {
+  static auto* all = new Sessions;  // never destroyed: on_exit() may come after static objects go
+  return *all;
+}
+
+void initialise(std::size_t message_bytes) {
+  int is_initialized = 0;
+  MPI_Initialized(&is_initialized);
+  if (is_initialized != 0)
+    throw CommunicationError(
+        "MPI has been finalised in this process and cannot be initialised again: keep one Context "
+        "for as long as the program needs horo, or call MPI_Init_thread before the first and "
+        "MPI_Finalize after the last");
   send_without_asking(message_bytes);
+  int provided = MPI_THREAD_SINGLE;
   HORO_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided));
-  is_owner_ = true;
-  if (provided < MPI_THREAD_MULTIPLE)
+  sessions().is_mpi_ours = true;
+}
+
+void check_thread_level() {
+  int provided = MPI_THREAD_SINGLE;
+  HORO_MPI(MPI_Query_thread(&provided));
+  if (provided >= MPI_THREAD_MULTIPLE) return;
+  if (sessions().is_mpi_ours)
     throw CommunicationError(
         "this MPI library does not offer MPI_THREAD_MULTIPLE, which horo's threads need");
+  throw InvalidArgument(
+      "the program initialised MPI without MPI_THREAD_MULTIPLE, which horo's threads need: call "
+      "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or leave MPI to horo::init()");
+}
+
+// After the destructors of static objects, which may still shut horo down in good order.
+[[gnu::destructor]] void end_of_process() { MpiSession::on_exit(); }
+
+// A process that its MPI library holds to be alone although the launcher started several.
+void check_launch(const std::vector<std::string>& environment) {
+  int size = 0;
+  HORO_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
+  const LaunchSigns signs = read_launch_signs(environment);
+  if (signs.is_alone_by_mistake(size))
+    throw CommunicationError(
+        signs.describe_mistake(mpi_library_text(), launcher_of_this_process()));
+}
+
+}  // namespace
+
+MpiSession::MpiSession(std::size_t message_bytes, const std::vector<std::string>& environment) {
+  Sessions& all = sessions();
+  const std::scoped_lock lock(all.mutex);
+  if (!all.home) all.home.emplace();
+  all.home->require_home();
+  if (!mpi_is_running()) initialise(message_bytes);
+  check_thread_level();
+  try {
+    check_launch(environment);
+  } catch (const CommunicationError&) {
+    // Alone, it has nobody to wait for.
+    if (all.is_mpi_ours && all.open == 0) MPI_Finalize();
+    throw;
+  }
+  ++all.open;
+}
+
+MpiSession::~MpiSession() {
+  unwatch();
+  leave();
+}
+
+int MpiSession::on_delete(MPI_Comm, int, void* session, void*) {
+  auto* self = static_cast<MpiSession*>(session);
+  if (const auto action = std::exchange(self->before_finalize_, nullptr)) action();
+  return MPI_SUCCESS;
+}
+
+void MpiSession::on_exit() {
+  Sessions& all = sessions();
+  if (!all.home || all.home->is_elsewhere()) return;
+  const std::scoped_lock lock(all.mutex);
+  for (MpiSession* session : all.watching) session->at_exit_();
+}
+
+void MpiSession::watch(std::function<void()> before_finalize, std::function<void()> at_exit) {
+  before_finalize_ = std::move(before_finalize);
+  at_exit_ = std::move(at_exit);
+  HORO_MPI(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &MpiSession::on_delete, &key_, nullptr));
+  HORO_MPI(MPI_Comm_set_attr(MPI_COMM_SELF, key_, this));
+  Sessions& all = sessions();
+  const std::scoped_lock lock(all.mutex);
+  all.watching.push_back(this);
+}
+
+void MpiSession::unwatch() {
+  {
+    const std::scoped_lock lock(sessions().mutex);
+    std::erase(sessions().watching, this);
+  }
+  before_finalize_ = nullptr;
+  if (key_ == MPI_KEYVAL_INVALID || !mpi_is_running()) return;
+  MPI_Comm_delete_attr(MPI_COMM_SELF, key_);
+  MPI_Comm_free_keyval(&key_);
+}
+
+bool MpiSession::leave() {
+  const std::scoped_lock lock(sessions().mutex);
+  if (std::exchange(is_over_, true)) return false;
+  return --sessions().open == 0 && sessions().is_mpi_ours && mpi_is_running();
 }
 
 void MpiSession::finalize() {
-  if (is_owner_ && mpi_is_running()) MPI_Finalize();
+  unwatch();
+  if (leave()) MPI_Finalize();
 }
 
 }  // namespace horo::collectives

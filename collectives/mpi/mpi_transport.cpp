@@ -1,5 +1,8 @@
 #include "collectives/mpi/mpi_transport.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "collectives/mpi/mpi_collectives.h"
 #include "collectives/mpi/mpi_message_channel.h"
 #include "collectives/mpi/mpi_point_to_point.h"
@@ -42,6 +45,14 @@ MpiTransport::MpiTransport(MPI_Comm comm, const WaitPolicy& policy, std::size_t 
   policy_.abort = abort_signal_;
 }
 
+MpiTransport::MpiTransport(const MpiTransport& parent, MpiComm comm, Topology topology)
+    : policy_(parent.policy_),
+      comm_(std::move(comm)),
+      topology_(std::move(topology)),
+      node_comm_(split_by_node(comm_, topology_)),
+      abort_region_(parent.abort_region_),
+      abort_signal_(parent.abort_signal_) {}
+
 void MpiTransport::set_wait_policy(const WaitPolicy& policy) {
   policy_ = policy;
   policy_.abort = abort_signal_;
@@ -61,6 +72,15 @@ std::unique_ptr<SharedRegion> MpiTransport::make_node_region(std::size_t bytes) 
 
 std::unique_ptr<Collectives> MpiTransport::make_reference_collectives() {
   return std::make_unique<MpiCollectives>(MpiComm::duplicate_of(comm_.get(), policy_), policy_);
+}
+
+std::unique_ptr<Transport> MpiTransport::make_subset(const std::vector<int>& members) {
+  const bool is_member = std::ranges::find(members, topology_.rank) != members.end();
+  MPI_Comm split = MPI_COMM_NULL;
+  HORO_MPI(MPI_Comm_split(comm_.get(), is_member ? 0 : MPI_UNDEFINED, topology_.rank, &split));
+  if (!is_member) return nullptr;
+  return std::unique_ptr<Transport>(
+      new MpiTransport(*this, MpiComm(split), topology_.subset(members)));
 }
 
 void MpiTransport::abort(const char* text) noexcept { abort_signal_->raise(text); }

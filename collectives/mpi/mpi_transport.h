@@ -30,17 +30,21 @@ class MpiTransport : public Transport {
   std::unique_ptr<MessageChannel> make_message_channel() override;
   std::unique_ptr<SharedRegion> make_node_region(std::size_t bytes) override;
   std::unique_ptr<Collectives> make_reference_collectives() override;
+  std::unique_ptr<Transport> make_subset(const std::vector<int>& members) override;
   /// Ends the waits of the node's other ranks with `text`. Other nodes learn of it when mpirun ends
   /// the job.
   void abort(const char* text) noexcept override;
 
  private:
+  // Of some ranks of `parent`; `comm` is theirs alone.
+  MpiTransport(const MpiTransport& parent, MpiComm comm, Topology topology);
+
   WaitPolicy policy_;
   MpiComm comm_;
   Topology topology_;
   MpiComm node_comm_;
-  std::unique_ptr<SharedRegion> abort_region_;
-  AbortSignal* abort_signal_ = nullptr;  // in abort_region_
+  std::shared_ptr<SharedRegion> abort_region_;  // of the job, with its subsets
+  AbortSignal* abort_signal_ = nullptr;         // in abort_region_
 };
 
 }  // namespace horo::collectives

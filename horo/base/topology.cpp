@@ -23,7 +23,23 @@ int Topology::smallest_node() const {
 }
 
 std::string Topology::describe(int other_rank) const {
-  return fmt::format("rank {} (host {})", other_rank, host_of[node_of[other_rank]]);
+  return fmt::format("rank {} (host {})", job_rank(other_rank), host_of[node_of[other_rank]]);
+}
+
+Topology Topology::subset(const std::vector<int>& members) const {
+  const auto own = std::find(members.begin(), members.end(), rank);
+  HORO_CHECK(own != members.end(), "a rank that is not in a group has no place in it");
+  std::vector<std::string> keys;
+  std::vector<std::string> hosts;
+  std::vector<int> job_ranks;
+  for (const int member : members) {
+    keys.push_back(std::to_string(node_of[member]));
+    hosts.push_back(host_of[node_of[member]]);
+    job_ranks.push_back(job_rank(member));
+  }
+  Topology topology = make_topology(static_cast<int>(own - members.begin()), keys, hosts);
+  topology.job_rank_of = std::move(job_ranks);
+  return topology;
 }
 
 Topology make_topology(int rank, const std::vector<std::string>& key_of_rank,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -18,13 +19,23 @@ struct Topology {
   std::vector<int> node_of{0};
   /// host_of[n]: the host name of node n. Length `node_count`.
   std::vector<std::string> host_of{"localhost"};
+  /// job_rank_of[r]: what rank r of this group is called in the job. Length `size`; empty: the same
+  /// number, the group is the job.
+  std::vector<int> job_rank_of{};
 
   /// Ranks of `node_index`, ascending.
   std::vector<int> ranks_of(int node_index) const;
   /// The smallest number of ranks on any node.
   int smallest_node() const;
-  /// "rank 3 (host b)": how a rank is named in messages.
+  /// The number in the job of `other_rank`.
+  int job_rank(int other_rank) const {
+    return job_rank_of.empty() ? other_rank : job_rank_of[static_cast<std::size_t>(other_rank)];
+  }
+  /// "rank 3 (host b)": how a rank is named in messages, by its number in the job.
   std::string describe(int other_rank) const;
+  /// The topology of `members` (ascending, this rank among them), which are renumbered 0, 1, ...;
+  /// who shares a node stays.
+  Topology subset(const std::vector<int>& members) const;
 };
 
 /// Builds the topology seen by `rank` from the node key of every rank (equal keys: same node).

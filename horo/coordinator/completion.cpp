@@ -14,6 +14,7 @@ void Completion::complete(std::exception_ptr error) {
 void Completion::wait() {
   std::uint32_t state = state_.load(std::memory_order_acquire);
   while (state != kDone) {
+    home_.require_home();
     // Says that a wake-up is needed, then sleeps; both only while it is not done.
     if (state == kAwaited ||
         state_.compare_exchange_weak(state, kAwaited, std::memory_order_acq_rel)) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "horo/base/error.h"
+#include "horo/base/home_process.h"
 
 namespace horo::coordinator {
 
@@ -15,6 +16,7 @@ class Completion {
   void complete(std::exception_ptr error = nullptr);
   bool is_done() const { return state_.load(std::memory_order_acquire) == kDone; }
   /// Blocks until complete() has been called; rethrows its error. The coordinator bounds the time.
+  /// Throws ShutdownError in a child process of fork(), where that never comes.
   void wait();
 
  private:
@@ -22,6 +24,7 @@ class Completion {
   static constexpr std::uint32_t kDone = 2;
   std::atomic<std::uint32_t> state_{0};
   std::exception_ptr error_;  // written before kDone
+  HomeProcess home_;
 };
 
 }  // namespace horo::coordinator

@@ -56,14 +56,14 @@ Response error_response(const std::string& name, ErrorKind kind, std::string tex
 
 Coordinator::Coordinator(collectives::Transport& transport, const Settings& settings,
                          const collectives::AllreduceSelection& allreduce,
-                         observe::FlightRecorder& recorder)
+                         observe::FlightRecorder& recorder, std::string_view process_set)
     : transport_(transport),
       topology_(transport.topology()),
       settings_(settings),
       policy_(transport.wait_policy()),
       channel_(transport.make_message_channel()),
       communicator_(transport, settings, allreduce, policy_, policy_),
-      flights_(recorder),
+      flights_(recorder, process_set),
       cache_(settings.cache_capacity),
       negotiator_(topology_),
       seen_by_(topology_.size, 0),

@@ -32,7 +32,8 @@ class Coordinator {
   /// Collective over the job. `transport`, `settings` and `recorder` outlive the coordinator.
   /// `allreduce`: see Communicator.
   Coordinator(collectives::Transport& transport, const Settings& settings,
-              const collectives::AllreduceSelection& allreduce, observe::FlightRecorder& recorder);
+              const collectives::AllreduceSelection& allreduce, observe::FlightRecorder& recorder,
+              std::string_view process_set = {});
   /// Ends the thread; operations still pending are completed with ShutdownError.
   ~Coordinator();
 

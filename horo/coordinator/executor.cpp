@@ -83,7 +83,7 @@ void alltoall(const Response& response, const Entry& entry, collectives::Collect
       {static_cast<const std::byte*>(entry.input.data()), entry.input.bytes()}, bytes_to,
       {fits ? static_cast<std::byte*>(entry.output.data()) : substitute.data(), total}, bytes_from);
   HORO_CHECK(fits, fmt::format("alltoall '{}': {} rows come to rank {}, its output {} has only {}",
-                               entry.request.name, rows, topology.rank,
+                               entry.request.name, rows, topology.job_rank(topology.rank),
                                entry.output.shape().to_string(), entry.output.shape()[0]));
 }
 

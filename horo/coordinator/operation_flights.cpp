@@ -2,7 +2,10 @@
 
 namespace horo::coordinator {
 
-OperationFlights::OperationFlights(observe::FlightRecorder& recorder) : recorder_(recorder) {
+OperationFlights::OperationFlights(observe::FlightRecorder& recorder, std::string_view process_set)
+    : recorder_(recorder),
+      process_set_(process_set.empty() ? std::uint16_t{0}
+                                       : static_cast<std::uint16_t>(recorder.name(process_set))) {
   for (int kind = 0; kind < kKindCount; ++kind)
     kinds_[static_cast<std::size_t>(kind)] =
         static_cast<std::uint16_t>(recorder.name(name_of(static_cast<Kind>(kind))));
@@ -14,6 +17,7 @@ void OperationFlights::open(Entry& entry) {
   record.kind = kinds_[static_cast<std::size_t>(entry.request.kind)];
   record.op = static_cast<std::uint8_t>(entry.request.op);
   record.type = static_cast<std::uint8_t>(entry.request.type);
+  record.process_set = process_set_;
   record.lane = observe::kCoordinatorLane;
   record.bytes = entry.input.bytes();
   record.submitted = entry.submitted.time_since_epoch().count();

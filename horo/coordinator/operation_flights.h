@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <string_view>
 #include <vector>
 
 #include "horo/coordinator/entry.h"
@@ -12,8 +13,8 @@ namespace horo::coordinator {
 /// is finished or gone.
 class OperationFlights {
  public:
-  /// `recorder` outlives this and all entries.
-  explicit OperationFlights(observe::FlightRecorder& recorder);
+  /// `recorder` outlives this and all entries. `process_set`: empty for all ranks.
+  OperationFlights(observe::FlightRecorder& recorder, std::string_view process_set);
 
   /// On submission, by any thread.
   void open(Entry& entry);
@@ -29,6 +30,7 @@ class OperationFlights {
 
  private:
   observe::FlightRecorder& recorder_;
+  const std::uint16_t process_set_;
   std::array<std::uint16_t, kKindCount> kinds_{};
   std::int64_t agreed_ = 0;
 };

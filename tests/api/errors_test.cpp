@@ -115,7 +115,7 @@ TEST(Errors, BadArgumentsAreRefusedBeforeAnythingIsSubmitted) {
     std::vector<double> d(6);
     EXPECT_THAT(
         text_of<InvalidArgument>([&] { ctx.broadcast(TensorView(x), {.name = "w", .root = 2}); }),
-        HasSubstr("root 2 is not a rank of this job of 2"));
+        HasSubstr("root 2 is not one of the 2 ranks 0 ... 1"));
     EXPECT_THAT(text_of<InvalidArgument>([&] { ctx.allgather(TensorView(x), TensorView(d)); }),
                 HasSubstr("input is float32, output is float64"));
     EXPECT_THAT(text_of<InvalidArgument>([&] {
@@ -203,7 +203,7 @@ TEST(Errors, SplitsThatDoNotFitTheInputAreRefusedBeforeAnythingIsSubmitted) {
                           "input [6, 2]"));
     EXPECT_THAT(refusal({4, 3}), HasSubstr("4 + 3 do not add up to the 6 rows"));
     EXPECT_THAT(refusal({7, std::size_t(0) - 1}), HasSubstr("do not add up"));
-    EXPECT_THAT(refusal({1, 2, 3}), HasSubstr("3 splits were given in a job of 2 ranks"));
+    EXPECT_THAT(refusal({1, 2, 3}), HasSubstr("3 splits were given for 2 ranks"));
     EXPECT_THAT(text_of<InvalidArgument>([&] {
                   ctx.alltoall(TensorView(x.data(), {6, 2}), TensorView(y.data(), {4, 3}));
                 }),

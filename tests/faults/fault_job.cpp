@@ -1,5 +1,7 @@
 // A job in which one rank fails in the middle of a step, for fault_test.py:
-//   fault_job FAULT RANK     FAULT: none, kill, throw, exit, return
+//   fault_job FAULT RANK     FAULT: none, kill, throw, exit, normal_exit, thread_exit, terminate,
+//   abandon_set, return,
+//                            in_flight
 // Prints "rank N pid P" for each rank first.
 #include <unistd.h>
 
@@ -19,10 +21,19 @@ void fail(const char* fault) {
   if (std::strcmp(fault, "kill") == 0) raise(SIGKILL);
   if (std::strcmp(fault, "throw") == 0) throw std::runtime_error("diverged");
   if (std::strcmp(fault, "exit") == 0) std::_Exit(3);
+  if (std::strcmp(fault, "normal_exit") == 0) std::exit(0);
+  if (std::strcmp(fault, "terminate") == 0) std::terminate();
+  if (std::strcmp(fault, "thread_exit") == 0) std::thread([] { std::exit(3); }).join();
 }
+
+// Of operations that a rank leaves behind: they outlive main().
+std::vector<float> in_flight(1000000);  // NOLINT: on purpose
 
 void run(const char* fault, int failing_rank) {
   horo::Context ctx = horo::init();
+  std::vector<int> all;
+  for (int rank = 0; rank < ctx.size(); ++rank) all.push_back(rank);
+  horo::ProcessSet set = ctx.new_process_set(all);
   std::printf("rank %d pid %d\n", ctx.rank(), static_cast<int>(getpid()));
   std::fflush(stdout);
   const horo::Arena arena = ctx.allocate(10 * 1000000);  // half of the tensors lie in it
@@ -40,9 +51,19 @@ void run(const char* fault, int failing_rank) {
       sync.ready(i);
       if (step == 5 && i == 10 && ctx.rank() == failing_rank) {
         if (std::strcmp(fault, "return") == 0) return;
+        if (std::strcmp(fault, "in_flight") == 0) {
+          (void)ctx.allreduce_async(horo::TensorView(in_flight), {.name = "of one rank"});
+          (void)set.allreduce_async(horo::TensorView(in_flight), {.name = "of one rank"});
+          return;
+        }
+        if (std::strcmp(fault, "abandon_set") == 0) {
+          const horo::ProcessSet moved = std::move(set);
+          throw std::runtime_error("diverged");
+        }
         fail(fault);
       }
     }
+    if (std::strcmp(fault, "abandon_set") == 0 && step >= 5) set.barrier();
     sync.wait();
   }
 }

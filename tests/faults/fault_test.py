@@ -51,7 +51,9 @@ def run_job(hororun, job, ranks, fault, rank, ranks_per_node=0):
         problems.append(f"{len(pids)} ranks started")
     if (done.returncode == 0) != (fault == "none"):
         problems.append(f"exit code {done.returncode}")
-    if fault == "throw" and "diverged" not in done.stdout:
+    telling = {"throw": "diverged", "abandon_set": "diverged", "terminate": "terminate called",
+               "normal_exit": f"rank {rank} (host", "thread_exit": f"rank {rank} (host"}.get(fault, "")
+    if telling not in done.stdout:
         problems.append("the failing rank's text is missing")
     left = leftovers(pids, before)
     if left:
@@ -68,7 +70,8 @@ def main():
     hororun, job = sys.argv[1:3]
     # One at a time: the check of /dev/shm must not see another job of this test.
     results = [run_job(hororun, job, ranks, fault, rank)
-               for fault in ("none", "kill", "throw", "exit", "return")
+               for fault in ("none", "kill", "throw", "exit", "normal_exit", "thread_exit", "terminate", "abandon_set",
+                             "return", "in_flight")
                for ranks, rank in ((2, 0), (2, 1), (4, 2))]
     results += [run_job(hororun, job, 4, fault, 2, ranks_per_node=2) for fault in ("none", "kill", "throw")]
     print(f"{sum(results)} of {len(results)} jobs ended as they should")

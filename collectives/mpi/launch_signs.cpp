@@ -1,0 +1,101 @@
+#include "collectives/mpi/launch_signs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+namespace horo::collectives {
+namespace {
+
+// The parent of a process; 0 if it cannot be found out.
+pid_t parent_of(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  const std::string stat{std::istreambuf_iterator<char>(file), {}};
+  // "pid (name) state parent": the name may hold anything, brackets too.
+  const std::size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos || name_end + 4 >= stat.size()) return 0;
+  pid_t parent = 0;
+  std::from_chars(stat.data() + name_end + 4, stat.data() + stat.size(), parent);
+  return parent;
+}
+
+std::optional<std::int64_t> number_in(const std::vector<std::string>& environment,
+                                      std::string_view variable) {
+  for (const std::string_view entry : environment) {
+    if (!entry.starts_with(variable) || entry.substr(variable.size(), 1) != "=") continue;
+    const std::string_view text = entry.substr(variable.size() + 1);
+    std::int64_t value = 0;
+    const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (status == std::errc() && rest == text.data() + text.size()) return value;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool LaunchSigns::is_alone_by_mistake(int world_size) const {
+  return world_size == 1 && !sizes.empty() &&
+         std::ranges::all_of(sizes, [](const Sign& sign) { return sign.size > 1; });
+}
+
+std::string LaunchSigns::describe_mistake(std::string_view library,
+                                          std::string_view launcher) const {
+  std::vector<std::string> variables;
+  for (const Sign& sign : sizes)
+    variables.push_back(fmt::format("{}={}", sign.variable, sign.size));
+  return fmt::format(
+      "this process was started as one of {} ({}{}), but its MPI library knows of 1 process: {}. "
+      "The program was probably built for another MPI than the launcher's: start it with the "
+      "mpirun of that library, or build it with the launcher's. To run it alone on purpose, unset "
+      "{}",
+      sizes.front().size, fmt::join(variables, ", "),
+      launcher.empty() ? std::string() : fmt::format(", by {}", launcher), library,
+      sizes.front().variable);
+}
+
+LaunchSigns read_launch_signs(const std::vector<std::string>& environment) {
+  LaunchSigns signs;
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"})
+    if (const auto size = number_in(environment, variable); size.value_or(0) > 0)
+      signs.sizes.push_back({variable, static_cast<int>(*size)});
+  return signs;
+}
+
+std::string warning_of_step_without_mpi(const std::vector<std::string>& environment) {
+  // The steps above are those of the batch script and of a shell in an allocation, not srun's.
+  constexpr std::int64_t kLastStep = 0xfffffff0;
+  const auto tasks = number_in(environment, "SLURM_STEP_NUM_TASKS");
+  const auto step = number_in(environment, "SLURM_STEP_ID");
+  if (!tasks || *tasks < 2 || !step || *step >= kLastStep) return {};
+  return fmt::format(
+      "srun started {} tasks without MPI: each of them is rank 0 of a job of 1. If they are to be "
+      "one job, start them with srun --mpi=pmix (srun --mpi=list shows what there is) or with "
+      "mpirun",
+      *tasks);
+}
+
+bool is_launcher(std::string_view program) {
+  constexpr std::string_view kBeginnings[] = {"mpirun",  "mpiexec", "hydra", "orterun",   "orted",
+                                              "prterun", "prted",   "srun",  "slurmstepd"};
+  return std::ranges::any_of(
+      kBeginnings, [&](std::string_view beginning) { return program.starts_with(beginning); });
+}
+
+std::string launcher_of_this_process() {
+  for (pid_t process = getppid(); process > 1; process = parent_of(process)) {
+    std::error_code error;
+    const auto path = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", process), error);
+    if (!error && is_launcher(path.filename().string())) return path.string();
+  }
+  return {};
+}
+
+}  // namespace horo::collectives

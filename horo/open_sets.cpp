@@ -1,0 +1,77 @@
+#include "horo/open_sets.h"
+
+#include <algorithm>
+#include <exception>
+#include <iterator>
+#include <utility>
+
+#include "horo/base/log.h"
+#include "horo/runtime.h"
+
+namespace horo {
+
+void OpenSets::add(const std::shared_ptr<Runtime>& set) {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(in_use_, [](const auto& other) { return other.expired(); });
+  in_use_.push_back(set);
+}
+
+void OpenSets::retire(std::shared_ptr<Runtime> set) {
+  set->begin_shut_down();
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!is_finished_) retired_.push_back(std::exchange(set, nullptr));
+  }
+  sweep();
+  if (set == nullptr) return;
+  try {
+    set->shut_down();
+  } catch (const std::exception& error) {
+    log_debug("a process set was closed without the agreement of its members: {}", error.what());
+  }
+}
+
+void OpenSets::begin_closing() {
+  std::vector<std::shared_ptr<Runtime>> sets;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& weak : in_use_)
+      if (auto set = weak.lock(); set && std::ranges::find(retired_, set) == retired_.end())
+        sets.push_back(std::move(set));
+    retired_.insert(retired_.end(), sets.begin(), sets.end());
+  }
+  for (const auto& set : sets) set->begin_shut_down();
+}
+
+void OpenSets::finish() {
+  std::vector<std::shared_ptr<Runtime>> sets;
+  {
+    const std::scoped_lock lock(mutex_);
+    is_finished_ = true;
+    sets = std::exchange(retired_, {});
+  }
+  std::exception_ptr error;
+  for (const auto& set : sets) {
+    try {
+      set->shut_down();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  if (error != nullptr) std::rethrow_exception(error);
+}
+
+void OpenSets::sweep() { take_closed(); }
+
+// Destroyed by the caller, without the lock.
+std::vector<std::shared_ptr<Runtime>> OpenSets::take_closed() {
+  const std::scoped_lock lock(mutex_);
+  const auto closed = std::stable_partition(retired_.begin(), retired_.end(),
+                                            [](const auto& set) { return !set->is_closed(); });
+  std::vector<std::shared_ptr<Runtime>> taken(std::make_move_iterator(closed),
+                                              std::make_move_iterator(retired_.end()));
+  retired_.erase(closed, retired_.end());
+  return taken;
+}
+
+}  // namespace horo

@@ -1,0 +1,21 @@
+#include "horo/runtime_pointer.h"
+
+#include "horo/base/error.h"
+#include "horo/runtime.h"
+
+namespace horo {
+
+const std::shared_ptr<Runtime>& RuntimePointer::get() const {
+  if (runtime_ == nullptr) {
+    if (why_ != nullptr) std::rethrow_exception(why_);
+    throw ShutdownError("this context has been moved from: use the one that it was moved to");
+  }
+  runtime_->home().require_home();
+  return runtime_;
+}
+
+bool RuntimePointer::is_elsewhere() const noexcept {
+  return runtime_ != nullptr && runtime_->home().is_elsewhere();
+}
+
+}  // namespace horo

@@ -1,0 +1,329 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <thread>
+
+#include "horo/testing.h"
+#include "tests/api/set_checks.h"
+
+namespace horo {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::run_ranks;
+using testing::RunOptions;
+
+RunOptions on_nodes_of(int ranks_per_node) {
+  return {.environment = {"HORO_RANKS_PER_NODE=" + std::to_string(ranks_per_node)}};
+}
+
+template <typename Error, typename Function>
+std::string text_of(Function&& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "another exception: " << error.what();
+    return "";
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+class ProcessSetShapes : public ::testing::TestWithParam<std::tuple<int, int>> {};
+INSTANTIATE_TEST_SUITE_P(RanksAndNodes, ProcessSetShapes,
+                         ::testing::Combine(::testing::Values(1, 2, 3, 4, 7, 8),
+                                            ::testing::Values(0, 1, 2, 3)));
+
+TEST_P(ProcessSetShapes, EvenOddAllOneAndOverlapping) {
+  const auto [ranks, ranks_per_node] = GetParam();
+  run_ranks(
+      ranks,
+      [](Context& ctx) {
+        const int size = ctx.size();
+        std::vector<ProcessSet> sets;
+        sets.push_back(ctx.new_process_set(ranks_where(size, [](int r) { return r % 2 == 0; })));
+        if (size > 1)
+          sets.push_back(ctx.new_process_set(ranks_where(size, [](int r) { return r % 2 == 1; })));
+        sets.push_back(ctx.new_process_set(ranks_where(size, [](int) { return true; })));
+        sets.push_back(ctx.new_process_set({size - 1}));
+        sets.push_back(ctx.new_process_set(ranks_where(size, [](int r) { return r >= 1; }).empty()
+                                               ? std::vector<int>{0}
+                                               : ranks_where(size, [](int r) { return r >= 1; })));
+        for (std::size_t i = 0; i < sets.size(); ++i) {
+          const std::vector<int>& members = sets[i].ranks();
+          const bool is_in = std::ranges::find(members, ctx.rank()) != members.end();
+          EXPECT_EQ(sets[i].includes_me(), is_in);
+          EXPECT_EQ(sets[i].size(), static_cast<int>(members.size()));
+          if (is_in) {
+            EXPECT_EQ(sets[i].rank(), sets[i].rank_of(ctx.rank()));
+          }
+          check_set(sets[i], static_cast<int>(i) * 7);
+        }
+        std::vector<std::int32_t> x(3, 1);
+        ctx.allreduce(TensorView(x), {.name = "x", .op = ReduceOp::kSum});
+        EXPECT_EQ(x[2], size);
+      },
+      on_nodes_of(ranks_per_node));
+}
+
+TEST_P(ProcessSetShapes, TwoThreadsUseOverlappingSetsInOppositeOrders) {
+  const auto [ranks, ranks_per_node] = GetParam();
+  run_ranks(
+      ranks,
+      [](Context& ctx) {
+        const int size = ctx.size();
+        ProcessSet all = ctx.new_process_set(ranks_where(size, [](int) { return true; }));
+        ProcessSet most =
+            ctx.new_process_set(ranks_where(size, [&](int r) { return r != 1 || size == 2; }));
+        const auto use = [&](bool all_first, int salt) {
+          ProcessSet& first = all_first ? all : most;
+          ProcessSet& second = all_first ? most : all;
+          const std::string name = "x" + std::to_string(salt);
+          for (int round = 0; round < 5; ++round) {
+            for (ProcessSet* set : {&first, &second}) {
+              if (!set->includes_me()) continue;
+              std::vector<float> x(1001, set_value(ctx.rank(), 0, salt + round));
+              set->allreduce(TensorView(x), {.name = name, .op = ReduceOp::kSum});
+              EXPECT_EQ(x[1000], sum_over(set->ranks(), 0, salt + round));
+            }
+          }
+        };
+        // The threads of one rank use the sets in opposite orders; which is ahead differs.
+        std::jthread other([&] { use(true, 100); });
+        use(false, 200);
+      },
+      on_nodes_of(ranks_per_node));
+}
+
+TEST(ProcessSet, BlockingOperationsOfTwoSetsInOppositeOrdersDoNotBlockEachOther) {
+  run_ranks(2, [](Context& ctx) {
+    ProcessSet a = ctx.new_process_set({0, 1});
+    ProcessSet b = ctx.new_process_set({0, 1});
+    std::vector<float> x(10, 1), y(10, 2);
+    const auto first = (ctx.rank() == 0 ? a : b).allreduce_async(TensorView(x), {.name = "t"});
+    const auto second = (ctx.rank() == 0 ? b : a).allreduce_async(TensorView(y), {.name = "t"});
+    first.wait();
+    second.wait();
+    // Rank 0's x met rank 1's y in a.
+    EXPECT_EQ(x[0], 1.5f);
+    EXPECT_EQ(y[0], 1.5f);
+  });
+}
+
+TEST(ProcessSet, FiftyAreMadeAndRemovedWhileTheJobRuns) {
+  run_ranks(
+      4,
+      [](Context& ctx) {
+        std::vector<float> own(1000);
+        for (int round = 0; round < 50; ++round) {
+          const auto background = ctx.allreduce_async(TensorView(own), {.name = "background"});
+          const int left_out = round % 5;  // 4: nobody
+          ProcessSet set =
+              ctx.new_process_set(ranks_where(4, [&](int r) { return r != left_out; }));
+          if (set.includes_me()) {
+            std::vector<float> x(100, static_cast<float>(ctx.rank() + 1));
+            set.allreduce(TensorView(x), {.op = ReduceOp::kSum});
+            EXPECT_EQ(x[99], sum_over(set.ranks(), 0) / 5);
+          }
+          if (round % 2 == 0) set.close();
+          background.wait();
+        }
+      },
+      on_nodes_of(2));
+}
+
+TEST(ProcessSet, ARankThatIsNoMemberIsToldSo) {
+  run_ranks(4, [](Context& ctx) {
+    ProcessSet set = ctx.new_process_set({0, 2});
+    EXPECT_EQ(set.ranks(), (std::vector<int>{0, 2}));
+    EXPECT_EQ(set.size(), 2);
+    EXPECT_EQ(set.name(), "{0, 2}");
+    if (ctx.rank() == 3) {
+      EXPECT_FALSE(set.includes_me());
+      const std::string expected = "rank 3 is not a member of the process set {0, 2}";
+      std::vector<float> x(6), y(12);
+      const NamedTensor gradient{"g", TensorView(x)};
+      const std::function<void()> calls[] = {
+          [&] { set.allreduce(TensorView(x)); },
+          [&] { (void)set.allreduce_async(TensorView(x)); },
+          [&] { set.broadcast(TensorView(x)); },
+          [&] { set.allgather(TensorView(x), TensorView(y)); },
+          [&] { set.reduce_scatter(TensorView(x), TensorView(y)); },
+          [&] { set.alltoall(TensorView(x), TensorView(y)); },
+          [&] { set.barrier(); },
+          [&] { (void)set.allocate(10); },
+          [&] { (void)set.rank(); },
+          [&] { (void)set.new_process_set({0}); },
+          [&] { GradientSync(set, std::span(&gradient, 1)); },
+      };
+      for (const auto& call : calls) EXPECT_EQ(text_of<InvalidArgument>(call), expected);
+      set.close();
+    }
+    EXPECT_THAT(text_of<InvalidArgument>([&] { (void)set.rank_of(1); }),
+                HasSubstr("rank 1 is not a member of the process set {0, 2}"));
+  });
+}
+
+TEST(ProcessSet, DifferingListsAreAMismatchThatShowsBothAndTheNextOneWorks) {
+  run_ranks(3, [](Context& ctx) {
+    const std::string text = text_of<MismatchError>([&] {
+      (void)ctx.new_process_set(ctx.rank() == 2 ? std::vector<int>{1, 2} : std::vector<int>{0, 1});
+    });
+    EXPECT_THAT(text, HasSubstr("rank 0 (host thread-node-0) asks for the process set {0, 1}"));
+    EXPECT_THAT(text, HasSubstr("rank 2 (host thread-node-0) for {1, 2}"));
+    ProcessSet set = ctx.new_process_set({0, 2});
+    check_set(set, 1);
+  });
+}
+
+TEST(ProcessSet, ListsThatCannotBeAreRefused) {
+  run_ranks(3, [](Context& ctx) {
+    const auto refusal = [&](std::vector<int> ranks) {
+      return text_of<InvalidArgument>([&] { (void)ctx.new_process_set(std::move(ranks)); });
+    };
+    EXPECT_THAT(refusal({}), HasSubstr("at least one rank"));
+    EXPECT_THAT(refusal({1, 0}), HasSubstr("{1, 0} must ascend"));
+    EXPECT_THAT(refusal({1, 1}), HasSubstr("{1, 1} must ascend"));
+    EXPECT_THAT(refusal({0, 3}), HasSubstr("{0, 3} are among the 3 ranks 0 ... 2"));
+    EXPECT_THAT(refusal({-1, 2}), HasSubstr("{-1, 2}"));
+    ctx.barrier();
+  });
+}
+
+TEST(ProcessSet, AMissingRankIsNamed) {
+  RunOptions options;
+  options.environment = {"HORO_TIMEOUT=300ms", "HORO_STALL_WARNING=100ms"};
+  const auto rank_1_is_elsewhere = [](Context& ctx) {
+    if (ctx.rank() == 1) {
+      ctx.barrier({.name = "never"});
+    } else {
+      (void)ctx.new_process_set({0, 2});
+    }
+  };
+  EXPECT_THAT(text_of<CommunicationError>([&] { run_ranks(3, rank_1_is_elsewhere, options); }),
+              ::testing::AllOf(HasSubstr("'process_set.0' has waited"), HasSubstr("rank 1 (host")));
+}
+
+TEST(ProcessSet, MismatchesInsideNameTheRanksOfTheJobAndTheSetGoesOn) {
+  run_ranks(4, [](Context& ctx) {
+    ProcessSet set = ctx.new_process_set({1, 3});
+    if (!set.includes_me()) return;
+    std::vector<float> x(ctx.rank() == 3 ? 18 : 17);
+    const std::string text =
+        text_of<MismatchError>([&] { set.allreduce(TensorView(x), {.name = "w"}); });
+    EXPECT_THAT(text, HasSubstr("rank 1 (host"));
+    EXPECT_THAT(text, HasSubstr("rank 3 (host"));
+    std::vector<float> shard(50);
+    EXPECT_THAT(text_of<InvalidArgument>(
+                    [&] { set.reduce_scatter(TensorView(x), TensorView(shard), {.name = "s"}); }),
+                HasSubstr("rank " + std::to_string(ctx.rank()) + " gets 9 of"));
+    check_set(set, 3);
+  });
+}
+
+TEST(ProcessSet, WhatNeedsAMemberThatHasLeftEndsWithShutdownError) {
+  run_ranks(3, [](Context& ctx) {
+    std::optional<ProcessSet> set = ctx.new_process_set({1, 2});
+    if (ctx.rank() == 1) {
+      set.reset();
+    } else if (ctx.rank() == 2) {
+      std::vector<float> x(4);
+      EXPECT_THAT(text_of<ShutdownError>([&] { set->allreduce(TensorView(x), {.name = "x"}); }),
+                  HasSubstr("rank 1 (host thread-node-0) has shut down"));
+    }
+    ctx.barrier();
+  });
+}
+
+TEST(ProcessSet, SetsAreDestroyedInAnyOrderAndAfterTheContext) {
+  run_ranks(4, [](Context& ctx) {
+    std::vector<std::optional<ProcessSet>> sets(6);
+    for (auto& set : sets) set = ctx.new_process_set({0, 1, 2, 3});
+    for (std::size_t i = 0; i < 4; ++i)
+      sets[(i * static_cast<std::size_t>(2 * ctx.rank() + 1)) % 4].reset();
+    check_set(*sets[4], 5);
+    ctx.shutdown();
+    std::vector<float> x(4);
+    EXPECT_THROW(sets[5]->allreduce(TensorView(x)), ShutdownError);
+    EXPECT_THROW((void)ctx.new_process_set({0}), ShutdownError);
+  });
+}
+
+TEST(ProcessSet, AClosedSetSaysSo) {
+  run_ranks(2, [](Context& ctx) {
+    ProcessSet set = ctx.new_process_set({0, 1});
+    set.close();
+    set.close();
+    std::vector<float> x(4);
+    EXPECT_EQ(text_of<ShutdownError>([&] { set.allreduce(TensorView(x)); }),
+              "the process set {0, 1} has been closed");
+    ctx.barrier();
+  });
+}
+
+TEST(ProcessSet, AMovedOneIsStillTheSameSet) {
+  run_ranks(2, [](Context& ctx) {
+    ProcessSet first = ctx.new_process_set({0, 1});
+    ProcessSet moved = std::move(first);
+    std::vector<float> x(4);
+    EXPECT_THAT(
+        text_of<ShutdownError>([&] { first.allreduce(TensorView(x)); }),  // NOLINT: on purpose
+        HasSubstr("moved from"));
+    check_set(moved, 2);
+    moved = ctx.new_process_set({0});
+    check_set(moved, 3);
+  });
+}
+
+TEST(ProcessSet, ASetOfASetCountsInTheNumbersOfTheSet) {
+  run_ranks(
+      7,
+      [](Context& ctx) {
+        ProcessSet odd = ctx.new_process_set({1, 3, 5});
+        if (!odd.includes_me()) return;
+        ProcessSet outer = odd.new_process_set({0, 2});
+        EXPECT_EQ(outer.ranks(), (std::vector<int>{1, 5}));
+        EXPECT_EQ(outer.includes_me(), ctx.rank() != 3);
+        check_set(outer, 4);
+      },
+      on_nodes_of(3));
+}
+
+TEST(ProcessSet, ASetOutlivesItsContextInAGradientSync) {
+  run_ranks(3, [](Context& ctx) {
+    std::vector<float> x(1000, 1);
+    std::optional<GradientSync> sync;
+    {
+      ProcessSet set = ctx.new_process_set({0, 2});
+      const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}};
+      if (set.includes_me()) sync.emplace(set, gradients);
+    }
+    if (sync) sync->exchange();
+    EXPECT_EQ(x[0], 1);
+  });
+}
+
+TEST(ProcessSet, ARankThatFailsEndsTheWaitsInItsSets) {
+  RunOptions options;
+  EXPECT_THAT(text_of<Error>([&] {
+                run_ranks(
+                    4,
+                    [](Context& ctx) {
+                      ProcessSet set = ctx.new_process_set({0, 1, 3});
+                      if (ctx.rank() == 3) throw std::runtime_error("diverged");
+                      std::vector<float> x(10);
+                      if (set.includes_me()) {
+                        EXPECT_THROW(set.allreduce(TensorView(x)), Error);
+                      }
+                      EXPECT_THROW(ctx.barrier(), CommunicationError);
+                    },
+                    options);
+              }),
+              HasSubstr("rank 3: diverged"));
+}
+
+}  // namespace
+}  // namespace horo

@@ -1,0 +1,22 @@
+# Builds one fuzz target with clang and runs it for some seconds; what it finds stays in FOLDER:
+#   cmake -DCOMPILER=clang++ -DROOT=. -DFUZZ=wire "-DSOURCES=horo/..." -DFOLDER=/tmp/fuzz -DSECONDS=600 -P run_fuzzer.cmake
+if(NOT COMPILER)
+  message("SKIPPED: there is no clang++ to build fuzz_${FUZZ} with; apt-get install clang")
+  return()
+endif()
+set(program ${FOLDER}/fuzz_${FUZZ})
+list(TRANSFORM SOURCES PREPEND ${ROOT}/)
+file(MAKE_DIRECTORY ${FOLDER}/found_${FUZZ})
+execute_process(COMMAND ${COMPILER} -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
+                        -include ${ROOT}/tests/fuzz/source_location.h -I${ROOT} ${ROOT}/tests/fuzz/fuzz_${FUZZ}.cpp ${SOURCES} -lfmt -o ${program}
+                RESULT_VARIABLE result)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "fuzz_${FUZZ} could not be built with ${COMPILER}")
+endif()
+execute_process(COMMAND ${program} -max_total_time=${SECONDS} -timeout=10 -rss_limit_mb=1024 -max_len=4096
+                        -print_final_stats=1 -artifact_prefix=${FOLDER}/ ${FOLDER}/found_${FUZZ}
+                        ${ROOT}/tests/fuzz/corpus/${FUZZ}
+                RESULT_VARIABLE result)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "fuzz_${FUZZ} failed: the input is in ${FOLDER}")
+endif()

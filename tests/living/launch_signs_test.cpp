@@ -1,0 +1,66 @@
+#include "collectives/mpi/launch_signs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace horo::collectives {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+bool is_refused(const std::vector<std::string>& environment, int world_size) {
+  return read_launch_signs(environment).is_alone_by_mistake(world_size);
+}
+
+TEST(LaunchSigns, AloneAmongSeveralIsAMistake) {
+  EXPECT_TRUE(is_refused({"PATH=/bin", "PMI_RANK=1", "PMI_SIZE=3"}, 1));
+  EXPECT_TRUE(is_refused({"OMPI_COMM_WORLD_SIZE=2"}, 1));
+  EXPECT_TRUE(is_refused({"OMPI_COMM_WORLD_SIZE=2", "PMI_SIZE=3"}, 1));
+}
+
+TEST(LaunchSigns, WhatIsLegitimateIsNot) {
+  EXPECT_FALSE(is_refused({}, 1));
+  EXPECT_FALSE(is_refused({"PMI_SIZE=3"}, 3));
+  EXPECT_FALSE(is_refused({"PMI_SIZE=1"}, 1));
+  // One launcher starts the other.
+  EXPECT_FALSE(is_refused({"OMPI_COMM_WORLD_SIZE=2", "PMI_SIZE=1"}, 1));
+  EXPECT_FALSE(is_refused({"OMPI_COMM_WORLD_SIZE=2", "PMI_SIZE=3"}, 3));
+  // mpirun starts its daemons with srun; processes that MPI itself spawned.
+  EXPECT_FALSE(is_refused({"OMPI_COMM_WORLD_SIZE=8", "SLURM_NTASKS=2"}, 8));
+  EXPECT_FALSE(is_refused({"SLURM_NTASKS=4", "SLURM_STEP_NUM_TASKS=4"}, 1));
+  EXPECT_FALSE(is_refused({"OMPI_COMM_WORLD_SIZE=4"}, 2));
+  // No number.
+  EXPECT_FALSE(is_refused({"PMI_SIZE=", "OMPI_COMM_WORLD_SIZE=two", "PMI_SIZES=3"}, 1));
+}
+
+TEST(LaunchSigns, TheErrorShowsBothSizesTheLibraryAndTheLauncher) {
+  const LaunchSigns signs = read_launch_signs({"PMI_SIZE=3"});
+  EXPECT_THAT(signs.describe_mistake("Open MPI v4 (/usr/lib/libmpi.so)", "/usr/bin/mpiexec.hydra"),
+              AllOf(HasSubstr("one of 3 (PMI_SIZE=3, by /usr/bin/mpiexec.hydra)"),
+                    HasSubstr("knows of 1 process: Open MPI v4 (/usr/lib/libmpi.so)"),
+                    HasSubstr("unset PMI_SIZE")));
+}
+
+TEST(LaunchSigns, AStepOfSrunWithoutMpiIsWarnedOf) {
+  EXPECT_THAT(warning_of_step_without_mpi({"SLURM_STEP_NUM_TASKS=4", "SLURM_STEP_ID=0"}),
+              AllOf(HasSubstr("4 tasks"), HasSubstr("--mpi=pmix")));
+  EXPECT_THAT(warning_of_step_without_mpi({"SLURM_STEP_NUM_TASKS=1", "SLURM_STEP_ID=0"}),
+              IsEmpty());
+  EXPECT_THAT(warning_of_step_without_mpi({"SLURM_NTASKS=4"}), IsEmpty());
+  // The script of a batch job.
+  EXPECT_THAT(warning_of_step_without_mpi({"SLURM_STEP_NUM_TASKS=4", "SLURM_STEP_ID=4294967291"}),
+              IsEmpty());
+}
+
+TEST(LaunchSigns, LaunchersAreKnownByTheirNames) {
+  for (const char* program : {"mpirun", "mpirun.mpich", "mpiexec.hydra", "hydra_pmi_proxy",
+                              "orterun", "orted", "prterun", "srun", "slurmstepd"})
+    EXPECT_TRUE(is_launcher(program)) << program;
+  for (const char* program : {"bash", "train_mnist", "python3"})
+    EXPECT_FALSE(is_launcher(program)) << program;
+}
+
+}  // namespace
+}  // namespace horo::collectives

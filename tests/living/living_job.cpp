@@ -1,0 +1,170 @@
+// A job that uses horo in one of the ways that living_test.py names: living_job SCENARIO
+// Prints what has come out, for the script to look for.
+#include <mpi.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "horo/horo.h"
+#include "horo/mpi.h"
+
+namespace {
+
+using horo::Context;
+using horo::TensorView;
+
+std::vector<float> data(100000, 1.0f);  // outlives what main leaves in flight
+
+void say(const std::string& text) {
+  std::printf("%s\n", text.c_str());
+  std::fflush(stdout);
+}
+
+void use(Context& ctx) {
+  std::vector<float> x(1000, static_cast<float>(ctx.rank()));
+  ctx.allreduce(TensorView(x), {.name = "x", .op = horo::ReduceOp::kMax});
+  if (x[999] != static_cast<float>(ctx.size() - 1)) say("WRONG SUM");
+}
+
+// "refused: TEXT", or "allowed".
+void attempt(const std::function<void()>& call) {
+  try {
+    call();
+    say("allowed");
+  } catch (const horo::Error& error) {
+    say(std::string("refused: ") + error.what());
+  }
+}
+
+void init_at_level(int level) {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Init_thread(nullptr, nullptr, level, &provided);
+  attempt([] {
+    Context ctx = horo::init();
+    use(ctx);
+  });
+  MPI_Finalize();
+}
+
+// MPI_Finalize while the context still lives: what main() does when its objects outlive it.
+void finalize_first() {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+  Context ctx = horo::init();
+  horo::ProcessSet set = ctx.new_process_set({0});
+  const std::vector<horo::NamedTensor> gradients = {{"g", TensorView(data)}};
+  horo::GradientSync sync(ctx, gradients);
+  sync.exchange();
+  use(ctx);
+  MPI_Finalize();
+  attempt([&] { use(ctx); });
+  attempt([&] { sync.exchange(); });
+  attempt([&] { (void)ctx.new_process_set({0}); });
+  attempt([&] { ctx.shutdown(); });
+}
+
+void finalize_of_horos_mpi() {
+  Context ctx = horo::init();
+  use(ctx);
+  MPI_Finalize();
+  attempt([&] { use(ctx); });
+}
+
+void finalize_after() {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+  Context ctx = horo::init();
+  use(ctx);
+  ctx.shutdown();
+  MPI_Finalize();
+  attempt([&] { use(ctx); });
+}
+
+void second_init() {
+  {
+    Context ctx = horo::init();
+    use(ctx);
+  }
+  attempt([] { Context ctx = horo::init(); });
+}
+
+void two_contexts_of_horos_mpi() {
+  std::optional<Context> first = horo::init();
+  Context second = horo::init();
+  first.reset();
+  use(second);
+  say("the second goes on");
+}
+
+void init_after_failure() {
+  setenv("HORO_SPIN", "5 parsecs", 1);
+  attempt([] { Context ctx = horo::init(); });
+  unsetenv("HORO_SPIN");
+  if (std::getenv("OMPI_COMM_WORLD_RANK") != nullptr)
+    setenv("HORO_SERVERS", std::strcmp(std::getenv("OMPI_COMM_WORLD_RANK"), "0") == 0 ? "1" : "2",
+           1);
+  attempt([] { Context ctx = horo::init(); });
+  unsetenv("HORO_SERVERS");
+  Context ctx = horo::init();
+  use(ctx);
+  say("the third goes on");
+}
+
+// The child leaves by exit(), or as main would: with destructors and what atexit() has kept.
+void fork_and_exit(bool returns) {
+  Context ctx = horo::init();
+  use(ctx);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (returns) return;
+    std::exit(0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  say("child ended with " + std::to_string(status));
+  use(ctx);
+  ctx.barrier();
+}
+
+void just_init() {
+  Context ctx = horo::init();
+  say("rank " + std::to_string(ctx.rank()) + " of " + std::to_string(ctx.size()));
+  use(ctx);
+}
+
+const std::map<std::string, std::function<void()>> scenarios = {
+    {"single", [] { init_at_level(MPI_THREAD_SINGLE); }},
+    {"funneled", [] { init_at_level(MPI_THREAD_FUNNELED); }},
+    {"serialized", [] { init_at_level(MPI_THREAD_SERIALIZED); }},
+    {"multiple", [] { init_at_level(MPI_THREAD_MULTIPLE); }},
+    {"finalize_first", finalize_first},
+    {"finalize_of_horos_mpi", finalize_of_horos_mpi},
+    {"finalize_after", finalize_after},
+    {"second_init", second_init},
+    {"two_contexts", two_contexts_of_horos_mpi},
+    {"init_after_failure", init_after_failure},
+    {"fork_exit", [] { fork_and_exit(false); }},
+    {"fork_return", [] { fork_and_exit(true); }},
+    {"init", just_init},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2 || scenarios.count(argv[1]) == 0) return 2;
+  try {
+    scenarios.at(argv[1])();
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "living_job: %s\n", error.what());
+    return 1;
+  }
+}
