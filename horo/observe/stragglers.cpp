@@ -1,0 +1,124 @@
+#include "horo/observe/stragglers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "horo/observe/missing_operations.h"
+
+namespace horo::observe {
+namespace {
+
+constexpr std::size_t kNamed = 3;
+constexpr double kWorthNaming = 0.01;  // of the span
+
+using Operations = std::vector<const FlightEvent*>;  // by their start
+
+bool is_operation(const FlightEvent& event) {
+  return event.kind != kPhaseKind && event.kind != kPauseKind && event.kind != kShutdownKind &&
+         event.started != 0 && event.ended != 0;
+}
+
+WallTime arrival_of(const FlightEvent& event) {
+  if (event.kind == kBucketKind) return event.agreed != 0 ? event.agreed : event.started;
+  return event.submitted != 0 ? event.submitted : event.started;
+}
+
+std::map<std::string_view, Operations> operations_of(const FlightLog& log) {
+  std::map<std::string_view, Operations> by_name;
+  for (const FlightEvent& event : log.finished_events)
+    if (is_operation(event)) by_name[event.name].push_back(&event);
+  for (auto& [name, operations] : by_name)
+    std::ranges::sort(operations, {}, &FlightEvent::started);
+  return by_name;
+}
+
+// The operation among `operations` that ran at the same time as `event`, if any.
+const FlightEvent* same_as(const FlightEvent& event, const Operations& operations) {
+  const auto at = std::ranges::partition_point(
+      operations, [&](const FlightEvent* other) { return other->ended < event.started; });
+  if (at == operations.end() || (*at)->started > event.ended) return nullptr;
+  return *at;
+}
+
+std::string phase_at(const FlightLog& log, WallTime time) {
+  const FlightEvent* innermost = nullptr;
+  for (const auto* events : {&log.finished_events, &log.open_events})
+    for (const FlightEvent& event : *events)
+      if (event.kind == kPhaseKind && event.started <= time &&
+          (event.ended == 0 || time <= event.ended) &&
+          (innermost == nullptr || event.started > innermost->started))
+        innermost = &event;
+  return innermost == nullptr ? "" : innermost->name;
+}
+
+}  // namespace
+
+StragglerReport find_stragglers(std::span<const FlightLog> ranks) {
+  StragglerReport report;
+  for (const FlightLog& log : ranks) report.ranks.push_back({log.rank, log.host, 0, 0, 0, {}});
+  if (ranks.size() < 2) return report;
+  std::vector<std::map<std::string_view, Operations>> operations;
+  for (const FlightLog& log : ranks) operations.push_back(operations_of(log));
+  std::vector<std::map<std::string, int>> phases(ranks.size());
+  WallTime begin = std::numeric_limits<WallTime>::max(), end = 0;
+
+  for (const auto& [name, of_first] : operations[0])
+    for (const FlightEvent* first : of_first) {
+      std::vector<WallTime> arrivals;
+      for (const auto& of_rank : operations) {
+        const auto found = of_rank.find(name);
+        const FlightEvent* own = found == of_rank.end() ? nullptr : same_as(*first, found->second);
+        if (own == nullptr) break;
+        arrivals.push_back(arrival_of(*own));
+      }
+      if (arrivals.size() < ranks.size()) continue;
+      ++report.operations;
+      begin = std::min(begin, *std::ranges::min_element(arrivals));
+      end = std::max(end, first->ended);
+      const auto last = std::ranges::max_element(arrivals);
+      const auto at = static_cast<std::size_t>(last - arrivals.begin());
+      WallTime second = std::numeric_limits<WallTime>::min();
+      for (std::size_t r = 0; r < arrivals.size(); ++r) {
+        report.ranks[r].waited += *last - arrivals[r];
+        if (r != at) second = std::max(second, arrivals[r]);
+      }
+      ++report.ranks[at].last;
+      report.ranks[at].delayed += *last - second;
+      ++phases[at][phase_at(ranks[at], *last - 1)];
+    }
+
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    if (!phases[r].empty())
+      report.ranks[r].phase =
+          std::ranges::max_element(phases[r], {}, [](const auto& p) { return p.second; })->first;
+  report.span = report.operations == 0 ? 0 : end - begin;
+  std::ranges::stable_sort(report.ranks, std::greater<>(), &RankTimes::delayed);
+  return report;
+}
+
+std::string describe(const StragglerReport& report) {
+  if (report.operations == 0) return "no operation that all ranks took part in is recorded\n";
+  std::string text = fmt::format("{} operations over {}\n", report.operations, name_age(report.span));
+  std::size_t named = 0;
+  for (const RankTimes& rank : report.ranks) {
+    if (named == kNamed || static_cast<double>(rank.delayed) <
+                               kWorthNaming * static_cast<double>(report.span))
+      break;
+    ++named;
+    text += fmt::format("rank {} ({}) came last to {} and let the others wait {}, {:.0f} % of the time{}; "
+                        "it waited {} itself\n",
+                        rank.rank, rank.host, rank.last, name_age(rank.delayed),
+                        100.0 * static_cast<double>(rank.delayed) / static_cast<double>(report.span),
+                        rank.phase.empty() ? "" : fmt::format(", most often in phase '{}'", rank.phase),
+                        name_age(rank.waited));
+  }
+  if (named == 0) text += "no rank lets the others wait for more than 1 % of the time\n";
+  return text;
+}
+
+}  // namespace horo::observe

@@ -1,0 +1,90 @@
+#include "horo/observe/stragglers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "tests/observe/flight_logs.h"
+
+namespace horo::observe {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Steps of 10 ms; `late[r]`: how many ms after the begin of each step rank r comes.
+std::vector<FlightLog> job(const std::vector<double>& late, int steps, const std::string& kind) {
+  auto logs = empty_flights(static_cast<int>(late.size()));
+  const double last = *std::ranges::max_element(late);
+  for (std::size_t r = 0; r < late.size(); ++r)
+    for (int step = 1; step <= steps; ++step) {
+      const double begin = 10.0 * step;
+      add_event(logs[r], "p/bucket 0", kind, begin, begin + late[r], begin + late[r],
+                begin + last + 1);
+      if (kind != kBucketKind) logs[r].finished_events.back().submitted = logs[r].finished_events.back().agreed;
+    }
+  return logs;
+}
+
+TEST(Stragglers, TheRankThatComesLastIsFoundWithWhatItCosts) {
+  for (const char* kind : {kBucketKind, "allreduce"}) {
+    const auto report = find_stragglers(job({1, 1.5, 4, 0.5}, 50, kind));
+    EXPECT_EQ(report.operations, 50u);
+    EXPECT_EQ(report.ranks[0].rank, 2);
+    EXPECT_EQ(report.ranks[0].host, "b");
+    EXPECT_EQ(report.ranks[0].last, 50u);
+    EXPECT_EQ(report.ranks[0].delayed, 50 * 5 * kMillisecond / 2);  // behind rank 1
+    EXPECT_EQ(report.ranks[0].waited, 0);
+    for (const RankTimes& rank : report.ranks)
+      EXPECT_EQ(rank.waited, 50 * (8 - std::array{2, 3, 8, 1}[static_cast<std::size_t>(rank.rank)]) *
+                                 kMillisecond / 2);
+    EXPECT_THAT(describe(report), HasSubstr("rank 2 (b) came last to 50"));
+  }
+}
+
+TEST(Stragglers, ThePhaseInWhichItCameLateIsNamed) {
+  auto logs = job({1, 4}, 10, kBucketKind);
+  for (int step = 1; step <= 10; ++step) {
+    add_phase(logs[1], "step", 10.0 * step, 10.0 * step + 9);
+    add_phase(logs[1], step == 5 ? "log" : "data", 10.0 * step + 3, 10.0 * step + 5);
+  }
+  const auto report = find_stragglers(logs);
+  EXPECT_EQ(report.ranks[0].phase, "data");
+  EXPECT_THAT(describe(report), HasSubstr("most often in phase 'data'"));
+}
+
+TEST(Stragglers, EvenRanksAreNotBlamed) {
+  const auto report = find_stragglers(job({1, 1.001, 1}, 20, kBucketKind));
+  EXPECT_EQ(report.operations, 20u);
+  EXPECT_THAT(describe(report), HasSubstr("no rank lets the others wait"));
+}
+
+TEST(Stragglers, OperationsThatARankLacksDoNotCount) {
+  auto logs = job({1, 4}, 10, kBucketKind);
+  logs[0].finished_events.erase(logs[0].finished_events.begin(), logs[0].finished_events.begin() + 4);
+  logs[1].finished_events.erase(logs[1].finished_events.begin() + 7);
+  EXPECT_EQ(find_stragglers(logs).operations, 5u);
+}
+
+TEST(Stragglers, NothingSharedIsSaid) {
+  EXPECT_THAT(describe(find_stragglers(empty_flights(2))), HasSubstr("no operation"));
+  EXPECT_THAT(describe(find_stragglers(empty_flights(1))), HasSubstr("no operation"));
+  EXPECT_THAT(describe(find_stragglers({})), HasSubstr("no operation"));
+}
+
+TEST(Stragglers, AtMostThreeAreNamed) {
+  auto logs = empty_flights(6);
+  for (int step = 1; step <= 60; ++step)
+    for (int r = 0; r < 6; ++r) {
+      const double begin = 10.0 * step, late = step % 6 == r ? 4 + r * 0.1 : 1;
+      add_event(logs[static_cast<std::size_t>(r)], "b/bucket 0", kBucketKind, begin, begin + late, begin + late, begin + 6);
+    }
+  const std::string text = describe(find_stragglers(logs));
+  for (const char* named : {"rank 5 ", "rank 4 ", "rank 3 "}) EXPECT_THAT(text, HasSubstr(named));
+  EXPECT_THAT(text, Not(HasSubstr("rank 2 (")));
+}
+
+}  // namespace
+}  // namespace horo::observe
