@@ -189,7 +189,11 @@ void Context::barrier(const BarrierOptions& options) {
 
 Counters Context::counters() const { return runtime_->counters(); }
 
-Phase Context::phase(std::string_view name) { return Phase(runtime_, Phase::Kind::kPhase, name); }
-Phase Context::pause(std::string_view name) { return Phase(runtime_, Phase::Kind::kPause, name); }
+Phase Context::phase(std::string_view name) {
+  return Phase(runtime_.get(), Phase::Kind::kPhase, name);
+}
+Phase Context::pause(std::string_view name) {
+  return Phase(runtime_.get(), Phase::Kind::kPause, name);
+}
 
 }  // namespace horo

@@ -75,8 +75,9 @@ void note_signal(const FlightLog& log, RankSnapshot& snapshot) {
 
 void note_liveness(const FlightLog& log, RankSnapshot& snapshot) {
   const bool is_leaving =
-      std::any_of(snapshot.open.begin(), snapshot.open.end(),
-                  [](const OpenOperation& open) { return open.kind == kShutdownKind; });
+      std::any_of(snapshot.open.begin(), snapshot.open.end(), [](const OpenOperation& open) {
+        return open.kind == kShutdownKind && open.process_set.empty();
+      });
   if (log.state == FlightState::kEnded || is_leaving) snapshot.liveness = Liveness::kEnded;
   if (log.state == FlightState::kFailed) snapshot.failure = log.failure;
   if (log.state != FlightState::kRunning) return;

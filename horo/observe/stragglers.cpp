@@ -32,8 +32,7 @@ std::map<std::string_view, Operations> operations_of(const FlightLog& log) {
   std::map<std::string_view, Operations> by_name;
   for (const FlightEvent& event : log.finished_events)
     if (is_operation(event)) by_name[event.name].push_back(&event);
-  for (auto& [name, operations] : by_name)
-    std::ranges::sort(operations, {}, &FlightEvent::started);
+  for (auto& [name, operations] : by_name) std::ranges::sort(operations, {}, &FlightEvent::started);
   return by_name;
 }
 
@@ -103,19 +102,21 @@ StragglerReport find_stragglers(std::span<const FlightLog> ranks) {
 
 std::string describe(const StragglerReport& report) {
   if (report.operations == 0) return "no operation that all ranks took part in is recorded\n";
-  std::string text = fmt::format("{} operations over {}\n", report.operations, name_age(report.span));
+  std::string text =
+      fmt::format("{} operations over {}\n", report.operations, name_age(report.span));
   std::size_t named = 0;
   for (const RankTimes& rank : report.ranks) {
-    if (named == kNamed || static_cast<double>(rank.delayed) <
-                               kWorthNaming * static_cast<double>(report.span))
+    if (named == kNamed ||
+        static_cast<double>(rank.delayed) < kWorthNaming * static_cast<double>(report.span))
       break;
     ++named;
-    text += fmt::format("rank {} ({}) came last to {} and let the others wait {}, {:.0f} % of the time{}; "
-                        "it waited {} itself\n",
-                        rank.rank, rank.host, rank.last, name_age(rank.delayed),
-                        100.0 * static_cast<double>(rank.delayed) / static_cast<double>(report.span),
-                        rank.phase.empty() ? "" : fmt::format(", most often in phase '{}'", rank.phase),
-                        name_age(rank.waited));
+    text += fmt::format(
+        "rank {} ({}) came last to {} and let the others wait {}, {:.0f} % of the time{}; "
+        "it waited {} itself\n",
+        rank.rank, rank.host, rank.last, name_age(rank.delayed),
+        100.0 * static_cast<double>(rank.delayed) / static_cast<double>(report.span),
+        rank.phase.empty() ? "" : fmt::format(", most often in phase '{}'", rank.phase),
+        name_age(rank.waited));
   }
   if (named == 0) text += "no rank lets the others wait for more than 1 % of the time\n";
   return text;

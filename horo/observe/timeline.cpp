@@ -42,7 +42,8 @@ WallTime earliest_time(std::span<const FlightLog> ranks) {
 }
 
 std::string details_of(const FlightEvent& event) {
-  std::string details = fmt::format(R"("kind": {}, "bytes": {})", json_string(event.kind), event.bytes);
+  std::string details =
+      fmt::format(R"("kind": {}, "bytes": {})", json_string(event.kind), event.bytes);
   if (!event.process_set.empty())
     details += fmt::format(R"(, "process set": {})", json_string(event.process_set));
   return details;
@@ -53,7 +54,8 @@ class RankTrace {
   RankTrace(const FlightLog& log, TraceWriter& writer) : log_(log), writer_(writer) {}
 
   void write() {
-    writer_.name_process(log_.rank, fmt::format("rank {} ({}, pid {})", log_.rank, log_.host, log_.pid));
+    writer_.name_process(log_.rank,
+                         fmt::format("rank {} ({}, pid {})", log_.rank, log_.host, log_.pid));
     for (const FlightEvent& event : log_.finished_events) add(event, "");
     for (const FlightEvent& event : log_.open_events) add(event, " (open)");
     for (const auto& [lane, name] : lanes_) writer_.name_lane(log_.rank, lane, name);

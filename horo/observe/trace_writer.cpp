@@ -48,7 +48,8 @@ void TraceWriter::add_nested(const Event& event) {
       std::back_inserter(text_),
       R"({{"ph": "X", "name": {}, "cat": {}, "pid": {}, "tid": {}, "ts": {:.3f}, "dur": {:.3f}, "args": {{{}}}}})",
       json_string(event.name), json_string(event.category), event.process, event.lane,
-      microseconds(event.from), static_cast<double>(std::max(event.to - event.from, std::int64_t{0})) / 1e3, event.details);
+      microseconds(event.from),
+      static_cast<double>(std::max(event.to - event.from, std::int64_t{0})) / 1e3, event.details);
 }
 
 void TraceWriter::add_overlapping(const Event& event) {

@@ -23,7 +23,8 @@ std::vector<FlightLog> job(const std::vector<double>& late, int steps, const std
       const double begin = 10.0 * step;
       add_event(logs[r], "p/bucket 0", kind, begin, begin + late[r], begin + late[r],
                 begin + last + 1);
-      if (kind != kBucketKind) logs[r].finished_events.back().submitted = logs[r].finished_events.back().agreed;
+      if (kind != kBucketKind)
+        logs[r].finished_events.back().submitted = logs[r].finished_events.back().agreed;
     }
   return logs;
 }
@@ -38,7 +39,8 @@ TEST(Stragglers, TheRankThatComesLastIsFoundWithWhatItCosts) {
     EXPECT_EQ(report.ranks[0].delayed, 50 * 5 * kMillisecond / 2);  // behind rank 1
     EXPECT_EQ(report.ranks[0].waited, 0);
     for (const RankTimes& rank : report.ranks)
-      EXPECT_EQ(rank.waited, 50 * (8 - std::array{2, 3, 8, 1}[static_cast<std::size_t>(rank.rank)]) *
+      EXPECT_EQ(rank.waited, 50 *
+                                 (8 - std::array{2, 3, 8, 1}[static_cast<std::size_t>(rank.rank)]) *
                                  kMillisecond / 2);
     EXPECT_THAT(describe(report), HasSubstr("rank 2 (b) came last to 50"));
   }
@@ -63,7 +65,8 @@ TEST(Stragglers, EvenRanksAreNotBlamed) {
 
 TEST(Stragglers, OperationsThatARankLacksDoNotCount) {
   auto logs = job({1, 4}, 10, kBucketKind);
-  logs[0].finished_events.erase(logs[0].finished_events.begin(), logs[0].finished_events.begin() + 4);
+  logs[0].finished_events.erase(logs[0].finished_events.begin(),
+                                logs[0].finished_events.begin() + 4);
   logs[1].finished_events.erase(logs[1].finished_events.begin() + 7);
   EXPECT_EQ(find_stragglers(logs).operations, 5u);
 }
@@ -79,7 +82,8 @@ TEST(Stragglers, AtMostThreeAreNamed) {
   for (int step = 1; step <= 60; ++step)
     for (int r = 0; r < 6; ++r) {
       const double begin = 10.0 * step, late = step % 6 == r ? 4 + r * 0.1 : 1;
-      add_event(logs[static_cast<std::size_t>(r)], "b/bucket 0", kBucketKind, begin, begin + late, begin + late, begin + 6);
+      add_event(logs[static_cast<std::size_t>(r)], "b/bucket 0", kBucketKind, begin, begin + late,
+                begin + late, begin + 6);
     }
   const std::string text = describe(find_stragglers(logs));
   for (const char* named : {"rank 5 ", "rank 4 ", "rank 3 "}) EXPECT_THAT(text, HasSubstr(named));

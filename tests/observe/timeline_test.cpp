@@ -42,9 +42,9 @@ TEST(Timeline, EveryRankIsAProcessWithNamedLanes) {
     if (event.at("name") == "thread_name")
       lanes[event.at("pid")].insert(event.at("args").at("name").get<std::string>());
   }
-  EXPECT_THAT(processes, ElementsAre(std::pair(0, "rank 0 (a, pid 100)"),
-                                     std::pair(1, "rank 1 (a, pid 101)"),
-                                     std::pair(2, "rank 2 (b, pid 102)")));
+  EXPECT_THAT(processes,
+              ElementsAre(std::pair(0, "rank 0 (a, pid 100)"), std::pair(1, "rank 1 (a, pid 101)"),
+                          std::pair(2, "rank 2 (b, pid 102)")));
   for (int rank = 0; rank < 3; ++rank)
     EXPECT_THAT(lanes[rank], UnorderedElementsAre("negotiation", "named operations", "gradients",
                                                   "plan gradients.0"));
@@ -65,8 +65,9 @@ TEST(Timeline, AnOperationIsNegotiatedQueuedAndRun) {
   for (const json& event : events)
     if (event.at("ph") == "b" || event.at("ph") == "e")
       spans.emplace_back(event.at("ph"), event.at("cat"), event.at("ts"));
-  EXPECT_THAT(spans, ElementsAre(std::tuple("b", "negotiation", 1000), std::tuple("e", "negotiation", 2500),
-                                 std::tuple("b", "queue", 2500), std::tuple("e", "queue", 3000)));
+  EXPECT_THAT(
+      spans, ElementsAre(std::tuple("b", "negotiation", 1000), std::tuple("e", "negotiation", 2500),
+                         std::tuple("b", "queue", 2500), std::tuple("e", "queue", 3000)));
 }
 
 TEST(Timeline, SpansAreBalancedAndTimesNotNegative) {
@@ -74,7 +75,8 @@ TEST(Timeline, SpansAreBalancedAndTimesNotNegative) {
   for (FlightLog& log : logs)
     for (int k = 0; k < 20; ++k) {
       add_event(log, fmt::format("p/bucket {}", k), kBucketKind, 1 + k, 9 + k, 10 + k, 11 + k);
-      add_event(log, fmt::format("op{}", k), "broadcast", 1, k % 2 == 0 ? 2 : 0, 0, k % 3 == 0 ? 5 : 0);
+      add_event(log, fmt::format("op{}", k), "broadcast", 1, k % 2 == 0 ? 2 : 0, 0,
+                k % 3 == 0 ? 5 : 0);
     }
   std::map<std::pair<int, int>, int> open;
   for (const json& event : events_of(logs)) {
