@@ -1,37 +1,18 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "horo/base/compression.h"
 #include "horo/base/compression_report.h"
+#include "horo/base/step_report.h"
 #include "horo/base/wire_report.h"
 #include "horo/context.h"
+#include "horo/gradient_sync_options.h"
 
 namespace horo {
-
-struct GradientSyncOptions {
-  /// What the ranks match the plan by; empty: "gradients.<k>", k counting the plans of this rank.
-  std::string name;
-  ReduceOp op = ReduceOp::kAverage;
-  /// Gradients are exchanged together up to this many bytes; unset: HORO_BUCKET_BYTES.
-  std::optional<std::size_t> bucket_bytes;
-  /// What float32 gradients travel as between nodes: kFloat16 or kBFloat16 for half the bytes;
-  /// unset: as they are. They are added in float32 and rounded at each hop; averages are divided
-  /// before they travel, a sum must stay within what the type holds (65504 for float16). Gradients
-  /// keep their type inside a node, in buckets that are too small for the ring (by default up to
-  /// some hundred KiB, see docs/collectives.md), and with HORO_ALGORITHM=parameter_server or mpi.
-  /// Not with kAdasum.
-  std::optional<DataType> wire;
-  /// Send less and get approximate results: see Compression. For kAverage and kSum. `wire` goes
-  /// together with kPowerSgd, whose factors then travel as that type (their rounding is in no
-  /// residual), and not with kTopK.
-  Compression compression;
-};
 
 /// Averages (or otherwise reduces) the same set of gradients every step, in place.
 ///
@@ -45,10 +26,16 @@ struct GradientSyncOptions {
 /// half the memory traffic inside a node. If such a step is given up (by an error, or by
 /// the destructor), their values may still change until the other ranks have given up too.
 ///
+/// Steps may be of several passes (no_sync(), backward_passes_per_step), leave gradients out
+/// (find_unused), weigh the ranks (weighted, join()) and be clipped or checked (clip_norm,
+/// check_finite); docs/gradient_sync.md says what each costs. None is paid for unless asked for.
+///
 /// ready() may be called from several threads at once; wait() and exchange() from one, after the
 /// calls of ready() they are to cover. The gradients' memory must stay where it is while the
 /// GradientSync lives, and must not be touched between ready(i) and the return of wait().
 class GradientSync {
+  class Impl;
+
  public:
   /// Collective: every rank registers the same names, shapes, types and options, in the same order.
   /// Throws MismatchError, on every rank, that names the first gradient that differs, both ranks
@@ -60,16 +47,64 @@ class GradientSync {
   GradientSync& operator=(GradientSync&&) noexcept;
   ~GradientSync();
 
-  /// Gradient `index` (its place in the registered list) is final for this step. Costs one atomic
+  /// Gradient `index` (its place in the registered list) is final for this pass. Costs one atomic
   /// decrement; does not block. Throws InvalidArgument if the index is out of range or the gradient
-  /// was already marked in this step.
+  /// was already marked in this pass.
   void ready(std::size_t index);
-  /// Blocks until every gradient of the step is reduced; the next step may then begin. Throws
-  /// InvalidArgument, naming them, if gradients were not marked ready; CommunicationError if a rank
-  /// was lost or HORO_TIMEOUT passed.
-  void wait();
+  /// Ends a pass. The last pass of a step (each one is, unless backward_passes_per_step or
+  /// no_sync() says otherwise) blocks until every gradient is reduced; the next step may then
+  /// begin. A gradient that was marked in any pass of the step takes part. Throws InvalidArgument,
+  /// naming them, if gradients were marked in none (see find_unused); CommunicationError if a rank
+  /// was lost or HORO_TIMEOUT passed; MismatchError if a rank calls update() instead. The report is
+  /// valid until the next call.
+  const StepReport& wait();
   /// Marks every gradient ready and waits: for callers that have nothing to overlap with.
-  void exchange();
+  const StepReport& exchange();
+
+  /// While one lives, passes exchange nothing: ready() notes which gradients the step has, wait()
+  /// ends a pass, and so does the end of the scope. The first pass after it is exchanged.
+  class NoSync {
+   public:
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+    ~NoSync();
+
+   private:
+    friend class GradientSync;
+    explicit NoSync(GradientSync& sync);
+    Impl* impl_;
+  };
+  /// For gradient accumulation in an order of the caller's own: `{ auto pause = sync.no_sync();
+  /// backward(); }`. Scopes may be nested. Ranks may accumulate different numbers of passes. Throws
+  /// InvalidArgument between ready() and wait(), or with backward_passes_per_step above 1.
+  [[nodiscard]] NoSync no_sync();
+
+  /// This rank's weight from this step on, such as its number of samples; at least 0. A rank of
+  /// weight 0 adds nothing, whatever its gradients hold. Throws InvalidArgument without
+  /// options.weighted, or between ready() and wait().
+  void set_weight(double weight);
+  /// For a rank whose data has ended before the others': takes part in their steps with weight 0
+  /// until all ranks have called join(). Returns the highest of the ranks that took the last step,
+  /// or -1 if there was none since the last join(). Collective; all ranks call it once, after their
+  /// last step, however many steps each has taken; passes that wait for the rest of their step are
+  /// exchanged first. `after_step` is called after each step of the others, with its results in the
+  /// gradients: a rank that updates its parameters there keeps up. Otherwise broadcast parameters
+  /// and optimizer state from the rank returned. Throws as set_weight() and wait() do.
+  int join(const std::function<void(const StepReport&)>& after_step = {});
+
+  /// With find_unused: indices of the gradients that this rank did not mark in its latest step,
+  /// ascending.
+  const std::vector<std::size_t>& unused() const;
+  /// unused() of every rank, by rank. Collective, after the same step on all ranks; not free.
+  std::vector<std::vector<std::size_t>> unused_by_rank() const;
+
+  /// Registers other gradients in place of those registered: other shapes, fewer or more of them,
+  /// or other memory. Collective; all ranks call it after the same step. Throws as the constructor
+  /// does, and then the former plan stays; MismatchError also if a rank goes on exchanging instead,
+  /// on that rank in wait(): then none of them hangs, and once all ranks call update() they go on.
+  /// What compression keeps from step to step begins anew. Throws InvalidArgument between ready()
+  /// and wait() or in a step of several passes, but after an error it may always be called.
+  void update(std::span<const NamedTensor> gradients);
 
   std::size_t bucket_count() const;
   /// Indices of the gradients in bucket `bucket`, in the order in which they lie in it.
@@ -98,7 +133,6 @@ class GradientSync {
   void load_compression_state(std::span<const std::byte> state);
 
  private:
-  class Impl;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -10,9 +10,11 @@
 #include "horo/base/error.h"               // IWYU pragma: export
 #include "horo/base/float16.h"             // IWYU pragma: export
 #include "horo/base/reduce_op.h"           // IWYU pragma: export
+#include "horo/base/step_report.h"         // IWYU pragma: export
 #include "horo/base/tensor_view.h"         // IWYU pragma: export
 #include "horo/context.h"                  // IWYU pragma: export
 #include "horo/gradient_sync.h"            // IWYU pragma: export
+#include "horo/gradient_sync_options.h"    // IWYU pragma: export
 #include "horo/handle.h"                   // IWYU pragma: export
 #include "horo/phase.h"                    // IWYU pragma: export
 #include "horo/process_set.h"              // IWYU pragma: export

@@ -55,6 +55,7 @@ void Waiter::pause_slowly(const std::atomic<std::uint32_t>* word, std::uint32_t 
     return;
   }
   is_napping_ = true;
+  if (policy_.before_nap != nullptr) (*policy_.before_nap)();
   // Bounded, since a wake-up may be missed (see Flag::publish).
   const auto nap = std::min(policy_.longest_nap, kFirstNap * (1 + naps_++));
   if (word != nullptr)

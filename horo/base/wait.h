@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -39,6 +40,8 @@ struct WaitPolicy {
   const AbortSignal* abort = nullptr;  ///< may be null; outlives the waits
   /// If set and true, a wait ends with ShutdownError: its result is not wanted any more.
   const std::atomic<bool>* cancelled = nullptr;
+  /// If set, called before each nap, by the thread that waits; what it throws ends the wait.
+  const std::function<void()>* before_nap = nullptr;
 };
 
 /// One wait, in which the thread's other work goes on (WhileWaiting). Use: `for (Waiter

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "horo/coordinator/compression_settings.h"
 #include "horo/coordinator/negotiator.h"
@@ -25,13 +26,24 @@ std::string describe_settings(const Request& settings) {
 
 }  // namespace
 
-BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, std::size_t bucket_bytes) {
+BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, std::size_t bucket_bytes,
+                            std::optional<std::size_t> first_bucket_bytes) {
+  std::vector<std::size_t> from_last_to_first(gradients.size());
+  std::iota(from_last_to_first.rbegin(), from_last_to_first.rend(), std::size_t{0});
+  return make_bucket_plan(gradients, from_last_to_first, bucket_bytes, first_bucket_bytes);
+}
+
+BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients,
+                            std::span<const std::size_t> order, std::size_t bucket_bytes,
+                            std::optional<std::size_t> first_bucket_bytes) {
   BucketPlan plan;
   plan.bucket_of.resize(gradients.size());
   std::size_t open_bytes = 0;
-  for (std::size_t i = gradients.size(); i-- > 0;) {
+  for (const std::size_t i : order) {
     const TensorView& tensor = gradients[i].tensor;
-    const bool fits = !plan.buckets.empty() && open_bytes + tensor.bytes() <= bucket_bytes &&
+    const std::size_t room =
+        plan.buckets.size() == 1 ? first_bucket_bytes.value_or(bucket_bytes) : bucket_bytes;
+    const bool fits = !plan.buckets.empty() && open_bytes + tensor.bytes() <= room &&
                       gradients[plan.buckets.back().front()].tensor.type() == tensor.type();
     if (!fits) {
       plan.buckets.emplace_back();
@@ -46,7 +58,8 @@ BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, std::size_t 
 
 std::vector<Request> describe_plan(std::span<const NamedTensor> gradients, ReduceOp op,
                                    std::size_t bucket_bytes, std::optional<DataType> wire,
-                                   const Compression& compression) {
+                                   const Compression& compression,
+                                   std::span<const std::string> options) {
   std::vector<Request> description;
   for (const NamedTensor& gradient : gradients)
     description.push_back(
@@ -54,6 +67,7 @@ std::vector<Request> describe_plan(std::span<const NamedTensor> gradients, Reduc
   // float32 as the wire type of the settings: none is asked for.
   description.push_back(
       {kSettings, Kind::kTask, wire.value_or(DataType::kFloat32), op, 0, Shape{bucket_bytes}});
+  for (const std::string& option : options) description.push_back({option, Kind::kTask});
   for (const std::string& option : describe_compression(compression))
     description.push_back({option, Kind::kTask});
   return description;

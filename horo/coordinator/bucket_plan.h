@@ -21,16 +21,24 @@ struct BucketPlan {
 };
 
 /// Packs gradients from the last to the first (the order in which backward produces them) into
-/// buckets of one element type and at most `bucket_bytes`; a larger gradient has a bucket of its
-/// own. Every gradient is in exactly one bucket, and every bucket but those cut by a change of type
-/// or a large gradient is as full as the order allows.
-BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, std::size_t bucket_bytes);
+/// buckets of one element type and at most `bucket_bytes`, the first of at most
+/// `first_bucket_bytes`; a larger gradient has a bucket of its own. Every gradient is in exactly
+/// one bucket, and every bucket but those cut by a change of type or a large gradient is as full as
+/// the order allows.
+BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, std::size_t bucket_bytes,
+                            std::optional<std::size_t> first_bucket_bytes = {});
+/// The same, in the order given: a permutation of the gradients' indices.
+BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients,
+                            std::span<const std::size_t> order, std::size_t bucket_bytes,
+                            std::optional<std::size_t> first_bucket_bytes);
 
 /// What ranks compare before they use a plan: one request per gradient, then (kTask) one for the
-/// settings and one for each option of compression.
+/// settings, one for each of `options` (equally many on all ranks) and one for each option of
+/// compression.
 std::vector<Request> describe_plan(std::span<const NamedTensor> gradients, ReduceOp op,
                                    std::size_t bucket_bytes, std::optional<DataType> wire,
-                                   const Compression& compression);
+                                   const Compression& compression,
+                                   std::span<const std::string> options = {});
 
 /// The first difference between rank 0's description and each other rank's (descriptions[r]), in
 /// words that name the plan, the gradient, both ranks (rank_names[r]) and both descriptions; empty

@@ -1,5 +1,8 @@
 #include "horo/coordinator/bucket_runner.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "horo/base/error.h"
 #include "horo/base/log.h"
 #include "horo/base/short_slices.h"
@@ -23,63 +26,97 @@ observe::PlanDescription describe(const std::string& name, std::span<const Named
 
 }  // namespace
 
-BucketRunner::BucketRunner(std::span<const NamedTensor> gradients, MappedGradients mapped,
-                           int local_rank, BucketPlan plan, CompressedPlan compressed, ReduceOp op,
-                           std::unique_ptr<PlanWaits> waits,
-                           std::unique_ptr<collectives::Communicator> communicator,
-                           OnBucket on_bucket, observe::FlightRecorder& recorder,
-                           const std::string& name)
-    : mapped_(std::move(mapped)),
-      plan_(std::move(plan)),
-      compressed_(std::move(compressed)),
+BucketRunner::BucketRunner(Parts parts, int local_rank, ReduceOp op, OnBucket on_bucket,
+                           observe::FlightRecorder& recorder, std::string name)
+    : parts_(std::move(parts)),
+      local_rank_(local_rank),
       op_(op),
-      waits_(std::move(waits)),
-      communicator_(std::move(communicator)),
       on_bucket_(std::move(on_bucket)),
-      marks_(gradients.size()) {
-  for (const std::vector<std::size_t>& members : plan_.buckets) {
-    auto bucket = std::make_unique<Bucket>(gradients[members.front()].tensor.type());
+      recorder_(recorder),
+      name_(std::move(name)),
+      marks_(parts_.gradients.size()) {
+  make_buckets();
+  start_thread();
+}
+
+void BucketRunner::make_buckets() {
+  buckets_.clear();
+  for (const std::vector<std::size_t>& members : parts_.plan.buckets) {
+    auto bucket = std::make_unique<Bucket>(parts_.gradients[members.front()].tensor.type());
     for (std::size_t i : members)
-      bucket->buffer.add(gradients[i].tensor.data(), gradients[i].tensor.count());
-    if (!compressed_.covers(buckets_.size()))
-      bucket->mapped = map_bucket(members, gradients, local_rank);
+      bucket->buffer.add(parts_.gradients[i].tensor.data(), parts_.gradients[i].tensor.count());
+    if (!parts_.compressed.covers(buckets_.size())) bucket->mapped = map_bucket(members);
     bucket->tensors = members.size();
-    bucket->missing = members.size();
     buckets_.push_back(std::move(bucket));
   }
-  flight_.emplace(recorder, describe(name, gradients, plan_, op_));
-  thread_ = std::jthread([this, label = log_label()] { run_thread(label); });
+  flight_.emplace(recorder_, describe(name_, parts_.gradients, parts_.plan, op_));
+  prepare_step();
 }
 
 std::optional<collectives::MappedBuffer> BucketRunner::map_bucket(
-    const std::vector<std::size_t>& members, std::span<const NamedTensor> gradients,
-    int local_rank) const {
-  const auto& addresses = mapped_.addresses;
+    const std::vector<std::size_t>& members) const {
+  const auto& addresses = parts_.mapped.addresses;
   if (addresses.empty()) return std::nullopt;
   for (std::size_t i : members)
     if (addresses[i].empty()) return std::nullopt;
-  collectives::MappedBuffer buffer(gradients[members.front()].tensor.type(),
-                                   static_cast<int>(addresses[members.front()].size()), local_rank);
-  for (std::size_t i : members) buffer.add(addresses[i], gradients[i].tensor.count());
+  collectives::MappedBuffer buffer(parts_.gradients[members.front()].tensor.type(),
+                                   static_cast<int>(addresses[members.front()].size()),
+                                   local_rank_);
+  for (std::size_t i : members) buffer.add(addresses[i], parts_.gradients[i].tensor.count());
   return buffer;
 }
 
-BucketRunner::~BucketRunner() {
+BucketRunner::~BucketRunner() { stop_thread(); }
+
+void BucketRunner::start_thread() {
+  should_stop_ = false;
+  parts_.waits->is_cancelled = false;
+  thread_ = std::jthread([this, label = log_label()] { run_thread(label); });
+}
+
+void BucketRunner::stop_thread() {
   {
     const std::scoped_lock lock(sleep_mutex_);
     should_stop_ = true;
-    waits_->is_cancelled = true;
+    parts_.waits->is_cancelled = true;
   }
   wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void BucketRunner::replace(Parts parts) {
+  stop_thread();
+  {
+    const std::scoped_lock lock(marks_mutex_);
+    marks_ = std::vector<std::atomic<bool>>(parts.gradients.size());
+  }
+  was_touched_.clear();
+  // What refers to others goes first.
+  buckets_.clear();
+  parts_.communicator.reset();
+  parts_ = std::move(parts);
+  error_ = nullptr;
+  make_buckets();
+  start_thread();
+}
+
+void BucketRunner::repack(BucketPlan plan, CompressedPlan compressed) {
+  stop_thread();
+  parts_.plan = std::move(plan);
+  parts_.compressed = std::move(compressed);
+  make_buckets();
+  start_thread();
 }
 
 bool BucketRunner::mark(std::size_t gradient) {
   if (marks_[gradient].exchange(true, std::memory_order_relaxed)) return false;
-  const std::size_t index = plan_.bucket_of[gradient];
+  const std::size_t index = parts_.plan.bucket_of[gradient];
   flight_->mark(gradient);
-  const std::size_t missing = buckets_[index]->missing.load(std::memory_order_relaxed);
-  if (missing == buckets_[index]->tensors) flight_->first(index);
-  if (missing == 1) flight_->complete(index);
+  if (!is_held_) {
+    const std::size_t missing = buckets_[index]->missing.load(std::memory_order_relaxed);
+    if (missing == buckets_[index]->tensors) flight_->first(index);
+    if (missing == 1) flight_->complete(index);
+  }
   if (buckets_[index]->missing.fetch_sub(1) == 1 && index == next_.load() && is_asleep_.load()) {
     const std::scoped_lock lock(sleep_mutex_);
     wake_.notify_one();
@@ -91,15 +128,51 @@ void BucketRunner::mark_all() {
   for (std::size_t i = 0; i < marks_.size(); ++i)
     if (!marks_[i].exchange(true, std::memory_order_relaxed)) {
       flight_->mark(i);
-      buckets_[plan_.bucket_of[i]]->missing.fetch_sub(1);
+      buckets_[parts_.plan.bucket_of[i]]->missing.fetch_sub(1);
     }
 }
 
 std::vector<std::size_t> BucketRunner::unmarked() const {
+  const std::scoped_lock lock(marks_mutex_);
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < marks_.size(); ++i)
     if (!marks_[i].load(std::memory_order_relaxed)) found.push_back(i);
   return found;
+}
+
+bool BucketRunner::are_all_marked() const {
+  return std::ranges::all_of(marks_, [](const auto& mark) { return mark.load(); });
+}
+
+bool BucketRunner::is_any_marked() const {
+  return std::ranges::any_of(marks_, [](const auto& mark) { return mark.load(); });
+}
+
+bool BucketRunner::is_any_touched() const {
+  return std::ranges::any_of(was_touched_, [](std::uint8_t touched) { return touched != 0; });
+}
+
+void BucketRunner::set_held(bool is_held) {
+  is_held_ = is_held;
+  was_touched_.resize(marks_.size(), 0);
+  prepare_step();
+}
+
+void BucketRunner::end_pass() {
+  was_touched_.resize(marks_.size(), 0);
+  for (std::size_t i = 0; i < marks_.size(); ++i)
+    was_touched_[i] |= static_cast<std::uint8_t>(marks_[i].load(std::memory_order_relaxed));
+  prepare_step();
+}
+
+void BucketRunner::set_unused(std::size_t gradient) {
+  const TensorView& tensor = parts_.gradients[gradient].tensor;
+  if (tensor.count() > 0) std::memset(tensor.data(), 0, tensor.bytes());
+}
+
+bool BucketRunner::has_failed() const {
+  const std::scoped_lock lock(run_mutex_);
+  return error_ != nullptr;
 }
 
 void BucketRunner::wait() {
@@ -107,14 +180,23 @@ void BucketRunner::wait() {
   const std::scoped_lock lock(run_mutex_);
   caller_waits_ = false;
   if (error_ == nullptr) {
-    waits_->keep_the_core();
+    parts_.waits->keep_the_core();
     while (next_ < buckets_.size() && error_ == nullptr) run_next(false);
+    if (parts_.treatment != nullptr && error_ == nullptr) finish_step();
   }
   if (error_ != nullptr) std::rethrow_exception(error_);
-  compressed_.end_step();
-  for (std::size_t b = 0; b < buckets_.size(); ++b) buckets_[b]->missing = plan_.buckets[b].size();
-  for (std::atomic<bool>& mark : marks_) mark.store(false, std::memory_order_relaxed);
+  if (parts_.treatment == nullptr || !parts_.treatment->is_skipped()) parts_.compressed.end_step();
+  std::ranges::fill(was_touched_, std::uint8_t{0});
   flight_->end_step();
+  prepare_step();
+}
+
+// Requires that no bucket is being run.
+void BucketRunner::prepare_step() {
+  // One more than there are, in a step that is held: it never comes to zero.
+  for (std::size_t b = 0; b < buckets_.size(); ++b)
+    buckets_[b]->missing = parts_.plan.buckets[b].size() + (is_held_ ? 1 : 0);
+  for (std::atomic<bool>& mark : marks_) mark.store(false, std::memory_order_relaxed);
   next_ = 0;
 }
 
@@ -123,18 +205,35 @@ bool BucketRunner::is_next_complete() const {
   return next < buckets_.size() && buckets_[next]->missing.load() == 0;
 }
 
+void BucketRunner::exchange(const Bucket& bucket, ReduceOp op) {
+  collectives::Communicator& communicator = *parts_.communicator;
+  if (parts_.compressed.covers(next_))
+    parts_.compressed.allreduce(next_, bucket.buffer, communicator.collectives(), op);
+  else if (bucket.mapped)
+    communicator.collectives().allreduce_mapped(*bucket.mapped, op);
+  else
+    communicator.allreduce(bucket.buffer, op);
+}
+
+void BucketRunner::exchange_treated(const Bucket& bucket) {
+  StepTreatment& treatment = *parts_.treatment;
+  if (next_ == 0) treatment.begin(collectives());
+  if (treatment.is_skipped()) return;
+  const std::vector<std::size_t>& members = parts_.plan.buckets[next_];
+  exchange(bucket, treatment.before(members, op_, parts_.compressed.covers(next_)));
+  treatment.after(members);
+}
+
 // Requires run_mutex_ and that the next bucket is complete.
 void BucketRunner::run_next(bool is_on_own_thread) {
   const std::size_t index = next_;
   const Bucket& bucket = *buckets_[index];
   flight_->start(index);
   try {
-    if (compressed_.covers(index))
-      compressed_.allreduce(index, bucket.buffer, communicator_->collectives(), op_);
-    else if (bucket.mapped)
-      communicator_->collectives().allreduce_mapped(*bucket.mapped, op_);
+    if (parts_.treatment == nullptr)
+      exchange(bucket, op_);
     else
-      communicator_->allreduce(bucket.buffer, op_);
+      exchange_treated(bucket);
     flight_->finish(index, is_on_own_thread);
     on_bucket_(bucket.buffer.bytes(), bucket.tensors);
   } catch (const CommunicationError& error) {
@@ -144,6 +243,15 @@ void BucketRunner::run_next(bool is_on_own_thread) {
     error_ = std::current_exception();
   }
   ++next_;
+}
+
+void BucketRunner::finish_step() {
+  report_ = {.was_exchanged = true};
+  try {
+    parts_.treatment->end(collectives(), report_);
+  } catch (...) {
+    error_ = std::current_exception();
+  }
 }
 
 void BucketRunner::run_thread(const std::string& log_label) {
@@ -156,7 +264,7 @@ void BucketRunner::run_thread(const std::string& log_label) {
       if (!is_next_complete()) continue;
       if (error_ != nullptr) return;
       // While the caller computes, a wait for a peer must not take the core from it.
-      waits_->nap_only();
+      parts_.waits->nap_only();
       run_next(true);
       continue;
     }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "horo/coordinator/compressed_plan.h"
 #include "horo/coordinator/mapped_gradients.h"
 #include "horo/coordinator/plan_waits.h"
+#include "horo/coordinator/step_treatment.h"
 #include "horo/observe/plan_flight.h"
 
 namespace horo::coordinator {
@@ -31,33 +33,69 @@ class BucketRunner {
   /// Called after each bucket with its bytes and tensors, from whichever thread ran it.
   using OnBucket = std::function<void(std::size_t bytes, std::size_t tensors)>;
 
-  /// `waits` holds the wait policies of `communicator`; the runner adjusts them to whether a caller
-  /// waits. A bucket whose gradients are all mapped (none is, if `mapped` is empty) is exchanged in
-  /// place, unless `compressed` covers it. `recorder` outlives this; `name`: the plan's, for it.
-  BucketRunner(std::span<const NamedTensor> gradients, MappedGradients mapped, int local_rank,
-               BucketPlan plan, CompressedPlan compressed, ReduceOp op,
-               std::unique_ptr<PlanWaits> waits,
-               std::unique_ptr<collectives::Communicator> communicator, OnBucket on_bucket,
-               observe::FlightRecorder& recorder, const std::string& name);
+  /// What the ranks have agreed on. `waits` holds the wait policies of `communicator`; the runner
+  /// adjusts them to whether a caller waits. A bucket whose gradients are all mapped (none is, if
+  /// `mapped` is empty) is exchanged in place, unless `compressed` covers it. `treatment` is null
+  /// for a plan that only exchanges.
+  struct Parts {
+    std::vector<NamedTensor> gradients;
+    MappedGradients mapped;
+    BucketPlan plan;
+    CompressedPlan compressed;
+    std::unique_ptr<StepTreatment> treatment;
+    std::unique_ptr<PlanWaits> waits;
+    std::unique_ptr<collectives::Communicator> communicator;
+  };
+
+  /// `recorder` outlives this; it knows the plan by `name`.
+  BucketRunner(Parts parts, int local_rank, ReduceOp op, OnBucket on_bucket,
+               observe::FlightRecorder& recorder, std::string name);
   /// Ends the thread. A bucket that it is exchanging is given up, if it has to wait for a peer.
   ~BucketRunner();
 
-  const BucketPlan& plan() const { return plan_; }
+  /// Goes on with other parts. Between steps, or after an error, which is forgotten.
+  void replace(Parts parts);
+  /// Goes on with the same gradients in other buckets. Between steps.
+  void repack(BucketPlan plan, CompressedPlan compressed);
+
+  const BucketPlan& plan() const { return parts_.plan; }
   bool is_mapped(std::size_t bucket) const { return buckets_[bucket]->mapped.has_value(); }
   /// Between steps: after wait(), before the first mark().
-  CompressedPlan& compressed() { return compressed_; }
-  WireReport wire_report() const { return communicator_->wire_report(); }
+  CompressedPlan& compressed() { return parts_.compressed; }
+  /// May be null.
+  StepTreatment* treatment() { return parts_.treatment.get(); }
+  collectives::Collectives& collectives() { return parts_.communicator->collectives(); }
+  WireReport wire_report() const { return parts_.communicator->wire_report(); }
   std::size_t gradient_count() const { return marks_.size(); }
 
   /// Marks a gradient. Returns false if it was marked already. Thread-safe.
   bool mark(std::size_t gradient);
   /// Marks all gradients that are not, without waking the thread: wait() follows.
   void mark_all();
-  /// The gradients not marked in this step.
+  /// The gradients not marked in this pass. Thread-safe.
   std::vector<std::size_t> unmarked() const;
+
+  /// While the step is held, marks are noted and no bucket is complete. Between passes.
+  void set_held(bool is_held);
+  bool is_held() const { return is_held_; }
+  /// Ends a pass of a held step: what was marked in it is remembered until the step ends.
+  void end_pass();
+  bool are_all_marked() const;
+  bool is_any_marked() const;
+  bool is_any_touched() const;
+  /// Whether a gradient was marked in an earlier pass of this step.
+  bool was_touched(std::size_t gradient) const {
+    return !was_touched_.empty() && was_touched_[gradient] != 0;
+  }
+  /// Sets a gradient to zero in this rank's memory; mark() follows.
+  void set_unused(std::size_t gradient);
+
   /// Requires that all are marked. Runs what is left and prepares the next step. Rethrows the error
   /// of the exchange, also in later calls.
   void wait();
+  /// Of the latest step; after wait().
+  const StepReport& report() const { return report_; }
+  bool has_failed() const;
 
  private:
   struct Bucket {
@@ -68,26 +106,36 @@ class BucketRunner {
     std::atomic<std::size_t> missing{0};
   };
 
+  void make_buckets();
   // Empty unless all members are mapped.
-  std::optional<collectives::MappedBuffer> map_bucket(const std::vector<std::size_t>& members,
-                                                      std::span<const NamedTensor> gradients,
-                                                      int local_rank) const;
+  std::optional<collectives::MappedBuffer> map_bucket(
+      const std::vector<std::size_t>& members) const;
+  void start_thread();
+  void stop_thread();
   void run_thread(const std::string& log_label);
   bool is_next_complete() const;
   void run_next(bool is_on_own_thread);
+  void exchange(const Bucket& bucket, ReduceOp op);
+  void exchange_treated(const Bucket& bucket);
+  void finish_step();
+  void prepare_step();
 
-  MappedGradients mapped_;
-  BucketPlan plan_;
-  CompressedPlan compressed_;
+  Parts parts_;
+  int local_rank_;
   ReduceOp op_;
-  std::unique_ptr<PlanWaits> waits_;
-  std::unique_ptr<collectives::Communicator> communicator_;
   OnBucket on_bucket_;
+  observe::FlightRecorder& recorder_;
+  const std::string name_;
+  std::optional<observe::PlanFlight> flight_;
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<std::atomic<bool>> marks_;
-  std::optional<observe::PlanFlight> flight_;
+  mutable std::mutex marks_mutex_;         // guards the place of marks_ against unmarked()
+  std::vector<std::uint8_t> was_touched_;  // empty until a pass ends before the step does
+  bool is_held_ = false;
+  StepReport report_;
 
-  std::mutex run_mutex_;  // held while a bucket is exchanged; guards next_ (writes) and error_
+  mutable std::mutex
+      run_mutex_;  // held while a bucket is exchanged; guards next_ (writes) and error_
   std::atomic<std::size_t> next_{0};
   std::exception_ptr error_;
   std::atomic<bool> caller_waits_{false};

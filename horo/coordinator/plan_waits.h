@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <utility>
 
 #include "horo/base/wait.h"
 
@@ -9,8 +11,11 @@ namespace horo::coordinator {
 /// How the collectives of one plan wait, and the flag that ends their waits when the plan is given
 /// up. Not thread-safe but for is_cancelled.
 struct PlanWaits {
-  explicit PlanWaits(const WaitPolicy& policy) : of_caller(policy) {
+  /// `look`, if not empty: what is done now and then in long waits; see WaitPolicy::before_nap.
+  explicit PlanWaits(const WaitPolicy& policy, std::function<void()> look = {})
+      : of_caller(policy), before_nap(std::move(look)) {
     of_caller.cancelled = &is_cancelled;
+    if (before_nap) of_caller.before_nap = &before_nap;
     keep_the_core();
   }
   PlanWaits(const PlanWaits&) = delete;
@@ -31,6 +36,7 @@ struct PlanWaits {
   }
 
   WaitPolicy of_caller;
+  const std::function<void()> before_nap;
   WaitPolicy in_node;
   WaitPolicy between_nodes;
   std::atomic<bool> is_cancelled{false};

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "collectives/message_channel.h"
+#include "horo/base/tensor_view.h"
+#include "horo/coordinator/bucket_runner.h"
+#include "horo/gradient_sync_options.h"
+#include "horo/runtime.h"
+
+namespace horo {
+
+/// Makes the plans of one GradientSync, the first and those that replace it. `runtime` outlives
+/// it.
+class GradientPlan {
+ public:
+  GradientPlan(Runtime& runtime, std::string name, const GradientSyncOptions& options);
+
+  const std::string& name() const { return name_; }
+  const GradientSyncOptions& options() const { return options_; }
+  coordinator::StepSettings step_settings() const;
+
+  /// Agrees with all ranks on `gradients` in a named operation called `operation`, so that a rank
+  /// that is missing is named; throws as the constructor of GradientSync does. `look`: see
+  /// coordinator::PlanWaits. If `channel` is not null it is set to a new one.
+  coordinator::BucketRunner::Parts agree(
+      const std::string& operation, std::span<const NamedTensor> gradients,
+      std::function<void()> look, std::unique_ptr<collectives::MessageChannel>* channel) const;
+
+  coordinator::BucketPlan pack(std::span<const NamedTensor> gradients) const;
+  coordinator::BucketPlan pack(std::span<const NamedTensor> gradients,
+                               std::span<const std::size_t> order) const;
+
+ private:
+  Runtime& runtime_;
+  std::string name_;
+  GradientSyncOptions options_;
+  std::size_t bucket_bytes_;
+};
+
+}  // namespace horo

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "horo/coordinator/bucket_runner.h"
+#include "horo/coordinator/mark_order.h"
+#include "horo/coordinator/plan_meeting.h"
+#include "horo/gradient_plan.h"
+#include "horo/gradient_sync.h"
+#include "horo/runtime.h"
+
+namespace horo {
+
+/// What lies behind a GradientSync: its functions are those of the same names, with their rules.
+class GradientSync::Impl {
+ public:
+  Impl(Context& context, std::span<const NamedTensor> gradients,
+       const GradientSyncOptions& options);
+  ~Impl();
+
+  /// Throws where the runtime cannot be used any more.
+  void require_usable() const { runtime_->require_usable(); }
+  coordinator::BucketRunner& runner() { return *runner_; }
+  const std::string& name_of(std::size_t index) const { return gradients_[index].name; }
+  const std::vector<std::size_t>& unused() const { return unused_; }
+
+  void ready(std::size_t index);
+  const StepReport& wait();
+  void begin_no_sync();
+  void end_no_sync();
+  void set_weight(double weight);
+  int join(const std::function<void(const StepReport&)>& after_step);
+  void update(std::span<const NamedTensor> gradients);
+  std::vector<std::vector<std::size_t>> gather_unused();
+  std::vector<std::byte> save_compression_state();
+  void load_compression_state(std::span<const std::byte> state);
+
+ private:
+  bool has_peers() const { return runtime_->topology().size > 1; }
+
+  std::function<void()> look();
+  void begin_plan(std::span<const NamedTensor> gradients);
+  void hold_if_needed();
+  const StepReport& end_pass();
+
+  // Gradients that earlier passes have marked take part; the others are unused, or forgotten.
+  void settle_unmarked();
+  void set_unused(std::size_t gradient);
+
+  // Of a rank that ends a step early. Its weight is 0 if it has marked nothing.
+  const StepReport& exchange_what_is_there();
+  const StepReport& exchange_step();
+  void reorder();
+  void require_weights(std::string_view what) const;
+  void require_none_marked(std::string_view what) const;
+  [[noreturn]] void refuse(const std::vector<std::size_t>& missing) const;
+
+  std::shared_ptr<Runtime> runtime_;
+  GradientPlan plan_;
+  std::vector<NamedTensor> gradients_;
+  std::unique_ptr<coordinator::PlanMeeting> meeting_;
+  std::unique_ptr<coordinator::BucketRunner> runner_;
+  std::unique_ptr<coordinator::MarkOrder> order_;  // null: nobody asks
+  std::size_t pass_ = 0;
+  std::size_t no_sync_depth_ = 0;
+  std::vector<std::size_t> unused_;
+  StepReport plain_;          // of a plan that only exchanges
+  const StepReport of_pass_;  // of a pass that exchanges nothing
+};
+
+}  // namespace horo

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "horo/horo.h"
+#include "horo/testing.h"
+
+namespace horo {
+
+/// Gradients of odd sizes whose values depend on rank, step, tensor and index, all whole numbers,
+/// so that sums of them are exact.
+class WholeModel {
+ public:
+  explicit WholeModel(std::size_t tensors = 11) {
+    for (std::size_t t = 0; t < tensors; ++t) values.emplace_back((t * t * 37 + t) % 1009 + 1);
+  }
+  std::vector<NamedTensor> gradients() {
+    std::vector<NamedTensor> named;
+    for (std::size_t t = 0; t < values.size(); ++t)
+      named.push_back({"layer" + std::to_string(t), TensorView(values[t])});
+    return named;
+  }
+  static float value(int rank, int step, std::size_t t, std::size_t i) {
+    return static_cast<float>((rank + 1) * 8 + step * 16 + static_cast<int>(t * 4) +
+                              static_cast<int>(i % 64) * 4);
+  }
+  void compute(int rank, int step) {
+    for (std::size_t t = 0; t < values.size(); ++t)
+      for (std::size_t i = 0; i < values[t].size(); ++i) values[t][i] = value(rank, step, t, i);
+  }
+  /// As backward does: from the last to the first.
+  void mark_all(GradientSync& sync) const {
+    for (std::size_t t = values.size(); t-- > 0;) sync.ready(t);
+  }
+
+  std::vector<std::vector<float>> values;
+};
+
+/// Numbers of ranks and of ranks per node.
+struct JobShape {
+  int ranks = 1;
+  int per_node = 1;
+  testing::RunOptions options() const {
+    testing::RunOptions options;
+    options.environment = {"HORO_RANKS_PER_NODE=" + std::to_string(per_node)};
+    options.max_delay = std::chrono::microseconds(ranks > per_node ? 200 : 0);
+    options.seed = static_cast<std::uint64_t>(ranks * 10 + per_node);
+    return options;
+  }
+};
+inline const std::vector<JobShape> kJobShapes = {{1, 1}, {2, 1}, {2, 2}, {3, 1},
+                                                 {3, 2}, {4, 1}, {4, 2}, {4, 4}};
+inline std::string name_of_shape(const ::testing::TestParamInfo<JobShape>& info) {
+  return std::to_string(info.param.ranks) + "RanksBy" + std::to_string(info.param.per_node);
+}
+
+template <typename Error, typename Function>
+std::string error_text(Function&& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+}  // namespace horo

@@ -1,0 +1,224 @@
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+#include <mutex>
+
+#include "tests/api/gradient_model.h"
+
+namespace horo {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::run_ranks;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+class StepReports : public ::testing::TestWithParam<JobShape> {};
+INSTANTIATE_TEST_SUITE_P(Shapes, StepReports, ::testing::ValuesIn(kJobShapes), name_of_shape);
+
+double norm_of_average(const WholeModel& model, int ranks, int step, std::size_t metric) {
+  double sum = 0;
+  for (std::size_t t = 0; t < model.values.size(); ++t)
+    for (std::size_t i = 0; t != metric && i < model.values[t].size(); ++i) {
+      double value = 0;
+      for (int r = 0; r < ranks; ++r) value += WholeModel::value(r, step, t, i);
+      sum += value / ranks * value / ranks;
+    }
+  return std::sqrt(sum);
+}
+
+TEST_P(StepReports, ClippingHasTheSameBitsOnAllRanksAndWithAllBuckets) {
+  std::mutex mutex;
+  std::vector<std::vector<std::vector<float>>> results;
+  std::vector<double> norms;
+  for (const std::size_t bucket_bytes : {std::size_t{1}, std::size_t{2500}, std::size_t{1} << 20})
+    run_ranks(
+        GetParam().ranks,
+        [&](Context& ctx) {
+          WholeModel model;
+          GradientSync sync(
+              ctx, model.gradients(),
+              {.bucket_bytes = bucket_bytes, .clip_norm = 5.0, .metrics = {"layer4"}});
+          double latest_norm = 0;
+          for (int step = 0; step < 3; ++step) {
+            model.compute(ctx.rank(), step);
+            model.mark_all(sync);
+            const StepReport& report = sync.wait();
+            EXPECT_TRUE(report.was_clipped);
+            EXPECT_TRUE(report.is_finite);
+            latest_norm = report.norm;
+            const double norm = norm_of_average(model, ctx.size(), step, 4);
+            EXPECT_NEAR(report.norm, norm, 1e-6 * norm);
+            double clipped = 0;
+            for (std::size_t t = 0; t < model.values.size(); ++t)
+              for (const float value : model.values[t]) clipped += t == 4 ? 0.0 : value * value;
+            EXPECT_NEAR(std::sqrt(clipped), 5.0, 1e-4);
+            float metric = 0;
+            for (int r = 0; r < ctx.size(); ++r) metric += WholeModel::value(r, step, 4, 0);
+            EXPECT_NEAR(model.values[4][0], metric / static_cast<float>(ctx.size()), 1e-4f);
+          }
+          const std::scoped_lock lock(mutex);
+          results.push_back(model.values);
+          norms.push_back(latest_norm);
+        },
+        GetParam().options());
+  for (std::size_t i = 1; i < results.size(); ++i) {
+    EXPECT_EQ(norms[i], norms[0]);
+    EXPECT_EQ(results[i], results[0]);
+  }
+}
+
+TEST_P(StepReports, SmallGradientsAreNotClipped) {
+  run_ranks(
+      GetParam().ranks,
+      [](Context& ctx) {
+        std::vector<float> x = {3};
+        std::vector<BFloat16> y = {BFloat16(4.0f)};
+        const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}, {"y", TensorView(y)}};
+        GradientSync sync(ctx, gradients, {.clip_norm = 5.0});
+        const StepReport& report = sync.exchange();
+        EXPECT_EQ(report.norm, 5.0);
+        EXPECT_FALSE(report.was_clipped);
+        EXPECT_EQ(x[0], 3.0f);
+        y[0] = BFloat16(8.0f);
+        x[0] = 6;
+        EXPECT_TRUE(sync.exchange().was_clipped);
+        EXPECT_EQ(report.norm, 10.0);
+        EXPECT_EQ(x[0], 3.0f);
+        EXPECT_EQ(static_cast<float>(y[0]), 4.0f);
+      },
+      GetParam().options());
+}
+
+TEST_P(StepReports, WhatIsNotFiniteIsSeenByAllRanksWithItsSource) {
+  run_ranks(
+      GetParam().ranks,
+      [](Context& ctx) {
+        WholeModel model;
+        GradientSync sync(ctx, model.gradients(),
+                          {.bucket_bytes = 2500, .clip_norm = 1.0, .check_finite = true});
+        const int culprit = ctx.size() - 1;
+        for (int step = 0; step < 6; ++step) {
+          model.compute(ctx.rank(), step);
+          const bool is_bad = step % 2 == 1;
+          if (is_bad && ctx.rank() == culprit) {
+            // Two gradients have one; the first of the list counts.
+            model.values[7][5] = kNan;
+            model.values[2][11] = step == 1 ? -kInfinity : kNan;
+            model.values[2][30] = kInfinity;
+          }
+          model.mark_all(sync);
+          const StepReport& report = sync.wait();
+          EXPECT_EQ(report.is_finite, !is_bad);
+          EXPECT_EQ(report.was_clipped, !is_bad);
+          ASSERT_EQ(report.non_finite.has_value(), is_bad);
+          if (!is_bad) continue;
+          EXPECT_EQ(report.non_finite->rank, culprit);
+          EXPECT_EQ(report.non_finite->gradient, 2u);
+          EXPECT_EQ(report.non_finite->index, 11u);
+          EXPECT_THAT(report.non_finite->describe(),
+                      HasSubstr("gradient 'layer2' of rank " + std::to_string(culprit) + " is " +
+                                (step == 1 ? "-inf" : "nan") + " at index 11"));
+        }
+      },
+      GetParam().options());
+}
+
+TEST(StepReports, ASumThatOverflowsHasNoRankToBlame) {
+  run_ranks(2, [](Context& ctx) {
+    std::vector<float> x(100, 1.0f);
+    x[42] = 3e38f;
+    const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}};
+    GradientSync sync(ctx, gradients, {.op = ReduceOp::kSum, .check_finite = true});
+    const StepReport& report = sync.exchange();
+    EXPECT_FALSE(report.is_finite);
+    ASSERT_TRUE(report.non_finite.has_value());
+    EXPECT_EQ(report.non_finite->rank, -1);
+    EXPECT_EQ(report.non_finite->describe(),
+              "gradient 'x' became inf at index 42 when it was reduced");
+  });
+}
+
+TEST(StepReports, EveryTypeIsChecked) {
+  run_ranks(2, [](Context& ctx) {
+    std::vector<Float16> half(5000, Float16(1.0f));
+    std::vector<BFloat16> brain(5000, BFloat16(1.0f));
+    std::vector<double> real(100, 1e300);  // the squares overflow, the values do not
+    std::vector<std::int32_t> integers(7, 1);
+    const std::vector<NamedTensor> gradients = {{"half", TensorView(half)},
+                                                {"brain", TensorView(brain)},
+                                                {"real", TensorView(real)},
+                                                {"integers", TensorView(integers)}};
+    GradientSync sync(ctx, gradients, {.check_finite = true});
+    EXPECT_TRUE(sync.exchange().is_finite);
+    if (ctx.rank() == 1) half[4999] = Float16(kInfinity);
+    EXPECT_EQ(sync.exchange().non_finite->describe(),
+              "gradient 'half' of rank 1 is inf at index 4999");
+    std::ranges::fill(half, Float16(1.0f));
+    if (ctx.rank() == 0) brain[2049] = BFloat16(kNan);
+    EXPECT_THAT(sync.exchange().non_finite->describe(), HasSubstr("'brain' of rank 0 is nan"));
+    std::ranges::fill(brain, BFloat16(1.0f));
+    if (ctx.rank() == 0) real[99] = -std::numeric_limits<double>::infinity();
+    EXPECT_THAT(sync.exchange().non_finite->describe(), HasSubstr("'real' of rank 0 is -inf"));
+  });
+}
+
+TEST(StepReports, WithAdasumAndCompressionToo) {
+  for (const bool compressed : {false, true})
+    run_ranks(3, [&](Context& ctx) {
+      std::vector<float> x(64 * 64);
+      GradientSyncOptions options{.check_finite = true};
+      if (compressed)
+        options.compression = {.kind = Compression::Kind::kPowerSgd, .rank = 2};
+      else
+        options.op = ReduceOp::kAdasum;
+      const std::vector<NamedTensor> gradients = {{"x", TensorView(x.data(), Shape{64, 64})}};
+      GradientSync sync(ctx, gradients, options);
+      for (int step = 0; step < 4; ++step) {
+        for (std::size_t i = 0; i < x.size(); ++i)
+          x[i] = static_cast<float>(i % 7 + static_cast<std::size_t>(ctx.rank()));
+        if (step == 2 && ctx.rank() == 1) x[77] = kNan;
+        const StepReport& report = sync.exchange();
+        EXPECT_EQ(report.is_finite, step != 2);
+        if (step == 2) {
+          EXPECT_EQ(report.non_finite->rank, 1);
+          EXPECT_EQ(report.non_finite->index, 77u);
+        }
+      }
+    });
+}
+
+TEST(StepReports, PlainPlansSayThatTheyExchanged) {
+  run_ranks(3, [](Context& ctx) {
+    WholeModel model(3);
+    GradientSync sync(ctx, model.gradients());
+    const StepReport& report = sync.exchange();
+    EXPECT_TRUE(report.was_exchanged);
+    EXPECT_EQ(report.total_weight, 3);
+    EXPECT_TRUE(std::isnan(report.norm));
+    EXPECT_TRUE(report.is_finite);
+  });
+}
+
+TEST(StepReports, MisuseIsNamed) {
+  run_ranks(2, [](Context& ctx) {
+    WholeModel model(3);
+    const auto refuse = [&](const GradientSyncOptions& options) {
+      return error_text<InvalidArgument>(
+          [&] { GradientSync sync(ctx, model.gradients(), options); });
+    };
+    EXPECT_THAT(refuse({.clip_norm = 0}), HasSubstr("clip_norm is 0"));
+    EXPECT_THAT(refuse({.op = ReduceOp::kMax, .check_finite = true}),
+                HasSubstr("check_finite goes with"));
+    EXPECT_THAT(refuse({.metrics = {"loss"}}), HasSubstr("metrics names 'loss'"));
+    EXPECT_THAT(error_text<MismatchError>([&] {
+                  GradientSync sync(ctx, model.gradients(), {.clip_norm = 1.0 + ctx.rank()});
+                }),
+                HasSubstr("clip_norm = 2 on rank 1"));
+  });
+}
+
+}  // namespace
+}  // namespace horo
