@@ -62,9 +62,8 @@ void write_record(FlightRecord& place, const FlightRecord& record, std::uint64_t
   auto* target = reinterpret_cast<std::uint64_t*>(&place);
   std::atomic_ref<std::uint64_t> first(place.sequence);
   first.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
   for (std::size_t i = 1; i < std::size(words); ++i)
-    std::atomic_ref<std::uint64_t>(target[i]).store(words[i], std::memory_order_relaxed);
+    std::atomic_ref<std::uint64_t>(target[i]).store(words[i], std::memory_order_release);
   first.store(sequence, std::memory_order_release);
 }
 

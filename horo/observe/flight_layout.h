@@ -40,6 +40,11 @@ template <typename T>
 void publish(T& field, T value) {
   std::atomic_ref<T>(field).store(value, std::memory_order_relaxed);
 }
+/// The same, after everything that this thread has written before.
+template <typename T>
+void publish_last(T& field, T value) {
+  std::atomic_ref<T>(field).store(value, std::memory_order_release);
+}
 template <typename T>
 T look_at(const T& field) {
   return std::atomic_ref<T>(const_cast<T&>(field)).load(std::memory_order_relaxed);

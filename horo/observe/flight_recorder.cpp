@@ -110,8 +110,7 @@ void FlightRecorder::fail(std::string_view text) noexcept {
   if (status.state != FlightState::kRunning) return;
   text.copy(status.failure, sizeof status.failure - 1);
   publish(status.state_since, flight_clock());
-  std::atomic_thread_fence(std::memory_order_release);
-  publish(status.state, FlightState::kFailed);
+  publish_last(status.state, FlightState::kFailed);
 }
 
 void FlightRecorder::note_error(std::string_view text) {

@@ -28,9 +28,8 @@ NameId NameTable::append(std::string_view name) {
   }
   std::memcpy(layout_.texts.data() + status.texts_used, name.data(), name.size());
   layout_.names[id] = {status.texts_used, static_cast<std::uint32_t>(name.size())};
-  std::atomic_thread_fence(std::memory_order_release);
   publish(status.texts_used, status.texts_used + static_cast<std::uint32_t>(name.size()));
-  publish(status.names_used, id);
+  publish_last(status.names_used, id);
   return id;
 }
 

@@ -70,8 +70,7 @@ void PlanFlight::enter(const PlanDescription& description) {
       publish(marks_[i], FlightMark{0});
     }
   }
-  std::atomic_thread_fence(std::memory_order_release);
-  publish(entry_->name, pattern_.name);
+  publish_last(entry_->name, pattern_.name);
 }
 
 PlanFlight::~PlanFlight() {

@@ -40,7 +40,9 @@ class PlanFlight {
   PlanFlight& operator=(const PlanFlight&) = delete;
 
   /// Gradient `i` is final for this step.
-  void mark(std::size_t i) { publish(marks_[i], stamp_.load(std::memory_order_relaxed)); }
+  void mark(std::size_t i) {
+    publish(marks_[i], static_cast<FlightMark>(step_.load(std::memory_order_relaxed) + 1));
+  }
   /// It was the first, or the last, of its bucket.
   void first(std::size_t bucket) {
     if (is_timed(bucket)) note(times_[bucket].first);
@@ -50,19 +52,22 @@ class PlanFlight {
   }
   /// The exchange of the next bucket begins, and ends.
   void start(std::size_t bucket) {
-    set_progress({step_, static_cast<std::uint32_t>(bucket), true});
+    set_progress(static_cast<std::uint32_t>(bucket), true);
     if (is_timed(bucket)) note(times_[bucket].started);
   }
   void finish(std::size_t bucket, bool is_on_own_thread) {
-    set_progress({step_, static_cast<std::uint32_t>(bucket) + 1, false});
+    set_progress(static_cast<std::uint32_t>(bucket) + 1, false);
     if (is_timed(bucket)) record(bucket, is_on_own_thread);
   }
   /// All buckets are exchanged.
   void end_step() {
-    set_progress({++step_, 0, false});
-    stamp_.store(static_cast<FlightMark>(step_ + 1), std::memory_order_relaxed);
+    const std::uint64_t step = step_.load(std::memory_order_relaxed) + 1;
+    step_.store(step, std::memory_order_relaxed);
+    publish(entry_->progress, FlightProgress{step, 0, false}.packed());
     const std::uint32_t pulses = recorder_.pulses();
-    is_sampled_.store(pulses != seen_pulses_, std::memory_order_relaxed);
+    const bool has_pulsed = pulses != seen_pulses_;
+    if (!has_pulsed && !is_sampled_.load(std::memory_order_relaxed)) return;
+    is_sampled_.store(has_pulsed, std::memory_order_relaxed);
     seen_pulses_ = pulses;
   }
   /// The plan cannot go on.
@@ -81,8 +86,9 @@ class PlanFlight {
   static void note(std::atomic<std::int64_t>& time) {
     time.store(flight_clock(), std::memory_order_relaxed);
   }
-  void set_progress(const FlightProgress& progress) {
-    publish(entry_->progress, progress.packed());
+  void set_progress(std::uint32_t bucket, bool is_exchanging) {
+    const std::uint64_t step = step_.load(std::memory_order_relaxed);
+    publish(entry_->progress, FlightProgress{step, bucket, is_exchanging}.packed());
   }
   void enter(const PlanDescription& description);
   void record(std::size_t bucket, bool is_on_own_thread);
@@ -94,9 +100,8 @@ class PlanFlight {
   std::vector<FlightMark> own_marks_;  // if that of gradients is
   FlightPlanEntry* entry_ = &own_entry_;
   FlightMark* marks_ = nullptr;
-  std::uint64_t step_ = 0;
+  std::atomic<std::uint64_t> step_{0};
   std::uint32_t seen_pulses_ = 0;
-  std::atomic<FlightMark> stamp_{1};
   std::atomic<bool> is_sampled_{true};
   std::vector<Times> times_;
 };
