@@ -16,10 +16,7 @@ GradientSync::~GradientSync() = default;
 void GradientSync::ready(std::size_t index) { impl_->ready(index); }
 const StepReport& GradientSync::wait() { return impl_->wait(); }
 
-const StepReport& GradientSync::exchange() {
-  impl_->runner().mark_all();
-  return impl_->wait();
-}
+const StepReport& GradientSync::exchange() { return impl_->exchange(); }
 
 GradientSync::NoSync::NoSync(GradientSync& sync) : impl_(sync.impl_.get()) {
   impl_->begin_no_sync();
