@@ -21,8 +21,7 @@ const StepReport& GradientSync::wait() {
 
 const StepReport& GradientSync::exchange() {
   impl_->require_usable();
-  impl_->runner().mark_all();
-  return impl_->wait();
+  return impl_->exchange();
 }
 
 GradientSync::NoSync::NoSync(GradientSync& sync) : impl_(sync.impl_.get()) {

@@ -59,6 +59,12 @@ const StepReport& GradientSync::Impl::wait() {
   return exchange_step();
 }
 
+const StepReport& GradientSync::Impl::exchange() {
+  runner_->mark_all();
+  unused_.clear();
+  return runner_->is_held() ? end_pass() : exchange_step();
+}
+
 void GradientSync::Impl::begin_no_sync() {
   require_none_marked("no_sync()");
   HORO_CHECK(plan_.options().backward_passes_per_step == 1,

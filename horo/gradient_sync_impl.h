@@ -31,6 +31,7 @@ class GradientSync::Impl {
 
   void ready(std::size_t index);
   const StepReport& wait();
+  const StepReport& exchange();
   void begin_no_sync();
   void end_no_sync();
   void set_weight(double weight);

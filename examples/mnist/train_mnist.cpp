@@ -94,7 +94,10 @@ struct Job {
         .seed = options.seed,
         .loader = {.threads = options.loader_threads, .prefetch = options.prefetch},
         .compression = compression_of(options),
+        .accumulate = options.accumulate,
+        .max_skipped = options.max_skipped,
         .progress = progress_options_for(stdout)};
+    if (options.clip_norm > 0) trainer.clip_norm = options.clip_norm;
     trainer.progress.log_every = options.log_every;
     return trainer;
   }

@@ -30,14 +30,15 @@ auto* count_value(Count& target, const char* name, std::int64_t least) {
       ->notifier(store);
 }
 
-auto* rate_value(float& target, const char* name, const char* range,
-                 const std::function<bool(float)>& is_valid) {
-  const auto store = [&target, name, range, is_valid](float value) {
+template <typename Rate>
+auto* rate_value(Rate& target, const char* name, const char* range,
+                 const std::function<bool(Rate)>& is_valid) {
+  const auto store = [&target, name, range, is_valid](Rate value) {
     HORO_CHECK(std::isfinite(value) && is_valid(value),
                fmt::format("--{}: {} is out of range, it must be {}", name, value, range));
     target = value;
   };
-  return po::value<float>()
+  return po::value<Rate>()
       ->value_name("X")
       ->default_value(target, fmt::format("{}", target))
       ->notifier(store);
@@ -70,8 +71,8 @@ void add_compression_options(po::options_description& description, TrainMnistOpt
   add("compression-rank", count_value(options.compression_rank, "compression-rank", 1),
       "columns of powersgd's factors");
   add("compression-fraction",
-      rate_value(options.compression_fraction, "compression-fraction", "above 0 and at most 1",
-                 [](float x) { return x > 0 && x <= 1; }),
+      rate_value<float>(options.compression_fraction, "compression-fraction",
+                        "above 0 and at most 1", [](float x) { return x > 0 && x <= 1; }),
       "part of the values that topk sends");
 }
 
@@ -93,18 +94,27 @@ po::options_description describe_options(TrainMnistOptions& options) {
   add("op",
       po::value(&options.op)->value_name("NAME")->default_value(options.op)->notifier(check_op),
       "how the ranks' gradients become one: average or adasum");
-  add("lr", rate_value(options.learning_rate, "lr", "above 0", [](float x) { return x > 0; }),
+  add("lr",
+      rate_value<float>(options.learning_rate, "lr", "above 0", [](float x) { return x > 0; }),
       "highest learning rate; it falls to 0 towards the end");
   add("warm-up", count_value(options.warm_up_steps, "warm-up", 0),
       "steps at the start over which the learning rate rises from 0");
   add("momentum",
-      rate_value(options.momentum, "momentum", "at least 0 and below 1",
-                 [](float x) { return x >= 0 && x < 1; }),
+      rate_value<float>(options.momentum, "momentum", "at least 0 and below 1",
+                        [](float x) { return x >= 0 && x < 1; }),
       "share of the last update that the next one keeps");
   add("weight-decay",
-      rate_value(options.weight_decay, "weight-decay", "at least 0",
-                 [](float x) { return x >= 0; }),
+      rate_value<float>(options.weight_decay, "weight-decay", "at least 0",
+                        [](float x) { return x >= 0; }),
       "times the weight is added to its gradient");
+  add("accumulate", count_value(options.accumulate, "accumulate", 1),
+      "passes that a step is computed in, over parts of the batch, to save memory");
+  add("clip-norm",
+      rate_value<double>(options.clip_norm, "clip-norm", "at least 0",
+                         [](double x) { return x >= 0; }),
+      "largest norm of the gradients; longer ones are scaled down; 0: none");
+  add("max-skipped", count_value(options.max_skipped, "max-skipped", 0),
+      "steps in a row that may be skipped because values are not finite; 0: none");
   add("seed", count_value(options.seed, "seed", 0),
       "of the initial weights and the order of samples");
   add("loader-threads", count_value(options.loader_threads, "loader-threads", 0),

@@ -19,6 +19,9 @@ struct TrainMnistOptions {
   std::uint64_t seed = 1;
   std::size_t loader_threads = 1;
   std::size_t prefetch = 4;
+  std::size_t accumulate = 1;
+  double clip_norm = 0;           ///< 0: none
+  std::uint64_t max_skipped = 0;  ///< 0: none is skipped
   std::string compression = "none";
   std::size_t compression_rank = 4;    ///< of powersgd
   float compression_fraction = 0.01f;  ///< of topk

@@ -74,6 +74,9 @@ CompressedPlan::CompressedPlan(std::span<const NamedTensor> gradients, const Buc
     compressors_.push_back(may_compress ? make_compressor(std::move(tensors), compression, topology)
                                         : nullptr);
     bucket_bytes_.push_back(bytes);
+    covers_any_ = covers_any_ || compressors_.back() != nullptr;
+    const std::uint64_t sent = collectives::ring_bytes(bytes, ranks_);
+    uncompressed_step_ += {.bytes_sent = sent, .bytes_uncompressed = sent};
   }
 }
 
@@ -86,9 +89,16 @@ void CompressedPlan::allreduce(std::size_t bucket, const collectives::ScatteredB
 }
 
 void CompressedPlan::end_step() {
+  if (!covers_any_ || step_ < start_step_) {
+    report_.latest_step = uncompressed_step_;
+    report_.total.bytes_sent += uncompressed_step_.bytes_sent;
+    report_.total.bytes_uncompressed += uncompressed_step_.bytes_uncompressed;
+    ++step_;
+    return;
+  }
   report_.latest_step = {};
   for (std::size_t b = 0; b < compressors_.size(); ++b) {
-    if (covers(b) && step_ >= start_step_) {
+    if (covers(b)) {
       report_.latest_step += compressors_[b]->figures();
     } else {
       const std::uint64_t bytes = collectives::ring_bytes(bucket_bytes_[b], ranks_);

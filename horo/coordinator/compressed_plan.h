@@ -49,6 +49,8 @@ class CompressedPlan {
   BucketPlan plan_;
   std::vector<std::size_t> bucket_bytes_;
   std::vector<std::unique_ptr<collectives::BucketCompressor>> compressors_;  // null: not covered
+  bool covers_any_ = false;
+  CompressionFigures uncompressed_step_;  // of a step in which nothing is compressed
   std::uint64_t step_ = 0;
   CompressionReport report_;
 };

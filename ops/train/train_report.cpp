@@ -33,6 +33,8 @@ std::string to_json(const TrainReport& report) {
   json["samples_per_second"] = report.samples_per_second;
   json["step_ms"] = step_json(report.median_step);
   json["control_messages_per_step"] = report.control_messages_per_step;
+  json["clipped_steps"] = report.clipped_steps;
+  json["skipped_steps"] = report.skipped_steps;
   json["compression_rate"] = report.compression.compression_rate();
   json["compression_error"] = report.compression.relative_error();
   return json.dump(2) + "\n";

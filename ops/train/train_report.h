@@ -24,13 +24,15 @@ struct TrainReport {
   StepTimes mean_step;            ///< of this rank
   /// The most control messages any rank sent during the steps after the first, per step.
   double control_messages_per_step = 0;
-  CompressionFigures compression;  ///< of all steps, of this rank
+  std::uint64_t clipped_steps = 0;  ///< whose gradients were scaled to clip_norm
+  std::uint64_t skipped_steps = 0;  ///< that were not finite
+  CompressionFigures compression;   ///< of all steps, of this rank
 };
 
 /// One JSON object, with the keys ranks, epochs, steps, global_batch, test_accuracy, losses,
 /// param_hash, samples_per_second, step_ms (data_wait, forward, backward, exposed_communication,
-/// optimizer, total: medians), control_messages_per_step, compression_rate, compression_error
-/// (relative_error()).
+/// optimizer, total: medians), control_messages_per_step, clipped_steps, skipped_steps,
+/// compression_rate, compression_error (relative_error()).
 std::string to_json(const TrainReport& report);
 
 /// Writes to_json() to `path`, replacing it. Throws Error that names the file if it cannot.

@@ -8,6 +8,7 @@
 
 #include "ops/nn/cross_entropy_loss.h"
 #include "ops/train/evaluation.h"
+#include "ops/train/micro_batches.h"
 #include "ops/train/parameter_hash.h"
 
 namespace horo::ops {
@@ -48,6 +49,10 @@ Trainer::Trainer(Context& context, Layer& model, Sgd& optimizer, const Dataset& 
       fmt::format("a global batch of {} leaves some of the {} ranks without a sample; choose a "
                   "global batch of at least {}, or fewer ranks",
                   options.global_batch, ranks, ranks));
+  HORO_CHECK(options.accumulate > 0 && options.global_batch >= ranks * options.accumulate,
+             fmt::format("a global batch of {} cannot be cut into {} passes on each of {} ranks; "
+                         "accumulate over fewer",
+                         options.global_batch, options.accumulate, ranks));
   HORO_CHECK(total_steps_ > 0, "training for 0 epochs; choose at least 1");
   HORO_CHECK(
       train_set.sample_shape() == test_set.sample_shape(),
@@ -75,7 +80,11 @@ void Trainer::broadcast_model() {
 
 void Trainer::train_epochs(TrainReport& report) {
   GradientExchange exchange(context_, model_.parameters(),
-                            {options_.gradient_op, options_.compression});
+                            {.op = options_.gradient_op,
+                             .compression = options_.compression,
+                             .passes = options_.accumulate,
+                             .clip_norm = options_.clip_norm,
+                             .check_finite = options_.max_skipped > 0});
   DataLoader loader(train_set_, sampler_, 0, total_steps_, options_.loader);
   for (std::uint64_t step = 0; step < total_steps_; ++step) {
     control_messages_.begin_step();
@@ -87,7 +96,7 @@ void Trainer::train_epochs(TrainReport& report) {
     control_messages_.end_step();
     training_ms_ += timer_.latest().total_ms;
     report.losses.push_back(loss);
-    check_loss(loss);
+    if (skipped_in_a_row_ == 0) check_loss(loss);
     show_progress(where, loss);
     if (where.step + 1 == sampler_.steps_per_epoch() || step + 1 == total_steps_)
       finish_epoch(where, report);
@@ -96,6 +105,22 @@ void Trainer::train_epochs(TrainReport& report) {
 }
 
 float Trainer::train_step(Batch batch, GradientExchange& exchange) {
+  std::vector<Batch> parts = split_batch(std::move(batch), options_.accumulate);
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    forward_backward(std::move(parts[part]), exchange);
+    if (part + 1 < parts.size()) exchange.end_pass();
+  }
+  timer_.enter(Phase::kExposedCommunication);
+  const float average_loss = exchange.wait();
+  timer_.enter(Phase::kOptimizer);
+  if (options_.learning_rate)
+    optimizer_.set_learning_rate(
+        static_cast<float>(learning_rate_at(*options_.learning_rate, timer_.step_count())));
+  if (!is_skipped(exchange.report())) optimizer_.step();
+  return average_loss;
+}
+
+void Trainer::forward_backward(Batch batch, GradientExchange& exchange) {
   timer_.enter(Phase::kForward);
   const Pass pass{.training = true,
                   .seed = options_.seed,
@@ -111,14 +136,25 @@ float Trainer::train_step(Batch batch, GradientExchange& exchange) {
   exchange.loss_ready(loss.value);
   model_.backward(std::move(loss.gradient),
                   [&](const Parameter& parameter) { exchange.gradient_ready(parameter); });
-  timer_.enter(Phase::kExposedCommunication);
-  const float average_loss = exchange.wait();
-  timer_.enter(Phase::kOptimizer);
-  if (options_.learning_rate)
-    optimizer_.set_learning_rate(
-        static_cast<float>(learning_rate_at(*options_.learning_rate, timer_.step_count())));
-  optimizer_.step();
-  return average_loss;
+}
+
+// The report is the same on all ranks, so all of them skip, or stop.
+bool Trainer::is_skipped(const StepReport& step) {
+  clipped_ += step.was_clipped ? 1 : 0;
+  if (options_.max_skipped == 0 || step.is_finite) {
+    skipped_in_a_row_ = 0;
+    return false;
+  }
+  ++skipped_;
+  const std::string what = fmt::format("step {}: {}", timer_.step_count() + 1,
+                                       step.non_finite ? step.non_finite->describe() : "");
+  if (++skipped_in_a_row_ > options_.max_skipped)
+    throw Error(
+        fmt::format("{}, and {} steps before it were skipped: training has diverged; try a "
+                    "lower learning rate",
+                    what, skipped_in_a_row_ - 1));
+  display_.print(what + "; the step is skipped");
+  return true;
 }
 
 // The loss is the same on all ranks, so all of them stop here.
@@ -163,6 +199,8 @@ void Trainer::average_buffers() {
 
 void Trainer::complete(TrainReport& report) {
   report.steps = timer_.step_count();
+  report.clipped_steps = clipped_;
+  report.skipped_steps = skipped_;
   report.samples_per_second =
       static_cast<double>(options_.global_batch * report.steps) / (training_ms_ / 1000);
   report.median_step = timer_.medians();

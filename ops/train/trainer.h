@@ -36,6 +36,16 @@ struct TrainerOptions {
   DataLoaderOptions loader;
   /// Of the gradients; the loss is exact.
   Compression compression;
+  /// Compute each step in this many passes over parts of the rank's samples: less memory for
+  /// activations, the same batch and (but for rounding, and for layers that look at the samples
+  /// together) the same results. Every part needs a sample.
+  std::size_t accumulate = 1;
+  /// See GradientSyncOptions::clip_norm.
+  std::optional<double> clip_norm{};
+  /// How many steps in a row may have gradients or losses that are not finite: such a step is
+  /// skipped, on all ranks, and a line of progress names the source. 0: none; training ends at the
+  /// first loss that is not finite.
+  std::uint64_t max_skipped = 0;
   /// Where rank 0 shows progress. Other ranks show none.
   ProgressOptions progress;
 };
@@ -54,14 +64,17 @@ class Trainer {
           const Dataset& test_set, const TrainerOptions& options = {});
 
   /// Gives every rank the parameters of rank 0, trains, and evaluates after each epoch. Collective.
-  /// Throws Error on all ranks if the loss is not finite or parameters end up different between
-  /// ranks; MismatchError if the models of the ranks differ.
+  /// Throws Error on all ranks if the loss is not finite, if more than max_skipped steps in a row
+  /// were to be skipped, or if parameters end up different between ranks; MismatchError if the
+  /// models of the ranks differ.
   TrainReport run();
 
  private:
   void broadcast_model();
   void train_epochs(TrainReport& report);
   float train_step(Batch batch, GradientExchange& exchange);
+  void forward_backward(Batch batch, GradientExchange& exchange);
+  bool is_skipped(const StepReport& step);
   void check_loss(float loss) const;
   void show_progress(const EpochStep& where, float loss);
   void finish_epoch(const EpochStep& where, TrainReport& report);
@@ -80,6 +93,9 @@ class Trainer {
   ControlMessageCount control_messages_;
   ProgressDisplay display_;
   double training_ms_ = 0;
+  std::uint64_t clipped_ = 0;
+  std::uint64_t skipped_ = 0;
+  std::uint64_t skipped_in_a_row_ = 0;
 };
 
 }  // namespace horo::ops

@@ -21,6 +21,8 @@ TrainReport example() {
       .losses = {2.25f, 0.5f},
       .param_hash = "00ff00ff00ff00ff",
       .samples_per_second = 1000,
+      .clipped_steps = 5,
+      .skipped_steps = 6,
       .compression = {
           .bytes_sent = 10, .bytes_uncompressed = 40, .squared_values = 100, .squared_error = 1}};
   report.median_step[Phase::kBackward] = 7.5;
@@ -39,6 +41,8 @@ TEST(TrainReport, HasTheDocumentedKeys) {
   EXPECT_EQ(json.at("param_hash"), "00ff00ff00ff00ff");
   EXPECT_EQ(json.at("samples_per_second"), 1000);
   EXPECT_EQ(json.at("control_messages_per_step"), 0);
+  EXPECT_EQ(json.at("clipped_steps"), 5);
+  EXPECT_EQ(json.at("skipped_steps"), 6);
   EXPECT_EQ(json.at("compression_rate"), 4);
   EXPECT_EQ(json.at("compression_error"), 0.1);
   EXPECT_EQ(json.at("step_ms").size(), 6u);

@@ -129,6 +129,82 @@ TEST(Trainer, LearnsFromCompressedGradients) {
   }
 }
 
+TEST(Trainer, AccumulatedPassesGiveTheLossesOfWholeBatches) {
+  auto options = small_options();
+  options.max_steps = 30;
+  options.global_batch = 26;  // no part is as large as the others
+  for (const ReduceOp op : {ReduceOp::kAverage, ReduceOp::kAdasum}) {
+    options.gradient_op = op;
+    for (const int ranks : {1, 2, 3}) {
+      options.accumulate = 1;
+      const auto whole = train(ranks, options, 0.3f)[0];
+      options.accumulate = 4;
+      const auto reports = train(ranks, options, 0.3f);
+      for (const auto& report : reports) {
+        expect_close(report.losses, whole.losses);
+        EXPECT_EQ(report.param_hash, reports[0].param_hash);
+      }
+      EXPECT_EQ(train(ranks, options, 0.3f)[0].param_hash, reports[0].param_hash);
+    }
+  }
+}
+
+TEST(Trainer, ClipsAlikeOnAnyNumberOfRanks) {
+  auto options = small_options();
+  options.clip_norm = 0.5;
+  const auto alone = train(1, options)[0];
+  EXPECT_GT(alone.clipped_steps, 0u);
+  EXPECT_LT(alone.losses.back(), 0.8f * alone.losses.front());
+  EXPECT_NE(alone.losses.back(), train(1, small_options())[0].losses.back());
+  for (const int ranks : {2, 3})
+    for (const auto& report : train(ranks, options)) {
+      EXPECT_EQ(report.clipped_steps, alone.clipped_steps);
+      expect_close(report.losses, alone.losses);
+    }
+}
+
+/// Sample 7 is not finite.
+class PoisonedDataset : public BarsDataset {
+ public:
+  using BarsDataset::BarsDataset;
+  std::int32_t copy_sample(std::size_t index, std::span<float> values) const override {
+    const std::int32_t label = BarsDataset::copy_sample(index, values);
+    if (index == 7) values[3] = std::numeric_limits<float>::infinity();
+    return label;
+  }
+};
+
+TEST(Trainer, SkipsStepsThatAreNotFiniteOnAllRanksAlike) {
+  const PoisonedDataset train_set(480, 1);
+  auto options = small_options();
+  options.max_skipped = 1;
+  std::vector<TrainReport> reports(3);
+  testing::run_ranks(3, [&](Context& context) {
+    set_compute_threads(1);
+    const auto model = make_small_model();
+    Sgd optimizer(model->parameters(), {.learning_rate = 0.1f, .momentum = 0.9f});
+    reports[static_cast<std::size_t>(context.rank())] =
+        Trainer(context, *model, optimizer, train_set, kTestSet, options).run();
+  });
+  for (const auto& report : reports) {
+    EXPECT_EQ(report.skipped_steps, options.epochs);  // once per epoch
+    EXPECT_EQ(report.param_hash, reports[0].param_hash);
+    EXPECT_LT(report.losses.back(), 0.7f * report.losses.front());
+  }
+}
+
+TEST(Trainer, EndsIfTooManyStepsInARowAreNotFinite) {
+  auto options = small_options();
+  options.max_skipped = 2;
+  try {
+    (void)train(2, options, 0.0f, std::numeric_limits<float>::max());
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("of rank 0 is"));
+    EXPECT_THAT(error.what(), HasSubstr("2 steps before it were skipped"));
+  }
+}
+
 TEST(Trainer, SendsNoControlMessagesInSteadyState) {
   for (const auto& report : train(3, small_options()))
     EXPECT_EQ(report.control_messages_per_step, 0);
@@ -170,6 +246,7 @@ TEST(Trainer, RefusesOptionsThatDoNotFit) {
     };
     EXPECT_THAT(message_of({.global_batch = 1}), HasSubstr("at least 2"));
     EXPECT_THAT(message_of({.global_batch = 481}), HasSubstr("smaller global batch"));
+    EXPECT_THAT(message_of({.global_batch = 7, .accumulate = 4}), HasSubstr("4 passes"));
     EXPECT_THAT(message_of({.epochs = 0}), HasSubstr("0 epochs"));
     EXPECT_EQ(message_of({.global_batch = 480}), "no error");
   });
