@@ -65,7 +65,7 @@ Communicator::Communicator(Transport& transport, const Settings& settings,
       peers_ = transport.make_point_to_point();
       peers_->set_wait_policy(between_nodes);
       collectives_ = std::make_unique<ParameterServerCollectives>(
-          *peers_, settings.ring_segment_bytes, settings.servers);
+          *peers_, settings.ring_segment_bytes, settings.servers, names_of(transport.topology()));
       break;
     case Algorithm::kMpi:
       collectives_ = transport.make_reference_collectives();

@@ -69,7 +69,8 @@ struct Counters {
 /// A rank's membership in the job. Made by init(); moved, not copied. All members may be called
 /// from several threads at once. Operations are matched between ranks by name, so ranks may submit
 /// them in different orders; every rank must submit each one. The destructor shuts down (see
-/// shutdown()).
+/// shutdown()). In a child process of fork() every call throws ShutdownError, and the destructor
+/// does nothing.
 ///
 /// Errors of operations: InvalidArgument is thrown at once, on this rank, and nothing is submitted
 /// (only an output with the wrong number of rows for what the ranks send in an allgather or
@@ -180,8 +181,11 @@ class Context {
 
 /// Joins the job that mpirun started; a program started alone is a job of one rank. Collective:
 /// every rank must call it, once. Initialises MPI (MPI_THREAD_MULTIPLE) unless the program has;
-/// works on a duplicate of MPI_COMM_WORLD. Throws InvalidArgument if a HORO_ variable does not
-/// parse, MismatchError if ranks have different settings, CommunicationError if MPI fails.
+/// works on a duplicate of MPI_COMM_WORLD. Several contexts may live at once. Throws
+/// InvalidArgument if a HORO_ variable does not parse or the program initialised MPI at a lower
+/// level; MismatchError if ranks have different settings; CommunicationError if MPI fails, has been
+/// finalised before, or knows of one process where the launcher has started several (it is then
+/// another MPI's).
 Context init(const InitOptions& options = {});
 
 }  // namespace horo

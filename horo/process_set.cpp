@@ -50,8 +50,8 @@ void agree_on_ranks(const std::string& name, const std::vector<int>& ranks,
 // What a set's own thread writes is labelled with the set.
 class LogLabelOfSet {
  public:
-  explicit LogLabelOfSet(const std::vector<int>& job_ranks) : before_(log_label()) {
-    set_log_label(before_ + " in " + list_of(job_ranks));
+  explicit LogLabelOfSet(const Topology& topology) : before_(log_label()) {
+    set_log_label(fmt::format("{} in {}", before_, topology.set_name()));
   }
   ~LogLabelOfSet() { set_log_label(before_); }
   LogLabelOfSet(const LogLabelOfSet&) = delete;
@@ -64,11 +64,10 @@ class LogLabelOfSet {
 // The runtime of a set; null if this rank is not a member. `error` says why it could not be made
 // on this rank. Collective over the job.
 std::shared_ptr<Runtime> make_runtime(const std::shared_ptr<Runtime>& parent,
-                                      const std::vector<int>& members,
-                                      const std::vector<int>& job_ranks, std::string& error) {
+                                      const std::vector<int>& members, std::string& error) {
   auto transport = parent->transport().make_subset(members);
   if (transport == nullptr) return nullptr;
-  const LogLabelOfSet label(job_ranks);
+  const LogLabelOfSet label(transport->topology());
   try {
     return std::make_shared<Runtime>(parent, std::move(transport), list_of(job_ranks));
   } catch (const SharedMemoryError& caught) {
@@ -94,7 +93,7 @@ ProcessSet Context::new_process_set(std::vector<int> ranks) {
   entry.request.name = parent->automatic_name("process_set");
   entry.task = [&, name = entry.request.name](collectives::Collectives& collectives) {
     agree_on_ranks(name, ranks, collectives, topology);
-    set = make_runtime(parent, ranks, job_ranks, error);
+    set = make_runtime(parent, ranks, error);
     std::uint8_t is_made = error.empty();
     collectives.allreduce({DataType::kUInt8, &is_made, 1}, ReduceOp::kMin);
     if (is_made == 0 && error.empty()) error = "another node has not enough shared memory";

@@ -25,6 +25,9 @@ namespace horo {
 /// the program likes, and none can block another, whatever the order in which ranks use them. Names
 /// are the set's own: "loss" in one set is another operation than "loss" in the next.
 ///
+/// All members may be called from several threads at once, but for close(): what another thread
+/// asks of the set has returned before.
+///
 /// A set that fails with CommunicationError has lost a rank, and the job ends with it.
 ///
 /// The destructor leaves the set without waiting for the other members: what they still ask of this

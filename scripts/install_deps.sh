@@ -2,7 +2,7 @@
 # Installs what horo needs to build, test and run, from the packages of Debian 12 (or Ubuntu 22.04 and later).
 #
 # usage: scripts/install_deps.sh [--dev]
-#   --dev   also what its developers use: clang-format, clang-tidy, ccache, valgrind, gdb, iperf3
+#   --dev   also what its developers use: clang (for fuzzing), clang-format, clang-tidy, ccache, valgrind, gdb, iperf3
 #
 # Does nothing if all is there; otherwise runs apt-get, as root or through sudo.
 set -euo pipefail
@@ -18,7 +18,7 @@ packages=(
 )
 case "${1:-}" in
   "") ;;
-  --dev) packages+=(clang-format-14 clang-tidy-14 ccache valgrind gdb iperf3) ;;
+  --dev) packages+=(clang clang-format-14 clang-tidy-14 ccache valgrind gdb iperf3) ;;
   *) echo "install_deps.sh: unknown option '$1'; usage: scripts/install_deps.sh [--dev]" >&2; exit 2 ;;
 esac
 

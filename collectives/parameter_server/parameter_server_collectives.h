@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "collectives/ring/ring_collectives.h"
@@ -13,7 +14,8 @@ namespace horo::collectives {
 class ParameterServerCollectives : public RingCollectives {
  public:
   /// See RingCollectives. More servers than ranks are as many as ranks.
-  ParameterServerCollectives(PointToPoint& peers, std::size_t segment_bytes, std::size_t servers);
+  ParameterServerCollectives(PointToPoint& peers, std::size_t segment_bytes, std::size_t servers,
+                             std::vector<std::string> rank_names = {});
 
   std::string_view name() const override { return "parameter_server"; }
   void allreduce(const ScatteredBuffer& buffer, ReduceOp op) override;

@@ -1,6 +1,7 @@
 #include "horo/base/topology.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -24,6 +25,10 @@ int Topology::smallest_node() const {
 
 std::string Topology::describe(int other_rank) const {
   return fmt::format("rank {} (host {})", job_rank(other_rank), host_of[node_of[other_rank]]);
+}
+
+std::string Topology::set_name() const {
+  return job_rank_of.empty() ? std::string() : fmt::format("{{{}}}", fmt::join(job_rank_of, ", "));
 }
 
 Topology Topology::subset(const std::vector<int>& members) const {
