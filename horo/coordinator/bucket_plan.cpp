@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "horo/coordinator/compression_settings.h"
-#include "horo/coordinator/negotiator.h"
 
 namespace horo::coordinator {
 namespace {
