@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -59,8 +60,11 @@ struct BarrierOptions {
 
 /// What this rank has done since init(). Counts never go back.
 struct Counters {
-  std::uint64_t control_messages_sent = 0;  ///< negotiation messages this rank sent to another rank
+  std::uint64_t control_messages_sent = 0;  ///< negotiation messages this rank sent to another node
   std::uint64_t control_bytes_sent = 0;
+  std::uint64_t node_messages_sent =
+      0;  ///< negotiation messages it left in its node's shared memory
+  std::uint64_t node_bytes_sent = 0;
   std::uint64_t collectives = 0;    ///< run by this rank, one per bucket or named operation
   std::uint64_t tensors = 0;        ///< tensors completed by them
   std::uint64_t payload_bytes = 0;  ///< bytes of those tensors
@@ -97,9 +101,30 @@ class Context {
   /// The same without blocking; `tensor` must stay alive and untouched until the handle is done.
   Handle allreduce_async(TensorView tensor, const AllreduceOptions& options = {});
 
+  /// Reduces several tensors, in place, as one operation: all of them are submitted or, if one of
+  /// their names is pending, none; and they are exchanged together, one collective for each element
+  /// type, with no other tensors among them. All ranks give the same names, types and shapes in the
+  /// same order. Empty options.name: that of the first tensor. At least one tensor.
+  void allreduce_group(std::span<const NamedTensor> tensors, const AllreduceOptions& options = {});
+  Handle allreduce_group_async(std::span<const NamedTensor> tensors,
+                               const AllreduceOptions& options = {});
+
   /// Copies the root's `tensor` to every rank: same shape and type everywhere.
   void broadcast(TensorView tensor, const BroadcastOptions& options = {});
   Handle broadcast_async(TensorView tensor, const BroadcastOptions& options = {});
+
+  /// Copies several tensors of the root, such as all parameters, as one operation and in one
+  /// collective, whatever their types; otherwise as allreduce_group().
+  void broadcast_group(std::span<const NamedTensor> tensors, const BroadcastOptions& options = {});
+  Handle broadcast_group_async(std::span<const NamedTensor> tensors,
+                               const BroadcastOptions& options = {});
+
+  /// Copies the root's bytes, of any number, to every rank; on the others `object` is replaced. Two
+  /// collectives.
+  void broadcast_object(std::vector<std::byte>& object, const BroadcastOptions& options = {});
+  /// Every rank's bytes, by rank; each may have another number of them. Two collectives.
+  std::vector<std::vector<std::byte>> allgather_object(std::span<const std::byte> object,
+                                                       const AllgatherOptions& options = {});
 
   /// Concatenates the ranks' `input`s along the first dimension, in rank order, into `output` on
   /// every rank. First dimensions may differ between ranks, the others may not; output's first
@@ -131,6 +156,16 @@ class Context {
 
   /// Returns after every rank has called it.
   void barrier(const BarrierOptions& options = {});
+
+  /// For a rank whose data has come to its end before that of others. Until every rank has called
+  /// it, this rank takes part in the others' allreduces (sum, average, min, max, product; groups
+  /// too) with values that change nothing, and an average is divided by the number of ranks that
+  /// still submit. Any other operation fails on the ranks that submit it, with MismatchError that
+  /// names a joined rank. GradientSync is not helped: exchange gradients by name where ranks have
+  /// different numbers of steps. Returns on all ranks when all have called it: the last one to do
+  /// so. Meanwhile this rank submits nothing else. Throws ShutdownError if a rank shuts down
+  /// instead.
+  int join();
 
   /// Memory of at least `bytes` bytes for this rank that all ranks of its node have mapped; see
   /// Arena. Collective: all ranks call it in the same order, and each gets as much as the rank that

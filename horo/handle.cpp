@@ -14,4 +14,12 @@ void Handle::wait() const {
   if (completion_ != nullptr) completion_->wait();
 }
 
+void Handle::then(std::function<void(std::exception_ptr)> callback) const {
+  HORO_CHECK(callback != nullptr, "then() needs a callback");
+  if (completion_ != nullptr)
+    completion_->then(std::move(callback));
+  else
+    coordinator::run_callback(callback, nullptr);
+}
+
 }  // namespace horo

@@ -94,6 +94,12 @@ std::shared_ptr<coordinator::Completion> Runtime::submit(coordinator::Entry entr
   return coordinator_->submit(std::move(entry));
 }
 
+void Runtime::perform(coordinator::Entry entry) {
+  if (entry.request.name.empty())
+    entry.request.name = automatic_name(coordinator::name_of(entry.request.kind));
+  coordinator_->perform(std::move(entry));
+}
+
 void Runtime::count_collective(std::size_t bytes, std::size_t tensors) {
   collectives_.fetch_add(1, std::memory_order_relaxed);
   tensors_.fetch_add(tensors, std::memory_order_relaxed);

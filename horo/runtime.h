@@ -67,6 +67,8 @@ class Runtime {
 
   /// `entry.request.name` empty: the next automatic name of its kind.
   std::shared_ptr<coordinator::Completion> submit(coordinator::Entry entry);
+  /// The same, and waits for it.
+  void perform(coordinator::Entry entry);
   /// Notes collectives that run outside the coordinator thread.
   void count_collective(std::size_t bytes, std::size_t tensors);
   Counters counters() const;

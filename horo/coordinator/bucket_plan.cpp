@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "horo/coordinator/compression_settings.h"
-#include "horo/coordinator/negotiator.h"
 
 namespace horo::coordinator {
 namespace {

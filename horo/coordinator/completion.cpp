@@ -1,18 +1,35 @@
 #include "horo/coordinator/completion.h"
 
 #include <chrono>
+#include <utility>
 
+#include "horo/base/error.h"
 #include "horo/base/futex.h"
+#include "horo/base/log.h"
 
 namespace horo::coordinator {
+namespace {
 
-void Completion::complete(std::exception_ptr error) {
-  error_ = std::move(error);
-  if (state_.exchange(kDone, std::memory_order_acq_rel) == kAwaited) futex_wake_all(state_);
+thread_local int callbacks_on_this_thread = 0;
+
+}  // namespace
+
+std::vector<Completion::Callback> Completion::complete(std::exception_ptr error) {
+  std::vector<Callback> callbacks;
+  std::uint32_t before = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    error_ = std::move(error);
+    callbacks = std::exchange(callbacks_, {});
+    before = state_.exchange(kDone, std::memory_order_acq_rel);
+  }
+  if (before == kAwaited) futex_wake_all(state_);
+  return callbacks;
 }
 
 void Completion::wait() {
   std::uint32_t state = state_.load(std::memory_order_acquire);
+  if (state != kDone) forbid_blocking_in_callbacks();
   while (state != kDone) {
     home_.require_home();
     // Says that a wake-up is needed, then sleeps; both only while it is not done.
@@ -23,6 +40,36 @@ void Completion::wait() {
     }
   }
   if (error_) std::rethrow_exception(error_);
+}
+
+void Completion::then(Callback callback) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!is_done()) {
+      callbacks_.push_back(std::move(callback));
+      return;
+    }
+  }
+  run_callback(callback, error_);
+}
+
+void run_callback(const Completion::Callback& callback, const std::exception_ptr& error) noexcept {
+  ++callbacks_on_this_thread;
+  try {
+    callback(error);
+  } catch (const std::exception& thrown) {
+    log_error("a completion callback threw: {}", thrown.what());
+  } catch (...) {
+    log_error("a completion callback threw what is no std::exception");
+  }
+  --callbacks_on_this_thread;
+}
+
+void forbid_blocking_in_callbacks() {
+  if (callbacks_on_this_thread > 0)
+    throw InvalidArgument(
+        "a completion callback waits for an operation, which could not complete meanwhile; submit "
+        "it with the ..._async form and go on in its own then()");
 }
 
 }  // namespace horo::coordinator

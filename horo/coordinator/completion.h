@@ -3,9 +3,10 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
-#include <string>
+#include <functional>
+#include <mutex>
+#include <vector>
 
-#include "horo/base/error.h"
 #include "horo/base/home_process.h"
 
 namespace horo::coordinator {
@@ -13,11 +14,19 @@ namespace horo::coordinator {
 /// The outcome of one submitted operation: set once by the coordinator, awaited by any thread.
 class Completion {
  public:
-  void complete(std::exception_ptr error = nullptr);
+  using Callback = std::function<void(std::exception_ptr)>;
+
+  /// Returns the callbacks to be run now, with error().
+  std::vector<Callback> complete(std::exception_ptr error = nullptr);
   bool is_done() const { return state_.load(std::memory_order_acquire) == kDone; }
+  /// Requires is_done().
+  const std::exception_ptr& error() const { return error_; }
   /// Blocks until complete() has been called; rethrows its error. The coordinator bounds the time.
-  /// Throws ShutdownError in a child process of fork(), where that never comes.
+  /// Throws ShutdownError in a child process of fork(), where that never comes, and
+  /// InvalidArgument inside a callback if it would block: it would wait for itself.
   void wait();
+  /// `callback` is run after complete(), by whom complete() tells; if that has been, here and now.
+  void then(Callback callback);
 
  private:
   static constexpr std::uint32_t kAwaited = 1;  // a thread sleeps on state_
@@ -25,6 +34,13 @@ class Completion {
   std::atomic<std::uint32_t> state_{0};
   std::exception_ptr error_;  // written before kDone
   HomeProcess home_;
+  std::mutex mutex_;  // guards callbacks_, and orders then() with complete()
+  std::vector<Callback> callbacks_;
 };
+
+/// Runs a user's callback; what it throws is logged.
+void run_callback(const Completion::Callback& callback, const std::exception_ptr& error) noexcept;
+/// Throws InvalidArgument on a thread that is inside run_callback().
+void forbid_blocking_in_callbacks();
 
 }  // namespace horo::coordinator

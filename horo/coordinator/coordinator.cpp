@@ -1,7 +1,6 @@
 #include "horo/coordinator/coordinator.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -9,7 +8,6 @@
 #include "horo/base/log.h"
 #include "horo/base/quantity.h"
 #include "horo/coordinator/executor.h"
-#include "horo/coordinator/fusion.h"
 
 namespace horo::coordinator {
 namespace {
@@ -18,16 +16,12 @@ using namespace std::chrono_literals;
 
 constexpr auto kCheckInterval = 100ms;  // of deadlines, while something is pending
 constexpr auto kIdleInterval = 250ms;   // of the abort signal, while nothing is
-constexpr auto kShortNap = 50us;        // between looks for messages, while something is pending
+constexpr auto kShortNap = 50us;        // between looks for messages of other nodes
 constexpr auto kLongNap = 1ms;
 // The other ranks' own deadline: rank 0 gets the first word, since it knows which ranks are
 // missing.
 constexpr auto kLeaderAdvantage = 2s;
-
-bool is_cacheable(Kind kind) {
-  return kind == Kind::kAllreduce || kind == Kind::kBroadcast || kind == Kind::kReduceScatter ||
-         kind == Kind::kBarrier;
-}
+constexpr const char* kEnded = "horo has been shut down on this rank";
 
 std::exception_ptr to_exception(ErrorKind kind, const std::string& text) {
   switch (kind) {
@@ -43,13 +37,8 @@ std::exception_ptr to_exception(ErrorKind kind, const std::string& text) {
   return nullptr;
 }
 
-Response error_response(const std::string& name, ErrorKind kind, std::string text) {
-  Response response;
-  response.kind = Kind::kTask;
-  response.tensors = {{0, name}};
-  response.error = kind;
-  response.error_text = std::move(text);
-  return response;
+bool is_cacheable(Kind kind) {
+  return kind != Kind::kTask && kind != Kind::kShutdown && kind != Kind::kJoin;
 }
 
 }  // namespace
@@ -61,17 +50,15 @@ Coordinator::Coordinator(collectives::Transport& transport, const Settings& sett
       topology_(transport.topology()),
       settings_(settings),
       policy_(transport.wait_policy()),
-      channel_(transport.make_message_channel()),
+      negotiation_(transport, settings),
       communicator_(transport, settings, allreduce, policy_, policy_),
       flights_(recorder, process_set),
-      cache_(settings.cache_capacity),
-      negotiator_(topology_),
-      seen_by_(topology_.size, 0),
-      thread_([this, label = log_label()] { run(label); }) {}
+      queue_(doorbell()),
+      thread_([this, label = log_label()] { run_thread(label); }) {}
 
 Coordinator::~Coordinator() {
   should_stop_ = true;
-  queue_.wake();
+  doorbell().ring();
 }
 
 std::shared_ptr<Completion> Coordinator::submit(Entry entry) {
@@ -81,9 +68,34 @@ std::shared_ptr<Completion> Coordinator::submit(Entry entry) {
   return completion;
 }
 
+void Coordinator::perform(Entry entry) {
+  forbid_blocking_in_callbacks();
+  const std::shared_ptr<Completion> completion = entry.completion;
+  flights_.open(entry);
+  queue_.submit_quietly(std::move(entry));
+  if (!charge_.take()) {
+    doorbell().ring();
+    return completion->wait();
+  }
+  for (Pause pause; !completion->is_done() && !is_finished_;) {
+    doorbell().announce(Doorbell::Sleep::kNone);
+    const std::uint32_t seen = doorbell().rings();
+    pause = run_rounds(completion.get());
+    if (pause.duration.count() == 0) continue;
+    doorbell().announce(pause.sleep);
+    doorbell().wait(seen, pause.duration);
+  }
+  // The thread goes on with what is left.
+  const bool is_idle = pending_.empty() && queue_.is_empty() && !is_finished_;
+  doorbell().announce(is_idle ? Doorbell::Sleep::kDeep : Doorbell::Sleep::kLight);
+  charge_.give_back();
+  if (!is_idle || !queue_.is_empty()) doorbell().ring();
+  completion->wait();
+}
+
 void Coordinator::shut_down() {
   Entry entry;
-  entry.request.name = "horo.shutdown";
+  entry.request.name = kShutdownName;
   entry.request.kind = Kind::kShutdown;
   submit(std::move(entry))->wait();
   if (thread_.joinable()) thread_.join();
@@ -92,128 +104,97 @@ void Coordinator::shut_down() {
 void Coordinator::fail(const std::string& text) noexcept {
   failure_ = text;
   should_fail_ = true;
-  queue_.wake();
+  doorbell().ring();
   if (thread_.joinable()) thread_.join();
 }
 
 Counters Coordinator::counters() const {
-  return {control_messages_, control_bytes_, collectives_, tensors_, payload_bytes_};
+  const ControlNetwork& network = negotiation_.network();
+  Counters counters;
+  counters.control_messages_sent = network.between_nodes().messages;
+  counters.control_bytes_sent = network.between_nodes().bytes;
+  counters.node_messages_sent = network.in_node().messages;
+  counters.node_bytes_sent = network.in_node().bytes;
+  counters.collectives = collectives_;
+  counters.tensors = tensors_;
+  counters.payload_bytes = payload_bytes_;
+  return counters;
 }
 
-void Coordinator::run(const std::string& log_label) {
+void Coordinator::run_thread(const std::string& log_label) {
   set_log_label(log_label);
-  try {
-    while (!is_finished_) {
-      announce();
-      const bool did_work = negotiate();
-      if (is_finished_) break;
-      check_deadlines();
-      rest(did_work);
+  for (bool is_finished = false; !is_finished;) {
+    const std::uint32_t changes = charge_.changes();
+    if (!charge_.take()) {
+      if (!run_callbacks()) charge_.stand_by(changes, kIdleInterval);
+      continue;
     }
-    end_all(std::make_exception_ptr(ShutdownError("horo has been shut down on this rank")));
-  } catch (const std::exception& error) {
-    flights_.fail(error.what());
-    spread_failure(error.what());
-    end_all(std::make_exception_ptr(CommunicationError(error.what())));
+    doorbell().announce(Doorbell::Sleep::kNone);
+    const std::uint32_t seen = doorbell().rings();
+    const Pause pause = run_rounds(nullptr);
+    is_finished = is_finished_;
+    doorbell().announce(pause.sleep);
+    charge_.give_back();
+    const bool did_more = run_callbacks();
+    if (!is_finished && !did_more && pause.duration.count() > 0)
+      doorbell().wait(seen, pause.duration);
   }
 }
 
-// The others should not have to find out by their own deadlines.
-void Coordinator::spread_failure(const std::string& text) noexcept {
-  transport_.abort(text.c_str());
-  try {
-    if (!is_leader()) {
-      send(0, encode(RequestMessage{.failure = text}));
-      return;
-    }
-    const auto bytes =
-        encode(ResponseMessage{{error_response("", ErrorKind::kCommunication, text)}});
-    for (int rank = 1; rank < topology_.size; ++rank) send(rank, bytes);
-  } catch (const std::exception& error) {
-    log_debug("could not tell the other ranks: {}", error.what());
-  }
-}
-
-// Steps 1 and 2: what this rank has newly submitted goes to rank 0, by number where possible.
-void Coordinator::announce() {
-  if (should_fail_) throw CommunicationError(failure_);
-  std::vector<Entry> entries = queue_.take();
-  if (entries.empty()) return;
-  RequestMessage message;
-  message.responses_seen = responses_seen_;
-  for (Entry& entry : entries) {
-    if (const auto id = cache_.find(entry.request))
-      message.cached.push_back(*id);
-    else
-      message.requests.push_back(entry.request);
-    std::string name = entry.request.name;
-    pending_.emplace(std::move(name), std::move(entry));
-  }
-  if (is_leader())
-    take_in(message, topology_.rank);
-  else
-    send(0, encode(message));
-}
-
-// Step 3. Returns whether any message was handled.
-bool Coordinator::negotiate() {
-  bool did_work = false;
+// Rounds until there is something better to do than the next one: to sleep, to run callbacks, or,
+// once `until` is done, what its submitter does next. By whoever is in charge.
+Coordinator::Pause Coordinator::run_rounds(const Completion* until) {
   while (!is_finished_) {
-    const auto message = channel_->poll();
-    if (!message) break;
-    did_work = true;
-    if (is_leader())
-      take_in(decode_requests(message->bytes), message->source);
-    else
-      take_in(decode_responses(message->bytes));
+    const bool did_work = run_round();
+    if (is_finished_ || (until != nullptr && until->is_done())) break;
+    const Pause pause = pause_after(did_work);
+    if (pause.duration.count() > 0) return pause;
+    if (until == nullptr && did_work) break;
   }
-  if (is_leader() && !is_finished_) answer_orphans();
-  if (is_leader() && !agreements_.empty()) {
-    respond();
-    did_work = true;
+  return {};
+}
+
+bool Coordinator::run_round() {
+  try {
+    if (should_fail_) throw CommunicationError(failure_);
+    const Time now = std::chrono::steady_clock::now();
+    bool did_work = announce(now);
+    check_deadlines(now);
+    while (!is_finished_) {
+      const std::optional<ResponseMessage> message = negotiation_.next(now);
+      if (!message) break;
+      did_work = true;
+      flights_.agree();
+      for (const Response& response : message->responses) carry_out(response);
+    }
+    return did_work;
+  } catch (const std::exception& error) {
+    give_up(error.what());
+    return true;
   }
-  return did_work;
 }
 
-void Coordinator::take_in(const RequestMessage& message, int source) {
-  if (!message.failure.empty()) throw CommunicationError(message.failure);
-  seen_by_[source] = std::max(seen_by_[source], message.responses_seen);
-  const auto now = std::chrono::steady_clock::now();
-  const auto add = [&](const Request& request) {
-    if (auto agreement = negotiator_.add(source, request, now))
-      agreements_.push_back(std::move(*agreement));
-  };
-  for (CacheId id : message.cached) add(cache_.at(id));
-  for (const Request& request : message.requests) add(request);
-}
-
-void Coordinator::respond() {
-  seen_by_[0] = responses_seen_;
-  cache_.retire(*std::min_element(seen_by_.begin(), seen_by_.end()));
-  ResponseMessage message;
-  message.responses = fuse(agreements_, settings_.bucket_bytes, cache_);
-  agreements_.clear();
-  send_to_all(message);
-}
-
-// Steps 4 and 5, for all responses of a message, in their order.
-void Coordinator::take_in(const ResponseMessage& message) {
-  if (!is_leader()) cache_.retire(responses_seen_);
-  ++responses_seen_;
-  flights_.agree();
-  for (const Response& response : message.responses) carry_out(response);
+bool Coordinator::announce(Time now) {
+  std::vector<Entry> entries = queue_.take();
+  if (entries.empty()) return false;
+  std::vector<const Request*> requests;
+  for (Entry& entry : entries) {
+    std::string name = entry.request.name;
+    const auto place = pending_.emplace(std::move(name), std::move(entry)).first;
+    requests.push_back(&place->second.request);
+  }
+  negotiation_.submit(requests, operations_, now);
+  return true;
 }
 
 void Coordinator::carry_out(const Response& response) {
-  if (response.error == ErrorKind::kCommunication) throw CommunicationError(response.error_text);
   std::vector<Entry> entries = take_entries(response);
   if (response.error != ErrorKind::kNone) {
     flights_.note_error(response.error_text);
-    complete(entries, to_exception(response.error, response.error_text));
-    return;
+    return complete(entries, to_exception(response.error, response.error_text));
   }
-  std::exception_ptr error;
   flights_.start(entries);
+  std::exception_ptr error;
   try {
     execute(response, entries, communicator_, topology_);
   } catch (const InvalidArgument&) {
@@ -226,25 +207,43 @@ void Coordinator::carry_out(const Response& response) {
     throw;
   }
   ++collectives_;
-  tensors_ += entries.size();
-  flights_.finish(entries);
   for (const Entry& entry : entries) {
-    payload_bytes_ += entry.input.bytes();
-    if (is_cacheable(response.kind)) cache_.note(entry.request, responses_seen_);
+    tensors_ += entry.request.tensors();
+    payload_bytes_ += entry.request.bytes();
+  }
+  operations_ += entries.size();
+  flights_.finish(entries);
+  note_agreed(response, entries);
+  if (response.kind == Kind::kShutdown) {
+    is_finished_ = true;
+    end_all(std::make_exception_ptr(ShutdownError(kEnded)));
   }
   complete(entries, error);
-  if (response.kind == Kind::kShutdown) is_finished_ = true;
+}
+
+// An absent rank notes what the others submitted, which is the same for all of them.
+void Coordinator::note_agreed(const Response& response, const std::vector<Entry>& entries) {
+  if (!is_cacheable(response.kind)) return;
+  ResponseCache& cache = negotiation_.cache();
+  const std::uint64_t message = negotiation_.responses_seen();
+  if (!entries.empty()) {
+    for (const Entry& entry : entries) cache.note(entry.request, response.rows_of, message);
+    return;
+  }
+  for (const Response::Tensor& tensor : response.tensors)
+    cache.note(tensor.description(), response.rows_of, message);
 }
 
 std::vector<Entry> Coordinator::take_entries(const Response& response) {
   std::vector<std::unordered_map<std::string, Entry>::iterator> found;
   for (const Response::Tensor& tensor : response.tensors) {
-    const std::string& name = tensor.cached != 0 ? cache_.at(tensor.cached).name : tensor.name;
+    const std::string& name = tensor.cached != 0 ? tensor.agreed->request.name : tensor.name;
     const auto entry = pending_.find(name);
     if (entry != pending_.end())
       found.push_back(entry);
-    else if (response.error ==
-             ErrorKind::kNone)  // an error may concern what this rank never submitted
+    else if (response.error == ErrorKind::kNone &&
+             !std::ranges::binary_search(response.absent, topology_.rank))
+      // An error may concern what this rank never submitted.
       throw CommunicationError(
           fmt::format("rank 0 answered for '{}', which is not pending here", name));
   }
@@ -257,104 +256,96 @@ std::vector<Entry> Coordinator::take_entries(const Response& response) {
 }
 
 void Coordinator::complete(std::vector<Entry>& entries, const std::exception_ptr& error) {
+  bool has_callbacks = false;
   for (Entry& entry : entries) {
-    queue_.release(entry.request.name);
-    entry.completion->complete(error);
+    queue_.release(entry.request);
+    for (Completion::Callback& callback : entry.completion->complete(error)) {
+      const std::scoped_lock lock(callbacks_mutex_);
+      due_callbacks_.emplace_back(std::move(callback), error);
+      has_callbacks = true;
+    }
   }
+  if (!has_callbacks) return;
+  // The thread runs them, wherever it sleeps.
+  doorbell().ring();
+  doorbell().wake();
+  charge_.wake();
 }
 
-void Coordinator::check_deadlines() {
+bool Coordinator::run_callbacks() {
+  std::vector<std::pair<Completion::Callback, std::exception_ptr>> due;
+  {
+    const std::scoped_lock lock(callbacks_mutex_);
+    due.swap(due_callbacks_);
+  }
+  for (const auto& [callback, error] : due) run_callback(callback, error);
+  return !due.empty();
+}
+
+void Coordinator::check_deadlines(Time now) {
   if (policy_.abort != nullptr && policy_.abort->is_raised())
     throw CommunicationError(policy_.abort->text());
-  const auto now = std::chrono::steady_clock::now();
   if (now < next_check_) return;
   next_check_ = now + kCheckInterval;
-  if (is_leader()) return warn_of_stalls(now);
+  negotiation_.look_for_stalls(now);
+  if (topology_.rank == 0) return;
   for (const auto& [name, entry] : pending_) {
-    if (now - entry.submitted < settings_.timeout + kLeaderAdvantage) continue;
+    if (entry.request.kind == Kind::kJoin ||
+        now - entry.submitted < settings_.timeout + kLeaderAdvantage)
+      continue;
     throw CommunicationError(fmt::format(
         "'{}' was submitted {} ago and rank 0 has not answered (HORO_TIMEOUT is {})", name,
         format_duration(now - entry.submitted), format_duration(settings_.timeout)));
   }
 }
 
-// Operations that a rank which has shut down left open.
-void Coordinator::answer_orphans() {
-  ResponseMessage message;
-  for (const Negotiator::Orphan& orphan : negotiator_.take_orphans())
-    message.responses.push_back(
-        error_response(orphan.name, ErrorKind::kShutdown,
-                       fmt::format("'{}' cannot complete: {} has shut down without submitting it",
-                                   orphan.name, topology_.describe(orphan.departed))));
-  if (!message.responses.empty()) send_to_all(message);
-}
-
-void Coordinator::warn_of_stalls(Negotiator::Time now) {
-  ResponseMessage message;
-  for (const Waiting& waiting :
-       negotiator_.waiting_longer_than(std::min(settings_.stall_warning, settings_.timeout), now)) {
-    std::vector<std::string> missing;
-    for (int rank : waiting.missing) missing.push_back(topology_.describe(rank));
-    const std::string text = fmt::format("'{}' has waited {} for {}", waiting.name,
-                                         format_duration(waiting.age), fmt::join(missing, ", "));
-    if (waiting.age >= settings_.timeout) {
-      message.responses.push_back(
-          error_response(waiting.name, ErrorKind::kCommunication,
-                         text + fmt::format(" to submit it (HORO_TIMEOUT is {})",
-                                            format_duration(settings_.timeout))));
-      break;
-    }
-    auto& warned = warned_[waiting.name];
-    if (now - warned < settings_.stall_warning) continue;
-    warned = now;
-    log_warning("{} to submit it", text);
-  }
-  std::erase_if(warned_,
-                [&](const auto& item) { return now - item.second > 2 * settings_.stall_warning; });
-  if (!message.responses.empty()) send_to_all(message);
-}
-
-void Coordinator::send_to_all(const ResponseMessage& message) {
-  const auto bytes = encode(message);
-  for (int rank = 1; rank < topology_.size; ++rank) send(rank, bytes);
-  take_in(message);
-}
-
-// Between rounds: right on after work, short naps while something is pending, sleep while nothing
-// is.
-void Coordinator::rest(bool did_work) {
-  const auto now = std::chrono::steady_clock::now();
+// After a round: right on after work, naps while something is pending, sleep while nothing is.
+Coordinator::Pause Coordinator::pause_after(bool did_work) {
+  const Time now = std::chrono::steady_clock::now();
   if (did_work || !queue_.is_empty()) {
     last_work_ = now;
-    return;
+    return {};
   }
   if (should_stop_) {
     is_finished_ = true;
-    return;
+    end_all(std::make_exception_ptr(ShutdownError(kEnded)));
+    return {};
   }
-  if (now - last_work_ < policy_.spin) return;
-  if (pending_.empty()) {
-    queue_.wait(kIdleInterval);
-    last_work_ = std::chrono::steady_clock::now();
-    return;
-  }
-  if (now - last_work_ < policy_.spin + policy_.yield)
+  const auto idle = now - last_work_;
+  if (idle < policy_.spin) return {};
+  if (negotiation_.is_holding_back()) {
     std::this_thread::yield();
-  else
-    queue_.wait(now - last_work_ < 10ms ? std::chrono::nanoseconds(kShortNap) : kLongNap);
+    return {};
+  }
+  if (pending_.empty() && negotiation_.network().flush())
+    return {Doorbell::Sleep::kDeep, kIdleInterval};
+  if (idle < policy_.spin + policy_.yield) {
+    std::this_thread::yield();
+    return {};
+  }
+  if (!negotiation_.network().must_poll()) return {Doorbell::Sleep::kLight, kCheckInterval};
+  return {Doorbell::Sleep::kLight, idle < 10ms ? std::chrono::nanoseconds(kShortNap) : kLongNap};
+}
+
+// The others should not have to find out by their own deadlines.
+void Coordinator::give_up(const std::string& text) noexcept {
+  flights_.fail(text);
+  transport_.abort(text.c_str());
+  try {
+    negotiation_.spread_failure(text);
+  } catch (const std::exception& error) {
+    log_debug("could not tell the other ranks: {}", error.what());
+  }
+  is_finished_ = true;
+  end_all(std::make_exception_ptr(CommunicationError(text)));
 }
 
 void Coordinator::end_all(const std::exception_ptr& error) {
   queue_.close(error);
-  for (Entry& entry : queue_.take()) entry.completion->complete(error);
-  for (auto& [name, entry] : pending_) entry.completion->complete(error);
+  std::vector<Entry> entries = queue_.take();
+  for (auto& [name, entry] : pending_) entries.push_back(std::move(entry));
   pending_.clear();
-}
-
-void Coordinator::send(int destination, std::span<const std::byte> bytes) {
-  channel_->send(destination, bytes);
-  ++control_messages_;
-  control_bytes_ += bytes.size();
+  complete(entries, error);
 }
 
 }  // namespace horo::coordinator

@@ -1,36 +1,41 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "collectives/communicator.h"
 #include "collectives/transport.h"
 #include "horo/base/environment.h"
 #include "horo/context.h"
+#include "horo/coordinator/charge.h"
 #include "horo/coordinator/entry.h"
-#include "horo/coordinator/negotiator.h"
+#include "horo/coordinator/negotiation.h"
 #include "horo/coordinator/operation_flights.h"
-#include "horo/coordinator/response_cache.h"
 #include "horo/coordinator/tensor_queue.h"
 #include "horo/coordinator/wire.h"
 
 namespace horo::coordinator {
 
-/// The background thread that runs named operations. Its round has five steps: take what was
-/// submitted from the queue, announce it to rank 0, negotiate (rank 0: note who has submitted what,
-/// and answer with fused responses), execute the responses in their order, and complete the
-/// handles. When nothing is pending it sleeps: no messages, no CPU time.
+/// What runs named operations. Its round: take what was submitted from the queue, negotiate it with
+/// the other ranks, execute the answers in their order, and complete the handles. Rounds are run by
+/// a thread of its own or, while it sleeps, by a caller who has nothing to do but to wait: then a
+/// blocking operation changes no thread. When nothing is pending there are no messages and no CPU
+/// time.
 ///
-/// submit(), shut_down() and fail() may be called from any thread.
+/// All public functions may be called from any thread.
 class Coordinator {
  public:
   /// Collective over the job. `transport`, `settings` and `recorder` outlive the coordinator.
-  /// `allreduce`: see Communicator.
+  /// `allreduce`: see Communicator. `process_set`: what the recorder calls it; empty: all ranks.
   Coordinator(collectives::Transport& transport, const Settings& settings,
               const collectives::AllreduceSelection& allreduce, observe::FlightRecorder& recorder,
               std::string_view process_set = {});
@@ -39,6 +44,8 @@ class Coordinator {
 
   /// Hands over an operation. Throws InvalidArgument if its name is pending already.
   std::shared_ptr<Completion> submit(Entry entry);
+  /// Hands over an operation and waits for it; throws what it ends with.
+  void perform(Entry entry);
   /// Waits until all ranks have shut down, then ends the thread. Throws CommunicationError.
   void shut_down();
   /// Tells the other ranks that this one cannot go on, and ends the thread without waiting for
@@ -48,52 +55,51 @@ class Coordinator {
   Counters counters() const;
 
  private:
-  void run(const std::string& log_label);
-  void announce();
-  bool negotiate();
-  void take_in(const RequestMessage& message, int source);
-  void respond();
-  void take_in(const ResponseMessage& message);
+  using Time = std::chrono::steady_clock::time_point;
+  /// What to do until the next round; 0: nothing.
+  struct Pause {
+    Doorbell::Sleep sleep = Doorbell::Sleep::kNone;
+    std::chrono::nanoseconds duration{0};
+  };
+
+  void run_thread(const std::string& log_label);
+  Pause run_rounds(const Completion* until);
+  bool run_round();
+  bool announce(Time now);
   void carry_out(const Response& response);
   std::vector<Entry> take_entries(const Response& response);
+  void note_agreed(const Response& response, const std::vector<Entry>& entries);
   void complete(std::vector<Entry>& entries, const std::exception_ptr& error);
-  void check_deadlines();
-  void answer_orphans();
-  void warn_of_stalls(Negotiator::Time now);
-  void send_to_all(const ResponseMessage& message);
-  void rest(bool did_work);
-  void spread_failure(const std::string& text) noexcept;
+  bool run_callbacks();
+  void check_deadlines(Time now);
+  Pause pause_after(bool did_work);
+  void give_up(const std::string& text) noexcept;
   void end_all(const std::exception_ptr& error);
-  void send(int destination, std::span<const std::byte> bytes);
 
-  bool is_leader() const { return topology_.rank == 0; }
+  Doorbell& doorbell() { return negotiation_.network().doorbell(); }
 
   collectives::Transport& transport_;
   const Topology& topology_;
   const Settings& settings_;
   WaitPolicy policy_;
-  std::unique_ptr<collectives::MessageChannel> channel_;
+  Negotiation negotiation_;
   collectives::Communicator communicator_;
   OperationFlights flights_;
   TensorQueue queue_;
+  Charge charge_;
 
-  // Used by the thread only.
+  // Used by whoever is in charge.
   std::unordered_map<std::string, Entry> pending_;
-  ResponseCache cache_;
-  Negotiator negotiator_;               // rank 0
-  std::vector<Agreement> agreements_;   // rank 0: complete, not yet answered
-  std::vector<std::uint64_t> seen_by_;  // rank 0: response messages each rank has taken in
-  std::uint64_t responses_seen_ = 0;
-  std::unordered_map<std::string, Negotiator::Time> warned_;
-  Negotiator::Time next_check_{};
-  std::chrono::steady_clock::time_point last_work_{};
+  Time next_check_{};
+  Time last_work_{};
   bool is_finished_ = false;
 
+  std::mutex callbacks_mutex_;  // guards due_callbacks_
+  std::vector<std::pair<Completion::Callback, std::exception_ptr>> due_callbacks_;
   std::atomic<bool> should_fail_{false};
   std::atomic<bool> should_stop_{false};
   std::string failure_;  // written before should_fail_
-  std::atomic<std::uint64_t> control_messages_{0}, control_bytes_{0};
-  std::atomic<std::uint64_t> collectives_{0}, tensors_{0}, payload_bytes_{0};
+  std::atomic<std::uint64_t> operations_{0}, collectives_{0}, tensors_{0}, payload_bytes_{0};
   std::jthread thread_;
 };
 

@@ -17,11 +17,15 @@ namespace horo::coordinator {
 /// here.
 struct Entry {
   Request request;
-  TensorView input;   ///< allreduce and broadcast: also the output
-  TensorView output;  ///< allgather, reduce_scatter and alltoall
+  TensorView input;                 ///< allreduce and broadcast: also the output
+  TensorView output;                ///< allgather, reduce_scatter and alltoall
+  std::vector<TensorView> members;  ///< of a group, in the order of request.members
   /// Alltoall: where to say how many rows came from each rank, before completion.
   std::shared_ptr<std::vector<std::size_t>> received_splits;
-  /// kTask: runs on the coordinator thread of every rank, in the same order among all collectives.
+  /// Join: where to say which rank was the last, before completion.
+  std::shared_ptr<int> last_to_join;
+  /// kTask: runs on every rank, in the same order among all collectives, on the coordinator thread
+  /// or that of a caller who waits.
   std::function<void(collectives::Collectives&)> task;
   std::shared_ptr<Completion> completion = std::make_shared<Completion>();
   std::chrono::steady_clock::time_point submitted = std::chrono::steady_clock::now();

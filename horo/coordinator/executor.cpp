@@ -2,22 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <numeric>
 
 #include "collectives/chunks.h"
 #include "horo/base/error.h"
+#include "horo/coordinator/allreduce_response.h"
 
 namespace horo::coordinator {
 namespace {
 
 using collectives::ScatteredBuffer;
-
-ScatteredBuffer gather_pieces(const Response& response, const std::vector<Entry>& entries) {
-  ScatteredBuffer buffer(response.type);
-  for (const Entry& entry : entries) buffer.add(entry.input.data(), entry.input.count());
-  return buffer;
-}
 
 std::size_t row_elements(const Shape& shape) {
   return std::accumulate(shape.dimensions().begin() + 1, shape.dimensions().end(), std::size_t{1},
@@ -87,6 +81,23 @@ void alltoall(const Response& response, const Entry& entry, collectives::Collect
                                entry.output.shape().to_string(), entry.output.shape()[0]));
 }
 
+std::vector<TensorView> tensors_of(const std::vector<Entry>& entries) {
+  std::vector<TensorView> tensors;
+  for (const Entry& entry : entries) {
+    if (entry.members.empty()) tensors.push_back(entry.input);
+    tensors.insert(tensors.end(), entry.members.begin(), entry.members.end());
+  }
+  return tensors;
+}
+
+// One launch, whatever the types: copies do not care.
+void broadcast(const Response& response, const std::vector<Entry>& entries,
+               collectives::Collectives& collectives) {
+  ScatteredBuffer buffer(DataType::kUInt8);
+  for (const TensorView& tensor : tensors_of(entries)) buffer.add(tensor.data(), tensor.bytes());
+  collectives.broadcast(buffer, response.root);
+}
+
 }  // namespace
 
 void execute(const Response& response, std::vector<Entry>& entries,
@@ -94,9 +105,9 @@ void execute(const Response& response, std::vector<Entry>& entries,
   collectives::Collectives& collectives = communicator.collectives();
   switch (response.kind) {
     case Kind::kAllreduce:
-      return communicator.allreduce(gather_pieces(response, entries), response.op);
+      return allreduce(response, tensors_of(entries), communicator, topology);
     case Kind::kBroadcast:
-      return collectives.broadcast(gather_pieces(response, entries), response.root);
+      return broadcast(response, entries, collectives);
     case Kind::kAllgather:
       return allgather(response, entries.front(), collectives);
     case Kind::kReduceScatter:
@@ -108,6 +119,9 @@ void execute(const Response& response, std::vector<Entry>& entries,
       return collectives.barrier();
     case Kind::kTask:
       return entries.front().task(collectives);
+    case Kind::kJoin:
+      *entries.front().last_to_join = response.root;
+      return;
     case Kind::kShutdown:
       return;
   }

@@ -1,53 +1,106 @@
 #include "horo/coordinator/fusion.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace horo::coordinator {
 namespace {
 
-Response::Tensor reference_to(const Request& request, const ResponseCache& cache) {
-  if (const auto id = cache.find(request)) return {*id, {}};
-  return {0, request.name};
+Response::Tensor reference_to(const Contribution& contribution, const ResponseCache& cache) {
+  if (contribution.cached != 0 && cache.is_live(contribution.cached))
+    return {contribution.cached, {}};
+  Response::Tensor tensor{0, contribution.name()};
+  if (!contribution.absent.empty()) tensor.request = contribution.request();
+  return tensor;
 }
 
-Response response_to(const Agreement& agreement, const ResponseCache& cache) {
-  const Request& request = agreement.requests.front();
+std::vector<std::uint64_t> rows_in_order(const Contribution& contribution) {
+  if (contribution.agreed) return contribution.agreed->rows_of;
+  std::vector<std::uint64_t> all;
+  for (const Contribution::Rows& own : contribution.rows)
+    all.insert(all.end(), own.rows.begin(), own.rows.end());
+  return all;
+}
+
+bool can_do_without(const Request& request) {
+  return request.kind == Kind::kAllreduce && is_elementwise(request.op);
+}
+
+std::string find_error(const Contribution& contribution, const Topology& topology) {
+  if (contribution.variants.size() > 1) {
+    const Contribution::Variant& first = contribution.variants[0];
+    const Contribution::Variant& second = contribution.variants[1];
+    return describe_mismatch(first.request, topology.describe(first.rank), second.request,
+                             topology.describe(second.rank));
+  }
+  const Request& request = contribution.request();
+  if (contribution.absent.empty() || can_do_without(request)) return {};
+  return fmt::format(
+      "tensor '{}': {} has joined and {} needs every rank; while a rank has joined, the others may "
+      "submit allreduces (sum, average, min, max, product) only",
+      request.name, topology.describe(contribution.absent.front()), request.describe());
+}
+
+Response response_to(const Contribution& contribution, const ResponseCache& cache,
+                     const Topology& topology) {
+  const Request& request = contribution.request();
   Response response;
   response.kind = request.kind;
   response.type = request.type;
   response.op = request.op;
   response.root = request.root;
-  response.tensors.push_back(reference_to(request, cache));
-  if (!agreement.mismatch.empty()) {
+  response.error_text = find_error(contribution, topology);
+  if (!response.error_text.empty()) {
     response.tensors = {{0, request.name}};
     response.error = ErrorKind::kMismatch;
-    response.error_text = agreement.mismatch;
-  } else if (request.kind == Kind::kAllgather) {
-    for (const Request& own : agreement.requests) response.rows_of.push_back(own.shape[0]);
-  } else if (request.kind == Kind::kAlltoall) {
-    for (const Request& own : agreement.requests)
-      response.rows_of.insert(response.rows_of.end(), own.splits.begin(), own.splits.end());
+    return response;
   }
+  response.tensors.push_back(reference_to(contribution, cache));
+  response.absent = contribution.absent;
+  response.rows_of = rows_in_order(contribution);
   return response;
+}
+
+// A response that may still grow.
+struct Bucket {
+  std::size_t response = 0;
+  std::size_t bytes = 0;
+};
+
+bool can_share(const Response& response, const Request& request) {
+  return response.kind == Kind::kAllreduce && response.error == ErrorKind::kNone &&
+         request.members.empty();
 }
 
 }  // namespace
 
-std::vector<Response> fuse(const std::vector<Agreement>& agreements, std::size_t bucket_bytes,
-                           const ResponseCache& cache) {
+std::vector<Response> fuse(std::span<const Contribution> complete, std::size_t bucket_bytes,
+                           const ResponseCache& cache, const Topology& topology) {
   std::vector<Response> responses;
-  std::size_t open_bytes = 0;  // of the last response, if it may still grow; 0: it may not
-  for (const Agreement& agreement : agreements) {
-    Response response = response_to(agreement, cache);
-    const Request& request = agreement.requests.front();
-    const std::size_t bytes = request.shape.count() * size_of(request.type);
-    const bool can_share = response.kind == Kind::kAllreduce && response.error == ErrorKind::kNone;
-    if (can_share && open_bytes > 0 && open_bytes + bytes <= bucket_bytes &&
-        responses.back().type == response.type && responses.back().op == response.op) {
-      responses.back().tensors.push_back(std::move(response.tensors.front()));
-      open_bytes += bytes;
+  std::vector<Bucket> open;
+  for (const Contribution& contribution : complete) {
+    Response response = response_to(contribution, cache, topology);
+    const std::size_t bytes = contribution.request().bytes();
+    if (!can_share(response, contribution.request())) {
+      responses.push_back(std::move(response));
       continue;
     }
+    const auto bucket = std::ranges::find_if(open, [&](const Bucket& candidate) {
+      const Response& other = responses[candidate.response];
+      return other.type == response.type && other.op == response.op &&
+             other.absent == response.absent;
+    });
+    if (bucket != open.end() && bucket->bytes + bytes <= bucket_bytes) {
+      responses[bucket->response].tensors.push_back(std::move(response.tensors.front()));
+      bucket->bytes += bytes;
+      continue;
+    }
+    if (bucket == open.end())
+      open.push_back({responses.size(), bytes});
+    else
+      *bucket = {responses.size(), bytes};
     responses.push_back(std::move(response));
-    open_bytes = can_share ? bytes : 0;
   }
   return responses;
 }

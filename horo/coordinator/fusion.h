@@ -1,18 +1,22 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
-#include "horo/coordinator/negotiator.h"
+#include "horo/base/topology.h"
+#include "horo/coordinator/contribution.h"
 #include "horo/coordinator/response_cache.h"
 #include "horo/coordinator/wire.h"
 
 namespace horo::coordinator {
 
-/// Turns agreements, in order, into responses: neighbouring allreduces of one type and operation
-/// share a bucket until it holds `bucket_bytes` (a larger tensor is alone); everything else gets a
-/// response of its own. Tensors that `cache` knows are named by number.
-std::vector<Response> fuse(const std::vector<Agreement>& agreements, std::size_t bucket_bytes,
-                           const ResponseCache& cache);
+/// Turns what all ranks have submitted, in order, into responses. Allreduces of one type and
+/// operation share a bucket until it holds `bucket_bytes` (a larger tensor is alone), wherever they
+/// stand; groups and everything else get a response of their own. Where the ranks disagree, or one
+/// has joined that the operation cannot do without, the response is an error that says so. What
+/// `cache` knows is named by number. `topology`: of all ranks.
+std::vector<Response> fuse(std::span<const Contribution> complete, std::size_t bucket_bytes,
+                           const ResponseCache& cache, const Topology& topology);
 
 }  // namespace horo::coordinator

@@ -3,110 +3,186 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "horo/base/error.h"
 
 namespace horo::coordinator {
 namespace {
 
-// Dimensions that ranks must share: the first one of an allgather or alltoall is each rank's own
-// affair.
-bool shapes_agree(const Request& a, const Request& b) {
-  if (a.kind != Kind::kAllgather && a.kind != Kind::kAlltoall) return a.shape == b.shape;
-  if (a.shape.rank() != b.shape.rank()) return false;
-  return std::equal(a.shape.dimensions().begin() + 1, a.shape.dimensions().end(),
-                    b.shape.dimensions().begin() + 1);
-}
-
-std::string_view differing_field(const Request& a, const Request& b) {
-  if (a.kind != b.kind) return "the operations differ";
-  if (a.type != b.type) return "the element types differ";
-  if (a.op != b.op) return "the reduce operations differ";
-  if (a.root != b.root) return "the roots differ";
-  if (!shapes_agree(a, b)) return "the shapes differ";
-  return {};
-}
+bool needs_everyone(Kind kind) { return kind == Kind::kJoin || kind == Kind::kShutdown; }
 
 }  // namespace
 
-std::string describe_mismatch(const Request& a, const std::string& first, const Request& b,
-                              const std::string& second) {
-  const std::string_view field = differing_field(a, b);
-  if (field.empty()) return {};
-  return fmt::format("tensor '{}': {} submitted {}, {} submitted {}: {}", a.name, first,
-                     a.describe(), second, b.describe(), field);
+Negotiator::Negotiator(std::vector<std::vector<int>> ranks_of) : ranks_of_(std::move(ranks_of)) {
+  for (const std::vector<int>& ranks : ranks_of_) live_.push_back(ranks.size());
 }
 
-std::optional<Agreement> Negotiator::add(int rank, Request request, Time now) {
-  if (request.kind == Kind::kShutdown) {
-    departed_.push_back(rank);
-    orphans_possible_ = true;
-  }
-  auto [it, is_new] = book_.try_emplace(request.name);
-  Page& page = it->second;
+Negotiator::Book::iterator Negotiator::page_of(const std::string& name, Time now) {
+  auto [it, is_new] = book_.try_emplace(name);
   if (is_new) {
-    page.requests.resize(topology_.size);
-    page.since = now;
+    Page& page = it->second;
+    page.has_come.resize(ranks_of_.size());
+    page.missing = ranks_of_.size();
+    page.since = page.latest = now;
     page.number = ++pages_;
     if (!departed_.empty()) orphans_possible_ = true;
   }
-  if (page.requests[rank])
-    throw CommunicationError(
-        fmt::format("{} submitted '{}' twice", topology_.describe(rank), request.name));
-  page.requests[rank] = std::move(request);
-  if (++page.submitted < topology_.size) return std::nullopt;
-
-  Agreement agreement;
-  for (auto& own : page.requests) agreement.requests.push_back(std::move(*own));
-  agreement.mismatch = find_mismatch(agreement.requests);
-  book_.erase(it);
-  return agreement;
+  return it;
 }
 
-std::string Negotiator::find_mismatch(const std::vector<Request>& requests) const {
-  for (std::size_t r = 1; r < requests.size(); ++r) {
-    std::string text = describe_mismatch(requests[0], topology_.describe(0), requests[r],
-                                         topology_.describe(static_cast<int>(r)));
-    if (!text.empty()) return text;
+void Negotiator::add(std::size_t contributor, Contribution contribution, Time now) {
+  if (ranks_of_.size() == 1) return complete_.push_back(std::move(contribution));
+  const auto it = page_of(contribution.name(), now);
+  Page& page = it->second;
+  if (page.has_come[contributor])
+    throw CommunicationError(
+        fmt::format("rank {} submitted '{}' twice", ranks_of_[contributor].front(), it->first));
+  page.has_come[contributor] = true;
+  --page.missing;
+  page.latest = now;
+  const std::vector<int>& ranks = ranks_of_[contributor];
+  if (page.merged)
+    merge(*page.merged, page.ranks, std::move(contribution), ranks);
+  else
+    page.merged = std::move(contribution);
+  if (page.missing > 0) {
+    page.ranks.insert(page.ranks.end(), ranks.begin(), ranks.end());
+    std::ranges::sort(page.ranks);
   }
-  return {};
+  for (Departed& departed : departed_)
+    if (departed.contributor == contributor) std::erase(departed.departure.open, it->first);
+  if (is_complete(page)) complete(it);
+}
+
+bool Negotiator::needs(const Page& page, std::size_t contributor) const {
+  if (page.has_come[contributor]) return false;
+  return live_[contributor] > 0 || (page.merged && needs_everyone(page.merged->request().kind));
+}
+
+bool Negotiator::is_complete(const Page& page) const {
+  if (page.missing == 0) return true;
+  if (joined_.empty() || !page.merged) return false;
+  for (std::size_t c = 0; c < ranks_of_.size(); ++c)
+    if (needs(page, c)) return false;
+  return true;
+}
+
+void Negotiator::complete(Book::iterator it) {
+  Page& page = it->second;
+  for (std::size_t c = 0; page.missing > 0 && c < ranks_of_.size(); ++c)
+    if (!page.has_come[c]) std::ranges::copy(ranks_of_[c], std::back_inserter(page.merged->absent));
+  std::ranges::sort(page.merged->absent);
+  complete_.push_back(std::move(*page.merged));
+  book_.erase(it);
+}
+
+std::vector<Contribution> Negotiator::take_complete() { return std::exchange(complete_, {}); }
+
+void Negotiator::join(std::size_t contributor, const std::vector<int>& ranks) {
+  for (const int rank : ranks)
+    if (joined_.insert(rank).second) --live_[contributor];
+  if (live_[contributor] > 0) return;
+  std::vector<std::pair<std::uint64_t, std::string>> ready;  // in the order of their pages
+  for (const auto& [name, page] : book_)
+    if (is_complete(page)) ready.emplace_back(page.number, name);
+  std::ranges::sort(ready);
+  for (const auto& [number, name] : ready) complete(book_.find(name));
+}
+
+void Negotiator::end_join() {
+  joined_.clear();
+  for (std::size_t c = 0; c < ranks_of_.size(); ++c) live_[c] = ranks_of_[c].size();
+}
+
+void Negotiator::refresh_join(Time now) {
+  if (joined_.empty()) return;
+  const auto page = book_.find(std::string(kJoinName));
+  if (page != book_.end()) page->second.since = now;
+}
+
+void Negotiator::remove(const std::string& name) { book_.erase(name); }
+
+void Negotiator::depart(std::size_t contributor, Departure departure) {
+  departed_.push_back({contributor, std::move(departure)});
+  orphans_possible_ = true;
+}
+
+std::vector<Departure> Negotiator::take_departures() {
+  std::vector<Departure> taken;
+  for (Departed& departed : departed_) {
+    if (!departed.is_new) continue;
+    departed.is_new = false;
+    taken.push_back(departed.departure);
+    for (const auto& [name, page] : book_)
+      if (page.has_come[departed.contributor]) taken.back().open.push_back(name);
+  }
+  return taken;
+}
+
+const Negotiator::Departed* Negotiator::find_orphaning(const std::string& name,
+                                                       const Page& page) const {
+  if (name == kShutdownName) return nullptr;
+  for (const Departed& departed : departed_) {
+    if (page.has_come[departed.contributor]) continue;
+    // What a rank's subtree still waits for may come, if the rank itself had submitted it.
+    if (std::ranges::find(departed.departure.open, name) == departed.departure.open.end())
+      return &departed;
+  }
+  return nullptr;
+}
+
+std::vector<Orphan> Negotiator::take_orphans() {
+  std::vector<Orphan> orphans;
+  if (!std::exchange(orphans_possible_, false)) return orphans;
+  for (auto& [name, page] : book_) {
+    if (page.is_orphan) continue;
+    const Departed* departed = find_orphaning(name, page);
+    if (departed == nullptr) continue;
+    page.is_orphan = true;
+    orphans.push_back({name, departed->departure.rank, departed->departure.operations});
+  }
+  std::ranges::sort(orphans, {}, &Orphan::name);
+  return orphans;
+}
+
+void Negotiator::report(std::size_t contributor, const Waiting& waiting, Time now) {
+  const auto it = page_of(waiting.name, now - waiting.age);
+  if (!it->second.has_come[contributor]) it->second.reports[contributor] = waiting.missing;
+}
+
+std::vector<int> Negotiator::missing_ranks(const Page& page) const {
+  std::vector<int> missing;
+  for (std::size_t c = 0; c < ranks_of_.size(); ++c) {
+    if (!needs(page, c)) continue;
+    const auto reported = page.reports.find(c);
+    if (reported != page.reports.end()) {
+      std::ranges::copy(reported->second, std::back_inserter(missing));
+      continue;
+    }
+    const bool counts_joined = page.merged && needs_everyone(page.merged->request().kind);
+    for (const int rank : ranks_of_[c])
+      if (counts_joined || !joined_.contains(rank)) missing.push_back(rank);
+  }
+  std::ranges::sort(missing);
+  return missing;
 }
 
 std::vector<Waiting> Negotiator::waiting_longer_than(std::chrono::nanoseconds age, Time now) const {
   std::vector<std::pair<std::uint64_t, Waiting>> found;
-  for (const auto& [name, page] : book_) {
-    if (now - page.since < age) continue;
-    Waiting waiting{name, now - page.since, {}};
-    for (int r = 0; r < topology_.size; ++r)
-      if (!page.requests[r]) waiting.missing.push_back(r);
-    found.emplace_back(page.number, std::move(waiting));
-  }
-  std::sort(found.begin(), found.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [name, page] : book_)
+    if (now - page.since >= age)
+      found.emplace_back(page.number, Waiting{name, now - page.since, missing_ranks(page)});
+  std::ranges::sort(found, {}, [](const auto& item) { return item.first; });
   std::vector<Waiting> result;
   for (auto& [number, waiting] : found) result.push_back(std::move(waiting));
   return result;
 }
 
-std::vector<Negotiator::Orphan> Negotiator::take_orphans() {
-  std::vector<Orphan> orphans;
-  if (!orphans_possible_) return orphans;
-  orphans_possible_ = false;
-  for (auto it = book_.begin(); it != book_.end();) {
-    // A rank's shutdown is its last request: what it has not submitted by then will not come.
-    const auto gone = std::find_if(departed_.begin(), departed_.end(), [&](int rank) {
-      return !it->second.requests[rank].has_value();
-    });
-    if (gone == departed_.end()) {
-      ++it;
-      continue;
-    }
-    orphans.push_back({it->first, *gone});
-    it = book_.erase(it);
-  }
-  std::sort(orphans.begin(), orphans.end(),
-            [](const Orphan& a, const Orphan& b) { return a.name < b.name; });
-  return orphans;
+std::size_t Negotiator::under_way(std::chrono::nanoseconds recent, Time now) const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      book_, [&](const auto& item) { return now - item.second.latest < recent; }));
 }
 
 }  // namespace horo::coordinator

@@ -19,7 +19,7 @@ void OperationFlights::open(Entry& entry) {
   record.type = static_cast<std::uint8_t>(entry.request.type);
   record.process_set = process_set_;
   record.lane = observe::kCoordinatorLane;
-  record.bytes = entry.input.bytes();
+  record.bytes = entry.request.bytes();
   record.submitted = entry.submitted.time_since_epoch().count();
   entry.flight = recorder_.open(record);
 }

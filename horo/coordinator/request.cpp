@@ -2,15 +2,55 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 namespace horo::coordinator {
+namespace {
+
+// Dimensions that ranks must share: the first one of an allgather or alltoall is each rank's own
+// affair.
+bool shapes_agree(const Request& a, const Request& b) {
+  if (!has_own_rows(a.kind)) return a.shape == b.shape;
+  if (a.shape.rank() != b.shape.rank()) return false;
+  return std::equal(a.shape.dimensions().begin() + 1, a.shape.dimensions().end(),
+                    b.shape.dimensions().begin() + 1);
+}
+
+std::string_view differing_field(const Request& a, const Request& b) {
+  if (a.kind != b.kind) return "the operations differ";
+  if (a.members.empty() != b.members.empty()) return "one is a group";
+  if (a.type != b.type) return "the element types differ";
+  if (a.op != b.op) return "the reduce operations differ";
+  if (a.root != b.root) return "the roots differ";
+  if (!shapes_agree(a, b)) return "the shapes differ";
+  if (a.members != b.members) return "the groups differ";
+  return {};
+}
+
+// Where two groups differ: "'fc1' as float32 [3]", or how many tensors the group has, if it has
+// none there.
+std::string describe_member(const Request& group, std::size_t index) {
+  if (index >= group.members.size()) return fmt::format("only {} tensors", index);
+  const Request::Member& member = group.members[index];
+  return fmt::format("'{}' as {} {}", member.name, horo::name_of(member.type),
+                     member.shape.to_string());
+}
+
+}  // namespace
 
 std::string_view name_of(Kind kind) {
   constexpr std::array<std::string_view, kKindCount> kNames = {
-      "allreduce", "broadcast", "allgather", "reduce_scatter",
-      "alltoall",  "barrier",   "task",      "shutdown"};
+      "allreduce", "broadcast", "allgather", "reduce_scatter", "alltoall", "barrier",
+      "task",      "shutdown",  "join"};
   return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::size_t Request::bytes() const {
+  if (members.empty()) return shape.count() * size_of(type);
+  std::size_t sum = 0;
+  for (const Member& member : members) sum += member.shape.count() * size_of(member.type);
+  return sum;
 }
 
 std::string Request::describe() const {
@@ -18,9 +58,26 @@ std::string Request::describe() const {
   if (kind == Kind::kAllreduce || kind == Kind::kReduceScatter)
     text += fmt::format(" ({})", horo::name_of(op));
   if (kind == Kind::kBroadcast) text += fmt::format(" from rank {}", root);
-  if (kind <= Kind::kAlltoall)
+  if (!members.empty())
+    text += fmt::format(" of a group of {}", members.size());
+  else if (kind <= Kind::kAlltoall)
     text += fmt::format(" of {} {}", horo::name_of(type), shape.to_string());
   return text;
 }
+
+std::string describe_mismatch(const Request& a, const std::string& first, const Request& b,
+                              const std::string& second) {
+  const std::string_view field = differing_field(a, b);
+  if (field.empty()) return {};
+  std::string text = fmt::format("tensor '{}': {} submitted {}, {} submitted {}: {}", a.name, first,
+                                 a.describe(), second, b.describe(), field);
+  if (a.members.empty() || b.members.empty() || a.members == b.members) return text;
+  const auto differing = std::ranges::mismatch(a.members, b.members).in1;
+  const auto index = static_cast<std::size_t>(differing - a.members.begin());
+  return text + fmt::format(", tensor {} is {} and {}", index, describe_member(a, index),
+                            describe_member(b, index));
+}
+
+bool requests_agree(const Request& a, const Request& b) { return differing_field(a, b).empty(); }
 
 }  // namespace horo::coordinator

@@ -6,37 +6,46 @@
 
 namespace horo::coordinator {
 
+std::span<const std::uint64_t> Agreed::rows_from(int rank) const {
+  const std::size_t each = request.kind == Kind::kAlltoall ? request.splits.size() : 1;
+  return std::span(rows_of).subspan(static_cast<std::size_t>(rank) * each, each);
+}
+
 std::optional<CacheId> ResponseCache::find(const Request& request) const {
   const auto found = by_name_.find(request.name);
-  if (found == by_name_.end() || !(found->second->request == request)) return std::nullopt;
+  if (found == by_name_.end() || !(found->second->agreed->request == request)) return std::nullopt;
   return found->second->id;
 }
 
-const Request& ResponseCache::at(CacheId id) const {
-  if (const auto found = by_id_.find(id); found != by_id_.end()) return found->second->request;
+const std::shared_ptr<const Agreed>& ResponseCache::at(CacheId id) const {
+  if (const auto found = by_id_.find(id); found != by_id_.end()) return found->second->agreed;
   for (const Evicted& evicted : evicted_)
-    if (evicted.entry.id == id) return evicted.entry.request;
+    if (evicted.entry.id == id) return evicted.entry.agreed;
   throw CommunicationError(fmt::format("a control message uses the unknown number {}", id));
 }
 
-void ResponseCache::note(const Request& request, std::uint64_t message) {
+void ResponseCache::note(const Request& request, std::vector<std::uint64_t> rows_of,
+                         std::uint64_t message) {
   if (capacity_ == 0) return;
   if (const auto found = by_name_.find(request.name); found != by_name_.end()) {
-    if (found->second->request == request) {
+    const Agreed& known = *found->second->agreed;
+    if (known.request == request && known.rows_of == rows_of) {
       entries_.splice(entries_.begin(), entries_, found->second);
       return;
     }
     evict(found->second, message);
   }
+  if (rows_of.size() > kMostRows) return;
   if (++last_id_ == 0) ++last_id_;  // 0 means none
-  entries_.push_front({request, last_id_});
+  entries_.push_front(
+      {std::make_shared<const Agreed>(Agreed{request, std::move(rows_of)}), last_id_});
   by_name_[request.name] = entries_.begin();
   by_id_[last_id_] = entries_.begin();
   if (entries_.size() > capacity_) evict(std::prev(entries_.end()), message);
 }
 
 void ResponseCache::evict(Entries::iterator entry, std::uint64_t message) {
-  by_name_.erase(entry->request.name);
+  by_name_.erase(entry->agreed->request.name);
   by_id_.erase(entry->id);
   evicted_.push_back({message, std::move(*entry)});
   entries_.erase(entry);

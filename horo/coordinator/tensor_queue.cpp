@@ -5,25 +5,43 @@
 #include <utility>
 
 #include "horo/base/error.h"
-#include "horo/base/futex.h"
 
 namespace horo::coordinator {
 
 void TensorQueue::submit(Entry entry) {
+  submit_quietly(std::move(entry));
+  doorbell_.ring();
+}
+
+void TensorQueue::submit_quietly(Entry entry) {
   {
     const std::scoped_lock lock(mutex_);
     if (closing_error_ == nullptr) {
-      if (!pending_.insert(entry.request.name).second)
-        throw InvalidArgument(
-            fmt::format("'{}' is already pending on this rank: wait for it, or use another name",
-                        entry.request.name));
+      insert_names(entry.request);
       entries_.push_back(std::move(entry));
       count_.store(entries_.size(), std::memory_order_release);
-      announce();
       return;
     }
   }
-  entry.completion->complete(closing_error_);
+  for (const Completion::Callback& callback : entry.completion->complete(closing_error_))
+    run_callback(callback, closing_error_);
+}
+
+// Requires mutex_. All names or none.
+void TensorQueue::insert_names(const Request& request) {
+  HORO_CHECK(!pending_.contains(std::string(kJoinName)) || request.kind == Kind::kShutdown,
+             fmt::format("'{}' was submitted on a rank that has joined: wait until join() returns",
+                         request.name));
+  std::vector<const std::string*> names = {&request.name};
+  for (const Request::Member& member : request.members) names.push_back(&member.name);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    // A group may be called like its first tensor.
+    if (i == 1 && *names[1] == *names[0]) continue;
+    if (pending_.insert(*names[i]).second) continue;
+    for (std::size_t inserted = 0; inserted < i; ++inserted) pending_.erase(*names[inserted]);
+    throw InvalidArgument(fmt::format(
+        "'{}' is already pending on this rank: wait for it, or use another name", *names[i]));
+  }
 }
 
 std::vector<Entry> TensorQueue::take() {
@@ -33,30 +51,15 @@ std::vector<Entry> TensorQueue::take() {
   return std::exchange(entries_, {});
 }
 
-void TensorQueue::release(const std::string& name) {
+void TensorQueue::release(const Request& request) {
   const std::scoped_lock lock(mutex_);
-  pending_.erase(name);
+  pending_.erase(request.name);
+  for (const Request::Member& member : request.members) pending_.erase(member.name);
 }
 
 void TensorQueue::close(std::exception_ptr error) {
   const std::scoped_lock lock(mutex_);
   if (closing_error_ == nullptr) closing_error_ = std::move(error);
-}
-
-void TensorQueue::wait(std::chrono::nanoseconds timeout) {
-  is_asleep_ = true;
-  // Whoever announces an event after this comparison sees that a wake-up is needed, or ends the
-  // futex before it begins.
-  if (events_ == seen_) futex_wait(events_, seen_, timeout);
-  is_asleep_ = false;
-  seen_ = events_;
-}
-
-void TensorQueue::wake() { announce(); }
-
-void TensorQueue::announce() {
-  ++events_;
-  if (is_asleep_) futex_wake_all(events_);
 }
 
 }  // namespace horo::coordinator

@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "horo/base/error.h"
+
 namespace horo::coordinator {
 namespace {
 
@@ -28,6 +30,42 @@ TEST(Completion, ManyWaitersSeeTheSameOutcome) {
   EXPECT_EQ(errors, 6);
   EXPECT_TRUE(completion.is_done());
   EXPECT_THROW(completion.wait(), MismatchError);
+}
+
+TEST(Completion, CallbacksAreHandedOutOnceAndRunAtOnceAfterwards) {
+  Completion completion;
+  int calls = 0;
+  completion.then([&](const std::exception_ptr& error) { calls += error == nullptr ? 1 : 100; });
+  const auto due = completion.complete();
+  ASSERT_EQ(due.size(), 1u);
+  EXPECT_EQ(calls, 0);
+  run_callback(due[0], nullptr);
+  EXPECT_EQ(calls, 1);
+  completion.then([&](const std::exception_ptr&) { ++calls; });
+  EXPECT_EQ(calls, 2);
+}
+
+TEST(Completion, WhatACallbackThrowsIsCaught) {
+  EXPECT_NO_FATAL_FAILURE(run_callback([](auto) { throw std::runtime_error("mine"); }, nullptr));
+  EXPECT_NO_FATAL_FAILURE(run_callback([](auto) { throw 5; }, nullptr));
+}
+
+TEST(Completion, ACallbackMayNotBlock) {
+  Completion pending, done;
+  (void)done.complete();
+  bool has_thrown = false;
+  run_callback(
+      [&](auto) {
+        done.wait();
+        try {
+          pending.wait();
+        } catch (const InvalidArgument&) {
+          has_thrown = true;
+        }
+      },
+      nullptr);
+  EXPECT_TRUE(has_thrown);
+  EXPECT_NO_THROW(forbid_blocking_in_callbacks());
 }
 
 }  // namespace

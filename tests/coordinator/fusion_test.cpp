@@ -1,5 +1,6 @@
 #include "horo/coordinator/fusion.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -7,10 +8,18 @@
 namespace horo::coordinator {
 namespace {
 
-Agreement agree(const std::string& name, std::size_t count, Kind kind = Kind::kAllreduce,
-                DataType type = DataType::kFloat32, ReduceOp op = ReduceOp::kSum) {
-  const Request request{name, kind, type, op, 0, Shape{count}};
-  return {{request, request}, {}};
+using ::testing::HasSubstr;
+
+const Topology kTwo = make_topology(0, {"a", "b"}, {"a", "b"});
+
+Contribution agree(const std::string& name, std::size_t count, Kind kind = Kind::kAllreduce,
+                   DataType type = DataType::kFloat32, ReduceOp op = ReduceOp::kSum) {
+  return contribution_of(0, {name, kind, type, op, 0, Shape{count}});
+}
+
+std::vector<Response> fuse(const std::vector<Contribution>& complete, std::size_t bucket_bytes,
+                           const ResponseCache& cache) {
+  return coordinator::fuse(complete, bucket_bytes, cache, kTwo);
 }
 
 std::vector<std::string> names(const Response& response) {
@@ -37,45 +46,96 @@ TEST(Fusion, OnlyAllreducesOfOneTypeAndOperationShare) {
   EXPECT_EQ(responses.size(), 5u);
 }
 
-TEST(Fusion, AMismatchIsAnErrorOfItsOwn) {
-  Agreement wrong = agree("b", 1);
-  wrong.mismatch = "tensor 'b': ...";
-  const auto responses = fuse({agree("a", 1), wrong, agree("c", 1)}, 1000, ResponseCache(0));
+TEST(Fusion, OtherOperationsInBetweenDoNotCloseABucket) {
+  const auto responses = fuse({agree("a", 1), agree("b", 1, Kind::kBroadcast),
+                               agree("c", 1, Kind::kAllreduce, DataType::kFloat64), agree("d", 1),
+                               agree("e", 1, Kind::kAllreduce, DataType::kFloat64)},
+                              1000, ResponseCache(0));
   ASSERT_EQ(responses.size(), 3u);
+  EXPECT_EQ(names(responses[0]), (std::vector<std::string>{"a", "d"}));
+  EXPECT_EQ(names(responses[2]), (std::vector<std::string>{"c", "e"}));
+}
+
+TEST(Fusion, AGroupStaysByItself) {
+  Request group{"g", Kind::kAllreduce};
+  group.members = {{"g", DataType::kFloat32, {1}}, {"h", DataType::kFloat32, {1}}};
+  const auto responses =
+      fuse({agree("a", 1), contribution_of(0, group), agree("b", 1)}, 1000, ResponseCache(0));
+  ASSERT_EQ(responses.size(), 2u);
+  EXPECT_EQ(names(responses[0]), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(names(responses[1]), (std::vector<std::string>{"g"}));
+}
+
+TEST(Fusion, AMismatchIsAnErrorOfItsOwn) {
+  Contribution wrong = agree("b", 1);
+  merge(wrong, std::vector{0}, contribution_of(1, agree("b", 2).request()), std::vector{1});
+  const auto responses = fuse({agree("a", 1), wrong, agree("c", 1)}, 1000, ResponseCache(0));
+  ASSERT_EQ(responses.size(), 2u);
   EXPECT_EQ(responses[1].error, ErrorKind::kMismatch);
-  EXPECT_EQ(responses[1].error_text, "tensor 'b': ...");
+  EXPECT_EQ(responses[1].error_text,
+            "tensor 'b': rank 0 (host a) submitted allreduce (sum) of float32 [1], rank 1 (host b) "
+            "submitted allreduce (sum) of float32 [2]: the shapes differ");
+}
+
+TEST(Fusion, OnlyElementwiseAllreducesCanDoWithoutAJoinedRank) {
+  Contribution broadcast = agree("w", 3, Kind::kBroadcast);
+  Contribution adasum = agree("g", 3, Kind::kAllreduce, DataType::kFloat32, ReduceOp::kAdasum);
+  Contribution sum = agree("s", 3);
+  for (Contribution* each : {&broadcast, &adasum, &sum}) each->absent = {1};
+  const auto responses = fuse({broadcast, adasum, sum, agree("t", 3)}, 1000, ResponseCache(0));
+  ASSERT_EQ(responses.size(), 4u);
+  EXPECT_THAT(
+      responses[0].error_text,
+      HasSubstr("tensor 'w': rank 1 (host b) has joined and broadcast from rank 0 of float32 "
+                "[3] needs every rank"));
+  EXPECT_EQ(responses[0].error, ErrorKind::kMismatch);
+  EXPECT_EQ(responses[1].error, ErrorKind::kMismatch);
+  EXPECT_EQ(responses[2].error, ErrorKind::kNone);
+  EXPECT_EQ(responses[2].absent, std::vector{1});
+  EXPECT_EQ(responses[2].tensors[0].request, sum.request());      // rank 1 must know its shape
+  EXPECT_EQ(names(responses[3]), std::vector<std::string>{"t"});  // all ranks: another bucket
 }
 
 TEST(Fusion, AllgatherCarriesEveryRanksRows) {
-  Agreement gather = agree("g", 3, Kind::kAllgather);
-  gather.requests[1].shape = Shape{0};
+  Contribution gather = agree("g", 3, Kind::kAllgather);
+  merge(gather, std::vector{0}, contribution_of(1, agree("g", 0, Kind::kAllgather).request()),
+        std::vector{1});
   const auto responses = fuse({gather}, 1000, ResponseCache(0));
   EXPECT_EQ(responses[0].rows_of, (std::vector<std::uint64_t>{3, 0}));
 }
 
 TEST(Fusion, AlltoallCarriesEveryRanksSplits) {
-  Agreement exchange = agree("a", 3, Kind::kAlltoall);
-  exchange.requests[0].splits = {1, 2};
-  exchange.requests[1].splits = {3, 0};
+  Request first = agree("a", 3, Kind::kAlltoall).request();
+  Request second = first;
+  first.splits = {1, 2};
+  second.splits = {3, 0};
+  Contribution exchange = contribution_of(1, second);
+  merge(exchange, std::vector{1}, contribution_of(0, first), std::vector{0});
   const auto responses = fuse({exchange}, 1000, ResponseCache(0));
   EXPECT_EQ(responses[0].rows_of, (std::vector<std::uint64_t>{1, 2, 3, 0}));
 }
 
 TEST(Fusion, CachedTensorsGoByNumber) {
   ResponseCache cache(4);
-  cache.note(agree("a", 1).requests[0], 1);
-  const auto responses = fuse({agree("a", 1), agree("b", 1)}, 1000, cache);
+  const Request request = agree("a", 1).request();
+  cache.note(request, {}, 1);
+  const CacheId id = *cache.find(request);
+  const auto responses = fuse({contribution_of(id, cache.at(id)), agree("b", 1)}, 1000, cache);
   ASSERT_EQ(responses.size(), 1u);
-  EXPECT_NE(responses[0].tensors[0].cached, 0u);
+  EXPECT_EQ(responses[0].tensors[0].cached, id);
   EXPECT_EQ(responses[0].tensors[0].name, "");
   EXPECT_EQ(responses[0].tensors[1].name, "b");
+  // Evicted meanwhile: by name.
+  const auto agreed = cache.at(id);
+  cache.note(agree("a", 2).request(), {}, 2);
+  EXPECT_EQ(fuse({contribution_of(id, agreed)}, 1000, cache)[0].tensors[0].name, "a");
 }
 
 TEST(Fusion, RandomListsKeepEveryTensorOnceAndInOrder) {
   std::mt19937 random(7);
   for (int round = 0; round < 1000; ++round) {
     const std::size_t target = random() % 2000 + 1;
-    std::vector<Agreement> agreements;
+    std::vector<Contribution> agreements;
     for (unsigned i = random() % 60; i-- > 0;)
       agreements.push_back(agree("t" + std::to_string(agreements.size()), random() % 400));
     std::size_t next = 0;
@@ -83,7 +143,7 @@ TEST(Fusion, RandomListsKeepEveryTensorOnceAndInOrder) {
       std::size_t bytes = 0;
       for (const std::string& name : names(response)) {
         EXPECT_EQ(name, "t" + std::to_string(next));
-        bytes += agreements[next++].requests[0].shape.count() * 4;
+        bytes += agreements[next++].request().shape.count() * 4;
       }
       EXPECT_TRUE(bytes <= target || response.tensors.size() == 1);
     }

@@ -10,121 +10,178 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
-const Topology kThree = make_topology(0, {"a", "a", "b"}, {"a", "a", "b"});
 const Negotiator::Time kStart{};
 
-Request request(const std::string& name) {
-  return {name, Kind::kAllreduce, DataType::kFloat32, ReduceOp::kSum, 0, Shape{17, 17}};
+Request request(const std::string& name, Kind kind = Kind::kAllreduce) {
+  return {name, kind, DataType::kFloat32, ReduceOp::kSum, 0, Shape{17, 17}};
 }
+Request join_request() { return {std::string(kJoinName), Kind::kJoin}; }
 
-TEST(Negotiator, AgreesWhenTheLastRankHasSubmitted) {
-  Negotiator negotiator(kThree);
-  EXPECT_FALSE(negotiator.add(2, request("x"), kStart));
-  EXPECT_FALSE(negotiator.add(0, request("y"), kStart));
-  EXPECT_FALSE(negotiator.add(0, request("x"), kStart));
-  const auto agreement = negotiator.add(1, request("x"), kStart);
-  ASSERT_TRUE(agreement);
-  EXPECT_EQ(agreement->mismatch, "");
-  EXPECT_EQ(agreement->requests.size(), 3u);
-  EXPECT_FALSE(negotiator.is_empty());
+// The book of a leader: itself (rank 0), rank 1 of its node, and ranks 2 and 3 below another
+// leader.
+struct Book : Negotiator {
+  Book() : Negotiator({{0}, {1}, {2, 3}}) {}
+  void submit(std::size_t contributor, const Request& own, Time now = kStart) {
+    add(contributor, contribution_of(contributor == 2 ? 2 : static_cast<int>(contributor), own),
+        now);
+  }
+  std::vector<std::string> complete_names() {
+    std::vector<std::string> names;
+    for (const Contribution& contribution : take_complete()) names.push_back(contribution.name());
+    return names;
+  }
+};
+
+TEST(Negotiator, AnOperationIsCompleteWhenEveryContributorHasSubmittedIt) {
+  Book book;
+  book.submit(2, request("x"));
+  book.submit(0, request("y"));
+  book.submit(0, request("x"));
+  EXPECT_THAT(book.complete_names(), IsEmpty());
+  book.submit(1, request("x"));
+  EXPECT_THAT(book.complete_names(), ElementsAre("x"));
+  EXPECT_THAT(book.complete_names(), IsEmpty());
+  EXPECT_FALSE(book.is_empty());
 }
 
 TEST(Negotiator, ANameMayBeUsedAgainAfterAgreement) {
-  Negotiator negotiator(kThree);
+  Book book;
   for (int step = 0; step < 3; ++step)
-    for (int rank = 0; rank < 3; ++rank)
-      EXPECT_EQ(negotiator.add(rank, request("x"), kStart).has_value(), rank == 2);
+    for (std::size_t c = 0; c < 3; ++c) {
+      book.submit(c, request("x"));
+      EXPECT_EQ(book.complete_names().size(), c == 2 ? 1u : 0u);
+    }
 }
 
-TEST(Negotiator, ARankThatSubmitsTwiceIsAnError) {
-  Negotiator negotiator(kThree);
-  (void)negotiator.add(1, request("x"), kStart);
-  EXPECT_THROW((void)negotiator.add(1, request("x"), kStart), CommunicationError);
-}
-
-std::string mismatch_of(const Request& first, const Request& third) {
-  Negotiator negotiator(kThree);
-  (void)negotiator.add(0, first, kStart);
-  (void)negotiator.add(1, first, kStart);
-  return negotiator.add(2, third, kStart)->mismatch;
-}
-
-TEST(Negotiator, MismatchNamesTensorRanksDescriptionsAndField) {
-  Request other = request("fc1.weight");
-  other.shape = Shape{17, 18};
-  EXPECT_EQ(mismatch_of(request("fc1.weight"), other),
-            "tensor 'fc1.weight': rank 0 (host a) submitted allreduce (sum) of float32 [17, 17], "
-            "rank 2 (host b) "
-            "submitted allreduce (sum) of float32 [17, 18]: the shapes differ");
-  other = request("x");
-  other.type = DataType::kInt32;
-  EXPECT_THAT(mismatch_of(request("x"), other),
-              HasSubstr("int32 [17, 17]: the element types differ"));
-  other = request("x");
-  other.op = ReduceOp::kMax;
-  EXPECT_THAT(mismatch_of(request("x"), other),
-              HasSubstr("(max) of float32 [17, 17]: the reduce operations differ"));
-  other = request("x");
-  other.kind = Kind::kBroadcast;
-  EXPECT_THAT(mismatch_of(request("x"), other), HasSubstr("the operations differ"));
-  Request root0 = other;
-  other.root = 1;
-  EXPECT_THAT(mismatch_of(root0, other),
-              HasSubstr("broadcast from rank 1 of float32 [17, 17]: the roots differ"));
-}
-
-TEST(Negotiator, AllgatherAndAlltoallRowsMayDifferOtherDimensionsMayNot) {
-  for (const Kind kind : {Kind::kAllgather, Kind::kAlltoall}) {
-    Request a = request("x");
-    a.kind = kind;
-    a.splits = {5, 5, 7};
-    Request b = a;
-    b.shape = Shape{0, 17};
-    b.splits = {0, 0, 0};
-    EXPECT_EQ(mismatch_of(a, b), "");
-    b.shape = Shape{17, 16};
-    EXPECT_THAT(mismatch_of(a, b), HasSubstr("the shapes differ"));
-    b.shape = Shape{17};
-    EXPECT_THAT(mismatch_of(a, b), HasSubstr("the shapes differ"));
-  }
+TEST(Negotiator, AContributorThatSubmitsTwiceIsAnError) {
+  Book book;
+  book.submit(1, request("x"));
+  EXPECT_THROW(book.submit(1, request("x")), CommunicationError);
 }
 
 TEST(Negotiator, TellsWhoIsMissingOldestFirst) {
-  Negotiator negotiator(kThree);
-  (void)negotiator.add(2, request("old"), kStart);
-  (void)negotiator.add(1, request("new"), kStart + 5s);
-  (void)negotiator.add(2, request("new"), kStart + 6s);
-  EXPECT_TRUE(negotiator.waiting_longer_than(10s, kStart + 9s).empty());
-  const auto waiting = negotiator.waiting_longer_than(10s, kStart + 20s);
+  Book book;
+  book.submit(1, request("old"));
+  book.submit(1, request("new"), kStart + 5s);
+  book.submit(2, request("new"), kStart + 6s);
+  EXPECT_THAT(book.waiting_longer_than(10s, kStart + 9s), IsEmpty());
+  const auto waiting = book.waiting_longer_than(10s, kStart + 20s);
   ASSERT_EQ(waiting.size(), 2u);
-  EXPECT_EQ(waiting[0].name, "old");
-  EXPECT_EQ(waiting[0].age, 20s);
-  EXPECT_THAT(waiting[0].missing, ElementsAre(0, 1));
-  EXPECT_EQ(waiting[1].name, "new");
-  EXPECT_THAT(waiting[1].missing, ElementsAre(0));
+  EXPECT_EQ(waiting[0], (Waiting{"old", 20s, {0, 2, 3}}));
+  EXPECT_EQ(waiting[1], (Waiting{"new", 15s, {0}}));
 }
 
-TEST(Negotiator, OperationsThatADepartedRankLeftOpenAreOrphans) {
-  Negotiator negotiator(kThree);
-  Request shutdown;
-  shutdown.name = "shutdown";
-  shutdown.kind = Kind::kShutdown;
-  (void)negotiator.add(0, request("before"), kStart);
-  (void)negotiator.add(1, request("kept"), kStart);
-  EXPECT_TRUE(negotiator.take_orphans().empty());
-  (void)negotiator.add(1, shutdown, kStart);
-  auto orphans = negotiator.take_orphans();
-  ASSERT_EQ(orphans.size(), 1u);
-  EXPECT_EQ(orphans[0].name, "before");
-  EXPECT_EQ(orphans[0].departed, 1);
-  (void)negotiator.add(2, request("after"), kStart);
-  orphans = negotiator.take_orphans();
-  ASSERT_EQ(orphans.size(), 1u);
-  EXPECT_EQ(orphans[0].name, "after");
-  (void)negotiator.add(0, request("kept"), kStart);
-  EXPECT_TRUE(negotiator.add(2, request("kept"), kStart));
+TEST(Negotiator, AReportOfASubtreeReplacesTheGuessThatAllItsRanksAreMissing) {
+  Book book;
+  book.submit(0, request("x"));
+  book.submit(1, request("x"));
+  EXPECT_THAT(book.waiting_longer_than(1s, kStart + 2s)[0].missing, ElementsAre(2, 3));
+  book.report(2, {"x", 1s, {3}}, kStart + 2s);
+  EXPECT_THAT(book.waiting_longer_than(1s, kStart + 2s)[0].missing, ElementsAre(3));
+  book.submit(2, request("x"), kStart + 3s);
+  EXPECT_THAT(book.complete_names(), ElementsAre("x"));
+}
+
+TEST(Negotiator, AReportMakesKnownWhatOnlyASubtreeHasSubmitted) {
+  Book book;
+  book.report(2, {"far", 30s, {2}}, kStart + 40s);
+  const auto waiting = book.waiting_longer_than(25s, kStart + 40s);
+  ASSERT_EQ(waiting.size(), 1u);
+  EXPECT_EQ(waiting[0], (Waiting{"far", 30s, {0, 1, 2}}));
+}
+
+TEST(Negotiator, WhatADepartedRankNeverSubmittedIsAnOrphan) {
+  Book book;
+  book.submit(0, request("before"));
+  book.submit(1, request("kept"));
+  EXPECT_THAT(book.take_orphans(), IsEmpty());
+  book.depart(1, {1, 610, {}});
+  EXPECT_THAT(book.take_orphans(), ElementsAre(Orphan{"before", 1, 610}));
+  EXPECT_THAT(book.take_orphans(), IsEmpty());  // once
+  book.remove("before");
+  book.submit(2, request("after"));
+  EXPECT_THAT(book.take_orphans(), ElementsAre(Orphan{"after", 1, 610}));
+  book.submit(0, request("kept"));
+  book.submit(2, request("kept"));
+  EXPECT_THAT(book.complete_names(), ElementsAre("kept"));
+}
+
+TEST(Negotiator, WhatADepartedRankOfASubtreeHasOpenMayStillCome) {
+  Book book;
+  book.depart(2, {3, 7, {"open"}});
+  book.submit(0, request("open"));
+  book.submit(0, request("never"));
+  EXPECT_THAT(book.take_orphans(), ElementsAre(Orphan{"never", 3, 7}));
+  book.submit(1, request("open"));
+  book.submit(2, request("open"));
+  EXPECT_THAT(book.complete_names(), ElementsAre("open"));
+  book.submit(0, request("open"));  // a second time: that one it never submitted
+  EXPECT_THAT(book.take_orphans(), ElementsAre(Orphan{"open", 3, 7}));
+}
+
+TEST(Negotiator, DeparturesGoUpWithWhatTheyLeaveOpenHere) {
+  Book book;
+  book.submit(1, request("x"));
+  book.submit(0, request("y"));
+  book.depart(1, {1, 12, {}});
+  EXPECT_THAT(book.take_departures(), ElementsAre(Departure{1, 12, {"x"}}));
+  EXPECT_THAT(book.take_departures(), IsEmpty());
+}
+
+TEST(Negotiator, JoinedRanksAreNotWaitedForAndNamedAsAbsent) {
+  Book book;
+  book.submit(0, request("x"));
+  book.submit(2, request("x"));
+  book.submit(1, join_request());
+  book.join(1, {1});
+  auto complete = book.take_complete();
+  ASSERT_EQ(complete.size(), 1u);
+  EXPECT_EQ(complete[0].name(), "x");
+  EXPECT_THAT(complete[0].absent, ElementsAre(1));
+  book.join(2, {3});  // rank 2 is still there
+  book.submit(0, request("y"));
+  EXPECT_THAT(book.complete_names(), IsEmpty());
+  Contribution below = contribution_of(2, request("y"));
+  below.absent = {3};
+  book.add(2, below, kStart);
+  complete = book.take_complete();
+  ASSERT_EQ(complete.size(), 1u);
+  EXPECT_THAT(complete[0].absent, ElementsAre(1, 3));
+}
+
+TEST(Negotiator, AJoinItselfAndAShutdownNeedEveryRank) {
+  Book book;
+  for (std::size_t c : {1u, 2u}) book.submit(c, join_request());
+  book.join(1, {1});
+  book.join(2, {2, 3});
+  EXPECT_THAT(book.complete_names(), IsEmpty());
+  EXPECT_THAT(book.waiting_longer_than(0s, kStart)[0].missing, ElementsAre(0));
+  book.submit(0, join_request());
+  book.join(0, {0});
+  EXPECT_THAT(book.complete_names(), ElementsAre(std::string(kJoinName)));
+  book.end_join();
+  EXPECT_THAT(book.joined(), IsEmpty());
+  book.submit(0, request("x"));
+  EXPECT_THAT(book.complete_names(), IsEmpty());
+}
+
+TEST(Negotiator, AJoinWaitsNoLongerThanSinceTheOthersLastDidSomething) {
+  Book book;
+  book.submit(1, join_request());
+  book.join(1, {1});
+  EXPECT_EQ(book.waiting_longer_than(10s, kStart + 20s).size(), 1u);
+  book.refresh_join(kStart + 15s);
+  EXPECT_THAT(book.waiting_longer_than(10s, kStart + 20s), IsEmpty());
+}
+
+TEST(Negotiator, CountsWhatMovedRecently) {
+  Book book;
+  book.submit(0, request("x"));
+  book.submit(0, request("y"), kStart + 3ms);
+  EXPECT_EQ(book.under_way(2ms, kStart + 4ms), 1u);
+  EXPECT_EQ(book.under_way(5ms, kStart + 4ms), 2u);
 }
 
 }  // namespace

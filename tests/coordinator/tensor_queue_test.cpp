@@ -16,17 +16,66 @@ Entry entry(const std::string& name) {
 }
 
 TEST(TensorQueue, ANameIsPendingUntilReleased) {
-  TensorQueue queue;
+  Doorbell doorbell;
+  TensorQueue queue(doorbell);
   queue.submit(entry("x"));
   EXPECT_THROW(queue.submit(entry("x")), InvalidArgument);
   EXPECT_EQ(queue.take().size(), 1u);
   EXPECT_THROW(queue.submit(entry("x")), InvalidArgument);
-  queue.release("x");
+  queue.release(entry("x").request);
   EXPECT_NO_THROW(queue.submit(entry("x")));
 }
 
+TEST(TensorQueue, AGroupWithADuplicateInTheMiddleAddsNothing) {
+  Doorbell doorbell;
+  TensorQueue queue(doorbell);
+  queue.submit(entry("b"));
+  Entry group = entry("a");
+  for (const char* name : {"a", "b", "c"})
+    group.request.members.push_back({name, DataType::kFloat32, Shape{1}});
+  EXPECT_THROW(queue.submit(group), InvalidArgument);
+  EXPECT_NO_THROW(queue.submit(entry("c")));
+  EXPECT_NO_THROW(queue.submit(entry("a")));
+  EXPECT_EQ(queue.take().size(), 3u);
+}
+
+TEST(TensorQueue, AGroupHoldsTheNamesOfItsTensors) {
+  Doorbell doorbell;
+  TensorQueue queue(doorbell);
+  Entry group = entry("g");
+  for (const char* name : {"a", "b"})
+    group.request.members.push_back({name, DataType::kFloat32, Shape{1}});
+  queue.submit(group);
+  for (const char* name : {"g", "a", "b"}) EXPECT_THROW(queue.submit(entry(name)), InvalidArgument);
+  queue.release(group.request);
+  for (const char* name : {"g", "a", "b"}) EXPECT_NO_THROW(queue.submit(entry(name)));
+}
+
+TEST(TensorQueue, AGroupMayNotHaveOneNameTwice) {
+  Doorbell doorbell;
+  TensorQueue queue(doorbell);
+  Entry group = entry("g");
+  for (const char* name : {"a", "b", "a"})
+    group.request.members.push_back({name, DataType::kFloat32, Shape{1}});
+  EXPECT_THROW(queue.submit(group), InvalidArgument);
+  EXPECT_NO_THROW(queue.submit(entry("g")));
+}
+
+TEST(TensorQueue, AfterJoiningOnlyShutdownIsTaken) {
+  Doorbell doorbell;
+  TensorQueue queue(doorbell);
+  Entry join = entry(std::string(kJoinName));
+  join.request.kind = Kind::kJoin;
+  queue.submit(join);
+  EXPECT_THROW(queue.submit(entry("x")), InvalidArgument);
+  Entry shutdown = entry(std::string(kShutdownName));
+  shutdown.request.kind = Kind::kShutdown;
+  EXPECT_NO_THROW(queue.submit(shutdown));
+}
+
 TEST(TensorQueue, AfterClosingSubmissionsEndWithTheError) {
-  TensorQueue queue;
+  Doorbell doorbell;
+  TensorQueue queue(doorbell);
   queue.submit(entry("before"));
   queue.close(std::make_exception_ptr(ShutdownError("gone")));
   Entry late = entry("late");
@@ -37,17 +86,20 @@ TEST(TensorQueue, AfterClosingSubmissionsEndWithTheError) {
 }
 
 TEST(TensorQueue, SubmittingWakesTheSleeper) {
-  TensorQueue queue;
+  Doorbell doorbell;
+  TensorQueue queue(doorbell);
   std::jthread submitter([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     queue.submit(entry("x"));
   });
-  queue.wait(std::chrono::minutes(10));
+  doorbell.announce(Doorbell::Sleep::kDeep);
+  doorbell.wait(0, std::chrono::minutes(10));
   EXPECT_FALSE(queue.is_empty());
 }
 
 TEST(TensorQueue, ManyThreadsSubmitEverythingOnce) {
-  TensorQueue queue;
+  Doorbell doorbell;
+  TensorQueue queue(doorbell);
   {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 8; ++t)

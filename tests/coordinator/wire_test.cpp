@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "horo/base/error.h"
@@ -20,14 +21,41 @@ Request random_request(std::mt19937& random) {
   for (std::size_t& dimension : dimensions) dimension = random() * std::size_t{1000003};
   request.shape = Shape(dimensions);
   for (unsigned i = random() % 4; i-- > 0;) request.splits.push_back(random());
+  for (unsigned i = random() % 3; i-- > 0;)
+    request.members.push_back({"m" + std::to_string(i), DataType::kInt8, Shape{random() % 9, 2}});
   return request;
+}
+
+Contribution random_contribution(std::mt19937& random) {
+  Contribution contribution;
+  contribution.cached = random() % 2 * random();
+  if (contribution.cached == 0)
+    for (unsigned i = random() % 2 + 1; i-- > 0;)
+      contribution.variants.push_back({static_cast<int>(random() % 9), random_request(random)});
+  for (unsigned i = random() % 3; i-- > 0;)
+    contribution.rows.push_back({static_cast<int>(i), {random(), random()}});
+  for (unsigned i = random() % 3; i-- > 0;) contribution.absent.push_back(static_cast<int>(i));
+  return contribution;
+}
+
+bool same(const Contribution& a, const Contribution& b) {
+  return a.cached == b.cached && a.variants == b.variants && a.rows == b.rows &&
+         a.absent == b.absent;
 }
 
 RequestMessage random_request_message(std::mt19937& random) {
   RequestMessage message;
   message.responses_seen = random();
   for (unsigned i = random() % 4; i-- > 0;) message.cached.push_back(random());
-  for (unsigned i = random() % 4; i-- > 0;) message.requests.push_back(random_request(random));
+  for (unsigned i = random() % 4; i-- > 0;)
+    message.contributions.push_back(random_contribution(random));
+  for (unsigned i = random() % 3; i-- > 0;) message.joined.push_back(static_cast<int>(i));
+  for (unsigned i = random() % 3; i-- > 0;)
+    message.departures.push_back({static_cast<int>(i), random(), {"a", "bc"}});
+  for (unsigned i = random() % 3; i-- > 0;)
+    message.orphans.push_back({"lost", static_cast<int>(i), random()});
+  for (unsigned i = random() % 3; i-- > 0;)
+    message.waiting.push_back({"late", std::chrono::nanoseconds(random()), {1, 5}});
   if (random() % 4 == 0) message.failure = "rank 3 failed";
   return message;
 }
@@ -44,10 +72,11 @@ ResponseMessage random_response_message(std::mt19937& random) {
     for (unsigned k = random() % 4; k-- > 0;)
       response.tensors.push_back(
           random() % 2 ? Response::Tensor{static_cast<CacheId>(random() % 1000 + 1), {}}
-                       : Response::Tensor{0, "name"});
+                       : Response::Tensor{0, "name", random_request(random)});
     for (unsigned k = random() % 4; k-- > 0;) response.rows_of.push_back(random());
     response.error = static_cast<ErrorKind>(random() % 4);
     response.error_text = request.name;
+    for (unsigned k = random() % 3; k-- > 0;) response.absent.push_back(static_cast<int>(k));
     message.responses.push_back(std::move(response));
   }
   return message;
@@ -60,7 +89,11 @@ TEST(Wire, RequestsRoundTrip) {
     const RequestMessage read = decode_requests(encode(message));
     EXPECT_EQ(read.responses_seen, message.responses_seen);
     EXPECT_EQ(read.cached, message.cached);
-    EXPECT_EQ(read.requests, message.requests);
+    EXPECT_TRUE(std::ranges::equal(read.contributions, message.contributions, same));
+    EXPECT_EQ(read.joined, message.joined);
+    EXPECT_EQ(read.departures, message.departures);
+    EXPECT_EQ(read.orphans, message.orphans);
+    EXPECT_EQ(read.waiting, message.waiting);
     EXPECT_EQ(read.failure, message.failure);
   }
 }
@@ -69,8 +102,32 @@ TEST(Wire, ResponsesRoundTrip) {
   std::mt19937 random(2);
   for (int i = 0; i < 2000; ++i) {
     const ResponseMessage message = random_response_message(random);
-    EXPECT_EQ(decode_responses(encode(message)).responses, message.responses);
+    const ResponseMessage read = decode_responses(encode(message));
+    ASSERT_EQ(read.responses.size(), message.responses.size());
+    for (std::size_t k = 0; k < read.responses.size(); ++k) {
+      EXPECT_EQ(read.responses[k].tensors, message.responses[k].tensors);
+      // The rest of what is cached lies in the cache.
+      if (!message.responses[k].is_cached()) {
+        EXPECT_EQ(read.responses[k], message.responses[k]);
+      }
+    }
   }
+}
+
+TEST(Wire, CachedOperationsCostFourBytesEach) {
+  RequestMessage requests;
+  requests.cached = {1, 2, 3};
+  const std::size_t before = encode(requests).size();
+  requests.cached.push_back(4);
+  EXPECT_EQ(encode(requests).size(), before + 4);
+  EXPECT_LE(before, 32u);
+
+  Response response;
+  response.tensors = {{1, {}}, {2, {}}};
+  const std::size_t bytes = encode(ResponseMessage{{response}}).size();
+  response.tensors.push_back({3, {}});
+  EXPECT_EQ(encode(ResponseMessage{{response}}).size(), bytes + 4);
+  EXPECT_LE(bytes, 32u);
 }
 
 TEST(Wire, EveryTruncationIsAnError) {

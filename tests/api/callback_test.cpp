@@ -1,0 +1,137 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include "horo/horo.h"
+#include "horo/testing.h"
+
+namespace horo {
+namespace {
+
+using testing::run_ranks;
+
+TEST(Callbacks, RunAfterCompletionWithTheError) {
+  run_ranks(3, [](Context& ctx) {
+    std::vector<float> x(4, 1.0f);
+    std::promise<float> done;
+    ctx.allreduce_async(TensorView(x), {.name = "x", .op = ReduceOp::kSum})
+        .then([&](const std::exception_ptr& error) {
+          EXPECT_EQ(error, nullptr);
+          done.set_value(x[3]);
+        });
+    EXPECT_EQ(done.get_future().get(), 3.0f);
+
+    std::vector<float> y(ctx.rank() == 1 ? 5 : 4);
+    std::promise<bool> failed;
+    ctx.allreduce_async(TensorView(y), {.name = "y"}).then([&](const std::exception_ptr& error) {
+      failed.set_value(error != nullptr);
+    });
+    EXPECT_TRUE(failed.get_future().get());
+  });
+}
+
+TEST(Callbacks, OneThatThrowsDisturbsNobody) {
+  run_ranks(2, [](Context& ctx) {
+    std::vector<float> x(4, 1.0f), y(4, 2.0f);
+    std::atomic<int> calls{0};
+    const Handle first = ctx.allreduce_async(TensorView(x), {.name = "x", .op = ReduceOp::kSum});
+    first.then([](const std::exception_ptr&) { throw std::runtime_error("the callback's own"); });
+    first.then([&](const std::exception_ptr&) { ++calls; });
+    const Handle second = ctx.allreduce_async(TensorView(y), {.name = "y", .op = ReduceOp::kSum});
+    first.wait();
+    second.wait();
+    EXPECT_EQ(y[0], 4.0f);
+    ctx.barrier();
+    while (calls == 0) std::this_thread::yield();
+  });
+}
+
+TEST(Callbacks, MaySubmitAgain) {
+  run_ranks(3, [](Context& ctx) {
+    constexpr int kLinks = 50;
+    std::vector<float> x(3, 1.0f);
+    std::promise<void> finished;
+    std::function<void(int)> link = [&](int k) {
+      ctx.allreduce_async(TensorView(x), {.name = "x", .op = ReduceOp::kSum})
+          .then([&, k](const std::exception_ptr& error) {
+            EXPECT_EQ(error, nullptr);
+            x.assign(3, static_cast<float>(k));
+            k + 1 < kLinks ? link(k + 1) : finished.set_value();
+          });
+    };
+    link(0);
+    finished.get_future().wait();
+  });
+}
+
+TEST(Callbacks, RunWhileAnotherThreadWaits) {
+  // The operation with the callback completes in the hands of whoever waits for another one.
+  run_ranks(2, [](Context& ctx) {
+    for (int round = 0; round < 50; ++round) {
+      std::vector<float> x(3, 1.0f), y(3, 1.0f);
+      std::promise<std::thread::id> where;
+      ctx.allreduce_async(TensorView(x), {.name = "x"}).then([&](const std::exception_ptr&) {
+        where.set_value(std::this_thread::get_id());
+      });
+      ctx.allreduce(TensorView(y), {.name = "y"});
+      (void)where.get_future().get();
+    }
+  });
+}
+
+TEST(Callbacks, MayNotWait) {
+  run_ranks(2, [](Context& ctx) {
+    std::vector<float> x(3, 1.0f), y(3, 1.0f);
+    std::promise<bool> has_refused;
+    ctx.allreduce_async(TensorView(x), {.name = "x"}).then([&](const std::exception_ptr&) {
+      try {
+        ctx.allreduce(TensorView(y), {.name = "y"});
+        has_refused.set_value(false);
+      } catch (const InvalidArgument&) {
+        has_refused.set_value(true);
+      }
+    });
+    EXPECT_TRUE(has_refused.get_future().get());
+  });
+}
+
+TEST(Callbacks, SubmittingDuringShutdownEndsWithAShutdownError) {
+  run_ranks(2, [](Context& ctx) {
+    auto x = std::make_shared<std::vector<float>>(3, 1.0f);
+    auto outcome = std::make_shared<std::promise<std::exception_ptr>>();
+    // Never matched: it ends when the other rank shuts down.
+    if (ctx.rank() == 0)
+      ctx.allreduce_async(TensorView(*x), {.name = "lonely"})
+          .then([&ctx, x, outcome](const std::exception_ptr& error) {
+            EXPECT_NE(error, nullptr);
+            ctx.allreduce_async(TensorView(*x), {.name = "again"})
+                .then(
+                    [x, outcome](const std::exception_ptr& second) { outcome->set_value(second); });
+          });
+    ctx.shutdown();
+    if (ctx.rank() == 0) {
+      EXPECT_THROW(std::rethrow_exception(outcome->get_future().get()), ShutdownError);
+    }
+  });
+}
+
+TEST(Callbacks, OfAnOperationThatIsDoneRunAtOnce) {
+  run_ranks(1, [](Context& ctx) {
+    std::vector<float> x(3, 1.0f);
+    const Handle handle = ctx.allreduce_async(TensorView(x));
+    handle.wait();
+    bool has_run = false;
+    handle.then([&](const std::exception_ptr&) { has_run = true; });
+    EXPECT_TRUE(has_run);
+    has_run = false;
+    Handle().then([&](const std::exception_ptr&) { has_run = true; });
+    EXPECT_TRUE(has_run);
+  });
+}
+
+}  // namespace
+}  // namespace horo
