@@ -85,6 +85,9 @@ class GradientSync::Impl {
         [runtime = runtime_.get()](std::size_t bytes, std::size_t tensors) {
           runtime->count_collective(bytes, tensors);
         });
+    watched_ = runtime_->activity().add([this](observe::RankSnapshot& snapshot) {
+      runner_->progress().add_to(snapshot, name_, runner_->plan().buckets.size());
+    });
   }
 
   coordinator::BucketRunner& runner() { return *runner_; }
@@ -127,6 +130,7 @@ class GradientSync::Impl {
   std::string name_;
   std::vector<std::string> names_;
   std::unique_ptr<coordinator::BucketRunner> runner_;
+  observe::RankActivity::Registration watched_;  // ends before what it looks at
 };
 
 GradientSync::GradientSync(Context& context, std::span<const NamedTensor> gradients,

@@ -11,6 +11,8 @@
 #include "horo/base/environment.h"
 #include "horo/coordinator/arena_table.h"
 #include "horo/coordinator/coordinator.h"
+#include "horo/observe/rank_activity.h"
+#include "horo/observe/watchdog.h"
 
 namespace horo {
 
@@ -37,6 +39,8 @@ class Runtime {
   /// How communicators of this job choose among the allreduces over messages.
   const collectives::AllreduceSelection& allreduce() const { return allreduce_; }
   coordinator::ArenaTable& arenas() { return arenas_; }
+  /// What this rank is doing, for the watchdog.
+  observe::RankActivity& activity() { return activity_; }
 
   /// `entry.request.name` empty: the next automatic name of its kind.
   std::shared_ptr<coordinator::Completion> submit(coordinator::Entry entry);
@@ -53,8 +57,11 @@ class Runtime {
   void fail_unwinding() noexcept;
 
  private:
-  // Agrees with the other ranks on settings, processors and what messages cost. Collective.
+  // Agrees with the other ranks on settings, processors and what messages cost, and says where the
+  // watchdogs meet. Collective.
   void meet();
+  // Collective over the node.
+  void start_watchdog();
 
   std::unique_ptr<Session> session_;
   std::unique_ptr<collectives::Transport> transport_;
@@ -64,6 +71,11 @@ class Runtime {
   coordinator::ArenaTable arenas_;
   std::mutex shutdown_mutex_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;
+  observe::RankActivity activity_;
+  observe::RankActivity::Registration watched_;  // the coordinator
+  std::unique_ptr<observe::LeaderHub> hub_;      // rank 0, until the watchdog has it
+  observe::MeetingPoint meeting_point_;
+  std::unique_ptr<observe::Watchdog> watchdog_;
   bool is_shutdown_begun_ = false;
   bool is_shut_down_ = false;  // in agreement with all ranks
   std::mutex names_mutex_;

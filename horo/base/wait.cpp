@@ -41,7 +41,7 @@ void Waiter::pause_slowly(const std::atomic<std::uint32_t>* word, std::uint32_t 
     throw CommunicationError(policy_.abort->text());
   if (policy_.cancelled != nullptr && policy_.cancelled->load())
     throw ShutdownError(fmt::format("no longer waiting {}", what));
-  if (waited > policy_.timeout)
+  if (waited > policy_.timeout + policy_.grace)
     throw CommunicationError(fmt::format("waited {} {} (HORO_TIMEOUT is {})",
                                          format_duration(waited), what,
                                          format_duration(policy_.timeout)));

@@ -22,7 +22,7 @@ class AbortSignal {
   static constexpr std::uint32_t kWriting = 1;
   static constexpr std::uint32_t kRaised = 2;
   std::atomic<std::uint32_t> state_{0};
-  char text_[252] = {};
+  char text_[1020] = {};
 };
 
 /// How a rank waits for its peers: it keeps the core for `spin`, then yields it again and again for
@@ -36,6 +36,8 @@ struct WaitPolicy {
   /// begins with; at least 1.
   std::uint32_t quick_polls = 32;
   std::chrono::nanoseconds timeout{std::chrono::minutes(5)};
+  /// How long after `timeout` somebody else, who can say more, is left to raise `abort` first.
+  std::chrono::nanoseconds grace{0};
   const AbortSignal* abort = nullptr;  ///< may be null; outlives the waits
   /// If set and true, a wait ends with ShutdownError: its result is not wanted any more.
   const std::atomic<bool>* cancelled = nullptr;

@@ -100,6 +100,7 @@ bool BucketRunner::is_next_complete() const {
 // Requires run_mutex_ and that the next bucket is complete.
 void BucketRunner::run_next() {
   const Bucket& bucket = *buckets_[next_];
+  progress_.begin();
   try {
     if (compressed_.covers(next_))
       compressed_.allreduce(next_, bucket.buffer, communicator_->collectives(), op_);
@@ -111,6 +112,7 @@ void BucketRunner::run_next() {
   } catch (...) {
     error_ = std::current_exception();
   }
+  progress_.end();
   ++next_;
 }
 

@@ -18,6 +18,7 @@
 #include "horo/coordinator/compressed_plan.h"
 #include "horo/coordinator/mapped_gradients.h"
 #include "horo/coordinator/plan_waits.h"
+#include "horo/observe/exchange_progress.h"
 
 namespace horo::coordinator {
 
@@ -45,6 +46,7 @@ class BucketRunner {
   /// Between steps: after wait(), before the first mark().
   CompressedPlan& compressed() { return compressed_; }
   WireReport wire_report() const { return communicator_->wire_report(); }
+  observe::ExchangeProgress& progress() { return progress_; }
   std::size_t gradient_count() const { return marks_.size(); }
 
   /// Marks a gradient. Returns false if it was marked already. Thread-safe.
@@ -83,6 +85,7 @@ class BucketRunner {
   OnBucket on_bucket_;
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<std::atomic<bool>> marks_;
+  observe::ExchangeProgress progress_;
 
   std::mutex run_mutex_;  // held while a bucket is exchanged; guards next_ (writes) and error_
   std::atomic<std::size_t> next_{0};

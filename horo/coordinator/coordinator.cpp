@@ -209,6 +209,7 @@ void Coordinator::carry_out(const Response& response) {
     return;
   }
   std::exception_ptr error;
+  for (const Entry& entry : entries) entry.completion->start();
   try {
     execute(response, entries, communicator_, topology_);
   } catch (const InvalidArgument&) {
@@ -265,7 +266,7 @@ void Coordinator::check_deadlines() {
   next_check_ = now + kCheckInterval;
   if (is_leader()) return warn_of_stalls(now);
   for (const auto& [name, entry] : pending_) {
-    if (now - entry.submitted < settings_.timeout + kLeaderAdvantage) continue;
+    if (now - entry.submitted < settings_.timeout + policy_.grace + kLeaderAdvantage) continue;
     throw CommunicationError(fmt::format(
         "'{}' was submitted {} ago and rank 0 has not answered (HORO_TIMEOUT is {})", name,
         format_duration(now - entry.submitted), format_duration(settings_.timeout)));
@@ -291,13 +292,14 @@ void Coordinator::warn_of_stalls(Negotiator::Time now) {
     for (int rank : waiting.missing) missing.push_back(topology_.describe(rank));
     const std::string text = fmt::format("'{}' has waited {} for {}", waiting.name,
                                          format_duration(waiting.age), fmt::join(missing, ", "));
-    if (waiting.age >= settings_.timeout) {
+    if (waiting.age >= settings_.timeout + policy_.grace) {
       message.responses.push_back(
           error_response(waiting.name, ErrorKind::kCommunication,
                          text + fmt::format(" to submit it (HORO_TIMEOUT is {})",
                                             format_duration(settings_.timeout))));
       break;
     }
+    if (is_watched_) continue;
     auto& warned = warned_[waiting.name];
     if (now - warned < settings_.stall_warning) continue;
     warned = now;

@@ -44,6 +44,10 @@ class Coordinator {
   void fail(const std::string& text) noexcept;
 
   Counters counters() const;
+  /// Adds the named operations to the snapshot; see observe::RankActivity.
+  void add_to(observe::RankSnapshot& snapshot) { queue_.add_to(snapshot); }
+  /// Whether someone else speaks of ranks that are missing. Any thread.
+  void set_watched(bool is_watched) { is_watched_ = is_watched; }
 
  private:
   void run(const std::string& log_label);
@@ -88,6 +92,7 @@ class Coordinator {
 
   std::atomic<bool> should_fail_{false};
   std::atomic<bool> should_stop_{false};
+  std::atomic<bool> is_watched_{false};
   std::string failure_;  // written before should_fail_
   std::atomic<std::uint64_t> control_messages_{0}, control_bytes_{0};
   std::atomic<std::uint64_t> collectives_{0}, tensors_{0}, payload_bytes_{0};

@@ -6,10 +6,10 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "horo/coordinator/entry.h"
+#include "horo/observe/rank_snapshot.h"
 
 namespace horo::coordinator {
 
@@ -27,6 +27,10 @@ class TensorQueue {
   /// taken.
   void close(std::exception_ptr error);
 
+  /// Adds what is pending, and how much has been, to the snapshot (see observe::RankActivity). By
+  /// one thread at a time.
+  void add_to(observe::RankSnapshot& snapshot);
+
   bool is_empty() const { return count_.load(std::memory_order_acquire) == 0; }
   /// Sleeps until something is submitted or wake() is called, at most `timeout`; not at all if that
   /// has happened since the last call. By one thread.
@@ -34,16 +38,25 @@ class TensorQueue {
   void wake();
 
  private:
+  struct Pending {
+    Kind kind = Kind::kAllreduce;
+    std::size_t bytes = 0;
+    std::chrono::steady_clock::time_point submitted;
+    std::shared_ptr<const Completion> completion;
+  };
   void announce();
 
-  std::mutex mutex_;  // guards the three below
+  std::mutex mutex_;  // guards the five below
   std::vector<Entry> entries_;
-  std::unordered_set<std::string> pending_;
+  std::unordered_map<std::string, Pending> pending_;
+  std::uint64_t released_ = 0;
+  std::string last_released_;
   std::exception_ptr closing_error_;
   std::atomic<std::size_t> count_{0};
   std::atomic<std::uint32_t> events_{0};  // submissions and wake-ups
   std::atomic<bool> is_asleep_{false};
-  std::uint32_t seen_ = 0;  // of events_, by the thread that waits
+  std::uint32_t seen_ = 0;           // of events_, by the thread that waits
+  std::uint64_t told_released_ = 0;  // by add_to()
 };
 
 }  // namespace horo::coordinator

@@ -1,0 +1,3 @@
+#pragma once
+
+#include "horo/observe/rank_snapshot.h"

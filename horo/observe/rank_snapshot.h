@@ -1,0 +1,73 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace horo::observe {
+
+/// Nanoseconds since 1970 by the clock of the host that noted them.
+using WallTime = std::int64_t;
+
+/// An operation that a rank has submitted and that has not finished there.
+struct OpenOperation {
+  std::string name, kind,
+      process_set;  // kind as coordinator::name_of says; process_set empty: all ranks
+  std::uint64_t bytes = 0;
+  WallTime submitted = 0;
+  WallTime started = 0;  // 0: not yet agreed, or waiting for its turn
+};
+
+enum class Liveness {
+  kRunning,
+  kStopped,
+  kSilent,
+  kDead,
+  kEnded
+};  // kSilent: no sign of life; kEnded: left in good order
+
+/// What one rank was doing at one moment.
+struct RankSnapshot {
+  int rank = 0;
+  std::string host;
+  std::int64_t pid = 0;
+  Liveness liveness = Liveness::kRunning;
+  WallTime taken = 0;  // when this picture was taken
+  WallTime last_sign_of_life = 0;
+  std::uint64_t finished = 0;  // operations
+  std::string last_finished;   // name
+  WallTime last_finished_at = 0;
+  std::vector<OpenOperation> open;  // submitted and not finished, oldest first
+  std::string phase;                // Context::phase("forward"), empty: none
+  WallTime phase_since = 0;
+  std::string pause;    // Context::pause("checkpoint"): time that is no stall; empty: none
+  std::string failure;  // why the rank gave up, empty: it has not
+};
+
+/// Why a job does not go on.
+struct Verdict {
+  enum class Kind {
+    kNone,
+    kDead,
+    kStopped,
+    kSilent,
+    kFailed,
+    kEnded,
+    kDifferentOperations,
+    kMissing,
+    kLate
+  };
+  Kind kind = Kind::kNone;
+  std::vector<int> blamed;
+  std::string text;  // one or a few lines for the console
+};
+
+/// Pure. What keeps the ranks, or what kept them at the end. `ranks`: in any order, some may be
+/// absent. `now`: by the clock of the snapshots. `stall_after`: how long a wait may last before it
+/// is a stall. See horo/observe/diagnose.h.
+Verdict diagnose(std::span<const RankSnapshot> ranks, WallTime now,
+                 std::chrono::nanoseconds stall_after);
+
+}  // namespace horo::observe
