@@ -111,9 +111,20 @@ void Coordinator::run(const std::string& log_label) {
     }
     end_all(std::make_exception_ptr(ShutdownError("horo has been shut down on this rank")));
   } catch (const std::exception& error) {
-    spread_failure(error.what());
-    end_all(std::make_exception_ptr(CommunicationError(error.what())));
+    // The job's first failure is what all ranks hear.
+    const std::string text = is_aborted() ? policy_.abort->text() : error.what();
+    spread_failure(text);
+    end_all(std::make_exception_ptr(CommunicationError(text)));
   }
+}
+
+bool Coordinator::is_aborted() const {
+  return policy_.abort != nullptr && policy_.abort->is_raised();
+}
+
+// How long something has waited that is due since `since`, without the time that is excused.
+std::chrono::nanoseconds Coordinator::age_of(Negotiator::Time since, Negotiator::Time now) const {
+  return now - (policy_.abort == nullptr ? since : std::max(since, policy_.abort->excused()));
 }
 
 // The others should not have to find out by their own deadlines.
@@ -259,14 +270,14 @@ void Coordinator::complete(std::vector<Entry>& entries, const std::exception_ptr
 }
 
 void Coordinator::check_deadlines() {
-  if (policy_.abort != nullptr && policy_.abort->is_raised())
-    throw CommunicationError(policy_.abort->text());
+  if (is_aborted()) throw CommunicationError(policy_.abort->text());
   const auto now = std::chrono::steady_clock::now();
   if (now < next_check_) return;
   next_check_ = now + kCheckInterval;
   if (is_leader()) return warn_of_stalls(now);
   for (const auto& [name, entry] : pending_) {
-    if (now - entry.submitted < settings_.timeout + policy_.grace + kLeaderAdvantage) continue;
+    if (age_of(entry.submitted, now) < settings_.timeout + policy_.grace + kLeaderAdvantage)
+      continue;
     throw CommunicationError(fmt::format(
         "'{}' was submitted {} ago and rank 0 has not answered (HORO_TIMEOUT is {})", name,
         format_duration(now - entry.submitted), format_duration(settings_.timeout)));
@@ -292,7 +303,7 @@ void Coordinator::warn_of_stalls(Negotiator::Time now) {
     for (int rank : waiting.missing) missing.push_back(topology_.describe(rank));
     const std::string text = fmt::format("'{}' has waited {} for {}", waiting.name,
                                          format_duration(waiting.age), fmt::join(missing, ", "));
-    if (waiting.age >= settings_.timeout + policy_.grace) {
+    if (age_of(now - waiting.age, now) >= settings_.timeout + policy_.grace) {
       message.responses.push_back(
           error_response(waiting.name, ErrorKind::kCommunication,
                          text + fmt::format(" to submit it (HORO_TIMEOUT is {})",

@@ -68,6 +68,8 @@ class Coordinator {
   void end_all(const std::exception_ptr& error);
   void send(int destination, std::span<const std::byte> bytes);
 
+  bool is_aborted() const;
+  std::chrono::nanoseconds age_of(Negotiator::Time since, Negotiator::Time now) const;
   bool is_leader() const { return topology_.rank == 0; }
 
   collectives::Transport& transport_;

@@ -43,6 +43,7 @@ void LeaderClient::hear(Time now) {
       last_heard_ = now;
       if (!word->end_reason.empty()) end_reason_ = word->end_reason;
       has_hub_left_ = word->is_last;
+      is_paused_ = word->is_paused;
     }
   }
 }

@@ -28,6 +28,8 @@ class LeaderClient {
   /// When this began to look for the hub; nullopt: not yet.
   std::optional<Time> first_try() const { return first_try_; }
   bool has_hub_left() const { return has_hub_left_; }
+  /// Whether the hub's last word was that some rank has asked for patience.
+  bool is_paused() const { return is_paused_; }
   /// Counts the hub's silence from `now` on.
   void start_anew(Time now);
 
@@ -47,6 +49,7 @@ class LeaderClient {
   std::optional<Time> last_heard_;
   std::string end_reason_;
   bool has_hub_left_ = false;
+  bool is_paused_ = false;
 };
 
 }  // namespace horo::observe

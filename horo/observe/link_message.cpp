@@ -46,6 +46,7 @@ void put(FieldWriter& writer, const Word& word) {
   writer.put(Tag::kWord);
   writer.put_text(word.end_reason, kMaxReasonBytes);
   writer.put(static_cast<std::uint8_t>(word.is_last));
+  writer.put(static_cast<std::uint8_t>(word.is_paused));
 }
 
 Hello get_hello(FieldReader& reader) {
@@ -72,6 +73,7 @@ Word get_word(FieldReader& reader) {
   Word word;
   word.end_reason = reader.get_text();
   word.is_last = reader.get<std::uint8_t>() != 0;
+  word.is_paused = reader.get<std::uint8_t>() != 0;
   return word;
 }
 

@@ -35,6 +35,7 @@ struct Report {
 struct Word {
   std::string end_reason;  ///< not empty: the job ends, and why
   bool is_last = false;    ///< the hub leaves, in good order
+  bool is_paused = false;  ///< some rank has asked for patience
 };
 using LinkMessage = std::variant<Hello, Welcome, Report, Word>;
 

@@ -68,10 +68,10 @@ StallJudge::Decision StallJudge::look(std::vector<RankSnapshot> ranks, WallTime 
 // Time before not_before_, time in which any rank has asked for patience, and what a slow link
 // takes for an exchange that has begun, is nobody's stall.
 void StallJudge::forgive(std::vector<RankSnapshot>& ranks, WallTime now) {
-  if (std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) {
-        return !rank.pause.empty() && rank.liveness == Liveness::kRunning;
-      }))
-    not_before_ = now;
+  is_paused_ = std::any_of(ranks.begin(), ranks.end(), [](const RankSnapshot& rank) {
+    return !rank.pause.empty() && rank.liveness == Liveness::kRunning;
+  });
+  if (is_paused_) not_before_ = now;
   for (RankSnapshot& rank : ranks)
     for (OpenOperation& operation : rank.open) {
       operation.submitted = std::max(operation.submitted, not_before_);

@@ -24,6 +24,8 @@ class StallJudge {
   StallJudge(std::chrono::nanoseconds stall_warning, std::chrono::nanoseconds timeout);
 
   Decision look(std::vector<RankSnapshot> ranks, WallTime now);
+  /// Whether a rank that runs was in a pause at the last look.
+  bool is_paused() const { return is_paused_; }
   /// What came before `now` does not count: the one who watches was asleep himself.
   void start_anew(WallTime now);
 
@@ -42,6 +44,7 @@ class StallJudge {
   std::chrono::nanoseconds timeout_;
   WallTime not_before_ = 0;
   Told told_;
+  bool is_paused_ = false;
   bool has_ended_ = false;
 };
 

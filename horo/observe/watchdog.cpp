@@ -100,7 +100,7 @@ void Watchdog::leave() {
   const Now now{std::chrono::steady_clock::now(), wall_time_now()};
   if (!node_watch_.is_speaker(now.steady)) return;
   if (hub_ != nullptr)
-    hub_->exchange({end_reason_, true}, now.steady, now.wall);
+    hub_->exchange({end_reason_, true, judge_.is_paused()}, now.steady, now.wall);
   else
     client_.exchange({now.wall, end_reason_, node_watch_.look(now.steady)}, now.steady);
 }
@@ -141,7 +141,7 @@ void Watchdog::end_if_stuck(const RankSnapshot& own, const Now& now) {
 }
 
 void Watchdog::lead(std::vector<RankSnapshot> ranks, const Now& now) {
-  hub_->exchange({end_reason_, false}, now.steady, now.wall);
+  hub_->exchange({end_reason_, false, judge_.is_paused()}, now.steady, now.wall);
   add_other_nodes(ranks, now);
   tell_lost_nodes(ranks);
   options_.sees_all_ranks(ranks.size() == static_cast<std::size_t>(topology_.size));
@@ -149,7 +149,7 @@ void Watchdog::lead(std::vector<RankSnapshot> ranks, const Now& now) {
   judge(std::move(ranks), now);
   // Without delay, as this process may be gone soon.
   if (!is_ending && !end_reason_.empty())
-    hub_->exchange({end_reason_, false}, now.steady, now.wall);
+    hub_->exchange({end_reason_, false, judge_.is_paused()}, now.steady, now.wall);
 }
 
 void Watchdog::add_other_nodes(std::vector<RankSnapshot>& ranks, const Now& now) {
@@ -185,6 +185,7 @@ void Watchdog::report(std::vector<RankSnapshot> ranks, const Now& now) {
   client_.exchange({now.wall, is_abort_raised() ? options_.abort->text() : std::string(), ranks},
                    now.steady);
   if (!client_.end_reason().empty()) return order_end(client_.end_reason());
+  if (client_.is_paused()) excuse_waits(now);
   if (client_.has_hub_left()) return;
   const auto heard = client_.last_heard();
   if (heard && now.steady - *heard <= silent_after_) return;
@@ -210,8 +211,13 @@ void Watchdog::judge(std::vector<RankSnapshot> ranks, const Now& now) {
     options_.sees_all_ranks(ranks.size() == static_cast<std::size_t>(topology_.size));
   if (is_abort_raised()) return order_end(options_.abort->text());
   const StallJudge::Decision decision = judge_.look(std::move(ranks), now.wall);
+  if (judge_.is_paused()) excuse_waits(now);
   if (decision.say) options_.say(*decision.say);
   if (decision.end) order_end(*decision.end);
+}
+
+void Watchdog::excuse_waits(const Now& now) {
+  if (options_.abort != nullptr) options_.abort->excuse_waits(now.steady);
 }
 
 void Watchdog::order_end(const std::string& reason) {

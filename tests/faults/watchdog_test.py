@@ -30,7 +30,7 @@ GRACE_S = 5
 # What the console must say, after the rank at fault. The ranks that mpirun sees die are named by it alone.
 VERDICTS = {
     "kill": r"rank {rank} \(host [^)]*\) ended first: killed by signal 9",
-    "exit": r"rank {rank}\b",
+    "exit": r"process rank {rank} with|rank {rank} \(host",
     "throw": r"rank {rank} \(host [^)]*\)|diverged",
     "stop": r"rank {rank} \(host [^)]*\).*(stopped|SIGSTOP)",
     "late": r"rank {rank} \(host [^)]*\)",

@@ -15,7 +15,7 @@ Report make_report() {
 }
 
 std::vector<LinkMessage> all_kinds() {
-  return {Hello{{1, 2}, 7}, Welcome{{3, 4}}, make_report(), Word{"rank 3 is dead", true}};
+  return {Hello{{1, 2}, 7}, Welcome{{3, 4}}, make_report(), Word{"rank 3 is dead", true, true}};
 }
 
 TEST(LinkMessage, EveryKindComesBack) {
@@ -37,6 +37,7 @@ TEST(LinkMessage, EveryKindComesBack) {
   ASSERT_TRUE(word && std::holds_alternative<Word>(*word));
   EXPECT_EQ(std::get<Word>(*word).end_reason, "rank 3 is dead");
   EXPECT_TRUE(std::get<Word>(*word).is_last);
+  EXPECT_TRUE(std::get<Word>(*word).is_paused);
 }
 
 TEST(LinkMessage, TruncatedOrLengthenedBytesAreRefused) {
@@ -56,7 +57,7 @@ TEST(LinkMessage, FlippedBitsNeverGiveTheSameMessage) {
       std::vector<std::byte> flipped = bytes;
       flipped[bit / 8] ^= std::byte{1} << (bit % 8);
       const auto decoded = decode_link_message(flipped);
-      // The last byte of a word is a truth value: any bit but the lowest leaves it true.
+      // Any bit of a truth value but the lowest leaves it true.
       if (decoded && !std::holds_alternative<Word>(*decoded)) {
         EXPECT_NE(encode(*decoded), bytes);
       }
