@@ -93,7 +93,7 @@ Verdict diagnose(std::span<const RankSnapshot> ranks, WallTime now,
   const RankSnapshot* waiting = nullptr;
   for (const RankSnapshot& rank : ranks)
     for (const OpenOperation& operation : rank.open)
-      if (now - operation.submitted >= stall_after.count() &&
+      if (now - operation.submitted > stall_after.count() &&
           (oldest == nullptr || operation.submitted < oldest->submitted) &&
           std::any_of(ranks.begin(), ranks.end(),
                       [&](const auto& other) { return is_absent(other, operation, rank); })) {

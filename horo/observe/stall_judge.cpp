@@ -21,6 +21,12 @@ constexpr WallTime kNanosecondsPerByte = 100;  // 10 MB/s
 bool is_of_the_process(Kind kind) { return kind == Kind::kStopped || kind == Kind::kSilent; }
 bool is_final(Kind kind) { return kind == Kind::kDead || kind == Kind::kFailed; }
 
+// To be late is to be missing for not so long.
+bool is_same(Kind a, Kind b) {
+  const auto is_awaited = [](Kind kind) { return kind == Kind::kMissing || kind == Kind::kLate; };
+  return a == b || (is_awaited(a) && is_awaited(b));
+}
+
 // What diagnose() says, without what is no stall yet: at the end of a job it is of interest who was
 // a little late, while it runs it is not.
 Verdict find_stall(const std::vector<RankSnapshot>& ranks, WallTime now, nanoseconds stall_after) {
@@ -28,7 +34,7 @@ Verdict find_stall(const std::vector<RankSnapshot>& ranks, WallTime now, nanosec
   if (is_final(verdict.kind) || is_of_the_process(verdict.kind)) return verdict;
   for (const RankSnapshot& rank : ranks)
     for (const OpenOperation& operation : rank.open)
-      if (now - operation.submitted >= stall_after.count()) return verdict;
+      if (now - operation.submitted > stall_after.count()) return verdict;
   return {};
 }
 
@@ -47,7 +53,7 @@ StallJudge::Decision StallJudge::look(std::vector<RankSnapshot> ranks, WallTime 
   forgive(ranks, now);
   const Verdict verdict = find_stall(ranks, now, stall_warning_);
   Decision decision;
-  if (verdict.kind != told_.kind || verdict.blamed != told_.blamed) {
+  if (!is_same(verdict.kind, told_.kind) || verdict.blamed != told_.blamed) {
     if (told_.last_said != 0 && verdict.kind == Kind::kNone) decision.say = farewell(ranks, now);
     told_ = {verdict.kind, verdict.blamed, now, 0};
   }

@@ -35,24 +35,24 @@ TEST(StallJudge, NobodyWaitsSoNothingIsSaid) {
 TEST(StallJudge, ALateRankIsToldOnceAgainLaterAndWhenItHasCome) {
   StallJudge judge = make_judge();
   EXPECT_FALSE(judge.look(waiting(), 102 * kSecond).say);
-  const auto first = judge.look(waiting(), 103 * kSecond);
+  const auto first = judge.look(waiting(), 104 * kSecond);
   ASSERT_TRUE(first.say);
   EXPECT_THAT(*first.say, AllOf(HasSubstr("'x'"), HasSubstr("rank 1 (host h0")));
   EXPECT_FALSE(first.end);
-  for (int second = 104; second < 115; ++second)
+  for (int second = 105; second < 116; ++second)
     EXPECT_FALSE(judge.look(waiting(), second * kSecond).say) << second;
-  EXPECT_TRUE(judge.look(waiting(), 115 * kSecond).say);
-  const auto over = judge.look({make_rank(0), make_rank(1)}, 116 * kSecond);
+  EXPECT_TRUE(judge.look(waiting(), 116 * kSecond).say);
+  const auto over = judge.look({make_rank(0), make_rank(1)}, 117 * kSecond);
   ASSERT_TRUE(over.say);
   EXPECT_THAT(*over.say,
               AllOf(HasSubstr("rank 1 (host h0"), HasSubstr("no longer"), HasSubstr("13s")));
-  EXPECT_FALSE(judge.look({make_rank(0), make_rank(1)}, 117 * kSecond).say);
+  EXPECT_FALSE(judge.look({make_rank(0), make_rank(1)}, 118 * kSecond).say);
 }
 
 TEST(StallJudge, AStallEndsTheJobAfterTheTimeout) {
   StallJudge judge = make_judge();
   EXPECT_FALSE(judge.look(waiting(), 119 * kSecond).end);
-  const auto decision = judge.look(waiting(), 120 * kSecond);
+  const auto decision = judge.look(waiting(), 121 * kSecond);
   ASSERT_TRUE(decision.end);
   EXPECT_THAT(*decision.end, AllOf(HasSubstr("'x'"), HasSubstr("rank 1 (host h0"),
                                    HasSubstr("(HORO_TIMEOUT is 20s)")));
@@ -97,7 +97,7 @@ TEST(StallJudge, APauseIsNoStallAndTimeCountsFromItsEnd) {
   EXPECT_FALSE(judge.look(waiting(), 197 * kSecond).say);
   EXPECT_TRUE(judge.look(waiting(), 199 * kSecond).say);
   EXPECT_FALSE(judge.look(waiting(), 214 * kSecond).end);
-  EXPECT_TRUE(judge.look(waiting(), 215 * kSecond).end);
+  EXPECT_TRUE(judge.look(waiting(), 216 * kSecond).end);
 }
 
 TEST(StallJudge, ARankThatDiesInItsPauseIsToldAllTheSame) {
@@ -111,15 +111,15 @@ TEST(StallJudge, WhatHappenedWhileTheWatchdogSleptDoesNotCount) {
   StallJudge judge = make_judge();
   judge.start_anew(5000 * kSecond);
   EXPECT_FALSE(judge.look(waiting(), 5002 * kSecond).say);
-  EXPECT_TRUE(judge.look(waiting(), 5003 * kSecond).say);
+  EXPECT_TRUE(judge.look(waiting(), 5004 * kSecond).say);
   EXPECT_FALSE(judge.look(waiting(), 5019 * kSecond).end);
-  EXPECT_TRUE(judge.look(waiting(), 5020 * kSecond).end);
+  EXPECT_TRUE(judge.look(waiting(), 5021 * kSecond).end);
 }
 
 TEST(StallJudge, AnotherRankIsAnotherVerdict) {
   StallJudge judge = make_judge();
-  EXPECT_TRUE(judge.look(waiting(), 103 * kSecond).say);
-  const auto decision = judge.look({make_rank(0), make_rank(1, "y", 100 * kSecond)}, 104 * kSecond);
+  EXPECT_TRUE(judge.look(waiting(), 104 * kSecond).say);
+  const auto decision = judge.look({make_rank(0), make_rank(1, "y", 100 * kSecond)}, 105 * kSecond);
   ASSERT_TRUE(decision.say);
   EXPECT_THAT(*decision.say, HasSubstr("'y'"));
 }
@@ -140,7 +140,7 @@ TEST(StallJudge, ALargeExchangeOverASlowLinkIsNoStall) {
 
 TEST(StallJudge, ATimeoutBelowTheWarningIsKept) {
   StallJudge judge(10s, 1s);
-  const auto decision = judge.look(waiting(), 101 * kSecond);
+  const auto decision = judge.look(waiting(), 102 * kSecond);
   EXPECT_TRUE(decision.say);
   EXPECT_TRUE(decision.end);
 }
