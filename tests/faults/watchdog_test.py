@@ -26,6 +26,7 @@ WARNING_S = 1  # HORO_STALL_WARNING
 START_AND_END_S = 45  # of a job, on a busy machine
 TOLD_WITHIN_S = 5
 GRACE_S = 5
+STUCK_EXIT_CODE = 75
 
 # What the console must say, after the rank at fault. The ranks that mpirun sees die are named by it alone.
 VERDICTS = {
@@ -37,6 +38,7 @@ VERDICTS = {
     "mismatch": r"tensor 'metric'.*rank {rank} \(host [^)]*\).*the shapes differ",
     "missing": r"rank {rank} \(host [^)]*\)",
     "alone": r"'alone'",
+    "stuck": r"rank {rank} \(host [^)]*\).*stuck in .*'gradients",
 }
 
 
@@ -70,7 +72,7 @@ class Job:
 
     def __init__(self, hororun, program, ranks, per_node, fault, rank, seed):
         environment = dict(os.environ, HORO_RANKS_PER_NODE=str(per_node), HORO_TIMEOUT=f"{TIMEOUT_S}s",
-                           HORO_STALL_WARNING=f"{WARNING_S}s")
+                           HORO_STALL_WARNING=f"{WARNING_S}s", HORO_ALGORITHM="mpi" if fault == "stuck" else "auto")
         self.before = shared_memory_files()
         self.ranks = ranks
         self.output = ""
@@ -112,10 +114,10 @@ class Job:
 
 
 def check_fault(job, fault, rank):
-    limit_s = START_AND_END_S + (TIMEOUT_S if fault in ("stop", "late", "missing", "alone") else 0)
+    limit_s = START_AND_END_S + (TIMEOUT_S if fault in ("stop", "late", "missing", "alone", "stuck") else 0)
     problems = job.end(limit_s)
-    if job.process.returncode == 0:
-        problems.append("exit code 0")
+    if job.process.returncode == 0 or (fault == "stuck" and job.process.returncode != STUCK_EXIT_CODE):
+        problems.append(f"exit code {job.process.returncode}")
     if not re.search(VERDICTS[fault].format(rank=rank), job.output):
         problems.append("no verdict that names the rank")
     return problems

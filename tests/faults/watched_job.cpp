@@ -1,7 +1,7 @@
 // A training loop in which one rank goes wrong at a random moment, for watchdog_test.py:
 //   watched_job FAULT RANK SEED
-// FAULT: none, kill, stop, exit, throw, mismatch, missing, alone or late. Prints "rank N pid P"
-// for each rank first.
+// FAULT: none, endless (without one), kill, stop, exit, throw, mismatch, missing, alone, late, or
+// stuck (late while the others exchange gradients). Prints "rank N pid P" for each rank first.
 #include <unistd.h>
 
 #include <chrono>
@@ -29,7 +29,7 @@ Fault make_fault(const std::string& kind, int rank, unsigned seed) {
   std::mt19937 random(seed);
   Fault fault{kind, rank};
   fault.step = 1 + static_cast<int>(random() % 40);
-  fault.moment = static_cast<int>(random() % 3);
+  fault.moment = kind == "stuck" ? 0 : static_cast<int>(random() % 3);
   return fault;
 }
 
@@ -39,7 +39,8 @@ void happen(const Fault& fault, int moment) {
   if (fault.kind == "stop") raise(SIGSTOP);
   if (fault.kind == "exit") std::exit(0);
   if (fault.kind == "throw") throw std::runtime_error("diverged");
-  if (fault.kind == "late") std::this_thread::sleep_for(std::chrono::hours(1));
+  if (fault.kind == "late" || fault.kind == "stuck")
+    std::this_thread::sleep_for(std::chrono::hours(1));
 }
 
 void run(const Fault& fault) {
