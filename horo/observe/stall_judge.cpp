@@ -1,0 +1,106 @@
+#include "horo/observe/stall_judge.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "horo/base/quantity.h"
+#include "horo/observe/diagnose.h"
+
+namespace horo::observe {
+namespace {
+
+using Kind = Verdict::Kind;
+using std::chrono::nanoseconds;
+
+constexpr int kRepeatAfter = 4;                // stall warnings
+constexpr WallTime kNanosecondsPerByte = 100;  // 10 MB/s
+
+// Seen on the process itself; how long anybody has waited does not matter.
+bool is_of_the_process(Kind kind) { return kind == Kind::kStopped || kind == Kind::kSilent; }
+bool is_final(Kind kind) { return kind == Kind::kDead || kind == Kind::kFailed; }
+
+// To be late is to be missing for not so long.
+bool is_same(Kind a, Kind b) {
+  const auto is_awaited = [](Kind kind) { return kind == Kind::kMissing || kind == Kind::kLate; };
+  return a == b || (is_awaited(a) && is_awaited(b));
+}
+
+// What diagnose() says, without what is no stall yet: at the end of a job it is of interest who was
+// a little late, while it runs it is not.
+Verdict find_stall(const std::vector<RankSnapshot>& ranks, WallTime now, nanoseconds stall_after) {
+  Verdict verdict = diagnose(ranks, now, stall_after);
+  if (is_final(verdict.kind) || is_of_the_process(verdict.kind)) return verdict;
+  for (const RankSnapshot& rank : ranks)
+    for (const OpenOperation& operation : rank.open)
+      if (now - operation.submitted > stall_after.count()) return verdict;
+  return {};
+}
+
+}  // namespace
+
+StallJudge::StallJudge(nanoseconds stall_warning, nanoseconds timeout)
+    : stall_warning_(std::min(stall_warning, timeout)), timeout_(timeout) {}
+
+void StallJudge::start_anew(WallTime now) {
+  not_before_ = now;
+  if (told_.kind != Kind::kNone) told_.since = now;
+}
+
+StallJudge::Decision StallJudge::look(std::vector<RankSnapshot> ranks, WallTime now) {
+  if (has_ended_) return {};
+  forgive(ranks, now);
+  const Verdict verdict = find_stall(ranks, now, stall_warning_);
+  Decision decision;
+  if (!is_same(verdict.kind, told_.kind) || verdict.blamed != told_.blamed) {
+    if (told_.last_said != 0 && verdict.kind == Kind::kNone) decision.say = farewell(ranks, now);
+    told_ = {verdict.kind, verdict.blamed, now, 0};
+  }
+  if (verdict.kind == Kind::kNone) return decision;
+  if (told_.last_said == 0 || now - told_.last_said >= kRepeatAfter * stall_warning_.count()) {
+    told_.last_said = now;
+    decision.say = verdict.text;
+  }
+  if (is_over(verdict, ranks, now)) {
+    has_ended_ = true;
+    decision.end = is_final(verdict.kind) ? verdict.text
+                                          : fmt::format("{} (HORO_TIMEOUT is {})", verdict.text,
+                                                        format_duration(timeout_));
+  }
+  return decision;
+}
+
+// Time before not_before_, time in which any rank has asked for patience, and what a slow link
+// takes for an exchange that has begun, is nobody's stall.
+void StallJudge::forgive(std::vector<RankSnapshot>& ranks, WallTime now) {
+  is_paused_ = std::any_of(ranks.begin(), ranks.end(), [](const RankSnapshot& rank) {
+    return !rank.pause.empty() && rank.liveness == Liveness::kRunning;
+  });
+  if (is_paused_) not_before_ = now;
+  for (RankSnapshot& rank : ranks)
+    for (OpenOperation& operation : rank.open) {
+      operation.submitted = std::max(operation.submitted, not_before_);
+      if (operation.started == 0) continue;
+      operation.started = std::max(operation.started, not_before_);
+      operation.submitted += static_cast<WallTime>(operation.bytes) * kNanosecondsPerByte;
+    }
+}
+
+bool StallJudge::is_over(const Verdict& verdict, const std::vector<RankSnapshot>& ranks,
+                         WallTime now) const {
+  if (is_final(verdict.kind)) return true;
+  if (is_of_the_process(verdict.kind)) return now - told_.since >= timeout_.count();
+  return find_stall(ranks, now, timeout_).kind != Kind::kNone;
+}
+
+std::string StallJudge::farewell(const std::vector<RankSnapshot>& ranks, WallTime now) const {
+  std::vector<std::string> names;
+  for (const RankSnapshot& rank : ranks)
+    if (std::find(told_.blamed.begin(), told_.blamed.end(), rank.rank) != told_.blamed.end())
+      names.push_back(fmt::format("rank {} (host {})", rank.rank, rank.host));
+  return fmt::format("{} no longer keeps the others, after {}", fmt::join(names, ", "),
+                     format_duration(nanoseconds(now - told_.since)));
+}
+
+}  // namespace horo::observe
