@@ -130,7 +130,8 @@ TEST(Flight, ARankThatFailsAndThoseThatItTakesAlongSayWhy) {
 
 TEST(Flight, ClocksOfNodesAreCompared) {
   const TemporaryDirectory directory;
-  testing::run_ranks(4, [](Context& ctx) { ctx.barrier(); }, recorded_in(directory, "2"));
+  testing::run_ranks(
+      4, [](Context& ctx) { ctx.barrier(); }, recorded_in(directory, "2"));
   const auto logs = logs_of(directory);
   ASSERT_EQ(logs.size(), 4u);
   EXPECT_EQ(logs[0].clock_offset, 0);
