@@ -9,7 +9,8 @@ namespace horo {
 class Runtime;
 
 /// A stretch of a rank's time with a name: begun by Context::phase() or Context::pause(), ended by
-/// end() or with the object. Those of a rank nest: what began last ends first.
+/// end() or with the object. Those of a rank nest: what began last ends first. Like a GradientSync
+/// it keeps the rank's memory and channels, so it must go before the program ends MPI itself.
 class Phase {
  public:
   enum class Kind : std::uint8_t { kPhase, kPause };

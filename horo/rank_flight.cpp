@@ -47,7 +47,8 @@ void RankFlight::end() noexcept {
 }
 
 std::string RankFlight::farewell() const {
-  if (!place_ || recorder_->is_running() || rank_ != 0) return {};
+  const auto state = observe::look_at(recorder_->layout().header->status.state);
+  if (!place_ || state != observe::FlightState::kFailed || rank_ != 0) return {};
   return fmt::format("what the ranks did last is in {}: hororun doctor {}",
                      place_->directory.string(), place_->directory.string());
 }

@@ -37,15 +37,14 @@ Runtime::Runtime(std::unique_ptr<Session> session,
   if (session_ != nullptr) session_->watch([this] { on_finalize(); }, [this] { on_exit(); });
 }
 
-Runtime::Runtime(std::shared_ptr<Runtime> parent, std::unique_ptr<collectives::Transport> transport,
-                 const std::string& name)
+Runtime::Runtime(std::shared_ptr<Runtime> parent, std::unique_ptr<collectives::Transport> transport)
     : parent_(std::move(parent)),
       transport_(std::move(transport)),
       environment_(parent_->environment_),
       topology_(transport_->topology()),
       allreduce_(parent_->allreduce_),
       coordinator_(std::make_unique<coordinator::Coordinator>(*transport_, environment_.settings,
-                                                              allreduce_, recorder(), name)) {}
+                                                              allreduce_, recorder())) {}
 
 JobClock Runtime::meet() {
   auto peers = transport_->make_point_to_point();

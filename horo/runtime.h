@@ -39,10 +39,8 @@ class Runtime {
   /// Collective. Throws MismatchError if the ranks' settings differ. `session` may be null.
   Runtime(std::unique_ptr<Session> session, std::unique_ptr<collectives::Transport> transport,
           ParsedEnvironment environment);
-  /// That of a process set: `transport` is one of `parent`'s subsets, `name` what the flight
-  /// recorder calls it. Collective over the set.
-  Runtime(std::shared_ptr<Runtime> parent, std::unique_ptr<collectives::Transport> transport,
-          const std::string& name);
+  /// That of a process set: `transport` is one of `parent`'s subsets. Collective over the set.
+  Runtime(std::shared_ptr<Runtime> parent, std::unique_ptr<collectives::Transport> transport);
   /// In a child process of fork() it frees nothing and waits for nothing.
   ~Runtime();
 

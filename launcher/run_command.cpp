@@ -86,15 +86,17 @@ void report(const JobResult& result, int exit_code) {
                exit_code_text(exit_code));
 }
 
-/// The setting that the job gets; the ranks of a run that is only shown find their own.
+/// Names the directory of the job's flight recorders, so that it is known when the job has failed.
+/// A printed command may run more than once: its jobs name their own. Returns the setting.
 std::string set_flight_directory(LaunchOptions& options, const Machine& machine) {
   constexpr std::string_view kName = "HORO_FLIGHT_DIR";
   std::string setting(variable_in(machine.environment, kName));
   for (const auto& [name, value] : options.environment)
     if (name == kName) setting = value;
   const std::string chosen = flight_setting_for_job(setting);
-  if (chosen == setting || options.dry_run) return setting;
-  options.environment.emplace_back(kName, chosen);  // the last one counts
+  if (chosen == setting) return setting;
+  // Of several values of a variable the last one counts.
+  options.environment.emplace_back(kName, options.dry_run ? "auto" : chosen);
   return chosen;
 }
 

@@ -45,14 +45,14 @@ bool is_cacheable(Kind kind) {
 
 Coordinator::Coordinator(collectives::Transport& transport, const Settings& settings,
                          const collectives::AllreduceSelection& allreduce,
-                         observe::FlightRecorder& recorder, std::string_view process_set)
+                         observe::FlightRecorder& recorder)
     : transport_(transport),
       topology_(transport.topology()),
       settings_(settings),
       policy_(transport.wait_policy()),
       negotiation_(transport, settings),
       communicator_(transport, settings, allreduce, policy_, policy_),
-      flights_(recorder, process_set),
+      flights_(recorder, topology_.set_name()),
       queue_(doorbell()),
       thread_([this, label = log_label()] { run_thread(label); }) {}
 

@@ -35,10 +35,9 @@ namespace horo::coordinator {
 class Coordinator {
  public:
   /// Collective over the job. `transport`, `settings` and `recorder` outlive the coordinator.
-  /// `allreduce`: see Communicator. `process_set`: what the recorder calls it; empty: all ranks.
+  /// `allreduce`: see Communicator.
   Coordinator(collectives::Transport& transport, const Settings& settings,
-              const collectives::AllreduceSelection& allreduce, observe::FlightRecorder& recorder,
-              std::string_view process_set = {});
+              const collectives::AllreduceSelection& allreduce, observe::FlightRecorder& recorder);
   /// Ends the thread; operations still pending are completed with ShutdownError.
   ~Coordinator();
 

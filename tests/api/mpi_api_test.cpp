@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "horo/horo.h"
 #include "horo/mpi.h"
 #include "tests/api/compressed_set.h"
+#include "tests/api/gradient_model.h"
 
 namespace horo {
 namespace {
@@ -191,6 +194,79 @@ TEST(MpiApi, GradientsOverManySteps) {
     ASSERT_EQ(b[76], n * static_cast<float>(step));
   }
   EXPECT_EQ(ctx.counters().control_messages_sent, messages);
+}
+
+TEST(MpiApi, StepsOfSeveralPassesThatAreWeighedAndClipped) {
+  Context ctx = init();
+  WholeModel model(6);
+  GradientSync sync(ctx, model.gradients(),
+                    {.bucket_bytes = 3000,
+                     .first_bucket_bytes = 1000,
+                     .backward_passes_per_step = 2,
+                     .find_unused = true,
+                     .weighted = true,
+                     .clip_norm = 1e-3,
+                     .check_finite = true});
+  for (int step = 0; step < 3; ++step) {
+    model.compute(ctx.rank(), step);
+    sync.set_weight(ctx.rank() + 1);
+    sync.ready(5);
+    EXPECT_FALSE(sync.wait().was_exchanged);
+    for (const std::size_t t : {4u, 3u, 1u, 0u}) sync.ready(t);
+    const StepReport& report = sync.wait();
+    EXPECT_EQ(report.unused_everywhere, std::vector<std::size_t>{2});
+    EXPECT_TRUE(report.was_clipped);
+    EXPECT_EQ(report.total_weight, ctx.size() * (ctx.size() + 1) / 2);
+  }
+  model.compute(ctx.rank(), 3);
+  if (ctx.rank() == ctx.size() - 1) model.values[1][2] = std::numeric_limits<float>::infinity();
+  EXPECT_FALSE(sync.exchange().was_exchanged);
+  EXPECT_EQ(sync.exchange().non_finite->describe(),
+            "gradient 'layer1' of rank " + std::to_string(ctx.size() - 1) + " is inf at index 2");
+  EXPECT_EQ(sync.join(), ctx.size() - 1);
+}
+
+TEST(MpiApi, RanksThatStopAtDifferentSteps) {
+  Context ctx = init();
+  WholeModel model(4);
+  GradientSync sync(ctx, model.gradients(), {.bucket_bytes = 2000, .weighted = true});
+  for (int step = 0; step < 2 + ctx.rank(); ++step) {
+    model.compute(ctx.rank(), step);
+    model.mark_all(sync);
+    sync.wait();
+    float sum = 0;
+    int live = 0;
+    for (int r = 0; r < ctx.size(); ++r)
+      if (step < 2 + r) {
+        sum += WholeModel::value(r, step, 3, 5);
+        ++live;
+      }
+    EXPECT_NEAR(model.values[3][5], sum / static_cast<float>(live), 1e-3f);
+  }
+  EXPECT_EQ(sync.join(), ctx.size() - 1);
+}
+
+TEST(MpiApi, ARankThatUpdatesWhileOthersExchangeIsAnErrorOnAllAndNoHang) {
+  Context ctx = init();
+  if (ctx.size() == 1) return;
+  WholeModel model(6);
+  GradientSync sync(ctx, model.gradients(), {.bucket_bytes = 2000});
+  sync.exchange();
+  EXPECT_THROW(
+      {
+        if (ctx.rank() == 1)
+          sync.update(model.gradients());
+        else
+          sync.exchange();
+      },
+      MismatchError);
+  model.values.pop_back();
+  sync.update(model.gradients());
+  model.compute(ctx.rank(), 1);
+  sync.exchange();
+  float sum = 0;
+  for (int r = 0; r < ctx.size(); ++r) sum += WholeModel::value(r, 1, 4, 7);
+  EXPECT_EQ(model.values[4][7], sum / static_cast<float>(ctx.size()));
 }
 
 }  // namespace

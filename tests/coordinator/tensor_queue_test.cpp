@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include <thread>
 
 #include "horo/base/error.h"
@@ -33,7 +35,7 @@ TEST(TensorQueue, AGroupWithADuplicateInTheMiddleAddsNothing) {
   Entry group = entry("a");
   for (const char* name : {"a", "b", "c"})
     group.request.members.push_back({name, DataType::kFloat32, Shape{1}});
-  EXPECT_THROW(queue.submit(group), InvalidArgument);
+  EXPECT_THROW(queue.submit(std::move(group)), InvalidArgument);
   EXPECT_NO_THROW(queue.submit(entry("c")));
   EXPECT_NO_THROW(queue.submit(entry("a")));
   EXPECT_EQ(queue.take().size(), 3u);
@@ -45,9 +47,10 @@ TEST(TensorQueue, AGroupHoldsTheNamesOfItsTensors) {
   Entry group = entry("g");
   for (const char* name : {"a", "b"})
     group.request.members.push_back({name, DataType::kFloat32, Shape{1}});
-  queue.submit(group);
+  const Request request = group.request;
+  queue.submit(std::move(group));
   for (const char* name : {"g", "a", "b"}) EXPECT_THROW(queue.submit(entry(name)), InvalidArgument);
-  queue.release(group.request);
+  queue.release(request);
   for (const char* name : {"g", "a", "b"}) EXPECT_NO_THROW(queue.submit(entry(name)));
 }
 
@@ -57,7 +60,7 @@ TEST(TensorQueue, AGroupMayNotHaveOneNameTwice) {
   Entry group = entry("g");
   for (const char* name : {"a", "b", "a"})
     group.request.members.push_back({name, DataType::kFloat32, Shape{1}});
-  EXPECT_THROW(queue.submit(group), InvalidArgument);
+  EXPECT_THROW(queue.submit(std::move(group)), InvalidArgument);
   EXPECT_NO_THROW(queue.submit(entry("g")));
 }
 
@@ -66,11 +69,11 @@ TEST(TensorQueue, AfterJoiningOnlyShutdownIsTaken) {
   TensorQueue queue(doorbell);
   Entry join = entry(std::string(kJoinName));
   join.request.kind = Kind::kJoin;
-  queue.submit(join);
+  queue.submit(std::move(join));
   EXPECT_THROW(queue.submit(entry("x")), InvalidArgument);
   Entry shutdown = entry(std::string(kShutdownName));
   shutdown.request.kind = Kind::kShutdown;
-  EXPECT_NO_THROW(queue.submit(shutdown));
+  EXPECT_NO_THROW(queue.submit(std::move(shutdown)));
 }
 
 TEST(TensorQueue, AfterClosingSubmissionsEndWithTheError) {

@@ -60,9 +60,9 @@ inline int count_unrefused(Context& ctx, ProcessSet& set, GradientSync& sync,
                                          [&] { set.close(); },
                                          [&] { sync.ready(0); },
                                          [&] { sync.wait(); },
-                                         [&] { sync.exchange(); },
-                                         [&] { pending.wait(); }};
-  int count = 0;
+                                         [&] { sync.exchange(); }};
+  // What had completed before the fork has completed in the child, too.
+  int count = pending.is_done() ? 0 : is_not_refused([&] { pending.wait(); });
   for (const auto& call : calls) count += is_not_refused(call);
   return count;
 }

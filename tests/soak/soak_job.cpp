@@ -64,7 +64,8 @@ class Soak {
       case 7:
         break;  // unnamed
       default:
-        return tensor.sync.exchange();
+        tensor.sync.exchange();
+        return;
     }
     ctx_.allreduce(horo::TensorView(tensor.values), options);
   }
