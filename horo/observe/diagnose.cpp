@@ -196,6 +196,18 @@ class Diagnosis {
     return std::nullopt;
   }
 
+  // A rank that has marked a gradient goes on to compute, until its bucket is exchanged.
+  bool is_waiting_in(const MissingOperation& missing, int number) const {
+    if (std::find(missing.waiting.begin(), missing.waiting.end(), number) == missing.waiting.end())
+      return false;
+    const auto& open = of(number).open;
+    return missing.operation.kind != kGradientKind ||
+           std::any_of(open.begin(), open.end(), [&](const OpenOperation& operation) {
+             return operation.name == missing.operation.name &&
+                    operation.process_set == missing.operation.process_set && operation.started != 0;
+           });
+  }
+
   // Whom to blame for the oldest of what is missing: those that wait for nothing themselves.
   std::optional<Verdict> judge(const std::vector<MissingOperation>& found, bool is_late) const {
     for (const MissingOperation& missing : found) {
@@ -203,8 +215,7 @@ class Diagnosis {
       bool has_paused = false;
       for (int number : missing.missing) {
         const bool waits = std::any_of(found.begin(), found.end(), [&](const auto& other) {
-          return std::find(other.waiting.begin(), other.waiting.end(), number) !=
-                 other.waiting.end();
+          return is_waiting_in(other, number);
         });
         if (!of(number).pause.empty())
           has_paused = true;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "horo/base/error.h"
 #include "horo/base/hash.h"
@@ -168,7 +169,9 @@ class Parser {
   void read_open(FlightLog& log) const {
     for (std::uint32_t i = 0; i < identity_.open.count; ++i) {
       const auto record = entry<FlightRecord>(identity_.open, i);
-      if (record.sequence != 0) log.open_events.push_back(event(record));
+      if (record.sequence == 0) continue;
+      FlightEvent& open = log.open_events.emplace_back(event(record));
+      open.given_up = std::exchange(open.ended, 0);
     }
     sort(log.open_events);
   }
@@ -178,6 +181,8 @@ class Parser {
     if (plan.name == 0) return;
     FlightPlanState state;
     state.name = name(plan.name);
+    state.process_set = name(plan.process_set);
+    state.is_given_up = plan.is_given_up != 0;
     state.progress = FlightProgress::unpack(plan.progress);
     state.buckets = plan.buckets;
     state.bytes = plan.bytes;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "horo/observe/host_addresses.h"
+#include "horo/observe/wall_clock.h"
 
 namespace horo::observe {
 namespace {
@@ -12,27 +13,7 @@ namespace {
 constexpr auto kTimeForHello = std::chrono::seconds(5);
 constexpr std::size_t kMaxStrangers = 32;
 
-void shift(WallTime& time, WallTime offset) {
-  // Any bytes may have come as a time: no overflow.
-  if (time != 0)
-    time = static_cast<WallTime>(static_cast<std::uint64_t>(time) +
-                                 static_cast<std::uint64_t>(offset));
-}
-
 }  // namespace
-
-void shift_times(Report& report, WallTime offset) {
-  shift(report.sent, offset);
-  for (RankSnapshot& rank : report.ranks) {
-    for (WallTime* time :
-         {&rank.taken, &rank.last_sign_of_life, &rank.last_finished_at, &rank.phase_since})
-      shift(*time, offset);
-    for (OpenOperation& operation : rank.open) {
-      shift(operation.submitted, offset);
-      shift(operation.started, offset);
-    }
-  }
-}
 
 LeaderHub::LeaderHub(int nodes, int ranks_of_largest_node, bool is_one_host)
     : listener_(listen_on_tcp(is_one_host)),
@@ -94,7 +75,7 @@ void LeaderHub::take_in(Guest& guest, const LinkMessage& message, Time now, Wall
     News& news = news_[static_cast<std::size_t>(guest.node)];
     news.heard = now;
     news.report = *report;
-    shift_times(*news.report, wall_now - report->sent);
+    for (RankSnapshot& rank : news.report->ranks) shift_times(rank, wall_now - report->sent);
   }
 }
 

@@ -55,7 +55,4 @@ class LeaderHub {
   std::vector<std::unique_ptr<Guest>> guests_;
 };
 
-/// Adds `offset` to every time of the report that is set.
-void shift_times(Report& report, WallTime offset);
-
 }  // namespace horo::observe

@@ -16,6 +16,7 @@ namespace horo::observe {
 /// What a recorder is told of a plan when it is made.
 struct PlanDescription {
   std::string name;
+  std::string process_set;             ///< empty: all ranks
   std::vector<std::string> gradients;  ///< their names
   std::vector<std::size_t> bucket_of;  ///< bucket_of[i]: the bucket of gradient i
   std::vector<std::size_t> bytes_of;   ///< bytes_of[b]: of bucket b
@@ -70,7 +71,9 @@ class PlanFlight {
     is_sampled_.store(has_pulsed, std::memory_order_relaxed);
     seen_pulses_ = pulses;
   }
-  /// The plan cannot go on.
+  /// The exchange has ended with an error, and the plan does not go on.
+  void give_up() noexcept { publish(entry_->is_given_up, std::uint32_t{1}); }
+  /// The same, and neither does the rank.
   void fail(std::size_t bucket, std::string_view text) noexcept;
 
  private:

@@ -1,22 +1,13 @@
 #pragma once
 
-#include <chrono>
-
 #include "horo/observe/rank_snapshot.h"
 
 namespace horo::observe {
 
 /// The time by this host's clock.
-inline WallTime wall_time_now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
+WallTime wall_time_now();
 
-/// When by the wall clock it was `time` by the steady one, which nobody sets.
-inline WallTime wall_time_of(std::chrono::steady_clock::time_point time) {
-  const auto age = std::chrono::steady_clock::now() - time;
-  return wall_time_now() - std::chrono::duration_cast<std::chrono::nanoseconds>(age).count();
-}
+/// Gives all times of a snapshot by a clock that is `offset` ahead; 0 stays 0.
+void shift_times(RankSnapshot& snapshot, WallTime offset);
 
 }  // namespace horo::observe
