@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "horo/base/quantity.h"
 #include "horo/observe/diagnose.h"
@@ -20,6 +21,14 @@ constexpr WallTime kNanosecondsPerByte = 100;  // 10 MB/s
 // Seen on the process itself; how long anybody has waited does not matter.
 bool is_of_the_process(Kind kind) { return kind == Kind::kStopped || kind == Kind::kSilent; }
 bool is_final(Kind kind) { return kind == Kind::kDead || kind == Kind::kFailed; }
+
+std::string names_of(const std::vector<int>& numbers, const std::vector<RankSnapshot>& ranks) {
+  std::vector<std::string> names;
+  for (const RankSnapshot& rank : ranks)
+    if (std::find(numbers.begin(), numbers.end(), rank.rank) != numbers.end())
+      names.push_back(fmt::format("rank {} (host {})", rank.rank, rank.host));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
 
 // To be late is to be missing for not so long.
 bool is_same(Kind a, Kind b) {
@@ -54,8 +63,8 @@ StallJudge::Decision StallJudge::look(std::vector<RankSnapshot> ranks, WallTime 
   const Verdict verdict = find_stall(ranks, now, stall_warning_);
   Decision decision;
   if (!is_same(verdict.kind, told_.kind) || verdict.blamed != told_.blamed) {
-    if (told_.last_said != 0 && verdict.kind == Kind::kNone) decision.say = farewell(ranks, now);
-    told_ = {verdict.kind, verdict.blamed, now, 0};
+    if (verdict.kind == Kind::kNone) decision.say = resign(now);
+    told_ = {verdict.kind, verdict.blamed, names_of(verdict.blamed, ranks), now, 0};
   }
   if (verdict.kind == Kind::kNone) return decision;
   if (told_.last_said == 0 || now - told_.last_said >= kRepeatAfter * stall_warning_.count()) {
@@ -94,13 +103,11 @@ bool StallJudge::is_over(const Verdict& verdict, const std::vector<RankSnapshot>
   return find_stall(ranks, now, timeout_).kind != Kind::kNone;
 }
 
-std::string StallJudge::farewell(const std::vector<RankSnapshot>& ranks, WallTime now) const {
-  std::vector<std::string> names;
-  for (const RankSnapshot& rank : ranks)
-    if (std::find(told_.blamed.begin(), told_.blamed.end(), rank.rank) != told_.blamed.end())
-      names.push_back(fmt::format("rank {} (host {})", rank.rank, rank.host));
-  return fmt::format("{} no longer keeps the others, after {}", fmt::join(names, ", "),
-                     format_duration(nanoseconds(now - told_.since)));
+std::optional<std::string> StallJudge::resign(WallTime now) {
+  const Told told = std::exchange(told_, {});
+  if (told.last_said == 0 || has_ended_) return std::nullopt;
+  return fmt::format("{} no longer keeps the others, after {}", told.names,
+                     format_duration(nanoseconds(now - told.since)));
 }
 
 }  // namespace horo::observe

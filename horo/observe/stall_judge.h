@@ -26,6 +26,8 @@ class StallJudge {
   Decision look(std::vector<RankSnapshot> ranks, WallTime now);
   /// Whether a rank that runs was in a pause at the last look.
   bool is_paused() const { return is_paused_; }
+  /// Somebody else judges from now on, who does not know what was told here: says that it is over.
+  std::optional<std::string> resign(WallTime now);
   /// What came before `now` does not count: the one who watches was asleep himself.
   void start_anew(WallTime now);
 
@@ -33,12 +35,12 @@ class StallJudge {
   struct Told {
     Verdict::Kind kind = Verdict::Kind::kNone;
     std::vector<int> blamed;
+    std::string names;       // of the blamed
     WallTime since = 0;      // the first time that it was seen
     WallTime last_said = 0;  // 0: not yet
   };
   void forgive(std::vector<RankSnapshot>& ranks, WallTime now);
   bool is_over(const Verdict& verdict, const std::vector<RankSnapshot>& ranks, WallTime now) const;
-  std::string farewell(const std::vector<RankSnapshot>& ranks, WallTime now) const;
 
   std::chrono::nanoseconds stall_warning_;
   std::chrono::nanoseconds timeout_;

@@ -81,7 +81,7 @@ void Watchdog::tick() {
   const RankSnapshot own = source_.snapshot();
   board_.publish(own);
   end_if_stuck(own, now);
-  if (!node_watch_.is_speaker(now.steady)) return;
+  if (!node_watch_.is_speaker(now.steady)) return resign(now);
   std::vector<RankSnapshot> ranks = node_watch_.look(now.steady);
   if (hub_ != nullptr)
     lead(std::move(ranks), now);
@@ -188,7 +188,7 @@ void Watchdog::report(std::vector<RankSnapshot> ranks, const Now& now) {
   if (client_.is_paused()) excuse_waits(now);
   if (client_.has_hub_left()) return;
   const auto heard = client_.last_heard();
-  if (heard && now.steady - *heard <= silent_after_) return;
+  if (heard && now.steady - *heard <= silent_after_) return resign(now);
   if (heard) {
     RankSnapshot hub;
     hub.host = topology_.host_of[0];
@@ -214,6 +214,11 @@ void Watchdog::judge(std::vector<RankSnapshot> ranks, const Now& now) {
   if (judge_.is_paused()) excuse_waits(now);
   if (decision.say) options_.say(*decision.say);
   if (decision.end) order_end(*decision.end);
+}
+
+// Whom this rank stood in for is there again.
+void Watchdog::resign(const Now& now) {
+  if (const auto over = judge_.resign(now.wall)) options_.say(*over);
 }
 
 void Watchdog::excuse_waits(const Now& now) {

@@ -78,6 +78,7 @@ class Watchdog {
   void add_other_nodes(std::vector<RankSnapshot>& ranks, const Now& now);
   void tell_lost_nodes(const std::vector<RankSnapshot>& ranks);
   bool is_abort_raised() const;
+  void resign(const Now& now);
   void excuse_waits(const Now& now);
   void order_end(const std::string& reason);
 

@@ -86,6 +86,16 @@ TEST(StallJudge, ARankThatWasResumedIsToldOnce) {
   EXPECT_FALSE(judge.look({make_rank(0), make_rank(1)}, 107 * kSecond).say);
 }
 
+TEST(StallJudge, WhoGivesTheJudgementAwaySaysThatWhatHeToldIsOver) {
+  StallJudge judge = make_judge();
+  EXPECT_FALSE(judge.resign(100 * kSecond));
+  EXPECT_TRUE(judge.look(with(Liveness::kStopped), 101 * kSecond).say);
+  const auto over = judge.resign(108 * kSecond);
+  ASSERT_TRUE(over);
+  EXPECT_THAT(*over, AllOf(HasSubstr("rank 1 (host h0"), HasSubstr("7s")));
+  EXPECT_FALSE(judge.resign(109 * kSecond));
+}
+
 TEST(StallJudge, APauseIsNoStallAndTimeCountsFromItsEnd) {
   StallJudge judge = make_judge();
   std::vector<RankSnapshot> paused = waiting();
