@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace horo {
 
-/// Where a failing rank leaves word for the others. Plain memory that ranks may share between
+/// Where a failing rank, or who watches the ranks, leaves word for the others. Plain memory that ranks may share between
 /// processes; zero-initialised means "not raised". Thread-safe.
 class AbortSignal {
  public:
@@ -30,11 +31,20 @@ class AbortSignal {
         std::chrono::steady_clock::duration(excused_.load(std::memory_order_relaxed)));
   }
 
+  /// Until `until` somebody who sees all ranks of the job speaks of those that are missing, so that
+  /// nobody else need.
+  void watch_until(std::chrono::steady_clock::time_point until) const noexcept {
+    watched_.store(until.time_since_epoch().count(), std::memory_order_relaxed);
+  }
+  bool is_watched(std::chrono::steady_clock::time_point now) const noexcept {
+    return now.time_since_epoch().count() < watched_.load(std::memory_order_relaxed);
+  }
+
  private:
   static constexpr std::uint32_t kWriting = 1;
   static constexpr std::uint32_t kRaised = 2;
   std::atomic<std::uint32_t> state_{0};
-  mutable std::atomic<std::chrono::steady_clock::rep> excused_{0};
+  mutable std::atomic<std::chrono::steady_clock::rep> excused_{0}, watched_{0};
   char text_[1004] = {};
 };
 
@@ -57,6 +67,12 @@ struct WaitPolicy {
   const std::atomic<bool>* cancelled = nullptr;
   /// If set, called before each nap, by the thread that waits; what it throws ends the wait.
   const std::function<void()>* before_nap = nullptr;
+
+  /// From `since` to `now`, without the time that `abort` excuses.
+  std::chrono::nanoseconds time_since(std::chrono::steady_clock::time_point since,
+                                      std::chrono::steady_clock::time_point now) const {
+    return now - (abort == nullptr ? since : std::max(since, abort->excused()));
+  }
 };
 
 /// One wait, in which the thread's other work goes on (WhileWaiting). Use: `for (Waiter

@@ -44,6 +44,7 @@ void LeaderClient::hear(Time now) {
       if (!word->end_reason.empty()) end_reason_ = word->end_reason;
       has_hub_left_ = word->is_last;
       is_paused_ = word->is_paused;
+      does_hub_see_all_ = word->sees_all;
     }
   }
 }

@@ -30,6 +30,8 @@ class LeaderClient {
   bool has_hub_left() const { return has_hub_left_; }
   /// Whether the hub's last word was that some rank has asked for patience.
   bool is_paused() const { return is_paused_; }
+  /// Whether by its last word it sees all ranks of the job.
+  bool does_hub_see_all() const { return does_hub_see_all_; }
   /// Counts the hub's silence from `now` on.
   void start_anew(Time now);
 
@@ -50,6 +52,7 @@ class LeaderClient {
   std::string end_reason_;
   bool has_hub_left_ = false;
   bool is_paused_ = false;
+  bool does_hub_see_all_ = false;
 };
 
 }  // namespace horo::observe

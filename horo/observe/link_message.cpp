@@ -47,6 +47,7 @@ void put(FieldWriter& writer, const Word& word) {
   writer.put_text(word.end_reason, kMaxReasonBytes);
   writer.put(static_cast<std::uint8_t>(word.is_last));
   writer.put(static_cast<std::uint8_t>(word.is_paused));
+  writer.put(static_cast<std::uint8_t>(word.sees_all));
 }
 
 Hello get_hello(FieldReader& reader) {
@@ -74,6 +75,7 @@ Word get_word(FieldReader& reader) {
   word.end_reason = reader.get_text();
   word.is_last = reader.get<std::uint8_t>() != 0;
   word.is_paused = reader.get<std::uint8_t>() != 0;
+  word.sees_all = reader.get<std::uint8_t>() != 0;
   return word;
 }
 

@@ -36,6 +36,7 @@ struct Word {
   std::string end_reason;  ///< not empty: the job ends, and why
   bool is_last = false;    ///< the hub leaves, in good order
   bool is_paused = false;  ///< some rank has asked for patience
+  bool sees_all = false;   ///< the hub sees all ranks of the job
 };
 using LinkMessage = std::variant<Hello, Welcome, Report, Word>;
 

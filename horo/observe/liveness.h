@@ -3,25 +3,11 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
+#include "horo/observe/process_state.h"
 #include "horo/observe/rank_snapshot.h"
 
 namespace horo::observe {
-
-/// What /proc says of a process.
-struct ProcessStat {
-  char state = '?';              ///< as ps shows it: R, S, D, T (stopped), t (traced), Z (zombie)
-  std::uint64_t start_time = 0;  ///< in clock ticks since the machine started
-};
-
-/// Reads the text of /proc/PID/stat (proc(5)); nullopt if it is none.
-std::optional<ProcessStat> parse_process_stat(std::string_view text);
-/// Of the process `pid`; nullopt if there is no such process.
-std::optional<ProcessStat> read_process_stat(std::int64_t pid);
-/// Names the PID namespace of this process: numbers of processes mean the same only within one.
-/// 0: not known.
-std::uint64_t own_pid_namespace();
 
 /// What one rank sees of another of its node.
 struct Sighting {

@@ -7,7 +7,7 @@ namespace horo::observe {
 NodeWatch::NodeWatch(const PulseBoard& board, std::chrono::nanoseconds silent_after)
     : board_(board),
       silent_after_(silent_after),
-      pid_namespace_(own_pid_namespace()),
+      machine_(this_machine()),
       heartbeats_(static_cast<std::size_t>(board.ranks())) {}
 
 Liveness NodeWatch::liveness_of(int local_rank, const Pulse& pulse, Time now) {
@@ -16,7 +16,7 @@ Liveness NodeWatch::liveness_of(int local_rank, const Pulse& pulse, Time now) {
     heartbeat = {pulse.heartbeat, now, wall_time_now()};
   Sighting sighting;
   sighting.has_left = pulse.has_left;
-  sighting.is_visible = pid_namespace_ != 0 && pulse.pid_namespace == pid_namespace_;
+  sighting.is_visible = machine_ != 0 && pulse.machine == machine_;
   if (sighting.is_visible && !sighting.has_left) sighting.process = read_process_stat(pulse.pid);
   sighting.start_time = pulse.start_time;
   sighting.silence = now - heartbeat.advanced;

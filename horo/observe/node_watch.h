@@ -34,7 +34,7 @@ class NodeWatch {
 
   const PulseBoard& board_;
   std::chrono::nanoseconds silent_after_;
-  std::uint64_t pid_namespace_;
+  std::uint64_t machine_;
   std::vector<Heartbeat> heartbeats_;
 };
 

@@ -2,10 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
+#include <span>
 
-#include "collectives/shared_region.h"
 #include "horo/observe/rank_snapshot.h"
 
 namespace horo::observe {
@@ -14,7 +13,7 @@ namespace horo::observe {
 struct Pulse {
   std::int64_t pid = 0;  ///< 0: it has not been here yet
   std::uint64_t start_time = 0;
-  std::uint64_t pid_namespace = 0;
+  std::uint64_t machine = 0;  ///< where `pid` counts: see this_machine()
   std::uint64_t heartbeat = 0;  ///< how often it has published
   bool has_left = false;
   /// None if it was stopped while it wrote.
@@ -26,8 +25,9 @@ struct Pulse {
 class PulseBoard {
  public:
   static std::size_t bytes_for(int ranks);
-  /// `memory`: bytes_for(ranks), the same on all ranks of the node, zero at first.
-  PulseBoard(std::unique_ptr<collectives::SharedRegion> memory, int local_rank, int ranks);
+  /// `memory`: bytes_for(ranks), aligned to a cache line, the same on all ranks of the node, zero at
+  /// first. It outlives this.
+  PulseBoard(std::span<std::byte> memory, int local_rank, int ranks);
 
   /// Replaces what this rank has written and advances its heartbeat. Some microseconds; waits for
   /// nobody.
@@ -43,7 +43,7 @@ class PulseBoard {
   struct Place;
   Place& place(int local_rank) const;
 
-  std::unique_ptr<collectives::SharedRegion> memory_;
+  std::span<std::byte> memory_;
   int local_rank_;
   int ranks_;
 };

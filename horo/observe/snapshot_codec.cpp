@@ -8,6 +8,7 @@ namespace {
 constexpr int kLivenessCount = 5;
 constexpr std::size_t kMaxNameBytes = 160;
 constexpr std::size_t kMaxKindBytes = 32;
+constexpr std::size_t kMaxSetBytes = 240;
 constexpr std::size_t kMaxFailureBytes = 1000;
 // Three lengths, a size and two times.
 constexpr std::size_t kFixedOperationBytes = 3 * 4 + 3 * 8;
@@ -15,7 +16,7 @@ constexpr std::size_t kFixedOperationBytes = 3 * 4 + 3 * 8;
 void put(FieldWriter& writer, const OpenOperation& operation) {
   writer.put_text(operation.name, kMaxNameBytes);
   writer.put_text(operation.kind, kMaxKindBytes);
-  writer.put_text(operation.process_set, kMaxKindBytes);
+  writer.put_text(operation.process_set, kMaxSetBytes);
   writer.put(operation.bytes);
   writer.put(operation.submitted);
   writer.put(operation.started);
@@ -50,17 +51,19 @@ std::vector<std::byte> encode(const RankSnapshot& snapshot) {
   writer.put_text(snapshot.pause, kMaxNameBytes);
   writer.put_text(snapshot.failure, kMaxFailureBytes);
 
-  FieldWriter operations;
+  std::vector<std::byte> list;
   std::uint32_t count = 0;
   const std::size_t room = kMaxSnapshotBytes - writer.size() - sizeof count;
   for (const OpenOperation& operation : snapshot.open) {
-    if (operations.size() + kFixedOperationBytes + kMaxNameBytes + 2 * kMaxKindBytes > room) break;
-    put(operations, operation);
+    FieldWriter next;
+    put(next, operation);
+    if (list.size() + next.size() > room) break;
+    const std::vector<std::byte> bytes = next.take();
+    list.insert(list.end(), bytes.begin(), bytes.end());
     ++count;
   }
   writer.put(count);
   std::vector<std::byte> bytes = writer.take();
-  const std::vector<std::byte> list = operations.take();
   bytes.insert(bytes.end(), list.begin(), list.end());
   return bytes;
 }

@@ -8,6 +8,8 @@
 
 #include "horo/base/quantity.h"
 #include "horo/observe/diagnose.h"
+#include "horo/observe/flight_file.h"
+#include "horo/observe/missing_operations.h"
 
 namespace horo::observe {
 namespace {
@@ -41,10 +43,28 @@ bool is_same(Kind a, Kind b) {
 Verdict find_stall(const std::vector<RankSnapshot>& ranks, WallTime now, nanoseconds stall_after) {
   Verdict verdict = diagnose(ranks, now, stall_after);
   if (is_final(verdict.kind) || is_of_the_process(verdict.kind)) return verdict;
-  for (const RankSnapshot& rank : ranks)
-    for (const OpenOperation& operation : rank.open)
-      if (now - operation.submitted > stall_after.count()) return verdict;
-  return {};
+  const bool is_stall = !find_missing(ranks, now, stall_after).empty() ||
+                        !find_unfinished(ranks, now, stall_after).empty();
+  return is_stall ? verdict : Verdict{};
+}
+
+// Whether all ranks are in the exchange. A named operation begins only when all have submitted it.
+bool has_begun_everywhere(const OpenOperation& operation, const std::vector<RankSnapshot>& ranks) {
+  if (operation.started == 0) return false;
+  if (!is_of_plan(operation)) return true;
+  const auto members = members_of(operation.process_set);
+  const auto here = std::count_if(ranks.begin(), ranks.end(), [&](const RankSnapshot& rank) {
+    return std::any_of(rank.open.begin(), rank.open.end(), [&](const OpenOperation& other) {
+      return other.started != 0 && other.name == operation.name &&
+             other.process_set == operation.process_set;
+    });
+  });
+  return static_cast<std::size_t>(here) == (members ? members->size() : ranks.size());
+}
+
+// A rank closes a process set whenever it likes, and need not wait for it.
+bool is_of_closing_set(const OpenOperation& operation) {
+  return operation.kind == kShutdownKind && !operation.process_set.empty();
 }
 
 }  // namespace
@@ -80,20 +100,30 @@ StallJudge::Decision StallJudge::look(std::vector<RankSnapshot> ranks, WallTime 
   return decision;
 }
 
-// Time before not_before_, time in which any rank has asked for patience, and what a slow link
-// takes for an exchange that has begun, is nobody's stall.
+// Time before not_before_, time in which any rank has asked for patience, what a slow link takes
+// for an exchange that has begun, and time in which the others got on without a rank that has
+// joined, is nobody's stall.
 void StallJudge::forgive(std::vector<RankSnapshot>& ranks, WallTime now) {
   is_paused_ = std::any_of(ranks.begin(), ranks.end(), [](const RankSnapshot& rank) {
     return !rank.pause.empty() && rank.liveness == Liveness::kRunning;
   });
   if (is_paused_) not_before_ = now;
-  for (RankSnapshot& rank : ranks)
+  WallTime last_finished = 0;
+  for (const RankSnapshot& rank : ranks)
+    last_finished = std::max(last_finished, rank.last_finished_at);
+  const std::vector<RankSnapshot> seen = ranks;
+  for (RankSnapshot& rank : ranks) {
+    std::erase_if(rank.open, is_of_closing_set);
     for (OpenOperation& operation : rank.open) {
+      const bool is_large_exchange = operation.bytes > 0 && has_begun_everywhere(operation, seen);
       operation.submitted = std::max(operation.submitted, not_before_);
-      if (operation.started == 0) continue;
-      operation.started = std::max(operation.started, not_before_);
-      operation.submitted += static_cast<WallTime>(operation.bytes) * kNanosecondsPerByte;
+      if (operation.kind == kJoinKind)
+        operation.submitted = std::max(operation.submitted, last_finished);
+      if (operation.started != 0) operation.started = std::max(operation.started, not_before_);
+      if (is_large_exchange)
+        operation.submitted += static_cast<WallTime>(operation.bytes) * kNanosecondsPerByte;
     }
+  }
 }
 
 bool StallJudge::is_over(const Verdict& verdict, const std::vector<RankSnapshot>& ranks,

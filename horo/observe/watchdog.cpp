@@ -23,6 +23,8 @@ constexpr nanoseconds kShortestSilence = 3s;
 // asleep.
 constexpr nanoseconds kOwnSleep = 2s;
 constexpr nanoseconds kTimeToFindHub = 10s;
+// What is known of when an exchange began comes from looking now and then.
+constexpr nanoseconds kTimeToBeNoted = 500ms;
 
 // Short settings, as of tests, are watched with more rounds.
 nanoseconds interval_for(const WatchdogOptions& options) {
@@ -33,22 +35,20 @@ nanoseconds interval_for(const WatchdogOptions& options) {
 WatchdogOptions with_defaults(WatchdogOptions options) {
   if (!options.say) options.say = [](const std::string& text) { log_warning("{}", text); };
   if (!options.end_process) options.end_process = [](int code) { _exit(code); };
-  if (!options.sees_all_ranks) options.sees_all_ranks = [](bool) {};
   return options;
 }
 
 }  // namespace
 
 Watchdog::Watchdog(const Topology& topology, StateSource& source,
-                   std::unique_ptr<collectives::SharedRegion> board_memory,
-                   std::unique_ptr<LeaderHub> hub, const MeetingPoint& point,
-                   WatchdogOptions options)
+                   std::span<std::byte> board_memory, std::unique_ptr<LeaderHub> hub,
+                   const MeetingPoint& point, WatchdogOptions options)
     : topology_(topology),
       source_(source),
       options_(with_defaults(std::move(options))),
       interval_(interval_for(options_)),
       silent_after_(std::max(options_.stall_warning, kShortestSilence)),
-      board_(std::move(board_memory), topology.local_rank, topology.local_size),
+      board_(board_memory, topology.local_rank, topology.local_size),
       node_watch_(board_, silent_after_),
       judge_(options_.stall_warning, options_.timeout),
       hub_(std::move(hub)),
@@ -71,7 +71,6 @@ void Watchdog::run(const std::string& log_label) noexcept {
     leave();
   } catch (const std::exception& error) {
     log_error("the watchdog of this rank has ended: {}", error.what());
-    options_.sees_all_ranks(false);
   }
 }
 
@@ -100,7 +99,7 @@ void Watchdog::leave() {
   const Now now{std::chrono::steady_clock::now(), wall_time_now()};
   if (!node_watch_.is_speaker(now.steady)) return;
   if (hub_ != nullptr)
-    hub_->exchange({end_reason_, true, judge_.is_paused()}, now.steady, now.wall);
+    hub_->exchange({end_reason_, true, judge_.is_paused(), false}, now.steady, now.wall);
   else
     client_.exchange({now.wall, end_reason_, node_watch_.look(now.steady)}, now.steady);
 }
@@ -132,7 +131,7 @@ void Watchdog::end_if_stuck(const RankSnapshot& own, const Now& now) {
   }
   if (now.steady - abort_seen_ < options_.stuck_after) return;
   for (const OpenOperation& operation : own.open) {
-    if (operation.submitted > abort_seen_at_) continue;
+    if (operation.submitted > abort_seen_at_ + kTimeToBeNoted.count()) continue;
     log_error("{}; this rank is stuck in {} '{}', so its process ends now, with exit code {}",
               options_.abort->text(), operation.kind, operation.name, kStuckExitCode);
     options_.end_process(kStuckExitCode);
@@ -141,15 +140,14 @@ void Watchdog::end_if_stuck(const RankSnapshot& own, const Now& now) {
 }
 
 void Watchdog::lead(std::vector<RankSnapshot> ranks, const Now& now) {
-  hub_->exchange({end_reason_, false, judge_.is_paused()}, now.steady, now.wall);
+  hub_->exchange({end_reason_, false, judge_.is_paused(), sees_all_}, now.steady, now.wall);
   add_other_nodes(ranks, now);
   tell_lost_nodes(ranks);
-  options_.sees_all_ranks(ranks.size() == static_cast<std::size_t>(topology_.size));
   const bool is_ending = !end_reason_.empty();
   judge(std::move(ranks), now);
   // Without delay, as this process may be gone soon.
   if (!is_ending && !end_reason_.empty())
-    hub_->exchange({end_reason_, false, judge_.is_paused()}, now.steady, now.wall);
+    hub_->exchange({end_reason_, false, judge_.is_paused(), sees_all_}, now.steady, now.wall);
 }
 
 void Watchdog::add_other_nodes(std::vector<RankSnapshot>& ranks, const Now& now) {
@@ -188,11 +186,15 @@ void Watchdog::report(std::vector<RankSnapshot> ranks, const Now& now) {
   if (client_.is_paused()) excuse_waits(now);
   if (client_.has_hub_left()) return;
   const auto heard = client_.last_heard();
-  if (heard && now.steady - *heard <= silent_after_) return resign(now);
+  if (heard && now.steady - *heard <= silent_after_) {
+    if (client_.does_hub_see_all()) note_that_all_are_seen(now);
+    return resign(now);
+  }
   if (heard) {
     RankSnapshot hub;
     hub.host = topology_.host_of[0];
     hub.liveness = Liveness::kSilent;
+    hub.last_sign_of_life = now.wall - nanoseconds(now.steady - *heard).count();
     ranks.insert(ranks.begin(), hub);
   } else if (!has_told_that_hub_is_out_of_reach_ && client_.first_try() &&
              now.steady - *client_.first_try() > kTimeToFindHub) {
@@ -207,8 +209,8 @@ void Watchdog::report(std::vector<RankSnapshot> ranks, const Now& now) {
 }
 
 void Watchdog::judge(std::vector<RankSnapshot> ranks, const Now& now) {
-  if (hub_ == nullptr && topology_.node_count == 1 && topology_.rank == 0)
-    options_.sees_all_ranks(ranks.size() == static_cast<std::size_t>(topology_.size));
+  sees_all_ = ranks.size() == static_cast<std::size_t>(topology_.size);
+  if (sees_all_) note_that_all_are_seen(now);
   if (is_abort_raised()) return order_end(options_.abort->text());
   const StallJudge::Decision decision = judge_.look(std::move(ranks), now.wall);
   if (judge_.is_paused()) excuse_waits(now);
@@ -223,6 +225,11 @@ void Watchdog::resign(const Now& now) {
 
 void Watchdog::excuse_waits(const Now& now) {
   if (options_.abort != nullptr) options_.abort->excuse_waits(now.steady);
+}
+
+// Until the next rounds, or as long as it takes to miss this rank.
+void Watchdog::note_that_all_are_seen(const Now& now) {
+  if (options_.abort != nullptr) options_.abort->watch_until(now.steady + silent_after_);
 }
 
 void Watchdog::order_end(const std::string& reason) {

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "horo/base/topology.h"
 #include "horo/base/wait.h"
@@ -29,15 +31,13 @@ struct WatchdogOptions {
   /// How long after the end of the job was ordered a rank may stay in an operation that had begun
   /// before, until its process is ended.
   std::chrono::nanoseconds stuck_after{std::chrono::seconds(5)};
-  /// Raised on every rank of the node to end its waits; may be null. Outlives the watchdog.
+  /// Raised on every rank of the node to end its waits, and told of pauses and of whether the
+  /// watchdog of rank 0 sees all ranks of the job; may be null. Outlives the watchdog.
   const AbortSignal* abort = nullptr;
   /// Raises it. From the watchdog's thread.
   std::function<void(const std::string&)> raise_abort;
   /// Says a line or a few to the user; null: log_warning.
   std::function<void(const std::string&)> say;
-  /// Told, on rank 0, whether the watchdog sees all ranks of the job and so speaks of every stall;
-  /// may be null. From the watchdog's thread.
-  std::function<void(bool)> sees_all_ranks;
   /// Ends the process at once, without destructors: the only place in horo that does. null: _exit.
   std::function<void(int code)> end_process;
 };
@@ -50,11 +50,10 @@ struct WatchdogOptions {
 /// rank 0 judges its own ranks.
 class Watchdog {
  public:
-  /// `topology` and `source` outlive the watchdog. `hub`: rank 0's, null on other ranks and in a
-  /// job of one node; `point`: the hub's, as broadcast.
-  Watchdog(const Topology& topology, StateSource& source,
-           std::unique_ptr<collectives::SharedRegion> board_memory, std::unique_ptr<LeaderHub> hub,
-           const MeetingPoint& point, WatchdogOptions options);
+  /// `topology`, `source` and `board_memory` (see PulseBoard) outlive the watchdog. `hub`: rank
+  /// 0's, null on other ranks and in a job of one node; `point`: the hub's, as broadcast.
+  Watchdog(const Topology& topology, StateSource& source, std::span<std::byte> board_memory,
+           std::unique_ptr<LeaderHub> hub, const MeetingPoint& point, WatchdogOptions options);
   /// Tells the others that this rank goes in good order, and ends the thread.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -80,6 +79,7 @@ class Watchdog {
   bool is_abort_raised() const;
   void resign(const Now& now);
   void excuse_waits(const Now& now);
+  void note_that_all_are_seen(const Now& now);
   void order_end(const std::string& reason);
 
   const Topology& topology_;
@@ -93,6 +93,7 @@ class Watchdog {
   std::unique_ptr<LeaderHub> hub_;
   LeaderClient client_;
   std::string end_reason_;  // empty: the job goes on
+  bool sees_all_ = false;   // of rank 0's: whether it sees all ranks of the job
   WallTime last_tick_ = 0;
   Time abort_seen_{};
   WallTime abort_seen_at_ = 0;
