@@ -82,9 +82,8 @@ void Runtime::start_watchdog() {
   options.timeout = settings().timeout;
   options.abort = transport_->wait_policy().abort;
   options.raise_abort = [this](const std::string& text) { transport_->abort(text.c_str()); };
-  watchdog_ =
-      std::make_unique<observe::Watchdog>(topology_, *state_, board_->bytes(), std::move(hub_),
-                                          meeting_point_, std::move(options));
+  watchdog_ = std::make_unique<observe::Watchdog>(
+      topology_, *state_, board_->bytes(), std::move(hub_), meeting_point_, std::move(options));
 }
 
 Runtime::~Runtime() {

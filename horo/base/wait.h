@@ -10,8 +10,8 @@
 
 namespace horo {
 
-/// Where a failing rank, or who watches the ranks, leaves word for the others. Plain memory that ranks may share between
-/// processes; zero-initialised means "not raised". Thread-safe.
+/// Where a failing rank, or who watches the ranks, leaves word for the others. Plain memory that
+/// ranks may share between processes; zero-initialised means "not raised". Thread-safe.
 class AbortSignal {
  public:
   /// The first call wins; `text` is cut to what fits.

@@ -204,7 +204,8 @@ class Diagnosis {
     return missing.operation.kind != kGradientKind ||
            std::any_of(open.begin(), open.end(), [&](const OpenOperation& operation) {
              return operation.name == missing.operation.name &&
-                    operation.process_set == missing.operation.process_set && operation.started != 0;
+                    operation.process_set == missing.operation.process_set &&
+                    operation.started != 0;
            });
   }
 

@@ -63,10 +63,10 @@ struct FlightPlanEntry {
   std::uint32_t buckets;
   std::uint32_t lane;
   std::uint64_t bytes;
-  std::uint64_t progress;    ///< FlightProgress, packed
-  std::int64_t progress_at;  ///< about when `progress` or a mark last changed, see kPulseInterval
-  std::int64_t step_at;      ///< about when the last step ended; 0: none has
-  NameId process_set;        ///< 0: all ranks
+  std::uint64_t progress;     ///< FlightProgress, packed
+  std::int64_t progress_at;   ///< about when `progress` or a mark last changed, see kPulseInterval
+  std::int64_t step_at;       ///< about when the last step ended; 0: none has
+  NameId process_set;         ///< 0: all ranks
   std::uint32_t is_given_up;  ///< 1: its exchange has ended with an error
 };
 static_assert(sizeof(FlightPlanEntry) == 64);

@@ -128,9 +128,9 @@ RankSnapshot picture_of(const FlightLog& log) {
   return snapshot;
 }
 
-// Of the bucket that is, or will next be, exchanged, and of the one after it, in which others may be
-// already: what is marked after those keeps nobody. A gradient that is marked and not exchanged is
-// not waited with: the program computes.
+// Of the bucket that is, or will next be, exchanged, and of the one after it, in which others may
+// be already: what is marked after those keeps nobody. A gradient that is marked and not exchanged
+// is not waited with: the program computes.
 void add_live_plan(const FlightPlanState& plan, WallTime now, RankSnapshot& snapshot) {
   for (const std::uint32_t bucket : {plan.progress.bucket, plan.progress.bucket + 1}) {
     const bool is_exchanged = plan.progress.is_exchanging && bucket == plan.progress.bucket;
@@ -138,7 +138,8 @@ void add_live_plan(const FlightPlanState& plan, WallTime now, RankSnapshot& snap
     for (const FlightPlanState::Gradient& gradient : plan.gradients) {
       if (gradient.bucket != bucket || !gradient.is_marked) continue;
       if (is_exchanged && ++named > kMostNamedGradients) break;
-      OpenOperation open{plan.name + "/" + gradient.name, kGradientKind, plan.process_set, 0, now, 0};
+      OpenOperation open{
+          plan.name + "/" + gradient.name, kGradientKind, plan.process_set, 0, now, 0};
       if (is_exchanged) open.submitted = open.started = plan.progress_at;
       if (is_exchanged) open.bytes = plan.bytes;
       snapshot.open.push_back(std::move(open));

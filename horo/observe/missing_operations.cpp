@@ -19,6 +19,8 @@ struct OpenSomewhere {
   bool has_started = false;
 };
 
+bool is_join(const OpenSomewhere& open) { return open.operation.kind == kJoinKind; }
+
 // What is open anywhere, the oldest first.
 std::vector<OpenSomewhere> collect(std::span<const RankSnapshot> ranks) {
   std::map<std::pair<std::string, std::string>, std::size_t> place_of;
@@ -35,7 +37,7 @@ std::vector<OpenSomewhere> collect(std::span<const RankSnapshot> ranks) {
     }
   }
   std::stable_sort(found.begin(), found.end(), [](const OpenSomewhere& a, const OpenSomewhere& b) {
-    return a.since < b.since;
+    return is_join(a) != is_join(b) ? is_join(b) : a.since < b.since;
   });
   return found;
 }
@@ -44,9 +46,8 @@ bool is_member(const RankSnapshot& rank, const std::string& process_set) {
   if (process_set.empty()) return true;
   if (const auto members = members_of(process_set))
     return std::find(members->begin(), members->end(), rank.rank) != members->end();
-  return std::any_of(rank.open.begin(), rank.open.end(), [&](const OpenOperation& open) {
-    return open.process_set == process_set;
-  });
+  return std::any_of(rank.open.begin(), rank.open.end(),
+                     [&](const OpenOperation& open) { return open.process_set == process_set; });
 }
 
 bool has_joined(const RankSnapshot& rank, const std::string& process_set) {

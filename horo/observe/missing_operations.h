@@ -21,10 +21,11 @@ struct MissingOperation {
 };
 
 /// Operations that were submitted somewhere more than `age` before `now` and not everywhere, the
-/// oldest first. A named operation that has started anywhere was submitted everywhere. A gradient
-/// is not missing on a rank that is ahead of all that wait for it. A rank that has joined misses
-/// nothing but joins and shutdowns. Members of a process set are those that its name lists, or else
-/// the ranks that have operations of the set open. Pure.
+/// oldest first, but joins last, as what keeps them is what keeps the others. A named operation
+/// that has started anywhere was submitted everywhere. A gradient is not missing on a rank that is
+/// ahead of all that wait for it. A rank that has joined misses nothing but joins and shutdowns.
+/// Members of a process set are those that its name lists, or else the ranks that have operations
+/// of the set open. Pure.
 std::vector<MissingOperation> find_missing(std::span<const RankSnapshot> ranks, WallTime now,
                                            std::chrono::nanoseconds age);
 

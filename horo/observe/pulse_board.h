@@ -13,7 +13,7 @@ namespace horo::observe {
 struct Pulse {
   std::int64_t pid = 0;  ///< 0: it has not been here yet
   std::uint64_t start_time = 0;
-  std::uint64_t machine = 0;  ///< where `pid` counts: see this_machine()
+  std::uint64_t machine = 0;    ///< where `pid` counts: see this_machine()
   std::uint64_t heartbeat = 0;  ///< how often it has published
   bool has_left = false;
   /// None if it was stopped while it wrote.
@@ -25,8 +25,8 @@ struct Pulse {
 class PulseBoard {
  public:
   static std::size_t bytes_for(int ranks);
-  /// `memory`: bytes_for(ranks), aligned to a cache line, the same on all ranks of the node, zero at
-  /// first. It outlives this.
+  /// `memory`: bytes_for(ranks), aligned to a cache line, the same on all ranks of the node, zero
+  /// at first. It outlives this.
   PulseBoard(std::span<std::byte> memory, int local_rank, int ranks);
 
   /// Replaces what this rank has written and advances its heartbeat. Some microseconds; waits for

@@ -11,8 +11,9 @@ RankSnapshot RecordedState::snapshot() {
   const FlightLog log = parse_flight(recorder_.image());
   // The log's clock is rank 0's as it was when the job started.
   const WallTime now = log.begun + flight_clock() - recorder_.layout().header->identity.monotonic;
+  const WallTime offset = wall_time_now() - now;
   RankSnapshot snapshot = live_snapshot_of(log, now);
-  shift_times(snapshot, wall_time_now() - now);
+  shift_times(snapshot, offset);
   return snapshot;
 }
 

@@ -40,9 +40,9 @@ WatchdogOptions with_defaults(WatchdogOptions options) {
 
 }  // namespace
 
-Watchdog::Watchdog(const Topology& topology, StateSource& source,
-                   std::span<std::byte> board_memory, std::unique_ptr<LeaderHub> hub,
-                   const MeetingPoint& point, WatchdogOptions options)
+Watchdog::Watchdog(const Topology& topology, StateSource& source, std::span<std::byte> board_memory,
+                   std::unique_ptr<LeaderHub> hub, const MeetingPoint& point,
+                   WatchdogOptions options)
     : topology_(topology),
       source_(source),
       options_(with_defaults(std::move(options))),

@@ -44,6 +44,26 @@ TEST(Waiter, TimeInWhichItsThreadWasStoppedDoesNotCount) {
   EXPECT_NO_THROW(wait_for(waiter, 10ms));
 }
 
+TEST(AbortSignal, WhoWatchesIsBelievedForAWhile) {
+  const AbortSignal signal;
+  const auto now = Clock::now();
+  EXPECT_FALSE(signal.is_watched(now));
+  signal.watch_until(now + 3s);
+  EXPECT_TRUE(signal.is_watched(now + 2s));
+  EXPECT_FALSE(signal.is_watched(now + 3s));
+}
+
+TEST(WaitPolicy, LeavesOutTheTimeThatIsExcused) {
+  AbortSignal signal;
+  const WaitPolicy policy{.abort = &signal};
+  const auto start = Clock::now();
+  EXPECT_EQ(policy.time_since(start, start + 9s), 9s);
+  signal.excuse_waits(start + 4s);
+  EXPECT_EQ(policy.time_since(start, start + 9s), 5s);
+  EXPECT_EQ(policy.time_since(start + 6s, start + 9s), 3s);
+  EXPECT_EQ(WaitPolicy{}.time_since(start, start + 9s), 9s);
+}
+
 TEST(AbortSignal, TheFirstTextIsKeptAndLongOnesAreCut) {
   AbortSignal signal;
   EXPECT_FALSE(signal.is_raised());

@@ -36,7 +36,7 @@ VERDICTS = {
     "stop": r"rank {rank} \(host [^)]*\).*(stopped|SIGSTOP)",
     "late": r"rank {rank} \(host [^)]*\)",
     "mismatch": r"tensor 'metric'.*rank {rank} \(host [^)]*\).*the shapes differ",
-    "missing": r"rank {rank} \(host [^)]*\)",
+    "missing": r"rank {rank} (\(host [^)]*\)|in gradient )",
     "alone": r"'alone'",
     "stuck": r"rank {rank} \(host [^)]*\).*stuck in .*'gradients",
 }

@@ -172,6 +172,17 @@ TEST(Diagnose, ARankThatSubmittedMuchAndWaitsForOneIsNotBlamedForTheRest) {
   EXPECT_THAT(judge(job).text, HasSubstr("never marked 'g/c'"));
 }
 
+TEST(Diagnose, RanksThatComputeBetweenTheirMarksAreBlamedThoughEachHasMarkedWhatTheOtherHasNot) {
+  auto job = quiet_job(3);
+  for (const char* name : {"g/a", "g/b"}) submit(job[0], name, 30, "gradient", true);
+  submit(job[1], "g/a", 30, "gradient");
+  submit(job[2], "g/b", 30, "gradient");
+  const Verdict verdict = judge(job);
+  EXPECT_EQ(verdict.kind, Kind::kMissing);
+  EXPECT_THAT(verdict.blamed, ElementsAre(2));
+  EXPECT_THAT(verdict.text, HasSubstr("rank 2 (host b, pid 4702) never marked 'g/a'"));
+}
+
 TEST(Diagnose, APausedRankIsWaitedForWithoutBlame) {
   auto job = quiet_job(3);
   for (int r : {0, 1}) submit(job[r], "loss", 60);

@@ -15,7 +15,8 @@ Report make_report() {
 }
 
 std::vector<LinkMessage> all_kinds() {
-  return {Hello{{1, 2}, 7}, Welcome{{3, 4}}, make_report(), Word{"rank 3 is dead", true, true}};
+  return {Hello{{1, 2}, 7}, Welcome{{3, 4}}, make_report(),
+          Word{"rank 3 is dead", true, true, true}};
 }
 
 TEST(LinkMessage, EveryKindComesBack) {
@@ -38,6 +39,7 @@ TEST(LinkMessage, EveryKindComesBack) {
   EXPECT_EQ(std::get<Word>(*word).end_reason, "rank 3 is dead");
   EXPECT_TRUE(std::get<Word>(*word).is_last);
   EXPECT_TRUE(std::get<Word>(*word).is_paused);
+  EXPECT_TRUE(std::get<Word>(*word).sees_all);
 }
 
 TEST(LinkMessage, TruncatedOrLengthenedBytesAreRefused) {

@@ -52,6 +52,8 @@ TEST(Link, ReportsReachTheHubInItsOwnTimeAndItsWordTheNodes) {
   });
   EXPECT_EQ(b.end_reason(), "rank 11 is dead");
   EXPECT_FALSE(b.has_hub_left());
+  EXPECT_FALSE(b.does_hub_see_all());
+  talk_until(hub, {"", false, false, true}, {&a, &b}, [&] { return b.does_hub_see_all(); });
   talk_until(hub, {"", true}, {&b}, [&] { return b.has_hub_left(); });
 }
 

@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <memory>
+#include <span>
 #include <thread>
+#include <vector>
 
-#include "collectives/in_process/in_process_job.h"
 #include "horo/observe/node_watch.h"
 #include "horo/observe/seqlock_bytes.h"
 #include "tests/observe/snapshots.h"
@@ -15,14 +17,24 @@ namespace horo::observe {
 namespace {
 
 // The boards of `ranks` ranks over the same memory.
-std::vector<std::unique_ptr<PulseBoard>> make_boards(int ranks) {
-  collectives::InProcessJob job(ranks);
-  std::vector<std::unique_ptr<PulseBoard>> boards;
-  for (int rank = 0; rank < ranks; ++rank)
-    boards.push_back(std::make_unique<PulseBoard>(
-        job.transport(rank)->make_node_region(PulseBoard::bytes_for(ranks)), rank, ranks));
-  return boards;
-}
+class Boards {
+ public:
+  explicit Boards(int ranks) : memory_(PulseBoard::bytes_for(ranks) / sizeof(Line)) {
+    for (int rank = 0; rank < ranks; ++rank)
+      boards_.push_back(
+          std::make_unique<PulseBoard>(std::as_writable_bytes(std::span(memory_)), rank, ranks));
+  }
+  PulseBoard& operator[](int rank) const { return *boards_[static_cast<std::size_t>(rank)]; }
+  auto begin() const { return boards_.begin(); }
+  auto end() const { return boards_.end(); }
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::vector<Line> memory_;
+  std::vector<std::unique_ptr<PulseBoard>> boards_;
+};
 
 TEST(SeqlockBytes, AReaderSeesOneWriteOrAnotherButNoMixture) {
   auto bytes = std::make_unique<SeqlockBytes<4096>>();
@@ -45,9 +57,9 @@ TEST(SeqlockBytes, AReaderSeesOneWriteOrAnotherButNoMixture) {
 
 TEST(PulseBoard, EachRankReadsWhatTheOthersWrote) {
   for (int ranks : {1, 2, 3, 8}) {
-    const auto boards = make_boards(ranks);
+    const Boards boards(ranks);
     for (int rank = 0; rank < ranks; ++rank)
-      for (int beat = 0; beat <= rank; ++beat) boards[rank]->publish(full_snapshot(rank + beat));
+      for (int beat = 0; beat <= rank; ++beat) boards[rank].publish(full_snapshot(rank + beat));
     for (const auto& reader : boards)
       for (int rank = 0; rank < ranks; ++rank) {
         const Pulse pulse = reader->read(rank);
@@ -62,7 +74,7 @@ TEST(PulseBoard, EachRankReadsWhatTheOthersWrote) {
 }
 
 TEST(NodeWatch, TheFirstRankThatIsThereSpeaks) {
-  const auto boards = make_boards(3);
+  const Boards boards(3);
   const auto now = std::chrono::steady_clock::now();
   std::vector<NodeWatch> watches;
   for (const auto& board : boards) {
@@ -72,7 +84,7 @@ TEST(NodeWatch, TheFirstRankThatIsThereSpeaks) {
   EXPECT_TRUE(watches[0].is_speaker(now));
   EXPECT_FALSE(watches[1].is_speaker(now));
   EXPECT_FALSE(watches[2].is_speaker(now));
-  boards[0]->leave();
+  boards[0].leave();
   EXPECT_TRUE(watches[1].is_speaker(now));
   EXPECT_FALSE(watches[2].is_speaker(now));
   const auto ranks = watches[2].look(now);
@@ -82,9 +94,9 @@ TEST(NodeWatch, TheFirstRankThatIsThereSpeaks) {
 }
 
 TEST(NodeWatch, ARankThatHasNotWrittenYetIsNotSeen) {
-  const auto boards = make_boards(2);
-  boards[0]->publish(make_rank(0));
-  NodeWatch watch(*boards[0], std::chrono::seconds(3));
+  const Boards boards(2);
+  boards[0].publish(make_rank(0));
+  NodeWatch watch(boards[0], std::chrono::seconds(3));
   // Its place is taken, but there is nothing to read: an empty snapshot.
   EXPECT_EQ(watch.look(std::chrono::steady_clock::now()).size(), 1u);
 }

@@ -148,6 +148,76 @@ TEST(StallJudge, ALargeExchangeOverASlowLinkIsNoStall) {
   }
 }
 
+// Ranks 0 and 1 exchange a gradient since second 100, rank 2 computes.
+std::vector<RankSnapshot> exchanging() {
+  std::vector<RankSnapshot> ranks = {make_rank(0, "g/w", 100 * kSecond),
+                                     make_rank(1, "g/w", 100 * kSecond), make_rank(2)};
+  for (RankSnapshot& rank : ranks)
+    for (OpenOperation& operation : rank.open) {
+      operation.kind = "gradient";
+      operation.started = operation.submitted;
+      operation.bytes = 1'000'000'000;
+    }
+  return ranks;
+}
+
+TEST(StallJudge, AnExchangeOfGradientsIsLargeOnlyForThoseThatAreInIt) {
+  StallJudge judge = make_judge();
+  const auto decision = judge.look(exchanging(), 104 * kSecond);
+  ASSERT_TRUE(decision.say);
+  EXPECT_THAT(*decision.say, HasSubstr("rank 2 (host h1, pid 1002) never marked 'g/w'"));
+  StallJudge patient = make_judge();
+  auto all = exchanging();
+  all[2].open = all[0].open;
+  for (int second = 104; second < 200; ++second)
+    EXPECT_FALSE(patient.look(all, second * kSecond).say) << second;
+  EXPECT_TRUE(patient.look(all, 204 * kSecond).say);
+}
+
+TEST(StallJudge, AGradientThatIsMarkedIsNotWaitedWith) {
+  StallJudge judge = make_judge();
+  for (int second = 100; second < 1000; second += 10) {
+    std::vector<RankSnapshot> ranks = {make_rank(0, "g/w", second * kSecond), make_rank(1)};
+    ranks[0].open[0].kind = "gradient";
+    EXPECT_FALSE(judge.look(ranks, second * kSecond).say) << second;
+  }
+}
+
+TEST(StallJudge, WhoHasJoinedWaitsAsLongAsTheOthersGetOn) {
+  StallJudge judge = make_judge();
+  std::vector<RankSnapshot> ranks = {make_rank(0, "horo.join", 100 * kSecond), make_rank(1)};
+  ranks[0].open[0].kind = "join";
+  for (int second = 100; second < 300; ++second) {
+    ranks[1].last_finished_at = (second - second % 2) * kSecond;
+    const auto decision = judge.look(ranks, second * kSecond);
+    EXPECT_FALSE(decision.say || decision.end) << second;
+  }
+  EXPECT_TRUE(judge.look(ranks, 302 * kSecond).say);
+  EXPECT_TRUE(judge.look(ranks, 319 * kSecond).end);
+}
+
+TEST(StallJudge, WhoHasJoinedIsNotBlamedForTheOthersOperations) {
+  StallJudge judge = make_judge();
+  std::vector<RankSnapshot> ranks = {make_rank(0, "horo.join", 100 * kSecond),
+                                     make_rank(1, "x", 101 * kSecond), make_rank(2)};
+  ranks[0].open[0].kind = "join";
+  ranks[1].last_finished_at = 101 * kSecond;
+  const auto decision = judge.look(ranks, 105 * kSecond);
+  ASSERT_TRUE(decision.say);
+  EXPECT_THAT(*decision.say,
+              ::testing::StartsWith("rank 2 (host h1, pid 1002) never submitted 'x'; rank 1 has"));
+}
+
+TEST(StallJudge, AProcessSetIsClosedByEachMemberInItsOwnTime) {
+  StallJudge judge = make_judge();
+  std::vector<RankSnapshot> ranks = {make_rank(0, "horo.shutdown", 100 * kSecond), make_rank(1)};
+  ranks[0].open[0].kind = "shutdown";
+  EXPECT_TRUE(judge.look(ranks, 110 * kSecond).say) << "of the job";
+  StallJudge patient = make_judge();
+  ranks[0].open[0].process_set = "{0, 1}";
+  EXPECT_FALSE(patient.look(ranks, 1000 * kSecond).say);
+}
+
 TEST(StallJudge, ATimeoutBelowTheWarningIsKept) {
   StallJudge judge(10s, 1s);
   const auto decision = judge.look(waiting(), 102 * kSecond);

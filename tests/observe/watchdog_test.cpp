@@ -42,9 +42,7 @@ class FakeState : public StateSource {
 class WatchedJob {
  public:
   WatchedJob(int ranks, std::size_t per_node, bool is_hub_reachable = true)
-      : job_(ranks, {.ranks_per_node = per_node}),
-        states_(static_cast<std::size_t>(ranks)),
-        sees_all_(false) {
+      : job_(ranks, {.ranks_per_node = per_node}), states_(static_cast<std::size_t>(ranks)) {
     for (int rank = 0; rank < ranks; ++rank) {
       transports_.push_back(job_.transport(rank));
       topologies_.push_back(std::make_unique<Topology>(transports_.back()->topology()));
@@ -74,7 +72,7 @@ class WatchedJob {
     const std::scoped_lock lock(mutex_);
     return exits_;
   }
-  bool sees_all() const { return sees_all_; }
+  bool sees_all() const { return abort().is_watched(std::chrono::steady_clock::now()); }
   const AbortSignal& abort() const { return *transports_[0]->wait_policy().abort; }
 
   // Waits until `is_so`, which must come.
@@ -97,15 +95,14 @@ class WatchedJob {
       const std::scoped_lock lock(mutex_);
       said_.push_back(text);
     };
-    options.sees_all_ranks = [this](bool sees_all) { sees_all_ = sees_all; };
     options.end_process = [this, rank](int code) {
       const std::scoped_lock lock(mutex_);
       exits_.push_back(rank * 1000 + code);
     };
     const Topology& topology = *topologies_[static_cast<std::size_t>(rank)];
+    boards_.push_back(transport.make_node_region(PulseBoard::bytes_for(topology.local_size)));
     watchdogs_.push_back(std::make_unique<Watchdog>(
-        topology, states_[static_cast<std::size_t>(rank)],
-        transport.make_node_region(PulseBoard::bytes_for(topology.local_size)), std::move(hub),
+        topology, states_[static_cast<std::size_t>(rank)], boards_.back()->bytes(), std::move(hub),
         point, std::move(options)));
   }
 
@@ -116,7 +113,7 @@ class WatchedJob {
   std::mutex mutex_;  // guards the two below
   std::vector<std::string> said_;
   std::vector<int> exits_;
-  std::atomic<bool> sees_all_;
+  std::vector<std::unique_ptr<collectives::SharedRegion>> boards_;
   std::vector<std::unique_ptr<Watchdog>> watchdogs_;  // last: they use all of the above
 };
 
