@@ -252,9 +252,11 @@ void BucketRunner::run_next(bool is_on_own_thread) {
 
 void BucketRunner::finish_step() {
   report_ = {.was_exchanged = true};
+  flight_->conclude();
   try {
     parts_.treatment->end(collectives(), report_);
   } catch (...) {
+    flight_->give_up();
     error_ = std::current_exception();
   }
 }

@@ -73,8 +73,9 @@ static_assert(sizeof(FlightPlanEntry) == 64);
 
 /// How far a plan has come, in one word, so that a reader never sees half of a change.
 struct FlightProgress {
-  std::uint64_t step = 0;    ///< complete steps
-  std::uint32_t bucket = 0;  ///< the next to be exchanged, or being exchanged
+  std::uint64_t step = 0;  ///< complete steps
+  /// The next to be exchanged, or being exchanged; after the last: the end of the step.
+  std::uint32_t bucket = 0;
   bool is_exchanging = false;
 
   static constexpr std::uint64_t kMostBuckets = std::uint64_t{1} << 23;

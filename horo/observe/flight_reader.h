@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -68,8 +69,10 @@ struct FlightLog {
 
 /// Reads the bytes of a file, or FlightRecorder::image(). Throws Error that says what is wrong: not
 /// a flight recorder's file, of another version, cut off, or damaged. Entries that a killed process
-/// left half written are skipped.
-FlightLog parse_flight(std::span<const std::byte> bytes);
+/// left half written are skipped. Of the finished operations the latest `most_finished` are looked
+/// at.
+FlightLog parse_flight(std::span<const std::byte> bytes,
+                       std::uint64_t most_finished = std::numeric_limits<std::uint64_t>::max());
 /// The same for a file; the error begins with its path.
 FlightLog read_flight(const std::string& path);
 

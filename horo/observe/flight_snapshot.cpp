@@ -33,23 +33,21 @@ Sight look_for_writer(const FlightLog& log) {
   return now - log.pulse < kFreshPulse ? Sight::kAlive : Sight::kOutOfSight;
 }
 
-// For a plan whose gradients found no room in the table of names, or too many to be told.
+// For a plan whose gradients found no room in the table of names, a bucket with too many of them to
+// be told, and the end of a step.
 OpenOperation bucket_operation(const FlightPlanState& plan) {
-  return {fmt::format("{}/bucket {}", plan.name, plan.progress.bucket),
-          kBucketKind,
-          plan.process_set,
-          0,
-          plan.progress_at,
-          plan.progress_at};
+  const std::string part = plan.progress.bucket < plan.buckets
+                               ? fmt::format("bucket {}", plan.progress.bucket)
+                               : "end of step";
+  return {plan.name + "/" + part, kBucketKind,     plan.process_set, 0,
+          plan.progress_at,       plan.progress_at};
 }
 
 // The oldest first, as diagnose() looks for what has waited the longest.
 void add_plan(const FlightPlanState& plan, RankSnapshot& snapshot) {
-  if (plan.gradients.empty() && plan.progress.is_exchanging)
+  const bool is_concluding = plan.progress.bucket >= plan.buckets;
+  if (plan.progress.is_exchanging && (plan.gradients.empty() || is_concluding))
     snapshot.open.push_back(bucket_operation(plan));
-  std::vector<std::uint32_t> missing(plan.buckets, 0);
-  for (const auto& gradient : plan.gradients)
-    if (!gradient.is_marked && gradient.bucket < plan.buckets) ++missing[gradient.bucket];
   std::vector<const FlightPlanState::Gradient*> marked;
   for (const auto& gradient : plan.gradients)
     if (gradient.is_marked && gradient.bucket >= plan.progress.bucket) marked.push_back(&gradient);
@@ -144,7 +142,7 @@ void add_live_plan(const FlightPlanState& plan, WallTime now, RankSnapshot& snap
       if (is_exchanged) open.bytes = plan.bytes;
       snapshot.open.push_back(std::move(open));
     }
-    if (is_exchanged && (plan.gradients.empty() || named > kMostNamedGradients)) {
+    if (is_exchanged && (named == 0 || named > kMostNamedGradients)) {
       snapshot.open.push_back(bucket_operation(plan));
       snapshot.open.back().bytes = plan.bytes;
     }

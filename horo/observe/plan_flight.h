@@ -60,7 +60,9 @@ class PlanFlight {
     set_progress(static_cast<std::uint32_t>(bucket) + 1, false);
     if (is_timed(bucket)) record(bucket, is_on_own_thread);
   }
-  /// All buckets are exchanged.
+  /// All buckets are exchanged, and the ranks agree on what they make of them.
+  void conclude() { set_progress(static_cast<std::uint32_t>(times_.size()), true); }
+  /// The step is complete.
   void end_step() {
     const std::uint64_t step = step_.load(std::memory_order_relaxed) + 1;
     step_.store(step, std::memory_order_relaxed);

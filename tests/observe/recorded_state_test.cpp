@@ -127,6 +127,25 @@ TEST(RecordedState, AnExchangeThatEndedWithAnErrorIsNotOpen) {
   EXPECT_THAT(open_names(snapshot_of(parse_flight(recorder.image()))), ElementsAre("p/g0", "p/g1"));
 }
 
+TEST(RecordedState, TheEndOfAStepIsWaitedWith) {
+  FlightRecorder recorder(FlightJob{});
+  RecordedState state(recorder);
+  PlanFlight plan(recorder, make_plan(1, 1));
+  plan.mark(0);
+  plan.start(0);
+  plan.finish(0, true);
+  plan.conclude();
+  const RankSnapshot seen = state.snapshot();
+  ASSERT_THAT(open_names(seen), ElementsAre("p/end of step"));
+  EXPECT_NE(seen.open[0].started, 0);
+  EXPECT_EQ(seen.finished, 1u);
+  EXPECT_THAT(open_names(snapshot_of(parse_flight(recorder.image()))),
+              ElementsAre("p/end of step"));
+  plan.end_step();
+  EXPECT_THAT(open_names(state.snapshot()), IsEmpty());
+  EXPECT_EQ(state.snapshot().finished, 1u);
+}
+
 TEST(RecordedState, OfALargeBucketTheFirstGradientsAndTheBucketAreTold) {
   FlightRecorder recorder(FlightJob{});
   RecordedState state(recorder);
