@@ -105,13 +105,17 @@ TEST(RecordedState, OnlyTheBucketThatIsExchangedIsWaitedWith) {
   plan.start(0);
   const RankSnapshot exchanging = state.snapshot();
   ASSERT_THAT(open_names(exchanging), ElementsAre("p/g0", "p/g3", "p/g1"));
-  EXPECT_NE(exchanging.open[0].started, 0);
-  EXPECT_LE(exchanging.open[0].started, exchanging.taken);
+  EXPECT_EQ(exchanging.open[0].started, exchanging.taken) << "it is seen for the first time";
   EXPECT_EQ(exchanging.open[0].submitted, exchanging.open[0].started);
   EXPECT_EQ(exchanging.open[0].bytes, 3000u) << "at most those of the plan";
   EXPECT_EQ(exchanging.open[2].started, 0);
+  const RankSnapshot later = state.snapshot();
+  EXPECT_LT(later.open[0].started, later.taken);
   plan.finish(0, true);
   EXPECT_THAT(open_names(state.snapshot()), ElementsAre("p/g1", "p/g2"));
+  plan.start(1);
+  const RankSnapshot next = state.snapshot();
+  EXPECT_EQ(next.open[0].started, next.taken);
 }
 
 TEST(RecordedState, AnExchangeThatEndedWithAnErrorIsNotOpen) {
