@@ -51,6 +51,7 @@ class Diagnosis {
   }
 
   static std::string describe(const RankSnapshot& rank) {
+    if (rank.pid == 0) return fmt::format("rank {} (host {})", rank.rank, rank.host);
     return fmt::format("rank {} (host {}, pid {})", rank.rank, rank.host, rank.pid);
   }
   // "rank 3 (host b, pid 7)", or more of them in fewer words.
@@ -168,13 +169,14 @@ class Diagnosis {
     const auto silent = all_that_are(Liveness::kSilent);
     if (silent.empty()) return std::nullopt;
     const std::vector<int> numbers = numbers_of(silent);
+    // Nothing else is known of a rank that was never heard of.
+    const std::string past = silent[0]->pid == 0 ? "" : "; " + histories(numbers);
     return Verdict{
         Kind::kSilent, numbers,
         fmt::format("{} {} given no sign of life for {}: the process, its host or the way to it is "
-                    "in trouble{}; {}",
+                    "in trouble{}{}",
                     describe(numbers), numbers.size() == 1 ? "has" : "have",
-                    age(of(numbers[0]).last_sign_of_life), who_waits_for(numbers),
-                    histories(numbers))};
+                    age(of(numbers[0]).last_sign_of_life), who_waits_for(numbers), past)};
   }
 
   std::optional<Verdict> find_ended() const {

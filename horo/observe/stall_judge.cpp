@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "horo/base/quantity.h"
@@ -48,19 +49,27 @@ Verdict find_stall(const std::vector<RankSnapshot>& ranks, WallTime now, nanosec
   return is_stall ? verdict : Verdict{};
 }
 
-// Whether all ranks are in the exchange. A named operation begins only when all have submitted it.
-bool has_begun_everywhere(const OpenOperation& operation, const std::vector<RankSnapshot>& ranks) {
-  if (operation.started == 0) return false;
-  if (!is_of_plan(operation)) return true;
-  const auto members = members_of(operation.process_set);
-  const auto here = std::count_if(ranks.begin(), ranks.end(), [&](const RankSnapshot& rank) {
-    return std::any_of(rank.open.begin(), rank.open.end(), [&](const OpenOperation& other) {
-      return other.started != 0 && other.name == operation.name &&
-             other.process_set == operation.process_set;
-    });
-  });
-  return static_cast<std::size_t>(here) == (members ? members->size() : ranks.size());
-}
+/// Which exchanges all ranks are in.
+class Exchanges {
+ public:
+  explicit Exchanges(const std::vector<RankSnapshot>& ranks) : rank_count_(ranks.size()) {
+    for (const RankSnapshot& rank : ranks)
+      for (const OpenOperation& operation : rank.open)
+        if (operation.started != 0) ++ranks_in_[{operation.process_set, operation.name}];
+  }
+
+  // A named operation begins only when all have submitted it.
+  bool has_begun_everywhere(const OpenOperation& operation) const {
+    if (operation.started == 0 || !is_of_plan(operation)) return operation.started != 0;
+    const auto members = members_of(operation.process_set);
+    return ranks_in_.at({operation.process_set, operation.name}) ==
+           (members ? members->size() : rank_count_);
+  }
+
+ private:
+  std::size_t rank_count_;
+  std::map<std::pair<std::string, std::string>, std::size_t> ranks_in_;
+};
 
 // A rank closes a process set whenever it likes, and need not wait for it.
 bool is_of_closing_set(const OpenOperation& operation) {
@@ -111,16 +120,15 @@ void StallJudge::forgive(std::vector<RankSnapshot>& ranks, WallTime now) {
   WallTime last_finished = 0;
   for (const RankSnapshot& rank : ranks)
     last_finished = std::max(last_finished, rank.last_finished_at);
-  const std::vector<RankSnapshot> seen = ranks;
+  const Exchanges exchanges(ranks);
   for (RankSnapshot& rank : ranks) {
     std::erase_if(rank.open, is_of_closing_set);
     for (OpenOperation& operation : rank.open) {
-      const bool is_large_exchange = operation.bytes > 0 && has_begun_everywhere(operation, seen);
       operation.submitted = std::max(operation.submitted, not_before_);
       if (operation.kind == kJoinKind)
         operation.submitted = std::max(operation.submitted, last_finished);
       if (operation.started != 0) operation.started = std::max(operation.started, not_before_);
-      if (is_large_exchange)
+      if (exchanges.has_begun_everywhere(operation))
         operation.submitted += static_cast<WallTime>(operation.bytes) * kNanosecondsPerByte;
     }
   }

@@ -124,6 +124,10 @@ TEST(Diagnose, ASilentRankIsNamedWithTheTimeOfItsSilence) {
   EXPECT_THAT(verdict.text, HasSubstr("no sign of life for 17 s"));
   job[1].failure = "x";
   EXPECT_EQ(judge(job).kind, Kind::kFailed) << "a failure explains more";
+  job[1].failure.clear();
+  job[2].pid = 0;
+  EXPECT_THAT(judge(job).text, testing::StartsWith("rank 2 (host b) has given no sign of life"));
+  EXPECT_THAT(judge(job).text, Not(HasSubstr("finished"))) << "nothing is known of it";
 }
 
 TEST(Diagnose, ARankThatEndedEarlyIsBlamedIfOthersWaitForIt) {
