@@ -63,8 +63,8 @@ const std::vector<SettingInfo>& table() {
        [](Settings& s, std::string_view v) { s.log_level = parse_log_level(v); }},
       {"HORO_TIMEOUT", "5min", "a duration",
        "How long any wait for other ranks may last before it ends with CommunicationError. Raise "
-       "it "
-       "if ranks legitimately work apart for longer, as during a long checkpoint.",
+       "it if ranks legitimately work apart for longer; time in a Context::pause(), as of a long "
+       "checkpoint, does not count.",
        true, [](Settings& s, std::string_view v) { s.timeout = parse_positive_duration(v); }},
       {"HORO_STALL_WARNING", "3s", "a duration",
        "After this long a wait for a rank is reported, with the rank, what it does meanwhile and "
