@@ -28,10 +28,10 @@ struct MeasuredTraffic {
 MeasuredTraffic measure_control_traffic(const ControlCase& control);
 
 /// Horovod's protocol of bit vectors, counted from its description: each cycle is an allreduce of
-/// 8 * ceil((C + 3) / 64) bytes for C cached tensors (recursive doubling: log2(n) messages per rank);
-/// a cycle with new tensors also gathers lengths and requests (about 145 bytes each) at rank 0 and
-/// broadcasts a length and the responses. A cycle lasts 1 ms, whether there is anything to do or not.
-/// All messages are MPI's, inside nodes too. `step_ms`: how long a step takes.
+/// 8 * ceil((C + 3) / 64) bytes for C cached tensors (recursive doubling: log2(n) messages per
+/// rank); a cycle with new tensors also gathers lengths and requests (about 145 bytes each) at rank
+/// 0 and broadcasts a length and the responses. A cycle lasts 1 ms, whether there is anything to do
+/// or not. All messages are MPI's, inside nodes too. `step_ms`: how long a step takes.
 ControlTraffic horovod_cached(const ControlCase& control, double step_ms);
 ControlTraffic horovod_first_contact(const ControlCase& control);
 

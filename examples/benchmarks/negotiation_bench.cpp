@@ -1,7 +1,7 @@
 // What it costs to agree: how long a blocking allreduce of 8 bytes by name takes beside a bare
-// MPI_Allreduce in the same run, and, with --count 1,2,4 (without mpirun), how many control messages a
-// step of many named gradients takes for as many ranks, beside a plan and beside Horovod's protocol by
-// its formula.
+// MPI_Allreduce in the same run, and, with --count 1,2,4 (without mpirun), how many control
+// messages a step of many named gradients takes for as many ranks, beside a plan and beside
+// Horovod's protocol by its formula.
 #include <fmt/core.h>
 #include <mpi.h>
 
@@ -94,14 +94,15 @@ nlohmann::json to_json(const bench::ControlTraffic& traffic) {
 
 void print_row(int ranks, const char* what, const bench::ControlTraffic& traffic) {
   fmt::print("{:>6} {:<28} {:>12.0f} {:>12.0f} {:>12.0f} {:>12.0f}\n", ranks, what,
-             traffic.messages_between_nodes, traffic.bytes_between_nodes,
-             traffic.messages_in_nodes, traffic.bytes_in_nodes);
+             traffic.messages_between_nodes, traffic.bytes_between_nodes, traffic.messages_in_nodes,
+             traffic.bytes_in_nodes);
 }
 
 void count_messages(const Options& options) {
-  fmt::print("{} gradients, {} ranks per node; all ranks together, per step; Horovod by formula, a "
-             "step of {} ms\n",
-             options.tensors, options.ranks_per_node, options.step_ms);
+  fmt::print(
+      "{} gradients, {} ranks per node; all ranks together, per step; Horovod by formula, a "
+      "step of {} ms\n",
+      options.tensors, options.ranks_per_node, options.step_ms);
   fmt::print("{:>6} {:<28} {:>12} {:>12} {:>12} {:>12}\n", "ranks", "", "messages", "bytes",
              "in nodes", "bytes");
   nlohmann::json rows = nlohmann::json::array();
@@ -132,8 +133,7 @@ int main(int argc, char** argv) {
   add("rounds", po::value(&options.rounds)->default_value(options.rounds), "latencies to measure");
   add("count", po::value(&options.count),
       "count control messages for these numbers of ranks, as threads of one process");
-  add("ranks-per-node",
-      po::value(&options.ranks_per_node)->default_value(options.ranks_per_node),
+  add("ranks-per-node", po::value(&options.ranks_per_node)->default_value(options.ranks_per_node),
       "with --count: of the pretended nodes");
   add("tensors", po::value(&options.tensors)->default_value(options.tensors),
       "with --count: gradients of a step");
