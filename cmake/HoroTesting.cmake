@@ -6,6 +6,9 @@ set(_sanitizer_environment
     "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp"
     "ASAN_OPTIONS=detect_leaks=1" "UBSAN_OPTIONS=print_stacktrace=1")
 
+# What the sanitizers' presets build.
+add_custom_target(horo_in_process_tests)
+
 # horo_add_test(NAME SOURCES ... LINK ... [LABEL unit|threads] [TIMEOUT seconds])
 # LABEL threads: ranks are threads of the test's process. Both labels run under the sanitizers.
 function(horo_add_test name)
@@ -17,6 +20,7 @@ function(horo_add_test name)
     set(ARG_TIMEOUT 120)
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  add_dependencies(horo_in_process_tests ${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE horo_compile_flags ${ARG_LINK} GTest::gmock GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
