@@ -19,7 +19,7 @@ constexpr std::size_t kSmall = 8;
 // link look many times faster than it is.
 constexpr std::size_t kLarge = 256 * 1024;
 constexpr int kSmallRounds = 40;
-constexpr int kLargeRounds = 12;
+constexpr int kLargeRounds = 4;
 constexpr std::size_t kCombined = 64 * 1024;
 constexpr auto kMostTime = std::chrono::milliseconds(40);  // for each of the two sizes
 

@@ -255,6 +255,9 @@ void BucketRunner::finish_step() {
   flight_->conclude();
   try {
     parts_.treatment->end(collectives(), report_);
+  } catch (const CommunicationError& error) {
+    flight_->fail(buckets_.size() - 1, error.what());
+    error_ = std::current_exception();
   } catch (...) {
     flight_->give_up();
     error_ = std::current_exception();
