@@ -211,6 +211,8 @@ TEST(ProcessSet, AMissingRankIsNamed) {
   options.environment = {"HORO_TIMEOUT=300ms", "HORO_STALL_WARNING=100ms"};
   const auto rank_1_is_elsewhere = [](Context& ctx) {
     if (ctx.rank() == 1) {
+      // Later than the others, whose operation is then the first to expire.
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
       ctx.barrier({.name = "never"});
     } else {
       (void)ctx.new_process_set({0, 2});
