@@ -90,12 +90,11 @@ StallJudge::Decision StallJudge::look(std::vector<RankSnapshot> ranks, WallTime 
   if (has_ended_) return {};
   forgive(ranks, now);
   const Verdict verdict = find_stall(ranks, now, stall_warning_);
+  if (verdict.kind == Kind::kNone) return {resign(now), std::nullopt};
+  if (!is_confirmed(verdict, ranks, now)) return {};
   Decision decision;
-  if (!is_same(verdict.kind, told_.kind) || verdict.blamed != told_.blamed) {
-    if (verdict.kind == Kind::kNone) decision.say = resign(now);
-    told_ = {verdict.kind, verdict.blamed, names_of(verdict.blamed, ranks), now, 0};
-  }
-  if (verdict.kind == Kind::kNone) return decision;
+  if (!is_of(told_, verdict))
+    told_ = {verdict.kind, verdict.blamed, names_of(verdict.blamed, ranks), seen_.since, 0};
   if (told_.last_said == 0 || now - told_.last_said >= kRepeatAfter * stall_warning_.count()) {
     told_.last_said = now;
     decision.say = verdict.text;
@@ -107,6 +106,22 @@ StallJudge::Decision StallJudge::look(std::vector<RankSnapshot> ranks, WallTime 
                                                         format_duration(timeout_));
   }
   return decision;
+}
+
+bool StallJudge::is_of(const Told& told, const Verdict& verdict) {
+  return is_same(verdict.kind, told.kind) && verdict.blamed == told.blamed;
+}
+
+// The ranks' pictures are not of the same moment: who is through with an operation looks absent
+// beside one that was seen a little earlier, in it.
+bool StallJudge::is_confirmed(const Verdict& verdict, const std::vector<RankSnapshot>& ranks,
+                              WallTime now) {
+  if (!is_of(seen_, verdict)) seen_ = {verdict.kind, verdict.blamed, {}, now, 0};
+  if (is_final(verdict.kind) || is_of_the_process(verdict.kind)) return true;
+  return std::all_of(ranks.begin(), ranks.end(), [&](const RankSnapshot& rank) {
+    const bool may_wait = rank.liveness == Liveness::kRunning && !rank.open.empty();
+    return !may_wait || rank.taken == 0 || rank.taken > seen_.since;
+  });
 }
 
 // Time before not_before_, time in which any rank has asked for patience, what a slow link takes
@@ -143,6 +158,7 @@ bool StallJudge::is_over(const Verdict& verdict, const std::vector<RankSnapshot>
 
 std::optional<std::string> StallJudge::resign(WallTime now) {
   const Told told = std::exchange(told_, {});
+  seen_ = {};
   if (told.last_said == 0 || has_ended_) return std::nullopt;
   return fmt::format("{} no longer keeps the others, after {}", told.names,
                      format_duration(nanoseconds(now - told.since)));

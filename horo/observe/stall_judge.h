@@ -18,9 +18,9 @@ class StallJudge {
     std::optional<std::string> end;  ///< why the job ends now: what all waits are to throw
   };
 
-  /// A stall is told after `stall_warning`, at once where a rank is dead, stopped or silent, again
-  /// after four times as long, and when it is over. After `timeout` it ends the job; a dead rank
-  /// does at once.
+  /// A stall is told after `stall_warning`, once newer pictures of the ranks that wait confirm it;
+  /// at once where a rank is dead, stopped or silent; again after four times as long, and when it
+  /// is over. After `timeout` it ends the job; a dead rank does at once.
   StallJudge(std::chrono::nanoseconds stall_warning, std::chrono::nanoseconds timeout);
 
   Decision look(std::vector<RankSnapshot> ranks, WallTime now);
@@ -39,13 +39,15 @@ class StallJudge {
     WallTime since = 0;      // the first time that it was seen
     WallTime last_said = 0;  // 0: not yet
   };
+  static bool is_of(const Told& told, const Verdict& verdict);
+  bool is_confirmed(const Verdict& verdict, const std::vector<RankSnapshot>& ranks, WallTime now);
   void forgive(std::vector<RankSnapshot>& ranks, WallTime now);
   bool is_over(const Verdict& verdict, const std::vector<RankSnapshot>& ranks, WallTime now) const;
 
   std::chrono::nanoseconds stall_warning_;
   std::chrono::nanoseconds timeout_;
   WallTime not_before_ = 0;
-  Told told_;
+  Told seen_, told_;  // the latest verdict, and the latest that was confirmed
   bool is_paused_ = false;
   bool has_ended_ = false;
 };

@@ -49,6 +49,26 @@ TEST(StallJudge, ALateRankIsToldOnceAgainLaterAndWhenItHasCome) {
   EXPECT_FALSE(judge.look({make_rank(0), make_rank(1)}, 118 * kSecond).say);
 }
 
+TEST(StallJudge, AStallIsToldWhenNewerPicturesOfThoseThatWaitConfirmIt) {
+  StallJudge judge = make_judge();
+  std::vector<RankSnapshot> ranks = waiting();
+  ranks[0].taken = 103 * kSecond;
+  ranks[1].taken = 1 * kSecond;
+  for (int second : {104, 105}) {
+    EXPECT_FALSE(judge.look(ranks, second * kSecond).say) << "rank 0 may be through by now";
+  }
+  ranks[0].taken = 104 * kSecond + 1;
+  EXPECT_TRUE(judge.look(ranks, 105 * kSecond).say);
+  // The others are through with 'x', and rank 2 was seen in it before.
+  ranks = {make_rank(0), make_rank(1), make_rank(2, "x", 100 * kSecond)};
+  ranks[2].taken = 105 * kSecond;
+  EXPECT_FALSE(judge.look(ranks, 106 * kSecond).say);
+  ranks[2].open.clear();
+  const auto over = judge.look(ranks, 107 * kSecond);
+  ASSERT_TRUE(over.say);
+  EXPECT_THAT(*over.say, HasSubstr("rank 1 (host h0) no longer"));
+}
+
 TEST(StallJudge, AStallEndsTheJobAfterTheTimeout) {
   StallJudge judge = make_judge();
   EXPECT_FALSE(judge.look(waiting(), 119 * kSecond).end);
