@@ -31,12 +31,14 @@ inline constexpr const char* kShutdownKind = "shutdown";
 /// The same of what a rank without more data waits in.
 inline constexpr const char* kJoinKind = "join";
 
+inline constexpr std::uint64_t kBeingWritten = std::uint64_t{1} << 63;
+
 /// One operation: finished in the ring, unfinished in the table of open operations. A bucket:
 /// `submitted` is its first gradient's mark, `agreed` its last one's. A phase or pause: from
 /// `started` to `ended`. In the table of open operations `ended` says when the rank, which has
 /// failed, gave the operation up.
 struct FlightRecord {
-  std::uint64_t sequence;  ///< 1, 2, ... ; 0: free, or being written
+  std::uint64_t sequence;  ///< 1, 2, ... ; 0: free, or being written; so is one with kBeingWritten
   NameId name;             ///< a bucket's: its plan
   std::uint16_t kind;      ///< a NameId
   std::uint8_t op;         ///< ReduceOp
@@ -141,5 +143,11 @@ struct FlightHeader {
   FlightIdentity identity;
   FlightStatus status;
 };
+
+/// Where FlightStatus::records lies in the file. Whoever copies the tables while the process runs
+/// reads it once more afterwards: the places of the ring that were written meanwhile are those of
+/// records older than it allows.
+inline constexpr std::size_t kRecordsAt =
+    offsetof(FlightHeader, status) + offsetof(FlightStatus, records);
 
 }  // namespace horo::observe
