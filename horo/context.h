@@ -187,7 +187,7 @@ class Context {
   /// the innermost one counts. Not collective; costs well under a microsecond.
   [[nodiscard]] Phase phase(std::string_view name);
   /// The same for time in which this rank lets the others wait on purpose, such as a checkpoint: it
-  /// is not taken for stalled meanwhile. HORO_TIMEOUT applies all the same.
+  /// is not taken for stalled, and their deadlines (HORO_TIMEOUT) do not pass meanwhile.
   [[nodiscard]] Phase pause(std::string_view name);
 
   /// Waits until every rank has come here and ends the named operations; those still pending on

@@ -30,7 +30,7 @@ GradientSync::Impl::Impl(Context& context, std::span<const NamedTensor> gradient
       [runtime = runtime_.get()](std::size_t bytes, std::size_t tensors) {
         runtime->count_collective(bytes, tensors);
       },
-      runtime_->recorder(), plan_.name());
+      runtime_->recorder(), plan_.name(), runtime_->topology().set_name());
   begin_plan(gradients);
   hold_if_needed();
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <tuple>
 #include <utility>
 
 #include "collectives/ring/ring_collectives.h"
@@ -11,12 +12,21 @@
 #include "horo/link_figures.h"
 #include "horo/placement.h"
 #include "horo/settings_check.h"
+#include "horo/watch_meeting.h"
 
 namespace horo {
+
+namespace {
+
+// By which the watchdog, who knows why, is before the deadlines of the waits themselves.
+constexpr auto kWatchdogAdvantage = std::chrono::seconds(1);
+
+}  // namespace
 
 WaitPolicy make_wait_policy(const Settings& settings, int local_size) {
   WaitPolicy policy;
   policy.timeout = settings.timeout;
+  policy.grace = kWatchdogAdvantage;
   policy.spin = settings.spin;
   // Of the machine, not of this rank's affinity: mpirun may have given each rank its own.
   if (sysconf(_SC_NPROCESSORS_ONLN) < local_size) policy.spin = std::chrono::nanoseconds(0);
@@ -34,6 +44,7 @@ Runtime::Runtime(std::unique_ptr<Session> session,
                                          clock, topology_);
   coordinator_ = std::make_unique<coordinator::Coordinator>(*transport_, environment_.settings,
                                                             allreduce_, recorder());
+  if (topology_.size > 1) start_watchdog();
   if (session_ != nullptr) session_->watch([this] { on_finalize(); }, [this] { on_exit(); });
 }
 
@@ -58,12 +69,28 @@ JobClock Runtime::meet() {
       environment_.settings.ranks_per_node == 0)
     keep_to_own_processors(ring, topology_);
   allreduce_ = agree_on_allreduce(environment_.settings, *close_first, ring, topology_);
+  const bool is_one_process = session_ == nullptr;
+  std::tie(meeting_point_, hub_) = agree_on_meeting_point(ring, topology_, is_one_process);
   return agree_on_clock(*close_first, ring, topology_);
+}
+
+void Runtime::start_watchdog() {
+  board_ = transport_->make_node_region(observe::PulseBoard::bytes_for(topology_.local_size));
+  state_ = std::make_unique<observe::RecordedState>(recorder());
+  observe::WatchdogOptions options;
+  options.stall_warning = settings().stall_warning;
+  options.timeout = settings().timeout;
+  options.abort = transport_->wait_policy().abort;
+  options.raise_abort = [this](const std::string& text) { transport_->abort(text.c_str()); };
+  watchdog_ = std::make_unique<observe::Watchdog>(
+      topology_, *state_, board_->bytes(), std::move(hub_), meeting_point_, std::move(options));
 }
 
 Runtime::~Runtime() {
   if (home_.is_elsewhere()) {
     // The threads are not here, MPI is not to be called, and locks may be held for ever.
+    (void)watchdog_.release();
+    (void)board_.release();
     (void)closer_.release();
     (void)coordinator_.release();
     (void)transport_.release();
@@ -71,11 +98,13 @@ Runtime::~Runtime() {
     (void)flight_.release();
     return;
   }
+  watchdog_.reset();
   if (session_ != nullptr) session_->unwatch();
   closer_.reset();
   coordinator_.reset();
   if (flight_ != nullptr)
     if (const std::string text = flight_->farewell(); !text.empty()) log_error("{}", text);
+  board_.reset();
   transport_.reset();
   // Finalising waits for the other ranks; without their consent the process just ends, and the
   // launcher ends theirs.

@@ -15,6 +15,8 @@
 #include "horo/base/home_process.h"
 #include "horo/coordinator/arena_table.h"
 #include "horo/coordinator/coordinator.h"
+#include "horo/observe/recorded_state.h"
+#include "horo/observe/watchdog.h"
 #include "horo/open_sets.h"
 #include "horo/rank_flight.h"
 
@@ -32,8 +34,8 @@ class Session {
   virtual void finalize() = 0;
 };
 
-/// One rank's membership in a job: its transport, settings and coordinator. Owns them and takes
-/// them down in order. Thread-safe.
+/// One rank's membership in a job: its transport, settings, coordinator and watchdog. Owns them and
+/// takes them down in order. Thread-safe.
 class Runtime {
  public:
   /// Collective. Throws MismatchError if the ranks' settings differ. `session` may be null.
@@ -84,9 +86,11 @@ class Runtime {
   void fail_unwinding() noexcept;
 
  private:
-  // Agrees with the other ranks on settings, processors, clocks and what messages cost.
-  // Collective.
+  // Agrees with the other ranks on settings, processors, clocks and what messages cost, and says
+  // where the watchdogs meet. Collective.
   JobClock meet();
+  // Collective over the node.
+  void start_watchdog();
   void close();
   void on_finalize() noexcept;
   void on_exit() noexcept;
@@ -107,6 +111,12 @@ class Runtime {
   std::exception_ptr closing_error_;      // its outcome
   std::atomic<bool> is_closed_{false};
   std::atomic<bool> is_finalised_{false};
+  // Of a job of several ranks; null or empty in a process set.
+  observe::MeetingPoint meeting_point_;
+  std::unique_ptr<observe::LeaderHub> hub_;  // rank 0's, until the watchdog has it
+  std::unique_ptr<collectives::SharedRegion> board_;
+  std::unique_ptr<observe::RecordedState> state_;
+  std::unique_ptr<observe::Watchdog> watchdog_;
   bool is_shutdown_begun_ = false;
   bool is_shut_down_ = false;  // in agreement with all ranks
   std::mutex names_mutex_;

@@ -63,13 +63,15 @@ const std::vector<SettingInfo>& table() {
        [](Settings& s, std::string_view v) { s.log_level = parse_log_level(v); }},
       {"HORO_TIMEOUT", "5min", "a duration",
        "How long any wait for other ranks may last before it ends with CommunicationError. Raise "
-       "it "
-       "if ranks legitimately work apart for longer, as during a long checkpoint.",
+       "it if ranks legitimately work apart for longer; time in a Context::pause(), as of a long "
+       "checkpoint, does not count.",
        true, [](Settings& s, std::string_view v) { s.timeout = parse_positive_duration(v); }},
-      {"HORO_STALL_WARNING", "10s", "a duration",
-       "After this long a tensor that some ranks have submitted and others have not is reported, "
-       "with "
-       "the ranks that are missing.",
+      {"HORO_STALL_WARNING", "3s", "a duration",
+       "After this long a wait for a rank is reported, with the rank, what it does meanwhile and "
+       "who "
+       "waits; at least as long after it was last heard for a rank that gives no sign of life. "
+       "Raise "
+       "it if ranks often work apart for longer.",
        true, [](Settings& s, std::string_view v) { s.stall_warning = parse_positive_duration(v); }},
       {"HORO_BUCKET_BYTES", "4MiB", "a size",
        "Gradients are exchanged together until they reach this size. Smaller buckets start earlier "

@@ -18,6 +18,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::chrono::nanoseconds kFirstNap = 20us;
+// No nap lasts as long: who did not look for the time was stopped, or the machine was.
+constexpr std::chrono::nanoseconds kStopped = 2s;
 
 }  // namespace
 
@@ -35,13 +37,16 @@ std::string AbortSignal::text() const { return text_; }
 void Waiter::pause_slowly(const std::atomic<std::uint32_t>* word, std::uint32_t seen,
                           std::string_view what) {
   const auto now = std::chrono::steady_clock::now();
-  if (start_ == std::chrono::steady_clock::time_point{}) start_ = now;
+  if (start_ == std::chrono::steady_clock::time_point{}) start_ = last_look_ = now;
+  if (now - last_look_ > kStopped) start_ += now - last_look_;
+  last_look_ = now;
+  if (policy_.abort != nullptr) start_ = std::max(start_, policy_.abort->excused());
   const auto waited = now - start_;
   if (policy_.abort != nullptr && policy_.abort->is_raised())
     throw CommunicationError(policy_.abort->text());
   if (policy_.cancelled != nullptr && policy_.cancelled->load())
     throw ShutdownError(fmt::format("no longer waiting {}", what));
-  if (waited > policy_.timeout)
+  if (waited > policy_.timeout + policy_.grace)
     throw CommunicationError(fmt::format("waited {} {} (HORO_TIMEOUT is {})",
                                          format_duration(waited), what,
                                          format_duration(policy_.timeout)));

@@ -10,9 +10,11 @@
 namespace horo::coordinator {
 namespace {
 
-observe::PlanDescription describe(const std::string& name, std::span<const NamedTensor> gradients,
-                                  const BucketPlan& plan, ReduceOp op) {
+observe::PlanDescription describe(const std::string& name, const std::string& process_set,
+                                  std::span<const NamedTensor> gradients, const BucketPlan& plan,
+                                  ReduceOp op) {
   observe::PlanDescription description{.name = name,
+                                       .process_set = process_set,
                                        .bucket_of = plan.bucket_of,
                                        .bytes_of = std::vector<std::size_t>(plan.buckets.size(), 0),
                                        .type = gradients.front().tensor.type(),
@@ -27,13 +29,15 @@ observe::PlanDescription describe(const std::string& name, std::span<const Named
 }  // namespace
 
 BucketRunner::BucketRunner(Parts parts, int local_rank, ReduceOp op, OnBucket on_bucket,
-                           observe::FlightRecorder& recorder, std::string name)
+                           observe::FlightRecorder& recorder, std::string name,
+                           std::string process_set)
     : parts_(std::move(parts)),
       local_rank_(local_rank),
       op_(op),
       on_bucket_(std::move(on_bucket)),
       recorder_(recorder),
       name_(std::move(name)),
+      process_set_(std::move(process_set)),
       marks_(parts_.gradients.size()) {
   make_buckets();
   start_thread();
@@ -49,7 +53,7 @@ void BucketRunner::make_buckets() {
     bucket->tensors = members.size();
     buckets_.push_back(std::move(bucket));
   }
-  flight_.emplace(recorder_, describe(name_, parts_.gradients, parts_.plan, op_));
+  flight_.emplace(recorder_, describe(name_, process_set_, parts_.gradients, parts_.plan, op_));
   prepare_step();
 }
 
@@ -240,6 +244,7 @@ void BucketRunner::run_next(bool is_on_own_thread) {
     flight_->fail(index, error.what());
     error_ = std::current_exception();
   } catch (...) {
+    flight_->give_up();
     error_ = std::current_exception();
   }
   ++next_;
@@ -247,12 +252,14 @@ void BucketRunner::run_next(bool is_on_own_thread) {
 
 void BucketRunner::finish_step() {
   report_ = {.was_exchanged = true};
+  flight_->conclude();
   try {
     parts_.treatment->end(collectives(), report_);
   } catch (const CommunicationError& error) {
     flight_->fail(buckets_.size() - 1, error.what());
     error_ = std::current_exception();
   } catch (...) {
+    flight_->give_up();
     error_ = std::current_exception();
   }
 }

@@ -47,9 +47,9 @@ class BucketRunner {
     std::unique_ptr<collectives::Communicator> communicator;
   };
 
-  /// `recorder` outlives this; it knows the plan by `name`.
+  /// `recorder` outlives this; it knows the plan by `name` and `process_set` (empty: all ranks).
   BucketRunner(Parts parts, int local_rank, ReduceOp op, OnBucket on_bucket,
-               observe::FlightRecorder& recorder, std::string name);
+               observe::FlightRecorder& recorder, std::string name, std::string process_set);
   /// Ends the thread. A bucket that it is exchanging is given up, if it has to wait for a peer.
   ~BucketRunner();
 
@@ -125,7 +125,7 @@ class BucketRunner {
   ReduceOp op_;
   OnBucket on_bucket_;
   observe::FlightRecorder& recorder_;
-  const std::string name_;
+  const std::string name_, process_set_;
   std::optional<observe::PlanFlight> flight_;
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<std::atomic<bool>> marks_;

@@ -295,7 +295,8 @@ void Coordinator::check_deadlines(Time now) {
     // Members may leave a process set as far apart as they like; nobody waits for it.
     if (entry.request.kind == Kind::kJoin ||
         (entry.request.kind == Kind::kShutdown && topology_.is_subset()) ||
-        now - entry.submitted < settings_.timeout + kLeaderAdvantage)
+        policy_.time_since(entry.submitted, now) <
+            settings_.timeout + policy_.grace + kLeaderAdvantage)
       continue;
     throw CommunicationError(fmt::format(
         "'{}' was submitted {} ago and rank 0 has not answered (HORO_TIMEOUT is {})", name,
@@ -331,8 +332,11 @@ Coordinator::Pause Coordinator::pause_after(bool did_work) {
   return {Doorbell::Sleep::kLight, idle < 10ms ? std::chrono::nanoseconds(kShortNap) : kLongNap};
 }
 
-// The others should not have to find out by their own deadlines.
-void Coordinator::give_up(const std::string& text) noexcept {
+// The others should not have to find out by their own deadlines; the job's first failure is what
+// all of them hear.
+void Coordinator::give_up(const std::string& reason) noexcept {
+  const bool is_aborted = policy_.abort != nullptr && policy_.abort->is_raised();
+  const std::string text = is_aborted ? policy_.abort->text() : reason;
   flights_.fail(text);
   transport_.abort(text.c_str());
   try {

@@ -72,7 +72,7 @@ class Coordinator {
   bool run_callbacks();
   void check_deadlines(Time now);
   Pause pause_after(bool did_work);
-  void give_up(const std::string& text) noexcept;
+  void give_up(const std::string& reason) noexcept;
   void end_all(const std::exception_ptr& error);
 
   Doorbell& doorbell() { return negotiation_.network().doorbell(); }

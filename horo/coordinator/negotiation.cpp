@@ -43,7 +43,7 @@ Negotiation::Negotiation(collectives::Transport& transport, const Settings& sett
       network_(transport),
       cache_(settings.cache_capacity),
       negotiator_(network_.tree().ranks_of),
-      stalls_(topology_, settings_),
+      stalls_(topology_, settings_, transport.wait_policy()),
       seen_by_(network_.tree().children.size(), 0) {}
 
 void Negotiation::submit(std::span<const Request* const> requests, std::uint64_t operations,

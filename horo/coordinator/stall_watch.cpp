@@ -15,12 +15,13 @@ constexpr std::size_t kMostReports = 8;
 
 }  // namespace
 
-StallWatch::StallWatch(const Topology& topology, const Settings& settings)
-    : topology_(topology), settings_(settings) {}
+StallWatch::StallWatch(const Topology& topology, const Settings& settings, const WaitPolicy& policy)
+    : topology_(topology), settings_(settings), policy_(policy) {}
 
 std::optional<StallWatch::Expired> StallWatch::warn(const Negotiator& negotiator,
                                                     Negotiator::Time now) {
   const auto age = std::min(settings_.stall_warning, settings_.timeout);
+  const bool is_watched = policy_.abort != nullptr && policy_.abort->is_watched(now);
   std::optional<Expired> expired;
   for (const Waiting& waiting : negotiator.waiting_longer_than(age, now)) {
     // Members may leave a process set as far apart as they like; nobody waits for it.
@@ -29,11 +30,12 @@ std::optional<StallWatch::Expired> StallWatch::warn(const Negotiator& negotiator
     for (const int rank : waiting.missing) missing.push_back(topology_.describe(rank));
     const std::string text = fmt::format("'{}' has waited {} for {}", waiting.name,
                                          format_duration(waiting.age), fmt::join(missing, ", "));
-    if (waiting.age >= settings_.timeout) {
+    if (policy_.time_since(now - waiting.age, now) >= settings_.timeout + policy_.grace) {
       expired = {waiting.name, text + fmt::format(" to submit it (HORO_TIMEOUT is {})",
                                                   format_duration(settings_.timeout))};
       break;
     }
+    if (is_watched) continue;
     Negotiator::Time& warned = warned_[waiting.name];
     if (now - warned < settings_.stall_warning) continue;
     warned = now;

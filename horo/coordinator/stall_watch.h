@@ -7,6 +7,7 @@
 
 #include "horo/base/environment.h"
 #include "horo/base/topology.h"
+#include "horo/base/wait.h"
 #include "horo/coordinator/negotiator.h"
 
 namespace horo::coordinator {
@@ -15,11 +16,11 @@ namespace horo::coordinator {
 /// reports to the parent elsewhere. Used by one thread at a time.
 class StallWatch {
  public:
-  /// Both outlive this.
-  StallWatch(const Topology& topology, const Settings& settings);
+  /// All outlive this.
+  StallWatch(const Topology& topology, const Settings& settings, const WaitPolicy& policy);
 
-  /// Logs a warning for each operation that is due for one. Returns the error for the oldest one
-  /// that has waited for HORO_TIMEOUT.
+  /// Logs a warning for each operation that is due for one, unless the watchdog does. Returns the
+  /// error for the oldest one that has waited for HORO_TIMEOUT, without time that is excused.
   struct Expired {
     std::string name;
     std::string error;
@@ -34,6 +35,7 @@ class StallWatch {
  private:
   const Topology& topology_;
   const Settings& settings_;
+  const WaitPolicy& policy_;
   std::unordered_map<std::string, Negotiator::Time> warned_;
   std::unordered_map<std::string, std::vector<int>> reported_;
 };

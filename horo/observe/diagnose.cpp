@@ -51,6 +51,7 @@ class Diagnosis {
   }
 
   static std::string describe(const RankSnapshot& rank) {
+    if (rank.pid == 0) return fmt::format("rank {} (host {})", rank.rank, rank.host);
     return fmt::format("rank {} (host {}, pid {})", rank.rank, rank.host, rank.pid);
   }
   // "rank 3 (host b, pid 7)", or more of them in fewer words.
@@ -168,13 +169,14 @@ class Diagnosis {
     const auto silent = all_that_are(Liveness::kSilent);
     if (silent.empty()) return std::nullopt;
     const std::vector<int> numbers = numbers_of(silent);
+    // Nothing else is known of a rank that was never heard of.
+    const std::string past = silent[0]->pid == 0 ? "" : "; " + histories(numbers);
     return Verdict{
         Kind::kSilent, numbers,
         fmt::format("{} {} given no sign of life for {}: the process, its host or the way to it is "
-                    "in trouble{}; {}",
+                    "in trouble{}{}",
                     describe(numbers), numbers.size() == 1 ? "has" : "have",
-                    age(of(numbers[0]).last_sign_of_life), who_waits_for(numbers),
-                    histories(numbers))};
+                    age(of(numbers[0]).last_sign_of_life), who_waits_for(numbers), past)};
   }
 
   std::optional<Verdict> find_ended() const {
@@ -196,6 +198,19 @@ class Diagnosis {
     return std::nullopt;
   }
 
+  // A rank that has marked a gradient goes on to compute, until its bucket is exchanged.
+  bool is_waiting_in(const MissingOperation& missing, int number) const {
+    if (std::find(missing.waiting.begin(), missing.waiting.end(), number) == missing.waiting.end())
+      return false;
+    const auto& open = of(number).open;
+    return missing.operation.kind != kGradientKind ||
+           std::any_of(open.begin(), open.end(), [&](const OpenOperation& operation) {
+             return operation.name == missing.operation.name &&
+                    operation.process_set == missing.operation.process_set &&
+                    operation.started != 0;
+           });
+  }
+
   // Whom to blame for the oldest of what is missing: those that wait for nothing themselves.
   std::optional<Verdict> judge(const std::vector<MissingOperation>& found, bool is_late) const {
     for (const MissingOperation& missing : found) {
@@ -203,8 +218,7 @@ class Diagnosis {
       bool has_paused = false;
       for (int number : missing.missing) {
         const bool waits = std::any_of(found.begin(), found.end(), [&](const auto& other) {
-          return std::find(other.waiting.begin(), other.waiting.end(), number) !=
-                 other.waiting.end();
+          return is_waiting_in(other, number);
         });
         if (!of(number).pause.empty())
           has_paused = true;

@@ -28,12 +28,15 @@ inline constexpr const char* kPauseKind = "pause";
 inline constexpr const char* kGradientKind = "gradient";
 /// The kind of a rank's last operation, as coordinator::name_of has it.
 inline constexpr const char* kShutdownKind = "shutdown";
+/// The same of what a rank without more data waits in.
+inline constexpr const char* kJoinKind = "join";
 
 inline constexpr std::uint64_t kBeingWritten = std::uint64_t{1} << 63;
 
 /// One operation: finished in the ring, unfinished in the table of open operations. A bucket:
 /// `submitted` is its first gradient's mark, `agreed` its last one's. A phase or pause: from
-/// `started` to `ended`.
+/// `started` to `ended`. In the table of open operations `ended` says when the rank, which has
+/// failed, gave the operation up.
 struct FlightRecord {
   std::uint64_t sequence;  ///< 1, 2, ... ; 0: free, or being written; so is one with kBeingWritten
   NameId name;             ///< a bucket's: its plan
@@ -62,17 +65,19 @@ struct FlightPlanEntry {
   std::uint32_t buckets;
   std::uint32_t lane;
   std::uint64_t bytes;
-  std::uint64_t progress;    ///< FlightProgress, packed
-  std::int64_t progress_at;  ///< about when `progress` or a mark last changed, see kPulseInterval
-  std::int64_t step_at;      ///< about when the last step ended; 0: none has
-  std::uint64_t reserved;
+  std::uint64_t progress;     ///< FlightProgress, packed
+  std::int64_t progress_at;   ///< about when `progress` or a mark last changed, see kPulseInterval
+  std::int64_t step_at;       ///< about when the last step ended; 0: none has
+  NameId process_set;         ///< 0: all ranks
+  std::uint32_t is_given_up;  ///< 1: its exchange has ended with an error
 };
 static_assert(sizeof(FlightPlanEntry) == 64);
 
 /// How far a plan has come, in one word, so that a reader never sees half of a change.
 struct FlightProgress {
-  std::uint64_t step = 0;    ///< complete steps
-  std::uint32_t bucket = 0;  ///< the next to be exchanged, or being exchanged
+  std::uint64_t step = 0;  ///< complete steps
+  /// The next to be exchanged, or being exchanged; after the last: the end of the step.
+  std::uint32_t bucket = 0;
   bool is_exchanging = false;
 
   static constexpr std::uint64_t kMostBuckets = std::uint64_t{1} << 23;

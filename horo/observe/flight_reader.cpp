@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "horo/base/error.h"
 #include "horo/base/hash.h"
@@ -53,8 +54,11 @@ FlightHeader read_header(std::span<const std::byte> bytes) {
 /// One pass over the bytes of a file whose header is sound; the rest may hold anything.
 class Parser {
  public:
-  explicit Parser(std::span<const std::byte> bytes)
-      : bytes_(bytes), header_(read_header(bytes)), identity_(header_.identity) {}
+  Parser(std::span<const std::byte> bytes, std::uint64_t most_finished)
+      : bytes_(bytes),
+        most_finished_(most_finished),
+        header_(read_header(bytes)),
+        identity_(header_.identity) {}
 
   FlightLog parse() {
     FlightLog log;
@@ -144,33 +148,29 @@ class Parser {
     return event;
   }
 
-  static void sort(std::vector<FlightEvent>& events) {
-    std::sort(events.begin(), events.end(),
-              [](const FlightEvent& a, const FlightEvent& b) { return a.sequence < b.sequence; });
-  }
-
   void read_ring(FlightLog& log) const {
     const std::uint64_t records = header_.status.records;
     const std::uint64_t count = identity_.ring.count;
-    const std::uint64_t oldest = records > count ? records - count : 0;
-    for (std::uint64_t place = 0; place < std::min(records, count); ++place) {
-      const auto record = entry<FlightRecord>(identity_.ring, place);
-      const bool is_whole = record.sequence > oldest && record.sequence <= records &&
-                            (record.sequence - 1) % count == place;
-      if (is_whole)
+    const std::uint64_t latest = std::min({records, count, most_finished_});
+    for (std::uint64_t before = latest; before > 0; --before) {
+      const std::uint64_t sequence = records - before + 1;
+      const auto record = entry<FlightRecord>(identity_.ring, (sequence - 1) % count);
+      if (record.sequence == sequence)
         log.finished_events.push_back(event(record));
       else
         ++log.torn;
     }
-    sort(log.finished_events);
   }
 
   void read_open(FlightLog& log) const {
     for (std::uint32_t i = 0; i < identity_.open.count; ++i) {
       const auto record = entry<FlightRecord>(identity_.open, i);
-      if (record.sequence != 0) log.open_events.push_back(event(record));
+      if (record.sequence == 0) continue;
+      FlightEvent& open = log.open_events.emplace_back(event(record));
+      open.given_up = std::exchange(open.ended, 0);
     }
-    sort(log.open_events);
+    std::sort(log.open_events.begin(), log.open_events.end(),
+              [](const FlightEvent& a, const FlightEvent& b) { return a.sequence < b.sequence; });
   }
 
   void read_plan(FlightLog& log, std::uint32_t index) const {
@@ -178,6 +178,8 @@ class Parser {
     if (plan.name == 0) return;
     FlightPlanState state;
     state.name = name(plan.name);
+    state.process_set = name(plan.process_set);
+    state.is_given_up = plan.is_given_up != 0;
     state.progress = FlightProgress::unpack(plan.progress);
     state.buckets = plan.buckets;
     state.bytes = plan.bytes;
@@ -196,13 +198,16 @@ class Parser {
   }
 
   std::span<const std::byte> bytes_;
+  std::uint64_t most_finished_;
   FlightHeader header_;
   const FlightIdentity& identity_;
 };
 
 }  // namespace
 
-FlightLog parse_flight(std::span<const std::byte> bytes) { return Parser(bytes).parse(); }
+FlightLog parse_flight(std::span<const std::byte> bytes, std::uint64_t most_finished) {
+  return Parser(bytes, most_finished).parse();
+}
 
 FlightLog read_flight(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

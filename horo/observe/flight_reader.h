@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,11 +23,14 @@ struct FlightEvent {
   std::uint16_t lane = 0;         ///< see flight_file.h
   std::uint64_t bytes = 0;
   WallTime submitted = 0, agreed = 0, started = 0, ended = 0;
+  WallTime given_up = 0;  ///< an open one's: the rank, which has failed, is not in it any more
 };
 
 struct FlightPlanState {
   std::string name;
+  std::string process_set;  ///< empty: all ranks
   FlightProgress progress;
+  bool is_given_up = false;  ///< its exchange has ended with an error
   std::uint32_t buckets = 0;
   std::uint64_t bytes = 0;
   WallTime progress_at = 0, step_at = 0;
@@ -65,8 +69,10 @@ struct FlightLog {
 
 /// Reads the bytes of a file, or FlightRecorder::image(). Throws Error that says what is wrong: not
 /// a flight recorder's file, of another version, cut off, or damaged. Entries that a killed process
-/// left half written are skipped.
-FlightLog parse_flight(std::span<const std::byte> bytes);
+/// left half written are skipped. Of the finished operations the latest `most_finished` are looked
+/// at.
+FlightLog parse_flight(std::span<const std::byte> bytes,
+                       std::uint64_t most_finished = std::numeric_limits<std::uint64_t>::max());
 /// The same for a file; the error begins with its path.
 FlightLog read_flight(const std::string& path);
 
@@ -77,5 +83,11 @@ bool is_writer_alive(const FlightLog& log);
 /// SIGTERM, which launchers send to the ranks that are left, is shown as it ran at that moment;
 /// one that is gone without a word is dead.
 RankSnapshot snapshot_of(const FlightLog& log);
+
+/// The same of a process that looks at itself at `now`, by the clock of the log: it runs. What it
+/// has given up is not open. Of a plan there are the gradients of the bucket that is exchanged and
+/// of the next; one that is marked and not exchanged is not waited with, so that it is submitted
+/// `now`.
+RankSnapshot live_snapshot_of(const FlightLog& log, WallTime now);
 
 }  // namespace horo::observe

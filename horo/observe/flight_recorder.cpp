@@ -8,13 +8,10 @@
 #include <ctime>
 
 #include "horo/observe/process_state.h"
+#include "horo/observe/wall_clock.h"
 
 namespace horo::observe {
 namespace {
-
-std::int64_t wall_clock() {
-  return std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
 
 FlightIdentity identity_of(const FlightJob& job) {
   FlightIdentity identity = place_flight_tables();
@@ -27,7 +24,7 @@ FlightIdentity identity_of(const FlightJob& job) {
   identity.process_start = start_of_process(identity.pid).value_or(0);
   identity.machine = this_machine();
   identity.monotonic = flight_clock();
-  identity.wall = wall_clock();
+  identity.wall = wall_time_now();
   identity.clock_offset = job.clock_offset;
   job.host.copy(identity.host, sizeof identity.host - 1);
   return identity;

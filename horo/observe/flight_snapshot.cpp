@@ -1,22 +1,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "horo/observe/flight_reader.h"
 #include "horo/observe/last_words.h"
 #include "horo/observe/process_state.h"
+#include "horo/observe/wall_clock.h"
 
 namespace horo::observe {
 namespace {
 
 // A process that looks gone may live out of sight, in another container.
 constexpr WallTime kFreshPulse = 2'000'000'000;
-
-WallTime wall_clock() {
-  return std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
+// The others of a bucket are told as the bucket.
+constexpr std::size_t kMostNamedGradients = 60;
 
 enum class Sight { kAlive, kStopped, kGone, kOutOfSight };
 
@@ -31,15 +29,25 @@ Sight look_for_writer(const FlightLog& log) {
         return Sight::kGone;
     }
   }
-  const WallTime now = wall_clock() + log.clock_offset;
+  const WallTime now = wall_time_now() + log.clock_offset;
   return now - log.pulse < kFreshPulse ? Sight::kAlive : Sight::kOutOfSight;
+}
+
+// For a plan whose gradients found no room in the table of names, a bucket with too many of them to
+// be told, and the end of a step.
+OpenOperation bucket_operation(const FlightPlanState& plan) {
+  const std::string part = plan.progress.bucket < plan.buckets
+                               ? fmt::format("bucket {}", plan.progress.bucket)
+                               : "end of step";
+  return {plan.name + "/" + part, kBucketKind,     plan.process_set, 0,
+          plan.progress_at,       plan.progress_at};
 }
 
 // The oldest first, as diagnose() looks for what has waited the longest.
 void add_plan(const FlightPlanState& plan, RankSnapshot& snapshot) {
-  std::vector<std::uint32_t> missing(plan.buckets, 0);
-  for (const auto& gradient : plan.gradients)
-    if (!gradient.is_marked && gradient.bucket < plan.buckets) ++missing[gradient.bucket];
+  const bool is_concluding = plan.progress.bucket >= plan.buckets;
+  if (plan.progress.is_exchanging && (plan.gradients.empty() || is_concluding))
+    snapshot.open.push_back(bucket_operation(plan));
   std::vector<const FlightPlanState::Gradient*> marked;
   for (const auto& gradient : plan.gradients)
     if (gradient.is_marked && gradient.bucket >= plan.progress.bucket) marked.push_back(&gradient);
@@ -48,7 +56,7 @@ void add_plan(const FlightPlanState& plan, RankSnapshot& snapshot) {
   for (const auto* gradient : marked) {
     const bool is_exchanged =
         plan.progress.is_exchanging && gradient->bucket == plan.progress.bucket;
-    snapshot.open.push_back({plan.name + "/" + gradient->name, kGradientKind, "", 0,
+    snapshot.open.push_back({plan.name + "/" + gradient->name, kGradientKind, plan.process_set, 0,
                              plan.progress_at, is_exchanged ? plan.progress_at : 0});
   }
 }
@@ -79,7 +87,6 @@ void note_liveness(const FlightLog& log, RankSnapshot& snapshot) {
         return open.kind == kShutdownKind && open.process_set.empty();
       });
   if (log.state == FlightState::kEnded || is_leaving) snapshot.liveness = Liveness::kEnded;
-  if (log.state == FlightState::kFailed) snapshot.failure = log.failure;
   if (log.state != FlightState::kRunning) return;
   if (log.signal != 0) return note_signal(log, snapshot);
   const Sight sight = look_for_writer(log);
@@ -87,18 +94,21 @@ void note_liveness(const FlightLog& log, RankSnapshot& snapshot) {
     snapshot.liveness = Liveness::kDead;
     return;
   }
-  snapshot.taken = wall_clock() + log.clock_offset;
+  snapshot.taken = wall_time_now() + log.clock_offset;
   if (sight == Sight::kStopped) snapshot.liveness = Liveness::kStopped;
 }
 
-}  // namespace
-
-bool is_writer_alive(const FlightLog& log) {
-  const Sight sight = look_for_writer(log);
-  return sight == Sight::kAlive || sight == Sight::kStopped;
+OpenOperation operation_of(const FlightEvent& event) {
+  return {event.name, event.kind, event.process_set, event.bytes, event.submitted, event.started};
 }
 
-RankSnapshot snapshot_of(const FlightLog& log) {
+void sort_by_age(std::vector<OpenOperation>& open) {
+  std::stable_sort(open.begin(), open.end(),
+                   [](const auto& a, const auto& b) { return a.submitted < b.submitted; });
+}
+
+// Everything but what is open and how the process is.
+RankSnapshot picture_of(const FlightLog& log) {
   RankSnapshot snapshot;
   snapshot.rank = log.rank;
   snapshot.host = log.host;
@@ -111,14 +121,59 @@ RankSnapshot snapshot_of(const FlightLog& log) {
   snapshot.phase = log.phase;
   snapshot.phase_since = log.phase_since;
   snapshot.pause = log.pause;
-  for (const FlightEvent& event : log.open_events)
-    snapshot.open.push_back(
-        {event.name, event.kind, event.process_set, event.bytes, event.submitted, event.started});
-  for (const FlightPlanState& plan : log.plans) add_plan(plan, snapshot);
-  std::stable_sort(snapshot.open.begin(), snapshot.open.end(),
-                   [](const auto& a, const auto& b) { return a.submitted < b.submitted; });
+  if (log.state == FlightState::kFailed) snapshot.failure = log.failure;
   note_last_finished(log, snapshot);
+  return snapshot;
+}
+
+// Of the bucket that is, or will next be, exchanged, and of the one after it, in which others may
+// be already: what is marked after those keeps nobody. A gradient that is marked and not exchanged
+// is not waited with: the program computes.
+void add_live_plan(const FlightPlanState& plan, WallTime now, RankSnapshot& snapshot) {
+  for (const std::uint32_t bucket : {plan.progress.bucket, plan.progress.bucket + 1}) {
+    const bool is_exchanged = plan.progress.is_exchanging && bucket == plan.progress.bucket;
+    std::size_t named = 0;
+    for (const FlightPlanState::Gradient& gradient : plan.gradients) {
+      if (gradient.bucket != bucket || !gradient.is_marked) continue;
+      if (is_exchanged && ++named > kMostNamedGradients) break;
+      OpenOperation open{
+          plan.name + "/" + gradient.name, kGradientKind, plan.process_set, 0, now, 0};
+      if (is_exchanged) open.submitted = open.started = plan.progress_at;
+      if (is_exchanged) open.bytes = plan.bytes;
+      snapshot.open.push_back(std::move(open));
+    }
+    if (is_exchanged && (named == 0 || named > kMostNamedGradients)) {
+      snapshot.open.push_back(bucket_operation(plan));
+      snapshot.open.back().bytes = plan.bytes;
+    }
+  }
+}
+
+}  // namespace
+
+bool is_writer_alive(const FlightLog& log) {
+  const Sight sight = look_for_writer(log);
+  return sight == Sight::kAlive || sight == Sight::kStopped;
+}
+
+RankSnapshot snapshot_of(const FlightLog& log) {
+  RankSnapshot snapshot = picture_of(log);
+  for (const FlightEvent& event : log.open_events) snapshot.open.push_back(operation_of(event));
+  for (const FlightPlanState& plan : log.plans) add_plan(plan, snapshot);
+  sort_by_age(snapshot.open);
   note_liveness(log, snapshot);
+  return snapshot;
+}
+
+RankSnapshot live_snapshot_of(const FlightLog& log, WallTime now) {
+  RankSnapshot snapshot = picture_of(log);
+  snapshot.last_sign_of_life = now;
+  if (log.state == FlightState::kRunning) snapshot.taken = now;
+  for (const FlightEvent& event : log.open_events)
+    if (event.given_up == 0) snapshot.open.push_back(operation_of(event));
+  for (const FlightPlanState& plan : log.plans)
+    if (!plan.is_given_up) add_live_plan(plan, now, snapshot);
+  sort_by_age(snapshot.open);
   return snapshot;
 }
 

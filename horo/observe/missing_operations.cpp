@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 
 #include "horo/observe/flight_file.h"
@@ -17,6 +18,8 @@ struct OpenSomewhere {
   std::vector<const RankSnapshot*> waiting;
   bool has_started = false;
 };
+
+bool is_join(const OpenSomewhere& open) { return open.operation.kind == kJoinKind; }
 
 // What is open anywhere, the oldest first.
 std::vector<OpenSomewhere> collect(std::span<const RankSnapshot> ranks) {
@@ -34,22 +37,34 @@ std::vector<OpenSomewhere> collect(std::span<const RankSnapshot> ranks) {
     }
   }
   std::stable_sort(found.begin(), found.end(), [](const OpenSomewhere& a, const OpenSomewhere& b) {
-    return a.since < b.since;
+    return is_join(a) != is_join(b) ? is_join(b) : a.since < b.since;
   });
   return found;
 }
 
 bool is_member(const RankSnapshot& rank, const std::string& process_set) {
-  return process_set.empty() ||
-         std::any_of(rank.open.begin(), rank.open.end(),
+  if (process_set.empty()) return true;
+  if (const auto members = members_of(process_set))
+    return std::find(members->begin(), members->end(), rank.rank) != members->end();
+  return std::any_of(rank.open.begin(), rank.open.end(),
                      [&](const OpenOperation& open) { return open.process_set == process_set; });
+}
+
+bool has_joined(const RankSnapshot& rank, const std::string& process_set) {
+  return std::any_of(rank.open.begin(), rank.open.end(), [&](const OpenOperation& open) {
+    return open.kind == kJoinKind && open.process_set == process_set;
+  });
 }
 
 bool is_missing_on(const RankSnapshot& rank, const OpenSomewhere& open) {
   if (std::find(open.waiting.begin(), open.waiting.end(), &rank) != open.waiting.end())
     return false;
   if (!is_member(rank, open.operation.process_set)) return false;
-  if (open.operation.kind != kGradientKind) return !open.has_started;
+  if (!is_of_plan(open.operation)) {
+    const bool needs_everyone =
+        open.operation.kind == kJoinKind || open.operation.kind == kShutdownKind;
+    return !open.has_started && (needs_everyone || !has_joined(rank, open.operation.process_set));
+  }
   return std::any_of(open.waiting.begin(), open.waiting.end(), [&](const RankSnapshot* waiting) {
     return rank.finished <= waiting->finished;
   });
@@ -68,7 +83,8 @@ std::vector<int> others_than(const OpenSomewhere& open, std::span<const RankSnap
   for (const RankSnapshot& rank : ranks) {
     const bool waits =
         std::find(open.waiting.begin(), open.waiting.end(), &rank) != open.waiting.end();
-    if (only_missing ? is_missing_on(rank, open) : !waits) others.push_back(&rank);
+    const bool is_other = !waits && is_member(rank, open.operation.process_set);
+    if (only_missing ? is_missing_on(rank, open) : is_other) others.push_back(&rank);
   }
   return numbers_of(others);
 }
@@ -108,6 +124,28 @@ std::vector<MissingOperation> find_unfinished(std::span<const RankSnapshot> rank
         {open.operation, open.since, numbers_of(open.waiting), others_than(open, ranks, false), 0}};
   }
   return {};
+}
+
+bool is_of_plan(const OpenOperation& operation) {
+  return operation.kind == kGradientKind || operation.kind == kBucketKind;
+}
+
+std::optional<std::vector<int>> members_of(std::string_view process_set) {
+  if (process_set.size() < 2 || process_set.front() != '{' || process_set.back() != '}')
+    return std::nullopt;
+  process_set = process_set.substr(1, process_set.size() - 2);
+  std::vector<int> members;
+  while (true) {
+    int rank = 0;
+    const char* const end = process_set.data() + process_set.size();
+    const auto [rest, status] = std::from_chars(process_set.data(), end, rank);
+    if (status != std::errc{}) return std::nullopt;
+    members.push_back(rank);
+    process_set = {rest, static_cast<std::size_t>(end - rest)};
+    if (process_set.empty()) return members;
+    if (!process_set.starts_with(", ")) return std::nullopt;
+    process_set.remove_prefix(2);
+  }
 }
 
 std::string name_ranks(std::vector<int> ranks) {

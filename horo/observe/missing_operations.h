@@ -1,8 +1,10 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "horo/observe/rank_snapshot.h"
@@ -19,9 +21,11 @@ struct MissingOperation {
 };
 
 /// Operations that were submitted somewhere more than `age` before `now` and not everywhere, the
-/// oldest first. A named operation that has started anywhere was submitted everywhere. A gradient
-/// is not missing on a rank that is ahead of all that wait for it. Members of a process set are the
-/// ranks that have operations of the set open. Pure.
+/// oldest first, but joins last, as what keeps them is what keeps the others. A named operation
+/// that has started anywhere was submitted everywhere. A gradient is not missing on a rank that is
+/// ahead of all that wait for it. A rank that has joined misses nothing but joins and shutdowns.
+/// Members of a process set are those that its name lists, or else the ranks that have operations
+/// of the set open. Pure.
 std::vector<MissingOperation> find_missing(std::span<const RankSnapshot> ranks, WallTime now,
                                            std::chrono::nanoseconds age);
 
@@ -29,6 +33,11 @@ std::vector<MissingOperation> find_missing(std::span<const RankSnapshot> ranks, 
 /// nowhere; `missing` is empty, or the ranks that are not in it any more.
 std::vector<MissingOperation> find_unfinished(std::span<const RankSnapshot> ranks, WallTime now,
                                               std::chrono::nanoseconds age);
+
+/// Whether the operation is one of a plan, to which a rank comes without any agreement.
+bool is_of_plan(const OpenOperation& operation);
+/// The ranks that the name of a process set lists: 0 and 2 of "{0, 2}"; nullopt if it is no list.
+std::optional<std::vector<int>> members_of(std::string_view process_set);
 
 /// "rank 3", "ranks 0-2 and 5".
 std::string name_ranks(std::vector<int> ranks);

@@ -61,7 +61,11 @@ void OpenFlight::finish(std::int64_t ended) {
 }
 
 OpenFlight::~OpenFlight() {
-  if (recorder_ != nullptr && recorder_->is_running()) recorder_->close(row_);
+  if (recorder_ == nullptr) return;
+  if (recorder_->is_running())
+    recorder_->close(row_);
+  else if (row_ != OpenTable::kNoRow)
+    publish(recorder_->layout().open[row_].ended, flight_clock());
 }
 
 }  // namespace horo::observe

@@ -26,7 +26,8 @@ class OpenFlight {
     std::swap(record_, other.record_);
     return *this;
   }
-  /// Given up: the row is freed and nothing recorded, unless the rank has failed: then it stays.
+  /// Given up: the row is freed and nothing recorded, unless the rank has failed: then it stays,
+  /// with the time.
   ~OpenFlight();
 
   /// All ranks have agreed to run it, and it has begun.

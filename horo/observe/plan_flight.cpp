@@ -35,6 +35,7 @@ PlanFlight::PlanFlight(FlightRecorder& recorder, const PlanDescription& descript
   pattern_.kind = static_cast<std::uint16_t>(recorder.name(kBucketKind));
   pattern_.op = static_cast<std::uint8_t>(description.op);
   pattern_.type = static_cast<std::uint8_t>(description.type);
+  pattern_.process_set = static_cast<std::uint16_t>(recorder.name(description.process_set));
   pattern_.lane = kFirstPlanLane;
   enter(description);
   if (marks_ == nullptr) {
@@ -59,7 +60,8 @@ void PlanFlight::enter(const PlanDescription& description) {
              .lane = pattern_.lane,
              .bytes = std::accumulate(description.bytes_of.begin(), description.bytes_of.end(),
                                       std::uint64_t{0}),
-             .progress_at = flight_clock()};
+             .progress_at = flight_clock(),
+             .process_set = pattern_.process_set};
   if (first < layout.gradients.size() && count > 0) {
     entry_->first = first;
     entry_->gradients = static_cast<std::uint32_t>(count);
@@ -98,6 +100,7 @@ void PlanFlight::record(std::size_t bucket, bool is_on_own_thread) {
 }
 
 void PlanFlight::fail(std::size_t bucket, std::string_view text) noexcept {
+  give_up();
   try {
     recorder_.fail(fmt::format("'{}/bucket {}': {}", name_, bucket, text));
   } catch (...) {  // NOLINT: out of memory, and the text is all that is lost

@@ -16,6 +16,7 @@ namespace horo::observe {
 /// What a recorder is told of a plan when it is made.
 struct PlanDescription {
   std::string name;
+  std::string process_set;             ///< empty: all ranks
   std::vector<std::string> gradients;  ///< their names
   std::vector<std::size_t> bucket_of;  ///< bucket_of[i]: the bucket of gradient i
   std::vector<std::size_t> bytes_of;   ///< bytes_of[b]: of bucket b
@@ -59,7 +60,9 @@ class PlanFlight {
     set_progress(static_cast<std::uint32_t>(bucket) + 1, false);
     if (is_timed(bucket)) record(bucket, is_on_own_thread);
   }
-  /// All buckets are exchanged.
+  /// All buckets are exchanged, and the ranks agree on what they make of them.
+  void conclude() { set_progress(static_cast<std::uint32_t>(times_.size()), true); }
+  /// The step is complete.
   void end_step() {
     const std::uint64_t step = step_.load(std::memory_order_relaxed) + 1;
     step_.store(step, std::memory_order_relaxed);
@@ -70,7 +73,9 @@ class PlanFlight {
     is_sampled_.store(has_pulsed, std::memory_order_relaxed);
     seen_pulses_ = pulses;
   }
-  /// The plan cannot go on.
+  /// The exchange has ended with an error, and the plan does not go on.
+  void give_up() noexcept { publish(entry_->is_given_up, std::uint32_t{1}); }
+  /// The same, and neither does the rank.
   void fail(std::size_t bucket, std::string_view text) noexcept;
 
  private:

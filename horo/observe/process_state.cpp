@@ -1,10 +1,13 @@
 #include "horo/observe/process_state.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 
 #include "horo/base/hash.h"
@@ -12,29 +15,45 @@
 namespace horo::observe {
 namespace {
 
-struct ProcessLine {
-  char state = 'X';
-  std::uint64_t start = 0;
-};
+// Counted from the state, which follows the name in parentheses: field 22 of proc(5).
+constexpr int kFieldsToStartTime = 19;
 
-// "PID (NAME) STATE PARENT ...", with the start as field 22; the name may hold blanks and
-// parentheses.
-std::optional<ProcessLine> read_process(std::int64_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text;
-  std::getline(file, text, '\0');
-  const std::size_t end_of_name = text.rfind(") ");
-  if (end_of_name == std::string::npos) return std::nullopt;
-  std::istringstream fields(text.substr(end_of_name + 2));
-  ProcessLine line;
-  std::string skipped;
-  fields >> line.state;
-  for (int field = 4; field < 22; ++field) fields >> skipped;
-  if (!(fields >> line.start)) return std::nullopt;
-  return line;
+std::string_view next_field(std::string_view& text) {
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  const std::size_t end = std::min(text.find_first_of(" \n"), text.size());
+  const std::string_view field = text.substr(0, end);
+  text.remove_prefix(end);
+  return field;
 }
 
 }  // namespace
+
+std::optional<ProcessStat> parse_process_stat(std::string_view text) {
+  // The name may hold spaces and parentheses of its own.
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string_view::npos) return std::nullopt;
+  text.remove_prefix(name_end + 1);
+  const std::string_view state = next_field(text);
+  if (state.size() != 1) return std::nullopt;
+  std::string_view field;
+  for (int i = 0; i < kFieldsToStartTime; ++i) field = next_field(text);
+  ProcessStat stat;
+  stat.state = state.front();
+  const auto [rest, status] =
+      std::from_chars(field.data(), field.data() + field.size(), stat.start_time);
+  if (status != std::errc{} || rest != field.data() + field.size()) return std::nullopt;
+  return stat;
+}
+
+std::optional<ProcessStat> read_process_stat(std::int64_t pid) {
+  const int file = open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  char text[1024];
+  const ssize_t length = read(file, text, sizeof text);
+  close(file);
+  if (length <= 0) return std::nullopt;
+  return parse_process_stat({text, static_cast<std::size_t>(length)});
+}
 
 std::uint64_t this_machine() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -46,15 +65,24 @@ std::uint64_t this_machine() {
 }
 
 std::optional<std::uint64_t> start_of_process(std::int64_t pid) {
-  const auto line = read_process(pid);
-  return line ? std::optional(line->start) : std::nullopt;
+  const auto stat = read_process_stat(pid);
+  return stat ? std::optional(stat->start_time) : std::nullopt;
 }
 
 ProcessState state_of_process(std::int64_t pid, std::uint64_t start) {
-  const auto line = read_process(pid);
-  if (!line || line->state == 'Z' || line->state == 'X') return ProcessState::kGone;
-  if (start != 0 && line->start != start) return ProcessState::kGone;
-  return line->state == 'T' || line->state == 't' ? ProcessState::kStopped : ProcessState::kRunning;
+  const auto stat = read_process_stat(pid);
+  if (!stat || (start != 0 && stat->start_time != start)) return ProcessState::kGone;
+  switch (stat->state) {
+    case 'Z':
+    case 'X':
+    case 'x':
+      return ProcessState::kGone;
+    case 'T':
+    case 't':
+      return ProcessState::kStopped;
+    default:
+      return ProcessState::kRunning;
+  }
 }
 
 }  // namespace horo::observe

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What happens in and to a lab of emulated hosts. One class for each CTest.
 
-Environment: FAULT_JOB and ONE_ALLREDUCE, the programs of those names.
+Environment: FAULT_JOB, ONE_ALLREDUCE and WATCHED_JOB, the programs of those names.
 """
 import os
 import re
@@ -170,6 +170,30 @@ class Faults(InLab):
         for pid in self.lab.processes("host1"):
             os.kill(pid, signal.SIGKILL)
         self.ends_with_nothing_left(*job, lost_host="host1")
+
+
+class Watchdog(InLab):
+    def verdict_of(self, fault, rank):
+        """What a job of two ranks on each host says, one of which goes wrong."""
+        job = self.lab.start("run", "2", "env", "HORO_TIMEOUT=4s", "HORO_STALL_WARNING=1s", os.environ["WATCHED_JOB"],
+                             fault, rank, "5")
+        text = job.communicate(timeout=60)[0]
+        self.assertNotEqual(job.returncode, 0, text)
+        deadline = time.monotonic() + GRACE_S
+        while left := [pid for host in self.lab.names() for pid in self.lab.processes(host)]:
+            self.assertLess(time.monotonic(), deadline, f"left behind: {left}\n{text}")
+            time.sleep(0.05)
+        return text
+
+    def test_a_stopped_rank_is_named_with_its_host_and_ends_the_job(self):
+        for rank in (0, 1, 2, 3):
+            with self.subTest(rank=rank):
+                self.assertRegex(self.verdict_of("stop", rank), rf"rank {rank} \(host host{rank // 2}\b[^)]*\).*stopped")
+
+    def test_a_late_rank_of_the_other_host_is_named(self):
+        text = self.verdict_of("late", 3)
+        self.assertRegex(text, r"warning \[rank 0\] .*rank 3 \(host host1\b")
+        self.assertRegex(text, r"watched_job: .*rank 3 .*HORO_TIMEOUT is 4s")
 
 
 if __name__ == "__main__":

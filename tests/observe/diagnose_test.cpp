@@ -124,6 +124,10 @@ TEST(Diagnose, ASilentRankIsNamedWithTheTimeOfItsSilence) {
   EXPECT_THAT(verdict.text, HasSubstr("no sign of life for 17 s"));
   job[1].failure = "x";
   EXPECT_EQ(judge(job).kind, Kind::kFailed) << "a failure explains more";
+  job[1].failure.clear();
+  job[2].pid = 0;
+  EXPECT_THAT(judge(job).text, testing::StartsWith("rank 2 (host b) has given no sign of life"));
+  EXPECT_THAT(judge(job).text, Not(HasSubstr("finished"))) << "nothing is known of it";
 }
 
 TEST(Diagnose, ARankThatEndedEarlyIsBlamedIfOthersWaitForIt) {
@@ -170,6 +174,17 @@ TEST(Diagnose, ARankThatSubmittedMuchAndWaitsForOneIsNotBlamedForTheRest) {
   EXPECT_EQ(judge(job).kind, Kind::kMissing);
   EXPECT_THAT(judge(job).blamed, ElementsAre(1));
   EXPECT_THAT(judge(job).text, HasSubstr("never marked 'g/c'"));
+}
+
+TEST(Diagnose, RanksThatComputeBetweenTheirMarksAreBlamedThoughEachHasMarkedWhatTheOtherHasNot) {
+  auto job = quiet_job(3);
+  for (const char* name : {"g/a", "g/b"}) submit(job[0], name, 30, "gradient", true);
+  submit(job[1], "g/a", 30, "gradient");
+  submit(job[2], "g/b", 30, "gradient");
+  const Verdict verdict = judge(job);
+  EXPECT_EQ(verdict.kind, Kind::kMissing);
+  EXPECT_THAT(verdict.blamed, ElementsAre(2));
+  EXPECT_THAT(verdict.text, HasSubstr("rank 2 (host b, pid 4702) never marked 'g/a'"));
 }
 
 TEST(Diagnose, APausedRankIsWaitedForWithoutBlame) {

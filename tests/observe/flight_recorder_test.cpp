@@ -92,6 +92,10 @@ TEST(FlightRecorder, KeepsTheLatestOfManyRecordsAndEveryOpenOperation) {
   EXPECT_EQ(log.open_events[0].name, "never answered");
   EXPECT_EQ(log.open_events[0].started, 0);
   EXPECT_EQ(log.finished, count);
+  const FlightLog latest = parse_flight(recorder.image(), 3);
+  ASSERT_EQ(latest.finished_events.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(latest.finished_events[i].bytes, count - 3 + i);
+  EXPECT_EQ(latest.torn, 0u);
 }
 
 TEST(FlightRecorder, AnOperationThatIsGivenUpIsNotOpenAnyMore) {

@@ -70,6 +70,47 @@ TEST(MissingOperations, RanksOutsideAProcessSetAreNotMissing) {
   EXPECT_THAT(found[1].missing, ElementsAre(0));
 }
 
+TEST(MissingOperations, MembersOfAProcessSetAreThoseThatItsNameLists) {
+  EXPECT_THAT(members_of("{0, 2, 17}"), testing::Optional(ElementsAre(0, 2, 17)));
+  EXPECT_THAT(members_of("{3}"), testing::Optional(ElementsAre(3)));
+  for (const char* name : {"", "evens", "{}", "{0, }", "{0, 2", "{0,2}", "0, 2", "{0, 2}}", "{a}"})
+    EXPECT_FALSE(members_of(name)) << name;
+  auto job = quiet_job(4);
+  submit(job[0], "x", 5);
+  submit(job[0], "plan/w", 4, "gradient", true);
+  for (OpenOperation& open : job[0].open) open.process_set = "{0, 2}";
+  const auto found = find_missing(job, kNow, {});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_THAT(found[0].missing, ElementsAre(2)) << "though it has nothing of the set open";
+  EXPECT_THAT(found[1].missing, ElementsAre(2));
+  job[2].open = {job[0].open[0]};
+  const auto unfinished = find_unfinished(job, kNow, {});
+  ASSERT_EQ(unfinished.size(), 1u);
+  EXPECT_THAT(unfinished[0].waiting, ElementsAre(0, 2));
+  EXPECT_THAT(unfinished[0].missing, IsEmpty()) << "the others are not through with it";
+}
+
+TEST(MissingOperations, ARankThatHasJoinedMissesOnlyJoinsAndShutdowns) {
+  auto job = quiet_job(3);
+  submit(job[0], "horo.join", 9, "join");
+  submit(job[1], "x", 5);
+  submit(job[2], "horo.shutdown", 3, "shutdown");
+  const auto found = find_missing(job, kNow, {});
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_THAT(found[0].missing, ElementsAre(2)) << "of 'x'";
+  EXPECT_THAT(found[1].missing, ElementsAre(0, 1)) << "of the shutdown";
+  EXPECT_THAT(found[2].missing, ElementsAre(1, 2)) << "of the join, though it is the oldest";
+}
+
+TEST(MissingOperations, ABucketWithoutNamesOfItsGradientsIsLikeOne) {
+  auto job = quiet_job(3);
+  submit(job[0], "plan/bucket 3", 5, "bucket", true);
+  job[1].finished = 101;
+  const auto found = find_missing(job, kNow, {});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_THAT(found[0].missing, ElementsAre(2));
+}
+
 TEST(MissingOperations, RanksAreNamedInShort) {
   EXPECT_EQ(name_ranks({3}), "rank 3");
   EXPECT_EQ(name_ranks({2, 0, 1, 5}), "ranks 0-2 and 5");

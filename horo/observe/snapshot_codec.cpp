@@ -1,0 +1,93 @@
+#include "horo/observe/snapshot_codec.h"
+
+#include "horo/observe/byte_fields.h"
+
+namespace horo::observe {
+namespace {
+
+constexpr int kLivenessCount = 5;
+constexpr std::size_t kMaxNameBytes = 160;
+constexpr std::size_t kMaxKindBytes = 32;
+constexpr std::size_t kMaxSetBytes = 240;
+constexpr std::size_t kMaxFailureBytes = 1000;
+// Three lengths, a size and two times.
+constexpr std::size_t kFixedOperationBytes = 3 * 4 + 3 * 8;
+
+void put(FieldWriter& writer, const OpenOperation& operation) {
+  writer.put_text(operation.name, kMaxNameBytes);
+  writer.put_text(operation.kind, kMaxKindBytes);
+  writer.put_text(operation.process_set, kMaxSetBytes);
+  writer.put(operation.bytes);
+  writer.put(operation.submitted);
+  writer.put(operation.started);
+}
+
+OpenOperation get_operation(FieldReader& reader) {
+  OpenOperation operation;
+  operation.name = reader.get_text();
+  operation.kind = reader.get_text();
+  operation.process_set = reader.get_text();
+  operation.bytes = reader.get<std::uint64_t>();
+  operation.submitted = reader.get<WallTime>();
+  operation.started = reader.get<WallTime>();
+  return operation;
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const RankSnapshot& snapshot) {
+  FieldWriter writer;
+  writer.put(static_cast<std::int32_t>(snapshot.rank));
+  writer.put_text(snapshot.host, kMaxNameBytes);
+  writer.put(snapshot.pid);
+  writer.put(static_cast<std::int32_t>(snapshot.liveness));
+  writer.put(snapshot.taken);
+  writer.put(snapshot.last_sign_of_life);
+  writer.put(snapshot.finished);
+  writer.put_text(snapshot.last_finished, kMaxNameBytes);
+  writer.put(snapshot.last_finished_at);
+  writer.put_text(snapshot.phase, kMaxNameBytes);
+  writer.put(snapshot.phase_since);
+  writer.put_text(snapshot.pause, kMaxNameBytes);
+  writer.put_text(snapshot.failure, kMaxFailureBytes);
+
+  std::vector<std::byte> list;
+  std::uint32_t count = 0;
+  const std::size_t room = kMaxSnapshotBytes - writer.size() - sizeof count;
+  for (const OpenOperation& operation : snapshot.open) {
+    FieldWriter next;
+    put(next, operation);
+    if (list.size() + next.size() > room) break;
+    const std::vector<std::byte> bytes = next.take();
+    list.insert(list.end(), bytes.begin(), bytes.end());
+    ++count;
+  }
+  writer.put(count);
+  std::vector<std::byte> bytes = writer.take();
+  bytes.insert(bytes.end(), list.begin(), list.end());
+  return bytes;
+}
+
+std::optional<RankSnapshot> decode_snapshot(std::span<const std::byte> bytes) {
+  FieldReader reader(bytes);
+  RankSnapshot snapshot;
+  snapshot.rank = reader.get<std::int32_t>();
+  snapshot.host = reader.get_text();
+  snapshot.pid = reader.get<std::int64_t>();
+  snapshot.liveness = reader.get_enum<Liveness>(kLivenessCount);
+  snapshot.taken = reader.get<WallTime>();
+  snapshot.last_sign_of_life = reader.get<WallTime>();
+  snapshot.finished = reader.get<std::uint64_t>();
+  snapshot.last_finished = reader.get_text();
+  snapshot.last_finished_at = reader.get<WallTime>();
+  snapshot.phase = reader.get_text();
+  snapshot.phase_since = reader.get<WallTime>();
+  snapshot.pause = reader.get_text();
+  snapshot.failure = reader.get_text();
+  snapshot.open.resize(reader.get_count(kFixedOperationBytes));
+  for (OpenOperation& operation : snapshot.open) operation = get_operation(reader);
+  if (!reader.is_whole() || bytes.size() > kMaxSnapshotBytes) return std::nullopt;
+  return snapshot;
+}
+
+}  // namespace horo::observe

@@ -1,0 +1,167 @@
+#include "horo/observe/stall_judge.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "horo/base/quantity.h"
+#include "horo/observe/diagnose.h"
+#include "horo/observe/flight_file.h"
+#include "horo/observe/missing_operations.h"
+
+namespace horo::observe {
+namespace {
+
+using Kind = Verdict::Kind;
+using std::chrono::nanoseconds;
+
+constexpr int kRepeatAfter = 4;                // stall warnings
+constexpr WallTime kNanosecondsPerByte = 100;  // 10 MB/s
+
+// Seen on the process itself; how long anybody has waited does not matter.
+bool is_of_the_process(Kind kind) { return kind == Kind::kStopped || kind == Kind::kSilent; }
+bool is_final(Kind kind) { return kind == Kind::kDead || kind == Kind::kFailed; }
+
+std::string names_of(const std::vector<int>& numbers, const std::vector<RankSnapshot>& ranks) {
+  std::vector<std::string> names;
+  for (const RankSnapshot& rank : ranks)
+    if (std::find(numbers.begin(), numbers.end(), rank.rank) != numbers.end())
+      names.push_back(fmt::format("rank {} (host {})", rank.rank, rank.host));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// To be late is to be missing for not so long.
+bool is_same(Kind a, Kind b) {
+  const auto is_awaited = [](Kind kind) { return kind == Kind::kMissing || kind == Kind::kLate; };
+  return a == b || (is_awaited(a) && is_awaited(b));
+}
+
+// What diagnose() says, without what is no stall yet: at the end of a job it is of interest who was
+// a little late, while it runs it is not.
+Verdict find_stall(const std::vector<RankSnapshot>& ranks, WallTime now, nanoseconds stall_after) {
+  Verdict verdict = diagnose(ranks, now, stall_after);
+  if (is_final(verdict.kind) || is_of_the_process(verdict.kind)) return verdict;
+  const bool is_stall = !find_missing(ranks, now, stall_after).empty() ||
+                        !find_unfinished(ranks, now, stall_after).empty();
+  return is_stall ? verdict : Verdict{};
+}
+
+/// Which exchanges all ranks are in.
+class Exchanges {
+ public:
+  explicit Exchanges(const std::vector<RankSnapshot>& ranks) : rank_count_(ranks.size()) {
+    for (const RankSnapshot& rank : ranks)
+      for (const OpenOperation& operation : rank.open)
+        if (operation.started != 0) ++ranks_in_[{operation.process_set, operation.name}];
+  }
+
+  // A named operation begins only when all have submitted it.
+  bool has_begun_everywhere(const OpenOperation& operation) const {
+    if (operation.started == 0 || !is_of_plan(operation)) return operation.started != 0;
+    const auto members = members_of(operation.process_set);
+    return ranks_in_.at({operation.process_set, operation.name}) ==
+           (members ? members->size() : rank_count_);
+  }
+
+ private:
+  std::size_t rank_count_;
+  std::map<std::pair<std::string, std::string>, std::size_t> ranks_in_;
+};
+
+// A rank closes a process set whenever it likes, and need not wait for it.
+bool is_of_closing_set(const OpenOperation& operation) {
+  return operation.kind == kShutdownKind && !operation.process_set.empty();
+}
+
+}  // namespace
+
+StallJudge::StallJudge(nanoseconds stall_warning, nanoseconds timeout)
+    : stall_warning_(std::min(stall_warning, timeout)), timeout_(timeout) {}
+
+void StallJudge::start_anew(WallTime now) {
+  not_before_ = now;
+  if (told_.kind != Kind::kNone) told_.since = now;
+}
+
+StallJudge::Decision StallJudge::look(std::vector<RankSnapshot> ranks, WallTime now) {
+  if (has_ended_) return {};
+  forgive(ranks, now);
+  const Verdict verdict = find_stall(ranks, now, stall_warning_);
+  if (verdict.kind == Kind::kNone) return {resign(now), std::nullopt};
+  if (!is_confirmed(verdict, ranks, now)) return {};
+  Decision decision;
+  if (!is_of(told_, verdict))
+    told_ = {verdict.kind, verdict.blamed, names_of(verdict.blamed, ranks), seen_.since, 0};
+  if (told_.last_said == 0 || now - told_.last_said >= kRepeatAfter * stall_warning_.count()) {
+    told_.last_said = now;
+    decision.say = verdict.text;
+  }
+  if (is_over(verdict, ranks, now)) {
+    has_ended_ = true;
+    decision.end = is_final(verdict.kind) ? verdict.text
+                                          : fmt::format("{} (HORO_TIMEOUT is {})", verdict.text,
+                                                        format_duration(timeout_));
+  }
+  return decision;
+}
+
+bool StallJudge::is_of(const Told& told, const Verdict& verdict) {
+  return is_same(verdict.kind, told.kind) && verdict.blamed == told.blamed;
+}
+
+// The ranks' pictures are not of the same moment: who is through with an operation looks absent
+// beside one that was seen a little earlier, in it.
+bool StallJudge::is_confirmed(const Verdict& verdict, const std::vector<RankSnapshot>& ranks,
+                              WallTime now) {
+  if (!is_of(seen_, verdict)) seen_ = {verdict.kind, verdict.blamed, {}, now, 0};
+  if (is_final(verdict.kind) || is_of_the_process(verdict.kind)) return true;
+  return std::all_of(ranks.begin(), ranks.end(), [&](const RankSnapshot& rank) {
+    const bool may_wait = rank.liveness == Liveness::kRunning && !rank.open.empty();
+    return !may_wait || rank.taken == 0 || rank.taken > seen_.since;
+  });
+}
+
+// Time before not_before_, time in which any rank has asked for patience, what a slow link takes
+// for an exchange that has begun, and time in which the others got on without a rank that has
+// joined, is nobody's stall.
+void StallJudge::forgive(std::vector<RankSnapshot>& ranks, WallTime now) {
+  is_paused_ = std::any_of(ranks.begin(), ranks.end(), [](const RankSnapshot& rank) {
+    return !rank.pause.empty() && rank.liveness == Liveness::kRunning;
+  });
+  if (is_paused_) not_before_ = now;
+  WallTime last_finished = 0;
+  for (const RankSnapshot& rank : ranks)
+    last_finished = std::max(last_finished, rank.last_finished_at);
+  const Exchanges exchanges(ranks);
+  for (RankSnapshot& rank : ranks) {
+    std::erase_if(rank.open, is_of_closing_set);
+    for (OpenOperation& operation : rank.open) {
+      operation.submitted = std::max(operation.submitted, not_before_);
+      if (operation.kind == kJoinKind)
+        operation.submitted = std::max(operation.submitted, last_finished);
+      if (operation.started != 0) operation.started = std::max(operation.started, not_before_);
+      if (exchanges.has_begun_everywhere(operation))
+        operation.submitted += static_cast<WallTime>(operation.bytes) * kNanosecondsPerByte;
+    }
+  }
+}
+
+bool StallJudge::is_over(const Verdict& verdict, const std::vector<RankSnapshot>& ranks,
+                         WallTime now) const {
+  if (is_final(verdict.kind)) return true;
+  if (is_of_the_process(verdict.kind)) return now - told_.since >= timeout_.count();
+  return find_stall(ranks, now, timeout_).kind != Kind::kNone;
+}
+
+std::optional<std::string> StallJudge::resign(WallTime now) {
+  const Told told = std::exchange(told_, {});
+  seen_ = {};
+  if (told.last_said == 0 || has_ended_) return std::nullopt;
+  return fmt::format("{} no longer keeps the others, after {}", told.names,
+                     format_duration(nanoseconds(now - told.since)));
+}
+
+}  // namespace horo::observe

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "horo/observe/rank_snapshot.h"
+
+namespace horo::observe {
+
+/// Decides from pictures of the ranks, taken again and again, what is said and when the job ends.
+/// Pure but for what it remembers. Used by one thread.
+class StallJudge {
+ public:
+  struct Decision {
+    std::optional<std::string> say;  ///< a line or a few for the console
+    std::optional<std::string> end;  ///< why the job ends now: what all waits are to throw
+  };
+
+  /// A stall is told after `stall_warning`, once newer pictures of the ranks that wait confirm it;
+  /// at once where a rank is dead, stopped or silent; again after four times as long, and when it
+  /// is over. After `timeout` it ends the job; a dead rank does at once.
+  StallJudge(std::chrono::nanoseconds stall_warning, std::chrono::nanoseconds timeout);
+
+  Decision look(std::vector<RankSnapshot> ranks, WallTime now);
+  /// Whether a rank that runs was in a pause at the last look.
+  bool is_paused() const { return is_paused_; }
+  /// Somebody else judges from now on, who does not know what was told here: says that it is over.
+  std::optional<std::string> resign(WallTime now);
+  /// What came before `now` does not count: the one who watches was asleep himself.
+  void start_anew(WallTime now);
+
+ private:
+  struct Told {
+    Verdict::Kind kind = Verdict::Kind::kNone;
+    std::vector<int> blamed;
+    std::string names;       // of the blamed
+    WallTime since = 0;      // the first time that it was seen
+    WallTime last_said = 0;  // 0: not yet
+  };
+  static bool is_of(const Told& told, const Verdict& verdict);
+  bool is_confirmed(const Verdict& verdict, const std::vector<RankSnapshot>& ranks, WallTime now);
+  void forgive(std::vector<RankSnapshot>& ranks, WallTime now);
+  bool is_over(const Verdict& verdict, const std::vector<RankSnapshot>& ranks, WallTime now) const;
+
+  std::chrono::nanoseconds stall_warning_;
+  std::chrono::nanoseconds timeout_;
+  WallTime not_before_ = 0;
+  Told seen_, told_;  // the latest verdict, and the latest that was confirmed
+  bool is_paused_ = false;
+  bool has_ended_ = false;
+};
+
+}  // namespace horo::observe

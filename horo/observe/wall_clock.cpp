@@ -1,0 +1,31 @@
+#include "horo/observe/wall_clock.h"
+
+#include <chrono>
+
+namespace horo::observe {
+namespace {
+
+void shift(WallTime& time, WallTime offset) {
+  // Any bytes may have come as a time: no overflow.
+  if (time != 0)
+    time = static_cast<WallTime>(static_cast<std::uint64_t>(time) +
+                                 static_cast<std::uint64_t>(offset));
+}
+
+}  // namespace
+
+WallTime wall_time_now() {
+  return std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+void shift_times(RankSnapshot& snapshot, WallTime offset) {
+  for (WallTime* time : {&snapshot.taken, &snapshot.last_sign_of_life, &snapshot.last_finished_at,
+                         &snapshot.phase_since})
+    shift(*time, offset);
+  for (OpenOperation& operation : snapshot.open) {
+    shift(operation.submitted, offset);
+    shift(operation.started, offset);
+  }
+}
+
+}  // namespace horo::observe

@@ -1,0 +1,132 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include "horo/horo.h"
+#include "horo/testing.h"
+
+namespace horo {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using testing::run_ranks;
+using testing::RunOptions;
+using ::testing::SizeIs;
+
+RunOptions impatient(const std::string& ranks_per_node = "0") {
+  RunOptions options;
+  options.environment = {"HORO_TIMEOUT=500ms", "HORO_STALL_WARNING=100ms", "HORO_LOG_LEVEL=off",
+                         "HORO_RANKS_PER_NODE=" + ranks_per_node};
+  return options;
+}
+
+// What each rank's CommunicationError said; ranks that ended without one are left out.
+std::vector<std::string> errors_of(int ranks, const std::function<void(Context&)>& function,
+                                   const RunOptions& options) {
+  std::mutex mutex;
+  std::vector<std::string> texts;
+  EXPECT_THROW(run_ranks(
+                   ranks,
+                   [&](Context& ctx) {
+                     try {
+                       function(ctx);
+                     } catch (const CommunicationError& error) {
+                       const std::scoped_lock lock(mutex);
+                       texts.emplace_back(error.what());
+                       throw;
+                     }
+                   },
+                   options),
+               CommunicationError);
+  return texts;
+}
+
+TEST(WatchdogOfRanks, RanksInDifferentOperationsAllHearTheSame) {
+  for (const char* per_node : {"0", "2", "1"}) {
+    const auto texts = errors_of(
+        4,
+        [](Context& ctx) {
+          std::vector<float> x(7, static_cast<float>(ctx.rank()));
+          if (ctx.rank() == 0) ctx.allreduce(TensorView(x), {.name = "only rank 0"});
+          ctx.allreduce(TensorView(x), {.name = "everybody"});
+        },
+        impatient(per_node));
+    ASSERT_THAT(texts, SizeIs(4)) << per_node;
+    EXPECT_THAT(texts, Each(texts[0])) << per_node;
+    EXPECT_THAT(texts[0], AllOf(AnyOf(HasSubstr("'only rank 0'"), HasSubstr("'everybody'")),
+                                HasSubstr("HORO_TIMEOUT is 500ms")));
+  }
+}
+
+TEST(WatchdogOfRanks, AGradientThatOneRankDoesNotMarkIsNamedWithTheRank) {
+  for (const char* per_node : {"0", "1"}) {
+    const auto texts = errors_of(
+        3,
+        [](Context& ctx) {
+          std::vector<float> a(30001, 1.0f);
+          const std::vector<NamedTensor> gradients = {{"a", TensorView(a)}};
+          GradientSync sync(ctx, gradients, {.name = "model"});
+          for (int step = 0; step < 3; ++step) sync.exchange();
+          if (ctx.rank() == 2) {
+            std::this_thread::sleep_for(1500ms);
+            ctx.barrier();
+          }
+          sync.ready(0);
+          sync.wait();
+        },
+        impatient(per_node));
+    ASSERT_THAT(texts, SizeIs(3)) << per_node;
+    EXPECT_THAT(texts, Each(AllOf(HasSubstr("rank 2 (host"), HasSubstr("'model/")))) << per_node;
+  }
+}
+
+TEST(WatchdogOfRanks, ALateRankIsToldOnceWhileTheJobGoesOn) {
+  RunOptions options;
+  options.environment = {"HORO_STALL_WARNING=500ms"};
+  ::testing::internal::CaptureStderr();
+  run_ranks(
+      3,
+      [](Context& ctx) {
+        std::vector<float> x(5);
+        if (ctx.rank() == 1) std::this_thread::sleep_for(1200ms);
+        ctx.allreduce(TensorView(x), {.name = "epoch loss"});
+        // The watchdog looks again before the ranks go.
+        std::this_thread::sleep_for(300ms);
+        ctx.barrier();
+      },
+      options);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  const auto first = said.find("'epoch loss'");
+  ASSERT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find("'epoch loss'", first + 1), std::string::npos) << said;
+  EXPECT_THAT(said, AllOf(HasSubstr("rank 1 (host"), HasSubstr("no longer keeps the others"),
+                          HasSubstr("[rank 0]"), Not(HasSubstr("[rank 2]"))));
+}
+
+TEST(WatchdogOfRanks, LongComputationsOnEveryRankAreNoStall) {
+  RunOptions options;
+  options.environment = {"HORO_STALL_WARNING=700ms", "HORO_TIMEOUT=5s", "HORO_RANKS_PER_NODE=2"};
+  ::testing::internal::CaptureStderr();
+  run_ranks(
+      4,
+      [](Context& ctx) {
+        std::vector<float> x(5);
+        ctx.allreduce(TensorView(x), {.name = "before"});
+        std::this_thread::sleep_for(2s);
+        ctx.allreduce(TensorView(x), {.name = "after"});
+      },
+      options);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace horo

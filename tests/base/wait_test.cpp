@@ -1,0 +1,78 @@
+#include "horo/base/wait.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "horo/base/error.h"
+
+namespace horo {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+// Waits for `time`, in vain.
+void wait_for(Waiter& waiter, std::chrono::nanoseconds time) {
+  for (const auto end = Clock::now() + time; Clock::now() < end;) waiter.pause("for nothing");
+}
+
+TEST(Waiter, EndsAfterTheTimeoutAndTheGrace) {
+  const WaitPolicy policy{.timeout = 10ms, .grace = 10ms};
+  Waiter waiter(policy);
+  const auto start = Clock::now();
+  EXPECT_THROW(wait_for(waiter, 1h), CommunicationError);
+  EXPECT_GE(Clock::now() - start, 20ms);
+}
+
+TEST(Waiter, TimeThatIsExcusedDoesNotCount) {
+  AbortSignal signal;
+  const WaitPolicy policy{.timeout = 1s, .abort = &signal};
+  Waiter waiter(policy);
+  for (const auto end = Clock::now() + 2500ms; Clock::now() < end;) {
+    signal.excuse_waits(Clock::now());
+    waiter.pause("for nothing");
+  }
+  EXPECT_THROW(wait_for(waiter, 1h), CommunicationError);
+}
+
+TEST(Waiter, TimeInWhichItsThreadWasStoppedDoesNotCount) {
+  const WaitPolicy policy{.timeout = 1s};
+  Waiter waiter(policy);
+  wait_for(waiter, 10ms);
+  std::this_thread::sleep_for(2500ms);
+  EXPECT_NO_THROW(wait_for(waiter, 10ms));
+}
+
+TEST(AbortSignal, WhoWatchesIsBelievedForAWhile) {
+  const AbortSignal signal;
+  const auto now = Clock::now();
+  EXPECT_FALSE(signal.is_watched(now));
+  signal.watch_until(now + 3s);
+  EXPECT_TRUE(signal.is_watched(now + 2s));
+  EXPECT_FALSE(signal.is_watched(now + 3s));
+}
+
+TEST(WaitPolicy, LeavesOutTheTimeThatIsExcused) {
+  AbortSignal signal;
+  const WaitPolicy policy{.abort = &signal};
+  const auto start = Clock::now();
+  EXPECT_EQ(policy.time_since(start, start + 9s), 9s);
+  signal.excuse_waits(start + 4s);
+  EXPECT_EQ(policy.time_since(start, start + 9s), 5s);
+  EXPECT_EQ(policy.time_since(start + 6s, start + 9s), 3s);
+  EXPECT_EQ(WaitPolicy{}.time_since(start, start + 9s), 9s);
+}
+
+TEST(AbortSignal, TheFirstTextIsKeptAndLongOnesAreCut) {
+  AbortSignal signal;
+  EXPECT_FALSE(signal.is_raised());
+  signal.raise(std::string(5000, 'x'));
+  signal.raise("another");
+  ASSERT_TRUE(signal.is_raised());
+  EXPECT_EQ(signal.text().find_first_not_of('x'), std::string::npos);
+  EXPECT_GE(signal.text().size(), 1000u);
+}
+
+}  // namespace
+}  // namespace horo

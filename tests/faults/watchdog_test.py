@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Starts jobs in which one rank goes wrong at a random moment, and checks what is said and how they end.
+
+usage: watchdog_test.py [--rounds N] [--seed S] [--faults KIND,...] HORORUN WATCHED_JOB
+
+Each job must end by itself within its limit, with an exit code that is not 0 and with a verdict that names the
+rank, and leave no process and no file in /dev/shm behind. A rank that is stopped, and resumed after that was told,
+must not end its job. Prints how many did, and the seed to repeat a run with.
+"""
+import argparse
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from processes import is_alive
+
+TIMEOUT_S = 4  # HORO_TIMEOUT
+WARNING_S = 1  # HORO_STALL_WARNING
+START_AND_END_S = 45  # of a job, on a busy machine
+TOLD_WITHIN_S = 5
+GRACE_S = 5
+STUCK_EXIT_CODE = 75
+
+# What the console must say, after the rank at fault. The ranks that mpirun sees die are named by it alone.
+VERDICTS = {
+    "kill": r"rank {rank} \(host [^)]*\) ended first: killed by signal 9",
+    "exit": r"process rank {rank} with|rank {rank} \(host",
+    "throw": r"rank {rank} \(host [^)]*\)|diverged",
+    "stop": r"rank {rank} \(host [^)]*\).*(stopped|SIGSTOP)",
+    "late": r"rank {rank} \(host [^)]*\)",
+    "mismatch": r"tensor 'metric'.*rank {rank} \(host [^)]*\).*the shapes differ",
+    "missing": r"rank {rank} (\(host [^)]*\)|in gradient )",
+    "alone": r"'alone'",
+    "stuck": r"rank {rank} \(host [^)]*\).*stuck in .*'gradients",
+}
+
+
+def shared_memory_files():
+    return set(os.listdir("/dev/shm"))
+
+
+def leftovers(pids, before):
+    """What the job left behind; waits a little for processes that are just ending."""
+    deadline = time.monotonic() + GRACE_S
+    while True:
+        alive = [pid for pid in pids if is_alive(pid)]
+        files = shared_memory_files() - before
+        if not alive and not files:
+            return ""
+        if time.monotonic() > deadline:
+            return f"processes {alive}, files {sorted(files)}"
+        time.sleep(0.05)
+
+
+def is_stopped(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] == "T"
+    except OSError:
+        return False
+
+
+class Job:
+    """One job, whose output is collected while it runs."""
+
+    def __init__(self, hororun, program, ranks, per_node, fault, rank, seed):
+        environment = dict(os.environ, HORO_RANKS_PER_NODE=str(per_node), HORO_TIMEOUT=f"{TIMEOUT_S}s",
+                           HORO_STALL_WARNING=f"{WARNING_S}s", HORO_ALGORITHM="mpi" if fault == "stuck" else "auto")
+        self.before = shared_memory_files()
+        self.ranks = ranks
+        self.output = ""
+        self.process = subprocess.Popen([hororun, "-np", str(ranks), program, fault, str(rank), str(seed)],
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.output += line
+
+    def pids(self):
+        return {int(rank): int(pid) for rank, pid in re.findall(r"rank (\d+) pid (\d+)", self.output)}
+
+    def wait_for(self, condition, limit_s):
+        deadline = time.monotonic() + limit_s
+        while not condition() and time.monotonic() < deadline and self.process.poll() is None:
+            time.sleep(0.02)
+        return condition()
+
+    def end(self, limit_s):
+        """Problems with how it ended."""
+        try:
+            self.process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(30)
+            return [f"had not ended after {limit_s} s"]
+        finally:
+            self.reader.join()
+        problems = []
+        if len(self.pids()) != self.ranks:
+            problems.append(f"{len(self.pids())} ranks started")
+        left = leftovers(self.pids().values(), self.before)
+        if left:
+            problems.append(f"left behind: {left}")
+        return problems
+
+
+def check_fault(job, fault, rank):
+    limit_s = START_AND_END_S + (TIMEOUT_S if fault in ("stop", "late", "missing", "alone", "stuck") else 0)
+    problems = job.end(limit_s)
+    if job.process.returncode == 0 or (fault == "stuck" and job.process.returncode != STUCK_EXIT_CODE):
+        problems.append(f"exit code {job.process.returncode}")
+    if not re.search(VERDICTS[fault].format(rank=rank), job.output):
+        problems.append("no verdict that names the rank")
+    return problems
+
+
+def check_resumed(job, rank):
+    """A rank that is stopped while the job runs, and goes on once that was told."""
+    problems = []
+    if not job.wait_for(lambda: len(job.pids()) == job.ranks, START_AND_END_S):
+        return job.end(1) + ["did not start"]
+    time.sleep(0.5)
+    os.kill(job.pids()[rank], signal.SIGSTOP)
+    job.wait_for(lambda: is_stopped(job.pids()[rank]), 5)
+    told = rf"rank {rank} \(host [^)]*\).*stopped"
+    if not job.wait_for(lambda: re.search(told, job.output), TOLD_WITHIN_S):
+        problems.append(f"not told within {TOLD_WITHIN_S} s")
+    os.kill(job.pids()[rank], signal.SIGCONT)
+    if not job.wait_for(lambda: re.search(rf"rank {rank} \(host [^)]*\) no longer", job.output), TOLD_WITHIN_S):
+        problems.append("that it goes on was not told")
+    if job.process.poll() is not None:
+        problems.append("the job ended")
+    job.process.send_signal(signal.SIGTERM)
+    problems += job.end(START_AND_END_S)
+    for text in (told, "no longer keeps"):
+        if len(re.findall(text, job.output)) > 1:
+            problems.append(f"'{text}' was told more than once")
+    return problems
+
+
+def run_round(arguments, fault, numbers):
+    ranks = numbers.choice([2, 3, 4, 8])
+    per_node = numbers.choice([0, 0, 1, 2])
+    rank = numbers.randrange(ranks)
+    seed = numbers.randrange(1 << 30)
+    start = time.monotonic()
+    job = Job(arguments.hororun, arguments.job, ranks, per_node, "endless" if fault == "resume" else fault, rank, seed)
+    problems = check_resumed(job, rank) if fault == "resume" else check_fault(job, fault, rank)
+    nodes = f" on nodes of {per_node}" if per_node else ""
+    print(f"{fault:>8} of rank {rank} of {ranks}{nodes} (seed {seed}): exit {job.process.returncode}, "
+          f"{time.monotonic() - start:.1f} s" + "".join(f"; PROBLEM: {problem}" for problem in problems), flush=True)
+    if problems:
+        print(job.output, flush=True)
+    return not problems
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Random faults, and what the watchdog makes of them.")
+    kinds = [*VERDICTS, "resume"]
+    parser.add_argument("--rounds", type=int, default=3, help="jobs for each kind of fault (default 3)")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30), help="of everything that is random")
+    parser.add_argument("--faults", default=",".join(kinds), help="which kinds, of " + ", ".join(kinds))
+    parser.add_argument("hororun")
+    parser.add_argument("job")
+    arguments = parser.parse_args()
+    print(f"seed {arguments.seed}")
+    numbers = random.Random(arguments.seed)
+    failed = 0
+    for fault in arguments.faults.split(","):
+        # One at a time: the check of /dev/shm must not see another job of this test.
+        good = sum(run_round(arguments, fault, numbers) for _ in range(arguments.rounds))
+        print(f"{fault}: {good} of {arguments.rounds} jobs ended as they should", flush=True)
+        failed += arguments.rounds - good
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

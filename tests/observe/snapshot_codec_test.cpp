@@ -1,0 +1,59 @@
+#include "horo/observe/snapshot_codec.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/observe/snapshots.h"
+
+namespace horo::observe {
+namespace {
+
+TEST(SnapshotCodec, EveryFieldComesBack) {
+  for (int seed = 0; seed < 10; ++seed) {
+    const RankSnapshot snapshot = full_snapshot(seed);
+    const auto decoded = decode_snapshot(encode(snapshot));
+    ASSERT_TRUE(decoded);
+    EXPECT_EQ(text_of(*decoded), text_of(snapshot));
+  }
+}
+
+TEST(SnapshotCodec, TruncatedOrLengthenedBytesAreRefused) {
+  std::vector<std::byte> bytes = encode(full_snapshot(3));
+  for (std::size_t length = 0; length < bytes.size(); ++length)
+    EXPECT_FALSE(decode_snapshot(std::span(bytes).first(length))) << length;
+  bytes.push_back(std::byte{0});
+  EXPECT_FALSE(decode_snapshot(bytes));
+}
+
+TEST(SnapshotCodec, FlippedBitsAreRefusedOrGiveAnotherSnapshot) {
+  const std::vector<std::byte> bytes = encode(full_snapshot(3));
+  const std::string original = text_of(full_snapshot(3));
+  for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    std::vector<std::byte> flipped = bytes;
+    flipped[bit / 8] ^= std::byte{1} << (bit % 8);
+    const auto decoded = decode_snapshot(flipped);
+    EXPECT_FALSE(decoded && text_of(*decoded) == original) << bit;
+  }
+}
+
+TEST(SnapshotCodec, LongTextsAndListsAreCutToTheLimitOldestFirst) {
+  RankSnapshot snapshot = full_snapshot(1);
+  snapshot.open.clear();
+  for (int i = 0; i < 5000; ++i) {
+    OpenOperation open;
+    open.name = std::to_string(i) + "." + std::string(1000, 'x');
+    open.kind = "allreduce";
+    open.submitted = i;
+    snapshot.open.push_back(open);
+  }
+  snapshot.failure = std::string(100000, 'y');
+  const auto bytes = encode(snapshot);
+  EXPECT_LE(bytes.size(), kMaxSnapshotBytes);
+  const auto decoded = decode_snapshot(bytes);
+  ASSERT_TRUE(decoded);
+  ASSERT_GE(decoded->open.size(), 100u);
+  EXPECT_EQ(decoded->open[0].name.substr(0, 3), "0.x");
+  EXPECT_EQ(decoded->open[99].submitted, 99);
+}
+
+}  // namespace
+}  // namespace horo::observe

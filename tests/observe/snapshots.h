@@ -1,0 +1,70 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "horo/observe/rank_snapshot.h"
+
+namespace horo::observe {
+
+inline constexpr WallTime kSecond = 1'000'000'000;
+
+/// Rank `rank` on host "h<rank / 2>", running, with nothing open.
+inline RankSnapshot make_rank(int rank) {
+  RankSnapshot snapshot;
+  snapshot.rank = rank;
+  snapshot.host = "h" + std::to_string(rank / 2);
+  snapshot.pid = 1000 + rank;
+  return snapshot;
+}
+
+inline RankSnapshot make_rank(int rank, const std::string& operation, WallTime submitted) {
+  RankSnapshot snapshot = make_rank(rank);
+  OpenOperation open;
+  open.name = operation;
+  open.kind = "allreduce";
+  open.submitted = submitted;
+  snapshot.open.push_back(open);
+  return snapshot;
+}
+
+/// One with something in every field, different for each `seed`.
+inline RankSnapshot full_snapshot(int seed) {
+  RankSnapshot snapshot = make_rank(seed, "fc1.weight", 5 * kSecond + seed);
+  snapshot.liveness = static_cast<Liveness>(seed % 5);
+  snapshot.taken = 100 * kSecond + seed;
+  snapshot.last_sign_of_life = 99 * kSecond + seed;
+  snapshot.finished = 12345678901234ull + static_cast<std::uint64_t>(seed);
+  snapshot.last_finished = "metric." + std::to_string(seed);
+  snapshot.last_finished_at = 98 * kSecond;
+  OpenOperation second;
+  second.name = "gradients.0/bucket 3";
+  second.kind = "bucket";
+  second.process_set = "evens";
+  second.bytes = 1ull << 33;
+  second.submitted = 6 * kSecond;
+  second.started = 7 * kSecond;
+  snapshot.open.push_back(second);
+  snapshot.phase = "forward";
+  snapshot.phase_since = 97 * kSecond;
+  snapshot.pause = "checkpoint";
+  snapshot.failure = "disk full";
+  return snapshot;
+}
+
+/// Every field of a snapshot as text, for comparisons.
+inline std::string text_of(const RankSnapshot& s) {
+  std::string text = std::to_string(s.rank) + "|" + s.host + "|" + std::to_string(s.pid) + "|" +
+                     std::to_string(static_cast<int>(s.liveness)) + "|" + std::to_string(s.taken) +
+                     "|" + std::to_string(s.last_sign_of_life) + "|" + std::to_string(s.finished) +
+                     "|" + s.last_finished + "|" + std::to_string(s.last_finished_at) + "|" +
+                     s.phase + "|" + std::to_string(s.phase_since) + "|" + s.pause + "|" +
+                     s.failure;
+  for (const OpenOperation& open : s.open)
+    text += "|" + open.name + "," + open.kind + "," + open.process_set + "," +
+            std::to_string(open.bytes) + "," + std::to_string(open.submitted) + "," +
+            std::to_string(open.started);
+  return text;
+}
+
+}  // namespace horo::observe

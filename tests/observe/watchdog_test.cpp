@@ -1,0 +1,200 @@
+#include "horo/observe/watchdog.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <thread>
+
+#include "collectives/in_process/in_process_job.h"
+#include "horo/observe/wall_clock.h"
+#include "tests/observe/snapshots.h"
+
+namespace horo::observe {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class FakeState : public StateSource {
+ public:
+  RankSnapshot snapshot() override {
+    const std::scoped_lock lock(mutex_);
+    state_.taken = wall_time_now();
+    return state_;
+  }
+  void set(const RankSnapshot& state) {
+    const std::scoped_lock lock(mutex_);
+    state_ = state;
+  }
+
+ private:
+  std::mutex mutex_;
+  RankSnapshot state_;
+};
+
+// Watchdogs of ranks that are threads of this process, `per_node` to each pretended node.
+class WatchedJob {
+ public:
+  WatchedJob(int ranks, std::size_t per_node, bool is_hub_reachable = true)
+      : job_(ranks, {.ranks_per_node = per_node}), states_(static_cast<std::size_t>(ranks)) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      transports_.push_back(job_.transport(rank));
+      topologies_.push_back(std::make_unique<Topology>(transports_.back()->topology()));
+      states_[rank].set(make_rank(rank));
+    }
+    std::unique_ptr<LeaderHub> hub;
+    MeetingPoint point;
+    if (topologies_[0]->node_count > 1) {
+      hub =
+          std::make_unique<LeaderHub>(topologies_[0]->node_count, static_cast<int>(per_node), true);
+      if (is_hub_reachable) point = hub->point();
+    }
+    for (int rank = 0; rank < ranks; ++rank)
+      start(rank, rank == 0 ? std::move(hub) : nullptr, point);
+  }
+
+  void set(int rank, const RankSnapshot& state) {
+    states_[static_cast<std::size_t>(rank)].set(state);
+  }
+  void leave(int rank) { watchdogs_[static_cast<std::size_t>(rank)].reset(); }
+
+  std::vector<std::string> said() {
+    const std::scoped_lock lock(mutex_);
+    return said_;
+  }
+  std::vector<int> exits() {
+    const std::scoped_lock lock(mutex_);
+    return exits_;
+  }
+  bool sees_all() const { return abort().is_watched(std::chrono::steady_clock::now()); }
+  const AbortSignal& abort() const { return *transports_[0]->wait_policy().abort; }
+
+  // Waits until `is_so`, which must come.
+  template <typename Predicate>
+  void await(Predicate&& is_so) {
+    for (int i = 0; i < 30000 && !is_so(); ++i) std::this_thread::sleep_for(1ms);
+    ASSERT_TRUE(is_so());
+  }
+
+ private:
+  void start(int rank, std::unique_ptr<LeaderHub> hub, const MeetingPoint& point) {
+    WatchdogOptions options;
+    options.stall_warning = 100ms;
+    options.timeout = 400ms;
+    options.stuck_after = 100ms;
+    auto& transport = *transports_[static_cast<std::size_t>(rank)];
+    options.abort = transport.wait_policy().abort;
+    options.raise_abort = [&](const std::string& text) { transport.abort(text.c_str()); };
+    options.say = [this](const std::string& text) {
+      const std::scoped_lock lock(mutex_);
+      said_.push_back(text);
+    };
+    options.end_process = [this, rank](int code) {
+      const std::scoped_lock lock(mutex_);
+      exits_.push_back(rank * 1000 + code);
+    };
+    const Topology& topology = *topologies_[static_cast<std::size_t>(rank)];
+    boards_.push_back(transport.make_node_region(PulseBoard::bytes_for(topology.local_size)));
+    watchdogs_.push_back(std::make_unique<Watchdog>(
+        topology, states_[static_cast<std::size_t>(rank)], boards_.back()->bytes(), std::move(hub),
+        point, std::move(options)));
+  }
+
+  collectives::InProcessJob job_;
+  std::vector<std::unique_ptr<collectives::Transport>> transports_;
+  std::vector<std::unique_ptr<Topology>> topologies_;
+  std::vector<FakeState> states_;
+  std::mutex mutex_;  // guards the two below
+  std::vector<std::string> said_;
+  std::vector<int> exits_;
+  std::vector<std::unique_ptr<collectives::SharedRegion>> boards_;
+  std::vector<std::unique_ptr<Watchdog>> watchdogs_;  // last: they use all of the above
+};
+
+TEST(Watchdog, ALateRankIsNamedAndEndsTheJobAfterTheTimeout) {
+  for (std::size_t per_node : {4, 2, 1}) {
+    WatchedJob job(4, per_node);
+    for (int rank : {0, 1, 3}) job.set(rank, make_rank(rank, "fc1.grad", wall_time_now()));
+    job.await([&] { return job.abort().is_raised(); });
+    EXPECT_THAT(job.abort().text(), AllOf(HasSubstr("'fc1.grad'"), HasSubstr("rank 2 "),
+                                          HasSubstr("(HORO_TIMEOUT is 400ms)")));
+    EXPECT_THAT(job.said(), Contains(AllOf(HasSubstr("'fc1.grad'"), HasSubstr("rank 2 "))));
+  }
+}
+
+TEST(Watchdog, RankZeroSeesAllRanksOfAllNodes) {
+  for (std::size_t per_node : {3, 2, 1}) {
+    WatchedJob job(3, per_node);
+    job.await([&] { return job.sees_all(); });
+    EXPECT_THAT(job.said(), IsEmpty());
+  }
+}
+
+TEST(Watchdog, WhoComputesWhileNobodyWaitsIsNoStall) {
+  WatchedJob job(3, 2);
+  job.await([&] { return job.sees_all(); });
+  std::this_thread::sleep_for(600ms);
+  EXPECT_THAT(job.said(), IsEmpty());
+  EXPECT_FALSE(job.abort().is_raised());
+}
+
+TEST(Watchdog, ARankThatLeftInGoodOrderIsNotDead) {
+  WatchedJob job(4, 2);
+  job.await([&] { return job.sees_all(); });
+  job.leave(2);  // which spoke for its node
+  job.leave(1);
+  std::this_thread::sleep_for(600ms);
+  EXPECT_THAT(job.said(), IsEmpty());
+  EXPECT_FALSE(job.abort().is_raised());
+  // The rank that is left on the second node speaks for itself now.
+  job.set(3, make_rank(3, "alone", wall_time_now()));
+  job.await([&] { return job.abort().is_raised(); });
+  EXPECT_THAT(job.abort().text(), HasSubstr("'alone'"));
+}
+
+TEST(Watchdog, APauseOnAnotherNodeIsRespected) {
+  WatchedJob job(2, 1);
+  RankSnapshot paused = make_rank(1);
+  paused.pause = "checkpoint";
+  job.set(1, paused);
+  job.await([&] { return job.sees_all(); });
+  job.set(0, make_rank(0, "next", wall_time_now()));
+  std::this_thread::sleep_for(700ms);
+  EXPECT_THAT(job.said(), IsEmpty());
+  EXPECT_FALSE(job.abort().is_raised());
+  EXPECT_NE(job.abort().excused(), std::chrono::steady_clock::time_point{}) << "waits are patient";
+  job.set(1, make_rank(1));
+  job.await([&] { return job.abort().is_raised(); });
+}
+
+TEST(Watchdog, WithoutAHubEachNodeJudgesItsOwnRanks) {
+  WatchedJob job(4, 2, /*is_hub_reachable=*/false);
+  job.set(3, make_rank(3, "y", wall_time_now()));
+  job.await([&] { return job.abort().is_raised(); });
+  EXPECT_THAT(job.abort().text(),
+              AllOf(HasSubstr("'y'"), HasSubstr("rank 2 "), Not(HasSubstr("rank 0 "))));
+  EXPECT_FALSE(job.sees_all());
+}
+
+TEST(Watchdog, ARankThatStaysInAnOperationAfterTheEndWasOrderedIsStuck) {
+  WatchedJob job(3, 3);
+  job.set(0, make_rank(0, "x", wall_time_now()));
+  job.set(1, make_rank(1, "x", wall_time_now()));
+  job.await([&] { return job.abort().is_raised(); });
+  job.set(0, make_rank(0));  // its wait has ended; rank 2 never was in an operation
+  job.await([&] { return !job.exits().empty(); });
+  for (int exit : job.exits()) EXPECT_EQ(exit, 1000 + kStuckExitCode);
+}
+
+TEST(Watchdog, ManyComeAndGo) {
+  for (int round = 0; round < 20; ++round) WatchedJob job(4, round % 2 == 0 ? 2 : 4);
+}
+
+}  // namespace
+}  // namespace horo::observe
