@@ -6,8 +6,13 @@ set(_sanitizer_environment
     "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp"
     "ASAN_OPTIONS=detect_leaks=1" "UBSAN_OPTIONS=print_stacktrace=1")
 
+# What the presets of the sanitizers build: asan, tsan.
+add_custom_target(horo_in_process_tests)
+add_custom_target(horo_thread_tests)
+
 # horo_add_test(NAME SOURCES ... LINK ... [LABEL unit|threads] [TIMEOUT seconds])
-# LABEL threads: ranks are threads of the test's process. Both labels run under the sanitizers.
+# LABEL threads: several threads, most often the ranks, work in the test's process. Both labels run under asan,
+# threads under tsan as well.
 function(horo_add_test name)
   cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
   if(NOT ARG_LABEL)
@@ -17,6 +22,12 @@ function(horo_add_test name)
     set(ARG_TIMEOUT 120)
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  if(ARG_LABEL MATCHES "^(unit|threads)$")
+    add_dependencies(horo_in_process_tests ${name})
+  endif()
+  if(ARG_LABEL STREQUAL threads)
+    add_dependencies(horo_thread_tests ${name})
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE horo_compile_flags ${ARG_LINK} GTest::gmock GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})

@@ -117,7 +117,11 @@ void GradientSync::Impl::update(std::span<const NamedTensor> gradients) {
   }
   if (meeting_)
     meeting_->meet(runtime_->transport().wait_policy(), runtime_->settings().stall_warning);
-  runner_->replace(plan_.agree(plan_.name() + ".update", gradients, look(), nullptr));
+  coordinator::BucketRunner::Parts parts =
+      plan_.agree(plan_.name() + ".update", gradients, look(), nullptr);
+  if (parts.treatment != nullptr && runner_->treatment() != nullptr)
+    parts.treatment->weights().set_own(runner_->treatment()->weights().own());
+  runner_->replace(std::move(parts));
   begin_plan(gradients);
   hold_if_needed();
 }
@@ -206,8 +210,9 @@ const StepReport& GradientSync::Impl::exchange_what_is_there() {
 
 const StepReport& GradientSync::Impl::exchange_step() {
   runner_->wait();
-  if (meeting_ != nullptr) meeting_->end_step();
+  // A rank in the broadcast of the order is in this step still.
   if (order_ != nullptr) reorder();
+  if (meeting_ != nullptr) meeting_->end_step();
   hold_if_needed();
   return runner_->treatment() == nullptr ? plain_ : runner_->report();
 }

@@ -43,7 +43,8 @@ Phase::~Phase() { end(); }
 
 void Phase::end() noexcept {
   if (runtime_ == nullptr) return;
-  runtime_->recorder().end(stretch_of(kind_), {name_, outer_, since_, outer_since_});
+  if (!runtime_->home().is_elsewhere())
+    runtime_->recorder().end(stretch_of(kind_), {name_, outer_, since_, outer_since_});
   runtime_.reset();
 }
 

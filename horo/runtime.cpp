@@ -122,6 +122,7 @@ void Runtime::require_usable() const {
 }
 
 void Runtime::shut_down() {
+  coordinator::forbid_blocking_in_callbacks();
   const std::scoped_lock lock(shutdown_mutex_);
   if (!std::exchange(is_shutdown_begun_, true)) return close();
   if (closer_ == nullptr) return;

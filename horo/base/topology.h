@@ -33,6 +33,8 @@ struct Topology {
   }
   /// "rank 3 (host b)": how a rank is named in messages, by its number in the job.
   std::string describe(int other_rank) const;
+  /// Whether this is a process set of the job.
+  bool is_subset() const { return !job_rank_of.empty(); }
   /// "{0, 2}": how a process set is named in messages; empty: this is the job.
   std::string set_name() const;
   /// The topology of `members` (ascending, this rank among them), which are renumbered 0, 1, ...;

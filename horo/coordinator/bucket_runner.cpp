@@ -249,6 +249,9 @@ void BucketRunner::finish_step() {
   report_ = {.was_exchanged = true};
   try {
     parts_.treatment->end(collectives(), report_);
+  } catch (const CommunicationError& error) {
+    flight_->fail(buckets_.size() - 1, error.what());
+    error_ = std::current_exception();
   } catch (...) {
     error_ = std::current_exception();
   }

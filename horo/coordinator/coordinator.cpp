@@ -197,9 +197,11 @@ void Coordinator::carry_out(const Response& response) {
   std::exception_ptr error;
   try {
     execute(response, entries, communicator_, topology_);
-  } catch (const InvalidArgument&) {
+  } catch (const InvalidArgument& caught) {
+    flights_.note_error(caught.what());
     error = std::current_exception();
-  } catch (const MismatchError&) {
+  } catch (const MismatchError& caught) {
+    flights_.note_error(caught.what());
     error = std::current_exception();
   } catch (...) {
     // The other ranks may be in the middle of it: this rank cannot go on to the next.
@@ -290,7 +292,9 @@ void Coordinator::check_deadlines(Time now) {
   negotiation_.look_for_stalls(now);
   if (topology_.rank == 0) return;
   for (const auto& [name, entry] : pending_) {
+    // Members may leave a process set as far apart as they like; nobody waits for it.
     if (entry.request.kind == Kind::kJoin ||
+        (entry.request.kind == Kind::kShutdown && topology_.is_subset()) ||
         now - entry.submitted < settings_.timeout + kLeaderAdvantage)
       continue;
     throw CommunicationError(fmt::format(

@@ -23,6 +23,8 @@ std::optional<StallWatch::Expired> StallWatch::warn(const Negotiator& negotiator
   const auto age = std::min(settings_.stall_warning, settings_.timeout);
   std::optional<Expired> expired;
   for (const Waiting& waiting : negotiator.waiting_longer_than(age, now)) {
+    // Members may leave a process set as far apart as they like; nobody waits for it.
+    if (topology_.is_subset() && waiting.name == kShutdownName) continue;
     std::vector<std::string> missing;
     for (const int rank : waiting.missing) missing.push_back(topology_.describe(rank));
     const std::string text = fmt::format("'{}' has waited {} for {}", waiting.name,

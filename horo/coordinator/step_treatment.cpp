@@ -1,6 +1,7 @@
 #include "horo/coordinator/step_treatment.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "collectives/reduce/tensor_values.h"
@@ -87,7 +88,8 @@ void StepTreatment::judge(collectives::Collectives& collectives, StepReport& rep
   norms_.conclude(report);
   if (!report.is_finite) {
     if (settings_.checks_finite) report.non_finite = norms_.find_source(collectives);
-  } else if (settings_.clip_norm && report.norm > *settings_.clip_norm) {
+  } else if (settings_.clip_norm && report.norm > *settings_.clip_norm &&
+             std::isfinite(report.norm)) {  // the norm of finite values may be beyond float64
     norms_.scale_all(*settings_.clip_norm / report.norm);
     report.was_clipped = true;
   }

@@ -18,6 +18,7 @@ class StepWeights {
 
   /// Of this rank, from the next agree() on; at least 0.
   void set_own(double weight) { own_ = weight; }
+  double own() const { return own_; }
   /// This rank has no data any more: it weighs 0, whatever set_own() says.
   void set_ended(bool has_ended) { has_ended_ = has_ended; }
 

@@ -29,11 +29,13 @@ inline constexpr const char* kGradientKind = "gradient";
 /// The kind of a rank's last operation, as coordinator::name_of has it.
 inline constexpr const char* kShutdownKind = "shutdown";
 
+inline constexpr std::uint64_t kBeingWritten = std::uint64_t{1} << 63;
+
 /// One operation: finished in the ring, unfinished in the table of open operations. A bucket:
 /// `submitted` is its first gradient's mark, `agreed` its last one's. A phase or pause: from
 /// `started` to `ended`.
 struct FlightRecord {
-  std::uint64_t sequence;  ///< 1, 2, ... ; 0: free, or being written
+  std::uint64_t sequence;  ///< 1, 2, ... ; 0: free, or being written; so is one with kBeingWritten
   NameId name;             ///< a bucket's: its plan
   std::uint16_t kind;      ///< a NameId
   std::uint8_t op;         ///< ReduceOp
@@ -136,5 +138,11 @@ struct FlightHeader {
   FlightIdentity identity;
   FlightStatus status;
 };
+
+/// Where FlightStatus::records lies in the file. Whoever copies the tables while the process runs
+/// reads it once more afterwards: the places of the ring that were written meanwhile are those of
+/// records older than it allows.
+inline constexpr std::size_t kRecordsAt =
+    offsetof(FlightHeader, status) + offsetof(FlightStatus, records);
 
 }  // namespace horo::observe

@@ -55,16 +55,35 @@ FlightLayout::FlightLayout(std::span<std::byte> memory, const FlightIdentity& id
   std::memcpy(header->magic, kFlightMagic, sizeof kFlightMagic);
 }
 
-void write_record(FlightRecord& place, const FlightRecord& record, std::uint64_t sequence) {
+namespace {
+
+// Everything of `record` but its sequence. Released word by word, so that who sees one of them sees
+// what its writer did before.
+void write_fields(FlightRecord& place, const FlightRecord& record) {
   using Words = std::uint64_t[sizeof(FlightRecord) / sizeof(std::uint64_t)];
   Words words;
   std::memcpy(words, &record, sizeof record);
   auto* target = reinterpret_cast<std::uint64_t*>(&place);
-  std::atomic_ref<std::uint64_t> first(place.sequence);
-  first.store(0, std::memory_order_relaxed);
   for (std::size_t i = 1; i < std::size(words); ++i)
     std::atomic_ref<std::uint64_t>(target[i]).store(words[i], std::memory_order_release);
-  first.store(sequence, std::memory_order_release);
+}
+
+}  // namespace
+
+void write_record(FlightRecord& place, const FlightRecord& record, std::uint64_t sequence) {
+  publish(place.sequence, std::uint64_t{0});
+  write_fields(place, record);
+  publish_last(place.sequence, sequence);
+}
+
+void write_latest_record(FlightRecord& place, const FlightRecord& record, std::uint64_t sequence) {
+  std::uint64_t seen = look_at(place.sequence);
+  if ((seen & kBeingWritten) != 0 || seen >= sequence) return;
+  if (!std::atomic_ref(place.sequence)
+           .compare_exchange_strong(seen, sequence | kBeingWritten, std::memory_order_acq_rel))
+    return;
+  write_fields(place, record);
+  publish_last(place.sequence, sequence);
 }
 
 }  // namespace horo::observe

@@ -52,5 +52,8 @@ T look_at(const T& field) {
 
 /// Writes `record` with `sequence` so that whoever reads meanwhile can see that it is torn.
 void write_record(FlightRecord& place, const FlightRecord& record, std::uint64_t sequence);
+/// The same for a place that several threads may come to: the latest record stays, and one that
+/// comes while another is being written is lost.
+void write_latest_record(FlightRecord& place, const FlightRecord& record, std::uint64_t sequence);
 
 }  // namespace horo::observe

@@ -207,7 +207,10 @@ FlightLog parse_flight(std::span<const std::byte> bytes) { return Parser(bytes).
 FlightLog read_flight(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error(fmt::format("{}: cannot be read", path));
-  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+  std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+  file.clear();
+  if (bytes.size() >= sizeof(FlightHeader) && file.seekg(kRecordsAt))
+    file.read(bytes.data() + kRecordsAt, sizeof FlightStatus::records);
   try {
     FlightLog log = parse_flight(std::as_bytes(std::span(bytes)));
     log.path = path;

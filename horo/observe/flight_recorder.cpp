@@ -69,7 +69,7 @@ void FlightRecorder::run_pulses() {
 void FlightRecorder::add(const FlightRecord& finished) {
   const std::uint64_t index =
       std::atomic_ref(layout_.header->status.records).fetch_add(1, std::memory_order_relaxed);
-  write_record(layout_.ring[index % layout_.ring.size()], finished, index + 1);
+  write_latest_record(layout_.ring[index % layout_.ring.size()], finished, index + 1);
 }
 
 void FlightRecorder::count_finished(std::uint64_t operations) {
@@ -161,6 +161,9 @@ std::vector<std::byte> FlightRecorder::image() const {
     const std::uint64_t word = look_at(words[i]);
     std::memcpy(copy.data() + i * sizeof word, &word, sizeof word);
   }
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const std::uint64_t records = look_at(layout_.header->status.records);
+  std::memcpy(copy.data() + kRecordsAt, &records, sizeof records);
   return copy;
 }
 

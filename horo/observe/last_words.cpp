@@ -1,5 +1,7 @@
 #include "horo/observe/last_words.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -17,7 +19,8 @@ constexpr int kSignals[] = {SIGTERM, SIGINT, SIGHUP, SIGSEGV, SIGBUS, SIGFPE, SI
 std::array<std::atomic<FlightStatus*>, 16> listeners{};
 struct sigaction previous[std::size(kSignals)];
 bool is_installed[std::size(kSignals)];
-std::mutex mutex;  // guards changes of the above
+std::atomic<pid_t> home{0};  // a child of fork() inherits the handlers, and the file is not its own
+std::mutex mutex;            // guards changes of the above
 int listener_count = 0;
 
 void leave_word(int signal) {
@@ -25,7 +28,7 @@ void leave_word(int signal) {
   clock_gettime(CLOCK_MONOTONIC, &now);
   for (const auto& listener : listeners) {
     FlightStatus* status = listener.load(std::memory_order_acquire);
-    if (status == nullptr || status->signal != 0) continue;
+    if (getpid() != home || status == nullptr || status->signal != 0) continue;
     status->signal_at = now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
     status->signal = static_cast<std::uint32_t>(signal);
   }
@@ -70,6 +73,7 @@ LastWords::LastWords(FlightStatus& status) : status_(status) {
     FlightStatus* none = nullptr;
     if (listener.compare_exchange_strong(none, &status)) break;
   }
+  home = getpid();
   if (listener_count++ == 0) install();
 }
 

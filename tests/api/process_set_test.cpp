@@ -98,6 +98,19 @@ TEST_P(ProcessSetShapes, TwoThreadsUseOverlappingSetsInOppositeOrders) {
       on_nodes_of(ranks_per_node));
 }
 
+TEST(ProcessSet, MembersLeaveItAsFarApartAsTheyLike) {
+  run_ranks(3,
+            [](Context& ctx) {
+              std::optional<ProcessSet> set(ctx.new_process_set({0, 1, 2}));
+              if (ctx.rank() != 2) set.reset();
+              std::this_thread::sleep_for(std::chrono::seconds(3));
+              std::vector<float> x(3, 1);
+              ctx.allreduce(TensorView(x), {.name = "x", .op = ReduceOp::kSum});
+              EXPECT_EQ(x[0], 3);
+            },
+            {.environment = {"HORO_TIMEOUT=2s", "HORO_STALL_WARNING=1s"}});
+}
+
 TEST(ProcessSet, BlockingOperationsOfTwoSetsInOppositeOrdersDoNotBlockEachOther) {
   run_ranks(2, [](Context& ctx) {
     ProcessSet a = ctx.new_process_set({0, 1});
@@ -198,6 +211,8 @@ TEST(ProcessSet, AMissingRankIsNamed) {
   options.environment = {"HORO_TIMEOUT=300ms", "HORO_STALL_WARNING=100ms"};
   const auto rank_1_is_elsewhere = [](Context& ctx) {
     if (ctx.rank() == 1) {
+      // Later than the others, whose operation is then the first to expire.
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
       ctx.barrier({.name = "never"});
     } else {
       (void)ctx.new_process_set({0, 2});

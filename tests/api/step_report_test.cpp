@@ -220,5 +220,17 @@ TEST(StepReports, MisuseIsNamed) {
   });
 }
 
+TEST(StepReport, FiniteGradientsOfANormBeyondFloat64AreLeftAlone) {
+  run_ranks(2, [](Context& ctx) {
+    std::vector<double> g(3, 1e200);
+    const std::vector<NamedTensor> gradients = {{"g", TensorView(g)}};
+    GradientSync sync(ctx, gradients, {.clip_norm = 1.0});
+    const StepReport& report = sync.exchange();
+    EXPECT_TRUE(report.is_finite);
+    EXPECT_FALSE(report.was_clipped);
+    EXPECT_EQ(g[2], 1e200);
+  });
+}
+
 }  // namespace
 }  // namespace horo

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -47,6 +48,23 @@ TEST_P(WeightedAverage, IsThatOfTheSamplesWhateverARankOfWeightZeroHolds) {
           EXPECT_EQ(report.total_weight, total);
           expect_weighted(model, ctx.size(), step, 1e-6f);
         }
+      },
+      GetParam().options());
+}
+
+TEST_P(WeightedAverage, WeightsStayThroughAnUpdate) {
+  run_ranks(
+      GetParam().ranks,
+      [](Context& ctx) {
+        std::vector<float> g(7);
+        const std::vector<NamedTensor> gradients = {{"g", TensorView(g)}};
+        GradientSync sync(ctx, gradients, {.weighted = true});
+        sync.set_weight(ctx.rank() + 1);
+        sync.update(gradients);
+        std::ranges::fill(g, static_cast<float>(ctx.rank()));
+        const int n = ctx.size();
+        EXPECT_EQ(sync.exchange().total_weight, n * (n + 1) / 2);
+        EXPECT_NEAR(g[6], (n - 1) * 2 / 3.0, 1e-5);
       },
       GetParam().options());
 }

@@ -108,7 +108,7 @@ class Ending(unittest.TestCase):
 
 
 class Wire(unittest.TestCase):
-    MIB = 64
+    MIB = 128  # beside which the start of the job is small
 
     def bytes_per_host(self, ranks, memory):
         with Lab(2, "none") as lab:

@@ -2,7 +2,7 @@
 //   fault_job FAULT RANK     FAULT: none, kill, throw, exit, normal_exit, thread_exit, terminate,
 //   abandon_set, return,
 //                            in_flight
-// Prints "rank N pid P" for each rank first.
+// Prints "rank N pid P" for each rank before the first step.
 #include <unistd.h>
 
 #include <csignal>
@@ -34,8 +34,6 @@ void run(const char* fault, int failing_rank) {
   std::vector<int> all;
   for (int rank = 0; rank < ctx.size(); ++rank) all.push_back(rank);
   horo::ProcessSet set = ctx.new_process_set(all);
-  std::printf("rank %d pid %d\n", ctx.rank(), static_cast<int>(getpid()));
-  std::fflush(stdout);
   const horo::Arena arena = ctx.allocate(10 * 1000000);  // half of the tensors lie in it
   std::vector<std::pmr::vector<float>> tensors;
   for (int t = 0; t < 20; ++t)
@@ -45,6 +43,9 @@ void run(const char* fault, int failing_rank) {
   for (auto& tensor : tensors)
     gradients.push_back({"g" + std::to_string(gradients.size()), horo::TensorView(tensor)});
   horo::GradientSync sync(ctx, gradients, {.bucket_bytes = 1 << 20});
+  // Once all ranks say so, no shared memory has a name any more.
+  std::printf("rank %d pid %d\n", ctx.rank(), static_cast<int>(getpid()));
+  std::fflush(stdout);
   const bool is_endless = std::strcmp(fault, "none") != 0;
   for (int step = 0; is_endless || step < 10; ++step) {
     for (std::size_t i = gradients.size(); i-- > 0;) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <set>
 
 #include "horo/observe/flight_reader.h"
@@ -188,7 +189,7 @@ TEST(FlightRecorder, PhasesNestAndAreRecorded) {
 TEST(FlightRecorder, ManyThreadsRecordWhileOthersRead) {
   FlightRecorder recorder(FlightJob{});
   constexpr int kThreads = 4;
-  constexpr int kEach = 1500;
+  constexpr int kEach = 4000;
   std::atomic<bool> is_done{false};
   std::jthread reader([&] {
     while (!is_done) {
@@ -221,6 +222,38 @@ TEST(FlightRecorder, ManyThreadsRecordWhileOthersRead) {
   std::set<std::uint64_t> sequences;
   for (const FlightEvent& event : log.finished_events) sequences.insert(event.sequence);
   EXPECT_EQ(sequences.size(), log.finished_events.size());
+}
+
+TEST(FlightRecorder, TheLatestRecordOfAPlaceStays) {
+  FlightRecord place{}, record{};
+  record.bytes = 5;
+  write_latest_record(place, record, 1025);
+  EXPECT_EQ(place.sequence, 1025u);
+  EXPECT_EQ(place.bytes, 5u);
+  record.bytes = 6;
+  write_latest_record(place, record, 1);  // by a thread that others have overtaken
+  EXPECT_EQ(place.sequence, 1025u);
+  EXPECT_EQ(place.bytes, 5u);
+  write_latest_record(place, record, 2049);
+  EXPECT_EQ(place.bytes, 6u);
+  place.sequence = 2049 | kBeingWritten;  // a thread is in the middle of it
+  record.bytes = 7;
+  write_latest_record(place, record, 3073);
+  EXPECT_EQ(place.sequence, 2049 | kBeingWritten);
+  EXPECT_EQ(place.bytes, 6u);
+}
+
+TEST(FlightRecorder, ARecordThatMayHaveChangedDuringTheCopyIsTorn) {
+  FlightRecorder recorder(FlightJob{});
+  for (std::uint64_t i = 0; i < kRingEntries; ++i)
+    recorder.open(make_record(recorder, "a", i)).finish(flight_clock());
+  std::vector<std::byte> image = recorder.image();
+  const std::uint64_t records_afterwards = kRingEntries + 3;
+  std::memcpy(image.data() + kRecordsAt, &records_afterwards, sizeof records_afterwards);
+  const FlightLog log = parse_flight(image);
+  EXPECT_EQ(log.torn, 3u);
+  ASSERT_EQ(log.finished_events.size(), kRingEntries - 3);
+  EXPECT_EQ(log.finished_events.front().bytes, 3u);
 }
 
 TEST(FlightRecorder, TheFileOutlivesAKilledProcess) {
