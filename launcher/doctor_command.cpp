@@ -5,20 +5,17 @@
 
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
-#include <utility>
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
 #include "horo/base/quantity.h"
 #include "horo/observe/flight_directory.h"
 #include "launcher/doctor_report.h"
+#include "launcher/flight_job.h"
 
 namespace horo {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::string_view kHelp =
     "Says what keeps a job, or what ended it, from the flight recorders of its ranks.\n\n"
@@ -39,9 +36,6 @@ DoctorOptions parse(std::span<const std::string> words) {
   DoctorOptions options;
   const Settings settings = parse_environment(process_environment()).settings;
   options.stall_after = settings.stall_warning;
-  if (!settings.flight_dir.starts_with("auto") && settings.flight_dir != "off")
-    options.directory = settings.flight_dir;
-  bool has_directory = false;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "--json") {
       options.json = true;
@@ -53,7 +47,7 @@ DoctorOptions parse(std::span<const std::string> words) {
     } else if (words[i].starts_with('-')) {
       throw InvalidArgument(
           fmt::format("unknown option {}; hororun doctor --help lists them", words[i]));
-    } else if (std::exchange(has_directory, true)) {
+    } else if (options.directory) {
       throw InvalidArgument(
           fmt::format("doctor looks at one directory; '{}' is one more", words[i]));
     } else {
@@ -61,17 +55,6 @@ DoctorOptions parse(std::span<const std::string> words) {
     }
   }
   return options;
-}
-
-/// `directory` if it has ranks' files, else the newest job's directory in it.
-fs::path find_job(const fs::path& directory) {
-  if (!observe::flight_files(directory).empty()) return directory;
-  const std::vector<fs::path> jobs = observe::flight_jobs(directory);
-  if (!jobs.empty()) return jobs.front();
-  throw InvalidArgument(
-      fmt::format("{}: no flight recorder's files are there; they stay when a job fails, or with "
-                  "HORO_FLIGHT_DIR=DIR always",
-                  directory.string()));
 }
 
 }  // namespace
@@ -82,8 +65,7 @@ int doctor_command(std::span<const std::string> words) {
     fmt::print("{}", kHelp);
     return 0;
   }
-  const fs::path base = options.directory ? fs::path(*options.directory) : observe::flight_base();
-  const DoctorReport report = examine(find_job(base), options.stall_after);
+  const DoctorReport report = examine(find_flight_job(options.directory), options.stall_after);
   fmt::print("{}", options.json ? to_json(report) : to_text(report));
   return 0;
 }

@@ -185,7 +185,9 @@ std::string launch_help() {
          "  hororun -np 4 PROGRAM [ARGS...]              4 ranks on this machine\n"
          "  hororun -H node1:4,node2:4 PROGRAM [ARGS...] 8 ranks on two hosts\n"
          "  hororun settings [--markdown]                the HORO_ settings\n"
-         "  hororun doctor [DIR]                         what keeps a job, or what ended it\n\n"
+         "  hororun doctor [DIR]                         what keeps a job, or what ended it\n"
+         "  hororun timeline [DIR] [-o FILE]             what its ranks did, as a trace\n"
+         "  hororun stragglers [DIR]                     which ranks the others waited for\n\n"
       << option_table()
       << "\nOptions end at PROGRAM. Every HORO_ variable and OMP_NUM_THREADS reach all ranks. The "
          "exit code is\n"

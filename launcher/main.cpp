@@ -10,6 +10,7 @@
 #include "launcher/doctor_command.h"
 #include "launcher/run_command.h"
 #include "launcher/settings_command.h"
+#include "launcher/trace_commands.h"
 
 namespace {
 
@@ -21,6 +22,8 @@ int dispatch(std::span<const std::string> words) {
   }
   if (first == "settings") return horo::settings_command(words.subspan(1));
   if (first == "doctor") return horo::doctor_command(words.subspan(1));
+  if (first == "timeline") return horo::timeline_command(words.subspan(1));
+  if (first == "stragglers") return horo::stragglers_command(words.subspan(1));
   if (first == "run") return horo::run_command(words.subspan(1));
   return horo::run_command(words);
 }

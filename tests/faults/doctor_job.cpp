@@ -2,7 +2,8 @@
 //   doctor_job FAULT RANK
 // FAULT: kill, kill_named, crash, throw, return (the rank ends in the middle of a step), stop (it
 // is stopped), absent (it never submits what the others do), unmarked (it never marks a gradient),
-// alone (it submits what nobody else does), pause (it lets the others wait on purpose), none.
+// alone (it submits what nobody else does), pause (it lets the others wait on purpose), slow (its
+// data takes time), none.
 #include <unistd.h>
 
 #include <csignal>
@@ -31,8 +32,13 @@ class Job {
     const std::vector<horo::NamedTensor> gradients = {{"fc2.weight", horo::TensorView(weight)},
                                                       {"fc2.bias", horo::TensorView(bias)}};
     horo::GradientSync sync(ctx_, gradients, {.name = "grad", .bucket_bytes = 1024});
-    for (int step = 0; fault_ != "none" || step < 20; ++step) {
+    const bool ends = fault_ == "none" || fault_ == "slow";
+    for (int step = 0; !ends || step < 20; ++step) {
       const horo::Phase phase = ctx_.phase("step");
+      if (fault_ == "slow" && is_faulty_) {
+        const horo::Phase data = ctx_.phase("data");
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
       sync.ready(1);
       if (step == 10 && is_faulty_ && !in_gradients()) return;
       sync.ready(0);

@@ -38,6 +38,9 @@ class Doctor(unittest.TestCase):
                               capture_output=True, text=True, timeout=30)
         return json.loads(done.stdout) if done.returncode == 0 else None
 
+    def command(self, name, *words):
+        return subprocess.run([HORORUN, name, str(self.flights), *words], capture_output=True, text=True, timeout=30)
+
     def run_to_its_end(self, ranks, fault, rank, **variables):
         job = self.start(ranks, fault, rank, **variables)
         _, errors = job.communicate(timeout=60)
@@ -167,6 +170,33 @@ class Doctor(unittest.TestCase):
         self.assertEqual(len(list(self.base.glob("horo-*/*/rank.*.flight"))), 2)
         newest = subprocess.run([HORORUN, "doctor"], env=environment, capture_output=True, text=True)
         self.assertIn("rank 0", newest.stdout)
+
+    def test_the_rank_that_the_others_wait_for(self):
+        _, errors = self.start(3, "slow", 1).communicate(timeout=60)
+        said = self.command("stragglers")
+        self.assertEqual(said.returncode, 0, said.stderr + errors)
+        self.assertRegex(said.stdout.splitlines()[1], r"^rank 1 .* came last to .*, most often in phase 'data'")
+
+    def test_the_timeline_of_a_job_that_ended_and_of_one_that_was_killed(self):
+        for fault in ("none", "kill"):
+            self.start(2, fault, 1).communicate(timeout=60)
+            trace = self.base / f"{fault}.json"
+            done = self.command("timeline", "-o", str(trace))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            events = json.loads(trace.read_text())["traceEvents"]
+            names = {(event["pid"], event["name"]) for event in events if event["ph"] == "X"}
+            for rank in (0, 1):
+                self.assertLessEqual({(rank, "loss"), (rank, "step"), (rank, "grad/bucket 1")}, names)
+            self.assertEqual(sum(event["ph"] == "b" for event in events), sum(event["ph"] == "e" for event in events))
+
+    def test_mistakes_are_named(self):
+        for words, said in ((["timeline", str(self.base / "none")], "no flight recorder's files"),
+                            (["timeline", "-o"], "--output needs the name of a file"),
+                            (["stragglers", "--json"], "hororun stragglers --help"),
+                            (["timeline", "a", "b"], "'b' is one more")):
+            done = subprocess.run([HORORUN, *words], capture_output=True, text=True, timeout=30)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(said, done.stderr)
 
     def test_files_in_a_named_directory_stay(self):
         job = self.start(2, "none", 0)
