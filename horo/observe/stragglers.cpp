@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "horo/observe/missing_operations.h"
+#include "horo/observe/time_spans.h"
 
 namespace horo::observe {
 namespace {
@@ -44,17 +45,6 @@ const FlightEvent* same_as(const FlightEvent& event, const Operations& operation
   return *at;
 }
 
-std::string phase_at(const FlightLog& log, WallTime time) {
-  const FlightEvent* innermost = nullptr;
-  for (const auto* events : {&log.finished_events, &log.open_events})
-    for (const FlightEvent& event : *events)
-      if (event.kind == kPhaseKind && event.started <= time &&
-          (event.ended == 0 || time <= event.ended) &&
-          (innermost == nullptr || event.started > innermost->started))
-        innermost = &event;
-  return innermost == nullptr ? "" : innermost->name;
-}
-
 }  // namespace
 
 StragglerReport find_stragglers(std::span<const FlightLog> ranks) {
@@ -63,7 +53,7 @@ StragglerReport find_stragglers(std::span<const FlightLog> ranks) {
   if (ranks.size() < 2) return report;
   std::vector<std::map<std::string_view, Operations>> operations;
   for (const FlightLog& log : ranks) operations.push_back(operations_of(log));
-  std::vector<std::map<std::string, int>> phases(ranks.size());
+  std::vector<std::vector<TimeSpan>> delays(ranks.size()), waits(ranks.size());
   WallTime begin = std::numeric_limits<WallTime>::max(), end = 0;
 
   for (const auto& [name, of_first] : operations[0])
@@ -83,18 +73,21 @@ StragglerReport find_stragglers(std::span<const FlightLog> ranks) {
       const auto at = static_cast<std::size_t>(last - arrivals.begin());
       WallTime second = std::numeric_limits<WallTime>::min();
       for (std::size_t r = 0; r < arrivals.size(); ++r) {
-        report.ranks[r].waited += *last - arrivals[r];
+        waits[r].push_back({arrivals[r], *last});
         if (r != at) second = std::max(second, arrivals[r]);
       }
       ++report.ranks[at].last;
-      report.ranks[at].delayed += *last - second;
-      ++phases[at][phase_at(ranks[at], *last - 1)];
+      delays[at].push_back({second, *last});
     }
 
-  for (std::size_t r = 0; r < ranks.size(); ++r)
-    if (!phases[r].empty())
-      report.ranks[r].phase =
-          std::ranges::max_element(phases[r], {}, [](const auto& p) { return p.second; })->first;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const std::vector<TimeSpan> delay = unite(std::move(delays[r]));
+    report.ranks[r].delayed = length_of(delay);
+    report.ranks[r].waited = length_of(unite(std::move(waits[r])));
+    const auto phases = phase_times(ranks[r], delay);
+    report.ranks[r].phase =
+        std::ranges::max_element(phases, {}, [](const auto& p) { return p.second; })->first;
+  }
   report.span = report.operations == 0 ? 0 : end - begin;
   std::ranges::stable_sort(report.ranks, std::greater<>(), &RankTimes::delayed);
   return report;
@@ -115,7 +108,7 @@ std::string describe(const StragglerReport& report) {
         "it waited {} itself\n",
         rank.rank, rank.host, rank.last, name_age(rank.delayed),
         100.0 * static_cast<double>(rank.delayed) / static_cast<double>(report.span),
-        rank.phase.empty() ? "" : fmt::format(", most often in phase '{}'", rank.phase),
+        rank.phase.empty() ? "" : fmt::format(", most of it in phase '{}'", rank.phase),
         name_age(rank.waited));
   }
   if (named == 0) text += "no rank lets the others wait for more than 1 % of the time\n";

@@ -15,9 +15,9 @@ struct RankTimes {
   int rank = 0;
   std::string host;
   std::uint64_t last = 0;    ///< operations to which it came last
-  std::int64_t delayed = 0;  ///< sum over those of how long after the second to last it came
-  std::int64_t waited = 0;   ///< sum over all of how long it waited for the last to come
-  std::string phase;         ///< in which it was most often when it came last; empty: none
+  std::int64_t delayed = 0;  ///< time in which all but it had come to one of those
+  std::int64_t waited = 0;   ///< time in which it had come to one of all and the last had not
+  std::string phase;         ///< in which it spent most of `delayed`; empty: none
 };
 
 struct StragglerReport {

@@ -18,6 +18,7 @@ constexpr int kPhases = 0;
 constexpr int kExchanges = 1;  // + FlightEvent::lane
 constexpr int kNegotiation = 1 << 17;
 constexpr int kGradients = kNegotiation + 1;
+constexpr std::string_view kOpen = " (open)";
 
 bool is_stretch(const FlightEvent& event) {
   return event.kind == kPhaseKind || event.kind == kPauseKind;
@@ -57,11 +58,22 @@ class RankTrace {
     writer_.name_process(log_.rank,
                          fmt::format("rank {} ({}, pid {})", log_.rank, log_.host, log_.pid));
     for (const FlightEvent& event : log_.finished_events) add(event, "");
-    for (const FlightEvent& event : log_.open_events) add(event, " (open)");
+    for (const FlightEvent& event : log_.open_events) add(event, kOpen);
+    add_open_stretch(kPhaseKind, log_.phase, log_.phase_since);
+    add_open_stretch(kPauseKind, log_.pause, log_.pause_since);
     for (const auto& [lane, name] : lanes_) writer_.name_lane(log_.rank, lane, name);
   }
 
  private:
+  void add_open_stretch(const char* kind, const std::string& name, WallTime since) {
+    if (name.empty()) return;
+    FlightEvent event;
+    event.kind = kind;
+    event.name = name;
+    event.started = since;
+    add(event, kOpen);
+  }
+
   void add(const FlightEvent& event, std::string_view suffix) {
     const WallTime last = std::max({log_.pulse, event.submitted, event.agreed, event.started});
     const WallTime end = event.ended != 0 ? event.ended : last;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "horo/observe/time_spans.h"
 #include "tests/observe/flight_logs.h"
 
 namespace horo::observe {
@@ -50,11 +51,46 @@ TEST(Stragglers, ThePhaseInWhichItCameLateIsNamed) {
   auto logs = job({1, 4}, 10, kBucketKind);
   for (int step = 1; step <= 10; ++step) {
     add_phase(logs[1], "step", 10.0 * step, 10.0 * step + 9);
-    add_phase(logs[1], step == 5 ? "log" : "data", 10.0 * step + 3, 10.0 * step + 5);
+    add_phase(logs[1], step == 5 ? "log" : "data", 10.0 * step + 2, 10.0 * step + 5);
   }
   const auto report = find_stragglers(logs);
   EXPECT_EQ(report.ranks[0].phase, "data");
-  EXPECT_THAT(describe(report), HasSubstr("most often in phase 'data'"));
+  EXPECT_THAT(describe(report), HasSubstr("most of it in phase 'data'"));
+}
+
+TEST(Stragglers, ADelayOfSeveralOperationsCountsOnce) {
+  auto logs = job({1, 4}, 10, kBucketKind);
+  for (auto& log : logs)
+    for (FlightEvent event : std::vector(log.finished_events)) {
+      event.name = "p/bucket 1";
+      log.finished_events.push_back(event);
+    }
+  const auto report = find_stragglers(logs);
+  EXPECT_EQ(report.operations, 20u);
+  EXPECT_EQ(report.ranks[0].last, 20u);
+  EXPECT_EQ(report.ranks[0].delayed, 10 * 3 * kMillisecond);
+  EXPECT_EQ(report.ranks[1].waited, 10 * 3 * kMillisecond);
+}
+
+TEST(TimeSpans, AreUnitedWhereTheyTouch) {
+  const auto united = unite({{7, 9}, {1, 3}, {3, 4}, {2, 3}, {12, 12}});
+  ASSERT_EQ(united.size(), 3u);
+  EXPECT_EQ(united[0].end, 4);
+  EXPECT_EQ(length_of(united), 3 + 2 + 0);
+  EXPECT_TRUE(unite({}).empty());
+}
+
+TEST(TimeSpans, TimeInAPhaseIsLessThatInPhasesWithinIt) {
+  auto logs = empty_flights(1);
+  add_phase(logs[0], "step", 10, 20);
+  add_phase(logs[0], "data", 12, 15);
+  add_phase(logs[0], "step", 20, 30);
+  const auto at = [](int ms) { return kTakeOff + ms * kMillisecond; };
+  const std::vector<TimeSpan> spans = {{at(5), at(14)}, {at(19), at(21)}};
+  const auto times = phase_times(logs[0], spans);
+  EXPECT_EQ(times.at(""), 5 * kMillisecond);
+  EXPECT_EQ(times.at("step"), 4 * kMillisecond);
+  EXPECT_EQ(times.at("data"), 2 * kMillisecond);
 }
 
 TEST(Stragglers, EvenRanksAreNotBlamed) {

@@ -93,12 +93,16 @@ TEST(Timeline, SpansAreBalancedAndTimesNotNegative) {
 TEST(Timeline, WhatNeverEndedIsOpenUntilTheLastSignOfLife) {
   auto logs = empty_flights(1);
   add_event(logs[0], "stuck", "allreduce", 1, 2, 3, 0);
-  add_phase(logs[0], "data", 5, 0);
+  logs[0].phase = "data";
+  logs[0].phase_since = kTakeOff + 5 * kMillisecond;
+  logs[0].pause = "checkpoint";
+  logs[0].pause_since = kTakeOff + 6 * kMillisecond;
   const auto runs = of_phase(events_of(logs), "X");
-  ASSERT_EQ(runs.size(), 2u);
+  ASSERT_EQ(runs.size(), 3u);
   EXPECT_EQ(runs[0].at("name"), "stuck (open)");
   EXPECT_DOUBLE_EQ(runs[0].at("dur"), 997'000);
   EXPECT_EQ(runs[1].at("name"), "data (open)");
+  EXPECT_EQ(runs[2].at("name"), "checkpoint (open)");
 }
 
 TEST(Timeline, AnyNameIsValidJson) {
