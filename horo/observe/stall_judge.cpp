@@ -86,9 +86,21 @@ void StallJudge::start_anew(WallTime now) {
   if (told_.kind != Kind::kNone) told_.since = now;
 }
 
-StallJudge::Decision StallJudge::look(std::vector<RankSnapshot> ranks, WallTime now) {
+// Whether ranks are in an operation without going on, and none of those seen keeps them.
+bool StallJudge::may_be_kept_by_others(const std::vector<RankSnapshot>& ranks, WallTime now) const {
+  return find_missing(ranks, now, stall_warning_).empty() &&
+         !find_unfinished(ranks, now, stall_warning_).empty();
+}
+
+StallJudge::Decision StallJudge::look(std::vector<RankSnapshot> ranks, WallTime now,
+                                      std::span<const RankSnapshot> unheard) {
   if (has_ended_) return {};
   forgive(ranks, now);
+  const bool is_about_unheard = !unheard.empty() && may_be_kept_by_others(ranks, now);
+  if (is_about_unheard) {
+    if (unheard[0].liveness != Liveness::kSilent) return {};
+    ranks.insert(ranks.end(), unheard.begin(), unheard.end());
+  }
   const Verdict verdict = find_stall(ranks, now, stall_warning_);
   if (verdict.kind == Kind::kNone) return {resign(now), std::nullopt};
   if (!is_confirmed(verdict, ranks, now)) return {};
@@ -99,7 +111,7 @@ StallJudge::Decision StallJudge::look(std::vector<RankSnapshot> ranks, WallTime 
     told_.last_said = now;
     decision.say = verdict.text;
   }
-  if (is_over(verdict, ranks, now)) {
+  if (!is_about_unheard && is_over(verdict, ranks, now)) {
     has_ended_ = true;
     decision.end = is_final(verdict.kind) ? verdict.text
                                           : fmt::format("{} (HORO_TIMEOUT is {})", verdict.text,

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,11 @@ class StallJudge {
   /// is over. After `timeout` it ends the job; a dead rank does at once.
   StallJudge(std::chrono::nanoseconds stall_warning, std::chrono::nanoseconds timeout);
 
-  Decision look(std::vector<RankSnapshot> ranks, WallTime now);
+  /// `unheard`: ranks of which nothing is known yet. They are blamed, once they are silent, for
+  /// what nobody else keeps; that does not end the job, as they may only be out of the watchdogs'
+  /// reach.
+  Decision look(std::vector<RankSnapshot> ranks, WallTime now,
+                std::span<const RankSnapshot> unheard = {});
   /// Whether a rank that runs was in a pause at the last look.
   bool is_paused() const { return is_paused_; }
   /// Somebody else judges from now on, who does not know what was told here: says that it is over.
@@ -42,6 +47,7 @@ class StallJudge {
   static bool is_of(const Told& told, const Verdict& verdict);
   bool is_confirmed(const Verdict& verdict, const std::vector<RankSnapshot>& ranks, WallTime now);
   void forgive(std::vector<RankSnapshot>& ranks, WallTime now);
+  bool may_be_kept_by_others(const std::vector<RankSnapshot>& ranks, WallTime now) const;
   bool is_over(const Verdict& verdict, const std::vector<RankSnapshot>& ranks, WallTime now) const;
 
   std::chrono::nanoseconds stall_warning_;

@@ -76,6 +76,7 @@ void Watchdog::run(const std::string& log_label) noexcept {
 
 void Watchdog::tick() {
   const Now now{std::chrono::steady_clock::now(), wall_time_now()};
+  if (!begun_) begun_ = now;
   note_own_sleep(now);
   const RankSnapshot own = source_.snapshot();
   board_.publish(own);
@@ -212,10 +213,29 @@ void Watchdog::judge(std::vector<RankSnapshot> ranks, const Now& now) {
   sees_all_ = ranks.size() == static_cast<std::size_t>(topology_.size);
   if (sees_all_) note_that_all_are_seen(now);
   if (is_abort_raised()) return order_end(options_.abort->text());
-  const StallJudge::Decision decision = judge_.look(std::move(ranks), now.wall);
+  const std::vector<RankSnapshot> others = unheard(ranks, now);
+  const StallJudge::Decision decision = judge_.look(std::move(ranks), now.wall, others);
   if (judge_.is_paused()) excuse_waits(now);
   if (decision.say) options_.say(*decision.say);
   if (decision.end) order_end(*decision.end);
+}
+
+std::vector<RankSnapshot> Watchdog::unheard(const std::vector<RankSnapshot>& heard,
+                                            const Now& now) const {
+  std::vector<RankSnapshot> others;
+  if (sees_all_) return others;
+  const bool is_silent = now.steady - begun_->steady > silent_after_;
+  for (int rank = 0; rank < topology_.size; ++rank) {
+    if (std::ranges::find(heard, rank, &RankSnapshot::rank) != heard.end()) continue;
+    RankSnapshot& other = others.emplace_back();
+    other.rank = rank;
+    other.host =
+        topology_
+            .host_of[static_cast<std::size_t>(topology_.node_of[static_cast<std::size_t>(rank)])];
+    other.liveness = is_silent ? Liveness::kSilent : Liveness::kRunning;
+    other.last_sign_of_life = begun_->wall;
+  }
+  return others;
 }
 
 // Whom this rank stood in for is there again.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -47,7 +48,8 @@ struct WatchdogOptions {
 /// the node to read (PulseBoard). The first rank of each node that lives speaks for it: to rank 0,
 /// over TCP, which judges all of them, says which rank keeps the others and why, and after
 /// `timeout` ends the job by telling every node to raise the abort signal. A node that cannot reach
-/// rank 0 judges its own ranks.
+/// rank 0 judges its own ranks. A rank that was never heard of is named if others wait and nobody
+/// else keeps them.
 class Watchdog {
  public:
   /// `topology`, `source` and `board_memory` (see PulseBoard) outlive the watchdog. `hub`: rank
@@ -74,6 +76,7 @@ class Watchdog {
   void lead(std::vector<RankSnapshot> ranks, const Now& now);
   void report(std::vector<RankSnapshot> ranks, const Now& now);
   void judge(std::vector<RankSnapshot> ranks, const Now& now);
+  std::vector<RankSnapshot> unheard(const std::vector<RankSnapshot>& heard, const Now& now) const;
   void add_other_nodes(std::vector<RankSnapshot>& ranks, const Now& now);
   void tell_lost_nodes(const std::vector<RankSnapshot>& ranks);
   bool is_abort_raised() const;
@@ -92,8 +95,9 @@ class Watchdog {
   StallJudge judge_;
   std::unique_ptr<LeaderHub> hub_;
   LeaderClient client_;
-  std::string end_reason_;  // empty: the job goes on
-  bool sees_all_ = false;   // of rank 0's: whether it sees all ranks of the job
+  std::string end_reason_;    // empty: the job goes on
+  bool sees_all_ = false;     // of rank 0's: whether it sees all ranks of the job
+  std::optional<Now> begun_;  // the first round
   WallTime last_tick_ = 0;
   Time abort_seen_{};
   WallTime abort_seen_at_ = 0;

@@ -40,6 +40,8 @@ VERDICTS = {
     "alone": r"'alone'",
     "stuck": r"rank {rank} \(host [^)]*\).*stuck in .*'gradients",
 }
+# Of a rank that shares its node with no other: nobody can look at its process.
+VERDICT_FROM_AFAR = r"rank {rank} \(host [^)]*\).*(no sign of life|stopped)"
 
 
 def shared_memory_files():
@@ -113,17 +115,23 @@ class Job:
         return problems
 
 
-def check_fault(job, fault, rank):
+def is_alone_on_its_node(rank, ranks, per_node):
+    first = rank // per_node * per_node if per_node else 0
+    return min(first + (per_node or ranks), ranks) - first == 1
+
+
+def check_fault(job, fault, rank, is_far):
     limit_s = START_AND_END_S + (TIMEOUT_S if fault in ("stop", "late", "missing", "alone", "stuck") else 0)
     problems = job.end(limit_s)
     if job.process.returncode == 0 or (fault == "stuck" and job.process.returncode != STUCK_EXIT_CODE):
         problems.append(f"exit code {job.process.returncode}")
-    if not re.search(VERDICTS[fault].format(rank=rank), job.output):
+    verdict = VERDICT_FROM_AFAR if fault == "stop" and is_far else VERDICTS[fault]
+    if not re.search(verdict.format(rank=rank), job.output):
         problems.append("no verdict that names the rank")
     return problems
 
 
-def check_resumed(job, rank):
+def check_resumed(job, rank, is_far):
     """A rank that is stopped while the job runs, and goes on once that was told."""
     problems = []
     if not job.wait_for(lambda: len(job.pids()) == job.ranks, START_AND_END_S):
@@ -131,7 +139,7 @@ def check_resumed(job, rank):
     time.sleep(0.5)
     os.kill(job.pids()[rank], signal.SIGSTOP)
     job.wait_for(lambda: is_stopped(job.pids()[rank]), 5)
-    told = rf"rank {rank} \(host [^)]*\).*stopped"
+    told = VERDICT_FROM_AFAR.format(rank=rank) if is_far else rf"rank {rank} \(host [^)]*\).*stopped"
     if not job.wait_for(lambda: re.search(told, job.output), TOLD_WITHIN_S):
         problems.append(f"not told within {TOLD_WITHIN_S} s")
     os.kill(job.pids()[rank], signal.SIGCONT)
@@ -154,7 +162,8 @@ def run_round(arguments, fault, numbers):
     seed = numbers.randrange(1 << 30)
     start = time.monotonic()
     job = Job(arguments.hororun, arguments.job, ranks, per_node, "endless" if fault == "resume" else fault, rank, seed)
-    problems = check_resumed(job, rank) if fault == "resume" else check_fault(job, fault, rank)
+    is_far = is_alone_on_its_node(rank, ranks, per_node)
+    problems = check_resumed(job, rank, is_far) if fault == "resume" else check_fault(job, fault, rank, is_far)
     nodes = f" on nodes of {per_node}" if per_node else ""
     print(f"{fault:>8} of rank {rank} of {ranks}{nodes} (seed {seed}): exit {job.process.returncode}, "
           f"{time.monotonic() - start:.1f} s" + "".join(f"; PROBLEM: {problem}" for problem in problems), flush=True)

@@ -245,5 +245,40 @@ TEST(StallJudge, ATimeoutBelowTheWarningIsKept) {
   EXPECT_TRUE(decision.end);
 }
 
+TEST(StallJudge, ARankThatWasNeverHeardOfIsNamedOnceItIsSilent) {
+  StallJudge judge(3s, 30s);
+  RankSnapshot unheard;
+  unheard.rank = 1;
+  unheard.host = "far";
+  unheard.last_sign_of_life = 100 * kSecond;
+  const auto look = [&](WallTime now) {
+    return judge.look({make_rank(0, "x", 100 * kSecond)}, now, std::span(&unheard, 1));
+  };
+  EXPECT_FALSE(look(104 * kSecond).say);  // not "every rank has submitted it"
+  unheard.liveness = Liveness::kSilent;
+  const auto decision = look(105 * kSecond);
+  ASSERT_TRUE(decision.say);
+  EXPECT_THAT(*decision.say,
+              AllOf(HasSubstr("rank 1 (host far) has given no sign of life"), HasSubstr("'x'")));
+  EXPECT_FALSE(look(200 * kSecond).end);  // it may only be out of reach
+}
+
+TEST(StallJudge, ARankThatWasNeverHeardOfIsNotNamedIfAnotherKeepsTheRestOrNobodyWaits) {
+  StallJudge judge(3s, 30s);
+  RankSnapshot unheard;
+  unheard.rank = 2;
+  unheard.liveness = Liveness::kSilent;
+  EXPECT_FALSE(judge.look({make_rank(0), make_rank(1)}, 104 * kSecond, std::span(&unheard, 1)).say);
+  const auto late = [&](WallTime now) {
+    RankSnapshot waiting = make_rank(0, "x", 100 * kSecond);
+    waiting.taken = now;
+    return judge.look({waiting, make_rank(1)}, now, std::span(&unheard, 1));
+  };
+  late(105 * kSecond);
+  const auto decision = late(106 * kSecond);
+  ASSERT_TRUE(decision.say);
+  EXPECT_THAT(*decision.say, AllOf(HasSubstr("rank 1"), Not(HasSubstr("rank 2"))));
+}
+
 }  // namespace
 }  // namespace horo::observe

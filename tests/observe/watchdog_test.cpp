@@ -182,6 +182,20 @@ TEST(Watchdog, WithoutAHubEachNodeJudgesItsOwnRanks) {
   EXPECT_FALSE(job.sees_all());
 }
 
+TEST(Watchdog, RanksThatWereNeverHeardOfAreNamedByThoseThatWait) {
+  WatchedJob job(4, 2, /*is_hub_reachable=*/false);
+  for (int rank : {2, 3}) job.set(rank, make_rank(rank, "z", wall_time_now()));
+  job.await([&] {
+    const auto said = job.said();
+    return std::any_of(said.begin(), said.end(), [](const std::string& text) {
+      return text.find("ranks 0-1 have given no sign of life") != std::string::npos &&
+             text.find("'z'") != std::string::npos;
+    });
+  });
+  for (const std::string& text : job.said()) EXPECT_THAT(text, Not(HasSubstr("every rank")));
+  EXPECT_FALSE(job.abort().is_raised());
+}
+
 TEST(Watchdog, ARankThatStaysInAnOperationAfterTheEndWasOrderedIsStuck) {
   WatchedJob job(3, 3);
   job.set(0, make_rank(0, "x", wall_time_now()));
