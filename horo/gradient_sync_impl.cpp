@@ -138,7 +138,7 @@ std::vector<std::vector<std::size_t>> GradientSync::Impl::gather_unused() {
       std::ranges::copy(bytes, std::as_writable_bytes(std::span(of_rank)).begin());
     }
   };
-  runtime_->submit(std::move(entry))->wait();
+  runtime_->run_task(std::move(entry));
   return unused;
 }
 
@@ -155,7 +155,7 @@ void GradientSync::Impl::load_compression_state(std::span<const std::byte> state
   entry.task = [&](collectives::Collectives& collectives) {
     runner_->compressed().load_state(state, collectives, runtime_->topology());
   };
-  runtime_->submit(std::move(entry))->wait();
+  runtime_->run_task(std::move(entry));
 }
 
 std::function<void()> GradientSync::Impl::look() {

@@ -25,6 +25,11 @@ class GradientSync::Impl {
 
   /// Throws where the runtime cannot be used any more.
   void require_usable() const { runtime_->require_usable(); }
+  /// The same before what waits for other ranks.
+  void require_may_wait() const {
+    coordinator::forbid_blocking_in_callbacks();
+    require_usable();
+  }
   coordinator::BucketRunner& runner() { return *runner_; }
   const std::string& name_of(std::size_t index) const { return gradients_[index].name; }
   const std::vector<std::size_t>& unused() const { return unused_; }
