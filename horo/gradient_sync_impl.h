@@ -49,6 +49,8 @@ class GradientSync::Impl {
  private:
   bool has_peers() const { return runtime_->topology().size > 1; }
 
+  std::string update_name() const { return plan_.name() + ".update"; }
+  void meet_to_update();
   std::function<void()> look();
   void begin_plan(std::span<const NamedTensor> gradients);
   void hold_if_needed();
