@@ -8,6 +8,7 @@
 #include "horo/base/log.h"
 #include "horo/base/quantity.h"
 #include "horo/coordinator/executor.h"
+#include "horo/coordinator/stall_watch.h"
 
 namespace horo::coordinator {
 namespace {
@@ -246,8 +247,9 @@ std::vector<Entry> Coordinator::take_entries(const Response& response) {
     else if (response.error == ErrorKind::kNone &&
              !std::ranges::binary_search(response.absent, topology_.rank))
       // An error may concern what this rank never submitted.
-      throw CommunicationError(
-          fmt::format("rank 0 answered for '{}', which is not pending here", name));
+      throw CommunicationError(fmt::format("rank {} answered for {}, which is not pending here",
+                                           topology_.job_rank(0),
+                                           quote_operation(name, topology_)));
   }
   std::vector<Entry> entries;
   for (const auto& entry : found) {
@@ -298,9 +300,10 @@ void Coordinator::check_deadlines(Time now) {
         policy_.time_since(entry.submitted, now) <
             settings_.timeout + policy_.grace + kLeaderAdvantage)
       continue;
-    throw CommunicationError(fmt::format(
-        "'{}' was submitted {} ago and rank 0 has not answered (HORO_TIMEOUT is {})", name,
-        format_duration(now - entry.submitted), format_duration(settings_.timeout)));
+    throw CommunicationError(
+        fmt::format("{} was submitted {} ago and rank {} has not answered (HORO_TIMEOUT is {})",
+                    quote_operation(name, topology_), format_duration(now - entry.submitted),
+                    topology_.job_rank(0), format_duration(settings_.timeout)));
   }
 }
 
