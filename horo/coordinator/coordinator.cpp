@@ -38,6 +38,10 @@ std::exception_ptr to_exception(ErrorKind kind, const std::string& text) {
   return nullptr;
 }
 
+const std::string& name_of(const Response::Tensor& tensor) {
+  return tensor.cached != 0 ? tensor.agreed->request.name : tensor.name;
+}
+
 bool is_cacheable(Kind kind) {
   return kind != Kind::kTask && kind != Kind::kShutdown && kind != Kind::kJoin;
 }
@@ -204,10 +208,16 @@ void Coordinator::carry_out(const Response& response) {
   } catch (const MismatchError& caught) {
     flights_.note_error(caught.what());
     error = std::current_exception();
-  } catch (...) {
+  } catch (const Error&) {
     // The other ranks may be in the middle of it: this rank cannot go on to the next.
     complete(entries, std::current_exception());
     throw;
+  } catch (const std::exception& caught) {
+    const CommunicationError failure(
+        fmt::format("{} failed in {}: {}", topology_.describe(topology_.rank),
+                    quote_operation(name_of(response.tensors.front()), topology_), caught.what()));
+    complete(entries, std::make_exception_ptr(failure));
+    throw failure;
   }
   ++collectives_;
   for (const Entry& entry : entries) {
@@ -240,7 +250,7 @@ void Coordinator::note_agreed(const Response& response, const std::vector<Entry>
 std::vector<Entry> Coordinator::take_entries(const Response& response) {
   std::vector<std::unordered_map<std::string, Entry>::iterator> found;
   for (const Response::Tensor& tensor : response.tensors) {
-    const std::string& name = tensor.cached != 0 ? tensor.agreed->request.name : tensor.name;
+    const std::string& name = name_of(tensor);
     const auto entry = pending_.find(name);
     if (entry != pending_.end())
       found.push_back(entry);
