@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "horo/horo.h"
@@ -157,10 +158,12 @@ TEST(WatchdogOfRanks, AGradientThatAMemberDoesNotMarkNamesTheSet) {
       [](Context& ctx) {
         ProcessSet set = ctx.new_process_set({0, 2, 3});
         std::vector<float> a(3001, 1.0f);
+        std::optional<GradientSync> sync;
         if (set.includes_me()) {
-          GradientSync sync(set, std::vector<NamedTensor>{{"a", TensorView(a)}}, {.name = "model"});
-          sync.exchange();
-          if (ctx.rank() != 3) sync.exchange();
+          sync.emplace(set, std::vector<NamedTensor>{{"a", TensorView(a)}},
+                       GradientSyncOptions{.name = "model"});
+          sync->exchange();
+          if (ctx.rank() != 3) sync->exchange();
         }
         std::this_thread::sleep_for(1500ms);
         ctx.barrier();
