@@ -15,9 +15,8 @@ namespace horo::collectives {
 class Collectives;
 
 /// Makes the means by which the ranks of a job reach each other. The make_ functions are collective
-/// over the job (make_node_region: over the node) and are called in the same order by all ranks;
-/// each result is isolated from the others: traffic on one is never seen on another, so different
-/// threads may use different ones.
+/// over the job and are called in the same order by all ranks; each result is isolated from the
+/// others: traffic on one is never seen on another, so different threads may use different ones.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -26,7 +25,8 @@ class Transport {
   virtual const WaitPolicy& wait_policy() const = 0;
   virtual std::unique_ptr<PointToPoint> make_point_to_point() = 0;
   virtual std::unique_ptr<MessageChannel> make_message_channel() = 0;
-  /// Throws SharedMemoryError, on every rank of the node, if the memory is not to be had.
+  /// Memory of this rank's node; `bytes` is the same on all ranks of a node. Throws
+  /// SharedMemoryError, on every rank of the job, if a node cannot have it.
   virtual std::unique_ptr<SharedRegion> make_node_region(std::size_t bytes) = 0;
   /// The transport's own collectives, for reference; null if it has none.
   virtual std::unique_ptr<Collectives> make_reference_collectives() = 0;

@@ -58,6 +58,7 @@ Arena Context::allocate(std::size_t bytes) {
   constexpr std::size_t kMost = std::size_t{1} << 47;
   HORO_CHECK(bytes > 0 && bytes <= kMost, fmt::format("an arena of {} bytes: give between 1 and {}",
                                                       bytes, format_bytes(kMost)));
+  coordinator::forbid_blocking_in_callbacks();  // before a name is taken
   std::shared_ptr<collectives::NodeBlock> block;
   std::string error;
   std::size_t bytes_per_rank = 0;
@@ -82,7 +83,7 @@ Arena Context::allocate(std::size_t bytes) {
     if (is_had == 0 && error.empty()) error = "another node has not enough shared memory";
     if (error.empty()) runtime_->arenas().add(block);
   };
-  runtime_->submit(std::move(entry))->wait();
+  runtime_->run_task(std::move(entry));
   if (!error.empty())
     throw SharedMemoryError(
         fmt::format("no arena of {} per rank: {}", format_bytes(bytes_per_rank), error));

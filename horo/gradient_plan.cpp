@@ -55,7 +55,7 @@ coordinator::BucketRunner::Parts GradientPlan::agree(
           coordinator::find_mapped_gradients(gradients, runtime_.arenas(), collectives, topology);
     if (channel != nullptr) *channel = runtime_.transport().make_message_channel();
   };
-  runtime_.submit(std::move(entry))->wait();
+  runtime_.run_task(std::move(entry));
 
   coordinator::BucketPlan plan = pack(gradients);
   coordinator::CompressedPlan compressed(gradients, plan, options_.compression, topology);

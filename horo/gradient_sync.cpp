@@ -7,20 +7,22 @@
 namespace horo {
 
 GradientSync::GradientSync(Context& context, std::span<const NamedTensor> gradients,
-                           const GradientSyncOptions& options)
-    : impl_(std::make_unique<Impl>(context, gradients, options)) {}
+                           const GradientSyncOptions& options) {
+  coordinator::forbid_blocking_in_callbacks();
+  impl_ = std::make_unique<Impl>(context, gradients, options);
+}
 GradientSync::GradientSync(GradientSync&&) noexcept = default;
 GradientSync& GradientSync::operator=(GradientSync&&) noexcept = default;
 GradientSync::~GradientSync() = default;
 
 void GradientSync::ready(std::size_t index) { impl_->ready(index); }
 const StepReport& GradientSync::wait() {
-  impl_->require_usable();
+  impl_->require_may_wait();
   return impl_->wait();
 }
 
 const StepReport& GradientSync::exchange() {
-  impl_->require_usable();
+  impl_->require_may_wait();
   return impl_->exchange();
 }
 
@@ -32,15 +34,16 @@ GradientSync::NoSync GradientSync::no_sync() { return NoSync(*this); }
 
 void GradientSync::set_weight(double weight) { impl_->set_weight(weight); }
 int GradientSync::join(const std::function<void(const StepReport&)>& after_step) {
-  impl_->require_usable();
+  impl_->require_may_wait();
   return impl_->join(after_step);
 }
 const std::vector<std::size_t>& GradientSync::unused() const { return impl_->unused(); }
 std::vector<std::vector<std::size_t>> GradientSync::unused_by_rank() const {
+  impl_->require_may_wait();
   return impl_->gather_unused();
 }
 void GradientSync::update(std::span<const NamedTensor> gradients) {
-  impl_->require_usable();
+  impl_->require_may_wait();
   impl_->update(gradients);
 }
 
@@ -53,6 +56,7 @@ std::vector<std::byte> GradientSync::save_compression_state() const {
   return impl_->save_compression_state();
 }
 void GradientSync::load_compression_state(std::span<const std::byte> state) {
+  impl_->require_may_wait();
   impl_->load_compression_state(state);
 }
 bool GradientSync::is_in_place(std::size_t bucket) const {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "horo/coordinator/operation_flights.h"
 #include "horo/coordinator/plan_agreement.h"
 #include "horo/gradient_checks.h"
 
@@ -115,15 +116,23 @@ void GradientSync::Impl::update(std::span<const NamedTensor> gradients) {
     HORO_CHECK(no_sync_depth_ == 0 && !runner_->is_any_touched(),
                "update() in a step of several passes; call it after the step's last wait()");
   }
-  if (meeting_)
-    meeting_->meet(runtime_->transport().wait_policy(), runtime_->settings().stall_warning);
-  coordinator::BucketRunner::Parts parts =
-      plan_.agree(plan_.name() + ".update", gradients, look(), nullptr);
+  meet_to_update();
+  coordinator::BucketRunner::Parts parts = plan_.agree(update_name(), gradients, look(), nullptr);
   if (parts.treatment != nullptr && runner_->treatment() != nullptr)
     parts.treatment->weights().set_own(runner_->treatment()->weights().own());
   runner_->replace(std::move(parts));
   begin_plan(gradients);
   hold_if_needed();
+}
+
+// To the flight recorder the meeting is the beginning of the operation that follows.
+void GradientSync::Impl::meet_to_update() {
+  if (meeting_ == nullptr) return;
+  coordinator::Entry entry;
+  entry.request.kind = coordinator::Kind::kTask;
+  entry.request.name = update_name();
+  coordinator::OperationFlights(runtime_->recorder(), runtime_->topology().set_name()).open(entry);
+  meeting_->meet(runtime_->transport().wait_policy(), runtime_->settings().stall_warning);
 }
 
 std::vector<std::vector<std::size_t>> GradientSync::Impl::gather_unused() {
@@ -138,7 +147,7 @@ std::vector<std::vector<std::size_t>> GradientSync::Impl::gather_unused() {
       std::ranges::copy(bytes, std::as_writable_bytes(std::span(of_rank)).begin());
     }
   };
-  runtime_->submit(std::move(entry))->wait();
+  runtime_->run_task(std::move(entry));
   return unused;
 }
 
@@ -155,7 +164,7 @@ void GradientSync::Impl::load_compression_state(std::span<const std::byte> state
   entry.task = [&](collectives::Collectives& collectives) {
     runner_->compressed().load_state(state, collectives, runtime_->topology());
   };
-  runtime_->submit(std::move(entry))->wait();
+  runtime_->run_task(std::move(entry));
 }
 
 std::function<void()> GradientSync::Impl::look() {

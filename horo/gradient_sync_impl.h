@@ -25,6 +25,11 @@ class GradientSync::Impl {
 
   /// Throws where the runtime cannot be used any more.
   void require_usable() const { runtime_->require_usable(); }
+  /// The same before what waits for other ranks.
+  void require_may_wait() const {
+    coordinator::forbid_blocking_in_callbacks();
+    require_usable();
+  }
   coordinator::BucketRunner& runner() { return *runner_; }
   const std::string& name_of(std::size_t index) const { return gradients_[index].name; }
   const std::vector<std::size_t>& unused() const { return unused_; }
@@ -44,6 +49,8 @@ class GradientSync::Impl {
  private:
   bool has_peers() const { return runtime_->topology().size > 1; }
 
+  std::string update_name() const { return plan_.name() + ".update"; }
+  void meet_to_update();
   std::function<void()> look();
   void begin_plan(std::span<const NamedTensor> gradients);
   void hold_if_needed();

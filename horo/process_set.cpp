@@ -82,6 +82,7 @@ ProcessSet Context::new_process_set(std::vector<int> ranks) {
   const std::shared_ptr<Runtime> parent = runtime();
   const Topology& topology = parent->topology();
   check_ranks(ranks, topology.size);
+  coordinator::forbid_blocking_in_callbacks();  // before a name is taken
   parent->sets().sweep();
   std::vector<int> job_ranks;
   for (const int rank : ranks) job_ranks.push_back(topology.job_rank(rank));
@@ -98,7 +99,7 @@ ProcessSet Context::new_process_set(std::vector<int> ranks) {
     collectives.allreduce({DataType::kUInt8, &is_made, 1}, ReduceOp::kMin);
     if (is_made == 0 && error.empty()) error = "another node has not enough shared memory";
   };
-  parent->submit(std::move(entry))->wait();
+  parent->run_task(std::move(entry));
   if (!error.empty())
     throw SharedMemoryError(fmt::format("no process set {}: {}", list_of(job_ranks), error));
   if (set == nullptr) {

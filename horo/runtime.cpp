@@ -122,7 +122,13 @@ std::shared_ptr<coordinator::Completion> Runtime::submit(coordinator::Entry entr
   return coordinator_->submit(std::move(entry));
 }
 
+void Runtime::run_task(coordinator::Entry entry) {
+  coordinator::forbid_blocking_in_callbacks();
+  submit(std::move(entry))->wait();
+}
+
 void Runtime::perform(coordinator::Entry entry) {
+  coordinator::forbid_blocking_in_callbacks();  // before a name is taken
   if (entry.request.name.empty())
     entry.request.name = automatic_name(coordinator::name_of(entry.request.kind));
   coordinator_->perform(std::move(entry));

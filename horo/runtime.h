@@ -69,6 +69,9 @@ class Runtime {
   std::shared_ptr<coordinator::Completion> submit(coordinator::Entry entry);
   /// The same, and waits for it.
   void perform(coordinator::Entry entry);
+  /// The same for a task, which may refer to what is on the caller's stack: the coordinator's
+  /// thread runs it. Throws InvalidArgument in a completion callback, before anything is submitted.
+  void run_task(coordinator::Entry entry);
   /// Notes collectives that run outside the coordinator thread.
   void count_collective(std::size_t bytes, std::size_t tensors);
   Counters counters() const;

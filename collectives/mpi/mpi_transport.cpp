@@ -1,6 +1,9 @@
 #include "collectives/mpi/mpi_transport.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "collectives/mpi/mpi_collectives.h"
@@ -67,7 +70,31 @@ std::unique_ptr<MessageChannel> MpiTransport::make_message_channel() {
 }
 
 std::unique_ptr<SharedRegion> MpiTransport::make_node_region(std::size_t bytes) {
-  return PosixSharedRegion::create(node_comm_, bytes, policy_);
+  std::unique_ptr<SharedRegion> region;
+  std::string error;
+  try {
+    region = PosixSharedRegion::create(node_comm_, bytes, policy_);
+  } catch (const SharedMemoryError& caught) {
+    error = caught.what();
+  }
+  const int without = first_without(error.empty());
+  if (!error.empty()) throw SharedMemoryError(error);
+  if (without < topology_.size)
+    throw SharedMemoryError(
+        fmt::format("the node of {} has not enough shared memory", topology_.describe(without)));
+  return region;
+}
+
+// The ranks of a node agree already. Without this the other nodes would go on to what comes next
+// and wait there.
+int MpiTransport::first_without(bool has_memory) const {
+  if (topology_.node_count == 1) return topology_.size;
+  MpiBuffer<int> own(has_memory ? topology_.size : topology_.rank);
+  MpiBuffer<int> first(*own);
+  MPI_Request request = MPI_REQUEST_NULL;
+  HORO_MPI(MPI_Iallreduce(&*own, &*first, 1, MPI_INT, MPI_MIN, comm_.get(), &request));
+  wait_for_mpi(request, policy_, "for all nodes to make shared memory");
+  return *first;
 }
 
 std::unique_ptr<Collectives> MpiTransport::make_reference_collectives() {

@@ -39,6 +39,9 @@ class MpiTransport : public Transport {
   // Of some ranks of `parent`; `comm` is theirs alone.
   MpiTransport(const MpiTransport& parent, MpiComm comm, Topology topology);
 
+  // The lowest rank of the job whose node has no memory; the size if all have.
+  int first_without(bool has_memory) const;
+
   WaitPolicy policy_;
   MpiComm comm_;
   Topology topology_;

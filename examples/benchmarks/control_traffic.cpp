@@ -1,5 +1,6 @@
 #include "examples/benchmarks/control_traffic.h"
 
+#include <barrier>
 #include <cmath>
 #include <mutex>
 #include <string>
@@ -53,6 +54,18 @@ class Gradients {
   std::vector<NamedTensor> named_;
 };
 
+// A rank that leaves, perhaps by an exception, is not waited for.
+class Leaver {
+ public:
+  explicit Leaver(std::barrier<>& barrier) : barrier_(barrier) {}
+  ~Leaver() { barrier_.arrive_and_drop(); }
+  Leaver(const Leaver&) = delete;
+  Leaver& operator=(const Leaver&) = delete;
+
+ private:
+  std::barrier<>& barrier_;
+};
+
 double allreduce_messages(int ranks) { return ranks > 1 ? ranks * std::ceil(std::log2(ranks)) : 0; }
 double bit_vector_bytes(std::size_t tensors) {
   return 8 * std::ceil((static_cast<double>(tensors) + 3) / 64);
@@ -65,9 +78,12 @@ MeasuredTraffic measure_control_traffic(const ControlCase& control) {
   MeasuredTraffic all;
   testing::RunOptions options;
   options.environment = {"HORO_RANKS_PER_NODE=" + std::to_string(control.ranks_per_node)};
+  // Nobody leaves before all have counted: that a rank has left is told by a message too.
+  std::barrier counted(control.ranks);
   testing::run_ranks(
       control.ranks,
       [&](Context& ctx) {
+        const Leaver leaver(counted);
         const Gradients gradients(control.tensors);
         std::vector<Counters> counters = {ctx.counters()};
         gradients.exchange_by_name(ctx);
@@ -79,6 +95,7 @@ MeasuredTraffic measure_control_traffic(const ControlCase& control) {
         counters.push_back(ctx.counters());
         for (int step = 0; step < kSteps; ++step) sync.exchange();
         counters.push_back(ctx.counters());
+        counted.arrive_and_wait();
         const std::scoped_lock lock(mutex);
         add(all.first_contact, counters[1] - counters[0], 1);
         add(all.cached, counters[2] - counters[1], 1.0 / kSteps);

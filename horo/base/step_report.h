@@ -26,7 +26,9 @@ struct StepReport {
 
   /// Where a value that is not finite came from.
   struct NonFinite {
-    int rank = -1;  ///< the lowest rank whose own values hold one; -1: they became one in the sum
+    /// The lowest rank whose own values hold one, as the program wrote them, before its weight; one
+    /// of weight 0 contributes none. -1: finite values became one when they were reduced.
+    int rank = -1;
     std::size_t gradient = 0;  ///< index in the registered list
     std::string name;          ///< of the gradient
     std::size_t index = 0;     ///< element of the gradient

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collectives/reduce/division.h"
+#include "collectives/reduce/kernels.h"
 
 namespace horo::coordinator {
 namespace {
@@ -62,6 +63,36 @@ std::vector<DataType> types_of(std::span<const TensorView> tensors) {
   return types;
 }
 
+// In float32: where an average of 16-bit values is in their range, their sum may not be.
+void average_widened(const ScatteredBuffer& buffer, int present,
+                     collectives::Communicator& communicator) {
+  std::vector<float> values(buffer.count());
+  auto* const wide = reinterpret_cast<std::byte*>(values.data());
+  ScatteredBuffer wide_buffer(DataType::kFloat32);
+  wide_buffer.add(values.data(), values.size());
+  std::size_t at = 0;
+  for (const ScatteredBuffer::Piece& piece : buffer.pieces()) {
+    collectives::widen(buffer.type(), wide + at, piece.data, piece.count);
+    at += piece.count * sizeof(float);
+  }
+  communicator.allreduce(wide_buffer, ReduceOp::kSum);
+  collectives::divide_if_average(wide_buffer, ReduceOp::kAverage, present);
+  at = 0;
+  for (const ScatteredBuffer::Piece& piece : buffer.pieces()) {
+    collectives::narrow(buffer.type(), piece.data, wide + at, piece.count);
+    at += piece.count * sizeof(float);
+  }
+}
+
+// Of `present` ranks, with values from the others that change nothing.
+void reduce_partially(const ScatteredBuffer& buffer, ReduceOp op, int present,
+                      collectives::Communicator& communicator) {
+  if (op == ReduceOp::kAverage && size_of(buffer.type()) == 2 && is_floating(buffer.type()))
+    return average_widened(buffer, present, communicator);
+  communicator.allreduce(buffer, collectives::without_division(op));
+  collectives::divide_if_average(buffer, op, present);
+}
+
 }  // namespace
 
 void fill_with_identity(DataType type, ReduceOp op, void* data, std::size_t count) {
@@ -79,14 +110,15 @@ void allreduce(const Response& response, std::span<const TensorView> tensors,
     tensors = substitutes->tensors();
   }
   const bool is_partial = !response.absent.empty();
-  const ReduceOp op = is_partial ? collectives::without_division(response.op) : response.op;
   const int present = topology.size - static_cast<int>(response.absent.size());
   for (const DataType type : types_of(tensors)) {
     ScatteredBuffer buffer(type);
     for (const TensorView& tensor : tensors)
       if (tensor.type() == type) buffer.add(tensor.data(), tensor.count());
-    communicator.allreduce(buffer, op);
-    if (is_partial) collectives::divide_if_average(buffer, response.op, present);
+    if (is_partial)
+      reduce_partially(buffer, response.op, present, communicator);
+    else
+      communicator.allreduce(buffer, response.op);
   }
 }
 

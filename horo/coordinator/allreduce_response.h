@@ -12,7 +12,8 @@ namespace horo::coordinator {
 /// Runs an agreed allreduce: one launch for each element type among the tensors, in the order of
 /// their first ones. `tensors`: this rank's, in the response's order. If ranks are absent, they
 /// contribute values that change nothing, and an average is divided by the number of the others
-/// (16-bit floats are then rounded twice); on an absent rank `tensors` is empty.
+/// (16-bit floats then travel as float32 and are rounded once); on an absent rank `tensors` is
+/// empty.
 void allreduce(const Response& response, std::span<const TensorView> tensors,
                collectives::Communicator& communicator, const Topology& topology);
 

@@ -8,6 +8,7 @@
 #include "horo/base/log.h"
 #include "horo/base/quantity.h"
 #include "horo/coordinator/executor.h"
+#include "horo/coordinator/stall_watch.h"
 
 namespace horo::coordinator {
 namespace {
@@ -35,6 +36,10 @@ std::exception_ptr to_exception(ErrorKind kind, const std::string& text) {
       break;
   }
   return nullptr;
+}
+
+const std::string& name_of(const Response::Tensor& tensor) {
+  return tensor.cached != 0 ? tensor.agreed->request.name : tensor.name;
 }
 
 bool is_cacheable(Kind kind) {
@@ -203,10 +208,16 @@ void Coordinator::carry_out(const Response& response) {
   } catch (const MismatchError& caught) {
     flights_.note_error(caught.what());
     error = std::current_exception();
-  } catch (...) {
+  } catch (const Error&) {
     // The other ranks may be in the middle of it: this rank cannot go on to the next.
     complete(entries, std::current_exception());
     throw;
+  } catch (const std::exception& caught) {
+    const CommunicationError failure(
+        fmt::format("{} failed in {}: {}", topology_.describe(topology_.rank),
+                    quote_operation(name_of(response.tensors.front()), topology_), caught.what()));
+    complete(entries, std::make_exception_ptr(failure));
+    throw failure;
   }
   ++collectives_;
   for (const Entry& entry : entries) {
@@ -239,15 +250,16 @@ void Coordinator::note_agreed(const Response& response, const std::vector<Entry>
 std::vector<Entry> Coordinator::take_entries(const Response& response) {
   std::vector<std::unordered_map<std::string, Entry>::iterator> found;
   for (const Response::Tensor& tensor : response.tensors) {
-    const std::string& name = tensor.cached != 0 ? tensor.agreed->request.name : tensor.name;
+    const std::string& name = name_of(tensor);
     const auto entry = pending_.find(name);
     if (entry != pending_.end())
       found.push_back(entry);
     else if (response.error == ErrorKind::kNone &&
              !std::ranges::binary_search(response.absent, topology_.rank))
       // An error may concern what this rank never submitted.
-      throw CommunicationError(
-          fmt::format("rank 0 answered for '{}', which is not pending here", name));
+      throw CommunicationError(fmt::format("rank {} answered for {}, which is not pending here",
+                                           topology_.job_rank(0),
+                                           quote_operation(name, topology_)));
   }
   std::vector<Entry> entries;
   for (const auto& entry : found) {
@@ -298,9 +310,10 @@ void Coordinator::check_deadlines(Time now) {
         policy_.time_since(entry.submitted, now) <
             settings_.timeout + policy_.grace + kLeaderAdvantage)
       continue;
-    throw CommunicationError(fmt::format(
-        "'{}' was submitted {} ago and rank 0 has not answered (HORO_TIMEOUT is {})", name,
-        format_duration(now - entry.submitted), format_duration(settings_.timeout)));
+    throw CommunicationError(
+        fmt::format("{} was submitted {} ago and rank {} has not answered (HORO_TIMEOUT is {})",
+                    quote_operation(name, topology_), format_duration(now - entry.submitted),
+                    topology_.job_rank(0), format_duration(settings_.timeout)));
   }
 }
 

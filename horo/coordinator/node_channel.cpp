@@ -16,13 +16,16 @@ std::size_t up_bytes() { return ByteRing::bytes_needed(kUpBytes, 1); }
 NodeChannel::NodeChannel(collectives::Transport& transport)
     : own_(static_cast<std::size_t>(transport.topology().local_rank)),
       size_(static_cast<std::size_t>(transport.topology().local_size)) {
+  const std::size_t others = size_ - 1;
+  // A rank that is alone on its node takes part if there are others that are not.
+  if (transport.topology().size > transport.topology().node_count)
+    region_ = transport.make_node_region(size_ * sizeof(Doorbell) + others * up_bytes() +
+                                         ByteRing::bytes_needed(kDownBytes, others));
   if (size_ == 1) {
+    region_.reset();
     doorbells_.push_back(&lone_doorbell_);
     return;
   }
-  const std::size_t others = size_ - 1;
-  region_ = transport.make_node_region(size_ * sizeof(Doorbell) + others * up_bytes() +
-                                       ByteRing::bytes_needed(kDownBytes, others));
   // Zeroed memory is what all of these begin as, so nobody initialises it: a slow rank would undo
   // what a faster one has written.
   std::byte* at = region_->bytes().data();

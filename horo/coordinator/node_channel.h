@@ -24,8 +24,8 @@ class NodeChannel {
     std::vector<std::byte> bytes;
   };
 
-  /// Collective over the node. Throws SharedMemoryError, on all ranks of the node, if the memory is
-  /// not to be had.
+  /// Collective over the job. Throws SharedMemoryError, on all ranks, if a node cannot have the
+  /// memory.
   explicit NodeChannel(collectives::Transport& transport);
 
   /// This rank's.

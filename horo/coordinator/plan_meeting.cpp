@@ -29,7 +29,15 @@ void PlanMeeting::say(Intent intent) {
   const Word word{intent, steps_, attempt_};
   for (int rank = 0; rank < topology_.size; ++rank)
     if (rank != topology_.rank) channel_->send(rank, std::as_bytes(std::span(&word, 1)));
-  words_[static_cast<std::size_t>(topology_.rank)].push_back(word);
+  note(topology_.rank, word);
+}
+
+void PlanMeeting::note(int rank, const Word& word) {
+  std::vector<Word>& words = words_[static_cast<std::size_t>(rank)];
+  if (word.intent == Intent::kWithdraw)
+    std::erase_if(words, [&](const Word& earlier) { return earlier.attempt == word.attempt; });
+  else
+    words.push_back(word);
 }
 
 void PlanMeeting::listen() {
@@ -37,7 +45,7 @@ void PlanMeeting::listen() {
     Word word;
     HORO_CHECK(message->bytes.size() == sizeof word, "a word of another plan");
     std::memcpy(&word, message->bytes.data(), sizeof word);
-    words_[static_cast<std::size_t>(message->source)].push_back(word);
+    note(message->source, word);
   }
 }
 
@@ -73,6 +81,17 @@ void PlanMeeting::look_while_exchanging() {
 
 void PlanMeeting::meet(const WaitPolicy& policy, std::chrono::nanoseconds stall_warning) {
   say(Intent::kRenegotiate);
+  try {
+    await_all(policy, stall_warning);
+  } catch (const CommunicationError&) {
+    // An aborted job hears it otherwise, and may have ended MPI.
+    if (policy.abort == nullptr || !policy.abort->is_raised()) say(Intent::kWithdraw);
+    throw;
+  }
+  end_attempt();
+}
+
+void PlanMeeting::await_all(const WaitPolicy& policy, std::chrono::nanoseconds stall_warning) {
   const auto start = std::chrono::steady_clock::now();
   bool was_warned = false;
   const std::string what = fmt::format("for all ranks to update gradients '{}'", name_);
@@ -87,15 +106,16 @@ void PlanMeeting::meet(const WaitPolicy& policy, std::chrono::nanoseconds stall_
             name_, topology_.describe(topology_.rank), steps_, topology_.describe(rank)));
       present += holds(rank, Intent::kRenegotiate);
     }
-    if (present == topology_.size) break;
+    if (present == topology_.size) return;
     const auto waited = std::chrono::steady_clock::now() - start;
-    if (!was_warned && waited > stall_warning) {
+    const bool is_watched =
+        policy.abort != nullptr && policy.abort->is_watched(std::chrono::steady_clock::now());
+    if (!was_warned && !is_watched && waited > stall_warning) {
       was_warned = true;
       log_warning("update of gradients '{}' has waited {} for {}", name_, format_duration(waited),
                   list_missing());
     }
   }
-  end_attempt();
 }
 
 std::string PlanMeeting::list_missing() const {

@@ -30,19 +30,22 @@ class PlanMeeting {
   /// instead.
   void look_while_exchanging();
   /// Returns once all ranks have called it after the same number of steps. Throws MismatchError if
-  /// one exchanges instead, CommunicationError after the timeout of `policy`; says which ranks are
-  /// missing after `stall_warning`.
+  /// one exchanges instead; CommunicationError after the timeout of `policy`, and takes its word
+  /// back, so that nobody meets a rank that is gone. Says which ranks are missing after
+  /// `stall_warning`, unless the watchdog does.
   void meet(const WaitPolicy& policy, std::chrono::nanoseconds stall_warning);
 
  private:
-  enum class Intent : std::uint64_t { kRenegotiate, kExchange };
+  enum class Intent : std::uint64_t { kRenegotiate, kExchange, kWithdraw };
   struct Word {
     Intent intent = Intent::kRenegotiate;
     std::uint64_t steps = 0;
     std::uint64_t attempt = 0;
   };
   void say(Intent intent);
+  void note(int rank, const Word& word);
   void listen();
+  void await_all(const WaitPolicy& policy, std::chrono::nanoseconds stall_warning);
   bool holds(int rank, Intent intent) const;
   std::string list_missing() const;
   void end_attempt();

@@ -15,6 +15,11 @@ constexpr std::size_t kMostReports = 8;
 
 }  // namespace
 
+std::string quote_operation(std::string_view name, const Topology& topology) {
+  if (!topology.is_subset()) return fmt::format("'{}'", name);
+  return fmt::format("'{}' of process set {}", name, topology.set_name());
+}
+
 StallWatch::StallWatch(const Topology& topology, const Settings& settings, const WaitPolicy& policy)
     : topology_(topology), settings_(settings), policy_(policy) {}
 
@@ -28,8 +33,9 @@ std::optional<StallWatch::Expired> StallWatch::warn(const Negotiator& negotiator
     if (topology_.is_subset() && waiting.name == kShutdownName) continue;
     std::vector<std::string> missing;
     for (const int rank : waiting.missing) missing.push_back(topology_.describe(rank));
-    const std::string text = fmt::format("'{}' has waited {} for {}", waiting.name,
-                                         format_duration(waiting.age), fmt::join(missing, ", "));
+    const std::string text =
+        fmt::format("{} has waited {} for {}", quote_operation(waiting.name, topology_),
+                    format_duration(waiting.age), fmt::join(missing, ", "));
     if (policy_.time_since(now - waiting.age, now) >= settings_.timeout + policy_.grace) {
       expired = {waiting.name, text + fmt::format(" to submit it (HORO_TIMEOUT is {})",
                                                   format_duration(settings_.timeout))};

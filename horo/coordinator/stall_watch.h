@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -11,6 +12,9 @@
 #include "horo/coordinator/negotiator.h"
 
 namespace horo::coordinator {
+
+/// "'loss'", or "'loss' of process set {0, 2}": how an operation is named in messages.
+std::string quote_operation(std::string_view name, const Topology& topology);
 
 /// Which operations have waited too long, and for whom: warnings and the final error on the root,
 /// reports to the parent elsewhere. Used by one thread at a time.

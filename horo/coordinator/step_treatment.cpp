@@ -35,24 +35,31 @@ void StepTreatment::begin(collectives::Collectives& collectives) {
 
 ReduceOp StepTreatment::before(const std::vector<std::size_t>& members, ReduceOp op,
                                bool is_compressed) {
-  if (!weights_.are_equal()) {
-    // A share is at most 1, so that 16-bit values stay in range. Residuals of compression are those
-    // of an average.
-    if (size_of(gradients_[members.front()].tensor.type()) == 2 && !is_compressed)
-      op = ReduceOp::kSum;
-    const double factor = weights_.factor(op);
-    for (const std::size_t i : members) {
-      const TensorView& tensor = gradients_[i].tensor;
-      if (factor == 0)
-        set_zero(i);  // whatever it holds, NaN too
-      else
-        collectives::scale(tensor.type(), static_cast<std::byte*>(tensor.data()), tensor.count(),
-                           factor);
-    }
+  if (weights_.are_equal()) {
+    look_for_source(members);
+    return op;
   }
-  if (settings_.checks_finite)
-    for (const std::size_t i : members) norms_.look_for_source(i);
+  // A share is at most 1, so that all values stay in range. Residuals of compression are those of
+  // an average.
+  if (!is_compressed) op = ReduceOp::kSum;
+  const double factor = weights_.factor(op);
+  if (factor == 0) {
+    for (const std::size_t i : members) set_zero(i);  // whatever they hold, NaN too
+    return op;
+  }
+  look_for_source(members);
+  for (const std::size_t i : members) {
+    const TensorView& tensor = gradients_[i].tensor;
+    collectives::scale(tensor.type(), static_cast<std::byte*>(tensor.data()), tensor.count(),
+                       factor);
+  }
   return op;
+}
+
+// Of the values as the program has written them, without weight.
+void StepTreatment::look_for_source(const std::vector<std::size_t>& members) {
+  if (!settings_.checks_finite) return;
+  for (const std::size_t i : members) norms_.look_for_source(i);
 }
 
 void StepTreatment::after(const std::vector<std::size_t>& members) {

@@ -40,6 +40,7 @@ class StepTreatment {
   void end(collectives::Collectives& collectives, StepReport& report);
 
  private:
+  void look_for_source(const std::vector<std::size_t>& members);
   void set_zero(std::size_t gradient) const;
   void find_unused(collectives::Collectives& collectives, StepReport& report);
   void judge(collectives::Collectives& collectives, StepReport& report);

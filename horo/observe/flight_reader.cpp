@@ -10,6 +10,7 @@
 
 #include "horo/base/error.h"
 #include "horo/base/hash.h"
+#include "horo/observe/flight_copy.h"
 
 namespace horo::observe {
 namespace {
@@ -203,6 +204,22 @@ class Parser {
   const FlightIdentity& identity_;
 };
 
+// Of a file that was written to while `bytes` were read from it.
+void drop_what_changed(std::span<std::byte> bytes, std::ifstream& file) {
+  const FlightTable open = read_header(bytes).identity.open;
+  std::vector<FlightRecord> rows(open.count);
+  file.clear();
+  file.seekg(kRecordsAt);
+  file.read(reinterpret_cast<char*>(bytes.data()) + kRecordsAt, sizeof FlightStatus::records);
+  file.seekg(open.offset);
+  file.read(reinterpret_cast<char*>(rows.data()),
+            static_cast<std::streamsize>(rows.size() * sizeof(FlightRecord)));
+  if (!file) return;
+  std::vector<std::uint64_t> sequences;
+  for (const FlightRecord& row : rows) sequences.push_back(row.sequence);
+  drop_changed_rows(bytes, open, sequences);
+}
+
 }  // namespace
 
 FlightLog parse_flight(std::span<const std::byte> bytes, std::uint64_t most_finished) {
@@ -213,10 +230,8 @@ FlightLog read_flight(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error(fmt::format("{}: cannot be read", path));
   std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-  file.clear();
-  if (bytes.size() >= sizeof(FlightHeader) && file.seekg(kRecordsAt))
-    file.read(bytes.data() + kRecordsAt, sizeof FlightStatus::records);
   try {
+    drop_what_changed(std::as_writable_bytes(std::span(bytes)), file);
     FlightLog log = parse_flight(std::as_bytes(std::span(bytes)));
     log.path = path;
     return log;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "horo/observe/flight_copy.h"
 #include "horo/observe/process_state.h"
 #include "horo/observe/wall_clock.h"
 
@@ -161,6 +162,9 @@ std::vector<std::byte> FlightRecorder::image() const {
   std::atomic_thread_fence(std::memory_order_acquire);
   const std::uint64_t records = look_at(layout_.header->status.records);
   std::memcpy(copy.data() + kRecordsAt, &records, sizeof records);
+  std::vector<std::uint64_t> sequences;
+  for (const FlightRecord& row : layout_.open) sequences.push_back(look_at(row.sequence));
+  drop_changed_rows(copy, layout_.header->identity.open, sequences);
   return copy;
 }
 

@@ -1,10 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "horo/horo.h"
 #include "horo/testing.h"
@@ -96,6 +99,52 @@ TEST(Callbacks, MayNotWait) {
       }
     });
     EXPECT_TRUE(has_refused.get_future().get());
+  });
+}
+
+// Nothing is submitted either: the other rank, which waits for nobody, sees no trace of it.
+TEST(Callbacks, WhatWaitsIsRefusedByPlansSetsAndArenasToo) {
+  run_ranks(2, [](Context& ctx) {
+    std::vector<float> x(3, 1.0f), g(5, 1.0f);
+    const std::vector<NamedTensor> gradients = {{"g", TensorView(g)}};
+    GradientSync sync(ctx, gradients, {.find_unused = true, .weighted = true});
+    const std::vector<std::function<void()>> calls = {
+        [&] { sync.wait(); },
+        [&] { sync.exchange(); },
+        [&] { (void)sync.join(); },
+        [&] { sync.update(gradients); },
+        [&] { (void)sync.unused_by_rank(); },
+        [&] { sync.load_compression_state({}); },
+        [&] { GradientSync(ctx, gradients, {.name = "another"}); },
+        [&] {
+          (void)ctx.new_process_set({0, 1});
+        },
+        [&] { (void)ctx.allocate(1 << 12); },
+        [&] { (void)ctx.join(); },
+        [&] { ctx.barrier(); },
+        [&] { ctx.shutdown(); }};
+    std::promise<std::vector<std::string>> texts;
+    ctx.allreduce_async(TensorView(x), {.name = "x"}).then([&](const std::exception_ptr&) {
+      std::vector<std::string> found;
+      for (const auto& call : calls) {
+        try {
+          if (ctx.rank() == 0) call();
+          found.emplace_back("it was allowed");
+        } catch (const InvalidArgument& error) {
+          found.emplace_back(error.what());
+        }
+      }
+      texts.set_value(found);
+    });
+    const std::vector<std::string> found = texts.get_future().get();
+    for (std::size_t k = 0; ctx.rank() == 0 && k < found.size(); ++k) {
+      EXPECT_NE(found[k].find("a completion callback waits for an operation"), std::string::npos)
+          << "call " << k << ": " << found[k];
+    }
+    EXPECT_TRUE(sync.exchange().was_exchanged);
+    EXPECT_EQ(g[4], 1.0f);
+    ProcessSet set = ctx.new_process_set({0, 1});
+    set.barrier();
   });
 }
 

@@ -44,6 +44,43 @@ TEST_P(ContextRanks, AllreduceGivesEachOpsResult) {
   });
 }
 
+// Small integers, so that sums of every type are exact but for wrapping ones.
+template <typename T>
+void expect_exact_sums(Context& ctx, std::size_t count) {
+  const auto own = [](int rank, std::size_t i) { return (rank + 1) * static_cast<int>(i % 7 + 1); };
+  std::vector<T> x(count);
+  for (std::size_t i = 0; i < count; ++i) x[i] = static_cast<T>(own(ctx.rank(), i));
+  ctx.allreduce(TensorView(x), {.name = "x", .op = ReduceOp::kSum});
+  std::vector<T> expected(7);
+  for (std::size_t i = 0; i < 7; ++i) {
+    int sum = 0;
+    for (int r = 0; r < ctx.size(); ++r) sum += own(r, i);
+    expected[i] = static_cast<T>(sum);
+  }
+  for (std::size_t i = 0; i < count; ++i)
+    ASSERT_EQ(static_cast<float>(x[i]), static_cast<float>(expected[i % 7]))
+        << name_of(data_type_of<T>) << " index " << i << " of " << count;
+}
+
+TEST(Context, SumsOfEveryTypeAndSizeAreExact) {
+  for (const char* per_node : {"0", "2"})
+    run_ranks(
+        3,
+        [](Context& ctx) {
+          for (const std::size_t count : {0ul, 1ul, 2ul, 17ul, 1023ul, 1024ul, 1025ul, 1000003ul}) {
+            expect_exact_sums<float>(ctx, count);
+            expect_exact_sums<double>(ctx, count);
+            expect_exact_sums<Float16>(ctx, count);
+            expect_exact_sums<BFloat16>(ctx, count);
+            expect_exact_sums<std::int8_t>(ctx, count);
+            expect_exact_sums<std::uint8_t>(ctx, count);
+            expect_exact_sums<std::int32_t>(ctx, count);
+            expect_exact_sums<std::int64_t>(ctx, count);
+          }
+        },
+        {.environment = {std::string("HORO_RANKS_PER_NODE=") + per_node}});
+}
+
 TEST_P(ContextRanks, BroadcastFromEachRoot) {
   run_ranks(GetParam(), [](Context& ctx) {
     for (int root = 0; root < ctx.size(); ++root) {
@@ -69,6 +106,8 @@ TEST_P(ContextRanks, AllgatherTakesDifferentRowCountsAndNone) {
     std::vector<std::int32_t> output(total * 4, -1);
     ctx.allgather(TensorView(input.data(), {rows_of(ctx.rank()), 4}),
                   TensorView(output.data(), {total, 4}), {.name = "g"});
+    for (std::size_t i = 0; i < input.size(); ++i)
+      ASSERT_EQ(input[i], ctx.rank() * 1000 + static_cast<int>(i)) << "allgather changed its input";
     std::size_t at = 0;
     for (int r = 0; r < ctx.size(); ++r)
       for (std::size_t i = 0; i < rows_of(r) * 4; ++i)

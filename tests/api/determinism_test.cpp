@@ -154,5 +154,62 @@ TEST(Determinism, InSharedMemoryTheBitsDoNotDependOnBucketsOrArenas) {
   }
 }
 
+// A model of 3 x 1003 weights, trained with momentum; what a program would save.
+struct Training {
+  std::vector<std::vector<float>> weights{3, std::vector<float>(1003, 0.5f)};
+  std::vector<std::vector<float>> momentum{3, std::vector<float>(1003, 0.0f)};
+  int step = 0;
+  friend bool operator==(const Training&, const Training&) = default;
+};
+
+// Trains on from `saved` up to `steps`; every rank sleeps up to `longest` now and then.
+Training train(const Training& saved, int steps, unsigned seed, std::chrono::microseconds longest) {
+  std::vector<Training> of_rank(4, saved);
+  run_ranks(4,
+            [&](Context& ctx) {
+              Training& own = of_rank[static_cast<std::size_t>(ctx.rank())];
+              std::mt19937 pauses(seed * 100 + static_cast<unsigned>(ctx.rank()));
+              std::vector<std::vector<float>> gradients(3, std::vector<float>(1003));
+              std::vector<NamedTensor> named;
+              for (std::vector<float>& gradient : gradients)
+                named.push_back({"g" + std::to_string(named.size()), TensorView(gradient)});
+              GradientSync sync(ctx, named, {.bucket_bytes = 5000});
+              for (; own.step < steps; ++own.step) {
+                for (std::size_t t = 3; t-- > 0;) {
+                  if (longest.count() > 0)
+                    std::this_thread::sleep_for(std::chrono::microseconds(
+                        pauses() % static_cast<unsigned>(longest.count())));
+                  std::mt19937 random(static_cast<unsigned>(own.step * 4 + ctx.rank()));
+                  std::uniform_real_distribution<float> noise(-0.1f, 0.1f);
+                  for (std::size_t i = 0; i < 1003; ++i)
+                    gradients[t][i] = 0.3f * own.weights[t][i] + noise(random);
+                  sync.ready(t);
+                }
+                sync.wait();
+                for (std::size_t t = 0; t < 3; ++t)
+                  for (std::size_t i = 0; i < 1003; ++i) {
+                    own.momentum[t][i] = 0.9f * own.momentum[t][i] + gradients[t][i];
+                    own.weights[t][i] -= 0.05f * own.momentum[t][i];
+                  }
+              }
+            },
+            {.environment = {"HORO_RANKS_PER_NODE=2"}});
+  for (const Training& other : of_rank) EXPECT_EQ(other, of_rank[0]);
+  return of_rank[0];
+}
+
+TEST(Determinism, TwentyStepsOfTrainingHaveTheSameBitsHoweverLateRanksAre) {
+  const Training first = train({}, 20, 1, std::chrono::microseconds(0));
+  EXPECT_EQ(train({}, 20, 1, std::chrono::microseconds(0)), first);
+  EXPECT_EQ(train({}, 20, 2, std::chrono::milliseconds(5)), first);
+}
+
+TEST(Determinism, TrainingThatIsSavedAndResumedInAnotherJobHasTheSameBits) {
+  const std::chrono::microseconds none(0);
+  const Training saved = train({}, 7, 1, none);
+  EXPECT_EQ(saved.step, 7);
+  EXPECT_EQ(train(saved, 20, 1, none), train({}, 20, 1, none));
+}
+
 }  // namespace
 }  // namespace horo

@@ -96,6 +96,49 @@ TEST(Join, UnevenDataGivesEveryOperationsResultOfThoseWhoStillContribute) {
         job.options);
 }
 
+// Sums of these are beyond float16, and some are the least that it has.
+template <typename T>
+void expect_average_of_those_present(Context& ctx, std::size_t per_rank) {
+  const auto value_of = [&](int rank, std::size_t i) {
+    if (i % 3 == 0) return static_cast<float>(T(65504.0f));
+    const float scale = i % 3 == 1 ? 6e-8f : 0.37f;
+    return static_cast<float>(T(scale * static_cast<float>(1 + rank * 5 + static_cast<int>(i))));
+  };
+  const int present = ctx.size() - 1;
+  if (ctx.rank() < present) {
+    std::vector<T> first(per_rank), second(2 * per_rank + 1);
+    for (std::size_t i = 0; i < first.size(); ++i) first[i] = T(value_of(ctx.rank(), i));
+    for (std::size_t i = 0; i < second.size(); ++i) second[i] = T(value_of(ctx.rank(), i + 1));
+    const std::vector<NamedTensor> group = {{"a", TensorView(first)}, {"b", TensorView(second)}};
+    ctx.allreduce_group(group, {.name = "half", .op = ReduceOp::kAverage});
+    const auto expect = [&](T result, std::size_t i) {
+      double sum = 0;
+      for (int r = 0; r < present; ++r) sum += value_of(r, i);
+      const double exact = sum / present;
+      // One rounding to T, and those of float32.
+      const double next = static_cast<float>(T(static_cast<float>(exact * (1 + 1e-6))));
+      const double before = static_cast<float>(T(static_cast<float>(exact * (1 - 1e-6))));
+      ASSERT_GE(static_cast<float>(result), before) << i;
+      ASSERT_LE(static_cast<float>(result), next) << i;
+    };
+    for (std::size_t i = 0; i < first.size(); ++i) expect(first[i], i);
+    for (std::size_t i = 0; i < second.size(); ++i) expect(second[i], i + 1);
+  }
+  (void)ctx.join();
+}
+
+TEST(Join, AveragesOfHalfPrecisionStayInRangeAndAreRoundedOnce) {
+  for (const DynamicJob& job : dynamic_jobs())
+    if (job.ranks > 1)
+      run_ranks(
+          job.ranks,
+          [](Context& ctx) {
+            expect_average_of_those_present<Float16>(ctx, 17);
+            expect_average_of_those_present<BFloat16>(ctx, 1000);
+          },
+          job.options);
+}
+
 TEST(Join, ReturnsTheLastRankToJoin) {
   for (int last = 0; last < 3; ++last)
     run_ranks(3, [&](Context& ctx) {

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
+#include <optional>
 #include <thread>
 
 #include "horo/mpi.h"
@@ -33,6 +36,47 @@ TEST(ProcessSetMpi, OnPretendedNodes) {
     check_set(even, 1);
     check_set(rest, 2);
   }
+  unsetenv("HORO_RANKS_PER_NODE");
+}
+
+// While it lives, this process can have no file, and so no shared memory, of more than `bytes`.
+class FileLimit {
+ public:
+  explicit FileLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FileLimit(const FileLimit&) = delete;
+  FileLimit& operator=(const FileLimit&) = delete;
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
+TEST(ProcessSetMpi, OneNodeWithoutSharedMemoryIsARefusalOnAllRanksAndNoWait) {
+  setenv("HORO_RANKS_PER_NODE", "2", 1);
+  setenv("HORO_TIMEOUT", "20s", 1);
+  {
+    Context ctx = init();
+    const std::vector<int> all = ranks_where(ctx.size(), [](int) { return true; });
+    for (int node = 0; node < ctx.node_count(); ++node)
+      for (const rlim_t bytes : {0, 16 * 1024, 128 * 1024}) {
+        std::optional<FileLimit> limit;
+        if (ctx.rank() / 2 == node) limit.emplace(bytes);
+        if (ctx.size() == ctx.node_count()) continue;  // nothing is shared
+        EXPECT_THROW((void)ctx.new_process_set(all), SharedMemoryError)
+            << "node " << node << " with " << bytes << " bytes";
+      }
+    ProcessSet set = ctx.new_process_set(all);
+    check_set(set, 1);
+  }
+  unsetenv("HORO_TIMEOUT");
   unsetenv("HORO_RANKS_PER_NODE");
 }
 

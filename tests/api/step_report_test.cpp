@@ -141,6 +141,65 @@ TEST(StepReports, ASumThatOverflowsHasNoRankToBlame) {
   });
 }
 
+// A rank's value is judged as the program wrote it, without its weight.
+TEST_P(StepReports, WeightsNeitherMakeValuesInfiniteNorHideThoseThatAre) {
+  if (GetParam().ranks == 1) return;
+  run_ranks(
+      GetParam().ranks,
+      [](Context& ctx) {
+        const int last = ctx.size() - 1;
+        std::vector<float> x(1003);
+        std::vector<double> y(77);
+        const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}, {"y", TensorView(y)}};
+        GradientSync sync(ctx, gradients, {.weighted = true, .check_finite = true});
+        sync.set_weight(ctx.rank() == last ? 1e6 : ctx.rank() == 0 ? 1 : 0);
+        const auto step = [&](auto change) -> const StepReport& {
+          std::ranges::fill(x, 3e38f);
+          std::ranges::fill(y, 1.7e308);
+          change();
+          return sync.exchange();
+        };
+        EXPECT_TRUE(step([] {}).is_finite) << "the average of values in range is in range";
+        EXPECT_NEAR(x[1002], 3e38f, 3e38f * 1e-6f);
+        EXPECT_NEAR(y[76], 1.7e308, 1.7e308 * 1e-6);
+        EXPECT_EQ(step([&] {
+                    if (ctx.rank() == 0) x[5] = -kInfinity;
+                  }).non_finite->describe(),
+                  "gradient 'x' of rank 0 is -inf at index 5");
+        sync.set_weight(ctx.rank() == last ? 1e300 : ctx.rank() == 0 ? 1e-300 : 0);
+        EXPECT_TRUE(step([&] {
+                      if (ctx.rank() == 0) x[5] = kInfinity;
+                    }).is_finite)
+            << "a share that is 0 contributes zeros";
+        sync.set_weight(ctx.rank() == last ? 1 : 0);
+        EXPECT_TRUE(step([&] {
+                      if (ctx.rank() == 0) x[5] = kNan;
+                    }).is_finite);
+        EXPECT_EQ(step([&] {
+                    if (ctx.rank() == 0) x[5] = kNan;
+                    if (ctx.rank() == last) y[7] = kInfinity;
+                  }).non_finite->rank,
+                  last);
+      },
+      GetParam().options());
+}
+
+// Residuals of compression are those of an average: there a share is multiplied by the ranks.
+TEST(StepReports, AFiniteValueThatItsWeightMakesInfiniteIsNoRanksOwn) {
+  run_ranks(2, [](Context& ctx) {
+    std::vector<float> x(64 * 64, 3e38f);
+    const std::vector<NamedTensor> gradients = {{"x", TensorView(x.data(), Shape{64, 64})}};
+    GradientSync sync(ctx, gradients,
+                      {.compression = {.kind = Compression::Kind::kPowerSgd, .rank = 2},
+                       .weighted = true,
+                       .check_finite = true});
+    sync.set_weight(ctx.rank() == 1 ? 3 : 1);
+    const StepReport& report = sync.exchange();
+    ASSERT_TRUE(report.non_finite.has_value());
+    EXPECT_EQ(report.non_finite->rank, -1);
+  });
+}
+
 TEST(StepReports, EveryTypeIsChecked) {
   run_ranks(2, [](Context& ctx) {
     std::vector<Float16> half(5000, Float16(1.0f));

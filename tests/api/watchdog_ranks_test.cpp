@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "horo/horo.h"
@@ -87,6 +88,90 @@ TEST(WatchdogOfRanks, AGradientThatOneRankDoesNotMarkIsNamedWithTheRank) {
     ASSERT_THAT(texts, SizeIs(3)) << per_node;
     EXPECT_THAT(texts, Each(AllOf(HasSubstr("rank 2 (host"), HasSubstr("'model/")))) << per_node;
   }
+}
+
+TEST(WatchdogOfRanks, ARankThatDoesNotUpdateItsPlanIsNamed) {
+  for (const char* per_node : {"0", "1"}) {
+    const auto texts = errors_of(
+        3,
+        [](Context& ctx) {
+          std::vector<float> a(30001, 1.0f);
+          const std::vector<NamedTensor> gradients = {{"a", TensorView(a)}};
+          GradientSync sync(ctx, gradients, {.name = "model"});
+          for (int step = 0; step < 3; ++step) sync.exchange();
+          if (ctx.rank() == 1) {
+            std::this_thread::sleep_for(1500ms);
+            ctx.barrier();
+          }
+          sync.update(gradients);
+        },
+        impatient(per_node));
+    ASSERT_THAT(texts, SizeIs(3)) << per_node;
+    EXPECT_THAT(texts,
+                Each(AllOf(HasSubstr("rank 1 (host"), HasSubstr("never submitted 'model.update'"),
+                           HasSubstr("ranks 0 and 2 have waited"))))
+        << per_node;
+  }
+}
+
+TEST(WatchdogOfRanks, ARankThatDoesNotRegisterAPlanIsNamed) {
+  const auto texts = errors_of(
+      3,
+      [](Context& ctx) {
+        std::vector<float> a(31, 1.0f);
+        if (ctx.rank() == 1) {
+          std::this_thread::sleep_for(1500ms);
+          ctx.barrier();
+        }
+        GradientSync sync(ctx, std::vector<NamedTensor>{{"a", TensorView(a)}}, {.name = "model"});
+      },
+      impatient());
+  ASSERT_THAT(texts, SizeIs(3));
+  EXPECT_THAT(texts, Each(AllOf(HasSubstr("rank 1 (host"), HasSubstr("never submitted 'model'"))));
+}
+
+TEST(WatchdogOfRanks, WhatIsMissingInAProcessSetNamesTheSet) {
+  for (const char* per_node : {"0", "1"}) {
+    const auto texts = errors_of(
+        4,
+        [](Context& ctx) {
+          ProcessSet set = ctx.new_process_set({0, 2, 3});
+          std::vector<float> x(7, 1.0f);
+          if (ctx.rank() == 1 || ctx.rank() == 3) {
+            std::this_thread::sleep_for(1500ms);
+            ctx.barrier();
+          } else {
+            set.allreduce(TensorView(x), {.name = "loss"});
+          }
+        },
+        impatient(per_node));
+    ASSERT_THAT(texts, SizeIs(4)) << per_node;
+    EXPECT_THAT(texts, Each(AllOf(HasSubstr("rank 3 (host"),
+                                  HasSubstr("never submitted 'loss' of process set {0, 2, 3}"))))
+        << per_node;
+  }
+}
+
+TEST(WatchdogOfRanks, AGradientThatAMemberDoesNotMarkNamesTheSet) {
+  const auto texts = errors_of(
+      4,
+      [](Context& ctx) {
+        ProcessSet set = ctx.new_process_set({0, 2, 3});
+        std::vector<float> a(3001, 1.0f);
+        std::optional<GradientSync> sync;
+        if (set.includes_me()) {
+          sync.emplace(set, std::vector<NamedTensor>{{"a", TensorView(a)}},
+                       GradientSyncOptions{.name = "model"});
+          sync->exchange();
+          if (ctx.rank() != 3) sync->exchange();
+        }
+        std::this_thread::sleep_for(1500ms);
+        ctx.barrier();
+      },
+      impatient("2"));
+  ASSERT_THAT(texts, SizeIs(4));
+  EXPECT_THAT(texts, Each(AllOf(HasSubstr("rank 3 (host"),
+                                HasSubstr("never marked 'model/a' of process set {0, 2, 3}"))));
 }
 
 TEST(WatchdogOfRanks, ALateRankIsToldOnceWhileTheJobGoesOn) {

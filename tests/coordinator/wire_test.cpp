@@ -144,7 +144,7 @@ TEST(Wire, EveryTruncationIsAnError) {
 
 TEST(Wire, FlippedBitsNeverCrash) {
   std::mt19937 random(4);
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < 100000; ++i) {
     auto bytes =
         i % 2 ? encode(random_request_message(random)) : encode(random_response_message(random));
     for (unsigned flips = random() % 4 + 1; flips-- > 0;)

@@ -142,6 +142,25 @@ class Benchmarks(unittest.TestCase):
             self.assertLess(row["computation_loss"], 1)
             self.assertGreater(row["core_share"], 0)
 
+    def test_negotiation_bench_measures_latencies(self):
+        for ranks in (1, 3):
+            _, report = hororun(ranks, "negotiation_bench", "--rounds", "50")
+            self.assertEqual((report["ranks"], report["nodes"]), (ranks, 1))
+            for what in ("horo", "mpi"):
+                self.assertLessEqual(report[what]["p50_us"], report[what]["p99_us"])
+
+    def test_negotiation_bench_counts_messages_and_finds_none_for_a_plan(self):
+        _, report = hororun(1, "negotiation_bench", "--count", "1,2,8,64", "--ranks-per-node", "2", "--tensors", "5")
+        rows = report["control_traffic"]
+        self.assertEqual([row["ranks"] for row in rows], [ranks for ranks in (1, 2, 8, 64) for _ in range(5)])
+        for row in rows:
+            traffic = row["traffic"]
+            if row["way"] == "plan":
+                self.assertEqual(set(traffic.values()), {0}, f"{row['ranks']} ranks")
+            elif not row["way"].startswith("Horovod"):
+                self.assertEqual(traffic["messages_in_nodes"] > 0, row["ranks"] > 1)
+                self.assertEqual(traffic["messages_between_nodes"] > 0, row["ranks"] > 2)
+
     def test_sizes_of_no_whole_values_are_refused(self):
         for sizes in ("6", "4,,8", "4,x", "0", "-4"):
             done = subprocess.run([os.path.join(BIN, "allreduce_bench"), "--sizes=" + sizes],

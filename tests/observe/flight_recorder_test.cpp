@@ -10,6 +10,7 @@
 #include <cstring>
 #include <set>
 
+#include "horo/observe/flight_copy.h"
 #include "horo/observe/flight_reader.h"
 #include "tests/observe/temporary_directory.h"
 
@@ -197,10 +198,13 @@ TEST(FlightRecorder, ManyThreadsRecordWhileOthersRead) {
   std::atomic<bool> is_done{false};
   std::jthread reader([&] {
     while (!is_done) {
-      for (const FlightEvent& event : log_of(recorder).finished_events) {
+      const FlightLog log = log_of(recorder);
+      for (const FlightEvent& event : log.finished_events) {
         ASSERT_EQ(event.name, fmt::format("t{}", event.bytes % 11));
         ASSERT_EQ(event.ended - event.started, static_cast<std::int64_t>(event.bytes));
       }
+      for (const FlightEvent& event : log.open_events)
+        ASSERT_EQ(event.name, fmt::format("t{}", event.bytes % 11));
       recorder.pulse();
     }
   });
@@ -258,6 +262,28 @@ TEST(FlightRecorder, ARecordThatMayHaveChangedDuringTheCopyIsTorn) {
   EXPECT_EQ(log.torn, 3u);
   ASSERT_EQ(log.finished_events.size(), kRingEntries - 3);
   EXPECT_EQ(log.finished_events.front().bytes, 3u);
+}
+
+TEST(FlightRecorder, AnOpenRowThatChangedDuringTheCopyIsDropped) {
+  FlightRecorder recorder(FlightJob{});
+  const FlightTable table = recorder.layout().header->identity.open;
+  const OpenFlight kept = recorder.open(make_record(recorder, "kept", 1));
+  OpenFlight first = recorder.open(make_record(recorder, "first", 2));
+  std::vector<std::byte> copy = recorder.image();
+  first.finish(flight_clock());
+  OpenFlight second = recorder.open(make_record(recorder, "second", 3));  // in the same row
+  second.start(flight_clock(), flight_clock());
+  const std::vector<std::byte> later = recorder.image();
+  ASSERT_EQ(parse_flight(later).open_events.size(), 2u);
+  // The copy had come as far as the middle of the row.
+  const std::size_t middle = table.offset + sizeof(FlightRecord) + sizeof(FlightRecord) / 2;
+  std::memcpy(copy.data() + middle, later.data() + middle, sizeof(FlightRecord) / 2);
+  std::vector<std::uint64_t> sequences;
+  for (const FlightRecord& row : recorder.layout().open) sequences.push_back(look_at(row.sequence));
+  drop_changed_rows(copy, table, sequences);
+  const FlightLog log = parse_flight(copy);
+  ASSERT_EQ(log.open_events.size(), 1u);
+  EXPECT_EQ(log.open_events[0].name, "kept");
 }
 
 TEST(FlightRecorder, TheFileOutlivesAKilledProcess) {

@@ -66,6 +66,27 @@ TEST(LastWords, AProgramThatHandlesSigtermIsLeftAlone) {
   EXPECT_EQ(snapshot.liveness, Liveness::kDead) << "gone without a word";
 }
 
+TEST(LastWords, ASignalInAForkedChildLeavesNoWordOfTheParent) {
+  for (const int signal : {SIGTERM, SIGSEGV}) {
+    const auto [snapshot, status] = snapshot_after(
+        [&] {
+          const pid_t child = fork();
+          if (child == 0) {
+            raise(signal);
+            _exit(0);
+          }
+          int end = 0;
+          waitpid(child, &end, 0);
+          _exit(WIFSIGNALED(end) && WTERMSIG(end) == signal ? 7 : 1);
+        },
+        [] { ::signal(SIGSEGV, SIG_DFL); });
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 7) << "the child still ends by its signal";
+    EXPECT_EQ(snapshot.failure, "");
+    EXPECT_EQ(snapshot.liveness, Liveness::kDead) << "the parent is gone without a word";
+  }
+}
+
 TEST(LastWords, LeavesTheHandlersAsTheyWere) {
   FlightStatus status{};
   { const LastWords words(status); }

@@ -90,6 +90,39 @@ TEST(MissingOperations, MembersOfAProcessSetAreThoseThatItsNameLists) {
   EXPECT_THAT(unfinished[0].missing, IsEmpty()) << "the others are not through with it";
 }
 
+TEST(MissingOperations, MembersWithNothingOpenMissWhatTheOthersWaitForInTheSet) {
+  auto job = quiet_job(4);
+  const auto wait_in_set = [&](int rank, const char* name, const char* kind, bool is_started) {
+    submit(job[static_cast<std::size_t>(rank)], name, 5, kind, is_started);
+    job[static_cast<std::size_t>(rank)].open.back().process_set = "{0, 1, 3}";
+  };
+  wait_in_set(0, "loss", "allreduce", false);
+  wait_in_set(0, "gradients.0/w", "gradient", true);
+  submit(job[1], "epoch", 2);  // busy, but with an operation of the job
+  submit(job[1], "loss", 3);   // and one that has only the name in common
+  const auto found = find_missing(job, kNow, {});
+  ASSERT_EQ(found.size(), 3u);
+  for (std::size_t i : {0u, 1u}) {
+    EXPECT_THAT(found[i].waiting, ElementsAre(0));
+    EXPECT_THAT(found[i].missing, ElementsAre(1, 3)) << "not rank 2, which is no member";
+  }
+  EXPECT_EQ(found[2].operation.process_set, "");
+  EXPECT_EQ(found[2].others, 1u);
+  EXPECT_THAT(found[2].missing, ElementsAre(0, 2, 3));
+}
+
+TEST(MissingOperations, PlansOfTheSameNameInTwoSetsAreTwo) {
+  auto job = quiet_job(4);
+  for (int r : {0, 1}) {
+    submit(job[static_cast<std::size_t>(r)], "gradients.0/w", 5, "gradient", true);
+    job[static_cast<std::size_t>(r)].open.back().process_set = r == 0 ? "{0, 2}" : "{1, 3}";
+  }
+  const auto found = find_missing(job, kNow, {});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_THAT(found[0].missing, ElementsAre(2));
+  EXPECT_THAT(found[1].missing, ElementsAre(3));
+}
+
 TEST(MissingOperations, ARankThatHasJoinedMissesOnlyJoinsAndShutdowns) {
   auto job = quiet_job(3);
   submit(job[0], "horo.join", 9, "join");
