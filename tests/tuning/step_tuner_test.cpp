@@ -18,8 +18,8 @@ const Axis kSegments{"ring_segment_bytes", {64, 128, 256, 512}, 1};
 
 // What a rank's step takes: each is slow at something else, and the slowest counts.
 double cost(int rank, const Choice& choice) {
-  const double bucket = std::abs(static_cast<double>(choice[0]) - 4);
-  const double segment = std::abs(static_cast<double>(choice[1]) - 0);
+  const double bucket = 10 * std::abs(static_cast<double>(choice[0]) - 4);
+  const auto segment = static_cast<double>(choice[1]);
   return 1 + (rank % 2 == 0 ? bucket : segment);
 }
 
@@ -69,7 +69,7 @@ TEST(StepTuner, AllRanksGoTheSameWayByTheSlowestOfThem) {
       EXPECT_LE(outcome.steps, 60);
     }
     // With one rank nobody is slow at segments.
-    EXPECT_EQ(outcomes[0].found[0], 4u) << ranks;
+    EXPECT_EQ(outcomes[0].found, (Choice{4, ranks == 1 ? 1u : 0u})) << ranks;
     EXPECT_TRUE(outcomes[0].has_improved) << ranks;
   }
 }

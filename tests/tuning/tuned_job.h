@@ -42,6 +42,17 @@ inline int tune_to_the_end(Context& ctx, GradientSync& sync, WholeModel& model) 
   return step;
 }
 
+/// Nothing but the buckets is exchanged: no seconds, and nothing by name.
+inline void expect_no_more_messages(Context& ctx, GradientSync& sync, WholeModel& model) {
+  constexpr int kSteps = 20;
+  const Counters before = ctx.counters();
+  for (int step = 0; step < kSteps; ++step) expect_exact_step(ctx, sync, model, step);
+  EXPECT_EQ(ctx.counters().collectives - before.collectives, kSteps * sync.bucket_count());
+  // The coordinator may still send what belongs to the last change; it is less than one per step.
+  EXPECT_LT(ctx.counters().control_messages_sent - before.control_messages_sent, kSteps / 4);
+  EXPECT_LT(ctx.counters().node_messages_sent - before.node_messages_sent, kSteps / 4);
+}
+
 /// The lines of a file, without explanations.
 inline std::vector<std::string> lines_of(const std::string& path) {
   std::ifstream file(path);
