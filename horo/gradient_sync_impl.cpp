@@ -239,10 +239,8 @@ void GradientSync::Impl::tune() {
   if (!tuning_->choice().travels_as(before))
     runner_->travel_by(
         plan_.make_communicator(plan_.name() + ".autotune", tuning_->choice(), runner_->waits()));
-  std::vector<std::size_t> order;
-  for (const std::vector<std::size_t>& members : runner_->plan().buckets)
-    order.insert(order.end(), members.begin(), members.end());
-  if (tuning_->choice().bucket_bytes != before.bucket_bytes) repack(order);
+  if (tuning_->choice().bucket_bytes != before.bucket_bytes)
+    repack(coordinator::packing_order(runner_->plan()));
   tuning_->begin_step();
 }
 

@@ -64,6 +64,33 @@ TEST_P(AutotuneFile, WhatItSaysIsUsedFromTheFirstStepOn) {
   EXPECT_GT(buckets_, untuned);
 }
 
+TEST_P(AutotuneFile, RunsThatTakeTheirChoiceFromItHaveTheSameBits) {
+  const auto run = [&] {
+    std::vector<std::vector<float>> results;
+    run_ranks(
+        GetParam().ranks,
+        [&](Context& ctx) {
+          WholeModel model;
+          GradientSync sync(ctx, model.gradients());
+          EXPECT_EQ(sync.is_tuning(), lines_of(path_).empty());
+          for (int step = 0; step < kManySteps; ++step) {
+            for (auto& values : model.values)
+              for (std::size_t i = 0; i < values.size(); ++i)
+                values[i] = 1.0f / static_cast<float>(3 * ctx.rank() + step + 7 + i % 97);
+            sync.exchange();
+            if (ctx.rank() == 0)
+              results.insert(results.end(), model.values.begin(), model.values.end());
+          }
+          EXPECT_FALSE(sync.is_tuning());
+        },
+        tuned(GetParam(), path_));
+    return results;
+  };
+  run();
+  const auto first = run();
+  EXPECT_TRUE(run() == first);
+}
+
 TEST_P(AutotuneFile, AnotherModelOrOtherOptionsHaveALineOfTheirOwn) {
   EXPECT_GE(steps_of_search(11), 8);
   EXPECT_GE(steps_of_search(9), 8);

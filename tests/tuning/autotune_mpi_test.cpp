@@ -60,5 +60,26 @@ TEST_P(AutotuneMpi, AFileSparesTheNextJobTheSearch) {
   }
 }
 
+TEST_P(AutotuneMpi, ACompressedPlanAndTheLibrarysOwnCollectives) {
+  setenv("HORO_AUTOTUNE", "on", 1);
+  for (const char* algorithm : {"auto", "mpi"}) {
+    setenv("HORO_ALGORITHM", algorithm, 1);
+    Context ctx = init();
+    WholeModel model;
+    GradientSync plain(ctx, model.gradients(), {.op = ReduceOp::kSum});
+    EXPECT_LE(tune_to_the_end(ctx, plain, model), 60);
+    GradientSync sync(ctx, model.gradients(), {.compression = {.kind = Compression::Kind::kTopK}});
+    for (int step = 0; step < kManySteps; ++step) {
+      model.compute(ctx.rank(), step);
+      sync.exchange();
+      std::vector<float> of_rank_0 = model.values[4];
+      ctx.broadcast(TensorView(of_rank_0), {.name = "values", .root = 0});
+      ASSERT_EQ(model.values[4], of_rank_0);
+    }
+    EXPECT_FALSE(sync.is_tuning());
+  }
+  unsetenv("HORO_ALGORITHM");
+}
+
 }  // namespace
 }  // namespace horo

@@ -210,6 +210,22 @@ TEST_P(TunedSteps, ARankThatFailsInMidSearchEndsTheOthersToo) {
   }
 }
 
+TEST_P(TunedSteps, WithAnAlgorithmThatTheSettingForces) {
+  for (const char* algorithm : {"ring", "hierarchical", "parameter_server"}) {
+    testing::RunOptions options = tuned(GetParam());
+    options.environment.push_back("HORO_ALGORITHM=" + std::string(algorithm));
+    run_ranks(
+        GetParam().ranks,
+        [](Context& ctx) {
+          WholeModel model;
+          GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum});
+          EXPECT_GE(tune_to_the_end(ctx, sync, model), 8);
+          expect_exact_step(ctx, sync, model, 3);
+        },
+        options);
+  }
+}
+
 TEST(TunedSteps, OfAProcessSet) {
   run_ranks(
       4,
