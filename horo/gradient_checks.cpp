@@ -72,14 +72,28 @@ void check_step_options(std::span<const NamedTensor> gradients,
                fmt::format("GradientSync: metrics names '{}', which is not registered", metric));
 }
 
+void check_wire(std::optional<DataType> wire, std::string_view what) {
+  HORO_CHECK(
+      !wire || *wire == DataType::kFloat16 || *wire == DataType::kBFloat16,
+      fmt::format("GradientSync: {} can be float16 or bfloat16, not {}", what, name_of(*wire)));
+}
+
+void check_tune_wire(const GradientSyncOptions& options) {
+  if (!options.tune_wire) return;
+  check_wire(options.tune_wire, "tune_wire");
+  HORO_CHECK(!options.wire, "GradientSync: wire and tune_wire are both set; choose one");
+  HORO_CHECK(options.op != ReduceOp::kAdasum,
+             "GradientSync: tune_wire does not go with Adasum; leave it unset");
+  HORO_CHECK(options.compression.kind != Compression::Kind::kTopK,
+             "GradientSync: tune_wire does not go with top-k; leave it unset");
+}
+
 }  // namespace
 
 void check_gradients(std::span<const NamedTensor> gradients, const GradientSyncOptions& options) {
   check_names(gradients);
-  HORO_CHECK(
-      !options.wire || *options.wire == DataType::kFloat16 || *options.wire == DataType::kBFloat16,
-      fmt::format("GradientSync: the wire type can be float16 or bfloat16, not {}",
-                  name_of(*options.wire)));
+  check_wire(options.wire, "the wire type");
+  check_tune_wire(options);
   check_adasum(gradients, options);
   coordinator::check_compression(options.compression, options.op, options.wire, gradients);
   check_step_options(gradients, options);
@@ -91,6 +105,9 @@ std::vector<std::string> describe_step_options(const GradientSyncOptions& option
               ? fmt::format("first_bucket_bytes = {}", *options.first_bucket_bytes)
               : "first_bucket_bytes unset",
           fmt::format("reorder = {}", options.reorder),
+          fmt::format("autotune = {}", options.autotune.value_or(false)),
+          options.tune_wire ? fmt::format("tune_wire = {}", name_of(*options.tune_wire))
+                            : "tune_wire unset",
           fmt::format("find_unused = {}", options.find_unused),
           fmt::format("weighted = {}", options.weighted),
           options.clip_norm ? fmt::format("clip_norm = {}", *options.clip_norm) : "clip_norm unset",

@@ -7,10 +7,9 @@
 namespace horo {
 
 GradientPlan::GradientPlan(Runtime& runtime, std::string name, const GradientSyncOptions& options)
-    : runtime_(runtime),
-      name_(std::move(name)),
-      options_(options),
-      bucket_bytes_(options.bucket_bytes.value_or(runtime.settings().bucket_bytes)) {}
+    : runtime_(runtime), name_(std::move(name)), options_(options) {
+  options_.autotune = options.autotune.value_or(runtime.settings().autotune);
+}
 
 coordinator::StepSettings GradientPlan::step_settings() const {
   return {.is_weighted = options_.weighted,
@@ -20,23 +19,48 @@ coordinator::StepSettings GradientPlan::step_settings() const {
           .metrics = options_.metrics};
 }
 
-coordinator::BucketPlan GradientPlan::pack(std::span<const NamedTensor> gradients) const {
-  return coordinator::make_bucket_plan(gradients, bucket_bytes_, options_.first_bucket_bytes);
+std::unique_ptr<tuning::PlanTuning> GradientPlan::make_tuning(
+    std::span<const NamedTensor> gradients, std::string found) const {
+  return std::make_unique<tuning::PlanTuning>(name_, gradients, options_, runtime_.settings(),
+                                              runtime_.topology(), std::move(found));
 }
 
 coordinator::BucketPlan GradientPlan::pack(std::span<const NamedTensor> gradients,
-                                           std::span<const std::size_t> order) const {
-  return coordinator::make_bucket_plan(gradients, order, bucket_bytes_,
-                                       options_.first_bucket_bytes);
+                                           std::span<const std::size_t> order,
+                                           std::size_t bucket_bytes) const {
+  return coordinator::make_bucket_plan(gradients, order, bucket_bytes, options_.first_bucket_bytes);
+}
+
+std::unique_ptr<collectives::Communicator> GradientPlan::communicator(
+    const tuning::PlanChoice& choice, coordinator::PlanWaits& waits) const {
+  Settings settings = runtime_.settings();
+  settings.algorithm = choice.algorithm;
+  settings.ring_segment_bytes = choice.ring_segment_bytes;
+  return std::make_unique<collectives::Communicator>(runtime_.transport(), settings,
+                                                     runtime_.allreduce(), waits.in_node,
+                                                     waits.between_nodes, choice.wire);
+}
+
+std::unique_ptr<collectives::Communicator> GradientPlan::make_communicator(
+    const std::string& operation, const tuning::PlanChoice& choice,
+    coordinator::PlanWaits& waits) const {
+  std::unique_ptr<collectives::Communicator> made;
+  coordinator::Entry entry;
+  entry.request.kind = coordinator::Kind::kTask;
+  entry.request.name = operation;
+  entry.task = [&](collectives::Collectives&) { made = communicator(choice, waits); };
+  runtime_.submit(std::move(entry))->wait();
+  return made;
 }
 
 coordinator::BucketRunner::Parts GradientPlan::agree(
     const std::string& operation, std::span<const NamedTensor> gradients,
-    std::function<void()> look, std::unique_ptr<collectives::MessageChannel>* channel) const {
+    tuning::PlanTuning& tuning, std::function<void()> look,
+    std::unique_ptr<collectives::MessageChannel>* channel) const {
   const Topology& topology = runtime_.topology();
   auto waits =
       std::make_unique<coordinator::PlanWaits>(runtime_.transport().wait_policy(), std::move(look));
-  std::unique_ptr<collectives::Communicator> communicator;
+  std::unique_ptr<collectives::Communicator> made;
   coordinator::MappedGradients mapped;
   coordinator::Entry entry;
   entry.request.kind = coordinator::Kind::kTask;
@@ -44,20 +68,21 @@ coordinator::BucketRunner::Parts GradientPlan::agree(
   entry.task = [&](collectives::Collectives& collectives) {
     coordinator::agree_on_plan(
         name_,
-        coordinator::describe_plan(gradients, options_.op, bucket_bytes_, options_.wire,
-                                   options_.compression, describe_step_options(options_)),
+        coordinator::describe_plan(gradients, options_.op, tuning.choice().bucket_bytes,
+                                   options_.wire, options_.compression,
+                                   describe_step_options(options_)),
         collectives, topology);
-    communicator = std::make_unique<collectives::Communicator>(
-        runtime_.transport(), runtime_.settings(), runtime_.allreduce(), waits->in_node,
-        waits->between_nodes, options_.wire);
-    if (communicator->collectives().uses_mapped_buffers() && is_elementwise(options_.op))
+    tuning.begin(collectives);
+    made = communicator(tuning.choice(), *waits);
+    if (made->collectives().uses_mapped_buffers() && is_elementwise(options_.op))
       mapped =
           coordinator::find_mapped_gradients(gradients, runtime_.arenas(), collectives, topology);
     if (channel != nullptr) *channel = runtime_.transport().make_message_channel();
   };
   runtime_.run_task(std::move(entry));
 
-  coordinator::BucketPlan plan = pack(gradients);
+  coordinator::BucketPlan plan = coordinator::make_bucket_plan(
+      gradients, tuning.choice().bucket_bytes, options_.first_bucket_bytes);
   coordinator::CompressedPlan compressed(gradients, plan, options_.compression, topology);
   const coordinator::StepSettings settings = step_settings();
   return {.gradients = {gradients.begin(), gradients.end()},
@@ -68,7 +93,7 @@ coordinator::BucketRunner::Parts GradientPlan::agree(
                                                   gradients, settings, topology)
                                             : nullptr,
           .waits = std::move(waits),
-          .communicator = std::move(communicator)};
+          .communicator = std::move(made)};
 }
 
 }  // namespace horo

@@ -10,6 +10,7 @@
 #include "horo/coordinator/bucket_runner.h"
 #include "horo/gradient_sync_options.h"
 #include "horo/runtime.h"
+#include "horo/tuning/plan_tuning.h"
 
 namespace horo {
 
@@ -26,19 +27,30 @@ class GradientPlan {
   /// Agrees with all ranks on `gradients` in a named operation called `operation`, so that a rank
   /// that is missing is named; throws as the constructor of GradientSync does. `look`: see
   /// coordinator::PlanWaits. If `channel` is not null it is set to a new one.
+  /// `tuning` begins, and its choice is followed.
   coordinator::BucketRunner::Parts agree(
       const std::string& operation, std::span<const NamedTensor> gradients,
-      std::function<void()> look, std::unique_ptr<collectives::MessageChannel>* channel) const;
+      tuning::PlanTuning& tuning, std::function<void()> look,
+      std::unique_ptr<collectives::MessageChannel>* channel) const;
 
-  coordinator::BucketPlan pack(std::span<const NamedTensor> gradients) const;
+  /// Of a plan of `gradients`; `found`: see tuning::PlanTuning.
+  std::unique_ptr<tuning::PlanTuning> make_tuning(std::span<const NamedTensor> gradients,
+                                                  std::string found = {}) const;
   coordinator::BucketPlan pack(std::span<const NamedTensor> gradients,
-                               std::span<const std::size_t> order) const;
+                               std::span<const std::size_t> order, std::size_t bucket_bytes) const;
+  /// Another communicator, in a named operation of that name. All ranks call it between the same
+  /// steps.
+  std::unique_ptr<collectives::Communicator> make_communicator(const std::string& operation,
+                                                               const tuning::PlanChoice& choice,
+                                                               coordinator::PlanWaits& waits) const;
 
  private:
+  std::unique_ptr<collectives::Communicator> communicator(const tuning::PlanChoice& choice,
+                                                          coordinator::PlanWaits& waits) const;
+
   Runtime& runtime_;
   std::string name_;
   GradientSyncOptions options_;
-  std::size_t bucket_bytes_;
 };
 
 }  // namespace horo

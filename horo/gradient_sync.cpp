@@ -48,6 +48,7 @@ void GradientSync::update(std::span<const NamedTensor> gradients) {
 }
 
 std::size_t GradientSync::bucket_count() const { return impl_->runner().plan().buckets.size(); }
+bool GradientSync::is_tuning() const { return impl_->is_tuning(); }
 WireReport GradientSync::wire_report() const { return impl_->runner().wire_report(); }
 CompressionReport GradientSync::compression_report() const {
   return impl_->runner().compressed().report();

@@ -102,8 +102,9 @@ class GradientSync {
   /// or other memory. Collective; all ranks call it after the same step. Throws as the constructor
   /// does, and then the former plan stays; MismatchError also if a rank goes on exchanging instead,
   /// on that rank in wait(): then none of them hangs, and once all ranks call update() they go on.
-  /// What compression keeps from step to step begins anew. Throws InvalidArgument between ready()
-  /// and wait() or in a step of several passes, but after an error it may always be called.
+  /// What compression keeps from step to step begins anew, and so does tuning, unless this job has
+  /// tuned gradients of the same names, shapes and types before. Throws InvalidArgument between
+  /// ready() and wait() or in a step of several passes, but after an error it may always be called.
   void update(std::span<const NamedTensor> gradients);
 
   std::size_t bucket_count() const;
@@ -114,6 +115,9 @@ class GradientSync {
   /// KiB, on several nodes one that is too small for the ring, is copied all the same: that is
   /// faster.) Never with kAdasum.
   bool is_in_place(std::size_t bucket) const;
+  /// Whether tuning (GradientSyncOptions::autotune) still tries other choices; false once it has
+  /// ended, and where it has nothing to try. The same on all ranks after the same step.
+  bool is_tuning() const;
   /// What options.wire has saved and cost so far. Not between ready() and wait().
   WireReport wire_report() const;
   /// What options.compression has saved and cost. Not between ready() and wait().

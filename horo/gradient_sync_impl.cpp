@@ -20,9 +20,10 @@ GradientSync::Impl::Impl(Context& context, std::span<const NamedTensor> gradient
   check_gradients(gradients, options);
   plain_.total_weight = runtime_->topology().size;
   plain_.was_exchanged = true;
+  tuning_ = plan_.make_tuning(gradients);
   std::unique_ptr<collectives::MessageChannel> channel;
   coordinator::BucketRunner::Parts parts =
-      plan_.agree(plan_.name(), gradients, look(), has_peers() ? &channel : nullptr);
+      plan_.agree(plan_.name(), gradients, *tuning_, look(), has_peers() ? &channel : nullptr);
   if (has_peers())
     meeting_ = std::make_unique<coordinator::PlanMeeting>(plan_.name(), runtime_->topology(),
                                                           std::move(channel));
@@ -117,10 +118,13 @@ void GradientSync::Impl::update(std::span<const NamedTensor> gradients) {
                "update() in a step of several passes; call it after the step's last wait()");
   }
   meet_to_update();
-  coordinator::BucketRunner::Parts parts = plan_.agree(update_name(), gradients, look(), nullptr);
+  std::unique_ptr<tuning::PlanTuning> tuning = plan_.make_tuning(gradients, tuning_->found());
+  coordinator::BucketRunner::Parts parts =
+      plan_.agree(update_name(), gradients, *tuning, look(), nullptr);
   if (parts.treatment != nullptr && runner_->treatment() != nullptr)
     parts.treatment->weights().set_own(runner_->treatment()->weights().own());
   runner_->replace(std::move(parts));
+  tuning_ = std::move(tuning);
   begin_plan(gradients);
   hold_if_needed();
 }
@@ -219,17 +223,40 @@ const StepReport& GradientSync::Impl::exchange_what_is_there() {
 
 const StepReport& GradientSync::Impl::exchange_step() {
   runner_->wait();
-  // A rank in the broadcast of the order is in this step still.
-  if (order_ != nullptr) reorder();
+  // A rank in the broadcast of the order, or in what tuning sends, is in this step still.
+  if (order_ != nullptr)
+    reorder();
+  else if (tuning_->is_searching())
+    tune();
   if (meeting_ != nullptr) meeting_->end_step();
   hold_if_needed();
   return runner_->treatment() == nullptr ? plain_ : runner_->report();
 }
 
 void GradientSync::Impl::reorder() {
-  const coordinator::BucketPlan plan =
-      plan_.pack(gradients_, order_->agree(runner_->collectives()));
+  repack(order_->agree(runner_->collectives()));
   order_.reset();
+  tuning_->begin_step();
+}
+
+void GradientSync::Impl::tune() {
+  const coordinator::StepTreatment* treatment = runner_->treatment();
+  // Nothing was exchanged, on any rank.
+  if (treatment != nullptr && treatment->is_skipped()) return tuning_->begin_step();
+  const tuning::PlanChoice before = tuning_->choice();
+  tuning_->end_step(runner_->collectives());
+  runtime_->count_collective(sizeof(double), 1);
+  if (!tuning_->choice().travels_as(before))
+    runner_->travel_by(
+        plan_.make_communicator(plan_.name() + ".autotune", tuning_->choice(), runner_->waits()));
+  if (tuning_->choice().bucket_bytes != before.bucket_bytes)
+    repack(coordinator::packing_order(runner_->plan()));
+  tuning_->begin_step();
+}
+
+void GradientSync::Impl::repack(std::span<const std::size_t> order) {
+  const coordinator::BucketPlan plan =
+      plan_.pack(gradients_, order, tuning_->choice().bucket_bytes);
   if (plan.buckets == runner_->plan().buckets) return;
   coordinator::CompressedPlan compressed(gradients_, plan, plan_.options().compression,
                                          runtime_->topology());

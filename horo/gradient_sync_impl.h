@@ -31,6 +31,7 @@ class GradientSync::Impl {
     require_usable();
   }
   coordinator::BucketRunner& runner() { return *runner_; }
+  bool is_tuning() const { return tuning_->is_searching(); }
   const std::string& name_of(std::size_t index) const { return gradients_[index].name; }
   const std::vector<std::size_t>& unused() const { return unused_; }
 
@@ -64,6 +65,9 @@ class GradientSync::Impl {
   const StepReport& exchange_what_is_there();
   const StepReport& exchange_step();
   void reorder();
+  // Notes the step that has ended, and changes to what the next one is to be tried with.
+  void tune();
+  void repack(std::span<const std::size_t> order);
   void require_weights(std::string_view what) const;
   void require_none_marked(std::string_view what) const;
   [[noreturn]] void refuse(const std::vector<std::size_t>& missing) const;
@@ -71,6 +75,7 @@ class GradientSync::Impl {
   std::shared_ptr<Runtime> runtime_;
   GradientPlan plan_;
   std::vector<NamedTensor> gradients_;
+  std::unique_ptr<tuning::PlanTuning> tuning_;
   std::unique_ptr<coordinator::PlanMeeting> meeting_;
   std::unique_ptr<coordinator::BucketRunner> runner_;
   std::unique_ptr<coordinator::MarkOrder> order_;  // null: nobody asks

@@ -41,6 +41,17 @@ struct GradientSyncOptions {
   /// Not with compression.
   bool reorder = false;
 
+  /// Look in the first steps, at most 60 that exchange something, for the bucket size, ring segment
+  /// and algorithm with the shortest steps on this job, and stay with what is clearly faster than
+  /// the start; or take what HORO_AUTOTUNE's file has. Unset: as HORO_AUTOTUNE says. While it
+  /// searches a step costs one more allreduce of 8 bytes and a change some messages; afterwards
+  /// nothing. Results stay right, but between nodes the order of summing changes with the choice:
+  /// two runs have the same bits only if both take their choice from a file. See docs/autotune.md.
+  std::optional<bool> autotune;
+  /// Tuning may make float32 gradients travel as this between nodes, kFloat16 or kBFloat16, if that
+  /// is faster. Results are then rounded as with `wire`, which is unset. Not with kAdasum or kTopK.
+  std::optional<DataType> tune_wire;
+
   /// How many passes (calls of wait()) make a step: the first ones exchange nothing and leave the
   /// gradients alone, for the caller to add up. Nothing is divided by the number of passes: scale
   /// the loss of each by 1 / passes for an average. See also GradientSync::no_sync().

@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <functional>
-#include <span>
 #include <string>
 
 #include "collectives/selection/link_file.h"
 #include "collectives/selection/link_probe.h"
 #include "horo/base/error.h"
 #include "horo/base/log.h"
-#include "horo/coordinator/plan_agreement.h"
+#include "horo/from_rank_0.h"
 
 namespace horo {
 namespace {
@@ -19,23 +17,6 @@ namespace {
 using collectives::AllreduceSelection;
 using collectives::JobShape;
 using collectives::LinkCost;
-
-// What rank 0 makes of `work`, on every rank; its InvalidArgument is thrown on every rank.
-std::string from_rank_0(const std::function<std::string()>& work,
-                        collectives::Collectives& collectives, const Topology& topology) {
-  std::string said;
-  if (topology.rank == 0) {
-    try {
-      said = " " + work();
-    } catch (const InvalidArgument& error) {
-      said = std::string("!") + error.what();
-    }
-  }
-  const auto all = coordinator::gather_all(std::as_bytes(std::span(said)), collectives, topology);
-  const std::string heard(reinterpret_cast<const char*>(all[0].data()), all[0].size());
-  if (heard.starts_with('!')) throw InvalidArgument(heard.substr(1));
-  return heard.substr(1);
-}
 
 LinkCost slowest(LinkCost own, collectives::Collectives& collectives) {
   double figures[] = {own.alpha, own.beta, own.gamma};

@@ -177,6 +177,20 @@ const std::vector<SettingInfo>& table() {
          if (v.empty()) throw InvalidArgument("an empty text names no directory");
          s.flight_dir = v;
        }},
+      {"HORO_AUTOTUNE", "off", "off, on or a path",
+       "on: every GradientSync looks in its first steps, at most 60, for the bucket size, ring "
+       "segment and algorithm with the shortest steps, and says what it found. A path: what was "
+       "found is kept in that file, one line for each set of gradients and shape of job, and a "
+       "later job with such a line searches nothing.",
+       true,
+       [](Settings& s, std::string_view v) {
+         constexpr std::string_view kNoPaths[] = {"", "0", "1", "true", "false", "yes", "no"};
+         if (std::ranges::find(kNoPaths, v) != std::end(kNoPaths))
+           throw InvalidArgument(
+               fmt::format("'{}' is none of these; a file of that name is ./{}", v, v));
+         s.autotune = v != "off";
+         s.autotune_file = v == "off" || v == "on" ? "" : v;
+       }},
   };
   return rows;
 }

@@ -57,6 +57,8 @@ struct Settings {
   std::size_t cache_capacity = 0;
   std::size_t ranks_per_node = 0;
   std::string flight_dir;  ///< see observe::flight_place()
+  bool autotune = false;
+  std::string autotune_file;  ///< empty: none
 
   Settings();  ///< the defaults
 };

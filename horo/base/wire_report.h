@@ -15,6 +15,14 @@ struct WireReport {
   /// How many values of the sample were too large for the wire type and became infinite.
   std::uint64_t overflowed = 0;
 
+  WireReport& operator+=(const WireReport& other) {
+    bytes_sent += other.bytes_sent;
+    bytes_saved += other.bytes_saved;
+    squared_error += other.squared_error;
+    squared_values += other.squared_values;
+    overflowed += other.overflowed;
+    return *this;
+  }
   /// The rounding error of one conversion by the size of what was rounded (both as Euclidean
   /// norms); 0 if nothing was.
   double relative_error() const {

@@ -55,6 +55,13 @@ BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients,
   return plan;
 }
 
+std::vector<std::size_t> packing_order(const BucketPlan& plan) {
+  std::vector<std::size_t> order;
+  for (const std::vector<std::size_t>& members : plan.buckets)
+    order.insert(order.end(), members.begin(), members.end());
+  return order;
+}
+
 std::vector<Request> describe_plan(std::span<const NamedTensor> gradients, ReduceOp op,
                                    std::size_t bucket_bytes, std::optional<DataType> wire,
                                    const Compression& compression,

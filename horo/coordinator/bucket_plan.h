@@ -32,6 +32,9 @@ BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients,
                             std::span<const std::size_t> order, std::size_t bucket_bytes,
                             std::optional<std::size_t> first_bucket_bytes);
 
+/// The order in which the gradients of a plan were packed.
+std::vector<std::size_t> packing_order(const BucketPlan& plan);
+
 /// What ranks compare before they use a plan: one request per gradient, then (kTask) one for the
 /// settings, one for each of `options` (equally many on all ranks) and one for each option of
 /// compression.

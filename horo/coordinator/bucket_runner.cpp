@@ -98,6 +98,7 @@ void BucketRunner::replace(Parts parts) {
   // What refers to others goes first.
   buckets_.clear();
   parts_.communicator.reset();
+  former_wire_ = {};
   parts_ = std::move(parts);
   error_ = nullptr;
   make_buckets();
@@ -106,10 +107,23 @@ void BucketRunner::replace(Parts parts) {
 
 void BucketRunner::repack(BucketPlan plan, CompressedPlan compressed) {
   stop_thread();
+  compressed.go_on_from(parts_.compressed);
   parts_.plan = std::move(plan);
   parts_.compressed = std::move(compressed);
   make_buckets();
   start_thread();
+}
+
+void BucketRunner::travel_by(std::unique_ptr<collectives::Communicator> communicator) {
+  stop_thread();
+  former_wire_ += parts_.communicator->wire_report();
+  parts_.communicator = std::move(communicator);
+  start_thread();
+}
+
+WireReport BucketRunner::wire_report() const {
+  WireReport report = former_wire_;
+  return report += parts_.communicator->wire_report();
 }
 
 bool BucketRunner::mark(std::size_t gradient) {

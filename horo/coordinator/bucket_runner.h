@@ -57,15 +57,20 @@ class BucketRunner {
   void replace(Parts parts);
   /// Goes on with the same gradients in other buckets. Between steps.
   void repack(BucketPlan plan, CompressedPlan compressed);
+  /// Goes on with the same buckets over another communicator, made with waits(). Between steps.
+  void travel_by(std::unique_ptr<collectives::Communicator> communicator);
 
   const BucketPlan& plan() const { return parts_.plan; }
-  bool is_mapped(std::size_t bucket) const { return buckets_[bucket]->mapped.has_value(); }
+  bool is_mapped(std::size_t bucket) const {
+    return buckets_[bucket]->mapped && parts_.communicator->collectives().uses_mapped_buffers();
+  }
   /// Between steps: after wait(), before the first mark().
   CompressedPlan& compressed() { return parts_.compressed; }
   /// May be null.
   StepTreatment* treatment() { return parts_.treatment.get(); }
   collectives::Collectives& collectives() { return parts_.communicator->collectives(); }
-  WireReport wire_report() const { return parts_.communicator->wire_report(); }
+  PlanWaits& waits() { return *parts_.waits; }
+  WireReport wire_report() const;
   std::size_t gradient_count() const { return marks_.size(); }
 
   /// Marks a gradient. Returns false if it was marked already. Thread-safe.
@@ -121,6 +126,7 @@ class BucketRunner {
   void prepare_step();
 
   Parts parts_;
+  WireReport former_wire_;  // of the communicators before this
   int local_rank_;
   ReduceOp op_;
   OnBucket on_bucket_;

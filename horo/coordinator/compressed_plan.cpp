@@ -109,6 +109,11 @@ void CompressedPlan::end_step() {
   ++step_;
 }
 
+void CompressedPlan::go_on_from(const CompressedPlan& former) {
+  step_ = former.step_;
+  report_ = former.report_;
+}
+
 std::vector<BucketCompressor::Memory> CompressedPlan::memories() const {
   std::vector<BucketCompressor::Memory> memories(plan_.bucket_of.size());
   for (std::size_t b = 0; b < compressors_.size(); ++b)

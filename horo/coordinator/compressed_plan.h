@@ -28,6 +28,9 @@ class CompressedPlan {
                  collectives::Collectives& collectives, ReduceOp op);
   /// Every bucket of the step has been exchanged.
   void end_step();
+  /// Counts on from `former`, which packs the same gradients otherwise. Where nothing is
+  /// compressed.
+  void go_on_from(const CompressedPlan& former);
 
   const CompressionReport& report() const { return report_; }
   std::vector<std::byte> save_state() const;

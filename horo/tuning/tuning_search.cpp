@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "horo/base/error.h"
@@ -10,7 +11,7 @@
 namespace horo::tuning {
 namespace {
 
-constexpr std::size_t kDuelRounds = 2;
+constexpr int kTrialsOfDuel = 4;
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -41,6 +42,8 @@ void TuningSearch::note_step(double seconds) {
 }
 
 void TuningSearch::end_trial(double score) {
+  ++trials_;
+  latest_score_ = score;
   switch (phase_) {
     case Phase::kStart:
       start_seconds_ = best_seconds_ = score;
@@ -95,19 +98,21 @@ void TuningSearch::begin_duel() {
 }
 
 void TuningSearch::duel(double score) {
-  const bool was_start = choice_ == start_;
-  (was_start ? start_scores_ : best_scores_).push_back(score);
-  choice_ = was_start ? best_ : start_;
-  if (best_scores_.size() < kDuelRounds) return;
-  start_seconds_ = median(start_scores_);
-  best_seconds_ = median(best_scores_);
-  choice_ = best_seconds_ < (1 - options_.least_gain) * start_seconds_ ? best_ : start_;
+  duel_scores_.push_back(score);
+  choice_ = duel_scores_.size() < 3 ? best_ : start_;
+  if (duel_scores_.size() < kTrialsOfDuel) return;
+  start_seconds_ = std::midpoint(duel_scores_[0], duel_scores_[3]);
+  best_seconds_ = std::midpoint(duel_scores_[1], duel_scores_[2]);
+  const auto gains = [this](double best, double start) {
+    return best < (1 - options_.least_gain) * start;
+  };
+  if (gains(duel_scores_[1], duel_scores_[0]) && gains(duel_scores_[2], duel_scores_[3]))
+    choice_ = best_;
   phase_ = Phase::kFinished;
 }
 
 bool TuningSearch::has_steps_for_another_trial() const {
-  const int trials = 1 + 2 * static_cast<int>(kDuelRounds);
-  return steps_ + trials * options_.steps_per_trial <= options_.most_steps;
+  return steps_ + (1 + kTrialsOfDuel) * options_.steps_per_trial <= options_.most_steps;
 }
 
 }  // namespace horo::tuning

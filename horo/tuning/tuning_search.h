@@ -17,8 +17,10 @@ struct Axis {
 using Choice = std::vector<std::size_t>;
 
 /// Looks for the choice with the shortest steps: from the start, one axis after the other, uphill
-/// to the neighbouring value as long as that is faster, then the best against the start in turns,
-/// so that what is found is kept only if it is faster under the same conditions. Bounded in steps.
+/// to the neighbouring value as long as that is faster, then a duel of the best with the start, so
+/// that what is found is kept only if it is faster under the same conditions: start, best, best,
+/// start, of which each neighbouring pair must show the gain. A machine that grows faster or slower
+/// by itself meanwhile favours the one in one pair and the other in the other. Bounded in steps.
 ///
 /// Pure: no clock and no messages of its own. Ranks that note the same seconds make the same
 /// choices.
@@ -41,9 +43,13 @@ class TuningSearch {
 
   const std::vector<Axis>& axes() const { return axes_; }
   int steps() const { return steps_; }
+  /// How many trials have ended, and what the latest of them scored.
+  int trials() const { return trials_; }
+  double latest_score() const { return latest_score_; }
   /// Whether what was found is another choice than the start.
   bool has_improved() const { return is_finished() && choice_ != start_; }
-  /// Medians of the steps when both were last tried; 0 as long as they have not been.
+  /// Their scores (of the duel the means) when both were last tried; 0 as long as they have not
+  /// been.
   double start_seconds() const { return start_seconds_; }
   double best_seconds() const { return best_seconds_; }
 
@@ -66,12 +72,14 @@ class TuningSearch {
   double start_seconds_ = 0;
   double best_seconds_ = 0;
   int steps_ = 0;
+  int trials_ = 0;
+  double latest_score_ = 0;
   std::vector<double> trial_;  // seconds of its steps so far
   // Of the climb: the axis, and whether it goes up; it then goes down unless it has moved.
   std::size_t axis_ = 0;
   bool goes_up_ = true;
   bool has_moved_ = false;
-  std::vector<double> start_scores_, best_scores_;  // of the duel
+  std::vector<double> duel_scores_;
 };
 
 }  // namespace horo::tuning

@@ -47,6 +47,14 @@ TEST(Environment, ReadsValuesAndIgnoresTheRest) {
   EXPECT_EQ(parse({}).settings.link_file, "");
 }
 
+TEST(Environment, TuningIsOffOnOrKeptInAFile) {
+  EXPECT_FALSE(parse({}).settings.autotune);
+  EXPECT_TRUE(parse({"HORO_AUTOTUNE=on"}).settings.autotune);
+  EXPECT_EQ(parse({"HORO_AUTOTUNE=on"}).settings.autotune_file, "");
+  EXPECT_TRUE(parse({"HORO_AUTOTUNE=./on"}).settings.autotune);
+  EXPECT_EQ(parse({"HORO_AUTOTUNE=./on"}).settings.autotune_file, "./on");
+}
+
 TEST(Environment, UnknownVariableIsWarnedOfWithTheNearestName) {
   const ParsedEnvironment parsed = parse({"HORO_BUKET_BYTES=1MiB", "HORO_QWERTZUIOP=1"});
   ASSERT_EQ(parsed.warnings.size(), 2u);
@@ -56,8 +64,9 @@ TEST(Environment, UnknownVariableIsWarnedOfWithTheNearestName) {
 
 TEST(Environment, BadValueNamesTheVariableAndWhatItAccepts) {
   for (const char* entry :
-       {"HORO_TIMEOUT=soon", "HORO_TIMEOUT=0", "HORO_BUCKET_BYTES=0", "HORO_ALGORITHM=fast",
-        "HORO_LOG_LEVEL=loud", "HORO_CACHE_CAPACITY=-1", "HORO_DIRECT_BYTES=1GiB", "HORO_SERVERS=0",
+       {"HORO_TIMEOUT=soon", "HORO_TIMEOUT=0", "HORO_AUTOTUNE=1",
+        "HORO_AUTOTUNE=", "HORO_BUCKET_BYTES=0", "HORO_ALGORITHM=fast", "HORO_LOG_LEVEL=loud",
+        "HORO_CACHE_CAPACITY=-1", "HORO_DIRECT_BYTES=1GiB", "HORO_SERVERS=0",
         "HORO_SEGMENT_BYTES=12", "HORO_SPIN=", "HORO_STORES=Plain", "HORO_ALLREDUCE=tree"}) {
     try {
       parse({entry});

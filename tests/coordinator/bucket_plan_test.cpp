@@ -26,6 +26,18 @@ TEST(BucketPlan, PacksFromTheLastToTheFirst) {
   EXPECT_THAT(plan.bucket_of, ElementsAre(1, 1, 0, 0));
 }
 
+TEST(BucketPlan, KeepsItsOrderInOtherBuckets) {
+  const std::vector<NamedTensor> gradients = {gradient("a", 10), gradient("b", 10),
+                                              gradient("c", 10), gradient("d", 5)};
+  const std::vector<std::size_t> order = {2, 0, 3, 1};
+  for (const std::size_t bytes : {1u, 60u, 80u, 1000u}) {
+    const BucketPlan plan = make_bucket_plan(gradients, order, bytes, 20);
+    EXPECT_EQ(packing_order(plan), order);
+    EXPECT_EQ(make_bucket_plan(gradients, packing_order(plan), 60, {}).buckets,
+              make_bucket_plan(gradients, order, 60, {}).buckets);
+  }
+}
+
 TEST(BucketPlan, TypesAreNotMixed) {
   const std::vector<NamedTensor> gradients = {
       gradient("a", 1), gradient("b", 1, DataType::kFloat16), gradient("c", 1)};

@@ -65,6 +65,34 @@ TEST(TuningSearch, KeepsTheStartIfTheGainWasLuck) {
   EXPECT_FALSE(search.has_improved());
 }
 
+TEST(TuningSearch, KeepsTheStartWhileTheMachineGrowsFasterOrSlowerByItself) {
+  // Until the duel, in which nothing differs but the time, the search is made to find something.
+  for (const double drift : {-0.02, -0.01, 0.0, 0.01, 0.02}) {
+    int steps_of_climb = 0;
+    TuningSearch search({kBuckets}, {});
+    run(search, [&](const TuningSearch& now, int step) {
+      if (now.trials() < 4) steps_of_climb = step + 1;
+      const bool climbs = now.trials() < 4;
+      return climbs ? 10.0 - static_cast<double>(now.choice()[0])
+                    : 5.0 * std::exp(drift * (step - steps_of_climb));
+    });
+    EXPECT_FALSE(search.has_improved()) << drift;
+    EXPECT_EQ(search.choice(), Choice{2}) << drift;
+  }
+}
+
+TEST(TuningSearch, CountsItsTrialsAndTheirScores) {
+  TuningSearch search({kBuckets}, {.steps_per_trial = 3, .most_steps = 60});
+  for (const double seconds : {9.0, 3.0, 2.0}) search.note_step(seconds);
+  EXPECT_EQ(search.trials(), 1);
+  EXPECT_EQ(search.latest_score(), 3.0);  // of an even number the upper one, without the first
+  for (const double seconds : {1.0, 1.0}) search.note_step(seconds);
+  EXPECT_EQ(search.trials(), 1);
+  search.note_step(1.5);
+  EXPECT_EQ(search.trials(), 2);
+  EXPECT_EQ(search.latest_score(), 1.5);
+}
+
 TEST(TuningSearch, AFewPercentAreNotWorthAChange) {
   TuningSearch search({kBuckets}, {.least_gain = 0.03});
   run(search, [](const TuningSearch& now, int) { return now.choice()[0] == 3 ? 0.98 : 1.0; });

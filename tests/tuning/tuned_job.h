@@ -1,0 +1,77 @@
+#pragma once
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/api/gradient_model.h"
+
+namespace horo {
+
+/// More steps than a search takes.
+inline constexpr int kManySteps = 64;
+
+/// A job of this shape in which every axis that it can have has several values.
+inline testing::RunOptions tuned(const JobShape& shape, const std::string& autotune = "on") {
+  testing::RunOptions options;
+  options.environment = {"HORO_RANKS_PER_NODE=" + std::to_string(shape.per_node),
+                         "HORO_BUCKET_BYTES=3000", "HORO_RING_SEGMENT_BYTES=4096",
+                         "HORO_LOG_LEVEL=off", "HORO_AUTOTUNE=" + autotune};
+  return options;
+}
+
+/// One step with sums that are checked to the last bit.
+inline void expect_exact_step(Context& ctx, GradientSync& sync, WholeModel& model, int step) {
+  model.compute(ctx.rank(), step);
+  model.mark_all(sync);
+  sync.wait();
+  for (std::size_t t = 0; t < model.values.size(); ++t)
+    for (std::size_t i = 0; i < model.values[t].size(); ++i) {
+      float sum = 0;
+      for (int r = 0; r < ctx.size(); ++r) sum += WholeModel::value(r, step, t, i);
+      ASSERT_EQ(model.values[t][i], sum) << "step " << step << " tensor " << t << " index " << i;
+    }
+}
+
+/// Steps until the search has ended; how many those were.
+inline int tune_to_the_end(Context& ctx, GradientSync& sync, WholeModel& model) {
+  int step = 0;
+  for (; sync.is_tuning() && step < kManySteps; ++step) expect_exact_step(ctx, sync, model, step);
+  return step;
+}
+
+/// Nothing but the buckets is exchanged: no seconds, and nothing by name.
+inline void expect_no_more_messages(Context& ctx, GradientSync& sync, WholeModel& model) {
+  constexpr int kSteps = 20;
+  const Counters before = ctx.counters();
+  for (int step = 0; step < kSteps; ++step) expect_exact_step(ctx, sync, model, step);
+  EXPECT_EQ(ctx.counters().collectives - before.collectives, kSteps * sync.bucket_count());
+  // The coordinator may still send what belongs to the last change; it is less than one per step.
+  EXPECT_LT(ctx.counters().control_messages_sent - before.control_messages_sent, kSteps / 4);
+  EXPECT_LT(ctx.counters().node_messages_sent - before.node_messages_sent, kSteps / 4);
+}
+
+/// The lines of a file, without explanations.
+inline std::vector<std::string> lines_of(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);)
+    if (!line.starts_with('#')) lines.push_back(line);
+  return lines;
+}
+
+/// `line` with another value of `name`.
+inline std::string with_value(const std::string& line, const std::string& name,
+                              const std::string& value) {
+  std::istringstream words(line);
+  std::string result;
+  for (std::string word; words >> word;) {
+    if (word.starts_with(name + "=")) word = name + "=" + value;
+    result += (result.empty() ? "" : " ") + word;
+  }
+  return result;
+}
+
+}  // namespace horo
