@@ -56,7 +56,8 @@ struct Settings {
   std::chrono::nanoseconds spin{};
   std::size_t cache_capacity = 0;
   std::size_t ranks_per_node = 0;
-  std::string flight_dir;  ///< see observe::flight_place()
+  std::string flight_dir;   ///< see observe::flight_place()
+  std::string metrics_dir;  ///< empty: off
 
   Settings();  ///< the defaults
 };
