@@ -74,6 +74,7 @@ void RankMeter::add(StepRecord record) {
   record.step = plan.sums.steps;
   plan.waits[record.step % kToldSteps] = record.exposed;
   plan.sums.add(record);
+  phases_in_steps_ = phases_.totals(record.ended);
   if (records_.size() < kMostRecords)
     records_.push_back(record);
   else
@@ -94,15 +95,19 @@ RankMeter::Picture RankMeter::picture(std::int64_t now) const {
           blocked,
           phases_.names(),
           phases_.totals(now),
+          phases_in_steps_,
           plans_,
           lost_};
 }
 
 observe::MeasuredTimes RankMeter::measured(std::int64_t now) const {
   const Picture picture = this->picture(now);
+  const bool has_steps = std::ranges::any_of(
+      picture.plans, [](const Plan& plan) { return plan.sums.steps > 0; });
+  const PhaseNanoseconds& phases = has_steps ? picture.phases_in_steps : picture.phases;
   observe::MeasuredTimes times{picture.own, picture.blocked, {}, {}};
   for (std::size_t i = 0; i < picture.phase_names.size(); ++i)
-    times.phases.push_back({picture.phase_names[i], picture.phases[i]});
+    times.phases.push_back({picture.phase_names[i], phases[i]});
   for (const Plan& plan : picture.plans) {
     if (times.plans.size() == kToldPlans) break;
     auto& told = times.plans.emplace_back();

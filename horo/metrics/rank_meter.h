@@ -67,11 +67,13 @@ class RankMeter {
     std::int64_t own = 0, blocked = 0;
     std::vector<std::string> phase_names;
     PhaseNanoseconds phases{};
+    PhaseNanoseconds phases_in_steps{};  // up to the end of the latest step
     std::vector<Plan> plans;
     std::uint64_t lost = 0;  ///< records
   };
   Picture picture(std::int64_t now) const;
-  /// What rank 0 is told.
+  /// What rank 0 is told. Phases up to the end of the latest step, if there was one: what comes
+  /// after the last step has made nobody late.
   observe::MeasuredTimes measured(std::int64_t now) const;
 
  private:
@@ -86,6 +88,7 @@ class RankMeter {
   std::vector<Plan> plans_;
   std::vector<StepRecord> records_;
   std::uint64_t lost_ = 0;
+  PhaseNanoseconds phases_in_steps_{};  // when the latest step ended
 };
 
 /// A wait of a thread of the program inside horo, as long as it lives. Without a meter nothing.

@@ -110,7 +110,21 @@ TEST(RankMeter, TellsTheLatestWaitsOfItsFirstPlans) {
   EXPECT_EQ(times.plans[0].waits.back(), 100 + RankMeter::kToldSteps + 4);
   ASSERT_EQ(times.phases.size(), 1u);
   EXPECT_EQ(times.phases[0].name, "data");
-  EXPECT_GE(times.phases[0].time, 1000);
+}
+
+TEST(RankMeter, TellsPhasesUpToTheLatestStep) {
+  RankMeter meter;
+  const std::size_t plan = meter.plan({"a", "", 2});
+  const std::uint64_t data = meter.begin_phase("data");
+  const std::int64_t began = observe::flight_clock();
+  EXPECT_GE(meter.measured(began + 7000).phases[0].time, 7000) << "there is no step yet";
+  StepRecord step = step_of(plan, 1);
+  step.ended = began + 1'000'000'000;
+  meter.add(step);
+  const std::int64_t told = meter.measured(began + 9'000'000'000).phases[0].time;
+  EXPECT_GE(told, 1'000'000'000);
+  EXPECT_LT(told, 9'000'000'000);
+  meter.end_phase(data);
 }
 
 TEST(RankMeter, ThreadsMayWriteWhileOneReads) {
