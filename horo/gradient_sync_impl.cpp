@@ -32,7 +32,9 @@ GradientSync::Impl::Impl(Context& context, std::span<const NamedTensor> gradient
       [runtime = runtime_.get()](std::size_t bytes, std::size_t tensors) {
         runtime->count_collective(bytes, tensors);
       },
-      runtime_->recorder(), plan_.name(), runtime_->topology().set_name());
+      runtime_->recorder(), plan_.name(), runtime_->topology().set_name(),
+      metrics::StepMeter(runtime_->meter(), {plan_.name(), runtime_->topology().set_name(),
+                                             runtime_->topology().size}));
   begin_plan(gradients);
   hold_if_needed();
 }

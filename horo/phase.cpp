@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "horo/metrics/rank_meter.h"
 #include "horo/runtime.h"
 
 namespace horo {
@@ -22,6 +23,7 @@ Phase::Phase(std::shared_ptr<Runtime> runtime, Kind kind, std::string_view name)
   name_ = stretch.name;
   outer_ = stretch.outer;
   since_ = stretch.since;
+  if (auto* const meter = runtime_->meter().get()) measured_ = meter->begin_phase(name);
   outer_since_ = stretch.outer_since;
 }
 
@@ -36,6 +38,7 @@ Phase& Phase::operator=(Phase&& other) noexcept {
   outer_ = other.outer_;
   since_ = other.since_;
   outer_since_ = other.outer_since_;
+  measured_ = other.measured_;
   return *this;
 }
 
@@ -43,8 +46,10 @@ Phase::~Phase() { end(); }
 
 void Phase::end() noexcept {
   if (runtime_ == nullptr) return;
-  if (!runtime_->home().is_elsewhere())
+  if (!runtime_->home().is_elsewhere()) {
     runtime_->recorder().end(stretch_of(kind_), {name_, outer_, since_, outer_since_});
+    if (auto* const meter = runtime_->meter().get()) meter->end_phase(measured_);
+  }
   runtime_.reset();
 }
 

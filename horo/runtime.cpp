@@ -10,6 +10,8 @@
 #include "collectives/ring/ring_collectives.h"
 #include "horo/base/log.h"
 #include "horo/link_figures.h"
+#include "horo/metrics/rank_meter.h"
+#include "horo/observe/recorded_state.h"
 #include "horo/placement.h"
 #include "horo/settings_check.h"
 #include "horo/watch_meeting.h"
@@ -38,10 +40,13 @@ Runtime::Runtime(std::unique_ptr<Session> session,
     : session_(std::move(session)),
       transport_(std::move(transport)),
       environment_(std::move(environment)),
-      topology_(transport_->topology()) {
+      topology_(transport_->topology()),
+      metrics_(environment_.settings.metrics_dir, topology_) {
+  if (topology_.size == 1) metrics_.require_files();
   const JobClock clock = topology_.size > 1 ? meet() : own_clock();
   flight_ = std::make_unique<RankFlight>(environment_.settings.flight_dir, session_ != nullptr,
                                          clock, topology_);
+  metrics_.start(clock.job, recorder());
   coordinator_ = std::make_unique<coordinator::Coordinator>(*transport_, environment_.settings,
                                                             allreduce_, recorder());
   if (topology_.size > 1) start_watchdog();
@@ -64,6 +69,7 @@ JobClock Runtime::meet() {
   // Transfers that a failure left open end before the memory that they write to.
   const auto close_first = std::move(peers);
   check_settings_agree(environment_, ring, topology_);
+  metrics_.require_files(ring);
   // Ranks that are threads of one process have no processors of their own.
   if (session_ != nullptr && environment_.settings.binding == Binding::kAuto &&
       environment_.settings.ranks_per_node == 0)
@@ -76,11 +82,13 @@ JobClock Runtime::meet() {
 
 void Runtime::start_watchdog() {
   board_ = transport_->make_node_region(observe::PulseBoard::bytes_for(topology_.local_size));
-  state_ = std::make_unique<observe::RecordedState>(recorder());
+  state_ = metrics_.measure(std::make_unique<observe::RecordedState>(recorder()));
   observe::WatchdogOptions options;
   options.stall_warning = settings().stall_warning;
   options.timeout = settings().timeout;
   options.abort = transport_->wait_policy().abort;
+  if (meter() != nullptr && topology_.rank == 0)
+    options.on_look = [this](auto ranks) { metrics_.note_ranks(ranks); };
   options.raise_abort = [this](const std::string& text) { transport_->abort(text.c_str()); };
   watchdog_ = std::make_unique<observe::Watchdog>(
       topology_, *state_, board_->bytes(), std::move(hub_), meeting_point_, std::move(options));
@@ -96,9 +104,11 @@ Runtime::~Runtime() {
     (void)transport_.release();
     (void)session_.release();
     (void)flight_.release();
+    metrics_.forget();
     return;
   }
   watchdog_.reset();
+  metrics_.end();
   if (session_ != nullptr) session_->unwatch();
   closer_.reset();
   coordinator_.reset();
@@ -119,6 +129,7 @@ std::string Runtime::automatic_name(std::string_view prefix) {
 std::shared_ptr<coordinator::Completion> Runtime::submit(coordinator::Entry entry) {
   if (entry.request.name.empty())
     entry.request.name = automatic_name(coordinator::name_of(entry.request.kind));
+  if (meter() != nullptr) entry.completion->measure(meter());
   return coordinator_->submit(std::move(entry));
 }
 
@@ -131,6 +142,7 @@ void Runtime::perform(coordinator::Entry entry) {
   coordinator::forbid_blocking_in_callbacks();  // before a name is taken
   if (entry.request.name.empty())
     entry.request.name = automatic_name(coordinator::name_of(entry.request.kind));
+  const metrics::Blocked blocked(meter().get());
   coordinator_->perform(std::move(entry));
 }
 

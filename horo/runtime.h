@@ -15,10 +15,11 @@
 #include "horo/base/home_process.h"
 #include "horo/coordinator/arena_table.h"
 #include "horo/coordinator/coordinator.h"
-#include "horo/observe/recorded_state.h"
+#include "horo/observe/state_source.h"
 #include "horo/observe/watchdog.h"
 #include "horo/open_sets.h"
 #include "horo/rank_flight.h"
+#include "horo/rank_metrics.h"
 
 namespace horo {
 
@@ -59,6 +60,10 @@ class Runtime {
   /// The rank's, which its process sets share.
   observe::FlightRecorder& recorder() {
     return parent_ == nullptr ? flight_->recorder() : parent_->recorder();
+  }
+  /// The rank's, which its process sets share; null unless HORO_METRICS is on.
+  const std::shared_ptr<metrics::RankMeter>& meter() const {
+    return parent_ == nullptr ? metrics_.meter() : parent_->meter();
   }
   /// The process sets made from this one.
   OpenSets& sets() { return sets_; }
@@ -107,6 +112,7 @@ class Runtime {
   collectives::AllreduceSelection allreduce_;
   coordinator::ArenaTable arenas_;
   std::unique_ptr<RankFlight> flight_;  // null: of a process set
+  RankMetrics metrics_;                 // of a process set: off
   std::mutex shutdown_mutex_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;
   OpenSets sets_;
@@ -118,7 +124,7 @@ class Runtime {
   observe::MeetingPoint meeting_point_;
   std::unique_ptr<observe::LeaderHub> hub_;  // rank 0's, until the watchdog has it
   std::unique_ptr<collectives::SharedRegion> board_;
-  std::unique_ptr<observe::RecordedState> state_;
+  std::unique_ptr<observe::StateSource> state_;
   std::unique_ptr<observe::Watchdog> watchdog_;
   bool is_shutdown_begun_ = false;
   bool is_shut_down_ = false;  // in agreement with all ranks

@@ -22,13 +22,14 @@ MAY_INCLUDE = {
     "collectives": ["base"],
     "public API": ["base"],
     "observe": ["base"],
-    "coordinator": ["base", "collectives", "observe", "public API"],
-    "runtime": ["base", "collectives", "observe", "public API", "coordinator"],
+    "metrics": ["base", "observe"],
+    "coordinator": ["base", "collectives", "observe", "metrics", "public API"],
+    "runtime": ["base", "collectives", "observe", "metrics", "public API", "coordinator"],
     "compute": ["base"],
     "training": ["base", "public API", "compute"],
     "examples": ["public API", "compute", "training"],
     "launcher": [],
-    "tests": ["base", "collectives", "observe", "public API", "coordinator", "runtime", "compute", "training", "examples",
+    "tests": ["base", "collectives", "observe", "metrics", "public API", "coordinator", "runtime", "compute", "training", "examples",
               "launcher"],
 }
 LAUNCHER_MAY_ALSO = {f"horo/base/{name}.h" for name in ("environment", "error", "log", "quantity")}
@@ -72,6 +73,7 @@ class Tree:
             return "public API"
         for prefix, layer in [("horo/base/", "base"), ("collectives/", "collectives"),
                               ("horo/coordinator/", "coordinator"), ("horo/observe/", "observe"),
+                              ("horo/metrics/", "metrics"),
                               ("horo/adapters/", "training"), ("horo/", "runtime"),
                               ("ops/train/", "training"), ("ops/", "compute"), ("examples/", "examples"),
                               ("launcher/", "launcher"), ("tests/", "tests")]:
@@ -126,6 +128,8 @@ GOOD_TREE = {
     "examples/mnist/train.cpp": '#include "horo/horo.h"\n#include "horo/base/error.h"\n#include "ops/train/trainer.h"\n',
     "horo/observe/flight_reader.h": '#include "horo/base/hash.h"\n',
     "horo/observe/plan_flight.h": "",
+    "horo/metrics/step_meter.h": '#include "horo/observe/plan_flight.h"\n',
+    "horo/coordinator/meters.h": '#include "horo/metrics/step_meter.h"\n',
     "horo/coordinator/runner.h": '#include "horo/observe/plan_flight.h"\n',
     "launcher/main.cpp": '#include "horo/base/environment.h"\n#include "horo/observe/flight_reader.h"\n',
     "tests/ring_test.cpp": '#include <mpi.h>\n#include "collectives/ring/ring.h"\n',
@@ -145,6 +149,8 @@ BAD_INCLUDES = [
     ("launcher/main.cpp", '#include "horo/base/hash.h"', "launcher may not include base"),
     ("launcher/main.cpp", '#include "horo/observe/plan_flight.h"', "launcher may not include observe"),
     ("horo/observe/flight_reader.h", '#include "horo/coordinator/queue.h"', "observe may not include coordinator"),
+    ("horo/observe/flight_reader.h", '#include "horo/metrics/step_meter.h"', "observe may not include metrics"),
+    ("horo/metrics/step_meter.h", '#include "horo/coordinator/queue.h"', "metrics may not include coordinator"),
     ("horo/observe/flight_reader.h", '#include "collectives/ring/ring.h"', "observe may not include collectives"),
     ("launcher/main.cpp", '#include "horo/horo.h"', "launcher may not include public API"),
     ("horo/runtime.cpp", '#include "tests/ring_test.cpp"', "source files are not included"),

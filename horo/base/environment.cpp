@@ -191,6 +191,16 @@ const std::vector<SettingInfo>& table() {
          s.autotune = v != "off";
          s.autotune_file = v == "off" || v == "on" ? "" : v;
        }},
+      {"HORO_METRICS", "off", "off or a directory",
+       "Where each rank writes, while the job runs, what every step of its GradientSyncs took "
+       "(rank.N.jsonl, a line for each) and a page for Prometheus (rank.N.prom); rank 0 which rank "
+       "the others wait for. Set it to see where the time goes; docs/metrics.md says what is in "
+       "it.",
+       true,
+       [](Settings& s, std::string_view v) {
+         if (v.empty()) throw InvalidArgument("an empty text names no directory");
+         s.metrics_dir = v == "off" ? "" : v;
+       }},
   };
   return rows;
 }

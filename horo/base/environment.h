@@ -59,6 +59,7 @@ struct Settings {
   std::string flight_dir;  ///< see observe::flight_place()
   bool autotune = false;
   std::string autotune_file;  ///< empty: none
+  std::string metrics_dir;    ///< empty: off
 
   Settings();  ///< the defaults
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "horo/base/error.h"
 #include "horo/base/log.h"
@@ -30,7 +31,7 @@ observe::PlanDescription describe(const std::string& name, const std::string& pr
 
 BucketRunner::BucketRunner(Parts parts, int local_rank, ReduceOp op, OnBucket on_bucket,
                            observe::FlightRecorder& recorder, std::string name,
-                           std::string process_set)
+                           std::string process_set, metrics::StepMeter meter)
     : parts_(std::move(parts)),
       local_rank_(local_rank),
       op_(op),
@@ -38,6 +39,7 @@ BucketRunner::BucketRunner(Parts parts, int local_rank, ReduceOp op, OnBucket on
       recorder_(recorder),
       name_(std::move(name)),
       process_set_(std::move(process_set)),
+      meter_(std::move(meter)),
       marks_(parts_.gradients.size()) {
   make_buckets();
   start_thread();
@@ -101,6 +103,8 @@ void BucketRunner::replace(Parts parts) {
   former_wire_ = {};
   parts_ = std::move(parts);
   error_ = nullptr;
+  meter_.drop_step();
+  narrowed_bytes_ = 0;
   make_buckets();
   start_thread();
 }
@@ -194,6 +198,7 @@ bool BucketRunner::has_failed() const {
 }
 
 void BucketRunner::wait() {
+  const metrics::Blocked blocked(meter_.rank_meter());
   caller_waits_ = true;
   const std::scoped_lock lock(run_mutex_);
   caller_waits_ = false;
@@ -206,7 +211,18 @@ void BucketRunner::wait() {
   if (parts_.treatment == nullptr || !parts_.treatment->is_skipped()) parts_.compressed.end_step();
   std::ranges::fill(was_touched_, std::uint8_t{0});
   flight_->end_step();
+  if (meter_.is_on()) meter_.end_step(blocked, take_wire_bytes());
   prepare_step();
+}
+
+// What the latest step has sent, if anything but the gradients' own bytes.
+std::optional<std::uint64_t> BucketRunner::take_wire_bytes() {
+  const std::uint64_t before =
+      std::exchange(narrowed_bytes_, parts_.communicator->wire_report().bytes_sent);
+  const CompressionFigures& step = parts_.compressed.report().latest_step;
+  if (step.bytes_sent != step.bytes_uncompressed) return step.bytes_sent;
+  if (narrowed_bytes_ == 0) return std::nullopt;
+  return narrowed_bytes_ - before;
 }
 
 // Requires that no bucket is being run.
@@ -247,12 +263,14 @@ void BucketRunner::run_next(bool is_on_own_thread) {
   const std::size_t index = next_;
   const Bucket& bucket = *buckets_[index];
   flight_->start(index);
+  meter_.begin_exchange();
   try {
     if (parts_.treatment == nullptr)
       exchange(bucket, op_);
     else
       exchange_treated(bucket);
     flight_->finish(index, is_on_own_thread);
+    meter_.end_exchange(bucket.buffer.bytes());
     on_bucket_(bucket.buffer.bytes(), bucket.tensors);
   } catch (const CommunicationError& error) {
     flight_->fail(index, error.what());

@@ -20,6 +20,7 @@
 #include "horo/coordinator/mapped_gradients.h"
 #include "horo/coordinator/plan_waits.h"
 #include "horo/coordinator/step_treatment.h"
+#include "horo/metrics/step_meter.h"
 #include "horo/observe/plan_flight.h"
 
 namespace horo::coordinator {
@@ -49,7 +50,8 @@ class BucketRunner {
 
   /// `recorder` outlives this; it knows the plan by `name` and `process_set` (empty: all ranks).
   BucketRunner(Parts parts, int local_rank, ReduceOp op, OnBucket on_bucket,
-               observe::FlightRecorder& recorder, std::string name, std::string process_set);
+               observe::FlightRecorder& recorder, std::string name, std::string process_set,
+               metrics::StepMeter meter);
   /// Ends the thread. A bucket that it is exchanging is given up, if it has to wait for a peer.
   ~BucketRunner();
 
@@ -124,6 +126,7 @@ class BucketRunner {
   void exchange_treated(const Bucket& bucket);
   void finish_step();
   void prepare_step();
+  std::optional<std::uint64_t> take_wire_bytes();
 
   Parts parts_;
   WireReport former_wire_;  // of the communicators before this
@@ -133,6 +136,8 @@ class BucketRunner {
   observe::FlightRecorder& recorder_;
   const std::string name_, process_set_;
   std::optional<observe::PlanFlight> flight_;
+  metrics::StepMeter meter_;          // by run_mutex_
+  std::uint64_t narrowed_bytes_ = 0;  // of the steps before, that went as the wire type
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<std::atomic<bool>> marks_;
   mutable std::mutex marks_mutex_;         // guards the place of marks_ against unmarked()

@@ -6,6 +6,7 @@
 #include "horo/base/error.h"
 #include "horo/base/futex.h"
 #include "horo/base/log.h"
+#include "horo/metrics/rank_meter.h"
 
 namespace horo::coordinator {
 namespace {
@@ -28,8 +29,15 @@ std::vector<Completion::Callback> Completion::complete(std::exception_ptr error)
 }
 
 void Completion::wait() {
+  if (!is_done()) block();
+  if (error_) std::rethrow_exception(error_);
+}
+
+void Completion::block() {
+  forbid_blocking_in_callbacks();
+  home_.require_home();
+  const metrics::Blocked blocked(meter_.get());
   std::uint32_t state = state_.load(std::memory_order_acquire);
-  if (state != kDone) forbid_blocking_in_callbacks();
   while (state != kDone) {
     home_.require_home();
     // Says that a wake-up is needed, then sleeps; both only while it is not done.
@@ -39,7 +47,6 @@ void Completion::wait() {
       state = state_.load(std::memory_order_acquire);
     }
   }
-  if (error_) std::rethrow_exception(error_);
 }
 
 void Completion::then(Callback callback) {

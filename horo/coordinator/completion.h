@@ -4,10 +4,16 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "horo/base/home_process.h"
+
+namespace horo::metrics {
+class RankMeter;
+}
 
 namespace horo::coordinator {
 
@@ -16,6 +22,8 @@ class Completion {
  public:
   using Callback = std::function<void(std::exception_ptr)>;
 
+  /// Tells `meter` (null: nobody) of waits from now on. Before anyone waits.
+  void measure(std::shared_ptr<metrics::RankMeter> meter) { meter_ = std::move(meter); }
   /// Returns the callbacks to be run now, with error().
   std::vector<Callback> complete(std::exception_ptr error = nullptr);
   bool is_done() const { return state_.load(std::memory_order_acquire) == kDone; }
@@ -29,11 +37,14 @@ class Completion {
   void then(Callback callback);
 
  private:
+  void block();
+
   static constexpr std::uint32_t kAwaited = 1;  // a thread sleeps on state_
   static constexpr std::uint32_t kDone = 2;
   std::atomic<std::uint32_t> state_{0};
   std::exception_ptr error_;  // written before kDone
   HomeProcess home_;
+  std::shared_ptr<metrics::RankMeter> meter_;
   std::mutex mutex_;  // guards callbacks_, and orders then() with complete()
   std::vector<Callback> callbacks_;
 };

@@ -74,6 +74,17 @@ void FlightRecorder::count_finished(std::uint64_t operations) {
   std::atomic_ref(layout_.header->status.finished).fetch_add(operations, std::memory_order_relaxed);
 }
 
+void FlightRecorder::count_finished_buckets(std::uint64_t buckets) {
+  buckets_.fetch_add(buckets);
+  std::atomic_ref(layout_.header->status.finished).fetch_add(buckets);
+}
+
+std::uint64_t FlightRecorder::operations_finished() const {
+  // In this order, so that buckets that are counted meanwhile make it less, never more.
+  const std::uint64_t finished = std::atomic_ref(layout_.header->status.finished).load();
+  return finished - std::min(finished, buckets_.load());
+}
+
 FlightRecorder::Stretch FlightRecorder::begin(StretchKind kind, std::string_view text) {
   Stretch stretch{.name = name(text), .since = flight_clock()};
   FlightStatus& status = layout_.header->status;

@@ -61,6 +61,10 @@ class FlightRecorder {
   /// Adds a finished operation to the ring.
   void add(const FlightRecord& finished);
   void count_finished(std::uint64_t operations);
+  /// The same of the buckets of a plan that is gone.
+  void count_finished_buckets(std::uint64_t buckets);
+  /// Named operations that have finished. Late by a moment for one that finishes while a plan goes.
+  std::uint64_t operations_finished() const;
 
   /// A phase or a pause of the program that has begun, with the one around it.
   struct Stretch {
@@ -113,6 +117,7 @@ class FlightRecorder {
   };
   std::vector<PlanSight> sights_;  // by plans_mutex_: what pulse() saw last
   std::atomic<std::uint32_t> pulses_{0};
+  std::atomic<std::uint64_t> buckets_{0};  // among the finished operations
 
   std::mutex sleep_mutex_;  // guards should_stop_
   std::condition_variable wake_;

@@ -77,7 +77,7 @@ void PlanFlight::enter(const PlanDescription& description) {
 
 PlanFlight::~PlanFlight() {
   if (!recorder_.is_running()) return;  // what the rank failed in is kept for the reader
-  recorder_.count_finished(step_ * times_.size());
+  recorder_.count_finished_buckets(step_ * times_.size());
   if (entry_ == &own_entry_) return;
   const std::scoped_lock lock(recorder_.plans_mutex());
   publish(entry_->name, NameId{0});

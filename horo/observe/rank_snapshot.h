@@ -20,6 +20,25 @@ struct OpenOperation {
   WallTime started = 0;  // 0: not yet agreed, or waiting for its turn
 };
 
+/// Where the time of a rank has gone since it joined the job, in ns; see HORO_METRICS. All empty
+/// where it is not measured.
+struct MeasuredTimes {
+  std::int64_t own = 0;      // in which the program computed
+  std::int64_t blocked = 0;  // in which it waited inside horo
+  struct Phase {
+    std::string name;
+    std::int64_t time = 0;
+  };
+  std::vector<Phase> phases;
+  struct Plan {
+    std::string name, process_set;  // process_set empty: all ranks
+    std::int32_t ranks = 0;
+    std::uint64_t steps = 0;          // that are complete
+    std::vector<std::int64_t> waits;  // at the end of the latest of them: exposed communication
+  };
+  std::vector<Plan> plans;
+};
+
 enum class Liveness {
   kRunning,
   kStopped,
@@ -44,6 +63,7 @@ struct RankSnapshot {
   WallTime phase_since = 0;
   std::string pause;    // Context::pause("checkpoint"): time that is no stall; empty: none
   std::string failure;  // why the rank gave up, empty: it has not
+  MeasuredTimes times;
 };
 
 /// Why a job does not go on.

@@ -1,5 +1,7 @@
 #include "horo/observe/snapshot_codec.h"
 
+#include <algorithm>
+
 #include "horo/observe/byte_fields.h"
 
 namespace horo::observe {
@@ -12,6 +14,14 @@ constexpr std::size_t kMaxSetBytes = 240;
 constexpr std::size_t kMaxFailureBytes = 1000;
 // Three lengths, a size and two times.
 constexpr std::size_t kFixedOperationBytes = 3 * 4 + 3 * 8;
+// Of what is measured as much as leaves room for sixty open operations.
+constexpr std::size_t kMostPhases = 10;
+constexpr std::size_t kMaxPhaseNameBytes = 40;
+constexpr std::size_t kFixedPhaseBytes = 4 + 8;
+constexpr std::size_t kMostPlans = 4;
+constexpr std::size_t kMaxPlanNameBytes = 64;
+constexpr std::size_t kMostWaits = 32;
+constexpr std::size_t kFixedPlanBytes = 2 * 4 + 4 + 8 + 4;
 
 void put(FieldWriter& writer, const OpenOperation& operation) {
   writer.put_text(operation.name, kMaxNameBytes);
@@ -20,6 +30,49 @@ void put(FieldWriter& writer, const OpenOperation& operation) {
   writer.put(operation.bytes);
   writer.put(operation.submitted);
   writer.put(operation.started);
+}
+
+void put(FieldWriter& writer, const MeasuredTimes& times) {
+  writer.put(times.own);
+  writer.put(times.blocked);
+  const std::size_t phases = std::min(times.phases.size(), kMostPhases);
+  writer.put(static_cast<std::uint32_t>(phases));
+  for (const MeasuredTimes::Phase& phase : std::span(times.phases).first(phases)) {
+    writer.put_text(phase.name, kMaxPhaseNameBytes);
+    writer.put(phase.time);
+  }
+  const std::size_t plans = std::min(times.plans.size(), kMostPlans);
+  writer.put(static_cast<std::uint32_t>(plans));
+  for (const MeasuredTimes::Plan& plan : std::span(times.plans).first(plans)) {
+    writer.put_text(plan.name, kMaxPlanNameBytes);
+    writer.put_text(plan.process_set, kMaxPlanNameBytes);
+    writer.put(plan.ranks);
+    writer.put(plan.steps);
+    const std::size_t waits = std::min(plan.waits.size(), kMostWaits);
+    writer.put(static_cast<std::uint32_t>(waits));
+    for (const std::int64_t wait : std::span(plan.waits).last(waits)) writer.put(wait);
+  }
+}
+
+MeasuredTimes get_times(FieldReader& reader) {
+  MeasuredTimes times;
+  times.own = reader.get<std::int64_t>();
+  times.blocked = reader.get<std::int64_t>();
+  times.phases.resize(reader.get_count(kFixedPhaseBytes));
+  for (MeasuredTimes::Phase& phase : times.phases) {
+    phase.name = reader.get_text();
+    phase.time = reader.get<std::int64_t>();
+  }
+  times.plans.resize(reader.get_count(kFixedPlanBytes));
+  for (MeasuredTimes::Plan& plan : times.plans) {
+    plan.name = reader.get_text();
+    plan.process_set = reader.get_text();
+    plan.ranks = reader.get<std::int32_t>();
+    plan.steps = reader.get<std::uint64_t>();
+    plan.waits.resize(reader.get_count(sizeof(std::int64_t)));
+    for (std::int64_t& wait : plan.waits) wait = reader.get<std::int64_t>();
+  }
+  return times;
 }
 
 OpenOperation get_operation(FieldReader& reader) {
@@ -50,6 +103,7 @@ std::vector<std::byte> encode(const RankSnapshot& snapshot) {
   writer.put(snapshot.phase_since);
   writer.put_text(snapshot.pause, kMaxNameBytes);
   writer.put_text(snapshot.failure, kMaxFailureBytes);
+  put(writer, snapshot.times);
 
   std::vector<std::byte> list;
   std::uint32_t count = 0;
@@ -84,6 +138,7 @@ std::optional<RankSnapshot> decode_snapshot(std::span<const std::byte> bytes) {
   snapshot.phase_since = reader.get<WallTime>();
   snapshot.pause = reader.get_text();
   snapshot.failure = reader.get_text();
+  snapshot.times = get_times(reader);
   snapshot.open.resize(reader.get_count(kFixedOperationBytes));
   for (OpenOperation& operation : snapshot.open) operation = get_operation(reader);
   if (!reader.is_whole() || bytes.size() > kMaxSnapshotBytes) return std::nullopt;

@@ -212,6 +212,7 @@ void Watchdog::report(std::vector<RankSnapshot> ranks, const Now& now) {
 void Watchdog::judge(std::vector<RankSnapshot> ranks, const Now& now) {
   sees_all_ = ranks.size() == static_cast<std::size_t>(topology_.size);
   if (sees_all_) note_that_all_are_seen(now);
+  if (options_.on_look) options_.on_look(ranks);
   if (is_abort_raised()) return order_end(options_.abort->text());
   const std::vector<RankSnapshot> others = unheard(ranks, now);
   const StallJudge::Decision decision = judge_.look(std::move(ranks), now.wall, others);

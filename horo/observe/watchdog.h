@@ -37,6 +37,9 @@ struct WatchdogOptions {
   const AbortSignal* abort = nullptr;
   /// Raises it. From the watchdog's thread.
   std::function<void(const std::string&)> raise_abort;
+  /// Shown what is known of the ranks at each look of a watchdog that judges them: rank 0's of all.
+  /// From the watchdog's thread; null: nobody is.
+  std::function<void(std::span<const RankSnapshot>)> on_look;
   /// Says a line or a few to the user; null: log_warning.
   std::function<void(const std::string&)> say;
   /// Ends the process at once, without destructors: the only place in horo that does. null: _exit.

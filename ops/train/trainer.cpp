@@ -41,6 +41,7 @@ Trainer::Trainer(Context& context, Layer& model, Sgd& optimizer, const Dataset& 
       options_(options),
       sampler_(sampler_options(train_set, options), context.rank(), context.size()),
       total_steps_(count_steps(sampler_, options)),
+      marks_(context),
       control_messages_(context),
       display_(progress_options(context, options)) {
   const auto ranks = static_cast<std::size_t>(context.size());
@@ -89,10 +90,12 @@ void Trainer::train_epochs(TrainReport& report) {
   for (std::uint64_t step = 0; step < total_steps_; ++step) {
     control_messages_.begin_step();
     timer_.begin_step(Phase::kDataWait);
+    marks_.enter(Phase::kDataWait);
     Batch batch = loader.next().value();
     const EpochStep where = batch.where;
     const float loss = train_step(std::move(batch), exchange);
     timer_.end_step();
+    marks_.leave();
     control_messages_.end_step();
     training_ms_ += timer_.latest().total_ms;
     report.losses.push_back(loss);
@@ -110,9 +113,9 @@ float Trainer::train_step(Batch batch, GradientExchange& exchange) {
     forward_backward(std::move(parts[part]), exchange);
     if (part + 1 < parts.size()) exchange.end_pass();
   }
-  timer_.enter(Phase::kExposedCommunication);
+  enter(Phase::kExposedCommunication);
   const float average_loss = exchange.wait();
-  timer_.enter(Phase::kOptimizer);
+  enter(Phase::kOptimizer);
   if (options_.learning_rate)
     optimizer_.set_learning_rate(
         static_cast<float>(learning_rate_at(*options_.learning_rate, timer_.step_count())));
@@ -121,7 +124,7 @@ float Trainer::train_step(Batch batch, GradientExchange& exchange) {
 }
 
 void Trainer::forward_backward(Batch batch, GradientExchange& exchange) {
-  timer_.enter(Phase::kForward);
+  enter(Phase::kForward);
   const Pass pass{.training = true,
                   .seed = options_.seed,
                   .step = sampler_.count_of(batch.where),
@@ -132,10 +135,15 @@ void Trainer::forward_backward(Batch batch, GradientExchange& exchange) {
   const double normaliser =
       static_cast<double>(sampler_.global_count(batch.where.step)) / context_.size();
   CrossEntropyLoss loss = cross_entropy_loss(std::move(logits), batch.labels, normaliser);
-  timer_.enter(Phase::kBackward);
+  enter(Phase::kBackward);
   exchange.loss_ready(loss.value);
   model_.backward(std::move(loss.gradient),
                   [&](const Parameter& parameter) { exchange.gradient_ready(parameter); });
+}
+
+void Trainer::enter(Phase phase) {
+  timer_.enter(phase);
+  marks_.enter(phase);
 }
 
 // The report is the same on all ranks, so all of them skip, or stop.
@@ -181,6 +189,7 @@ void Trainer::show_progress(const EpochStep& where, float loss) {
 }
 
 void Trainer::finish_epoch(const EpochStep& where, TrainReport& report) {
+  const horo::Phase phase = context_.phase("evaluation");
   average_buffers();
   const Evaluation evaluation =
       evaluate(context_, model_, test_set_,

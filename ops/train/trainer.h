@@ -11,6 +11,7 @@
 #include "ops/optim/sgd.h"
 #include "ops/train/control_message_count.h"
 #include "ops/train/gradient_exchange.h"
+#include "ops/train/phase_marks.h"
 #include "ops/train/progress_display.h"
 #include "ops/train/step_timer.h"
 #include "ops/train/train_report.h"
@@ -74,6 +75,7 @@ class Trainer {
   void train_epochs(TrainReport& report);
   float train_step(Batch batch, GradientExchange& exchange);
   void forward_backward(Batch batch, GradientExchange& exchange);
+  void enter(Phase phase);
   bool is_skipped(const StepReport& step);
   void check_loss(float loss) const;
   void show_progress(const EpochStep& where, float loss);
@@ -90,6 +92,7 @@ class Trainer {
   const GlobalSampler sampler_;
   const std::uint64_t total_steps_;
   StepTimer timer_;
+  PhaseMarks marks_;
   ControlMessageCount control_messages_;
   ProgressDisplay display_;
   double training_ms_ = 0;

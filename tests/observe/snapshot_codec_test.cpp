@@ -55,5 +55,28 @@ TEST(SnapshotCodec, LongTextsAndListsAreCutToTheLimitOldestFirst) {
   EXPECT_EQ(decoded->open[99].submitted, 99);
 }
 
+TEST(SnapshotCodec, WhatIsMeasuredIsCutSoThatSixtyOperationsFit) {
+  RankSnapshot snapshot = full_snapshot(1);
+  snapshot.open.clear();
+  for (int i = 0; i < 100; ++i) {
+    OpenOperation open;
+    open.name = std::string(200, 'x');
+    open.kind = std::string(50, 'k');
+    open.process_set = std::string(300, 's');
+    snapshot.open.push_back(open);
+    snapshot.times.phases.push_back({std::string(200, 'p'), i});
+    snapshot.times.plans.push_back({std::string(200, 'p'), std::string(200, 's'), 4, 1000, {}});
+    for (int step = 0; step < 100; ++step) snapshot.times.plans.back().waits.push_back(step);
+  }
+  snapshot.failure = std::string(100000, 'y');
+  const auto decoded = decode_snapshot(encode(snapshot));
+  ASSERT_TRUE(decoded);
+  EXPECT_GE(decoded->open.size(), 60u);
+  ASSERT_EQ(decoded->times.plans.size(), 4u);
+  EXPECT_EQ(decoded->times.plans[3].waits.front(), 68) << "the latest";
+  EXPECT_EQ(decoded->times.plans[3].waits.back(), 99);
+  EXPECT_EQ(decoded->times.phases.size(), 10u);
+}
+
 }  // namespace
 }  // namespace horo::observe

@@ -49,6 +49,9 @@ inline RankSnapshot full_snapshot(int seed) {
   snapshot.phase_since = 97 * kSecond;
   snapshot.pause = "checkpoint";
   snapshot.failure = "disk full";
+  snapshot.times = {3 * kSecond, 2 * kSecond + seed, {{"data", kSecond}, {"forward", seed}}, {}};
+  snapshot.times.plans.push_back({"gradients.0", "", 4, 811, {5, 7, 11}});
+  snapshot.times.plans.push_back({"gradients.0", "{0, 2}", 2, 3, {}});
   return snapshot;
 }
 
@@ -64,6 +67,14 @@ inline std::string text_of(const RankSnapshot& s) {
     text += "|" + open.name + "," + open.kind + "," + open.process_set + "," +
             std::to_string(open.bytes) + "," + std::to_string(open.submitted) + "," +
             std::to_string(open.started);
+  text += "|" + std::to_string(s.times.own) + "," + std::to_string(s.times.blocked);
+  for (const auto& phase : s.times.phases)
+    text += "|" + phase.name + "," + std::to_string(phase.time);
+  for (const auto& plan : s.times.plans) {
+    text += "|" + plan.name + "," + plan.process_set + "," + std::to_string(plan.ranks) + "," +
+            std::to_string(plan.steps);
+    for (const std::int64_t wait : plan.waits) text += "," + std::to_string(wait);
+  }
   return text;
 }
 
