@@ -49,7 +49,7 @@ std::unique_ptr<collectives::Communicator> GradientPlan::make_communicator(
   entry.request.kind = coordinator::Kind::kTask;
   entry.request.name = operation;
   entry.task = [&](collectives::Collectives&) { made = communicator(choice, waits); };
-  runtime_.submit(std::move(entry))->wait();
+  runtime_.run_task(std::move(entry));
   return made;
 }
 
