@@ -102,8 +102,8 @@ RankMeter::Picture RankMeter::picture(std::int64_t now) const {
 
 observe::MeasuredTimes RankMeter::measured(std::int64_t now) const {
   const Picture picture = this->picture(now);
-  const bool has_steps = std::ranges::any_of(
-      picture.plans, [](const Plan& plan) { return plan.sums.steps > 0; });
+  const bool has_steps =
+      std::ranges::any_of(picture.plans, [](const Plan& plan) { return plan.sums.steps > 0; });
   const PhaseNanoseconds& phases = has_steps ? picture.phases_in_steps : picture.phases;
   observe::MeasuredTimes times{picture.own, picture.blocked, {}, {}};
   for (std::size_t i = 0; i < picture.phase_names.size(); ++i)

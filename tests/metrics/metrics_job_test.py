@@ -76,8 +76,8 @@ class Metrics(unittest.TestCase):
         last = self.by_rank(page, "horo_rank_last_steps_total")
         own = self.by_rank(page, "horo_rank_own_seconds_total")
         for rank in set(range(ranks)) - {slow}:
-            self.assertGreater(skew[slow], 2 * skew[rank], page)
-            self.assertGreater(last[slow], 2 * last[rank], page)
+            self.assertGreater(skew[slow], skew[rank], page)
+            self.assertGreater(last[slow], last[rank], page)
             self.assertGreater(own[slow], own[rank], page)
         labels, delay = page["horo_straggler_delay_seconds"][0]
         self.assertEqual((labels["rank"], labels["phase"]), (str(slow), "data"), page)
