@@ -1,5 +1,8 @@
 #include "horo/gradient_plan.h"
 
+#include <cstdint>
+
+#include "horo/base/error.h"
 #include "horo/coordinator/mapped_gradients.h"
 #include "horo/coordinator/plan_agreement.h"
 #include "horo/gradient_checks.h"
@@ -48,7 +51,16 @@ std::unique_ptr<collectives::Communicator> GradientPlan::make_communicator(
   coordinator::Entry entry;
   entry.request.kind = coordinator::Kind::kTask;
   entry.request.name = operation;
-  entry.task = [&](collectives::Collectives&) { made = communicator(choice, waits); };
+  entry.task = [&](collectives::Collectives& collectives) {
+    std::int32_t is_missing = 0;
+    try {
+      made = communicator(choice, waits);
+    } catch (const SharedMemoryError&) {
+      is_missing = 1;
+    }
+    collectives.allreduce({DataType::kInt32, &is_missing, 1}, ReduceOp::kMax);
+    if (is_missing != 0) made.reset();
+  };
   runtime_.run_task(std::move(entry));
   return made;
 }

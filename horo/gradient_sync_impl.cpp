@@ -248,9 +248,12 @@ void GradientSync::Impl::tune() {
   const tuning::PlanChoice before = tuning_->choice();
   tuning_->end_step(runner_->collectives());
   runtime_->count_collective(sizeof(double), 1);
-  if (!tuning_->choice().travels_as(before))
-    runner_->travel_by(
-        plan_.make_communicator(plan_.name() + ".autotune", tuning_->choice(), runner_->waits()));
+  if (!tuning_->choice().travels_as(before)) {
+    auto communicator =
+        plan_.make_communicator(plan_.name() + ".autotune", tuning_->choice(), runner_->waits());
+    if (communicator == nullptr) return tuning_->give_up(before);
+    runner_->travel_by(std::move(communicator));
+  }
   if (tuning_->choice().bucket_bytes != before.bucket_bytes)
     repack(coordinator::packing_order(runner_->plan()));
   tuning_->begin_step();

@@ -109,6 +109,16 @@ void PlanTuning::finish() {
   tuner_.reset();
 }
 
+void PlanTuning::give_up(const PlanChoice& before) {
+  choice_ = before;
+  tuner_.reset();
+  if (topology_.rank == 0)
+    log_warning(
+        "autotune of gradients '{}' ends early: a node has no shared memory for another "
+        "communicator; make /dev/shm larger, or set HORO_AUTOTUNE=off",
+        name_);
+}
+
 void PlanTuning::keep(const std::string& line) const {
   try {
     LineFile(kSetting, settings_.autotune_file).append(line, kTuningFileExplanation);

@@ -39,6 +39,9 @@ class PlanTuning {
   void begin_step();
   void end_step(collectives::Collectives& collectives);
 
+  /// There is no memory for choice(): the search ends, and the plan stays with `before`.
+  void give_up(const PlanChoice& before);
+
   /// Lines of what this job has found so far.
   const std::string& found() const { return found_; }
 
