@@ -208,7 +208,7 @@ void BucketRunner::wait() {
     if (parts_.treatment != nullptr && error_ == nullptr) finish_step();
   }
   if (error_ != nullptr) std::rethrow_exception(error_);
-  if (parts_.treatment == nullptr || !parts_.treatment->is_skipped()) parts_.compressed.end_step();
+  if (!is_skipped()) parts_.compressed.end_step();
   std::ranges::fill(was_touched_, std::uint8_t{0});
   flight_->end_step();
   if (meter_.is_on()) meter_.end_step(blocked, take_wire_bytes());
@@ -217,8 +217,8 @@ void BucketRunner::wait() {
 
 // What the latest step has sent, if anything but the gradients' own bytes.
 std::optional<std::uint64_t> BucketRunner::take_wire_bytes() {
-  const std::uint64_t before =
-      std::exchange(narrowed_bytes_, parts_.communicator->wire_report().bytes_sent);
+  const std::uint64_t before = std::exchange(narrowed_bytes_, wire_report().bytes_sent);
+  if (is_skipped()) return std::nullopt;
   const CompressionFigures& step = parts_.compressed.report().latest_step;
   if (step.bytes_sent != step.bytes_uncompressed) return step.bytes_sent;
   if (narrowed_bytes_ == 0) return std::nullopt;
@@ -252,7 +252,7 @@ void BucketRunner::exchange(const Bucket& bucket, ReduceOp op) {
 void BucketRunner::exchange_treated(const Bucket& bucket) {
   StepTreatment& treatment = *parts_.treatment;
   if (next_ == 0) treatment.begin(collectives());
-  if (treatment.is_skipped()) return;
+  if (is_skipped()) return;
   const std::vector<std::size_t>& members = parts_.plan.buckets[next_];
   exchange(bucket, treatment.before(members, op_, parts_.compressed.covers(next_)));
   treatment.after(members);
@@ -270,7 +270,7 @@ void BucketRunner::run_next(bool is_on_own_thread) {
     else
       exchange_treated(bucket);
     flight_->finish(index, is_on_own_thread);
-    meter_.end_exchange(bucket.buffer.bytes());
+    meter_.end_exchange(is_skipped() ? 0 : bucket.buffer.bytes());
     on_bucket_(bucket.buffer.bytes(), bucket.tensors);
   } catch (const CommunicationError& error) {
     flight_->fail(index, error.what());

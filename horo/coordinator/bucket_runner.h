@@ -125,6 +125,8 @@ class BucketRunner {
   void exchange(const Bucket& bucket, ReduceOp op);
   void exchange_treated(const Bucket& bucket);
   void finish_step();
+  // Whether no rank has data for this step; once its exchange has begun.
+  bool is_skipped() const { return parts_.treatment != nullptr && parts_.treatment->is_skipped(); }
   void prepare_step();
   std::optional<std::uint64_t> take_wire_bytes();
 

@@ -103,6 +103,44 @@ TEST(MetricsOfRanks, EveryStepOfEveryRankHasALine) {
   }
 }
 
+TEST(MetricsOfRanks, AStepWithoutDataExchangesNothing) {
+  const TemporaryDirectory directory;
+  testing::run_ranks(
+      2,
+      [](Context& ctx) {
+        std::vector<float> gradient(1000, 1.0f);
+        const std::vector<NamedTensor> gradients = {{"a", TensorView(gradient)}};
+        GradientSync sync(ctx, gradients, {.name = "g", .weighted = true});
+        for (const double weight : {1.0, 0.0, 2.0}) {
+          sync.set_weight(weight);
+          sync.exchange();
+        }
+      },
+      measured_in(directory.path()));
+  const auto lines = lines_of(directory, 1);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0]["bytes"], 4000);
+  EXPECT_EQ(lines[1]["bytes"], 0);
+  EXPECT_EQ(lines[1]["algbw"], 0);
+  EXPECT_EQ(lines[2]["bytes"], 4000);
+}
+
+TEST(MetricsOfRanks, BytesOnTheWireAreThoseOfTheStepWhileTuningChangesTheWay) {
+  const TemporaryDirectory directory;
+  testing::run_ranks(
+      2,
+      [](Context& ctx) {
+        train(ctx, 80, {.name = "g", .wire = DataType::kBFloat16, .autotune = true});
+      },
+      measured_in(directory.path(), 1));
+  const auto lines = lines_of(directory, 0);
+  ASSERT_EQ(lines.size(), 80u);
+  for (const auto& line : lines) {
+    EXPECT_GT(line["wire_bytes"], 0);
+    EXPECT_LE(line["wire_bytes"], line["bytes"]) << line["step"];
+  }
+}
+
 TEST(MetricsOfRanks, NamedOperationsAreCountedAndTheirWaitsAreNotOwnTime) {
   const TemporaryDirectory directory;
   testing::run_ranks(
