@@ -31,9 +31,10 @@ class Transport {
   /// The transport's own collectives, for reference; null if it has none.
   virtual std::unique_ptr<Collectives> make_reference_collectives() = 0;
   /// A transport of the ranks `members` of this one (ascending), renumbered 0, 1, ...; null on the
-  /// others. Collective over this transport. It shares the abort signal of the job, so that a
-  /// failure in either ends the waits of both; otherwise the two are isolated from each other.
-  virtual std::unique_ptr<Transport> make_subset(const std::vector<int>& members) = 0;
+  /// others; `number` is Topology::set_number. Collective over this transport. It shares the abort
+  /// signal of the job, so that a failure in either ends the waits of both; otherwise the two are
+  /// isolated from each other.
+  virtual std::unique_ptr<Transport> make_subset(const std::vector<int>& members, int number) = 0;
   /// Tells the other ranks, as far as they can be reached, that this one cannot go on.
   virtual void abort(const char* text) noexcept = 0;
 };

@@ -9,6 +9,16 @@
 #include "horo/runtime.h"
 
 namespace horo {
+namespace {
+
+constexpr int kMostNumbers = 8;
+
+}  // namespace
+
+int OpenSets::number_of(const std::vector<int>& ranks) {
+  const std::scoped_lock lock(mutex_);
+  return numbers_[ranks]++ % kMostNumbers + 1;
+}
 
 void OpenSets::add(const std::shared_ptr<Runtime>& set) {
   const std::scoped_lock lock(mutex_);

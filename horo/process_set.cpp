@@ -64,8 +64,9 @@ class LogLabelOfSet {
 // The runtime of a set; null if this rank is not a member. `error` says why it could not be made
 // on this rank. Collective over the job.
 std::shared_ptr<Runtime> make_runtime(const std::shared_ptr<Runtime>& parent,
-                                      const std::vector<int>& members, std::string& error) {
-  auto transport = parent->transport().make_subset(members);
+                                      const std::vector<int>& members, int number,
+                                      std::string& error) {
+  auto transport = parent->transport().make_subset(members, number);
   if (transport == nullptr) return nullptr;
   const LogLabelOfSet label(transport->topology());
   try {
@@ -94,7 +95,7 @@ ProcessSet Context::new_process_set(std::vector<int> ranks) {
   entry.request.name = parent->automatic_name("process_set");
   entry.task = [&, name = entry.request.name](collectives::Collectives& collectives) {
     agree_on_ranks(name, ranks, collectives, topology);
-    set = make_runtime(parent, ranks, error);
+    set = make_runtime(parent, ranks, parent->sets().number_of(ranks), error);
     std::uint8_t is_made = error.empty();
     collectives.allreduce({DataType::kUInt8, &is_made, 1}, ReduceOp::kMin);
     if (is_made == 0 && error.empty()) error = "another node has not enough shared memory";

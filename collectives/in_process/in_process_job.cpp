@@ -132,11 +132,11 @@ class InProcessTransport : public Transport {
     return std::make_unique<InProcessRegion>(hub_->region(topology_.node, next_region_++, bytes));
   }
   std::unique_ptr<Collectives> make_reference_collectives() override { return nullptr; }
-  std::unique_ptr<Transport> make_subset(const std::vector<int>& members) override {
+  std::unique_ptr<Transport> make_subset(const std::vector<int>& members, int number) override {
     const int index = next_subset_++;
     if (std::ranges::find(members, topology_.rank) == members.end()) return nullptr;
     return std::make_unique<InProcessTransport>(InProcessHub::subset(hub_, index, members),
-                                                topology_.subset(members));
+                                                topology_.subset(members, number));
   }
   void abort(const char* text) noexcept override { hub_->abort_signal().raise(text); }
 

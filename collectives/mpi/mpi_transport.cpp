@@ -101,13 +101,13 @@ std::unique_ptr<Collectives> MpiTransport::make_reference_collectives() {
   return std::make_unique<MpiCollectives>(MpiComm::duplicate_of(comm_.get(), policy_), policy_);
 }
 
-std::unique_ptr<Transport> MpiTransport::make_subset(const std::vector<int>& members) {
+std::unique_ptr<Transport> MpiTransport::make_subset(const std::vector<int>& members, int number) {
   const bool is_member = std::ranges::find(members, topology_.rank) != members.end();
   MPI_Comm split = MPI_COMM_NULL;
   HORO_MPI(MPI_Comm_split(comm_.get(), is_member ? 0 : MPI_UNDEFINED, topology_.rank, &split));
   if (!is_member) return nullptr;
   return std::unique_ptr<Transport>(
-      new MpiTransport(*this, MpiComm(split), topology_.subset(members)));
+      new MpiTransport(*this, MpiComm(split), topology_.subset(members, number)));
 }
 
 void MpiTransport::abort(const char* text) noexcept { abort_signal_->raise(text); }

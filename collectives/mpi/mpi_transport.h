@@ -30,7 +30,7 @@ class MpiTransport : public Transport {
   std::unique_ptr<MessageChannel> make_message_channel() override;
   std::unique_ptr<SharedRegion> make_node_region(std::size_t bytes) override;
   std::unique_ptr<Collectives> make_reference_collectives() override;
-  std::unique_ptr<Transport> make_subset(const std::vector<int>& members) override;
+  std::unique_ptr<Transport> make_subset(const std::vector<int>& members, int number) override;
   /// Ends the waits of the node's other ranks with `text`. Other nodes learn of it when mpirun ends
   /// the job.
   void abort(const char* text) noexcept override;

@@ -1,12 +1,12 @@
 #include "horo/base/topology.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <unordered_map>
 
 #include "horo/base/error.h"
+#include "horo/base/set_name.h"
 
 namespace horo {
 
@@ -28,10 +28,10 @@ std::string Topology::describe(int other_rank) const {
 }
 
 std::string Topology::set_name() const {
-  return job_rank_of.empty() ? std::string() : fmt::format("{{{}}}", fmt::join(job_rank_of, ", "));
+  return job_rank_of.empty() ? std::string() : name_of_set(job_rank_of, set_number);
 }
 
-Topology Topology::subset(const std::vector<int>& members) const {
+Topology Topology::subset(const std::vector<int>& members, int number) const {
   const auto own = std::find(members.begin(), members.end(), rank);
   HORO_CHECK(own != members.end(), "a rank that is not in a group has no place in it");
   std::vector<std::string> keys;
@@ -44,6 +44,7 @@ Topology Topology::subset(const std::vector<int>& members) const {
   }
   Topology topology = make_topology(static_cast<int>(own - members.begin()), keys, hosts);
   topology.job_rank_of = std::move(job_ranks);
+  topology.set_number = number;
   return topology;
 }
 

@@ -22,6 +22,8 @@ struct Topology {
   /// job_rank_of[r]: what rank r of this group is called in the job. Length `size`; empty: the same
   /// number, the group is the job.
   std::vector<int> job_rank_of{};
+  /// Tells process sets with the same ranks apart: 1, 2, ...
+  int set_number = 1;
 
   /// Ranks of `node_index`, ascending.
   std::vector<int> ranks_of(int node_index) const;
@@ -35,11 +37,11 @@ struct Topology {
   std::string describe(int other_rank) const;
   /// Whether this is a process set of the job.
   bool is_subset() const { return !job_rank_of.empty(); }
-  /// "{0, 2}": how a process set is named in messages; empty: this is the job.
+  /// See name_of_set(); empty: this is the job.
   std::string set_name() const;
   /// The topology of `members` (ascending, this rank among them), which are renumbered 0, 1, ...;
   /// who shares a node stays.
-  Topology subset(const std::vector<int>& members) const;
+  Topology subset(const std::vector<int>& members, int number = 1) const;
 };
 
 /// Builds the topology seen by `rank` from the node key of every rank (equal keys: same node).

@@ -180,6 +180,8 @@ class Parser {
     FlightPlanState state;
     state.name = name(plan.name);
     state.process_set = name(plan.process_set);
+    state.lane = plan.lane;
+    state.lane_uses = plan.slot_uses;
     state.is_given_up = plan.is_given_up != 0;
     state.progress = FlightProgress::unpack(plan.progress);
     state.buckets = plan.buckets;

@@ -29,6 +29,8 @@ struct FlightEvent {
 struct FlightPlanState {
   std::string name;
   std::string process_set;  ///< empty: all ranks
+  /// The plan's lane, and how many plans have had it: no other plan of the rank has both.
+  std::uint32_t lane = 0, lane_uses = 0;
   FlightProgress progress;
   bool is_given_up = false;  ///< its exchange has ended with an error
   std::uint32_t buckets = 0;

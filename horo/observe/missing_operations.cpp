@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include "horo/observe/flight_file.h"
@@ -128,24 +127,6 @@ std::vector<MissingOperation> find_unfinished(std::span<const RankSnapshot> rank
 
 bool is_of_plan(const OpenOperation& operation) {
   return operation.kind == kGradientKind || operation.kind == kBucketKind;
-}
-
-std::optional<std::vector<int>> members_of(std::string_view process_set) {
-  if (process_set.size() < 2 || process_set.front() != '{' || process_set.back() != '}')
-    return std::nullopt;
-  process_set = process_set.substr(1, process_set.size() - 2);
-  std::vector<int> members;
-  while (true) {
-    int rank = 0;
-    const char* const end = process_set.data() + process_set.size();
-    const auto [rest, status] = std::from_chars(process_set.data(), end, rank);
-    if (status != std::errc{}) return std::nullopt;
-    members.push_back(rank);
-    process_set = {rest, static_cast<std::size_t>(end - rest)};
-    if (process_set.empty()) return members;
-    if (!process_set.starts_with(", ")) return std::nullopt;
-    process_set.remove_prefix(2);
-  }
 }
 
 std::string name_ranks(std::vector<int> ranks) {

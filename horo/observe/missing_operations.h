@@ -1,12 +1,11 @@
 #pragma once
 
 #include <chrono>
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "horo/base/set_name.h"
 #include "horo/observe/rank_snapshot.h"
 
 namespace horo::observe {
@@ -36,8 +35,6 @@ std::vector<MissingOperation> find_unfinished(std::span<const RankSnapshot> rank
 
 /// Whether the operation is one of a plan, to which a rank comes without any agreement.
 bool is_of_plan(const OpenOperation& operation);
-/// The ranks that the name of a process set lists: 0 and 2 of "{0, 2}"; nullopt if it is no list.
-std::optional<std::vector<int>> members_of(std::string_view process_set);
 
 /// "rank 3", "ranks 0-2 and 5".
 std::string name_ranks(std::vector<int> ranks);

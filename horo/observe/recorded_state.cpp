@@ -13,9 +13,9 @@ constexpr std::uint64_t kLatest = 64;
 // What the recorder notes of that itself may be older by all the time in which the plan rested,
 // until the next pulse.
 void RecordedState::note_exchanges(FlightLog& log, WallTime now) {
-  std::map<std::pair<std::string, std::string>, Sight> seen;
+  std::map<PlanKey, Sight> seen;
   for (FlightPlanState& plan : log.plans) {
-    const std::pair key(plan.process_set, plan.name);
+    const PlanKey key(plan.lane, plan.lane_uses);
     const auto before = plans_.find(key);
     const bool has_rested =
         before != plans_.end() && before->second.progress == plan.progress.packed();

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <map>
-#include <string>
 #include <utility>
 
 #include "horo/observe/flight_reader.h"
@@ -22,6 +21,7 @@ class RecordedState : public StateSource {
   RankSnapshot snapshot() override;
 
  private:
+  using PlanKey = std::pair<std::uint32_t, std::uint32_t>;  // lane and its uses
   struct Sight {
     std::uint64_t progress = 0;
     WallTime since = 0;
@@ -29,7 +29,7 @@ class RecordedState : public StateSource {
   void note_exchanges(FlightLog& log, WallTime now);
 
   FlightRecorder& recorder_;
-  std::map<std::pair<std::string, std::string>, Sight> plans_;  // by process set and name
+  std::map<PlanKey, Sight> plans_;
 };
 
 }  // namespace horo::observe

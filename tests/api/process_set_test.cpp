@@ -4,6 +4,7 @@
 #include <optional>
 #include <thread>
 
+#include "horo/runtime.h"
 #include "horo/testing.h"
 #include "tests/api/set_checks.h"
 
@@ -123,6 +124,19 @@ TEST(ProcessSet, BlockingOperationsOfTwoSetsInOppositeOrdersDoNotBlockEachOther)
     // Rank 0's x met rank 1's y in a.
     EXPECT_EQ(x[0], 1.5f);
     EXPECT_EQ(y[0], 1.5f);
+  });
+}
+
+TEST(ProcessSet, OthersOfTheSameRanksAreToldApartByTheirNames) {
+  run_ranks(3, [](Context& ctx) {
+    const ProcessSet first = ctx.new_process_set({0, 1});
+    const ProcessSet other = ctx.new_process_set({0, 1, 2});
+    const ProcessSet second = ctx.new_process_set({0, 1});
+    EXPECT_EQ(other.runtime()->topology().set_name(), "{0, 1, 2}");
+    if (ctx.rank() == 2) return;
+    EXPECT_EQ(first.runtime()->topology().set_name(), "{0, 1}");
+    EXPECT_EQ(second.runtime()->topology().set_name(), "{0, 1}#2");
+    EXPECT_EQ(second.name(), "{0, 1}");
   });
 }
 

@@ -131,6 +131,29 @@ TEST(RecordedState, AnExchangeThatEndedWithAnErrorIsNotOpen) {
   EXPECT_THAT(open_names(snapshot_of(parse_flight(recorder.image()))), ElementsAre("p/g0", "p/g1"));
 }
 
+TEST(RecordedState, AnExchangeAgesBesideAnotherPlanOfTheSameName) {
+  FlightRecorder recorder(FlightJob{});
+  RecordedState state(recorder);
+  PlanFlight resting(recorder, make_plan(1, 1));
+  PlanFlight other(recorder, make_plan(1, 1));
+  resting.mark(0);
+  resting.start(0);
+  const auto started = [&] {
+    for (const OpenOperation& open : state.snapshot().open)
+      if (open.started != 0) return open.started;
+    return WallTime{0};
+  };
+  const WallTime first = started();
+  ASSERT_NE(first, 0);
+  for (int step = 0; step < 3; ++step) {
+    other.mark(0);
+    other.start(0);
+    other.finish(0, true);
+    other.end_step();
+    EXPECT_NEAR(static_cast<double>(started() - first), 0, 1e5);  // clocks are read apart
+  }
+}
+
 TEST(RecordedState, TheEndOfAStepIsWaitedWith) {
   FlightRecorder recorder(FlightJob{});
   RecordedState state(recorder);

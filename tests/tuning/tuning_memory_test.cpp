@@ -32,8 +32,8 @@ class FullNode : public collectives::Transport {
   std::unique_ptr<collectives::Collectives> make_reference_collectives() override {
     return nullptr;
   }
-  std::unique_ptr<Transport> make_subset(const std::vector<int>& members) override {
-    return whole_->make_subset(members);
+  std::unique_ptr<Transport> make_subset(const std::vector<int>& members, int number) override {
+    return whole_->make_subset(members, number);
   }
   void abort(const char* text) noexcept override { whole_->abort(text); }
 
