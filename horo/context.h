@@ -33,9 +33,15 @@ struct InitOptions {
 /// `name`: what the ranks match the operation by. Empty: "<operation>.<k>", k counting this rank's
 /// unnamed operations of that kind, so that all ranks must submit those in the same order. A name
 /// may be used again once the earlier operation of that name has completed.
+///
+/// `prescale`, `postscale`: the result is postscale * op(prescale * x). Finite, and the same on
+/// every rank. Each product is rounded once to the type: float64 is multiplied in float64, the
+/// other floating point types in float32, to which the factor is rounded. Integers: 1 only.
 struct AllreduceOptions {
   std::string name;
   ReduceOp op = ReduceOp::kAverage;
+  double prescale = 1.0;   ///< of this rank's values, before they are reduced
+  double postscale = 1.0;  ///< of the result
 };
 struct BroadcastOptions {
   std::string name;
@@ -47,6 +53,8 @@ struct AllgatherOptions {
 struct ReduceScatterOptions {
   std::string name;
   ReduceOp op = ReduceOp::kAverage;  ///< any but kAdasum
+  double prescale = 1.0;             ///< other than 1: of a copy of the input
+  double postscale = 1.0;
 };
 struct AlltoallOptions {
   std::string name;
