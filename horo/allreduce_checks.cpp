@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "horo/base/error.h"
@@ -29,6 +30,12 @@ void check_factor(std::string_view operation, const std::string& name, DataType 
                          name, option, factor, name_of(type)));
 }
 
+bool overlap(const TensorView& a, const TensorView& b) {
+  const auto first = reinterpret_cast<std::uintptr_t>(a.data());
+  const auto second = reinterpret_cast<std::uintptr_t>(b.data());
+  return first < second + b.bytes() && second < first + a.bytes();
+}
+
 }  // namespace
 
 void check_adasum_type(const std::string& name, ReduceOp op, DataType type) {
@@ -42,6 +49,23 @@ void check_scale(std::string_view operation, const std::string& name, DataType t
                  const coordinator::ScaleFactors& factors) {
   check_factor(operation, name, type, "prescale", factors.before);
   check_factor(operation, name, type, "postscale", factors.after);
+}
+
+void check_allreduce_output(const std::string& name, const TensorView& input,
+                            const TensorView& output) {
+  for (const auto& [tensor, what] : {std::pair(&input, "input"), {&output, "output"}})
+    HORO_CHECK(tensor->data() != nullptr || tensor->count() == 0,
+               fmt::format("allreduce '{}': the {} has no memory", name, what));
+  HORO_CHECK(input.type() == output.type(),
+             fmt::format("allreduce '{}': input is {}, output is {}", name, name_of(input.type()),
+                         name_of(output.type())));
+  HORO_CHECK(input.shape() == output.shape(),
+             fmt::format("allreduce '{}': input {} and output {} must have the same shape", name,
+                         input.shape().to_string(), output.shape().to_string()));
+  HORO_CHECK(input.data() == output.data() || !overlap(input, output),
+             fmt::format("allreduce '{}': input and output overlap; give the same memory for both, "
+                         "or memory that is apart",
+                         name));
 }
 
 }  // namespace horo

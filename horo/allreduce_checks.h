@@ -17,5 +17,9 @@ void check_adasum_type(const std::string& name, ReduceOp op, DataType type);
 /// Factors are finite, in the type's arithmetic too; those of integers are 1.
 void check_scale(std::string_view operation, const std::string& name, DataType type,
                  const coordinator::ScaleFactors& factors);
+/// An output of an allreduce has memory, and its input's type and shape; it is the input or does
+/// not overlap it.
+void check_allreduce_output(const std::string& name, const TensorView& input,
+                            const TensorView& output);
 
 }  // namespace horo

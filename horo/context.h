@@ -108,6 +108,12 @@ class Context {
   void allreduce(TensorView tensor, const AllreduceOptions& options = {});
   /// The same without blocking; `tensor` must stay alive and untouched until the handle is done.
   Handle allreduce_async(TensorView tensor, const AllreduceOptions& options = {});
+  /// The same with the result in `output`, of the same type and shape; `input` is not changed. The
+  /// two are the same memory or do not overlap. The caller's thread copies `input` to `output`
+  /// before it submits, so that of the asynchronous form `output` alone must stay alive and
+  /// untouched.
+  void allreduce(TensorView input, TensorView output, const AllreduceOptions& options = {});
+  Handle allreduce_async(TensorView input, TensorView output, const AllreduceOptions& options = {});
 
   /// Reduces several tensors, in place, as one operation: all of them are submitted or, if one of
   /// their names is pending, none; and they are exchanged together, one collective for each element

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstring>
+
 #include "collectives/chunks.h"
 #include "horo/allreduce_checks.h"
 #include "horo/base/error.h"
@@ -106,6 +108,15 @@ Entry allreduce_entry(const TensorView& tensor, const AllreduceOptions& options)
   Entry entry = make_entry(Kind::kAllreduce, options.name, tensor);
   entry.request.op = options.op;
   entry.request.scale = factors;
+  return entry;
+}
+
+Entry allreduce_entry(const TensorView& input, const TensorView& output,
+                      const AllreduceOptions& options) {
+  check_allreduce_output(options.name, input, output);
+  Entry entry = allreduce_entry(output, options);
+  if (input.data() != output.data() && input.bytes() > 0)
+    std::memcpy(output.data(), input.data(), input.bytes());
   return entry;
 }
 
