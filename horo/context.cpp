@@ -48,6 +48,10 @@ int Context::node_count() const { return runtime_->topology().node_count; }
 Handle Context::allreduce_async(TensorView tensor, const AllreduceOptions& options) {
   return Handle(runtime_->submit(allreduce_entry(tensor, options)));
 }
+Handle Context::allreduce_async(TensorView input, TensorView output,
+                                const AllreduceOptions& options) {
+  return Handle(runtime_->submit(allreduce_entry(input, output, options)));
+}
 Handle Context::broadcast_async(TensorView tensor, const BroadcastOptions& options) {
   return Handle(runtime_->submit(broadcast_entry(tensor, options, runtime_->topology())));
 }
@@ -69,6 +73,9 @@ AlltoallHandle Context::alltoall_async(TensorView input, TensorView output,
 
 void Context::allreduce(TensorView tensor, const AllreduceOptions& options) {
   runtime_->perform(allreduce_entry(tensor, options));
+}
+void Context::allreduce(TensorView input, TensorView output, const AllreduceOptions& options) {
+  runtime_->perform(allreduce_entry(input, output, options));
 }
 void Context::broadcast(TensorView tensor, const BroadcastOptions& options) {
   runtime_->perform(broadcast_entry(tensor, options, runtime_->topology()));

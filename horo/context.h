@@ -33,9 +33,15 @@ struct InitOptions {
 /// `name`: what the ranks match the operation by. Empty: "<operation>.<k>", k counting this rank's
 /// unnamed operations of that kind, so that all ranks must submit those in the same order. A name
 /// may be used again once the earlier operation of that name has completed.
+///
+/// `prescale`, `postscale`: the result is postscale * op(prescale * x). Finite, and the same on
+/// every rank. Each product is rounded once to the type: float64 is multiplied in float64, the
+/// other floating point types in float32, to which the factor is rounded. Integers: 1 only.
 struct AllreduceOptions {
   std::string name;
   ReduceOp op = ReduceOp::kAverage;
+  double prescale = 1.0;   ///< of this rank's values, before they are reduced
+  double postscale = 1.0;  ///< of the result
 };
 struct BroadcastOptions {
   std::string name;
@@ -47,6 +53,8 @@ struct AllgatherOptions {
 struct ReduceScatterOptions {
   std::string name;
   ReduceOp op = ReduceOp::kAverage;  ///< any but kAdasum
+  double prescale = 1.0;             ///< other than 1: of a copy of the input
+  double postscale = 1.0;
 };
 struct AlltoallOptions {
   std::string name;
@@ -100,6 +108,12 @@ class Context {
   void allreduce(TensorView tensor, const AllreduceOptions& options = {});
   /// The same without blocking; `tensor` must stay alive and untouched until the handle is done.
   Handle allreduce_async(TensorView tensor, const AllreduceOptions& options = {});
+  /// The same with the result in `output`, of the same type and shape; `input` is not changed. The
+  /// two are the same memory or do not overlap. The caller's thread copies `input` to `output`
+  /// before it submits, so that of the asynchronous form `output` alone must stay alive and
+  /// untouched.
+  void allreduce(TensorView input, TensorView output, const AllreduceOptions& options = {});
+  Handle allreduce_async(TensorView input, TensorView output, const AllreduceOptions& options = {});
 
   /// Reduces several tensors, in place, as one operation: all of them are submitted or, if one of
   /// their names is pending, none; and they are exchanged together, one collective for each element

@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstring>
+
 #include "collectives/chunks.h"
+#include "horo/allreduce_checks.h"
 #include "horo/base/error.h"
 
 namespace horo {
 namespace {
 
 using coordinator::Kind;
+using coordinator::ScaleFactors;
 
 Entry make_entry(Kind kind, const std::string& name, const TensorView& input) {
   HORO_CHECK(input.data() != nullptr || input.count() == 0,
@@ -69,13 +73,6 @@ void check_root(std::string_view operation, const BroadcastOptions& options,
                          options.name, options.root, topology.size, topology.size - 1));
 }
 
-void check_adasum_type(const std::string& name, ReduceOp op, DataType type) {
-  HORO_CHECK(is_elementwise(op) || is_floating(type),
-             fmt::format("allreduce '{}': Adasum is for floating point, not {}; choose a sum or an "
-                         "average",
-                         name, name_of(type)));
-}
-
 // Without a name of its own, a group is called like its first tensor, which no other operation may
 // be called at the same time.
 Entry make_group_entry(Kind kind, const std::string& name, std::span<const NamedTensor> tensors) {
@@ -105,17 +102,33 @@ std::size_t rows_of_shard(std::size_t rows, const Topology& topology) {
 }
 
 Entry allreduce_entry(const TensorView& tensor, const AllreduceOptions& options) {
+  const ScaleFactors factors{options.prescale, options.postscale};
   check_adasum_type(options.name, options.op, tensor.type());
+  check_scale("allreduce", options.name, tensor.type(), factors);
   Entry entry = make_entry(Kind::kAllreduce, options.name, tensor);
   entry.request.op = options.op;
+  entry.request.scale = factors;
+  return entry;
+}
+
+Entry allreduce_entry(const TensorView& input, const TensorView& output,
+                      const AllreduceOptions& options) {
+  check_allreduce_output(options.name, input, output);
+  Entry entry = allreduce_entry(output, options);
+  if (input.data() != output.data() && input.bytes() > 0)
+    std::memcpy(output.data(), input.data(), input.bytes());
   return entry;
 }
 
 Entry allreduce_group_entry(std::span<const NamedTensor> tensors, const AllreduceOptions& options) {
-  for (const NamedTensor& tensor : tensors)
+  const ScaleFactors factors{options.prescale, options.postscale};
+  for (const NamedTensor& tensor : tensors) {
     check_adasum_type(tensor.name, options.op, tensor.tensor.type());
+    check_scale("allreduce", tensor.name, tensor.tensor.type(), factors);
+  }
   Entry entry = make_group_entry(Kind::kAllreduce, options.name, tensors);
   entry.request.op = options.op;
+  entry.request.scale = factors;
   return entry;
 }
 
@@ -147,6 +160,8 @@ Entry reduce_scatter_entry(const TensorView& input, const TensorView& output,
                            const ReduceScatterOptions& options, const Topology& topology) {
   HORO_CHECK(is_elementwise(options.op),
              fmt::format("reduce_scatter '{}': Adasum is for allreduce only", options.name));
+  const ScaleFactors factors{options.prescale, options.postscale};
+  check_scale("reduce_scatter", options.name, input.type(), factors);
   check_output("reduce_scatter", options.name, input, output);
   const std::size_t rows = rows_of_shard(input.shape()[0], topology);
   HORO_CHECK(output.shape()[0] == rows,
@@ -155,6 +170,7 @@ Entry reduce_scatter_entry(const TensorView& input, const TensorView& output,
                          output.shape()[0]));
   Entry entry = make_entry(Kind::kReduceScatter, options.name, input);
   entry.request.op = options.op;
+  entry.request.scale = factors;
   entry.output = output;
   return entry;
 }

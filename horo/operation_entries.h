@@ -13,6 +13,9 @@ using coordinator::Entry;
 /// The operations of Context as entries of the coordinator, with Context's checks of arguments.
 /// Each throws InvalidArgument that names the operation. `topology`: of the ranks that take part.
 Entry allreduce_entry(const TensorView& tensor, const AllreduceOptions& options);
+/// Copies `input` to `output`, to be reduced there, once nothing is left to be refused.
+Entry allreduce_entry(const TensorView& input, const TensorView& output,
+                      const AllreduceOptions& options);
 Entry allreduce_group_entry(std::span<const NamedTensor> tensors, const AllreduceOptions& options);
 Entry broadcast_entry(const TensorView& tensor, const BroadcastOptions& options,
                       const Topology& topology);

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "collectives/chunks.h"
+#include "collectives/reduce/tensor_values.h"
 #include "horo/base/error.h"
 #include "horo/coordinator/allreduce_response.h"
 
@@ -43,13 +44,53 @@ void allgather(const Response& response, const Entry& entry,
                   entry.output.shape().rank() ? entry.output.shape()[0] : 0));
 }
 
+std::vector<TensorView> tensors_of(const std::vector<Entry>& entries) {
+  std::vector<TensorView> tensors;
+  for (const Entry& entry : entries) {
+    if (entry.members.empty()) tensors.push_back(entry.input);
+    tensors.insert(tensors.end(), entry.members.begin(), entry.members.end());
+  }
+  return tensors;
+}
+
+void scale(const TensorView& tensor, double factor) {
+  if (factor != 1)
+    collectives::scale(tensor.type(), static_cast<std::byte*>(tensor.data()), tensor.count(),
+                       factor);
+}
+
+// Each tensor for itself: those that share a bucket may have different factors.
+void scale(const std::vector<Entry>& entries, double ScaleFactors::*factor) {
+  for (const Entry& entry : entries) {
+    scale(entry.input, entry.request.scale.*factor);
+    for (const TensorView& member : entry.members) scale(member, entry.request.scale.*factor);
+  }
+}
+
+void allreduce(const Response& response, const std::vector<Entry>& entries,
+               collectives::Communicator& communicator, const Topology& topology) {
+  scale(entries, &ScaleFactors::before);
+  allreduce(response, tensors_of(entries), communicator, topology);
+  scale(entries, &ScaleFactors::after);
+}
+
 void reduce_scatter(const Response& response, const Entry& entry,
                     collectives::Collectives& collectives, std::size_t ranks) {
   const std::size_t row = row_elements(entry.input.shape());
   std::vector<std::size_t> count_of = collectives::chunk_sizes(entry.input.shape()[0], ranks);
   for (std::size_t& count : count_of) count *= row;
-  collectives.reduce_scatter(static_cast<const std::byte*>(entry.input.data()), response.type,
-                             count_of, static_cast<std::byte*>(entry.output.data()), response.op);
+  const ScaleFactors& factors = entry.request.scale;
+  TensorView input = entry.input;
+  std::vector<std::byte> scaled;  // the input stays as it is
+  if (factors.before != 1 && input.count() > 0) {
+    const auto* values = static_cast<const std::byte*>(input.data());
+    scaled.assign(values, values + input.bytes());
+    input = TensorView(scaled.data(), input.type(), input.shape());
+    scale(input, factors.before);
+  }
+  collectives.reduce_scatter(static_cast<const std::byte*>(input.data()), response.type, count_of,
+                             static_cast<std::byte*>(entry.output.data()), response.op);
+  scale(entry.output, factors.after);
 }
 
 void alltoall(const Response& response, const Entry& entry, collectives::Collectives& collectives,
@@ -81,15 +122,6 @@ void alltoall(const Response& response, const Entry& entry, collectives::Collect
                                entry.output.shape().to_string(), entry.output.shape()[0]));
 }
 
-std::vector<TensorView> tensors_of(const std::vector<Entry>& entries) {
-  std::vector<TensorView> tensors;
-  for (const Entry& entry : entries) {
-    if (entry.members.empty()) tensors.push_back(entry.input);
-    tensors.insert(tensors.end(), entry.members.begin(), entry.members.end());
-  }
-  return tensors;
-}
-
 // One launch, whatever the types: copies do not care.
 void broadcast(const Response& response, const std::vector<Entry>& entries,
                collectives::Collectives& collectives) {
@@ -105,7 +137,7 @@ void execute(const Response& response, std::vector<Entry>& entries,
   collectives::Collectives& collectives = communicator.collectives();
   switch (response.kind) {
     case Kind::kAllreduce:
-      return allreduce(response, tensors_of(entries), communicator, topology);
+      return allreduce(response, entries, communicator, topology);
     case Kind::kBroadcast:
       return broadcast(response, entries, collectives);
     case Kind::kAllgather:

@@ -17,11 +17,18 @@ bool shapes_agree(const Request& a, const Request& b) {
                     b.shape.dimensions().begin() + 1);
 }
 
+constexpr std::string_view kOtherScale = "the scale factors differ";
+
+std::string describe(const ScaleFactors& scale) {
+  return fmt::format("prescale {} postscale {}", scale.before, scale.after);
+}
+
 std::string_view differing_field(const Request& a, const Request& b) {
   if (a.kind != b.kind) return "the operations differ";
   if (a.members.empty() != b.members.empty()) return "one is a group";
   if (a.type != b.type) return "the element types differ";
   if (a.op != b.op) return "the reduce operations differ";
+  if (a.scale != b.scale) return kOtherScale;
   if (a.root != b.root) return "the roots differ";
   if (!shapes_agree(a, b)) return "the shapes differ";
   if (a.members != b.members) return "the groups differ";
@@ -56,7 +63,8 @@ std::size_t Request::bytes() const {
 std::string Request::describe() const {
   std::string text(name_of(kind));
   if (kind == Kind::kAllreduce || kind == Kind::kReduceScatter)
-    text += fmt::format(" ({})", horo::name_of(op));
+    text += fmt::format(" ({}{})", horo::name_of(op),
+                        scale.are_one() ? "" : ", " + coordinator::describe(scale));
   if (kind == Kind::kBroadcast) text += fmt::format(" from rank {}", root);
   if (!members.empty())
     text += fmt::format(" of a group of {}", members.size());
@@ -71,6 +79,8 @@ std::string describe_mismatch(const Request& a, const std::string& first, const 
   if (field.empty()) return {};
   std::string text = fmt::format("tensor '{}': {} submitted {}, {} submitted {}: {}", a.name, first,
                                  a.describe(), second, b.describe(), field);
+  if (field == kOtherScale)
+    return text + fmt::format(", {} and {}", describe(a.scale), describe(b.scale));
   if (a.members.empty() || b.members.empty() || a.members == b.members) return text;
   const auto differing = std::ranges::mismatch(a.members, b.members).in1;
   const auto index = static_cast<std::size_t>(differing - a.members.begin());

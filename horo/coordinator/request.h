@@ -8,6 +8,7 @@
 #include "horo/base/data_type.h"
 #include "horo/base/reduce_op.h"
 #include "horo/base/tensor_view.h"
+#include "horo/coordinator/scale_factors.h"
 
 namespace horo::coordinator {
 
@@ -53,12 +54,14 @@ struct Request {
     friend bool operator==(const Member&, const Member&) = default;
   };
   std::vector<Member> members = {};
+  /// Allreduce and reduce_scatter of floating point; of all tensors of a group.
+  ScaleFactors scale = {};
 
   /// Bytes of the rank's input.
   std::size_t bytes() const;
   /// Tensors: one, or those of a group.
   std::size_t tensors() const { return members.empty() ? 1 : members.size(); }
-  /// "allreduce (sum) of float32 [17, 18]"
+  /// "allreduce (sum) of float32 [17, 18]", "allreduce (sum, prescale 0.5 postscale 1) of ..."
   std::string describe() const;
   friend bool operator==(const Request&, const Request&) = default;
 };

@@ -1,6 +1,7 @@
 #include "horo/coordinator/wire.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -124,6 +125,14 @@ void put(Writer& writer, const Request& request) {
     writer.put(member.type);
     put(writer, member.shape);
   }
+  writer.put(request.scale.before);
+  writer.put(request.scale.after);
+}
+
+double get_factor(Reader& reader) {
+  const auto factor = reader.get<double>();
+  if (!std::isfinite(factor)) Reader::fail();
+  return factor;
 }
 
 Request get_request(Reader& reader) {
@@ -143,6 +152,8 @@ Request get_request(Reader& reader) {
     member.type = reader.get_enum<DataType>(kDataTypeCount);
     member.shape = get_shape(reader);
   }
+  request.scale.before = get_factor(reader);
+  request.scale.after = get_factor(reader);
   return request;
 }
 

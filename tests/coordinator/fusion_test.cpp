@@ -46,6 +46,14 @@ TEST(Fusion, OnlyAllreducesOfOneTypeAndOperationShare) {
   EXPECT_EQ(responses.size(), 5u);
 }
 
+TEST(Fusion, TensorsWithDifferentScaleFactorsShareABucket) {
+  Request scaled = agree("b", 1).request();
+  scaled.scale = {0.5, 3};
+  const auto responses = fuse({agree("a", 1), contribution_of(0, scaled)}, 1000, ResponseCache(0));
+  ASSERT_EQ(responses.size(), 1u);
+  EXPECT_EQ(names(responses[0]), (std::vector<std::string>{"a", "b"}));
+}
+
 TEST(Fusion, OtherOperationsInBetweenDoNotCloseABucket) {
   const auto responses = fuse({agree("a", 1), agree("b", 1, Kind::kBroadcast),
                                agree("c", 1, Kind::kAllreduce, DataType::kFloat64), agree("d", 1),

@@ -21,6 +21,12 @@ TEST(ResponseCache, FindsOnlyAnEqualRequest) {
   EXPECT_FALSE(cache.find(allreduce("x", 5, ReduceOp::kMax)));
   EXPECT_FALSE(cache.find(allreduce("x", 5, ReduceOp::kSum, DataType::kFloat64)));
   EXPECT_FALSE(cache.find(allreduce("y", 5)));
+  Request scaled = allreduce("x", 5);
+  scaled.scale.after = 0.5;
+  EXPECT_FALSE(cache.find(scaled));
+  cache.note(scaled, {}, 2);
+  EXPECT_TRUE(cache.find(scaled));
+  EXPECT_FALSE(cache.find(allreduce("x", 5)));
 }
 
 TEST(ResponseCache, NumbersAreTheSameWhereMessagesAreTheSame) {

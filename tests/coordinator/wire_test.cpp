@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
 #include <random>
 
 #include "horo/base/error.h"
@@ -23,6 +27,8 @@ Request random_request(std::mt19937& random) {
   for (unsigned i = random() % 4; i-- > 0;) request.splits.push_back(random());
   for (unsigned i = random() % 3; i-- > 0;)
     request.members.push_back({"m" + std::to_string(i), DataType::kInt8, Shape{random() % 9, 2}});
+  constexpr double kFactors[] = {1, 0, -0.0, -1.5, 1e-30, 1.0 / 3};
+  request.scale = {kFactors[random() % 6], kFactors[random() % 6]};
   return request;
 }
 
@@ -157,6 +163,61 @@ TEST(Wire, FlippedBitsNeverCrash) {
     } catch (const CommunicationError&) {
     }
   }
+}
+
+TEST(Wire, ScaleFactorsArriveWithEveryBitAndAreFinite) {
+  Request request{"x"};
+  for (const double factor : {1.0 / 3, 1e-300, -0.0}) {
+    request.scale = {factor, -factor};
+    EXPECT_EQ(decode_request_list(encode(std::vector{request})), std::vector{request});
+    Request other = request;
+    other.scale.after = factor;
+    EXPECT_NE(decode_request_list(encode(std::vector{other})), std::vector{request});
+  }
+  for (const double factor :
+       {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    request.scale = {1, factor};
+    EXPECT_THROW((void)decode_request_list(encode(std::vector{request})), CommunicationError);
+  }
+}
+
+std::vector<std::byte> read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string content(std::istreambuf_iterator<char>(file), {});
+  const auto* raw = reinterpret_cast<const std::byte*>(content.data());
+  return {raw, raw + content.size()};
+}
+
+template <typename Decode>
+void expect_encoding(std::span<const std::byte> bytes, Decode decode) {
+  const std::vector<std::byte> again = encode(decode(bytes));
+  EXPECT_TRUE(std::ranges::equal(again, bytes));
+}
+
+// Files that begin with "bad" are there for what must be refused.
+TEST(Wire, TheFuzzingCorpusHoldsWholeMessages) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(HORO_WIRE_CORPUS)) {
+    SCOPED_TRACE(entry.path().filename());
+    const std::vector<std::byte> content = read(entry.path());
+    ASSERT_FALSE(content.empty());
+    const auto bytes = std::span(content).subspan(1);
+    const bool is_bad = entry.path().filename().string().starts_with("bad");
+    const auto check = [&](auto decode) {
+      if (is_bad)
+        EXPECT_THROW((void)decode(bytes), CommunicationError);
+      else
+        EXPECT_NO_THROW(expect_encoding(bytes, decode));
+    };
+    if (content[0] == std::byte{0})
+      check(decode_requests);
+    else if (content[0] == std::byte{1})
+      check(decode_responses);
+    else
+      check(decode_request_list);
+    ++files;
+  }
+  EXPECT_GE(files, 10);
 }
 
 TEST(Wire, TrailingBytesAreAnError) {

@@ -1,0 +1,71 @@
+#include "horo/allreduce_checks.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "horo/base/error.h"
+
+namespace horo {
+namespace {
+
+// All types but float64 are multiplied in float32.
+bool is_in_range(double factor, DataType type) {
+  if (type == DataType::kFloat64) return std::isfinite(factor);
+  return std::abs(factor) <= static_cast<double>(std::numeric_limits<float>::max());
+}
+
+void check_factor(std::string_view operation, const std::string& name, DataType type,
+                  std::string_view option, double factor) {
+  if (factor == 1) return;
+  HORO_CHECK(std::isfinite(factor), fmt::format("{} '{}': {} is {}; it must be a finite number",
+                                                operation, name, option, factor));
+  HORO_CHECK(is_floating(type),
+             fmt::format("{} '{}': {} {} is for floating point, not {}; leave it at 1", operation,
+                         name, option, factor, name_of(type)));
+  HORO_CHECK(is_in_range(factor, type),
+             fmt::format("{} '{}': {} {} is beyond float32, in which {} is multiplied", operation,
+                         name, option, factor, name_of(type)));
+}
+
+bool overlap(const TensorView& a, const TensorView& b) {
+  const auto first = reinterpret_cast<std::uintptr_t>(a.data());
+  const auto second = reinterpret_cast<std::uintptr_t>(b.data());
+  return first < second + b.bytes() && second < first + a.bytes();
+}
+
+}  // namespace
+
+void check_adasum_type(const std::string& name, ReduceOp op, DataType type) {
+  HORO_CHECK(is_elementwise(op) || is_floating(type),
+             fmt::format("allreduce '{}': Adasum is for floating point, not {}; choose a sum or an "
+                         "average",
+                         name, name_of(type)));
+}
+
+void check_scale(std::string_view operation, const std::string& name, DataType type,
+                 const coordinator::ScaleFactors& factors) {
+  check_factor(operation, name, type, "prescale", factors.before);
+  check_factor(operation, name, type, "postscale", factors.after);
+}
+
+void check_allreduce_output(const std::string& name, const TensorView& input,
+                            const TensorView& output) {
+  for (const auto& [tensor, what] : {std::pair(&input, "input"), {&output, "output"}})
+    HORO_CHECK(tensor->data() != nullptr || tensor->count() == 0,
+               fmt::format("allreduce '{}': the {} has no memory", name, what));
+  HORO_CHECK(input.type() == output.type(),
+             fmt::format("allreduce '{}': input is {}, output is {}", name, name_of(input.type()),
+                         name_of(output.type())));
+  HORO_CHECK(input.shape() == output.shape(),
+             fmt::format("allreduce '{}': input {} and output {} must have the same shape", name,
+                         input.shape().to_string(), output.shape().to_string()));
+  HORO_CHECK(input.data() == output.data() || !overlap(input, output),
+             fmt::format("allreduce '{}': input and output overlap; give the same memory for both, "
+                         "or memory that is apart",
+                         name));
+}
+
+}  // namespace horo
