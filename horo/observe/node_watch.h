@@ -30,7 +30,8 @@ class NodeWatch {
     Time advanced{};
     WallTime advanced_at = 0;
   };
-  Liveness liveness_of(int local_rank, const Pulse& pulse, Time now);
+  void note_heartbeats(Time now);
+  Liveness liveness_of(int local_rank, const Pulse& pulse, Time now) const;
 
   const PulseBoard& board_;
   std::chrono::nanoseconds silent_after_;

@@ -1,9 +1,12 @@
 #include "horo/observe/pulse_board.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <span>
 #include <thread>
@@ -91,6 +94,32 @@ TEST(NodeWatch, TheFirstRankThatIsThereSpeaks) {
   ASSERT_EQ(ranks.size(), 3u);
   EXPECT_EQ(ranks[0].liveness, Liveness::kEnded);
   EXPECT_EQ(ranks[1].liveness, Liveness::kRunning);
+}
+
+TEST(NodeWatch, WithoutADescriptorToSpareOthersAreKnownByTheirHeartbeats) {
+  using namespace std::chrono_literals;
+  const Boards boards(2);
+  for (const auto& board : boards) board->publish(make_rank(board->local_rank()));
+  const pid_t child = fork();
+  if (child == 0) {
+    NodeWatch watch(boards[1], 3s);
+    const auto start = std::chrono::steady_clock::now();
+    const auto look = [&](std::chrono::nanoseconds later) {
+      std::vector<Liveness> found;
+      for (const RankSnapshot& rank : watch.look(start + later)) found.push_back(rank.liveness);
+      return found;
+    };
+    using Found = std::vector<Liveness>;
+    const bool saw_both = look(0s) == Found{Liveness::kRunning, Liveness::kRunning};
+    const rlimit none{0, 0};
+    const bool is_limited = setrlimit(RLIMIT_NOFILE, &none) == 0;
+    const bool trusts_heartbeat = look(2s) == Found{Liveness::kRunning, Liveness::kRunning};
+    const bool never_says_dead = look(100s) == Found{Liveness::kSilent, Liveness::kRunning};
+    _exit(saw_both && is_limited && trusts_heartbeat && never_says_dead ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(NodeWatch, ARankThatHasNotWrittenYetIsNotSeen) {
