@@ -1,14 +1,22 @@
 #include "horo/observe/node_watch.h"
 
+#include <utility>
+
+#include "horo/base/error.h"
 #include "horo/observe/wall_clock.h"
 
 namespace horo::observe {
 
-NodeWatch::NodeWatch(const PulseBoard& board, std::chrono::nanoseconds silent_after)
+NodeWatch::NodeWatch(const PulseBoard& board, std::chrono::nanoseconds silent_after,
+                     std::vector<RankSnapshot> ranks)
     : board_(board),
       silent_after_(silent_after),
       machine_(this_machine()),
-      heartbeats_(static_cast<std::size_t>(board.ranks())) {}
+      heartbeats_(static_cast<std::size_t>(board.ranks())),
+      latest_(std::move(ranks)),
+      has_written_(latest_.size(), false) {
+  HORO_CHECK(latest_.size() == heartbeats_.size(), "one for each rank of the node");
+}
 
 // Of all ranks in every round, so that who stands in for another knows how old they are.
 void NodeWatch::note_heartbeats(Time now) {
@@ -52,11 +60,17 @@ std::vector<RankSnapshot> NodeWatch::look(Time now) {
   std::vector<RankSnapshot> ranks;
   for (int local_rank = 0; local_rank < board_.ranks(); ++local_rank) {
     const Pulse pulse = board_.read(local_rank);
-    if (pulse.pid == 0 || !pulse.snapshot) continue;
-    RankSnapshot snapshot = *pulse.snapshot;
-    snapshot.liveness = liveness_of(local_rank, pulse, now);
-    snapshot.last_sign_of_life = heartbeats_[static_cast<std::size_t>(local_rank)].advanced_at;
-    ranks.push_back(std::move(snapshot));
+    if (pulse.pid == 0) continue;
+    const auto place = static_cast<std::size_t>(local_rank);
+    RankSnapshot& latest = latest_[place];
+    if (pulse.snapshot) {
+      latest = *pulse.snapshot;
+      has_written_[place] = true;
+    }
+    if (!has_written_[place]) latest.pid = pulse.pid;
+    latest.liveness = liveness_of(local_rank, pulse, now);
+    latest.last_sign_of_life = heartbeats_[place].advanced_at;
+    if (has_written_[place] || latest.liveness != Liveness::kRunning) ranks.push_back(latest);
   }
   return ranks;
 }
