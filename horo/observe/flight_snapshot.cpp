@@ -27,6 +27,8 @@ Sight look_for_writer(const FlightLog& log) {
         return Sight::kStopped;
       case ProcessState::kGone:
         return Sight::kGone;
+      case ProcessState::kUnknown:
+        break;
     }
   }
   const WallTime now = wall_time_now() + log.clock_offset;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -26,6 +27,9 @@ std::string_view next_field(std::string_view& text) {
   return field;
 }
 
+// All else, such as too many open files, says nothing of the process.
+bool says_it_is_gone(int error) { return error == ENOENT || error == ESRCH; }
+
 }  // namespace
 
 std::optional<ProcessStat> parse_process_stat(std::string_view text) {
@@ -45,14 +49,16 @@ std::optional<ProcessStat> parse_process_stat(std::string_view text) {
   return stat;
 }
 
-std::optional<ProcessStat> read_process_stat(std::int64_t pid) {
+ProcessLook look_for_process(std::int64_t pid) {
   const int file = open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return std::nullopt;
+  if (file < 0) return {says_it_is_gone(errno), std::nullopt};
   char text[1024];
   const ssize_t length = read(file, text, sizeof text);
+  const bool is_gone = length < 0 && says_it_is_gone(errno);
   close(file);
-  if (length <= 0) return std::nullopt;
-  return parse_process_stat({text, static_cast<std::size_t>(length)});
+  if (length <= 0) return {is_gone, std::nullopt};
+  const auto stat = parse_process_stat({text, static_cast<std::size_t>(length)});
+  return {stat.has_value(), stat};
 }
 
 std::uint64_t this_machine() {
@@ -65,12 +71,13 @@ std::uint64_t this_machine() {
 }
 
 std::optional<std::uint64_t> start_of_process(std::int64_t pid) {
-  const auto stat = read_process_stat(pid);
+  const auto stat = look_for_process(pid).stat;
   return stat ? std::optional(stat->start_time) : std::nullopt;
 }
 
 ProcessState state_of_process(std::int64_t pid, std::uint64_t start) {
-  const auto stat = read_process_stat(pid);
+  const auto [is_known, stat] = look_for_process(pid);
+  if (!is_known) return ProcessState::kUnknown;
   if (!stat || (start != 0 && stat->start_time != start)) return ProcessState::kGone;
   switch (stat->state) {
     case 'Z':

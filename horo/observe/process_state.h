@@ -18,17 +18,23 @@ struct ProcessStat {
 
 /// Reads the text of /proc/PID/stat (proc(5)); nullopt if it is none.
 std::optional<ProcessStat> parse_process_stat(std::string_view text);
-/// Of the process `pid` of this host; nullopt if there is no such process.
-std::optional<ProcessStat> read_process_stat(std::int64_t pid);
+
+/// What a look for a process found.
+struct ProcessLook {
+  bool is_known = false;  ///< false: it could not be seen, as without a descriptor to spare
+  std::optional<ProcessStat> stat;  ///< none, if it is known: there is no such process
+};
+/// Of the process `pid` of this host.
+ProcessLook look_for_process(std::int64_t pid);
 
 /// When the process of this host began, in the units of /proc/PID/stat; none: there is no such
-/// process.
+/// process, or it cannot be seen.
 std::optional<std::uint64_t> start_of_process(std::int64_t pid);
 
-enum class ProcessState { kGone, kRunning, kStopped };
+enum class ProcessState { kUnknown, kGone, kRunning, kStopped };
 
 /// What became of the process of this host that began at `start` (0: at any time). One that has
-/// ended and was not reaped is gone.
+/// ended and was not reaped is gone; one that cannot be looked up just now is unknown.
 ProcessState state_of_process(std::int64_t pid, std::uint64_t start);
 
 }  // namespace horo::observe

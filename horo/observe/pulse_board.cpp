@@ -59,4 +59,6 @@ Pulse PulseBoard::read(int local_rank) const {
   return pulse;
 }
 
+std::uint64_t PulseBoard::heartbeat(int local_rank) const { return place(local_rank).heartbeat; }
+
 }  // namespace horo::observe

@@ -35,6 +35,8 @@ class PulseBoard {
   /// Says that this rank goes in good order: publish() is not called any more.
   void leave();
   Pulse read(int local_rank) const;
+  /// Pulse::heartbeat alone.
+  std::uint64_t heartbeat(int local_rank) const;
 
   int ranks() const { return ranks_; }
   int local_rank() const { return local_rank_; }

@@ -76,6 +76,19 @@ bool is_of_closing_set(const OpenOperation& operation) {
   return operation.kind == kShutdownKind && !operation.process_set.empty();
 }
 
+// As far as the set's name says; empty: all ranks.
+bool is_of_set(int rank, const std::string& process_set) {
+  if (process_set.empty()) return true;
+  const auto members = members_of(process_set);
+  return members && std::ranges::find(*members, rank) != members->end();
+}
+
+bool is_of_ranks(const Verdict& verdict, const std::vector<RankSnapshot>& ranks) {
+  return !verdict.blamed.empty() && std::ranges::all_of(verdict.blamed, [&](int blamed) {
+    return std::ranges::find(ranks, blamed, &RankSnapshot::rank) != ranks.end();
+  });
+}
+
 }  // namespace
 
 StallJudge::StallJudge(nanoseconds stall_warning, nanoseconds timeout)
@@ -86,22 +99,39 @@ void StallJudge::start_anew(WallTime now) {
   if (told_.kind != Kind::kNone) told_.since = now;
 }
 
-// Whether ranks are in an operation without going on, and none of those seen keeps them.
-bool StallJudge::may_be_kept_by_others(const std::vector<RankSnapshot>& ranks, WallTime now) const {
-  return find_missing(ranks, now, stall_warning_).empty() &&
-         !find_unfinished(ranks, now, stall_warning_).empty();
+// If ranks are in an operation without going on, and none of those seen keeps them: the members
+// among `unheard` of what has lasted too long.
+std::vector<RankSnapshot> StallJudge::possible_keepers(const std::vector<RankSnapshot>& ranks,
+                                                       std::span<const RankSnapshot> unheard,
+                                                       WallTime now) const {
+  std::vector<RankSnapshot> keepers;
+  if (!find_missing(ranks, now, stall_warning_).empty()) return keepers;
+  const auto is_awaited = [&](const OpenOperation& open, int rank) {
+    return now - open.submitted > stall_warning_.count() && is_of_set(rank, open.process_set);
+  };
+  for (const RankSnapshot& other : unheard) {
+    const bool may_keep = std::ranges::any_of(ranks, [&](const RankSnapshot& rank) {
+      return std::ranges::any_of(
+          rank.open, [&](const OpenOperation& open) { return is_awaited(open, other.rank); });
+    });
+    if (may_keep) keepers.push_back(other);
+  }
+  return keepers;
 }
 
 StallJudge::Decision StallJudge::look(std::vector<RankSnapshot> ranks, WallTime now,
                                       std::span<const RankSnapshot> unheard) {
   if (has_ended_) return {};
   forgive(ranks, now);
-  const bool is_about_unheard = !unheard.empty() && may_be_kept_by_others(ranks, now);
-  if (is_about_unheard) {
-    if (unheard[0].liveness != Liveness::kSilent) return {};
-    ranks.insert(ranks.end(), unheard.begin(), unheard.end());
+  Verdict verdict = find_stall(ranks, now, stall_warning_);
+  std::vector<RankSnapshot> keepers;
+  if (!is_final(verdict.kind) && !is_of_the_process(verdict.kind))
+    keepers = possible_keepers(ranks, unheard, now);
+  if (!keepers.empty()) {
+    if (keepers[0].liveness != Liveness::kSilent) return {};
+    ranks.insert(ranks.end(), keepers.begin(), keepers.end());
+    verdict = find_stall(ranks, now, stall_warning_);
   }
-  const Verdict verdict = find_stall(ranks, now, stall_warning_);
   if (verdict.kind == Kind::kNone) return {resign(now), std::nullopt};
   if (!is_confirmed(verdict, ranks, now)) return {};
   Decision decision;
@@ -111,7 +141,7 @@ StallJudge::Decision StallJudge::look(std::vector<RankSnapshot> ranks, WallTime 
     told_.last_said = now;
     decision.say = verdict.text;
   }
-  if (!is_about_unheard && is_over(verdict, ranks, now)) {
+  if (!is_of_ranks(verdict, keepers) && is_over(verdict, ranks, now)) {
     has_ended_ = true;
     decision.end = is_final(verdict.kind) ? verdict.text
                                           : fmt::format("{} (HORO_TIMEOUT is {})", verdict.text,

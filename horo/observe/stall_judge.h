@@ -24,9 +24,9 @@ class StallJudge {
   /// is over. After `timeout` it ends the job; a dead rank does at once.
   StallJudge(std::chrono::nanoseconds stall_warning, std::chrono::nanoseconds timeout);
 
-  /// `unheard`: ranks of which nothing is known yet. They are blamed, once they are silent, for
-  /// what nobody else keeps; that does not end the job, as they may only be out of the watchdogs'
-  /// reach.
+  /// `unheard`: ranks of which nothing is known yet. Members of an operation are blamed, once they
+  /// are silent, for what no other rank keeps; that does not end the job, as they may only be out
+  /// of the watchdogs' reach.
   Decision look(std::vector<RankSnapshot> ranks, WallTime now,
                 std::span<const RankSnapshot> unheard = {});
   /// Whether a rank that runs was in a pause at the last look.
@@ -47,7 +47,9 @@ class StallJudge {
   static bool is_of(const Told& told, const Verdict& verdict);
   bool is_confirmed(const Verdict& verdict, const std::vector<RankSnapshot>& ranks, WallTime now);
   void forgive(std::vector<RankSnapshot>& ranks, WallTime now);
-  bool may_be_kept_by_others(const std::vector<RankSnapshot>& ranks, WallTime now) const;
+  std::vector<RankSnapshot> possible_keepers(const std::vector<RankSnapshot>& ranks,
+                                             std::span<const RankSnapshot> unheard,
+                                             WallTime now) const;
   bool is_over(const Verdict& verdict, const std::vector<RankSnapshot>& ranks, WallTime now) const;
 
   std::chrono::nanoseconds stall_warning_;

@@ -32,6 +32,16 @@ nanoseconds interval_for(const WatchdogOptions& options) {
                     kLongestInterval);
 }
 
+std::vector<RankSnapshot> ranks_of_node(const Topology& topology) {
+  std::vector<RankSnapshot> ranks;
+  for (const int rank : topology.ranks_of(topology.node)) {
+    RankSnapshot& known = ranks.emplace_back();
+    known.rank = rank;
+    known.host = topology.host_of[static_cast<std::size_t>(topology.node)];
+  }
+  return ranks;
+}
+
 WatchdogOptions with_defaults(WatchdogOptions options) {
   if (!options.say) options.say = [](const std::string& text) { log_warning("{}", text); };
   if (!options.end_process) options.end_process = [](int code) { _exit(code); };
@@ -49,7 +59,7 @@ Watchdog::Watchdog(const Topology& topology, StateSource& source, std::span<std:
       interval_(interval_for(options_)),
       silent_after_(std::max(options_.stall_warning, kShortestSilence)),
       board_(board_memory, topology.local_rank, topology.local_size),
-      node_watch_(board_, silent_after_),
+      node_watch_(board_, silent_after_, ranks_of_node(topology)),
       judge_(options_.stall_warning, options_.timeout),
       hub_(std::move(hub)),
       client_(point, topology.node, topology.local_size),

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,11 +42,27 @@ TEST(ProcessStat, WhatIsNoSuchLineIsRefused) {
 }
 
 TEST(ProcessStat, OfThisProcessAndOfNone) {
-  const auto own = read_process_stat(getpid());
+  const auto own = look_for_process(getpid()).stat;
   ASSERT_TRUE(own);
   EXPECT_TRUE(own->state == 'R' || own->state == 'S') << own->state;
   EXPECT_GT(own->start_time, 0u);
-  EXPECT_FALSE(read_process_stat(1 << 30));
+  const ProcessLook none = look_for_process(1 << 30);
+  EXPECT_TRUE(none.is_known);
+  EXPECT_FALSE(none.stat);
+}
+
+TEST(ProcessStat, WithoutADescriptorToSpareNothingIsKnownOfAProcess) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit none{0, 0};
+    const bool is_limited = setrlimit(RLIMIT_NOFILE, &none) == 0;
+    const bool is_unknown = !look_for_process(getppid()).is_known &&
+                            state_of_process(getppid(), 0) == ProcessState::kUnknown;
+    _exit(is_limited && is_unknown ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 Sighting sighting(char state, std::chrono::nanoseconds silence = 0s) {
@@ -62,7 +79,7 @@ TEST(Liveness, FollowsTheStateOfTheProcess) {
     EXPECT_EQ(judge_liveness(sighting(state, 20s), 3s), Liveness::kRunning) << state;
   for (char state : {'T', 't'})
     EXPECT_EQ(judge_liveness(sighting(state), 3s), Liveness::kStopped) << state;
-  EXPECT_EQ(judge_liveness(sighting('X'), 3s), Liveness::kDead);
+  EXPECT_EQ(judge_liveness(sighting('X', 2s), 3s), Liveness::kDead);
   EXPECT_EQ(judge_liveness(sighting('Z', 4s), 3s), Liveness::kDead);
 }
 
@@ -71,12 +88,19 @@ TEST(Liveness, AProcessWhoseFirstThreadHasEndedLivesWhileItsHeartBeats) {
 }
 
 TEST(Liveness, AReusedNumberIsNotTakenForTheRank) {
-  Sighting reused = sighting('R');
+  Sighting reused = sighting('R', 1100ms);
   reused.start_time = 8;
   EXPECT_EQ(judge_liveness(reused, 3s), Liveness::kDead);
-  Sighting gone = sighting('R');
+  Sighting gone = sighting('R', 1100ms);
   gone.process.reset();
   EXPECT_EQ(judge_liveness(gone, 3s), Liveness::kDead);
+}
+
+TEST(Liveness, WhoseHeartHasJustBeatenIsNotDead) {
+  Sighting gone = sighting('R', 900ms);
+  gone.process.reset();
+  EXPECT_EQ(judge_liveness(gone, 3s), Liveness::kRunning);
+  EXPECT_EQ(judge_liveness(sighting('X', 900ms), 3s), Liveness::kRunning);
 }
 
 TEST(Liveness, WhoCannotBeLookedUpIsKnownByItsHeartbeatAndNeverCalledDead) {
@@ -99,13 +123,14 @@ TEST(Liveness, OfAChildThatIsStoppedResumedAndKilled) {
   if (child == 0) {
     for (;;) pause();
   }
-  const auto start = read_process_stat(child);
+  const auto start = look_for_process(child).stat;
   ASSERT_TRUE(start);
   const auto look = [&] {
     Sighting seen;
     seen.is_visible = true;
-    seen.process = read_process_stat(child);
+    seen.process = look_for_process(child).stat;
     seen.start_time = start->start_time;
+    seen.silence = 2s;
     return judge_liveness(seen, 3s);
   };
   EXPECT_EQ(look(), Liveness::kRunning);
