@@ -165,12 +165,13 @@ void FlightRecorder::pulse() {
 std::vector<std::byte> FlightRecorder::image() const {
   std::vector<std::byte> copy(memory_.bytes().size());
   const std::scoped_lock lock(state_mutex_, plans_mutex_, names_.mutex());
-  const auto* words = reinterpret_cast<const std::uint64_t*>(memory_.bytes().data());
+  auto* words = reinterpret_cast<std::uint64_t*>(memory_.bytes().data());
   for (std::size_t i = 0; i < copy.size() / sizeof(std::uint64_t); ++i) {
-    const std::uint64_t word = look_at(words[i]);
+    // Acquire: what a row holds is not older than the sequence before it, nor younger than what is
+    // compared below.
+    const std::uint64_t word = std::atomic_ref(words[i]).load(std::memory_order_acquire);
     std::memcpy(copy.data() + i * sizeof word, &word, sizeof word);
   }
-  std::atomic_thread_fence(std::memory_order_acquire);
   const std::uint64_t records = look_at(layout_.header->status.records);
   std::memcpy(copy.data() + kRecordsAt, &records, sizeof records);
   std::vector<std::uint64_t> sequences;
