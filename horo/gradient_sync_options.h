@@ -46,8 +46,7 @@ struct GradientSyncOptions {
   /// the start; or take what HORO_AUTOTUNE's file has. Unset: as HORO_AUTOTUNE says. While it
   /// searches a step costs one more allreduce of 8 bytes and a change some messages; afterwards
   /// nothing. Results stay right, but between nodes the order of summing changes with the choice:
-  /// two runs have the same bits only if both take their choice from a file. Until it is found,
-  /// wait() also waits for that of the other ranks. See docs/autotune.md.
+  /// two runs have the same bits only if both take their choice from a file. See docs/autotune.md.
   std::optional<bool> autotune;
   /// Tuning may make float32 gradients travel as this between nodes, kFloat16 or kBFloat16, if that
   /// is faster. Results are then rounded as with `wire`, which is unset. Not with kAdasum or kTopK.
