@@ -1,10 +1,20 @@
 #include "collectives/mpi/mpi_point_to_point.h"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "horo/base/log.h"
 
 namespace horo::collectives {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A peer that lives takes what was sent to it long before.
+constexpr auto kTimeForSends = 500ms;
+
+}  // namespace
 
 MpiPointToPoint::MpiPointToPoint(MpiComm comm, const WaitPolicy& policy,
                                  std::size_t largest_message)
@@ -23,6 +33,22 @@ MpiPointToPoint::~MpiPointToPoint() {
     for (std::size_t i = transfer.done; i < transfer.pieces.size(); ++i) {
       MPI_Cancel(&transfer.pieces[i]);
       MPI_Request_free(&transfer.pieces[i]);
+    }
+  }
+  finish_sends();
+}
+
+// A send cannot be cancelled, and reads memory that may be gone once this has returned.
+void MpiPointToPoint::finish_sends() {
+  const auto deadline = std::chrono::steady_clock::now() + kTimeForSends;
+  for (Transfer& transfer : transfers_) {
+    if (transfer.is_receive) continue;
+    for (std::size_t i = transfer.done; i < transfer.pieces.size(); ++i) {
+      int is_done = 0;
+      while (is_done == 0 && std::chrono::steady_clock::now() < deadline) {
+        MPI_Test(&transfer.pieces[i], &is_done, MPI_STATUS_IGNORE);
+        if (is_done == 0) std::this_thread::yield();
+      }
     }
   }
 }

@@ -32,6 +32,7 @@ class MpiPointToPoint : public PointToPoint {
     bool is_receive = false;
   };
   Transfer& start(Ticket& ticket, bool is_receive);
+  void finish_sends();
 
   MpiComm comm_;
   const WaitPolicy& policy_;
