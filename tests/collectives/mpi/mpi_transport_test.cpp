@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 #include <thread>
@@ -136,6 +137,23 @@ TEST(MpiPointToPoint, SplitsTransfersAlikeOnBothSides) {
         ASSERT_EQ(in[i], i % 5 == 0 ? static_cast<std::byte>(i) : static_cast<std::byte>(left + 1));
     }
   }
+}
+
+TEST(MpiPointToPoint, WhatIsBeingSentArrivesAlthoughItsChannelGoes) {
+  const WaitPolicy policy;
+  constexpr std::size_t kBytes = 4 << 20;
+  std::vector<std::byte> memory(kBytes, std::byte{7});
+  {
+    MpiPointToPoint peers(MpiComm::duplicate_of(MPI_COMM_WORLD, policy), policy, 1 << 20);
+    if (peers.rank() == 0 && peers.size() > 1) peers.start_send(1, 1, memory);
+    if (peers.rank() == 1) {
+      std::vector<std::byte> in(kBytes);
+      peers.wait(peers.start_receive(0, 1, in), "for rank 0");
+      EXPECT_EQ(std::count(in.begin(), in.end(), std::byte{7}), kBytes);
+    }
+  }
+  std::fill(memory.begin(), memory.end(), std::byte{0});
+  MPI_Barrier(MPI_COMM_WORLD);
 }
 
 TEST(MpiHandles, ErrorsNameTheCallAndTheRank) {
