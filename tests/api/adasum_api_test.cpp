@@ -5,6 +5,7 @@
 
 #include "horo/horo.h"
 #include "horo/testing.h"
+#include "tests/api/error_text.h"
 #include "tests/collectives/adasum/adasum_reference.h"
 
 namespace horo {
@@ -148,35 +149,25 @@ TEST(AdasumApi, DoesNotFuseWithOtherOperations) {
   });
 }
 
-template <typename Function>
-std::string refusal_of(Function&& function) {
-  try {
-    function();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
-
 TEST(AdasumApi, RefusesWhatItIsNotFor) {
   run_ranks(2, [](Context& ctx) {
     std::vector<std::int32_t> integers(4);
     std::vector<float> floats(4), half(2);
-    EXPECT_THAT(refusal_of([&] {
+    EXPECT_THAT(error_text<InvalidArgument>([&] {
                   ctx.allreduce(TensorView(integers), {.name = "i", .op = ReduceOp::kAdasum});
                 }),
                 HasSubstr("allreduce 'i': Adasum is for floating point, not int32"));
-    EXPECT_THAT(refusal_of([&] {
+    EXPECT_THAT(error_text<InvalidArgument>([&] {
                   ctx.reduce_scatter(TensorView(floats), TensorView(half),
                                      {.name = "r", .op = ReduceOp::kAdasum});
                 }),
                 HasSubstr("reduce_scatter 'r': Adasum is for allreduce only"));
     const std::vector<NamedTensor> mixed = {{"w", TensorView(floats)}, {"i", TensorView(integers)}};
-    EXPECT_THAT(refusal_of([&] { GradientSync sync(ctx, mixed, {.op = ReduceOp::kAdasum}); }),
+    EXPECT_THAT(error_text<InvalidArgument>(
+                    [&] { GradientSync sync(ctx, mixed, {.op = ReduceOp::kAdasum}); }),
                 HasSubstr("gradient 'i' is int32"));
     const std::vector<NamedTensor> one = {{"w", TensorView(floats)}};
-    EXPECT_THAT(refusal_of([&] {
+    EXPECT_THAT(error_text<InvalidArgument>([&] {
                   GradientSync sync(ctx, one,
                                     {.op = ReduceOp::kAdasum, .wire = DataType::kBFloat16});
                 }),

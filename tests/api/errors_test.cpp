@@ -7,6 +7,7 @@
 
 #include "horo/horo.h"
 #include "horo/testing.h"
+#include "tests/api/error_text.h"
 
 namespace horo {
 namespace {
@@ -16,28 +17,13 @@ using ::testing::HasSubstr;
 using testing::run_ranks;
 using testing::RunOptions;
 
-// What the rank's operation threw, with its text.
-template <typename Error, typename Function>
-std::string text_of(Function&& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "another exception: " << error.what();
-    return "";
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
-
 TEST(Errors, AnotherShapeIsAMismatchOnEveryRankAndTheNextCollectiveWorks) {
   for (int ranks : {2, 4}) {
     run_ranks(ranks, [](Context& ctx) {
       for (int round = 0; round < 3; ++round) {
         std::vector<float> x(ctx.rank() == 1 ? 18 : 17, static_cast<float>(ctx.rank()));
         const std::string text =
-            text_of<MismatchError>([&] { ctx.allreduce(TensorView(x), {.name = "fc1.grad"}); });
+            error_text<MismatchError>([&] { ctx.allreduce(TensorView(x), {.name = "fc1.grad"}); });
         EXPECT_THAT(text, HasSubstr("'fc1.grad'"));
         EXPECT_THAT(text, HasSubstr("rank 0 "));
         EXPECT_THAT(text, HasSubstr("rank 1 "));
@@ -56,18 +42,18 @@ TEST(Errors, EveryFieldIsCompared) {
     const bool odd = ctx.rank() == 1;
     std::vector<float> f(4);
     std::vector<double> d(4);
-    EXPECT_THAT(text_of<MismatchError>(
+    EXPECT_THAT(error_text<MismatchError>(
                     [&] { ctx.allreduce(odd ? TensorView(d) : TensorView(f), {.name = "a"}); }),
                 HasSubstr("element types"));
     EXPECT_THAT(
-        text_of<MismatchError>([&] {
+        error_text<MismatchError>([&] {
           ctx.allreduce(TensorView(f), {.name = "b", .op = odd ? ReduceOp::kMin : ReduceOp::kSum});
         }),
         HasSubstr("(sum) of float32 [4], rank 1 (host thread-node-0) submitted allreduce (min)"));
-    EXPECT_THAT(text_of<MismatchError>(
+    EXPECT_THAT(error_text<MismatchError>(
                     [&] { ctx.broadcast(TensorView(f), {.name = "c", .root = ctx.rank()}); }),
                 HasSubstr("roots"));
-    EXPECT_THAT(text_of<MismatchError>([&] {
+    EXPECT_THAT(error_text<MismatchError>([&] {
                   odd ? ctx.broadcast(TensorView(f), {.name = "d"})
                       : ctx.allreduce(TensorView(f), {.name = "d"});
                 }),
@@ -81,8 +67,9 @@ TEST(Errors, AShapeThatChangesAfterItWasCachedIsAMismatch) {
     std::vector<float> x(10);
     for (int k = 0; k < 3; ++k) ctx.allreduce(TensorView(x), {.name = "x"});
     std::vector<float> changed(ctx.rank() == 2 ? 11 : 10);
-    EXPECT_THAT(text_of<MismatchError>([&] { ctx.allreduce(TensorView(changed), {.name = "x"}); }),
-                HasSubstr("[11]"));
+    EXPECT_THAT(
+        error_text<MismatchError>([&] { ctx.allreduce(TensorView(changed), {.name = "x"}); }),
+        HasSubstr("[11]"));
     std::vector<float> larger(12, 1.0f);
     ctx.allreduce(TensorView(larger), {.name = "x", .op = ReduceOp::kSum});
     EXPECT_EQ(larger[11], 3.0f);
@@ -95,7 +82,7 @@ TEST(Errors, APendingNameCannotBeUsedAgain) {
     std::vector<float> y(3);
     if (ctx.rank() == 0) {
       const Handle first = ctx.allreduce_async(TensorView(x), {.name = "x", .op = ReduceOp::kSum});
-      EXPECT_THAT(text_of<InvalidArgument>(
+      EXPECT_THAT(error_text<InvalidArgument>(
                       [&] { (void)ctx.allreduce_async(TensorView(y), {.name = "x"}); }),
                   HasSubstr("'x' is already pending"));
       ctx.barrier();
@@ -113,22 +100,23 @@ TEST(Errors, BadArgumentsAreRefusedBeforeAnythingIsSubmitted) {
     std::vector<float> x(6);
     std::vector<float> y(6);
     std::vector<double> d(6);
-    EXPECT_THAT(
-        text_of<InvalidArgument>([&] { ctx.broadcast(TensorView(x), {.name = "w", .root = 2}); }),
-        HasSubstr("root 2 is not one of the 2 ranks 0 ... 1"));
-    EXPECT_THAT(text_of<InvalidArgument>([&] { ctx.allgather(TensorView(x), TensorView(d)); }),
+    EXPECT_THAT(error_text<InvalidArgument>(
+                    [&] { ctx.broadcast(TensorView(x), {.name = "w", .root = 2}); }),
+                HasSubstr("root 2 is not one of the 2 ranks 0 ... 1"));
+    EXPECT_THAT(error_text<InvalidArgument>([&] { ctx.allgather(TensorView(x), TensorView(d)); }),
                 HasSubstr("input is float32, output is float64"));
-    EXPECT_THAT(text_of<InvalidArgument>([&] {
+    EXPECT_THAT(error_text<InvalidArgument>([&] {
                   ctx.allgather(TensorView(x.data(), {2, 3}), TensorView(y.data(), {3, 2}));
                 }),
                 HasSubstr("first dimension only"));
-    EXPECT_THAT(text_of<InvalidArgument>([&] {
+    EXPECT_THAT(error_text<InvalidArgument>([&] {
                   ctx.allgather(TensorView(x), TensorView(nullptr, DataType::kFloat32, {12}));
                 }),
                 HasSubstr("the output has no memory"));
-    EXPECT_THAT(text_of<InvalidArgument>([&] { ctx.reduce_scatter(TensorView(x), TensorView(y)); }),
-                HasSubstr("gets 3 of 6 rows"));
-    EXPECT_THAT(text_of<InvalidArgument>(
+    EXPECT_THAT(
+        error_text<InvalidArgument>([&] { ctx.reduce_scatter(TensorView(x), TensorView(y)); }),
+        HasSubstr("gets 3 of 6 rows"));
+    EXPECT_THAT(error_text<InvalidArgument>(
                     [&] { ctx.allreduce(TensorView(nullptr, DataType::kFloat32, {4})); }),
                 HasSubstr("no memory"));
     ctx.barrier();
@@ -143,7 +131,7 @@ TEST(Errors, AWrongAllgatherOutputIsReportedWhereItIs) {
       ctx.allgather(TensorView(input), TensorView(output), {.name = "g"});
       EXPECT_EQ(output[5], 1.0f);
     } else {
-      EXPECT_THAT(text_of<InvalidArgument>(
+      EXPECT_THAT(error_text<InvalidArgument>(
                       [&] { ctx.allgather(TensorView(input), TensorView(output), {.name = "g"}); }),
                   HasSubstr("6 rows together"));
     }
@@ -159,7 +147,7 @@ TEST(Errors, AnAlltoallMismatchIsTheSameOnEveryRankAndTheNextWorks) {
       std::vector<float> f(n * 6), received(n * 6);
       std::vector<std::int32_t> i(n * 6), received_i(n * 6);
       for (int round = 0; round < 2; ++round) {
-        EXPECT_THAT(text_of<MismatchError>([&] {
+        EXPECT_THAT(error_text<MismatchError>([&] {
                       odd ? ctx.alltoall(TensorView(i), TensorView(received_i), {.name = "tokens"})
                           : ctx.alltoall(TensorView(f), TensorView(received), {.name = "tokens"});
                     }),
@@ -168,13 +156,13 @@ TEST(Errors, AnAlltoallMismatchIsTheSameOnEveryRankAndTheNextWorks) {
                           HasSubstr("the element types differ")));
         const Shape shape = odd ? Shape{n * 2, 3} : Shape{n * 3, 2};
         EXPECT_THAT(
-            text_of<MismatchError>([&] {
+            error_text<MismatchError>([&] {
               ctx.alltoall(TensorView(f.data(), shape), TensorView(received.data(), shape),
                            {.name = "tokens"});
             }),
             AllOf(HasSubstr("tensor 'tokens': rank 0 "), HasSubstr(Shape{n * 3, 2}.to_string()),
                   HasSubstr(Shape{n * 2, 3}.to_string()), HasSubstr("the shapes differ")));
-        EXPECT_THAT(text_of<MismatchError>([&] {
+        EXPECT_THAT(error_text<MismatchError>([&] {
                       odd ? ctx.allreduce(TensorView(f), {.name = "tokens"})
                           : (void)ctx.alltoall(TensorView(f), TensorView(received),
                                                {.name = "tokens"});
@@ -193,7 +181,7 @@ TEST(Errors, SplitsThatDoNotFitTheInputAreRefusedBeforeAnythingIsSubmitted) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> x(12), y(12);
     const auto refusal = [&](std::vector<std::size_t> splits) {
-      return text_of<InvalidArgument>([&] {
+      return error_text<InvalidArgument>([&] {
         ctx.alltoall(TensorView(x.data(), {6, 2}), TensorView(y.data(), {6, 2}),
                      {.name = "tokens", .splits = std::move(splits)});
       });
@@ -204,7 +192,7 @@ TEST(Errors, SplitsThatDoNotFitTheInputAreRefusedBeforeAnythingIsSubmitted) {
     EXPECT_THAT(refusal({4, 3}), HasSubstr("4 + 3 do not add up to the 6 rows"));
     EXPECT_THAT(refusal({7, std::size_t(0) - 1}), HasSubstr("do not add up"));
     EXPECT_THAT(refusal({1, 2, 3}), HasSubstr("3 splits were given for 2 ranks"));
-    EXPECT_THAT(text_of<InvalidArgument>([&] {
+    EXPECT_THAT(error_text<InvalidArgument>([&] {
                   ctx.alltoall(TensorView(x.data(), {6, 2}), TensorView(y.data(), {4, 3}));
                 }),
                 HasSubstr("first dimension only"));
@@ -220,7 +208,7 @@ TEST(Errors, AnAlltoallOutputThatIsTooSmallIsReportedWhereItIs) {
       ctx.alltoall(TensorView(input), TensorView(output), {.name = "tokens"});
     };
     if (ctx.rank() == 1) {
-      EXPECT_THAT(text_of<InvalidArgument>(exchange),
+      EXPECT_THAT(error_text<InvalidArgument>(exchange),
                   HasSubstr("alltoall 'tokens': 6 rows come to rank 1, its output [5] has only 5"));
       EXPECT_EQ(output[4], -1.0f);
     } else {
@@ -246,7 +234,7 @@ TEST(Errors, AMissingRankIsNamedWhenTheTimeoutPasses) {
               std::this_thread::sleep_for(std::chrono::milliseconds(1200));
               return;
             }
-            const std::string text = text_of<CommunicationError>(
+            const std::string text = error_text<CommunicationError>(
                 [&] { ctx.allreduce(TensorView(x), {.name = "lonely"}); });
             const std::scoped_lock lock(mutex);
             texts.push_back(text);
@@ -266,8 +254,9 @@ TEST(Errors, ARankThatEndsEarlyIsNamed) {
     std::vector<float> x(4);
     ctx.allreduce(TensorView(x), {.name = "first"});
     if (ctx.rank() == 1) return;
-    EXPECT_THAT(text_of<ShutdownError>([&] { ctx.allreduce(TensorView(x), {.name = "second"}); }),
-                HasSubstr("'second' cannot complete: rank 1 (host thread-node-0) has shut down"));
+    EXPECT_THAT(
+        error_text<ShutdownError>([&] { ctx.allreduce(TensorView(x), {.name = "second"}); }),
+        HasSubstr("'second' cannot complete: rank 1 (host thread-node-0) has shut down"));
   });
 }
 
@@ -278,13 +267,13 @@ TEST(Errors, ARankThatThrowsEndsTheOthersWaits) {
         std::vector<float> x(4);
         ctx.allreduce(TensorView(x), {.name = "first"});
         if (ctx.rank() == failing) throw std::runtime_error("disk full");
-        EXPECT_THAT(
-            text_of<CommunicationError>([&] { ctx.allreduce(TensorView(x), {.name = "second"}); }),
-            HasSubstr("rank " + std::to_string(failing) + " (host thread-node-0) failed"));
+        EXPECT_THAT(error_text<CommunicationError>(
+                        [&] { ctx.allreduce(TensorView(x), {.name = "second"}); }),
+                    HasSubstr("rank " + std::to_string(failing) + " (host thread-node-0) failed"));
         // Later operations end at once, with the same error.
-        EXPECT_THAT(
-            text_of<CommunicationError>([&] { ctx.allreduce(TensorView(x), {.name = "third"}); }),
-            HasSubstr("failed"));
+        EXPECT_THAT(error_text<CommunicationError>(
+                        [&] { ctx.allreduce(TensorView(x), {.name = "third"}); }),
+                    HasSubstr("failed"));
       });
       FAIL();
     } catch (const Error& error) {
@@ -302,7 +291,7 @@ TEST(Errors, ARankThatThrowsEndsTheOthersCollectives) {
       sync.exchange();
       if (ctx.rank() == 3) throw std::runtime_error("diverged");
       sync.ready(0);
-      EXPECT_THAT(text_of<CommunicationError>([&] { sync.wait(); }),
+      EXPECT_THAT(error_text<CommunicationError>([&] { sync.wait(); }),
                   HasSubstr("rank 3 (host thread-node-0) failed"));
     });
     FAIL();
@@ -352,7 +341,7 @@ TEST(Errors, ARankThatThrowsWhileItsPlanWaitsIsNamed) {
               std::this_thread::sleep_for(std::chrono::milliseconds(30));
               throw std::runtime_error("diverged");
             }
-            EXPECT_THAT(text_of<CommunicationError>(
+            EXPECT_THAT(error_text<CommunicationError>(
                             [&] { ctx.allreduce(TensorView(metric), {.name = "metric"}); }),
                         HasSubstr("rank 0 (host thread-node-0) failed"));
           },
@@ -375,7 +364,7 @@ TEST(Errors, ATimeoutBelowTheStallWarningStillNamesTheMissingRank) {
                        std::this_thread::sleep_for(std::chrono::milliseconds(1000));
                        return;
                      }
-                     EXPECT_THAT(text_of<CommunicationError>(
+                     EXPECT_THAT(error_text<CommunicationError>(
                                      [&] { ctx.allreduce(TensorView(x), {.name = "lonely"}); }),
                                  AllOf(HasSubstr("'lonely'"), HasSubstr("rank 2 ")));
                    },
@@ -398,7 +387,7 @@ TEST(Errors, ShutdownTwiceAndUseAfterwards) {
     ctx.allreduce(TensorView(x));
     ctx.shutdown();
     ctx.shutdown();
-    EXPECT_THAT(text_of<ShutdownError>([&] { ctx.allreduce(TensorView(x)); }),
+    EXPECT_THAT(error_text<ShutdownError>([&] { ctx.allreduce(TensorView(x)); }),
                 HasSubstr("shut down"));
   });
 }

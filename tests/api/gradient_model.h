@@ -7,6 +7,7 @@
 
 #include "horo/horo.h"
 #include "horo/testing.h"
+#include "tests/api/error_text.h"
 
 namespace horo {
 
@@ -39,6 +40,19 @@ class WholeModel {
   std::vector<std::vector<float>> values;
 };
 
+/// One step with sums that are checked to the last bit.
+inline void expect_exact_step(Context& ctx, GradientSync& sync, WholeModel& model, int step) {
+  model.compute(ctx.rank(), step);
+  model.mark_all(sync);
+  sync.wait();
+  for (std::size_t t = 0; t < model.values.size(); ++t)
+    for (std::size_t i = 0; i < model.values[t].size(); ++i) {
+      float sum = 0;
+      for (int r = 0; r < ctx.size(); ++r) sum += WholeModel::value(r, step, t, i);
+      ASSERT_EQ(model.values[t][i], sum) << "step " << step << " tensor " << t << " index " << i;
+    }
+}
+
 /// Numbers of ranks and of ranks per node.
 struct JobShape {
   int ranks = 1;
@@ -55,17 +69,6 @@ inline const std::vector<JobShape> kJobShapes = {{1, 1}, {2, 1}, {2, 2}, {3, 1},
                                                  {3, 2}, {4, 1}, {4, 2}, {4, 4}};
 inline std::string name_of_shape(const ::testing::TestParamInfo<JobShape>& info) {
   return std::to_string(info.param.ranks) + "RanksBy" + std::to_string(info.param.per_node);
-}
-
-template <typename Error, typename Function>
-std::string error_text(Function&& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
 }
 
 }  // namespace horo

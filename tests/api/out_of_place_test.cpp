@@ -7,6 +7,7 @@
 
 #include "horo/horo.h"
 #include "horo/testing.h"
+#include "tests/api/error_text.h"
 
 namespace horo {
 namespace {
@@ -107,25 +108,16 @@ TEST(OutOfPlace, TakesScaleFactors) {
   });
 }
 
-template <typename Operation>
-std::string refusal_of(Operation&& operation) {
-  try {
-    operation();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
-
 TEST(OutOfPlace, OverlapsAndOutputsThatDoNotMatchAreRefusedBeforeAnythingIsSubmittedOrCopied) {
   run_ranks(2, [](Context& ctx) {
     const std::vector<float> before = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
     std::vector<float> x = before;
     std::vector<double> d(5);
     const auto refusal = [&](const TensorView& input, const TensorView& output) {
-      const std::string blocking = refusal_of([&] { ctx.allreduce(input, output, {.name = "x"}); });
-      EXPECT_EQ(refusal_of([&] { (void)ctx.allreduce_async(input, output, {.name = "x"}); }),
+      const std::string blocking =
+          error_text<InvalidArgument>([&] { ctx.allreduce(input, output, {.name = "x"}); });
+      EXPECT_EQ(error_text<InvalidArgument>(
+                    [&] { (void)ctx.allreduce_async(input, output, {.name = "x"}); }),
                 blocking);
       EXPECT_EQ(x, before);
       return blocking;
@@ -145,7 +137,7 @@ TEST(OutOfPlace, OverlapsAndOutputsThatDoNotMatchAreRefusedBeforeAnythingIsSubmi
                   HasSubstr("the output has no memory"));
       EXPECT_THAT(refusal(TensorView(nullptr, DataType::kFloat32, {5}), TensorView(at, {5})),
                   HasSubstr("the input has no memory"));
-      EXPECT_THAT(refusal_of([&] {
+      EXPECT_THAT(error_text<InvalidArgument>([&] {
                     ctx.allreduce(TensorView(at, {5}), TensorView(at + 5, {5}),
                                   {.name = "x", .prescale = 1e300});
                   }),

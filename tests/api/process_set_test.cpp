@@ -6,6 +6,7 @@
 
 #include "horo/runtime.h"
 #include "horo/testing.h"
+#include "tests/api/error_text.h"
 #include "tests/api/set_checks.h"
 
 namespace horo {
@@ -17,20 +18,6 @@ using testing::RunOptions;
 
 RunOptions on_nodes_of(int ranks_per_node) {
   return {.environment = {"HORO_RANKS_PER_NODE=" + std::to_string(ranks_per_node)}};
-}
-
-template <typename Error, typename Function>
-std::string text_of(Function&& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "another exception: " << error.what();
-    return "";
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
 }
 
 class ProcessSetShapes : public ::testing::TestWithParam<std::tuple<int, int>> {};
@@ -186,17 +173,17 @@ TEST(ProcessSet, ARankThatIsNoMemberIsToldSo) {
           [&] { (void)set.new_process_set({0}); },
           [&] { GradientSync(set, std::span(&gradient, 1)); },
       };
-      for (const auto& call : calls) EXPECT_EQ(text_of<InvalidArgument>(call), expected);
+      for (const auto& call : calls) EXPECT_EQ(error_text<InvalidArgument>(call), expected);
       set.close();
     }
-    EXPECT_THAT(text_of<InvalidArgument>([&] { (void)set.rank_of(1); }),
+    EXPECT_THAT(error_text<InvalidArgument>([&] { (void)set.rank_of(1); }),
                 HasSubstr("rank 1 is not a member of the process set {0, 2}"));
   });
 }
 
 TEST(ProcessSet, DifferingListsAreAMismatchThatShowsBothAndTheNextOneWorks) {
   run_ranks(3, [](Context& ctx) {
-    const std::string text = text_of<MismatchError>([&] {
+    const std::string text = error_text<MismatchError>([&] {
       (void)ctx.new_process_set(ctx.rank() == 2 ? std::vector<int>{1, 2} : std::vector<int>{0, 1});
     });
     EXPECT_THAT(text, HasSubstr("rank 0 (host thread-node-0) asks for the process set {0, 1}"));
@@ -209,7 +196,7 @@ TEST(ProcessSet, DifferingListsAreAMismatchThatShowsBothAndTheNextOneWorks) {
 TEST(ProcessSet, ListsThatCannotBeAreRefused) {
   run_ranks(3, [](Context& ctx) {
     const auto refusal = [&](std::vector<int> ranks) {
-      return text_of<InvalidArgument>([&] { (void)ctx.new_process_set(std::move(ranks)); });
+      return error_text<InvalidArgument>([&] { (void)ctx.new_process_set(std::move(ranks)); });
     };
     EXPECT_THAT(refusal({}), HasSubstr("at least one rank"));
     EXPECT_THAT(refusal({1, 0}), HasSubstr("{1, 0} must ascend"));
@@ -232,7 +219,7 @@ TEST(ProcessSet, AMissingRankIsNamed) {
       (void)ctx.new_process_set({0, 2});
     }
   };
-  EXPECT_THAT(text_of<CommunicationError>([&] { run_ranks(3, rank_1_is_elsewhere, options); }),
+  EXPECT_THAT(error_text<CommunicationError>([&] { run_ranks(3, rank_1_is_elsewhere, options); }),
               ::testing::AllOf(HasSubstr("'process_set.0'"), HasSubstr("rank 1 in barrier 'never'"),
                                HasSubstr("HORO_TIMEOUT is 300ms")));
 }
@@ -243,11 +230,11 @@ TEST(ProcessSet, MismatchesInsideNameTheRanksOfTheJobAndTheSetGoesOn) {
     if (!set.includes_me()) return;
     std::vector<float> x(ctx.rank() == 3 ? 18 : 17);
     const std::string text =
-        text_of<MismatchError>([&] { set.allreduce(TensorView(x), {.name = "w"}); });
+        error_text<MismatchError>([&] { set.allreduce(TensorView(x), {.name = "w"}); });
     EXPECT_THAT(text, HasSubstr("rank 1 (host"));
     EXPECT_THAT(text, HasSubstr("rank 3 (host"));
     std::vector<float> shard(50);
-    EXPECT_THAT(text_of<InvalidArgument>(
+    EXPECT_THAT(error_text<InvalidArgument>(
                     [&] { set.reduce_scatter(TensorView(x), TensorView(shard), {.name = "s"}); }),
                 HasSubstr("rank " + std::to_string(ctx.rank()) + " gets 9 of"));
     check_set(set, 3);
@@ -261,7 +248,7 @@ TEST(ProcessSet, WhatNeedsAMemberThatHasLeftEndsWithShutdownError) {
       set.reset();
     } else if (ctx.rank() == 2) {
       std::vector<float> x(4);
-      EXPECT_THAT(text_of<ShutdownError>([&] { set->allreduce(TensorView(x), {.name = "x"}); }),
+      EXPECT_THAT(error_text<ShutdownError>([&] { set->allreduce(TensorView(x), {.name = "x"}); }),
                   HasSubstr("rank 1 (host thread-node-0) has shut down"));
     }
     ctx.barrier();
@@ -288,7 +275,7 @@ TEST(ProcessSet, AClosedSetSaysSo) {
     set.close();
     set.close();
     std::vector<float> x(4);
-    EXPECT_EQ(text_of<ShutdownError>([&] { set.allreduce(TensorView(x)); }),
+    EXPECT_EQ(error_text<ShutdownError>([&] { set.allreduce(TensorView(x)); }),
               "the process set {0, 1} has been closed");
     ctx.barrier();
   });
@@ -300,7 +287,7 @@ TEST(ProcessSet, AMovedOneIsStillTheSameSet) {
     ProcessSet moved = std::move(first);
     std::vector<float> x(4);
     EXPECT_THAT(
-        text_of<ShutdownError>([&] { first.allreduce(TensorView(x)); }),  // NOLINT: on purpose
+        error_text<ShutdownError>([&] { first.allreduce(TensorView(x)); }),  // NOLINT: on purpose
         HasSubstr("moved from"));
     check_set(moved, 2);
     moved = ctx.new_process_set({0});
@@ -338,7 +325,7 @@ TEST(ProcessSet, ASetOutlivesItsContextInAGradientSync) {
 
 TEST(ProcessSet, ARankThatFailsEndsTheWaitsInItsSets) {
   RunOptions options;
-  EXPECT_THAT(text_of<Error>([&] {
+  EXPECT_THAT(error_text<Error>([&] {
                 run_ranks(
                     4,
                     [](Context& ctx) {

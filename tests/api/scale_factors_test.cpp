@@ -8,6 +8,7 @@
 #include "horo/horo.h"
 #include "horo/testing.h"
 #include "tests/api/dynamic_jobs.h"
+#include "tests/api/error_text.h"
 
 namespace horo {
 namespace {
@@ -272,17 +273,6 @@ TEST(ScaleFactors, ThatDifferAreAMismatchOnEveryRankAndTheNextOperationWorks) {
           job.options);
 }
 
-template <typename Operation>
-std::string refusal_of(Operation&& operation) {
-  try {
-    operation();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
-
 TEST(ScaleFactors, OfIntegersAndThoseThatAreNotFiniteAreRefusedBeforeAnythingIsSubmitted) {
   run_ranks(2, [](Context& ctx) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -290,24 +280,28 @@ TEST(ScaleFactors, OfIntegersAndThoseThatAreNotFiniteAreRefusedBeforeAnythingIsS
     std::vector<std::int32_t> i(3, 1), shard_i(ctx.shard_rows(3));
     if (ctx.rank() == 0) {  // alone: nothing of it reaches the other
       EXPECT_THAT(
-          refusal_of([&] { ctx.allreduce(TensorView(i), {.name = "n", .prescale = 0.5}); }),
+          error_text<InvalidArgument>(
+              [&] { ctx.allreduce(TensorView(i), {.name = "n", .prescale = 0.5}); }),
           HasSubstr("allreduce 'n': prescale 0.5 is for floating point, not int32; leave it at 1"));
       const std::vector<NamedTensor> group = {{"x", TensorView(x)}, {"i", TensorView(i)}};
-      EXPECT_THAT(refusal_of([&] { (void)ctx.allreduce_group_async(group, {.postscale = 0}); }),
+      EXPECT_THAT(error_text<InvalidArgument>(
+                      [&] { (void)ctx.allreduce_group_async(group, {.postscale = 0}); }),
                   HasSubstr("allreduce 'i': postscale 0 is for floating point, not int32"));
-      EXPECT_THAT(refusal_of([&] {
+      EXPECT_THAT(error_text<InvalidArgument>([&] {
                     ctx.reduce_scatter(TensorView(i), TensorView(shard_i), {.postscale = 2});
                   }),
                   HasSubstr("reduce_scatter '': postscale 2 is for floating point, not int32"));
-      EXPECT_THAT(refusal_of([&] { ctx.allreduce(TensorView(x), {.prescale = kInfinity}); }),
+      EXPECT_THAT(error_text<InvalidArgument>(
+                      [&] { ctx.allreduce(TensorView(x), {.prescale = kInfinity}); }),
                   HasSubstr("prescale is inf; it must be a finite number"));
-      EXPECT_THAT(refusal_of([&] {
+      EXPECT_THAT(error_text<InvalidArgument>([&] {
                     (void)ctx.allreduce_async(
                         TensorView(x), {.postscale = std::numeric_limits<double>::quiet_NaN()});
                   }),
                   HasSubstr("postscale is nan; it must be a finite number"));
-      EXPECT_THAT(refusal_of([&] { ctx.allreduce(TensorView(x), {.prescale = -1e39}); }),
-                  HasSubstr("prescale -1e+39 is beyond float32, in which float32 is multiplied"));
+      EXPECT_THAT(
+          error_text<InvalidArgument>([&] { ctx.allreduce(TensorView(x), {.prescale = -1e39}); }),
+          HasSubstr("prescale -1e+39 is beyond float32, in which float32 is multiplied"));
     }
     ctx.allreduce(TensorView(i), {.op = ReduceOp::kSum});
     EXPECT_EQ(i[2], 2);

@@ -22,19 +22,6 @@ inline testing::RunOptions tuned(const JobShape& shape, const std::string& autot
   return options;
 }
 
-/// One step with sums that are checked to the last bit.
-inline void expect_exact_step(Context& ctx, GradientSync& sync, WholeModel& model, int step) {
-  model.compute(ctx.rank(), step);
-  model.mark_all(sync);
-  sync.wait();
-  for (std::size_t t = 0; t < model.values.size(); ++t)
-    for (std::size_t i = 0; i < model.values[t].size(); ++i) {
-      float sum = 0;
-      for (int r = 0; r < ctx.size(); ++r) sum += WholeModel::value(r, step, t, i);
-      ASSERT_EQ(model.values[t][i], sum) << "step " << step << " tensor " << t << " index " << i;
-    }
-}
-
 /// Steps until the search has ended; how many those were.
 inline int tune_to_the_end(Context& ctx, GradientSync& sync, WholeModel& model) {
   int step = 0;
