@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tests/collectives/contract/contract_values.h"
+#include "tests/support/sanitizer.h"
 
 namespace horo::collectives::contract {
 
@@ -28,11 +29,11 @@ bool same_bits(const T& a, const T& b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-/// Calls function(T{}) for every element type.
+/// Calls function(T{}) for every element type that is tested.
 template <typename Function>
 void for_each_type(Function&& function) {
   for (int type = 0; type < kDataTypeCount; ++type)
-    visit_type(static_cast<DataType>(type), function);
+    if (is_tested(static_cast<DataType>(type))) visit_type(static_cast<DataType>(type), function);
 }
 
 }  // namespace horo::collectives::contract
