@@ -21,6 +21,15 @@ std::unique_ptr<Collectives> make_node_collectives(Transport& transport, const S
       topology.local_rank, names_of(topology, topology.ranks_of(topology.node)), options, policy);
 }
 
+template <typename Rings>
+std::function<void(std::size_t, std::optional<DataType>)> rings_of(Rings& rings,
+                                                                   WireReport& report) {
+  return [&](std::size_t segment_bytes, std::optional<DataType> wire) {
+    rings.set_segment_bytes(segment_bytes);
+    rings.narrow_the_wire(wire, report);
+  };
+}
+
 }  // namespace
 
 Algorithm select_algorithm(const Topology& topology, Algorithm setting) {
@@ -45,7 +54,8 @@ Communicator::Communicator(Transport& transport, const Settings& settings,
       peers_->set_wait_policy(between_nodes);
       auto ring = std::make_unique<RingCollectives>(*peers_, settings.ring_segment_bytes,
                                                     names_of(transport.topology()), allreduce);
-      if (wire) ring->narrow_the_wire(*wire, wire_report_);
+      ring->narrow_the_wire(wire, wire_report_);
+      set_rings_ = rings_of(*ring, wire_report_);
       collectives_ = std::move(ring);
       break;
     }
@@ -57,16 +67,20 @@ Communicator::Communicator(Transport& transport, const Settings& settings,
           transport.topology(), *node_, *peers_,
           HierarchicalCollectives::Options{.segment_bytes = settings.ring_segment_bytes,
                                            .allreduce = allreduce});
-      if (wire) hierarchical->narrow_the_wire(*wire, wire_report_);
+      hierarchical->narrow_the_wire(wire, wire_report_);
+      set_rings_ = rings_of(*hierarchical, wire_report_);
       collectives_ = std::move(hierarchical);
       break;
     }
-    case Algorithm::kParameterServer:
+    case Algorithm::kParameterServer: {
       peers_ = transport.make_point_to_point();
       peers_->set_wait_policy(between_nodes);
-      collectives_ = std::make_unique<ParameterServerCollectives>(
+      auto servers = std::make_unique<ParameterServerCollectives>(
           *peers_, settings.ring_segment_bytes, settings.servers, names_of(transport.topology()));
+      set_rings_ = rings_of(*servers, wire_report_);
+      collectives_ = std::move(servers);
       break;
+    }
     case Algorithm::kMpi:
       collectives_ = transport.make_reference_collectives();
       HORO_CHECK(collectives_ != nullptr, "HORO_ALGORITHM=mpi needs a job started by mpirun");
@@ -80,6 +94,10 @@ void Communicator::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {
     adasum_->allreduce(buffer);
   else
     collectives_->allreduce(buffer, op);
+}
+
+void Communicator::set_rings(std::size_t segment_bytes, std::optional<DataType> wire) {
+  if (set_rings_) set_rings_(segment_bytes, wire);
 }
 
 // Transfers that a failure left open end before the memory that they write to.

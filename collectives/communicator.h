@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -31,6 +32,9 @@ class Communicator {
   /// for any operation, kAdasum included. All ranks have the same pieces.
   void allreduce(const ScatteredBuffer& buffer, ReduceOp op);
   Collectives& collectives() { return *collectives_; }
+  /// Goes on with other segments on its rings, and another wire type or none. Nothing happens where
+  /// there are no rings. All ranks call it between the same collectives; no message.
+  void set_rings(std::size_t segment_bytes, std::optional<DataType> wire);
   /// What the wire type has done; not while a collective runs.
   const WireReport& wire_report() const { return wire_report_; }
 
@@ -39,6 +43,7 @@ class Communicator {
   std::unique_ptr<PointToPoint> peers_;
   std::unique_ptr<Collectives> node_;
   std::unique_ptr<Collectives> collectives_;
+  std::function<void(std::size_t, std::optional<DataType>)> set_rings_;  // empty: there are none
   std::optional<Adasum> adasum_;
 };
 

@@ -1,7 +1,5 @@
 #include "horo/gradient_plan.h"
 
-#include <cstdint>
-
 #include "horo/base/error.h"
 #include "horo/coordinator/mapped_gradients.h"
 #include "horo/coordinator/plan_agreement.h"
@@ -44,27 +42,6 @@ std::unique_ptr<collectives::Communicator> GradientPlan::communicator(
                                                      waits.between_nodes, choice.wire);
 }
 
-std::unique_ptr<collectives::Communicator> GradientPlan::make_communicator(
-    const std::string& operation, const tuning::PlanChoice& choice,
-    coordinator::PlanWaits& waits) const {
-  std::unique_ptr<collectives::Communicator> made;
-  coordinator::Entry entry;
-  entry.request.kind = coordinator::Kind::kTask;
-  entry.request.name = operation;
-  entry.task = [&](collectives::Collectives& collectives) {
-    std::int32_t is_missing = 0;
-    try {
-      made = communicator(choice, waits);
-    } catch (const SharedMemoryError&) {
-      is_missing = 1;
-    }
-    collectives.allreduce({DataType::kInt32, &is_missing, 1}, ReduceOp::kMax);
-    if (is_missing != 0) made.reset();
-  };
-  runtime_.run_task(std::move(entry));
-  return made;
-}
-
 coordinator::BucketRunner::Parts GradientPlan::agree(
     const std::string& operation, std::span<const NamedTensor> gradients,
     tuning::PlanTuning& tuning, std::function<void()> look,
@@ -72,7 +49,7 @@ coordinator::BucketRunner::Parts GradientPlan::agree(
   const Topology& topology = runtime_.topology();
   auto waits =
       std::make_unique<coordinator::PlanWaits>(runtime_.transport().wait_policy(), std::move(look));
-  std::unique_ptr<collectives::Communicator> made;
+  std::unique_ptr<collectives::Communicator> made, spare;
   coordinator::MappedGradients mapped;
   coordinator::Entry entry;
   entry.request.kind = coordinator::Kind::kTask;
@@ -86,6 +63,7 @@ coordinator::BucketRunner::Parts GradientPlan::agree(
         collectives, topology);
     tuning.begin(collectives);
     made = communicator(tuning.choice(), *waits);
+    if (const auto other = tuning.other_way()) spare = communicator(*other, *waits);
     if (made->collectives().uses_mapped_buffers() && is_elementwise(options_.op))
       mapped =
           coordinator::find_mapped_gradients(gradients, runtime_.arenas(), collectives, topology);
@@ -105,7 +83,8 @@ coordinator::BucketRunner::Parts GradientPlan::agree(
                                                   gradients, settings, topology)
                                             : nullptr,
           .waits = std::move(waits),
-          .communicator = std::move(made)};
+          .communicator = std::move(made),
+          .spare = std::move(spare)};
 }
 
 }  // namespace horo

@@ -38,11 +38,6 @@ class GradientPlan {
                                                   std::string found = {}) const;
   coordinator::BucketPlan pack(std::span<const NamedTensor> gradients,
                                std::span<const std::size_t> order, std::size_t bucket_bytes) const;
-  /// Another communicator, in a named operation of that name; null, on all ranks, if a node has no
-  /// shared memory for it. All ranks call it between the same steps.
-  std::unique_ptr<collectives::Communicator> make_communicator(const std::string& operation,
-                                                               const tuning::PlanChoice& choice,
-                                                               coordinator::PlanWaits& waits) const;
 
  private:
   std::unique_ptr<collectives::Communicator> communicator(const tuning::PlanChoice& choice,

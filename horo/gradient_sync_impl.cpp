@@ -183,7 +183,9 @@ std::function<void()> GradientSync::Impl::look() {
 void GradientSync::Impl::begin_plan(std::span<const NamedTensor> gradients) {
   gradients_.assign(gradients.begin(), gradients.end());
   unused_.clear();
+  noted_.reset();
   if (plan_.options().reorder) order_ = std::make_unique<coordinator::MarkOrder>(gradients.size());
+  set_prelude();
 }
 
 void GradientSync::Impl::hold_if_needed() {
@@ -223,40 +225,55 @@ const StepReport& GradientSync::Impl::exchange_what_is_there() {
   return exchange_step();
 }
 
+// After runner_->wait() it waits for nobody: what ranks tell each other about a step goes with the
+// exchange of the next one.
 const StepReport& GradientSync::Impl::exchange_step() {
   runner_->wait();
-  // A rank in the broadcast of the order, or in what tuning sends, is in this step still.
+  if (meeting_ != nullptr) meeting_->end_step();
   if (order_ != nullptr)
+    noted_ = std::move(order_);
+  else if (noted_ != nullptr)
     reorder();
   else if (tuning_->is_searching())
     tune();
-  if (meeting_ != nullptr) meeting_->end_step();
   hold_if_needed();
   return runner_->treatment() == nullptr ? plain_ : runner_->report();
 }
 
+void GradientSync::Impl::meet(collectives::Collectives& collectives) {
+  if (noted_ != nullptr)
+    packing_ = noted_->agree(collectives);
+  else if (tuning_->is_searching() && tuning_->meet(collectives))
+    runtime_->count_collective(sizeof(double), 1);
+}
+
+void GradientSync::Impl::set_prelude() {
+  if (order_ != nullptr || noted_ != nullptr || tuning_->is_searching())
+    runner_->set_prelude([this](collectives::Collectives& own) { meet(own); });
+  else
+    runner_->set_prelude(nullptr);
+}
+
 void GradientSync::Impl::reorder() {
-  repack(order_->agree(runner_->collectives()));
-  order_.reset();
+  repack(packing_);
+  noted_.reset();
   tuning_->begin_step();
+  set_prelude();
 }
 
 void GradientSync::Impl::tune() {
   const coordinator::StepTreatment* treatment = runner_->treatment();
-  // Nothing was exchanged, on any rank.
-  if (treatment != nullptr && treatment->is_skipped()) return tuning_->begin_step();
   const tuning::PlanChoice before = tuning_->choice();
-  tuning_->end_step(runner_->collectives());
-  runtime_->count_collective(sizeof(double), 1);
-  if (!tuning_->choice().travels_as(before)) {
-    auto communicator =
-        plan_.make_communicator(plan_.name() + ".autotune", tuning_->choice(), runner_->waits());
-    if (communicator == nullptr) return tuning_->give_up(before);
-    runner_->travel_by(std::move(communicator));
-  }
-  if (tuning_->choice().bucket_bytes != before.bucket_bytes)
+  tuning_->end_step(treatment == nullptr || !treatment->is_skipped());
+  const tuning::PlanChoice& choice = tuning_->choice();
+  if (choice.algorithm != before.algorithm) runner_->swap_communicators();
+  runner_->communicator().set_rings(choice.ring_segment_bytes, choice.wire);
+  if (choice.bucket_bytes != before.bucket_bytes)
     repack(coordinator::packing_order(runner_->plan()));
   tuning_->begin_step();
+  if (tuning_->is_searching()) return;
+  runner_->drop_spare();
+  set_prelude();
 }
 
 void GradientSync::Impl::repack(std::span<const std::size_t> order) {

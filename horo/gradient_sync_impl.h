@@ -64,8 +64,12 @@ class GradientSync::Impl {
   // Of a rank that ends a step early. Its weight is 0 if it has marked nothing.
   const StepReport& exchange_what_is_there();
   const StepReport& exchange_step();
+  // In the exchange of a step, by the thread that runs it: what ranks tell each other about the
+  // step before.
+  void meet(collectives::Collectives& collectives);
+  void set_prelude();
   void reorder();
-  // Notes the step that has ended, and changes to what the next one is to be tried with.
+  // Notes the steps that have ended, and changes to what the next one is to be tried with.
   void tune();
   void repack(std::span<const std::size_t> order);
   void require_weights(std::string_view what) const;
@@ -77,8 +81,11 @@ class GradientSync::Impl {
   std::vector<NamedTensor> gradients_;
   std::unique_ptr<tuning::PlanTuning> tuning_;
   std::unique_ptr<coordinator::PlanMeeting> meeting_;
-  std::unique_ptr<coordinator::BucketRunner> runner_;
   std::unique_ptr<coordinator::MarkOrder> order_;  // null: nobody asks
+  std::unique_ptr<coordinator::MarkOrder> noted_;  // of the step before, to be agreed on
+  std::vector<std::size_t> packing_;               // as agreed on
+  // Its thread uses the above.
+  std::unique_ptr<coordinator::BucketRunner> runner_;
   std::size_t pass_ = 0;
   std::size_t no_sync_depth_ = 0;
   std::vector<std::size_t> unused_;

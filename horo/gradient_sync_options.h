@@ -33,20 +33,21 @@ struct GradientSyncOptions {
   /// The first bucket of a step holds at most this many bytes; unset: as the others. A smaller one
   /// is exchanged sooner after backward begins.
   std::optional<std::size_t> first_bucket_bytes;
-  /// After the first step, pack the gradients anew in the order in which rank 0 has marked them
-  /// ready (its latest step before the packing), if backward does not go from the last registered
-  /// one to the first. Costs one broadcast, once. Inside a node the bits are the same whatever the
-  /// packing. Between nodes they are those of the order, so they are the same in every run only if
-  /// rank 0 marks in the same order in every run, from one thread as a rule; hence not the default.
-  /// Not with compression.
+  /// After the second step, pack the gradients anew in the order in which rank 0 has marked them
+  /// ready in the first one (in its last pass), if backward does not go from the last registered
+  /// one to the first. Costs one broadcast, once, with the second step's exchange. Inside a node
+  /// the bits are the same whatever the packing. Between nodes they are those of the order, so they
+  /// are the same in every run only if rank 0 marks in the same order in every run, from one thread
+  /// as a rule; hence not the default. Not with compression.
   bool reorder = false;
 
   /// Look in the first steps, at most 60 that exchange something, for the bucket size, ring segment
   /// and algorithm with the shortest steps on this job, and stay with what is clearly faster than
   /// the start; or take what HORO_AUTOTUNE's file has. Unset: as HORO_AUTOTUNE says. While it
-  /// searches a step costs one more allreduce of 8 bytes and a change some messages; afterwards
-  /// nothing. Results stay right, but between nodes the order of summing changes with the choice:
-  /// two runs have the same bits only if both take their choice from a file. See docs/autotune.md.
+  /// searches a step costs one more allreduce of 8 bytes, in its exchange, so that wait() waits for
+  /// no other rank's wait(); afterwards nothing. Results stay right, but between nodes the order of
+  /// summing changes with the choice: two runs have the same bits only if both take their choice
+  /// from a file. See docs/autotune.md.
   std::optional<bool> autotune;
   /// Tuning may make float32 gradients travel as this between nodes, kFloat16 or kBFloat16, if that
   /// is faster. Results are then rounded as with `wire`, which is unset. Not with kAdasum or kTopK.

@@ -34,10 +34,15 @@ class HierarchicalCollectives : public Collectives {
                           std::size_t segment_bytes)
       : HierarchicalCollectives(topology, node, peers, Options{.segment_bytes = segment_bytes}) {}
 
-  /// See RingCollectives: what travels between nodes. Collective.
-  void narrow_the_wire(DataType wire, WireReport& report) {
-    hierarchy_.wire = Wire{wire, &report};  // ranks without a column must choose as the others do
+  /// See RingCollectives: what travels between nodes. Ranks without a column call them too.
+  void narrow_the_wire(std::optional<DataType> wire, WireReport& report) {
+    hierarchy_.wire.reset();
+    if (wire) hierarchy_.wire = Wire{*wire, &report};
     if (column_) column_->narrow_the_wire(wire, report);
+  }
+  void set_segment_bytes(std::size_t bytes) {
+    hierarchy_.segment_bytes = bytes;
+    if (column_) column_->set_segment_bytes(bytes);
   }
 
   std::string_view name() const override { return "hierarchical"; }

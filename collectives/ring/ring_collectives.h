@@ -30,11 +30,14 @@ class RingCollectives : public Collectives {
                   const AllreduceSelection& selection = {});
 
   /// From now on an allreduce of float32 that goes round the ring travels as `wire` (kFloat16 or
-  /// kBFloat16), with what that does added to `report`, which outlives this. Collective.
-  void narrow_the_wire(DataType wire, WireReport& report) {
+  /// kBFloat16; empty: as it is), with what that does added to `report`, which outlives this. All
+  /// ranks call it between the same collectives; no message.
+  void narrow_the_wire(std::optional<DataType> wire, WireReport& report) {
     wire_ = wire;
     report_ = &report;
   }
+  /// Another pipelining unit, above 0. All ranks call it between the same collectives; no message.
+  void set_segment_bytes(std::size_t bytes) { segment_bytes_ = bytes; }
 
   std::string_view name() const override { return "ring"; }
   void allreduce(const ScatteredBuffer& buffer, ReduceOp op) override;

@@ -99,7 +99,9 @@ void BucketRunner::replace(Parts parts) {
   was_touched_.clear();
   // What refers to others goes first.
   buckets_.clear();
+  prelude_ = nullptr;
   parts_.communicator.reset();
+  parts_.spare.reset();
   former_wire_ = {};
   parts_ = std::move(parts);
   error_ = nullptr;
@@ -118,15 +120,15 @@ void BucketRunner::repack(BucketPlan plan, CompressedPlan compressed) {
   start_thread();
 }
 
-void BucketRunner::travel_by(std::unique_ptr<collectives::Communicator> communicator) {
-  stop_thread();
-  former_wire_ += parts_.communicator->wire_report();
-  parts_.communicator = std::move(communicator);
-  start_thread();
+void BucketRunner::drop_spare() {
+  if (parts_.spare == nullptr) return;
+  former_wire_ += parts_.spare->wire_report();
+  parts_.spare.reset();
 }
 
 WireReport BucketRunner::wire_report() const {
   WireReport report = former_wire_;
+  if (parts_.spare != nullptr) report += parts_.spare->wire_report();
   return report += parts_.communicator->wire_report();
 }
 
@@ -221,7 +223,7 @@ std::optional<std::uint64_t> BucketRunner::take_wire_bytes() {
   if (is_skipped()) return std::nullopt;
   const CompressionFigures& step = parts_.compressed.report().latest_step;
   if (step.bytes_sent != step.bytes_uncompressed) return step.bytes_sent;
-  if (narrowed_bytes_ == 0) return std::nullopt;
+  if (narrowed_bytes_ == before) return std::nullopt;
   return narrowed_bytes_ - before;
 }
 
@@ -265,6 +267,7 @@ void BucketRunner::run_next(bool is_on_own_thread) {
   flight_->start(index);
   meter_.begin_exchange();
   try {
+    if (index == 0 && prelude_) prelude_(collectives());
     if (parts_.treatment == nullptr)
       exchange(bucket, op_);
     else

@@ -34,10 +34,10 @@ class BucketRunner {
   /// Called after each bucket with its bytes and tensors, from whichever thread ran it.
   using OnBucket = std::function<void(std::size_t bytes, std::size_t tensors)>;
 
-  /// What the ranks have agreed on. `waits` holds the wait policies of `communicator`; the runner
+  /// What the ranks have agreed on. `waits` holds the communicators' wait policies; the runner
   /// adjusts them to whether a caller waits. A bucket whose gradients are all mapped (none is, if
   /// `mapped` is empty) is exchanged in place, unless `compressed` covers it. `treatment` is null
-  /// for a plan that only exchanges.
+  /// for a plan that only exchanges. `spare`: null, or a communicator that it may change to.
   struct Parts {
     std::vector<NamedTensor> gradients;
     MappedGradients mapped;
@@ -46,7 +46,11 @@ class BucketRunner {
     std::unique_ptr<StepTreatment> treatment;
     std::unique_ptr<PlanWaits> waits;
     std::unique_ptr<collectives::Communicator> communicator;
+    std::unique_ptr<collectives::Communicator> spare;
   };
+  /// Called before the first bucket of a step, from whichever thread runs that, with the plan's own
+  /// collectives. What it throws is an error of the step.
+  using Prelude = std::function<void(collectives::Collectives&)>;
 
   /// `recorder` outlives this; it knows the plan by `name` and `process_set` (empty: all ranks).
   BucketRunner(Parts parts, int local_rank, ReduceOp op, OnBucket on_bucket,
@@ -59,8 +63,13 @@ class BucketRunner {
   void replace(Parts parts);
   /// Goes on with the same gradients in other buckets. Between steps.
   void repack(BucketPlan plan, CompressedPlan compressed);
-  /// Goes on with the same buckets over another communicator, made with waits(). Between steps.
-  void travel_by(std::unique_ptr<collectives::Communicator> communicator);
+  /// Goes on with the same buckets over the spare communicator; that in use becomes the spare.
+  /// Between steps, the same on all ranks. No message.
+  void swap_communicators() { parts_.communicator.swap(parts_.spare); }
+  /// Frees the spare communicator, if there is one. Between steps.
+  void drop_spare();
+  /// Between steps; null: none.
+  void set_prelude(Prelude prelude) { prelude_ = std::move(prelude); }
 
   const BucketPlan& plan() const { return parts_.plan; }
   bool is_mapped(std::size_t bucket) const {
@@ -70,8 +79,8 @@ class BucketRunner {
   CompressedPlan& compressed() { return parts_.compressed; }
   /// May be null.
   StepTreatment* treatment() { return parts_.treatment.get(); }
-  collectives::Collectives& collectives() { return parts_.communicator->collectives(); }
-  PlanWaits& waits() { return *parts_.waits; }
+  /// Between steps.
+  collectives::Communicator& communicator() { return *parts_.communicator; }
   WireReport wire_report() const;
   std::size_t gradient_count() const { return marks_.size(); }
 
@@ -124,6 +133,7 @@ class BucketRunner {
   void run_next(bool is_on_own_thread);
   void exchange(const Bucket& bucket, ReduceOp op);
   void exchange_treated(const Bucket& bucket);
+  collectives::Collectives& collectives() { return parts_.communicator->collectives(); }
   void finish_step();
   // Whether no rank has data for this step; once its exchange has begun.
   bool is_skipped() const { return parts_.treatment != nullptr && parts_.treatment->is_skipped(); }
@@ -131,7 +141,8 @@ class BucketRunner {
   std::optional<std::uint64_t> take_wire_bytes();
 
   Parts parts_;
-  WireReport former_wire_;  // of the communicators before this
+  Prelude prelude_;
+  WireReport former_wire_;  // of the communicators before
   int local_rank_;
   ReduceOp op_;
   OnBucket on_bucket_;

@@ -104,6 +104,10 @@ std::vector<Axis> plan_axes(std::span<const NamedTensor> gradients,
   return axes;
 }
 
+bool has_algorithms(std::span<const Axis> axes) {
+  return std::ranges::any_of(axes, [](const Axis& axis) { return axis.name == kHierarchical; });
+}
+
 PlanChoice with_values(const PlanChoice& start, const GradientSyncOptions& options,
                        std::span<const Axis> axes, const Choice& choice) {
   PlanChoice result = start;

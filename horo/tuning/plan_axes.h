@@ -19,12 +19,6 @@ struct PlanChoice {
   std::size_t ring_segment_bytes = 0;
   Algorithm algorithm = Algorithm::kAuto;
   std::optional<DataType> wire = std::nullopt;
-
-  /// Whether buckets travel in the same way, however gradients are packed into them.
-  bool travels_as(const PlanChoice& other) const {
-    return ring_segment_bytes == other.ring_segment_bytes && algorithm == other.algorithm &&
-           wire == other.wire;
-  }
 };
 
 /// What an untuned plan takes: its options, and the settings where they say nothing.
@@ -45,6 +39,9 @@ PlanChoice untuned(const GradientSyncOptions& options, const Settings& settings)
 std::vector<Axis> plan_axes(std::span<const NamedTensor> gradients,
                             const GradientSyncOptions& options, const Settings& settings,
                             const Topology& topology);
+
+/// Whether `axes` have choices of another algorithm than the start's.
+bool has_algorithms(std::span<const Axis> axes);
 
 /// `start` with the values that `choice` has on `axes`.
 PlanChoice with_values(const PlanChoice& start, const GradientSyncOptions& options,

@@ -81,13 +81,23 @@ void PlanTuning::take(const Choice& choice) {
   choice_ = with_values(untuned_, options_, axes_, choice);
 }
 
-void PlanTuning::begin_step() {
-  if (tuner_) tuner_->begin_step();
+std::optional<PlanChoice> PlanTuning::other_way() const {
+  if (!is_searching() || !has_algorithms(axes_)) return std::nullopt;
+  PlanChoice other = choice_;
+  other.algorithm = Algorithm::kRing;
+  return other;
 }
 
-void PlanTuning::end_step(collectives::Collectives& collectives) {
-  if (tuner_->end_step(collectives, topology_.rank)) take(tuner_->choice());
-  if (tuner_->search().is_finished()) finish();
+void PlanTuning::begin_step() {
+  if (!tuner_) return;
+  if (tuner_->search().is_finished())
+    finish();
+  else
+    tuner_->begin_step();
+}
+
+void PlanTuning::end_step(bool counts) {
+  if (tuner_->end_step(topology_.rank, counts)) take(tuner_->choice());
 }
 
 void PlanTuning::finish() {
@@ -107,16 +117,6 @@ void PlanTuning::finish() {
     if (!settings_.autotune_file.empty()) keep(line);
   }
   tuner_.reset();
-}
-
-void PlanTuning::give_up(const PlanChoice& before) {
-  choice_ = before;
-  tuner_.reset();
-  if (topology_.rank == 0)
-    log_warning(
-        "autotune of gradients '{}' ends early: a node has no shared memory for another "
-        "communicator; make /dev/shm larger, or set HORO_AUTOTUNE=off",
-        name_);
 }
 
 void PlanTuning::keep(const std::string& line) const {

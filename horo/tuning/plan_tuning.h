@@ -34,13 +34,16 @@ class PlanTuning {
 
   const PlanChoice& choice() const { return choice_; }
   bool is_searching() const { return tuner_.has_value(); }
-  /// While it searches: a step begins, with choice() in force, or ends. After the end choice() may
-  /// be another, and the search complete: rank 0 then adds what was found to the file. Collective.
-  void begin_step();
-  void end_step(collectives::Collectives& collectives);
+  /// While it searches: the choice with the other algorithm that it may change to, if any.
+  std::optional<PlanChoice> other_way() const;
 
-  /// There is no memory for choice(): the search ends, and the plan stays with `before`.
-  void give_up(const PlanChoice& before);
+  /// choice() is in force, and the next step begins; or the search, if it is complete, ends: rank 0
+  /// says what was found and adds it to the file. Nothing without a search.
+  void begin_step();
+  /// While it searches, like end_step(). See StepTuner.
+  bool meet(collectives::Collectives& collectives) { return tuner_->meet(collectives); }
+  /// A step has ended; `counts`: it has exchanged something. choice() may be another now.
+  void end_step(bool counts);
 
   /// Lines of what this job has found so far.
   const std::string& found() const { return found_; }

@@ -23,7 +23,8 @@ double median(std::vector<double> values) {
 
 TuningSearch::TuningSearch(std::vector<Axis> axes, const Options& options)
     : axes_(std::move(axes)), options_(options) {
-  HORO_CHECK(options.steps_per_trial >= 2, "a trial needs at least 2 steps");
+  HORO_CHECK(options.uncounted >= 0 && options.steps_per_trial > options.uncounted,
+             "a trial needs steps that count");
   for (const Axis& axis : axes_) {
     HORO_CHECK(axis.start < axis.values.size(),
                fmt::format("{} cannot be tuned from a value that is not tried", axis.name));
@@ -37,7 +38,7 @@ void TuningSearch::note_step(double seconds) {
   ++steps_;
   trial_.push_back(seconds);
   if (std::cmp_less(trial_.size(), options_.steps_per_trial)) return;
-  trial_.erase(trial_.begin());
+  trial_.erase(trial_.begin(), trial_.begin() + options_.uncounted);
   end_trial(median(std::exchange(trial_, {})));
 }
 

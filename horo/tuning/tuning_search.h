@@ -27,18 +27,20 @@ using Choice = std::vector<std::size_t>;
 class TuningSearch {
  public:
   struct Options {
-    int steps_per_trial = 4;   ///< the first of a trial does not count; its score is a median
+    int steps_per_trial = 5;
+    int uncounted = 2;         ///< the first of a trial; its score is the median of the others
     int most_steps = 60;       ///< over all trials
     double least_gain = 0.03;  ///< share of the start's time that must be saved
   };
-  /// Throws InvalidArgument if an axis has no value, its start is none of them, or a trial has
-  /// fewer than 2 steps.
+  /// Throws InvalidArgument if an axis has no value, its start is none of them, or no step of a
+  /// trial counts.
   TuningSearch(std::vector<Axis> axes, const Options& options);
 
   /// What the next step is to run with; when finished, what was found.
   const Choice& choice() const { return choice_; }
   bool is_finished() const { return phase_ == Phase::kFinished; }
-  /// A step with choice() took this long.
+  /// A step took this long: the first since choice() has changed with the choice before, since the
+  /// ranks agree on a step's seconds only in the next one; the others with choice().
   void note_step(double seconds);
 
   const std::vector<Axis>& axes() const { return axes_; }

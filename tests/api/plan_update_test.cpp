@@ -144,7 +144,7 @@ TEST_P(Packing, AFirstBucketOfItsOwnSize) {
       GetParam().options());
 }
 
-TEST_P(Packing, IsThatOfRankZerosMarksAfterTheFirstStepIfAskedFor) {
+TEST_P(Packing, IsThatOfRankZerosMarksFromTheThirdStepOnIfAskedFor) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
@@ -162,7 +162,8 @@ TEST_P(Packing, IsThatOfRankZerosMarksAfterTheFirstStepIfAskedFor) {
             packed.insert(packed.end(), sync.bucket(b).begin(), sync.bucket(b).end());
           std::vector<std::size_t> expected(model.values.size());
           for (std::size_t k = 0; k < expected.size(); ++k) expected[k] = (2 * k + 1) % 11;
-          EXPECT_EQ(packed, expected);
+          // The ranks learn of the order in the step after.
+          EXPECT_EQ(packed == expected, step > 0);
           for (std::size_t t = 0; t < model.values.size(); ++t) {
             float sum = 0;
             for (int r = 0; r < ctx.size(); ++r) sum += WholeModel::value(r, step, t, 0);

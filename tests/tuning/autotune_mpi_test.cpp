@@ -38,6 +38,13 @@ TEST_P(AutotuneMpi, EveryStepIsExactAndTheSearchEnds) {
   expect_no_more_messages(ctx, sync, model);
 }
 
+TEST_P(AutotuneMpi, WaitMayComeBeforeANamedOperationOnSomeRanksAndAfterItOnOthers) {
+  setenv("HORO_AUTOTUNE", "on", 1);
+  Context ctx = init();
+  for (const bool reorder : {false, true})
+    cross_with_named_operations(ctx, {.op = ReduceOp::kSum, .reorder = reorder});
+}
+
 TEST_P(AutotuneMpi, AFileSparesTheNextJobTheSearch) {
   // The ranks share their parent, mpirun.
   const std::string path =

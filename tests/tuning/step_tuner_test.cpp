@@ -48,7 +48,8 @@ std::vector<Outcome> tune(int ranks) {
           tuner.begin_step();
           outcome.tried.push_back(tuner.choice());
           now += cost(rank, tuner.choice());
-          const bool is_another = tuner.end_step(ring, rank);
+          EXPECT_EQ(tuner.meet(ring), outcome.steps > 0);
+          const bool is_another = tuner.end_step(rank, true);
           EXPECT_EQ(is_another, tuner.choice() != outcome.tried.back());
           // A change takes its time, which is none of a step.
           if (is_another) now += 100;
@@ -78,6 +79,23 @@ TEST(StepTuner, IsTheSameInEveryRun) {
   const std::vector<Outcome> first = tune(3);
   const std::vector<Outcome> second = tune(3);
   EXPECT_EQ(first[0].tried, second[0].tried);
+}
+
+TEST(StepTuner, AStepThatExchangesNothingIsNotToldOf) {
+  collectives::InProcessJob job(1);
+  const auto transport = job.transport(0);
+  const auto peers = transport->make_point_to_point();
+  collectives::RingCollectives ring(*peers, 1024);
+  StepTuner tuner("net", {kBuckets}, [] { return 1.0; });
+  const int before = tuner.search().steps();
+  int told = 0;
+  for (int step = 0; step < 5; ++step) {
+    tuner.begin_step();
+    told += tuner.meet(ring) ? 1 : 0;
+    tuner.end_step(0, step % 2 == 1);
+  }
+  EXPECT_EQ(told, 2);
+  EXPECT_EQ(tuner.search().steps(), before + 2);
 }
 
 TEST(StepTuner, DescribesAChoiceAsTheFileDoes) {

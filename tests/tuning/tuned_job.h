@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -27,6 +28,28 @@ inline int tune_to_the_end(Context& ctx, GradientSync& sync, WholeModel& model) 
   int step = 0;
   for (; sync.is_tuning() && step < kManySteps; ++step) expect_exact_step(ctx, sync, model, step);
   return step;
+}
+
+/// Many steps of a plan in which a blocking named operation comes before wait() on some ranks and
+/// after it on the others; with `options`, for sums.
+inline void cross_with_named_operations(Context& ctx, const GradientSyncOptions& options) {
+  WholeModel model;
+  GradientSync sync(ctx, model.gradients(), options);
+  for (int step = 0; step < kManySteps; ++step) {
+    std::vector<std::int32_t> loss = {ctx.rank() + step};
+    const auto reduce_loss = [&] {
+      ctx.allreduce(TensorView(loss), {.name = "loss", .op = ReduceOp::kSum});
+    };
+    const bool waits_first = (ctx.rank() + step) % 2 == 0;
+    model.compute(ctx.rank(), step);
+    model.mark_all(sync);
+    if (!waits_first) reduce_loss();
+    sync.wait();
+    if (waits_first) reduce_loss();
+    expect_sums(ctx, model, step);
+    ASSERT_EQ(loss[0], ctx.size() * (ctx.size() - 1) / 2 + ctx.size() * step);
+  }
+  EXPECT_FALSE(sync.is_tuning());
 }
 
 /// Nothing but the buckets is exchanged: no seconds, and nothing by name.

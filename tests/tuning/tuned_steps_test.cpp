@@ -61,6 +61,15 @@ TEST_P(TunedSteps, RanksThatStopEarlyHelpTheOthersToTheEnd) {
           ASSERT_NEAR(model.values[3][5], sum / static_cast<float>(live), 1e-3f);
         }
         EXPECT_EQ(sync.join(), ctx.size() - 1);
+        // After a step without data all still go the same way.
+        for (int step = 0; step < kManySteps; ++step) {
+          model.compute(ctx.rank(), step);
+          sync.exchange();
+          ASSERT_NEAR(model.values[3][5],
+                      WholeModel::value(0, step, 3, 5) + 4 * static_cast<float>(ctx.size() - 1),
+                      1e-3f);
+        }
+        EXPECT_FALSE(sync.is_tuning());
       },
       tuned(GetParam()));
 }
@@ -76,6 +85,7 @@ TEST_P(TunedSteps, PackingInTheOrderOfMarksComesFirst) {
           for (std::size_t k = 0; k < model.values.size(); ++k)
             sync.ready((2 * k + 1) % model.values.size());
           sync.wait();
+          if (step == 0) continue;  // the ranks learn of the order in the next step
           std::vector<std::size_t> packed;
           for (std::size_t b = 0; b < sync.bucket_count(); ++b)
             packed.insert(packed.end(), sync.bucket(b).begin(), sync.bucket(b).end());
@@ -97,8 +107,9 @@ TEST_P(TunedSteps, OtherGradientsAreTunedAnewAndKnownOnesNot) {
       [](Context& ctx) {
         WholeModel model, other(7);
         GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum});
-        for (int step = 0; step < 11; ++step) expect_exact_step(ctx, sync, model, step);
-        sync.update(other.gradients());  // in mid-search
+        for (int step = 0; step < 7; ++step) expect_exact_step(ctx, sync, model, step);
+        sync.update(
+            other.gradients());  // in the second trial, of another algorithm if there is one
         EXPECT_TRUE(sync.is_tuning());
         EXPECT_GE(tune_to_the_end(ctx, sync, other), 8);
         const std::size_t buckets = sync.bucket_count();
@@ -192,7 +203,7 @@ TEST_P(TunedSteps, ARankThatFailsInMidSearchEndsTheOthersToo) {
   for (const int last : {0, 4, 5, 12, 17}) {
     std::atomic<int> ended = 0;
     const auto rank_function = [&](Context& ctx) {
-      // Where the others are by then: in the step, in what tuning sends after it, or in a change.
+      // Where the others are by then: in the step, or in what tuning sends with it.
       const auto train = [&] {
         WholeModel model;
         GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum});
@@ -210,6 +221,24 @@ TEST_P(TunedSteps, ARankThatFailsInMidSearchEndsTheOthersToo) {
     EXPECT_THROW(run_ranks(GetParam().ranks, rank_function, tuned(GetParam())), Error);
     EXPECT_EQ(ended, GetParam().ranks - 1) << last;
   }
+}
+
+TEST_P(TunedSteps, MayBeDestroyedWhileItsThreadIsInAStep) {
+  for (const bool reorder : {false, true})
+    run_ranks(
+        GetParam().ranks,
+        [&](Context& ctx) {
+          WholeModel model;
+          for (const int last : {0, 1, 2, 3, 5, 6}) {
+            GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum, .reorder = reorder});
+            for (int step = 0; step < last; ++step) expect_exact_step(ctx, sync, model, step);
+            EXPECT_TRUE(sync.is_tuning());
+            model.mark_all(sync);
+          }
+          GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum, .reorder = reorder});
+          EXPECT_GE(tune_to_the_end(ctx, sync, model), 8);
+        },
+        tuned(GetParam()));
 }
 
 TEST_P(TunedSteps, WithAnAlgorithmThatTheSettingForces) {
