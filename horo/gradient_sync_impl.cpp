@@ -138,6 +138,7 @@ void GradientSync::Impl::meet_to_update() {
   entry.request.kind = coordinator::Kind::kTask;
   entry.request.name = update_name();
   coordinator::OperationFlights(runtime_->recorder(), runtime_->topology().set_name()).open(entry);
+  const metrics::Blocked blocked(runtime_->meter().get());
   meeting_->meet(runtime_->transport().wait_policy(), runtime_->settings().stall_warning);
 }
 

@@ -165,6 +165,21 @@ TEST(MetricsOfRanks, NamedOperationsAreCountedAndTheirWaitsAreNotOwnTime) {
   EXPECT_GE(sample(page_of(directory, 0), "horo_blocked_seconds_total", "rank="), 0.025);
 }
 
+TEST(MetricsOfRanks, AnUpdateThatWaitsForOtherRanksIsNotOwnTime) {
+  const TemporaryDirectory directory;
+  testing::run_ranks(
+      2,
+      [](Context& ctx) {
+        std::vector<float> x(100);
+        const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}};
+        GradientSync sync(ctx, gradients, {.name = "g"});
+        if (ctx.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        sync.update(gradients);
+      },
+      measured_in(directory.path()));
+  EXPECT_GE(sample(page_of(directory, 0), "horo_blocked_seconds_total", "rank="), 0.08);
+}
+
 TEST(MetricsOfRanks, CompressedStepsSayWhatTheySent) {
   const TemporaryDirectory directory;
   testing::run_ranks(
