@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -149,8 +150,10 @@ void FrameSocket::fill() {
   if (!is_connected()) return;
   std::byte buffer[16 * 1024];
   // Bounded, so that a sender without end cannot keep the thread.
-  while (received_.size() <= 2 * max_frame_) {
-    const ssize_t n = recv(socket_.get(), buffer, sizeof buffer, 0);
+  const std::size_t most = 2 * (max_frame_ + kHeaderBytes);
+  while (received_.size() < most) {
+    const std::size_t room = std::min(sizeof buffer, most - received_.size());
+    const ssize_t n = recv(socket_.get(), buffer, room, 0);
     if (n < 0 && errno == EINTR) continue;
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)) is_open_ = false;
     if (n <= 0) return;

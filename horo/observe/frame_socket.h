@@ -44,6 +44,8 @@ class FrameSocket {
   /// Whether the other end is still there, as far as is known here.
   bool is_open() const { return is_open_; }
   void close() { is_open_ = false; }
+  /// From now on.
+  void set_max_frame(std::size_t max_frame) { max_frame_ = max_frame; }
   /// Sends a frame, or as much of it as goes; the rest with the next calls. Frames are dropped
   /// while `max_frame` bytes wait already.
   void send(std::span<const std::byte> frame);

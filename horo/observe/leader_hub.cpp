@@ -11,7 +11,10 @@ namespace horo::observe {
 namespace {
 
 constexpr auto kTimeForHello = std::chrono::seconds(5);
-constexpr std::size_t kMaxStrangers = 32;
+constexpr std::size_t kMostUninvited = 32;  // besides the nodes themselves
+
+// What one who has not shown the secret may send.
+std::size_t hello_bytes() { return encode(Hello{}).size(); }
 
 }  // namespace
 
@@ -27,15 +30,27 @@ LeaderHub::LeaderHub(int nodes, int ranks_of_largest_node, bool is_one_host)
 }
 
 void LeaderHub::accept_guests(Time now) {
-  const auto strangers = static_cast<std::size_t>(std::count_if(
-      guests_.begin(), guests_.end(), [](const auto& guest) { return guest->node < 0; }));
-  for (std::size_t room = kMaxStrangers - std::min(kMaxStrangers, strangers); room > 0; --room) {
+  const std::size_t max_strangers = news_.size() + kMostUninvited;
+  for (std::size_t accepts = 0; accepts < max_strangers; ++accepts) {
     FileDescriptor accepted(
         accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (accepted.get() < 0) return;
     guests_.push_back(
-        std::make_unique<Guest>(Guest{FrameSocket(std::move(accepted), max_message_), now}));
+        std::make_unique<Guest>(Guest{FrameSocket(std::move(accepted), hello_bytes()), now}));
   }
+  drop_oldest_strangers(max_strangers);
+}
+
+// Who has come first has had the most time to say who he is.
+void LeaderHub::drop_oldest_strangers(std::size_t max_strangers) {
+  const auto is_stranger = [](const auto& guest) { return guest->node < 0; };
+  const auto strangers = static_cast<std::size_t>(std::ranges::count_if(guests_, is_stranger));
+  std::size_t surplus = strangers - std::min(strangers, max_strangers);
+  std::erase_if(guests_, [&](const auto& guest) {
+    const bool is_dropped = surplus > 0 && is_stranger(guest);
+    if (is_dropped) --surplus;
+    return is_dropped;
+  });
 }
 
 void LeaderHub::exchange(const Word& word, Time now, WallTime wall_now) {
@@ -70,6 +85,7 @@ void LeaderHub::take_in(Guest& guest, const LinkMessage& message, Time now, Wall
                           static_cast<std::size_t>(hello->node) < news_.size();
     if (!is_known) return guest.socket.close();
     guest.node = hello->node;
+    guest.socket.set_max_frame(max_message_);
     guest.socket.send(encode(Welcome{point_.of_hub}));
   } else if (const auto* report = std::get_if<Report>(&message)) {
     News& news = news_[static_cast<std::size_t>(guest.node)];

@@ -45,6 +45,7 @@ class LeaderHub {
     int node = -1;  // not yet said
   };
   void accept_guests(Time now);
+  void drop_oldest_strangers(std::size_t max_strangers);
   void hear(Guest& guest, Time now, WallTime wall_now);
   void take_in(Guest& guest, const LinkMessage& message, Time now, WallTime wall_now);
 

@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
+#include <cerrno>
 #include <functional>
 #include <thread>
 
@@ -127,6 +130,48 @@ TEST(Link, AFrameBeyondTheLimitEndsTheConnection) {
     ASSERT_LT(now() - start, 30s);
     to_hub->receive();
     hub.exchange({}, now(), 0);
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+TEST(Link, AStrangerMayNotAnnounceMoreThanAHello) {
+  LeaderHub hub(2, 2, true);
+  const Time start = now();
+  const FileDescriptor stranger(socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(hub.point().port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(connect(stranger.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  const auto announced = static_cast<std::uint32_t>(encode(Hello{}).size()) + 1;
+  ASSERT_EQ(send(stranger.get(), &announced, sizeof announced, MSG_NOSIGNAL),
+            static_cast<ssize_t>(sizeof announced));
+  const auto is_open = [&] {
+    char byte = 0;
+    return recv(stranger.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+  };
+  while (is_open()) {
+    ASSERT_LT(now() - start, 30s);
+    hub.exchange({}, start, 0);  // whose time stands still, so nobody is late
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+TEST(Link, ACrowdOfSilentStrangersDoesNotKeepANodeOut) {
+  LeaderHub hub(2, 2, true);
+  const Time start = now();
+  std::vector<FrameSocket> strangers;
+  for (int i = 0; i < 100; ++i) {
+    auto stranger = FrameSocket::connect("127.0.0.1", hub.point().port, 1000);
+    ASSERT_TRUE(stranger);
+    strangers.push_back(std::move(*stranger));
+    if (i % 10 == 9) hub.exchange({}, start, 0);
+  }
+  LeaderClient client(hub.point(), 1, 2);
+  while (!hub.news()[1].report) {
+    ASSERT_LT(now() - start, 30s);
+    client.exchange({0, "", {make_rank(1)}}, now());
+    hub.exchange({}, start, 0);
     std::this_thread::sleep_for(1ms);
   }
 }
