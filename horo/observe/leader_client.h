@@ -28,6 +28,8 @@ class LeaderClient {
   /// When this began to look for the hub; nullopt: not yet.
   std::optional<Time> first_try() const { return first_try_; }
   bool has_hub_left() const { return has_hub_left_; }
+  /// Whether each of the hub's addresses has been tried.
+  bool has_tried_all() const { return next_address_ > addresses_.size(); }
   /// Whether the hub's last word was that some rank has asked for patience.
   bool is_paused() const { return is_paused_; }
   /// Whether by its last word it sees all ranks of the job.

@@ -17,6 +17,7 @@ struct alignas(64) PulseBoard::Place {
   std::atomic<std::uint64_t> machine{0};
   std::atomic<std::uint64_t> heartbeat{0};
   std::atomic<bool> has_left{false};
+  std::atomic<bool> has_hub_left{false};
   SeqlockBytes<kMaxSnapshotBytes> snapshot;
 };
 
@@ -46,6 +47,14 @@ void PulseBoard::publish(const RankSnapshot& snapshot) {
 }
 
 void PulseBoard::leave() { place(local_rank_).has_left = true; }
+
+void PulseBoard::note_that_hub_has_left() { place(local_rank_).has_hub_left = true; }
+
+bool PulseBoard::has_hub_left() const {
+  for (int local_rank = 0; local_rank < ranks_; ++local_rank)
+    if (place(local_rank).has_hub_left) return true;
+  return false;
+}
 
 Pulse PulseBoard::read(int local_rank) const {
   const Place& place = this->place(local_rank);

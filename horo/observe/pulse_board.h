@@ -34,6 +34,10 @@ class PulseBoard {
   void publish(const RankSnapshot& snapshot);
   /// Says that this rank goes in good order: publish() is not called any more.
   void leave();
+  /// Says for the whole node that rank 0 has left in good order.
+  void note_that_hub_has_left();
+  /// Whether any rank of the node has said so.
+  bool has_hub_left() const;
   Pulse read(int local_rank) const;
   /// Pulse::heartbeat alone.
   std::uint64_t heartbeat(int local_rank) const;

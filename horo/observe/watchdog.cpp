@@ -22,7 +22,6 @@ constexpr nanoseconds kShortestSilence = 3s;
 // By how much a round may be late before the thread, and perhaps its machine, must have been
 // asleep.
 constexpr nanoseconds kOwnSleep = 2s;
-constexpr nanoseconds kTimeToFindHub = 10s;
 // What is known of when an exchange began comes from looking now and then.
 constexpr nanoseconds kTimeToBeNoted = 500ms;
 
@@ -109,10 +108,13 @@ void Watchdog::leave() {
   board_.leave();
   const Now now{std::chrono::steady_clock::now(), wall_time_now()};
   if (!node_watch_.is_speaker(now.steady)) return;
+  const bool is_told_by_signal = end_reason_.empty() && is_abort_raised();
+  const std::string reason = is_told_by_signal ? options_.abort->text() : end_reason_;
   if (hub_ != nullptr)
-    hub_->exchange({end_reason_, true, judge_.is_paused(), false}, now.steady, now.wall);
+    hub_->exchange({reason, true, judge_.is_paused(), false}, now.steady, now.wall);
   else
-    client_.exchange({now.wall, end_reason_, node_watch_.look(now.steady)}, now.steady);
+    client_.exchange({now.wall, reason, node_watch_.look(now.steady)}, now.steady);
+  if (client_.has_hub_left()) board_.note_that_hub_has_left();
 }
 
 // Time in which this thread did not run, because its process or the whole machine was stopped, says
@@ -191,11 +193,15 @@ void Watchdog::tell_lost_nodes(const std::vector<RankSnapshot>& ranks) {
 }
 
 void Watchdog::report(std::vector<RankSnapshot> ranks, const Now& now) {
+  if (board_.has_hub_left()) return judge_without_hub(std::move(ranks), now);
   client_.exchange({now.wall, is_abort_raised() ? options_.abort->text() : std::string(), ranks},
                    now.steady);
   if (!client_.end_reason().empty()) return order_end(client_.end_reason());
+  if (client_.has_hub_left()) {
+    board_.note_that_hub_has_left();
+    return judge_without_hub(std::move(ranks), now);
+  }
   if (client_.is_paused()) excuse_waits(now);
-  if (client_.has_hub_left()) return;
   const auto heard = client_.last_heard();
   if (heard && now.steady - *heard <= silent_after_) {
     if (client_.does_hub_see_all()) note_that_all_are_seen(now);
@@ -207,16 +213,38 @@ void Watchdog::report(std::vector<RankSnapshot> ranks, const Now& now) {
     hub.liveness = Liveness::kSilent;
     hub.last_sign_of_life = now.wall - nanoseconds(now.steady - *heard).count();
     ranks.insert(ranks.begin(), hub);
-  } else if (!has_told_that_hub_is_out_of_reach_ && client_.first_try() &&
-             now.steady - *client_.first_try() > kTimeToFindHub) {
-    has_told_that_hub_is_out_of_reach_ = true;
-    options_.say(fmt::format(
-        "the watchdog of node {} (host {}) cannot reach that of rank 0 (host {}) over TCP: each "
-        "speaks of the ranks that it sees",
-        topology_.node, topology_.host_of[static_cast<std::size_t>(topology_.node)],
-        topology_.host_of[0]));
+  } else if (!is_node_leaving(ranks)) {
+    tell_that_hub_is_out_of_reach(now);
   }
   judge(std::move(ranks), now);
+}
+
+// Rank 0 has left in good order, so that nobody sees all ranks any more.
+void Watchdog::judge_without_hub(std::vector<RankSnapshot> ranks, const Now& now) {
+  RankSnapshot hub;
+  hub.host = topology_.host_of[0];
+  hub.liveness = Liveness::kEnded;
+  hub.taken = now.wall;
+  hub.last_sign_of_life = now.wall;
+  ranks.insert(ranks.begin(), hub);
+  judge(std::move(ranks), now);
+}
+
+// Whoever spoke for the node before may have gone without having heard that rank 0 goes too.
+bool Watchdog::is_node_leaving(const std::vector<RankSnapshot>& ranks) const {
+  return std::ranges::find(ranks, Liveness::kEnded, &RankSnapshot::liveness) != ranks.end();
+}
+
+void Watchdog::tell_that_hub_is_out_of_reach(const Now& now) {
+  if (has_told_that_hub_is_out_of_reach_ || !client_.first_try() || !client_.has_tried_all() ||
+      now.steady - *client_.first_try() <= options_.time_to_find_hub)
+    return;
+  has_told_that_hub_is_out_of_reach_ = true;
+  options_.say(fmt::format(
+      "the watchdog of node {} (host {}) cannot reach that of rank 0 (host {}) over TCP: each "
+      "speaks of the ranks that it sees",
+      topology_.node, topology_.host_of[static_cast<std::size_t>(topology_.node)],
+      topology_.host_of[0]));
 }
 
 void Watchdog::judge(std::vector<RankSnapshot> ranks, const Now& now) {
@@ -235,7 +263,8 @@ std::vector<RankSnapshot> Watchdog::unheard(const std::vector<RankSnapshot>& hea
                                             const Now& now) const {
   std::vector<RankSnapshot> others;
   if (sees_all_) return others;
-  const bool is_silent = now.steady - begun_->steady > silent_after_;
+  // Those that are out of sight since rank 0 has left may be well.
+  const bool is_silent = !board_.has_hub_left() && now.steady - begun_->steady > silent_after_;
   for (int rank = 0; rank < topology_.size; ++rank) {
     if (std::ranges::find(heard, rank, &RankSnapshot::rank) != heard.end()) continue;
     RankSnapshot& other = others.emplace_back();

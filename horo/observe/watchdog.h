@@ -32,6 +32,8 @@ struct WatchdogOptions {
   /// How long after the end of the job was ordered a rank may stay in an operation that had begun
   /// before, until its process is ended.
   std::chrono::nanoseconds stuck_after{std::chrono::seconds(5)};
+  /// How long a node looks for rank 0's watchdog until it says that it cannot be reached.
+  std::chrono::nanoseconds time_to_find_hub{std::chrono::seconds(10)};
   /// Raised on every rank of the node to end its waits, and told of pauses and of whether the
   /// watchdog of rank 0 sees all ranks of the job; may be null. Outlives the watchdog.
   const AbortSignal* abort = nullptr;
@@ -78,6 +80,9 @@ class Watchdog {
   void end_if_stuck(const RankSnapshot& own, const Now& now);
   void lead(std::vector<RankSnapshot> ranks, const Now& now);
   void report(std::vector<RankSnapshot> ranks, const Now& now);
+  void judge_without_hub(std::vector<RankSnapshot> ranks, const Now& now);
+  void tell_that_hub_is_out_of_reach(const Now& now);
+  bool is_node_leaving(const std::vector<RankSnapshot>& ranks) const;
   void judge(std::vector<RankSnapshot> ranks, const Now& now);
   std::vector<RankSnapshot> unheard(const std::vector<RankSnapshot>& heard, const Now& now) const;
   void add_other_nodes(std::vector<RankSnapshot>& ranks, const Now& now);

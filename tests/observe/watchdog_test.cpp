@@ -206,6 +206,35 @@ TEST(Watchdog, ARankThatStaysInAnOperationAfterTheEndWasOrderedIsStuck) {
   for (int exit : job.exits()) EXPECT_EQ(exit, 1000 + kStuckExitCode);
 }
 
+TEST(Watchdog, TheLastWordOfANodeSaysWhyItsRanksGiveUp) {
+  collectives::InProcessJob job(2, {.ranks_per_node = 1});
+  const auto transport = job.transport(1);
+  const Topology topology = transport->topology();
+  const auto board = transport->make_node_region(PulseBoard::bytes_for(topology.local_size));
+  LeaderHub hub(2, 1, true);
+  FakeState state;
+  state.set(make_rank(1));
+  WatchdogOptions options;
+  options.abort = transport->wait_policy().abort;
+  auto watchdog = std::make_unique<Watchdog>(topology, state, board->bytes(), nullptr, hub.point(),
+                                             std::move(options));
+  const auto start = std::chrono::steady_clock::now();
+  const auto talk_until = [&](auto&& is_so) {
+    while (!is_so() && std::chrono::steady_clock::now() - start < 30s) {
+      hub.exchange({}, std::chrono::steady_clock::now(), wall_time_now());
+      std::this_thread::sleep_for(1ms);
+    }
+    return is_so();
+  };
+  // Right after a round, so that the next one is the last.
+  ASSERT_TRUE(talk_until([&] { return hub.news()[1].report.has_value(); }));
+  transport->abort("disk full");
+  watchdog.reset();
+  ASSERT_TRUE(
+      talk_until([&] { return hub.news()[1].report->ranks[0].liveness == Liveness::kEnded; }));
+  EXPECT_THAT(hub.news()[1].report->end_reason, HasSubstr("disk full"));
+}
+
 TEST(Watchdog, ManyComeAndGo) {
   for (int round = 0; round < 20; ++round) WatchedJob job(4, round % 2 == 0 ? 2 : 4);
 }
