@@ -41,8 +41,11 @@ class FakeState : public StateSource {
 // Watchdogs of ranks that are threads of this process, `per_node` to each pretended node.
 class WatchedJob {
  public:
-  WatchedJob(int ranks, std::size_t per_node, bool is_hub_reachable = true)
-      : job_(ranks, {.ranks_per_node = per_node}), states_(static_cast<std::size_t>(ranks)) {
+  WatchedJob(int ranks, std::size_t per_node, bool is_hub_reachable = true,
+             std::chrono::nanoseconds time_to_find_hub = 10s)
+      : job_(ranks, {.ranks_per_node = per_node}),
+        time_to_find_hub_(time_to_find_hub),
+        states_(static_cast<std::size_t>(ranks)) {
     for (int rank = 0; rank < ranks; ++rank) {
       transports_.push_back(job_.transport(rank));
       topologies_.push_back(std::make_unique<Topology>(transports_.back()->topology()));
@@ -88,6 +91,7 @@ class WatchedJob {
     options.stall_warning = 100ms;
     options.timeout = 400ms;
     options.stuck_after = 100ms;
+    options.time_to_find_hub = time_to_find_hub_;
     auto& transport = *transports_[static_cast<std::size_t>(rank)];
     options.abort = transport.wait_policy().abort;
     options.raise_abort = [&](const std::string& text) { transport.abort(text.c_str()); };
@@ -107,6 +111,7 @@ class WatchedJob {
   }
 
   collectives::InProcessJob job_;
+  std::chrono::nanoseconds time_to_find_hub_;
   std::vector<std::unique_ptr<collectives::Transport>> transports_;
   std::vector<std::unique_ptr<Topology>> topologies_;
   std::vector<FakeState> states_;
@@ -233,6 +238,17 @@ TEST(Watchdog, TheLastWordOfANodeSaysWhyItsRanksGiveUp) {
   ASSERT_TRUE(
       talk_until([&] { return hub.news()[1].report->ranks[0].liveness == Liveness::kEnded; }));
   EXPECT_THAT(hub.news()[1].report->end_reason, HasSubstr("disk full"));
+}
+
+TEST(Watchdog, WhoSpeaksForANodeAfterRank0HasLeftDoesNotLookForIt) {
+  WatchedJob job(4, 2, true, 50ms);
+  job.await([&] { return job.sees_all(); });
+  job.leave(1);
+  job.leave(0);
+  job.leave(2);
+  std::this_thread::sleep_for(500ms);  // rank 3 speaks, for longer than it would look for the hub
+  EXPECT_THAT(job.said(), IsEmpty());
+  EXPECT_TRUE(job.exits().empty());
 }
 
 TEST(Watchdog, ManyComeAndGo) {
