@@ -19,12 +19,14 @@ class MarkOrder {
   /// Another pass begins.
   void clear();
   /// Rank 0's order, first to last; gradients that it has not noted come last, by falling index.
-  /// Collective.
-  std::vector<std::size_t> agree(collectives::Collectives& collectives) const;
+  /// Collective. If it fails, messages may still be written here until the communicator goes, which
+  /// this outlives.
+  std::vector<std::size_t> agree(collectives::Collectives& collectives);
 
  private:
   std::vector<std::atomic<std::uint64_t>> positions_;  // 0: not noted
   std::atomic<std::uint64_t> noted_{0};
+  std::vector<std::int64_t> order_;  // that agree() broadcasts
 };
 
 }  // namespace horo::coordinator
