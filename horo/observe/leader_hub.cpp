@@ -11,7 +11,7 @@ namespace horo::observe {
 namespace {
 
 constexpr auto kTimeForHello = std::chrono::seconds(5);
-constexpr std::size_t kMostUninvited = 32;  // besides the nodes themselves
+constexpr std::size_t kMostUninvited = 32;  // besides the nodes that are still to come
 
 // What one who has not shown the secret may send.
 std::size_t hello_bytes() { return encode(Hello{}).size(); }
@@ -30,7 +30,9 @@ LeaderHub::LeaderHub(int nodes, int ranks_of_largest_node, bool is_one_host)
 }
 
 void LeaderHub::accept_guests(Time now) {
-  const std::size_t max_strangers = news_.size() + kMostUninvited;
+  const auto known = static_cast<std::size_t>(
+      std::ranges::count_if(guests_, [](const auto& guest) { return guest->node >= 0; }));
+  const std::size_t max_strangers = news_.size() - std::min(known, news_.size()) + kMostUninvited;
   for (std::size_t accepts = 0; accepts < max_strangers; ++accepts) {
     FileDescriptor accepted(
         accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));

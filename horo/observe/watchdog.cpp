@@ -106,6 +106,7 @@ void Watchdog::leave() {
   own.liveness = Liveness::kEnded;
   board_.publish(own);
   board_.leave();
+  if (hub_ != nullptr) board_.note_that_hub_has_left();
   const Now now{std::chrono::steady_clock::now(), wall_time_now()};
   if (!node_watch_.is_speaker(now.steady)) return;
   const bool is_told_by_signal = end_reason_.empty() && is_abort_raised();

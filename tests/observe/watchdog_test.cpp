@@ -251,6 +251,32 @@ TEST(Watchdog, WhoSpeaksForANodeAfterRank0HasLeftDoesNotLookForIt) {
   EXPECT_TRUE(job.exits().empty());
 }
 
+TEST(Watchdog, ARankThatWaitsForAllAfterRank0HasLeftIsTold) {
+  WatchedJob job(4, 2);
+  job.await([&] { return job.sees_all(); });
+  job.leave(0);
+  for (int rank : {2, 3}) job.set(rank, make_rank(rank, "late", wall_time_now()));
+  job.await([&] { return job.abort().is_raised(); });
+  EXPECT_THAT(job.abort().text(), AllOf(HasSubstr("'late'"), HasSubstr("rank 0 ")));
+}
+
+// They may be well: nobody hears of them any more.
+TEST(Watchdog, RanksOfOtherNodesAreNotBlamedAfterRank0HasLeft) {
+  WatchedJob job(4, 2);
+  job.await([&] { return job.sees_all(); });
+  job.leave(0);
+  const auto wait_in_set = [&](int rank, const std::string& process_set) {
+    RankSnapshot waiting = make_rank(rank, "partial", wall_time_now());
+    waiting.open[0].process_set = process_set;
+    job.set(rank, waiting);
+  };
+  wait_in_set(1, "{1, 2}");
+  wait_in_set(3, "{1, 3}");
+  std::this_thread::sleep_for(3500ms);  // longer than what counts as silence
+  EXPECT_THAT(job.said(), IsEmpty());
+  EXPECT_FALSE(job.abort().is_raised());
+}
+
 TEST(Watchdog, ManyComeAndGo) {
   for (int round = 0; round < 20; ++round) WatchedJob job(4, round % 2 == 0 ? 2 : 4);
 }
