@@ -118,13 +118,28 @@ class Diagnosis {
       });
     }
     if (dead.empty()) return std::nullopt;
-    const std::vector<int> numbers = numbers_of(dead);
+    const std::vector<int> numbers = without_victims(numbers_of(dead));
     std::string text = fmt::format(
         "{} {} dead: the process is gone without a word (SIGKILL, out of memory, or an exit of its "
         "own), last sign of life {} ago{}; {}",
-        describe(numbers), numbers.size() == 1 ? "is" : "are", age(dead[0]->last_sign_of_life),
-        who_waits_for(numbers), histories(numbers));
+        describe(numbers), numbers.size() == 1 ? "is" : "are",
+        age(of(numbers[0]).last_sign_of_life), who_waits_for(numbers), histories(numbers));
     return Verdict{Kind::kDead, numbers, std::move(text)};
+  }
+
+  // When one rank has died, launchers end those that are left, and kill who is slow to go: a dead
+  // rank that waited for another dead one is no cause.
+  std::vector<int> without_victims(const std::vector<int>& dead) const {
+    std::vector<int> causes = dead;
+    for (const MissingOperation& missing : find_missing(ranks_, now_, {})) {
+      const bool is_for_a_cause = std::any_of(causes.begin(), causes.end(), [&](int number) {
+        return std::find(missing.missing.begin(), missing.missing.end(), number) !=
+               missing.missing.end();
+      });
+      if (is_for_a_cause)
+        std::erase_if(causes, [&](int number) { return is_waiting_in(missing, number); });
+    }
+    return causes;
   }
 
   // No rank stands out: the job was killed as a whole, while nothing was wrong with it.

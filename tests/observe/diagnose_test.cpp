@@ -71,6 +71,21 @@ TEST(Diagnose, ADeadRankComesBeforeEverythingElse) {
   EXPECT_THAT(verdict.text, HasSubstr("rank 0 has waited 29 s for 'loss'"));
 }
 
+TEST(Diagnose, ADeadRankThatWaitedForAnotherDeadOneIsNoCause) {
+  auto job = quiet_job(4);
+  for (int r : {0, 3}) job[r].liveness = Liveness::kDead;
+  job[3].last_sign_of_life = kNow - kSecond;
+  EXPECT_THAT(judge(job).blamed, ElementsAre(0, 3));
+  for (int r : {0, 1, 2}) submit(job[r], "loss", 1);
+  EXPECT_EQ(judge(job).kind, Kind::kDead);
+  EXPECT_THAT(judge(job).blamed, ElementsAre(3));
+  EXPECT_THAT(judge(job).text, HasSubstr("rank 3 (host b, pid 4703) is dead"));
+  // Each waits for the other: one of them is still named.
+  submit(job[3], "accuracy", 1);
+  EXPECT_EQ(judge(job).kind, Kind::kDead);
+  EXPECT_EQ(judge(job).blamed.size(), 1u);
+}
+
 TEST(Diagnose, OfRanksThatAreAllDeadTheFirstIsBlamed) {
   auto job = quiet_job(3);
   for (RankSnapshot& rank : job) rank.liveness = Liveness::kDead;
