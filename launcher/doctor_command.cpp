@@ -77,9 +77,11 @@ std::string flight_setting_for_job(const std::string& setting) {
   return fmt::format("auto:{:016x}-{}", now, getpid());
 }
 
-void explain_failure(const std::string& flight_setting) {
+void explain_failure(const std::string& flight_setting,
+                     const std::optional<observe::StopOrder>& stop) {
   const auto place = observe::flight_place(flight_setting, 0);
   if (!place || observe::flight_files(place->directory).empty()) return;
+  if (stop) observe::note_stop(place->directory, *stop);
   try {
     const Settings settings = parse_environment(process_environment()).settings;
     const DoctorReport report = examine(place->directory, settings.stall_warning);

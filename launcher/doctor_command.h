@@ -1,8 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "horo/observe/flight_directory.h"
 
 namespace horo {
 
@@ -14,6 +17,8 @@ int doctor_command(std::span<const std::string> words);
 /// afterwards; `setting` is the user's, empty if there is none.
 std::string flight_setting_for_job(const std::string& setting);
 /// Prints what the files of a job that failed say, to standard error; nothing if there are none.
-void explain_failure(const std::string& flight_setting);
+/// `stop`: what the launcher was told, which is noted beside them.
+void explain_failure(const std::string& flight_setting,
+                     const std::optional<observe::StopOrder>& stop);
 
 }  // namespace horo

@@ -52,6 +52,8 @@ DoctorReport examine(const std::filesystem::path& directory, std::chrono::nanose
         "{}: no flight recorder's file that can be read{}; name the directory that HORO_FLIGHT_DIR "
         "or the job's error named",
         directory.string(), report.problems.empty() ? "" : " (" + report.problems[0] + ")"));
+  if (const auto stop = observe::stop_noted_in(directory))
+    for (FlightLog& log : report.logs) observe::note_stop_order(log, stop->signal, stop->at);
   keep_newest_job(report);
   note_absent(report);
   for (const FlightLog& log : report.logs) {

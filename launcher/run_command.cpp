@@ -76,9 +76,9 @@ std::string exit_code_text(int exit_code) {
 }
 
 void report(const JobResult& result, int exit_code) {
-  if (result.stopped_by)
-    fmt::print(stderr, "hororun: stopped by signal {} ({})\n", *result.stopped_by,
-               sigdescr_np(*result.stopped_by));
+  if (result.stop)
+    fmt::print(stderr, "hororun: stopped by signal {} ({})\n", result.stop->signal,
+               sigdescr_np(result.stop->signal));
   else if (result.failure)
     fmt::print(stderr, "hororun: {}\n", describe(*result.failure));
   else if (exit_code != 0)
@@ -106,9 +106,9 @@ int run_job(const MpirunCommand& command, const std::string& flight_setting) {
   const ChildProcess mpirun(command.arguments, command.environment, inbox.previous_mask());
   const JobResult result = supervise(mpirun, inbox);
   const int exit_code =
-      result.stopped_by ? 128 + *result.stopped_by : shell_exit_code(result.wait_status);
+      result.stop ? 128 + result.stop->signal : shell_exit_code(result.wait_status);
   report(result, exit_code);
-  if (exit_code != 0) explain_failure(flight_setting);
+  if (exit_code != 0) explain_failure(flight_setting, result.stop);
   return exit_code;
 }
 

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <limits>
 
+#include "horo/observe/wall_clock.h"
+
 namespace horo {
 namespace {
 
@@ -99,7 +101,7 @@ JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, const Patien
       if (*signal == SIGCHLD) continue;
       mpirun.send(*signal);
       if (!stops_a_job(*signal)) continue;
-      if (!result.stopped_by) result.stopped_by = *signal;
+      if (!result.stop) result.stop = {*signal, observe::wall_time_now()};
       escalation.start();
     }
     const auto ended = reap_children();
@@ -110,7 +112,7 @@ JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, const Patien
   }
   drain_errors(mpirun.error_output(), scanner);
   result.failure = scanner.failure();
-  if (result.wait_status != 0 || result.stopped_by) kill_all_children();
+  if (result.wait_status != 0 || result.stop) kill_all_children();
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <optional>
 
+#include "horo/observe/flight_directory.h"
 #include "launcher/failure_scanner.h"
 #include "launcher/process.h"
 #include "launcher/signal_inbox.h"
@@ -17,9 +18,9 @@ struct Patience {
 };
 
 struct JobResult {
-  int wait_status = 0;                 ///< of mpirun
-  std::optional<int> stopped_by;       ///< the signal that this process was told to stop with
-  std::optional<RankFailure> failure;  ///< the first rank that failed, if mpirun said
+  int wait_status = 0;                     ///< of mpirun
+  std::optional<observe::StopOrder> stop;  ///< this process was told to stop the job
+  std::optional<RankFailure> failure;      ///< the first rank that failed, if mpirun said
 };
 
 /// The signals that supervise() acts on: those that stop a job, those passed on to it (SIGUSR1,

@@ -35,7 +35,7 @@ MAY_INCLUDE = {
 LAUNCHER_MAY_ALSO = {f"horo/base/{name}.h" for name in ("environment", "error", "log", "quantity")}
 LAUNCHER_MAY_ALSO |= {f"horo/observe/{name}.h" for name in ("diagnose", "flight_directory", "flight_file",
                                                             "flight_reader", "missing_operations", "rank_snapshot",
-                                                            "stragglers", "timeline")}
+                                                            "stragglers", "timeline", "wall_clock")}
 
 # system header: where it may be included
 SYSTEM_HEADERS = [

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <fstream>
 
 #include "horo/base/error.h"
 #include "horo/observe/flight_reader.h"
@@ -20,6 +21,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kAuto = "auto";
 constexpr std::string_view kPrefix = "rank.";
 constexpr std::string_view kSuffix = ".flight";
+constexpr std::string_view kStopNote = "stopped";
 
 std::optional<int> rank_of(const fs::path& file) {
   const std::string name = file.filename().string();
@@ -97,12 +99,23 @@ void remove_flight(const FlightPlace& place, int rank) noexcept {
   if (rmdir(place.directory.c_str()) == 0) rmdir(place.directory.parent_path().c_str());
 }
 
+void note_stop(const fs::path& directory, const StopOrder& order) noexcept {
+  std::ofstream(directory / kStopNote) << order.signal << ' ' << order.at << '\n';
+}
+
+std::optional<StopOrder> stop_noted_in(const fs::path& directory) {
+  StopOrder order;
+  if (std::ifstream(directory / kStopNote) >> order.signal >> order.at) return order;
+  return std::nullopt;
+}
+
 void prune_flights(const fs::path& base) noexcept {
   try {
     const std::vector<fs::path> jobs = flight_jobs(base);
     for (std::size_t i = kKeptJobs; i < jobs.size(); ++i) {
       if (is_job_running(jobs[i])) continue;
       for (const fs::path& file : flight_files(jobs[i])) unlink(file.c_str());
+      unlink((jobs[i] / kStopNote).c_str());
       rmdir(jobs[i].c_str());
     }
   } catch (const std::exception&) {  // NOLINT: what is left is removed another time

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "horo/observe/rank_snapshot.h"
+
 namespace horo::observe {
 
 /// How many jobs' directories are kept under the default place.
@@ -32,8 +34,18 @@ std::optional<FlightPlace> flight_place(std::string_view setting, std::uint64_t 
 void make_flight_place(const FlightPlace& place);
 /// Removes a rank's file, and the directories if they are empty then.
 void remove_flight(const FlightPlace& place, int rank) noexcept;
+/// That the launcher was told by a signal to stop the job.
+struct StopOrder {
+  int signal = 0;
+  WallTime at = 0;
+};
+/// Leaves word of it beside the files of the job's ranks, as far as that is possible.
+void note_stop(const std::filesystem::path& directory, const StopOrder& order) noexcept;
+/// The latest that was left there.
+std::optional<StopOrder> stop_noted_in(const std::filesystem::path& directory);
+
 /// Removes jobs' directories under `base` but for the newest kKeptJobs and those of running jobs.
-/// Only files that flight_file_name() may have named are removed.
+/// Only files that flight_file_name() may have named, and words of stop orders, are removed.
 void prune_flights(const std::filesystem::path& base) noexcept;
 
 /// The directories of jobs under `base`, the newest first.

@@ -78,6 +78,10 @@ FlightLog parse_flight(std::span<const std::byte> bytes,
 /// The same for a file; the error begins with its path.
 FlightLog read_flight(const std::string& path);
 
+/// Adds what the launcher knows: at `at` it was told by `signal` to stop the job. It kills ranks
+/// that did not leave word of that quickly enough; who lived until then is taken to have left it.
+void note_stop_order(FlightLog& log, int signal, WallTime at);
+
 /// Whether the process that writes it still lives, as far as can be seen from this machine.
 bool is_writer_alive(const FlightLog& log);
 

@@ -14,6 +14,10 @@ namespace {
 // A process that looks gone may live out of sight, in another container.
 constexpr WallTime kFreshPulse = 2'000'000'000;
 // The others of a bucket are told as the bucket.
+// A rank that was killed with its job wrote its last pulse somewhat before, or while the launcher
+// stopped the others.
+constexpr WallTime kBeforeAStop = 1'000'000'000;
+constexpr WallTime kAfterAStop = 15'000'000'000;
 constexpr std::size_t kMostNamedGradients = 60;
 
 enum class Sight { kAlive, kStopped, kGone, kOutOfSight };
@@ -152,6 +156,13 @@ void add_live_plan(const FlightPlanState& plan, WallTime now, RankSnapshot& snap
 }
 
 }  // namespace
+
+void note_stop_order(FlightLog& log, int signal, WallTime at) {
+  if (log.state != FlightState::kRunning || log.signal != 0 || is_writer_alive(log)) return;
+  if (log.pulse < at - kBeforeAStop || log.pulse > at + kAfterAStop) return;
+  log.signal = signal;
+  log.signal_at = std::max(log.pulse, at);
+}
 
 bool is_writer_alive(const FlightLog& log) {
   const Sight sight = look_for_writer(log);

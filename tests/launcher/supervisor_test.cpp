@@ -25,7 +25,7 @@ JobResult run(const std::string& script) {
 TEST(Supervisor, PassesTheExitCodeOn) {
   const JobResult result = run("exit 7");
   EXPECT_EQ(shell_exit_code(result.wait_status), 7);
-  EXPECT_FALSE(result.stopped_by);
+  EXPECT_FALSE(result.stop);
   EXPECT_FALSE(result.failure);
 }
 
@@ -48,14 +48,15 @@ TEST(Supervisor, ReadsTheReportOfAFailedRank) {
 TEST(Supervisor, PassesAnInterruptOn) {
   const JobResult result =
       run("trap 'exit 5' INT; kill -s INT $PPID; while :; do sleep 0.01; done");
-  EXPECT_EQ(result.stopped_by, SIGINT);
+  ASSERT_TRUE(result.stop);
+  EXPECT_EQ(result.stop->signal, SIGINT);
   EXPECT_EQ(shell_exit_code(result.wait_status), 5);
 }
 
 TEST(Supervisor, PassesUserSignalsOnWithoutStopping) {
   const JobResult result =
       run("trap 'exit 6' USR1; kill -s USR1 $PPID; while :; do sleep 0.01; done");
-  EXPECT_FALSE(result.stopped_by);
+  EXPECT_FALSE(result.stop);
   EXPECT_EQ(shell_exit_code(result.wait_status), 6);
 }
 
@@ -67,7 +68,8 @@ TEST(Supervisor, TerminatesWhatIgnoresAnInterrupt) {
 TEST(Supervisor, KillsWhatIgnoresEverything) {
   const JobResult result =
       run("trap '' INT TERM HUP; kill -s HUP $PPID; while :; do sleep 0.01; done");
-  EXPECT_EQ(result.stopped_by, SIGHUP);
+  ASSERT_TRUE(result.stop);
+  EXPECT_EQ(result.stop->signal, SIGHUP);
   EXPECT_EQ(shell_exit_code(result.wait_status), 128 + SIGKILL);
 }
 

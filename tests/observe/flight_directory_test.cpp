@@ -64,7 +64,12 @@ TEST(FlightDirectory, OldJobsAreRemovedAndRunningOnesKept) {
   const fs::path foreign = make_job(base.path(), "foreign", 60);
   std::ofstream(foreign / "notes.txt") << "not ours";
   fs::last_write_time(foreign, fs::file_time_type::clock::now() - std::chrono::hours(60));
+  const fs::path stopped = base.path() / "job9";
+  const auto its_time = fs::last_write_time(stopped);
+  note_stop(stopped, {15, 1});
+  fs::last_write_time(stopped, its_time);
   prune_flights(base.path());
+  EXPECT_FALSE(fs::exists(stopped));
   EXPECT_EQ(flight_jobs(base.path()).size(), kKeptJobs + 1);
   EXPECT_TRUE(fs::exists(running));
   EXPECT_TRUE(fs::exists(base.path() / "job7"));
@@ -83,6 +88,18 @@ TEST(FlightDirectory, TheLastRankToLeaveRemovesTheDirectories) {
   EXPECT_TRUE(fs::exists(place.directory / flight_file_name(0)));
   remove_flight(place, 0);
   EXPECT_FALSE(fs::exists(temporary.path() / "base"));
+}
+
+TEST(FlightDirectory, KeepsTheWordOfAStopOrder) {
+  const TemporaryDirectory temporary;
+  EXPECT_FALSE(stop_noted_in(temporary.path()));
+  note_stop(temporary.path(), {2, 1'700'000'000'123'456'789});
+  note_stop(temporary.path() / "no such directory", {2, 3});
+  const auto order = stop_noted_in(temporary.path());
+  ASSERT_TRUE(order);
+  EXPECT_EQ(order->signal, 2);
+  EXPECT_EQ(order->at, 1'700'000'000'123'456'789);
+  EXPECT_TRUE(flight_files(temporary.path()).empty());
 }
 
 TEST(FlightDirectory, ALinkThatSomebodyPreparedIsRefused) {

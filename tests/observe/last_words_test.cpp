@@ -9,6 +9,8 @@
 
 #include "horo/observe/flight_reader.h"
 #include "horo/observe/flight_recorder.h"
+#include "horo/observe/wall_clock.h"
+#include "tests/observe/flight_logs.h"
 #include "tests/observe/temporary_directory.h"
 
 namespace horo::observe {
@@ -88,6 +90,33 @@ TEST(LastWords, ASignalInAForkedChildLeavesNoWordOfTheParent) {
     EXPECT_EQ(snapshot.failure, "");
     EXPECT_EQ(snapshot.liveness, Liveness::kDead) << "the parent is gone without a word";
   }
+}
+
+TEST(LastWords, WhoWasKilledWithAStoppedJobIsTakenToHaveLeftThem) {
+  const auto picture_after = [](WallTime stopped_after_pulse) {
+    FlightLog log = empty_flights(1)[0];
+    note_stop_order(log, SIGINT, log.pulse + stopped_after_pulse);
+    return snapshot_of(log);
+  };
+  for (const WallTime ms : {-3000, 0, 200, 900}) {
+    EXPECT_EQ(picture_after(ms * kMillisecond).liveness, Liveness::kRunning) << ms;
+    EXPECT_EQ(picture_after(ms * kMillisecond).failure, "") << ms;
+  }
+  // It was dead before, or it is of a later job in the same directory.
+  for (const WallTime ms : {1500, 60000, -20000})
+    EXPECT_EQ(picture_after(ms * kMillisecond).liveness, Liveness::kDead) << ms;
+}
+
+TEST(LastWords, AStopOrderChangesNothingAboutWhoHasLeftWordOrLives) {
+  FlightLog log = empty_flights(1)[0];
+  log.signal = SIGSEGV;
+  log.signal_at = log.pulse;
+  note_stop_order(log, SIGTERM, log.pulse);
+  EXPECT_EQ(log.signal, SIGSEGV);
+  FlightLog alive = empty_flights(1)[0];
+  alive.pulse = wall_time_now();
+  note_stop_order(alive, SIGTERM, alive.pulse);
+  EXPECT_EQ(alive.signal, 0);
 }
 
 TEST(LastWords, LeavesTheHandlersAsTheyWere) {
