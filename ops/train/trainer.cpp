@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ops/nn/cross_entropy_loss.h"
+#include "ops/train/broadcast_state.h"
 #include "ops/train/evaluation.h"
 #include "ops/train/micro_batches.h"
 #include "ops/train/parameter_hash.h"
@@ -63,20 +64,10 @@ Trainer::Trainer(Context& context, Layer& model, Sgd& optimizer, const Dataset& 
 
 TrainReport Trainer::run() {
   TrainReport report{.ranks = context_.size(), .global_batch = options_.global_batch};
-  broadcast_model();
+  broadcast_state(context_, model_, optimizer_);
   train_epochs(report);
   complete(report);
   return report;
-}
-
-void Trainer::broadcast_model() {
-  std::vector<Handle> handles;
-  auto tensors = model_.parameters();
-  std::ranges::copy(model_.buffers(), std::back_inserter(tensors));
-  for (Parameter* parameter : tensors)
-    handles.push_back(context_.broadcast_async(parameter->value.view(),
-                                               {.name = "train.initial." + parameter->name}));
-  for (const Handle& handle : handles) handle.wait();
 }
 
 void Trainer::train_epochs(TrainReport& report) {
@@ -202,8 +193,10 @@ void Trainer::finish_epoch(const EpochStep& where, TrainReport& report) {
 
 // Statistics of the ranks' own batches drift apart; evaluation needs one model.
 void Trainer::average_buffers() {
+  std::vector<NamedTensor> buffers;
   for (Parameter* buffer : model_.buffers())
-    context_.allreduce(buffer->value.view(), {.name = "train.buffer." + buffer->name});
+    buffers.push_back({"train.buffer." + buffer->name, buffer->value.view()});
+  if (!buffers.empty()) context_.allreduce_group(buffers, {.name = "train.buffers"});
 }
 
 void Trainer::complete(TrainReport& report) {

@@ -64,14 +64,13 @@ class Trainer {
   Trainer(Context& context, Layer& model, Sgd& optimizer, const Dataset& train_set,
           const Dataset& test_set, const TrainerOptions& options = {});
 
-  /// Gives every rank the parameters of rank 0, trains, and evaluates after each epoch. Collective.
-  /// Throws Error on all ranks if the loss is not finite, if more than max_skipped steps in a row
-  /// were to be skipped, or if parameters end up different between ranks; MismatchError if the
-  /// models of the ranks differ.
+  /// Gives every rank the parameters, buffers and momentum of rank 0, trains, and evaluates after
+  /// each epoch. Collective. Throws Error on all ranks if the loss is not finite, if more than
+  /// max_skipped steps in a row were to be skipped, or if parameters end up different between
+  /// ranks; MismatchError if the models or optimizers of the ranks differ.
   TrainReport run();
 
  private:
-  void broadcast_model();
   void train_epochs(TrainReport& report);
   float train_step(Batch batch, GradientExchange& exchange);
   void forward_backward(Batch batch, GradientExchange& exchange);
