@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::size_t kNamed = 3;
 constexpr double kWorthNaming = 0.01;  // of the span
+constexpr std::size_t kMostRows = 16;
+constexpr int kSlowest = 4;  // rows of a larger job, beside the quickest and the median
 
 using Operations = std::vector<const FlightEvent*>;  // by their start
 
@@ -43,6 +45,43 @@ const FlightEvent* same_as(const FlightEvent& event, const Operations& operation
       operations, [&](const FlightEvent* other) { return other->ended < event.started; });
   if (at == operations.end() || (*at)->started > event.ended) return nullptr;
   return *at;
+}
+
+double percent_of(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+// Those in the table, by rank.
+std::vector<RankTimes> ranks_of_table(const StragglerReport& report) {
+  std::vector<RankTimes> ranks = report.ranks;
+  if (ranks.size() > kMostRows) {
+    std::ranges::stable_sort(ranks, std::greater<>(), &RankTimes::waited);
+    std::vector<RankTimes> chosen = {ranks.front(), ranks[ranks.size() / 2]};
+    chosen.insert(chosen.end(), ranks.end() - kSlowest, ranks.end());
+    ranks = std::move(chosen);
+  }
+  std::ranges::sort(ranks, {}, &RankTimes::rank);
+  return ranks;
+}
+
+std::string table_of(const StragglerReport& report) {
+  const std::vector<RankTimes> ranks = ranks_of_table(report);
+  std::size_t host_width = 4;
+  for (const RankTimes& rank : ranks) host_width = std::max(host_width, rank.host.size());
+  std::string text;
+  if (ranks.size() < report.ranks.size())
+    text +=
+        fmt::format("of {} ranks, by their own time: the quickest, the median, the slowest {}\n",
+                    report.ranks.size(), kSlowest);
+  text += fmt::format("rank  {:<{}}  own time         waiting          came last\n", "host",
+                      host_width);
+  for (const RankTimes& rank : ranks) {
+    const std::int64_t own = report.span - rank.waited;
+    text += fmt::format("{:<4}  {:<{}}  {:<8} {:>3.0f} %   {:<8} {:>3.0f} %   {}\n", rank.rank,
+                        rank.host, host_width, name_age(own), percent_of(own, report.span),
+                        name_age(rank.waited), percent_of(rank.waited, report.span), rank.last);
+  }
+  return text;
 }
 
 }  // namespace
@@ -96,7 +135,8 @@ StragglerReport find_stragglers(std::span<const FlightLog> ranks) {
 std::string describe(const StragglerReport& report) {
   if (report.operations == 0) return "no operation that all ranks took part in is recorded\n";
   std::string text =
-      fmt::format("{} operations over {}\n", report.operations, name_age(report.span));
+      fmt::format("{} operations over {}\n", report.operations, name_age(report.span)) +
+      table_of(report);
   std::size_t named = 0;
   for (const RankTimes& rank : report.ranks) {
     if (named == kNamed ||
@@ -107,7 +147,7 @@ std::string describe(const StragglerReport& report) {
         "rank {} ({}) came last to {} and let the others wait {}, {:.0f} % of the time{}; "
         "it waited {} itself\n",
         rank.rank, rank.host, rank.last, name_age(rank.delayed),
-        100.0 * static_cast<double>(rank.delayed) / static_cast<double>(report.span),
+        percent_of(rank.delayed, report.span),
         rank.phase.empty() ? "" : fmt::format(", most of it in phase '{}'", rank.phase),
         name_age(rank.waited));
   }

@@ -33,8 +33,10 @@ struct StragglerReport {
 /// are as exact as the clocks are aligned. Pure.
 StragglerReport find_stragglers(std::span<const FlightLog> ranks);
 
-/// A few lines for a console: the three that the others waited for most, with host and phase, and
-/// whether that matters. `rank`s that came last by less than 1 % of the span are not blamed.
+/// Lines for a console: a table of each rank's own time (the span without that in which it waited
+/// for others) and its waiting time, of more than 16 ranks for the quickest, the median and the
+/// slowest four; then the three that the others waited for most, with host and phase, and whether
+/// that matters. `rank`s that came last by less than 1 % of the span are not blamed.
 std::string describe(const StragglerReport& report);
 
 }  // namespace horo::observe

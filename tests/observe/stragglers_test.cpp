@@ -107,6 +107,41 @@ TEST(Stragglers, OperationsThatARankLacksDoNotCount) {
   EXPECT_EQ(find_stragglers(logs).operations, 5u);
 }
 
+TEST(Stragglers, EveryRanksOwnTimeStandsBesideItsWaitingTime) {
+  // From the first arrival to the end: 10 s.
+  auto logs = job({1000, 2500, 4000}, 1, kBucketKind);
+  for (int r = 0; r < 3; ++r) {
+    auto& event = logs[static_cast<std::size_t>(r)].finished_events[0];
+    event.ended = kTakeOff + 11010 * kMillisecond;
+  }
+  const std::string text = describe(find_stragglers(logs));
+  EXPECT_THAT(text, HasSubstr("rank  host  own time         waiting          came last\n"
+                              "0     a     7.0 s     70 %   3.0 s     30 %   0\n"
+                              "1     a     8.5 s     85 %   1.5 s     15 %   0\n"
+                              "2     b     10 s     100 %   0 ms       0 %   1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("of 3 ranks")));
+}
+
+TEST(Stragglers, OfManyRanksTheQuickestTheMedianAndTheSlowestAreShown) {
+  for (const int ranks : {16, 17, 40}) {
+    std::vector<double> late;  // a permutation: rank r comes 7 r mod ranks
+    for (int r = 0; r < ranks; ++r) late.push_back(r * 7 % ranks * 0.1);
+    const std::string text = describe(find_stragglers(job(late, 5, kBucketKind)));
+    const auto rows = std::ranges::count_if(late, [&](double& of_rank) {
+      return text.find(fmt::format("\n{:<4}  ", &of_rank - late.data())) != std::string::npos;
+    });
+    EXPECT_EQ(rows, ranks > 16 ? 6 : ranks) << text;
+    if (ranks == 16) continue;
+    EXPECT_THAT(text, HasSubstr(fmt::format("of {} ranks", ranks)));
+    for (const int place : {0, ranks / 2, ranks - 4, ranks - 3, ranks - 2, ranks - 1})
+      for (int r = 0; r < ranks; ++r) {
+        if (r * 7 % ranks == place) {
+          EXPECT_THAT(text, HasSubstr(fmt::format("\n{:<4}  ", r)));
+        }
+      }
+  }
+}
+
 TEST(Stragglers, NothingSharedIsSaid) {
   EXPECT_THAT(describe(find_stragglers(empty_flights(2))), HasSubstr("no operation"));
   EXPECT_THAT(describe(find_stragglers(empty_flights(1))), HasSubstr("no operation"));
