@@ -110,8 +110,8 @@ class Context {
   Handle allreduce_async(TensorView tensor, const AllreduceOptions& options = {});
   /// The same with the result in `output`, of the same type and shape; `input` is not changed. The
   /// two are the same memory or do not overlap. The caller's thread copies `input` to `output`
-  /// before it submits, so that of the asynchronous form `output` alone must stay alive and
-  /// untouched.
+  /// before the call returns or waits, so that of the asynchronous form `output` alone must stay
+  /// alive and untouched. A call that is refused (InvalidArgument) leaves `output` as it is.
   void allreduce(TensorView input, TensorView output, const AllreduceOptions& options = {});
   Handle allreduce_async(TensorView input, TensorView output, const AllreduceOptions& options = {});
 

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstring>
-
 #include "collectives/chunks.h"
 #include "horo/allreduce_checks.h"
 #include "horo/base/error.h"
@@ -115,8 +113,7 @@ Entry allreduce_entry(const TensorView& input, const TensorView& output,
                       const AllreduceOptions& options) {
   check_allreduce_output(options.name, input, output);
   Entry entry = allreduce_entry(output, options);
-  if (input.data() != output.data() && input.bytes() > 0)
-    std::memcpy(output.data(), input.data(), input.bytes());
+  if (input.data() != output.data() && input.bytes() > 0) entry.initial = input;
   return entry;
 }
 

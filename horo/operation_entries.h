@@ -13,7 +13,7 @@ using coordinator::Entry;
 /// The operations of Context as entries of the coordinator, with Context's checks of arguments.
 /// Each throws InvalidArgument that names the operation. `topology`: of the ranks that take part.
 Entry allreduce_entry(const TensorView& tensor, const AllreduceOptions& options);
-/// Copies `input` to `output`, to be reduced there, once nothing is left to be refused.
+/// `input` is copied to `output`, to be reduced there, when the entry is submitted.
 Entry allreduce_entry(const TensorView& input, const TensorView& output,
                       const AllreduceOptions& options);
 Entry allreduce_group_entry(std::span<const NamedTensor> tensors, const AllreduceOptions& options);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <utility>
 
 #include "horo/base/error.h"
@@ -15,9 +16,16 @@ void TensorQueue::submit(Entry entry) {
 
 void TensorQueue::submit_quietly(Entry entry) {
   {
-    const std::scoped_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (closing_error_ == nullptr) {
       insert_names(entry.request);
+      if (entry.initial.data() != nullptr) {
+        lock.unlock();
+        std::memcpy(entry.input.data(), entry.initial.data(), entry.initial.bytes());
+        lock.lock();
+      }
+    }
+    if (closing_error_ == nullptr) {
       entries_.push_back(std::move(entry));
       count_.store(entries_.size(), std::memory_order_release);
       return;

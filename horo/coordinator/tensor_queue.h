@@ -17,7 +17,8 @@ class TensorQueue {
  public:
   explicit TensorQueue(Doorbell& doorbell) : doorbell_(doorbell) {}
 
-  /// Adds an entry and rings the doorbell. Throws InvalidArgument, and adds nothing, if an
+  /// Adds an entry, with the values that it is to begin with (Entry::initial), and rings the
+  /// doorbell. Throws InvalidArgument, and adds nothing, if an
   /// operation or a group's tensor of one of its names is still pending, or if this rank has
   /// joined; after close(), the entry is completed with the closing error instead.
   void submit(Entry entry);

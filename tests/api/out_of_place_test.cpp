@@ -151,5 +151,43 @@ TEST(OutOfPlace, OverlapsAndOutputsThatDoNotMatchAreRefusedBeforeAnythingIsSubmi
   });
 }
 
+TEST(OutOfPlace, ANameThatIsPendingIsRefusedBeforeAnythingIsCopied) {
+  run_ranks(3, [](Context& ctx) {
+    std::vector<float> a(7, 1.0f), b(7, 2.0f), input(7, 3.0f);
+    const std::vector<float> before = {0, 1, 2, 3, 4, 5, 6};
+    std::vector<float> output = before;
+    const std::vector<NamedTensor> group = {{"a", TensorView(a)}, {"b", TensorView(b)}};
+    const Handle earlier =
+        ctx.rank() == 0 ? ctx.allreduce_group_async(group, {.op = ReduceOp::kSum}) : Handle();
+    if (ctx.rank() == 0)
+      for (const char* name : {"a", "b"}) {
+        EXPECT_THAT(error_text<InvalidArgument>([&] {
+                      ctx.allreduce(TensorView(input), TensorView(output), {.name = name});
+                    }),
+                    HasSubstr("already pending"));
+        EXPECT_THAT(error_text<InvalidArgument>([&] {
+                      (void)ctx.allreduce_async(TensorView(input), TensorView(output),
+                                                {.name = name});
+                    }),
+                    HasSubstr("already pending"));
+        EXPECT_EQ(output, before);
+      }
+    ctx.barrier();
+    ctx.rank() == 0 ? earlier.wait() : ctx.allreduce_group(group, {.op = ReduceOp::kSum});
+    EXPECT_EQ(b[6], 6.0f);
+    ctx.allreduce(TensorView(input), TensorView(output), {.name = "b", .op = ReduceOp::kSum});
+    EXPECT_EQ(output[6], 9.0f);
+  });
+}
+
+TEST(OutOfPlace, AfterShutdownNothingIsCopied) {
+  run_ranks(2, [](Context& ctx) {
+    std::vector<float> input(3, 3.0f), output(3, 1.0f);
+    ctx.shutdown();
+    EXPECT_THROW(ctx.allreduce(TensorView(input), TensorView(output)), ShutdownError);
+    EXPECT_EQ(output[0], 1.0f);
+  });
+}
+
 }  // namespace
 }  // namespace horo
