@@ -229,7 +229,7 @@ const StepReport& GradientSync::Impl::exchange_what_is_there() {
 // After runner_->wait() it waits for nobody: what ranks tell each other about a step goes with the
 // exchange of the next one.
 const StepReport& GradientSync::Impl::exchange_step() {
-  runner_->wait();
+  await_exchange();
   if (meeting_ != nullptr) meeting_->end_step();
   if (order_ != nullptr)
     noted_ = std::move(order_);
@@ -239,6 +239,21 @@ const StepReport& GradientSync::Impl::exchange_step() {
     tune();
   hold_if_needed();
   return runner_->treatment() == nullptr ? plain_ : runner_->report();
+}
+
+void GradientSync::Impl::await_exchange() {
+  try {
+    runner_->wait();
+  } catch (const ShutdownError& error) {
+    if (meeting_ == nullptr) throw;
+    const std::string text = fmt::format(
+        "gradients '{}': {} after {} steps, {} exchanges one more; call GradientSync::join() where "
+        "ranks have data for different numbers of steps",
+        plan_.name(), error.what(), meeting_->steps(),
+        runtime_->topology().describe(runtime_->topology().rank));
+    runtime_->recorder().note_error(text);
+    throw ShutdownError(text);
+  }
 }
 
 void GradientSync::Impl::meet(collectives::Collectives& collectives) {

@@ -64,6 +64,8 @@ class GradientSync::Impl {
   // Of a rank that ends a step early. Its weight is 0 if it has marked nothing.
   const StepReport& exchange_what_is_there();
   const StepReport& exchange_step();
+  // Says more than the collective that a rank is gone from.
+  void await_exchange();
   // In the exchange of a step, by the thread that runs it: what ranks tell each other about the
   // step before.
   void meet(collectives::Collectives& collectives);

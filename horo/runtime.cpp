@@ -254,10 +254,11 @@ void Runtime::fail_unwinding() noexcept {
   try {
     const std::scoped_lock lock(shutdown_mutex_);
     if (std::exchange(is_shutdown_begun_, true)) return;
-    const std::string text =
+    std::string text =
         fmt::format("{} failed with an exception", topology_.describe(topology_.rank));
-    const std::string error = recorder().last_error();
-    recorder().fail(error.empty() ? text : fmt::format("{}; its last error: {}", text, error));
+    if (const std::string error = recorder().last_error(); !error.empty())
+      text += fmt::format("; its last error: {}", error);
+    recorder().fail(text);
     coordinator_->fail(text);
     sets_.begin_closing();
     sets_.finish();

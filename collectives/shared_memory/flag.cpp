@@ -1,9 +1,5 @@
 #include "collectives/shared_memory/flag.h"
 
-#include <fmt/format.h>
-
-#include "horo/base/error.h"
-
 namespace horo::collectives {
 namespace {
 
@@ -22,20 +18,15 @@ struct Sleeper {
 
 }  // namespace
 
-void Flag::wait(std::uint32_t target, const Flag& departed, const WaitPolicy& policy,
+bool Flag::wait(std::uint32_t target, const Flag& departed, const WaitPolicy& policy,
                 std::string_view what) {
   Waiter waiter(policy);
   Sleeper sleeper(sleepers);
   while (true) {
     const std::uint32_t seen = value.load(std::memory_order_acquire);
-    if (static_cast<std::int32_t>(seen - target) >= 0) return;
-    if (departed.reached(1)) {
-      // What it published before it left counts.
-      if (reached(target)) return;
-      if (policy.abort != nullptr && policy.abort->is_raised())
-        throw CommunicationError(policy.abort->text());
-      throw ShutdownError(fmt::format("waited {}, which has left", what));
-    }
+    if (static_cast<std::int32_t>(seen - target) >= 0) return true;
+    // What it published before it left counts.
+    if (departed.reached(1)) return reached(target);
     if (waiter.is_napping()) sleeper.announce();
     waiter.pause_on(value, seen, what);
   }

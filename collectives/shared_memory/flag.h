@@ -40,10 +40,9 @@ struct alignas(128) Flag {
     value.store(target, std::memory_order_release);
     if (sleepers.load(std::memory_order_relaxed) != 0) futex_wake_all(value);
   }
-  /// Blocks until reached(target). Throws ShutdownError if that cannot happen any more because
-  /// `departed`, a flag of the same rank, has been raised. `what` completes the error "waited 5min
-  /// ...".
-  void wait(std::uint32_t target, const Flag& departed, const WaitPolicy& policy,
+  /// Blocks until reached(target). Returns false if that cannot happen any more because `departed`,
+  /// a flag of the same rank, has been raised. `what` completes the error "waited 5min ...".
+  bool wait(std::uint32_t target, const Flag& departed, const WaitPolicy& policy,
             std::string_view what);
 };
 

@@ -67,7 +67,9 @@ NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank,
 }
 
 NodeMemory::~NodeMemory() {
-  if (std::uncaught_exceptions() <= exceptions_at_start_) ranks_[rank_].flags->departed.publish(1);
+  Flag& departed = ranks_[rank_].flags->departed;
+  if (std::uncaught_exceptions() <= exceptions_at_start_ && !departed.reached(1))
+    departed.publish(1 + static_cast<std::uint32_t>(rank_));
 }
 
 std::uint32_t NodeMemory::begin_steps(std::uint32_t count, std::size_t bytes) {
@@ -95,8 +97,20 @@ void NodeMemory::start_at(std::uint32_t number) {
 void NodeMemory::wait(Flag& flag, std::uint32_t target, int peer, std::string_view purpose) {
   WhileWaiting::work_once();  // in the steady state no wait lasts
   if (flag.reached(target)) return;
-  flag.wait(target, ranks_[peer].flags->departed, policy_,
-            fmt::format("for {} to {}", ranks_[peer].name, purpose));
+  if (!flag.wait(target, ranks_[peer].flags->departed, policy_,
+                 fmt::format("for {} to {}", ranks_[peer].name, purpose)))
+    end_without(peer);
+}
+
+// Nor does this rank come to the end of a step without `peer`: whoever waits for it is told at
+// once, and of the rank that was the first, not of this one.
+void NodeMemory::end_without(int peer) {
+  const std::uint32_t word = ranks_[peer].flags->departed.value.load(std::memory_order_acquire);
+  const auto first = static_cast<int>(word - 1);
+  if (first == peer && policy_.abort != nullptr && policy_.abort->is_raised())
+    throw CommunicationError(policy_.abort->text());
+  ranks_[rank_].flags->departed.publish(word);
+  throw ShutdownError(fmt::format("{} has left", ranks_[first].name));
 }
 
 void NodeMemory::wait_free(std::uint32_t step) {

@@ -101,7 +101,7 @@ class NodeMemory {
     Flag reduced;
     Flag consumed;
     Flag direct[2];
-    Flag departed;
+    Flag departed;  // 1 + the rank of the node that was the first to leave, as far as is known
   };
   struct RankMemory {
     RankFlags* flags = nullptr;
@@ -111,6 +111,7 @@ class NodeMemory {
   };
 
   void wait(Flag& flag, std::uint32_t target, int peer, std::string_view purpose);
+  [[noreturn]] void end_without(int peer);
   static std::size_t bytes_of_rank(std::size_t slot_bytes, std::size_t direct_bytes);
   Flag& direct_flag(int rank, std::uint32_t exchange) const {
     return ranks_[rank].flags->direct[exchange % 2];

@@ -26,6 +26,8 @@ class PlanMeeting {
 
   /// A step is complete.
   void end_step() { ++steps_; }
+  /// That are complete.
+  std::uint64_t steps() const { return steps_; }
   /// In a wait for a bucket of the current step. Throws MismatchError if a rank renegotiates
   /// instead.
   void look_while_exchanging();

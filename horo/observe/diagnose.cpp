@@ -205,12 +205,17 @@ class Diagnosis {
       return Verdict{
           Kind::kEnded, blamed,
           fmt::format("{} {} ended early, in good order, without {}, for which {} {} "
-                      "waited {}; {}",
+                      "waited {}{}; {}; call join() where ranks have different amounts of data",
                       describe(blamed), blamed.size() == 1 ? "has" : "have", quote(missing),
                       name_ranks(missing.waiting), missing.waiting.size() == 1 ? "has" : "have",
-                      age(missing.since), histories(blamed))};
+                      age(missing.since), last_of(missing.waiting), histories(blamed))};
     }
     return std::nullopt;
+  }
+  // What those that wait have behind them: " since 'net step 6'".
+  std::string last_of(const std::vector<int>& waiting) const {
+    const std::string& last = of(waiting.front()).last_finished;
+    return last.empty() ? "" : fmt::format(" since '{}'", last);
   }
 
   // A rank that has marked a gradient goes on to compute, until its bucket is exchanged.

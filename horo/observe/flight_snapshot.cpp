@@ -87,12 +87,15 @@ void note_signal(const FlightLog& log, RankSnapshot& snapshot) {
   snapshot.failure = fmt::format("signal {} ({})", log.signal, text == nullptr ? "?" : text);
 }
 
+bool is_leaving(const RankSnapshot& snapshot) {
+  return std::any_of(snapshot.open.begin(), snapshot.open.end(), [](const OpenOperation& open) {
+    return open.kind == kShutdownKind && open.process_set.empty();
+  });
+}
+
 void note_liveness(const FlightLog& log, RankSnapshot& snapshot) {
-  const bool is_leaving =
-      std::any_of(snapshot.open.begin(), snapshot.open.end(), [](const OpenOperation& open) {
-        return open.kind == kShutdownKind && open.process_set.empty();
-      });
-  if (log.state == FlightState::kEnded || is_leaving) snapshot.liveness = Liveness::kEnded;
+  if (log.state == FlightState::kEnded || is_leaving(snapshot))
+    snapshot.liveness = Liveness::kEnded;
   if (log.state != FlightState::kRunning) return;
   if (log.signal != 0) return note_signal(log, snapshot);
   const Sight sight = look_for_writer(log);
@@ -187,6 +190,8 @@ RankSnapshot live_snapshot_of(const FlightLog& log, WallTime now) {
   for (const FlightPlanState& plan : log.plans)
     if (!plan.is_given_up) add_live_plan(plan, now, snapshot);
   sort_by_age(snapshot.open);
+  // With a plan another of its threads may go on.
+  if (log.plans.empty() && is_leaving(snapshot)) snapshot.liveness = Liveness::kEnded;
   return snapshot;
 }
 

@@ -68,7 +68,10 @@ std::vector<RankSnapshot> NodeWatch::look(Time now) {
       has_written_[place] = true;
     }
     if (!has_written_[place]) latest.pid = pulse.pid;
+    // A rank that waits for the others to shut down has left by its own word, as long as it lives.
+    const bool is_leaving = pulse.snapshot && pulse.snapshot->liveness == Liveness::kEnded;
     latest.liveness = liveness_of(local_rank, pulse, now);
+    if (is_leaving && latest.liveness == Liveness::kRunning) latest.liveness = Liveness::kEnded;
     latest.last_sign_of_life = heartbeats_[place].advanced_at;
     if (has_written_[place] || latest.liveness != Liveness::kRunning) ranks.push_back(latest);
   }

@@ -193,7 +193,8 @@ void StallJudge::forgive(std::vector<RankSnapshot>& ranks, WallTime now) {
 
 bool StallJudge::is_over(const Verdict& verdict, const std::vector<RankSnapshot>& ranks,
                          WallTime now) const {
-  if (is_final(verdict.kind)) return true;
+  // A rank that has left will not come back.
+  if (is_final(verdict.kind) || verdict.kind == Kind::kEnded) return true;
   if (is_of_the_process(verdict.kind)) return now - told_.since >= timeout_.count();
   return find_stall(ranks, now, timeout_).kind != Kind::kNone;
 }

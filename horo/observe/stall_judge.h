@@ -21,7 +21,8 @@ class StallJudge {
 
   /// A stall is told after `stall_warning`, once newer pictures of the ranks that wait confirm it;
   /// at once where a rank is dead, stopped or silent; again after four times as long, and when it
-  /// is over. After `timeout` it ends the job; a dead rank does at once.
+  /// is over. After `timeout` it ends the job; a dead rank does at once, one that has left in good
+  /// order while others wait for it when it is told.
   StallJudge(std::chrono::nanoseconds stall_warning, std::chrono::nanoseconds timeout);
 
   /// `unheard`: ranks of which nothing is known yet. Members of an operation are blamed, once they

@@ -170,7 +170,8 @@ void Watchdog::add_other_nodes(std::vector<RankSnapshot>& ranks, const Now& now)
     if (!news.report->end_reason.empty()) order_end(news.report->end_reason);
     for (RankSnapshot rank : news.report->ranks) {
       const bool is_silent = now.steady - news.heard > silent_after_;
-      if (is_silent && rank.liveness != Liveness::kEnded) rank.liveness = Liveness::kSilent;
+      const bool has_gone = rank.liveness == Liveness::kEnded && rank.open.empty();
+      if (is_silent && !has_gone) rank.liveness = Liveness::kSilent;
       ranks.push_back(std::move(rank));
     }
   }

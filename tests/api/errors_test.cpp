@@ -321,6 +321,39 @@ TEST(Errors, ARankThatLeavesInTheMiddleOfAStepIsNamed) {
       ShutdownError);
 }
 
+TEST(Errors, ARankThatEndsItsPlanEarlyIsNamedWithItsStepsOnAllOfItsNode) {
+  for (const bool handles_it : {true, false}) {
+    std::mutex mutex;
+    std::vector<std::string> texts;
+    const auto train = [&](Context& ctx) {
+      std::vector<float> a(10007, 1.0f), b(3, 1.0f);
+      const std::vector<NamedTensor> gradients = {{"a", TensorView(a)}, {"b", TensorView(b)}};
+      GradientSync sync(ctx, gradients, {.name = "net", .bucket_bytes = 1});
+      for (int step = 0; step < 7; ++step) sync.exchange();
+      if (ctx.rank() == 1) return;
+      try {
+        sync.exchange();
+      } catch (const ShutdownError& error) {
+        {
+          const std::scoped_lock lock(mutex);
+          texts.emplace_back(error.what());
+        }
+        if (!handles_it) throw;
+      }
+    };
+    if (handles_it)
+      run_ranks(4, train);
+    else
+      EXPECT_THROW(run_ranks(4, train), ShutdownError);
+    ASSERT_GE(texts.size(), handles_it ? 3u : 1u);
+    for (const std::string& text : texts)
+      EXPECT_THAT(text,
+                  AllOf(HasSubstr("gradients 'net': rank 1 (host thread-node-0) has left after 7 "
+                                  "steps, rank "),
+                        HasSubstr(" exchanges one more; call GradientSync::join() where ranks")));
+  }
+}
+
 TEST(Errors, ARankThatThrowsWhileItsPlanWaitsIsNamed) {
   // Rank 0's plan thread waits for rank 1, which waits for rank 0's metric: the failure must still
   // be heard at once.

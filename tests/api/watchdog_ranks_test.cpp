@@ -130,6 +130,26 @@ TEST(WatchdogOfRanks, ARankThatDoesNotRegisterAPlanIsNamed) {
   EXPECT_THAT(texts, Each(AllOf(HasSubstr("rank 1 (host"), HasSubstr("never submitted 'model'"))));
 }
 
+TEST(WatchdogOfRanks, ARankOfAnotherNodeThatEndsItsPlanEarlyEndsTheJobLongBeforeTheTimeout) {
+  RunOptions options = impatient("1");
+  options.environment[0] = "HORO_TIMEOUT=10min";
+  const auto texts = errors_of(
+      3,
+      [](Context& ctx) {
+        std::vector<float> a(3001, 1.0f);
+        const std::vector<NamedTensor> gradients = {{"a", TensorView(a)}};
+        GradientSync sync(ctx, gradients, {.name = "net"});
+        for (int step = 0; step < 7; ++step) sync.exchange();
+        if (ctx.rank() != 1) sync.exchange();
+      },
+      options);
+  ASSERT_THAT(texts, SizeIs(::testing::Ge(2u)));
+  for (const std::string& text : texts)
+    EXPECT_THAT(text, AllOf(HasSubstr("rank 1 (host"), HasSubstr("has ended early, in good order"),
+                            HasSubstr("'net/a'"), HasSubstr("since 'net step 6'"),
+                            HasSubstr("call join()")));
+}
+
 TEST(WatchdogOfRanks, WhatIsMissingInAProcessSetNamesTheSet) {
   for (const char* per_node : {"0", "1"}) {
     const auto texts = errors_of(

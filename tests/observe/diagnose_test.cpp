@@ -156,7 +156,8 @@ TEST(Diagnose, ARankThatEndedEarlyIsBlamedIfOthersWaitForIt) {
   EXPECT_THAT(verdict.blamed, ElementsAre(1));
   EXPECT_THAT(verdict.text,
               HasSubstr("rank 1 (host a, pid 4701) has ended early, in good order, without 'loss', "
-                        "for which ranks 0 and 2 have waited 2.0 s"));
+                        "for which ranks 0 and 2 have waited 2.0 s since "));
+  EXPECT_THAT(verdict.text, HasSubstr("call join() where ranks have different amounts of data"));
 }
 
 TEST(Diagnose, ASubsetInOneCollectiveAndTheRestInAnother) {

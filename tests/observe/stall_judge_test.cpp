@@ -89,6 +89,18 @@ TEST(StallJudge, ADeadRankEndsTheJobAtOnce) {
   EXPECT_EQ(*decision.end, *decision.say);
 }
 
+TEST(StallJudge, ARankThatHasLeftInGoodOrderEndsTheJobWhenItIsTold) {
+  StallJudge judge = make_judge();
+  for (const int second : {100, 101, 102}) {
+    const auto decision = judge.look(with(Liveness::kEnded), second * kSecond);
+    EXPECT_FALSE(decision.say || decision.end) << second;
+  }
+  const auto decision = judge.look(with(Liveness::kEnded), 104 * kSecond);
+  ASSERT_TRUE(decision.end);
+  EXPECT_THAT(*decision.end, AllOf(HasSubstr("rank 1 (host"), HasSubstr("has ended early")));
+  EXPECT_EQ(decision.say.has_value(), true);
+}
+
 TEST(StallJudge, AStoppedRankIsToldAtOnceAndEndsTheJobAfterTheTimeout) {
   StallJudge judge = make_judge();
   const auto decision = judge.look(with(Liveness::kStopped), 100 * kSecond);

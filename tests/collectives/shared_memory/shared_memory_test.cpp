@@ -139,6 +139,23 @@ TEST(SharedMemory, APeerThatHasLeftIsNamedAtOnce) {
       });
 }
 
+// Whoever ends because another rank has left does not hide it from those who wait for himself.
+TEST(SharedMemory, TheFirstRankToLeaveIsNamedByAll) {
+  for (const std::size_t count : {3ul, 5000ul})
+    run(4, {.segment_bytes = 4096, .direct_bytes = 256}, {},
+        [&](SharedMemoryCollectives& collectives, int rank) {
+          std::vector<float> x(count);
+          collectives.allreduce({DataType::kFloat32, x.data(), x.size()}, ReduceOp::kSum);
+          if (rank == 2) return;
+          try {
+            collectives.allreduce({DataType::kFloat32, x.data(), x.size()}, ReduceOp::kSum);
+            ADD_FAILURE() << "no error";
+          } catch (const ShutdownError& error) {
+            EXPECT_EQ(std::string(error.what()).find("rank 2"), 0u) << error.what();
+          }
+        });
+}
+
 TEST(SharedMemory, EveryRankHasACacheLineOfASlot) {
   constexpr int kRanks = 70;
   InProcessJob job(1);
