@@ -8,8 +8,14 @@
 namespace horo {
 
 GradientPlan::GradientPlan(Runtime& runtime, std::string name, const GradientSyncOptions& options)
-    : runtime_(runtime), name_(std::move(name)), options_(options) {
+    : runtime_(runtime), given_name_(std::move(name)), name_(given_name_), options_(options) {
   options_.autotune = options.autotune.value_or(runtime.settings().autotune);
+}
+
+GradientPlan::~GradientPlan() {
+  // A lock may be held for ever in a child process of fork().
+  if (number_ != 0 && !runtime_.home().is_elsewhere())
+    runtime_.plan_names().release(given_name_, number_);
 }
 
 coordinator::StepSettings GradientPlan::step_settings() const {
@@ -22,7 +28,7 @@ coordinator::StepSettings GradientPlan::step_settings() const {
 
 std::unique_ptr<tuning::PlanTuning> GradientPlan::make_tuning(
     std::span<const NamedTensor> gradients, std::string found) const {
-  return std::make_unique<tuning::PlanTuning>(name_, gradients, options_, runtime_.settings(),
+  return std::make_unique<tuning::PlanTuning>(given_name_, gradients, options_, runtime_.settings(),
                                               runtime_.topology(), std::move(found));
 }
 
@@ -45,7 +51,7 @@ std::unique_ptr<collectives::Communicator> GradientPlan::communicator(
 coordinator::BucketRunner::Parts GradientPlan::agree(
     const std::string& operation, std::span<const NamedTensor> gradients,
     tuning::PlanTuning& tuning, std::function<void()> look,
-    std::unique_ptr<collectives::MessageChannel>* channel) const {
+    std::unique_ptr<collectives::MessageChannel>* channel) {
   const Topology& topology = runtime_.topology();
   auto waits =
       std::make_unique<coordinator::PlanWaits>(runtime_.transport().wait_policy(), std::move(look));
@@ -61,6 +67,10 @@ coordinator::BucketRunner::Parts GradientPlan::agree(
                                    options_.wire, options_.compression,
                                    describe_step_options(options_)),
         collectives, topology);
+    if (number_ == 0) {
+      number_ = runtime_.plan_names().agree(given_name_, collectives);
+      name_ = numbered_name(given_name_, number_);
+    }
     tuning.begin(collectives);
     made = communicator(tuning.choice(), *waits);
     if (const auto other = tuning.other_way()) spare = communicator(*other, *waits);

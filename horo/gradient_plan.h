@@ -19,7 +19,12 @@ namespace horo {
 class GradientPlan {
  public:
   GradientPlan(Runtime& runtime, std::string name, const GradientSyncOptions& options);
+  ~GradientPlan();
+  GradientPlan(const GradientPlan&) = delete;
+  GradientPlan& operator=(const GradientPlan&) = delete;
 
+  /// As given; once the ranks have agreed on the first plan, told apart from those of others that
+  /// live at the same time.
   const std::string& name() const { return name_; }
   const GradientSyncOptions& options() const { return options_; }
   coordinator::StepSettings step_settings() const;
@@ -28,10 +33,10 @@ class GradientPlan {
   /// that is missing is named; throws as the constructor of GradientSync does. `look`: see
   /// coordinator::PlanWaits. If `channel` is not null it is set to a new one.
   /// `tuning` begins, and its choice is followed.
-  coordinator::BucketRunner::Parts agree(
-      const std::string& operation, std::span<const NamedTensor> gradients,
-      tuning::PlanTuning& tuning, std::function<void()> look,
-      std::unique_ptr<collectives::MessageChannel>* channel) const;
+  coordinator::BucketRunner::Parts agree(const std::string& operation,
+                                         std::span<const NamedTensor> gradients,
+                                         tuning::PlanTuning& tuning, std::function<void()> look,
+                                         std::unique_ptr<collectives::MessageChannel>* channel);
 
   /// Of a plan of `gradients`; `found`: see tuning::PlanTuning.
   std::unique_ptr<tuning::PlanTuning> make_tuning(std::span<const NamedTensor> gradients,
@@ -44,7 +49,9 @@ class GradientPlan {
                                                           coordinator::PlanWaits& waits) const;
 
   Runtime& runtime_;
+  const std::string given_name_;
   std::string name_;
+  int number_ = 0;  // among the plans called so; 0: not yet agreed on
   GradientSyncOptions options_;
 };
 

@@ -14,6 +14,8 @@ namespace horo {
 /// How a GradientSync exchanges; the same on all ranks.
 struct GradientSyncOptions {
   /// What the ranks match the plan by; empty: "gradients.<k>", k counting the plans of this rank.
+  /// Where several plans of one name live at the same time, errors and records call the second
+  /// "<name>#2", and so on.
   std::string name;
   ReduceOp op = ReduceOp::kAverage;
   /// Gradients are exchanged together up to this many bytes; unset: HORO_BUCKET_BYTES.

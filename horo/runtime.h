@@ -18,6 +18,7 @@
 #include "horo/observe/state_source.h"
 #include "horo/observe/watchdog.h"
 #include "horo/open_sets.h"
+#include "horo/plan_names.h"
 #include "horo/rank_flight.h"
 #include "horo/rank_metrics.h"
 
@@ -57,6 +58,7 @@ class Runtime {
   /// How communicators of this job choose among the allreduces over messages.
   const collectives::AllreduceSelection& allreduce() const { return allreduce_; }
   coordinator::ArenaTable& arenas() { return arenas_; }
+  PlanNames& plan_names() { return plan_names_; }
   /// The rank's, which its process sets share.
   observe::FlightRecorder& recorder() {
     return parent_ == nullptr ? flight_->recorder() : parent_->recorder();
@@ -111,6 +113,7 @@ class Runtime {
   Topology topology_;
   collectives::AllreduceSelection allreduce_;
   coordinator::ArenaTable arenas_;
+  PlanNames plan_names_;
   std::unique_ptr<RankFlight> flight_;  // null: of a process set
   RankMetrics metrics_;                 // of a process set: off
   std::mutex shutdown_mutex_;

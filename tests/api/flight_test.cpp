@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "horo/horo.h"
 #include "horo/observe/flight_directory.h"
@@ -101,6 +102,57 @@ TEST(Flight, APlanRecordsItsBucketsAndItsProgress) {
     }
     EXPECT_EQ(large, 3u);
   }
+}
+
+TEST(Flight, PlansOfOneNameThatLiveAtTheSameTimeAreToldApart) {
+  for (const char* per_node : {"0", "1"}) {
+    const TemporaryDirectory directory;
+    testing::run_ranks(
+        3,
+        [](Context& ctx) {
+          std::vector<float> x(64 * 1024, 1.0f), y(32 * 1024, 2.0f);
+          const std::vector<NamedTensor> of_x = {{"x", TensorView(x)}};
+          const std::vector<NamedTensor> of_y = {{"y", TensorView(y)}};
+          std::optional<GradientSync> first(std::in_place, ctx, of_x,
+                                            GradientSyncOptions{.name = "net"});
+          GradientSync second(ctx, of_y, {.name = "net"});
+          first->exchange();
+          second.exchange();
+          second.update(of_y);
+          second.exchange();
+          // Rank 1 gives the first up before the third is made, the others after it.
+          if (ctx.rank() == 1) first.reset();
+          GradientSync third(ctx, of_x, {.name = "net"});
+          first.reset();
+          third.exchange();
+          EXPECT_EQ(third.unused().size(), 0u);
+        },
+        recorded_in(directory, per_node));
+    for (const FlightLog& log : logs_of(directory)) {
+      std::vector<std::string> names;
+      for (const FlightEvent& event : events_of_kind(log, "bucket")) names.push_back(event.name);
+      EXPECT_THAT(names, ::testing::ElementsAre("net/bucket 0", "net#2/bucket 0", "net#2/bucket 0",
+                                                "net#3/bucket 0"));
+    }
+  }
+}
+
+TEST(Flight, ANameIsFreeAgainOnceItsPlanIsGone) {
+  const TemporaryDirectory directory;
+  testing::run_ranks(
+      2,
+      [](Context& ctx) {
+        std::vector<float> x(64 * 1024, 1.0f);
+        const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}};
+        for (int round = 0; round < 3; ++round) {
+          GradientSync(ctx, gradients, {.name = "net"}).exchange();
+          ctx.barrier();
+        }
+      },
+      recorded_in(directory));
+  for (const FlightLog& log : logs_of(directory))
+    for (const FlightEvent& event : events_of_kind(log, "bucket"))
+      EXPECT_EQ(event.name, "net/bucket 0");
 }
 
 TEST(Flight, ARankThatFailsAndThoseThatItTakesAlongSayWhy) {

@@ -130,6 +130,24 @@ TEST(WatchdogOfRanks, ARankThatDoesNotRegisterAPlanIsNamed) {
   EXPECT_THAT(texts, Each(AllOf(HasSubstr("rank 1 (host"), HasSubstr("never submitted 'model'"))));
 }
 
+TEST(WatchdogOfRanks, AGradientOfTheSecondPlanOfANameIsNotTakenForOneOfTheFirst) {
+  const auto texts = errors_of(
+      3,
+      [](Context& ctx) {
+        std::vector<float> a(3001, 1.0f), b(3001, 1.0f);
+        const std::vector<NamedTensor> of_a = {{"w", TensorView(a)}}, of_b = {{"w", TensorView(b)}};
+        GradientSync first(ctx, of_a, {.name = "net"});
+        GradientSync second(ctx, of_b, {.name = "net"});
+        first.exchange();
+        // Rank 1 is in the first plan's next step, the others in the second's.
+        (ctx.rank() == 1 ? first : second).exchange();
+      },
+      impatient());
+  ASSERT_THAT(texts, SizeIs(3));
+  EXPECT_THAT(texts, Each(AllOf(HasSubstr("a subset of ranks is in one collective"),
+                                HasSubstr("'net/w'"), HasSubstr("'net#2/w'"))));
+}
+
 TEST(WatchdogOfRanks, ARankOfAnotherNodeThatEndsItsPlanEarlyEndsTheJobLongBeforeTheTimeout) {
   RunOptions options = impatient("1");
   options.environment[0] = "HORO_TIMEOUT=10min";
