@@ -202,7 +202,8 @@ bool BucketRunner::has_failed() const {
 void BucketRunner::wait() {
   const metrics::Blocked blocked(meter_.rank_meter());
   caller_waits_ = true;
-  const std::scoped_lock lock(run_mutex_);
+  std::unique_lock lock(run_mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) await_own_thread(lock);
   caller_waits_ = false;
   if (error_ == nullptr) {
     parts_.waits->keep_the_core();
@@ -215,6 +216,15 @@ void BucketRunner::wait() {
   flight_->end_step();
   if (meter_.is_on()) meter_.end_step(blocked, take_wire_bytes());
   prepare_step();
+}
+
+// Until the bucket that the thread is exchanging is through.
+void BucketRunner::await_own_thread(std::unique_lock<std::mutex>& lock) {
+  const std::size_t bucket = next_;
+  const bool is_recorded = bucket < buckets_.size() && flight_->is_timed(bucket);
+  const std::int64_t since = is_recorded ? observe::flight_clock() : 0;
+  lock.lock();
+  if (is_recorded) flight_->record_wait(since);
 }
 
 // What the latest step has sent, if anything but the gradients' own bytes.

@@ -131,6 +131,7 @@ class BucketRunner {
   void run_thread(const std::string& log_label);
   bool is_next_complete() const;
   void run_next(bool is_on_own_thread);
+  void await_own_thread(std::unique_lock<std::mutex>& lock);
   void exchange(const Bucket& bucket, ReduceOp op);
   void exchange_treated(const Bucket& bucket);
   collectives::Collectives& collectives() { return parts_.communicator->collectives(); }

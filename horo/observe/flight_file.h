@@ -24,6 +24,7 @@ inline constexpr std::uint16_t kFirstPlanLane = 2;    ///< + the plan's slot: th
 inline constexpr const char* kBucketKind = "bucket";
 inline constexpr const char* kPhaseKind = "phase";
 inline constexpr const char* kPauseKind = "pause";
+inline constexpr const char* kWaitKind = "wait";
 /// The kind of an open operation that a reader makes of a marked gradient.
 inline constexpr const char* kGradientKind = "gradient";
 /// The kind of a rank's last operation, as coordinator::name_of has it.
@@ -34,8 +35,9 @@ inline constexpr const char* kJoinKind = "join";
 inline constexpr std::uint64_t kBeingWritten = std::uint64_t{1} << 63;
 
 /// One operation: finished in the ring, unfinished in the table of open operations. A bucket:
-/// `submitted` is its first gradient's mark, `agreed` its last one's. A phase or pause: from
-/// `started` to `ended`. In the table of open operations `ended` says when the rank, which has
+/// `submitted` is its first gradient's mark, `agreed` its last one's. A phase, a pause,
+/// or a wait of the program for a plan's own thread, called like the plan: from `started` to
+/// `ended`. In the table of open operations `ended` says when the rank, which has
 /// failed, gave the operation up.
 struct FlightRecord {
   std::uint64_t sequence;  ///< 1, 2, ... ; 0: free, or being written; so is one with kBeingWritten

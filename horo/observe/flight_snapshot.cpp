@@ -74,7 +74,8 @@ void note_last_finished(const FlightLog& log, RankSnapshot& snapshot) {
     snapshot.last_finished_at = at;
   };
   for (const FlightEvent& event : log.finished_events)
-    if (event.kind != kPhaseKind && event.kind != kPauseKind) note(event.name, event.ended);
+    if (event.kind != kPhaseKind && event.kind != kPauseKind && event.kind != kWaitKind)
+      note(event.name, event.ended);
   for (const FlightPlanState& plan : log.plans)
     if (plan.progress.step > 0)
       note(fmt::format("{} step {}", plan.name, plan.progress.step - 1), plan.step_at);

@@ -37,6 +37,7 @@ PlanFlight::PlanFlight(FlightRecorder& recorder, const PlanDescription& descript
   pattern_.type = static_cast<std::uint8_t>(description.type);
   pattern_.process_set = static_cast<std::uint16_t>(recorder.name(description.process_set));
   pattern_.lane = kFirstPlanLane;
+  wait_kind_ = static_cast<std::uint16_t>(recorder.name(kWaitKind));
   enter(description);
   if (marks_ == nullptr) {
     own_marks_.resize(description.gradients.size());
@@ -95,6 +96,15 @@ void PlanFlight::record(std::size_t bucket, bool is_on_own_thread) {
   const std::int64_t complete = times.complete.exchange(0, std::memory_order_relaxed);
   record.submitted = first != 0 ? first : record.started;
   record.agreed = complete >= record.submitted ? complete : record.started;
+  record.ended = flight_clock();
+  recorder_.add(record);
+}
+
+void PlanFlight::record_wait(std::int64_t since) {
+  FlightRecord record = pattern_;
+  record.kind = wait_kind_;
+  record.lane = kProgramLane;
+  record.started = since;
   record.ended = flight_clock();
   recorder_.add(record);
 }

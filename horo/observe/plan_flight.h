@@ -60,6 +60,12 @@ class PlanFlight {
     set_progress(static_cast<std::uint32_t>(bucket) + 1, false);
     if (is_timed(bucket)) record(bucket, is_on_own_thread);
   }
+  /// Whether the times of `bucket` are recorded in this step. Thread-safe.
+  bool is_timed(std::size_t bucket) const {
+    return times_[bucket].is_always_timed || is_sampled_.load(std::memory_order_relaxed);
+  }
+  /// Since `since` the program has waited for the plan's own thread to end an exchange.
+  void record_wait(std::int64_t since);
   /// All buckets are exchanged, and the ranks agree on what they make of them.
   void conclude() { set_progress(static_cast<std::uint32_t>(times_.size()), true); }
   /// The step is complete.
@@ -85,9 +91,6 @@ class PlanFlight {
     bool is_always_timed = false;
   };
 
-  bool is_timed(std::size_t bucket) const {
-    return times_[bucket].is_always_timed || is_sampled_.load(std::memory_order_relaxed);
-  }
   static void note(std::atomic<std::int64_t>& time) {
     time.store(flight_clock(), std::memory_order_relaxed);
   }
@@ -100,7 +103,8 @@ class PlanFlight {
 
   FlightRecorder& recorder_;
   const std::string name_;
-  FlightRecord pattern_{};             // of this plan's records
+  FlightRecord pattern_{};  // of this plan's records
+  std::uint16_t wait_kind_ = 0;
   FlightPlanEntry own_entry_{};        // if the table of plans is full
   std::vector<FlightMark> own_marks_;  // if that of gradients is
   FlightPlanEntry* entry_ = &own_entry_;

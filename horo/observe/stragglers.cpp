@@ -22,8 +22,8 @@ constexpr int kSlowest = 4;  // rows of a larger job, beside the quickest and th
 using Operations = std::vector<const FlightEvent*>;  // by their start
 
 bool is_operation(const FlightEvent& event) {
-  return event.kind != kPhaseKind && event.kind != kPauseKind && event.kind != kShutdownKind &&
-         event.started != 0 && event.ended != 0;
+  return event.kind != kPhaseKind && event.kind != kPauseKind && event.kind != kWaitKind &&
+         event.kind != kShutdownKind && event.started != 0 && event.ended != 0;
 }
 
 WallTime arrival_of(const FlightEvent& event) {

@@ -77,7 +77,8 @@ class RankTrace {
   void add(const FlightEvent& event, std::string_view suffix) {
     const WallTime last = std::max({log_.pulse, event.submitted, event.agreed, event.started});
     const WallTime end = event.ended != 0 ? event.ended : last;
-    const std::string name = event.name + std::string(suffix);
+    const std::string name =
+        (event.kind == kWaitKind ? "wait for " : "") + event.name + std::string(suffix);
     const std::string details = details_of(event);
     const auto part = [&](int lane, const char* title, std::string_view category, WallTime from,
                           WallTime to, bool nests) {

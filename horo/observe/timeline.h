@@ -10,7 +10,8 @@ namespace horo::observe {
 /// The ranks' flights as one trace in Chrome's Trace Event Format (JSON, times in us), which
 /// chrome://tracing and ui.perfetto.dev show: a process for each rank, in it
 ///   phases               what Context::phase() and pause() named
-///   program              exchanges on the program's own threads: exposed communication
+///   program              exchanges on the program's own threads, and its waits for those on a
+///                        plan's thread: exposed communication
 ///   named operations     those of the coordinator's thread
 ///   a lane for each plan its buckets that were exchanged while the program computed
 ///   negotiation          from submission to agreement, and queueing from there to the start

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 #include "horo/horo.h"
 #include "horo/observe/flight_directory.h"
@@ -102,6 +103,42 @@ TEST(Flight, APlanRecordsItsBucketsAndItsProgress) {
     }
     EXPECT_EQ(large, 3u);
   }
+}
+
+TEST(Flight, AWaitBehindThePlansThreadIsRecorded) {
+  const TemporaryDirectory directory;
+  const auto log_of_rank_0 = [&] {
+    const auto logs = logs_of(directory);
+    return *std::ranges::find(logs, 0, &FlightLog::rank);
+  };
+  testing::run_ranks(
+      2,
+      [&](Context& ctx) {
+        std::vector<float> x(64 * 1024, 1.0f);
+        const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}};
+        GradientSync sync(ctx, gradients, {.name = "net"});
+        if (ctx.rank() == 0) {
+          sync.ready(0);
+          while (!log_of_rank_0().plans.at(0).progress.is_exchanging) std::this_thread::yield();
+          ctx.barrier();
+        } else {
+          ctx.barrier();
+          // Rank 0 waits by then.
+          std::this_thread::sleep_for(std::chrono::milliseconds(300));
+          sync.ready(0);
+        }
+        sync.wait();
+      },
+      recorded_in(directory));
+  const FlightLog log = log_of_rank_0();
+  const auto waits = events_of_kind(log, observe::kWaitKind);
+  const auto buckets = events_of_kind(log, "bucket");
+  ASSERT_EQ(waits.size(), 1u);
+  ASSERT_EQ(buckets.size(), 1u);
+  EXPECT_EQ(waits[0].name, "net");
+  EXPECT_EQ(waits[0].lane, observe::kProgramLane);
+  EXPECT_GT(waits[0].started, buckets[0].started);
+  EXPECT_GE(waits[0].ended, buckets[0].ended);
 }
 
 TEST(Flight, PlansOfOneNameThatLiveAtTheSameTimeAreToldApart) {

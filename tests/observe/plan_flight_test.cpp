@@ -62,6 +62,25 @@ TEST(PlanFlight, SmallBucketsAreRecordedOnceAfterEachPulse) {
   EXPECT_EQ(log_of(recorder).plans[0].progress.step, 202u) << "progress is always known";
 }
 
+TEST(PlanFlight, AWaitForItsThreadIsAnEventOfTheProgram) {
+  FlightRecorder recorder(FlightJob{});
+  PlanFlight plan(recorder, describe("p", 1, PlanFlight::kAlwaysTimed));
+  EXPECT_TRUE(plan.is_timed(0));
+  const std::int64_t since = flight_clock();
+  run_step(plan, 1);
+  plan.record_wait(since);
+  const FlightLog log = log_of(recorder);
+  ASSERT_EQ(log.finished_events.size(), 2u);
+  const FlightEvent& wait = log.finished_events[1];
+  EXPECT_EQ(wait.name, "p");
+  EXPECT_EQ(wait.kind, kWaitKind);
+  EXPECT_EQ(wait.lane, kProgramLane);
+  EXPECT_EQ(wait.submitted, 0);
+  EXPECT_LE(wait.started, log.finished_events[0].started);
+  EXPECT_GE(wait.ended, log.finished_events[0].ended);
+  EXPECT_EQ(snapshot_of(log).last_finished, "p/bucket 0");
+}
+
 TEST(PlanFlight, APulseNotesWhenAPlanLastWentOn) {
   FlightRecorder recorder(FlightJob{});
   PlanFlight plan(recorder, describe("p", 2, 8));

@@ -142,6 +142,10 @@ TEST(Stragglers, OfManyRanksTheQuickestTheMedianAndTheSlowestAreShown) {
   }
 }
 
+TEST(Stragglers, WaitsForAPlansThreadAreNoOperations) {
+  EXPECT_EQ(find_stragglers(job({1, 4}, 10, kWaitKind)).operations, 0u);
+}
+
 TEST(Stragglers, NothingSharedIsSaid) {
   EXPECT_THAT(describe(find_stragglers(empty_flights(2))), HasSubstr("no operation"));
   EXPECT_THAT(describe(find_stragglers(empty_flights(1))), HasSubstr("no operation"));

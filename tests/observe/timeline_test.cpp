@@ -50,6 +50,26 @@ TEST(Timeline, EveryRankIsAProcessWithNamedLanes) {
                                                   "plan gradients.0"));
 }
 
+TEST(Timeline, AWaitForAPlansThreadIsExposed) {
+  auto logs = empty_flights(1);
+  add_event(logs[0], "net/bucket 0", kBucketKind, 1, 2, 2, 5);
+  add_event(logs[0], "net", kWaitKind, 0, 0, 3, 5).lane = kProgramLane;
+  const json events = events_of(logs);
+  std::map<int, std::string> lanes;
+  for (const json& event : of_phase(events, "M"))
+    if (event.at("name") == "thread_name")
+      lanes[event.at("tid")] = event.at("args").at("name").get<std::string>();
+  int found = 0;
+  for (const json& event : of_phase(events, "X")) {
+    if (event.at("name") != "wait for net") continue;
+    ++found;
+    EXPECT_EQ(lanes.at(event.at("tid")), "program (exposed)");
+    EXPECT_EQ(event.at("cat"), "wait");
+    EXPECT_EQ(event.at("dur"), 2000);
+  }
+  EXPECT_EQ(found, 1);
+}
+
 TEST(Timeline, AnOperationIsNegotiatedQueuedAndRun) {
   auto logs = empty_flights(1);
   add_event(logs[0], "x", "allreduce", 1, 2.5, 3, 4.25);
