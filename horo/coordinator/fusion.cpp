@@ -10,9 +10,8 @@ namespace {
 Response::Tensor reference_to(const Contribution& contribution, const ResponseCache& cache) {
   if (contribution.cached != 0 && cache.is_live(contribution.cached))
     return {contribution.cached, {}};
-  Response::Tensor tensor{0, contribution.name()};
-  if (!contribution.absent.empty()) tensor.request = contribution.request();
-  return tensor;
+  if (contribution.absent.empty()) return {0, contribution.name()};
+  return {0, contribution.name(), contribution.request()};
 }
 
 std::vector<std::uint64_t> rows_in_order(const Contribution& contribution) {
