@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs what horo needs to build, test and run, from the packages of Debian 12 (or Ubuntu 22.04 and later).
+# Installs what horo needs to build, test and run, from the packages of Debian 12 (or Ubuntu 24.04 and later).
 #
-# usage: scripts/install_deps.sh [--dev]
-#   --dev   also what its developers use: clang (for fuzzing), clang-format, clang-tidy, ccache, valgrind, gdb, iperf3
+# usage: scripts/install_deps.sh [--ci|--dev]
+#   --ci    also what .ci/run checks with: clang with libFuzzer, clang-format
+#   --dev   that and what else its developers use: clang-tidy, ccache, valgrind, gdb, iperf3
 #
 # Does nothing if all is there; otherwise runs apt-get, as root or through sudo.
 set -euo pipefail
@@ -16,10 +17,12 @@ packages=(
   python3 python3-matplotlib               # scripts
   iproute2                                 # emulated hosts (cluster_lab.sh) and their tests
 )
+for_ci=(clang libclang-rt-dev clang-format-14)  # libFuzzer is in libclang-rt
 case "${1:-}" in
   "") ;;
-  --dev) packages+=(clang clang-format-14 clang-tidy-14 ccache valgrind gdb iperf3) ;;
-  *) echo "install_deps.sh: unknown option '$1'; usage: scripts/install_deps.sh [--dev]" >&2; exit 2 ;;
+  --ci) packages+=("${for_ci[@]}") ;;
+  --dev) packages+=("${for_ci[@]}" clang-tidy-14 ccache valgrind gdb iperf3) ;;
+  *) echo "install_deps.sh: unknown option '$1'; usage: scripts/install_deps.sh [--ci|--dev]" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -1,7 +1,7 @@
 # Builds one fuzz target with clang and runs it for some seconds; what it finds stays in FOLDER:
 #   cmake -DCOMPILER=clang++ -DROOT=. -DFUZZ=wire "-DSOURCES=horo/..." -DFOLDER=/tmp/fuzz -DSECONDS=600 -P run_fuzzer.cmake
 if(NOT COMPILER)
-  message("SKIPPED: there is no clang++ to build fuzz_${FUZZ} with; apt-get install clang")
+  message("SKIPPED: there is no clang++ to build fuzz_${FUZZ} with; scripts/install_deps.sh --dev installs it")
   return()
 endif()
 set(program ${FOLDER}/fuzz_${FUZZ})
@@ -11,7 +11,7 @@ execute_process(COMMAND ${COMPILER} -std=c++20 -O1 -g -fsanitize=fuzzer,address,
                         -include ${ROOT}/tests/fuzz/source_location.h -I${ROOT} ${ROOT}/tests/fuzz/fuzz_${FUZZ}.cpp ${SOURCES} -lfmt -o ${program}
                 RESULT_VARIABLE result)
 if(NOT result EQUAL 0)
-  message(FATAL_ERROR "fuzz_${FUZZ} could not be built with ${COMPILER}")
+  message(FATAL_ERROR "fuzz_${FUZZ} could not be built with ${COMPILER}; libFuzzer is in the package libclang-rt-dev")
 endif()
 execute_process(COMMAND ${program} -max_total_time=${SECONDS} -timeout=10 -rss_limit_mb=1024 -max_len=4096
                         -print_final_stats=1 -artifact_prefix=${FOLDER}/ ${FOLDER}/found_${FUZZ}
