@@ -205,19 +205,26 @@ const std::vector<SettingInfo>& table() {
   return rows;
 }
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
+// At most `limit`, which stands for all that is as far or farther.
+std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
+  if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) >= limit) return limit;
+  const auto alike = std::ranges::mismatch(a, b).in1 - a.begin();
+  a.remove_prefix(static_cast<std::size_t>(alike));
+  b.remove_prefix(static_cast<std::size_t>(alike));
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
   for (std::size_t i = 1; i <= a.size(); ++i) {
     std::size_t diagonal = row[0];
-    row[0] = i;
+    std::size_t nearest = row[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
       const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
       diagonal = row[j];
       row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+      nearest = std::min(nearest, row[j]);
     }
+    if (nearest >= limit) return limit;
   }
-  return row.back();
+  return std::min(row.back(), limit);
 }
 
 std::string unknown_variable_warning(std::string_view name) {
@@ -323,7 +330,7 @@ std::optional<std::string> nearest_match(std::string_view word,
   std::optional<std::string> best;
   std::size_t best_distance = word.size() / 3 + 1;
   for (std::string_view candidate : candidates) {
-    const std::size_t distance = edit_distance(word, candidate);
+    const std::size_t distance = edit_distance(word, candidate, best_distance);
     if (distance < best_distance) {
       best_distance = distance;
       best = std::string(candidate);

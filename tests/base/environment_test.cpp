@@ -90,7 +90,10 @@ TEST(NearestMatch, IsWithinAThirdOfTheLength) {
   const std::string_view names[] = {"alpha", "beta", "gamma"};
   EXPECT_EQ(nearest_match("gama", names), "gamma");
   EXPECT_EQ(nearest_match("alpha", names), "alpha");
+  EXPECT_EQ(nearest_match("gammma", names), "gamma");
+  EXPECT_EQ(nearest_match("alhpa", names), std::nullopt);
   EXPECT_EQ(nearest_match("xxxxx", names), std::nullopt);
+  EXPECT_EQ(nearest_match(std::string(100, 'a'), names), std::nullopt);
 }
 
 TEST(EnvironmentMarkdown, HasARowForEverySetting) {
