@@ -1,5 +1,6 @@
 #include "examples/benchmarks/control_traffic.h"
 
+#include <algorithm>
 #include <barrier>
 #include <cmath>
 #include <mutex>
@@ -20,15 +21,17 @@ ControlTraffic operator-(const Counters& after, const Counters& before) {
   const auto difference = [](std::uint64_t a, std::uint64_t b) {
     return static_cast<double>(a - b);
   };
-  return {difference(after.control_messages_sent, before.control_messages_sent),
-          difference(after.control_bytes_sent, before.control_bytes_sent),
+  const double messages = difference(after.control_messages_sent, before.control_messages_sent);
+  return {messages, difference(after.control_bytes_sent, before.control_bytes_sent), messages,
           difference(after.node_messages_sent, before.node_messages_sent),
           difference(after.node_bytes_sent, before.node_bytes_sent)};
 }
 
+// `traffic` is that of one more rank.
 void add(ControlTraffic& to, const ControlTraffic& traffic, double scale) {
   to.messages_between_nodes += traffic.messages_between_nodes * scale;
   to.bytes_between_nodes += traffic.bytes_between_nodes * scale;
+  to.most_between_nodes = std::max(to.most_between_nodes, traffic.most_between_nodes * scale);
   to.messages_in_nodes += traffic.messages_in_nodes * scale;
   to.bytes_in_nodes += traffic.bytes_in_nodes * scale;
 }
@@ -66,7 +69,7 @@ class Leaver {
   std::barrier<>& barrier_;
 };
 
-double allreduce_messages(int ranks) { return ranks > 1 ? ranks * std::ceil(std::log2(ranks)) : 0; }
+double tree_depth(int ranks) { return std::ceil(std::log2(ranks)); }
 double bit_vector_bytes(std::size_t tensors) {
   return 8 * std::ceil((static_cast<double>(tensors) + 3) / 64);
 }
@@ -106,18 +109,22 @@ MeasuredTraffic measure_control_traffic(const ControlCase& control) {
 }
 
 ControlTraffic horovod_cached(const ControlCase& control, double step_ms) {
-  const double messages = step_ms * allreduce_messages(control.ranks);
-  return {messages, messages * bit_vector_bytes(control.tensors), 0, 0};
+  const double of_a_rank = step_ms * tree_depth(control.ranks);
+  const double messages = of_a_rank * control.ranks;
+  return {messages, messages * bit_vector_bytes(control.tensors), of_a_rank, 0, 0};
 }
 
 ControlTraffic horovod_first_contact(const ControlCase& control) {
   const double others = control.ranks - 1;
   const auto tensors = static_cast<double>(control.tensors);
-  const double allreduce = allreduce_messages(control.ranks);
+  const double depth = tree_depth(control.ranks);
+  const double allreduce = depth * control.ranks;
   const double requests = others * tensors * kRequestBytes;
   const double responses = others * (tensors * kNameBytes + 4.0 * control.ranks);
   return {allreduce + 4 * others,
-          allreduce * bit_vector_bytes(0) + requests + responses + others * (4 + 4), 0, 0};
+          allreduce * bit_vector_bytes(0) + requests + responses + others * (4 + 4),
+          3 * depth,  // rank 0's, of the allreduce and two broadcasts
+          0, 0};
 }
 
 }  // namespace horo::bench

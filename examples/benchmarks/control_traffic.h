@@ -9,7 +9,8 @@ namespace horo::bench {
 struct ControlTraffic {
   double messages_between_nodes = 0;
   double bytes_between_nodes = 0;
-  double messages_in_nodes = 0;  ///< through shared memory
+  double most_between_nodes = 0;  ///< messages of the rank that sends most of them
+  double messages_in_nodes = 0;   ///< through shared memory
   double bytes_in_nodes = 0;
 };
 
@@ -30,8 +31,9 @@ MeasuredTraffic measure_control_traffic(const ControlCase& control);
 /// Horovod's protocol of bit vectors, counted from its description: each cycle is an allreduce of
 /// 8 * ceil((C + 3) / 64) bytes for C cached tensors (recursive doubling: log2(n) messages per
 /// rank); a cycle with new tensors also gathers lengths and requests (about 145 bytes each) at rank
-/// 0 and broadcasts a length and the responses. A cycle lasts 1 ms, whether there is anything to do
-/// or not. All messages are MPI's, inside nodes too. `step_ms`: how long a step takes.
+/// 0 and broadcasts a length and the responses, each down a binomial tree. A cycle lasts 1 ms,
+/// whether there is anything to do or not. All messages are MPI's, inside nodes too. `step_ms`: how
+/// long a step takes.
 ControlTraffic horovod_cached(const ControlCase& control, double step_ms);
 ControlTraffic horovod_first_contact(const ControlCase& control);
 

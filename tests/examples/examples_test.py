@@ -172,6 +172,9 @@ class Benchmarks(unittest.TestCase):
             elif not row["way"].startswith("Horovod"):
                 self.assertEqual(traffic["messages_in_nodes"] > 0, row["ranks"] > 1)
                 self.assertEqual(traffic["messages_between_nodes"] > 0, row["ranks"] > 2)
+                self.assertEqual(traffic["most_between_nodes"] > 0, row["ranks"] > 2)
+                if row["ranks"] == 64:  # no rank speaks with all of the 32 nodes
+                    self.assertLess(traffic["most_between_nodes"], traffic["messages_between_nodes"] / 4)
 
     def test_sizes_of_no_whole_values_are_refused(self):
         for sizes in ("6", "4,,8", "4,x", "0", "-4"):
