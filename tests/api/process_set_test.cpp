@@ -209,7 +209,7 @@ TEST(ProcessSet, ListsThatCannotBeAreRefused) {
 
 TEST(ProcessSet, AMissingRankIsNamed) {
   RunOptions options;
-  options.environment = {"HORO_TIMEOUT=300ms", "HORO_STALL_WARNING=100ms"};
+  options.environment = {"HORO_TIMEOUT=1s", "HORO_STALL_WARNING=100ms"};
   const auto rank_1_is_elsewhere = [](Context& ctx) {
     if (ctx.rank() == 1) {
       // Later than the others, whose operation is then the first to expire.
@@ -221,7 +221,7 @@ TEST(ProcessSet, AMissingRankIsNamed) {
   };
   EXPECT_THAT(error_text<CommunicationError>([&] { run_ranks(3, rank_1_is_elsewhere, options); }),
               ::testing::AllOf(HasSubstr("'process_set.0'"), HasSubstr("rank 1 in barrier 'never'"),
-                               HasSubstr("HORO_TIMEOUT is 300ms")));
+                               HasSubstr("HORO_TIMEOUT is 1s")));
 }
 
 TEST(ProcessSet, MismatchesInsideNameTheRanksOfTheJobAndTheSetGoesOn) {
