@@ -5,6 +5,10 @@ set(HORO_MPI_TEST_ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_C
 set(_sanitizer_environment
     "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp"
     "ASAN_OPTIONS=detect_leaks=1" "UBSAN_OPTIONS=print_stacktrace=1")
+# Messages between ranks that are threads are late there, in every test (horo/testing.h).
+if(HORO_SANITIZER STREQUAL "thread")
+  list(APPEND _sanitizer_environment "HORO_TEST_DELAY=50us")
+endif()
 
 # How tests are compiled. The checks left out here stay on in the libraries; in the tests, which are made of macros, they
 # double the compiler's work and find nothing that the address sanitizer does not. Link it after horo_compile_flags.

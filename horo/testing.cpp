@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <mutex>
 #include <thread>
 
 #include "collectives/in_process/in_process_job.h"
 #include "horo/base/log.h"
+#include "horo/base/quantity.h"
 #include "horo/runtime.h"
 
 namespace horo::testing {
@@ -29,6 +32,16 @@ namespace {
   }
 }
 
+std::chrono::microseconds delay_of_environment() {
+  const char* text = std::getenv("HORO_TEST_DELAY");
+  if (text == nullptr) return {};
+  try {
+    return std::chrono::duration_cast<std::chrono::microseconds>(parse_duration(text));
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(fmt::format("HORO_TEST_DELAY: {}", error.what()));
+  }
+}
+
 }  // namespace
 
 void run_ranks(int ranks, const std::function<void(Context&)>& function,
@@ -39,7 +52,7 @@ void run_ranks(int ranks, const std::function<void(Context&)>& function,
   collectives::InProcessJob::Options job_options;
   job_options.wait = make_wait_policy(environment.settings, ranks);
   job_options.ranks_per_node = environment.settings.ranks_per_node;
-  job_options.max_delay = options.max_delay;
+  job_options.max_delay = std::max(options.max_delay, delay_of_environment());
   job_options.seed = options.seed;
   job_options.drop_messages_of = options.drop_messages_of;
   collectives::InProcessJob job(ranks, job_options);

@@ -15,7 +15,7 @@ namespace horo::testing {
 struct RunOptions {
   /// "HORO_NAME=value" entries for every rank.
   std::vector<std::string> environment;
-  /// Each message between ranks is held back by a pseudo-random time up to this, drawn from `seed`.
+  /// Messages are late by up to this, drawn from `seed`, or up to $HORO_TEST_DELAY if longer.
   std::chrono::microseconds max_delay{0};
   std::uint64_t seed = 1;
   /// Messages this rank sends are lost, from the start.

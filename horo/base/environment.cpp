@@ -267,7 +267,7 @@ ParsedEnvironment parse_environment(std::span<const std::string> entries) {
   ParsedEnvironment result;
   for (const SettingInfo& info : table()) result.value_of.emplace_back(info.default_value);
   for (std::string_view entry : entries) {
-    if (!entry.starts_with("HORO_")) continue;
+    if (!entry.starts_with("HORO_") || entry.starts_with("HORO_TEST_")) continue;
     const std::size_t equals = entry.find('=');
     if (equals == std::string_view::npos) continue;
     const std::string_view name = entry.substr(0, equals);

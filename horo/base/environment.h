@@ -37,7 +37,7 @@ std::string_view name_of(Stores stores);
 enum class Binding : std::uint8_t { kAuto, kNone };
 std::string_view name_of(Binding binding);
 
-/// Every HORO_ setting, parsed. Read once by init(); nothing else in horo reads the environment.
+/// Every HORO_ setting, parsed. Read once by init(); besides, only testing.h reads the environment.
 /// All ranks of a job must have the same values, except for log_level.
 struct Settings {
   LogLevel log_level = LogLevel::kWarning;
@@ -86,8 +86,8 @@ struct ParsedEnvironment {
   std::vector<std::string> warnings;
 };
 
-/// Parses "NAME=VALUE" entries; those that do not begin with HORO_ are ignored. Throws
-/// InvalidArgument that names the variable and what it accepts.
+/// Parses "NAME=VALUE" entries that begin with HORO_, but not HORO_TEST_ (those are testing.h's).
+/// Throws InvalidArgument that names the variable and what it accepts.
 ParsedEnvironment parse_environment(std::span<const std::string> entries);
 /// The process's own environment, as "NAME=VALUE" entries.
 std::vector<std::string> process_environment();

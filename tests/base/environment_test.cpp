@@ -36,14 +36,16 @@ TEST(Environment, TableHasAtMostTwentyDistinctKnobs) {
 
 TEST(Environment, ReadsValuesAndIgnoresTheRest) {
   const ParsedEnvironment parsed =
-      parse({"PATH=/bin", "HORO_BUCKET_BYTES=64MiB", "HORO_SPIN=500us", "HORO_ALGORITHM=ring",
-             "HORO_STORES=plain", "HORO_ALLREDUCE=halving", "HORO_LINK_FILE=/x/links"});
+      parse({"PATH=/bin", "HORO_TEST_DELAY=50us", "HORO_BUCKET_BYTES=64MiB", "HORO_SPIN=500us",
+             "HORO_ALGORITHM=ring", "HORO_STORES=plain", "HORO_ALLREDUCE=halving",
+             "HORO_LINK_FILE=/x/links"});
   EXPECT_EQ(parsed.settings.bucket_bytes, 64u << 20);
   EXPECT_EQ(parsed.settings.spin, 500us);
   EXPECT_EQ(parsed.settings.algorithm, Algorithm::kRing);
   EXPECT_EQ(parsed.settings.stores, Stores::kPlain);
   EXPECT_EQ(parsed.settings.allreduce, MessageAllreduce::kHalving);
   EXPECT_EQ(parsed.settings.link_file, "/x/links");
+  EXPECT_TRUE(parsed.warnings.empty());
   EXPECT_EQ(parse({}).settings.link_file, "");
 }
 
