@@ -1,12 +1,15 @@
 #include "horo/observe/diagnose.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "horo/observe/flight_file.h"
 #include "horo/observe/missing_operations.h"
+#include "horo/observe/rank_words.h"
 
 namespace horo::observe {
 namespace {
@@ -50,13 +53,8 @@ class Diagnosis {
     return found;
   }
 
-  static std::string describe(const RankSnapshot& rank) {
-    if (rank.pid == 0) return fmt::format("rank {} (host {})", rank.rank, rank.host);
-    return fmt::format("rank {} (host {}, pid {})", rank.rank, rank.host, rank.pid);
-  }
-  // "rank 3 (host b, pid 7)", or more of them in fewer words.
   std::string describe(const std::vector<int>& numbers) const {
-    return numbers.size() == 1 ? describe(of(numbers[0])) : name_ranks(numbers);
+    return describe_ranks(numbers, ranks_);
   }
   static std::string quote(const MissingOperation& missing) {
     const std::string others = missing.others == 0 ? ""
@@ -68,37 +66,32 @@ class Diagnosis {
     return fmt::format("'{}'{}{}", missing.operation.name, set, others);
   }
 
-  // What a rank did last: "it last finished 'step' 43 s ago, in phase 'data' for 40 s".
-  std::string history(const RankSnapshot& rank) const {
-    std::string text = rank.last_finished.empty()
-                           ? "it has finished nothing"
-                           : fmt::format("it last finished '{}' {} ago", rank.last_finished,
-                                         age(rank.last_finished_at));
-    if (!rank.phase.empty())
-      text += fmt::format(", in phase '{}' for {}", rank.phase, age(rank.phase_since));
-    return text;
+  // "; it last finished 'step' 43 s ago, in phase 'data' for 40 s".
+  std::string and_past(const std::vector<int>& numbers) const {
+    const std::string past = describe_past(numbers, ranks_, now_);
+    return past.empty() ? past : "; " + past;
   }
-  std::string histories(const std::vector<int>& numbers) const {
-    if (numbers.size() == 1) return history(of(numbers[0]));
-    constexpr std::size_t kMost = 4;
-    std::string text;
-    for (std::size_t i = 0; i < numbers.size() && i < kMost; ++i)
-      text += fmt::format("{}rank {}: {}", i == 0 ? "" : "; ", numbers[i], history(of(numbers[i])));
-    return text;
-  }
-  // Who waits for one of `numbers`, and in what: "; ranks 0-2 have waited 41 s for it in 'x'".
-  std::string who_waits_for(const std::vector<int>& numbers) const {
-    for (const MissingOperation& missing : find_missing(ranks_, now_, {})) {
-      const bool is_for_them = std::any_of(numbers.begin(), numbers.end(), [&](int number) {
-        return std::find(missing.missing.begin(), missing.missing.end(), number) !=
-               missing.missing.end();
-      });
-      if (is_for_them)
-        return fmt::format("; {} {} waited {} for {}", name_ranks(missing.waiting),
-                           missing.waiting.size() == 1 ? "has" : "have", age(missing.since),
-                           quote(missing));
+  // A verdict on ranks whatever others do, with whom that keeps:
+  // "TEXT; ranks 0-2 have waited 41 s for 'x'; it last finished 'step' 43 s ago; REMEDY".
+  Verdict verdict_on(Kind kind, const std::vector<int>& numbers, std::string text,
+                     const std::string& remedy = {}) const {
+    const auto awaited = find_awaited(ranks_, numbers);
+    if (awaited) {
+      // In what they have submitted too, it is them that the others wait for.
+      const char* whom = !awaited->missing.empty() ? ""
+                         : numbers.size() == 1     ? "it in "
+                                                   : "them in ";
+      text += fmt::format("; {} waited {} for {}{}", with_verb(awaited->waiting, "has", "have"),
+                          age(awaited->since), whom, quote(*awaited));
     }
-    return {};
+    text += and_past(numbers);
+    if (!remedy.empty()) text += "; " + remedy;
+    Verdict verdict{kind, numbers, std::move(text)};
+    if (awaited) {
+      verdict.awaited = awaited->operation.name;
+      verdict.awaited_since = awaited->since;
+    }
+    return verdict;
   }
 
   static std::vector<int> numbers_of(const std::vector<const RankSnapshot*>& ranks) {
@@ -119,12 +112,12 @@ class Diagnosis {
     }
     if (dead.empty()) return std::nullopt;
     const std::vector<int> numbers = without_victims(numbers_of(dead));
-    std::string text = fmt::format(
-        "{} {} dead: the process is gone without a word (SIGKILL, out of memory, or an exit of its "
-        "own), last sign of life {} ago{}; {}",
-        describe(numbers), numbers.size() == 1 ? "is" : "are",
-        age(of(numbers[0]).last_sign_of_life), who_waits_for(numbers), histories(numbers));
-    return Verdict{Kind::kDead, numbers, std::move(text)};
+    return verdict_on(
+        Kind::kDead, numbers,
+        fmt::format("{} {} dead: the process is gone without a word (SIGKILL, out of memory, or an "
+                    "exit of its own), last sign of life {} ago",
+                    describe(numbers), numbers.size() == 1 ? "is" : "are",
+                    age(of(numbers[0]).last_sign_of_life)));
   }
 
   // When one rank has died, launchers end those that are left, and kill who is slow to go: a dead
@@ -146,21 +139,33 @@ class Diagnosis {
   std::optional<Verdict> all_killed() const {
     const std::vector<int> numbers = numbers_of(all_that_are(Liveness::kDead));
     if (numbers.empty() || numbers.size() != ranks_.size()) return std::nullopt;
-    return Verdict{Kind::kDead, numbers,
-                   fmt::format("all {} ranks were killed at about the same time, {} ago; none of "
-                               "them waited for another for long",
-                               numbers.size(), age(ranks_[0].last_sign_of_life))};
+    return Verdict{
+        Kind::kDead, numbers,
+        fmt::format("all {} ranks were killed at about the same time, {} ago; none of "
+                    "them waited for another for long{}",
+                    numbers.size(), age(ranks_[0].last_sign_of_life), and_past(numbers))};
   }
 
   std::optional<Verdict> find_stopped() const {
     const std::vector<int> numbers = numbers_of(all_that_are(Liveness::kStopped));
     if (numbers.empty()) return std::nullopt;
-    const RankSnapshot& first = of(numbers[0]);
-    return Verdict{Kind::kStopped, numbers,
-                   fmt::format("{} {} stopped (SIGSTOP, or a debugger){}; kill -CONT {} on host {} "
-                               "lets it go on",
-                               describe(numbers), numbers.size() == 1 ? "is" : "are",
-                               who_waits_for(numbers), first.pid, first.host)};
+    return verdict_on(Kind::kStopped, numbers,
+                      fmt::format("{} {} stopped (SIGSTOP, or a debugger)", describe(numbers),
+                                  numbers.size() == 1 ? "is" : "are"),
+                      resume_commands(numbers));
+  }
+
+  // "kill -CONT 7 on host a, kill -CONT 9 11 on host b lets them go on".
+  std::string resume_commands(const std::vector<int>& numbers) const {
+    constexpr std::size_t kMost = 8;
+    if (numbers.size() > kMost) return "kill -CONT lets each of them go on";
+    std::map<std::string, std::string> pids_on;
+    for (const int number : numbers) pids_on[of(number).host] += fmt::format(" {}", of(number).pid);
+    std::vector<std::string> commands;
+    for (const auto& [host, pids] : pids_on)
+      commands.push_back(fmt::format("kill -CONT{} on host {}", pids, host));
+    return fmt::format("{} lets {} go on", fmt::join(commands, ", "),
+                       numbers.size() == 1 ? "it" : "them");
   }
 
   std::optional<Verdict> find_failed() const {
@@ -174,24 +179,21 @@ class Diagnosis {
     if (first == nullptr) return std::nullopt;
     const std::string others =
         count == 1 ? "" : fmt::format(" (the first of {} ranks that failed)", count);
-    return Verdict{Kind::kFailed,
-                   {first->rank},
-                   fmt::format("{} failed{}: {}; {}", describe(*first), others, first->failure,
-                               history(*first))};
+    return verdict_on(
+        Kind::kFailed, {first->rank},
+        fmt::format("{} failed{}: {}", describe({first->rank}), others, first->failure));
   }
 
   std::optional<Verdict> find_silent() const {
     const auto silent = all_that_are(Liveness::kSilent);
     if (silent.empty()) return std::nullopt;
     const std::vector<int> numbers = numbers_of(silent);
-    // Nothing else is known of a rank that was never heard of.
-    const std::string past = silent[0]->pid == 0 ? "" : "; " + histories(numbers);
-    return Verdict{
+    return verdict_on(
         Kind::kSilent, numbers,
         fmt::format("{} {} given no sign of life for {}: the process, its host or the way to it is "
-                    "in trouble{}{}",
+                    "in trouble",
                     describe(numbers), numbers.size() == 1 ? "has" : "have",
-                    age(of(numbers[0]).last_sign_of_life), who_waits_for(numbers), past)};
+                    age(of(numbers[0]).last_sign_of_life)));
   }
 
   std::optional<Verdict> find_ended() const {
@@ -204,11 +206,11 @@ class Diagnosis {
       if (blamed.empty()) continue;
       return Verdict{
           Kind::kEnded, blamed,
-          fmt::format("{} {} ended early, in good order, without {}, for which {} {} "
-                      "waited {}{}; {}; call join() where ranks have different amounts of data",
+          fmt::format("{} {} ended early, in good order, without {}, for which {} waited {}{}{}; "
+                      "call join() where ranks have different amounts of data",
                       describe(blamed), blamed.size() == 1 ? "has" : "have", quote(missing),
-                      name_ranks(missing.waiting), missing.waiting.size() == 1 ? "has" : "have",
-                      age(missing.since), last_of(missing.waiting), histories(blamed))};
+                      with_verb(missing.waiting, "has", "have"), age(missing.since),
+                      last_of(missing.waiting), and_past(blamed))};
     }
     return std::nullopt;
   }
@@ -254,19 +256,18 @@ class Diagnosis {
 
   Verdict never_submitted(const MissingOperation& missing, const std::vector<int>& blamed) const {
     return {Kind::kMissing, blamed,
-            fmt::format("{} never {} {}; {} {} waited {} for it; {}", describe(blamed),
+            fmt::format("{} never {} {}; {} waited {} for it{}", describe(blamed),
                         missing.operation.kind == kGradientKind ? "marked" : "submitted",
-                        quote(missing), name_ranks(missing.waiting),
-                        missing.waiting.size() == 1 ? "has" : "have", age(missing.since),
-                        histories(blamed))};
+                        quote(missing), with_verb(missing.waiting, "has", "have"),
+                        age(missing.since), and_past(blamed))};
   }
 
   Verdict late(const MissingOperation& missing, const std::vector<int>& blamed) const {
     return {Kind::kLate, blamed,
-            fmt::format("{} {} late with {}: {} {} waited {} for it; {}", describe(blamed),
+            fmt::format("{} {} late with {}: {} waited {} for it{}", describe(blamed),
                         blamed.size() == 1 ? "is" : "are", quote(missing),
-                        name_ranks(missing.waiting), missing.waiting.size() == 1 ? "has" : "have",
-                        age(missing.since), histories(blamed))};
+                        with_verb(missing.waiting, "has", "have"), age(missing.since),
+                        and_past(blamed))};
   }
 
   Verdict different_operations(const std::vector<MissingOperation>& found) const {
@@ -275,20 +276,20 @@ class Diagnosis {
     std::vector<int> placed, smallest;
     std::size_t count = 0;
     for (const MissingOperation& missing : found) {
-      std::vector<int> here;
+      std::vector<int> here;  // ascending
       for (int number : missing.waiting)
         if (std::find(placed.begin(), placed.end(), number) == placed.end()) here.push_back(number);
       if (here.empty()) continue;
       placed.insert(placed.end(), here.begin(), here.end());
       if (smallest.empty() || here.size() <= smallest.size()) smallest = here;
       if (++count > kMost) continue;
-      groups += fmt::format("{}{} in {} {} for {}", count == 1 ? "" : ", ", name_ranks(here),
+      groups += fmt::format("{}{} in {} {} for {}", count == 1 ? "" : ", ", describe(here),
                             missing.operation.kind, quote(missing), age(missing.since));
     }
     return {Kind::kDifferentOperations, smallest,
-            fmt::format("a subset of ranks is in one collective and the rest in another: {}; all "
-                        "ranks must submit the same operations",
-                        groups)};
+            fmt::format("a subset of ranks is in one collective and the rest in another: {}{}; "
+                        "all ranks must submit the same operations",
+                        groups, and_past(placed))};
   }
 
   std::optional<Verdict> find_stuck() const {
@@ -300,9 +301,10 @@ class Diagnosis {
                                                  open.missing.size() == 1 ? "is" : "are");
       return Verdict{Kind::kLate, open.waiting,
                      fmt::format("{} {} been in {} {} for {} and {}: the exchange itself does not "
-                                 "go on (the network, or a rank without CPU time)",
+                                 "go on (the network, or a rank without CPU time){}",
                                  describe(open.waiting), open.waiting.size() == 1 ? "has" : "have",
-                                 open.operation.kind, quote(open), age(open.since), rest)};
+                                 open.operation.kind, quote(open), age(open.since), rest,
+                                 and_past(open.waiting))};
     }
     return std::nullopt;
   }
@@ -311,8 +313,9 @@ class Diagnosis {
     for (const MissingOperation& missing : find_missing(ranks_, now_, stall_after_))
       for (int number : missing.missing)
         if (const RankSnapshot& rank = of(number); !rank.pause.empty())
-          return fmt::format("{} wait{} for {}, which pauses for '{}'", name_ranks(missing.waiting),
-                             missing.waiting.size() == 1 ? "s" : "", describe(rank), rank.pause);
+          return fmt::format("{} for {}, which pauses for '{}'",
+                             with_verb(missing.waiting, "waits", "wait"), describe({number}),
+                             rank.pause);
     return {};
   }
 

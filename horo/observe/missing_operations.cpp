@@ -88,6 +88,27 @@ std::vector<int> others_than(const OpenSomewhere& open, std::span<const RankSnap
   return numbers_of(others);
 }
 
+bool is_any_of(const std::vector<int>& numbers, int number) {
+  return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+}
+
+// What is left of it of the ranks other than `keepers` that wait with it.
+OpenSomewhere waits_of_others(const OpenSomewhere& open, const std::vector<int>& keepers) {
+  OpenSomewhere left{open.operation, 0, {}, open.has_started};
+  for (const RankSnapshot* rank : open.waiting) {
+    if (is_any_of(keepers, rank->rank)) continue;
+    for (const OpenOperation& own : rank->open) {
+      if (own.name != open.operation.name || own.process_set != open.operation.process_set)
+        continue;
+      if (own.kind == kGradientKind && own.started == 0) continue;
+      left.since = left.waiting.empty() ? own.submitted : std::min(left.since, own.submitted);
+      left.waiting.push_back(rank);
+      break;
+    }
+  }
+  return left;
+}
+
 bool is_of_same_ranks(const MissingOperation& a, const MissingOperation& b) {
   return a.operation.kind == b.operation.kind &&
          a.operation.process_set == b.operation.process_set && a.waiting == b.waiting &&
@@ -123,6 +144,30 @@ std::vector<MissingOperation> find_unfinished(std::span<const RankSnapshot> rank
         {open.operation, open.since, numbers_of(open.waiting), others_than(open, ranks, false), 0}};
   }
   return {};
+}
+
+std::optional<MissingOperation> find_awaited(std::span<const RankSnapshot> ranks,
+                                             const std::vector<int>& keepers) {
+  std::optional<MissingOperation> oldest;
+  for (const OpenSomewhere& open : collect(ranks)) {
+    const OpenSomewhere left = waits_of_others(open, keepers);
+    if (left.waiting.empty()) continue;
+    MissingOperation found{left.operation, left.since, numbers_of(left.waiting), {}, 0};
+    bool is_kept = false;
+    for (const RankSnapshot& rank : ranks) {
+      if (!is_any_of(keepers, rank.rank)) continue;
+      const bool is_missing = is_missing_on(rank, open);
+      if (is_missing) found.missing.push_back(rank.rank);
+      is_kept |= is_missing || std::ranges::find(open.waiting, &rank) != open.waiting.end();
+    }
+    std::ranges::sort(found.missing);
+    if (!is_kept) continue;
+    if (!oldest)
+      oldest = std::move(found);
+    else if (is_of_same_ranks(*oldest, found))
+      ++oldest->others;
+  }
+  return oldest;
 }
 
 bool is_of_plan(const OpenOperation& operation) {

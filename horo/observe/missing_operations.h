@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,13 @@ std::vector<MissingOperation> find_missing(std::span<const RankSnapshot> ranks, 
 /// nowhere; `missing` is empty, or the ranks that are not in it any more.
 std::vector<MissingOperation> find_unfinished(std::span<const RankSnapshot> ranks, WallTime now,
                                               std::chrono::nanoseconds age);
+
+/// The oldest operation in which ranks other than the `keepers` wait for one of them: one of these
+/// has not submitted it, or has it open itself. A rank waits with what it has submitted, and with a
+/// gradient while its bucket is exchanged. `missing`: the keepers that have not submitted it, may
+/// be empty. Pure.
+std::optional<MissingOperation> find_awaited(std::span<const RankSnapshot> ranks,
+                                             const std::vector<int>& keepers);
 
 /// Whether the operation is one of a plan, to which a rank comes without any agreement.
 bool is_of_plan(const OpenOperation& operation);

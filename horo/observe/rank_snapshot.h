@@ -82,6 +82,10 @@ struct Verdict {
   Kind kind = Kind::kNone;
   std::vector<int> blamed;
   std::string text;  // one or a few lines for the console
+  // Of one that is seen on a process or its failure itself: the operation in which others wait for
+  // it, and since when; empty: none does.
+  std::string awaited = {};
+  WallTime awaited_since = 0;
 };
 
 /// Pure. What keeps the ranks, or what kept them at the end. `ranks`: in any order, some may be

@@ -1,7 +1,6 @@
 #include "horo/observe/stall_judge.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -11,6 +10,7 @@
 #include "horo/observe/diagnose.h"
 #include "horo/observe/flight_file.h"
 #include "horo/observe/missing_operations.h"
+#include "horo/observe/rank_words.h"
 
 namespace horo::observe {
 namespace {
@@ -19,18 +19,15 @@ using Kind = Verdict::Kind;
 using std::chrono::nanoseconds;
 
 constexpr int kRepeatAfter = 4;                // stall warnings
+constexpr int kSettledAfter = 3;               // parts of one
 constexpr WallTime kNanosecondsPerByte = 100;  // 10 MB/s
 
 // Seen on the process itself; how long anybody has waited does not matter.
 bool is_of_the_process(Kind kind) { return kind == Kind::kStopped || kind == Kind::kSilent; }
 bool is_final(Kind kind) { return kind == Kind::kDead || kind == Kind::kFailed; }
-
-std::string names_of(const std::vector<int>& numbers, const std::vector<RankSnapshot>& ranks) {
-  std::vector<std::string> names;
-  for (const RankSnapshot& rank : ranks)
-    if (std::find(numbers.begin(), numbers.end(), rank.rank) != numbers.end())
-      names.push_back(fmt::format("rank {} (host {})", rank.rank, rank.host));
-  return fmt::format("{}", fmt::join(names, ", "));
+bool is_in_trouble(const RankSnapshot& rank) {
+  return !rank.failure.empty() ||
+         (rank.liveness != Liveness::kRunning && rank.liveness != Liveness::kEnded);
 }
 
 // To be late is to be missing for not so long.
@@ -70,6 +67,15 @@ class Exchanges {
   std::size_t rank_count_;
   std::map<std::pair<std::string, std::string>, std::size_t> ranks_in_;
 };
+
+// What a slow link takes for an exchange that has begun is nobody's stall.
+void allow_for_slow_links(std::vector<RankSnapshot>& ranks) {
+  const Exchanges exchanges(ranks);
+  for (RankSnapshot& rank : ranks)
+    for (OpenOperation& operation : rank.open)
+      if (exchanges.has_begun_everywhere(operation))
+        operation.submitted += static_cast<WallTime>(operation.bytes) * kNanosecondsPerByte;
+}
 
 // A rank closes a process set whenever it likes, and need not wait for it.
 bool is_of_closing_set(const OpenOperation& operation) {
@@ -123,7 +129,12 @@ StallJudge::Decision StallJudge::look(std::vector<RankSnapshot> ranks, WallTime 
                                       std::span<const RankSnapshot> unheard) {
   if (has_ended_) return {};
   forgive(ranks, now);
-  Verdict verdict = find_stall(ranks, now, stall_warning_);
+  Verdict verdict;
+  if (std::ranges::any_of(ranks, is_in_trouble)) verdict = diagnose(ranks, now, stall_warning_);
+  if (!is_final(verdict.kind) && !is_of_the_process(verdict.kind)) {
+    allow_for_slow_links(ranks);
+    verdict = find_stall(ranks, now, stall_warning_);
+  }
   std::vector<RankSnapshot> keepers;
   if (!is_final(verdict.kind) && !is_of_the_process(verdict.kind))
     keepers = possible_keepers(ranks, unheard, now);
@@ -136,9 +147,11 @@ StallJudge::Decision StallJudge::look(std::vector<RankSnapshot> ranks, WallTime 
   if (!is_confirmed(verdict, ranks, now)) return {};
   Decision decision;
   if (!is_of(told_, verdict))
-    told_ = {verdict.kind, verdict.blamed, names_of(verdict.blamed, ranks), seen_.since, 0};
-  if (told_.last_said == 0 || now - told_.last_said >= kRepeatAfter * stall_warning_.count()) {
+    told_ = {verdict.kind, verdict.blamed, describe_ranks(verdict.blamed, ranks), seen_.since, 0,
+             {},           false};
+  if (is_due(verdict, now)) {
     told_.last_said = now;
+    told_.awaited = verdict.awaited;
     decision.say = verdict.text;
   }
   if (!is_of_ranks(verdict, keepers) && is_over(verdict, ranks, now)) {
@@ -150,6 +163,18 @@ StallJudge::Decision StallJudge::look(std::vector<RankSnapshot> ranks, WallTime 
   return decision;
 }
 
+// A process is told of at once, when the others may not wait for it yet, or are in what they will
+// be through with: what keeps them is told once, when it has lasted.
+bool StallJudge::is_due(const Verdict& verdict, WallTime now) {
+  const bool is_settled =
+      !verdict.awaited.empty() &&
+      now - std::max(verdict.awaited_since, told_.since) >= stall_warning_.count() / kSettledAfter;
+  const bool is_new_wait = is_settled && !told_.is_wait_told && verdict.awaited != told_.awaited;
+  told_.is_wait_told |= is_settled;
+  return told_.last_said == 0 || is_new_wait ||
+         now - told_.last_said >= kRepeatAfter * stall_warning_.count();
+}
+
 bool StallJudge::is_of(const Told& told, const Verdict& verdict) {
   return is_same(verdict.kind, told.kind) && verdict.blamed == told.blamed;
 }
@@ -158,7 +183,7 @@ bool StallJudge::is_of(const Told& told, const Verdict& verdict) {
 // beside one that was seen a little earlier, in it.
 bool StallJudge::is_confirmed(const Verdict& verdict, const std::vector<RankSnapshot>& ranks,
                               WallTime now) {
-  if (!is_of(seen_, verdict)) seen_ = {verdict.kind, verdict.blamed, {}, now, 0};
+  if (!is_of(seen_, verdict)) seen_ = {verdict.kind, verdict.blamed, {}, now, 0, {}, false};
   if (is_final(verdict.kind) || is_of_the_process(verdict.kind)) return true;
   return std::all_of(ranks.begin(), ranks.end(), [&](const RankSnapshot& rank) {
     const bool may_wait = rank.liveness == Liveness::kRunning && !rank.open.empty();
@@ -166,9 +191,8 @@ bool StallJudge::is_confirmed(const Verdict& verdict, const std::vector<RankSnap
   });
 }
 
-// Time before not_before_, time in which any rank has asked for patience, what a slow link takes
-// for an exchange that has begun, and time in which the others got on without a rank that has
-// joined, is nobody's stall.
+// Time before not_before_, time in which any rank has asked for patience, and time in which the
+// others got on without a rank that has joined, is nobody's stall.
 void StallJudge::forgive(std::vector<RankSnapshot>& ranks, WallTime now) {
   is_paused_ = std::any_of(ranks.begin(), ranks.end(), [](const RankSnapshot& rank) {
     return !rank.pause.empty() && rank.liveness == Liveness::kRunning;
@@ -177,7 +201,6 @@ void StallJudge::forgive(std::vector<RankSnapshot>& ranks, WallTime now) {
   WallTime last_finished = 0;
   for (const RankSnapshot& rank : ranks)
     last_finished = std::max(last_finished, rank.last_finished_at);
-  const Exchanges exchanges(ranks);
   for (RankSnapshot& rank : ranks) {
     std::erase_if(rank.open, is_of_closing_set);
     for (OpenOperation& operation : rank.open) {
@@ -185,8 +208,6 @@ void StallJudge::forgive(std::vector<RankSnapshot>& ranks, WallTime now) {
       if (operation.kind == kJoinKind)
         operation.submitted = std::max(operation.submitted, last_finished);
       if (operation.started != 0) operation.started = std::max(operation.started, not_before_);
-      if (exchanges.has_begun_everywhere(operation))
-        operation.submitted += static_cast<WallTime>(operation.bytes) * kNanosecondsPerByte;
     }
   }
 }

@@ -20,9 +20,10 @@ class StallJudge {
   };
 
   /// A stall is told after `stall_warning`, once newer pictures of the ranks that wait confirm it;
-  /// at once where a rank is dead, stopped or silent; again after four times as long, and when it
-  /// is over. After `timeout` it ends the job; a dead rank does at once, one that has left in good
-  /// order while others wait for it when it is told.
+  /// at once where a rank is dead, stopped or silent, and of that what it keeps once others have
+  /// waited a third as long; again after four times as long, and when it is over. After `timeout`
+  /// it ends the job; a dead rank does at once, one that has left in good order while others wait
+  /// for it when it is told.
   StallJudge(std::chrono::nanoseconds stall_warning, std::chrono::nanoseconds timeout);
 
   /// `unheard`: ranks of which nothing is known yet. Members of an operation are blamed, once they
@@ -44,7 +45,10 @@ class StallJudge {
     std::string names;       // of the blamed
     WallTime since = 0;      // the first time that it was seen
     WallTime last_said = 0;  // 0: not yet
+    std::string awaited;     // in what was said last
+    bool is_wait_told = false;
   };
+  bool is_due(const Verdict& verdict, WallTime now);
   static bool is_of(const Told& told, const Verdict& verdict);
   bool is_confirmed(const Verdict& verdict, const std::vector<RankSnapshot>& ranks, WallTime now);
   void forgive(std::vector<RankSnapshot>& ranks, WallTime now);

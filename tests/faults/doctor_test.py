@@ -127,8 +127,9 @@ class Doctor(unittest.TestCase):
         report, job = self.verdict_while_running(3, "alone", 0, "different_operations")
         self.assert_blamed(report, "different_operations", 0)
         self.assertIn("a subset of ranks is in one collective and the rest in another", report["verdict"]["text"])
-        self.assertIn("rank 0 in allreduce 'metric'", report["verdict"]["text"])
-        self.assertIn("ranks 1-2 in barrier 'end of epoch'", report["verdict"]["text"])
+        self.assertRegex(report["verdict"]["text"], r"rank 0 \(host \S+, pid \d+\) in allreduce 'metric'")
+        self.assertRegex(report["verdict"]["text"], r"ranks 1-2 \(host \S+, pids \d+, \d+\) in barrier 'end of epoch'")
+        self.assertRegex(report["verdict"]["text"], r"last finished '|finished nothing")
         self.assertIn("'metric'", self.stop(job))
 
     def test_a_stopped_process(self):
@@ -136,6 +137,7 @@ class Doctor(unittest.TestCase):
         self.assert_blamed(report, "stopped", 1)
         stopped = next(rank["pid"] for rank in report["ranks"] if rank["rank"] == 1)
         self.assertIn(f"kill -CONT {stopped}", report["verdict"]["text"])
+        self.assertRegex(report["verdict"]["text"], r"it (last finished '|has finished nothing)")
         os.kill(stopped, signal.SIGCONT)
         self.stop(job)
 

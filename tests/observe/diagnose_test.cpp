@@ -43,7 +43,26 @@ TEST(Diagnose, SeveralMissingRanksAreNamedTogether) {
   const Verdict verdict = judge(job);
   EXPECT_EQ(verdict.kind, Kind::kMissing);
   EXPECT_THAT(verdict.blamed, ElementsAre(0, 2, 3));
-  EXPECT_THAT(verdict.text, HasSubstr("ranks 0 and 2-3 never submitted 'loss'; rank 1 has waited"));
+  EXPECT_EQ(verdict.text,
+            "ranks 0 and 2-3 (host a, pid 4700; host b, pids 4702, 4703) never submitted 'loss'; "
+            "rank 1 has waited 20 s for it; ranks 0 and 2-3 last finished 'step' 43 s ago");
+}
+
+TEST(Diagnose, RanksThatDidDifferentThingsLastAreToldApart) {
+  auto job = quiet_job(4);
+  submit(job[1], "loss", 20);
+  job[0].last_finished.clear();
+  job[2].last_finished_at = kNow - 50 * kSecond;
+  EXPECT_THAT(judge(job).text, HasSubstr("; rank 0 has finished nothing; ranks 2-3 last finished "
+                                         "'step' 50 s ago"));
+}
+
+TEST(Diagnose, OfManyRanksTheFirstAreNamedWithHostAndProcess) {
+  auto job = quiet_job(20);
+  submit(job[1], "loss", 20);
+  EXPECT_THAT(judge(job).text,
+              testing::StartsWith("ranks 0 and 2-19 (host a, pid 4700; host b, pids 4702, 4703, "
+                                  "4704; and 15 more) never submitted 'loss'; rank 1 has"));
 }
 
 TEST(Diagnose, AShortWaitIsLateOrNothing) {
@@ -113,7 +132,35 @@ TEST(Diagnose, AStoppedRankComesBeforeAFailedOne) {
   const Verdict verdict = judge(job);
   EXPECT_EQ(verdict.kind, Kind::kStopped);
   EXPECT_THAT(verdict.blamed, ElementsAre(1));
-  EXPECT_THAT(verdict.text, HasSubstr("kill -CONT 4701 on host a"));
+  EXPECT_EQ(
+      verdict.text,
+      "rank 1 (host a, pid 4701) is stopped (SIGSTOP, or a debugger); rank 0 has waited 30 s "
+      "for 'loss'; it last finished 'step' 43 s ago; kill -CONT 4701 on host a lets it go on");
+  EXPECT_EQ(verdict.awaited, "loss");
+  EXPECT_EQ(verdict.awaited_since, kNow - 30 * kSecond);
+}
+
+TEST(Diagnose, StoppedRanksForWhichNobodyWaitsAreNamedWithTheirHostsAndWhatTheyDidLast) {
+  auto job = quiet_job(4);
+  for (int r : {1, 2, 3}) job[r].liveness = Liveness::kStopped;
+  EXPECT_EQ(judge(job).text,
+            "ranks 1-3 (host a, pid 4701; host b, pids 4702, 4703) are stopped (SIGSTOP, or a "
+            "debugger); ranks 1-3 last finished 'step' 43 s ago; kill -CONT 4701 on host a, kill "
+            "-CONT 4702 4703 on host b lets them go on");
+  EXPECT_EQ(judge(job).awaited, "");
+}
+
+TEST(Diagnose, WhoIsStoppedInAnExchangeIsWaitedForInIt) {
+  auto job = quiet_job(4);
+  job[1].liveness = Liveness::kStopped;
+  for (const char* name : {"g/a", "g/b"}) submit(job[1], name, 9, "gradient");
+  for (int r : {0, 2}) submit(job[r], "g/a", 5, "gradient", true);
+  submit(job[0], "g/b", 5, "gradient");  // marked, and not exchanged yet
+  submit(job[3], "g/a", 7, "gradient");
+  EXPECT_THAT(judge(job).text, HasSubstr("; ranks 0 and 2 have waited 5.0 s for it in 'g/a'; it "));
+  for (RankSnapshot& rank : job)
+    for (OpenOperation& open : rank.open) open.started = 0;
+  EXPECT_THAT(judge(job).text, Not(HasSubstr("waited"))) << "they compute";
 }
 
 TEST(Diagnose, TheFirstFailureIsTheCause) {
@@ -126,6 +173,8 @@ TEST(Diagnose, TheFirstFailureIsTheCause) {
   EXPECT_EQ(verdict.kind, Kind::kFailed);
   EXPECT_THAT(verdict.blamed, ElementsAre(2));
   EXPECT_THAT(verdict.text, HasSubstr("failed (the first of 2 ranks that failed): out of memory"));
+  submit(job[1], "loss", 12);
+  EXPECT_THAT(judge(job).text, HasSubstr("memory; rank 1 has waited 12 s for 'loss'; it last fin"));
 }
 
 TEST(Diagnose, ASilentRankIsNamedWithTheTimeOfItsSilence) {
@@ -168,8 +217,10 @@ TEST(Diagnose, ASubsetInOneCollectiveAndTheRestInAnother) {
   EXPECT_EQ(verdict.kind, Kind::kDifferentOperations);
   EXPECT_THAT(verdict.blamed, ElementsAre(0)) << "the smaller part";
   EXPECT_THAT(verdict.text,
-              HasSubstr("a subset of ranks is in one collective and the rest in another: rank 0 in "
-                        "allreduce 'metric' for 41 s, ranks 1-3 in barrier 'barrier.0' for 40 s"));
+              HasSubstr("a subset of ranks is in one collective and the rest in another: rank 0 "
+                        "(host a, pid 4700) in allreduce 'metric' for 41 s, ranks 1-3 (host a, pid "
+                        "4701; host b, pids 4702, 4703) in barrier 'barrier.0' for 40 s; ranks 0-3 "
+                        "last finished 'step' 43 s ago; all ranks must"));
 }
 
 TEST(Diagnose, ARankThatWaitsForNothingIsBlamedBeforeThoseInACircle) {
@@ -227,7 +278,10 @@ TEST(Diagnose, AnExchangeThatDoesNotGoOnIsNobodysOmission) {
   for (RankSnapshot& rank : job) submit(rank, "loss", 60, "allreduce", true);
   const Verdict verdict = judge(job);
   EXPECT_EQ(verdict.kind, Kind::kLate);
-  EXPECT_THAT(verdict.text, HasSubstr("in allreduce 'loss' for 60 s and every rank has submitted"));
+  EXPECT_EQ(verdict.text,
+            "ranks 0-2 (host a, pids 4700, 4701; host b, pid 4702) have been in allreduce 'loss' "
+            "for 60 s and every rank has submitted it: the exchange itself does not go on (the "
+            "network, or a rank without CPU time); ranks 0-2 last finished 'step' 43 s ago");
   job[1].open.clear();
   EXPECT_THAT(judge(job).text, HasSubstr("rank 1 is through with it"));
   EXPECT_THAT(judge(job).text, Not(HasSubstr("every rank")));

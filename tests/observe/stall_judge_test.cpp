@@ -22,6 +22,19 @@ std::vector<RankSnapshot> with(Liveness liveness) {
   return ranks;
 }
 
+// Ranks 0 and 1 exchange a gradient since second 100, rank 2 computes.
+std::vector<RankSnapshot> exchanging() {
+  std::vector<RankSnapshot> ranks = {make_rank(0, "g/w", 100 * kSecond),
+                                     make_rank(1, "g/w", 100 * kSecond), make_rank(2)};
+  for (RankSnapshot& rank : ranks)
+    for (OpenOperation& operation : rank.open) {
+      operation.kind = "gradient";
+      operation.started = operation.submitted;
+      operation.bytes = 1'000'000'000;
+    }
+  return ranks;
+}
+
 StallJudge make_judge() { return StallJudge(3s, 20s); }
 
 TEST(StallJudge, NobodyWaitsSoNothingIsSaid) {
@@ -67,7 +80,7 @@ TEST(StallJudge, AStallIsToldWhenNewerPicturesOfThoseThatWaitConfirmIt) {
   ranks[2].open.clear();
   const auto over = judge.look(ranks, 107 * kSecond);
   ASSERT_TRUE(over.say);
-  EXPECT_THAT(*over.say, HasSubstr("rank 1 (host h0) no longer"));
+  EXPECT_THAT(*over.say, HasSubstr("rank 1 (host h0, pid 1001) no longer"));
 }
 
 TEST(StallJudge, AStallEndsTheJobAfterTheTimeout) {
@@ -117,6 +130,43 @@ TEST(StallJudge, ARankThatWasResumedIsToldOnce) {
   ASSERT_TRUE(resumed.say);
   EXPECT_THAT(*resumed.say, AllOf(HasSubstr("rank 1 (host h0"), HasSubstr("5s")));
   EXPECT_FALSE(judge.look({make_rank(0), make_rank(1)}, 107 * kSecond).say);
+}
+
+TEST(StallJudge, WhatAStoppedRankKeepsIsToldOnceWhenOthersHaveWaitedForIt) {
+  StallJudge judge = make_judge();
+  const auto look = [&](const std::vector<RankSnapshot>& ranks, double second) {
+    return judge.look(ranks, static_cast<WallTime>(second * kSecond)).say.value_or("");
+  };
+  std::vector<RankSnapshot> ranks = {make_rank(0), make_rank(1)};
+  ranks[1].liveness = Liveness::kStopped;
+  EXPECT_THAT(look(ranks, 100), AllOf(HasSubstr("is stopped"), Not(HasSubstr("waited"))));
+  ranks = with(Liveness::kStopped);
+  ranks[0].open[0].submitted = 101 * kSecond;
+  EXPECT_EQ(look(ranks, 101.5), "") << "it may go on without rank 1";
+  EXPECT_THAT(look(ranks, 102.5), HasSubstr("rank 0 has waited 1.5 s for 'x'"));
+  for (int second = 103; second < 114; ++second) EXPECT_EQ(look(ranks, second), "") << second;
+  EXPECT_THAT(look(ranks, 115), HasSubstr("'x'")) << "as often as any stall";
+}
+
+TEST(StallJudge, WhatWasAwaitedWhenARankWasStoppedIsNotToldAgain) {
+  for (const char* later : {"x", "y"}) {
+    StallJudge judge = make_judge();
+    EXPECT_TRUE(judge.look(with(Liveness::kStopped), 100 * kSecond).say);
+    std::vector<RankSnapshot> ranks = {make_rank(0, later, 100 * kSecond), make_rank(1)};
+    ranks[1].liveness = Liveness::kStopped;
+    EXPECT_EQ(judge.look(ranks, 102 * kSecond).say.has_value(), later[0] == 'y');
+    EXPECT_FALSE(judge.look(ranks, 103 * kSecond).say);
+  }
+}
+
+TEST(StallJudge, WhatAStoppedRankKeepsIsToldHoweverSlowTheLink) {
+  StallJudge judge = make_judge();
+  auto ranks = exchanging();
+  ranks[2].open = ranks[0].open;
+  ranks[2].liveness = Liveness::kStopped;
+  const auto decision = judge.look(ranks, 102 * kSecond);
+  ASSERT_TRUE(decision.say);
+  EXPECT_THAT(*decision.say, HasSubstr("ranks 0-1 have waited 2.0 s for it in 'g/w'"));
 }
 
 TEST(StallJudge, WhoGivesTheJudgementAwaySaysThatWhatHeToldIsOver) {
@@ -179,19 +229,6 @@ TEST(StallJudge, ALargeExchangeOverASlowLinkIsNoStall) {
     const auto decision = judge.look(ranks, second * kSecond);
     EXPECT_FALSE(decision.say || decision.end) << second;
   }
-}
-
-// Ranks 0 and 1 exchange a gradient since second 100, rank 2 computes.
-std::vector<RankSnapshot> exchanging() {
-  std::vector<RankSnapshot> ranks = {make_rank(0, "g/w", 100 * kSecond),
-                                     make_rank(1, "g/w", 100 * kSecond), make_rank(2)};
-  for (RankSnapshot& rank : ranks)
-    for (OpenOperation& operation : rank.open) {
-      operation.kind = "gradient";
-      operation.started = operation.submitted;
-      operation.bytes = 1'000'000'000;
-    }
-  return ranks;
 }
 
 TEST(StallJudge, AnExchangeOfGradientsIsLargeOnlyForThoseThatAreInIt) {
