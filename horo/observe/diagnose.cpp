@@ -9,6 +9,7 @@
 
 #include "horo/observe/flight_file.h"
 #include "horo/observe/missing_operations.h"
+#include "horo/observe/pauses.h"
 #include "horo/observe/rank_words.h"
 
 namespace horo::observe {
@@ -309,14 +310,14 @@ class Diagnosis {
     return std::nullopt;
   }
 
+  // A pause that others have waited for longer than a stall takes.
   std::string pause_text() const {
-    for (const MissingOperation& missing : find_missing(ranks_, now_, stall_after_))
-      for (int number : missing.missing)
-        if (const RankSnapshot& rank = of(number); !rank.pause.empty())
-          return fmt::format("{} for {}, which pauses for '{}'",
-                             with_verb(missing.waiting, "waits", "wait"), describe({number}),
-                             rank.pause);
-    return {};
+    std::vector<int> paused;
+    for (const RankSnapshot& rank : ranks_)
+      if (!rank.pause.empty()) paused.push_back(rank.rank);
+    const auto awaited = find_awaited(ranks_, paused);
+    if (!awaited || now_ - awaited->since <= stall_after_.count()) return {};
+    return describe_pauses(ranks_, now_, {});
   }
 
   std::span<const RankSnapshot> ranks_;

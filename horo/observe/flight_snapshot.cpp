@@ -131,6 +131,7 @@ RankSnapshot picture_of(const FlightLog& log) {
   snapshot.phase = log.phase;
   snapshot.phase_since = log.phase_since;
   snapshot.pause = log.pause;
+  snapshot.pause_since = log.pause_since;
   if (log.state == FlightState::kFailed) snapshot.failure = log.failure;
   note_last_finished(log, snapshot);
   return snapshot;

@@ -61,7 +61,8 @@ struct RankSnapshot {
   std::vector<OpenOperation> open;  // submitted and not finished, oldest first
   std::string phase;                // Context::phase("forward"), empty: none
   WallTime phase_since = 0;
-  std::string pause;    // Context::pause("checkpoint"): time that is no stall; empty: none
+  std::string pause;  // Context::pause("checkpoint"): time that is no stall; empty: none
+  WallTime pause_since = 0;
   std::string failure;  // why the rank gave up, empty: it has not
   MeasuredTimes times;
 };

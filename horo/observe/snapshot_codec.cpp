@@ -102,6 +102,7 @@ std::vector<std::byte> encode(const RankSnapshot& snapshot) {
   writer.put_text(snapshot.phase, kMaxNameBytes);
   writer.put(snapshot.phase_since);
   writer.put_text(snapshot.pause, kMaxNameBytes);
+  writer.put(snapshot.pause_since);
   writer.put_text(snapshot.failure, kMaxFailureBytes);
   put(writer, snapshot.times);
 
@@ -137,6 +138,7 @@ std::optional<RankSnapshot> decode_snapshot(std::span<const std::byte> bytes) {
   snapshot.phase = reader.get_text();
   snapshot.phase_since = reader.get<WallTime>();
   snapshot.pause = reader.get_text();
+  snapshot.pause_since = reader.get<WallTime>();
   snapshot.failure = reader.get_text();
   snapshot.times = get_times(reader);
   snapshot.open.resize(reader.get_count(kFixedOperationBytes));

@@ -10,6 +10,7 @@
 #include "horo/observe/diagnose.h"
 #include "horo/observe/flight_file.h"
 #include "horo/observe/missing_operations.h"
+#include "horo/observe/pauses.h"
 #include "horo/observe/rank_words.h"
 
 namespace horo::observe {
@@ -101,7 +102,7 @@ StallJudge::StallJudge(nanoseconds stall_warning, nanoseconds timeout)
     : stall_warning_(std::min(stall_warning, timeout)), timeout_(timeout) {}
 
 void StallJudge::start_anew(WallTime now) {
-  not_before_ = now;
+  not_before_ = woken_ = now;
   if (told_.kind != Kind::kNone) told_.since = now;
 }
 
@@ -128,6 +129,26 @@ std::vector<RankSnapshot> StallJudge::possible_keepers(const std::vector<RankSna
 StallJudge::Decision StallJudge::look(std::vector<RankSnapshot> ranks, WallTime now,
                                       std::span<const RankSnapshot> unheard) {
   if (has_ended_) return {};
+  auto note = note_pauses(ranks, now);
+  Decision decision = decide(std::move(ranks), now, unheard);
+  decision.note = std::move(note);
+  return decision;
+}
+
+// What a pause does may hang itself, as on a file system that does not answer.
+std::optional<std::string> StallJudge::note_pauses(const std::vector<RankSnapshot>& ranks,
+                                                   WallTime now) {
+  if (now - woken_ < timeout_.count()) return std::nullopt;
+  const std::string text = describe_pauses(ranks, now, timeout_);
+  const bool is_told = pause_told_ != 0 && now - pause_told_ < timeout_.count();
+  if (text.empty()) pause_told_ = 0;
+  if (text.empty() || is_told) return std::nullopt;
+  pause_told_ = now;
+  return text + " (for information: no deadline passes in a pause)";
+}
+
+StallJudge::Decision StallJudge::decide(std::vector<RankSnapshot> ranks, WallTime now,
+                                        std::span<const RankSnapshot> unheard) {
   forgive(ranks, now);
   Verdict verdict;
   if (std::ranges::any_of(ranks, is_in_trouble)) verdict = diagnose(ranks, now, stall_warning_);

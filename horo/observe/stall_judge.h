@@ -17,6 +17,7 @@ class StallJudge {
   struct Decision {
     std::optional<std::string> say;  ///< a line or a few for the console
     std::optional<std::string> end;  ///< why the job ends now: what all waits are to throw
+    std::optional<std::string> note = {};  ///< a line for the console about what is no stall
   };
 
   /// A stall is told after `stall_warning`, once newer pictures of the ranks that wait confirm it;
@@ -26,6 +27,7 @@ class StallJudge {
   /// for it when it is told.
   StallJudge(std::chrono::nanoseconds stall_warning, std::chrono::nanoseconds timeout);
 
+  /// A pause that has lasted for `timeout` is noted, and again after each more; it ends nothing.
   /// `unheard`: ranks of which nothing is known yet. Members of an operation are blamed, once they
   /// are silent, for what no other rank keeps; that does not end the job, as they may only be out
   /// of the watchdogs' reach.
@@ -49,6 +51,9 @@ class StallJudge {
     bool is_wait_told = false;
   };
   bool is_due(const Verdict& verdict, WallTime now);
+  Decision decide(std::vector<RankSnapshot> ranks, WallTime now,
+                  std::span<const RankSnapshot> unheard);
+  std::optional<std::string> note_pauses(const std::vector<RankSnapshot>& ranks, WallTime now);
   static bool is_of(const Told& told, const Verdict& verdict);
   bool is_confirmed(const Verdict& verdict, const std::vector<RankSnapshot>& ranks, WallTime now);
   void forgive(std::vector<RankSnapshot>& ranks, WallTime now);
@@ -60,6 +65,8 @@ class StallJudge {
   std::chrono::nanoseconds stall_warning_;
   std::chrono::nanoseconds timeout_;
   WallTime not_before_ = 0;
+  WallTime woken_ = 0;       // the latest start_anew()
+  WallTime pause_told_ = 0;  // 0: no pause that lasts has been
   Told seen_, told_;  // the latest verdict, and the latest that was confirmed
   bool is_paused_ = false;
   bool has_ended_ = false;

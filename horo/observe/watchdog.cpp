@@ -258,6 +258,7 @@ void Watchdog::judge(std::vector<RankSnapshot> ranks, const Now& now) {
   const StallJudge::Decision decision = judge_.look(std::move(ranks), now.wall, others);
   if (judge_.is_paused()) excuse_waits(now);
   if (decision.say) options_.say(*decision.say);
+  if (decision.note) options_.say(*decision.note);
   if (decision.end) order_end(*decision.end);
 }
 

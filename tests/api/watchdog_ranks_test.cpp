@@ -235,6 +235,27 @@ TEST(WatchdogOfRanks, ALateRankIsToldOnceWhileTheJobGoesOn) {
                           HasSubstr("[rank 0]"), Not(HasSubstr("[rank 2]"))));
 }
 
+TEST(WatchdogOfRanks, APauseThatLastsIsSaidAndEndsNothing) {
+  RunOptions options;
+  options.environment = {"HORO_STALL_WARNING=200ms", "HORO_TIMEOUT=600ms", "HORO_RANKS_PER_NODE=1"};
+  ::testing::internal::CaptureStderr();
+  run_ranks(
+      2,
+      [](Context& ctx) {
+        std::vector<float> x(5, 1.0f);
+        if (ctx.rank() == 1) {
+          const Phase pause = ctx.pause("checkpoint");
+          std::this_thread::sleep_for(2s);
+        }
+        ctx.allreduce(TensorView(x), {.name = "after it"});
+        EXPECT_EQ(x[4], 1.0f);
+      },
+      options);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::ContainsRegex("rank 1 \\(host [^)]*\\) has been in pause 'checkpoint' for "
+                                       "[^;]*; rank 0 has waited [^;]* for 'after it'"));
+}
+
 TEST(WatchdogOfRanks, LongComputationsOnEveryRankAreNoStall) {
   RunOptions options;
   options.environment = {"HORO_STALL_WARNING=700ms", "HORO_TIMEOUT=5s", "HORO_RANKS_PER_NODE=2"};

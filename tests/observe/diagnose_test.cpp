@@ -258,11 +258,15 @@ TEST(Diagnose, APausedRankIsWaitedForWithoutBlame) {
   auto job = quiet_job(3);
   for (int r : {0, 1}) submit(job[r], "loss", 60);
   job[2].pause = "checkpoint";
+  job[2].pause_since = kNow - 70 * kSecond;
   const Verdict verdict = judge(job);
   EXPECT_EQ(verdict.kind, Kind::kNone);
   EXPECT_THAT(verdict.blamed, IsEmpty());
   EXPECT_EQ(verdict.text,
-            "ranks 0-1 wait for rank 2 (host b, pid 4702), which pauses for 'checkpoint'");
+            "rank 2 (host b, pid 4702) has been in pause 'checkpoint' for 70 s; ranks 0-1 have "
+            "waited 60 s for 'loss'");
+  for (int r : {0, 1}) job[r].open[0].submitted = kNow - 9 * kSecond;
+  EXPECT_EQ(judge(job).text, "") << "they do not wait for long";
 }
 
 TEST(Diagnose, AnotherRankIsBlamedThoughOnePauses) {

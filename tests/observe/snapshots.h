@@ -48,6 +48,7 @@ inline RankSnapshot full_snapshot(int seed) {
   snapshot.phase = "forward";
   snapshot.phase_since = 97 * kSecond;
   snapshot.pause = "checkpoint";
+  snapshot.pause_since = 96 * kSecond;
   snapshot.failure = "disk full";
   snapshot.times = {3 * kSecond, 2 * kSecond + seed, {{"data", kSecond}, {"forward", seed}}, {}};
   snapshot.times.plans.push_back({"gradients.0", "", 4, 811, {5, 7, 11}});
@@ -62,6 +63,7 @@ inline std::string text_of(const RankSnapshot& s) {
                      "|" + std::to_string(s.last_sign_of_life) + "|" + std::to_string(s.finished) +
                      "|" + s.last_finished + "|" + std::to_string(s.last_finished_at) + "|" +
                      s.phase + "|" + std::to_string(s.phase_since) + "|" + s.pause + "|" +
+                     std::to_string(s.pause_since) + "|" +
                      s.failure;
   for (const OpenOperation& open : s.open)
     text += "|" + open.name + "," + open.kind + "," + open.process_set + "," +

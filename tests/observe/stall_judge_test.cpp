@@ -183,14 +183,42 @@ TEST(StallJudge, APauseIsNoStallAndTimeCountsFromItsEnd) {
   StallJudge judge = make_judge();
   std::vector<RankSnapshot> paused = waiting();
   paused[1].pause = "checkpoint";
+  paused[1].pause_since = 100 * kSecond;
   for (int second = 100; second < 200; second += 5) {
     const auto decision = judge.look(paused, second * kSecond);
     EXPECT_FALSE(decision.say || decision.end) << second;
+    EXPECT_EQ(decision.note.has_value(), second >= 120 && second % 20 == 0) << second;
   }
   EXPECT_FALSE(judge.look(waiting(), 197 * kSecond).say);
   EXPECT_TRUE(judge.look(waiting(), 199 * kSecond).say);
   EXPECT_FALSE(judge.look(waiting(), 214 * kSecond).end);
   EXPECT_TRUE(judge.look(waiting(), 216 * kSecond).end);
+}
+
+TEST(StallJudge, APauseThatLastsIsNotedWithWhoPausesSinceWhenAndWhoWaits) {
+  StallJudge judge = make_judge();
+  std::vector<RankSnapshot> paused = {make_rank(0), make_rank(1), make_rank(2)};
+  for (int rank : {1, 2}) {
+    paused[rank].pause = "checkpoint";
+    paused[rank].pause_since = (90 + rank) * kSecond;
+  }
+  const auto first = judge.look(paused, 112 * kSecond);
+  ASSERT_TRUE(first.note);
+  EXPECT_THAT(*first.note, HasSubstr("ranks 1-2 (host h0, pid 1001; host h1, pid 1002) have been in "
+                                     "pause 'checkpoint' for 21 s; nobody waits for them"));
+  EXPECT_FALSE(judge.look(paused, 131 * kSecond).note);
+  paused[0] = make_rank(0, "loss", 120 * kSecond);
+  const auto second = judge.look(paused, 132 * kSecond);
+  ASSERT_TRUE(second.note);
+  EXPECT_THAT(*second.note, HasSubstr("for 41 s; rank 0 has waited 12 s for 'loss'"));
+  EXPECT_FALSE(second.say || second.end);
+  // Another pause counts from its own beginning, and time in which nobody ran does not.
+  for (int rank : {1, 2}) paused[rank].pause_since = 133 * kSecond;
+  EXPECT_FALSE(judge.look(paused, 150 * kSecond).note);
+  EXPECT_TRUE(judge.look(paused, 153 * kSecond).note);
+  judge.start_anew(5000 * kSecond);
+  EXPECT_FALSE(judge.look(paused, 5019 * kSecond).note);
+  EXPECT_TRUE(judge.look(paused, 5020 * kSecond).note);
 }
 
 TEST(StallJudge, ARankThatDiesInItsPauseIsToldAllTheSame) {

@@ -17,6 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -167,11 +168,14 @@ TEST(Watchdog, APauseOnAnotherNodeIsRespected) {
   WatchedJob job(2, 1);
   RankSnapshot paused = make_rank(1);
   paused.pause = "checkpoint";
+  paused.pause_since = wall_time_now();
   job.set(1, paused);
   job.await([&] { return job.sees_all(); });
   job.set(0, make_rank(0, "next", wall_time_now()));
-  std::this_thread::sleep_for(700ms);
-  EXPECT_THAT(job.said(), IsEmpty());
+  job.await([&] { return !job.said().empty(); });
+  std::this_thread::sleep_for(700ms);  // longer than the timeout
+  EXPECT_THAT(job.said(), Each(AllOf(HasSubstr("rank 1 (host"), HasSubstr("in pause 'checkpoint'"),
+                                     HasSubstr("rank 0 has waited"), HasSubstr("'next'"))));
   EXPECT_FALSE(job.abort().is_raised());
   EXPECT_NE(job.abort().excused(), std::chrono::steady_clock::time_point{}) << "waits are patient";
   job.set(1, make_rank(1));
