@@ -1,4 +1,8 @@
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <climits>
+#include <optional>
 
 #include "collectives/in_process/in_process_job.h"
 #include "collectives/mpi/launch_signs.h"
@@ -6,6 +10,7 @@
 #include "collectives/mpi/mpi_session.h"
 #include "collectives/mpi/mpi_transport.h"
 #include "horo/base/log.h"
+#include "horo/init_notice.h"
 #include "horo/mpi.h"
 #include "horo/runtime.h"
 
@@ -38,12 +43,26 @@ Context make_context(std::unique_ptr<Session> session,
       std::make_shared<Runtime>(std::move(session), std::move(transport), std::move(environment)));
 }
 
-Context init_with_mpi(std::unique_ptr<Session> session, MPI_Comm communicator,
+// "rank 3 (host b, pid 7)", before MPI says so itself.
+std::string describe_this_rank(const std::vector<std::string>& entries) {
+  char host[HOST_NAME_MAX + 1] = "?";
+  gethostname(host, sizeof host - 1);
+  const auto rank = collectives::launched_rank(entries);
+  return fmt::format("{} (host {}, pid {})", rank ? fmt::format("rank {}", *rank) : "a rank", host,
+                     getpid());
+}
+
+Context init_with_mpi(MPI_Comm communicator, const std::vector<std::string>& entries,
                       ParsedEnvironment environment, const InitOptions& options) {
   const Settings& settings = environment.settings;
+  set_log_level(settings.log_level);
+  std::optional<InitNotice> notice;
+  notice.emplace(describe_this_rank(entries), settings.stall_warning, settings.timeout);
+  auto session = std::make_unique<OwnedMpi>(settings, entries);
   // How many ranks share the machine is known only once all have come.
   auto transport = std::make_unique<collectives::MpiTransport>(
       communicator, make_wait_policy(settings, 1), settings.ranks_per_node);
+  notice.reset();
   const Topology& topology = transport->topology();
   const int ranks_here = settings.ranks_per_node == 0 ? topology.local_size : topology.size;
   transport->set_wait_policy(make_wait_policy(settings, ranks_here));
@@ -55,10 +74,8 @@ Context init_with_mpi(std::unique_ptr<Session> session, MPI_Comm communicator,
 Context init(const InitOptions& options) {
   const std::vector<std::string> entries = process_environment();
   ParsedEnvironment environment = parse_environment(entries);
-  if (mpi_is_running() || is_started_by_launcher(entries)) {
-    auto session = std::make_unique<OwnedMpi>(environment.settings, entries);
-    return init_with_mpi(std::move(session), MPI_COMM_WORLD, std::move(environment), options);
-  }
+  if (mpi_is_running() || is_started_by_launcher(entries))
+    return init_with_mpi(MPI_COMM_WORLD, entries, std::move(environment), options);
   const std::string warning = collectives::warning_of_step_without_mpi(entries);
   if (!warning.empty()) log_warning("{}", warning);
   collectives::InProcessJob::Options alone;
@@ -71,8 +88,7 @@ Context init(MPI_Comm communicator, const InitOptions& options) {
   HORO_CHECK(mpi_is_running(), "horo::init(communicator): MPI is not initialised");
   const std::vector<std::string> entries = process_environment();
   ParsedEnvironment environment = parse_environment(entries);
-  auto session = std::make_unique<OwnedMpi>(environment.settings, entries);
-  return init_with_mpi(std::move(session), communicator, std::move(environment), options);
+  return init_with_mpi(communicator, entries, std::move(environment), options);
 }
 
 }  // namespace horo

@@ -69,6 +69,13 @@ LaunchSigns read_launch_signs(const std::vector<std::string>& environment) {
   return signs;
 }
 
+std::optional<int> launched_rank(const std::vector<std::string>& environment) {
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"})
+    if (const auto rank = number_in(environment, variable); rank.value_or(-1) >= 0)
+      return static_cast<int>(*rank);
+  return std::nullopt;
+}
+
 std::string warning_of_step_without_mpi(const std::vector<std::string>& environment) {
   // The steps above are those of the batch script and of a shell in an allocation, not srun's.
   constexpr std::int64_t kLastStep = 0xfffffff0;

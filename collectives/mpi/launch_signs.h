@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,10 @@ struct LaunchSigns {
 /// Reads "NAME=VALUE" entries. Slurm's variables do not count: every process of a step carries
 /// them, MPI or not.
 LaunchSigns read_launch_signs(const std::vector<std::string>& environment);
+
+/// The rank that a launcher has given this process, which MPI has not told yet; none if it is not
+/// said.
+std::optional<int> launched_rank(const std::vector<std::string>& environment);
 
 /// For a process that no MPI launcher has started: a line to warn with if srun started it as one of
 /// several tasks, which may be meant (each task a job of its own) or not; else empty.

@@ -26,11 +26,11 @@ MpiComm::~MpiComm() {
   if (MPI_Comm_free(&comm_) != MPI_SUCCESS) log_warning("a communicator could not be freed");
 }
 
-MpiComm MpiComm::duplicate_of(MPI_Comm parent, const WaitPolicy& policy) {
+MpiComm MpiComm::duplicate_of(MPI_Comm parent, const WaitPolicy& policy, std::string_view what) {
   MpiBuffer<MPI_Comm> duplicate(MPI_COMM_NULL);
   MPI_Request request = MPI_REQUEST_NULL;
   HORO_MPI(MPI_Comm_idup(parent, &*duplicate, &request));
-  wait_for_mpi(request, policy, "for all ranks to make a communicator");
+  wait_for_mpi(request, policy, what);
   return MpiComm(*duplicate);
 }
 

@@ -25,8 +25,10 @@ class MpiComm {
   ~MpiComm();
 
   /// A duplicate of `parent`: traffic on it is seen on no other communicator. Collective over
-  /// `parent`; throws CommunicationError if the other ranks do not join in time.
-  static MpiComm duplicate_of(MPI_Comm parent, const WaitPolicy& policy);
+  /// `parent`; throws CommunicationError if the other ranks do not join in time. `what`: see
+  /// wait_for_mpi().
+  static MpiComm duplicate_of(MPI_Comm parent, const WaitPolicy& policy,
+                              std::string_view what = "for all ranks to make a communicator");
 
   MPI_Comm get() const { return comm_; }
   int rank() const;

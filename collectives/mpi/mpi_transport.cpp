@@ -27,7 +27,10 @@ MpiComm duplicate_checked(MPI_Comm comm, const WaitPolicy& policy) {
   HORO_CHECK(provided >= MPI_THREAD_MULTIPLE,
              "horo calls MPI from several threads: initialise it with "
              "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...)");
-  return MpiComm::duplicate_of(comm, policy);
+  return MpiComm::duplicate_of(
+      comm, policy,
+      "in horo::init() for ranks that have not called it: look at what they do before, or whether "
+      "they run");
 }
 
 MpiComm split_by_node(const MpiComm& comm, const Topology& topology) {

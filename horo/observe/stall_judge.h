@@ -15,8 +15,8 @@ namespace horo::observe {
 class StallJudge {
  public:
   struct Decision {
-    std::optional<std::string> say;  ///< a line or a few for the console
-    std::optional<std::string> end;  ///< why the job ends now: what all waits are to throw
+    std::optional<std::string> say;        ///< a line or a few for the console
+    std::optional<std::string> end;        ///< why the job ends now: what all waits are to throw
     std::optional<std::string> note = {};  ///< a line for the console about what is no stall
   };
 
@@ -67,7 +67,7 @@ class StallJudge {
   WallTime not_before_ = 0;
   WallTime woken_ = 0;       // the latest start_anew()
   WallTime pause_told_ = 0;  // 0: no pause that lasts has been
-  Told seen_, told_;  // the latest verdict, and the latest that was confirmed
+  Told seen_, told_;         // the latest verdict, and the latest that was confirmed
   bool is_paused_ = false;
   bool has_ended_ = false;
 };

@@ -43,6 +43,13 @@ TEST(LaunchSigns, TheErrorShowsBothSizesTheLibraryAndTheLauncher) {
                     HasSubstr("unset PMI_SIZE")));
 }
 
+TEST(LaunchSigns, TheRankIsKnownBeforeMpiSaysIt) {
+  EXPECT_EQ(launched_rank({"OMPI_COMM_WORLD_RANK=3", "PMI_RANK=1"}), 3);
+  EXPECT_EQ(launched_rank({"PMI_RANK=0"}), 0);
+  EXPECT_EQ(launched_rank({"MV2_COMM_WORLD_RANK=2"}), 2);
+  EXPECT_EQ(launched_rank({"PMI_RANK=x", "RANK=5"}), std::nullopt);
+}
+
 TEST(LaunchSigns, AStepOfSrunWithoutMpiIsWarnedOf) {
   EXPECT_THAT(warning_of_step_without_mpi({"SLURM_STEP_NUM_TASKS=4", "SLURM_STEP_ID=0"}),
               AllOf(HasSubstr("4 tasks"), HasSubstr("--mpi=pmix")));

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -134,6 +135,29 @@ void fork_and_exit(bool returns) {
   ctx.barrier();
 }
 
+// As far as the launcher says, before MPI does.
+bool is_last_rank() {
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
+  return rank != nullptr && size != nullptr && std::atoi(rank) + 1 == std::atoi(size);
+}
+
+// The last rank works for long before it joins.
+void late_init(bool has_own_mpi, std::chrono::seconds late_by) {
+  int provided = MPI_THREAD_SINGLE;
+  if (has_own_mpi) MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+  if (is_last_rank()) std::this_thread::sleep_for(late_by);
+  try {
+    Context ctx = horo::init();
+    use(ctx);
+    say("joined");
+  } catch (const horo::CommunicationError& error) {
+    say(std::string("refused: ") + error.what());
+    MPI_Abort(MPI_COMM_WORLD, 3);
+  }
+  if (has_own_mpi) MPI_Finalize();
+}
+
 void just_init() {
   Context ctx = horo::init();
   say("rank " + std::to_string(ctx.rank()) + " of " + std::to_string(ctx.size()));
@@ -153,6 +177,9 @@ const std::map<std::string, std::function<void()>> scenarios = {
     {"init_after_failure", init_after_failure},
     {"fork_exit", [] { fork_and_exit(false); }},
     {"fork_return", [] { fork_and_exit(true); }},
+    {"late_init", [] { late_init(false, std::chrono::seconds(8)); }},
+    {"late_init_own_mpi", [] { late_init(true, std::chrono::seconds(8)); }},
+    {"never_init", [] { late_init(true, std::chrono::hours(1)); }},
     {"init", just_init},
 };
 

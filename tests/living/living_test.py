@@ -65,6 +65,31 @@ def check_scenario(mpirun, job, scenario, ranks):
     return report(f"{scenario} on {ranks} ranks", problems, output)
 
 
+def check_late_init(mpirun, job, scenario, ranks):
+    """The last rank comes to init() 8 s late: the others say where they wait, each once, and the job goes on."""
+    code, output = run([mpirun, "-n", str(ranks), job, scenario], HORO_STALL_WARNING="3s", HORO_TIMEOUT="50s")
+    problems = [] if code == 0 and output.count("joined") == ranks else [f"exit code {code}"]
+    for rank in range(ranks):
+        wanted = rf"rank {rank} \(host \S+, pid \d+\) has waited \S+ in horo::init\(\) for other ranks: .*have not called it"
+        found = len(re.findall(wanted, output))
+        if found != (0 if rank == ranks - 1 else 1):
+            problems.append(f"rank {rank} has said {found} times that it waits")
+    return report(f"{scenario} on {ranks} ranks", problems, output)
+
+
+def check_never_init(mpirun, job):
+    """The last rank never comes: the error at the deadline names init()."""
+    code, output = run([mpirun, "-n", "2", job, "never_init"], HORO_STALL_WARNING="500ms", HORO_TIMEOUT="2s")
+    problems = [] if code != 0 else ["it ended well"]
+    for wanted in (r"rank 0 \(host \S+, pid \d+\) has waited \S+ in horo::init\(\)",
+                   r"refused: waited \S+ in horo::init\(\) for ranks that have not called it.*\(HORO_TIMEOUT is 2s\)"):
+        if not re.search(wanted, output):
+            problems.append(f"'{wanted}' was not found")
+    if "joined" in output:
+        problems.append("a rank has joined")
+    return report("never_init", problems, output)
+
+
 def check_other_launcher(job):
     """A program for Open MPI, started by MPICH's mpirun."""
     mpirun = shutil.which("mpirun.mpich")
@@ -111,6 +136,9 @@ def main():
     results = [check_scenario(mpirun, job, scenario, ranks) for scenario in SCENARIOS for ranks in (1, 2)
                if not (scenario == "init_after_failure" and ranks == 1)]
     results += [check_scenario(mpirun, job, scenario, 4) for scenario in ("finalize_first", "fork_return")]
+    results += [check_late_init(mpirun, job, scenario, ranks)
+                for scenario, ranks in (("late_init", 2), ("late_init", 3), ("late_init_own_mpi", 3))]
+    results += [check_never_init(mpirun, job)]
     results += [check_other_launcher(job), check_variables(job), check_nested(mpirun, job)]
     print(f"{sum(results)} of {len(results)} as they should be")
     return 0 if all(results) else 1

@@ -63,8 +63,7 @@ inline std::string text_of(const RankSnapshot& s) {
                      "|" + std::to_string(s.last_sign_of_life) + "|" + std::to_string(s.finished) +
                      "|" + s.last_finished + "|" + std::to_string(s.last_finished_at) + "|" +
                      s.phase + "|" + std::to_string(s.phase_since) + "|" + s.pause + "|" +
-                     std::to_string(s.pause_since) + "|" +
-                     s.failure;
+                     std::to_string(s.pause_since) + "|" + s.failure;
   for (const OpenOperation& open : s.open)
     text += "|" + open.name + "," + open.kind + "," + open.process_set + "," +
             std::to_string(open.bytes) + "," + std::to_string(open.submitted) + "," +

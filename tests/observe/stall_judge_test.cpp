@@ -204,8 +204,9 @@ TEST(StallJudge, APauseThatLastsIsNotedWithWhoPausesSinceWhenAndWhoWaits) {
   }
   const auto first = judge.look(paused, 112 * kSecond);
   ASSERT_TRUE(first.note);
-  EXPECT_THAT(*first.note, HasSubstr("ranks 1-2 (host h0, pid 1001; host h1, pid 1002) have been in "
-                                     "pause 'checkpoint' for 21 s; nobody waits for them"));
+  EXPECT_THAT(*first.note,
+              HasSubstr("ranks 1-2 (host h0, pid 1001; host h1, pid 1002) have been in "
+                        "pause 'checkpoint' for 21 s; nobody waits for them"));
   EXPECT_FALSE(judge.look(paused, 131 * kSecond).note);
   paused[0] = make_rank(0, "loss", 120 * kSecond);
   const auto second = judge.look(paused, 132 * kSecond);
