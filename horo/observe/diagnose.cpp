@@ -180,9 +180,11 @@ class Diagnosis {
     if (first == nullptr) return std::nullopt;
     const std::string others =
         count == 1 ? "" : fmt::format(" (the first of {} ranks that failed)", count);
-    return verdict_on(
-        Kind::kFailed, {first->rank},
-        fmt::format("{} failed{}: {}", describe({first->rank}), others, first->failure));
+    std::string text =
+        fmt::format("{} failed{}: {}", describe({first->rank}), others, first->failure);
+    if (count == 1) return verdict_on(Kind::kFailed, {first->rank}, std::move(text));
+    // Most often each gave up what it waited for, and says itself what that was.
+    return Verdict{Kind::kFailed, {first->rank}, text + and_past({first->rank})};
   }
 
   std::optional<Verdict> find_silent() const {

@@ -174,6 +174,8 @@ TEST(Diagnose, TheFirstFailureIsTheCause) {
   EXPECT_THAT(verdict.blamed, ElementsAre(2));
   EXPECT_THAT(verdict.text, HasSubstr("failed (the first of 2 ranks that failed): out of memory"));
   submit(job[1], "loss", 12);
+  EXPECT_THAT(judge(job).text, HasSubstr("out of memory; it last finished 'step' 43 s ago"));
+  job[0].failure.clear();
   EXPECT_THAT(judge(job).text, HasSubstr("memory; rank 1 has waited 12 s for 'loss'; it last fin"));
 }
 
