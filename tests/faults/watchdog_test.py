@@ -46,8 +46,9 @@ VERDICTS = {
     "alone": [rf"in another: .*{RANK} in allreduce 'alone' for .*; {PAST}", r"in allreduce 'metric' for "],
     "stuck": [r"rank {rank} \(host [^)]*\).*stuck in .*'gradients"],
 }
-# Of a rank that shares its node with no other: nobody can look at its process.
-VERDICT_FROM_AFAR = rf"rank {{rank}} \(host [^)]*\).*(no sign of life|stopped).*{WAITS}"
+# Of a rank that shares its node with no other: nobody can look at its process. Without rank 0 the nodes do not hear of
+# each other either, and each speaks of all others.
+VERDICT_FROM_AFAR = rf"ranks? {{rank}}\b[^(]*\(host [^)]*\).*(no sign of life|stopped).*{WAITS}"
 # How long the job goes on after its end was due.
 ENDS_AFTER_S = {"stop": TIMEOUT_S + 3, "late": TIMEOUT_S, "missing": TIMEOUT_S, "alone": TIMEOUT_S, "stuck": TIMEOUT_S + 5}
 
@@ -174,7 +175,7 @@ def check_resumed(job, rank, is_far):
         problems.append(f"not told within {TOLD_WITHIN_S + MARGIN_S} s")
     stopped_s = time.monotonic() - stopped
     os.kill(job.pids()[rank], signal.SIGCONT)
-    if not job.wait_for(lambda: re.search(rf"rank {rank} \(host [^)]*\) no longer", job.output),
+    if not job.wait_for(lambda: re.search(rf"ranks? {rank}\b[^(]*\(host [^)]*\) no longer", job.output),
                         TOLD_WITHIN_S + MARGIN_S):
         problems.append("that it goes on was not told")
     if job.process.poll() is not None:
@@ -182,8 +183,10 @@ def check_resumed(job, rank, is_far):
     job.process.send_signal(signal.SIGTERM)
     problems += job.end(START_AND_END_S)
     # At once, again with what it keeps, and again as often as any stall.
-    most = 2 + int(stopped_s / (4 * WARNING_S))
-    for text, times in ((rf"warning .*rank {rank} \(host [^)]*\).*(no sign of life|is stopped)", most), ("no longer keeps", 1)):
+    speakers = job.ranks - 1 if is_far and rank == 0 else 1
+    most = (2 + int(stopped_s / (4 * WARNING_S))) * speakers
+    for text, times in ((rf"warning .*rank {rank} \(host [^)]*\).*(no sign of life|is stopped)", most),
+                        ("no longer keeps", speakers)):
         if len(re.findall(text, job.output)) > times:
             problems.append(f"'{text}' was told more than {times} times")
     return problems
