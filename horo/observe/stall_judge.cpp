@@ -245,7 +245,8 @@ std::optional<std::string> StallJudge::resign(WallTime now) {
   const Told told = std::exchange(told_, {});
   seen_ = {};
   if (told.last_said == 0 || has_ended_) return std::nullopt;
-  return fmt::format("{} no longer keeps the others, after {}", told.names,
+  return fmt::format("{} no longer keep{} the others, after {}", told.names,
+                     told.blamed.size() == 1 ? "s" : "",
                      format_duration(nanoseconds(now - told.since)));
 }
 

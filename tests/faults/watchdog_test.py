@@ -186,7 +186,7 @@ def check_resumed(job, rank, is_far):
     speakers = job.ranks - 1 if is_far and rank == 0 else 1
     most = (2 + int(stopped_s / (4 * WARNING_S))) * speakers
     for text, times in ((rf"warning .*rank {rank} \(host [^)]*\).*(no sign of life|is stopped)", most),
-                        ("no longer keeps", speakers)):
+                        ("no longer keeps? ", speakers)):
         if len(re.findall(text, job.output)) > times:
             problems.append(f"'{text}' was told more than {times} times")
     return problems

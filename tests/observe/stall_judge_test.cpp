@@ -169,6 +169,16 @@ TEST(StallJudge, WhatAStoppedRankKeepsIsToldHoweverSlowTheLink) {
   EXPECT_THAT(*decision.say, HasSubstr("ranks 0-1 have waited 2.0 s for it in 'g/w'"));
 }
 
+TEST(StallJudge, SeveralRanksThatHaveComeAreToldTogether) {
+  StallJudge judge = make_judge();
+  const std::vector<RankSnapshot> late = {make_rank(0, "x", 100 * kSecond), make_rank(1),
+                                          make_rank(2)};
+  EXPECT_TRUE(judge.look(late, 104 * kSecond).say);
+  const auto over = judge.look({make_rank(0), make_rank(1), make_rank(2)}, 105 * kSecond);
+  EXPECT_THAT(over.say.value_or(""), HasSubstr("ranks 1-2 (host h0, pid 1001; host h1, pid 1002) "
+                                               "no longer keep the others"));
+}
+
 TEST(StallJudge, WhoGivesTheJudgementAwaySaysThatWhatHeToldIsOver) {
   StallJudge judge = make_judge();
   EXPECT_FALSE(judge.resign(100 * kSecond));
