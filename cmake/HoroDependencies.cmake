@@ -22,6 +22,12 @@ if(NOT HORO_WITH_CUDA STREQUAL "OFF")
   endif()
   if(CUDAToolkit_FOUND AND NCCL_FOUND AND cuDNN_FOUND)
     set(HORO_CUDA_FOUND TRUE)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "GPU architectures to compile for: 75 to 120")
+    endif()
+    enable_language(CUDA)
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   elseif(HORO_WITH_CUDA STREQUAL "ON")
     message(FATAL_ERROR "HORO_WITH_CUDA=ON needs nvcc, NCCL and cuDNN; found: CUDA toolkit "
                         "'${CUDAToolkit_VERSION}', NCCL '${NCCL_VERSION}', cuDNN '${cuDNN_VERSION}'. "

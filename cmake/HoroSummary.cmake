@@ -1,7 +1,7 @@
 # One screen that says what the build found.
 if(PROJECT_IS_TOP_LEVEL)
   if(HORO_CUDA_FOUND)
-    set(_cuda "CUDA ${CUDAToolkit_VERSION}, NCCL ${NCCL_VERSION}, cuDNN ${cuDNN_VERSION} found (no GPU code in this version)")
+    set(_cuda "CUDA ${CUDAToolkit_VERSION}, NCCL ${NCCL_VERSION}, cuDNN ${cuDNN_VERSION} for architecture ${CMAKE_CUDA_ARCHITECTURES}")
   else()
     set(_cuda "not used")
   endif()

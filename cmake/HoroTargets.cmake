@@ -35,6 +35,17 @@ function(horo_library name)
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endfunction()
 
+# horo_kernels(TARGET SOURCES...): kernels, which nvcc compiles for the GPU and the host, and where it is not, the C++
+# compiler for the host alone (horo/base/device/launch.h).
+function(horo_kernels target)
+  target_sources(${target} PRIVATE ${ARGN})
+  if(HORO_CUDA_FOUND)
+    target_link_libraries(${target} PRIVATE CUDA::cudart)
+  else()
+    set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES LANGUAGE CXX)
+  endif()
+endfunction()
+
 # horo_program(NAME SOURCES ... LINK ...): an executable in build/<preset>/bin.
 function(horo_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})

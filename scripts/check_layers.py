@@ -40,9 +40,9 @@ LAUNCHER_MAY_ALSO |= {f"horo/observe/{name}.h" for name in ("diagnose", "flight_
 # system header: where it may be included
 SYSTEM_HEADERS = [
     (re.compile(r"mpi\.h$"), re.compile(r"collectives/mpi/|horo/base/[^/]*mpi|horo/mpi\.h$|tests/|examples/")),
-    (re.compile(r"nccl\.h$"), re.compile(r"collectives/nccl/|horo/base/[^/]*handles|tests/|.*\.cuh?$")),
+    (re.compile(r"nccl\.h$"), re.compile(r"collectives/nccl/|tests/|.*\.cuh?$")),
     (re.compile(r"(cuda_runtime|cuda_runtime_api|cuda)\.h$"),
-     re.compile(r"collectives/nccl/|horo/base/[^/]*handles|ops/kernels/cuda/|tests/|.*\.cuh?$")),
+     re.compile(r"collectives/nccl/|horo/base/device/cuda_check\.h$|ops/kernels/cuda/|tests/|.*\.cuh?$")),
 ]
 
 

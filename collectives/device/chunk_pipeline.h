@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "collectives/device/device_collectives.h"
+#include "collectives/device/fused_layout.h"
+
+namespace horo::collectives {
+
+/// Allreduces tensors of a device through fused buffers: while chunk k travels, chunk k+1 is packed
+/// and chunk k-1 unpacked, on three streams that events join; and the next call packs into another
+/// buffer while this one's last chunks travel. Nothing here waits for the device or for peers. Used
+/// by one thread at a time.
+///
+/// Cost: each element is read and written twice beside what the collective takes, of which all but
+/// the first pack and the last unpack of a call overlap with it. For k chunks, 2k kernels, k
+/// collectives and 2k events.
+class ChunkPipeline {
+ public:
+  struct Options {
+    int buffers = 2;                 ///< 2 or 3; more overlap less than they take memory
+    unsigned blocks_per_launch = 0;  ///< 0: Device::full_grid()
+  };
+  /// What becomes of the values on their way.
+  struct Treatment {
+    ReduceOp op = ReduceOp::kAverage;
+    double prescale = 1, postscale = 1;  ///< of floating point values
+  };
+
+  /// Layouts of up to `buffer_bytes` can travel. `device` and `collectives` outlive this. Throws
+  /// DeviceError if the device has too little memory.
+  ChunkPipeline(device::Device& device, DeviceCollectives& collectives, std::size_t buffer_bytes,
+                const Options& options);
+  /// Waits for the device to be done with the buffers; for what failed or was aborted, not long.
+  ~ChunkPipeline();
+
+  /// Begins when the events `ready` are done and ends with `done`. Collective: same layouts and
+  /// treatments in the same order on all ranks. The layout need not be kept, its tensors must be.
+  /// Throws DeviceError if the device refuses work; then give everything up.
+  void allreduce(const FusedLayout& layout, const Treatment& treatment,
+                 std::span<const device::Event* const> ready, device::Event& done);
+
+ private:
+  struct Buffer {
+    device::Memory memory;
+    std::unique_ptr<device::Event> is_free;
+  };
+  struct Joints {
+    std::unique_ptr<device::Event> packed, reduced;
+  };
+  Joints& joints(std::size_t chunk);
+
+  device::Device& device_;
+  DeviceCollectives& collectives_;
+  const unsigned blocks_;
+  std::vector<Buffer> buffers_;  // outlive the streams that use them
+  std::unique_ptr<device::Stream> pack_, travel_, unpack_;
+  std::vector<Joints> joints_;
+  std::size_t calls_ = 0;
+};
+
+}  // namespace horo::collectives

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "horo/base/data_type.h"
+#include "horo/base/device/device.h"
+#include "horo/base/reduce_op.h"
+
+namespace horo::collectives {
+
+/// Collectives on device memory, each done in the order of the stream that it is given to. Every
+/// function is collective: all ranks of the group call the same sequence with matching arguments.
+/// None waits for the device or for peers; what fails there shows in failure() and ends the stream.
+/// Called from one thread at a time, but for failure() and abort(). Buffers are kept until the
+/// stream has passed the collective.
+class DeviceCollectives {
+ public:
+  virtual ~DeviceCollectives() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// Reduces `count` elements in place; `op` is elementwise.
+  virtual void allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
+                         device::Stream& stream) = 0;
+  virtual void broadcast(void* data, std::size_t bytes, int root, device::Stream& stream) = 0;
+  /// Puts the ranks' inputs one after the other into `output`; bytes_of[r] is rank r's.
+  virtual void allgather(const void* input, std::span<const std::size_t> bytes_of, void* output,
+                         device::Stream& stream) = 0;
+  /// Reduces sum(count_of) elements and leaves this rank's count_of in `output`, as
+  /// Collectives::reduce_scatter().
+  virtual void reduce_scatter(const void* input, DataType type,
+                              std::span<const std::size_t> count_of, void* output, ReduceOp op,
+                              device::Stream& stream) = 0;
+  /// As Collectives::alltoall().
+  virtual void alltoall(const void* input, std::span<const std::size_t> bytes_to, void* output,
+                        std::span<const std::size_t> bytes_from, device::Stream& stream) = 0;
+
+  /// What has gone wrong so far. Never blocks. Thread-safe.
+  virtual std::optional<std::string> failure() const = 0;
+  /// Gives up what is under way: it ends soon, with an error. Thread-safe.
+  virtual void abort(const std::string& reason) noexcept = 0;
+};
+
+}  // namespace horo::collectives

@@ -1,0 +1,72 @@
+#include "collectives/device/fused_layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "collectives/device/move_tiles.h"
+#include "horo/base/error.h"
+
+namespace horo::collectives {
+namespace {
+
+// Of what a table can say, in whole tiles.
+constexpr std::size_t kMostOfOneEntry = std::size_t{1} << 31;
+
+std::size_t offset_of_tile(const TileTable& table, std::uint32_t tile) {
+  const auto* after = std::upper_bound(table.first_tile, table.first_tile + table.tensors, tile);
+  const auto t = static_cast<std::size_t>(after - table.first_tile) - 1;
+  return std::size_t{table.tensor[t].offset} * TileTable::kAlignment +
+         std::size_t{tile - table.first_tile[t]} * TileTable::kTileElements;
+}
+
+}  // namespace
+
+FusedLayout::FusedLayout(std::span<const TensorView> tensors, DataType wire,
+                         std::size_t chunk_bytes)
+    : type_(tensors.empty() ? wire : tensors.front().type()), wire_(wire) {
+  HORO_CHECK(can_travel_as(type_, wire_),
+             fmt::format("{} cannot travel as {}; use its own type, or float16 or bfloat16 for "
+                         "float32",
+                         name_of(type_), name_of(wire_)));
+  for (const TensorView& tensor : tensors) {
+    HORO_CHECK(tensor.type() == type_,
+               fmt::format("a fused buffer holds one type: {} does not go with {}",
+                           name_of(tensor.type()), name_of(type_)));
+    auto* data = static_cast<std::byte*>(tensor.data());
+    for (std::size_t done = 0; done < tensor.count(); done += kMostOfOneEntry)
+      add(data + done * size_of(type_), std::min(kMostOfOneEntry, tensor.count() - done));
+  }
+  for (std::size_t table = 0; table < tables_.size(); ++table) cut(table, chunk_bytes);
+  for (std::size_t c = 0; c < chunks_.size(); ++c)
+    chunks_[c].count =
+        (c + 1 < chunks_.size() ? chunks_[c + 1].offset : buffer_count_) - chunks_[c].offset;
+}
+
+void FusedLayout::add(void* data, std::size_t count) {
+  if (tables_.empty() || tables_.back().tensors == TileTable::kMaxTensors) tables_.emplace_back();
+  TileTable& table = tables_.back();
+  const auto tiles = (count + TileTable::kTileElements - 1) / TileTable::kTileElements;
+  table.tensor[table.tensors] = {data, static_cast<std::uint32_t>(count),
+                                 static_cast<std::uint32_t>(buffer_count_ / TileTable::kAlignment)};
+  ++table.tensors;
+  table.first_tile[table.tensors] =
+      table.first_tile[table.tensors - 1] + static_cast<std::uint32_t>(tiles);
+  buffer_count_ +=
+      (count + TileTable::kAlignment - 1) / TileTable::kAlignment * TileTable::kAlignment;
+}
+
+void FusedLayout::cut(std::size_t table, std::size_t chunk_bytes) {
+  const TileTable& tiles = tables_[table];
+  std::size_t begin = 0;
+  for (std::uint32_t tile = 0; tile < tiles.tiles(); ++tile) {
+    const std::size_t offset = offset_of_tile(tiles, tile);
+    if (tile == 0 || (offset - begin) * size_of(wire_) >= chunk_bytes) {
+      chunks_.push_back({table, tile, tile, offset, 0});
+      begin = offset;
+    }
+    chunks_.back().last_tile = tile + 1;
+  }
+}
+
+}  // namespace horo::collectives

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "horo/base/device/event.h"
+#include "horo/base/device/memory.h"
+#include "horo/base/device/stream.h"
+
+namespace horo::device {
+
+enum class Priority { kNormal, kHigh };
+
+/// What computes beside the host and has memory of its own. Thread-safe. Outlives what it makes.
+class Device {
+ public:
+  virtual ~Device() = default;
+  /// "NVIDIA H200 (GPU 0)".
+  virtual std::string describe() const = 0;
+  /// How many blocks of a kernel it takes to keep it busy, and no more.
+  virtual unsigned full_grid() const = 0;
+  /// A stream that waits for no other, the device's default stream included.
+  virtual std::unique_ptr<Stream> make_stream(Priority priority = Priority::kNormal) = 0;
+  /// The user's stream with this handle (Stream::native()), which outlives the result.
+  virtual std::unique_ptr<Stream> borrow_stream(void* native) = 0;
+  virtual std::unique_ptr<Event> make_event() = 0;
+  /// Memory of the device, aligned to 256 bytes, of any content. Throws DeviceError, with the
+  /// number of bytes asked for and free, when there is not enough. May wait for work of the device.
+  virtual Memory allocate(std::size_t bytes) = 0;
+  /// Memory of the host that streams copy from and to. Likewise.
+  virtual Memory allocate_pinned(std::size_t bytes) = 0;
+  /// Whether `address` lies in memory of this device. The stand-in's lies in the host's: it knows
+  /// what it has allocated.
+  virtual bool owns(const void* address) const = 0;
+};
+
+}  // namespace horo::device

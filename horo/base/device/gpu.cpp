@@ -1,0 +1,152 @@
+#include "horo/base/device/gpu.h"
+
+#include <fmt/format.h>
+
+#include "horo/base/device/cuda_check.h"
+#include "horo/base/error.h"
+
+namespace horo::device {
+namespace {
+
+class GpuEvent : public Event {
+ public:
+  GpuEvent() { HORO_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
+  ~GpuEvent() override { cudaEventDestroy(event_); }
+  GpuEvent(const GpuEvent&) = delete;
+  GpuEvent& operator=(const GpuEvent&) = delete;
+
+  bool is_done() const override {
+    const cudaError_t state = cudaEventQuery(event_);
+    if (state == cudaErrorNotReady) return false;
+    HORO_CUDA(state);
+    return true;
+  }
+  void synchronize() const override { HORO_CUDA(cudaEventSynchronize(event_)); }
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+class GpuStream : public Stream {
+ public:
+  GpuStream(cudaStream_t stream, bool is_owned) : stream_(stream), is_owned_(is_owned) {}
+  ~GpuStream() override {
+    if (is_owned_) cudaStreamDestroy(stream_);
+  }
+  GpuStream(const GpuStream&) = delete;
+  GpuStream& operator=(const GpuStream&) = delete;
+
+  void record(Event& event) override {
+    HORO_CUDA(cudaEventRecord(static_cast<GpuEvent&>(event).get(), stream_));
+  }
+  void wait(const Event& event) override {
+    HORO_CUDA(cudaStreamWaitEvent(stream_, static_cast<const GpuEvent&>(event).get(), 0));
+  }
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    HORO_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_));
+  }
+  void fill(void* to, int value, std::size_t bytes) override {
+    HORO_CUDA(cudaMemsetAsync(to, value, bytes, stream_));
+  }
+  bool is_idle() const override {
+    const cudaError_t state = cudaStreamQuery(stream_);
+    if (state == cudaErrorNotReady) return false;
+    HORO_CUDA(state);
+    return true;
+  }
+  void synchronize() override { HORO_CUDA(cudaStreamSynchronize(stream_)); }
+  void* native() const override { return stream_; }
+
+ private:
+  cudaStream_t stream_;
+  bool is_owned_;
+};
+
+class Gpu : public Device {
+ public:
+  explicit Gpu(int index) : index_(index) {
+    HORO_CUDA(cudaSetDevice(index));
+    cudaDeviceProp properties{};
+    HORO_CUDA(cudaGetDeviceProperties(&properties, index));
+    name_ = properties.name;
+    multiprocessors_ = static_cast<unsigned>(properties.multiProcessorCount);
+  }
+
+  std::string describe() const override { return fmt::format("{} (GPU {})", name_, index_); }
+  unsigned full_grid() const override { return multiprocessors_ * kBlocksPerMultiprocessor; }
+
+  std::unique_ptr<Stream> make_stream(Priority priority) override {
+    HORO_CUDA(cudaSetDevice(index_));
+    int lowest = 0, highest = 0;
+    HORO_CUDA(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+    cudaStream_t stream = nullptr;
+    HORO_CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                           priority == Priority::kHigh ? highest : lowest));
+    return std::make_unique<GpuStream>(stream, true);
+  }
+  std::unique_ptr<Stream> borrow_stream(void* native) override {
+    return std::make_unique<GpuStream>(static_cast<cudaStream_t>(native), false);
+  }
+  std::unique_ptr<Event> make_event() override {
+    HORO_CUDA(cudaSetDevice(index_));
+    return std::make_unique<GpuEvent>();
+  }
+  Memory allocate(std::size_t bytes) override {
+    HORO_CUDA(cudaSetDevice(index_));
+    void* data = nullptr;
+    check_allocation(cudaMalloc(&data, bytes), bytes, "of memory");
+    return {data, bytes, [](void* memory) noexcept { cudaFree(memory); }};
+  }
+  Memory allocate_pinned(std::size_t bytes) override {
+    HORO_CUDA(cudaSetDevice(index_));
+    void* data = nullptr;
+    check_allocation(cudaMallocHost(&data, bytes), bytes, "of pinned host memory");
+    return {data, bytes, [](void* memory) noexcept { cudaFreeHost(memory); }};
+  }
+  bool owns(const void* address) const override {
+    cudaPointerAttributes attributes{};
+    if (cudaPointerGetAttributes(&attributes, address) != cudaSuccess) {
+      cudaGetLastError();
+      return false;
+    }
+    return attributes.device == index_ &&
+           (attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged);
+  }
+
+ private:
+  static constexpr unsigned kBlocksPerMultiprocessor = 4;
+
+  void check_allocation(cudaError_t result, std::size_t bytes, const char* what) const {
+    if (result == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      std::size_t free = 0, total = 0;
+      cudaMemGetInfo(&free, &total);
+      throw DeviceError(fmt::format("{} cannot give {} bytes {}: {} of {} bytes are free",
+                                    describe(), bytes, what, free, total));
+    }
+    check_cuda(result, "an allocation");
+  }
+
+  int index_;
+  std::string name_;
+  unsigned multiprocessors_ = 0;
+};
+
+}  // namespace
+
+int count_gpus() noexcept {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
+
+std::unique_ptr<Device> open_gpu(int index) {
+  const int count = count_gpus();
+  if (index < 0 || index >= count)
+    throw DeviceError(fmt::format("there is no GPU {}: this process sees {}", index, count));
+  return std::make_unique<Gpu>(index);
+}
+
+}  // namespace horo::device

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+
+#include "horo/base/device/device.h"
+
+namespace horo::device {
+
+/// How many GPUs this process can use. A machine without a GPU or without its driver, and a horo
+/// that was built without CUDA, have none. Never throws.
+int count_gpus() noexcept;
+
+/// The GPU `index`, from 0, which becomes the calling thread's current device. Throws DeviceError
+/// if it is not there.
+std::unique_ptr<Device> open_gpu(int index);
+
+}  // namespace horo::device

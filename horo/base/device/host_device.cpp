@@ -1,0 +1,149 @@
+#include "horo/base/device/host_device.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <new>
+#include <utility>
+
+#include "horo/base/device/host_event.h"
+#include "horo/base/device/host_queue.h"
+#include "horo/base/error.h"
+
+namespace horo::device {
+namespace {
+
+constexpr std::align_val_t kAlignment{256};
+
+class HostStream : public Stream {
+ public:
+  explicit HostStream(std::shared_ptr<HostQueue> queue) : queue_(std::move(queue)) {}
+
+  void record(Event& event) override {
+    check();
+    const auto point = static_cast<HostEvent&>(event).renew();
+    queue_->push([point] { point->reach(""); },
+                 [point](const std::string& failure) { point->reach(failure); });
+  }
+  void wait(const Event& event) override {
+    if (const auto point = static_cast<const HostEvent&>(event).latest())
+      push([point] { point->await(); });
+  }
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    push([=] {
+      if (bytes > 0) std::memcpy(to, from, bytes);
+    });
+  }
+  void fill(void* to, int value, std::size_t bytes) override {
+    push([=] {
+      if (bytes > 0) std::memset(to, value, bytes);
+    });
+  }
+  bool is_idle() const override {
+    check();
+    return queue_->is_idle();
+  }
+  void synchronize() override {
+    queue_->await_idle();
+    check();
+  }
+  void* native() const override { return queue_.get(); }
+
+  void push(std::function<void()> work) {
+    check();
+    queue_->push(std::move(work));
+  }
+
+ private:
+  void check() const {
+    const std::string failure = queue_->failure();
+    if (!failure.empty()) throw DeviceError(failure);
+  }
+
+  std::shared_ptr<HostQueue> queue_;
+};
+
+}  // namespace
+
+class HostDevice::Heap : public std::enable_shared_from_this<HostDevice::Heap> {
+ public:
+  explicit Heap(std::size_t bytes) : bytes_(bytes) {}
+
+  Memory allocate(std::size_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    if (bytes > bytes_ - used_)
+      throw DeviceError(
+          fmt::format("the host stand-in cannot give {} bytes of memory: {} of {} "
+                      "bytes are free",
+                      bytes, bytes_ - used_, bytes_));
+    void* data = ::operator new(bytes, kAlignment);
+    used_ += bytes;
+    blocks_[static_cast<std::byte*>(data)] = bytes;
+    return {data, bytes, [heap = shared_from_this()](void* memory) { heap->free(memory); }};
+  }
+  bool owns(const void* address) const {
+    const std::scoped_lock lock(mutex_);
+    const auto* byte = static_cast<const std::byte*>(address);
+    const auto after = blocks_.upper_bound(byte);
+    if (after == blocks_.begin()) return false;
+    const auto& [begin, bytes] = *std::prev(after);
+    return byte < begin + bytes;
+  }
+  std::size_t used() const {
+    const std::scoped_lock lock(mutex_);
+    return used_;
+  }
+
+ private:
+  void free(void* data) {
+    const std::scoped_lock lock(mutex_);
+    const auto block = blocks_.find(static_cast<std::byte*>(data));
+    used_ -= block->second;
+    blocks_.erase(block);
+    ::operator delete(data, kAlignment);
+  }
+
+  const std::size_t bytes_;
+  mutable std::mutex mutex_;
+  std::size_t used_ = 0;  // guarded by mutex_, as what follows
+  std::map<const std::byte*, std::size_t> blocks_;
+};
+
+HostDevice::HostDevice() : HostDevice(Options{}) {}
+
+HostDevice::HostDevice(const Options& options)
+    : options_(options), heap_(std::make_shared<Heap>(options.memory_bytes)) {}
+
+HostDevice::~HostDevice() = default;
+
+std::unique_ptr<Stream> HostDevice::make_stream(Priority) {
+  return std::make_unique<HostStream>(
+      std::make_shared<HostQueue>(options_.max_delay, options_.seed * 1000 + streams_++));
+}
+
+std::unique_ptr<Stream> HostDevice::borrow_stream(void* native) {
+  return std::make_unique<HostStream>(static_cast<HostQueue*>(native)->shared_from_this());
+}
+
+std::unique_ptr<Event> HostDevice::make_event() { return std::make_unique<HostEvent>(); }
+
+Memory HostDevice::allocate(std::size_t bytes) { return heap_->allocate(bytes); }
+
+Memory HostDevice::allocate_pinned(std::size_t bytes) {
+  return {::operator new(bytes, kAlignment), bytes,
+          [](void* memory) { ::operator delete(memory, kAlignment); }};
+}
+
+bool HostDevice::owns(const void* address) const { return heap_->owns(address); }
+
+std::size_t HostDevice::allocated_bytes() const { return heap_->used(); }
+
+bool is_host(const Stream& stream) { return dynamic_cast<const HostStream*>(&stream) != nullptr; }
+
+void submit(Stream& stream, std::function<void()> work) {
+  static_cast<HostStream&>(stream).push(std::move(work));
+}
+
+}  // namespace horo::device

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "horo/base/device/event.h"
+
+namespace horo::device {
+
+/// What a stream of the host reaches once.
+class HostPoint {
+ public:
+  /// `failure`: why what comes before it was not done; empty: it was.
+  void reach(const std::string& failure);
+  /// Throws DeviceError with the failure.
+  bool is_reached() const;
+  void await() const;
+
+ private:
+  bool look() const;
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  bool is_reached_ = false;  // guarded by mutex_, as what follows
+  std::string failure_;
+};
+
+class HostEvent : public Event {
+ public:
+  bool is_done() const override;
+  void synchronize() const override;
+
+  /// A point for the stream that records.
+  std::shared_ptr<HostPoint> renew();
+  /// Of the latest renew(); null: never.
+  std::shared_ptr<HostPoint> latest() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<HostPoint> latest_;  // guarded by mutex_
+};
+
+}  // namespace horo::device

@@ -1,0 +1,13 @@
+#include "horo/base/device/gpu.h"
+#include "horo/base/error.h"
+
+namespace horo::device {
+
+int count_gpus() noexcept { return 0; }
+
+std::unique_ptr<Device> open_gpu(int) {
+  throw DeviceError(
+      "this horo was built without CUDA; build it where nvcc, NCCL and cuDNN are found");
+}
+
+}  // namespace horo::device

@@ -1,0 +1,160 @@
+#include "collectives/device/move_tiles.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "collectives/device/fused_layout.h"
+#include "horo/base/device/host_device.h"
+
+namespace horo::collectives {
+namespace {
+
+constexpr std::size_t kSizes[] = {1, 0, 127, 128, 129, 8191, 8192, 8193, 3, 3 * 8192 + 5};
+
+template <typename T>
+T value(std::size_t tensor, std::size_t i) {
+  return static_cast<T>(static_cast<float>(static_cast<int>((i * 7 + tensor * 13) % 101) - 50));
+}
+
+// Tensors in one array, `skip` elements and a guard between each two.
+template <typename T>
+class Tensors {
+ public:
+  Tensors(std::vector<std::size_t> sizes, std::size_t skip) : sizes_(std::move(sizes)) {
+    std::size_t total = 0;
+    for (const std::size_t size : sizes_) total += size + skip;
+    memory_.assign(total, guard());
+    std::size_t at = 0;
+    for (const std::size_t size : sizes_) {
+      views_.emplace_back(memory_.data() + at, Shape{size});
+      at += size + skip;
+    }
+  }
+  std::vector<TensorView>& views() { return views_; }
+  T* data(std::size_t tensor) { return static_cast<T*>(views_[tensor].data()); }
+  std::size_t size(std::size_t tensor) const { return sizes_[tensor]; }
+  std::size_t count() const { return sizes_.size(); }
+  static T guard() { return static_cast<T>(77.0f); }
+  std::size_t guards() const {
+    return static_cast<std::size_t>(std::count_if(memory_.begin(), memory_.end(), [](T x) {
+      const T wanted = guard();
+      return std::memcmp(&x, &wanted, sizeof x) == 0;
+    }));
+  }
+
+ private:
+  std::vector<std::size_t> sizes_;
+  std::vector<T> memory_;
+  std::vector<TensorView> views_;
+};
+
+template <typename T>
+bool same(T a, T b) {
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+// Packs and unpacks; after either, checks element by element against the scalar conversion.
+template <typename X, typename W>
+void check(const std::vector<std::size_t>& sizes, std::size_t skip, double scale,
+           std::size_t chunk_bytes) {
+  device::HostDevice device;
+  const auto stream = device.make_stream(device::Priority::kNormal);
+  Tensors<X> tensors(sizes, skip);
+  for (std::size_t t = 0; t < tensors.count(); ++t)
+    for (std::size_t i = 0; i < tensors.size(t); ++i) tensors.data(t)[i] = value<X>(t, i);
+  const std::size_t guards = tensors.guards();
+  const FusedLayout layout(tensors.views(), data_type_of<W>, chunk_bytes);
+  const device::Memory buffer = device.allocate(layout.buffer_bytes());
+  std::memset(buffer.data(), 0, buffer.size());
+  const auto move = [&](auto&& way, double factor, int divisor) {
+    for (const FusedLayout::Chunk& chunk : layout.chunks()) {
+      TileTable table = layout.tables()[chunk.table];
+      table.buffer = buffer.data();
+      table.scale = factor;
+      table.divisor = divisor;
+      way(*stream, 3, table, data_type_of<X>, data_type_of<W>, chunk.first_tile, chunk.last_tile);
+    }
+    stream->synchronize();
+  };
+  constexpr bool kIsFloating = !std::is_integral_v<X>;
+  move(pack, scale, 1);
+  const auto packed = [&](X x) {
+    if constexpr (std::is_same_v<X, double>)
+      return static_cast<W>(x * scale);
+    else if constexpr (kIsFloating)
+      return static_cast<W>(static_cast<float>(x) * static_cast<float>(scale));
+    else
+      return x;
+  };
+  const W* place = reinterpret_cast<const W*>(buffer.data());
+  for (std::size_t t = 0; t < tensors.count(); ++t) {
+    for (std::size_t i = 0; i < tensors.size(t); ++i)
+      ASSERT_TRUE(same(place[i], packed(value<X>(t, i)))) << "tensor " << t << " index " << i;
+    place += (tensors.size(t) + 127) / 128 * 128;
+  }
+  move(unpack, 0.5, -3);
+  for (std::size_t t = 0; t < tensors.count(); ++t)
+    for (std::size_t i = 0; i < tensors.size(t); ++i) {
+      const W wire = packed(value<X>(t, i));
+      X wanted;
+      if constexpr (std::is_same_v<X, double>)
+        wanted = wire * 0.5;
+      else if constexpr (kIsFloating)
+        wanted = static_cast<X>(static_cast<float>(wire) * 0.5f);
+      else
+        wanted = static_cast<X>(wire / static_cast<X>(-3));
+      ASSERT_TRUE(same(tensors.data(t)[i], wanted)) << "tensor " << t << " index " << i;
+    }
+  EXPECT_EQ(guards, tensors.guards());
+}
+
+template <typename X, typename W>
+void check_alignments() {
+  const std::vector<std::size_t> sizes(std::begin(kSizes), std::end(kSizes));
+  for (const std::size_t skip : {1, 8, 16})
+    for (const std::size_t chunk_bytes : {std::size_t{0}, std::size_t{40000}, std::size_t{1} << 30})
+      check<X, W>(sizes, skip, 0.37, chunk_bytes);
+}
+
+TEST(MoveTiles, Float32) { check_alignments<float, float>(); }
+TEST(MoveTiles, Float32AsFloat16) { check_alignments<float, Float16>(); }
+TEST(MoveTiles, Float32AsBFloat16) { check_alignments<float, BFloat16>(); }
+TEST(MoveTiles, Float64) { check_alignments<double, double>(); }
+TEST(MoveTiles, Float16) { check_alignments<Float16, Float16>(); }
+TEST(MoveTiles, BFloat16) { check_alignments<BFloat16, BFloat16>(); }
+TEST(MoveTiles, Int8) { check_alignments<std::int8_t, std::int8_t>(); }
+TEST(MoveTiles, Int32) { check_alignments<std::int32_t, std::int32_t>(); }
+TEST(MoveTiles, Int64) { check_alignments<std::int64_t, std::int64_t>(); }
+
+TEST(MoveTiles, MoreTensorsThanATableHolds) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t t = 0; t < 2 * TileTable::kMaxTensors + 7; ++t) sizes.push_back(t % 200);
+  check<float, BFloat16>(sizes, 1, 1, 5000);
+  check<float, float>(sizes, 1, 1, std::size_t{1} << 30);
+}
+
+TEST(MoveTiles, KeepsInfinitiesAndNan) {
+  device::HostDevice device;
+  const auto stream = device.make_stream(device::Priority::kNormal);
+  std::vector<float> x(200, 1e30f);
+  x[5] = INFINITY;
+  x[199] = NAN;
+  const TensorView view(x);
+  const FusedLayout layout(std::span(&view, 1), DataType::kFloat16, 0);
+  const device::Memory buffer = device.allocate(layout.buffer_bytes());
+  TileTable table = layout.tables()[0];
+  table.buffer = buffer.data();
+  pack(*stream, 1, table, DataType::kFloat32, DataType::kFloat16, 0, table.tiles());
+  unpack(*stream, 1, table, DataType::kFloat32, DataType::kFloat16, 0, table.tiles());
+  stream->synchronize();
+  EXPECT_EQ(x[5], INFINITY);
+  EXPECT_EQ(x[6], INFINITY);  // too large for float16
+  EXPECT_TRUE(std::isnan(x[199]));
+}
+
+}  // namespace
+}  // namespace horo::collectives
