@@ -1,0 +1,239 @@
+#include "collectives/nccl/nccl_collectives.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+#include "collectives/nccl/nccl_check.h"
+#include "horo/base/error.h"
+#include "horo/base/log.h"
+
+namespace horo::collectives {
+namespace {
+
+cudaStream_t native(const device::Stream& stream) {
+  return static_cast<cudaStream_t>(stream.native());
+}
+
+ncclDataType_t nccl_type(DataType type) {
+  switch (type) {
+    case DataType::kFloat64:
+      return ncclFloat64;
+    case DataType::kFloat16:
+      return ncclFloat16;
+    case DataType::kBFloat16:
+      return ncclBfloat16;
+    case DataType::kInt8:
+      return ncclInt8;
+    case DataType::kUInt8:
+      return ncclUint8;
+    case DataType::kInt32:
+      return ncclInt32;
+    case DataType::kInt64:
+      return ncclInt64;
+    case DataType::kFloat32:
+      break;
+  }
+  return ncclFloat32;
+}
+
+ncclRedOp_t nccl_op(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kAverage:
+      return ncclAvg;
+    case ReduceOp::kMin:
+      return ncclMin;
+    case ReduceOp::kMax:
+      return ncclMax;
+    case ReduceOp::kProduct:
+      return ncclProd;
+    case ReduceOp::kSum:
+      break;
+    case ReduceOp::kAdasum:
+      throw InvalidArgument("NCCL has no Adasum; use sum or average on device memory");
+  }
+  return ncclSum;
+}
+
+bool are_equal(std::span<const std::size_t> sizes) {
+  return std::ranges::all_of(sizes, [&](std::size_t size) { return size == sizes.front(); });
+}
+
+// Calls that become one launch.
+void group(ncclComm_t communicator, const std::function<void()>& calls) {
+  HORO_NCCL(ncclGroupStart(), communicator);
+  calls();
+  HORO_NCCL(ncclGroupEnd(), communicator);
+}
+
+ncclUniqueId agree_on_id(Collectives& control, int rank) {
+  ncclUniqueId id{};
+  if (rank == 0) HORO_NCCL(ncclGetUniqueId(&id), nullptr);
+  control.broadcast({DataType::kUInt8, &id, sizeof id}, 0);
+  return id;
+}
+
+}  // namespace
+
+struct NcclCollectives::Handle {
+  ncclComm_t communicator = nullptr;
+};
+
+NcclCollectives::NcclCollectives(Collectives& control, int rank, int size, const std::string& name,
+                                 const WaitPolicy& policy)
+    : rank_(rank), size_(size), policy_(policy), handle_(std::make_unique<Handle>()) {
+  const ncclUniqueId id = agree_on_id(control, rank);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  config.commName = name.c_str();
+  try {
+    HORO_NCCL(ncclCommInitRankConfig(&handle_->communicator, size, id, rank, &config), nullptr);
+    await_readiness("for all ranks to join NCCL's communicator");
+  } catch (...) {
+    abort("it was not made");
+    throw;
+  }
+}
+
+NcclCollectives::~NcclCollectives() {
+  const std::scoped_lock lock(mutex_);
+  if (handle_->communicator == nullptr || !abort_reason_.empty()) return;
+  try {
+    HORO_NCCL(ncclCommFinalize(handle_->communicator), handle_->communicator);
+    await_readiness("for NCCL to finish");
+    HORO_NCCL(ncclCommDestroy(handle_->communicator), nullptr);
+  } catch (const Error& error) {
+    log_warning("NCCL's communicator could not be closed: {}", error.what());
+    ncclCommAbort(handle_->communicator);
+  }
+}
+
+// Until the communicator has done what the latest call began.
+void NcclCollectives::await_readiness(const char* what) {
+  ncclResult_t state = ncclInProgress;
+  for (Waiter waiter(policy_);; waiter.pause(what)) {
+    HORO_NCCL(ncclCommGetAsyncError(handle_->communicator, &state), handle_->communicator);
+    if (state != ncclInProgress) break;
+  }
+  HORO_NCCL(state, handle_->communicator);
+}
+
+void NcclCollectives::require_usable() const {
+  const std::scoped_lock lock(mutex_);
+  if (!abort_reason_.empty()) throw CommunicationError(abort_reason_);
+}
+
+void NcclCollectives::allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
+                                device::Stream& stream) {
+  require_usable();
+  const ncclRedOp_t nccl = nccl_op(op);
+  if (size_ == 1 || count == 0) return;
+  HORO_NCCL(ncclAllReduce(data, data, count, nccl_type(type), nccl, handle_->communicator,
+                          native(stream)),
+            handle_->communicator);
+  await_readiness("for NCCL to begin an allreduce");
+}
+
+void NcclCollectives::broadcast(void* data, std::size_t bytes, int root, device::Stream& stream) {
+  require_usable();
+  if (size_ == 1 || bytes == 0) return;
+  HORO_NCCL(ncclBroadcast(data, data, bytes, ncclUint8, root, handle_->communicator,
+                          native(stream)),
+            handle_->communicator);
+  await_readiness("for NCCL to begin a broadcast");
+}
+
+void NcclCollectives::allgather(const void* input, std::span<const std::size_t> bytes_of,
+                                void* output, device::Stream& stream) {
+  require_usable();
+  auto* place = static_cast<std::byte*>(output);
+  if (size_ == 1) {
+    if (input != output) stream.copy(output, input, bytes_of[0]);
+    return;
+  }
+  if (are_equal(bytes_of)) {
+    HORO_NCCL(ncclAllGather(input, output, bytes_of[0], ncclUint8, handle_->communicator,
+                            native(stream)),
+              handle_->communicator);
+  } else {
+    group(handle_->communicator, [&] {
+      for (int r = 0; r < size_; place += bytes_of[static_cast<std::size_t>(r)], ++r)
+        HORO_NCCL(ncclBroadcast(r == rank_ ? input : place, place,
+                                bytes_of[static_cast<std::size_t>(r)], ncclUint8, r,
+                                handle_->communicator, native(stream)),
+                  handle_->communicator);
+    });
+  }
+  await_readiness("for NCCL to begin an allgather");
+}
+
+void NcclCollectives::reduce_scatter(const void* input, DataType type,
+                                     std::span<const std::size_t> count_of, void* output,
+                                     ReduceOp op, device::Stream& stream) {
+  require_usable();
+  const ncclRedOp_t nccl = nccl_op(op);
+  if (size_ == 1) return stream.copy(output, input, count_of[0] * size_of(type));
+  if (are_equal(count_of)) {
+    HORO_NCCL(ncclReduceScatter(input, output, count_of[0], nccl_type(type), nccl,
+                                handle_->communicator, native(stream)),
+              handle_->communicator);
+  } else {
+    const auto* part = static_cast<const std::byte*>(input);
+    group(handle_->communicator, [&] {
+      for (int r = 0; r < size_; ++r) {
+        const std::size_t count = count_of[static_cast<std::size_t>(r)];
+        HORO_NCCL(ncclReduce(part, output, count, nccl_type(type), nccl, r,
+                             handle_->communicator, native(stream)),
+                  handle_->communicator);
+        part += count * size_of(type);
+      }
+    });
+  }
+  await_readiness("for NCCL to begin a reduce_scatter");
+}
+
+void NcclCollectives::alltoall(const void* input, std::span<const std::size_t> bytes_to,
+                               void* output, std::span<const std::size_t> bytes_from,
+                               device::Stream& stream) {
+  require_usable();
+  if (size_ == 1) return stream.copy(output, input, bytes_to[0]);
+  const auto* from = static_cast<const std::byte*>(input);
+  auto* to = static_cast<std::byte*>(output);
+  group(handle_->communicator, [&] {
+    for (int r = 0; r < size_; ++r) {
+      const std::size_t out = bytes_to[static_cast<std::size_t>(r)];
+      const std::size_t in = bytes_from[static_cast<std::size_t>(r)];
+      if (out > 0)
+        HORO_NCCL(ncclSend(from, out, ncclUint8, r, handle_->communicator, native(stream)),
+                  handle_->communicator);
+      if (in > 0)
+        HORO_NCCL(ncclRecv(to, in, ncclUint8, r, handle_->communicator, native(stream)),
+                  handle_->communicator);
+      from += out;
+      to += in;
+    }
+  });
+  await_readiness("for NCCL to begin an alltoall");
+}
+
+std::optional<std::string> NcclCollectives::failure() const {
+  const std::scoped_lock lock(mutex_);
+  if (!abort_reason_.empty()) return abort_reason_;
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = ncclCommGetAsyncError(handle_->communicator, &state);
+  const ncclResult_t worst = asked == ncclSuccess ? state : asked;
+  if (worst == ncclSuccess || worst == ncclInProgress) return std::nullopt;
+  return std::string(ncclGetErrorString(worst)) + " (" +
+         ncclGetLastError(handle_->communicator) + ")";
+}
+
+void NcclCollectives::abort(const std::string& reason) noexcept {
+  const std::scoped_lock lock(mutex_);
+  if (!abort_reason_.empty()) return;
+  abort_reason_ = "NCCL's communicator was given up: " + reason;
+  if (handle_->communicator != nullptr) ncclCommAbort(handle_->communicator);
+}
+
+}  // namespace horo::collectives
