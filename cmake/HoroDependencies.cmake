@@ -27,7 +27,10 @@ if(NOT HORO_WITH_CUDA STREQUAL "OFF")
     endif()
     enable_language(CUDA)
     set(CMAKE_CUDA_STANDARD 20)
-    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc takes it
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+    endif()
   elseif(HORO_WITH_CUDA STREQUAL "ON")
     message(FATAL_ERROR "HORO_WITH_CUDA=ON needs nvcc, NCCL and cuDNN; found: CUDA toolkit "
                         "'${CUDAToolkit_VERSION}', NCCL '${NCCL_VERSION}', cuDNN '${cuDNN_VERSION}'. "

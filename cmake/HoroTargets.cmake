@@ -38,12 +38,14 @@ endfunction()
 # horo_kernels(TARGET SOURCES...): kernels, which nvcc compiles for the GPU and the host, and where it is not, the C++
 # compiler for the host alone (horo/base/device/launch.h).
 function(horo_kernels target)
-  target_sources(${target} PRIVATE ${ARGN})
-  if(HORO_CUDA_FOUND)
-    target_link_libraries(${target} PRIVATE CUDA::cudart)
-  else()
-    set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES LANGUAGE CXX)
+  # Objects, so that what links the target needs no CUDA language for it.
+  add_library(${target}_kernels OBJECT ${ARGN})
+  target_include_directories(${target}_kernels PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${target}_kernels PRIVATE horo_compile_flags)
+  if(NOT HORO_CUDA_FOUND)
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX)
   endif()
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_kernels>)
 endfunction()
 
 # horo_program(NAME SOURCES ... LINK ...): an executable in build/<preset>/bin.

@@ -1,12 +1,11 @@
 #include "collectives/nccl/nccl_collectives.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
+#include <cstdint>
 #include <functional>
 #include <utility>
 
-#include "collectives/nccl/nccl_check.h"
+#include "collectives/nccl/nccl_library.h"
 #include "horo/base/error.h"
 #include "horo/base/log.h"
 
@@ -63,14 +62,25 @@ bool are_equal(std::span<const std::size_t> sizes) {
 
 // Calls that become one launch.
 void group(ncclComm_t communicator, const std::function<void()>& calls) {
-  HORO_NCCL(ncclGroupStart(), communicator);
+  HORO_NCCL(communicator, group_start);
   calls();
-  HORO_NCCL(ncclGroupEnd(), communicator);
+  HORO_NCCL(communicator, group_end);
 }
 
+// Throws on all ranks if one of them cannot load NCCL, or rank 0 has no id.
 ncclUniqueId agree_on_id(Collectives& control, int rank) {
   ncclUniqueId id{};
-  if (rank == 0) HORO_NCCL(ncclGetUniqueId(&id), nullptr);
+  std::string obstacle;
+  try {
+    nccl();
+    if (rank == 0) HORO_NCCL(nullptr, get_unique_id, &id);
+  } catch (const Error& error) {
+    obstacle = error.what();
+  }
+  std::int32_t is_able = obstacle.empty() ? 1 : 0;
+  control.allreduce({DataType::kInt32, &is_able, 1}, ReduceOp::kMin);
+  if (!obstacle.empty()) throw DeviceError(obstacle);
+  if (is_able == 0) throw DeviceError("NCCL cannot be used: another rank cannot; it says why");
   control.broadcast({DataType::kUInt8, &id, sizeof id}, 0);
   return id;
 }
@@ -89,7 +99,7 @@ NcclCollectives::NcclCollectives(Collectives& control, int rank, int size, const
   config.blocking = 0;
   config.commName = name.c_str();
   try {
-    HORO_NCCL(ncclCommInitRankConfig(&handle_->communicator, size, id, rank, &config), nullptr);
+    HORO_NCCL(nullptr, comm_init_rank_config, &handle_->communicator, size, id, rank, &config);
     await_readiness("for all ranks to join NCCL's communicator");
   } catch (...) {
     abort("it was not made");
@@ -101,12 +111,12 @@ NcclCollectives::~NcclCollectives() {
   const std::scoped_lock lock(mutex_);
   if (handle_->communicator == nullptr || !abort_reason_.empty()) return;
   try {
-    HORO_NCCL(ncclCommFinalize(handle_->communicator), handle_->communicator);
+    HORO_NCCL(handle_->communicator, comm_finalize, handle_->communicator);
     await_readiness("for NCCL to finish");
-    HORO_NCCL(ncclCommDestroy(handle_->communicator), nullptr);
+    HORO_NCCL(nullptr, comm_destroy, handle_->communicator);
   } catch (const Error& error) {
     log_warning("NCCL's communicator could not be closed: {}", error.what());
-    ncclCommAbort(handle_->communicator);
+    nccl().comm_abort(handle_->communicator);
   }
 }
 
@@ -114,10 +124,10 @@ NcclCollectives::~NcclCollectives() {
 void NcclCollectives::await_readiness(const char* what) {
   ncclResult_t state = ncclInProgress;
   for (Waiter waiter(policy_);; waiter.pause(what)) {
-    HORO_NCCL(ncclCommGetAsyncError(handle_->communicator, &state), handle_->communicator);
+    HORO_NCCL(handle_->communicator, comm_get_async_error, handle_->communicator, &state);
     if (state != ncclInProgress) break;
   }
-  HORO_NCCL(state, handle_->communicator);
+  check_nccl(state, handle_->communicator, "a call that was under way");
 }
 
 void NcclCollectives::require_usable() const {
@@ -128,20 +138,18 @@ void NcclCollectives::require_usable() const {
 void NcclCollectives::allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
                                 device::Stream& stream) {
   require_usable();
-  const ncclRedOp_t nccl = nccl_op(op);
+  const ncclRedOp_t combine = nccl_op(op);
   if (size_ == 1 || count == 0) return;
-  HORO_NCCL(ncclAllReduce(data, data, count, nccl_type(type), nccl, handle_->communicator,
-                          native(stream)),
-            handle_->communicator);
+  HORO_NCCL(handle_->communicator, all_reduce, data, data, count, nccl_type(type), combine,
+            handle_->communicator, native(stream));
   await_readiness("for NCCL to begin an allreduce");
 }
 
 void NcclCollectives::broadcast(void* data, std::size_t bytes, int root, device::Stream& stream) {
   require_usable();
   if (size_ == 1 || bytes == 0) return;
-  HORO_NCCL(ncclBroadcast(data, data, bytes, ncclUint8, root, handle_->communicator,
-                          native(stream)),
-            handle_->communicator);
+  HORO_NCCL(handle_->communicator, broadcast, data, data, bytes, ncclUint8, root,
+            handle_->communicator, native(stream));
   await_readiness("for NCCL to begin a broadcast");
 }
 
@@ -154,16 +162,14 @@ void NcclCollectives::allgather(const void* input, std::span<const std::size_t> 
     return;
   }
   if (are_equal(bytes_of)) {
-    HORO_NCCL(ncclAllGather(input, output, bytes_of[0], ncclUint8, handle_->communicator,
-                            native(stream)),
-              handle_->communicator);
+    HORO_NCCL(handle_->communicator, all_gather, input, output, bytes_of[0], ncclUint8,
+              handle_->communicator, native(stream));
   } else {
     group(handle_->communicator, [&] {
       for (int r = 0; r < size_; place += bytes_of[static_cast<std::size_t>(r)], ++r)
-        HORO_NCCL(ncclBroadcast(r == rank_ ? input : place, place,
-                                bytes_of[static_cast<std::size_t>(r)], ncclUint8, r,
-                                handle_->communicator, native(stream)),
-                  handle_->communicator);
+        HORO_NCCL(handle_->communicator, broadcast, r == rank_ ? input : place, place,
+                  bytes_of[static_cast<std::size_t>(r)], ncclUint8, r, handle_->communicator,
+                  native(stream));
     });
   }
   await_readiness("for NCCL to begin an allgather");
@@ -173,20 +179,18 @@ void NcclCollectives::reduce_scatter(const void* input, DataType type,
                                      std::span<const std::size_t> count_of, void* output,
                                      ReduceOp op, device::Stream& stream) {
   require_usable();
-  const ncclRedOp_t nccl = nccl_op(op);
+  const ncclRedOp_t combine = nccl_op(op);
   if (size_ == 1) return stream.copy(output, input, count_of[0] * size_of(type));
   if (are_equal(count_of)) {
-    HORO_NCCL(ncclReduceScatter(input, output, count_of[0], nccl_type(type), nccl,
-                                handle_->communicator, native(stream)),
-              handle_->communicator);
+    HORO_NCCL(handle_->communicator, reduce_scatter, input, output, count_of[0], nccl_type(type),
+              combine, handle_->communicator, native(stream));
   } else {
     const auto* part = static_cast<const std::byte*>(input);
     group(handle_->communicator, [&] {
       for (int r = 0; r < size_; ++r) {
         const std::size_t count = count_of[static_cast<std::size_t>(r)];
-        HORO_NCCL(ncclReduce(part, output, count, nccl_type(type), nccl, r,
-                             handle_->communicator, native(stream)),
-                  handle_->communicator);
+        HORO_NCCL(handle_->communicator, reduce, part, output, count, nccl_type(type), combine, r,
+                  handle_->communicator, native(stream));
         part += count * size_of(type);
       }
     });
@@ -206,11 +210,11 @@ void NcclCollectives::alltoall(const void* input, std::span<const std::size_t> b
       const std::size_t out = bytes_to[static_cast<std::size_t>(r)];
       const std::size_t in = bytes_from[static_cast<std::size_t>(r)];
       if (out > 0)
-        HORO_NCCL(ncclSend(from, out, ncclUint8, r, handle_->communicator, native(stream)),
-                  handle_->communicator);
+        HORO_NCCL(handle_->communicator, send, from, out, ncclUint8, r, handle_->communicator,
+                  native(stream));
       if (in > 0)
-        HORO_NCCL(ncclRecv(to, in, ncclUint8, r, handle_->communicator, native(stream)),
-                  handle_->communicator);
+        HORO_NCCL(handle_->communicator, recv, to, in, ncclUint8, r, handle_->communicator,
+                  native(stream));
       from += out;
       to += in;
     }
@@ -222,18 +226,18 @@ std::optional<std::string> NcclCollectives::failure() const {
   const std::scoped_lock lock(mutex_);
   if (!abort_reason_.empty()) return abort_reason_;
   ncclResult_t state = ncclSuccess;
-  const ncclResult_t asked = ncclCommGetAsyncError(handle_->communicator, &state);
+  const ncclResult_t asked = nccl().comm_get_async_error(handle_->communicator, &state);
   const ncclResult_t worst = asked == ncclSuccess ? state : asked;
   if (worst == ncclSuccess || worst == ncclInProgress) return std::nullopt;
-  return std::string(ncclGetErrorString(worst)) + " (" +
-         ncclGetLastError(handle_->communicator) + ")";
+  return std::string(nccl().get_error_string(worst)) + " (" +
+         nccl().get_last_error(handle_->communicator) + ")";
 }
 
 void NcclCollectives::abort(const std::string& reason) noexcept {
   const std::scoped_lock lock(mutex_);
   if (!abort_reason_.empty()) return;
   abort_reason_ = "NCCL's communicator was given up: " + reason;
-  if (handle_->communicator != nullptr) ncclCommAbort(handle_->communicator);
+  if (handle_->communicator != nullptr) nccl().comm_abort(handle_->communicator);
 }
 
 }  // namespace horo::collectives

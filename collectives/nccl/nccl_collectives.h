@@ -15,8 +15,8 @@ namespace horo::collectives {
 /// here, with the deadline of the wait policy. A group of one rank starts nothing on the device but
 /// copies where input and output differ.
 ///
-/// Unequal parts (allgather, reduce_scatter) are one group of broadcasts or reductions, alltoall one
-/// of sends and receives: a launch each.
+/// Unequal parts (allgather, reduce_scatter) are one group of broadcasts or reductions, alltoall
+/// one of sends and receives: a launch each.
 class NcclCollectives : public DeviceCollectives {
  public:
   /// Collective over the group, which `control` connects for the moment, with the GPU that the

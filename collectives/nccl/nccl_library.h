@@ -1,0 +1,46 @@
+#pragma once
+
+#include <nccl.h>
+
+#include <source_location>
+
+namespace horo::collectives {
+
+/// The functions of NCCL, which is loaded when it is first needed: its hundreds of megabytes cost
+/// programs that use no GPU nothing, and machines without it run them.
+struct NcclLibrary {
+  decltype(&ncclGetUniqueId) get_unique_id;
+  decltype(&ncclCommInitRankConfig) comm_init_rank_config;
+  decltype(&ncclCommGetAsyncError) comm_get_async_error;
+  decltype(&ncclCommFinalize) comm_finalize;
+  decltype(&ncclCommDestroy) comm_destroy;
+  decltype(&ncclCommAbort) comm_abort;
+  decltype(&ncclGetErrorString) get_error_string;
+  decltype(&ncclGetLastError) get_last_error;
+  decltype(&ncclGetVersion) get_version;
+  decltype(&ncclGroupStart) group_start;
+  decltype(&ncclGroupEnd) group_end;
+  decltype(&ncclAllReduce) all_reduce;
+  decltype(&ncclAllGather) all_gather;
+  decltype(&ncclReduceScatter) reduce_scatter;
+  decltype(&ncclReduce) reduce;
+  decltype(&ncclBroadcast) broadcast;
+  decltype(&ncclSend) send;
+  decltype(&ncclRecv) recv;
+};
+
+/// Thread-safe. Throws DeviceError, in every call, if libnccl.so.2 cannot be loaded or lacks
+/// something.
+const NcclLibrary& nccl();
+
+/// Throws CommunicationError, with the call, NCCL's texts and the place, unless `result` is success
+/// or in progress. `communicator` may be null.
+void check_nccl(ncclResult_t result, ncclComm_t communicator, const char* call,
+                std::source_location where = std::source_location::current());
+
+}  // namespace horo::collectives
+
+/// HORO_NCCL(communicator, function, arguments...): calls nccl().function and checks the result.
+#define HORO_NCCL(communicator, function, ...)                                       \
+  ::horo::collectives::check_nccl(::horo::collectives::nccl().function(__VA_ARGS__), \
+                                  (communicator), #function)
