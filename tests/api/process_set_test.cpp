@@ -219,9 +219,10 @@ TEST(ProcessSet, AMissingRankIsNamed) {
       (void)ctx.new_process_set({0, 2});
     }
   };
-  EXPECT_THAT(error_text<CommunicationError>([&] { run_ranks(3, rank_1_is_elsewhere, options); }),
-              ::testing::AllOf(HasSubstr("'process_set.0'"), HasSubstr("rank 1 in barrier 'never'"),
-                               HasSubstr("HORO_TIMEOUT is 1s")));
+  EXPECT_THAT(
+      error_text<CommunicationError>([&] { run_ranks(3, rank_1_is_elsewhere, options); }),
+      ::testing::AllOf(HasSubstr("'process_set.0'"), HasSubstr("rank 1 (host thread-node-0"),
+                       HasSubstr("in barrier 'never'"), HasSubstr("HORO_TIMEOUT is 1s")));
 }
 
 TEST(ProcessSet, MismatchesInsideNameTheRanksOfTheJobAndTheSetGoesOn) {
