@@ -14,7 +14,7 @@ endif()
 # double the compiler's work and find nothing that the address sanitizer does not. Link it after horo_compile_flags.
 add_library(horo_test_flags INTERFACE)
 if(HORO_SANITIZER STREQUAL "address")
-  target_compile_options(horo_test_flags INTERFACE -fno-sanitize=null,alignment,object-size,vptr)
+  target_compile_options(horo_test_flags INTERFACE -fno-sanitize=alignment,vptr)
 endif()
 
 # What the presets of the sanitizers build: asan, tsan.

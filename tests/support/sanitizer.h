@@ -17,14 +17,15 @@ inline constexpr bool kHasSanitizer = kHasThreadSanitizer;
 #endif
 
 /// Threads race on a path or do not, whatever is summed there, and under the thread sanitizer
-/// values take thirty times as long: there a path is taken with these types and operations, and
-/// everywhere else with all.
+/// values take thirty times as long: there a path is taken with these types, and everywhere else
+/// with all.
 constexpr bool is_tested(DataType type) {
   return !kHasThreadSanitizer || type == DataType::kFloat32 || type == DataType::kBFloat16 ||
          type == DataType::kInt8;
 }
+/// Nor does what a path accesses depend on the operation.
 constexpr bool is_tested(ReduceOp op) {
-  return !kHasThreadSanitizer || op == ReduceOp::kAverage || op == ReduceOp::kMax;
+  return !kHasSanitizer || op == ReduceOp::kAverage || op == ReduceOp::kMax;
 }
 
 }  // namespace horo
