@@ -11,7 +11,7 @@ if(HORO_SANITIZER STREQUAL "thread")
 endif()
 
 # How tests are compiled. The checks left out here stay on in the libraries; in the tests, which are made of macros, they
-# double the compiler's work and find nothing that the address sanitizer does not. Link it after horo_compile_flags.
+# are much of the compiler's work and look at next to nothing. Link it after horo_compile_flags.
 add_library(horo_test_flags INTERFACE)
 if(HORO_SANITIZER STREQUAL "address")
   target_compile_options(horo_test_flags INTERFACE -fno-sanitize=alignment,vptr)

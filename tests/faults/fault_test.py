@@ -15,12 +15,11 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from processes import is_alive
+from processes import leftovers, shared_memory_files
 
 # From when all ranks run to the end of the job. A dead rank is told after 1 to 2 s; the rest is for a busy machine.
 LIMIT_S = 30
 START_S = 60
-GRACE_S = 5
 
 # What the output must show, of the rank at fault.
 TELLING = {
@@ -35,23 +34,6 @@ TELLING = {
     "return": [r"rank {rank} \(host [^)]*\).*(has left|has shut down|ended early)"],
     "in_flight": [r"rank {rank} \(host [^)]*\).*(has left|has shut down|ended early)"],
 }
-
-
-def shared_memory_files():
-    return set(os.listdir("/dev/shm"))
-
-
-def leftovers(pids, before):
-    """What the job left behind; waits a little for processes that are just ending."""
-    deadline = time.monotonic() + GRACE_S
-    while True:
-        alive = [pid for pid in pids if is_alive(pid)]
-        files = shared_memory_files() - before
-        if not alive and not files:
-            return ""
-        if time.monotonic() > deadline:
-            return f"processes {alive}, files {sorted(files)}"
-        time.sleep(0.05)
 
 
 def run_to_its_end(command, ranks, ranks_per_node):

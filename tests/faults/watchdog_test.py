@@ -19,13 +19,12 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from processes import is_alive
+from processes import GRACE_S, leftovers, shared_memory_files
 
 TIMEOUT_S = 4  # HORO_TIMEOUT
 WARNING_S = 1  # HORO_STALL_WARNING
 START_AND_END_S = 45  # of a job, on a busy machine
 TOLD_WITHIN_S = 5
-GRACE_S = 5
 STUCK_EXIT_CODE = 75
 
 # On top of what is promised: on a busy machine with few cores, on which all ranks share them.
@@ -51,23 +50,6 @@ VERDICTS = {
 VERDICT_FROM_AFAR = rf"ranks? {{rank}}\b[^(]*\(host [^)]*\).*(no sign of life|stopped).*{WAITS}"
 # How long the job goes on after its end was due.
 ENDS_AFTER_S = {"stop": TIMEOUT_S + 3, "late": TIMEOUT_S, "missing": TIMEOUT_S, "alone": TIMEOUT_S, "stuck": TIMEOUT_S + 5}
-
-
-def shared_memory_files():
-    return set(os.listdir("/dev/shm"))
-
-
-def leftovers(pids, before):
-    """What the job left behind; waits a little for processes that are just ending."""
-    deadline = time.monotonic() + GRACE_S
-    while True:
-        alive = [pid for pid in pids if is_alive(pid)]
-        files = shared_memory_files() - before
-        if not alive and not files:
-            return ""
-        if time.monotonic() > deadline:
-            return f"processes {alive}, files {sorted(files)}"
-        time.sleep(0.05)
 
 
 def is_stopped(pid):

@@ -12,6 +12,7 @@
 #include "horo/observe/wall_clock.h"
 #include "tests/observe/flight_logs.h"
 #include "tests/observe/temporary_directory.h"
+#include "tests/support/sanitizer.h"
 
 namespace horo::observe {
 namespace {
@@ -69,9 +70,8 @@ TEST(LastWords, AProgramThatHandlesSigtermIsLeftAlone) {
 }
 
 TEST(LastWords, ASignalInAForkedChildLeavesNoWordOfTheParent) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "the thread sanitizer puts the signal off, and the child ends before it";
-#endif
+  if (kHasThreadSanitizer)
+    GTEST_SKIP() << "the thread sanitizer puts the signal off, and the child ends before it";
   for (const int signal : {SIGTERM, SIGSEGV}) {
     const auto [snapshot, status] = snapshot_after(
         [&] {

@@ -9,6 +9,7 @@
 
 #include "collectives/device/fused_layout.h"
 #include "horo/base/device/host_device.h"
+#include "tests/collectives/contract/exact_values.h"
 
 namespace horo::collectives {
 namespace {
@@ -40,10 +41,8 @@ class Tensors {
   std::size_t count() const { return sizes_.size(); }
   static T guard() { return static_cast<T>(77.0f); }
   std::size_t guards() const {
-    return static_cast<std::size_t>(std::count_if(memory_.begin(), memory_.end(), [](T x) {
-      const T wanted = guard();
-      return std::memcmp(&x, &wanted, sizeof x) == 0;
-    }));
+    return static_cast<std::size_t>(std::count_if(
+        memory_.begin(), memory_.end(), [](T x) { return contract::same_bits(x, guard()); }));
   }
 
  private:
@@ -51,11 +50,6 @@ class Tensors {
   std::vector<T> memory_;
   std::vector<TensorView> views_;
 };
-
-template <typename T>
-bool same(T a, T b) {
-  return std::memcmp(&a, &b, sizeof a) == 0;
-}
 
 // Packs and unpacks; after either, checks element by element against the scalar conversion.
 template <typename X, typename W>
@@ -93,7 +87,8 @@ void check(const std::vector<std::size_t>& sizes, std::size_t skip, double scale
   const W* place = reinterpret_cast<const W*>(buffer.data());
   for (std::size_t t = 0; t < tensors.count(); ++t) {
     for (std::size_t i = 0; i < tensors.size(t); ++i)
-      ASSERT_TRUE(same(place[i], packed(value<X>(t, i)))) << "tensor " << t << " index " << i;
+      ASSERT_TRUE(contract::same_bits(place[i], packed(value<X>(t, i))))
+          << "tensor " << t << " index " << i;
     place += (tensors.size(t) + 127) / 128 * 128;
   }
   move(unpack, 0.5, -3);
@@ -107,7 +102,8 @@ void check(const std::vector<std::size_t>& sizes, std::size_t skip, double scale
         wanted = static_cast<X>(static_cast<float>(wire) * 0.5f);
       else
         wanted = static_cast<X>(wire / static_cast<X>(-3));
-      ASSERT_TRUE(same(tensors.data(t)[i], wanted)) << "tensor " << t << " index " << i;
+      ASSERT_TRUE(contract::same_bits(tensors.data(t)[i], wanted))
+          << "tensor " << t << " index " << i;
     }
   EXPECT_EQ(guards, tensors.guards());
 }
