@@ -25,6 +25,7 @@ class OwnedMpi : public Session {
     session_.watch(std::move(before_finalize), std::move(at_exit));
   }
   void unwatch() override { session_.unwatch(); }
+  void exit_late() override { collectives::MpiSession::exit_late(); }
   void finalize() override { session_.finalize(); }
 
  private:

@@ -250,6 +250,12 @@ void Runtime::on_exit() noexcept {
   }
 }
 
+bool Runtime::has_failed_after_another(const std::string& text) const {
+  const AbortSignal* abort = transport_->wait_policy().abort;
+  return session_ != nullptr && abort != nullptr && abort->is_raised() &&
+         !text.starts_with(abort->text());
+}
+
 void Runtime::fail_unwinding() noexcept {
   try {
     const std::scoped_lock lock(shutdown_mutex_);
@@ -260,6 +266,7 @@ void Runtime::fail_unwinding() noexcept {
       text += fmt::format("; its last error: {}", error);
     recorder().fail(text);
     coordinator_->fail(text);
+    if (has_failed_after_another(text)) session_->exit_late();
     sets_.begin_closing();
     sets_.finish();
   } catch (const std::exception& error) {

@@ -32,6 +32,9 @@ class Session {
   /// `at_exit` if the process exits. Called at most once.
   virtual void watch(std::function<void()> before_finalize, std::function<void()> at_exit) = 0;
   virtual void unwatch() = 0;
+  /// This rank has failed because another has: the process is to leave that one a moment to say why
+  /// before it exits.
+  virtual void exit_late() = 0;
   /// Ends it in good order. Called once, when every other object of the runtime is gone.
   virtual void finalize() = 0;
 };
@@ -102,6 +105,8 @@ class Runtime {
   // Collective over the node.
   void start_watchdog();
   void close();
+  // Whether the job's failure is another than this rank's, which is `text`.
+  bool has_failed_after_another(const std::string& text) const;
   void on_finalize() noexcept;
   void on_exit() noexcept;
 

@@ -1,8 +1,10 @@
 #include "collectives/mpi/mpi_session.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "collectives/mpi/launch_signs.h"
@@ -14,6 +16,10 @@
 namespace horo::collectives {
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kTimeToSayWhy{1};
 
 // Open MPI asks before it sends a TCP message of more than 64 KiB: a round trip for which both
 // ranks need their cores, while the link rests. The receives of a ring are posted ahead, so its
@@ -35,6 +41,7 @@ struct Sessions {
   bool is_mpi_ours = false;
   std::optional<HomeProcess> home;
   std::vector<MpiSession*> watching;
+  Clock::time_point exit_after{};
 };
 
 Sessions& sessions() {
@@ -116,6 +123,12 @@ void MpiSession::on_exit() {
   if (!all.home || all.home->is_elsewhere()) return;
   const std::scoped_lock lock(all.mutex);
   for (MpiSession* session : all.watching) session->at_exit_();
+  std::this_thread::sleep_until(all.exit_after);
+}
+
+void MpiSession::exit_late() {
+  const std::scoped_lock lock(sessions().mutex);
+  sessions().exit_after = Clock::now() + kTimeToSayWhy;
 }
 
 void MpiSession::watch(std::function<void()> before_finalize, std::function<void()> at_exit) {

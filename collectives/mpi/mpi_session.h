@@ -32,7 +32,12 @@ class MpiSession {
   void watch(std::function<void()> before_finalize, std::function<void()> at_exit);
   /// On return neither runs, nor will.
   void unwatch();
-  /// The process exits: runs `at_exit` of the sessions that are watched.
+  /// This process has failed because another has: should it exit within a moment, it does so at the
+  /// end of that moment only. Launchers end a job when the first process of it exits, and the one
+  /// that knows why may not have said it yet.
+  static void exit_late();
+  /// The process exits: runs `at_exit` of the sessions that are watched, and waits if exit_late()
+  /// asks for it.
   static void on_exit();
   /// Waits for the other ranks. Called once, when no MPI object of horo is left.
   void finalize();

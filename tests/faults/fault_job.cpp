@@ -1,10 +1,11 @@
 // A job in which one rank fails in the middle of a step, for fault_test.py:
-//   fault_job FAULT RANK     FAULT: none, kill, throw, exit, normal_exit, thread_exit, terminate,
-//   abandon_set, return,
-//                            in_flight
-// Prints "rank N pid P" for each rank before the first step.
+//   fault_job FAULT RANK
+// FAULT: none, kill, throw, throw_slowly (and says why only after a moment), exit, normal_exit,
+// thread_exit, terminate, abandon_set, return or in_flight. Prints "rank N pid P" for each rank
+// before the first step.
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -17,9 +18,13 @@
 
 namespace {
 
+struct Diverged : std::runtime_error {
+  Diverged() : std::runtime_error("diverged") {}
+};
+
 void fail(const char* fault) {
   if (std::strcmp(fault, "kill") == 0) raise(SIGKILL);
-  if (std::strcmp(fault, "throw") == 0) throw std::runtime_error("diverged");
+  if (std::strncmp(fault, "throw", 5) == 0) throw Diverged();
   if (std::strcmp(fault, "exit") == 0) std::_Exit(3);
   if (std::strcmp(fault, "normal_exit") == 0) std::exit(0);
   if (std::strcmp(fault, "terminate") == 0) std::terminate();
@@ -59,7 +64,7 @@ void run(const char* fault, int failing_rank) {
         }
         if (std::strcmp(fault, "abandon_set") == 0) {
           const horo::ProcessSet moved = std::move(set);
-          throw std::runtime_error("diverged");
+          throw Diverged();
         }
         fail(fault);
       }
@@ -77,6 +82,9 @@ int main(int argc, char** argv) {
     run(argv[1], std::atoi(argv[2]));
     return 0;
   } catch (const std::exception& error) {
+    const bool is_own = dynamic_cast<const Diverged*>(&error) != nullptr;
+    if (is_own && std::strcmp(argv[1], "throw_slowly") == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(400));
     std::fprintf(stderr, "fault_job: %s\n", error.what());
     return 1;
   }
