@@ -10,11 +10,13 @@ if(HORO_SANITIZER STREQUAL "thread")
   list(APPEND _sanitizer_environment "HORO_TEST_DELAY=50us")
 endif()
 
-# How tests are compiled. The checks left out here stay on in the libraries; in the tests, which are made of macros, they
-# are much of the compiler's work and look at next to nothing. Link it after horo_compile_flags.
+# How tests are compiled: to be there soon, as they are most of the compiler's work and little of a test's time is spent in
+# their own code. Of the sanitizers' checks those left out stay on in the libraries. Link it after horo_compile_flags.
 add_library(horo_test_flags INTERFACE)
 if(HORO_SANITIZER STREQUAL "address")
-  target_compile_options(horo_test_flags INTERFACE -fno-sanitize=alignment,vptr)
+  target_compile_options(horo_test_flags INTERFACE -O0 -fno-sanitize=alignment,vptr)
+elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+  target_compile_options(horo_test_flags INTERFACE -O1)
 endif()
 
 # What the presets of the sanitizers build: asan, tsan.
