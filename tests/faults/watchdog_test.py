@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from processes import GRACE_S, leftovers, shared_memory_files
 
 TIMEOUT_S = 4  # HORO_TIMEOUT
+PATIENT_TIMEOUT_S = 60  # the same, of a job that is not to end
 WARNING_S = 1  # HORO_STALL_WARNING
 START_AND_END_S = 45  # of a job, on a busy machine
 TOLD_WITHIN_S = 5
@@ -64,7 +65,8 @@ class Job:
     """One job, whose output is collected while it runs."""
 
     def __init__(self, hororun, program, ranks, per_node, fault, rank, seed):
-        environment = dict(os.environ, HORO_RANKS_PER_NODE=str(per_node), HORO_TIMEOUT=f"{TIMEOUT_S}s",
+        timeout_s = PATIENT_TIMEOUT_S if fault == "endless" else TIMEOUT_S
+        environment = dict(os.environ, HORO_RANKS_PER_NODE=str(per_node), HORO_TIMEOUT=f"{timeout_s}s",
                            HORO_STALL_WARNING=f"{WARNING_S}s", HORO_ALGORITHM="mpi" if fault == "stuck" else "auto")
         self.before = shared_memory_files()
         self.ranks = ranks
@@ -156,6 +158,8 @@ def check_resumed(job, rank, is_far):
     if not job.wait_for(lambda: job.first_time_of(told.format(rank=rank)), TOLD_WITHIN_S + MARGIN_S):
         problems.append(f"not told within {TOLD_WITHIN_S + MARGIN_S} s")
     stopped_s = time.monotonic() - stopped
+    if job.process.poll() is not None:
+        return job.end(1) + problems + ["the job ended while the rank was stopped"]
     os.kill(job.pids()[rank], signal.SIGCONT)
     if not job.wait_for(lambda: re.search(rf"ranks? {rank}\b[^(]*\(host [^)]*\) no longer", job.output),
                         TOLD_WITHIN_S + MARGIN_S):
@@ -204,7 +208,6 @@ def main():
     numbers = random.Random(arguments.seed)
     failed = 0
     for fault in arguments.faults.split(","):
-        # One at a time: the check of /dev/shm must not see another job of this test.
         good = sum(run_round(arguments, fault, numbers) for _ in range(arguments.rounds))
         print(f"{fault}: {good} of {arguments.rounds} jobs ended as they should", flush=True)
         failed += arguments.rounds - good
