@@ -75,12 +75,12 @@ std::chrono::nanoseconds parse_duration(std::string_view text) {
 }
 
 std::string format_bytes(std::size_t bytes) {
-  constexpr std::pair<const char*, double> kUnits[] = {
-      {"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}};
+  constexpr std::pair<const char*, std::size_t> kUnits[] = {
+      {"GiB", std::size_t{1} << 30}, {"MiB", std::size_t{1} << 20}, {"KiB", std::size_t{1} << 10}};
   for (const auto& [name, factor] : kUnits) {
-    const double value = static_cast<double>(bytes) / factor;
-    if (value >= 1 && value * 100 == std::floor(value * 100))
-      return with_two_decimals(value) + name;
+    const bool has_two_decimals = bytes % (factor / 4) == 0;
+    if (bytes >= factor && has_two_decimals)
+      return with_two_decimals(static_cast<double>(bytes) / static_cast<double>(factor)) + name;
   }
   return std::to_string(bytes) + "B";
 }

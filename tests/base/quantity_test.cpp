@@ -50,7 +50,8 @@ TEST(ParseDuration, RequiresAUnit) {
 }
 
 TEST(Format, RoundTrips) {
-  for (std::size_t bytes : {0ul, 1ul, 1023ul, 1024ul, 1536ul, 4097ul, 64ul << 20, 3ul << 30})
+  for (std::size_t bytes : {0ul, 1ul, 1023ul, 1024ul, 1536ul, 4097ul, 64ul << 20, 3ul << 30,
+                            7095516150040002ul, (1ul << 53) - 1})
     EXPECT_EQ(parse_bytes(format_bytes(bytes)), bytes);
   EXPECT_EQ(format_bytes(64u << 20), "64MiB");
   EXPECT_EQ(format_duration(500us), "500us");
