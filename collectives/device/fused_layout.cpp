@@ -33,6 +33,7 @@ FusedLayout::FusedLayout(std::span<const TensorView> tensors, DataType wire,
     HORO_CHECK(tensor.type() == type_,
                fmt::format("a fused buffer holds one type: {} does not go with {}",
                            name_of(tensor.type()), name_of(type_)));
+    bytes_ += tensor.bytes();
     auto* data = static_cast<std::byte*>(tensor.data());
     for (std::size_t done = 0; done < tensor.count(); done += kMostOfOneEntry)
       add(data + done * size_of(type_), std::min(kMostOfOneEntry, tensor.count() - done));

@@ -34,6 +34,8 @@ class FusedLayout {
   /// What the buffer holds, gaps included.
   std::size_t buffer_count() const { return buffer_count_; }
   std::size_t buffer_bytes() const { return buffer_count_ * size_of(wire_); }
+  /// Of the tensors.
+  std::size_t bytes() const { return bytes_; }
 
  private:
   void add(void* data, std::size_t count);
@@ -44,6 +46,7 @@ class FusedLayout {
   std::vector<TileTable> tables_;
   std::vector<Chunk> chunks_;
   std::size_t buffer_count_ = 0;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace horo::collectives

@@ -7,27 +7,9 @@
 #include "horo/base/error.h"
 #include "horo/base/log.h"
 #include "horo/base/short_slices.h"
+#include "horo/coordinator/plan_records.h"
 
 namespace horo::coordinator {
-namespace {
-
-observe::PlanDescription describe(const std::string& name, const std::string& process_set,
-                                  std::span<const NamedTensor> gradients, const BucketPlan& plan,
-                                  ReduceOp op) {
-  observe::PlanDescription description{.name = name,
-                                       .process_set = process_set,
-                                       .bucket_of = plan.bucket_of,
-                                       .bytes_of = std::vector<std::size_t>(plan.buckets.size(), 0),
-                                       .type = gradients.front().tensor.type(),
-                                       .op = op};
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    description.gradients.push_back(gradients[i].name);
-    description.bytes_of[plan.bucket_of[i]] += gradients[i].tensor.bytes();
-  }
-  return description;
-}
-
-}  // namespace
 
 BucketRunner::BucketRunner(Parts parts, int local_rank, ReduceOp op, OnBucket on_bucket,
                            observe::FlightRecorder& recorder, std::string name,
@@ -55,7 +37,8 @@ void BucketRunner::make_buckets() {
     bucket->tensors = members.size();
     buckets_.push_back(std::move(bucket));
   }
-  flight_.emplace(recorder_, describe(name_, process_set_, parts_.gradients, parts_.plan, op_));
+  flight_.emplace(recorder_,
+                  describe_to_recorder(name_, process_set_, parts_.gradients, parts_.plan, op_));
   prepare_step();
 }
 

@@ -41,8 +41,10 @@ class PlanFlight {
   PlanFlight& operator=(const PlanFlight&) = delete;
 
   /// Gradient `i` is final for this step.
-  void mark(std::size_t i) {
-    publish(marks_[i], static_cast<FlightMark>(step_.load(std::memory_order_relaxed) + 1));
+  void mark(std::size_t i) { mark_in_step(i, step_.load(std::memory_order_relaxed)); }
+  /// The same of step `step`, from 0: one whose gradients come while an earlier one is exchanged.
+  void mark_in_step(std::size_t i, std::uint64_t step) {
+    publish(marks_[i], static_cast<FlightMark>(step + 1));
   }
   /// It was the first, or the last, of its bucket.
   void first(std::size_t bucket) {

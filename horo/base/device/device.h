@@ -18,6 +18,8 @@ class Device {
   virtual ~Device() = default;
   /// "NVIDIA H200 (GPU 0)".
   virtual std::string describe() const = 0;
+  /// Makes it the calling thread's current device, which libraries of the device's maker ask for.
+  virtual void make_current() = 0;
   /// How many blocks of a kernel it takes to keep it busy, and no more.
   virtual unsigned full_grid() const = 0;
   /// A stream that waits for no other, the device's default stream included.

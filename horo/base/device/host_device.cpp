@@ -140,6 +140,8 @@ bool HostDevice::owns(const void* address) const { return heap_->owns(address); 
 
 std::size_t HostDevice::allocated_bytes() const { return heap_->used(); }
 
+bool is_host(const Device& device) { return dynamic_cast<const HostDevice*>(&device) != nullptr; }
+
 bool is_host(const Stream& stream) { return dynamic_cast<const HostStream*>(&stream) != nullptr; }
 
 void submit(Stream& stream, std::function<void()> work) {

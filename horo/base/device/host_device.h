@@ -29,6 +29,7 @@ class HostDevice : public Device {
   ~HostDevice() override;
 
   std::string describe() const override { return "host stand-in"; }
+  void make_current() override {}
   unsigned full_grid() const override { return 3; }
   std::unique_ptr<Stream> make_stream(Priority priority) override;
   std::unique_ptr<Stream> borrow_stream(void* native) override;
@@ -46,6 +47,8 @@ class HostDevice : public Device {
   std::shared_ptr<Heap> heap_;
 };
 
+/// Whether `device` is one.
+bool is_host(const Device& device);
 /// Whether `stream` is one of a HostDevice.
 bool is_host(const Stream& stream);
 /// Gives `work` to such a stream. What it throws ends the stream.

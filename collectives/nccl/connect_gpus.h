@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "collectives/collectives.h"
+#include "collectives/device/device_collectives.h"
+#include "horo/base/wait.h"
+
+namespace horo::collectives {
+
+/// NCCL's collectives; see NcclCollectives, whose constructor this is. Throws DeviceError in a horo
+/// that was built without CUDA.
+std::unique_ptr<DeviceCollectives> connect_gpus(Collectives& control, int rank, int size,
+                                                const std::string& name, const WaitPolicy& policy);
+
+}  // namespace horo::collectives

@@ -1,0 +1,11 @@
+#include "collectives/nccl/connect_gpus.h"
+#include "horo/base/error.h"
+
+namespace horo::collectives {
+
+std::unique_ptr<DeviceCollectives> connect_gpus(Collectives&, int, int, const std::string&,
+                                                const WaitPolicy&) {
+  throw DeviceError("this horo was built without CUDA and NCCL, which connect GPUs");
+}
+
+}  // namespace horo::collectives

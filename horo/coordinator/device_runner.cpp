@@ -1,0 +1,268 @@
+#include "horo/coordinator/device_runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "horo/base/error.h"
+#include "horo/base/log.h"
+#include "horo/base/quantity.h"
+#include "horo/base/short_slices.h"
+#include "horo/coordinator/plan_records.h"
+
+namespace horo::coordinator {
+namespace {
+
+using std::chrono::steady_clock;
+
+// How often the thread looks at what the device is doing: a bucket takes longer.
+constexpr std::chrono::microseconds kLookInterval{100};
+
+}  // namespace
+
+DeviceRunner::DeviceRunner(Parts parts, const collectives::ChunkPipeline::Treatment& treatment,
+                           OnBucket on_bucket, observe::FlightRecorder& recorder,
+                           const std::string& name, const std::string& process_set)
+    : parts_(std::move(parts)),
+      treatment_(treatment),
+      on_bucket_(std::move(on_bucket)),
+      flight_(recorder,
+              describe_to_recorder(name, process_set, parts_.gradients, parts_.plan, treatment.op)),
+      policy_(parts_.waits->of_caller),
+      buckets_(parts_.plan.buckets.size()) {
+  for (Bucket& bucket : buckets_)
+    for (auto& done : bucket.done) done = parts_.device.make_event();
+  begin_step();
+  thread_ = std::jthread([this, label = log_label()] { run(label); });
+}
+
+DeviceRunner::~DeviceRunner() {
+  {
+    const std::scoped_lock lock(mutex_);
+    should_stop_ = true;
+    if (next_ > 0 && error_ == nullptr)
+      fail(std::make_exception_ptr(ShutdownError("the plan has ended in the middle of a step")));
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void DeviceRunner::begin_step() {
+  marks_.assign(parts_.gradients.size(), false);
+  next_ = 0;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    buckets_[b].missing = parts_.plan.buckets[b].size();
+    for (Mark& mark : buckets_[b].marks) mark.is_set = false;
+  }
+}
+
+device::Stream& DeviceRunner::stream_of(void* native) {
+  std::unique_ptr<device::Stream>& stream = streams_[native];
+  if (stream == nullptr) stream = parts_.device.borrow_stream(native);
+  return *stream;
+}
+
+// A stream's later mark stands for its earlier ones too.
+void DeviceRunner::set_mark(Bucket& bucket, void* native) {
+  auto mark = std::ranges::find(bucket.marks, native, &Mark::native);
+  if (mark == bucket.marks.end())
+    mark = bucket.marks.insert(mark, Mark{native, parts_.device.make_event()});
+  stream_of(native).record(*mark->event);
+  mark->is_set = true;
+}
+
+bool DeviceRunner::mark(std::size_t gradient, void* native) {
+  const std::size_t index = parts_.plan.bucket_of[gradient];
+  const std::scoped_lock lock(mutex_);
+  if (marks_[gradient]) return false;
+  Bucket& bucket = buckets_[index];
+  set_mark(bucket, native);
+  marks_[gradient] = true;
+  flight_.mark_in_step(gradient, step_);
+  if (bucket.missing == parts_.plan.buckets[index].size()) flight_.first(index);
+  if (--bucket.missing > 0) return true;
+  flight_.complete(index);
+  if (index == next_) changed_.notify_all();
+  return true;
+}
+
+std::vector<std::size_t> DeviceRunner::unmarked() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < marks_.size(); ++i)
+    if (!marks_[i]) found.push_back(i);
+  return found;
+}
+
+void DeviceRunner::await_all_given(std::unique_lock<std::mutex>& lock) {
+  changed_.wait(lock, [&] { return error_ != nullptr || next_ == buckets_.size(); });
+  if (error_ != nullptr) std::rethrow_exception(error_);
+}
+
+// What the step's results come after.
+std::vector<const device::Event*> DeviceRunner::ends_of_step() const {
+  if (!is_alone()) return {buckets_.back().done[step_ % 2].get()};
+  std::vector<const device::Event*> events;
+  for (const Bucket& bucket : buckets_)
+    for (const Mark& mark : bucket.marks)
+      if (mark.is_set) events.push_back(mark.event.get());
+  return events;
+}
+
+void DeviceRunner::wait_on(void* native) {
+  std::unique_lock lock(mutex_);
+  await_all_given(lock);
+  device::Stream& stream = stream_of(native);
+  for (const device::Event* event : ends_of_step()) stream.wait(*event);
+  ++step_;
+  begin_step();
+}
+
+void DeviceRunner::wait() {
+  std::unique_lock lock(mutex_);
+  await_all_given(lock);
+  const std::vector<const device::Event*> ends = ends_of_step();
+  lock.unlock();
+  await(ends);
+  lock.lock();
+  // The thread may have seen more than that the device is through.
+  if (error_ != nullptr) std::rethrow_exception(error_);
+  ++step_;
+  begin_step();
+}
+
+void DeviceRunner::await(const std::vector<const device::Event*>& events) {
+  const auto has_failed = [&] {
+    const std::scoped_lock lock(mutex_);
+    return error_ != nullptr;
+  };
+  Waiter waiter(policy_);
+  try {
+    for (const device::Event* event : events)
+      while (!event->is_done() && !has_failed()) waiter.pause("for the device");
+  } catch (const Error&) {
+    const std::scoped_lock lock(mutex_);
+    if (error_ == nullptr) fail(error_of_device());
+  }
+}
+
+// Requires mutex_, as what follows.
+bool DeviceRunner::is_next_complete() const {
+  if (next_ == buckets_.size() || buckets_[next_].missing > 0) return false;
+  const device::Event* done = buckets_[next_].done[step_ % 2].get();
+  return std::ranges::find(under_way_, done, &UnderWay::done) == under_way_.end();
+}
+
+void DeviceRunner::give_next_to_device(std::unique_lock<std::mutex>& lock) {
+  const std::size_t index = next_;
+  const Bucket& bucket = buckets_[index];
+  device::Event& done = *bucket.done[step_ % 2];
+  std::vector<const device::Event*> ready;
+  for (const Mark& mark : bucket.marks)
+    if (mark.is_set) ready.push_back(mark.event.get());
+  lock.unlock();
+  std::exception_ptr error;
+  try {
+    if (!is_alone()) parts_.pipeline->allreduce(parts_.layouts[index], treatment_, ready, done);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  if (error != nullptr) return fail(error);
+  // Alone, nothing is done to it.
+  under_way_.push_back({index, is_alone() ? nullptr : &done, steady_clock::now()});
+  if (under_way_.size() == 1) begin_record();
+  ++next_;
+  changed_.notify_all();
+}
+
+void DeviceRunner::begin_record() {
+  flight_.start(under_way_.front().bucket);
+  under_way_.front().since = steady_clock::now();
+}
+
+void DeviceRunner::end_front() {
+  const std::size_t index = under_way_.front().bucket;
+  flight_.finish(index, true);
+  on_bucket_(parts_.layouts[index].bytes(), parts_.plan.buckets[index].size());
+  if (index + 1 == buckets_.size()) flight_.end_step();
+  under_way_.pop_front();
+  if (!under_way_.empty()) begin_record();
+}
+
+void DeviceRunner::look_at_device() {
+  try {
+    while (!under_way_.empty() &&
+           (under_way_.front().done == nullptr || under_way_.front().done->is_done()))
+      end_front();
+    if (const auto why = failure_of_collectives()) throw CommunicationError(*why);
+  } catch (const Error&) {
+    return fail(error_of_device());
+  }
+  if (policy_.abort != nullptr && policy_.abort->is_raised()) return fail(error_of_device());
+  if (under_way_.empty()) return;
+  const auto waited = policy_.time_since(under_way_.front().since, steady_clock::now());
+  if (waited > policy_.timeout + policy_.grace)
+    fail(std::make_exception_ptr(CommunicationError(fmt::format(
+        "waited {} for {} to exchange bucket {} (HORO_TIMEOUT is {})", format_duration(waited),
+        parts_.device.describe(), under_way_.front().bucket, format_duration(policy_.timeout)))));
+}
+
+std::optional<std::string> DeviceRunner::failure_of_collectives() const {
+  return is_alone() ? std::nullopt : parts_.collectives->failure();
+}
+
+// Of several the one that says most: why the job ends, what the collectives say, what the device
+// says.
+std::exception_ptr DeviceRunner::error_of_device() const {
+  if (policy_.abort != nullptr && policy_.abort->is_raised())
+    return std::make_exception_ptr(CommunicationError(policy_.abort->text()));
+  if (const auto why = failure_of_collectives())
+    return std::make_exception_ptr(CommunicationError(*why));
+  return std::current_exception();
+}
+
+void DeviceRunner::fail(const std::exception_ptr& error) noexcept {
+  if (error_ != nullptr) return;
+  error_ = error;
+  const std::size_t bucket =
+      under_way_.empty() ? std::min(next_, buckets_.size() - 1) : under_way_.front().bucket;
+  under_way_.clear();
+  try {
+    std::rethrow_exception(error);
+  } catch (const CommunicationError& failure) {
+    flight_.fail(bucket, failure.what());
+    if (!is_alone()) parts_.collectives->abort(failure.what());
+  } catch (const std::exception& failure) {
+    flight_.give_up();
+    if (!is_alone()) parts_.collectives->abort(failure.what());
+  }
+  changed_.notify_all();
+}
+
+void DeviceRunner::run(const std::string& label) {
+  set_log_label(label);
+  ask_for_short_slices();
+  std::unique_lock lock(mutex_);
+  try {
+    parts_.device.make_current();
+  } catch (const DeviceError&) {
+    fail(std::current_exception());
+  }
+  while (error_ == nullptr) {
+    look_at_device();
+    if (error_ != nullptr) break;
+    if (is_next_complete()) {
+      give_next_to_device(lock);
+      continue;
+    }
+    if (should_stop_ && under_way_.empty()) return;
+    if (under_way_.empty())
+      changed_.wait(lock, [&] { return should_stop_ || error_ != nullptr || is_next_complete(); });
+    else
+      changed_.wait_for(lock, kLookInterval);
+  }
+}
+
+}  // namespace horo::coordinator

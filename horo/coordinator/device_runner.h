@@ -1,0 +1,134 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "collectives/device/chunk_pipeline.h"
+#include "horo/coordinator/bucket_plan.h"
+#include "horo/coordinator/plan_waits.h"
+#include "horo/observe/plan_flight.h"
+
+namespace horo::coordinator {
+
+/// Exchanges the buckets of a plan whose gradients lie in a device's memory: one after the other in
+/// plan order on every rank, each once its gradients are marked. A thread of its own gives the work
+/// to the device, where it begins when the marked streams have come to their marks, and watches
+/// over what is under way there: what fails, or does not end in time, ends the plan. Ranks need not
+/// talk about what to do next.
+///
+/// mark() may be called from several threads, the others from one.
+class DeviceRunner {
+ public:
+  /// Called after each bucket with its bytes and tensors, from the runner's thread.
+  using OnBucket = std::function<void(std::size_t bytes, std::size_t tensors)>;
+
+  /// What the ranks have agreed on. `device` outlives the runner; `waits` holds how its collectives
+  /// wait, if they are the stand-in's, whose communicator that is.
+  struct Parts {
+    device::Device& device;
+    std::vector<NamedTensor> gradients;
+    BucketPlan plan;
+    std::vector<collectives::FusedLayout> layouts;  ///< of the buckets
+    std::unique_ptr<PlanWaits> waits;
+    std::unique_ptr<collectives::Communicator> communicator;      ///< null: no stand-in
+    std::unique_ptr<collectives::DeviceCollectives> collectives;  ///< null: of one rank, alone
+    std::unique_ptr<collectives::ChunkPipeline> pipeline;
+  };
+
+  /// `recorder` outlives this; it knows the plan by `name` and `process_set` (empty: all ranks).
+  DeviceRunner(Parts parts, const collectives::ChunkPipeline::Treatment& treatment,
+               OnBucket on_bucket, observe::FlightRecorder& recorder, const std::string& name,
+               const std::string& process_set);
+  /// Lets the device end the steps that are complete. What it has begun of an incomplete one is
+  /// given up.
+  ~DeviceRunner();
+
+  const BucketPlan& plan() const { return parts_.plan; }
+  std::size_t gradient_count() const { return parts_.gradients.size(); }
+
+  /// What the stream `native` has been given so far makes a gradient final. Returns false if it was
+  /// marked already. Does not wait for the device.
+  bool mark(std::size_t gradient, void* native);
+  std::vector<std::size_t> unmarked() const;
+
+  /// Ends a step, of which all gradients are marked: what the stream `native` is given from now on
+  /// comes after it. Waits until the device has its work, not until it has done it. Rethrows the
+  /// error of the exchange, also in later calls.
+  void wait_on(void* native);
+  /// Ends a step, and waits until it is done. Likewise.
+  void wait();
+
+ private:
+  /// The latest mark of a stream.
+  struct Mark {
+    void* native = nullptr;
+    std::unique_ptr<device::Event> event;
+    bool is_set = false;  // in this step
+  };
+  struct Bucket {
+    std::vector<Mark> marks;
+    std::size_t missing = 0;
+    // Of two steps in turn: the next one may be marked while the device is busy with one.
+    std::array<std::unique_ptr<device::Event>, 2> done;
+  };
+  struct UnderWay {
+    std::size_t bucket;
+    const device::Event* done;  // null: nothing is done to it
+    std::chrono::steady_clock::time_point since;
+  };
+
+  bool is_alone() const { return parts_.collectives == nullptr; }
+  device::Stream& stream_of(void* native);
+  void set_mark(Bucket& bucket, void* native);
+  void begin_step();
+  void await_all_given(std::unique_lock<std::mutex>& lock);
+  std::vector<const device::Event*> ends_of_step() const;
+  // Without mutex_.
+  void await(const std::vector<const device::Event*>& events);
+
+  // By the thread.
+  void run(const std::string& label);
+  bool is_next_complete() const;
+  void give_next_to_device(std::unique_lock<std::mutex>& lock);
+  void look_at_device();
+  void begin_record();
+  void end_front();
+
+  std::optional<std::string> failure_of_collectives() const;
+  // Within a handler, if it is the device's.
+  std::exception_ptr error_of_device() const;
+  // The first error stays.
+  void fail(const std::exception_ptr& error) noexcept;
+
+  Parts parts_;
+  const collectives::ChunkPipeline::Treatment treatment_;
+  const OnBucket on_bucket_;
+  observe::PlanFlight flight_;
+  const WaitPolicy policy_;
+
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  std::unordered_map<void*, std::unique_ptr<device::Stream>> streams_;
+  std::vector<Bucket> buckets_;
+  std::vector<bool> marks_;
+  std::uint64_t step_ = 0;
+  std::size_t next_ = 0;  // bucket to give to the device
+  std::deque<UnderWay> under_way_;
+  std::exception_ptr error_;
+  bool should_stop_ = false;
+  std::jthread thread_;
+};
+
+}  // namespace horo::coordinator

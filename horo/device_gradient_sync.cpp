@@ -1,0 +1,112 @@
+#include "horo/device_gradient_sync.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "horo/device_plan.h"
+#include "horo/gradient_checks.h"
+
+namespace horo {
+namespace {
+
+void check_options(const DeviceGradientSyncOptions& options) {
+  HORO_CHECK(options.op != ReduceOp::kAdasum,
+             "DeviceGradientSync: Adasum is for gradients in host memory; see GradientSync");
+  HORO_CHECK(options.chunk_bytes > 0, "DeviceGradientSync: chunk_bytes is 0");
+  HORO_CHECK(
+      !options.wire || *options.wire == DataType::kFloat16 || *options.wire == DataType::kBFloat16,
+      fmt::format("DeviceGradientSync: wire is {}; gradients travel as float16, bfloat16 or "
+                  "(unset) their own type",
+                  name_of(*options.wire)));
+}
+
+void check_memory(std::span<const NamedTensor> gradients, const device::Device& device) {
+  for (const NamedTensor& gradient : gradients)
+    HORO_CHECK(gradient.tensor.count() == 0 || device.owns(gradient.tensor.data()),
+               fmt::format("DeviceGradientSync: gradient '{}' does not lie in memory of {}",
+                           gradient.name, device.describe()));
+}
+
+}  // namespace
+
+class DeviceGradientSync::Impl {
+ public:
+  Impl(Context& context, device::Device& device, std::span<const NamedTensor> gradients,
+       const DeviceGradientSyncOptions& options)
+      : runtime_(context.runtime()) {
+    check_gradients(gradients, {});
+    check_options(options);
+    check_memory(gradients, device);
+    device.make_current();
+    const std::string name =
+        options.name.empty() ? runtime_->automatic_name("gradients") : options.name;
+    runner_ = std::make_unique<coordinator::DeviceRunner>(
+        agree_on_device_plan(*runtime_, name, device, gradients, options),
+        collectives::ChunkPipeline::Treatment{.op = options.op},
+        [runtime = runtime_.get()](std::size_t bytes, std::size_t tensors) {
+          runtime->count_collective(bytes, tensors);
+        },
+        runtime_->recorder(), name, runtime_->topology().set_name());
+    for (const NamedTensor& gradient : gradients) names_.push_back(gradient.name);
+  }
+  ~Impl() {
+    // The thread is not in a child process of fork().
+    if (runtime_->home().is_elsewhere()) (void)runner_.release();
+  }
+
+  const coordinator::BucketPlan& plan() const { return runner_->plan(); }
+  coordinator::DeviceRunner& runner() { return *runner_; }
+
+  void ready(std::size_t index, void* stream) {
+    runtime_->require_usable();
+    HORO_CHECK(index < names_.size(),
+               fmt::format("ready({}): only {} gradients are registered", index, names_.size()));
+    HORO_CHECK(runner_->mark(index, stream),
+               fmt::format("gradient '{}' was marked ready twice in one step", names_[index]));
+  }
+
+  // Throws unless the step can end.
+  void require_complete() const {
+    coordinator::forbid_blocking_in_callbacks();
+    runtime_->require_usable();
+    std::vector<std::string> names;
+    for (const std::size_t i : runner_->unmarked()) names.push_back(names_[i]);
+    HORO_CHECK(names.empty(),
+               fmt::format("{} of {} gradients were not marked ready in this step: {}",
+                           names.size(), names_.size(), fmt::join(names, ", ")));
+  }
+
+ private:
+  std::shared_ptr<Runtime> runtime_;
+  std::vector<std::string> names_;
+  std::unique_ptr<coordinator::DeviceRunner> runner_;
+};
+
+DeviceGradientSync::DeviceGradientSync(Context& context, device::Device& device,
+                                       std::span<const NamedTensor> gradients,
+                                       const DeviceGradientSyncOptions& options) {
+  coordinator::forbid_blocking_in_callbacks();
+  impl_ = std::make_unique<Impl>(context, device, gradients, options);
+}
+DeviceGradientSync::DeviceGradientSync(DeviceGradientSync&&) noexcept = default;
+DeviceGradientSync& DeviceGradientSync::operator=(DeviceGradientSync&&) noexcept = default;
+DeviceGradientSync::~DeviceGradientSync() = default;
+
+void DeviceGradientSync::ready(std::size_t index, void* stream) { impl_->ready(index, stream); }
+void DeviceGradientSync::wait_on(void* stream) {
+  impl_->require_complete();
+  impl_->runner().wait_on(stream);
+}
+void DeviceGradientSync::wait() {
+  impl_->require_complete();
+  impl_->runner().wait();
+}
+
+std::size_t DeviceGradientSync::bucket_count() const { return impl_->plan().buckets.size(); }
+const std::vector<std::size_t>& DeviceGradientSync::bucket(std::size_t bucket) const {
+  HORO_CHECK(bucket < bucket_count(),
+             fmt::format("bucket {} of {} does not exist", bucket, bucket_count()));
+  return impl_->plan().buckets[bucket];
+}
+
+}  // namespace horo

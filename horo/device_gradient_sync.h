@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "horo/base/data_type.h"
+#include "horo/base/device/device.h"
+#include "horo/base/reduce_op.h"
+#include "horo/context.h"
+
+namespace horo {
+
+/// How a DeviceGradientSync exchanges; the same on all ranks.
+struct DeviceGradientSyncOptions {
+  /// See GradientSyncOptions::name.
+  std::string name;
+  /// Any but kAdasum.
+  ReduceOp op = ReduceOp::kAverage;
+  /// Gradients are exchanged together up to this many bytes; unset: HORO_BUCKET_BYTES.
+  std::optional<std::size_t> bucket_bytes;
+  /// See GradientSyncOptions::first_bucket_bytes.
+  std::optional<std::size_t> first_bucket_bytes;
+  /// What float32 gradients travel as, kFloat16 or kBFloat16, for half the bytes: they are rounded
+  /// at each hop. Unset: as they are.
+  std::optional<DataType> wire;
+  /// A bucket travels in parts of about this many bytes: while one is on its way, the next one is
+  /// packed and the one before unpacked. At least 1.
+  std::size_t chunk_bytes = std::size_t{8} << 20;
+};
+
+/// Averages (or otherwise reduces) the same set of gradients every step, in place, in the memory of
+/// a GPU: GradientSync for device::open_gpu(). Everything is in the order of streams; the host
+/// waits for the device only in wait().
+///
+///   device::Device& gpu = ...;                        // device::open_gpu(ctx.local_rank())
+///   DeviceGradientSync sync(ctx, gpu, gradients);     // NamedTensors of device memory
+///   // in backward, once the kernels that make gradient i are given to `stream`:
+///   sync.ready(i, stream);
+///   // before the optimizer's kernels are given to it:
+///   sync.wait_on(stream);
+///
+/// Buckets are those of GradientSync, and no control messages are sent after registration either. A
+/// bucket travels through a fused buffer of the device in chunks, packed and unpacked by one kernel
+/// each, which convert and scale on the way. A job of one rank starts nothing on the device.
+///
+/// ready() may be called from several threads at once, the others from one, after the calls of
+/// ready() they are to cover. The gradients' memory must stay where it is while this lives. A step
+/// of several passes: call ready() in the last one.
+class DeviceGradientSync {
+ public:
+  /// Collective: every rank registers the same names, shapes, types and options, in the same order.
+  /// `device` outlives this; the gradients lie in its memory. It becomes the calling thread's
+  /// current device. Takes two buffers of the size of the largest bucket in the device's memory.
+  /// Throws MismatchError on every rank, as GradientSync does; DeviceError on every rank, with the
+  /// rank, where one of them cannot have the memory; InvalidArgument for arguments that are wrong
+  /// on this rank.
+  DeviceGradientSync(Context& context, device::Device& device,
+                     std::span<const NamedTensor> gradients,
+                     const DeviceGradientSyncOptions& options = {});
+  DeviceGradientSync(DeviceGradientSync&&) noexcept;
+  DeviceGradientSync& operator=(DeviceGradientSync&&) noexcept;
+  /// Lets the device end the steps that wait_on() has ended. A step in the middle is given up.
+  ~DeviceGradientSync();
+
+  /// Gradient `index` (its place in the registered list) is final once the device has done what
+  /// `stream` (a cudaStream_t; of the stand-in, device::Stream::native()) has been given so far.
+  /// Records an event; does not wait. Throws InvalidArgument if the index is out of range or the
+  /// gradient was already marked in this step.
+  void ready(std::size_t index, void* stream);
+  /// Ends a step: what `stream` is given from now on begins when every gradient is reduced, and the
+  /// next step may be marked. Waits until the exchange has been given to the device, which is at
+  /// most two steps behind. Throws InvalidArgument, naming them, if gradients were not marked;
+  /// CommunicationError if a rank was lost or HORO_TIMEOUT passed; DeviceError if the device
+  /// failed. After either nothing more is exchanged, and every call throws it again.
+  void wait_on(void* stream);
+  /// The same, and waits until the device is through, not with a stream.
+  void wait();
+
+  std::size_t bucket_count() const;
+  /// Indices of the gradients in bucket `bucket`, in the order in which they lie in it.
+  const std::vector<std::size_t>& bucket(std::size_t bucket) const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace horo

@@ -1,0 +1,124 @@
+#include "horo/device_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "collectives/device/host_device_collectives.h"
+#include "collectives/nccl/connect_gpus.h"
+#include "horo/base/device/host_device.h"
+#include "horo/base/error.h"
+#include "horo/coordinator/plan_agreement.h"
+
+namespace horo {
+namespace {
+
+using coordinator::DeviceRunner;
+
+/// Makes the parts of one plan, on which the ranks agree.
+class PlanMaker {
+ public:
+  PlanMaker(Runtime& runtime, const std::string& name, device::Device& device,
+            std::span<const NamedTensor> gradients, const DeviceGradientSyncOptions& options)
+      : runtime_(runtime),
+        name_(name),
+        options_(options),
+        bucket_bytes_(options.bucket_bytes.value_or(runtime.settings().bucket_bytes)),
+        parts_{.device = device,
+               .gradients = {gradients.begin(), gradients.end()},
+               .plan = coordinator::make_bucket_plan(gradients, bucket_bytes_,
+                                                     options.first_bucket_bytes),
+               .layouts = {},
+               .waits = std::make_unique<coordinator::PlanWaits>(runtime.transport().wait_policy()),
+               .communicator = nullptr,
+               .collectives = nullptr,
+               .pipeline = nullptr} {
+    for (const std::vector<std::size_t>& members : parts_.plan.buckets) lay_out(members);
+  }
+
+  DeviceRunner::Parts make() {
+    coordinator::Entry entry;
+    entry.request.kind = coordinator::Kind::kTask;
+    entry.request.name = name_;
+    entry.task = [this](collectives::Collectives& control) { agree(control); };
+    runtime_.run_task(std::move(entry));
+    if (!problem_.empty()) throw DeviceError(problem_);
+    return std::move(parts_);
+  }
+
+ private:
+  void lay_out(const std::vector<std::size_t>& members) {
+    std::vector<TensorView> tensors;
+    for (const std::size_t i : members) tensors.push_back(parts_.gradients[i].tensor);
+    const DataType type = tensors.front().type();
+    const DataType wire = type == DataType::kFloat32 ? options_.wire.value_or(type) : type;
+    parts_.layouts.emplace_back(tensors, wire, options_.chunk_bytes);
+  }
+
+  void agree(collectives::Collectives& control) {
+    const std::string own[] = {fmt::format("chunk_bytes = {}", options_.chunk_bytes),
+                               "in device memory"};
+    coordinator::agree_on_plan(name_,
+                               coordinator::describe_plan(parts_.gradients, options_.op,
+                                                          bucket_bytes_, options_.wire, {}, own),
+                               control, topology());
+    if (topology().size > 1) make_collectives(control);
+    make_pipeline(control);
+  }
+
+  const Topology& topology() const { return runtime_.topology(); }
+
+  void make_collectives(collectives::Collectives& control) {
+    coordinator::PlanWaits& waits = *parts_.waits;
+    if (!device::is_host(parts_.device)) {
+      parts_.collectives = collectives::connect_gpus(control, topology().rank, topology().size,
+                                                     name_, waits.of_caller);
+      return;
+    }
+    waits.nap_only();
+    parts_.communicator = std::make_unique<collectives::Communicator>(
+        runtime_.transport(), runtime_.settings(), runtime_.allreduce(), waits.in_node,
+        waits.between_nodes);
+    parts_.collectives = std::make_unique<collectives::HostDeviceCollectives>(
+        parts_.communicator->collectives(), topology().rank, topology().size,
+        [&waits](const std::string&) { waits.is_cancelled = true; });
+  }
+
+  // What one rank cannot have, none goes on without.
+  void make_pipeline(collectives::Collectives& control) {
+    std::string own;
+    if (parts_.collectives != nullptr) {
+      std::size_t most = 1;
+      for (const auto& layout : parts_.layouts) most = std::max(most, layout.buffer_bytes());
+      try {
+        parts_.pipeline = std::make_unique<collectives::ChunkPipeline>(
+            parts_.device, *parts_.collectives, most, collectives::ChunkPipeline::Options{});
+      } catch (const DeviceError& error) {
+        own = fmt::format("{}, for gradients '{}': {}", topology().describe(topology().rank), name_,
+                          error.what());
+      }
+    }
+    for (const auto& said :
+         coordinator::gather_all(std::as_bytes(std::span(own)), control, topology()))
+      if (problem_.empty() && !said.empty())
+        problem_.assign(reinterpret_cast<const char*>(said.data()), said.size());
+  }
+
+  Runtime& runtime_;
+  const std::string name_;
+  const DeviceGradientSyncOptions options_;
+  const std::size_t bucket_bytes_;
+  DeviceRunner::Parts parts_;
+  std::string problem_;  // of any rank
+};
+
+}  // namespace
+
+coordinator::DeviceRunner::Parts agree_on_device_plan(Runtime& runtime, const std::string& name,
+                                                      device::Device& device,
+                                                      std::span<const NamedTensor> gradients,
+                                                      const DeviceGradientSyncOptions& options) {
+  return PlanMaker(runtime, name, device, gradients, options).make();
+}
+
+}  // namespace horo

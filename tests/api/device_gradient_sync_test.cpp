@@ -1,0 +1,328 @@
+// DeviceGradientSync on the stand-in for a GPU: streams are threads, which run late at random.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "horo/base/device/host_device.h"
+#include "horo/horo.h"
+#include "horo/testing.h"
+#include "tests/api/error_text.h"
+
+namespace horo {
+namespace {
+
+using namespace std::chrono_literals;
+using device::HostDevice;
+using device::Priority;
+using device::Stream;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::run_ranks;
+using testing::RunOptions;
+
+constexpr std::size_t kSizes[] = {5003, 1, 0, 129, 8193, 20000, 64};
+
+/// A rank's device and a model in its memory.
+class DeviceModel {
+ public:
+  explicit DeviceModel(Context& ctx, std::uint64_t seed = 1)
+      : rank_(ctx.rank()),
+        device_({.max_delay = 100us, .seed = seed * 100 + static_cast<std::uint64_t>(rank_)}) {
+    for (const std::size_t size : kSizes) {
+      memory_.push_back(device_.allocate(size * sizeof(float)));
+      gradients_.push_back(
+          {"layer" + std::to_string(gradients_.size()),
+           TensorView(reinterpret_cast<float*>(memory_.back().data()), Shape{size})});
+    }
+  }
+  HostDevice& device() { return device_; }
+  const std::vector<NamedTensor>& gradients() const { return gradients_; }
+  std::unique_ptr<Stream> stream() { return device_.make_stream(Priority::kNormal); }
+
+  /// On the stream, as a kernel of backward would.
+  void compute(Stream& stream, std::size_t t, int step) const {
+    device::submit(stream, [this, t, step] {
+      for (std::size_t i = 0; i < kSizes[t]; ++i) data(t)[i] = value(rank_, step, t, i);
+    });
+  }
+  /// On the stream, as the optimizer's kernel would: every value is the sum times `factor`.
+  void expect_sums(Stream& stream, int ranks, int step, float factor = 1) const {
+    device::submit(stream, [this, ranks, step, factor] { expect_sums_now(ranks, step, factor); });
+  }
+  void expect_sums_now(int ranks, int step, float factor = 1) const {
+    for (std::size_t t = 0; t < gradients_.size(); ++t)
+      for (std::size_t i = 0; i < kSizes[t]; ++i) {
+        float sum = 0;
+        for (int r = 0; r < ranks; ++r) sum += value(r, step, t, i);
+        ASSERT_EQ(data(t)[i], sum * factor) << "tensor " << t << " index " << i << " step " << step;
+      }
+  }
+
+ private:
+  float* data(std::size_t t) const { return static_cast<float*>(gradients_[t].tensor.data()); }
+  // Whole numbers whose sums are exact in bfloat16 too.
+  static float value(int rank, int step, std::size_t t, std::size_t i) {
+    return static_cast<float>((static_cast<std::size_t>(rank * 3 + step) + t + i) % 16);
+  }
+
+  int rank_;
+  HostDevice device_;
+  std::vector<device::Memory> memory_;
+  std::vector<NamedTensor> gradients_;
+};
+
+void backward(DeviceModel& model, DeviceGradientSync& sync, Stream& stream, int step) {
+  for (std::size_t t = std::size(kSizes); t-- > 0;) {
+    model.compute(stream, t, step);
+    sync.ready(t, stream.native());
+  }
+}
+
+class DeviceGradientSyncRanks : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, DeviceGradientSyncRanks, ::testing::Values(1, 2, 3, 4, 8));
+
+TEST_P(DeviceGradientSyncRanks, StepsFollowEachOtherInTheOrderOfTheStream) {
+  run_ranks(GetParam(), [](Context& ctx) {
+    DeviceModel model(ctx);
+    const auto stream = model.stream();
+    DeviceGradientSync sync(ctx, model.device(), model.gradients(),
+                            {.op = ReduceOp::kSum, .bucket_bytes = 40000, .chunk_bytes = 30000});
+    EXPECT_GT(sync.bucket_count(), 2u);
+    for (int step = 0; step < 6; ++step) {
+      backward(model, sync, *stream, step);
+      sync.wait_on(stream->native());
+      model.expect_sums(*stream, ctx.size(), step);
+    }
+    stream->synchronize();
+  });
+}
+
+TEST_P(DeviceGradientSyncRanks, WaitsOnTheHostAndAverages) {
+  run_ranks(GetParam(), [](Context& ctx) {
+    if ((ctx.size() & (ctx.size() - 1)) != 0) return;  // the sums' divisor is exact
+    DeviceModel model(ctx, 2);
+    const auto stream = model.stream();
+    DeviceGradientSync sync(ctx, model.device(), model.gradients(),
+                            {.wire = DataType::kBFloat16, .chunk_bytes = 8192});
+    for (int step = 0; step < 3; ++step) {
+      backward(model, sync, *stream, step);
+      sync.wait();
+      model.expect_sums_now(ctx.size(), step, 1.0f / static_cast<float>(ctx.size()));
+    }
+  });
+}
+
+TEST(DeviceGradientSync, GradientsMayComeFromSeveralStreamsAndThreads) {
+  run_ranks(3, [](Context& ctx) {
+    DeviceModel model(ctx, 3);
+    DeviceGradientSync sync(ctx, model.device(), model.gradients(), {.op = ReduceOp::kSum});
+    const auto optimizer = model.stream();
+    for (int step = 0; step < 4; ++step) {
+      std::vector<std::jthread> threads;
+      for (std::size_t part = 0; part < 2; ++part)
+        threads.emplace_back([&, part] {
+          const auto stream = model.stream();
+          for (std::size_t t = part; t < std::size(kSizes); t += 2) {
+            model.compute(*stream, t, step);
+            sync.ready(t, stream->native());
+          }
+          stream->synchronize();  // it goes with this thread
+        });
+      threads.clear();
+      sync.wait_on(optimizer->native());
+      model.expect_sums(*optimizer, ctx.size(), step);
+      optimizer->synchronize();
+    }
+  });
+}
+
+TEST(DeviceGradientSync, PlansOfASetAndOfTheWholeJobLiveTogether) {
+  run_ranks(3, [](Context& ctx) {
+    ProcessSet outer = ctx.new_process_set({0, 2});
+    DeviceModel all_model(ctx, 4);
+    const auto stream = all_model.stream();
+    DeviceGradientSync all(ctx, all_model.device(), all_model.gradients(), {.op = ReduceOp::kSum});
+    std::optional<DeviceModel> outer_model;
+    std::optional<DeviceGradientSync> of_outer;
+    std::unique_ptr<Stream> outer_stream;
+    if (outer.includes_me()) {
+      outer_model.emplace(outer, 5);
+      outer_stream = outer_model->stream();
+      of_outer.emplace(outer, outer_model->device(), outer_model->gradients(),
+                       DeviceGradientSyncOptions{.op = ReduceOp::kSum});
+    }
+    for (int step = 0; step < 3; ++step) {
+      if (of_outer) backward(*outer_model, *of_outer, *outer_stream, step);
+      backward(all_model, all, *stream, step);
+      all.wait_on(stream->native());
+      all_model.expect_sums(*stream, 3, step);
+      if (!of_outer) continue;
+      of_outer->wait_on(outer_stream->native());
+      outer_model->expect_sums(*outer_stream, 2, step);
+    }
+    stream->synchronize();
+    if (outer_stream != nullptr) outer_stream->synchronize();
+  });
+}
+
+TEST(DeviceGradientSync, RefusesWhatCannotBe) {
+  run_ranks(2, [](Context& ctx) {
+    DeviceModel model(ctx);
+    const auto make = [&](const DeviceGradientSyncOptions& options) {
+      return error_text<InvalidArgument>(
+          [&] { DeviceGradientSync sync(ctx, model.device(), model.gradients(), options); });
+    };
+    EXPECT_THAT(make({.op = ReduceOp::kAdasum}), HasSubstr("Adasum"));
+    EXPECT_THAT(make({.wire = DataType::kInt8}), HasSubstr("wire is int8"));
+    EXPECT_THAT(make({.chunk_bytes = 0}), HasSubstr("chunk_bytes is 0"));
+    std::vector<float> of_host(3);
+    const std::vector<NamedTensor> stray = {{"stray", TensorView(of_host)}};
+    EXPECT_THAT(error_text<InvalidArgument>(
+                    [&] { DeviceGradientSync sync(ctx, model.device(), stray, {}); }),
+                HasSubstr("'stray' does not lie in memory of host stand-in"));
+
+    const auto stream = model.stream();
+    DeviceGradientSync sync(ctx, model.device(), model.gradients(), {});
+    EXPECT_THAT(error_text<InvalidArgument>([&] { sync.ready(7, stream->native()); }),
+                HasSubstr("ready(7): only 7 gradients"));
+    sync.ready(0, stream->native());
+    EXPECT_THAT(error_text<InvalidArgument>([&] { sync.ready(0, stream->native()); }),
+                HasSubstr("'layer0' was marked ready twice"));
+    EXPECT_THAT(error_text<InvalidArgument>([&] { sync.wait_on(stream->native()); }),
+                AllOf(HasSubstr("6 of 7 gradients were not marked"), HasSubstr("layer6")));
+  });
+}
+
+TEST(DeviceGradientSync, RanksThatDisagreeAllHearIt) {
+  run_ranks(3, [](Context& ctx) {
+    DeviceModel model(ctx);
+    std::vector<NamedTensor> gradients = model.gradients();
+    if (ctx.rank() == 2) gradients[3].name = "other";
+    EXPECT_THAT(error_text<MismatchError>([&] {
+                  DeviceGradientSync sync(ctx, model.device(), gradients, {.name = "net"});
+                }),
+                AllOf(HasSubstr("'net'"), HasSubstr("rank 2"), HasSubstr("other")));
+    DeviceGradientSync sync(ctx, model.device(), model.gradients(), {.name = "net"});
+  });
+}
+
+TEST(DeviceGradientSync, MemoryThatOneRankLacksIsAnErrorOfAll) {
+  run_ranks(3, [](Context& ctx) {
+    HostDevice device({.memory_bytes = ctx.rank() == 1 ? std::size_t{900} : SIZE_MAX});
+    const device::Memory memory = device.allocate(400);
+    const std::vector<NamedTensor> gradients = {
+        {"x", TensorView(reinterpret_cast<float*>(memory.data()), Shape{100})}};
+    EXPECT_THAT(error_text<DeviceError>(
+                    [&] { DeviceGradientSync sync(ctx, device, gradients, {.name = "net"}); }),
+                AllOf(HasSubstr("rank 1 "), HasSubstr("'net'"), HasSubstr("512")));
+    // The job goes on.
+    std::vector<float> x(3, 1);
+    ctx.allreduce(TensorView(x), {.op = ReduceOp::kSum});
+    EXPECT_EQ(x[2], 3);
+  });
+}
+
+TEST(DeviceGradientSync, AStepInTheMiddleIsGivenUp) {
+  run_ranks(2, [](Context& ctx) {
+    DeviceModel model(ctx);
+    const auto stream = model.stream();
+    {
+      DeviceGradientSync sync(ctx, model.device(), model.gradients(), {.bucket_bytes = 100});
+      if (ctx.rank() == 0)
+        for (std::size_t t = 2; t < std::size(kSizes); ++t) sync.ready(t, stream->native());
+    }
+    ctx.barrier();
+  });
+}
+
+TEST(DeviceGradientSync, ARankThatFailsEndsTheOthersWaits) {
+  for (const bool on_host : {false, true}) {
+    try {
+      run_ranks(3, [&](Context& ctx) {
+        DeviceModel model(ctx);
+        const auto stream = model.stream();
+        DeviceGradientSync sync(ctx, model.device(), model.gradients(), {});
+        backward(model, sync, *stream, 0);
+        sync.wait_on(stream->native());
+        if (ctx.rank() == 1) throw std::runtime_error("disk full");
+        EXPECT_THAT(error_text<CommunicationError>([&] {
+                      // What was given to the device may fail later.
+                      for (int step = 1; step < 1000; ++step) {
+                        backward(model, sync, *stream, step);
+                        on_host ? sync.wait() : sync.wait_on(stream->native());
+                      }
+                    }),
+                    HasSubstr("rank 1 (host thread-node-0) failed"));
+        throw std::runtime_error("follows");
+      });
+      ADD_FAILURE();
+    } catch (const std::exception& error) {
+      EXPECT_THAT(error.what(), HasSubstr("rank 1: disk full"));
+    }
+  }
+}
+
+TEST(DeviceGradientSync, AGradientThatOneRankNeverMarksIsNamed) {
+  RunOptions options;
+  options.environment = {"HORO_TIMEOUT=600ms", "HORO_STALL_WARNING=100ms", "HORO_LOG_LEVEL=off"};
+  std::mutex mutex;
+  std::vector<std::string> texts;
+  EXPECT_THROW(run_ranks(
+                   3,
+                   [&](Context& ctx) {
+                     DeviceModel model(ctx);
+                     const auto stream = model.stream();
+                     DeviceGradientSync sync(ctx, model.device(), model.gradients(), {});
+                     if (ctx.rank() == 2) {
+                       sync.ready(6, stream->native());
+                       std::this_thread::sleep_for(1500ms);
+                       return;
+                     }
+                     backward(model, sync, *stream, 0);
+                     const std::string text = error_text<CommunicationError>([&] { sync.wait(); });
+                     const std::scoped_lock lock(mutex);
+                     texts.push_back(text);
+                     throw CommunicationError(text);
+                   },
+                   options),
+               CommunicationError);
+  ASSERT_EQ(texts.size(), 2u);
+  EXPECT_EQ(texts[0], texts[1]);
+  EXPECT_THAT(texts[0], AllOf(HasSubstr("rank 2 "), HasSubstr("never marked"), HasSubstr("layer")));
+}
+
+TEST(DeviceGradientSync, WorkThatFailsOnTheDeviceIsItsRanksError) {
+  try {
+    run_ranks(2, [&](Context& ctx) {
+      DeviceModel model(ctx);
+      const auto stream = model.stream();
+      DeviceGradientSync sync(ctx, model.device(), model.gradients(), {});
+      if (ctx.rank() == 0)
+        device::submit(*stream, [] { throw DeviceError("an illegal memory access"); });
+      if (ctx.rank() == 0) {
+        std::string text;
+        try {
+          backward(model, sync, *stream, 0);
+          sync.wait();
+        } catch (const DeviceError& error) {
+          text = error.what();
+        }
+        EXPECT_THAT(text, HasSubstr("illegal memory access"));
+        throw DeviceError(text);
+      }
+      backward(model, sync, *stream, 0);
+      EXPECT_THAT(error_text<CommunicationError>([&] { sync.wait(); }), HasSubstr("rank 0 "));
+      throw std::runtime_error("follows");
+    });
+    ADD_FAILURE();
+  } catch (const std::exception& error) {
+    EXPECT_THAT(error.what(), HasSubstr("rank 0: "));
+  }
+}
+
+}  // namespace
+}  // namespace horo
