@@ -19,6 +19,10 @@ using std::chrono::steady_clock;
 // How often the thread looks at what the device is doing: a bucket takes longer.
 constexpr std::chrono::microseconds kLookInterval{100};
 
+std::exception_ptr in_the_middle_of_a_step() {
+  return std::make_exception_ptr(ShutdownError("the plan has ended in the middle of a step"));
+}
+
 }  // namespace
 
 DeviceRunner::DeviceRunner(Parts parts, const collectives::ChunkPipeline::Treatment& treatment,
@@ -41,8 +45,6 @@ DeviceRunner::~DeviceRunner() {
   {
     const std::scoped_lock lock(mutex_);
     should_stop_ = true;
-    if (next_ > 0 && error_ == nullptr)
-      fail(std::make_exception_ptr(ShutdownError("the plan has ended in the middle of a step")));
   }
   changed_.notify_all();
   thread_.join();
@@ -252,12 +254,14 @@ void DeviceRunner::run(const std::string& label) {
   }
   while (error_ == nullptr) {
     look_at_device();
-    if (error_ != nullptr) break;
-    if (is_next_complete()) {
+    if (error_ != nullptr) return;
+    if (should_stop_) {
+      if (next_ > 0) return fail(in_the_middle_of_a_step());
+      if (under_way_.empty()) return;
+    } else if (is_next_complete()) {
       give_next_to_device(lock);
       continue;
     }
-    if (should_stop_ && under_way_.empty()) return;
     if (under_way_.empty())
       changed_.wait(lock, [&] { return should_stop_ || error_ != nullptr || is_next_complete(); });
     else
