@@ -1,0 +1,44 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "horo/base/device/device.h"
+
+namespace horo::device {
+
+/// An array in a device's memory, with room for a copy of it that the host reads and writes.
+template <typename T>
+class DeviceArray {
+ public:
+  DeviceArray(Device& device, std::size_t count)
+      : count_(count), device_(device.allocate(bytes())), host_(device.allocate_pinned(bytes())) {}
+  /// Holds `values` once `stream` has passed.
+  DeviceArray(Device& device, Stream& stream, const std::vector<T>& values)
+      : DeviceArray(device, values.size()) {
+    std::ranges::copy(values, host().begin());
+    upload(stream);
+  }
+
+  T* data() const { return reinterpret_cast<T*>(device_.data()); }
+  std::size_t size() const { return count_; }
+  std::span<T> host() const { return {reinterpret_cast<T*>(host_.data()), count_}; }
+  void upload(Stream& stream) const { stream.copy(device_.data(), host_.data(), bytes()); }
+  void download(Stream& stream) const { stream.copy(host_.data(), device_.data(), bytes()); }
+  /// What the device holds, once `stream` has passed, which is waited for.
+  std::vector<T> values(Stream& stream) const {
+    download(stream);
+    stream.synchronize();
+    return {host().begin(), host().end()};
+  }
+
+ private:
+  std::size_t bytes() const { return std::max<std::size_t>(1, count_) * sizeof(T); }
+
+  std::size_t count_;
+  Memory device_, host_;
+};
+
+}  // namespace horo::device
