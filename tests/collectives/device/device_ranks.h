@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -10,14 +11,19 @@
 
 namespace horo::collectives::contract {
 
-/// One rank of a job whose ranks have a stand-in for a GPU each, and its collectives.
+/// One rank of a job whose ranks have a device each, and its collectives.
 struct DeviceRank {
   int rank, size;
-  device::HostDevice& device;
+  device::Device& device;
   DeviceCollectives& collectives;
 };
 
-/// Runs function(rank) on `ranks` threads. Streams are delayed at random if `seed` is not 0.
+/// Runs function(rank) on the ranks that the program of tests has: in turn in groups of 1 to 7
+/// threads, each with a stand-in whose streams are delayed at random if `seed` is not 0; or with
+/// nccl_group.cpp once, in the job that mpirun has started, on GPUs.
+void run_device_group(std::uint64_t seed, const std::function<void(DeviceRank&)>& function);
+
+/// Runs function(rank) on `ranks` threads with stand-ins.
 inline void run_device_ranks(int ranks, std::uint64_t seed,
                              const std::function<void(DeviceRank&)>& function,
                              std::chrono::nanoseconds timeout = std::chrono::minutes(5)) {

@@ -4,15 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "collectives/device/fused_layout.h"
-#include "horo/base/device/host_device.h"
 #include "tests/collectives/contract/exact_values.h"
+#include "tests/support/device_array.h"
+#include "tests/support/device_under_test.h"
 
 namespace horo::collectives {
 namespace {
+
+using device::DeviceArray;
 
 constexpr std::size_t kSizes[] = {1, 0, 127, 128, 129, 8191, 8192, 8193, 3, 3 * 8192 + 5};
 
@@ -21,49 +25,59 @@ T value(std::size_t tensor, std::size_t i) {
   return static_cast<T>(static_cast<float>(static_cast<int>((i * 7 + tensor * 13) % 101) - 50));
 }
 
-// Tensors in one array, `skip` elements and a guard between each two.
+// Tensors in one array, `skip` elements and a guard between each two. Values are read and written
+// in the host's copy.
 template <typename T>
 class Tensors {
  public:
-  Tensors(std::vector<std::size_t> sizes, std::size_t skip) : sizes_(std::move(sizes)) {
-    std::size_t total = 0;
-    for (const std::size_t size : sizes_) total += size + skip;
-    memory_.assign(total, guard());
-    std::size_t at = 0;
+  Tensors(device::Device& device, std::vector<std::size_t> sizes, std::size_t skip)
+      : sizes_(std::move(sizes)), memory_(device, total(sizes_, skip)) {
+    std::ranges::fill(memory_.host(), guard());
     for (const std::size_t size : sizes_) {
-      views_.emplace_back(memory_.data() + at, Shape{size});
-      at += size + skip;
+      views_.emplace_back(memory_.data() + at(views_.size(), skip), Shape{size});
+      copies_.push_back(memory_.host().data() + at(copies_.size(), skip));
     }
   }
+  const DeviceArray<T>& memory() const { return memory_; }
   std::vector<TensorView>& views() { return views_; }
-  T* data(std::size_t tensor) { return static_cast<T*>(views_[tensor].data()); }
+  T* copy(std::size_t tensor) { return copies_[tensor]; }
   std::size_t size(std::size_t tensor) const { return sizes_[tensor]; }
   std::size_t count() const { return sizes_.size(); }
   static T guard() { return static_cast<T>(77.0f); }
   std::size_t guards() const {
-    return static_cast<std::size_t>(std::count_if(
-        memory_.begin(), memory_.end(), [](T x) { return contract::same_bits(x, guard()); }));
+    return static_cast<std::size_t>(
+        std::ranges::count_if(memory_.host(), [](T x) { return contract::same_bits(x, guard()); }));
   }
 
  private:
+  static std::size_t total(const std::vector<std::size_t>& sizes, std::size_t skip) {
+    return std::accumulate(sizes.begin(), sizes.end(), sizes.size() * skip);
+  }
+  std::size_t at(std::size_t tensor, std::size_t skip) const {
+    return std::accumulate(sizes_.begin(), sizes_.begin() + static_cast<std::ptrdiff_t>(tensor),
+                           tensor * skip);
+  }
+
   std::vector<std::size_t> sizes_;
-  std::vector<T> memory_;
+  DeviceArray<T> memory_;
   std::vector<TensorView> views_;
+  std::vector<T*> copies_;
 };
 
 // Packs and unpacks; after either, checks element by element against the scalar conversion.
 template <typename X, typename W>
 void check(const std::vector<std::size_t>& sizes, std::size_t skip, double scale,
            std::size_t chunk_bytes) {
-  device::HostDevice device;
-  const auto stream = device.make_stream(device::Priority::kNormal);
-  Tensors<X> tensors(sizes, skip);
+  const auto device = device::make_device();
+  const auto stream = device->make_stream();
+  Tensors<X> tensors(*device, sizes, skip);
   for (std::size_t t = 0; t < tensors.count(); ++t)
-    for (std::size_t i = 0; i < tensors.size(t); ++i) tensors.data(t)[i] = value<X>(t, i);
+    for (std::size_t i = 0; i < tensors.size(t); ++i) tensors.copy(t)[i] = value<X>(t, i);
   const std::size_t guards = tensors.guards();
+  tensors.memory().upload(*stream);
   const FusedLayout layout(tensors.views(), data_type_of<W>, chunk_bytes);
-  const device::Memory buffer = device.allocate(layout.buffer_bytes());
-  std::memset(buffer.data(), 0, buffer.size());
+  const DeviceArray<W> buffer(*device, layout.buffer_count());
+  stream->fill(buffer.data(), 0, layout.buffer_bytes());
   const auto move = [&](auto&& way, double factor, int divisor) {
     for (const FusedLayout::Chunk& chunk : layout.chunks()) {
       TileTable table = layout.tables()[chunk.table];
@@ -72,7 +86,6 @@ void check(const std::vector<std::size_t>& sizes, std::size_t skip, double scale
       table.divisor = divisor;
       way(*stream, 3, table, data_type_of<X>, data_type_of<W>, chunk.first_tile, chunk.last_tile);
     }
-    stream->synchronize();
   };
   constexpr bool kIsFloating = !std::is_integral_v<X>;
   move(pack, scale, 1);
@@ -84,14 +97,18 @@ void check(const std::vector<std::size_t>& sizes, std::size_t skip, double scale
     else
       return x;
   };
-  const W* place = reinterpret_cast<const W*>(buffer.data());
+  const std::vector<W> packed_values = buffer.values(*stream);
+  const W* place = packed_values.data();
   for (std::size_t t = 0; t < tensors.count(); ++t) {
     for (std::size_t i = 0; i < tensors.size(t); ++i)
       ASSERT_TRUE(contract::same_bits(place[i], packed(value<X>(t, i))))
           << "tensor " << t << " index " << i;
     place += (tensors.size(t) + 127) / 128 * 128;
   }
+  std::ranges::fill(tensors.memory().host(), Tensors<X>::guard());
   move(unpack, 0.5, -3);
+  tensors.memory().download(*stream);
+  stream->synchronize();
   for (std::size_t t = 0; t < tensors.count(); ++t)
     for (std::size_t i = 0; i < tensors.size(t); ++i) {
       const W wire = packed(value<X>(t, i));
@@ -102,7 +119,7 @@ void check(const std::vector<std::size_t>& sizes, std::size_t skip, double scale
         wanted = static_cast<X>(static_cast<float>(wire) * 0.5f);
       else
         wanted = static_cast<X>(wire / static_cast<X>(-3));
-      ASSERT_TRUE(contract::same_bits(tensors.data(t)[i], wanted))
+      ASSERT_TRUE(contract::same_bits(tensors.copy(t)[i], wanted))
           << "tensor " << t << " index " << i;
     }
   EXPECT_EQ(guards, tensors.guards());
@@ -134,19 +151,20 @@ TEST(MoveTiles, MoreTensorsThanATableHolds) {
 }
 
 TEST(MoveTiles, KeepsInfinitiesAndNan) {
-  device::HostDevice device;
-  const auto stream = device.make_stream(device::Priority::kNormal);
+  const auto device = device::make_device();
+  const auto stream = device->make_stream();
   std::vector<float> x(200, 1e30f);
   x[5] = INFINITY;
   x[199] = NAN;
-  const TensorView view(x);
+  const DeviceArray<float> tensor(*device, *stream, x);
+  const TensorView view(tensor.data(), Shape{x.size()});
   const FusedLayout layout(std::span(&view, 1), DataType::kFloat16, 0);
-  const device::Memory buffer = device.allocate(layout.buffer_bytes());
+  const device::Memory buffer = device->allocate(layout.buffer_bytes());
   TileTable table = layout.tables()[0];
   table.buffer = buffer.data();
   pack(*stream, 1, table, DataType::kFloat32, DataType::kFloat16, 0, table.tiles());
   unpack(*stream, 1, table, DataType::kFloat32, DataType::kFloat16, 0, table.tiles());
-  stream->synchronize();
+  x = tensor.values(*stream);
   EXPECT_EQ(x[5], INFINITY);
   EXPECT_EQ(x[6], INFINITY);  // too large for float16
   EXPECT_TRUE(std::isnan(x[199]));
