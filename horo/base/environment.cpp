@@ -32,6 +32,12 @@ Enum parse_choice(std::string_view text, std::initializer_list<Enum> choices) {
   throw InvalidArgument(fmt::format("'{}' is not one of {}", text, names));
 }
 
+bool parse_switch(std::string_view text) {
+  if (text != "off" && text != "on")
+    throw InvalidArgument(fmt::format("'{}' is not one of off, on", text));
+  return text == "on";
+}
+
 LogLevel parse_log_level(std::string_view text) {
   constexpr std::pair<std::string_view, LogLevel> kLevels[] = {{"debug", LogLevel::kDebug},
                                                                {"info", LogLevel::kInfo},
@@ -201,6 +207,13 @@ const std::vector<SettingInfo>& table() {
          if (v.empty()) throw InvalidArgument("an empty text names no directory");
          s.metrics_dir = v == "off" ? "" : v;
        }},
+      {"HORO_GPU_OVERSUBSCRIBE", "off", "off or on",
+       "on: ranks may share a GPU where a node has fewer GPUs than ranks; NCCL is told what it "
+       "needs "
+       "for that, but for variables of its own that are set. Results are right, times are "
+       "milliseconds per collective: for tests and development. off: such a job is refused at its "
+       "start.",
+       true, [](Settings& s, std::string_view v) { s.gpu_oversubscribe = parse_switch(v); }},
   };
   return rows;
 }

@@ -60,6 +60,7 @@ struct Settings {
   bool autotune = false;
   std::string autotune_file;  ///< empty: none
   std::string metrics_dir;    ///< empty: off
+  bool gpu_oversubscribe = false;
 
   Settings();  ///< the defaults
 };

@@ -57,6 +57,13 @@ TEST(Environment, TuningIsOffOnOrKeptInAFile) {
   EXPECT_EQ(parse({"HORO_AUTOTUNE=./on"}).settings.autotune_file, "./on");
 }
 
+TEST(Environment, RanksShareGpusOnlyWhereTheyAreToldTo) {
+  EXPECT_FALSE(parse({}).settings.gpu_oversubscribe);
+  EXPECT_TRUE(parse({"HORO_GPU_OVERSUBSCRIBE=on"}).settings.gpu_oversubscribe);
+  EXPECT_FALSE(parse({"HORO_GPU_OVERSUBSCRIBE=off"}).settings.gpu_oversubscribe);
+  EXPECT_THROW(parse({"HORO_GPU_OVERSUBSCRIBE=1"}), InvalidArgument);
+}
+
 TEST(Environment, UnknownVariableIsWarnedOfWithTheNearestName) {
   const ParsedEnvironment parsed = parse({"HORO_BUKET_BYTES=1MiB", "HORO_QWERTZUIOP=1"});
   ASSERT_EQ(parsed.warnings.size(), 2u);
