@@ -143,6 +143,16 @@ int count_gpus() noexcept {
   return 0;
 }
 
+std::vector<std::string> gpu_addresses() noexcept {
+  std::vector<std::string> addresses;
+  for (int index = 0; index < count_gpus(); ++index) {
+    char address[32] = {};
+    cudaDeviceGetPCIBusId(address, sizeof address, index);
+    addresses.emplace_back(address);
+  }
+  return addresses;
+}
+
 std::unique_ptr<Device> open_gpu(int index) {
   const int count = count_gpus();
   if (index < 0 || index >= count)

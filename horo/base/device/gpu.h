@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "horo/base/device/device.h"
 
@@ -9,6 +11,9 @@ namespace horo::device {
 /// How many GPUs this process can use. A machine without a GPU or without its driver, and a horo
 /// that was built without CUDA, have none. Never throws.
 int count_gpus() noexcept;
+
+/// Their PCI addresses, "0000:01:00.0", in the order of their indices. Never throws.
+std::vector<std::string> gpu_addresses() noexcept;
 
 /// The GPU `index`, from 0, which becomes the calling thread's current device. Throws DeviceError
 /// if it is not there.

@@ -92,12 +92,12 @@ Variables sharing_variables(const Topology& topology, const GpuAssignment& assig
       {"NCCL_NVLS_ENABLE", "0"},
       {"NCCL_CUMEM_ENABLE", "0"},
       {"NCCL_RAS_ENABLE", "0"},
-      // Loading a kernel waits for those that run, and NCCL's wait for the other ranks.
-      {"CUDA_MODULE_LOADING", "EAGER"},
   };
   if (topology.node_count == 1) variables.emplace_back("NCCL_SOCKET_IFNAME", "lo");
   return variables;
 }
+
+Variables loading_variables() { return {{"CUDA_MODULE_LOADING", "EAGER"}}; }
 
 void set_missing(const Variables& variables) {
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 0);

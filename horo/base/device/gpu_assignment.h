@@ -29,11 +29,16 @@ GpuAssignment assign_gpus(const Topology& topology,
 /// Names and values of environment variables.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// What NCCL and CUDA must be told on this rank so that ranks may share a GPU; empty if none does.
+/// What NCCL must be told on this rank so that ranks may share a GPU; empty if none does.
 /// NCCL refuses two ranks of a host on one GPU: to it, the ranks of each lap are a host of their
 /// own, and laps talk by sockets. A GPU runs one of several processes at a time, so few large
 /// transfers cost least. Results are those of any other transport; times say nothing about NCCL.
 Variables sharing_variables(const Topology& topology, const GpuAssignment& assignment);
+
+/// What CUDA must be told where ranks may share a GPU, before the process first asks it anything:
+/// to load kernels at once. Loading one at its first launch may wait for kernels that run, and
+/// NCCL's wait for the other ranks.
+Variables loading_variables();
 
 /// Sets those that the process does not have. Before NCCL is loaded, and while no other thread
 /// reads the environment.

@@ -5,6 +5,8 @@ namespace horo::device {
 
 int count_gpus() noexcept { return 0; }
 
+std::vector<std::string> gpu_addresses() noexcept { return {}; }
+
 std::unique_ptr<Device> open_gpu(int) {
   throw DeviceError(
       "this horo was built without CUDA; build it where nvcc, NCCL and cuDNN are found");

@@ -116,7 +116,6 @@ TEST(SharingVariables, WhatIsNotTheRanksOwnIsTheSameOnAll) {
   b.erase("NCCL_HOSTID");
   EXPECT_EQ(a, b);
   EXPECT_EQ(a["NCCL_PROTO"], "Simple");
-  EXPECT_EQ(a["CUDA_MODULE_LOADING"], "EAGER");
 }
 
 TEST(SharingVariables, WhatTheUserHasSetStays) {
