@@ -22,6 +22,8 @@ endif()
 # What the presets of the sanitizers build: asan, tsan.
 add_custom_target(horo_in_process_tests)
 add_custom_target(horo_thread_tests)
+# What scripts/gpu_check.sh builds.
+add_custom_target(horo_gpu_tests)
 
 # horo_add_test(NAME SOURCES ... LINK ... [LABEL unit|threads] [TIMEOUT seconds])
 # LABEL threads: several threads, most often the ranks, work in the test's process. Both labels run under asan,
@@ -88,6 +90,7 @@ function(horo_add_gpu_test name)
     horo_add_test(${name} LABEL gpu TIMEOUT ${ARG_TIMEOUT} LINK ${ARG_LINK}
                   SOURCES ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/gpu_environment.cpp)
     horo_set_gpu_properties(${name})
+    add_dependencies(horo_gpu_tests ${name})
   endif()
 endfunction()
 
@@ -101,6 +104,7 @@ function(horo_add_gpu_mpi_test name)
     foreach(ranks ${ARG_RANKS})
       horo_set_gpu_properties(${name}.${ranks}_ranks)
     endforeach()
+    add_dependencies(horo_gpu_tests ${name})
   endif()
 endfunction()
 

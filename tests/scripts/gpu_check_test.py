@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Runs gpu_check.sh with programs of its own in the place of the machine's.
+
+usage: gpu_check_test.py GPU_CHECK GPU_BASELINE
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+GPU_CHECK, GPU_BASELINE = sys.argv.pop(1), sys.argv.pop(1)
+# What gpu_check.sh calls, each with what it does here.
+GPU = {"nvidia-smi": 'echo "GPU 0: NVIDIA \\"Test\\" (UUID: GPU-1)"', "cmake": "exit 0", "ctest": "exit 0", "nvcc": "exit 0",
+       "compute-sanitizer": "exit 0", "mpirun": "exit 0", "python3": "exit 0"}
+
+
+class GpuCheck(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def check(self, *options, programs=None):
+        bin_folder = self.folder / "bin"
+        bin_folder.mkdir(exist_ok=True)
+        for name, text in (programs or {}).items():
+            (bin_folder / name).write_text(f"#!/bin/bash\n{text}\n")
+            (bin_folder / name).chmod(0o755)
+        return subprocess.run([GPU_CHECK, "--out", str(self.folder / "out"), *options], capture_output=True, text=True,
+                              timeout=50, env=dict(os.environ, PATH=f"{bin_folder}:{os.environ['PATH']}"))
+
+    def results(self):
+        report = json.loads((self.folder / "out" / "gpu_check.json").read_text())
+        return report, {step["name"]: step["result"] for step in report["steps"]}
+
+    def test_a_dry_run_lists_each_step_with_its_limit_and_runs_nothing(self):
+        done = self.check("--dry-run", programs={"nvidia-smi": "exit 9"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        steps = re.findall(r"^(\S+) +(\d+) s  \S", done.stdout, re.MULTILINE)
+        for name in ("build", "tests.1_rank", "tests.2_ranks", "memcheck", "racecheck", "baseline"):
+            self.assertIn(name, [step for step, _ in steps])
+        self.assertFalse((self.folder / "out").exists())
+        for script in re.findall(r"scripts/\S+", done.stdout):
+            self.assertTrue((Path(GPU_CHECK).parents[1] / script).exists(), script)
+
+    def test_without_a_gpu_it_says_so_in_one_line_and_runs_nothing(self):
+        for fake in ("exit 9", "echo No devices were found"):
+            done = self.check(programs={"nvidia-smi": fake})
+            self.assertEqual(done.returncode, 77)
+            self.assertEqual(done.stdout.count("\n"), 1)
+            self.assertIn("no GPU", done.stdout)
+            self.assertFalse((self.folder / "out").exists())
+
+    def test_all_steps_pass(self):
+        done = self.check(programs=GPU)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        report, results = self.results()
+        self.assertEqual(set(results.values()), {"passed"})
+        self.assertEqual(report["failed"], 0)
+        self.assertIn("NVIDIA Test", report["gpus"])
+
+    def test_it_goes_on_after_a_step_that_fails_or_is_skipped(self):
+        done = self.check(programs={**GPU, "ctest": '[[ "$*" != *2_ranks* ]] || { echo the sum is wrong; exit 8; }',
+                                    "python3": "echo no torch; exit 77"})
+        self.assertEqual(done.returncode, 1)
+        report, results = self.results()
+        self.assertEqual([name for name, result in results.items() if result != "passed"], ["tests.2_ranks", "baseline"])
+        self.assertEqual((results["tests.2_ranks"], results["baseline"]), ("failed", "skipped"))
+        self.assertIn("the sum is wrong", done.stdout)
+        self.assertEqual(report["failed"], 1)
+        self.assertRegex(done.stdout, r"1 of \d+ steps failed")
+
+    def test_what_hangs_ends_at_the_limit_of_all_and_later_steps_say_that_no_time_was_left(self):
+        done = self.check("--limit", "4", programs={**GPU, "ctest": "sleep 40"})
+        self.assertEqual(done.returncode, 1)
+        _, results = self.results()
+        self.assertEqual({result for name, result in results.items() if name.startswith("tests.")}, {"out of time"})
+        self.assertIn("no time was left", (self.folder / "out" / "baseline.log").read_text())
+
+    def test_a_bundle_is_used_and_its_lack_is_wrong_usage(self):
+        bundle = self.folder / "bundle"
+        bundle.mkdir()
+        self.assertEqual(self.check("--deps", str(bundle), programs=GPU).returncode, 2)
+        (bundle / "env.sh").write_text("export FROM_BUNDLE=yes\n")
+        done = self.check("--deps", str(bundle), programs={**GPU, "cmake": '[ "$FROM_BUNDLE" = yes ]'})
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_wrong_usage(self):
+        for options in (["--limit", "soon"], ["--limit"], ["--fast"]):
+            self.assertEqual(self.check(*options, programs=GPU).returncode, 2)
+
+    def test_the_script_is_clean(self):
+        if shutil.which("shellcheck") is None:
+            self.skipTest("SKIPPED: shellcheck is not installed")
+        done = subprocess.run(["shellcheck", GPU_CHECK], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_the_baseline_needs_pytorch_and_a_gpu(self):
+        (self.folder / "torch.py").write_text("raise ImportError('none')\n")
+        done = subprocess.run([sys.executable, GPU_BASELINE], capture_output=True, text=True,
+                              env=dict(os.environ, PYTHONPATH=str(self.folder)))
+        self.assertEqual((done.returncode, done.stdout.count("\n")), (77, 1), done.stderr)
+        self.assertIn("PyTorch", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
