@@ -28,6 +28,7 @@ MAY_INCLUDE = {
     "compute": ["base"],
     "training": ["base", "public API", "compute"],
     "examples": ["public API", "compute", "training"],
+    "device benchmarks": ["base", "collectives", "public API", "examples"],
     "launcher": [],
     "tests": ["base", "collectives", "observe", "metrics", "public API", "coordinator", "runtime", "compute", "training", "examples",
               "launcher"],
@@ -75,7 +76,8 @@ class Tree:
                               ("horo/coordinator/", "coordinator"), ("horo/observe/", "observe"),
                               ("horo/metrics/", "metrics"),
                               ("horo/adapters/", "training"), ("horo/", "runtime"),
-                              ("ops/train/", "training"), ("ops/", "compute"), ("examples/", "examples"),
+                              ("ops/train/", "training"), ("ops/", "compute"),
+                              ("examples/benchmarks/device/", "device benchmarks"), ("examples/", "examples"),
                               ("launcher/", "launcher"), ("tests/", "tests")]:
             if file.startswith(prefix):
                 return layer
@@ -126,6 +128,7 @@ GOOD_TREE = {
     "ops/nn/layer.h": '#include "horo/base/error.h"\n',
     "ops/train/trainer.h": '#include "horo/horo.h"\n#include "ops/nn/layer.h"\n',
     "examples/mnist/train.cpp": '#include "horo/horo.h"\n#include "horo/base/error.h"\n#include "ops/train/trainer.h"\n',
+    "examples/benchmarks/device/bench.cpp": '#include "horo/base/hash.h"\n#include "collectives/ring/ring.h"\n',
     "horo/observe/flight_reader.h": '#include "horo/base/hash.h"\n',
     "horo/observe/plan_flight.h": "",
     "horo/metrics/step_meter.h": '#include "horo/observe/plan_flight.h"\n',

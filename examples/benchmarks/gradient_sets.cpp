@@ -52,13 +52,29 @@ std::vector<std::size_t> bert_base() {
   return set;
 }
 
+std::vector<std::size_t> gpt2() {
+  constexpr std::size_t kWidth = 768;
+  std::vector<std::size_t> set;
+  append(set, {50257 * kWidth, 1024 * kWidth});
+  for (int layer = 0; layer < 12; ++layer) {
+    append(set, {kWidth, kWidth});                                            // layer norm
+    append(set, {kWidth * 3 * kWidth, 3 * kWidth, kWidth * kWidth, kWidth});  // q, k and v; output
+    append(set, {kWidth, kWidth});
+    append(set, {kWidth * 4 * kWidth, 4 * kWidth, 4 * kWidth * kWidth, kWidth});
+  }
+  append(set, {kWidth, kWidth});
+  return set;
+}
+
 }  // namespace
 
 std::vector<std::size_t> gradient_set(const std::string& model) {
   if (model == "resnet50") return resnet50();
   if (model == "bert-base") return bert_base();
+  if (model == "gpt2") return gpt2();
   if (model == "tiny1000") return std::vector<std::size_t>(1000, 1024);
-  throw InvalidArgument("--model " + model + " is not known: use resnet50, bert-base or tiny1000");
+  throw InvalidArgument("--model " + model +
+                        " is not known: use resnet50, bert-base, gpt2 or tiny1000");
 }
 
 }  // namespace horo::bench

@@ -188,6 +188,27 @@ class Benchmarks(unittest.TestCase):
                               capture_output=True, text=True)
         counts = [int(line) for line in done.stdout.split()]
         self.assertEqual((len(counts), sum(counts), counts[0]), (161, 25557032, 64 * 3 * 7 * 7))
+        done = subprocess.run([os.path.join(BIN, "gradient_bench"), "--model", "gpt2", "--list-tensors"],
+                              capture_output=True, text=True)
+        counts = [int(line) for line in done.stdout.split()]
+        self.assertEqual((len(counts), sum(counts), counts[0]), (148, 124439808, 50257 * 768))
+
+    def test_device_bench_checks_and_reports_on_the_stand_in(self):
+        output, report = hororun(1, "device_bench", "--device", "host", "--divide", "1000", "--samples", "2")
+        self.assertEqual([(row["model"], row["wire"], row["tensors"]) for row in report["moves"][::2]],
+                         [(model, wire, tensors) for model, tensors in (("resnet50", 161), ("gpt2", 148))
+                          for wire in ("float32", "bfloat16")])
+        self.assertIn("host stand-in", output)
+        for row in report["moves"]:
+            self.assertAlmostEqual(row["per_copy"], row["gbps"] / report["copy"]["gbps"])
+        for row in report["latency"]:
+            self.assertLessEqual(row["p50_us"], row["p99_us"])
+
+    def test_device_bench_without_a_gpu_is_skipped_and_says_so(self):
+        done = subprocess.run([os.path.join(BIN, "device_bench")], capture_output=True, text=True,
+                              env=dict(os.environ, CUDA_VISIBLE_DEVICES=""))
+        self.assertEqual((done.returncode, done.stdout), (77, ""))
+        self.assertIn("no GPU is usable here", done.stderr)
 
 
 if __name__ == "__main__":

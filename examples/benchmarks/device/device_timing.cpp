@@ -1,0 +1,52 @@
+#include "examples/benchmarks/device/device_timing.h"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace horo::bench {
+namespace {
+
+constexpr int kWarmUps = 5;
+constexpr int kCallsPerSample = 64;
+constexpr double kSampleUs = 1000;
+constexpr std::size_t kMostRunsPerSample = 200;  // a stream takes about a thousand launches
+
+using Clock = std::chrono::steady_clock;
+
+double us_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+}
+
+}  // namespace
+
+Stats device_time(device::Stream& stream, const Repeats& repeats,
+                  const std::function<void(std::size_t)>& run) {
+  std::size_t next = 0;
+  const auto row_us = [&](std::size_t runs) {
+    const auto begin = Clock::now();
+    for (std::size_t k = 0; k < runs; ++k) run(next++);
+    stream.synchronize();
+    return us_since(begin) / static_cast<double>(runs);
+  };
+  double once = 0;
+  for (int k = 0; k < kWarmUps; ++k) once = row_us(1);
+  const auto runs = std::clamp(static_cast<std::size_t>(kSampleUs / std::max(once, 1.0)) + 1,
+                               std::size_t{1}, kMostRunsPerSample);
+  std::vector<double> samples;
+  for (int k = 0; k < repeats.samples; ++k) samples.push_back(row_us(runs));
+  return stats_of(samples);
+}
+
+Stats host_time(device::Stream& stream, const Repeats& repeats, const std::function<void()>& call) {
+  std::vector<double> samples;
+  for (int k = 0; k < kWarmUps + repeats.samples; ++k) {
+    const auto begin = Clock::now();
+    for (int c = 0; c < kCallsPerSample; ++c) call();
+    if (k >= kWarmUps) samples.push_back(us_since(begin) / kCallsPerSample);
+    stream.synchronize();
+  }
+  return stats_of(samples);
+}
+
+}  // namespace horo::bench

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "collectives/device/fused_layout.h"
+#include "horo/base/device/device.h"
+
+namespace horo::bench {
+
+/// Float32 tensors of random values in a device's memory, with the fused buffer in which they
+/// travel: so many equal sets that using them in turn finds nothing in a cache of 60 MB.
+class RotatedTensors {
+ public:
+  /// counts[t]: elements of tensor t. Buffers begin poisoned.
+  RotatedTensors(device::Device& device, device::Stream& stream,
+                 const std::vector<std::size_t>& counts, DataType wire);
+
+  struct Set {
+    device::Memory tensors, buffer;
+    std::unique_ptr<collectives::FusedLayout> layout;  ///< in one chunk for each table
+    std::vector<TensorView> views;
+  };
+  const Set& operator[](std::size_t i) const { return sets_[i % sets_.size()]; }
+  std::size_t size() const { return sets_.size(); }
+  /// Elements of a set.
+  std::size_t count() const { return count_; }
+  /// What packing or unpacking one set reads and writes.
+  std::size_t moved_bytes() const { return count_ * (sizeof(float) + size_of(wire_)); }
+
+  /// A single launch for each table.
+  void pack(device::Device& device, device::Stream& stream, std::size_t i, double scale) const;
+  void unpack(device::Device& device, device::Stream& stream, std::size_t i, double scale) const;
+  /// Packs and unpacks the first set over poisoned memory, and compares every value: throws Error
+  /// if one is not what it was, to the precision of the wire.
+  void check(device::Device& device, device::Stream& stream, double scale) const;
+
+ private:
+  const DataType wire_;
+  std::size_t count_ = 0;
+  std::vector<std::size_t> place_of_;  // where each tensor begins, in elements
+  device::Memory values_;              // the tensors of any set, on the host
+  std::vector<Set> sets_;
+};
+
+}  // namespace horo::bench
