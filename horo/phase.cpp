@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "horo/base/device/nvtx_range.h"
 #include "horo/metrics/rank_meter.h"
 #include "horo/runtime.h"
 
@@ -25,6 +26,7 @@ Phase::Phase(std::shared_ptr<Runtime> runtime, Kind kind, std::string_view name)
   since_ = stretch.since;
   if (auto* const meter = runtime_->meter().get()) measured_ = meter->begin_phase(name);
   outer_since_ = stretch.outer_since;
+  traced_ = device::begin_nvtx_range(name);
 }
 
 Phase::Phase(Phase&& other) noexcept = default;
@@ -39,6 +41,7 @@ Phase& Phase::operator=(Phase&& other) noexcept {
   since_ = other.since_;
   outer_since_ = other.outer_since_;
   measured_ = other.measured_;
+  traced_ = other.traced_;
   return *this;
 }
 
@@ -49,6 +52,7 @@ void Phase::end() noexcept {
   if (!runtime_->home().is_elsewhere()) {
     runtime_->recorder().end(stretch_of(kind_), {name_, outer_, since_, outer_since_});
     if (auto* const meter = runtime_->meter().get()) meter->end_phase(measured_);
+    device::end_nvtx_range(traced_);
   }
   runtime_.reset();
 }

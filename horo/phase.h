@@ -29,6 +29,7 @@ class Phase {
   std::uint32_t name_ = 0, outer_ = 0;
   std::int64_t since_ = 0, outer_since_ = 0;
   std::uint64_t measured_ = 0;  // its number there, if HORO_METRICS is on
+  std::uint64_t traced_ = 0;    // for a profiler; 0: there is none
 };
 
 }  // namespace horo

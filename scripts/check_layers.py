@@ -44,6 +44,7 @@ SYSTEM_HEADERS = [
     (re.compile(r"nccl\.h$"), re.compile(r"collectives/nccl/|tests/|.*\.cuh?$")),
     (re.compile(r"(cuda_runtime|cuda_runtime_api|cuda)\.h$"),
      re.compile(r"collectives/nccl/|horo/base/device/cuda_check\.h$|ops/kernels/cuda/|tests/|.*\.cuh?$")),
+    (re.compile(r"nvtx3/"), re.compile(r"horo/base/device/nvtx_range\.cpp$|tests/")),
 ]
 
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "collectives/device/move_tiles.h"
+#include "horo/base/device/nvtx_range.h"
 #include "horo/base/error.h"
 
 namespace horo::collectives {
@@ -72,6 +73,7 @@ void ChunkPipeline::allreduce(const FusedLayout& layout, const Treatment& treatm
   pack_->wait(*buffer.is_free);
   for (const device::Event* event : ready) pack_->wait(*event);
   for (std::size_t c = 0; c < layout.chunks().size(); ++c) {
+    const device::NvtxRange enqueued("chunk", c);
     const FusedLayout::Chunk& chunk = layout.chunks()[c];
     TileTable table = layout.tables()[chunk.table];
     table.buffer = buffer.memory.data();
