@@ -57,7 +57,9 @@ short=MoveTiles.Float32AsBFloat16:MoveTiles.KeepsInfinitiesAndNan
 
 step machine 30 'nvidia-smi; uname -a; nproc; free -g; nvcc --version; c++ --version; cmake --version; mpirun --version
 python3 -c "import torch; print(torch.__version__, torch.cuda.nccl.version())"; true'
-step configure 60 "cmake -S . -B $at_build -G Ninja -DCMAKE_BUILD_TYPE=Release -DHORO_WITH_CUDA=ON"
+# NCCL and cuDNN may be where PyTorch has put them.
+step configure 60 "nvidia=\$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)
+cmake -S . -B $at_build -G Ninja -DCMAKE_BUILD_TYPE=Release -DHORO_WITH_CUDA=ON \${nvidia:+-DHORO_PYTHON_NVIDIA=\$nvidia}"
 step build 240 "cmake --build $at_build --target horo_gpu_tests device_bench"
 step tests.device 90 "$tests -E _ranks"
 step tests.1_rank 90 "$tests -R [.]1_ranks"

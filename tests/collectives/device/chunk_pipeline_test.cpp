@@ -168,6 +168,9 @@ TEST(ChunkPipeline, TheCallerWaitsForNobody) {
     device::StreamGate gate(own.device);
     const auto user = own.device.make_stream();
     const auto ready = own.device.make_event(), done = own.device.make_event();
+    // What a first exchange sets up may wait for the device.
+    pipeline.allreduce(layout, {.op = ReduceOp::kSum}, {}, *done);
+    done->synchronize();
     gate.hold(*user);
     model.compute(*user, own.rank, 1);
     user->record(*ready);
