@@ -46,7 +46,7 @@ step() {
 }
 
 at_build=$(printf %q "$build") at_out=$(printf %q "$out")
-tests="HORO_TEST_GPU=required ctest --test-dir $at_build -L gpu --no-tests=error --output-on-failure"
+tests="NCCL_DEBUG=WARN HORO_TEST_GPU=required ctest --test-dir $at_build -L gpu --no-tests=error --output-on-failure"
 unset CUDA_LAUNCH_BLOCKING # NCCL's kernels wait for later calls
 sanitize() { # TOOL TEST FILTER
   echo "HORO_TEST_GPU=required compute-sanitizer --error-exitcode 1 --tool $1" \

@@ -10,6 +10,7 @@
 #include "examples/benchmarks/device/alone.h"
 #include "examples/benchmarks/device/device_bench.h"
 #include "examples/benchmarks/device/rotated_tensors.h"
+#include "examples/benchmarks/gradient_sets.h"
 
 namespace horo::bench {
 namespace {
@@ -18,11 +19,16 @@ constexpr int kWarmUps = 5;
 constexpr int kRunsPerSample = 50;
 constexpr std::size_t kChunkBytes = std::size_t{8} << 20;
 
-// A tensor with the pipeline that it goes through.
+double us_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
+      .count();
+}
+
+// Tensors with the pipeline that they go through.
 struct Exchange {
-  Exchange(const DeviceBench& bench, std::size_t count)
-      : tensor(bench.device, bench.stream, {count}, DataType::kFloat32),
-        layout(tensor[0].views, DataType::kFloat32, kChunkBytes),
+  Exchange(const DeviceBench& bench, const std::vector<std::size_t>& counts)
+      : tensors(bench.device, bench.stream, counts, DataType::kFloat32),
+        layout(tensors[0].views, DataType::kFloat32, kChunkBytes),
         pipeline(bench.device, alone, layout.buffer_bytes(), {}),
         ready(bench.device.make_event()),
         done(bench.device.make_event()) {}
@@ -33,7 +39,7 @@ struct Exchange {
     pipeline.allreduce(layout, {.op = ReduceOp::kSum}, std::span(&event, 1), *done);
   }
 
-  RotatedTensors tensor;
+  RotatedTensors tensors;
   collectives::FusedLayout layout;
   Alone alone;
   collectives::ChunkPipeline pipeline;
@@ -45,7 +51,7 @@ struct Exchange {
 nlohmann::json measure_latency(const DeviceBench& bench) {
   nlohmann::json rows;
   for (const std::size_t count : {1, 1024, 262144}) {
-    Exchange exchange(bench, count);
+    Exchange exchange(bench, {count});
     std::vector<double> us;
     for (int run = -kWarmUps; run < bench.repeats.samples * kRunsPerSample; ++run) {
       const auto begin = std::chrono::steady_clock::now();
@@ -53,9 +59,7 @@ nlohmann::json measure_latency(const DeviceBench& bench) {
       while (!exchange.done->is_done()) {
       }
       if (run < 0) continue;
-      us.push_back(
-          std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
-              .count());
+      us.push_back(us_since(begin));
     }
     std::ranges::sort(us);
     const double p50 = us[us.size() / 2], p99 = us[us.size() * 99 / 100];
@@ -67,12 +71,35 @@ nlohmann::json measure_latency(const DeviceBench& bench) {
   return rows;
 }
 
+nlohmann::json measure_exchange(const DeviceBench& bench) {
+  Exchange exchange(bench, divided(gradient_set("resnet50"), bench.divide));
+  const Stats whole = device_time(bench.stream, bench.repeats, [&](std::size_t) {
+    exchange.enqueue(bench.stream);
+    bench.stream.wait(*exchange.done);
+  });
+  std::vector<double> host;  // one at a time: a full queue would hold the host back
+  for (int run = 0; run < bench.repeats.samples; ++run) {
+    const auto begin = std::chrono::steady_clock::now();
+    exchange.enqueue(bench.stream);
+    host.push_back(us_since(begin));
+    exchange.done->synchronize();
+  }
+  const Stats enqueued = stats_of(host);
+  fmt::print(
+      "{:<44} {:>10.2f} us ({:.2f} to {:.2f}), of the host {:.2f} us\n",
+      fmt::format("pipeline, 1 rank, resnet50 in {} chunks", exchange.layout.chunks().size()),
+      whole.median, whole.min, whole.max, enqueued.median);
+  return {{"chunks", exchange.layout.chunks().size()},
+          {"us", to_json(whole)},
+          {"host_us", to_json(enqueued)}};
+}
+
 nlohmann::json measure_host_times(const DeviceBench& bench) {
-  Exchange exchange(bench, 1024);
+  Exchange exchange(bench, {1024});
   const auto other = bench.device.make_stream();
   const device::Memory a = bench.device.allocate(4096), b = bench.device.allocate(4096);
   const std::pair<const char*, std::function<void()>> calls[] = {
-      {"launch of a pack", [&] { exchange.tensor.pack(bench.device, bench.stream, 0, 1); }},
+      {"launch of a pack", [&] { exchange.tensors.pack(bench.device, bench.stream, 0, 1); }},
       {"copy of 4 KB", [&] { bench.stream.copy(a.data(), b.data(), 4096); }},
       {"record of an event", [&] { bench.stream.record(*exchange.ready); }},
       {"wait for an event", [&] { other->wait(*exchange.ready); }},

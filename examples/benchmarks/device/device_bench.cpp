@@ -43,6 +43,7 @@ void run(horo::device::Device& device, const Options& options) {
       for (auto& row : measure_moves(bench, model, wire)) report["moves"].push_back(row);
   report["small_tensors"] = measure_small_tensors(bench);
   report["latency"] = measure_latency(bench);
+  report["exchange"] = measure_exchange(bench);
   report["host_times"] = measure_host_times(bench);
   if (!options.json.empty()) horo::bench::write_json(report, options.json);
 }

@@ -28,6 +28,9 @@ nlohmann::json measure_small_tensors(const DeviceBench& bench);
 /// One tensor of each size through the chunk pipeline of a job of one rank, from the record of its
 /// readiness to when its end is seen.
 nlohmann::json measure_latency(const DeviceBench& bench);
+/// The gradients of ResNet-50 through that pipeline, from one exchange to the next, and what giving
+/// one to the device costs the host.
+nlohmann::json measure_exchange(const DeviceBench& bench);
 /// What the calls cost the thread that makes them.
 nlohmann::json measure_host_times(const DeviceBench& bench);
 

@@ -1,7 +1,5 @@
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "examples/benchmarks/bench_report.h"
 #include "examples/benchmarks/device/device_bench.h"
 #include "examples/benchmarks/device/rotated_tensors.h"
@@ -30,11 +28,6 @@ nlohmann::json row_of(const DeviceBench& bench, const std::string& what, std::si
           {"us", to_json(us)},
           {"gbps", rate},
           {"per_copy", rate / bench.copy_gbps}};
-}
-
-std::vector<std::size_t> divided(std::vector<std::size_t> counts, std::size_t divide) {
-  for (std::size_t& count : counts) count = std::max<std::size_t>(1, count / divide);
-  return counts;
 }
 
 }  // namespace

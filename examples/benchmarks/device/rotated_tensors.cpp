@@ -29,6 +29,11 @@ void fill_at_random(float* values, std::size_t count) {
 
 }  // namespace
 
+std::vector<std::size_t> divided(std::vector<std::size_t> counts, std::size_t divide) {
+  for (std::size_t& count : counts) count = std::max<std::size_t>(1, count / divide);
+  return counts;
+}
+
 RotatedTensors::RotatedTensors(device::Device& device, device::Stream& stream,
                                const std::vector<std::size_t>& counts, DataType wire)
     : wire_(wire) {

@@ -9,6 +9,9 @@
 
 namespace horo::bench {
 
+/// Counts of which each is this part of what it was, at least 1.
+std::vector<std::size_t> divided(std::vector<std::size_t> counts, std::size_t divide);
+
 /// Float32 tensors of random values in a device's memory, with the fused buffer in which they
 /// travel: so many equal sets that using them in turn finds nothing in a cache of 60 MB.
 class RotatedTensors {

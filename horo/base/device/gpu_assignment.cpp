@@ -30,9 +30,9 @@ void refuse_sharing(const Topology& topology, const GpuAssignment& assignment, i
     }
   if (count > kMostRows) rows += fmt::format("\n  and {} more", count - kMostRows);
   throw DeviceError(fmt::format(
-      "{} ranks on host {} would share {} GPU(s): start at most as many ranks there as it has "
-      "GPUs, "
-      "or set HORO_GPU_OVERSUBSCRIBE=on, which is right but slow\n{}",
+      "{} ranks on host {} would share {} GPU(s): start at most one rank there for each GPU, or "
+      "set "
+      "HORO_GPU_OVERSUBSCRIBE=on, with which results are right and times long\n{}",
       ranks.size(), topology.host_of[static_cast<std::size_t>(node)], sharers.size(), rows));
 }
 
