@@ -1,0 +1,78 @@
+#include "ops/data/cifar_dataset.h"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <map>
+#include <string>
+
+#include "horo/base/error.h"
+#include "ops/data/file_bytes.h"
+#include "ops/data/pixels.h"
+
+namespace horo::ops {
+
+namespace {
+
+// Mean and standard deviation of each channel of the training images, as fractions of 255.
+constexpr std::array<PixelScale, CifarDataset::kChannels> kScales{
+    {{.mean = 0.4914f, .deviation = 0.2470f},
+     {.mean = 0.4822f, .deviation = 0.2435f},
+     {.mean = 0.4465f, .deviation = 0.2616f}}};
+
+/// The batches' files by their names without ".gz", so that they are in order and each is read
+/// once.
+std::map<std::string, std::filesystem::path> find_batches(const std::filesystem::path& directory,
+                                                          const std::string& prefix) {
+  HORO_CHECK(std::filesystem::is_directory(directory),
+             fmt::format("{}: is not a directory; name the one with the CIFAR-10 files",
+                         directory.string()));
+  std::map<std::string, std::filesystem::path> batches;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    const auto& file = entry.path();
+    const bool is_compressed = file.extension() == ".gz";
+    const auto name = is_compressed ? file.stem() : file.filename();
+    if (!name.string().starts_with(prefix) || name.extension() != ".bin") continue;
+    if (!is_compressed || !batches.contains(name.string())) batches[name.string()] = file;
+  }
+  HORO_CHECK(!batches.empty(),
+             fmt::format("{}: has no {}*.bin, nor one with .gz added; put the files of CIFAR-10's "
+                         "binary version into that directory",
+                         directory.string(), prefix));
+  return batches;
+}
+
+}  // namespace
+
+CifarDataset::CifarDataset(const std::filesystem::path& directory, Split split) {
+  for (const auto& [name, file] :
+       find_batches(directory, split == Split::kTrain ? "data_batch" : "test_batch"))
+    append(file);
+}
+
+void CifarDataset::append(const std::filesystem::path& file) {
+  const auto bytes = read_file_bytes(file);
+  HORO_CHECK(!bytes.empty() && bytes.size() % kRecord == 0,
+             fmt::format("{}: has {} bytes, not a number of records of {}; fetch it again",
+                         file.string(), bytes.size(), kRecord));
+  for (std::size_t record = 0; record < bytes.size() / kRecord; ++record) {
+    const int label = bytes[record * kRecord];
+    HORO_CHECK(label < 10,
+               fmt::format("{}: label {} of sample {} is none of 0 to 9; fetch CIFAR-10's binary "
+                           "version again",
+                           file.string(), label, record));
+  }
+  records_.insert(records_.end(), bytes.begin(), bytes.end());
+}
+
+std::int32_t CifarDataset::copy_sample(std::size_t index, std::span<float> values) const {
+  check_copy(index, values.size());
+  const std::span record(records_.data() + index * kRecord, kRecord);
+  constexpr std::size_t kPlane = kSide * kSide;
+  for (std::size_t c = 0; c < kChannels; ++c)
+    normalise_pixels(record.subspan(1 + c * kPlane, kPlane), kScales[c],
+                     values.subspan(c * kPlane, kPlane));
+  return record[0];
+}
+
+}  // namespace horo::ops

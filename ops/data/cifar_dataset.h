@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "ops/data/dataset.h"
+
+namespace horo::ops {
+
+/// The CIFAR-10 photographs, or a part of them, in the files of the "binary version": colour images
+/// [3, 32, 32] of 10 classes, held in memory as bytes. Normalised by channel. Not changed after
+/// construction. Source of the data and the format: Krizhevsky, "Learning multiple layers of
+/// features from tiny images" (2009).
+class CifarDataset : public Dataset {
+ public:
+  static constexpr std::size_t kChannels = 3;
+  static constexpr std::size_t kSide = 32;
+  static constexpr std::size_t kPixels = kChannels * kSide * kSide;
+  /// Bytes of a record: the label, then the pixels of the red, the green and the blue channel, row
+  /// by row.
+  static constexpr std::size_t kRecord = 1 + kPixels;
+
+  /// Reads every file of `directory` whose name is "data_batch" (kTrain) or "test_batch" (kTest),
+  /// anything, and ".bin" or ".bin.gz", in the order of their names; of a file that is there plain
+  /// and compressed, the plain one. Throws InvalidArgument, one line that names the file, what is
+  /// wrong with it and what to do.
+  CifarDataset(const std::filesystem::path& directory, Split split);
+
+  std::size_t size() const override { return records_.size() / kRecord; }
+  Shape sample_shape() const override { return {kChannels, kSide, kSide}; }
+  std::size_t class_count() const override { return 10; }
+  std::int32_t copy_sample(std::size_t index, std::span<float> values) const override;
+
+ private:
+  void append(const std::filesystem::path& file);
+
+  std::vector<std::uint8_t> records_;
+};
+
+}  // namespace horo::ops
