@@ -13,6 +13,7 @@ DataLoader::DataLoader(const Dataset& dataset, const GlobalSampler& sampler, std
                        std::uint64_t last, const DataLoaderOptions& options)
     : dataset_(dataset),
       sampler_(sampler),
+      augmentation_(options.augmentation),
       last_(std::max(first, last)),
       slots_(options.prefetch),
       to_fill_(first),
@@ -41,9 +42,11 @@ Batch DataLoader::load(std::uint64_t step) const {
   batch.inputs = Tensor(Shape(std::move(dimensions)));
   batch.labels.resize(batch.samples.size());
   const std::size_t stride = sample_shape.count();
-  for (std::size_t i = 0; i < batch.samples.size(); ++i)
-    batch.labels[i] =
-        dataset_.copy_sample(batch.samples[i], batch.inputs.values().subspan(i * stride, stride));
+  for (std::size_t i = 0; i < batch.samples.size(); ++i) {
+    const auto values = batch.inputs.values().subspan(i * stride, stride);
+    batch.labels[i] = dataset_.copy_sample(batch.samples[i], values);
+    if (augmentation_) augmentation_(values, batch.where.epoch, batch.samples[i]);
+  }
   return batch;
 }
 

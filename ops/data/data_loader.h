@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -24,12 +26,19 @@ struct Batch {
   std::vector<std::uint64_t> samples;  ///< b indices in the data set
 };
 
+/// Changes a sample, as copy_sample() wrote it, by chance. The same arguments give the same values,
+/// and it may be called from several threads at once: see CropAndFlip.
+using Augmentation =
+    std::function<void(std::span<float> values, std::uint64_t epoch, std::uint64_t sample)>;
+
 struct DataLoaderOptions {
   /// Threads that fill batches; 0: the consumer's own, inside next(). Raise it when training waits
   /// for data.
   std::size_t threads = 1;
   /// Batches held ready ahead of the consumer; at least 1. More evens out slow reads, for memory.
   std::size_t prefetch = 2;
+  /// Of every sample; empty: none.
+  Augmentation augmentation{};
 };
 
 /// Fills batches ahead of the training loop. Batches come in the order of steps and with the same
@@ -64,6 +73,7 @@ class DataLoader {
 
   const Dataset& dataset_;
   const GlobalSampler& sampler_;
+  const Augmentation augmentation_;
   const std::uint64_t last_;
   std::chrono::nanoseconds waited_{0};
 

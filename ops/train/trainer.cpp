@@ -182,9 +182,9 @@ void Trainer::show_progress(const EpochStep& where, float loss) {
 void Trainer::finish_epoch(const EpochStep& where, TrainReport& report) {
   const horo::Phase phase = context_.phase("evaluation");
   average_buffers();
-  const Evaluation evaluation =
-      evaluate(context_, model_, test_set_,
-               {.global_batch = options_.evaluation_batch, .loader = options_.loader});
+  EvaluationOptions as_it_is{.global_batch = options_.evaluation_batch, .loader = options_.loader};
+  as_it_is.loader.augmentation = {};
+  const Evaluation evaluation = evaluate(context_, model_, test_set_, as_it_is);
   report.epochs = where.epoch + 1;
   report.test_accuracy = evaluation.accuracy();
   display_.print(fmt::format("epoch {}: test accuracy {:.2f} % ({} of {})", report.epochs,

@@ -34,6 +34,7 @@ struct TrainerOptions {
   std::uint64_t seed = 1;
   /// Samples per forward pass of an evaluation, over all ranks.
   std::size_t evaluation_batch = 1000;
+  /// Evaluation sees the samples as they are, without loader.augmentation.
   DataLoaderOptions loader;
   /// Of the gradients; the loss is exact.
   Compression compression;

@@ -70,6 +70,25 @@ TEST(DataLoader, OrderDoesNotDependOnThreads) {
   }
 }
 
+TEST(DataLoader, AugmentsEverySampleByItsEpochAndIndex) {
+  const CountingDataset dataset;
+  const Augmentation augmentation = [](std::span<float> values, std::uint64_t epoch,
+                                       std::uint64_t sample) {
+    EXPECT_EQ(values[0], static_cast<float>(sample));
+    values[0] = static_cast<float>(1000 * (epoch + 1) + sample);
+  };
+  for (const int ranks : {1, 3})
+    for (const std::size_t threads : {0, 2}) {
+      const auto sampler = sampler_of(dataset, ranks - 1, ranks);
+      DataLoader loader(dataset, sampler, 0, 20,
+                        {.threads = threads, .augmentation = augmentation});
+      while (const auto batch = loader.next())
+        for (std::size_t i = 0; i < batch->samples.size(); ++i)
+          EXPECT_EQ(batch->inputs.values()[2 * i],
+                    static_cast<float>(1000 * (batch->where.epoch + 1) + batch->samples[i]));
+    }
+}
+
 TEST(DataLoader, StopsInTheMiddleOfAnEpoch) {
   CountingDataset dataset;
   dataset.slowness = 100us;

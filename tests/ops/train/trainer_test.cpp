@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 
@@ -67,6 +68,22 @@ TEST(Trainer, LossesDoNotDependOnTheNumberOfRanks) {
       EXPECT_NEAR(report.test_accuracy, alone.test_accuracy, 0.02);
     }
   }
+}
+
+TEST(Trainer, AugmentsTrainingSamplesAloneWhateverTheNumberOfRanks) {
+  auto options = small_options();
+  const auto plain = train(1, options)[0];
+  std::atomic<std::size_t> augmented = 0;
+  options.loader.augmentation = [&](std::span<float> values, std::uint64_t epoch,
+                                    std::uint64_t sample) {
+    ++augmented;
+    RandomStream random(combine_keys(epoch, sample));
+    for (float& value : values) value += 0.1f * random.normal();
+  };
+  const auto alone = train(1, options)[0];
+  EXPECT_EQ(augmented, 2 * kTrainSet.size());
+  EXPECT_NE(alone.losses, plain.losses);
+  expect_close(train(3, options)[0].losses, alone.losses);
 }
 
 TEST(Trainer, WeighsSamplesAlikeIfRanksDoNotDivideTheBatch) {

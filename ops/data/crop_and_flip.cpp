@@ -1,0 +1,46 @@
+#include "ops/data/crop_and_flip.h"
+
+#include <fmt/core.h>
+
+#include <vector>
+
+#include "horo/base/error.h"
+#include "ops/data/random_stream.h"
+
+namespace horo::ops {
+
+CropAndFlip::CropAndFlip(const Shape& image, const CropAndFlipOptions& options)
+    : options_(options) {
+  HORO_CHECK(image.rank() == 3,
+             fmt::format("CropAndFlip got samples {}, wants [channels, height, width]",
+                         image.to_string()));
+  channels_ = image[0];
+  height_ = image[1];
+  width_ = image[2];
+}
+
+void CropAndFlip::operator()(std::span<float> values, std::uint64_t epoch,
+                             std::uint64_t sample) const {
+  HORO_CHECK(values.size() == channels_ * height_ * width_,
+             fmt::format("CropAndFlip got {} values for an image [{}, {}, {}]", values.size(),
+                         channels_, height_, width_));
+  RandomStream random(combine_keys(combine_keys(options_.seed, epoch), sample));
+  const std::size_t top = random.below(2 * options_.padding + 1);
+  const std::size_t left = random.below(2 * options_.padding + 1);
+  const bool is_flipped = random.below(2) == 1 && options_.flips;
+  const std::vector<float> whole(values.begin(), values.end());
+  float* out = values.data();
+  for (std::size_t c = 0; c < channels_; ++c) {
+    for (std::size_t y = 0; y < height_; ++y) {
+      for (std::size_t x = 0; x < width_; ++x) {
+        // in the padded image; less than the padding is outside, which wraps to a huge number
+        const std::size_t row = top + y - options_.padding;
+        const std::size_t column = left + (is_flipped ? width_ - 1 - x : x) - options_.padding;
+        const bool is_inside = row < height_ && column < width_;
+        *out++ = is_inside ? whole[(c * height_ + row) * width_ + column] : 0.0f;
+      }
+    }
+  }
+}
+
+}  // namespace horo::ops
