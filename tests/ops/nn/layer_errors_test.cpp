@@ -4,9 +4,11 @@
 #include "ops/nn/conv2d.h"
 #include "ops/nn/cross_entropy_loss.h"
 #include "ops/nn/flatten.h"
+#include "ops/nn/global_average_pool.h"
 #include "ops/nn/linear.h"
 #include "ops/nn/max_pool2d.h"
 #include "ops/nn/relu.h"
+#include "ops/nn/residual_block.h"
 #include "ops/nn/sequential.h"
 #include "tests/ops/support/test_tensors.h"
 
@@ -35,6 +37,13 @@ TEST(LayerErrors, InputShapes) {
   BatchNorm norm({.channels = 6});
   EXPECT_EQ(forward_error(norm, {4, 5}),
             "BatchNorm got input [4, 5], wants [batch, 6] or [batch, 6, height, width]");
+  GlobalAveragePool average;
+  EXPECT_EQ(forward_error(average, {4, 6}),
+            "GlobalAveragePool got input [4, 6], wants [batch, channels, height, width]");
+  ResidualBlock block({.in_channels = 4, .out_channels = 4});
+  EXPECT_EQ(forward_error(block, {2, 3, 8, 8}),
+            "layer 'conv1': Conv2d got input [2, 3, 8, 8], wants [batch, 4, height, width] of at "
+            "least 3 x 3 pixels with padding");
   Flatten flatten;
   EXPECT_EQ(forward_error(flatten, {}), "Flatten got input [], wants [batch, ...]");
 }

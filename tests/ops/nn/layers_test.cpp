@@ -5,6 +5,7 @@
 #include "ops/kernels/reference/max_pool.h"
 #include "ops/nn/conv2d.h"
 #include "ops/nn/flatten.h"
+#include "ops/nn/global_average_pool.h"
 #include "ops/nn/linear.h"
 #include "ops/nn/max_pool2d.h"
 #include "ops/nn/relu.h"
@@ -88,6 +89,24 @@ TEST(MaxPool2d, StrideDefaultsToTheKernel) {
   MaxPool2d layer({.kernel = 3});
   EXPECT_EQ(layer.forward(varied_tensor({1, 2, 9, 10}, 1), kInference).shape(),
             (Shape{1, 2, 3, 3}));
+}
+
+TEST(GlobalAveragePool, AveragesPlanesAndSharesGradientsOut) {
+  GlobalAveragePool layer;
+  const Tensor input = varied_tensor({3, 5, 7, 4}, 1);
+  const Tensor output = layer.forward(input.clone(), kTraining);
+  ASSERT_EQ(output.shape(), (Shape{3, 5}));
+  const Tensor output_gradient = varied_tensor({3, 5}, 2);
+  (void)layer.forward(varied_tensor({2, 5, 1, 1}, 3), kInference);  // changes nothing
+  const Tensor input_gradient = layer.backward(output_gradient.clone(), {});
+  ASSERT_EQ(input_gradient.shape(), input.shape());
+  for (std::size_t plane = 0; plane < 15; ++plane) {
+    const auto values = in_double(input.values().subspan(28 * plane, 28));
+    EXPECT_NEAR(output.values()[plane], std::reduce(values.begin(), values.end()) / 28, 1e-6);
+    for (std::size_t i = 0; i < 28; ++i)
+      EXPECT_FLOAT_EQ(input_gradient.values()[28 * plane + i],
+                      output_gradient.values()[plane] / 28);
+  }
 }
 
 TEST(Flatten, KeepsTheValuesAndRestoresTheShape) {

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <optional>
+
+#include "ops/nn/layer.h"
+
+namespace horo::ops {
+
+/// The average of every channel of every image: [batch, channels, height, width] to
+/// [batch, channels].
+class GlobalAveragePool : public Layer {
+ public:
+  Tensor forward(Tensor input, const Pass& pass) override;
+  Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
+
+ private:
+  std::optional<Shape> shape_;  // of the latest training forward's input
+};
+
+}  // namespace horo::ops

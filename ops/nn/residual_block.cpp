@@ -1,0 +1,69 @@
+#include "ops/nn/residual_block.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <utility>
+
+#include "ops/nn/batch_norm.h"
+#include "ops/nn/conv2d.h"
+
+namespace horo::ops {
+namespace {
+
+void add_in_place(Tensor& sum, const Tensor& term) {
+  std::ranges::transform(sum.values(), term.values(), sum.data(), std::plus<>());
+}
+
+std::vector<Parameter*> joined(std::vector<Parameter*> first, const std::vector<Parameter*>& then) {
+  std::ranges::copy(then, std::back_inserter(first));
+  return first;
+}
+
+}  // namespace
+
+ResidualBlock::ResidualBlock(const ResidualBlockOptions& options) {
+  const std::size_t channels = options.out_channels;
+  residual_
+      .add("conv1", Conv2d({.in_channels = options.in_channels,
+                            .out_channels = channels,
+                            .stride = options.stride,
+                            .padding = 1,
+                            .bias = false}))
+      .add("norm1", BatchNorm({.channels = channels}))
+      .add("relu1", Relu())
+      .add("conv2",
+           Conv2d({.in_channels = channels, .out_channels = channels, .padding = 1, .bias = false}))
+      .add("norm2", BatchNorm({.channels = channels}));
+  if (options.stride == 1 && options.in_channels == channels) return;
+  shortcut_
+      .add("shortcut_conv", Conv2d({.in_channels = options.in_channels,
+                                    .out_channels = channels,
+                                    .kernel = 1,
+                                    .stride = options.stride,
+                                    .bias = false}))
+      .add("shortcut_norm", BatchNorm({.channels = channels}));
+}
+
+Tensor ResidualBlock::forward(Tensor input, const Pass& pass) {
+  Tensor sum = residual_.forward(input.clone(), pass);
+  add_in_place(sum, shortcut_.forward(std::move(input), pass));
+  return relu_.forward(std::move(sum), pass);
+}
+
+Tensor ResidualBlock::backward(Tensor output_gradient, const GradientReady& ready) {
+  Tensor gradient = relu_.backward(std::move(output_gradient), ready);
+  Tensor sum = residual_.backward(gradient.clone(), ready);
+  add_in_place(sum, shortcut_.backward(std::move(gradient), ready));
+  return sum;
+}
+
+std::vector<Parameter*> ResidualBlock::parameters() {
+  return joined(residual_.parameters(), shortcut_.parameters());
+}
+
+std::vector<Parameter*> ResidualBlock::buffers() {
+  return joined(residual_.buffers(), shortcut_.buffers());
+}
+
+}  // namespace horo::ops

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "ops/nn/relu.h"
+#include "ops/nn/sequential.h"
+
+namespace horo::ops {
+
+struct ResidualBlockOptions {
+  std::size_t in_channels = 0;   ///< required
+  std::size_t out_channels = 0;  ///< required
+  std::size_t stride = 1;        ///< of the first convolution; 2 halves height and width
+};
+
+/// ReLU(residual(x) + shortcut(x)), [batch, in_channels, height, width] to
+/// [batch, out_channels, h, w] with h = (height - 1) / stride + 1, rounded down. The residual is
+/// convolution 3 x 3, batch normalisation, ReLU, convolution 3 x 3, batch normalisation; the
+/// shortcut is x itself where the shapes allow it, else convolution 1 x 1 and batch normalisation.
+/// Layers, and parameters after them: "conv1", "norm1", "conv2", "norm2", and "shortcut_conv",
+/// "shortcut_norm" where there are such. Source: He, Zhang, Ren, Sun, "Deep residual learning"
+/// (2016), figure 2; projections as in section 3.3, equation 2.
+class ResidualBlock : public Layer {
+ public:
+  explicit ResidualBlock(const ResidualBlockOptions& options);
+
+  Tensor forward(Tensor input, const Pass& pass) override;
+  Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
+  std::vector<Parameter*> parameters() override;
+  std::vector<Parameter*> buffers() override;
+
+ private:
+  Sequential residual_;
+  Sequential shortcut_;  // empty: the input itself
+  Relu relu_;
+};
+
+}  // namespace horo::ops

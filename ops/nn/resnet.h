@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ops/nn/sequential.h"
+
+namespace horo::ops {
+
+struct ResnetOptions {
+  std::size_t in_channels = 3;  ///< of the images
+  /// Of each stage; every stage but the first halves height and width.
+  std::vector<std::size_t> channels{16, 32, 64};
+  std::size_t blocks = 3;  ///< residual blocks in each stage; 2 layers each
+  std::size_t classes = 10;
+  std::uint64_t seed = 0;  ///< of the initial weights
+};
+
+/// A residual network for small images, from [batch, in_channels, height, width] (any height and
+/// width) to logits [batch, classes]: convolution 3 x 3, the stages, global average pooling, a
+/// fully connected layer. Layers: "conv", "norm", "relu", then "stage1_block1" and so on, then
+/// "pool" and "output". With 3 stages of n blocks it has 6 n + 2 layers. Source: He, Zhang, Ren,
+/// Sun, "Deep residual learning" (2016), section 4.2, with projections in place of zeros where a
+/// stage begins.
+std::unique_ptr<Sequential> make_resnet(const ResnetOptions& options);
+
+/// The one of 20 layers for CIFAR-10, 272,474 parameters.
+std::unique_ptr<Sequential> make_resnet20(std::uint64_t seed = 0);
+
+}  // namespace horo::ops
