@@ -26,6 +26,13 @@ def hororun(ranks, program, *arguments):
             return done.stdout, json.load(file)
 
 
+# Roundings grow from step to step; one of float32 is 6e-8.
+def expect_close(test, losses, expected):
+    test.assertEqual(len(losses), len(expected))
+    for step, (a, b) in enumerate(zip(losses, expected)):
+        test.assertLess(abs(a - b) / abs(b), 1e-6 if step < 10 else 1e-5, f"step {step}")
+
+
 class Training(unittest.TestCase):
     STEPS = ["--epochs", "1", "--max-steps", "50", "--global-batch", "64", "--seed", "1"]
 
@@ -37,7 +44,7 @@ class Training(unittest.TestCase):
         self.assertEqual(len(alone["losses"]), 50)
         for ranks in (2, 4, 8):
             report = self.train(ranks)
-            self.expect_close(report["losses"], alone["losses"])
+            expect_close(self, report["losses"], alone["losses"])
             self.assertEqual(report["control_messages_per_step"], 0)
             self.assertEqual(report["ranks"], ranks)
             self.assertEqual(set(report["step_ms"]), {"data_wait", "forward", "backward", "exposed_communication",
@@ -48,13 +55,7 @@ class Training(unittest.TestCase):
         alone = hororun(1, "train_mnist", *steps)[1]["losses"]
         self.assertEqual(len(alone), 40)
         for ranks in (2, 4):
-            self.expect_close(hororun(ranks, "train_mnist", *steps)[1]["losses"], alone)
-
-    # Roundings grow from step to step; one of float32 is 6e-8.
-    def expect_close(self, losses, expected):
-        self.assertEqual(len(losses), len(expected))
-        for step, (a, b) in enumerate(zip(losses, expected)):
-            self.assertLess(abs(a - b) / abs(b), 1e-6 if step < 10 else 1e-5, f"step {step}")
+            expect_close(self, hororun(ranks, "train_mnist", *steps)[1]["losses"], alone)
 
     def test_two_runs_give_the_same_bits(self):
         self.assertEqual(self.train(4)["param_hash"], self.train(4)["param_hash"])
@@ -77,6 +78,47 @@ class Training(unittest.TestCase):
     def test_small_programs(self):
         self.assertIn("3 ranks: x[0] = 6", hororun(3, "allreduce")[0])
         self.assertIn("step 1999", hororun(2, "own_model")[0])
+
+
+class Photographs(unittest.TestCase):
+    STEPS = ["--max-steps", "8", "--global-batch", "32", "--warm-up", "20"]
+
+    def train(self, ranks, *more):
+        return hororun(ranks, "train_cifar", *self.STEPS, *more)[1]
+
+    # Batch normalisation looks at the images of one pass: a rank that takes two passes sees in each what one of two
+    # ranks sees.
+    def test_losses_of_a_residual_network_depend_on_passes_not_on_ranks(self):
+        alone = self.train(1, "--accumulate", "2")
+        self.assertEqual(len(alone["losses"]), 8)
+        together = self.train(2)
+        expect_close(self, together["losses"], alone["losses"])
+        self.assertEqual(together["control_messages_per_step"], 0)
+        self.assertEqual(together["param_hash"], self.train(2)["param_hash"])
+        self.assertNotEqual(together["losses"], self.train(2, "--no-augmentation")["losses"])
+
+    def test_losses_without_batch_normalisation_do_not_depend_on_the_number_of_ranks(self):
+        alone = self.train(1, "--model", "cnn")["losses"]
+        for ranks in (2, 3):
+            expect_close(self, self.train(ranks, "--model", "cnn")["losses"], alone)
+
+    def test_reads_the_files_of_a_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, count in (("data_batch_1", 96), ("data_batch_2", 64), ("test_batch", 40)):
+                with open(os.path.join(folder, name + ".bin"), "wb") as file:
+                    for i in range(count):  # a class is a shade, which is learnt in a few steps
+                        file.write(bytes([i % 2]) + bytes([150 * (i % 2) + i % 57]) * 3072)
+            output, report = hororun(2, "train_cifar", "--data", folder, "--model", "cnn", "--global-batch", "32",
+                                     "--warm-up", "0", "--lr", "0.02", "--epochs", "6")
+        self.assertEqual((report["steps"], report["epochs"]), (30, 6))
+        self.assertLess(report["losses"][-1], 0.5 * report["losses"][0])
+        self.assertIn("(40 of 40)", output)
+
+    def test_a_folder_without_images_is_refused_in_one_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([os.path.join(BIN, "train_cifar"), "--data", folder], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("has no data_batch*.bin", done.stderr)
 
 
 class Benchmarks(unittest.TestCase):

@@ -1,7 +1,8 @@
-#include "examples/mnist/train_options.h"
+#include "examples/training/train_options.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/program_options.hpp>
 #include <cmath>
 #include <functional>
@@ -44,9 +45,22 @@ auto* rate_value(Rate& target, const char* name, const char* range,
       ->notifier(store);
 }
 
-void check_model(const std::string& model) {
-  HORO_CHECK(model == "mlp" || model == "cnn" || model == "cnn-bn",
-             fmt::format("--model: '{}' is not known; choose mlp, cnn or cnn-bn", model));
+/// "a", "a or b", "a, b or c"
+std::string choice_of(const std::vector<std::string>& names) {
+  if (names.size() < 2) return fmt::format("{}", fmt::join(names, ""));
+  return fmt::format("{} or {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
+}
+
+auto* model_value(TrainOptions& options, const TrainCommand& command) {
+  const auto check = [&command](const std::string& model) {
+    HORO_CHECK(
+        std::ranges::find(command.models, model) != command.models.end(),
+        fmt::format("--model: '{}' is not known; choose {}", model, choice_of(command.models)));
+  };
+  return po::value(&options.model)
+      ->value_name("NAME")
+      ->default_value(options.model)
+      ->notifier(check);
 }
 
 void check_op(const std::string& op) {
@@ -60,7 +74,7 @@ void check_compression(const std::string& compression) {
       fmt::format("--compression: '{}' is not known; choose none, powersgd or topk", compression));
 }
 
-void add_compression_options(po::options_description& description, TrainMnistOptions& options) {
+void add_compression_options(po::options_description& description, TrainOptions& options) {
   auto add = description.add_options();
   add("compression",
       po::value(&options.compression)
@@ -76,18 +90,12 @@ void add_compression_options(po::options_description& description, TrainMnistOpt
       "part of the values that topk sends");
 }
 
-po::options_description describe_options(TrainMnistOptions& options) {
+po::options_description describe_options(TrainOptions& options, const TrainCommand& command) {
   po::options_description description("Options");
   auto add = description.add_options();
   add("help", po::bool_switch(&options.wants_help), "show this text");
-  add("data", po::value(&options.data)->value_name("DIR"),
-      "directory of the four MNIST files, plain or .gz; without it, digits that the program draws");
-  add("model",
-      po::value(&options.model)
-          ->value_name("NAME")
-          ->default_value(options.model)
-          ->notifier(check_model),
-      "mlp, cnn, or cnn-bn (with batch normalisation)");
+  add("data", po::value(&options.data)->value_name("DIR"), command.data_help.c_str());
+  add("model", model_value(options, command), command.model_help.c_str());
   add("epochs", count_value(options.epochs, "epochs", 1), "passes over the training set");
   add("global-batch", count_value(options.global_batch, "global-batch", 1),
       "samples per step, over all ranks");
@@ -129,19 +137,23 @@ po::options_description describe_options(TrainMnistOptions& options) {
   add("max-steps", count_value(options.max_steps, "max-steps", 0),
       "end after this many steps; 0: after the epochs");
   add_compression_options(description, options);
+  if (command.defaults.augment)
+    add("no-augmentation",
+        po::bool_switch()->notifier([&options](bool is_off) { options.augment = !is_off; }),
+        "train with the images as they are, not cut out and mirrored by chance");
   add("json", po::value(&options.json)->value_name("FILE"), "write a report there");
   return description;
 }
 
 }  // namespace
 
-TrainMnistOptions parse_train_options(int argc, char** argv) {
-  TrainMnistOptions options;
+TrainOptions parse_train_options(const TrainCommand& command, int argc, char** argv) {
+  TrainOptions options = command.defaults;
   try {
     po::variables_map values;
     po::store(
         po::command_line_parser(argc, argv)
-            .options(describe_options(options))
+            .options(describe_options(options, command))
             .positional({})
             .style(po::command_line_style::unix_style & ~po::command_line_style::allow_guessing)
             .run(),
@@ -153,11 +165,10 @@ TrainMnistOptions parse_train_options(int argc, char** argv) {
   return options;
 }
 
-std::string train_options_help() {
-  TrainMnistOptions defaults;
+std::string train_options_help(const TrainCommand& command) {
+  TrainOptions defaults = command.defaults;
   std::ostringstream text;
-  text << "Trains a classifier of handwritten digits on all ranks of a job.\n\n"
-          "  mpirun -n 4 train_mnist --epochs 3\n\n"
-       << describe_options(defaults);
+  text << fmt::format("{}\n\n  mpirun -n 4 {} --epochs 3\n\n", command.purpose, command.program)
+       << describe_options(defaults, command);
   return text.str();
 }

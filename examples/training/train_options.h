@@ -3,12 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
-/// What the command line of train_mnist says.
-struct TrainMnistOptions {
+/// What the command line of a training program says.
+struct TrainOptions {
   bool wants_help = false;
-  std::string data;  ///< directory of the MNIST files; empty: the embedded digits
-  std::string model = "cnn";
+  std::string data;  ///< directory of the data set's files; empty: images that the program draws
+  std::string model;
   std::uint64_t epochs = 3;
   std::size_t global_batch = 128;
   std::string op = "average";  ///< or "adasum"
@@ -29,10 +30,21 @@ struct TrainMnistOptions {
   std::size_t log_every = 100;
   std::uint64_t max_steps = 0;  ///< 0: no limit
   std::string json;             ///< file for the report; empty: none
+  bool augment = false;
+};
+
+/// What is the program's own about its command line.
+struct TrainCommand {
+  std::string program;              ///< its name
+  std::string purpose;              ///< a sentence
+  std::string data_help;            ///< of --data
+  std::string model_help;           ///< of --model
+  std::vector<std::string> models;  ///< their names
+  TrainOptions defaults;            ///< if they augment, there is --no-augmentation
 };
 
 /// Throws horo::InvalidArgument, one line, for an unknown option or a value out of range.
-TrainMnistOptions parse_train_options(int argc, char** argv);
+TrainOptions parse_train_options(const TrainCommand& command, int argc, char** argv);
 
 /// The text of --help.
-std::string train_options_help();
+std::string train_options_help(const TrainCommand& command);

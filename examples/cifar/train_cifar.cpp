@@ -1,0 +1,42 @@
+// Trains a residual network on small photographs, on all ranks that mpirun started, through horo's
+// public API alone.
+#include "examples/training/train_program.h"
+#include "ops/data/cifar_dataset.h"
+#include "ops/data/coloured_digits_dataset.h"
+#include "ops/nn/models.h"
+#include "ops/nn/resnet.h"
+
+namespace {
+
+using namespace horo::ops;
+
+std::unique_ptr<Dataset> open_dataset(const TrainOptions& options, Split split) {
+  if (!options.data.empty()) return std::make_unique<CifarDataset>(options.data, split);
+  const std::size_t size = split == Split::kTrain ? 10000 : 1000;
+  return std::make_unique<ColouredDigitsDataset>(
+      ColouredDigitsOptions{.split = split, .size = size});
+}
+
+std::unique_ptr<Sequential> make_model(const TrainOptions& options, const Dataset& dataset) {
+  if (options.model == "resnet20") return make_resnet20(options.seed);
+  return make_cnn(
+      {.input = dataset.sample_shape(), .classes = dataset.class_count(), .seed = options.seed});
+}
+
+}  // namespace
+
+// The batch, rates and decay are those of the paper that ResNet-20 comes from.
+int main(int argc, char** argv) {
+  const TrainProgram program{
+      .command =
+          {.program = "train_cifar",
+           .purpose = "Trains a classifier of CIFAR-10's photographs on all ranks of a job.",
+           .data_help = "directory of the .bin files of CIFAR-10's binary version, plain or "
+                        ".gz; without it, coloured digits that the program draws",
+           .model_help = "resnet20, or cnn (smaller, without batch normalisation)",
+           .models = {"resnet20", "cnn"},
+           .defaults = {.model = "resnet20", .epochs = 10, .learning_rate = 0.1f, .augment = true}},
+      .open_dataset = open_dataset,
+      .make_model = make_model};
+  return run_train_program(program, argc, argv);
+}

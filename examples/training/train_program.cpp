@@ -1,0 +1,148 @@
+#include "examples/training/train_program.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "horo/horo.h"
+#include "ops/data/crop_and_flip.h"
+#include "ops/kernels/cpu/threads.h"
+#include "ops/train/trainer.h"
+
+namespace {
+
+using namespace horo::ops;
+
+constexpr int kFailure = 1;
+constexpr int kBadInput = 2;
+
+// The network starts without an opinion: all classes are equally likely. Large random outputs
+// would make the first steps chaotic, and the rounding of sums, which differs with the number of
+// ranks, would soon show in the loss.
+void start_without_an_opinion(Sequential& model) {
+  for (Parameter* parameter : model.parameters())
+    if (parameter->name.starts_with("output.")) parameter->value.fill(0.0f);
+}
+
+int choose_compute_threads(const TrainOptions& options, const horo::Context& context) {
+  if (options.compute_threads > 0) return options.compute_threads;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, cores / context.local_size());
+}
+
+// Up from 0 during the warm-up, then down to 0 along a cosine. Depends on the epochs, not on
+// --max-steps, so that a run cut short begins like the whole one.
+LearningRateSchedule learning_rate_of(const TrainOptions& options, std::size_t samples) {
+  const std::size_t steps = options.epochs * (samples / options.global_batch);
+  return {.decay = steps > options.warm_up_steps ? Decay::kCosine : Decay::kConstant,
+          .base_rate = options.learning_rate,
+          .warm_up_steps = options.warm_up_steps,
+          .total_steps = steps};
+}
+
+horo::Compression compression_of(const TrainOptions& options) {
+  using Kind = horo::Compression::Kind;
+  return {.kind = options.compression == "powersgd" ? Kind::kPowerSgd
+                  : options.compression == "topk"   ? Kind::kTopK
+                                                    : Kind::kNone,
+          .rank = options.compression_rank,
+          .fraction = options.compression_fraction};
+}
+
+/// All that a run needs, made from the command line.
+struct Job {
+  Job(horo::Context& context, const TrainProgram& program, const TrainOptions& options)
+      : train_set(program.open_dataset(options, Split::kTrain)),
+        test_set(program.open_dataset(options, Split::kTest)),
+        model(program.make_model(options, *train_set)),
+        optimizer(model->parameters(), {.learning_rate = options.learning_rate,
+                                        .momentum = options.momentum,
+                                        .weight_decay = options.weight_decay}),
+        trainer(context, *model, optimizer, *train_set, *test_set,
+                trainer_options(options, *train_set)) {
+    start_without_an_opinion(*model);
+  }
+
+  static TrainerOptions trainer_options(const TrainOptions& options, const Dataset& train_set) {
+    TrainerOptions trainer{
+        .epochs = options.epochs,
+        .global_batch = options.global_batch,
+        .max_steps = options.max_steps,
+        .learning_rate = learning_rate_of(options, train_set.size()),
+        .gradient_op = options.op == "adasum" ? horo::ReduceOp::kAdasum : horo::ReduceOp::kAverage,
+        .seed = options.seed,
+        .loader = {.threads = options.loader_threads, .prefetch = options.prefetch},
+        .compression = compression_of(options),
+        .accumulate = options.accumulate,
+        .max_skipped = options.max_skipped,
+        .progress = progress_options_for(stdout)};
+    if (options.clip_norm > 0) trainer.clip_norm = options.clip_norm;
+    trainer.progress.log_every = options.log_every;
+    if (options.augment)
+      trainer.loader.augmentation = CropAndFlip(train_set.sample_shape(), {.seed = options.seed});
+    return trainer;
+  }
+
+  std::unique_ptr<Dataset> train_set;
+  std::unique_ptr<Dataset> test_set;
+  std::unique_ptr<Sequential> model;
+  Sgd optimizer;
+  Trainer trainer;
+};
+
+// Before training, not after it: hours may lie between.
+void check_is_writable(const std::string& file) {
+  HORO_CHECK(std::ofstream(file, std::ios::app).good(),
+             fmt::format("--json: {} cannot be written; check that its directory exists", file));
+}
+
+/// Whether any rank has a `problem`; the first one that has tells.
+bool is_refused(horo::Context& context, const std::string& program,
+                const std::optional<std::string>& problem) {
+  std::vector<std::int64_t> first{problem ? context.rank() : context.size()};
+  context.allreduce(horo::TensorView(first), {.name = "first_problem", .op = horo::ReduceOp::kMin});
+  if (first[0] == context.rank()) fmt::print(stderr, "{}: {}\n", program, *problem);
+  return first[0] < context.size();
+}
+
+int run(horo::Context& context, const TrainProgram& program, int argc, char** argv) {
+  TrainOptions options;
+  std::optional<Job> job;
+  std::optional<std::string> problem;
+  try {
+    options = parse_train_options(program.command, argc, argv);
+    if (options.wants_help) {
+      if (context.rank() == 0) fmt::print("{}", train_options_help(program.command));
+      return 0;
+    }
+    set_compute_threads(choose_compute_threads(options, context));
+    job.emplace(context, program, options);
+    if (context.rank() == 0 && !options.json.empty()) check_is_writable(options.json);
+  } catch (const horo::InvalidArgument& error) {
+    problem = error.what();
+  }
+  if (is_refused(context, program.command.program, problem)) return kBadInput;
+  const TrainReport report = job->trainer.run();
+  if (context.rank() == 0 && !options.json.empty()) write_json(report, options.json);
+  return 0;
+}
+
+}  // namespace
+
+int run_train_program(const TrainProgram& program, int argc, char** argv) {
+  int rank = -1;
+  try {
+    horo::Context context = horo::init();
+    rank = context.rank();
+    return run(context, program, argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}{}\n", program.command.program,
+               rank < 0 ? "" : fmt::format("rank {}: ", rank), error.what());
+    return kFailure;
+  }
+}
