@@ -1,54 +1,34 @@
 #include "collectives/nccl/nccl_library.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "horo/base/device/loaded_library.h"
 #include "horo/base/error.h"
 
 namespace horo::collectives {
 namespace {
 
-[[noreturn]] void refuse() {
-  const char* reason = dlerror();
-  throw DeviceError(
-      fmt::format("NCCL cannot be loaded: {}; install it, or add its folder to LD_LIBRARY_PATH",
-                  reason == nullptr ? "unknown error" : reason));
-}
-
-// Where programs find their libraries, or where it was when horo was built.
-void* open() {
-  for (const char* path : {"libnccl.so.2", HORO_NCCL_LIBRARY})
-    if (void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL)) return library;
-  refuse();
-}
-
-template <typename Function>
-void find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function == nullptr) refuse();
-}
-
 NcclLibrary load() {
-  void* library = open();  // stays: what it has started cannot be taken down
+  const device::LoadedLibrary library("NCCL", "libnccl.so.2", HORO_NCCL_LIBRARY);
   NcclLibrary nccl{};
-  find(library, "ncclGetUniqueId", nccl.get_unique_id);
-  find(library, "ncclCommInitRankConfig", nccl.comm_init_rank_config);
-  find(library, "ncclCommGetAsyncError", nccl.comm_get_async_error);
-  find(library, "ncclCommFinalize", nccl.comm_finalize);
-  find(library, "ncclCommDestroy", nccl.comm_destroy);
-  find(library, "ncclCommAbort", nccl.comm_abort);
-  find(library, "ncclGetErrorString", nccl.get_error_string);
-  find(library, "ncclGetLastError", nccl.get_last_error);
-  find(library, "ncclGetVersion", nccl.get_version);
-  find(library, "ncclGroupStart", nccl.group_start);
-  find(library, "ncclGroupEnd", nccl.group_end);
-  find(library, "ncclAllReduce", nccl.all_reduce);
-  find(library, "ncclAllGather", nccl.all_gather);
-  find(library, "ncclReduceScatter", nccl.reduce_scatter);
-  find(library, "ncclReduce", nccl.reduce);
-  find(library, "ncclBroadcast", nccl.broadcast);
-  find(library, "ncclSend", nccl.send);
-  find(library, "ncclRecv", nccl.recv);
+  library.find("ncclGetUniqueId", nccl.get_unique_id);
+  library.find("ncclCommInitRankConfig", nccl.comm_init_rank_config);
+  library.find("ncclCommGetAsyncError", nccl.comm_get_async_error);
+  library.find("ncclCommFinalize", nccl.comm_finalize);
+  library.find("ncclCommDestroy", nccl.comm_destroy);
+  library.find("ncclCommAbort", nccl.comm_abort);
+  library.find("ncclGetErrorString", nccl.get_error_string);
+  library.find("ncclGetLastError", nccl.get_last_error);
+  library.find("ncclGetVersion", nccl.get_version);
+  library.find("ncclGroupStart", nccl.group_start);
+  library.find("ncclGroupEnd", nccl.group_end);
+  library.find("ncclAllReduce", nccl.all_reduce);
+  library.find("ncclAllGather", nccl.all_gather);
+  library.find("ncclReduceScatter", nccl.reduce_scatter);
+  library.find("ncclReduce", nccl.reduce);
+  library.find("ncclBroadcast", nccl.broadcast);
+  library.find("ncclSend", nccl.send);
+  library.find("ncclRecv", nccl.recv);
   return nccl;
 }
 
