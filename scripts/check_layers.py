@@ -41,6 +41,7 @@ LAUNCHER_MAY_ALSO |= {f"horo/observe/{name}.h" for name in ("diagnose", "flight_
 # system header: where it may be included
 SYSTEM_HEADERS = [
     (re.compile(r"mpi\.h$"), re.compile(r"collectives/mpi/|horo/base/[^/]*mpi|horo/mpi\.h$|tests/|examples/")),
+    (re.compile(r"(cudnn|cublas)[A-Za-z0-9_]*\.h$"), re.compile(r"ops/kernels/cuda/|tests/")),
     (re.compile(r"nccl\.h$"), re.compile(r"collectives/nccl/|tests/|.*\.cuh?$")),
     (re.compile(r"(cuda_runtime|cuda_runtime_api|cuda)\.h$"),
      re.compile(r"collectives/nccl/|horo/base/device/cuda_check\.h$|ops/kernels/cuda/|tests/|.*\.cuh?$")),
@@ -145,6 +146,7 @@ BAD_INCLUDES = [
     ("collectives/ring/ring.h", "#include <mpi.h>", "<mpi.h> may not be included here"),
     ("horo/runtime.cpp", "  #  include <mpi.h>", "<mpi.h> may not be included here"),
     ("collectives/ring/ring.h", "#include <cuda_runtime.h>", "<cuda_runtime.h> may not"),
+    ("ops/nn/layer.h", "#include <cublasLt.h>", "<cublasLt.h> may not"),
     ("ops/nn/layer.h", '#include "collectives/ring/ring.h"', "compute may not include collectives"),
     ("ops/nn/layer.h", '#include "ops/train/trainer.h"', "compute may not include training"),
     ("ops/nn/layer.h", '#include "horo/horo.h"', "compute may not include public API"),

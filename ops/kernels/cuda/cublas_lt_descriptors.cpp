@@ -1,0 +1,55 @@
+#include "ops/kernels/cuda/cublas_lt_descriptors.h"
+
+#include <fmt/format.h>
+
+#include "horo/base/error.h"
+
+namespace horo::ops::cuda {
+
+cudaDataType_t cuda_type(DataType type) {
+  HORO_CHECK(
+      type == DataType::kFloat32 || type == DataType::kBFloat16,
+      fmt::format("the GPU's kernels compute with float32 or bfloat16, not {}", name_of(type)));
+  return type == DataType::kFloat32 ? CUDA_R_32F : CUDA_R_16BF;
+}
+
+MatrixLayout::MatrixLayout(DataType type, std::size_t rows, std::size_t columns) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  HORO_CUBLAS_LT(matrix_layout_create, &layout, cuda_type(type), rows, columns,
+                 static_cast<std::int64_t>(rows));
+  layout_.reset(layout);
+}
+
+void MatrixLayout::Destroy::operator()(cublasLtMatrixLayout_t layout) const noexcept {
+  cublas_lt().matrix_layout_destroy(layout);
+}
+
+MatmulDescription::MatmulDescription(cublasComputeType_t compute) {
+  cublasLtMatmulDesc_t description = nullptr;
+  HORO_CUBLAS_LT(matmul_desc_create, &description, compute, CUDA_R_32F);
+  description_.reset(description);
+}
+
+void MatmulDescription::Destroy::operator()(cublasLtMatmulDesc_t description) const noexcept {
+  cublas_lt().matmul_desc_destroy(description);
+}
+
+MatmulPreference::MatmulPreference(std::size_t workspace_bytes, std::uint32_t alignment) {
+  cublasLtMatmulPreference_t preference = nullptr;
+  HORO_CUBLAS_LT(matmul_preference_create, &preference);
+  preference_.reset(preference);
+  const std::uint64_t bytes = workspace_bytes;
+  HORO_CUBLAS_LT(matmul_preference_set_attribute, preference,
+                 CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
+  for (const auto which :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    HORO_CUBLAS_LT(matmul_preference_set_attribute, preference, which, &alignment,
+                   sizeof alignment);
+}
+
+void MatmulPreference::Destroy::operator()(cublasLtMatmulPreference_t preference) const noexcept {
+  cublas_lt().matmul_preference_destroy(preference);
+}
+
+}  // namespace horo::ops::cuda

@@ -1,0 +1,158 @@
+#include "ops/kernels/cuda/matmul.h"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <string>
+
+#include "horo/base/error.h"
+
+namespace horo::ops::cuda {
+namespace {
+
+constexpr std::uint32_t kAlignment = 16;
+
+bool has_kept(Epilogue epilogue) {
+  return epilogue == Epilogue::kBiasGeluKeep || epilogue == Epilogue::kGeluGradient;
+}
+
+bool has_vector(Epilogue epilogue) {
+  return epilogue != Epilogue::kNone && epilogue != Epilogue::kGeluGradient;
+}
+
+cublasLtEpilogue_t native(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::kBias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::kBiasRelu:
+      return CUBLASLT_EPILOGUE_RELU_BIAS;
+    case Epilogue::kBiasGelu:
+      return CUBLASLT_EPILOGUE_GELU_BIAS;
+    case Epilogue::kBiasGeluKeep:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case Epilogue::kGeluGradient:
+      return CUBLASLT_EPILOGUE_DGELU;
+    case Epilogue::kBiasGradient:
+      return CUBLASLT_EPILOGUE_BGRADB;  // left is cuBLASLt's B
+    case Epilogue::kNone:
+      break;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+std::string describe(const MatmulShape& shape, DataType type) {
+  return fmt::format("[{}, {}] x [{}, {}] of {}", shape.rows, shape.inner, shape.inner,
+                     shape.columns, name_of(type));
+}
+
+const MatmulShape& checked(const MatmulShape& shape, const MatmulOptions& options) {
+  HORO_CHECK(shape.rows > 0 && shape.columns > 0 && shape.inner > 0,
+             fmt::format("Matmul got {}, wants no dimension of 0", describe(shape, options.type)));
+  HORO_CHECK(!has_kept(options.epilogue) || shape.columns % 8 == 0,
+             fmt::format("Matmul got {} with values kept for GELU's gradient, wants a number of "
+                         "columns that 8 divides",
+                         describe(shape, options.type)));
+  return shape;
+}
+
+cublasComputeType_t compute_type(const MatmulOptions& options) {
+  const bool is_tf32 = options.allow_tf32 && options.type == DataType::kFloat32;
+  return is_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+/// A row-major matrix [rows, columns], or [columns, rows] in memory, as a column-major one.
+MatrixLayout layout_of(DataType type, std::size_t rows, std::size_t columns, bool is_transposed) {
+  return is_transposed ? MatrixLayout(type, rows, columns) : MatrixLayout(type, columns, rows);
+}
+
+cublasOperation_t operation(bool is_transposed) {
+  return is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+}
+
+}  // namespace
+
+CublasLt::CublasLt() {
+  cublasLtHandle_t handle = nullptr;
+  HORO_CUBLAS_LT(create, &handle);
+  handle_.reset(handle);
+}
+
+void CublasLt::Destroy::operator()(cublasLtHandle_t handle) const noexcept {
+  cublas_lt().destroy(handle);
+}
+
+MatmulShape linear_forward(const InnerProductShape& shape) {
+  return {.rows = shape.batch,
+          .columns = shape.out_features,
+          .inner = shape.in_features,
+          .is_right_transposed = true};
+}
+
+MatmulShape linear_backward_input(const InnerProductShape& shape) {
+  return {.rows = shape.batch, .columns = shape.in_features, .inner = shape.out_features};
+}
+
+MatmulShape linear_backward_weight(const InnerProductShape& shape) {
+  return {.rows = shape.out_features,
+          .columns = shape.in_features,
+          .inner = shape.batch,
+          .is_left_transposed = true};
+}
+
+// cuBLASLt computes D = A B of column-major matrices. A row-major matrix is its own transpose to
+// it, and (left right)^T = right^T left^T: so right is A and left is B.
+Matmul::Matmul(const MatmulShape& shape, const MatmulOptions& options)
+    : shape_(checked(shape, options)),
+      options_(options),
+      description_(compute_type(options)),
+      a_(layout_of(options.type, shape.inner, shape.columns, shape.is_right_transposed)),
+      b_(layout_of(options.type, shape.rows, shape.inner, shape.is_left_transposed)),
+      d_(layout_of(options.type, shape.rows, shape.columns, false)) {
+  description_.set(CUBLASLT_MATMUL_DESC_TRANSA, operation(shape.is_right_transposed));
+  description_.set(CUBLASLT_MATMUL_DESC_TRANSB, operation(shape.is_left_transposed));
+  description_.set(CUBLASLT_MATMUL_DESC_EPILOGUE, native(options.epilogue));
+  if (has_kept(options.epilogue))
+    description_.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
+                     static_cast<std::int64_t>(shape.columns));
+}
+
+void Matmul::point_at(const MatmulOperands& operands) {
+  HORO_CHECK(has_vector(options_.epilogue) == (operands.vector != nullptr) &&
+                 has_kept(options_.epilogue) == (operands.kept != nullptr),
+             "Matmul got a vector or kept values that its epilogue does not use, or lacks one");
+  if (operands.vector != nullptr)
+    description_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.vector);
+  if (operands.kept != nullptr)
+    description_.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.kept);
+}
+
+Matmul::Algorithm Matmul::find(const CublasLt& lt, std::size_t workspace_bytes) const {
+  const MatmulPreference preference(workspace_bytes, kAlignment);
+  cublasLtMatmulHeuristicResult_t result{};
+  int count = 0;
+  const cublasStatus_t status = cublas_lt().matmul_algo_get_heuristic(
+      lt.get(), description_.get(), a_.get(), b_.get(), d_.get(), d_.get(), preference.get(), 1,
+      &result, &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0))
+    throw DeviceError(fmt::format("cuBLASLt has no algorithm for {} with {} bytes of workspace",
+                                  describe(shape_, options_.type), workspace_bytes));
+  check_cublas_lt(status, "matmul_algo_get_heuristic");
+  check_cublas_lt(result.state, "matmul_algo_get_heuristic");
+  return {result.algo, result.workspaceSize};
+}
+
+void Matmul::run(const CublasLt& lt, const MatmulOperands& operands, std::span<std::byte> workspace,
+                 device::Stream& stream) {
+  point_at(operands);
+  if (!algorithm_) algorithm_ = find(lt, workspace.size());
+  HORO_CHECK(workspace.size() >= algorithm_->workspace_bytes,
+             fmt::format("Matmul got a workspace of {} bytes, needs {} since its first run",
+                         workspace.size(), algorithm_->workspace_bytes));
+  const float one = 1, zero = 0;
+  HORO_CUBLAS_LT(matmul, lt.get(), description_.get(), &one, operands.right, a_.get(),
+                 operands.left, b_.get(), &zero, operands.result, d_.get(), operands.result,
+                 d_.get(), &algorithm_->algorithm, workspace.data(), workspace.size(),
+                 static_cast<cudaStream_t>(stream.native()));
+}
+
+}  // namespace horo::ops::cuda
