@@ -103,7 +103,7 @@ TYPED_TEST(GpuLinear, GradientsMatchReference) {
 TEST(GpuLinearOddShapes, ForwardMatchesReferenceInFloat32) {
   GpuBench bench;
   const CublasLt lt;
-  for (const InnerProductShape shape :
+  for (const InnerProductShape& shape :
        {InnerProductShape{1, 1, 1}, {3, 5, 7}, {17, 33, 9}, {129, 31, 10}}) {
     const auto x = values_as<float>(shape.batch * shape.in_features, 1);
     const auto w = values_as<float>(shape.out_features * shape.in_features, 2);

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cudnn.h>
+
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+
+#include "horo/base/data_type.h"
+#include "ops/kernels/shapes.h"
+
+// cuDNN's descriptions, which live on the host: they need the library, but no GPU.
+
+namespace horo::ops::cuda {
+
+/// How images and filters lie in memory. Sizes are named as in shapes.h either way.
+enum class ImageLayout {
+  kChannelsFirst,  ///< [batch, channels, height, width], filters [out, in, height, width]
+  kChannelsLast,   ///< [batch, height, width, channels], filters [out, height, width, in]
+};
+
+struct ImageFormat {
+  DataType type = DataType::kFloat32;  ///< or kBFloat16
+  ImageLayout layout = ImageLayout::kChannelsLast;
+};
+
+/// As cuDNN calls it; InvalidArgument for other types than the two.
+cudnnDataType_t cudnn_type(DataType type);
+
+/// A batch of images, or, as derived_for_batch_norm(), the float32 values per channel that belong
+/// to it.
+class TensorDescription {
+ public:
+  TensorDescription(const ImageBatch& images, const ImageFormat& format);
+  /// One value per channel, of the same type as the images: a bias.
+  static TensorDescription per_channel(std::size_t channels, const ImageFormat& format);
+  TensorDescription derived_for_batch_norm() const;
+
+  cudnnTensorDescriptor_t get() const { return descriptor_.get(); }
+  /// What cuDNN has kept of it.
+  ImageBatch images() const;
+  DataType type() const;
+
+ private:
+  TensorDescription();
+  struct Destroy {
+    void operator()(cudnnTensorDescriptor_t descriptor) const noexcept;
+  };
+  std::unique_ptr<std::remove_pointer_t<cudnnTensorDescriptor_t>, Destroy> descriptor_;
+};
+
+/// The weights of a convolution.
+class FilterDescription {
+ public:
+  FilterDescription(const ConvolutionShape& shape, const ImageFormat& format);
+  cudnnFilterDescriptor_t get() const { return descriptor_.get(); }
+
+ private:
+  struct Destroy {
+    void operator()(cudnnFilterDescriptor_t descriptor) const noexcept;
+  };
+  std::unique_ptr<std::remove_pointer_t<cudnnFilterDescriptor_t>, Destroy> descriptor_;
+};
+
+/// A convolution's window, and how exactly it is computed: sums in float32; products of float32
+/// values in full, or of values that lost 13 bits with `allow_tf32`.
+class ConvolutionDescription {
+ public:
+  ConvolutionDescription(const Window& window, DataType type, bool allow_tf32);
+  cudnnConvolutionDescriptor_t get() const { return descriptor_.get(); }
+  void set_math_type(cudnnMathType_t type);
+  cudnnMathType_t math_type() const;
+  /// What cuDNN computes for that input; equal to ConvolutionShape::output().
+  ImageBatch output_of(const TensorDescription& input, const FilterDescription& filter) const;
+
+ private:
+  struct Destroy {
+    void operator()(cudnnConvolutionDescriptor_t descriptor) const noexcept;
+  };
+  std::unique_ptr<std::remove_pointer_t<cudnnConvolutionDescriptor_t>, Destroy> descriptor_;
+};
+
+class PoolingDescription {
+ public:
+  /// The largest value of each window; the same pixel wins every time.
+  static PoolingDescription largest(const Window& window);
+  /// The average of a whole plane.
+  static PoolingDescription average_of_plane(std::size_t height, std::size_t width);
+  cudnnPoolingDescriptor_t get() const { return descriptor_.get(); }
+  ImageBatch output_of(const TensorDescription& input) const;
+
+ private:
+  PoolingDescription(cudnnPoolingMode_t mode, int height, int width, int padding, int stride_down,
+                     int stride_right);
+  struct Destroy {
+    void operator()(cudnnPoolingDescriptor_t descriptor) const noexcept;
+  };
+  std::unique_ptr<std::remove_pointer_t<cudnnPoolingDescriptor_t>, Destroy> descriptor_;
+};
+
+}  // namespace horo::ops::cuda

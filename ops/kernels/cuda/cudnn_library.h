@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cudnn.h>
+
+#include <source_location>
+
+namespace horo::ops::cuda {
+
+/// The functions of cuDNN, which is loaded when it is first needed.
+struct CudnnLibrary {
+  decltype(&cudnnCreate) create;
+  decltype(&cudnnDestroy) destroy;
+  decltype(&cudnnSetStream) set_stream;
+  decltype(&cudnnGetErrorString) get_error_string;
+
+  decltype(&cudnnCreateTensorDescriptor) create_tensor_descriptor;
+  decltype(&cudnnDestroyTensorDescriptor) destroy_tensor_descriptor;
+  decltype(&cudnnSetTensor4dDescriptor) set_tensor_4d_descriptor;
+  decltype(&cudnnGetTensor4dDescriptor) get_tensor_4d_descriptor;
+  decltype(&cudnnCreateFilterDescriptor) create_filter_descriptor;
+  decltype(&cudnnDestroyFilterDescriptor) destroy_filter_descriptor;
+  decltype(&cudnnSetFilter4dDescriptor) set_filter_4d_descriptor;
+  decltype(&cudnnGetFilter4dDescriptor) get_filter_4d_descriptor;
+  decltype(&cudnnCreateConvolutionDescriptor) create_convolution_descriptor;
+  decltype(&cudnnDestroyConvolutionDescriptor) destroy_convolution_descriptor;
+  decltype(&cudnnSetConvolution2dDescriptor) set_convolution_2d_descriptor;
+  decltype(&cudnnSetConvolutionMathType) set_convolution_math_type;
+  decltype(&cudnnGetConvolutionMathType) get_convolution_math_type;
+  decltype(&cudnnGetConvolution2dForwardOutputDim) get_convolution_2d_forward_output_dim;
+  decltype(&cudnnCreatePoolingDescriptor) create_pooling_descriptor;
+  decltype(&cudnnDestroyPoolingDescriptor) destroy_pooling_descriptor;
+  decltype(&cudnnSetPooling2dDescriptor) set_pooling_2d_descriptor;
+  decltype(&cudnnGetPooling2dForwardOutputDim) get_pooling_2d_forward_output_dim;
+  decltype(&cudnnDeriveBNTensorDescriptor) derive_bn_tensor_descriptor;
+
+  decltype(&cudnnGetConvolutionForwardAlgorithm_v7) get_forward_algorithm;
+  decltype(&cudnnGetConvolutionBackwardDataAlgorithm_v7) get_backward_data_algorithm;
+  decltype(&cudnnGetConvolutionBackwardFilterAlgorithm_v7) get_backward_filter_algorithm;
+  decltype(&cudnnFindConvolutionForwardAlgorithmEx) find_forward_algorithm;
+  decltype(&cudnnFindConvolutionBackwardDataAlgorithmEx) find_backward_data_algorithm;
+  decltype(&cudnnFindConvolutionBackwardFilterAlgorithmEx) find_backward_filter_algorithm;
+  decltype(&cudnnConvolutionForward) convolution_forward;
+  decltype(&cudnnConvolutionBackwardData) convolution_backward_data;
+  decltype(&cudnnConvolutionBackwardFilter) convolution_backward_filter;
+  decltype(&cudnnConvolutionBackwardBias) convolution_backward_bias;
+  decltype(&cudnnAddTensor) add_tensor;
+  decltype(&cudnnPoolingForward) pooling_forward;
+  decltype(&cudnnPoolingBackward) pooling_backward;
+  decltype(&cudnnBatchNormalizationForwardTraining) batch_norm_forward_training;
+  decltype(&cudnnBatchNormalizationForwardInference) batch_norm_forward_inference;
+  decltype(&cudnnBatchNormalizationBackward) batch_norm_backward;
+};
+
+/// Thread-safe. Throws DeviceError, in every call, if libcudnn.so.9 cannot be loaded or lacks
+/// something.
+const CudnnLibrary& cudnn();
+
+/// Throws DeviceError, one line with the call, cuDNN's text and the place, unless `status` is
+/// success. Where there is no GPU the line says so.
+void check_cudnn(cudnnStatus_t status, const char* call,
+                 std::source_location where = std::source_location::current());
+
+}  // namespace horo::ops::cuda
+
+/// HORO_CUDNN(function, arguments...): calls cudnn().function and checks the status.
+#define HORO_CUDNN(function, ...) \
+  ::horo::ops::cuda::check_cudnn(::horo::ops::cuda::cudnn().function(__VA_ARGS__), #function)

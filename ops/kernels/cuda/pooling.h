@@ -1,0 +1,34 @@
+#pragma once
+
+#include "ops/kernels/cuda/cudnn_descriptors.h"
+#include "ops/kernels/cuda/cudnn_handle.h"
+#include "ops/kernels/shapes.h"
+
+namespace horo::ops::cuda {
+
+/// Pooling of one fixed shape: the largest value of each window, or the average of each plane.
+/// Arrays lie in the GPU's memory as the format says. Work is given to the stream; needs no
+/// workspace; used from one thread at a time.
+class PoolKernel {
+ public:
+  /// Neither needs a GPU.
+  static PoolKernel largest(const PoolShape& shape, const ImageFormat& format = {});
+  /// [batch, channels, height, width] to [batch, channels, 1, 1].
+  static PoolKernel average_of_planes(const ImageBatch& input, const ImageFormat& format = {});
+
+  void forward(const CudnnWork& work, const void* input, void* output) const;
+  /// Overwrites input_gradient. `input` and `output` as in the forward pass.
+  void backward(const CudnnWork& work, const void* input, const void* output,
+                const void* output_gradient, void* input_gradient) const;
+
+  const TensorDescription& input() const { return input_; }
+  const TensorDescription& output() const { return output_; }
+
+ private:
+  PoolKernel(PoolingDescription description, const ImageBatch& input, const ImageFormat& format);
+
+  PoolingDescription description_;
+  TensorDescription input_, output_;
+};
+
+}  // namespace horo::ops::cuda

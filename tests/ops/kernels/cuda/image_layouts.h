@@ -1,0 +1,43 @@
+#pragma once
+
+#include <vector>
+
+#include "ops/kernels/cuda/cudnn_descriptors.h"
+#include "ops/kernels/reference/images.h"
+
+namespace horo::ops::cuda {
+
+/// Images as the reference has them, [batch, channels, height, width], in a format's layout.
+template <typename T>
+std::vector<T> laid_out(const std::vector<T>& values, const ImageBatch& images,
+                        ImageLayout layout) {
+  if (layout == ImageLayout::kChannelsFirst) return values;
+  std::vector<T> result(values.size());
+  reference::for_each_pixel(
+      images, [&](std::size_t n, std::size_t c, std::size_t y, std::size_t x) {
+        result[((n * images.height + y) * images.width + x) * images.channels + c] =
+            values[reference::pixel(images, n, c, y, x)];
+      });
+  return result;
+}
+
+/// The way back.
+template <typename T>
+std::vector<T> as_reference(const std::vector<T>& values, const ImageBatch& images,
+                            ImageLayout layout) {
+  if (layout == ImageLayout::kChannelsFirst) return values;
+  std::vector<T> result(values.size());
+  reference::for_each_pixel(
+      images, [&](std::size_t n, std::size_t c, std::size_t y, std::size_t x) {
+        result[reference::pixel(images, n, c, y, x)] =
+            values[((n * images.height + y) * images.width + x) * images.channels + c];
+      });
+  return result;
+}
+
+/// Filters are laid out as images are, one for each channel that comes out.
+inline ImageBatch filters_of(const ConvolutionShape& shape) {
+  return {shape.out_channels, shape.input.channels, shape.window.size, shape.window.size};
+}
+
+}  // namespace horo::ops::cuda
