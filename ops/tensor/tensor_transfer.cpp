@@ -1,0 +1,94 @@
+#include "ops/tensor/tensor_transfer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "horo/base/error.h"
+#include "horo/base/float16.h"
+#include "horo/base/log.h"
+
+namespace horo::ops {
+namespace {
+
+void check(const Tensor& host, const DeviceTensor& device) {
+  HORO_CHECK(host.shape() == device.shape(),
+             fmt::format("a tensor of shape {} cannot be copied between host and device to or from "
+                         "one of shape {}",
+                         host.shape().to_string(), device.shape().to_string()));
+  const DataType type = device.type();
+  HORO_CHECK(is_floating(type) && type != DataType::kFloat64,
+             fmt::format("a tensor of {} cannot be copied between host and device: wants float32, "
+                         "float16 or bfloat16",
+                         name_of(type)));
+}
+
+template <typename T>
+void convert_to(std::span<const float> values, std::byte* to) {
+  std::ranges::transform(values, reinterpret_cast<T*>(to), [](float value) { return T(value); });
+}
+
+template <typename T>
+void convert_from(const std::byte* from, std::span<float> values) {
+  std::transform(reinterpret_cast<const T*>(from), reinterpret_cast<const T*>(from) + values.size(),
+                 values.begin(), [](T value) { return static_cast<float>(value); });
+}
+
+}  // namespace
+
+TensorTransfer::TensorTransfer(device::Device& device)
+    : device_(device), done_(device.make_event()) {}
+
+TensorTransfer::~TensorTransfer() {
+  try {
+    done_->synchronize();
+  } catch (const std::exception& error) {
+    log_warning("a copy to a device has failed: {}", error.what());
+  }
+}
+
+std::byte* TensorTransfer::staging(std::size_t bytes) {
+  done_->synchronize();
+  if (pinned_.size() < bytes) pinned_ = device_.allocate_pinned(bytes);
+  return pinned_.data();
+}
+
+void TensorTransfer::upload(const Tensor& from, DeviceTensor& to, device::Stream& stream) {
+  check(from, to);
+  if (to.bytes() == 0) return;
+  std::byte* const staged = staging(to.bytes());
+  switch (to.type()) {
+    case DataType::kFloat16:
+      convert_to<Float16>(from.values(), staged);
+      break;
+    case DataType::kBFloat16:
+      convert_to<BFloat16>(from.values(), staged);
+      break;
+    default:
+      convert_to<float>(from.values(), staged);
+  }
+  stream.copy(to.data(), staged, to.bytes());
+  stream.record(*done_);
+}
+
+void TensorTransfer::download(const DeviceTensor& from, Tensor& to, device::Stream& stream) {
+  check(to, from);
+  if (from.bytes() == 0) return;
+  std::byte* const staged = staging(from.bytes());
+  stream.copy(staged, from.data(), from.bytes());
+  stream.record(*done_);
+  done_->synchronize();
+  switch (from.type()) {
+    case DataType::kFloat16:
+      convert_from<Float16>(staged, to.values());
+      break;
+    case DataType::kBFloat16:
+      convert_from<BFloat16>(staged, to.values());
+      break;
+    default:
+      convert_from<float>(staged, to.values());
+  }
+}
+
+}  // namespace horo::ops
