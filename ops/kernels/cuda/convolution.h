@@ -15,7 +15,7 @@ namespace horo::ops::cuda {
 enum class AlgorithmSearch {
   kHeuristic,  ///< by cuDNN's rules: the same one on each GPU of a kind, so the same bits every run
   /// By timing all of them, on the tensors of the first run: often a faster one, but another one in
-  /// another run, with other roundings. Waits for the GPU.
+  /// another run or rank, with other roundings. Waits for the GPU.
   kMeasured,
 };
 
