@@ -1,6 +1,10 @@
 #pragma once
 
-#include <cstdint>
+#include <concepts>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "horo/base/device/host_device.h"
 #include "horo/base/device/stream.h"
@@ -8,8 +12,9 @@
 #include "horo/base/device/cuda_check.h"
 #endif
 
-// Kernels are written once, as a struct of their arguments with an operator() for one thread, in a
-// .cu file. nvcc makes a kernel of it; with nvcc or without, the host can run it.
+// Kernels are written once, as a struct of their arguments with an operator() for one thread (or,
+// as a BlockKernel, with its phases), in a .cu file. nvcc makes a kernel of it; with nvcc or
+// without, the host can run it.
 #if defined(__CUDACC__)
 #define HORO_KERNEL __host__ __device__
 #else
@@ -30,18 +35,76 @@ struct Place {
   unsigned thread, threads;
 };
 
-/// A kernel on the host, thread after thread: for kernels whose threads do not wait for each other.
+/// A kernel whose threads work together, block by block, in kPhases phases:
+///   template <unsigned kPhase>
+///   HORO_KERNEL void phase(const Place&, Shared&, Own&) const;
+/// No thread of a block begins a phase before all have ended the one before, and only then sees
+/// what they have written. Shared is the block's: trivial, of any content at first, at most 48 KiB.
+/// Own is a thread's, in registers, value-initialised at first.
+template <typename Kernel>
+concept BlockKernel = requires {
+  { Kernel::kPhases } -> std::convertible_to<unsigned>;
+  typename Kernel::Shared;
+  typename Kernel::Own;
+};
+
+/// A block of a kernel on the host, phase after phase. Every other phase begins with the last
+/// thread, and shared memory is full of NaN at first: what leans on an order, or on zeros, shows.
+template <BlockKernel Kernel>
+void run_block_on_host(const Grid& grid, const Kernel& kernel, unsigned block) {
+  using Shared = typename Kernel::Shared;
+  static_assert(std::is_trivial_v<Shared> && sizeof(Shared) <= 48 * 1024);
+  std::vector<typename Kernel::Own> own(grid.threads);
+  std::vector<Shared> memory(1);
+  Shared& shared = memory.front();
+  std::memset(static_cast<void*>(&shared), 0xff, sizeof shared);
+  const auto run = [&]<unsigned kPhase>(std::integral_constant<unsigned, kPhase>) {
+    for (unsigned i = 0; i < grid.threads; ++i) {
+      const unsigned thread = kPhase % 2 == 0 ? i : grid.threads - 1 - i;
+      kernel.template phase<kPhase>(Place{block, grid.blocks, thread, grid.threads}, shared,
+                                    own[thread]);
+    }
+  };
+  [&]<unsigned... kPhase>(std::integer_sequence<unsigned, kPhase...>) {
+    (run(std::integral_constant<unsigned, kPhase>{}), ...);
+  }
+  (std::make_integer_sequence<unsigned, Kernel::kPhases>{});
+}
+
+/// A kernel on the host, block after block.
 template <typename Kernel>
 void run_on_host(const Grid& grid, const Kernel& kernel) {
-  for (unsigned block = 0; block < grid.blocks; ++block)
-    for (unsigned thread = 0; thread < grid.threads; ++thread)
-      kernel(Place{block, grid.blocks, thread, grid.threads});
+  for (unsigned block = 0; block < grid.blocks; ++block) {
+    if constexpr (BlockKernel<Kernel>) {
+      run_block_on_host(grid, kernel, block);
+    } else {
+      for (unsigned thread = 0; thread < grid.threads; ++thread)
+        kernel(Place{block, grid.blocks, thread, grid.threads});
+    }
+  }
 }
 
 #if defined(__CUDACC__)
+template <unsigned kPhase, typename Kernel>
+__device__ void run_phases(const Kernel& kernel, const Place& place,
+                           typename Kernel::Shared& shared, typename Kernel::Own& own) {
+  kernel.template phase<kPhase>(place, shared, own);
+  if constexpr (kPhase + 1 < Kernel::kPhases) {
+    __syncthreads();
+    run_phases<kPhase + 1>(kernel, place, shared, own);
+  }
+}
+
 template <typename Kernel>
 __global__ void run_on_gpu(const __grid_constant__ Kernel kernel) {
-  kernel(Place{blockIdx.x, gridDim.x, threadIdx.x, blockDim.x});
+  const Place place{blockIdx.x, gridDim.x, threadIdx.x, blockDim.x};
+  if constexpr (BlockKernel<Kernel>) {
+    __shared__ typename Kernel::Shared shared;
+    typename Kernel::Own own{};
+    run_phases<0>(kernel, place, shared, own);
+  } else {
+    kernel(place);
+  }
 }
 #endif
 
