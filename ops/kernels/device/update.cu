@@ -1,0 +1,64 @@
+#include <vector>
+
+#include "ops/kernels/device/float_types.h"
+#include "ops/kernels/device/update.h"
+#include "ops/kernels/device/update_kernel.h"
+#include "ops/optim/update_rules.h"
+
+namespace horo::ops::device_kernels {
+namespace {
+
+template <typename Rule>
+void update(device::Stream& stream, const std::vector<UpdateEntry<Rule::kStates>>& entries,
+            const UpdateTypes& types, const Rule& rule, const GradientUse& use) {
+  using Entry = UpdateEntry<Rule::kStates>;
+  visit_float_type(types.gradient, "gradients", [&]<typename Gradient>(Gradient) {
+    visit_float_type(types.copy, "copies of values", [&]<typename Type>(Type) {
+      using Copy = std::conditional_t<std::is_same_v<Type, float>, NoCopy, Type>;
+      using Kernel = Update<Rule, Gradient, Copy>;
+      for_each_table(std::span<const Entry>(entries), [&](const TensorTable<Entry>& table) {
+        device::launch(stream, {table.tiles(), Kernel::kThreads}, Kernel{table, rule, use});
+      });
+    });
+  });
+}
+
+template <Momentum kMomentum>
+void update_with(device::Stream& stream, std::span<const SgdTensor> tensors,
+                 const UpdateTypes& types, const SgdOptions& options, const GradientUse& use) {
+  using Rule = SgdRule<kMomentum>;
+  std::vector<UpdateEntry<Rule::kStates>> entries;
+  entries.reserve(tensors.size());
+  for (const SgdTensor& tensor : tensors)
+    entries.push_back(
+        {tensor.value, {tensor.momentum}, tensor.gradient, tensor.copy, tensor.count});
+  update(stream, entries, types,
+         Rule{options.learning_rate, options.momentum, options.weight_decay}, use);
+}
+
+}  // namespace
+
+void update_sgd(device::Stream& stream, std::span<const SgdTensor> tensors,
+                const UpdateTypes& types, const SgdOptions& options, const GradientUse& use) {
+  if (options.momentum == 0)
+    return update_with<Momentum::kNone>(stream, tensors, types, options, use);
+  if (options.nesterov)
+    return update_with<Momentum::kNesterov>(stream, tensors, types, options, use);
+  update_with<Momentum::kPlain>(stream, tensors, types, options, use);
+}
+
+void update_adamw(device::Stream& stream, std::span<const AdamWTensor> tensors,
+                  const UpdateTypes& types, const AdamWOptions& options, std::int64_t step,
+                  const GradientUse& use) {
+  std::vector<UpdateEntry<2>> entries;
+  entries.reserve(tensors.size());
+  for (const AdamWTensor& tensor : tensors)
+    entries.push_back({tensor.value,
+                       {tensor.first_moment, tensor.second_moment},
+                       tensor.gradient,
+                       tensor.copy,
+                       tensor.count});
+  update(stream, entries, types, rule_of(options, step), use);
+}
+
+}  // namespace horo::ops::device_kernels
