@@ -1,0 +1,131 @@
+#include "ops/kernels/device/elementwise.h"
+#include "ops/kernels/device/fast_math.h"
+#include "ops/kernels/device/map_kernel.h"
+
+namespace horo::ops::device_kernels {
+namespace {
+
+struct Fill {
+  float value;
+  HORO_KERNEL float operator()(const float (&)[1]) const { return value; }
+};
+struct Same {
+  HORO_KERNEL float operator()(const float (&x)[1]) const { return x[0]; }
+};
+struct Scale {
+  float factor;
+  HORO_KERNEL float operator()(const float (&x)[1]) const { return x[0] * factor; }
+};
+struct ScaleOnDevice {
+  float factor;
+  const float* device_factor;
+  HORO_KERNEL float operator()(const float (&x)[1]) const {
+    return x[0] * (factor * load_constant(device_factor));
+  }
+};
+struct Add {
+  HORO_KERNEL float operator()(const float (&x)[2]) const { return x[0] + x[1]; }
+};
+HORO_KERNEL inline float relu(float x) { return x <= 0 ? 0 : x; }
+struct AddRelu {
+  HORO_KERNEL float operator()(const float (&x)[2]) const { return relu(x[0] + x[1]); }
+};
+struct Relu {
+  HORO_KERNEL float operator()(const float (&x)[1]) const { return relu(x[0]); }
+};
+struct ReluGradient {
+  HORO_KERNEL float operator()(const float (&dy_y)[2]) const { return dy_y[1] <= 0 ? 0 : dy_y[0]; }
+};
+
+// 1/2 (1 + tanh(u)) is sigmoid(2u); what that takes:
+HORO_KERNEL inline float gelu_argument(float x) {
+  return 1.5957691216057308f * (x + 0.044715f * x * x * x);
+}
+struct Gelu {
+  HORO_KERNEL float operator()(const float (&x)[1]) const {
+    return x[0] * sigmoid(gelu_argument(x[0]));
+  }
+};
+struct GeluGradient {
+  HORO_KERNEL float operator()(const float (&dy_x)[2]) const {
+    const float x = dy_x[1], s = sigmoid(gelu_argument(x)), slope = s * (1 - s);
+    // Far out, where x^2 may be infinite, the slope is zero.
+    const float bend =
+        slope == 0 ? 0 : x * slope * 1.5957691216057308f * (1 + 3 * 0.044715f * x * x);
+    return dy_x[0] * (s + bend);
+  }
+};
+
+template <typename T, typename Function>
+void unary(device::Stream& stream, const Function& function, T* y, const T* x, std::size_t count) {
+  using Kernel = Map<Function, T, T, 1>;
+  Kernel::launch(stream, {function, y, {x}, count});
+}
+template <typename T, typename Function>
+void binary(device::Stream& stream, const Function& function, T* y, const T* a, const T* b,
+            std::size_t count) {
+  using Kernel = Map<Function, T, T, 2>;
+  Kernel::launch(stream, {function, y, {a, b}, count});
+}
+
+}  // namespace
+
+template <typename T>
+void fill(device::Stream& stream, T* y, float value, std::size_t count) {
+  using Kernel = Map<Fill, T, T, 0>;
+  Kernel::launch(stream, {{value}, y, {nullptr}, count});
+}
+template <typename To, typename From>
+void convert(device::Stream& stream, To* y, const From* x, std::size_t count) {
+  using Kernel = Map<Same, To, From, 1>;
+  Kernel::launch(stream, {{}, y, {x}, count});
+}
+template <typename T>
+void scale(device::Stream& stream, T* y, const T* x, float factor, std::size_t count,
+           const float* device_factor) {
+  if (device_factor == nullptr) return unary(stream, Scale{factor}, y, x, count);
+  unary(stream, ScaleOnDevice{factor, device_factor}, y, x, count);
+}
+template <typename T>
+void add(device::Stream& stream, T* y, const T* a, const T* b, std::size_t count) {
+  binary(stream, Add{}, y, a, b, count);
+}
+template <typename T>
+void add_relu(device::Stream& stream, T* y, const T* a, const T* b, std::size_t count) {
+  binary(stream, AddRelu{}, y, a, b, count);
+}
+template <typename T>
+void relu_forward(device::Stream& stream, T* y, const T* x, std::size_t count) {
+  unary(stream, Relu{}, y, x, count);
+}
+template <typename T>
+void relu_backward(device::Stream& stream, T* dx, const T* dy, const T* y, std::size_t count) {
+  binary(stream, ReluGradient{}, dx, dy, y, count);
+}
+template <typename T>
+void gelu_forward(device::Stream& stream, T* y, const T* x, std::size_t count) {
+  unary(stream, Gelu{}, y, x, count);
+}
+template <typename T>
+void gelu_backward(device::Stream& stream, T* dx, const T* dy, const T* x, std::size_t count) {
+  binary(stream, GeluGradient{}, dx, dy, x, count);
+}
+
+#define HORO_INSTANTIATE(T)                                                             \
+  template void fill(device::Stream&, T*, float, std::size_t);                          \
+  template void convert(device::Stream&, T*, const float*, std::size_t);                \
+  template void convert(device::Stream&, T*, const Float16*, std::size_t);              \
+  template void convert(device::Stream&, T*, const BFloat16*, std::size_t);             \
+  template void scale(device::Stream&, T*, const T*, float, std::size_t, const float*); \
+  template void add(device::Stream&, T*, const T*, const T*, std::size_t);              \
+  template void add_relu(device::Stream&, T*, const T*, const T*, std::size_t);         \
+  template void relu_forward(device::Stream&, T*, const T*, std::size_t);               \
+  template void relu_backward(device::Stream&, T*, const T*, const T*, std::size_t);    \
+  template void gelu_forward(device::Stream&, T*, const T*, std::size_t);               \
+  template void gelu_backward(device::Stream&, T*, const T*, const T*, std::size_t);
+HORO_INSTANTIATE(float)
+HORO_INSTANTIATE(Float16)
+HORO_INSTANTIATE(BFloat16)
+#undef HORO_INSTANTIATE
+
+}  // namespace horo::ops::device_kernels

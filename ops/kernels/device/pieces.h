@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+
+#include "horo/base/device/float_conversion.h"
+#include "horo/base/device/words.h"
+
+namespace horo::ops::device_kernels {
+
+/// What a thread works on at a time: kCount elements, read and written in words, or one.
+template <unsigned kCount>
+struct Piece {
+  static constexpr unsigned kSize = kCount;
+};
+
+/// Elements of T in a word.
+template <typename T>
+inline constexpr unsigned kPerWord = sizeof(device::Word) / sizeof(T);
+
+/// Calls use(piece, index) for this thread's pieces of [begin, end): of kCount elements as far as
+/// that goes if arrays are `aligned` at `begin`, then of one.
+template <unsigned kCount, typename Use>
+HORO_KERNEL void for_each_piece(std::size_t begin, std::size_t end, bool aligned, unsigned thread,
+                                unsigned threads, const Use& use) {
+  const std::size_t words_end = aligned ? begin + (end - begin) / kCount * kCount : begin;
+  for (std::size_t i = begin + thread * kCount; i < words_end; i += threads * kCount)
+    use(Piece<kCount>{}, i);
+  for (std::size_t i = words_end + thread; i < end; i += threads) use(Piece<1>{}, i);
+}
+
+/// Reads a piece as floats.
+template <typename T, unsigned kCount>
+HORO_KERNEL void load_piece(float (&values)[kCount], const T* from) {
+  if constexpr (kCount == 1) {
+    values[0] = device::widen(*from);
+  } else {
+    T narrow[kCount];
+    device::load_words(narrow, from);
+    for (unsigned i = 0; i < kCount; ++i) values[i] = device::widen(narrow[i]);
+  }
+}
+
+/// Writes it, rounded.
+template <typename T, unsigned kCount>
+HORO_KERNEL void store_piece(T* to, const float (&values)[kCount]) {
+  if constexpr (kCount == 1) {
+    *to = device::narrow<T>(values[0]);
+  } else {
+    T narrow[kCount];
+    for (unsigned i = 0; i < kCount; ++i) narrow[i] = device::narrow<T>(values[i]);
+    device::store_words(to, narrow);
+  }
+}
+
+}  // namespace horo::ops::device_kernels
