@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "horo/base/device/stream.h"
+#include "horo/base/float16.h"
+
+namespace horo::ops::device_kernels {
+
+/// What decides over features, as in cpu::draw_dropout_mask().
+struct DropoutDraw {
+  std::uint64_t key;
+  const std::uint64_t* samples;  ///< global index of each row; in memory of the device
+  float drop_probability;        ///< in [0, 1)
+  float factor;                  ///< of what is kept
+};
+
+/// y[s * features + f] = x[...] * factor where the CPU's mask keeps the feature, 0 elsewhere; y may
+/// be x. The backward pass is the same on the gradient: the mask is drawn again, not stored. One
+/// launch; does not block. T: float, Float16 or BFloat16. Cost: x is read and y written once, a
+/// round of Philox for four features.
+template <typename T>
+void dropout(device::Stream& stream, T* y, const T* x, std::size_t rows, std::size_t features,
+             const DropoutDraw& draw);
+
+}  // namespace horo::ops::device_kernels
