@@ -20,9 +20,9 @@ struct Largest {
 };
 
 /// Combines a value of each of a block's kThreads threads (a power of two), over three phases, by
-/// Operation::combine. A part of a BlockKernel's Shared; free for another value one phase after
-/// result(). Operands meet in a tree that depends on kThreads alone: the same bits every run, on
-/// the host too. Cost: two barriers, about 2 sqrt(kThreads) combinations per thread.
+/// Operation::combine. A part of a BlockKernel's Shared; after result(), in the same phase, it may
+/// be given another value. Operands meet in a tree that depends on kThreads alone: the same bits
+/// every run, on the host too. Cost: two barriers, about 2 sqrt(kThreads) combinations per thread.
 template <typename T, unsigned kThreads, typename Operation = Sum>
 class BlockReduction {
   static_assert(kThreads > 0 && (kThreads & (kThreads - 1)) == 0, "threads: a power of two");
