@@ -5,9 +5,8 @@
 #include <cstdint>
 
 #include "horo/base/device/block_reduction.h"
-#include "horo/base/device/float_conversion.h"
-#include "horo/base/device/words.h"
 #include "ops/kernels/device/gradient_norm.h"
+#include "ops/kernels/device/pieces.h"
 #include "ops/kernels/device/tensor_table.h"
 
 namespace horo::ops::device_kernels {
@@ -18,7 +17,6 @@ template <typename T>
 struct SumSquares {
   static constexpr unsigned kThreads = 256;
   static constexpr unsigned kPhases = 3;
-  static constexpr unsigned kElements = 16 / sizeof(T);
   struct Shared {
     device::BlockReduction<double, kThreads> sum;
   };
@@ -36,26 +34,17 @@ struct SumSquares {
   }
 
  private:
-  HORO_KERNEL static double square(T x) {
-    const double wide = device::widen(x);
-    return wide * wide;
-  }
   HORO_KERNEL double sum_of(const device::Place& place) const {
     const std::uint32_t tensor = table.find(place.block);
     const T* data = static_cast<const T*>(table.entry[tensor].data);
     const TileRange range = range_of(table, tensor, place.block);
-    std::size_t words_end = range.begin;
-    if (device::is_word_aligned(data))
-      words_end += (range.end - range.begin) / kElements * kElements;
     double sum = 0;
-    for (std::size_t i = range.begin + place.thread * kElements; i < words_end;
-         i += kThreads * kElements) {
-      T values[kElements];
-      device::load_words(values, data + i);
-      for (unsigned e = 0; e < kElements; ++e) sum += square(values[e]);
-    }
-    for (std::size_t i = words_end + place.thread; i < range.end; i += kThreads)
-      sum += square(data[i]);
+    for_each_piece<kPerWord<T>>(range.begin, range.end, device::is_word_aligned(data), place.thread,
+                                kThreads, [&](auto piece, std::size_t at) {
+                                  float values[decltype(piece)::kSize];
+                                  load_piece(values, data + at);
+                                  for (const double value : values) sum += value * value;
+                                });
     return sum;
   }
 };

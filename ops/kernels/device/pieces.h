@@ -31,25 +31,33 @@ HORO_KERNEL void for_each_piece(std::size_t begin, std::size_t end, bool aligned
 /// Reads a piece as floats.
 template <typename T, unsigned kCount>
 HORO_KERNEL void load_piece(float (&values)[kCount], const T* from) {
-  if constexpr (kCount == 1) {
-    values[0] = device::widen(*from);
-  } else {
-    T narrow[kCount];
+  T narrow[kCount];
+  if constexpr (kCount == 1)
+    narrow[0] = *from;
+  else
     device::load_words(narrow, from);
-    for (unsigned i = 0; i < kCount; ++i) values[i] = device::widen(narrow[i]);
-  }
+  for (unsigned i = 0; i < kCount; ++i) values[i] = device::widen(narrow[i]);
+}
+/// The same for what is not read again soon.
+template <typename T, unsigned kCount>
+HORO_KERNEL void load_piece_once(float (&values)[kCount], const T* from) {
+  T narrow[kCount];
+  if constexpr (kCount == 1)
+    narrow[0] = *from;
+  else
+    device::load_words_once(narrow, from);
+  for (unsigned i = 0; i < kCount; ++i) values[i] = device::widen(narrow[i]);
 }
 
 /// Writes it, rounded.
 template <typename T, unsigned kCount>
 HORO_KERNEL void store_piece(T* to, const float (&values)[kCount]) {
-  if constexpr (kCount == 1) {
-    *to = device::narrow<T>(values[0]);
-  } else {
-    T narrow[kCount];
-    for (unsigned i = 0; i < kCount; ++i) narrow[i] = device::narrow<T>(values[i]);
+  T narrow[kCount];
+  for (unsigned i = 0; i < kCount; ++i) narrow[i] = device::narrow<T>(values[i]);
+  if constexpr (kCount == 1)
+    *to = narrow[0];
+  else
     device::store_words(to, narrow);
-  }
 }
 
 }  // namespace horo::ops::device_kernels
