@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 #include "collectives/device/tile_table.h"
 #include "horo/base/device/float_conversion.h"
 #include "horo/base/device/launch.h"
+#include "horo/base/device/words.h"
 
 namespace horo::collectives {
 
@@ -32,41 +32,6 @@ struct MoveTiles {
   }
 
  private:
-  struct alignas(16) Word {
-    std::uint32_t bits[4];
-
-    // On the GPU in one instruction, which the compiler does not find by itself for narrow types:
-    // what is read is not read again, what is written soon is.
-    HORO_KERNEL static Word load(const Word* from) {
-#if defined(__CUDA_ARCH__)
-      const uint4 word = __ldcs(reinterpret_cast<const uint4*>(from));
-      return {{word.x, word.y, word.z, word.w}};
-#else
-      return *from;
-#endif
-    }
-    HORO_KERNEL void store(Word* to) const {
-#if defined(__CUDA_ARCH__)
-      __stcg(reinterpret_cast<uint4*>(to), make_uint4(bits[0], bits[1], bits[2], bits[3]));
-#else
-      *to = *this;
-#endif
-    }
-  };
-  template <typename T>
-  struct Elements {
-    static constexpr unsigned kWords = kElements * sizeof(T) / 16;
-    Word words[kWords];
-
-    HORO_KERNEL void load(const T* from) {
-      for (unsigned w = 0; w < kWords; ++w)
-        words[w] = Word::load(reinterpret_cast<const Word*>(from) + w);
-    }
-    HORO_KERNEL void store(T* to) const {
-      for (unsigned w = 0; w < kWords; ++w) words[w].store(reinterpret_cast<Word*>(to) + w);
-    }
-  };
-
   // The tensor that has the tile.
   HORO_KERNEL std::uint32_t find(std::uint32_t tile) const {
     std::uint32_t low = 0, high = table.tensors;
@@ -90,17 +55,13 @@ struct MoveTiles {
 
   template <typename To, typename From>
   HORO_KERNEL void move_whole(To* to, const From* from, unsigned thread) const {
-    Elements<From> in[kRounds];
+    From in[kRounds][kElements];
     for (unsigned round = 0; round < kRounds; ++round)
-      in[round].load(from + (round * kThreads + thread) * kElements);
+      device::load_words_once(in[round], from + (round * kThreads + thread) * kElements);
     for (unsigned round = 0; round < kRounds; ++round) {
-      From values[kElements];
-      std::memcpy(values, in[round].words, sizeof values);
-      To converted[kElements];
-      for (unsigned e = 0; e < kElements; ++e) converted[e] = convert<To>(values[e]);
-      Elements<To> out;
-      std::memcpy(out.words, converted, sizeof converted);
-      out.store(to + (round * kThreads + thread) * kElements);
+      To out[kElements];
+      for (unsigned e = 0; e < kElements; ++e) out[e] = convert<To>(in[round][e]);
+      device::store_words(to + (round * kThreads + thread) * kElements, out);
     }
   }
 
@@ -119,7 +80,7 @@ struct MoveTiles {
     X* own = static_cast<X*>(tensor.data) + begin;
     W* buffer = static_cast<W*>(table.buffer) +
                 static_cast<std::size_t>(tensor.offset) * TileTable::kAlignment + begin;
-    const bool is_aligned = reinterpret_cast<std::uintptr_t>(own) % sizeof(Word) == 0;
+    const bool is_aligned = device::is_word_aligned(own);
     if constexpr (way == Way::kIntoBuffer)
       move(buffer, own, tensor.count - begin, is_aligned, thread);
     else
