@@ -14,7 +14,8 @@ namespace horo::device {
 ///
 /// Reuse follows streams. Memory may be freed as soon as the work that uses it has been given to
 /// its stream: the same stream can have it again at once, since what it does comes later, and
-/// another one when an event, recorded at that moment, is done. So nobody waits.
+/// another one when an event, recorded at that moment, is done. So nobody waits. (Not while work is
+/// being captured: such events say nothing.)
 ///
 /// Blocks have few sizes (block_size()), are taken for requests of their own size alone, and
 /// never split: small ones are cut from pieces of 2 MiB, each for one size. Cost: at most an eighth

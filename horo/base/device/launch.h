@@ -49,7 +49,8 @@ concept BlockKernel = requires {
 };
 
 /// A block of a kernel on the host, phase after phase. Every other phase begins with the last
-/// thread, and shared memory is full of NaN at first: what leans on an order, or on zeros, shows.
+/// thread, in every other block the others do, and shared memory is full of NaN at first: what
+/// leans on an order, or on zeros, shows.
 template <BlockKernel Kernel>
 void run_block_on_host(const Grid& grid, const Kernel& kernel, unsigned block) {
   using Shared = typename Kernel::Shared;
@@ -60,7 +61,7 @@ void run_block_on_host(const Grid& grid, const Kernel& kernel, unsigned block) {
   std::memset(static_cast<void*>(&shared), 0xff, sizeof shared);
   const auto run = [&]<unsigned kPhase>(std::integral_constant<unsigned, kPhase>) {
     for (unsigned i = 0; i < grid.threads; ++i) {
-      const unsigned thread = kPhase % 2 == 0 ? i : grid.threads - 1 - i;
+      const unsigned thread = (kPhase + block) % 2 == 0 ? i : grid.threads - 1 - i;
       kernel.template phase<kPhase>(Place{block, grid.blocks, thread, grid.threads}, shared,
                                     own[thread]);
     }

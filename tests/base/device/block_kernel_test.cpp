@@ -53,6 +53,34 @@ TEST(BlockKernel, AThreadSeesWhatItsBlockWroteInThePhaseBefore) {
   }
 }
 
+// Reads its left neighbour's value in the phase in which that is written.
+struct Hasty {
+  static constexpr unsigned kPhases = 2;
+  struct Shared {
+    float value[8];
+  };
+  struct Own {};
+  float* values;
+
+  template <unsigned kPhase>
+  HORO_KERNEL void phase(const Place& place, Shared& shared, Own&) const {
+    if constexpr (kPhase == 0) shared.value[place.thread] = 1;
+    if constexpr (kPhase == 1) {
+      shared.value[place.thread] = 2;
+      values[place.block * 8 + place.thread] = shared.value[(place.thread + 7) % 8];
+    }
+  }
+};
+
+TEST(BlockKernel, WhatLeansOnAnOrderShows) {
+  HostDevice device;
+  const auto stream = device.make_stream(Priority::kNormal);
+  std::vector<float> values(2 * 8);
+  launch(*stream, {2, 8}, Hasty{values.data()});
+  stream->synchronize();
+  EXPECT_NE(values[3], values[8 + 3]);
+}
+
 template <typename T, unsigned kThreadCount, typename Operation>
 struct Reduce {
   static constexpr unsigned kPhases = 3;
