@@ -48,8 +48,8 @@ std::size_t count_partial_sums(std::span<const GradientTensor> gradients);
 
 /// Measures gradients of float32, float16 or bfloat16. `partial_sums`, of count_partial_sums(), and
 /// `verdict` are in memory of the device, as all else that is pointed to. Does not block. Two
-/// launches (about 2000 tensors more: one more), no atomics: sums are in double, in an order that
-/// depends on the sizes and alignments alone, so they have the same bits every run.
+/// launches (of more than 1600 tensors, one more for each 1600), no atomics: sums are in double, in
+/// an order that depends on the sizes and alignments alone, so they have the same bits every run.
 /// Cost: every gradient is read once. Throws InvalidArgument for other types and too few sums.
 void measure_gradients(device::Stream& stream, std::span<const GradientTensor> gradients,
                        DataType type, std::span<double> partial_sums, GradientVerdict* verdict,

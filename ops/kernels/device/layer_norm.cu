@@ -1,5 +1,6 @@
 #include "ops/kernels/device/layer_norm.h"
-#include "ops/kernels/device/layer_norm_kernels.h"
+#include "ops/kernels/device/layer_norm_columns.h"
+#include "ops/kernels/device/layer_norm_rows.h"
 
 namespace horo::ops::device_kernels {
 namespace {

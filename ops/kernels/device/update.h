@@ -9,10 +9,10 @@
 #include "ops/optim/adamw.h"
 #include "ops/optim/sgd.h"
 
-// Optimisers' steps on a device: one launch for all tensors (for about 500 tensors, one more each).
-// All pointers are to memory of the device, and stay valid until the stream has come past. Nothing
-// blocks. Every element is read and written once; in words of 16 bytes if all of a tensor's arrays
-// begin at a multiple of that.
+// Optimisers' steps on a device: one launch for all tensors (of more than 600 tensors, one for each
+// 600). All pointers are to memory of the device, and stay valid until the stream has come past.
+// Nothing blocks. Every element is read and written once; in words of 16 bytes if all of a tensor's
+// arrays begin at a multiple of that.
 namespace horo::ops::device_kernels {
 
 /// What a gradient is multiplied with as it is read, and whether it is used at all.
