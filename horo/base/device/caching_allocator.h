@@ -38,8 +38,9 @@ class CachingAllocator {
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
   /// Memory for work of `stream`, aligned to 256 bytes, of any content. The stream is still there
-  /// when the memory is freed. When the driver has no more, gives back what is cached, which
-  /// waits for the device, and asks once more; then throws DeviceError with the figures.
+  /// when the memory is freed, and idle when it goes. When the driver has no more, gives back what
+  /// is cached, which waits for the device, and asks once more; then throws DeviceError with the
+  /// figures.
   Memory allocate(std::size_t bytes, Stream& stream);
   /// Says that `stream` too has been given work that uses `memory`, of this allocator: once freed,
   /// it is nobody's before that is done.

@@ -21,8 +21,8 @@ HORO_KERNEL inline bool is_word_aligned(const void* data) {
 HORO_KERNEL inline Word word_of(const uint4& word) { return {{word.x, word.y, word.z, word.w}}; }
 #endif
 
-/// Reads kCount elements, which are whole words and begin at one. Spelled out since the compiler
-/// does not join narrow elements to words by itself.
+/// Reads kCount elements, which are whole words and begin at one. By intrinsics, since nvcc
+/// joins no narrow elements to words by itself, and takes plain loads of words apart.
 template <typename T, unsigned kCount>
 HORO_KERNEL void load_words(T (&values)[kCount], const T* from) {
   constexpr unsigned kWords = kCount * sizeof(T) / sizeof(Word);
