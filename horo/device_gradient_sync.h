@@ -32,11 +32,11 @@ struct DeviceGradientSyncOptions {
 };
 
 /// Averages (or otherwise reduces) the same set of gradients every step, in place, in the memory of
-/// a GPU: GradientSync for device::open_gpu(). Everything is in the order of streams; the host
+/// a GPU: GradientSync for what open_gpu() returns. Everything is in the order of streams; the host
 /// waits for the device only in wait().
 ///
-///   device::Device& gpu = ...;                        // device::open_gpu(ctx.local_rank())
-///   DeviceGradientSync sync(ctx, gpu, gradients);     // NamedTensors of device memory
+///   const auto gpu = open_gpu(ctx);
+///   DeviceGradientSync sync(ctx, *gpu, gradients);    // NamedTensors of the GPU's memory
 ///   // in backward, once the kernels that make gradient i are given to `stream`:
 ///   sync.ready(i, stream);
 ///   // before the optimizer's kernels are given to it:

@@ -17,6 +17,7 @@
 #include "horo/gradient_sync.h"            // IWYU pragma: export
 #include "horo/gradient_sync_options.h"    // IWYU pragma: export
 #include "horo/handle.h"                   // IWYU pragma: export
+#include "horo/open_gpu.h"                 // IWYU pragma: export
 #include "horo/phase.h"                    // IWYU pragma: export
 #include "horo/process_set.h"              // IWYU pragma: export
 #include "horo/runtime_pointer.h"          // IWYU pragma: export

@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "horo/base/device/gpu.h"
 #include "horo/base/device/host_device.h"
 #include "horo/horo.h"
 #include "horo/testing.h"
@@ -324,6 +325,15 @@ TEST(DeviceGradientSync, WorkThatFailsOnTheDeviceIsItsRanksError) {
   } catch (const std::exception& error) {
     EXPECT_THAT(error.what(), HasSubstr("rank 0: "));
   }
+}
+
+TEST(OpenGpu, WithoutOneEveryRankHearsOfTheFirst) {
+  if (device::count_gpus() > 0) GTEST_SKIP() << "this machine has a GPU";
+  run_ranks(3, [](Context& ctx) {
+    EXPECT_THAT(error_text<DeviceError>([&] { (void)open_gpu(ctx); }),
+                HasSubstr("rank 0 (host thread-node-0) sees no GPU"));
+    ctx.barrier();
+  });
 }
 
 }  // namespace

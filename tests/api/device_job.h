@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+
+#include "horo/horo.h"
+
+namespace horo {
+
+/// The device of a rank of a test: with host_device_job.cpp the stand-in, with gpu_device_job.cpp a
+/// GPU. Collective.
+std::unique_ptr<device::Device> open_device(Context& ctx);
+
+}  // namespace horo

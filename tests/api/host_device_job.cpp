@@ -1,0 +1,12 @@
+#include "horo/base/device/host_device.h"
+#include "tests/api/device_job.h"
+
+namespace horo {
+
+std::unique_ptr<device::Device> open_device(Context& ctx) {
+  return std::make_unique<device::HostDevice>(
+      device::HostDevice::Options{.max_delay = std::chrono::microseconds(100),
+                                  .seed = static_cast<std::uint64_t>(ctx.rank()) + 1});
+}
+
+}  // namespace horo
