@@ -27,3 +27,6 @@ find_program(HORO_CCACHE ccache)
 if(HORO_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${HORO_CCACHE})
 endif()
+# ccache cannot tell what a file takes from them.
+cmake_dependent_option(HORO_PRECOMPILE_HEADERS "Precompile what nearly every file includes" ON
+                       "PROJECT_IS_TOP_LEVEL;NOT CMAKE_CXX_COMPILER_LAUNCHER" OFF)

@@ -16,6 +16,17 @@ endif()
 target_compile_options(horo_compile_flags INTERFACE ${_sanitize})
 target_link_options(horo_compile_flags INTERFACE ${_sanitize})
 
+# Code that touches no memory but through types, where the checks of addresses' alignment are half of the compiler's work.
+# Link it after horo_compile_flags.
+add_library(horo_control_flags INTERFACE)
+if(HORO_SANITIZER STREQUAL "address")
+  target_compile_options(horo_control_flags INTERFACE -fno-sanitize=alignment)
+endif()
+
+# Without a compiler cache, what nearly every file includes is compiled once for each library.
+set(_horo_precompiled <fmt/format.h> <algorithm> <atomic> <chrono> <condition_variable> <functional> <map> <memory> <mutex>
+    <optional> <span> <string> <thread> <unordered_map> <vector>)
+
 # horo_library(NAME SOURCES ... [PUBLIC_HEADERS ...]): a library horo_NAME with the alias horo::NAME.
 function(horo_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC_HEADERS" ${ARGN})
@@ -27,6 +38,9 @@ function(horo_library name)
   target_link_libraries(horo_${name} PRIVATE $<BUILD_INTERFACE:horo_compile_flags>)
   target_include_directories(horo_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  if(HORO_PRECOMPILE_HEADERS)
+    target_precompile_headers(horo_${name} PRIVATE ${_horo_precompiled})
+  endif()
   if(ARG_PUBLIC_HEADERS)
     target_sources(horo_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}
                    FILES ${ARG_PUBLIC_HEADERS})
