@@ -193,8 +193,9 @@ class Parser {
     if (plan.first <= room && plan.gradients <= room - plan.first)
       for (std::uint32_t i = plan.first; i < plan.first + plan.gradients; ++i) {
         const auto gradient = entry<FlightGradient>(identity_.gradients, i);
-        state.gradients.push_back(
-            {name(gradient.name), gradient.bucket, entry<FlightMark>(identity_.marks, i) == stamp});
+        // Marks of a device's plan may be ahead of its progress.
+        const auto ahead = static_cast<std::int32_t>(entry<FlightMark>(identity_.marks, i) - stamp);
+        state.gradients.push_back({name(gradient.name), gradient.bucket, ahead >= 0});
       }
     log.finished += state.progress.step * state.buckets + state.progress.bucket;
     log.plans.push_back(std::move(state));

@@ -48,6 +48,19 @@ TEST(PlanFlight, LargeBucketsAreRecordedEveryStep) {
   EXPECT_EQ(log.plans[0].progress.step, 5u);
 }
 
+TEST(PlanFlight, AMarkOfALaterStepIsOneOfThisStepToo) {
+  FlightRecorder recorder(FlightJob{});
+  PlanFlight plan(recorder, describe("p", 3, 8));
+  run_step(plan, 3);
+  plan.mark_in_step(0, 1);
+  plan.mark_in_step(1, 2);
+  const FlightLog log = log_of(recorder);
+  ASSERT_EQ(log.plans.size(), 1u);
+  std::vector<bool> marked;
+  for (const auto& gradient : log.plans[0].gradients) marked.push_back(gradient.is_marked);
+  EXPECT_EQ(marked, (std::vector<bool>{true, true, false}));
+}
+
 TEST(PlanFlight, SmallBucketsAreRecordedOnceAfterEachPulse) {
   FlightRecorder recorder(FlightJob{});
   PlanFlight plan(recorder, describe("p", 1, 8));
