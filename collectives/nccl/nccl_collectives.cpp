@@ -1,8 +1,12 @@
 #include "collectives/nccl/nccl_collectives.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <future>
+#include <memory>
+#include <thread>
 #include <utility>
 
 #include "collectives/nccl/nccl_library.h"
@@ -85,6 +89,37 @@ ncclUniqueId agree_on_id(Collectives& control, int rank) {
   return id;
 }
 
+// To end a communicator may wait for the other ranks of the host to do the same, without a limit,
+// and they may wait for this one meanwhile. Kernels that wait for a peer end when it begins.
+void end_within_limit(std::function<void()> end) noexcept {
+  constexpr std::chrono::seconds kLimit{2};
+  try {
+    auto ended = std::make_shared<std::promise<void>>();
+    const std::future<void> future = ended->get_future();
+    std::thread([ended, end = std::move(end)] {
+      end();
+      ended->set_value();
+    }).detach();
+    if (future.wait_for(kLimit) != std::future_status::ready)
+      log_debug("NCCL's communicator waits for other ranks to end it too, in the background");
+  } catch (const std::exception& error) {
+    log_warning("NCCL's communicator could not be ended: {}", error.what());
+  }
+}
+
+// In good order, if the ranks do it together.
+void close(ncclComm_t communicator) noexcept {
+  ncclResult_t state = nccl().comm_finalize(communicator);
+  while (state == ncclInProgress) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (nccl().comm_get_async_error(communicator, &state) != ncclSuccess) state = ncclSystemError;
+  }
+  if (state == ncclSuccess)
+    nccl().comm_destroy(communicator);
+  else
+    nccl().comm_abort(communicator);
+}
+
 }  // namespace
 
 struct NcclCollectives::Handle {
@@ -110,14 +145,7 @@ NcclCollectives::NcclCollectives(Collectives& control, int rank, int size, const
 NcclCollectives::~NcclCollectives() {
   const std::scoped_lock lock(mutex_);
   if (handle_->communicator == nullptr || !abort_reason_.empty()) return;
-  try {
-    HORO_NCCL(handle_->communicator, comm_finalize, handle_->communicator);
-    await_readiness("for NCCL to finish");
-    HORO_NCCL(nullptr, comm_destroy, handle_->communicator);
-  } catch (const Error& error) {
-    log_warning("NCCL's communicator could not be closed: {}", error.what());
-    nccl().comm_abort(handle_->communicator);
-  }
+  end_within_limit([communicator = handle_->communicator] { close(communicator); });
 }
 
 // Until the communicator has done what the latest call began.
@@ -237,7 +265,8 @@ void NcclCollectives::abort(const std::string& reason) noexcept {
   const std::scoped_lock lock(mutex_);
   if (!abort_reason_.empty()) return;
   abort_reason_ = "NCCL's communicator was given up: " + reason;
-  if (handle_->communicator != nullptr) nccl().comm_abort(handle_->communicator);
+  if (handle_->communicator == nullptr) return;
+  end_within_limit([communicator = handle_->communicator] { nccl().comm_abort(communicator); });
 }
 
 }  // namespace horo::collectives

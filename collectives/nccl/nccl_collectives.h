@@ -24,6 +24,8 @@ class NcclCollectives : public DeviceCollectives {
   /// appears in NCCL's own log. `policy` outlives this. Throws CommunicationError.
   NcclCollectives(Collectives& control, int rank, int size, const std::string& name,
                   const WaitPolicy& policy);
+  /// Ends the communicator, for which the ranks of a host wait for each other in NCCL: here for two
+  /// seconds at most, then in the background. The streams it was used with are done.
   ~NcclCollectives() override;
 
   int rank() const override { return rank_; }
