@@ -15,7 +15,8 @@ namespace horo {
 
 /// How a DeviceGradientSync exchanges; the same on all ranks.
 struct DeviceGradientSyncOptions {
-  /// See GradientSyncOptions::name.
+  /// What the ranks match the plan by, and errors and records call it; empty: "gradients.<k>", as
+  /// GradientSyncOptions::name. Plans that live at the same time have names of their own.
   std::string name;
   /// Any but kAdasum.
   ReduceOp op = ReduceOp::kAverage;
@@ -72,9 +73,11 @@ class DeviceGradientSync {
   void ready(std::size_t index, void* stream);
   /// Ends a step: what `stream` is given from now on begins when every gradient is reduced, and the
   /// next step may be marked. Waits until the exchange has been given to the device, which is at
-  /// most two steps behind. Throws InvalidArgument, naming them, if gradients were not marked;
-  /// CommunicationError if a rank was lost or HORO_TIMEOUT passed; DeviceError if the device
-  /// failed. After either nothing more is exchanged, and every call throws it again.
+  /// most two steps behind. If the exchange fails later, the stream goes on with gradients of any
+  /// values: what it has made of them counts once a later wait_on() or wait() has returned. Throws
+  /// InvalidArgument, naming them, if gradients were not marked; CommunicationError if a rank was
+  /// lost or HORO_TIMEOUT passed; DeviceError if the device failed. After either nothing more is
+  /// exchanged, and every call throws it again.
   void wait_on(void* stream);
   /// The same, and waits until the device is through, not with a stream.
   void wait();

@@ -56,8 +56,12 @@ class PlanMaker {
   }
 
   void agree(collectives::Collectives& control) {
-    const std::string own[] = {fmt::format("chunk_bytes = {}", options_.chunk_bytes),
-                               "in device memory"};
+    const std::string own[] = {
+        fmt::format("chunk_bytes = {}", options_.chunk_bytes),
+        options_.first_bucket_bytes
+            ? fmt::format("first_bucket_bytes = {}", *options_.first_bucket_bytes)
+            : "first_bucket_bytes is unset",
+        device::is_host(parts_.device) ? "in memory of the stand-in" : "in memory of a GPU"};
     coordinator::agree_on_plan(name_,
                                coordinator::describe_plan(parts_.gradients, options_.op,
                                                           bucket_bytes_, options_.wire, {}, own),
@@ -70,6 +74,7 @@ class PlanMaker {
 
   void make_collectives(collectives::Collectives& control) {
     coordinator::PlanWaits& waits = *parts_.waits;
+    parts_.device.make_current();  // of this thread, which is not the caller's
     if (!device::is_host(parts_.device)) {
       parts_.collectives = collectives::connect_gpus(control, topology().rank, topology().size,
                                                      name_, waits.of_caller);

@@ -64,7 +64,8 @@ ChunkPipeline::Joints& ChunkPipeline::joints(std::size_t chunk) {
 }
 
 void ChunkPipeline::allreduce(const FusedLayout& layout, const Treatment& treatment,
-                              std::span<const device::Event* const> ready, device::Event& done) {
+                              std::span<const device::Event* const> ready, device::Event& done,
+                              device::Event* begun) {
   Buffer& buffer = buffers_[calls_++ % buffers_.size()];
   HORO_CHECK(layout.buffer_bytes() <= buffer.memory.size(),
              fmt::format("a bucket of {} bytes does not fit into a fused buffer of {}",
@@ -72,6 +73,7 @@ void ChunkPipeline::allreduce(const FusedLayout& layout, const Treatment& treatm
   const Factors factors = factors_of(treatment, layout.type(), layout.wire(), collectives_.size());
   pack_->wait(*buffer.is_free);
   for (const device::Event* event : ready) pack_->wait(*event);
+  if (begun != nullptr) pack_->record(*begun);
   for (std::size_t c = 0; c < layout.chunks().size(); ++c) {
     const device::NvtxRange enqueued("chunk", c);
     const FusedLayout::Chunk& chunk = layout.chunks()[c];

@@ -37,11 +37,13 @@ class ChunkPipeline {
   /// Waits for the device to be done with the buffers; for what failed or was aborted, not long.
   ~ChunkPipeline();
 
-  /// Begins when the events `ready` are done and ends with `done`. Collective: same layouts and
-  /// treatments in the same order on all ranks. The layout need not be kept, its tensors must be.
-  /// Throws DeviceError if the device refuses work; then give everything up.
+  /// Begins when the events `ready` are done, with `begun` if there is one, and ends with `done`.
+  /// Collective: same layouts and treatments in the same order on all ranks. The layout need not be
+  /// kept, its tensors must be. Throws DeviceError if the device refuses work; then give everything
+  /// up.
   void allreduce(const FusedLayout& layout, const Treatment& treatment,
-                 std::span<const device::Event* const> ready, device::Event& done);
+                 std::span<const device::Event* const> ready, device::Event& done,
+                 device::Event* begun = nullptr);
 
  private:
   struct Buffer {

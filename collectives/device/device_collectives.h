@@ -13,8 +13,9 @@ namespace horo::collectives {
 
 /// Collectives on device memory, each done in the order of the stream that it is given to. Every
 /// function is collective: all ranks of the group call the same sequence with matching arguments.
-/// None waits for the device or for peers; what fails there shows in failure() and ends the stream.
-/// Called from one thread at a time, but for failure() and abort(). Buffers are kept until the
+/// None waits for the device or for peers. What fails there shows in failure(); a stream may end
+/// with it, as the stand-in's do, or go on with data of any values, as a GPU's does when NCCL gives
+/// up. Called from one thread at a time, but for failure() and abort(). Buffers are kept until the
 /// stream has passed the collective.
 class DeviceCollectives {
  public:

@@ -36,7 +36,8 @@ DeviceRunner::DeviceRunner(Parts parts, const collectives::ChunkPipeline::Treatm
       policy_(parts_.waits->of_caller),
       buckets_(parts_.plan.buckets.size()) {
   for (Bucket& bucket : buckets_)
-    for (auto& done : bucket.done) done = parts_.device.make_event();
+    for (auto* events : {&bucket.begun, &bucket.done})
+      for (auto& event : *events) event = parts_.device.make_event();
   begin_step();
   thread_ = std::jthread([this, label = log_label()] { run(label); });
 }
@@ -45,6 +46,8 @@ DeviceRunner::~DeviceRunner() {
   {
     const std::scoped_lock lock(mutex_);
     should_stop_ = true;
+    // In the middle of a step. NCCL may be waiting for ranks that do not come.
+    if (is_giving_ && parts_.communicator == nullptr) parts_.waits->is_cancelled = true;
   }
   changed_.notify_all();
   thread_.join();
@@ -77,9 +80,10 @@ void DeviceRunner::set_mark(Bucket& bucket, void* native) {
 bool DeviceRunner::mark(std::size_t gradient, void* native) {
   const std::size_t index = parts_.plan.bucket_of[gradient];
   const std::scoped_lock lock(mutex_);
+  if (error_ != nullptr) std::rethrow_exception(error_);
   if (marks_[gradient]) return false;
   Bucket& bucket = buckets_[index];
-  set_mark(bucket, native);
+  with_device([&] { set_mark(bucket, native); });
   marks_[gradient] = true;
   flight_.mark_in_step(gradient, step_);
   if (bucket.missing == parts_.plan.buckets[index].size()) flight_.first(index);
@@ -91,6 +95,7 @@ bool DeviceRunner::mark(std::size_t gradient, void* native) {
 
 std::vector<std::size_t> DeviceRunner::unmarked() const {
   const std::scoped_lock lock(mutex_);
+  if (error_ != nullptr) std::rethrow_exception(error_);
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < marks_.size(); ++i)
     if (!marks_[i]) found.push_back(i);
@@ -115,8 +120,10 @@ std::vector<const device::Event*> DeviceRunner::ends_of_step() const {
 void DeviceRunner::wait_on(void* native) {
   std::unique_lock lock(mutex_);
   await_all_given(lock);
-  device::Stream& stream = stream_of(native);
-  for (const device::Event* event : ends_of_step()) stream.wait(*event);
+  with_device([&] {
+    device::Stream& stream = stream_of(native);
+    for (const device::Event* event : ends_of_step()) stream.wait(*event);
+  });
   ++step_;
   begin_step();
 }
@@ -159,29 +166,49 @@ bool DeviceRunner::is_next_complete() const {
 void DeviceRunner::give_next_to_device(std::unique_lock<std::mutex>& lock) {
   const std::size_t index = next_;
   const Bucket& bucket = buckets_[index];
+  device::Event& begun = *bucket.begun[step_ % 2];
   device::Event& done = *bucket.done[step_ % 2];
   std::vector<const device::Event*> ready;
   for (const Mark& mark : bucket.marks)
     if (mark.is_set) ready.push_back(mark.event.get());
+  // The first one connects the ranks, which the host waits for.
+  const bool is_first = step_ == 0 && index == 0;
+  if (is_first) flight_.start(index);
+  is_giving_ = true;
   lock.unlock();
   std::exception_ptr error;
   try {
-    if (!is_alone()) parts_.pipeline->allreduce(parts_.layouts[index], treatment_, ready, done);
-  } catch (...) {
-    error = std::current_exception();
+    if (!is_alone())
+      parts_.pipeline->allreduce(parts_.layouts[index], treatment_, ready, done, &begun);
+  } catch (const Error&) {
+    error = error_of_device();
   }
   lock.lock();
+  is_giving_ = false;
   if (error != nullptr) return fail(error);
-  // Alone, nothing is done to it.
-  under_way_.push_back({index, is_alone() ? nullptr : &done, steady_clock::now()});
-  if (under_way_.size() == 1) begin_record();
+  UnderWay under_way{index, &begun, &done, std::nullopt};
+  if (is_alone()) under_way.begun = under_way.done = nullptr;
+  if (is_first) under_way.since = steady_clock::now();
+  under_way_.push_back(under_way);
   ++next_;
   changed_.notify_all();
 }
 
-void DeviceRunner::begin_record() {
-  flight_.start(under_way_.front().bucket);
+bool DeviceRunner::has_front_begun() const {
+  const UnderWay& front = under_way_.front();
+  return front.since || front.begun == nullptr || front.begun->is_done();
+}
+
+bool DeviceRunner::is_front_done() const {
+  const UnderWay& front = under_way_.front();
+  return front.done == nullptr || front.done->is_done();
+}
+
+// What the device does before, of the program's own, is no exchange.
+void DeviceRunner::begin_front() {
+  if (under_way_.front().since) return;
   under_way_.front().since = steady_clock::now();
+  flight_.start(under_way_.front().bucket);
 }
 
 void DeviceRunner::end_front() {
@@ -190,25 +217,36 @@ void DeviceRunner::end_front() {
   on_bucket_(parts_.layouts[index].bytes(), parts_.plan.buckets[index].size());
   if (index + 1 == buckets_.size()) flight_.end_step();
   under_way_.pop_front();
-  if (!under_way_.empty()) begin_record();
 }
 
 void DeviceRunner::look_at_device() {
   try {
-    while (!under_way_.empty() &&
-           (under_way_.front().done == nullptr || under_way_.front().done->is_done()))
+    while (!under_way_.empty() && has_front_begun()) {
+      begin_front();
+      if (!is_front_done()) break;
       end_front();
+    }
     if (const auto why = failure_of_collectives()) throw CommunicationError(*why);
   } catch (const Error&) {
     return fail(error_of_device());
   }
   if (policy_.abort != nullptr && policy_.abort->is_raised()) return fail(error_of_device());
-  if (under_way_.empty()) return;
-  const auto waited = policy_.time_since(under_way_.front().since, steady_clock::now());
+  if (under_way_.empty() || !under_way_.front().since) return;
+  const auto waited = policy_.time_since(*under_way_.front().since, steady_clock::now());
   if (waited > policy_.timeout + policy_.grace)
     fail(std::make_exception_ptr(CommunicationError(fmt::format(
         "waited {} for {} to exchange bucket {} (HORO_TIMEOUT is {})", format_duration(waited),
         parts_.device.describe(), under_way_.front().bucket, format_duration(policy_.timeout)))));
+}
+
+// By the caller: what the device says first is the error of the exchange too.
+void DeviceRunner::with_device(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error&) {
+    fail(error_of_device());
+    std::rethrow_exception(error_);
+  }
 }
 
 std::optional<std::string> DeviceRunner::failure_of_collectives() const {
@@ -248,7 +286,7 @@ void DeviceRunner::run(const std::string& label) {
   ask_for_short_slices();
   std::unique_lock lock(mutex_);
   try {
-    parts_.device.make_current();
+    parts_.device.serve_thread();
   } catch (const DeviceError&) {
     fail(std::current_exception());
   }
@@ -256,7 +294,8 @@ void DeviceRunner::run(const std::string& label) {
     look_at_device();
     if (error_ != nullptr) return;
     if (should_stop_) {
-      if (next_ > 0) return fail(in_the_middle_of_a_step());
+      // Steps before it may still be under way.
+      if (next_ > 0 && under_way_.size() <= next_) return fail(in_the_middle_of_a_step());
       if (under_way_.empty()) return;
     } else if (is_next_complete()) {
       give_next_to_device(lock);

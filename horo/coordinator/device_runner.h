@@ -60,7 +60,9 @@ class DeviceRunner {
 
   /// What the stream `native` has been given so far makes a gradient final. Returns false if it was
   /// marked already. Does not wait for the device.
+  /// Throws the error of the exchange.
   bool mark(std::size_t gradient, void* native);
+  /// Throws the error of the exchange, if there is one.
   std::vector<std::size_t> unmarked() const;
 
   /// Ends a step, of which all gradients are marked: what the stream `native` is given from now on
@@ -81,12 +83,12 @@ class DeviceRunner {
     std::vector<Mark> marks;
     std::size_t missing = 0;
     // Of two steps in turn: the next one may be marked while the device is busy with one.
-    std::array<std::unique_ptr<device::Event>, 2> done;
+    std::array<std::unique_ptr<device::Event>, 2> begun, done;
   };
   struct UnderWay {
     std::size_t bucket;
-    const device::Event* done;  // null: nothing is done to it
-    std::chrono::steady_clock::time_point since;
+    const device::Event *begun, *done;                           // null: nothing is done to it
+    std::optional<std::chrono::steady_clock::time_point> since;  // the device is at it
   };
 
   bool is_alone() const { return parts_.collectives == nullptr; }
@@ -103,9 +105,12 @@ class DeviceRunner {
   bool is_next_complete() const;
   void give_next_to_device(std::unique_lock<std::mutex>& lock);
   void look_at_device();
-  void begin_record();
+  void begin_front();
   void end_front();
+  bool has_front_begun() const;
+  bool is_front_done() const;
 
+  void with_device(const std::function<void()>& work);
   std::optional<std::string> failure_of_collectives() const;
   // Within a handler, if it is the device's.
   std::exception_ptr error_of_device() const;
@@ -127,6 +132,7 @@ class DeviceRunner {
   std::size_t next_ = 0;  // bucket to give to the device
   std::deque<UnderWay> under_way_;
   std::exception_ptr error_;
+  bool is_giving_ = false;  // a bucket to the device, without mutex_
   bool should_stop_ = false;
   std::jthread thread_;
 };

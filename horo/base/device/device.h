@@ -20,6 +20,9 @@ class Device {
   virtual std::string describe() const = 0;
   /// Makes it the calling thread's current device, which libraries of the device's maker ask for.
   virtual void make_current() = 0;
+  /// The same for a thread of horo's own; what it asks the device for does not disturb the
+  /// program's threads, which may be capturing graphs.
+  virtual void serve_thread() = 0;
   /// How many blocks of a kernel it takes to keep it busy, and no more.
   virtual unsigned full_grid() const = 0;
   /// A stream that waits for no other, the device's default stream included.

@@ -75,6 +75,11 @@ class Gpu : public Device {
 
   std::string describe() const override { return fmt::format("{} (GPU {})", name_, index_); }
   void make_current() override { HORO_CUDA(cudaSetDevice(index_)); }
+  void serve_thread() override {
+    make_current();
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
+    HORO_CUDA(cudaThreadExchangeStreamCaptureMode(&mode));
+  }
   unsigned full_grid() const override { return multiprocessors_ * kBlocksPerMultiprocessor; }
 
   std::unique_ptr<Stream> make_stream(Priority priority) override {

@@ -30,6 +30,7 @@ class HostDevice : public Device {
 
   std::string describe() const override { return "host stand-in"; }
   void make_current() override {}
+  void serve_thread() override {}
   unsigned full_grid() const override { return 3; }
   std::unique_ptr<Stream> make_stream(Priority priority) override;
   std::unique_ptr<Stream> borrow_stream(void* native) override;
