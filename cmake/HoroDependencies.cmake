@@ -19,8 +19,12 @@ if(NOT HORO_WITH_CUDA STREQUAL "OFF")
     find_package(CUDAToolkit QUIET)
     find_package(NCCL QUIET)
     find_package(cuDNN QUIET)
+    find_package(cuBLASLt QUIET)
+    find_path(NVTX_INCLUDE_DIR nvtx3/nvToolsExt.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${HORO_PYTHON_NVIDIA}/cu13/include
+              ${HORO_PYTHON_NVIDIA}/nvtx/include)
+    mark_as_advanced(NVTX_INCLUDE_DIR)
   endif()
-  if(CUDAToolkit_FOUND AND NCCL_FOUND AND cuDNN_FOUND)
+  if(CUDAToolkit_FOUND AND NCCL_FOUND AND cuDNN_FOUND AND cuBLASLt_FOUND AND NVTX_INCLUDE_DIR)
     set(HORO_CUDA_FOUND TRUE)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "GPU architectures to compile for: 75 to 120")
@@ -32,8 +36,9 @@ if(NOT HORO_WITH_CUDA STREQUAL "OFF")
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
     endif()
   elseif(HORO_WITH_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "HORO_WITH_CUDA=ON needs nvcc, NCCL and cuDNN; found: CUDA toolkit "
-                        "'${CUDAToolkit_VERSION}', NCCL '${NCCL_VERSION}', cuDNN '${cuDNN_VERSION}'. "
+    message(FATAL_ERROR "HORO_WITH_CUDA=ON needs nvcc, NCCL, cuDNN, cuBLASLt and NVTX; found: CUDA toolkit "
+                        "'${CUDAToolkit_VERSION}', NCCL '${NCCL_VERSION}', cuDNN '${cuDNN_VERSION}', "
+                        "'${cuBLASLt_INCLUDE_DIR}', '${NVTX_INCLUDE_DIR}'. "
                         "Install them, or configure with -DHORO_WITH_CUDA=OFF.")
   endif()
 endif()

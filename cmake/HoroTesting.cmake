@@ -75,35 +75,38 @@ function(horo_add_mpi_test name)
 endfunction()
 
 # Tests that need a GPU, of builds with CUDA. Where there is none they are skipped, saying so, or fail if
-# HORO_TEST_GPU=required (tests/support/gpu_test.h). One at a time: they measure memory and share a device. Kernels are
-# loaded before they are launched, since loading one waits for those that run, which may wait for a later one.
+# HORO_TEST_GPU=required (tests/support/gpu_test.h). One at a time: they measure memory and share a device. Their limits of
+# time are shorter than those of scripts/gpu_check.sh, which runs several together.
 function(horo_set_gpu_properties test)
   set_tests_properties(${test} PROPERTIES LABELS gpu RESOURCE_LOCK gpu
                        SKIP_REGULAR_EXPRESSION "SKIPPED: this test needs a GPU")
-  set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT "CUDA_MODULE_LOADING=EAGER")
 endfunction()
 
-# horo_add_gpu_test(NAME SOURCES ... LINK ... [TIMEOUT seconds]): as horo_add_test, with label gpu.
+# horo_add_gpu_test(NAME [LAZY] SOURCES ... LINK ...): as horo_add_test, with label gpu. Kernels are loaded before they are
+# launched, since loading one waits for those that run, which may wait for a later one; but with LAZY, where none does.
 function(horo_add_gpu_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "LAZY" "" "SOURCES;LINK" ${ARGN})
   if(HORO_CUDA_FOUND)
-    horo_add_test(${name} LABEL gpu TIMEOUT ${ARG_TIMEOUT} LINK ${ARG_LINK}
+    horo_add_test(${name} LABEL gpu TIMEOUT 45 LINK ${ARG_LINK}
                   SOURCES ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/gpu_environment.cpp)
     horo_set_gpu_properties(${name})
+    if(NOT ARG_LAZY)
+      set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "CUDA_MODULE_LOADING=EAGER")
+    endif()
     add_dependencies(horo_gpu_tests ${name})
   endif()
 endfunction()
 
-# horo_add_gpu_mpi_test(NAME SOURCES ... LINK ... RANKS 1 2 [TIMEOUT seconds]): as horo_add_mpi_test, with label gpu; ranks
-# may share a GPU.
+# horo_add_gpu_mpi_test(NAME SOURCES ... LINK ... RANKS 1 2): as horo_add_mpi_test, with label gpu; ranks may share a GPU.
 function(horo_add_gpu_mpi_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;RANKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;RANKS" ${ARGN})
   if(HORO_CUDA_FOUND)
-    horo_add_mpi_test(${name} TIMEOUT ${ARG_TIMEOUT} LINK ${ARG_LINK} RANKS ${ARG_RANKS}
+    horo_add_mpi_test(${name} TIMEOUT 50 LINK ${ARG_LINK} RANKS ${ARG_RANKS}
                       SOURCES ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/gpu_environment.cpp)
     foreach(ranks ${ARG_RANKS})
       horo_set_gpu_properties(${name}.${ranks}_ranks)
-      set_property(TEST ${name}.${ranks}_ranks APPEND PROPERTY ENVIRONMENT "HORO_GPU_OVERSUBSCRIBE=on")
+      set_property(TEST ${name}.${ranks}_ranks APPEND PROPERTY ENVIRONMENT "CUDA_MODULE_LOADING=EAGER"
+                   "HORO_GPU_OVERSUBSCRIBE=on")
     endforeach()
     add_dependencies(horo_gpu_tests ${name})
   endif()

@@ -54,8 +54,9 @@ sanitize() { # TOOL TEST FILTER
 }
 has_sanitizer='command -v compute-sanitizer || { echo "compute-sanitizer is not here"; exit 77; }'
 short=MoveTiles.Float32AsBFloat16:MoveTiles.KeepsInfinitiesAndNan
+phases='*LayerNorm*:*GradientNorm*' # of kernels whose threads share memory
 
-step machine 30 'nvidia-smi; uname -a; nproc; free -g; nvcc --version; c++ --version; cmake --version; mpirun --version
+step machine 60 'nvidia-smi; uname -a; nproc; free -g; nvcc --version; c++ --version; cmake --version; mpirun --version
 python3 -c "import torch; print(torch.__version__, torch.cuda.nccl.version())"; true'
 # NCCL and cuDNN may be where PyTorch has put them.
 step configure 60 "nvidia=\$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)
@@ -63,11 +64,12 @@ cmake -S . -B $at_build -G Ninja -DCMAKE_BUILD_TYPE=Release -DHORO_WITH_CUDA=ON 
 step build 240 "cmake --build $at_build --target horo_gpu_tests device_bench"
 step tests.device 90 "$tests -E _ranks"
 step tests.1_rank 90 "$tests -R [.]1_ranks"
-step tests.2_ranks 120 "$tests -R [.]2_ranks"
+step tests.2_ranks 160 "$tests -R [.]2_ranks"
 step memcheck 60 "$has_sanitizer
-$(sanitize memcheck gpu_device_test Streams.CopyAndFill) && $(sanitize memcheck gpu_move_tiles_test "$short")"
+$(sanitize memcheck gpu_device_test Streams.CopyAndFill) && $(sanitize memcheck gpu_move_tiles_test "$short") &&
+$(sanitize memcheck gpu_agreement_test "$phases")"
 step racecheck 60 "$has_sanitizer
-$(sanitize racecheck gpu_move_tiles_test "$short")"
+$(sanitize racecheck gpu_agreement_test "$phases")"
 step device_bench 100 "$at_build/bin/device_bench --json $at_out/device_bench.json"
 step baseline 200 "python3 scripts/gpu_baseline.py --json $at_out/baseline.json"
 

@@ -27,6 +27,7 @@ TEST(NcclAbort, WhatWaitsForARankThatDoesNotComeEndsAndANewCommunicatorWorks) {
       own.collectives.allreduce(x.data(), DataType::kFloat32, x.size(), ReduceOp::kSum, *stream);
       EXPECT_FALSE(stream->is_idle());
     }
+    MPI_Barrier(MPI_COMM_WORLD);  // they wait
     own.collectives.abort("the last rank is dead");
     try {
       stream->synchronize();

@@ -1,0 +1,11 @@
+# Finds cuBLASLt, in the CUDA toolkit or beside it.  Result: cuBLASLt_FOUND, cuBLASLt_INCLUDE_DIR, cuBLASLt_LIBRARY
+find_package(CUDAToolkit QUIET)
+set(_hints ${cuBLASLt_ROOT} ${CUDAToolkit_LIBRARY_ROOT} ${CUDAToolkit_LIBRARY_DIR}/..)
+if(HORO_PYTHON_NVIDIA)
+  list(APPEND _hints ${HORO_PYTHON_NVIDIA}/cu13 ${HORO_PYTHON_NVIDIA}/cublas)
+endif()
+find_path(cuBLASLt_INCLUDE_DIR cublasLt.h HINTS ${_hints} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
+find_library(cuBLASLt_LIBRARY NAMES cublasLt libcublasLt.so.13 libcublasLt.so.12 HINTS ${_hints} PATH_SUFFIXES lib lib64)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(cuBLASLt REQUIRED_VARS cuBLASLt_LIBRARY cuBLASLt_INCLUDE_DIR)
+mark_as_advanced(cuBLASLt_INCLUDE_DIR cuBLASLt_LIBRARY)
