@@ -11,13 +11,25 @@ if(HORO_SANITIZER STREQUAL "thread")
 endif()
 
 # How tests are compiled: to be there soon, as they are most of the compiler's work and little of a test's time is spent in
-# their own code. Of the sanitizers' checks those left out stay on in the libraries. Link it after horo_compile_flags.
+# their own code. Undefined behaviour is looked for in the libraries. Link it after horo_compile_flags.
 add_library(horo_test_flags INTERFACE)
 if(HORO_SANITIZER STREQUAL "address")
-  target_compile_options(horo_test_flags INTERFACE -O0 -fno-sanitize=alignment,vptr)
+  target_compile_options(horo_test_flags INTERFACE -O0 -fno-sanitize=undefined)
 elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   target_compile_options(horo_test_flags INTERFACE -O1)
 endif()
+# What nearly every test includes is compiled once, for all of them. (Not horo/testing.h, whose namespace would come before
+# GoogleTest's in those that use the latter.)
+if(HORO_PRECOMPILE_HEADERS)
+  add_executable(horo_test_headers ${PROJECT_SOURCE_DIR}/tests/support/precompiled.cpp)
+  target_link_libraries(horo_test_headers PRIVATE horo_compile_flags horo_test_flags horo::horo GTest::gmock)
+  target_precompile_headers(horo_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+endif()
+function(horo_precompile_test name)
+  if(HORO_PRECOMPILE_HEADERS)
+    target_precompile_headers(${name} REUSE_FROM horo_test_headers)
+  endif()
+endfunction()
 
 # What the presets of the sanitizers build: asan, tsan.
 add_custom_target(horo_in_process_tests)
@@ -45,6 +57,7 @@ function(horo_add_test name)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE horo_compile_flags horo_test_flags ${ARG_LINK} GTest::gmock GTest::gtest_main)
+  horo_precompile_test(${name})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
                        ENVIRONMENT "${_sanitizer_environment};${ARG_ENVIRONMENT}")
@@ -57,6 +70,7 @@ function(horo_add_mpi_test_program name)
   add_executable(${name} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE horo_compile_flags horo_test_flags ${ARG_LINK} GTest::gmock GTest::gtest MPI::MPI_CXX)
+  horo_precompile_test(${name})
 endfunction()
 
 # horo_add_mpi_test(NAME SOURCES ... LINK ... RANKS 1 2 3 4 [TIMEOUT seconds])
