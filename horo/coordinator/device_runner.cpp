@@ -226,11 +226,11 @@ void DeviceRunner::look_at_device() {
       if (!is_front_done()) break;
       end_front();
     }
-    if (const auto why = failure_of_collectives()) throw CommunicationError(*why);
   } catch (const Error&) {
     return fail(error_of_device());
   }
-  if (policy_.abort != nullptr && policy_.abort->is_raised()) return fail(error_of_device());
+  const bool is_aborted = policy_.abort != nullptr && policy_.abort->is_raised();
+  if (is_aborted || failure_of_collectives()) return fail(error_of_device());
   if (under_way_.empty() || !under_way_.front().since) return;
   const auto waited = policy_.time_since(*under_way_.front().since, steady_clock::now());
   if (waited > policy_.timeout + policy_.grace)

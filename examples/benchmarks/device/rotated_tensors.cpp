@@ -63,25 +63,23 @@ RotatedTensors::RotatedTensors(device::Device& device, device::Stream& stream,
 
 void RotatedTensors::pack(device::Device& device, device::Stream& stream, std::size_t i,
                           double scale) const {
-  const Set& set = (*this)[i];
-  for (const auto& chunk : set.layout->chunks()) {
-    collectives::TileTable table = set.layout->tables()[chunk.table];
-    table.buffer = set.buffer.data();
-    table.scale = scale;
-    collectives::pack(stream, device.full_grid(), table, DataType::kFloat32, wire_,
-                      chunk.first_tile, chunk.last_tile);
-  }
+  move(collectives::pack, device, stream, i, scale);
 }
 
 void RotatedTensors::unpack(device::Device& device, device::Stream& stream, std::size_t i,
                             double scale) const {
+  move(collectives::unpack, device, stream, i, scale);
+}
+
+void RotatedTensors::move(decltype(collectives::pack)& mover, device::Device& device,
+                          device::Stream& stream, std::size_t i, double scale) const {
   const Set& set = (*this)[i];
   for (const auto& chunk : set.layout->chunks()) {
     collectives::TileTable table = set.layout->tables()[chunk.table];
     table.buffer = set.buffer.data();
     table.scale = scale;
-    collectives::unpack(stream, device.full_grid(), table, DataType::kFloat32, wire_,
-                        chunk.first_tile, chunk.last_tile);
+    mover(stream, device.full_grid(), table, DataType::kFloat32, wire_, chunk.first_tile,
+          chunk.last_tile);
   }
 }
 

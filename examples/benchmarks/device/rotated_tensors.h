@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "collectives/device/fused_layout.h"
+#include "collectives/device/move_tiles.h"
 #include "horo/base/device/device.h"
 
 namespace horo::bench {
@@ -40,6 +41,9 @@ class RotatedTensors {
   void check(device::Device& device, device::Stream& stream, double scale) const;
 
  private:
+  void move(decltype(collectives::pack)& mover, device::Device& device, device::Stream& stream,
+            std::size_t i, double scale) const;
+
   const DataType wire_;
   std::size_t count_ = 0;
   std::vector<std::size_t> place_of_;  // where each tensor begins, in elements
