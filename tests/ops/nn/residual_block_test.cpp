@@ -7,6 +7,7 @@
 #include "ops/kernels/reference/batch_norm.h"
 #include "ops/kernels/reference/convolution.h"
 #include "tests/ops/support/test_tensors.h"
+#include "tests/ops/support/test_values.h"
 
 namespace horo::ops {
 namespace {
@@ -84,13 +85,7 @@ void expect_matches_reference(const ResidualBlockOptions& options, const ImageBa
   for (auto& [name, values] : arguments) {
     for (std::size_t i = 0; i < values.size(); i += 1 + values.size() / 25) {
       constexpr double kStep = 1e-6;
-      const double centre = values[i];
-      values[i] = centre + kStep;
-      const double above = objective();
-      values[i] = centre - kStep;
-      const double below = objective();
-      values[i] = centre;
-      EXPECT_NEAR((above - below) / (2 * kStep), gradients.at(name)[i], 2e-3)
+      EXPECT_NEAR(central_difference(objective, values[i], kStep), gradients.at(name)[i], 2e-3)
           << name << " at " << i;
     }
   }

@@ -4,6 +4,7 @@
 #include "ops/nn/models.h"
 #include "ops/optim/sgd.h"
 #include "tests/ops/support/test_tensors.h"
+#include "tests/ops/support/test_values.h"
 
 namespace horo::ops {
 namespace {
@@ -106,13 +107,8 @@ TEST(Training, GradientsAgreeWithCentralDifferences) {
     const auto values = parameter->value.values();
     for (std::size_t i = 0; i < values.size(); i += 1 + values.size() / 7) {
       constexpr float kStep = 2e-4f;  // small: pooling and ReLU have kinks
-      const float centre = values[i];
-      values[i] = centre + kStep;
-      const double above = loss().value;
-      values[i] = centre - kStep;
-      const double below = loss().value;
-      values[i] = centre;
-      EXPECT_NEAR((above - below) / (2.0 * kStep), gradient[i], 4e-3)
+      EXPECT_NEAR(central_difference([&] { return loss().value; }, values[i], kStep), gradient[i],
+                  4e-3)
           << parameter->name << " at " << i;
     }
   }

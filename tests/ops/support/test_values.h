@@ -38,6 +38,19 @@ inline void expect_close(std::span<const float> actual, const reference::Values&
   }
 }
 
+/// The slope of objective() by `value`, from values `step` above and below; `value` stays as it
+/// was.
+template <typename T, typename Objective>
+double central_difference(const Objective& objective, T& value, T step) {
+  const T centre = value;
+  value = centre + step;
+  const double above = objective();
+  value = centre - step;
+  const double below = objective();
+  value = centre;
+  return (above - below) / (2.0 * step);
+}
+
 /// Compares `gradient` with central differences of sum(weighting * function(values)) by `values`.
 inline void expect_numerical_gradient(
     const std::function<reference::Values(const reference::Values&)>& function,
@@ -53,13 +66,8 @@ inline void expect_numerical_gradient(
   };
   constexpr double kStep = 1e-5;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const double centre = values[i];
-    values[i] = centre + kStep;
-    const double above = objective();
-    values[i] = centre - kStep;
-    const double below = objective();
-    values[i] = centre;
-    ASSERT_NEAR((above - below) / (2 * kStep), gradient[i], 1e-6) << "at index " << i;
+    ASSERT_NEAR(central_difference(objective, values[i], kStep), gradient[i], 1e-6)
+        << "at index " << i;
   }
 }
 
