@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/kernels/batch_norm_arrays.h"
 #include "ops/kernels/cuda/cudnn_descriptors.h"
 #include "ops/kernels/cuda/cudnn_handle.h"
 #include "ops/kernels/shapes.h"
@@ -16,43 +17,15 @@ class BatchNormKernel {
   /// `epsilon` is added to the variance before the square root. Needs no GPU.
   BatchNormKernel(const ImageBatch& shape, double epsilon, const ImageFormat& format = {});
 
-  struct Training {
-    const void* input;
-    const float* scale;
-    const float* shift;
-    void* output;
-    /// new = (1 - momentum) * old + momentum * that of the batch, the variance unbiased.
-    float* running_mean;
-    float* running_variance;
-    double momentum;
-    /// Of the batch, for backward(): the mean, and 1 / sqrt(variance + epsilon).
-    float* mean;
-    float* inverse_deviation;
-  };
+  using Training = BatchNormTraining;
   /// Normalises with the statistics of this batch.
   void forward_training(const CudnnWork& work, const Training& arrays) const;
 
-  struct Inference {
-    const void* input;
-    const float* scale;
-    const float* shift;
-    const float* mean;
-    const float* variance;
-    void* output;
-  };
+  using Inference = BatchNormInference;
   /// Normalises with the given statistics.
   void forward_inference(const CudnnWork& work, const Inference& arrays) const;
 
-  struct Backward {
-    const void* input;
-    const void* output_gradient;
-    const float* scale;
-    const float* mean;
-    const float* inverse_deviation;
-    void* input_gradient;
-    float* scale_gradient;
-    float* shift_gradient;
-  };
+  using Backward = BatchNormBackward;
   /// Overwrites the three gradients.
   void backward(const CudnnWork& work, const Backward& arrays) const;
 

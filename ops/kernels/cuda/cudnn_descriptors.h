@@ -6,23 +6,12 @@
 #include <memory>
 #include <type_traits>
 
-#include "horo/base/data_type.h"
+#include "ops/kernels/image_format.h"
 #include "ops/kernels/shapes.h"
 
 // cuDNN's descriptions, which live on the host: they need the library, but no GPU.
 
 namespace horo::ops::cuda {
-
-/// How images and filters lie in memory. Sizes are named as in shapes.h either way.
-enum class ImageLayout {
-  kChannelsFirst,  ///< [batch, channels, height, width], filters [out, in, height, width]
-  kChannelsLast,   ///< [batch, height, width, channels], filters [out, height, width, in]
-};
-
-struct ImageFormat {
-  DataType type = DataType::kFloat32;  ///< or kBFloat16
-  ImageLayout layout = ImageLayout::kChannelsLast;
-};
 
 /// As cuDNN calls it; InvalidArgument for other types than the two.
 cudnnDataType_t cudnn_type(DataType type);

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <memory>
+
+#include "horo/base/device/caching_allocator.h"
+#include "horo/base/device/stream.h"
+#include "ops/kernels/batch_norm_arrays.h"
+#include "ops/kernels/image_format.h"
+#include "ops/kernels/shapes.h"
+
+// The operations that a device's libraries have, each for one fixed shape. Arrays lie in the
+// device's memory and begin at multiples of 16 bytes; work is given to the stream that the
+// operation was made for, and nothing blocks. Used from one thread at a time.
+
+namespace horo::ops {
+
+/// A convolution or a fully connected stage: the output is linear in the weights and the input. All
+/// arrays, biases [out] included, are of one type.
+class WeightedOperation {
+ public:
+  virtual ~WeightedOperation() = default;
+  /// Writes output. `bias` is null if the shape has none.
+  virtual void forward(const void* input, const void* weights, const void* bias, void* output) = 0;
+  /// Overwrites weights_gradient and, if the shape has a bias, bias_gradient.
+  virtual void backward_weights(const void* input, const void* output_gradient,
+                                void* weights_gradient, void* bias_gradient) = 0;
+  /// Overwrites input_gradient.
+  virtual void backward_data(const void* weights, const void* output_gradient,
+                             void* input_gradient) = 0;
+};
+
+class PoolOperation {
+ public:
+  virtual ~PoolOperation() = default;
+  virtual void forward(const void* input, void* output) = 0;
+  /// Overwrites input_gradient. `input` and `output` as in the forward pass.
+  virtual void backward(const void* input, const void* output, const void* output_gradient,
+                        void* input_gradient) = 0;
+};
+
+class BatchNormOperation {
+ public:
+  virtual ~BatchNormOperation() = default;
+  /// With the statistics of this batch, which also go into the running ones.
+  virtual void forward_training(const BatchNormTraining& arrays) = 0;
+  /// With the given statistics.
+  virtual void forward_inference(const BatchNormInference& arrays) = 0;
+  /// Overwrites the three gradients.
+  virtual void backward(const BatchNormBackward& arrays) = 0;
+};
+
+/// Makes operations for one stream. Outlives them.
+class DeviceMath {
+ public:
+  virtual ~DeviceMath() = default;
+  virtual std::unique_ptr<WeightedOperation> convolution(const ConvolutionShape& shape,
+                                                         const ImageFormat& format) = 0;
+  virtual std::unique_ptr<WeightedOperation> linear(const InnerProductShape& shape,
+                                                    DataType type) = 0;
+  virtual std::unique_ptr<PoolOperation> max_pool(const PoolShape& shape,
+                                                  const ImageFormat& format) = 0;
+  /// [batch, channels, height, width] to [batch, channels].
+  virtual std::unique_ptr<PoolOperation> average_pool(const ImageBatch& input,
+                                                      const ImageFormat& format) = 0;
+  /// `epsilon` is added to the variance before the square root.
+  virtual std::unique_ptr<BatchNormOperation> batch_norm(const ImageBatch& shape, float epsilon,
+                                                         const ImageFormat& format) = 0;
+};
+
+/// The CPU's kernels, on a stream of the stand-in (device::HostDevice): for tests, not for speed.
+std::unique_ptr<DeviceMath> make_host_math(device::Stream& stream);
+
+/// cuDNN and cuBLASLt on the calling thread's current GPU. The workspace that they share is from
+/// `allocator`. Algorithms come from the libraries' heuristics: the same bits every run. Throws
+/// DeviceError if the libraries cannot be loaded, or horo was built without CUDA.
+std::unique_ptr<DeviceMath> make_cuda_math(device::Stream& stream,
+                                           device::CachingAllocator& allocator);
+
+}  // namespace horo::ops
