@@ -11,6 +11,16 @@
 
 namespace horo::ops {
 
+ImageBatch normalised_images(const BatchNormOptions& options, const Shape& input, bool training) {
+  const std::size_t channels = options.channels;
+  const bool is_flat = input.rank() == 2;
+  require_input((is_flat || input.rank() == 4) && input[1] == channels, "BatchNorm", input,
+                fmt::format("[batch, {0}] or [batch, {0}, height, width]", channels));
+  require_input(!training || input.count() / channels >= 2, "BatchNorm", input,
+                "at least two values per channel when training");
+  return is_flat ? ImageBatch{input[0], channels, 1, 1} : images_of(input);
+}
+
 BatchNorm::BatchNorm(const BatchNormOptions& options)
     : options_(options),
       weight_(make_parameter("weight", {options.channels})),
@@ -26,14 +36,9 @@ BatchNorm::BatchNorm(const BatchNormOptions& options)
 
 Tensor BatchNorm::forward(Tensor input, const Pass& pass) {
   const Shape& shape = input.shape();
-  const std::size_t channels = options_.channels;
-  require_input((shape.rank() == 2 || shape.rank() == 4) && shape[1] == channels, "BatchNorm",
-                shape, fmt::format("[batch, {0}] or [batch, {0}, height, width]", channels));
-  const auto kernel = kernels_.get(shape, [&] {
-    const bool is_flat = shape.rank() == 2;
-    const ImageBatch images{shape[0], channels, is_flat ? 1 : shape[2], is_flat ? 1 : shape[3]};
-    return std::make_shared<cpu::BatchNormKernel>(images, options_.epsilon);
-  });
+  const ImageBatch images = normalised_images(options_, shape, pass.training);
+  const auto kernel = kernels_.get(
+      shape, [&] { return std::make_shared<cpu::BatchNormKernel>(images, options_.epsilon); });
   Tensor output(shape);
   if (!pass.training) {
     kernel->forward_inference(input.data(), weight_.value.data(), bias_.value.data(),
@@ -41,12 +46,9 @@ Tensor BatchNorm::forward(Tensor input, const Pass& pass) {
                               output.data());
     return output;
   }
-  const std::size_t values_per_channel = input.count() / channels;
-  require_input(values_per_channel >= 2, "BatchNorm", shape,
-                "at least two values per channel when training");
   kernel->forward_training(input.data(), weight_.value.data(), bias_.value.data(), output.data(),
                            mean_.data(), variance_.data());
-  update_running_statistics(values_per_channel);
+  update_running_statistics(input.count() / options_.channels);
   kernel_ = kernel;
   input_ = std::move(input);
   return output;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "ops/kernels/shapes.h"
 #include "ops/nn/layer.h"
 #include "ops/nn/shape_cache.h"
 
@@ -20,6 +21,10 @@ struct BatchNormOptions {
   float momentum = 0.1f;
 };
 
+/// What a BatchNorm normalises for `input`: images, of one pixel where there are none. Throws
+/// InvalidArgument if that does not fit, or has too few values to train with.
+ImageBatch normalised_images(const BatchNormOptions& options, const Shape& input, bool training);
+
 /// Normalises every channel of [batch, channels] or [batch, channels, height, width] to mean 0 and
 /// variance 1, then scales by "weight" and shifts by "bias". In training with the statistics of the
 /// batch that this rank holds (at least two values per channel), which also update the running
@@ -35,6 +40,7 @@ class BatchNorm : public Layer {
   std::vector<Parameter*> parameters() override { return {&weight_, &bias_}; }
   /// Their gradients are empty tensors.
   std::vector<Parameter*> buffers() override { return {&running_mean_, &running_variance_}; }
+  const BatchNormOptions& options() const { return options_; }
 
  private:
   void update_running_statistics(std::size_t values_per_channel);

@@ -11,6 +11,16 @@
 
 namespace horo::ops {
 
+ConvolutionShape convolution_shape(const Conv2dOptions& options, const Shape& input) {
+  const Window window{options.kernel, options.stride, options.padding};
+  require_input(input.rank() == 4 && input[1] == options.in_channels && window.fits(input[2]) &&
+                    window.fits(input[3]),
+                "Conv2d", input,
+                fmt::format("[batch, {}, height, width] of at least {} x {} pixels with padding",
+                            options.in_channels, window.size, window.size));
+  return {images_of(input), options.out_channels, window, options.bias};
+}
+
 Conv2d::Conv2d(const Conv2dOptions& options) : options_(options) {
   HORO_CHECK(
       options.in_channels > 0 && options.out_channels > 0 && options.kernel > 0 &&
@@ -26,18 +36,10 @@ Conv2d::Conv2d(const Conv2dOptions& options) : options_(options) {
 
 Tensor Conv2d::forward(Tensor input, const Pass& pass) {
   const Shape& shape = input.shape();
-  const Window window{options_.kernel, options_.stride, options_.padding};
-  require_input(shape.rank() == 4 && shape[1] == options_.in_channels && window.fits(shape[2]) &&
-                    window.fits(shape[3]),
-                "Conv2d", shape,
-                fmt::format("[batch, {}, height, width] of at least {} x {} pixels with padding",
-                            options_.in_channels, window.size, window.size));
-  const ConvolutionShape convolution{
-      {shape[0], shape[1], shape[2], shape[3]}, options_.out_channels, window, options_.bias};
+  const ConvolutionShape convolution = convolution_shape(options_, shape);
   const auto kernel =
       kernels_.get(shape, [&] { return std::make_shared<cpu::ConvolutionKernel>(convolution); });
-  const ImageBatch images = convolution.output();
-  Tensor output(Shape{images.batch, images.channels, images.height, images.width});
+  Tensor output(shape_of(convolution.output()));
   kernel->forward(input.data(), weight_.value.data(), bias_.value.data(), output.data());
   if (pass.training) {
     kernel_ = kernel;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "ops/kernels/shapes.h"
 #include "ops/nn/layer.h"
 #include "ops/nn/shape_cache.h"
 
@@ -26,6 +27,9 @@ struct Conv2dOptions {
   bool input_gradient = true;
 };
 
+/// What a Conv2d computes for `input`. Throws InvalidArgument if that does not fit.
+ConvolutionShape convolution_shape(const Conv2dOptions& options, const Shape& input);
+
 /// Convolution (without flipping) of [batch, in_channels, height, width] to
 /// [batch, out_channels, h, w], where h = (height + 2 padding - kernel) / stride + 1, rounded down.
 /// Parameters: "weight" [out_channels, in_channels, kernel, kernel] and "bias" [out_channels]. The
@@ -37,6 +41,7 @@ class Conv2d : public Layer {
   Tensor forward(Tensor input, const Pass& pass) override;
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
   std::vector<Parameter*> parameters() override;
+  const Conv2dOptions& options() const { return options_; }
 
  private:
   Conv2dOptions options_;

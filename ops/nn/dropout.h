@@ -25,6 +25,7 @@ class Dropout : public Layer {
   /// In training, pass.samples must name every sample of the batch.
   Tensor forward(Tensor input, const Pass& pass) override;
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
+  const DropoutOptions& options() const { return options_; }
 
  private:
   DropoutOptions options_;

@@ -6,6 +6,9 @@
 
 namespace horo::ops {
 
+/// [batch, features] of [batch, ...]. Throws InvalidArgument for a scalar.
+Shape flattened(const Shape& input);
+
 /// [batch, ...] to [batch, features]: the same values, no copy.
 class Flatten : public Layer {
  public:

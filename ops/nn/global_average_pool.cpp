@@ -7,11 +7,16 @@
 
 namespace horo::ops {
 
+ImageBatch averaged_images(const Shape& input) {
+  require_input(input.rank() == 4, "GlobalAveragePool", input, "[batch, channels, height, width]");
+  return images_of(input);
+}
+
 Tensor GlobalAveragePool::forward(Tensor input, const Pass& pass) {
   const Shape& shape = input.shape();
-  require_input(shape.rank() == 4, "GlobalAveragePool", shape, "[batch, channels, height, width]");
-  Tensor output(Shape{shape[0], shape[1]});
-  cpu::global_average_pool(input.values(), shape[2] * shape[3], output.values());
+  const ImageBatch images = averaged_images(shape);
+  Tensor output(Shape{images.batch, images.channels});
+  cpu::global_average_pool(input.values(), images.height * images.width, output.values());
   if (pass.training) shape_ = shape;
   return output;
 }

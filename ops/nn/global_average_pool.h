@@ -2,9 +2,13 @@
 
 #include <optional>
 
+#include "ops/kernels/shapes.h"
 #include "ops/nn/layer.h"
 
 namespace horo::ops {
+
+/// The images of `input`. Throws InvalidArgument if it has none.
+ImageBatch averaged_images(const Shape& input);
 
 /// The average of every channel of every image: [batch, channels, height, width] to
 /// [batch, channels].

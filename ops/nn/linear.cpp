@@ -11,6 +11,12 @@
 
 namespace horo::ops {
 
+InnerProductShape inner_product_shape(const LinearOptions& options, const Shape& input) {
+  require_input(input.rank() == 2 && input[1] == options.in_features, "Linear", input,
+                fmt::format("[batch, {}]", options.in_features));
+  return {input[0], options.in_features, options.out_features, options.bias};
+}
+
 Linear::Linear(const LinearOptions& options) : options_(options) {
   HORO_CHECK(options.in_features > 0 && options.out_features > 0,
              fmt::format("Linear: got {} input and {} output features, wants at least one of each",
@@ -21,13 +27,10 @@ Linear::Linear(const LinearOptions& options) : options_(options) {
 
 Tensor Linear::forward(Tensor input, const Pass& pass) {
   const Shape& shape = input.shape();
-  require_input(shape.rank() == 2 && shape[1] == options_.in_features, "Linear", shape,
-                fmt::format("[batch, {}]", options_.in_features));
-  const auto kernel = kernels_.get(shape, [&] {
-    return std::make_shared<cpu::InnerProductKernel>(
-        InnerProductShape{shape[0], options_.in_features, options_.out_features, options_.bias});
-  });
-  Tensor output(Shape{shape[0], options_.out_features});
+  const InnerProductShape product = inner_product_shape(options_, shape);
+  const auto kernel =
+      kernels_.get(shape, [&] { return std::make_shared<cpu::InnerProductKernel>(product); });
+  Tensor output(Shape{product.batch, product.out_features});
   kernel->forward(input.data(), weight_.value.data(), bias_.value.data(), output.data());
   if (pass.training) {
     kernel_ = kernel;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "ops/kernels/shapes.h"
 #include "ops/nn/layer.h"
 #include "ops/nn/shape_cache.h"
 
@@ -22,6 +23,9 @@ struct LinearOptions {
   bool input_gradient = true;
 };
 
+/// What a Linear computes for `input`. Throws InvalidArgument if that does not fit.
+InnerProductShape inner_product_shape(const LinearOptions& options, const Shape& input);
+
 /// output = input * weight^T + bias: [batch, in_features] to [batch, out_features].
 /// Parameters: "weight" [out_features, in_features] and "bias" [out_features]. The weight starts as
 /// initialise() draws it for seed 0, the bias as zero.
@@ -32,6 +36,7 @@ class Linear : public Layer {
   Tensor forward(Tensor input, const Pass& pass) override;
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
   std::vector<Parameter*> parameters() override;
+  const LinearOptions& options() const { return options_; }
 
  private:
   LinearOptions options_;

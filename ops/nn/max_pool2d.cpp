@@ -10,8 +10,17 @@
 
 namespace horo::ops {
 
+PoolShape pool_shape(const MaxPool2dOptions& options, const Shape& input) {
+  const std::size_t stride = options.stride == 0 ? options.kernel : options.stride;
+  const Window window{options.kernel, stride, options.padding};
+  require_input(
+      input.rank() == 4 && window.fits(input[2]) && window.fits(input[3]), "MaxPool2d", input,
+      fmt::format("[batch, channels, height, width] of at least {} x {} pixels with padding",
+                  window.size, window.size));
+  return {images_of(input), window};
+}
+
 MaxPool2d::MaxPool2d(const MaxPool2dOptions& options) : options_(options) {
-  if (options_.stride == 0) options_.stride = options_.kernel;
   HORO_CHECK(options.kernel > 0, "MaxPool2d: got kernel 0, wants at least 1");
   HORO_CHECK(2 * options.padding <= options.kernel,
              fmt::format("MaxPool2d: got padding {} with kernel {}, wants at most half of it",
@@ -20,16 +29,10 @@ MaxPool2d::MaxPool2d(const MaxPool2dOptions& options) : options_(options) {
 
 Tensor MaxPool2d::forward(Tensor input, const Pass& pass) {
   const Shape& shape = input.shape();
-  const Window window{options_.kernel, options_.stride, options_.padding};
-  require_input(
-      shape.rank() == 4 && window.fits(shape[2]) && window.fits(shape[3]), "MaxPool2d", shape,
-      fmt::format("[batch, channels, height, width] of at least {} x {} pixels with padding",
-                  window.size, window.size));
-  const PoolShape pool{{shape[0], shape[1], shape[2], shape[3]}, window};
+  const PoolShape pool = pool_shape(options_, shape);
   const auto kernel =
       kernels_.get(shape, [&] { return std::make_shared<cpu::MaxPoolKernel>(pool); });
-  const ImageBatch images = pool.output();
-  Tensor output(Shape{images.batch, images.channels, images.height, images.width});
+  Tensor output(shape_of(pool.output()));
   if (!pass.training) {
     kernel->forward_inference(input.data(), output.data());
     return output;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "ops/kernels/shapes.h"
 #include "ops/nn/layer.h"
 #include "ops/nn/shape_cache.h"
 
@@ -18,6 +19,9 @@ struct MaxPool2dOptions {
   std::size_t padding = 0;  ///< at most kernel / 2; padded pixels never win
 };
 
+/// What a MaxPool2d computes for `input`. Throws InvalidArgument if that does not fit.
+PoolShape pool_shape(const MaxPool2dOptions& options, const Shape& input);
+
 /// The largest value of every window: [batch, channels, height, width] to [batch, channels, h, w],
 /// where h = (height + 2 padding - kernel) / stride + 1, rounded down.
 class MaxPool2d : public Layer {
@@ -26,6 +30,7 @@ class MaxPool2d : public Layer {
 
   Tensor forward(Tensor input, const Pass& pass) override;
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
+  const MaxPool2dOptions& options() const { return options_; }
 
  private:
   MaxPool2dOptions options_;

@@ -2,22 +2,17 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <utility>
 
 #include "ops/nn/batch_norm.h"
 #include "ops/nn/conv2d.h"
+#include "ops/nn/stage_walk.h"
 
 namespace horo::ops {
 namespace {
 
 void add_in_place(Tensor& sum, const Tensor& term) {
   std::ranges::transform(sum.values(), term.values(), sum.data(), std::plus<>());
-}
-
-std::vector<Parameter*> joined(std::vector<Parameter*> first, const std::vector<Parameter*>& then) {
-  std::ranges::copy(then, std::back_inserter(first));
-  return first;
 }
 
 }  // namespace

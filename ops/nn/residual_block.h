@@ -29,6 +29,9 @@ class ResidualBlock : public Layer {
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
   std::vector<Parameter*> parameters() override;
   std::vector<Parameter*> buffers() override;
+  /// What is added up before the ReLU. Without layers: the input itself.
+  const Sequential& residual() const { return residual_; }
+  const Sequential& shortcut() const { return shortcut_; }
 
  private:
   Sequential residual_;

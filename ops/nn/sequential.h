@@ -2,13 +2,13 @@
 
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ops/nn/layer.h"
+#include "ops/nn/stage.h"
 
 namespace horo::ops {
 
@@ -33,6 +33,7 @@ class Sequential : public Layer {
   std::size_t size() const { return stages_.size(); }
   const std::string& name_of(std::size_t index) const { return stages_[index].name; }
   Layer& operator[](std::size_t index) { return *stages_[index].layer; }
+  const Layer& operator[](std::size_t index) const { return *stages_[index].layer; }
 
   Tensor forward(Tensor input, const Pass& pass) override;
   /// A layer that returns an empty gradient ends the walk; layers with parameters before it are an
@@ -42,14 +43,7 @@ class Sequential : public Layer {
   std::vector<Parameter*> buffers() override;
 
  private:
-  struct Stage {
-    std::string name;
-    std::uint64_t name_hash;
-    std::unique_ptr<Layer> layer;
-  };
-  void check_nothing_to_train_before(std::size_t index) const;
-
-  std::vector<Stage> stages_;
+  std::vector<Stage<Layer>> stages_;
 };
 
 }  // namespace horo::ops

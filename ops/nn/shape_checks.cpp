@@ -19,4 +19,10 @@ void require_gradient(bool is_expected, std::string_view layer, const Shape& got
                                         got.to_string(), output.to_string()));
 }
 
+Shape shape_of(const ImageBatch& images) {
+  return {images.batch, images.channels, images.height, images.width};
+}
+
+ImageBatch images_of(const Shape& shape) { return {shape[0], shape[1], shape[2], shape[3]}; }
+
 }  // namespace horo::ops

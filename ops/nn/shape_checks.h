@@ -4,8 +4,10 @@
 #include <string_view>
 
 #include "horo/base/tensor_view.h"
+#include "ops/kernels/shapes.h"
 
-// Private to ops/nn: the one line that a wrong shape gets, the same for every layer.
+// Private to ops/nn: shapes of images, and the one line that a wrong shape gets, the same for every
+// layer.
 
 namespace horo::ops {
 
@@ -17,5 +19,9 @@ void require_input(bool fits, std::string_view layer, const Shape& got, const st
 /// has the shape of its output.
 void require_gradient(bool is_expected, std::string_view layer, const Shape& got,
                       const Shape& output);
+
+/// [batch, channels, height, width], and what such a shape says.
+Shape shape_of(const ImageBatch& images);
+ImageBatch images_of(const Shape& shape);
 
 }  // namespace horo::ops
