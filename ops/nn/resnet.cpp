@@ -48,4 +48,8 @@ std::unique_ptr<Sequential> make_resnet20(std::uint64_t seed) {
   return make_resnet({.seed = seed});
 }
 
+std::unique_ptr<Sequential> make_resnet18(std::uint64_t seed) {
+  return make_resnet({.channels = {64, 128, 256, 512}, .blocks = 2, .seed = seed});
+}
+
 }  // namespace horo::ops

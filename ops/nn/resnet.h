@@ -29,4 +29,9 @@ std::unique_ptr<Sequential> make_resnet(const ResnetOptions& options);
 /// The one of 20 layers for CIFAR-10, 272,474 parameters.
 std::unique_ptr<Sequential> make_resnet20(std::uint64_t seed = 0);
 
+/// The paper's network of 18 layers for ImageNet (table 1), as is usual for CIFAR-10: with a
+/// convolution 3 x 3, and no pooling, at its beginning. 4 stages of 2 blocks, 64 to 512 channels,
+/// 11,173,962 parameters.
+std::unique_ptr<Sequential> make_resnet18(std::uint64_t seed = 0);
+
 }  // namespace horo::ops

@@ -15,6 +15,15 @@ std::size_t parameter_count(Layer& layer) {
   return count;
 }
 
+/// Weights of layers, without the projections.
+std::size_t layer_count(Layer& network) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(network.parameters(), [](const Parameter* parameter) {
+        return parameter->value.shape().rank() > 1 &&
+               parameter->name.find("shortcut") == std::string::npos;
+      }));
+}
+
 // Table 6 of the paper says 0.27 million, for shortcuts without parameters; the projections of the
 // two smaller stages add 16 * 32 + 2 * 32 and 32 * 64 + 2 * 64.
 TEST(Resnet, OfTwentyLayersHasThePapersParameters) {
@@ -25,15 +34,18 @@ TEST(Resnet, OfTwentyLayersHasThePapersParameters) {
                                  (64 * 10 + 10);
   static_assert(kPlain == 269722);
   EXPECT_EQ(parameter_count(*network), kPlain + 16 * 32 + 2 * 32 + 32 * 64 + 2 * 64);
-  std::size_t weights = 0;  // of layers, without the projections
-  for (const Parameter* parameter : network->parameters())
-    weights +=
-        parameter->value.shape().rank() > 1 && parameter->name.find("shortcut") == std::string::npos
-            ? 1
-            : 0;
-  EXPECT_EQ(weights, 20u);
+  EXPECT_EQ(layer_count(*network), 20u);
   EXPECT_EQ(network->parameters().front()->name, "conv.weight");
   EXPECT_EQ(network->forward(varied_tensor({2, 3, 32, 32}, 1), {}).shape(), (Shape{2, 10}));
+}
+
+// 11,689,512 with ImageNet's beginning, 7 x 7 in place of 3 x 3, and its 1000 classes.
+TEST(Resnet, OfEighteenLayersHasImageNetsStages) {
+  auto network = make_resnet18();
+  EXPECT_EQ(parameter_count(*network),
+            11689512u - 64 * 3 * (49 - 9) - 512 * (1000 - 10) - (1000 - 10));
+  EXPECT_EQ(layer_count(*network), 18u);
+  EXPECT_EQ(network->forward(varied_tensor({1, 3, 32, 32}, 1), {}).shape(), (Shape{1, 10}));
 }
 
 TEST(Resnet, TakesImagesOfAnySize) {
