@@ -9,7 +9,7 @@
 namespace horo::ops {
 namespace {
 
-std::shared_ptr<std::byte> shared(device::Memory memory, std::size_t bytes) {
+std::shared_ptr<std::byte> hold(device::Memory memory, std::size_t bytes) {
   HORO_CHECK(
       memory.size() >= bytes,
       fmt::format("a tensor of {} bytes does not fit into memory of {}", bytes, memory.size()));
@@ -20,11 +20,19 @@ std::shared_ptr<std::byte> shared(device::Memory memory, std::size_t bytes) {
 }  // namespace
 
 DeviceTensor::DeviceTensor(Shape shape, DataType type, device::Memory memory)
-    : shape_(std::move(shape)), type_(type), data_(shared(std::move(memory), bytes())) {}
+    : shape_(std::move(shape)), type_(type), data_(hold(std::move(memory), bytes())) {}
 
 DeviceTensor::DeviceTensor(Shape shape, DataType type, std::byte* data,
                            const std::shared_ptr<const void>& owner)
     : shape_(std::move(shape)), type_(type), data_(owner, data) {}
+
+DeviceTensor DeviceTensor::shared() const {
+  DeviceTensor result;
+  result.shape_ = shape_;
+  result.type_ = type_;
+  result.data_ = data_;
+  return result;
+}
 
 DeviceTensor DeviceTensor::reshaped(Shape shape) && {
   HORO_CHECK(shape.count() == count(),

@@ -29,6 +29,8 @@ class DeviceTensor {
   std::size_t bytes() const { return count() * size_of(type_); }
   std::byte* data() const { return data_.get(); }
 
+  /// The same memory, which lives as long as either.
+  DeviceTensor shared() const;
   /// The same values under another shape of the same count; this tensor becomes empty.
   DeviceTensor reshaped(Shape shape) &&;
 

@@ -71,8 +71,8 @@ class DeviceMath {
 std::unique_ptr<DeviceMath> make_host_math(device::Stream& stream);
 
 /// cuDNN and cuBLASLt on the calling thread's current GPU. The workspace that they share is from
-/// `allocator`. Algorithms come from the libraries' heuristics: the same bits every run. Throws
-/// DeviceError if the libraries cannot be loaded, or horo was built without CUDA.
+/// `allocator`. Algorithms come from the libraries' heuristics: the same bits every run. Operations
+/// throw DeviceError if the libraries cannot be loaded; this does if horo was built without CUDA.
 std::unique_ptr<DeviceMath> make_cuda_math(device::Stream& stream,
                                            device::CachingAllocator& allocator);
 

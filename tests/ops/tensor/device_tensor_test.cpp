@@ -57,7 +57,13 @@ TEST(DeviceTensor, SharesAnOwnersMemory) {
   DeviceTensor part({2, 3}, DataType::kFloat32, memory->data() + 40, memory);
   EXPECT_EQ(part.data(), memory->data() + 40);
   EXPECT_EQ(watched.use_count(), 2);
+  DeviceTensor other = part.shared();
+  EXPECT_EQ(other.data(), part.data());
+  EXPECT_EQ(other.shape(), part.shape());
+  EXPECT_EQ(other.type(), part.type());
   part = DeviceTensor();
+  EXPECT_EQ(watched.use_count(), 2);
+  other = DeviceTensor();
   EXPECT_EQ(watched.use_count(), 1);
 }
 

@@ -1,0 +1,196 @@
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "ops/kernels/cuda/batch_norm.h"
+#include "ops/kernels/cuda/convolution.h"
+#include "ops/kernels/cuda/matmul.h"
+#include "ops/kernels/cuda/pooling.h"
+#include "ops/kernels/device/column_sums.h"
+#include "ops/nn/device/device_math.h"
+
+namespace horo::ops {
+namespace {
+
+/// What convolutions may use beside their arrays: cuDNN takes the best algorithm that needs no
+/// more.
+constexpr std::size_t kConvolutionWorkspaceBytes = std::size_t{256} << 20;
+
+/// What all operations of a stream share. They follow each other, so one workspace serves all.
+/// Libraries are loaded when the first operation needs them.
+class CudaWork {
+ public:
+  CudaWork(device::Stream& stream, device::CachingAllocator& allocator)
+      : stream_(stream), allocator_(allocator) {}
+
+  device::Stream& stream() const { return stream_; }
+  const cuda::CublasLt& cublas_lt() {
+    if (!cublas_lt_) cublas_lt_.emplace();
+    return *cublas_lt_;
+  }
+  cuda::CudnnWork cudnn(std::size_t workspace_bytes = 0) {
+    if (!cudnn_) cudnn_.emplace();
+    return {*cudnn_, stream_, workspace(workspace_bytes)};
+  }
+  /// Always that long, since the libraries choose by it.
+  std::span<std::byte> workspace(std::size_t bytes) {
+    if (workspace_.size() < bytes) workspace_ = allocator_.allocate(bytes, stream_);
+    return {workspace_.data(), bytes};
+  }
+
+ private:
+  device::Stream& stream_;
+  device::CachingAllocator& allocator_;
+  device::Memory workspace_;
+  std::optional<cuda::CublasLt> cublas_lt_;
+  std::optional<cuda::Cudnn> cudnn_;
+};
+
+class CudaConvolution : public WeightedOperation {
+ public:
+  CudaConvolution(CudaWork& work, const ConvolutionShape& shape, const ImageFormat& format)
+      : work_(work), kernel_(shape, {.format = format}) {}
+
+  void forward(const void* input, const void* weights, const void* bias, void* output) override {
+    kernel_.forward(work(), input, weights, bias, output);
+  }
+  void backward_weights(const void* input, const void* output_gradient, void* weights_gradient,
+                        void* bias_gradient) override {
+    kernel_.backward_weights(work(), input, output_gradient, weights_gradient, bias_gradient);
+  }
+  void backward_data(const void* weights, const void* output_gradient,
+                     void* input_gradient) override {
+    kernel_.backward_data(work(), weights, output_gradient, input_gradient);
+  }
+
+ private:
+  cuda::CudnnWork work() { return work_.cudnn(kConvolutionWorkspaceBytes); }
+  CudaWork& work_;
+  cuda::ConvolutionKernel kernel_;
+};
+
+/// The bias's gradient is summed by a kernel of horo's own, which takes any shape: not every
+/// product has an algorithm that does it on the way.
+class CudaLinear : public WeightedOperation {
+ public:
+  CudaLinear(CudaWork& work, const InnerProductShape& shape, DataType type)
+      : work_(work),
+        shape_(shape),
+        type_(type),
+        forward_(cuda::linear_forward(shape),
+                 {.type = type,
+                  .epilogue = shape.has_bias ? cuda::Epilogue::kBias : cuda::Epilogue::kNone}),
+        by_weights_(cuda::linear_backward_weight(shape), {.type = type}),
+        by_input_(cuda::linear_backward_input(shape), {.type = type}) {}
+
+  void forward(const void* input, const void* weights, const void* bias, void* output) override {
+    // cuBLASLt only reads it
+    void* const vector = shape_.has_bias ? const_cast<void*>(bias) : nullptr;
+    run(forward_, {.left = input, .right = weights, .result = output, .vector = vector});
+  }
+  void backward_weights(const void* input, const void* output_gradient, void* weights_gradient,
+                        void* bias_gradient) override {
+    run(by_weights_, {.left = output_gradient, .right = input, .result = weights_gradient});
+    if (!shape_.has_bias) return;
+    if (type_ == DataType::kFloat32)
+      sum_columns<float>(output_gradient, bias_gradient);
+    else
+      sum_columns<BFloat16>(output_gradient, bias_gradient);
+  }
+  void backward_data(const void* weights, const void* output_gradient,
+                     void* input_gradient) override {
+    run(by_input_, {.left = output_gradient, .right = weights, .result = input_gradient});
+  }
+
+ private:
+  void run(cuda::Matmul& matmul, const cuda::MatmulOperands& operands) {
+    matmul.run(work_.cublas_lt(), operands, work_.workspace(cuda::kMatmulWorkspaceBytes),
+               work_.stream());
+  }
+  template <typename T>
+  void sum_columns(const void* from, void* to) {
+    device_kernels::column_sums(work_.stream(), static_cast<T*>(to), static_cast<const T*>(from),
+                                shape_.batch, shape_.out_features);
+  }
+
+  CudaWork& work_;
+  InnerProductShape shape_;
+  DataType type_;
+  cuda::Matmul forward_, by_weights_, by_input_;
+};
+
+class CudaPool : public PoolOperation {
+ public:
+  CudaPool(CudaWork& work, cuda::PoolKernel kernel) : work_(work), kernel_(std::move(kernel)) {}
+
+  void forward(const void* input, void* output) override {
+    kernel_.forward(work_.cudnn(), input, output);
+  }
+  void backward(const void* input, const void* output, const void* output_gradient,
+                void* input_gradient) override {
+    kernel_.backward(work_.cudnn(), input, output, output_gradient, input_gradient);
+  }
+
+ private:
+  CudaWork& work_;
+  cuda::PoolKernel kernel_;
+};
+
+class CudaBatchNorm : public BatchNormOperation {
+ public:
+  CudaBatchNorm(CudaWork& work, const ImageBatch& shape, float epsilon, const ImageFormat& format)
+      : work_(work), kernel_(shape, static_cast<double>(epsilon), format) {}
+
+  void forward_training(const BatchNormTraining& arrays) override {
+    kernel_.forward_training(work_.cudnn(), arrays);
+  }
+  void forward_inference(const BatchNormInference& arrays) override {
+    kernel_.forward_inference(work_.cudnn(), arrays);
+  }
+  void backward(const BatchNormBackward& arrays) override {
+    kernel_.backward(work_.cudnn(), arrays);
+  }
+
+ private:
+  CudaWork& work_;
+  cuda::BatchNormKernel kernel_;
+};
+
+class CudaMath : public DeviceMath {
+ public:
+  CudaMath(device::Stream& stream, device::CachingAllocator& allocator)
+      : work_(stream, allocator) {}
+
+  std::unique_ptr<WeightedOperation> convolution(const ConvolutionShape& shape,
+                                                 const ImageFormat& format) override {
+    return std::make_unique<CudaConvolution>(work_, shape, format);
+  }
+  std::unique_ptr<WeightedOperation> linear(const InnerProductShape& shape,
+                                            DataType type) override {
+    return std::make_unique<CudaLinear>(work_, shape, type);
+  }
+  std::unique_ptr<PoolOperation> max_pool(const PoolShape& shape,
+                                          const ImageFormat& format) override {
+    return std::make_unique<CudaPool>(work_, cuda::PoolKernel::largest(shape, format));
+  }
+  std::unique_ptr<PoolOperation> average_pool(const ImageBatch& input,
+                                              const ImageFormat& format) override {
+    return std::make_unique<CudaPool>(work_, cuda::PoolKernel::average_of_planes(input, format));
+  }
+  std::unique_ptr<BatchNormOperation> batch_norm(const ImageBatch& shape, float epsilon,
+                                                 const ImageFormat& format) override {
+    return std::make_unique<CudaBatchNorm>(work_, shape, epsilon, format);
+  }
+
+ private:
+  CudaWork work_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceMath> make_cuda_math(device::Stream& stream,
+                                           device::CachingAllocator& allocator) {
+  return std::make_unique<CudaMath>(stream, allocator);
+}
+
+}  // namespace horo::ops

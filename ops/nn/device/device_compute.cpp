@@ -1,0 +1,50 @@
+#include "ops/nn/device/device_compute.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+
+#include "horo/base/device/host_device.h"
+#include "horo/base/error.h"
+#include "horo/base/log.h"
+
+namespace horo::ops {
+namespace {
+
+ImageFormat format_for(DataType type) {
+  HORO_CHECK(type == DataType::kFloat32 || type == DataType::kBFloat16,
+             fmt::format("a device computes with float32 or bfloat16, not with {}", name_of(type)));
+  return {type,
+          type == DataType::kBFloat16 ? ImageLayout::kChannelsLast : ImageLayout::kChannelsFirst};
+}
+
+std::unique_ptr<DeviceMath> make_math(device::Device& device, device::Stream& stream,
+                                      device::CachingAllocator& allocator) {
+  if (device::is_host(device)) return make_host_math(stream);
+  device.make_current();
+  return make_cuda_math(stream, allocator);
+}
+
+}  // namespace
+
+DeviceCompute::DeviceCompute(device::Device& device, DataType type)
+    : device_(device),
+      format_(format_for(type)),
+      stream_(device.make_stream()),
+      allocator_(device),
+      math_(make_math(device, *stream_, allocator_)) {}
+
+DeviceCompute::~DeviceCompute() {
+  try {
+    stream_->synchronize();
+  } catch (const std::exception& error) {
+    log_warning("work of a network on a device has failed: {}", error.what());
+  }
+}
+
+DeviceTensor DeviceCompute::allocate(Shape shape, DataType type) {
+  const std::size_t bytes = shape.count() * size_of(type);
+  return {std::move(shape), type, allocator_.allocate(bytes, *stream_)};
+}
+
+}  // namespace horo::ops

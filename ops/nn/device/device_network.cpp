@@ -1,0 +1,37 @@
+#include "ops/nn/device/device_network.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include "horo/base/error.h"
+#include "ops/nn/device/tensor_functions.h"
+
+namespace horo::ops {
+namespace {
+
+void require_type(std::string_view what, DataType got, DataType wants) {
+  HORO_CHECK(got == wants, fmt::format("a network on a device got {} of {}, wants {}", what,
+                                       name_of(got), name_of(wants)));
+}
+
+}  // namespace
+
+DeviceNetwork::DeviceNetwork(std::unique_ptr<DeviceLayer> layers, DeviceCompute& compute)
+    : layers_(std::move(layers)), compute_(compute) {}
+
+DeviceTensor DeviceNetwork::forward(DeviceTensor input, const DevicePass& pass) {
+  require_type("an input", input.type(), DataType::kFloat32);
+  return layers_->forward(in_device_order(compute_, std::move(input), compute_.type()), pass);
+}
+
+DeviceTensor DeviceNetwork::backward(DeviceTensor output_gradient,
+                                     const DeviceGradientReady& ready) {
+  require_type("an output gradient", output_gradient.type(), compute_.type());
+  DeviceTensor gradient = layers_->backward(std::move(output_gradient), ready);
+  if (gradient.count() == 0) return gradient;
+  return in_host_order(compute_, std::move(gradient), DataType::kFloat32);
+}
+
+}  // namespace horo::ops

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ops/nn/device/device_compute.h"
+#include "ops/nn/device/device_layer.h"
+
+namespace horo::ops {
+
+/// A whole network: where float32 in the host's order becomes what its layers compute with, and
+/// back. Refuses tensors of another type.
+class DeviceNetwork : public DeviceLayer {
+ public:
+  DeviceNetwork(std::unique_ptr<DeviceLayer> layers, DeviceCompute& compute);
+
+  DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
+  DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) override;
+  std::vector<DeviceParameter*> parameters() override { return layers_->parameters(); }
+  std::vector<DeviceParameter*> buffers() override { return layers_->buffers(); }
+
+ private:
+  std::unique_ptr<DeviceLayer> layers_;
+  DeviceCompute& compute_;
+};
+
+}  // namespace horo::ops

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/nn/device/device_layer.h"
+#include "ops/nn/stage.h"
+
+namespace horo::ops {
+
+/// Sequential's counterpart. Parameters have whatever names they have.
+class DeviceSequential : public DeviceLayer {
+ public:
+  explicit DeviceSequential(std::vector<Stage<DeviceLayer>> stages);
+
+  DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
+  DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) override;
+  std::vector<DeviceParameter*> parameters() override;
+  std::vector<DeviceParameter*> buffers() override;
+
+ private:
+  std::vector<Stage<DeviceLayer>> stages_;
+};
+
+}  // namespace horo::ops

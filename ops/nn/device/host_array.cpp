@@ -1,0 +1,39 @@
+#include "ops/nn/device/host_array.h"
+
+#include "horo/base/float16.h"
+
+namespace horo::ops {
+namespace {
+
+/// Calls use(place in the array, place as the CPU's kernels have it) for each value.
+template <typename Use>
+void for_each_value(const HostArray& array, Use use) {
+  std::size_t there = 0;
+  for (std::size_t n = 0; n < array.batch; ++n)
+    for (std::size_t c = 0; c < array.channels; ++c)
+      for (std::size_t p = 0; p < array.pixels; ++p, ++there)
+        use(array.is_channels_last ? (n * array.pixels + p) * array.channels + c : there, there);
+}
+
+}  // namespace
+
+std::vector<float> read(const HostArray& array, const void* data) {
+  std::vector<float> values(array.count());
+  for_each_value(array, [&](std::size_t here, std::size_t there) {
+    values[there] = array.type == DataType::kFloat32
+                        ? static_cast<const float*>(data)[here]
+                        : static_cast<float>(static_cast<const BFloat16*>(data)[here]);
+  });
+  return values;
+}
+
+void write(const HostArray& array, const std::vector<float>& values, void* data) {
+  for_each_value(array, [&](std::size_t here, std::size_t there) {
+    if (array.type == DataType::kFloat32)
+      static_cast<float*>(data)[here] = values[there];
+    else
+      static_cast<BFloat16*>(data)[here] = BFloat16(values[there]);
+  });
+}
+
+}  // namespace horo::ops

@@ -1,0 +1,119 @@
+#include "ops/nn/device/plain_layers.h"
+
+#include <utility>
+
+#include "horo/base/error.h"
+#include "ops/kernels/philox.h"
+#include "ops/nn/device/tensor_functions.h"
+#include "ops/nn/flatten.h"
+#include "ops/nn/global_average_pool.h"
+#include "ops/nn/shape_checks.h"
+
+namespace horo::ops {
+
+DeviceTensor DeviceRelu::forward(DeviceTensor input, const DevicePass& pass) {
+  DeviceTensor output = relu(compute_, input);
+  if (pass.training) output_ = output.shared();
+  return output;
+}
+
+DeviceTensor DeviceRelu::backward(DeviceTensor output_gradient, const DeviceGradientReady&) {
+  const DeviceTensor output = std::exchange(output_, DeviceTensor());
+  require_gradient(output.count() > 0, "Relu",
+                   to_host_order(output_gradient.shape(), compute_.layout()),
+                   to_host_order(output.shape(), compute_.layout()));
+  return relu_backward(compute_, output_gradient, output);
+}
+
+DeviceTensor DeviceDropout::forward(DeviceTensor input, const DevicePass& pass) {
+  const Shape shape = to_host_order(input.shape(), compute_.layout());
+  require_input(shape.rank() >= 1, "Dropout", shape, "[batch, ...]");
+  if (!pass.training) return input;
+  HORO_CHECK(pass.samples != nullptr,
+             "Dropout got no global indices of the samples, which training needs");
+  choice_ = {shape, mix(pass.seed, pass.step), pass.samples};
+  return apply(std::move(input), *choice_);
+}
+
+DeviceTensor DeviceDropout::backward(DeviceTensor output_gradient, const DeviceGradientReady&) {
+  const std::optional<Choice> choice = std::exchange(choice_, std::nullopt);
+  require_gradient(choice.has_value(), "Dropout",
+                   to_host_order(output_gradient.shape(), compute_.layout()),
+                   choice ? choice->shape : Shape());
+  return apply(std::move(output_gradient), *choice);
+}
+
+DeviceTensor DeviceDropout::apply(DeviceTensor x, const Choice& choice) {
+  // The choice is by the host's order of the features.
+  const DeviceTensor ordered = in_host_order(compute_, std::move(x), compute_.type());
+  DeviceTensor y = dropout(compute_, ordered,
+                           {.key = choice.key,
+                            .samples = choice.samples,
+                            .drop_probability = options_.probability,
+                            .factor = 1.0f / (1.0f - options_.probability)});
+  return in_device_order(compute_, std::move(y), compute_.type());
+}
+
+DeviceTensor DeviceFlatten::forward(DeviceTensor input, const DevicePass& pass) {
+  const Shape shape = to_host_order(input.shape(), compute_.layout());
+  const Shape flat = flattened(shape);
+  if (pass.training) shape_ = shape;
+  return in_host_order(compute_, std::move(input), compute_.type()).reshaped(flat);
+}
+
+DeviceTensor DeviceFlatten::backward(DeviceTensor output_gradient, const DeviceGradientReady&) {
+  const std::optional<Shape> shape = std::exchange(shape_, std::nullopt);
+  require_gradient(shape.has_value(), "Flatten", output_gradient.shape(),
+                   shape ? flattened(*shape) : Shape());
+  return in_device_order(compute_, std::move(output_gradient).reshaped(*shape), compute_.type());
+}
+
+DevicePool::DevicePool(std::string kind, MakePlan make_plan, DeviceCompute& compute)
+    : kind_(std::move(kind)), make_plan_(std::move(make_plan)), compute_(compute) {}
+
+DeviceTensor DevicePool::forward(DeviceTensor input, const DevicePass& pass) {
+  const Shape shape = to_host_order(input.shape(), compute_.layout());
+  const auto plan = plans_.get(shape, [&] { return std::make_shared<Plan>(make_plan_(shape)); });
+  DeviceTensor output = compute_.allocate(to_device_order(plan->output, compute_.layout()));
+  plan->operation->forward(input.data(), output.data());
+  if (pass.training) {
+    plan_ = plan;
+    input_ = std::move(input);
+    output_ = output.shared();
+  }
+  return output;
+}
+
+DeviceTensor DevicePool::backward(DeviceTensor output_gradient, const DeviceGradientReady&) {
+  const auto plan = std::exchange(plan_, nullptr);
+  require_gradient(plan != nullptr, kind_,
+                   to_host_order(output_gradient.shape(), compute_.layout()),
+                   plan ? plan->output : Shape());
+  const DeviceTensor input = std::exchange(input_, DeviceTensor());
+  const DeviceTensor output = std::exchange(output_, DeviceTensor());
+  DeviceTensor input_gradient = compute_.allocate(input.shape());
+  plan->operation->backward(input.data(), output.data(), output_gradient.data(),
+                            input_gradient.data());
+  return input_gradient;
+}
+
+std::unique_ptr<DeviceLayer> make_device_max_pool2d(const MaxPool2dOptions& options,
+                                                    DeviceCompute& compute) {
+  const auto plan = [options, &compute](const Shape& input) {
+    const PoolShape shape = pool_shape(options, input);
+    return DevicePool::Plan{shape_of(shape.output()),
+                            compute.math().max_pool(shape, compute.format())};
+  };
+  return std::make_unique<DevicePool>("MaxPool2d", plan, compute);
+}
+
+std::unique_ptr<DeviceLayer> make_device_global_average_pool(DeviceCompute& compute) {
+  const auto plan = [&compute](const Shape& input) {
+    const ImageBatch images = averaged_images(input);
+    return DevicePool::Plan{{images.batch, images.channels},
+                            compute.math().average_pool(images, compute.format())};
+  };
+  return std::make_unique<DevicePool>("GlobalAveragePool", plan, compute);
+}
+
+}  // namespace horo::ops

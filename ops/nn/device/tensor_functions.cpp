@@ -1,0 +1,147 @@
+#include "ops/nn/device/tensor_functions.h"
+
+#include <utility>
+
+#include "ops/kernels/device/elementwise.h"
+#include "ops/kernels/device/float_types.h"
+#include "ops/kernels/device/transpose.h"
+
+namespace horo::ops {
+namespace {
+
+using device_kernels::visit_float_type;
+
+template <typename T>
+T* data_of(const DeviceTensor& tensor) {
+  return reinterpret_cast<T*>(tensor.data());
+}
+
+/// A new tensor like `like`, written by launch(zero of its type, tensor).
+template <typename Launch>
+DeviceTensor made_like(DeviceCompute& compute, const DeviceTensor& like, Launch launch) {
+  DeviceTensor result = compute.allocate(like.shape(), like.type());
+  visit_float_type(like.type(), "a tensor on a device", [&](auto zero) { launch(zero, result); });
+  return result;
+}
+
+/// Calls launch(zero of from's type, zero of to's).
+template <typename Launch>
+void visit_both(const DeviceTensor& from, const DeviceTensor& to, Launch launch) {
+  visit_float_type(from.type(), "a tensor on a device", [&](auto from_zero) {
+    visit_float_type(to.type(), "a tensor on a device",
+                     [&](auto to_zero) { launch(from_zero, to_zero); });
+  });
+}
+
+/// A single row or column lies the same both ways.
+bool is_vector(const device_kernels::MatrixBatch& shape) {
+  return shape.rows == 1 || shape.columns == 1;
+}
+
+/// to [batch, columns, rows] = from [batch, rows, columns].
+void transpose(DeviceCompute& compute, const DeviceTensor& from, DeviceTensor& to,
+               const device_kernels::MatrixBatch& shape) {
+  if (is_vector(shape)) return convert(compute, from, to);
+  visit_both(from, to, [&](auto from_zero, auto to_zero) {
+    device_kernels::transpose(compute.stream(), data_of<decltype(to_zero)>(to),
+                              data_of<decltype(from_zero)>(from), shape);
+  });
+}
+
+/// Channels and pixels of images of that shape in the host's order, if tensors of `layout` have
+/// them exchanged; otherwise one row.
+device_kernels::MatrixBatch channels_and_pixels(const Shape& host, ImageLayout layout) {
+  if (host.rank() != 4 || layout == ImageLayout::kChannelsFirst) return {1, 1, host.count()};
+  return {host[0], host[1], host[2] * host[3]};
+}
+
+bool is_same_order(const Shape& host, ImageLayout layout) {
+  return is_vector(channels_and_pixels(host, layout));
+}
+
+}  // namespace
+
+void convert(DeviceCompute& compute, const DeviceTensor& from, DeviceTensor& to) {
+  visit_both(from, to, [&](auto from_zero, auto to_zero) {
+    device_kernels::convert(compute.stream(), data_of<decltype(to_zero)>(to),
+                            data_of<decltype(from_zero)>(from), from.count());
+  });
+}
+
+DeviceTensor relu(DeviceCompute& compute, const DeviceTensor& x) {
+  return made_like(compute, x, [&](auto zero, DeviceTensor& y) {
+    using T = decltype(zero);
+    device_kernels::relu_forward(compute.stream(), data_of<T>(y), data_of<T>(x), x.count());
+  });
+}
+
+DeviceTensor add_relu(DeviceCompute& compute, const DeviceTensor& a, const DeviceTensor& b) {
+  return made_like(compute, a, [&](auto zero, DeviceTensor& y) {
+    using T = decltype(zero);
+    device_kernels::add_relu(compute.stream(), data_of<T>(y), data_of<T>(a), data_of<T>(b),
+                             a.count());
+  });
+}
+
+DeviceTensor relu_backward(DeviceCompute& compute, const DeviceTensor& dy, const DeviceTensor& y) {
+  return made_like(compute, dy, [&](auto zero, DeviceTensor& dx) {
+    using T = decltype(zero);
+    device_kernels::relu_backward(compute.stream(), data_of<T>(dx), data_of<T>(dy), data_of<T>(y),
+                                  dy.count());
+  });
+}
+
+DeviceTensor add(DeviceCompute& compute, const DeviceTensor& a, const DeviceTensor& b) {
+  return made_like(compute, a, [&](auto zero, DeviceTensor& y) {
+    using T = decltype(zero);
+    device_kernels::add(compute.stream(), data_of<T>(y), data_of<T>(a), data_of<T>(b), a.count());
+  });
+}
+
+DeviceTensor dropout(DeviceCompute& compute, const DeviceTensor& x,
+                     const device_kernels::DropoutDraw& draw) {
+  return made_like(compute, x, [&](auto zero, DeviceTensor& y) {
+    using T = decltype(zero);
+    const std::size_t rows = x.shape()[0];
+    device_kernels::dropout(compute.stream(), data_of<T>(y), data_of<T>(x), rows, x.count() / rows,
+                            draw);
+  });
+}
+
+Shape to_device_order(const Shape& host, ImageLayout layout) {
+  if (host.rank() != 4 || layout == ImageLayout::kChannelsFirst) return host;
+  return {host[0], host[2], host[3], host[1]};
+}
+
+Shape to_host_order(const Shape& device, ImageLayout layout) {
+  if (device.rank() != 4 || layout == ImageLayout::kChannelsFirst) return device;
+  return {device[0], device[3], device[1], device[2]};
+}
+
+void copy_to_device_order(DeviceCompute& compute, const DeviceTensor& from, DeviceTensor& to) {
+  transpose(compute, from, to, channels_and_pixels(from.shape(), compute.layout()));
+}
+
+void copy_to_host_order(DeviceCompute& compute, const DeviceTensor& from, DeviceTensor& to) {
+  const auto shape = channels_and_pixels(to.shape(), compute.layout());
+  transpose(compute, from, to, {shape.batch, shape.columns, shape.rows});
+}
+
+DeviceTensor in_device_order(DeviceCompute& compute, DeviceTensor x, DataType type) {
+  const Shape host = x.shape(), device = to_device_order(host, compute.layout());
+  if (x.type() == type && is_same_order(host, compute.layout()))
+    return std::move(x).reshaped(device);
+  DeviceTensor y = compute.allocate(device, type);
+  copy_to_device_order(compute, x, y);
+  return y;
+}
+
+DeviceTensor in_host_order(DeviceCompute& compute, DeviceTensor x, DataType type) {
+  const Shape host = to_host_order(x.shape(), compute.layout());
+  if (x.type() == type && is_same_order(host, compute.layout())) return std::move(x).reshaped(host);
+  DeviceTensor y = compute.allocate(host, type);
+  copy_to_host_order(compute, x, y);
+  return y;
+}
+
+}  // namespace horo::ops

@@ -1,0 +1,80 @@
+#include "ops/nn/device/to_device.h"
+
+#include <fmt/format.h>
+
+#include <typeinfo>
+#include <utility>
+
+#include "horo/base/error.h"
+#include "ops/nn/device/device_batch_norm.h"
+#include "ops/nn/device/device_network.h"
+#include "ops/nn/device/device_residual_block.h"
+#include "ops/nn/device/device_sequential.h"
+#include "ops/nn/device/plain_layers.h"
+#include "ops/nn/device/weighted_layer.h"
+#include "ops/nn/flatten.h"
+#include "ops/nn/global_average_pool.h"
+#include "ops/nn/relu.h"
+#include "ops/nn/residual_block.h"
+#include "ops/nn/stage_walk.h"
+
+namespace horo::ops {
+namespace {
+
+std::unique_ptr<DeviceLayer> counterpart(const Layer& layer, DeviceCompute& compute);
+
+DeviceSequential counterparts(const Sequential& model, DeviceCompute& compute) {
+  std::vector<Stage<DeviceLayer>> stages;
+  for (std::size_t index = 0; index < model.size(); ++index) {
+    const std::string& name = model.name_of(index);
+    stages.push_back(
+        make_stage(name, naming(name, [&] { return counterpart(model[index], compute); })));
+  }
+  return DeviceSequential(std::move(stages));
+}
+
+/// `layer` as an L, if it is one; a class derived from L may compute something else, and is none.
+template <typename L>
+const L* as(const Layer& layer) {
+  return typeid(layer) == typeid(L) ? static_cast<const L*>(&layer) : nullptr;
+}
+
+// A list in one place, so that the layers of the host know nothing of devices.
+std::unique_ptr<DeviceLayer> counterpart(const Layer& layer, DeviceCompute& compute) {
+  if (const auto* sequential = as<Sequential>(layer))
+    return std::make_unique<DeviceSequential>(counterparts(*sequential, compute));
+  if (const auto* block = as<ResidualBlock>(layer))
+    return std::make_unique<DeviceResidualBlock>(counterparts(block->residual(), compute),
+                                                 counterparts(block->shortcut(), compute), compute);
+  if (const auto* linear = as<Linear>(layer)) return make_device_linear(linear->options(), compute);
+  if (const auto* convolution = as<Conv2d>(layer))
+    return make_device_conv2d(convolution->options(), compute);
+  if (const auto* norm = as<BatchNorm>(layer))
+    return std::make_unique<DeviceBatchNorm>(norm->options(), compute);
+  if (const auto* pool = as<MaxPool2d>(layer))
+    return make_device_max_pool2d(pool->options(), compute);
+  if (const auto* dropout = as<Dropout>(layer))
+    return std::make_unique<DeviceDropout>(dropout->options(), compute);
+  if (as<GlobalAveragePool>(layer)) return make_device_global_average_pool(compute);
+  if (as<Relu>(layer)) return std::make_unique<DeviceRelu>(compute);
+  if (as<Flatten>(layer)) return std::make_unique<DeviceFlatten>(compute);
+  throw InvalidArgument(
+      "this kind of layer is not there for devices: train on the CPU, or build the model from the "
+      "layers of ops/nn");
+}
+
+}  // namespace
+
+std::unique_ptr<DeviceLayer> to_device(const Layer& model, DeviceCompute& compute) {
+  auto network = std::make_unique<DeviceNetwork>(counterpart(model, compute), compute);
+  auto& from = const_cast<Layer&>(model);  // it gives only what may be changed; nothing is
+  const auto take_names = [](const auto& there, const auto& here) {
+    for (std::size_t i = 0; i < there.size(); ++i) here[i]->name = there[i]->name;
+  };
+  take_names(from.parameters(), network->parameters());
+  take_names(from.buffers(), network->buffers());
+  upload_values(from, *network, compute);
+  return network;
+}
+
+}  // namespace horo::ops
