@@ -7,12 +7,14 @@
 #include <functional>
 
 #include "horo/base/device/gpu.h"
+#include "ops/kernels/device/column_sums.h"
 #include "ops/kernels/device/cross_entropy.h"
 #include "ops/kernels/device/dropout.h"
 #include "ops/kernels/device/elementwise.h"
 #include "ops/kernels/device/embedding.h"
 #include "ops/kernels/device/gradient_norm.h"
 #include "ops/kernels/device/layer_norm.h"
+#include "ops/kernels/device/transpose.h"
 #include "ops/kernels/device/update.h"
 #include "tests/ops/device/device_values.h"
 
@@ -220,6 +222,25 @@ TEST(GpuAgreement, Elementwise) {
         arrays.take(narrow, kCount);
         fill(arrays.stream(), narrow, 0.3f, kCount);
         arrays.take(narrow, kCount);
+      },
+      1e-5);
+}
+
+TEST(GpuAgreement, Matrices) {
+  compare(
+      [](Arrays& arrays) {
+        constexpr MatrixBatch kShape{5, 67, 130};
+        constexpr std::size_t kCount = kShape.batch * kShape.rows * kShape.columns;
+        auto* x = arrays.give(varied_values(kCount, 1));
+        auto* turned = arrays.room<BFloat16>(kCount);
+        auto* back = arrays.room<float>(kCount);
+        auto* sums = arrays.room<float>(kShape.columns);
+        transpose(arrays.stream(), turned, x, kShape);
+        arrays.take(turned, kCount);
+        transpose(arrays.stream(), back, turned, {kShape.batch, kShape.columns, kShape.rows});
+        arrays.take(back, kCount);
+        column_sums(arrays.stream(), sums, x, kShape.batch * kShape.rows, kShape.columns);
+        arrays.take(sums, kShape.columns);
       },
       1e-5);
 }
