@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
+#include <utility>
+
 #include "horo/base/device/cuda_check.h"
 #include "horo/base/error.h"
 
@@ -28,6 +31,45 @@ class GpuEvent : public Event {
   cudaEvent_t event_ = nullptr;
 };
 
+// What the host does in the order of a stream. CUDA calls it from a thread of its own, through C.
+class HostWork {
+ public:
+  // Of the host work of one stream. Thread-safe.
+  class Failure {
+   public:
+    void keep(std::string text) {
+      const std::scoped_lock lock(mutex_);
+      text_ = std::move(text);
+    }
+    std::string text() const {
+      const std::scoped_lock lock(mutex_);
+      return text_;
+    }
+
+   private:
+    mutable std::mutex mutex_;
+    std::string text_;
+  };
+
+  HostWork(std::function<void()> work, std::shared_ptr<Failure> failure)
+      : work_(std::move(work)), failure_(std::move(failure)) {}
+
+  // Takes `given`, a HostWork.
+  static void CUDART_CB run(void* given) noexcept {
+    const std::unique_ptr<HostWork> own(static_cast<HostWork*>(given));
+    if (!own->failure_->text().empty()) return;
+    try {
+      own->work_();
+    } catch (const std::exception& error) {
+      own->failure_->keep(error.what());
+    }
+  }
+
+ private:
+  std::function<void()> work_;
+  std::shared_ptr<Failure> failure_;
+};
+
 class GpuStream : public Stream {
  public:
   GpuStream(cudaStream_t stream, bool is_owned) : stream_(stream), is_owned_(is_owned) {}
@@ -38,29 +80,50 @@ class GpuStream : public Stream {
   GpuStream& operator=(const GpuStream&) = delete;
 
   void record(Event& event) override {
+    check_host_work();
     HORO_CUDA(cudaEventRecord(static_cast<GpuEvent&>(event).get(), stream_));
   }
   void wait(const Event& event) override {
+    check_host_work();
     HORO_CUDA(cudaStreamWaitEvent(stream_, static_cast<const GpuEvent&>(event).get(), 0));
   }
   void copy(void* to, const void* from, std::size_t bytes) override {
+    check_host_work();
     HORO_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_));
   }
   void fill(void* to, int value, std::size_t bytes) override {
+    check_host_work();
     HORO_CUDA(cudaMemsetAsync(to, value, bytes, stream_));
   }
+  void run_on_host(std::function<void()> work) override {
+    check_host_work();
+    if (failure_ == nullptr) failure_ = std::make_shared<HostWork::Failure>();
+    auto owned = std::make_unique<HostWork>(std::move(work), failure_);
+    HORO_CUDA(cudaLaunchHostFunc(stream_, HostWork::run, owned.get()));
+    (void)owned.release();
+  }
   bool is_idle() const override {
+    check_host_work();
     const cudaError_t state = cudaStreamQuery(stream_);
     if (state == cudaErrorNotReady) return false;
     HORO_CUDA(state);
     return true;
   }
-  void synchronize() override { HORO_CUDA(cudaStreamSynchronize(stream_)); }
+  void synchronize() override {
+    HORO_CUDA(cudaStreamSynchronize(stream_));
+    check_host_work();
+  }
   void* native() const override { return stream_; }
 
  private:
+  void check_host_work() const {
+    if (failure_ == nullptr) return;
+    if (const std::string text = failure_->text(); !text.empty()) throw DeviceError(text);
+  }
+
   cudaStream_t stream_;
   bool is_owned_;
+  std::shared_ptr<HostWork::Failure> failure_;  // null: there was no host work
 };
 
 class Gpu : public Device {

@@ -41,6 +41,7 @@ class HostStream : public Stream {
       if (bytes > 0) std::memset(to, value, bytes);
     });
   }
+  void run_on_host(std::function<void()> work) override { push(std::move(work)); }
   bool is_idle() const override {
     check();
     return queue_->is_idle();

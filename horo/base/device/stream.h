@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 
 #include "horo/base/device/event.h"
 
@@ -21,6 +22,13 @@ class Stream {
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
   /// Sets every byte to `value`.
   virtual void fill(void* to, int value, std::size_t bytes) = 0;
+  /// Runs `work` on a thread of the host when the device comes to it; what is given later comes
+  /// after it. It gives the device no work, waits for none and calls no library of the device's
+  /// maker, but may wait for other processes: such work of all streams may take turns on one
+  /// thread, so it always ends. What it throws fails it: of a GPU the device goes on all the same
+  /// with what it has been given already, host work apart, and events tell nothing; only the calls
+  /// after it throw.
+  virtual void run_on_host(std::function<void()> work) = 0;
   /// Whether all work is done.
   virtual bool is_idle() const = 0;
   /// Blocks the calling thread until all work is done.

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,7 +25,7 @@ TEST(Streams, AStreamWorksInOrderAndItsCallerGoesOn) {
   std::vector<int> done;
   StreamGate gate(*device);
   gate.hold(*stream);
-  for (int i = 0; i < 20; ++i) submit_to_host(*stream, [&done, i] { done.push_back(i); });
+  for (int i = 0; i < 20; ++i) stream->run_on_host([&done, i] { done.push_back(i); });
   EXPECT_FALSE(stream->is_idle());
   gate.open();
   stream->synchronize();
@@ -40,7 +41,7 @@ TEST(Streams, DoNotWaitForEachOther) {
   StreamGate gate(*device);
   gate.hold(*held);
   std::atomic<bool> has_run = false;
-  submit_to_host(*other, [&] { has_run = true; });
+  other->run_on_host([&] { has_run = true; });
   other->synchronize();
   EXPECT_TRUE(has_run);
   EXPECT_FALSE(held->is_idle());
@@ -72,10 +73,10 @@ TEST(Streams, WhatWaitsForAnEventBeginsAfterTheWorkBeforeIt) {
     const auto event = device->make_event();
     int value = 0;
     for (int round = 0; round < 3; ++round) {
-      submit_to_host(*first, [&value, round] { value = 10 * round + 1; });
+      first->run_on_host([&value, round] { value = 10 * round + 1; });
       first->record(*event);
       second->wait(*event);
-      submit_to_host(*second, [&value, round] { EXPECT_EQ(value, 10 * round + 1); });
+      second->run_on_host([&value, round] { EXPECT_EQ(value, 10 * round + 1); });
       second->record(*event);
       first->wait(*event);
     }
@@ -121,14 +122,37 @@ TEST(Streams, ABorrowedOneIsTheUsersOwn) {
   int value = 0;
   StreamGate gate(*device);
   gate.hold(*users);
-  submit_to_host(*users, [&] { value = 1; });
+  users->run_on_host([&] { value = 1; });
   {
     const auto borrowed = device->borrow_stream(users->native());
-    submit_to_host(*borrowed, [&] { EXPECT_EQ(value++, 1); });
+    borrowed->run_on_host([&] { EXPECT_EQ(value++, 1); });
   }
-  submit_to_host(*users, [&] { EXPECT_EQ(value, 2); });
+  users->run_on_host([&] { EXPECT_EQ(value, 2); });
   gate.open();
   users->synchronize();
+}
+
+TEST(Streams, WhatHostWorkThrowsIsTheStreamsErrorAndLaterHostWorkIsNotDone) {
+  const auto device = make_device();
+  const auto stream = device->make_stream();
+  StreamGate gate(*device);
+  gate.hold(*stream);
+  bool has_run = false;
+  stream->run_on_host([] { throw CommunicationError("rank 3 is lost"); });
+  stream->run_on_host([&] { has_run = true; });
+  gate.open();
+  const auto text_of = [](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const DeviceError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(text_of([&] { stream->synchronize(); }), "rank 3 is lost");
+  EXPECT_EQ(text_of([&] { stream->run_on_host([] {}); }), "rank 3 is lost");
+  EXPECT_EQ(text_of([&] { (void)stream->is_idle(); }), "rank 3 is lost");
+  EXPECT_FALSE(has_run);
 }
 
 TEST(DeviceMemory, IsAlignedAndKnown) {

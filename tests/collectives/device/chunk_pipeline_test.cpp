@@ -38,7 +38,7 @@ class Model {
   }
   const std::vector<TensorView>& views() const { return views_; }
   void compute(device::Stream& stream, int rank, int round) {
-    device::submit_to_host(stream, [this, rank, round] {
+    stream.run_on_host([this, rank, round] {
       for (std::size_t t = 0; t < tensors_.size(); ++t)
         for (std::size_t i = 0; i < tensors_[t].size(); ++i)
           tensors_[t].host()[i] = value<T>(rank, round, t, i);
@@ -48,7 +48,7 @@ class Model {
   // Every value is the sum over the ranks, times `factor`.
   void expect_sums(device::Stream& stream, int ranks, int round, float factor) const {
     for (const auto& tensor : tensors_) tensor.download(stream);
-    device::submit_to_host(stream, [=, this] { check_sums(ranks, round, factor); });
+    stream.run_on_host([=, this] { check_sums(ranks, round, factor); });
   }
 
  private:
