@@ -19,7 +19,7 @@ using contract::contributions;
 using contract::DeviceRank;
 using contract::expected_values;
 using contract::for_each_type;
-using contract::run_device_group;
+using contract::run_device_groups;
 using device::DeviceArray;
 
 constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax,
@@ -52,7 +52,7 @@ std::vector<std::size_t> times(std::vector<std::size_t> counts, std::size_t byte
 }
 
 TEST(DeviceCollectivesOf, AllreduceIsExactInEveryTypeAndOperation) {
-  run_device_group(3, [](DeviceRank& own) {
+  run_device_groups(3, [](DeviceRank& own) {
     const auto stream = own.device.make_stream();
     for (const ReduceOp op : kOps)
       for_each_type([&]<typename T>(T) {
@@ -68,7 +68,7 @@ TEST(DeviceCollectivesOf, AllreduceIsExactInEveryTypeAndOperation) {
 }
 
 TEST(DeviceCollectivesOf, ReduceScatterLeavesEvenAndUnevenPartsInEveryType) {
-  run_device_group(4, [](DeviceRank& own) {
+  run_device_groups(4, [](DeviceRank& own) {
     const auto stream = own.device.make_stream();
     for (const bool is_even : {true, false})
       for_each_type([&]<typename T>(T) {
@@ -90,7 +90,7 @@ TEST(DeviceCollectivesOf, ReduceScatterLeavesEvenAndUnevenPartsInEveryType) {
 }
 
 TEST(DeviceCollectivesOf, AllgatherPutsEvenAndUnevenPartsInRankOrder) {
-  run_device_group(5, [](DeviceRank& own) {
+  run_device_groups(5, [](DeviceRank& own) {
     const auto stream = own.device.make_stream();
     for (const bool is_even : {true, false}) {
       const auto count_of = parts(own.size, 3, is_even);
@@ -109,7 +109,7 @@ TEST(DeviceCollectivesOf, AllgatherPutsEvenAndUnevenPartsInRankOrder) {
 }
 
 TEST(DeviceCollectivesOf, BroadcastFromEveryRoot) {
-  run_device_group(6, [](DeviceRank& own) {
+  run_device_groups(6, [](DeviceRank& own) {
     const auto stream = own.device.make_stream();
     for (int root = 0; root < own.size; ++root) {
       const DeviceArray<int> x(own.device, *stream, contributions<int>(own.rank, 257, {}));
@@ -120,7 +120,7 @@ TEST(DeviceCollectivesOf, BroadcastFromEveryRoot) {
 }
 
 TEST(DeviceCollectivesOf, AlltoallExchangesBlocksOfAnySizePerPair) {
-  run_device_group(7, [](DeviceRank& own) {
+  run_device_groups(7, [](DeviceRank& own) {
     const auto stream = own.device.make_stream();
     // From rank a to rank b: a + 2 * b elements; none from rank 0 to itself but where it is alone.
     const auto count = [&](int a, int b) {
@@ -144,7 +144,7 @@ TEST(DeviceCollectivesOf, AlltoallExchangesBlocksOfAnySizePerPair) {
 }
 
 TEST(DeviceCollectivesOf, EachWorksOnWhatTheOneBeforeItInTheStreamHasLeft) {
-  run_device_group(8, [](DeviceRank& own) {
+  run_device_groups(8, [](DeviceRank& own) {
     const auto stream = own.device.make_stream();
     const std::size_t n = static_cast<std::size_t>(own.size), count = 12 * n;
     const DeviceArray<float> x(own.device, *stream,
@@ -162,7 +162,7 @@ TEST(DeviceCollectivesOf, EachWorksOnWhatTheOneBeforeItInTheStreamHasLeft) {
 }
 
 TEST(DeviceCollectivesOf, ThreeRunsGiveTheSameBits) {
-  run_device_group(9, [](DeviceRank& own) {
+  run_device_groups(9, [](DeviceRank& own) {
     const auto stream = own.device.make_stream();
     std::vector<float> inputs(100003);  // their sums round
     for (std::size_t i = 0; i < inputs.size(); ++i)

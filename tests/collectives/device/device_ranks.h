@@ -23,6 +23,10 @@ struct DeviceRank {
 /// nccl_group.cpp once, in the job that mpirun has started, on GPUs.
 void run_device_group(std::uint64_t seed, const std::function<void(DeviceRank&)>& function);
 
+/// The same, and after it with HierarchicalDeviceCollectives on pretended nodes: of threads, even
+/// and uneven ones; of the job that mpirun has started, a node for each rank.
+void run_device_groups(std::uint64_t seed, const std::function<void(DeviceRank&)>& function);
+
 /// Runs function(rank) on `ranks` threads with stand-ins.
 inline void run_device_ranks(int ranks, std::uint64_t seed,
                              const std::function<void(DeviceRank&)>& function,
