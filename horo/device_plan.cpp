@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
+#include "collectives/device/hierarchical_device_collectives.h"
 #include "collectives/device/host_device_collectives.h"
 #include "collectives/nccl/connect_gpus.h"
 #include "horo/base/device/host_device.h"
@@ -66,8 +69,15 @@ class PlanMaker {
                                coordinator::describe_plan(parts_.gradients, options_.op,
                                                           bucket_bytes_, options_.wire, {}, own),
                                control, topology());
-    if (topology().size > 1) make_collectives(control);
+    if (is_hierarchical())
+      make_levels();
+    else if (topology().size > 1)
+      make_collectives(control);
     make_pipeline(control);
+  }
+
+  bool is_hierarchical() const {
+    return runtime_.settings().algorithm == Algorithm::kHierarchical && topology().node_count > 1;
   }
 
   const Topology& topology() const { return runtime_.topology(); }
@@ -85,26 +95,69 @@ class PlanMaker {
         runtime_.transport(), runtime_.settings(), runtime_.allreduce(), waits.in_node,
         waits.between_nodes);
     parts_.collectives = std::make_unique<collectives::HostDeviceCollectives>(
-        parts_.communicator->collectives(), topology().rank, topology().size,
-        [&waits](const std::string&) { waits.is_cancelled = true; });
+        parts_.communicator->collectives(), topology().rank, topology().size, cancel());
+  }
+
+  // What the nodes' devices exchange with: in a node, and between nodes. What goes wrong in one
+  // node the others are told in make_pipeline().
+  void make_levels() {
+    const auto& segment_bytes = runtime_.settings().ring_segment_bytes;
+    levels_.node_ring = std::make_unique<collectives::NodeRing>(
+        runtime_.transport().make_point_to_point(), topology(), segment_bytes);
+    levels_.peers = runtime_.transport().make_point_to_point();
+    coordinator::PlanWaits& waits = *parts_.waits;
+    levels_.node_ring->set_wait_policy(waits.between_nodes);
+    levels_.peers->set_wait_policy(waits.between_nodes);
+    const bool is_stand_in = device::is_host(parts_.device);
+    if (is_stand_in) waits.nap_only();
+    if (topology().local_size == 1) return;
+    collectives::Collectives& node = levels_.node_ring->collectives();
+    parts_.device.make_current();  // of this thread, which is not the caller's
+    try {
+      if (is_stand_in)
+        levels_.node = std::make_unique<collectives::HostDeviceCollectives>(
+            node, topology().local_rank, topology().local_size, cancel());
+      else
+        levels_.node = collectives::connect_gpus(node, topology().local_rank, topology().local_size,
+                                                 name_, waits.of_caller);
+    } catch (const Error& error) {
+      refuse(error);
+    }
+  }
+
+  std::function<void(const std::string&)> cancel() const {
+    return [&waits = *parts_.waits](const std::string&) { waits.is_cancelled = true; };
+  }
+
+  void refuse(const Error& error) {
+    refusal_ = fmt::format("{}, for gradients '{}': {}", topology().describe(topology().rank),
+                           name_, error.what());
+  }
+
+  void allocate() {
+    if (is_hierarchical())
+      parts_.collectives = std::make_unique<collectives::HierarchicalDeviceCollectives>(
+          parts_.device, topology(), std::move(levels_),
+          collectives::HierarchicalDeviceCollectives::Options{
+              .segment_bytes = runtime_.settings().ring_segment_bytes,
+              .allreduce = runtime_.allreduce()},
+          cancel());
+    if (parts_.collectives == nullptr) return;
+    std::size_t most = 1;
+    for (const auto& layout : parts_.layouts) most = std::max(most, layout.buffer_bytes());
+    parts_.pipeline = std::make_unique<collectives::ChunkPipeline>(
+        parts_.device, *parts_.collectives, most, collectives::ChunkPipeline::Options{});
   }
 
   // What one rank cannot have, none goes on without.
   void make_pipeline(collectives::Collectives& control) {
-    std::string own;
-    if (parts_.collectives != nullptr) {
-      std::size_t most = 1;
-      for (const auto& layout : parts_.layouts) most = std::max(most, layout.buffer_bytes());
-      try {
-        parts_.pipeline = std::make_unique<collectives::ChunkPipeline>(
-            parts_.device, *parts_.collectives, most, collectives::ChunkPipeline::Options{});
-      } catch (const DeviceError& error) {
-        own = fmt::format("{}, for gradients '{}': {}", topology().describe(topology().rank), name_,
-                          error.what());
-      }
+    try {
+      if (refusal_.empty()) allocate();
+    } catch (const DeviceError& error) {
+      refuse(error);
     }
     for (const auto& said :
-         coordinator::gather_all(std::as_bytes(std::span(own)), control, topology()))
+         coordinator::gather_all(std::as_bytes(std::span(refusal_)), control, topology()))
       if (problem_.empty() && !said.empty())
         problem_.assign(reinterpret_cast<const char*>(said.data()), said.size());
   }
@@ -114,7 +167,9 @@ class PlanMaker {
   const DeviceGradientSyncOptions options_;
   const std::size_t bucket_bytes_;
   DeviceRunner::Parts parts_;
-  std::string problem_;  // of any rank
+  collectives::HierarchicalDeviceCollectives::Levels levels_;  // if is_hierarchical()
+  std::string refusal_;                                        // why this rank cannot go on
+  std::string problem_;                                        // the same of any rank
 };
 
 }  // namespace

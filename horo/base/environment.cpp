@@ -112,7 +112,10 @@ const std::vector<SettingInfo>& table() {
        }},
       {"HORO_ALGORITHM", "auto", "auto, shared_memory, ring, hierarchical, parameter_server or mpi",
        "Forces one algorithm for every collective; for tests and comparisons. auto: shared memory "
-       "on one node; on several the ring where each has one rank, otherwise hierarchical.",
+       "on one node; on several the ring where each has one rank, otherwise hierarchical. For "
+       "GPUs: "
+       "hierarchical is NCCL inside the nodes and horo's own exchange between them, for networks "
+       "that NCCL cannot use well; with any other value NCCL connects all ranks.",
        true,
        [](Settings& s, std::string_view v) {
          s.algorithm = parse_choice(

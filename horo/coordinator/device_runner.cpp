@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "horo/base/device/host_device.h"
 #include "horo/base/error.h"
 #include "horo/base/log.h"
 #include "horo/base/quantity.h"
@@ -47,7 +48,7 @@ DeviceRunner::~DeviceRunner() {
     const std::scoped_lock lock(mutex_);
     should_stop_ = true;
     // In the middle of a step. NCCL may be waiting for ranks that do not come.
-    if (is_giving_ && parts_.communicator == nullptr) parts_.waits->is_cancelled = true;
+    if (is_giving_ && !device::is_host(parts_.device)) parts_.waits->is_cancelled = true;
   }
   changed_.notify_all();
   thread_.join();
@@ -135,7 +136,8 @@ void DeviceRunner::wait() {
   lock.unlock();
   await(ends);
   lock.lock();
-  // The thread may have seen more than that the device is through.
+  // That the device is through does not mean that all is well.
+  if (error_ == nullptr && failure_of_collectives()) fail(error_of_device());
   if (error_ != nullptr) std::rethrow_exception(error_);
   ++step_;
   begin_step();
@@ -223,7 +225,8 @@ void DeviceRunner::look_at_device() {
   try {
     while (!under_way_.empty() && has_front_begun()) {
       begin_front();
-      if (!is_front_done()) break;
+      // What has failed is told before the device is through with what comes of it.
+      if (!is_front_done() || failure_of_collectives()) break;
       end_front();
     }
   } catch (const Error&) {

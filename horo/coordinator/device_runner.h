@@ -42,7 +42,7 @@ class DeviceRunner {
     BucketPlan plan;
     std::vector<collectives::FusedLayout> layouts;  ///< of the buckets
     std::unique_ptr<PlanWaits> waits;
-    std::unique_ptr<collectives::Communicator> communicator;      ///< null: no stand-in
+    std::unique_ptr<collectives::Communicator> communicator;      ///< null: it has no need of one
     std::unique_ptr<collectives::DeviceCollectives> collectives;  ///< null: of one rank, alone
     std::unique_ptr<collectives::ChunkPipeline> pipeline;
   };

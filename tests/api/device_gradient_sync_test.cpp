@@ -5,7 +5,9 @@
 #include <chrono>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "horo/base/device/gpu.h"
 #include "horo/base/device/host_device.h"
@@ -126,6 +128,40 @@ TEST_P(DeviceGradientSyncRanks, WaitsOnTheHostAndAverages) {
   });
 }
 
+// Even nodes, an uneven one, a rank each.
+TEST(DeviceGradientSync, TakesTheWayThroughTheNodesThatItIsTold) {
+  for (const auto& [ranks, per_node] : {std::pair(4, 2), std::pair(5, 2), std::pair(3, 1)}) {
+    RunOptions options;
+    options.environment = {"HORO_ALGORITHM=hierarchical",
+                           "HORO_RANKS_PER_NODE=" + std::to_string(per_node)};
+    const auto take_steps = [](Context& ctx) {
+      DeviceModel model(ctx, 6);
+      const auto stream = model.stream();
+      DeviceGradientSync sync(ctx, model.device(), model.gradients(),
+                              {.op = ReduceOp::kSum, .bucket_bytes = 40000, .chunk_bytes = 30000});
+      for (int step = 0; step < 6; ++step) {
+        backward(model, sync, *stream, step);
+        step % 3 == 0 ? sync.wait() : sync.wait_on(stream->native());
+        model.expect_sums(*stream, ctx.size(), step);
+      }
+      stream->synchronize();
+      if (ctx.rank() == 1) throw std::runtime_error("disk full");
+      EXPECT_THAT(error_text<CommunicationError>([&] {
+                    backward(model, sync, *stream, 6);
+                    sync.wait();
+                  }),
+                  HasSubstr("rank 1 "));
+      throw std::runtime_error("follows");
+    };
+    try {
+      run_ranks(ranks, take_steps, options);
+      ADD_FAILURE();
+    } catch (const std::exception& error) {
+      EXPECT_THAT(error.what(), HasSubstr("rank 1: disk full"));
+    }
+  }
+}
+
 TEST(DeviceGradientSync, GradientsMayComeFromSeveralStreamsAndThreads) {
   run_ranks(3, [](Context& ctx) {
     DeviceModel model(ctx, 3);
@@ -227,19 +263,23 @@ TEST(DeviceGradientSync, RanksThatDisagreeAllHearIt) {
 }
 
 TEST(DeviceGradientSync, MemoryThatOneRankLacksIsAnErrorOfAll) {
-  run_ranks(3, [](Context& ctx) {
+  const auto lack_memory = [](Context& ctx) {
     HostDevice device({.memory_bytes = ctx.rank() == 1 ? std::size_t{900} : SIZE_MAX});
     const device::Memory memory = device.allocate(400);
     const std::vector<NamedTensor> gradients = {
         {"x", TensorView(reinterpret_cast<float*>(memory.data()), Shape{100})}};
     EXPECT_THAT(error_text<DeviceError>(
                     [&] { DeviceGradientSync sync(ctx, device, gradients, {.name = "net"}); }),
-                AllOf(HasSubstr("rank 1 "), HasSubstr("'net'"), HasSubstr("512")));
+                AllOf(HasSubstr("rank 1 "), HasSubstr("'net'"), HasSubstr("900 bytes")));
     // The job goes on.
     std::vector<float> x(3, 1);
     ctx.allreduce(TensorView(x), {.op = ReduceOp::kSum});
     EXPECT_EQ(x[2], 3);
-  });
+  };
+  run_ranks(3, lack_memory);
+  RunOptions nodes;
+  nodes.environment = {"HORO_ALGORITHM=hierarchical", "HORO_RANKS_PER_NODE=2"};
+  run_ranks(3, lack_memory, nodes);
 }
 
 TEST(DeviceGradientSync, AStepInTheMiddleIsGivenUp) {
