@@ -2,11 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <string>
+
 #include "horo/base/device/loaded_library.h"
 #include "horo/base/error.h"
+#include "horo/base/log.h"
 
 namespace horo::collectives {
 namespace {
+
+// MAJOR * 10000 + MINOR * 100 + PATCH, since 2.9.
+void log_version(const NcclLibrary& nccl, const std::string& path) {
+  int version = 0;
+  if (nccl.get_version(&version) != ncclSuccess) return;
+  log_info("NCCL {}.{}.{} from {}", version / 10000, version / 100 % 100, version % 100, path);
+}
 
 NcclLibrary load() {
   const device::LoadedLibrary library("NCCL", "libnccl.so.2", HORO_NCCL_LIBRARY);
@@ -29,6 +39,7 @@ NcclLibrary load() {
   library.find("ncclBroadcast", nccl.broadcast);
   library.find("ncclSend", nccl.send);
   library.find("ncclRecv", nccl.recv);
+  log_version(nccl, library.path());
   return nccl;
 }
 

@@ -29,8 +29,8 @@ struct NcclLibrary {
   decltype(&ncclRecv) recv;
 };
 
-/// Thread-safe. Throws DeviceError, in every call, if libnccl.so.2 cannot be loaded or lacks
-/// something.
+/// Thread-safe. The first call loads it, and logs its version and where it is. Throws DeviceError,
+/// in every call, if libnccl.so.2 cannot be loaded or lacks something.
 const NcclLibrary& nccl();
 
 /// Throws CommunicationError, with the call, NCCL's texts and the place, unless `result` is success

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <link.h>
 
 #include <utility>
 
@@ -21,17 +22,25 @@ namespace {
 
 LoadedLibrary::LoadedLibrary(std::string name, const char* file, const char* built_with)
     : name_(std::move(name)) {
-  for (const char* path : {file, built_with}) {
-    library_ = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (library_ != nullptr) return;
-  }
-  refuse(name_);
+  library_ = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  for (const char* path : {built_with, file})
+    if (library_ == nullptr) library_ = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library_ == nullptr) refuse(name_);
 }
 
 void* LoadedLibrary::address_of(const char* symbol) const {
-  void* const address = dlsym(library_, symbol);
+  void* const address = optional_address_of(symbol);
   if (address == nullptr) refuse(name_);
   return address;
+}
+
+void* LoadedLibrary::optional_address_of(const char* symbol) const {
+  return dlsym(library_, symbol);
+}
+
+std::string LoadedLibrary::path() const {
+  const link_map* map = nullptr;
+  return dlinfo(library_, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : "";
 }
 
 }  // namespace horo::device

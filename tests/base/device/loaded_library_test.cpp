@@ -32,15 +32,22 @@ TEST(LoadedLibrary, FindsFunctions) {
   EXPECT_EQ(root(144), 12);
 }
 
-TEST(LoadedLibrary, FallsBackOnThePathItWasBuiltWith) {
-  const LoadedLibrary math("The library of mathematics", "libhoro_absent.so.1", "libm.so.6");
-  double (*root)(double) = nullptr;
-  EXPECT_NO_THROW(math.find("sqrt", root));
+// Of libraries that no test has loaded: libanl's, libresolv's and libutil's, of any glibc.
+TEST(LoadedLibrary, TheOneItWasBuiltWithGoesBeforeTheSystems) {
+  const LoadedLibrary built_with("X", "libresolv.so.2", "libanl.so.1");
+  EXPECT_THAT(built_with.path(), HasSubstr("libanl.so.1"));
+  const LoadedLibrary of_system("X", "libresolv.so.2", "/absent/libanl.so");
+  EXPECT_THAT(of_system.path(), HasSubstr("libresolv.so.2"));
+}
+
+TEST(LoadedLibrary, TheOneThatTheProcessHasGoesFirst) {
+  const LoadedLibrary of_process("X", "libm.so.6", "libutil.so.1");
+  EXPECT_THAT(of_process.path(), HasSubstr("libm.so.6"));
 }
 
 TEST(LoadedLibrary, OneThatIsMissingIsNamedWithTheRemedy) {
   EXPECT_THAT(error_of([] { LoadedLibrary("cuXYZ", "libhoro_absent.so.1", "/absent/libxyz.so"); }),
-              AllOf(HasSubstr("cuXYZ cannot be loaded: "), HasSubstr("/absent/libxyz.so"),
+              AllOf(HasSubstr("cuXYZ cannot be loaded: "), HasSubstr("libhoro_absent.so.1"),
                     HasSubstr("LD_LIBRARY_PATH"), Not(HasSubstr("\n"))));
 }
 
@@ -49,6 +56,10 @@ TEST(LoadedLibrary, AFunctionThatIsMissingIsNamed) {
   double (*function)(double) = nullptr;
   EXPECT_THAT(error_of([&] { math.find("horo_absent", function); }),
               AllOf(HasSubstr("The library of mathematics"), HasSubstr("horo_absent")));
+  math.find_optional("sqrt", function);
+  EXPECT_NE(function, nullptr);
+  math.find_optional("horo_absent", function);
+  EXPECT_EQ(function, nullptr);
 }
 
 }  // namespace
