@@ -77,13 +77,11 @@ void ChunkPipeline::allreduce(const FusedLayout& layout, const Treatment& treatm
   for (std::size_t c = 0; c < layout.chunks().size(); ++c) {
     const device::NvtxRange enqueued("chunk", c);
     const FusedLayout::Chunk& chunk = layout.chunks()[c];
-    TileTable table = layout.tables()[chunk.table];
-    table.buffer = buffer.memory.data();
-    table.divisor = factors.divisor;
+    const TileTable& table = layout.tables()[chunk.table];
+    TileMove move{buffer.memory.data(), chunk.first_tile, chunk.last_tile, factors.into};
     Joints& joint = joints(c);
 
-    table.scale = factors.into;
-    pack(*pack_, blocks_, table, layout.type(), layout.wire(), chunk.first_tile, chunk.last_tile);
+    pack(*pack_, blocks_, table, move, layout.type(), layout.wire());
     pack_->record(*joint.packed);
 
     travel_->wait(*joint.packed);
@@ -92,9 +90,9 @@ void ChunkPipeline::allreduce(const FusedLayout& layout, const Treatment& treatm
     travel_->record(*joint.reduced);
 
     unpack_->wait(*joint.reduced);
-    table.scale = factors.out_of;
-    unpack(*unpack_, blocks_, table, layout.type(), layout.wire(), chunk.first_tile,
-           chunk.last_tile);
+    move.scale = factors.out_of;
+    move.divisor = factors.divisor;
+    unpack(*unpack_, blocks_, table, move, layout.type(), layout.wire());
   }
   unpack_->record(*buffer.is_free);
   unpack_->record(done);

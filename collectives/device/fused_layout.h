@@ -29,7 +29,6 @@ class FusedLayout {
   DataType type() const { return type_; }
   DataType wire() const { return wire_; }
   const std::vector<Chunk>& chunks() const { return chunks_; }
-  /// The tables, without buffer and scale.
   const std::vector<TileTable>& tables() const { return tables_; }
   /// What the buffer holds, gaps included.
   std::size_t buffer_count() const { return buffer_count_; }

@@ -11,13 +11,13 @@ struct Mover {
   device::Stream& stream;
   unsigned blocks;
   const TileTable& table;
-  std::uint32_t first, last;
+  const TileMove& move;
 
   template <typename X, typename W>
   void run() const {
     using Kernel = MoveTiles<X, W, way>;
-    device::launch(stream, {std::min(blocks, last - first), Kernel::kThreads},
-                   Kernel{table, first, last});
+    device::launch(stream, {std::min(blocks, move.last - move.first), Kernel::kThreads},
+                   Kernel{move}, table);
   }
   void run(DataType type, DataType wire) const {
     if (type == DataType::kFloat32 && wire == DataType::kFloat16) return run<float, Float16>();
@@ -33,14 +33,14 @@ bool can_travel_as(DataType type, DataType wire) {
                           (wire == DataType::kFloat16 || wire == DataType::kBFloat16));
 }
 
-void pack(device::Stream& stream, unsigned blocks, const TileTable& table, DataType type,
-          DataType wire, std::uint32_t first, std::uint32_t last) {
-  Mover<Way::kIntoBuffer>{stream, blocks, table, first, last}.run(type, wire);
+void pack(device::Stream& stream, unsigned blocks, const TileTable& table, const TileMove& move,
+          DataType type, DataType wire) {
+  Mover<Way::kIntoBuffer>{stream, blocks, table, move}.run(type, wire);
 }
 
-void unpack(device::Stream& stream, unsigned blocks, const TileTable& table, DataType type,
-            DataType wire, std::uint32_t first, std::uint32_t last) {
-  Mover<Way::kOutOfBuffer>{stream, blocks, table, first, last}.run(type, wire);
+void unpack(device::Stream& stream, unsigned blocks, const TileTable& table, const TileMove& move,
+            DataType type, DataType wire) {
+  Mover<Way::kOutOfBuffer>{stream, blocks, table, move}.run(type, wire);
 }
 
 }  // namespace horo::collectives

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-
 #include "collectives/device/tile_table.h"
 #include "horo/base/data_type.h"
 #include "horo/base/device/device.h"
@@ -12,13 +10,13 @@ namespace horo::collectives {
 /// bfloat16.
 bool can_travel_as(DataType type, DataType wire);
 
-/// Copies tiles [first, last) of the table's tensors, of `type`, into its buffer, as `wire`:
-/// floating point values times table.scale. One launch of at most `blocks` blocks; does not block.
-/// Cost: every element is read and written once.
-void pack(device::Stream& stream, unsigned blocks, const TileTable& table, DataType type,
-          DataType wire, std::uint32_t first, std::uint32_t last);
-/// The same back; integers are divided by table.divisor, rounding toward zero.
-void unpack(device::Stream& stream, unsigned blocks, const TileTable& table, DataType type,
-            DataType wire, std::uint32_t first, std::uint32_t last);
+/// Copies tiles of the table's tensors, of `type`, into the buffer, as `wire`: floating point
+/// values times move.scale. One launch of at most `blocks` blocks; does not block. Cost: every
+/// element is read and written once.
+void pack(device::Stream& stream, unsigned blocks, const TileTable& table, const TileMove& move,
+          DataType type, DataType wire);
+/// The same back; integers are divided by move.divisor, rounding toward zero.
+void unpack(device::Stream& stream, unsigned blocks, const TileTable& table, const TileMove& move,
+            DataType type, DataType wire);
 
 }  // namespace horo::collectives

@@ -6,7 +6,8 @@
 namespace horo::collectives {
 
 /// Which tensors lie where in a fused buffer, as kernels take it: by value, in the arguments of the
-/// launch, so that nothing is copied to the device first and nothing has to be kept for it.
+/// launch, so that nothing is copied to the device first and nothing has to be kept for it. Made
+/// once for a plan: what differs from launch to launch is in TileMove.
 ///
 /// A tensor is moved in tiles of kTileElements elements, the last one of which may be smaller, and
 /// a tile by one block; tiles are numbered through all tensors, in the order of the buffer.
@@ -23,13 +24,18 @@ struct TileTable {
   };
 
   std::uint32_t tensors = 0;
-  std::int32_t divisor = 1;  ///< of integers on their way back
-  double scale = 1;          ///< of floating point values, on either way
-  void* buffer = nullptr;
   std::uint32_t first_tile[kMaxTensors + 1] = {};  ///< [tensors]: how many tiles there are
   Tensor tensor[kMaxTensors];
 
   std::uint32_t tiles() const { return first_tile[tensors]; }
+};
+
+/// What a launch does with a table: moves tiles [first, last) to or from `buffer`.
+struct TileMove {
+  void* buffer;
+  std::uint32_t first, last;
+  double scale = 1;          ///< of floating point values, on either way
+  std::int32_t divisor = 1;  ///< of integers on their way back
 };
 
 }  // namespace horo::collectives

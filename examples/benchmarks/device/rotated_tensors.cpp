@@ -75,11 +75,8 @@ void RotatedTensors::move(decltype(collectives::pack)& mover, device::Device& de
                           device::Stream& stream, std::size_t i, double scale) const {
   const Set& set = (*this)[i];
   for (const auto& chunk : set.layout->chunks()) {
-    collectives::TileTable table = set.layout->tables()[chunk.table];
-    table.buffer = set.buffer.data();
-    table.scale = scale;
-    mover(stream, device.full_grid(), table, DataType::kFloat32, wire_, chunk.first_tile,
-          chunk.last_tile);
+    mover(stream, device.full_grid(), set.layout->tables()[chunk.table],
+          {set.buffer.data(), chunk.first_tile, chunk.last_tile, scale}, DataType::kFloat32, wire_);
   }
 }
 

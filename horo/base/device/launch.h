@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -72,15 +73,27 @@ void run_block_on_host(const Grid& grid, const Kernel& kernel, unsigned block) {
   (std::make_integer_sequence<unsigned, Kernel::kPhases>{});
 }
 
+/// In the place of a table (launch()), where there is none.
+struct NoTable {};
+
+/// One thread of a kernel that is no BlockKernel.
+template <typename Kernel, typename Table>
+HORO_KERNEL void run_thread(const Kernel& kernel, const Place& place, const Table& table) {
+  if constexpr (std::is_same_v<Table, NoTable>)
+    kernel(place);
+  else
+    kernel(place, table);
+}
+
 /// A kernel on the host, block after block.
-template <typename Kernel>
-void run_on_host(const Grid& grid, const Kernel& kernel) {
+template <typename Kernel, typename Table>
+void run_on_host(const Grid& grid, const Kernel& kernel, const Table& table) {
   for (unsigned block = 0; block < grid.blocks; ++block) {
     if constexpr (BlockKernel<Kernel>) {
       run_block_on_host(grid, kernel, block);
     } else {
       for (unsigned thread = 0; thread < grid.threads; ++thread)
-        kernel(Place{block, grid.blocks, thread, grid.threads});
+        run_thread(kernel, Place{block, grid.blocks, thread, grid.threads}, table);
     }
   }
 }
@@ -96,29 +109,38 @@ __device__ void run_phases(const Kernel& kernel, const Place& place,
   }
 }
 
-template <typename Kernel>
-__global__ void run_on_gpu(const __grid_constant__ Kernel kernel) {
+template <typename Kernel, typename Table>
+__global__ void run_on_gpu(const __grid_constant__ Kernel kernel,
+                           const __grid_constant__ Table table) {
   const Place place{blockIdx.x, gridDim.x, threadIdx.x, blockDim.x};
   if constexpr (BlockKernel<Kernel>) {
     __shared__ typename Kernel::Shared shared;
     typename Kernel::Own own{};
     run_phases<0>(kernel, place, shared, own);
   } else {
-    kernel(place);
+    run_thread(kernel, place, table);
   }
 }
 #endif
 
 /// Runs `kernel` on the stream, with its arguments by value (at most 32,764 bytes): the caller need
-/// not keep them. Does not block.
-template <typename Kernel>
-void launch(Stream& stream, const Grid& grid, const Kernel& kernel) {
-  static_assert(sizeof(Kernel) <= 32764, "the arguments of a kernel have no more room");
+/// not keep them. What is large and the same in many launches may be an argument beside it, of
+/// which the launch's own copy is the only one: operator()(place, table). Does not block.
+template <typename Kernel, typename Table = NoTable>
+void launch(Stream& stream, const Grid& grid, const Kernel& kernel, const Table& table = {}) {
+  static_assert(sizeof(Kernel) + sizeof(Table) <= 32764,
+                "the arguments of a kernel have no more room");
+  static_assert(std::is_same_v<Table, NoTable> || !BlockKernel<Kernel>, "phases take no table");
   if (grid.blocks == 0) return;
-  if (is_host(stream)) return submit(stream, [grid, kernel] { run_on_host(grid, kernel); });
+  if (is_host(stream))
+    return submit(stream, [grid, kernel, own = std::make_shared<const Table>(table)] {
+      run_on_host(grid, kernel, *own);
+    });
 #if defined(__CUDACC__)
-  run_on_gpu<<<grid.blocks, grid.threads, 0, static_cast<cudaStream_t>(stream.native())>>>(kernel);
-  HORO_CUDA(cudaGetLastError());
+  // By address: a call with <<<>>> copies the arguments once more on its way.
+  void* arguments[] = {const_cast<Kernel*>(&kernel), const_cast<Table*>(&table)};
+  HORO_CUDA(cudaLaunchKernel(&run_on_gpu<Kernel, Table>, dim3(grid.blocks), dim3(grid.threads),
+                             arguments, 0, static_cast<cudaStream_t>(stream.native())));
 #endif
 }
 

@@ -80,11 +80,9 @@ void check(const std::vector<std::size_t>& sizes, std::size_t skip, double scale
   stream->fill(buffer.data(), 0, layout.buffer_bytes());
   const auto move = [&](auto&& way, double factor, int divisor) {
     for (const FusedLayout::Chunk& chunk : layout.chunks()) {
-      TileTable table = layout.tables()[chunk.table];
-      table.buffer = buffer.data();
-      table.scale = factor;
-      table.divisor = divisor;
-      way(*stream, 3, table, data_type_of<X>, data_type_of<W>, chunk.first_tile, chunk.last_tile);
+      way(*stream, 3, layout.tables()[chunk.table],
+          {buffer.data(), chunk.first_tile, chunk.last_tile, factor, divisor}, data_type_of<X>,
+          data_type_of<W>);
     }
   };
   constexpr bool kIsFloating = !std::is_integral_v<X>;
@@ -160,10 +158,10 @@ TEST(MoveTiles, KeepsInfinitiesAndNan) {
   const TensorView view(tensor.data(), Shape{x.size()});
   const FusedLayout layout(std::span(&view, 1), DataType::kFloat16, 0);
   const device::Memory buffer = device->allocate(layout.buffer_bytes());
-  TileTable table = layout.tables()[0];
-  table.buffer = buffer.data();
-  pack(*stream, 1, table, DataType::kFloat32, DataType::kFloat16, 0, table.tiles());
-  unpack(*stream, 1, table, DataType::kFloat32, DataType::kFloat16, 0, table.tiles());
+  const TileTable& table = layout.tables()[0];
+  const TileMove all{buffer.data(), 0, table.tiles()};
+  pack(*stream, 1, table, all, DataType::kFloat32, DataType::kFloat16);
+  unpack(*stream, 1, table, all, DataType::kFloat32, DataType::kFloat16);
   x = tensor.values(*stream);
   EXPECT_EQ(x[5], INFINITY);
   EXPECT_EQ(x[6], INFINITY);  // too large for float16
