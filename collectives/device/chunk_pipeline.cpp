@@ -32,6 +32,15 @@ Factors factors_of(const ChunkPipeline::Treatment& treatment, DataType type, Dat
   return factors;
 }
 
+// Those of any layout.
+void load_kernels(device::Device& device) {
+  for (int t = 0; t < kDataTypeCount; ++t) {
+    const auto type = static_cast<DataType>(t);
+    for (const DataType wire : {type, DataType::kFloat16, DataType::kBFloat16})
+      if (can_travel_as(type, wire)) load_movers(device, type, wire);
+  }
+}
+
 }  // namespace
 
 ChunkPipeline::ChunkPipeline(device::Device& device, DeviceCollectives& collectives,
@@ -42,6 +51,7 @@ ChunkPipeline::ChunkPipeline(device::Device& device, DeviceCollectives& collecti
       pack_(device.make_stream(Priority::kHigh)),
       travel_(device.make_stream(Priority::kHigh)),
       unpack_(device.make_stream(Priority::kHigh)) {
+  load_kernels(device);
   for (int b = 0; b < options.buffers; ++b)
     buffers_.push_back({device.allocate(buffer_bytes), device.make_event()});
   // The gaps between tensors travel too.

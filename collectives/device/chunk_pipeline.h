@@ -30,7 +30,8 @@ class ChunkPipeline {
     double prescale = 1, postscale = 1;  ///< of floating point values
   };
 
-  /// Layouts of up to `buffer_bytes` can travel. `device` and `collectives` outlive this. Throws
+  /// Layouts of up to `buffer_bytes` can travel. `device` and `collectives` outlive this. Loads all
+  /// kernels that allreduce() may need, so that none has to be while a collective runs. Throws
   /// DeviceError if the device has too little memory.
   ChunkPipeline(device::Device& device, DeviceCollectives& collectives, std::size_t buffer_bytes,
                 const Options& options);

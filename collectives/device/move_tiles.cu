@@ -6,25 +6,23 @@
 namespace horo::collectives {
 namespace {
 
-template <Way way>
-struct Mover {
-  device::Stream& stream;
-  unsigned blocks;
-  const TileTable& table;
-  const TileMove& move;
+// Calls function with an element of `type` and one of `wire`.
+template <typename Function>
+void visit_types(DataType type, DataType wire, const Function& function) {
+  if (type == DataType::kFloat32 && wire == DataType::kFloat16) return function(0.0f, Float16{});
+  if (type == DataType::kFloat32 && wire == DataType::kBFloat16) return function(0.0f, BFloat16{});
+  visit_type(type, [&](auto zero) { function(zero, zero); });
+}
 
-  template <typename X, typename W>
-  void run() const {
+template <Way way>
+void move_tiles(device::Stream& stream, unsigned blocks, const TileTable& table,
+                const TileMove& move, DataType type, DataType wire) {
+  visit_types(type, wire, [&]<typename X, typename W>(X, W) {
     using Kernel = MoveTiles<X, W, way>;
     device::launch(stream, {std::min(blocks, move.last - move.first), Kernel::kThreads},
                    Kernel{move}, table);
-  }
-  void run(DataType type, DataType wire) const {
-    if (type == DataType::kFloat32 && wire == DataType::kFloat16) return run<float, Float16>();
-    if (type == DataType::kFloat32 && wire == DataType::kBFloat16) return run<float, BFloat16>();
-    visit_type(type, [&]<typename T>(T) { run<T, T>(); });
-  }
-};
+  });
+}
 
 }  // namespace
 
@@ -35,12 +33,19 @@ bool can_travel_as(DataType type, DataType wire) {
 
 void pack(device::Stream& stream, unsigned blocks, const TileTable& table, const TileMove& move,
           DataType type, DataType wire) {
-  Mover<Way::kIntoBuffer>{stream, blocks, table, move}.run(type, wire);
+  move_tiles<Way::kIntoBuffer>(stream, blocks, table, move, type, wire);
 }
 
 void unpack(device::Stream& stream, unsigned blocks, const TileTable& table, const TileMove& move,
             DataType type, DataType wire) {
-  Mover<Way::kOutOfBuffer>{stream, blocks, table, move}.run(type, wire);
+  move_tiles<Way::kOutOfBuffer>(stream, blocks, table, move, type, wire);
+}
+
+void load_movers(device::Device& device, DataType type, DataType wire) {
+  visit_types(type, wire, [&]<typename X, typename W>(X, W) {
+    device::load_kernel<MoveTiles<X, W, Way::kIntoBuffer>, TileTable>(device);
+    device::load_kernel<MoveTiles<X, W, Way::kOutOfBuffer>, TileTable>(device);
+  });
 }
 
 }  // namespace horo::collectives

@@ -19,4 +19,7 @@ void pack(device::Stream& stream, unsigned blocks, const TileTable& table, const
 void unpack(device::Stream& stream, unsigned blocks, const TileTable& table, const TileMove& move,
             DataType type, DataType wire);
 
+/// Loads the kernels of pack() and unpack() for these types; see device::load_kernel().
+void load_movers(device::Device& device, DataType type, DataType wire);
+
 }  // namespace horo::collectives

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "horo/base/device/device.h"
 #include "horo/base/device/host_device.h"
 #include "horo/base/device/stream.h"
 #if defined(__CUDACC__)
@@ -141,6 +142,20 @@ void launch(Stream& stream, const Grid& grid, const Kernel& kernel, const Table&
   void* arguments[] = {const_cast<Kernel*>(&kernel), const_cast<Table*>(&table)};
   HORO_CUDA(cudaLaunchKernel(&run_on_gpu<Kernel, Table>, dim3(grid.blocks), dim3(grid.threads),
                              arguments, 0, static_cast<cudaStream_t>(stream.native())));
+#endif
+}
+
+/// Loads the kernel that launch() of the same types starts, which CUDA would do at the first
+/// launch: that may wait for what the GPU is at, and where this is a collective whose peer waits
+/// for this rank's launch, for ever. Makes the device the calling thread's current one. Does
+/// nothing on the stand-in.
+template <typename Kernel, typename Table = NoTable>
+void load_kernel(Device& device) {
+  if (is_host(device)) return;
+#if defined(__CUDACC__)
+  device.make_current();
+  cudaFuncAttributes attributes{};
+  HORO_CUDA(cudaFuncGetAttributes(&attributes, &run_on_gpu<Kernel, Table>));
 #endif
 }
 
