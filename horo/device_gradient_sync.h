@@ -30,6 +30,11 @@ struct DeviceGradientSyncOptions {
   /// A bucket travels in parts of about this many bytes: while one is on its way, the next one is
   /// packed and the one before unpacked. At least 1.
   std::size_t chunk_bytes = std::size_t{8} << 20;
+  /// Gradients that travel as they are and lie one after the other without a gap, on all ranks, or
+  /// one alone, are reduced where they lie if they have this many bytes or are the whole bucket;
+  /// the rest of a bucket goes through a buffer, for one exchange in the place of many small ones.
+  /// A sum in place starts no kernel, an average one. Unset: all goes through buffers.
+  std::optional<std::size_t> in_place_bytes = std::size_t{1} << 20;
 };
 
 /// Averages (or otherwise reduces) the same set of gradients every step, in place, in the memory of
@@ -44,8 +49,10 @@ struct DeviceGradientSyncOptions {
 ///   sync.wait_on(stream);
 ///
 /// Buckets are those of GradientSync, and no control messages are sent after registration either. A
-/// bucket travels through a fused buffer of the device in chunks, packed and unpacked by one kernel
-/// each, which convert and scale on the way. A job of one rank starts nothing on the device.
+/// bucket travels in chunks: in place where its gradients are large or follow each other in memory,
+/// as those of an arena do, otherwise through a fused buffer of the device, packed and unpacked by
+/// one kernel each, which convert and scale on the way. A job of one rank starts nothing on the
+/// device.
 ///
 /// ready() may be called from several threads at once, the others from one, after the calls of
 /// ready() they are to cover. The gradients' memory must stay where it is while this lives. A step
@@ -54,7 +61,8 @@ class DeviceGradientSync {
  public:
   /// Collective: every rank registers the same names, shapes, types and options, in the same order.
   /// `device` outlives this; the gradients lie in its memory. It becomes the calling thread's
-  /// current device. Takes two buffers of the size of the largest bucket in the device's memory.
+  /// current device. Takes two buffers in the device's memory, of the size of what the bucket that
+  /// needs most has to pack.
   /// Throws MismatchError on every rank, as GradientSync does; DeviceError on every rank, with the
   /// rank, where one of them cannot have the memory; InvalidArgument for arguments that are wrong
   /// on this rank.

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include "collectives/device/hierarchical_device_collectives.h"
 #include "collectives/device/host_device_collectives.h"
+#include "collectives/device/memory_spans.h"
 #include "collectives/nccl/connect_gpus.h"
 #include "horo/base/device/host_device.h"
 #include "horo/base/error.h"
@@ -35,9 +37,7 @@ class PlanMaker {
                .waits = std::make_unique<coordinator::PlanWaits>(runtime.transport().wait_policy()),
                .communicator = nullptr,
                .collectives = nullptr,
-               .pipeline = nullptr} {
-    for (const std::vector<std::size_t>& members : parts_.plan.buckets) lay_out(members);
-  }
+               .pipeline = nullptr} {}
 
   DeviceRunner::Parts make() {
     coordinator::Entry entry;
@@ -50,12 +50,35 @@ class PlanMaker {
   }
 
  private:
-  void lay_out(const std::vector<std::size_t>& members) {
+  std::vector<TensorView> tensors_of(const std::vector<std::size_t>& members) const {
     std::vector<TensorView> tensors;
     for (const std::size_t i : members) tensors.push_back(parts_.gradients[i].tensor);
-    const DataType type = tensors.front().type();
-    const DataType wire = type == DataType::kFloat32 ? options_.wire.value_or(type) : type;
-    parts_.layouts.emplace_back(tensors, wire, options_.chunk_bytes);
+    return tensors;
+  }
+
+  // How gradients lie in memory may differ between ranks; what of it holds on all is theirs.
+  std::vector<collectives::MemoryFacts> agree_on_memory(collectives::Collectives& control) const {
+    std::vector<collectives::MemoryFacts> facts;
+    for (const std::vector<std::size_t>& members : parts_.plan.buckets)
+      std::ranges::copy(collectives::memory_facts(tensors_of(members)), std::back_inserter(facts));
+    static_assert(sizeof(collectives::MemoryFacts) == 3);
+    if (topology().size > 1)
+      control.allreduce({DataType::kInt8, facts.data(), facts.size() * 3}, ReduceOp::kMin);
+    return facts;
+  }
+
+  void lay_out(std::span<const collectives::MemoryFacts> facts) {
+    for (const std::vector<std::size_t>& members : parts_.plan.buckets) {
+      const std::vector<TensorView> tensors = tensors_of(members);
+      const DataType type = tensors.front().type();
+      const DataType wire = type == DataType::kFloat32 ? options_.wire.value_or(type) : type;
+      std::vector<collectives::MemorySpan> in_place;
+      if (options_.in_place_bytes && wire == type)
+        in_place = collectives::memory_spans(tensors, facts.first(tensors.size()),
+                                             *options_.in_place_bytes);
+      parts_.layouts.emplace_back(tensors, wire, options_.chunk_bytes, in_place);
+      facts = facts.subspan(tensors.size());
+    }
   }
 
   void agree(collectives::Collectives& control) {
@@ -64,11 +87,14 @@ class PlanMaker {
         options_.first_bucket_bytes
             ? fmt::format("first_bucket_bytes = {}", *options_.first_bucket_bytes)
             : "first_bucket_bytes is unset",
+        options_.in_place_bytes ? fmt::format("in_place_bytes = {}", *options_.in_place_bytes)
+                                : "in_place_bytes is unset",
         device::is_host(parts_.device) ? "in memory of the stand-in" : "in memory of a GPU"};
     coordinator::agree_on_plan(name_,
                                coordinator::describe_plan(parts_.gradients, options_.op,
                                                           bucket_bytes_, options_.wire, {}, own),
                                control, topology());
+    lay_out(agree_on_memory(control));
     if (is_hierarchical())
       make_levels();
     else if (topology().size > 1)
@@ -143,7 +169,7 @@ class PlanMaker {
               .allreduce = runtime_.allreduce()},
           cancel());
     if (parts_.collectives == nullptr) return;
-    std::size_t most = 1;
+    std::size_t most = 0;
     for (const auto& layout : parts_.layouts) most = std::max(most, layout.buffer_bytes());
     parts_.pipeline = std::make_unique<collectives::ChunkPipeline>(
         parts_.device, *parts_.collectives, most, collectives::ChunkPipeline::Options{});

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "collectives/device/move_tiles.h"
+#include "collectives/device/scale.h"
 #include "horo/base/device/nvtx_range.h"
 #include "horo/base/error.h"
 
@@ -11,51 +14,74 @@ namespace {
 
 using device::Priority;
 
-// What is done to values on the way into the buffer and out of it, and what travels is reduced by.
-struct Factors {
-  double into = 1, out_of = 1;
-  std::int32_t divisor = 1;
-  ReduceOp op;
-};
-
-// float16 is scaled down before it travels, since a sum of large values would be infinite; any
-// other type after it, so that it is rounded once.
-Factors factors_of(const ChunkPipeline::Treatment& treatment, DataType type, DataType wire,
-                   int size) {
-  Factors factors{treatment.prescale, treatment.postscale, 1, treatment.op};
-  if (treatment.op != ReduceOp::kAverage) return factors;
-  factors.op = ReduceOp::kSum;
-  if (!is_floating(type))
-    factors.divisor = size;
-  else
-    (wire == DataType::kFloat16 ? factors.into : factors.out_of) /= size;
-  return factors;
-}
+// Where a buffer may begin.
+constexpr std::size_t kAlignment = 256;
 
 // Those of any layout.
 void load_kernels(device::Device& device) {
   for (int t = 0; t < kDataTypeCount; ++t) {
     const auto type = static_cast<DataType>(t);
+    load_scale(device, type);
     for (const DataType wire : {type, DataType::kFloat16, DataType::kBFloat16})
       if (can_travel_as(type, wire)) load_movers(device, type, wire);
   }
 }
 
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+device::Memory allocate(device::Device& device, std::size_t bytes) {
+  return bytes == 0 ? device::Memory() : device.allocate(bytes);
+}
+
 }  // namespace
+
+// What is done to values before they travel and after, and what travels is reduced by.
+struct ChunkPipeline::Factors {
+  double into = 1, out_of = 1;
+  std::int32_t divisor = 1;
+  ReduceOp op;
+
+  // float16 is scaled down before it travels, since a sum of large values would be infinite; any
+  // other type after it, so that it is rounded once.
+  Factors(const Treatment& treatment, DataType type, DataType wire, int size) : op(treatment.op) {
+    if (is_floating(type)) {
+      into = treatment.prescale;
+      out_of = treatment.postscale;
+    }
+    if (op != ReduceOp::kAverage) return;
+    op = ReduceOp::kSum;
+    if (!is_floating(type))
+      divisor = size;
+    else
+      (wire == DataType::kFloat16 ? into : out_of) /= size;
+  }
+  bool change_before() const { return into != 1; }
+  bool change_after() const { return out_of != 1 || divisor != 1; }
+};
 
 ChunkPipeline::ChunkPipeline(device::Device& device, DeviceCollectives& collectives,
                              std::size_t buffer_bytes, const Options& options)
+    : ChunkPipeline(device, collectives, allocate(device, memory_bytes(buffer_bytes, options)),
+                    buffer_bytes, options) {}
+
+ChunkPipeline::ChunkPipeline(device::Device& device, DeviceCollectives& collectives,
+                             device::Memory memory, std::size_t buffer_bytes,
+                             const Options& options)
     : device_(device),
       collectives_(collectives),
       blocks_(options.blocks_per_launch > 0 ? options.blocks_per_launch : device.full_grid()),
+      buffer_bytes_(buffer_bytes),
+      memory_(std::move(memory)),
       pack_(device.make_stream(Priority::kHigh)),
       travel_(device.make_stream(Priority::kHigh)),
       unpack_(device.make_stream(Priority::kHigh)) {
   load_kernels(device);
-  for (int b = 0; b < options.buffers; ++b)
-    buffers_.push_back({device.allocate(buffer_bytes), device.make_event()});
+  for (std::size_t b = 0; b < static_cast<std::size_t>(options.buffers); ++b)
+    buffers_.push_back({memory_.data() + b * aligned(buffer_bytes), device.make_event()});
   // The gaps between tensors travel too.
-  for (const Buffer& buffer : buffers_) pack_->fill(buffer.memory.data(), 0, buffer_bytes);
+  if (memory_.size() > 0) pack_->fill(memory_.data(), 0, memory_.size());
 }
 
 ChunkPipeline::~ChunkPipeline() {
@@ -68,6 +94,10 @@ ChunkPipeline::~ChunkPipeline() {
   }
 }
 
+std::size_t ChunkPipeline::memory_bytes(std::size_t buffer_bytes, const Options& options) {
+  return aligned(buffer_bytes) * static_cast<std::size_t>(options.buffers);
+}
+
 ChunkPipeline::Joints& ChunkPipeline::joints(std::size_t chunk) {
   while (joints_.size() <= chunk) joints_.push_back({device_.make_event(), device_.make_event()});
   return joints_[chunk];
@@ -76,27 +106,58 @@ ChunkPipeline::Joints& ChunkPipeline::joints(std::size_t chunk) {
 void ChunkPipeline::allreduce(const FusedLayout& layout, const Treatment& treatment,
                               std::span<const device::Event* const> ready, device::Event& done,
                               device::Event* begun) {
-  Buffer& buffer = buffers_[calls_++ % buffers_.size()];
-  HORO_CHECK(layout.buffer_bytes() <= buffer.memory.size(),
+  HORO_CHECK(layout.buffer_bytes() <= buffer_bytes_,
              fmt::format("a bucket of {} bytes does not fit into a fused buffer of {}",
-                         layout.buffer_bytes(), buffer.memory.size()));
-  const Factors factors = factors_of(treatment, layout.type(), layout.wire(), collectives_.size());
-  pack_->wait(*buffer.is_free);
+                         layout.buffer_bytes(), buffer_bytes_));
+  const Factors factors(treatment, layout.type(), layout.wire(), collectives_.size());
   for (const device::Event* event : ready) pack_->wait(*event);
   if (begun != nullptr) pack_->record(*begun);
+  if (!layout.in_place().empty()) reduce_in_place(layout, factors);
+  if (!layout.chunks().empty()) reduce_packed(layout, factors);
+  unpack_->record(done);
+}
+
+// A stream is joined only where another has work for it to wait for.
+void ChunkPipeline::reduce_in_place(const FusedLayout& layout, const Factors& factors) {
+  const auto& stretches = layout.in_place();
+  const auto change = [&](device::Stream& stream, const FusedLayout::Stretch& stretch,
+                          double factor, std::int32_t divisor) {
+    scale(stream, blocks_, stretch.data, layout.type(), stretch.count, factor, divisor);
+  };
+  for (std::size_t c = 0; c < stretches.size(); ++c) {
+    const device::NvtxRange enqueued("chunk in place", c);
+    Joints& joint = joints(c);
+    if (factors.change_before()) change(*pack_, stretches[c], factors.into, 1);
+    if (c == 0 || factors.change_before()) {
+      pack_->record(*joint.packed);
+      travel_->wait(*joint.packed);
+    }
+    collectives_.allreduce(stretches[c].data, layout.wire(), stretches[c].count, factors.op,
+                           *travel_);
+    if (c + 1 == stretches.size() || factors.change_after()) {
+      travel_->record(*joint.reduced);
+      unpack_->wait(*joint.reduced);
+    }
+    if (factors.change_after()) change(*unpack_, stretches[c], factors.out_of, factors.divisor);
+  }
+}
+
+void ChunkPipeline::reduce_packed(const FusedLayout& layout, const Factors& factors) {
+  Buffer& buffer = buffers_[calls_++ % buffers_.size()];
+  pack_->wait(*buffer.is_free);
   for (std::size_t c = 0; c < layout.chunks().size(); ++c) {
     const device::NvtxRange enqueued("chunk", c);
     const FusedLayout::Chunk& chunk = layout.chunks()[c];
     const TileTable& table = layout.tables()[chunk.table];
-    TileMove move{buffer.memory.data(), chunk.first_tile, chunk.last_tile, factors.into};
+    TileMove move{buffer.data, chunk.first_tile, chunk.last_tile, factors.into};
     Joints& joint = joints(c);
 
     pack(*pack_, blocks_, table, move, layout.type(), layout.wire());
     pack_->record(*joint.packed);
 
     travel_->wait(*joint.packed);
-    collectives_.allreduce(buffer.memory.data() + chunk.offset * size_of(layout.wire()),
-                           layout.wire(), chunk.count, factors.op, *travel_);
+    collectives_.allreduce(buffer.data + chunk.offset * size_of(layout.wire()), layout.wire(),
+                           chunk.count, factors.op, *travel_);
     travel_->record(*joint.reduced);
 
     unpack_->wait(*joint.reduced);
@@ -105,7 +166,6 @@ void ChunkPipeline::allreduce(const FusedLayout& layout, const Treatment& treatm
     unpack(*unpack_, blocks_, table, move, layout.type(), layout.wire());
   }
   unpack_->record(*buffer.is_free);
-  unpack_->record(done);
 }
 
 }  // namespace horo::collectives

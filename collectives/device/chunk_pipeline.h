@@ -10,14 +10,19 @@
 
 namespace horo::collectives {
 
-/// Allreduces tensors of a device through fused buffers: while chunk k travels, chunk k+1 is packed
-/// and chunk k-1 unpacked, on three streams that events join; and the next call packs into another
-/// buffer while this one's last chunks travel. Nothing here waits for the device or for peers. Used
-/// by one thread at a time.
+/// Allreduces tensors of a device: in place those that the layout says so of, the others through
+/// fused buffers. While chunk k travels, chunk k+1 is packed and chunk k-1 unpacked, on three
+/// streams that events join; and the next call packs into another buffer while this one's last
+/// chunks travel. Nothing here waits for the device or for peers. Used by one thread at a time.
 ///
 /// Cost: each element is read and written twice beside what the collective takes, of which all but
 /// the first pack and the last unpack of a call overlap with it. For k chunks, 2k kernels, k
-/// collectives and 2k events.
+/// collectives and 2k events. What is reduced in place travels first, while the rest is packed, for
+/// one collective a chunk and no kernel. An average (or a scale) takes one kernel more, which reads
+/// and writes each element once: after the collective and in its shadow, but for the last chunk, or
+/// before it for float16, whose sum could be infinite. It is a kernel, not the collective (NCCL's
+/// ncclAvg and PreMulSum), because those multiply each contribution: the values would be rounded
+/// once for each rank, and differ from those that went through the buffer.
 class ChunkPipeline {
  public:
   struct Options {
@@ -35,8 +40,15 @@ class ChunkPipeline {
   /// DeviceError if the device has too little memory.
   ChunkPipeline(device::Device& device, DeviceCollectives& collectives, std::size_t buffer_bytes,
                 const Options& options);
+  /// The same, with `memory`, memory_bytes(buffer_bytes, options) of the device or more, for the
+  /// buffers.
+  ChunkPipeline(device::Device& device, DeviceCollectives& collectives, device::Memory memory,
+                std::size_t buffer_bytes, const Options& options);
   /// Waits for the device to be done with the buffers; for what failed or was aborted, not long.
   ~ChunkPipeline();
+
+  /// What the buffers take; 0 where nothing goes through them.
+  static std::size_t memory_bytes(std::size_t buffer_bytes, const Options& options);
 
   /// Begins when the events `ready` are done, with `begun` if there is one, and ends with `done`.
   /// Collective: same layouts and treatments in the same order on all ranks. The layout need not be
@@ -48,18 +60,23 @@ class ChunkPipeline {
 
  private:
   struct Buffer {
-    device::Memory memory;
+    std::byte* data;
     std::unique_ptr<device::Event> is_free;
   };
   struct Joints {
     std::unique_ptr<device::Event> packed, reduced;
   };
+  struct Factors;
   Joints& joints(std::size_t chunk);
+  void reduce_in_place(const FusedLayout& layout, const Factors& factors);
+  void reduce_packed(const FusedLayout& layout, const Factors& factors);
 
   device::Device& device_;
   DeviceCollectives& collectives_;
   const unsigned blocks_;
-  std::vector<Buffer> buffers_;  // outlive the streams that use them
+  const std::size_t buffer_bytes_;
+  device::Memory memory_;  // of the buffers; outlives the streams that use it
+  std::vector<Buffer> buffers_;
   std::unique_ptr<device::Stream> pack_, travel_, unpack_;
   std::vector<Joints> joints_;
   std::size_t calls_ = 0;

@@ -23,21 +23,28 @@ std::size_t offset_of_tile(const TileTable& table, std::uint32_t tile) {
 }  // namespace
 
 FusedLayout::FusedLayout(std::span<const TensorView> tensors, DataType wire,
-                         std::size_t chunk_bytes)
+                         std::size_t chunk_bytes, std::span<const MemorySpan> in_place)
     : type_(tensors.empty() ? wire : tensors.front().type()), wire_(wire) {
   HORO_CHECK(can_travel_as(type_, wire_),
              fmt::format("{} cannot travel as {}; use its own type, or float16 or bfloat16 for "
                          "float32",
                          name_of(type_), name_of(wire_)));
-  for (const TensorView& tensor : tensors) {
+  HORO_CHECK(in_place.empty() || type_ == wire_,
+             fmt::format("{} cannot travel as {} in place", name_of(type_), name_of(wire_)));
+  auto span = in_place.begin();
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const TensorView& tensor = tensors[t];
     HORO_CHECK(tensor.type() == type_,
                fmt::format("a fused buffer holds one type: {} does not go with {}",
                            name_of(tensor.type()), name_of(type_)));
     bytes_ += tensor.bytes();
+    if (span != in_place.end() && t == span->last) ++span;
+    if (span != in_place.end() && t >= span->first) continue;
     auto* data = static_cast<std::byte*>(tensor.data());
     for (std::size_t done = 0; done < tensor.count(); done += kMostOfOneEntry)
       add(data + done * size_of(type_), std::min(kMostOfOneEntry, tensor.count() - done));
   }
+  for (const MemorySpan& whole : in_place) cut(whole, chunk_bytes);
   for (std::size_t table = 0; table < tables_.size(); ++table) cut(table, chunk_bytes);
   for (std::size_t c = 0; c < chunks_.size(); ++c)
     chunks_[c].count =
@@ -68,6 +75,17 @@ void FusedLayout::cut(std::size_t table, std::size_t chunk_bytes) {
     }
     chunks_.back().last_tile = tile + 1;
   }
+}
+
+void FusedLayout::cut(const MemorySpan& span, std::size_t chunk_bytes) {
+  const std::size_t tile_bytes = TileTable::kTileElements * size_of(type_);
+  const std::size_t tiles =
+      std::max<std::size_t>(1, chunk_bytes / tile_bytes + (chunk_bytes % tile_bytes == 0 ? 0 : 1));
+  const std::size_t most = std::min(tiles, span.count / TileTable::kTileElements + 1) *
+                           std::size_t{TileTable::kTileElements};
+  auto* data = static_cast<std::byte*>(span.data);
+  for (std::size_t done = 0; done < span.count; done += most)
+    in_place_.push_back({data + done * size_of(type_), std::min(most, span.count - done)});
 }
 
 }  // namespace horo::collectives

@@ -264,13 +264,14 @@ TEST(DeviceGradientSync, RanksThatDisagreeAllHearIt) {
 
 TEST(DeviceGradientSync, MemoryThatOneRankLacksIsAnErrorOfAll) {
   const auto lack_memory = [](Context& ctx) {
-    HostDevice device({.memory_bytes = ctx.rank() == 1 ? std::size_t{900} : SIZE_MAX});
+    HostDevice device({.memory_bytes = ctx.rank() == 1 ? std::size_t{1300} : SIZE_MAX});
     const device::Memory memory = device.allocate(400);
-    const std::vector<NamedTensor> gradients = {
-        {"x", TensorView(reinterpret_cast<float*>(memory.data()), Shape{100})}};
+    auto* const values = reinterpret_cast<float*>(memory.data());
+    const std::vector<NamedTensor> gradients = {{"x", TensorView(values, Shape{40})},
+                                                {"y", TensorView(values + 44, Shape{40})}};
     EXPECT_THAT(error_text<DeviceError>(
                     [&] { DeviceGradientSync sync(ctx, device, gradients, {.name = "net"}); }),
-                AllOf(HasSubstr("rank 1 "), HasSubstr("'net'"), HasSubstr("900 bytes")));
+                AllOf(HasSubstr("rank 1 "), HasSubstr("'net'"), HasSubstr("2048 bytes")));
     // The job goes on.
     std::vector<float> x(3, 1);
     ctx.allreduce(TensorView(x), {.op = ReduceOp::kSum});

@@ -4,12 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <optional>
+
+#include "horo/base/device/host_device.h"
 #include "tests/support/device_array.h"
 
 namespace horo {
 namespace {
-
-using device::DeviceArray;
 
 constexpr std::size_t kSizes[] = {30011, 1, 8192, 100003, 0, 129};
 
@@ -19,41 +21,59 @@ T value(int rank, int step, std::size_t t, std::size_t i) {
       static_cast<float>((static_cast<std::size_t>(rank * 3 + step) + t + i) % 16));
 }
 
+/// How gradients lie in memory: with gaps, or one after the other, from the first up or down.
+enum class Places { kApart, kRising, kFalling };
+
 /// Gradients of one type in a device's memory.
 template <typename T>
 struct DeviceGradients {
-  explicit DeviceGradients(device::Device& device) {
+  DeviceGradients(device::Device& device, Places places)
+      : memory(device,
+               std::accumulate(std::begin(kSizes), std::end(kSizes), kGap * std::size(kSizes))) {
+    std::size_t at = places == Places::kFalling ? memory.size() : 0;
     for (std::size_t t = 0; t < std::size(kSizes); ++t) {
-      arrays.emplace_back(device, kSizes[t]);
+      if (places == Places::kFalling) at -= kSizes[t];
+      offsets.push_back(at);
       named.push_back(
-          {"layer" + std::to_string(t), TensorView(arrays[t].data(), Shape{kSizes[t]})});
+          {"layer" + std::to_string(t), TensorView(memory.data() + at, Shape{kSizes[t]})});
+      if (places != Places::kFalling) at += kSizes[t] + (places == Places::kApart ? kGap : 0);
     }
   }
-  std::vector<DeviceArray<T>> arrays;
+  T* host(std::size_t t) const { return memory.host().data() + offsets[t]; }
+  void upload(device::Stream& stream, std::size_t t) const {
+    stream.copy(memory.data() + offsets[t], host(t), kSizes[t] * sizeof(T));
+  }
+
+  static constexpr std::size_t kGap = 12;  // falling ones, too, begin at a word
+  device::DeviceArray<T> memory;
+  std::vector<std::size_t> offsets;
   std::vector<NamedTensor> named;
 };
 
 // The sums of the last step, of all gradients.
 template <typename T>
 std::vector<T> train(Context& ctx, device::Device& device, bool on_host,
-                     const DeviceGradientSyncOptions& options) {
+                     const DeviceGradientSyncOptions& options, Places places = Places::kApart) {
   constexpr int kSteps = 4;
   const auto stream = device.make_stream(device::Priority::kNormal);
-  DeviceGradients<T> gradients(device);
+  DeviceGradients<T> gradients(device, places);
   DeviceGradientSync sync(ctx, device, gradients.named, options);
   std::vector<T> all;
   for (int step = 0; step < kSteps; ++step) {
-    for (std::size_t t = std::size(kSizes); t-- > 0;) {
-      DeviceArray<T>& array = gradients.arrays[t];
-      for (std::size_t i = 0; i < array.size(); ++i)
-        array.host()[i] = value<T>(ctx.rank(), step, t, i);
-      array.upload(*stream);
+    for (std::size_t k = std::size(kSizes); k-- > 0;) {
+      // In another order on each rank, and in each step.
+      const std::size_t t = (k + static_cast<std::size_t>(ctx.rank() + step)) % std::size(kSizes);
+      for (std::size_t i = 0; i < kSizes[t]; ++i)
+        gradients.host(t)[i] = value<T>(ctx.rank(), step, t, i);
+      gradients.upload(*stream, t);
       sync.ready(t, stream->native());
     }
     on_host ? sync.wait() : sync.wait_on(stream->native());
     all.clear();
+    gradients.memory.download(*stream);
+    stream->synchronize();
     for (std::size_t t = 0; t < std::size(kSizes); ++t)
-      for (const T x : gradients.arrays[t].values(*stream)) all.push_back(x);
+      all.insert(all.end(), gradients.host(t), gradients.host(t) + kSizes[t]);
     std::size_t at = 0;
     for (std::size_t t = 0; t < std::size(kSizes); ++t)
       for (std::size_t i = 0; i < kSizes[t]; ++i, ++at) {
@@ -85,6 +105,53 @@ TEST(DeviceJob, ManyChunksHaveTheSameBitsEveryRun) {
   const DeviceGradientSyncOptions options{.op = ReduceOp::kSum, .chunk_bytes = 65536};
   const std::vector<float> first = train<float>(ctx, *device, false, options);
   for (int run = 0; run < 2; ++run) EXPECT_EQ(train<float>(ctx, *device, false, options), first);
+}
+
+// What the stand-in has been given of kernels, and of memory beside the gradients; a GPU does not
+// say.
+struct Seen {
+  std::size_t kernels, bytes;
+};
+template <typename T>
+std::optional<Seen> seen_of_plan(Context& ctx, device::Device& device,
+                                 const DeviceGradientSyncOptions& options, Places places) {
+  if (!device::is_host(device)) {
+    train<T>(ctx, device, false, options, places);
+    return std::nullopt;
+  }
+  const auto& host = static_cast<const device::HostDevice&>(device);
+  const std::size_t kernels = host.launches();
+  train<T>(ctx, device, false, options, places);
+  const DeviceGradients<T> gradients(device, places);
+  const std::size_t bytes = host.allocated_bytes();
+  const DeviceGradientSync sync(ctx, device, gradients.named, options);
+  return Seen{host.launches() - kernels, host.allocated_bytes() - bytes};
+}
+
+TEST(DeviceJob, GradientsThatFollowEachOtherOnAllRanksAreSummedInPlace) {
+  Context ctx = init();
+  const auto device = open_device(ctx);
+  const bool is_alone = ctx.size() == 1;
+  for (const Places places : {Places::kRising, Places::kFalling})
+    if (const auto seen = seen_of_plan<float>(ctx, *device, {.op = ReduceOp::kSum}, places)) {
+      EXPECT_EQ(seen->kernels, 0u);
+      EXPECT_EQ(seen->bytes, 0u);
+    }
+  // On one rank they do not; and those that are large enough by themselves.
+  const Places uneven = ctx.rank() == 0 ? Places::kApart : Places::kRising;
+  for (const std::size_t in_place_bytes : {std::size_t{400000}, SIZE_MAX}) {
+    const DeviceGradientSyncOptions options{.op = ReduceOp::kSum, .in_place_bytes = in_place_bytes};
+    if (const auto seen = seen_of_plan<float>(ctx, *device, options, uneven)) {
+      EXPECT_EQ(seen->kernels > 0, !is_alone);
+      EXPECT_EQ(seen->bytes > 0, !is_alone);
+    }
+  }
+  seen_of_plan<BFloat16>(ctx, *device, {.op = ReduceOp::kSum, .in_place_bytes = 20000}, uneven);
+  // What is to be converted is packed.
+  const DeviceGradientSyncOptions narrow{.op = ReduceOp::kSum, .wire = DataType::kBFloat16};
+  if (const auto seen = seen_of_plan<float>(ctx, *device, narrow, Places::kRising)) {
+    EXPECT_EQ(seen->kernels > 0, !is_alone);
+  }
 }
 
 }  // namespace

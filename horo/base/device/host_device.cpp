@@ -19,7 +19,8 @@ constexpr std::align_val_t kAlignment{256};
 
 class HostStream : public Stream {
  public:
-  explicit HostStream(std::shared_ptr<HostQueue> queue) : queue_(std::move(queue)) {}
+  HostStream(std::shared_ptr<HostQueue> queue, std::shared_ptr<std::atomic<std::size_t>> launches)
+      : queue_(std::move(queue)), launches_(std::move(launches)) {}
 
   void record(Event& event) override {
     check();
@@ -56,6 +57,10 @@ class HostStream : public Stream {
     check();
     queue_->push(std::move(work));
   }
+  void push_kernel(std::function<void()> work) {
+    push(std::move(work));
+    ++*launches_;
+  }
 
  private:
   void check() const {
@@ -64,6 +69,7 @@ class HostStream : public Stream {
   }
 
   std::shared_ptr<HostQueue> queue_;
+  std::shared_ptr<std::atomic<std::size_t>> launches_;
 };
 
 }  // namespace
@@ -115,17 +121,21 @@ class HostDevice::Heap : public std::enable_shared_from_this<HostDevice::Heap> {
 HostDevice::HostDevice() : HostDevice(Options{}) {}
 
 HostDevice::HostDevice(const Options& options)
-    : options_(options), heap_(std::make_shared<Heap>(options.memory_bytes)) {}
+    : options_(options),
+      heap_(std::make_shared<Heap>(options.memory_bytes)),
+      launches_(std::make_shared<std::atomic<std::size_t>>(0)) {}
 
 HostDevice::~HostDevice() = default;
 
 std::unique_ptr<Stream> HostDevice::make_stream(Priority) {
   return std::make_unique<HostStream>(
-      std::make_shared<HostQueue>(options_.max_delay, options_.seed * 1000 + streams_++));
+      std::make_shared<HostQueue>(options_.max_delay, options_.seed * 1000 + streams_++),
+      launches_);
 }
 
 std::unique_ptr<Stream> HostDevice::borrow_stream(void* native) {
-  return std::make_unique<HostStream>(static_cast<HostQueue*>(native)->shared_from_this());
+  return std::make_unique<HostStream>(static_cast<HostQueue*>(native)->shared_from_this(),
+                                      launches_);
 }
 
 std::unique_ptr<Event> HostDevice::make_event() { return std::make_unique<HostEvent>(); }
@@ -147,6 +157,10 @@ bool is_host(const Stream& stream) { return dynamic_cast<const HostStream*>(&str
 
 void submit(Stream& stream, std::function<void()> work) {
   static_cast<HostStream&>(stream).push(std::move(work));
+}
+
+void submit_kernel(Stream& stream, std::function<void()> work) {
+  static_cast<HostStream&>(stream).push_kernel(std::move(work));
 }
 
 }  // namespace horo::device

@@ -40,12 +40,15 @@ class HostDevice : public Device {
   bool owns(const void* address) const override;
   /// Of allocate(), what has not been freed.
   std::size_t allocated_bytes() const;
+  /// How many kernels its streams have been given.
+  std::size_t launches() const { return *launches_; }
 
  private:
   class Heap;
   Options options_;
   std::atomic<std::uint64_t> streams_{0};
   std::shared_ptr<Heap> heap_;
+  std::shared_ptr<std::atomic<std::size_t>> launches_;  // streams may outlive this
 };
 
 /// Whether `device` is one.
@@ -54,5 +57,7 @@ bool is_host(const Device& device);
 bool is_host(const Stream& stream);
 /// Gives `work` to such a stream. What it throws ends the stream.
 void submit(Stream& stream, std::function<void()> work);
+/// The same for the work of a kernel, which HostDevice::launches() counts.
+void submit_kernel(Stream& stream, std::function<void()> work);
 
 }  // namespace horo::device

@@ -134,7 +134,7 @@ void launch(Stream& stream, const Grid& grid, const Kernel& kernel, const Table&
   static_assert(std::is_same_v<Table, NoTable> || !BlockKernel<Kernel>, "phases take no table");
   if (grid.blocks == 0) return;
   if (is_host(stream))
-    return submit(stream, [grid, kernel, own = std::make_shared<const Table>(table)] {
+    return submit_kernel(stream, [grid, kernel, own = std::make_shared<const Table>(table)] {
       run_on_host(grid, kernel, *own);
     });
 #if defined(__CUDACC__)

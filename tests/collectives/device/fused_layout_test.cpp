@@ -1,8 +1,12 @@
 #include "collectives/device/fused_layout.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "horo/base/error.h"
@@ -88,6 +92,86 @@ TEST(FusedLayout, TypesThatDoNotGoTogetherAreRefused) {
   std::vector<TensorView> mixed = tensors_of({3});
   mixed.push_back(tensors_of({3}, DataType::kFloat64)[0]);
   EXPECT_THROW(FusedLayout(mixed, DataType::kFloat32, 0), InvalidArgument);
+}
+
+// Tensors at these places of a memory that nobody touches, in units of 4 bytes.
+struct Placed {
+  std::size_t at, count;
+};
+std::vector<TensorView> placed(const std::vector<Placed>& list) {
+  std::vector<TensorView> tensors;
+  for (const auto& [at, count] : list)
+    tensors.emplace_back(reinterpret_cast<void*>(0x10000 + 4 * at), DataType::kFloat32,
+                         Shape{count});
+  return tensors;
+}
+
+// "first-last@place*count" of each span, on ranks whose tensors lie so.
+std::string spans_of(const std::vector<std::vector<Placed>>& of_ranks, std::size_t least_bytes) {
+  std::vector<MemoryFacts> facts = memory_facts(placed(of_ranks[0]));
+  for (const auto& list : of_ranks) {
+    const std::vector<MemoryFacts> own = memory_facts(placed(list));
+    for (std::size_t t = 0; t < own.size(); ++t)
+      facts[t] = {std::min(facts[t].follows, own[t].follows),
+                  std::min(facts[t].precedes, own[t].precedes),
+                  std::min(facts[t].is_aligned, own[t].is_aligned)};
+  }
+  std::string text;
+  for (const MemorySpan& span : memory_spans(placed(of_ranks[0]), facts, least_bytes))
+    text += fmt::format("{}-{}@{}*{} ", span.first, span.last,
+                        (reinterpret_cast<std::size_t>(span.data) - 0x10000) / 4, span.count);
+  return text;
+}
+
+TEST(MemorySpans, TensorsThatFollowEachOtherUpOrDownAreOne) {
+  EXPECT_EQ(spans_of({{{0, 5}, {5, 1}, {6, 10}}}, SIZE_MAX), "0-3@0*16 ");
+  EXPECT_EQ(spans_of({{{12, 10}, {11, 1}, {8, 3}}}, SIZE_MAX), "0-3@8*14 ");
+  // One without elements lies anywhere.
+  EXPECT_EQ(spans_of({{{100, 0}, {0, 5}, {77, 0}, {5, 4}}}, SIZE_MAX), "1-4@0*9 ");
+}
+
+TEST(MemorySpans, GapsAndTurnsEndThem) {
+  EXPECT_EQ(spans_of({{{0, 5}, {6, 3}}}, 1), "0-1@0*5 ");  // the other begins between two words
+  EXPECT_EQ(spans_of({{{0, 4}, {8, 3}}}, 1), "0-1@0*4 1-2@8*3 ");
+  EXPECT_EQ(spans_of({{{8, 4}, {12, 4}, {4, 4}, {0, 4}}}, 1), "0-2@8*8 2-4@0*8 ");
+  EXPECT_EQ(spans_of({{{0, 5}, {4, 5}}}, 1), "0-1@0*5 1-2@4*5 ");
+}
+
+TEST(MemorySpans, SmallOnesArePackedUnlessThereIsNothingElse) {
+  EXPECT_EQ(spans_of({{{0, 4}, {8, 3}, {16, 100}}}, 400), "2-3@16*100 ");
+  EXPECT_EQ(spans_of({{{0, 4}, {8, 3}, {16, 100}}}, 401), "");
+  EXPECT_EQ(spans_of({{{0, 1}}}, SIZE_MAX), "0-1@0*1 ");
+  EXPECT_EQ(spans_of({{{0, 0}}}, 0), "");
+}
+
+TEST(MemorySpans, WhatHoldsOnAllRanksCounts) {
+  const std::vector<Placed> joined = {{0, 4}, {4, 4}, {8, 200}},
+                            apart = {{0, 4}, {8, 4}, {12, 200}},
+                            crooked = {{0, 4}, {4, 4}, {9, 200}},
+                            falling = {{208, 4}, {204, 4}, {4, 200}};
+  EXPECT_EQ(spans_of({joined, joined}, 800), "0-3@0*208 ");
+  EXPECT_EQ(spans_of({joined, apart}, 800), "1-3@4*204 ");
+  EXPECT_EQ(spans_of({apart, joined}, 800), "1-3@8*204 ");
+  EXPECT_EQ(spans_of({joined, crooked}, 800), "");
+  EXPECT_EQ(spans_of({joined, falling}, 800), "2-3@8*200 ");
+}
+
+TEST(FusedLayout, SpansStayWhereTheyAreAndAreCutAtTiles) {
+  const auto tensors = placed({{0, 3}, {1000, 20000}, {21000, 10000}, {50000, 0}, {60001, 70}});
+  const auto spans = memory_spans(tensors, memory_facts(tensors), 100000);
+  const FusedLayout layout(tensors, DataType::kFloat32, 50000, spans);
+  std::vector<std::pair<std::size_t, std::size_t>> stretches;
+  for (const auto& [data, count] : layout.in_place())
+    stretches.emplace_back((reinterpret_cast<std::size_t>(data) - 0x10000) / 4, count);
+  EXPECT_EQ(stretches, (std::vector<std::pair<std::size_t, std::size_t>>{{1000, 16384},
+                                                                         {17384, 30000 - 16384}}));
+  ASSERT_EQ(layout.tables().size(), 1u);
+  EXPECT_EQ(layout.tables()[0].tensors, 2u);
+  EXPECT_EQ(layout.buffer_count(), 2u * 128);
+  EXPECT_EQ(layout.bytes(), 4u * 30073);
+  expect_tiled(layout, 50000);
+  EXPECT_EQ(FusedLayout(tensors, DataType::kFloat32, SIZE_MAX, spans).in_place().size(), 1u);
+  EXPECT_THROW(FusedLayout(tensors, DataType::kFloat16, 0, spans), InvalidArgument);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/device/fused_layout.h"
+#include "collectives/device/scale.h"
 #include "tests/collectives/contract/exact_values.h"
 #include "tests/support/device_array.h"
 #include "tests/support/device_under_test.h"
@@ -140,6 +141,32 @@ TEST(MoveTiles, BFloat16) { check_alignments<BFloat16, BFloat16>(); }
 TEST(MoveTiles, Int8) { check_alignments<std::int8_t, std::int8_t>(); }
 TEST(MoveTiles, Int32) { check_alignments<std::int32_t, std::int32_t>(); }
 TEST(MoveTiles, Int64) { check_alignments<std::int64_t, std::int64_t>(); }
+
+TEST(Scale, IsInPlaceWithTheBitsOfUnpack) {
+  const auto device = device::make_device();
+  const auto stream = device->make_stream();
+  contract::for_each_type([&]<typename T>(T) {
+    for (const std::size_t skip : {0, 1})
+      for (const std::size_t count : {1, 8191, 3 * 8192 + 5}) {
+        std::vector<T> x;
+        for (std::size_t i = 0; i < skip + count + 1; ++i) x.push_back(value<T>(3, i));
+        const DeviceArray<T> array(*device, *stream, x);
+        scale(*stream, 2, array.data() + skip, data_type_of<T>, count, 0.37, -3);
+        for (std::size_t i = skip; i < skip + count; ++i) {
+          if constexpr (std::is_same_v<T, double>)
+            x[i] *= 0.37;
+          else if constexpr (std::is_integral_v<T>)
+            x[i] = static_cast<T>(x[i] / static_cast<T>(-3));
+          else
+            x[i] = static_cast<T>(static_cast<float>(x[i]) * 0.37f);
+        }
+        const std::vector<T> scaled = array.values(*stream);
+        for (std::size_t i = 0; i < x.size(); ++i)
+          ASSERT_TRUE(contract::same_bits(scaled[i], x[i]))
+              << name_of(data_type_of<T>) << " index " << i << " of " << count;
+      }
+  });
+}
 
 TEST(MoveTiles, MoreTensorsThanATableHolds) {
   std::vector<std::size_t> sizes;
