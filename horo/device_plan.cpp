@@ -160,7 +160,7 @@ class PlanMaker {
                            name_, error.what());
   }
 
-  void allocate() {
+  void allocate(collectives::Collectives& control) {
     if (is_hierarchical())
       parts_.collectives = std::make_unique<collectives::HierarchicalDeviceCollectives>(
           parts_.device, topology(), std::move(levels_),
@@ -171,14 +171,17 @@ class PlanMaker {
     if (parts_.collectives == nullptr) return;
     std::size_t most = 0;
     for (const auto& layout : parts_.layouts) most = std::max(most, layout.buffer_bytes());
+    const collectives::ChunkPipeline::Options pipeline{};
+    device::Memory buffers = parts_.collectives->allocate_buffer(
+        parts_.device, collectives::ChunkPipeline::memory_bytes(most, pipeline), control);
     parts_.pipeline = std::make_unique<collectives::ChunkPipeline>(
-        parts_.device, *parts_.collectives, most, collectives::ChunkPipeline::Options{});
+        parts_.device, *parts_.collectives, std::move(buffers), most, pipeline);
   }
 
   // What one rank cannot have, none goes on without.
   void make_pipeline(collectives::Collectives& control) {
     try {
-      if (refusal_.empty()) allocate();
+      if (refusal_.empty()) allocate(control);
     } catch (const DeviceError& error) {
       refuse(error);
     }

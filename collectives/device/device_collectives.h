@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "collectives/collectives.h"
 #include "horo/base/data_type.h"
 #include "horo/base/device/device.h"
 #include "horo/base/reduce_op.h"
@@ -22,6 +23,15 @@ class DeviceCollectives {
   virtual ~DeviceCollectives() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+
+  /// `bytes` of memory of `device`, the same on all ranks, of the kind that collectives are fastest
+  /// in. Blocks; collective over `control`, which connects the ranks for the moment, also where a
+  /// rank gets none. The memory is freed before this goes, once its streams are done. Throws
+  /// DeviceError as Device::allocate() does, on the rank that has too little.
+  virtual device::Memory allocate_buffer(device::Device& device, std::size_t bytes,
+                                         Collectives& /*control*/) {
+    return bytes == 0 ? device::Memory() : device.allocate(bytes);
+  }
 
   /// Reduces `count` elements in place; `op` is elementwise.
   virtual void allreduce(void* data, DataType type, std::size_t count, ReduceOp op,

@@ -6,9 +6,12 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "collectives/nccl/nccl_buffers.h"
 #include "collectives/nccl/nccl_library.h"
 #include "horo/base/error.h"
 #include "horo/base/log.h"
@@ -71,6 +74,19 @@ void group(ncclComm_t communicator, const std::function<void()>& calls) {
   HORO_NCCL(communicator, group_end);
 }
 
+bool holds_on_all(Collectives& control, bool holds) {
+  std::int32_t least = holds ? 1 : 0;
+  control.allreduce({DataType::kInt32, &least, 1}, ReduceOp::kMin);
+  return least == 1;
+}
+
+void say_once_that_buffers_are_not_registered(const std::string& obstacle) {
+  static std::once_flag is_said;
+  std::call_once(is_said, [&] {
+    log_info("NCCL copies through buffers of its own: horo's are not registered ({})", obstacle);
+  });
+}
+
 // Throws on all ranks if one of them cannot load NCCL, or rank 0 has no id.
 ncclUniqueId agree_on_id(Collectives& control, int rank) {
   ncclUniqueId id{};
@@ -81,10 +97,9 @@ ncclUniqueId agree_on_id(Collectives& control, int rank) {
   } catch (const Error& error) {
     obstacle = error.what();
   }
-  std::int32_t is_able = obstacle.empty() ? 1 : 0;
-  control.allreduce({DataType::kInt32, &is_able, 1}, ReduceOp::kMin);
+  const bool all_are_able = holds_on_all(control, obstacle.empty());
   if (!obstacle.empty()) throw DeviceError(obstacle);
-  if (is_able == 0) throw DeviceError("NCCL cannot be used: another rank cannot; it says why");
+  if (!all_are_able) throw DeviceError("NCCL cannot be used: another rank cannot; it says why");
   control.broadcast({DataType::kUInt8, &id, sizeof id}, 0);
   return id;
 }
@@ -124,6 +139,14 @@ void close(ncclComm_t communicator) noexcept {
 
 struct NcclCollectives::Handle {
   ncclComm_t communicator = nullptr;
+  std::shared_ptr<NcclBuffers> buffers;  // null: the communicator was not made
+
+  // `end` ends it; buffers that it knows are kept until it has.
+  void end(void (*how)(ncclComm_t)) const noexcept {
+    std::vector<std::shared_ptr<void>> kept;
+    if (buffers != nullptr) kept = buffers->release();
+    end_within_limit([own = communicator, how, kept = std::move(kept)] { how(own); });
+  }
 };
 
 NcclCollectives::NcclCollectives(Collectives& control, int rank, int size, const std::string& name,
@@ -136,6 +159,7 @@ NcclCollectives::NcclCollectives(Collectives& control, int rank, int size, const
   try {
     HORO_NCCL(nullptr, comm_init_rank_config, &handle_->communicator, size, id, rank, &config);
     await_readiness("for all ranks to join NCCL's communicator");
+    handle_->buffers = std::make_shared<NcclBuffers>(handle_->communicator);
   } catch (...) {
     abort("it was not made");
     throw;
@@ -145,7 +169,7 @@ NcclCollectives::NcclCollectives(Collectives& control, int rank, int size, const
 NcclCollectives::~NcclCollectives() {
   const std::scoped_lock lock(mutex_);
   if (handle_->communicator == nullptr || !abort_reason_.empty()) return;
-  end_within_limit([communicator = handle_->communicator] { close(communicator); });
+  handle_->end([](ncclComm_t communicator) { close(communicator); });
 }
 
 // Until the communicator has done what the latest call began.
@@ -161,6 +185,24 @@ void NcclCollectives::await_readiness(const char* what) {
 void NcclCollectives::require_usable() const {
   const std::scoped_lock lock(mutex_);
   if (!abort_reason_.empty()) throw CommunicationError(abort_reason_);
+}
+
+device::Memory NcclCollectives::allocate_buffer(device::Device& device, std::size_t bytes,
+                                                Collectives& control) {
+  if (bytes == 0 || size_ == 1) return DeviceCollectives::allocate_buffer(device, bytes, control);
+  device.make_current();
+  std::string obstacle;
+  std::shared_ptr<void> memory = NcclBuffers::allocate(bytes, obstacle);
+  const bool is_known = memory != nullptr && handle_->buffers->add(memory, bytes, obstacle);
+  if (!holds_on_all(control, is_known)) {
+    if (is_known) {
+      handle_->buffers->remove(memory.get());
+      obstacle = "another rank's is not";
+    }
+    say_once_that_buffers_are_not_registered(obstacle);
+  }
+  if (memory == nullptr) return device.allocate(bytes);
+  return handle_->buffers->own(std::move(memory), bytes);
 }
 
 void NcclCollectives::allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
@@ -266,7 +308,7 @@ void NcclCollectives::abort(const std::string& reason) noexcept {
   if (!abort_reason_.empty()) return;
   abort_reason_ = "NCCL's communicator was given up: " + reason;
   if (handle_->communicator == nullptr) return;
-  end_within_limit([communicator = handle_->communicator] { nccl().comm_abort(communicator); });
+  handle_->end([](ncclComm_t communicator) { nccl().comm_abort(communicator); });
 }
 
 }  // namespace horo::collectives

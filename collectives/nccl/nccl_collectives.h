@@ -30,6 +30,10 @@ class NcclCollectives : public DeviceCollectives {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  /// From ncclMemAlloc() and registered with the communicator, on all ranks or none; where NCCL has
+  /// none of that, which is logged once, any memory of the device.
+  device::Memory allocate_buffer(device::Device& device, std::size_t bytes,
+                                 Collectives& control) override;
   void allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
                  device::Stream& stream) override;
   void broadcast(void* data, std::size_t bytes, int root, device::Stream& stream) override;

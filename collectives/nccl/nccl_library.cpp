@@ -39,6 +39,10 @@ NcclLibrary load() {
   library.find("ncclBroadcast", nccl.broadcast);
   library.find("ncclSend", nccl.send);
   library.find("ncclRecv", nccl.recv);
+  library.find_optional("ncclMemAlloc", nccl.mem_alloc);
+  library.find_optional("ncclMemFree", nccl.mem_free);
+  library.find_optional("ncclCommRegister", nccl.comm_register);
+  library.find_optional("ncclCommDeregister", nccl.comm_deregister);
   log_version(nccl, library.path());
   return nccl;
 }

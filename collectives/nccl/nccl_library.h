@@ -27,6 +27,11 @@ struct NcclLibrary {
   decltype(&ncclBroadcast) broadcast;
   decltype(&ncclSend) send;
   decltype(&ncclRecv) recv;
+  // Null in versions before 2.19.
+  decltype(&ncclMemAlloc) mem_alloc;
+  decltype(&ncclMemFree) mem_free;
+  decltype(&ncclCommRegister) comm_register;
+  decltype(&ncclCommDeregister) comm_deregister;
 };
 
 /// Thread-safe. The first call loads it, and logs its version and where it is. Throws DeviceError,

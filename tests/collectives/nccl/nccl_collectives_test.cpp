@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "collectives/nccl/nccl_buffers.h"
 #include "horo/base/device/gpu.h"
 #include "horo/base/error.h"
 #include "tests/collectives/nccl/nccl_ranks.h"
@@ -24,6 +25,28 @@ TEST(NcclCollectives, AMachineWithoutAGpuIsRefusedWithNcclsText) {
     }
     EXPECT_THAT(text, HasSubstr("NCCL")) << ranks;
   }
+}
+
+TEST(NcclBuffers, WithoutAGpuThereAreNone) {
+  if (device::count_gpus() > 0) GTEST_SKIP() << "SKIPPED: this machine has a GPU";
+  std::string obstacle;
+  EXPECT_EQ(NcclBuffers::allocate(1000, obstacle), nullptr);
+  EXPECT_THAT(obstacle, HasSubstr("ncclMemAlloc"));
+}
+
+TEST(NcclBuffers, OneThatTheCommunicatorDoesNotKnowIsItsOwnersAlone) {
+  const auto buffers = std::make_shared<NcclBuffers>(nullptr);  // it has ended
+  const auto memory = std::make_shared<int>(5);
+  std::string obstacle;
+  EXPECT_FALSE(buffers->add(memory, sizeof(int), obstacle));
+  EXPECT_THAT(obstacle, HasSubstr("given up"));
+  {
+    const device::Memory owned = buffers->own(memory, sizeof(int));
+    EXPECT_EQ(owned.data(), reinterpret_cast<std::byte*>(memory.get()));
+    EXPECT_EQ(memory.use_count(), 2);
+  }
+  EXPECT_EQ(memory.use_count(), 1);
+  EXPECT_TRUE(buffers->release().empty());
 }
 
 }  // namespace
