@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "horo/base/device/event.h"
+#include "horo/base/device/graph.h"
 #include "horo/base/device/memory.h"
 #include "horo/base/device/stream.h"
 
@@ -30,6 +32,13 @@ class Device {
   /// The user's stream with this handle (Stream::native()), which outlives the result.
   virtual std::unique_ptr<Stream> borrow_stream(void* native) = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
+  /// Makes a graph of what `work` gives to `stream`, of which nothing is done. Other streams take
+  /// part once they wait for an event that was recorded meanwhile, and `stream` waits for them
+  /// before the end; all other work stays as it is. Meanwhile the calling thread may neither wait
+  /// for the device nor ask what it has done; streams that take part wait for no events of before,
+  /// and events that are recorded there say nothing until they are recorded anew. Throws
+  /// DeviceError if that was not kept, and what `work` throws; then no stream is captured any more.
+  virtual std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& work) = 0;
   /// Memory of the device, aligned to 256 bytes, of any content. Throws DeviceError, with the
   /// number of bytes asked for and free, when there is not enough. May wait for work of the device.
   virtual Memory allocate(std::size_t bytes) = 0;

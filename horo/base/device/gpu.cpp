@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "horo/base/device/cuda_check.h"
+#include "horo/base/device/gpu_captures.h"
 #include "horo/base/error.h"
 
 namespace horo::device {
@@ -57,22 +58,29 @@ class HostWork {
   // Takes `given`, a HostWork.
   static void CUDART_CB run(void* given) noexcept {
     const std::unique_ptr<HostWork> own(static_cast<HostWork*>(given));
-    if (!own->failure_->text().empty()) return;
+    own->run();
+  }
+  // The same in a graph, which keeps it.
+  static void CUDART_CB run_in_graph(void* kept) noexcept { static_cast<HostWork*>(kept)->run(); }
+
+ private:
+  void run() noexcept {
+    if (!failure_->text().empty()) return;
     try {
-      own->work_();
+      work_();
     } catch (const std::exception& error) {
-      own->failure_->keep(error.what());
+      failure_->keep(error.what());
     }
   }
 
- private:
   std::function<void()> work_;
   std::shared_ptr<Failure> failure_;
 };
 
 class GpuStream : public Stream {
  public:
-  GpuStream(cudaStream_t stream, bool is_owned) : stream_(stream), is_owned_(is_owned) {}
+  GpuStream(cudaStream_t stream, bool is_owned, std::shared_ptr<GpuCaptures> captures)
+      : stream_(stream), is_owned_(is_owned), captures_(std::move(captures)) {}
   ~GpuStream() override {
     if (is_owned_) cudaStreamDestroy(stream_);
   }
@@ -99,6 +107,10 @@ class GpuStream : public Stream {
     check_host_work();
     if (failure_ == nullptr) failure_ = std::make_shared<HostWork::Failure>();
     auto owned = std::make_unique<HostWork>(std::move(work), failure_);
+    if (const auto capture = captured_in()) {
+      HORO_CUDA(cudaLaunchHostFunc(stream_, HostWork::run_in_graph, owned.get()));
+      return capture->keep(std::shared_ptr<HostWork>(std::move(owned)));
+    }
     HORO_CUDA(cudaLaunchHostFunc(stream_, HostWork::run, owned.get()));
     (void)owned.release();
   }
@@ -114,6 +126,7 @@ class GpuStream : public Stream {
     check_host_work();
   }
   void* native() const override { return stream_; }
+  std::shared_ptr<Capture> captured_in() const override { return captures_->of(stream_); }
 
  private:
   void check_host_work() const {
@@ -124,6 +137,21 @@ class GpuStream : public Stream {
   cudaStream_t stream_;
   bool is_owned_;
   std::shared_ptr<HostWork::Failure> failure_;  // null: there was no host work
+  std::shared_ptr<GpuCaptures> captures_;
+};
+
+// While this lives, the calling thread may call what CUDA does not let it in the midst of a
+// capture, such as for memory: it is no part of the graph.
+class OutsideOfCaptures {
+ public:
+  OutsideOfCaptures() { exchange(); }
+  ~OutsideOfCaptures() { exchange(); }
+  OutsideOfCaptures(const OutsideOfCaptures&) = delete;
+  OutsideOfCaptures& operator=(const OutsideOfCaptures&) = delete;
+
+ private:
+  void exchange() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
 class Gpu : public Device {
@@ -152,23 +180,29 @@ class Gpu : public Device {
     cudaStream_t stream = nullptr;
     HORO_CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
                                            priority == Priority::kHigh ? highest : lowest));
-    return std::make_unique<GpuStream>(stream, true);
+    return std::make_unique<GpuStream>(stream, true, captures_);
   }
   std::unique_ptr<Stream> borrow_stream(void* native) override {
-    return std::make_unique<GpuStream>(static_cast<cudaStream_t>(native), false);
+    return std::make_unique<GpuStream>(static_cast<cudaStream_t>(native), false, captures_);
   }
   std::unique_ptr<Event> make_event() override {
     HORO_CUDA(cudaSetDevice(index_));
     return std::make_unique<GpuEvent>();
   }
+  std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& work) override {
+    HORO_CUDA(cudaSetDevice(index_));
+    return captures_->capture(static_cast<cudaStream_t>(stream.native()), work);
+  }
   Memory allocate(std::size_t bytes) override {
     HORO_CUDA(cudaSetDevice(index_));
+    const OutsideOfCaptures allowed;
     void* data = nullptr;
     check_allocation(cudaMalloc(&data, bytes), bytes, "of memory");
     return {data, bytes, [](void* memory) noexcept { cudaFree(memory); }};
   }
   Memory allocate_pinned(std::size_t bytes) override {
     HORO_CUDA(cudaSetDevice(index_));
+    const OutsideOfCaptures allowed;
     void* data = nullptr;
     check_allocation(cudaMallocHost(&data, bytes), bytes, "of pinned host memory");
     return {data, bytes, [](void* memory) noexcept { cudaFreeHost(memory); }};
@@ -199,6 +233,7 @@ class Gpu : public Device {
 
   int index_;
   std::string name_;
+  std::shared_ptr<GpuCaptures> captures_ = std::make_shared<GpuCaptures>();
   unsigned multiprocessors_ = 0;
 };
 

@@ -8,7 +8,9 @@
 #include <new>
 #include <utility>
 
+#include "horo/base/device/host_capture.h"
 #include "horo/base/device/host_event.h"
+#include "horo/base/device/host_graph.h"
 #include "horo/base/device/host_queue.h"
 #include "horo/base/error.h"
 
@@ -24,11 +26,18 @@ class HostStream : public Stream {
 
   void record(Event& event) override {
     check();
+    if (const auto capture = queue_->capture())
+      return static_cast<HostEvent&>(event).renew_in_capture(capture->record(*queue_));
     const auto point = static_cast<HostEvent&>(event).renew();
     queue_->push([point] { point->reach(""); },
                  [point](const std::string& failure) { point->reach(failure); });
   }
   void wait(const Event& event) override {
+    if (const auto point = static_cast<const HostEvent&>(event).captured())
+      return point->capture->wait(*queue_, *point);
+    if (const auto capture = queue_->capture())
+      capture->refuse(
+          "a stream that is being captured waits for an event that was not recorded there");
     if (const auto point = static_cast<const HostEvent&>(event).latest())
       push([point] { point->await(); });
   }
@@ -44,17 +53,21 @@ class HostStream : public Stream {
   }
   void run_on_host(std::function<void()> work) override { push(std::move(work)); }
   bool is_idle() const override {
+    forbid_in_capture();
     check();
     return queue_->is_idle();
   }
   void synchronize() override {
+    forbid_in_capture();
     queue_->await_idle();
     check();
   }
   void* native() const override { return queue_.get(); }
+  std::shared_ptr<Capture> captured_in() const override { return queue_->capture(); }
 
   void push(std::function<void()> work) {
     check();
+    if (const auto capture = queue_->capture()) return capture->work(*queue_, std::move(work));
     queue_->push(std::move(work));
   }
   void push_kernel(std::function<void()> work) {
@@ -63,6 +76,10 @@ class HostStream : public Stream {
   }
 
  private:
+  void forbid_in_capture() const {
+    if (const auto capture = queue_->capture())
+      capture->refuse("a stream that is being captured is asked what it has done");
+  }
   void check() const {
     const std::string failure = queue_->failure();
     if (!failure.empty()) throw DeviceError(failure);
@@ -139,6 +156,17 @@ std::unique_ptr<Stream> HostDevice::borrow_stream(void* native) {
 }
 
 std::unique_ptr<Event> HostDevice::make_event() { return std::make_unique<HostEvent>(); }
+
+std::unique_ptr<Graph> HostDevice::capture(Stream& stream, const std::function<void()>& work) {
+  const auto capture = HostCapture::begin(*static_cast<HostQueue*>(stream.native()));
+  try {
+    work();
+  } catch (...) {
+    capture->abandon();
+    throw;
+  }
+  return std::make_unique<HostGraph>(*this, capture->end());
+}
 
 Memory HostDevice::allocate(std::size_t bytes) { return heap_->allocate(bytes); }
 

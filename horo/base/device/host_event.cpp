@@ -1,5 +1,8 @@
 #include "horo/base/device/host_event.h"
 
+#include <utility>
+
+#include "horo/base/device/host_capture.h"
 #include "horo/base/error.h"
 
 namespace horo::device {
@@ -29,17 +32,37 @@ bool HostPoint::look() const {
 }
 
 bool HostEvent::is_done() const {
+  forbid_in_capture();
   const auto point = latest();
   return point == nullptr || point->is_reached();
 }
 
 void HostEvent::synchronize() const {
+  forbid_in_capture();
   if (const auto point = latest()) point->await();
 }
 
 std::shared_ptr<HostPoint> HostEvent::renew() {
   const std::scoped_lock lock(mutex_);
+  captured_ = nullptr;
   return latest_ = std::make_shared<HostPoint>();
+}
+
+void HostEvent::renew_in_capture(std::shared_ptr<const CapturedPoint> point) {
+  const std::scoped_lock lock(mutex_);
+  captured_ = std::move(point);
+  latest_ = nullptr;
+}
+
+std::shared_ptr<const CapturedPoint> HostEvent::captured() const {
+  const std::scoped_lock lock(mutex_);
+  return captured_;
+}
+
+void HostEvent::forbid_in_capture() const {
+  if (const auto point = captured())
+    point->capture->refuse(
+        "an event that was last recorded in a capture is asked whether it is done");
 }
 
 std::shared_ptr<HostPoint> HostEvent::latest() const {

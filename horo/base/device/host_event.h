@@ -27,6 +27,8 @@ class HostPoint {
   std::string failure_;
 };
 
+struct CapturedPoint;
+
 class HostEvent : public Event {
  public:
   bool is_done() const override;
@@ -36,10 +38,17 @@ class HostEvent : public Event {
   std::shared_ptr<HostPoint> renew();
   /// Of the latest renew(); null: never.
   std::shared_ptr<HostPoint> latest() const;
+  /// It stands for a point of a capture from now on, until renew().
+  void renew_in_capture(std::shared_ptr<const CapturedPoint> point);
+  /// Null: the latest record was not in a capture.
+  std::shared_ptr<const CapturedPoint> captured() const;
 
  private:
+  void forbid_in_capture() const;
+
   mutable std::mutex mutex_;
-  std::shared_ptr<HostPoint> latest_;  // guarded by mutex_
+  std::shared_ptr<HostPoint> latest_;  // guarded by mutex_, as what follows
+  std::shared_ptr<const CapturedPoint> captured_;
 };
 
 }  // namespace horo::device

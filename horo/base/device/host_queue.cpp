@@ -40,6 +40,23 @@ std::string HostQueue::failure() const {
   return failure_;
 }
 
+std::shared_ptr<HostCapture> HostQueue::capture() const {
+  const std::scoped_lock lock(mutex_);
+  return capture_;
+}
+
+bool HostQueue::enter(std::shared_ptr<HostCapture> capture) {
+  const std::scoped_lock lock(mutex_);
+  if (capture_ != nullptr) return false;
+  capture_ = std::move(capture);
+  return true;
+}
+
+void HostQueue::leave_capture() {
+  const std::scoped_lock lock(mutex_);
+  capture_ = nullptr;
+}
+
 void HostQueue::run() {
   for (;;) {
     Item item;

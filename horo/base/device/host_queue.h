@@ -13,6 +13,8 @@
 
 namespace horo::device {
 
+class HostCapture;
+
 /// The thread behind a stream of the host. Work that throws ends it: `failed` of what follows is
 /// called in the place of `work`. Thread-safe.
 class HostQueue : public std::enable_shared_from_this<HostQueue> {
@@ -31,6 +33,12 @@ class HostQueue : public std::enable_shared_from_this<HostQueue> {
   /// Why it has ended; empty: it has not.
   std::string failure() const;
 
+  /// What the stream's calls go into in the place of the queue; null: nothing.
+  std::shared_ptr<HostCapture> capture() const;
+  /// Returns false if there is one already.
+  bool enter(std::shared_ptr<HostCapture> capture);
+  void leave_capture();
+
  private:
   struct Item {
     Work work;
@@ -48,6 +56,7 @@ class HostQueue : public std::enable_shared_from_this<HostQueue> {
   bool is_working_ = false;
   bool is_ending_ = false;
   std::string failure_;
+  std::shared_ptr<HostCapture> capture_;
   std::thread thread_;
 };
 

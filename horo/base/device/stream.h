@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 
 #include "horo/base/device/event.h"
+#include "horo/base/device/graph.h"
 
 namespace horo::device {
 
@@ -35,6 +37,9 @@ class Stream {
   virtual void synchronize() = 0;
   /// The device's own handle: a cudaStream_t; of the stand-in, what Device::borrow_stream() takes.
   virtual void* native() const = 0;
+  /// What its work goes into in the place of being done; null: nothing, it is done. Throws
+  /// DeviceError if that is invalid, or was not begun by Device::capture().
+  virtual std::shared_ptr<Capture> captured_in() const = 0;
 };
 
 }  // namespace horo::device

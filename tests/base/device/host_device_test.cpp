@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <deque>
+#include <vector>
 
 #include "horo/base/device/gpu.h"
 #include "horo/base/error.h"
@@ -61,6 +64,67 @@ TEST(HostDevice, AStreamThatGoesDoesItsWorkFirst) {
     for (int i = 0; i < 10; ++i) submit(*stream, [&] { ++done; });
   }
   EXPECT_EQ(done, 10);
+}
+
+TEST(HostDevice, AGraphKeepsTheOrderOfItsEventsAndNoOther) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    HostDevice device({.max_delay = 100us, .seed = seed});
+    const auto origin = device.make_stream(Priority::kNormal);
+    std::deque<std::unique_ptr<Stream>> others;
+    for (int i = 0; i < 3; ++i) others.push_back(device.make_stream(Priority::kNormal));
+    const auto event = device.make_event();
+    std::array<int, 3> values{};
+    std::vector<int> sums;
+    int step = 0;
+    const auto graph = device.capture(*origin, [&] {
+      submit(*origin, [&] { ++step; });
+      origin->record(*event);
+      for (std::size_t i = 0; i < 3; ++i) {
+        others[i]->wait(*event);
+        submit(*others[i], [&, i] { values[i] = step * static_cast<int>(i + 1); });
+      }
+      for (const auto& other : others) {
+        other->record(*event);
+        origin->wait(*event);
+      }
+      submit(*origin, [&] { sums.push_back(values[0] + values[1] + values[2]); });
+    });
+    EXPECT_EQ(step, 0);
+    for (int launch = 0; launch < 4; ++launch) graph->launch(*origin);
+    origin->synchronize();
+    EXPECT_EQ(sums, (std::vector<int>{6, 12, 18, 24}));
+  }
+}
+
+TEST(HostDevice, WorkThatFailsInAGraphEndsTheStreamThatLaunchedIt) {
+  HostDevice device;
+  const auto captured = device.make_stream(Priority::kNormal);
+  const auto stream = device.make_stream(Priority::kNormal);
+  const auto graph = device.capture(
+      *captured, [&] { submit(*captured, [] { throw DeviceError("the bus fell off"); }); });
+  graph->launch(*stream);
+  EXPECT_THAT(text_of_error([&] { stream->synchronize(); }), HasSubstr("the bus fell off"));
+  captured->fill(nullptr, 0, 0);
+  captured->synchronize();
+}
+
+TEST(HostDevice, WhatWasRecordedInACaptureSaysNothingElsewhere) {
+  HostDevice device;
+  const auto stream = device.make_stream(Priority::kNormal);
+  const auto other = device.make_stream(Priority::kNormal);
+  const auto event = device.make_event(), fresh = device.make_event();
+  EXPECT_THAT(text_of_error([&] { device.capture(*stream, [&] { stream->wait(*fresh); }); }),
+              HasSubstr("was not recorded there"));
+  const auto graph = device.capture(*stream, [&] {
+    stream->record(*event);
+    EXPECT_THAT(text_of_error([&] { device.capture(*other, [&] { other->wait(*event); }); }),
+                HasSubstr("another capture"));
+  });
+  EXPECT_THAT(text_of_error([&] { event->is_done(); }), HasSubstr("recorded in a capture"));
+  EXPECT_THAT(text_of_error([&] { event->synchronize(); }), HasSubstr("recorded in a capture"));
+  EXPECT_THAT(text_of_error([&] { other->wait(*event); }), HasSubstr("recorded in a capture"));
+  stream->record(*event);
+  event->synchronize();
 }
 
 TEST(HostDevice, MemoryIsCountedAndLimited) {
