@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "horo/base/device/block_size.h"
+#include "horo/base/device/graph_memory.h"
 #include "horo/base/error.h"
 
 namespace horo::device {
@@ -70,8 +71,10 @@ class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAlloca
   ~Pool() { give_back(); }
 
   Memory allocate(std::size_t bytes, Stream& stream) {
+    const std::shared_ptr<Capture> capture = stream.captured_in();
     const std::scoped_lock lock(mutex_);
     ++counters_.requests;
+    if (capture != nullptr) return memory_of(capture).allocate(bytes, stream);
     Block* block = take(block_size(bytes), stream.native());
     if (block == nullptr) {
       add_piece(block_size(bytes), bytes);
@@ -91,9 +94,16 @@ class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAlloca
   }
 
   void note_use(const Memory& memory, Stream& stream) {
+    const std::shared_ptr<Capture> capture = stream.captured_in();
     const std::scoped_lock lock(mutex_);
+    for (const auto& [capture_of, graph] : graphs_)
+      if (const auto alive = graph.lock(); alive && alive->note_use(memory.data(), stream)) return;
     const auto found = in_use_.find(memory.data());
     HORO_CHECK(found != in_use_.end(), "note_use: the memory is not of this allocator");
+    HORO_CHECK(
+        capture == nullptr,
+        "note_use: the stream is being captured, and the memory is not the graph's: allocate "
+        "it in the capture, or keep it as long as the graph");
     Block& block = *found->second;
     void* user = stream.native();
     if (user == block.stream || std::ranges::count(block.other_users, user) > 0) return;
@@ -108,10 +118,41 @@ class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAlloca
 
   Counters counters() const {
     const std::scoped_lock lock(mutex_);
-    return counters_;
+    Counters counters = counters_;
+    counters.graph_bytes = *graph_bytes_;
+    return counters;
   }
 
  private:
+  // The graph's, which keeps it.
+  GraphMemory& memory_of(const std::shared_ptr<Capture>& capture) {
+    std::erase_if(graphs_, [](const auto& entry) { return entry.second.expired(); });
+    for (const auto& [of, memory] : graphs_)
+      if (of.lock() == capture) return *memory.lock();
+    auto memory = std::make_shared<GraphMemory>(device_, graph_bytes_);
+    graphs_.emplace_back(capture, memory);
+    capture->keep(memory);
+    return *memory;
+  }
+
+  // An event that was recorded in a capture would say nothing. Where the graph's end cannot be
+  // known, the block stays in use.
+  bool is_kept_for_graph(const Block& block) {
+    std::vector<void*> users = block.other_users;
+    users.push_back(block.stream);
+    for (void* user : users) {
+      try {
+        const std::shared_ptr<Capture> capture = streams_.at(user)->captured_in();
+        if (capture == nullptr) continue;
+        capture->keep(
+            {block.data, [pool = shared_from_this()](void* data) { pool->put_back(data); }});
+      } catch (const DeviceError&) {
+      }
+      return true;
+    }
+    return false;
+  }
+
   // The latest of the stream's own, which may still be in the caches, or else any.
   Block* take(std::size_t size, void* stream) {
     auto& free = free_[size];
@@ -165,6 +206,7 @@ class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAlloca
     const std::scoped_lock lock(mutex_);
     const auto found = in_use_.find(static_cast<std::byte*>(data));
     Block& block = *found->second;
+    if (is_kept_for_graph(block)) return;
     in_use_.erase(found);
     try {
       streams_.at(block.stream)->record(*block.freed);
@@ -211,6 +253,9 @@ class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAlloca
   std::unordered_map<std::byte*, Block*> in_use_;
   std::unordered_map<void*, std::unique_ptr<Stream>> streams_;
   Counters counters_;
+  std::vector<std::pair<std::weak_ptr<Capture>, std::weak_ptr<GraphMemory>>> graphs_;
+  const std::shared_ptr<std::atomic<std::size_t>> graph_bytes_ =
+      std::make_shared<std::atomic<std::size_t>>(0);
 };
 
 CachingAllocator::CachingAllocator(Device& device) : pool_(std::make_shared<Pool>(device)) {}

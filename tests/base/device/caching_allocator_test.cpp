@@ -215,6 +215,87 @@ TEST(CachingAllocator, MemoryOfAStreamThatFailedIsFree) {
   EXPECT_EQ(allocator.counters().driver_allocations, 2u);
 }
 
+TEST_F(CachingAllocatorTest, WhatAGraphUsesIsItsAlone) {
+  Memory before = allocator.allocate(3 * kMiB, *first);
+  const std::byte* place_before = before.data();
+  before = {};
+  const auto cached = allocator.counters();
+  const std::byte* place = nullptr;
+  auto graph = device.capture(*first, [&] {
+    for (int round = 0; round < 3; ++round) {
+      const Memory memory = allocator.allocate(3 * kMiB, *first);
+      EXPECT_NE(memory.data(), place_before);
+      if (place == nullptr) place = memory.data();
+      EXPECT_EQ(memory.data(), place);  // again at once
+      first->fill(memory.data(), round, memory.size());
+    }
+    // Another stream has memory of its own, and of what several use nobody has anything again.
+    const auto event = device.make_event();
+    first->record(*event);
+    second->wait(*event);
+    Memory shared = allocator.allocate(3 * kMiB, *second);
+    EXPECT_NE(shared.data(), place);
+    allocator.note_use(shared, *first);
+    const std::byte* place_of_shared = shared.data();
+    shared = {};
+    EXPECT_NE(allocator.allocate(3 * kMiB, *second).data(), place_of_shared);
+    second->record(*event);
+    first->wait(*event);
+  });
+  EXPECT_EQ(allocator.counters().graph_bytes, 9 * kMiB);
+  EXPECT_EQ(allocator.counters().cached_bytes, cached.cached_bytes);
+  const Memory after = allocator.allocate(3 * kMiB, *first);
+  EXPECT_EQ(after.data(), place_before);
+  for (int launch = 0; launch < 3; ++launch) graph->launch(*second);
+  EXPECT_EQ(device.allocated_bytes(), 12 * kMiB);
+  graph = nullptr;
+  EXPECT_EQ(device.allocated_bytes(), 3 * kMiB);
+  EXPECT_EQ(allocator.counters().graph_bytes, 0u);
+}
+
+TEST_F(CachingAllocatorTest, MemoryMayOutliveItsGraphAndBeFreedInOne) {
+  Memory before = allocator.allocate(3 * kMiB, *first), result;
+  const Memory kept = allocator.allocate(3 * kMiB, *second);
+  const std::byte* place = before.data();
+  auto graph = device.capture(*first, [&] {
+    EXPECT_THROW(allocator.note_use(kept, *first), InvalidArgument);
+    result = allocator.allocate(100, *first);
+    first->copy(result.data(), before.data(), 100);
+    before = {};
+    EXPECT_NE(allocator.allocate(3 * kMiB, *first).data(), place);
+  });
+  allocator.note_use(result, *second);
+  EXPECT_NE(allocator.allocate(3 * kMiB, *first).data(), place);  // the graph reads it
+  first->fill(const_cast<std::byte*>(place), 7, 100);
+  graph->launch(*first);
+  first->synchronize();
+  EXPECT_EQ(result.data()[99], std::byte{7});
+  graph = nullptr;
+  EXPECT_EQ(allocator.counters().graph_bytes, 5 * kMiB);
+  result = {};
+  EXPECT_EQ(allocator.counters().graph_bytes, 0u);
+  EXPECT_EQ(allocator.allocate(3 * kMiB, *first).data(), place);
+}
+
+TEST_F(CachingAllocatorTest, AGraphWithoutMemoryIsTold) {
+  HostDevice small({.memory_bytes = 3 * kMiB});
+  CachingAllocator of_small(small);
+  const auto stream = small.make_stream(Priority::kNormal);
+  of_small.allocate(3 * kMiB, *stream);  // is cached
+  const auto capture = [&] {
+    return small.capture(*stream, [&] { of_small.allocate(2 * kMiB, *stream); });
+  };
+  try {
+    capture();
+    FAIL() << "it has waited for the device";
+  } catch (const DeviceError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("no memory for 2097152 bytes of a graph"),
+                                    HasSubstr("Call trim() before")));
+  }
+  of_small.trim();
+  EXPECT_NE(capture(), nullptr);
+}
+
 // Threads with streams of their own, whose work is late, write to memory, free it and read what
 // they wrote: with one block in two hands a value, or the thread sanitizer, would tell.
 TEST(CachingAllocator, NoTwoHaveTheSameMemoryAtATime) {
