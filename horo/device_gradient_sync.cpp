@@ -40,18 +40,18 @@ class DeviceGradientSync::Impl {
     device.make_current();
     const std::string name =
         options.name.empty() ? runtime_->automatic_name("gradients") : options.name;
-    runner_ = std::make_unique<coordinator::DeviceRunner>(
+    auto runner = std::make_unique<coordinator::DeviceRunner>(
         agree_on_device_plan(*runtime_, name, device, gradients, options),
         collectives::ChunkPipeline::Treatment{.op = options.op},
         [runtime = runtime_.get()](std::size_t bytes, std::size_t tensors) {
           runtime->count_collective(bytes, tensors);
         },
         runtime_->recorder(), name, runtime_->topology().set_name());
-    for (const NamedTensor& gradient : gradients) names_.push_back(gradient.name);
-  }
-  ~Impl() {
     // The thread is not in a child process of fork().
-    if (runtime_->home().is_elsewhere()) (void)runner_.release();
+    runner_ = {runner.release(), [runtime = runtime_](coordinator::DeviceRunner* owned) {
+                 if (!runtime->home().is_elsewhere()) delete owned;
+               }};
+    for (const NamedTensor& gradient : gradients) names_.push_back(gradient.name);
   }
 
   const coordinator::BucketPlan& plan() const { return runner_->plan(); }
@@ -63,6 +63,12 @@ class DeviceGradientSync::Impl {
                fmt::format("ready({}): only {} gradients are registered", index, names_.size()));
     HORO_CHECK(runner_->mark(index, stream),
                fmt::format("gradient '{}' was marked ready twice in one step", names_[index]));
+  }
+
+  DeviceStepGraph capture(void* stream, const std::function<void()>& step) {
+    coordinator::forbid_blocking_in_callbacks();
+    runtime_->require_usable();
+    return DeviceStepGraph(runtime_, runner_, runner_->capture(stream, step));
   }
 
   // Throws unless the step can end.
@@ -79,7 +85,7 @@ class DeviceGradientSync::Impl {
  private:
   std::shared_ptr<Runtime> runtime_;
   std::vector<std::string> names_;
-  std::unique_ptr<coordinator::DeviceRunner> runner_;
+  std::shared_ptr<coordinator::DeviceRunner> runner_;
 };
 
 DeviceGradientSync::DeviceGradientSync(Context& context, device::Device& device,
@@ -100,6 +106,9 @@ void DeviceGradientSync::wait_on(void* stream) {
 void DeviceGradientSync::wait() {
   impl_->require_complete();
   impl_->runner().wait();
+}
+DeviceStepGraph DeviceGradientSync::capture(void* stream, const std::function<void()>& step) {
+  return impl_->capture(stream, step);
 }
 
 std::size_t DeviceGradientSync::bucket_count() const { return impl_->plan().buckets.size(); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 #include "horo/base/device/device.h"
 #include "horo/base/reduce_op.h"
 #include "horo/context.h"
+#include "horo/device_step_graph.h"
 
 namespace horo {
 
@@ -71,13 +73,15 @@ class DeviceGradientSync {
                      const DeviceGradientSyncOptions& options = {});
   DeviceGradientSync(DeviceGradientSync&&) noexcept;
   DeviceGradientSync& operator=(DeviceGradientSync&&) noexcept;
-  /// Lets the device end the steps that wait_on() has ended. A step in the middle is given up.
+  /// Lets the device end the steps that wait_on() has ended. A step in the middle is given up. If
+  /// graphs of steps live, when they are gone.
   ~DeviceGradientSync();
 
   /// Gradient `index` (its place in the registered list) is final once the device has done what
   /// `stream` (a cudaStream_t; of the stand-in, device::Stream::native()) has been given so far.
-  /// Records an event; does not wait. Throws InvalidArgument if the index is out of range or the
-  /// gradient was already marked in this step.
+  /// Records an event; does not wait. Throws InvalidArgument if the index is out of range, the
+  /// gradient was already marked in this step, or the stream is in a capture that is not
+  /// capture()'s.
   void ready(std::size_t index, void* stream);
   /// Ends a step: what `stream` is given from now on begins when every gradient is reduced, and the
   /// next step may be marked. Waits until the exchange has been given to the device, which is at
@@ -89,6 +93,18 @@ class DeviceGradientSync {
   void wait_on(void* stream);
   /// The same, and waits until the device is through, not with a stream.
   void wait();
+
+  /// Makes a graph of a whole step: of what `step` gives to `stream`, and to streams that wait for
+  /// events recorded there meanwhile (Device::capture()), with its calls of ready() and, as the
+  /// last, wait_on(). Nothing of it is done before DeviceStepGraph::launch(). Every rank captures,
+  /// at the same step; launches and steps without a graph may follow each other. The host waits for
+  /// the other ranks if this is their first exchange: give a step without a graph before, which
+  /// also lets libraries choose their kernels. Throws what `step` throws; InvalidArgument if it
+  /// leaves gradients unmarked, naming them, or does not call wait_on(), and if gradients are
+  /// marked already; DeviceError if it does what a graph cannot, such as to wait for the device.
+  /// The plan goes on after those, and nothing is captured any more. Throws errors of the exchange
+  /// as wait_on() does.
+  [[nodiscard]] DeviceStepGraph capture(void* stream, const std::function<void()>& step);
 
   std::size_t bucket_count() const;
   /// Indices of the gradients in bucket `bucket`, in the order in which they lie in it.

@@ -76,10 +76,13 @@ ChunkPipeline::ChunkPipeline(device::Device& device, DeviceCollectives& collecti
       memory_(std::move(memory)),
       pack_(device.make_stream(Priority::kHigh)),
       travel_(device.make_stream(Priority::kHigh)),
-      unpack_(device.make_stream(Priority::kHigh)) {
+      unpack_(device.make_stream(Priority::kHigh)),
+      forked_(device.make_event()),
+      joined_(device.make_event()) {
   load_kernels(device);
   for (std::size_t b = 0; b < static_cast<std::size_t>(options.buffers); ++b)
-    buffers_.push_back({memory_.data() + b * aligned(buffer_bytes), device.make_event()});
+    buffers_.push_back(
+        {memory_.data() + b * aligned(buffer_bytes), device.make_event(), device.make_event()});
   // The gaps between tensors travel too.
   if (memory_.size() > 0) pack_->fill(memory_.data(), 0, memory_.size());
 }
@@ -166,6 +169,31 @@ void ChunkPipeline::reduce_packed(const FusedLayout& layout, const Factors& fact
     unpack(*unpack_, blocks_, table, move, layout.type(), layout.wire());
   }
   unpack_->record(*buffer.is_free);
+}
+
+void ChunkPipeline::fork(device::Stream& stream) {
+  stream.record(*forked_);
+  for (device::Stream* own : {pack_.get(), travel_.get(), unpack_.get()}) own->wait(*forked_);
+}
+
+void ChunkPipeline::join(device::Stream& stream) {
+  for (device::Stream* own : {pack_.get(), travel_.get(), unpack_.get()}) {
+    own->record(*joined_);
+    stream.wait(*joined_);
+  }
+}
+
+// A graph cannot wait for events from outside: all buffers are free when it begins.
+void ChunkPipeline::begin_capture(device::Stream& stream) {
+  exchange_events();
+  fork(stream);
+  for (const Buffer& buffer : buffers_) pack_->record(*buffer.is_free);
+}
+
+void ChunkPipeline::end_capture() noexcept { exchange_events(); }
+
+void ChunkPipeline::exchange_events() noexcept {
+  for (Buffer& buffer : buffers_) buffer.is_free.swap(buffer.is_free_in_other);
 }
 
 }  // namespace horo::collectives

@@ -58,10 +58,22 @@ class ChunkPipeline {
                  std::span<const device::Event* const> ready, device::Event& done,
                  device::Event* begun = nullptr);
 
+  /// What allreduce() is given from now on begins after what `stream` has been given so far.
+  void fork(device::Stream& stream);
+  /// What `stream` is given from now on begins after what allreduce() has been given so far.
+  void join(device::Stream& stream);
+  /// In a capture that began with `stream`: from here to end_capture(), allreduce() gives its work
+  /// to the graph, which join() ends. Between graphs and the work given otherwise fork() and
+  /// join(), around each launch, keep the order.
+  void begin_capture(device::Stream& stream);
+  /// In any case, once the work is given.
+  void end_capture() noexcept;
+
  private:
   struct Buffer {
     std::byte* data;
     std::unique_ptr<device::Event> is_free;
+    std::unique_ptr<device::Event> is_free_in_other;  // of graphs, and in a capture the other way
   };
   struct Joints {
     std::unique_ptr<device::Event> packed, reduced;
@@ -70,6 +82,7 @@ class ChunkPipeline {
   Joints& joints(std::size_t chunk);
   void reduce_in_place(const FusedLayout& layout, const Factors& factors);
   void reduce_packed(const FusedLayout& layout, const Factors& factors);
+  void exchange_events() noexcept;
 
   device::Device& device_;
   DeviceCollectives& collectives_;
@@ -79,6 +92,7 @@ class ChunkPipeline {
   std::vector<Buffer> buffers_;
   std::unique_ptr<device::Stream> pack_, travel_, unpack_;
   std::vector<Joints> joints_;
+  std::unique_ptr<device::Event> forked_, joined_;
   std::size_t calls_ = 0;
 };
 

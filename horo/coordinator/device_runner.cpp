@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "horo/base/device/host_device.h"
@@ -84,6 +85,12 @@ bool DeviceRunner::mark(std::size_t gradient, void* native) {
   if (error_ != nullptr) std::rethrow_exception(error_);
   if (marks_[gradient]) return false;
   Bucket& bucket = buckets_[index];
+  if (capture_ != Capture::kNone) {
+    mark_in_capture(bucket, gradient, native);
+    return true;
+  }
+  HORO_CHECK(stream_of(native).captured_in() == nullptr,
+             "ready() in a capture that is not the plan's: use DeviceGradientSync::capture()");
   with_device([&] { set_mark(bucket, native); });
   marks_[gradient] = true;
   flight_.mark_in_step(gradient, step_);
@@ -103,6 +110,13 @@ std::vector<std::size_t> DeviceRunner::unmarked() const {
   return found;
 }
 
+std::vector<const device::Event*> DeviceRunner::marks_of(const Bucket& bucket) const {
+  std::vector<const device::Event*> events;
+  for (const Mark& mark : bucket.marks)
+    if (mark.is_set) events.push_back(mark.event.get());
+  return events;
+}
+
 void DeviceRunner::await_all_given(std::unique_lock<std::mutex>& lock) {
   changed_.wait(lock, [&] { return error_ != nullptr || next_ == buckets_.size(); });
   if (error_ != nullptr) std::rethrow_exception(error_);
@@ -113,13 +127,13 @@ std::vector<const device::Event*> DeviceRunner::ends_of_step() const {
   if (!is_alone()) return {buckets_.back().done[step_ % 2].get()};
   std::vector<const device::Event*> events;
   for (const Bucket& bucket : buckets_)
-    for (const Mark& mark : bucket.marks)
-      if (mark.is_set) events.push_back(mark.event.get());
+    std::ranges::copy(marks_of(bucket), std::back_inserter(events));
   return events;
 }
 
 void DeviceRunner::wait_on(void* native) {
   std::unique_lock lock(mutex_);
+  if (capture_ != Capture::kNone) return wait_on_in_capture(native);
   await_all_given(lock);
   with_device([&] {
     device::Stream& stream = stream_of(native);
@@ -131,6 +145,8 @@ void DeviceRunner::wait_on(void* native) {
 
 void DeviceRunner::wait() {
   std::unique_lock lock(mutex_);
+  HORO_CHECK(capture_ == Capture::kNone,
+             "wait() in a step that is being captured, of which nothing is done: call wait_on()");
   await_all_given(lock);
   const std::vector<const device::Event*> ends = ends_of_step();
   lock.unlock();
@@ -160,7 +176,8 @@ void DeviceRunner::await(const std::vector<const device::Event*>& events) {
 
 // Requires mutex_, as what follows.
 bool DeviceRunner::is_next_complete() const {
-  if (next_ == buckets_.size() || buckets_[next_].missing > 0) return false;
+  if (capture_ != Capture::kNone || next_ == buckets_.size() || buckets_[next_].missing > 0)
+    return false;
   const device::Event* done = buckets_[next_].done[step_ % 2].get();
   return std::ranges::find(under_way_, done, &UnderWay::done) == under_way_.end();
 }
@@ -170,9 +187,7 @@ void DeviceRunner::give_next_to_device(std::unique_lock<std::mutex>& lock) {
   const Bucket& bucket = buckets_[index];
   device::Event& begun = *bucket.begun[step_ % 2];
   device::Event& done = *bucket.done[step_ % 2];
-  std::vector<const device::Event*> ready;
-  for (const Mark& mark : bucket.marks)
-    if (mark.is_set) ready.push_back(mark.event.get());
+  const std::vector<const device::Event*> ready = marks_of(bucket);
   // The first one connects the ranks, which the host waits for.
   const bool is_first = step_ == 0 && index == 0;
   if (is_first) flight_.start(index);
@@ -188,7 +203,7 @@ void DeviceRunner::give_next_to_device(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   is_giving_ = false;
   if (error != nullptr) return fail(error);
-  UnderWay under_way{index, &begun, &done, std::nullopt};
+  UnderWay under_way{index, index + 1, step_, &begun, &done, std::nullopt};
   if (is_alone()) under_way.begun = under_way.done = nullptr;
   if (is_first) under_way.since = steady_clock::now();
   under_way_.push_back(under_way);
@@ -209,16 +224,20 @@ bool DeviceRunner::is_front_done() const {
 // What the device does before, of the program's own, is no exchange.
 void DeviceRunner::begin_front() {
   if (under_way_.front().since) return;
-  under_way_.front().since = steady_clock::now();
-  flight_.start(under_way_.front().bucket);
+  UnderWay& front = under_way_.front();
+  front.since = steady_clock::now();
+  for (std::size_t b = front.end; b-- > front.bucket;) flight_.start(b);
 }
 
 void DeviceRunner::end_front() {
-  const std::size_t index = under_way_.front().bucket;
-  flight_.finish(index, true);
-  on_bucket_(parts_.layouts[index].bytes(), parts_.plan.buckets[index].size());
-  if (index + 1 == buckets_.size()) flight_.end_step();
+  const UnderWay front = under_way_.front();
+  for (std::size_t b = front.bucket; b < front.end; ++b) {
+    flight_.finish(b, true);
+    on_bucket_(parts_.layouts[b].bytes(), parts_.plan.buckets[b].size());
+  }
+  if (front.end == buckets_.size()) flight_.end_step();
   under_way_.pop_front();
+  changed_.notify_all();
 }
 
 void DeviceRunner::look_at_device() {
@@ -305,7 +324,9 @@ void DeviceRunner::run(const std::string& label) {
       continue;
     }
     if (under_way_.empty())
-      changed_.wait(lock, [&] { return should_stop_ || error_ != nullptr || is_next_complete(); });
+      changed_.wait(lock, [&] {
+        return should_stop_ || error_ != nullptr || is_next_complete() || !under_way_.empty();
+      });
     else
       changed_.wait_for(lock, kLookInterval);
   }

@@ -17,6 +17,7 @@
 #include "collectives/communicator.h"
 #include "collectives/device/chunk_pipeline.h"
 #include "horo/coordinator/bucket_plan.h"
+#include "horo/coordinator/captured_step.h"
 #include "horo/coordinator/plan_waits.h"
 #include "horo/observe/plan_flight.h"
 
@@ -72,6 +73,20 @@ class DeviceRunner {
   /// Ends a step, and waits until it is done. Likewise.
   void wait();
 
+  /// Makes a graph of what `step` gives to the stream `native` and others that join it: a whole
+  /// step, from its marks to wait_on(), of which nothing is done. Its exchanges are given by
+  /// whoever marks, in plan order. The result does not outlive this. Throws InvalidArgument if a
+  /// step is half marked, or `step` does not end one; what `step` throws; and DeviceError if it
+  /// does what a graph cannot. The plan goes on after those. Throws the error of the exchange.
+  std::unique_ptr<CapturedStep> capture(void* native, const std::function<void()>& step);
+  /// Gives the device one more step, which it is at most two behind with. Throws InvalidArgument if
+  /// a step is half marked, and the error of the exchange.
+  void launch(CapturedStep& step);
+  /// Waits until the device is through with its launches. Throws the error of the exchange.
+  void wait(const CapturedStep& step);
+  /// Waits until nobody looks at the events of its launches: it may go.
+  void release(const CapturedStep& step) noexcept;
+
  private:
   /// The latest mark of a stream.
   struct Mark {
@@ -86,7 +101,8 @@ class DeviceRunner {
     std::array<std::unique_ptr<device::Event>, 2> begun, done;
   };
   struct UnderWay {
-    std::size_t bucket;
+    std::size_t bucket, end;  // up to `end` at once
+    std::uint64_t step;
     const device::Event *begun, *done;                           // null: nothing is done to it
     std::optional<std::chrono::steady_clock::time_point> since;  // the device is at it
   };
@@ -99,6 +115,13 @@ class DeviceRunner {
   std::vector<const device::Event*> ends_of_step() const;
   // Without mutex_.
   void await(const std::vector<const device::Event*>& events);
+  std::vector<const device::Event*> marks_of(const Bucket& bucket) const;
+
+  // In a capture.
+  void mark_in_capture(Bucket& bucket, std::size_t gradient, void* native);
+  void give_next_to_graph();
+  void wait_on_in_capture(void* native);
+  void require_step_boundary(const char* what) const;
 
   // By the thread.
   void run(const std::string& label);
@@ -133,6 +156,9 @@ class DeviceRunner {
   std::deque<UnderWay> under_way_;
   std::exception_ptr error_;
   bool is_giving_ = false;  // a bucket to the device, without mutex_
+  enum class Capture { kNone, kMarking, kEnded };
+  Capture capture_ = Capture::kNone;  // how far the step is that is being captured
+  std::unique_ptr<device::Event> done_in_graph_;
   bool should_stop_ = false;
   std::jthread thread_;
 };

@@ -13,6 +13,7 @@
 #include "horo/base/device/host_device.h"
 #include "horo/horo.h"
 #include "horo/testing.h"
+#include "tests/api/device_model.h"
 #include "tests/api/error_text.h"
 
 namespace horo {
@@ -26,64 +27,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::run_ranks;
 using testing::RunOptions;
-
-constexpr std::size_t kSizes[] = {5003, 1, 0, 129, 8193, 20000, 64};
-
-/// A rank's device and a model in its memory.
-class DeviceModel {
- public:
-  explicit DeviceModel(Context& ctx, std::uint64_t seed = 1)
-      : rank_(ctx.rank()),
-        device_({.max_delay = 100us, .seed = seed * 100 + static_cast<std::uint64_t>(rank_)}) {
-    for (const std::size_t size : kSizes) {
-      memory_.push_back(device_.allocate(size * sizeof(float)));
-      gradients_.push_back(
-          {"layer" + std::to_string(gradients_.size()),
-           TensorView(reinterpret_cast<float*>(memory_.back().data()), Shape{size})});
-    }
-  }
-  HostDevice& device() { return device_; }
-  const std::vector<NamedTensor>& gradients() const { return gradients_; }
-  std::unique_ptr<Stream> stream() { return device_.make_stream(Priority::kNormal); }
-
-  /// On the stream, as a kernel of backward would.
-  void compute(Stream& stream, std::size_t t, int step) const {
-    device::submit(stream, [this, t, step] {
-      for (std::size_t i = 0; i < kSizes[t]; ++i) data(t)[i] = value(rank_, step, t, i);
-    });
-  }
-  /// On the stream, as the optimizer's kernel would: every value is the sum times `factor`.
-  void expect_sums(Stream& stream, int ranks, int step, float factor = 1) const {
-    device::submit(stream, [this, ranks, step, factor] { expect_sums_now(ranks, step, factor); });
-  }
-  void expect_sums_now(int ranks, int step, float factor = 1) const {
-    for (std::size_t t = 0; t < gradients_.size(); ++t)
-      for (std::size_t i = 0; i < kSizes[t]; ++i) {
-        float sum = 0;
-        for (int r = 0; r < ranks; ++r) sum += value(r, step, t, i);
-        ASSERT_EQ(data(t)[i], sum * factor) << "tensor " << t << " index " << i << " step " << step;
-      }
-  }
-
- private:
-  float* data(std::size_t t) const { return static_cast<float*>(gradients_[t].tensor.data()); }
-  // Whole numbers whose sums are exact in bfloat16 too.
-  static float value(int rank, int step, std::size_t t, std::size_t i) {
-    return static_cast<float>((static_cast<std::size_t>(rank * 3 + step) + t + i) % 16);
-  }
-
-  int rank_;
-  HostDevice device_;
-  std::vector<device::Memory> memory_;
-  std::vector<NamedTensor> gradients_;
-};
-
-void backward(DeviceModel& model, DeviceGradientSync& sync, Stream& stream, int step) {
-  for (std::size_t t = std::size(kSizes); t-- > 0;) {
-    model.compute(stream, t, step);
-    sync.ready(t, stream.native());
-  }
-}
 
 // The program's stream may have ended with the exchange before, which the plan says a moment later.
 void backward_or_be_told(DeviceModel& model, DeviceGradientSync& sync, Stream& stream, int step) {

@@ -50,25 +50,34 @@ struct DeviceGradients {
   std::vector<NamedTensor> named;
 };
 
+enum class Step { kWaitsOnHost, kWaitsOnStream, kInGraph };
+
 // The sums of the last step, of all gradients.
 template <typename T>
-std::vector<T> train(Context& ctx, device::Device& device, bool on_host,
+std::vector<T> train(Context& ctx, device::Device& device, Step kind,
                      const DeviceGradientSyncOptions& options, Places places = Places::kApart) {
   constexpr int kSteps = 4;
   const auto stream = device.make_stream(device::Priority::kNormal);
   DeviceGradients<T> gradients(device, places);
   DeviceGradientSync sync(ctx, device, gradients.named, options);
-  std::vector<T> all;
-  for (int step = 0; step < kSteps; ++step) {
+  const auto backward = [&](int step) {
     for (std::size_t k = std::size(kSizes); k-- > 0;) {
-      // In another order on each rank, and in each step.
+      // In another order on each rank, and in each step that is no graph.
       const std::size_t t = (k + static_cast<std::size_t>(ctx.rank() + step)) % std::size(kSizes);
-      for (std::size_t i = 0; i < kSizes[t]; ++i)
-        gradients.host(t)[i] = value<T>(ctx.rank(), step, t, i);
       gradients.upload(*stream, t);
       sync.ready(t, stream->native());
     }
-    on_host ? sync.wait() : sync.wait_on(stream->native());
+    kind == Step::kWaitsOnHost ? sync.wait() : sync.wait_on(stream->native());
+  };
+  std::optional<DeviceStepGraph> graph;
+  std::vector<T> all;
+  for (int step = 0; step < kSteps; ++step) {
+    for (std::size_t t = std::size(kSizes); t-- > 0;)
+      for (std::size_t i = 0; i < kSizes[t]; ++i)
+        gradients.host(t)[i] = value<T>(ctx.rank(), step, t, i);
+    if (kind == Step::kInGraph && step == 1)
+      graph.emplace(sync.capture(stream->native(), [&] { backward(step); }));
+    graph ? graph->launch() : backward(step);
     all.clear();
     gradients.memory.download(*stream);
     stream->synchronize();
@@ -90,12 +99,12 @@ std::vector<T> train(Context& ctx, device::Device& device, bool on_host,
 TEST(DeviceJob, SumsEveryType) {
   Context ctx = init();
   const auto device = open_device(ctx);
-  for (const bool on_host : {false, true}) {
-    train<float>(ctx, *device, on_host, {.op = ReduceOp::kSum, .bucket_bytes = 200000});
-    train<double>(ctx, *device, on_host, {.op = ReduceOp::kSum});
-    train<BFloat16>(ctx, *device, on_host, {.op = ReduceOp::kSum});
-    train<std::int32_t>(ctx, *device, on_host, {.op = ReduceOp::kSum});
-    train<float>(ctx, *device, on_host, {.op = ReduceOp::kSum, .wire = DataType::kBFloat16});
+  for (const Step kind : {Step::kWaitsOnHost, Step::kWaitsOnStream, Step::kInGraph}) {
+    train<float>(ctx, *device, kind, {.op = ReduceOp::kSum, .bucket_bytes = 200000});
+    train<double>(ctx, *device, kind, {.op = ReduceOp::kSum});
+    train<BFloat16>(ctx, *device, kind, {.op = ReduceOp::kSum});
+    train<std::int32_t>(ctx, *device, kind, {.op = ReduceOp::kSum});
+    train<float>(ctx, *device, kind, {.op = ReduceOp::kSum, .wire = DataType::kBFloat16});
   }
 }
 
@@ -103,8 +112,9 @@ TEST(DeviceJob, ManyChunksHaveTheSameBitsEveryRun) {
   Context ctx = init();
   const auto device = open_device(ctx);
   const DeviceGradientSyncOptions options{.op = ReduceOp::kSum, .chunk_bytes = 65536};
-  const std::vector<float> first = train<float>(ctx, *device, false, options);
-  for (int run = 0; run < 2; ++run) EXPECT_EQ(train<float>(ctx, *device, false, options), first);
+  const std::vector<float> first = train<float>(ctx, *device, Step::kWaitsOnStream, options);
+  for (const Step kind : {Step::kWaitsOnStream, Step::kInGraph})
+    EXPECT_EQ(train<float>(ctx, *device, kind, options), first);
 }
 
 // What the stand-in has been given of kernels, and of memory beside the gradients; a GPU does not
@@ -116,12 +126,12 @@ template <typename T>
 std::optional<Seen> seen_of_plan(Context& ctx, device::Device& device,
                                  const DeviceGradientSyncOptions& options, Places places) {
   if (!device::is_host(device)) {
-    train<T>(ctx, device, false, options, places);
+    train<T>(ctx, device, Step::kWaitsOnStream, options, places);
     return std::nullopt;
   }
   const auto& host = static_cast<const device::HostDevice&>(device);
   const std::size_t kernels = host.launches();
-  train<T>(ctx, device, false, options, places);
+  train<T>(ctx, device, Step::kWaitsOnStream, options, places);
   const DeviceGradients<T> gradients(device, places);
   const std::size_t bytes = host.allocated_bytes();
   const DeviceGradientSync sync(ctx, device, gradients.named, options);

@@ -1,0 +1,58 @@
+#include "horo/device_step_graph.h"
+
+#include <utility>
+
+#include "horo/base/error.h"
+#include "horo/coordinator/completion.h"
+#include "horo/coordinator/device_runner.h"
+#include "horo/runtime.h"
+
+namespace horo {
+
+class DeviceStepGraph::Impl {
+ public:
+  Impl(std::shared_ptr<Runtime> runtime, std::shared_ptr<coordinator::DeviceRunner> runner,
+       std::unique_ptr<coordinator::CapturedStep> step)
+      : runtime_(std::move(runtime)), runner_(std::move(runner)), step_(std::move(step)) {}
+  ~Impl() {
+    // Neither the runner's thread nor the device is in a child process of fork().
+    if (runtime_->home().is_elsewhere())
+      (void)step_.release();
+    else
+      runner_->release(*step_);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  void launch() {
+    require_usable();
+    runner_->launch(*step_);
+  }
+  void wait() {
+    require_usable();
+    runner_->wait(*step_);
+  }
+
+ private:
+  void require_usable() const {
+    coordinator::forbid_blocking_in_callbacks();
+    runtime_->require_usable();
+  }
+
+  std::shared_ptr<Runtime> runtime_;
+  std::shared_ptr<coordinator::DeviceRunner> runner_;
+  std::unique_ptr<coordinator::CapturedStep> step_;  // goes first
+};
+
+DeviceStepGraph::DeviceStepGraph(std::shared_ptr<Runtime> runtime,
+                                 std::shared_ptr<coordinator::DeviceRunner> runner,
+                                 std::unique_ptr<coordinator::CapturedStep> step)
+    : impl_(std::make_unique<Impl>(std::move(runtime), std::move(runner), std::move(step))) {}
+DeviceStepGraph::DeviceStepGraph(DeviceStepGraph&&) noexcept = default;
+DeviceStepGraph& DeviceStepGraph::operator=(DeviceStepGraph&&) noexcept = default;
+DeviceStepGraph::~DeviceStepGraph() = default;
+
+void DeviceStepGraph::launch() { impl_->launch(); }
+void DeviceStepGraph::wait() { impl_->wait(); }
+
+}  // namespace horo
