@@ -3,17 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <utility>
 
-#include "collectives/device/hierarchical_device_collectives.h"
-#include "collectives/device/host_device_collectives.h"
 #include "collectives/device/memory_spans.h"
-#include "collectives/nccl/connect_gpus.h"
 #include "horo/base/device/host_device.h"
 #include "horo/base/error.h"
 #include "horo/coordinator/plan_agreement.h"
+#include "horo/device_connection.h"
 
 namespace horo {
 namespace {
@@ -95,79 +92,24 @@ class PlanMaker {
                                                           bucket_bytes_, options_.wire, {}, own),
                                control, topology());
     lay_out(agree_on_memory(control));
-    if (is_hierarchical())
-      make_levels();
-    else if (topology().size > 1)
-      make_collectives(control);
+    if (topology().size > 1) {
+      DeviceConnection made =
+          connect_devices(runtime_, name_, parts_.device, *parts_.waits, control);
+      parts_.communicator = std::move(made.communicator);
+      parts_.collectives = std::move(made.collectives);
+      if (!made.refusal.empty()) refuse(made.refusal);
+    }
     make_pipeline(control);
-  }
-
-  bool is_hierarchical() const {
-    return runtime_.settings().algorithm == Algorithm::kHierarchical && topology().node_count > 1;
   }
 
   const Topology& topology() const { return runtime_.topology(); }
 
-  void make_collectives(collectives::Collectives& control) {
-    coordinator::PlanWaits& waits = *parts_.waits;
-    parts_.device.make_current();  // of this thread, which is not the caller's
-    if (!device::is_host(parts_.device)) {
-      parts_.collectives = collectives::connect_gpus(control, topology().rank, topology().size,
-                                                     name_, waits.of_caller);
-      return;
-    }
-    waits.nap_only();
-    parts_.communicator = std::make_unique<collectives::Communicator>(
-        runtime_.transport(), runtime_.settings(), runtime_.allreduce(), waits.in_node,
-        waits.between_nodes);
-    parts_.collectives = std::make_unique<collectives::HostDeviceCollectives>(
-        parts_.communicator->collectives(), topology().rank, topology().size, cancel());
-  }
-
-  // What the nodes' devices exchange with: in a node, and between nodes. What goes wrong in one
-  // node the others are told in make_pipeline().
-  void make_levels() {
-    const auto& segment_bytes = runtime_.settings().ring_segment_bytes;
-    levels_.node_ring = std::make_unique<collectives::NodeRing>(
-        runtime_.transport().make_point_to_point(), topology(), segment_bytes);
-    levels_.peers = runtime_.transport().make_point_to_point();
-    coordinator::PlanWaits& waits = *parts_.waits;
-    levels_.node_ring->set_wait_policy(waits.between_nodes);
-    levels_.peers->set_wait_policy(waits.between_nodes);
-    const bool is_stand_in = device::is_host(parts_.device);
-    if (is_stand_in) waits.nap_only();
-    if (topology().local_size == 1) return;
-    collectives::Collectives& node = levels_.node_ring->collectives();
-    parts_.device.make_current();  // of this thread, which is not the caller's
-    try {
-      if (is_stand_in)
-        levels_.node = std::make_unique<collectives::HostDeviceCollectives>(
-            node, topology().local_rank, topology().local_size, cancel());
-      else
-        levels_.node = collectives::connect_gpus(node, topology().local_rank, topology().local_size,
-                                                 name_, waits.of_caller);
-    } catch (const Error& error) {
-      refuse(error);
-    }
-  }
-
-  std::function<void(const std::string&)> cancel() const {
-    return [&waits = *parts_.waits](const std::string&) { waits.is_cancelled = true; };
-  }
-
-  void refuse(const Error& error) {
+  void refuse(const std::string& why) {
     refusal_ = fmt::format("{}, for gradients '{}': {}", topology().describe(topology().rank),
-                           name_, error.what());
+                           name_, why);
   }
 
   void allocate(collectives::Collectives& control) {
-    if (is_hierarchical())
-      parts_.collectives = std::make_unique<collectives::HierarchicalDeviceCollectives>(
-          parts_.device, topology(), std::move(levels_),
-          collectives::HierarchicalDeviceCollectives::Options{
-              .segment_bytes = runtime_.settings().ring_segment_bytes,
-              .allreduce = runtime_.allreduce()},
-          cancel());
     if (parts_.collectives == nullptr) return;
     std::size_t most = 0;
     for (const auto& layout : parts_.layouts) most = std::max(most, layout.buffer_bytes());
@@ -178,17 +120,13 @@ class PlanMaker {
         parts_.device, *parts_.collectives, std::move(buffers), most, pipeline);
   }
 
-  // What one rank cannot have, none goes on without.
   void make_pipeline(collectives::Collectives& control) {
     try {
       if (refusal_.empty()) allocate(control);
     } catch (const DeviceError& error) {
-      refuse(error);
+      refuse(error.what());
     }
-    for (const auto& said :
-         coordinator::gather_all(std::as_bytes(std::span(refusal_)), control, topology()))
-      if (problem_.empty() && !said.empty())
-        problem_.assign(reinterpret_cast<const char*>(said.data()), said.size());
+    problem_ = first_problem(refusal_, control, topology());
   }
 
   Runtime& runtime_;
@@ -196,9 +134,8 @@ class PlanMaker {
   const DeviceGradientSyncOptions options_;
   const std::size_t bucket_bytes_;
   DeviceRunner::Parts parts_;
-  collectives::HierarchicalDeviceCollectives::Levels levels_;  // if is_hierarchical()
-  std::string refusal_;                                        // why this rank cannot go on
-  std::string problem_;                                        // the same of any rank
+  std::string refusal_;  // why this rank cannot go on
+  std::string problem_;  // the same of any rank
 };
 
 }  // namespace

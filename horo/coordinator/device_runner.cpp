@@ -9,7 +9,6 @@
 #include "horo/base/device/host_device.h"
 #include "horo/base/error.h"
 #include "horo/base/log.h"
-#include "horo/base/quantity.h"
 #include "horo/base/short_slices.h"
 #include "horo/coordinator/plan_records.h"
 
@@ -36,6 +35,7 @@ DeviceRunner::DeviceRunner(Parts parts, const collectives::ChunkPipeline::Treatm
       flight_(recorder,
               describe_to_recorder(name, process_set, parts_.gradients, parts_.plan, treatment.op)),
       policy_(parts_.waits->of_caller),
+      watch_(policy_, parts_.device, parts_.collectives.get()),
       buckets_(parts_.plan.buckets.size()) {
   for (Bucket& bucket : buckets_)
     for (auto* events : {&bucket.begun, &bucket.done})
@@ -153,7 +153,7 @@ void DeviceRunner::wait() {
   await(ends);
   lock.lock();
   // That the device is through does not mean that all is well.
-  if (error_ == nullptr && failure_of_collectives()) fail(error_of_device());
+  if (error_ == nullptr && watch_.has_failed()) fail(watch_.error());
   if (error_ != nullptr) std::rethrow_exception(error_);
   ++step_;
   begin_step();
@@ -170,7 +170,7 @@ void DeviceRunner::await(const std::vector<const device::Event*>& events) {
       while (!event->is_done() && !has_failed()) waiter.pause("for the device");
   } catch (const Error&) {
     const std::scoped_lock lock(mutex_);
-    if (error_ == nullptr) fail(error_of_device());
+    if (error_ == nullptr) fail(watch_.error());
   }
 }
 
@@ -198,7 +198,7 @@ void DeviceRunner::give_next_to_device(std::unique_lock<std::mutex>& lock) {
     if (!is_alone())
       parts_.pipeline->allreduce(parts_.layouts[index], treatment_, ready, done, &begun);
   } catch (const Error&) {
-    error = error_of_device();
+    error = watch_.error();
   }
   lock.lock();
   is_giving_ = false;
@@ -245,20 +245,16 @@ void DeviceRunner::look_at_device() {
     while (!under_way_.empty() && has_front_begun()) {
       begin_front();
       // What has failed is told before the device is through with what comes of it.
-      if (!is_front_done() || failure_of_collectives()) break;
+      if (!is_front_done() || watch_.has_failed()) break;
       end_front();
     }
   } catch (const Error&) {
-    return fail(error_of_device());
+    return fail(watch_.error());
   }
-  const bool is_aborted = policy_.abort != nullptr && policy_.abort->is_raised();
-  if (is_aborted || failure_of_collectives()) return fail(error_of_device());
+  if (watch_.has_failed()) return fail(watch_.error());
   if (under_way_.empty() || !under_way_.front().since) return;
-  const auto waited = policy_.time_since(*under_way_.front().since, steady_clock::now());
-  if (waited > policy_.timeout + policy_.grace)
-    fail(std::make_exception_ptr(CommunicationError(fmt::format(
-        "waited {} for {} to exchange bucket {} (HORO_TIMEOUT is {})", format_duration(waited),
-        parts_.device.describe(), under_way_.front().bucket, format_duration(policy_.timeout)))));
+  if (const UnderWay& front = under_way_.front(); watch_.is_overdue(*front.since))
+    fail(watch_.overdue_error(*front.since, fmt::format("exchange bucket {}", front.bucket)));
 }
 
 // By the caller: what the device says first is the error of the exchange too.
@@ -266,23 +262,9 @@ void DeviceRunner::with_device(const std::function<void()>& work) {
   try {
     work();
   } catch (const Error&) {
-    fail(error_of_device());
+    fail(watch_.error());
     std::rethrow_exception(error_);
   }
-}
-
-std::optional<std::string> DeviceRunner::failure_of_collectives() const {
-  return is_alone() ? std::nullopt : parts_.collectives->failure();
-}
-
-// Of several the one that says most: why the job ends, what the collectives say, what the device
-// says.
-std::exception_ptr DeviceRunner::error_of_device() const {
-  if (policy_.abort != nullptr && policy_.abort->is_raised())
-    return std::make_exception_ptr(CommunicationError(policy_.abort->text()));
-  if (const auto why = failure_of_collectives())
-    return std::make_exception_ptr(CommunicationError(*why));
-  return std::current_exception();
 }
 
 void DeviceRunner::fail(const std::exception_ptr& error) noexcept {

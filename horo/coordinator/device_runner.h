@@ -18,6 +18,7 @@
 #include "collectives/device/chunk_pipeline.h"
 #include "horo/coordinator/bucket_plan.h"
 #include "horo/coordinator/captured_step.h"
+#include "horo/coordinator/device_watch.h"
 #include "horo/coordinator/plan_waits.h"
 #include "horo/observe/plan_flight.h"
 
@@ -134,9 +135,6 @@ class DeviceRunner {
   bool is_front_done() const;
 
   void with_device(const std::function<void()>& work);
-  std::optional<std::string> failure_of_collectives() const;
-  // Within a handler, if it is the device's.
-  std::exception_ptr error_of_device() const;
   // The first error stays.
   void fail(const std::exception_ptr& error) noexcept;
 
@@ -145,6 +143,7 @@ class DeviceRunner {
   const OnBucket on_bucket_;
   observe::PlanFlight flight_;
   const WaitPolicy policy_;
+  const DeviceWatch watch_;
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;

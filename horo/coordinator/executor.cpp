@@ -1,47 +1,24 @@
 #include "horo/coordinator/executor.h"
 
-#include <fmt/format.h>
-
-#include <numeric>
-
-#include "collectives/chunks.h"
 #include "collectives/reduce/tensor_values.h"
 #include "horo/base/error.h"
 #include "horo/coordinator/allreduce_response.h"
+#include "horo/coordinator/row_parts.h"
 
 namespace horo::coordinator {
 namespace {
 
 using collectives::ScatteredBuffer;
 
-std::size_t row_elements(const Shape& shape) {
-  return std::accumulate(shape.dimensions().begin() + 1, shape.dimensions().end(), std::size_t{1},
-                         std::multiplies<>());
-}
-
 void allgather(const Response& response, const Entry& entry,
                collectives::Collectives& collectives) {
-  const std::size_t row_bytes = row_elements(entry.input.shape()) * size_of(response.type);
-  std::vector<std::size_t> bytes_of;
-  std::size_t rows = 0;
-  for (std::uint64_t own : response.rows_of) {
-    bytes_of.push_back(own * row_bytes);
-    rows += own;
-  }
-  // Every rank sees the same total, so every rank whose output has the wrong size fails here; one
-  // that alone has it wrong takes part with a buffer of the right size before it reports its
-  // mistake.
-  const std::size_t total = rows * row_bytes;
-  const bool fits = entry.output.bytes() == total;
-  std::vector<std::byte> substitute(fits ? 0 : total);
+  const GatheredRows rows = gathered_rows(response, entry);
+  std::vector<std::byte> substitute(rows.mistake.empty() ? 0 : rows.bytes);
   collectives.allgather(
-      {static_cast<const std::byte*>(entry.input.data()), entry.input.bytes()}, bytes_of,
-      {fits ? static_cast<std::byte*>(entry.output.data()) : substitute.data(), total});
-  HORO_CHECK(
-      fits,
-      fmt::format("allgather '{}': the ranks' inputs have {} rows together, the output {} has {}",
-                  entry.request.name, rows, entry.output.shape().to_string(),
-                  entry.output.shape().rank() ? entry.output.shape()[0] : 0));
+      {static_cast<const std::byte*>(entry.input.data()), entry.input.bytes()}, rows.bytes_of,
+      {rows.mistake.empty() ? static_cast<std::byte*>(entry.output.data()) : substitute.data(),
+       rows.bytes});
+  HORO_CHECK(rows.mistake.empty(), rows.mistake);
 }
 
 std::vector<TensorView> tensors_of(const std::vector<Entry>& entries) {
@@ -76,9 +53,7 @@ void allreduce(const Response& response, const std::vector<Entry>& entries,
 
 void reduce_scatter(const Response& response, const Entry& entry,
                     collectives::Collectives& collectives, std::size_t ranks) {
-  const std::size_t row = row_elements(entry.input.shape());
-  std::vector<std::size_t> count_of = collectives::chunk_sizes(entry.input.shape()[0], ranks);
-  for (std::size_t& count : count_of) count *= row;
+  const std::vector<std::size_t> count_of = scattered_counts(entry.input.shape(), ranks);
   const ScaleFactors& factors = entry.request.scale;
   TensorView input = entry.input;
   std::vector<std::byte> scaled;  // the input stays as it is
@@ -95,31 +70,15 @@ void reduce_scatter(const Response& response, const Entry& entry,
 
 void alltoall(const Response& response, const Entry& entry, collectives::Collectives& collectives,
               const Topology& topology) {
-  const std::size_t row_bytes = row_elements(entry.input.shape()) * size_of(response.type);
-  const auto ranks = static_cast<std::size_t>(topology.size);
-  const auto own = static_cast<std::size_t>(topology.rank);
-  const auto rows_between = [&](std::size_t from, std::size_t to) -> std::size_t {
-    return response.rows_of[from * ranks + to];
-  };
-  std::vector<std::size_t> bytes_to, bytes_from;
-  std::size_t rows = 0;
-  for (std::size_t peer = 0; peer < ranks; ++peer) {
-    bytes_to.push_back(rows_between(own, peer) * row_bytes);
-    bytes_from.push_back(rows_between(peer, own) * row_bytes);
-    entry.received_splits->push_back(rows_between(peer, own));
-    rows += rows_between(peer, own);
-  }
-  // A rank whose output is too small takes part before it reports its mistake: the others need its
-  // blocks.
-  const std::size_t total = rows * row_bytes;
-  const bool fits = rows <= entry.output.shape()[0];
-  std::vector<std::byte> substitute(fits ? 0 : total);
+  ExchangedRows rows = exchanged_rows(response, entry, topology);
+  *entry.received_splits = std::move(rows.received);
+  std::vector<std::byte> substitute(rows.mistake.empty() ? 0 : rows.bytes);
   collectives.alltoall(
-      {static_cast<const std::byte*>(entry.input.data()), entry.input.bytes()}, bytes_to,
-      {fits ? static_cast<std::byte*>(entry.output.data()) : substitute.data(), total}, bytes_from);
-  HORO_CHECK(fits, fmt::format("alltoall '{}': {} rows come to rank {}, its output {} has only {}",
-                               entry.request.name, rows, topology.job_rank(topology.rank),
-                               entry.output.shape().to_string(), entry.output.shape()[0]));
+      {static_cast<const std::byte*>(entry.input.data()), entry.input.bytes()}, rows.bytes_to,
+      {rows.mistake.empty() ? static_cast<std::byte*>(entry.output.data()) : substitute.data(),
+       rows.bytes},
+      rows.bytes_from);
+  HORO_CHECK(rows.mistake.empty(), rows.mistake);
 }
 
 // One launch, whatever the types: copies do not care.
