@@ -49,8 +49,8 @@ std::unique_ptr<collectives::DeviceCollectives> connect_node(collectives::Collec
 }
 
 // What goes wrong in one node is that node's refusal: the others have to be told.
-DeviceConnection connect_by_nodes(Runtime& runtime, const std::string& name,
-                                  device::Device& device, coordinator::PlanWaits& waits) {
+DeviceConnection connect_by_nodes(Runtime& runtime, const std::string& name, device::Device& device,
+                                  coordinator::PlanWaits& waits) {
   const Topology& topology = runtime.topology();
   const auto& segment_bytes = runtime.settings().ring_segment_bytes;
   HierarchicalDeviceCollectives::Levels levels;
@@ -60,12 +60,11 @@ DeviceConnection connect_by_nodes(Runtime& runtime, const std::string& name,
   levels.node_ring->set_wait_policy(waits.between_nodes);
   levels.peers->set_wait_policy(waits.between_nodes);
   try {
-    levels.node =
-        connect_node(levels.node_ring->collectives(), topology, name, device, waits);
+    levels.node = connect_node(levels.node_ring->collectives(), topology, name, device, waits);
     return {nullptr, std::make_unique<HierarchicalDeviceCollectives>(
                          device, topology, std::move(levels),
-                         HierarchicalDeviceCollectives::Options{
-                             .segment_bytes = segment_bytes, .allreduce = runtime.allreduce()},
+                         HierarchicalDeviceCollectives::Options{.segment_bytes = segment_bytes,
+                                                                .allreduce = runtime.allreduce()},
                          cancel(waits))};
   } catch (const Error& error) {
     return {nullptr, nullptr, error.what()};
@@ -78,8 +77,8 @@ DeviceConnection connect_devices(Runtime& runtime, const std::string& name, devi
                                  coordinator::PlanWaits& waits, collectives::Collectives& control) {
   device.make_current();  // of this thread, which is not the caller's
   if (device::is_host(device)) waits.nap_only();
-  const bool is_hierarchical = runtime.settings().algorithm == Algorithm::kHierarchical &&
-                               runtime.topology().node_count > 1;
+  const bool is_hierarchical =
+      runtime.settings().algorithm == Algorithm::kHierarchical && runtime.topology().node_count > 1;
   return is_hierarchical ? connect_by_nodes(runtime, name, device, waits)
                          : connect_all(runtime, name, device, waits, control);
 }

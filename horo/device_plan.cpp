@@ -105,8 +105,8 @@ class PlanMaker {
   const Topology& topology() const { return runtime_.topology(); }
 
   void refuse(const std::string& why) {
-    refusal_ = fmt::format("{}, for gradients '{}': {}", topology().describe(topology().rank),
-                           name_, why);
+    refusal_ =
+        fmt::format("{}, for gradients '{}': {}", topology().describe(topology().rank), name_, why);
   }
 
   void allocate(collectives::Collectives& control) {

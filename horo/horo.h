@@ -14,6 +14,8 @@
 #include "horo/base/tensor_view.h"         // IWYU pragma: export
 #include "horo/context.h"                  // IWYU pragma: export
 #include "horo/device_gradient_sync.h"     // IWYU pragma: export
+#include "horo/device_handle.h"            // IWYU pragma: export
+#include "horo/device_operations.h"        // IWYU pragma: export
 #include "horo/device_step_graph.h"        // IWYU pragma: export
 #include "horo/gradient_sync.h"            // IWYU pragma: export
 #include "horo/gradient_sync_options.h"    // IWYU pragma: export

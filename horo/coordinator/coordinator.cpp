@@ -7,6 +7,7 @@
 #include "horo/base/error.h"
 #include "horo/base/log.h"
 #include "horo/base/quantity.h"
+#include "horo/coordinator/device_lane.h"
 #include "horo/coordinator/executor.h"
 #include "horo/coordinator/stall_watch.h"
 
@@ -198,6 +199,8 @@ void Coordinator::carry_out(const Response& response) {
     flights_.note_error(response.error_text);
     return complete(entries, to_exception(response.error, response.error_text));
   }
+  if (!entries.empty() && entries.front().on_device != nullptr)
+    return hand_to_device(response, std::move(entries));
   flights_.start(entries);
   std::exception_ptr error;
   try {
@@ -232,6 +235,17 @@ void Coordinator::carry_out(const Response& response) {
     end_all(std::make_exception_ptr(ShutdownError(kEnded)));
   }
   complete(entries, error);
+}
+
+// What becomes of it there is the lane's affair: the next response does not wait for it, and the
+// names may be used again.
+void Coordinator::hand_to_device(const Response& response, std::vector<Entry> entries) {
+  operations_ += entries.size();
+  note_agreed(response, entries);
+  for (Entry& entry : entries) const observe::OpenFlight closed = std::move(entry.flight);
+  DeviceLane& lane = entries.front().on_device->lane();
+  complete(entries, nullptr);
+  lane.take(response, std::move(entries), flights_.agreed());
 }
 
 // An absent rank notes what the others submitted, which is the same for all of them.

@@ -66,6 +66,7 @@ class Coordinator {
   bool run_round();
   bool announce(Time now);
   void carry_out(const Response& response);
+  void hand_to_device(const Response& response, std::vector<Entry> entries);
   std::vector<Entry> take_entries(const Response& response);
   void note_agreed(const Response& response, const std::vector<Entry>& entries);
   void complete(std::vector<Entry>& entries, const std::exception_ptr& error);

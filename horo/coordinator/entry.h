@@ -13,6 +13,8 @@
 
 namespace horo::coordinator {
 
+class DeviceOperation;
+
 /// One operation that this rank has submitted: what the ranks must agree on, and what it works on
 /// here.
 struct Entry {
@@ -30,6 +32,8 @@ struct Entry {
   /// kTask: runs on every rank, in the same order among all collectives, on the coordinator thread
   /// or that of a caller who waits.
   std::function<void(collectives::Collectives&)> task;
+  /// Of tensors on a device: what becomes of it there once the ranks have agreed.
+  std::shared_ptr<DeviceOperation> on_device;
   std::shared_ptr<Completion> completion = std::make_shared<Completion>();
   std::chrono::steady_clock::time_point submitted = std::chrono::steady_clock::now();
   observe::OpenFlight flight;  ///< the flight recorder's row of it

@@ -23,7 +23,7 @@ std::vector<std::uint64_t> rows_in_order(const Contribution& contribution) {
 }
 
 bool can_do_without(const Request& request) {
-  return request.kind == Kind::kAllreduce && is_elementwise(request.op);
+  return request.kind == Kind::kAllreduce && is_elementwise(request.op) && request.lane == 0;
 }
 
 std::string find_error(const Contribution& contribution, const Topology& topology) {
@@ -65,11 +65,17 @@ Response response_to(const Contribution& contribution, const ResponseCache& cach
 struct Bucket {
   std::size_t response = 0;
   std::size_t bytes = 0;
+  const Request* first = nullptr;
 };
 
 bool can_share(const Response& response, const Request& request) {
   return response.kind == Kind::kAllreduce && response.error == ErrorKind::kNone &&
          request.members.empty();
+}
+
+// On a device one launch moves and scales all of them.
+bool can_move_together(const Request& a, const Request& b) {
+  return a.lane == b.lane && (a.lane == 0 || a.scale == b.scale);
 }
 
 }  // namespace
@@ -88,7 +94,8 @@ std::vector<Response> fuse(std::span<const Contribution> complete, std::size_t b
     const auto bucket = std::ranges::find_if(open, [&](const Bucket& candidate) {
       const Response& other = responses[candidate.response];
       return other.type == response.type && other.op == response.op &&
-             other.absent == response.absent;
+             other.absent == response.absent &&
+             can_move_together(*candidate.first, contribution.request());
     });
     if (bucket != open.end() && bucket->bytes + bytes <= bucket_bytes) {
       responses[bucket->response].tensors.push_back(std::move(response.tensors.front()));
@@ -96,9 +103,9 @@ std::vector<Response> fuse(std::span<const Contribution> complete, std::size_t b
       continue;
     }
     if (bucket == open.end())
-      open.push_back({responses.size(), bytes});
+      open.push_back({responses.size(), bytes, &contribution.request()});
     else
-      *bucket = {responses.size(), bytes};
+      *bucket = {responses.size(), bytes, &contribution.request()};
     responses.push_back(std::move(response));
   }
   return responses;

@@ -18,8 +18,11 @@ class OperationFlights {
 
   /// On submission, by any thread.
   void open(Entry& entry);
-  /// A message of agreed responses was taken in. Coordinator thread, like all that follows.
+  /// What starts next was agreed on when a message of responses was taken in, now or at that time.
+  /// Coordinator thread, like all that follows.
   void agree() { agreed_ = observe::flight_clock(); }
+  void agree(std::int64_t agreed) { agreed_ = agreed; }
+  std::int64_t agreed() const { return agreed_; }
   /// The operations of one response begin, and end.
   void start(std::vector<Entry>& entries);
   void finish(std::vector<Entry>& entries);

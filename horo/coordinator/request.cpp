@@ -25,6 +25,9 @@ std::string describe(const ScaleFactors& scale) {
 
 std::string_view differing_field(const Request& a, const Request& b) {
   if (a.kind != b.kind) return "the operations differ";
+  if (a.lane != b.lane)
+    return a.lane == 0 || b.lane == 0 ? "one is in host memory"
+                                      : "they are of different DeviceOperations";
   if (a.members.empty() != b.members.empty()) return "one is a group";
   if (a.type != b.type) return "the element types differ";
   if (a.op != b.op) return "the reduce operations differ";
@@ -70,6 +73,7 @@ std::string Request::describe() const {
     text += fmt::format(" of a group of {}", members.size());
   else if (kind <= Kind::kAlltoall)
     text += fmt::format(" of {} {}", horo::name_of(type), shape.to_string());
+  if (lane != 0) text += " on a device";
   return text;
 }
 

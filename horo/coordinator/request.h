@@ -56,12 +56,15 @@ struct Request {
   std::vector<Member> members = {};
   /// Allreduce and reduce_scatter of floating point; of all tensors of a group.
   ScaleFactors scale = {};
+  /// 0: in host memory; otherwise the number of the DeviceLane whose device it is on.
+  std::uint8_t lane = 0;
 
   /// Bytes of the rank's input.
   std::size_t bytes() const;
   /// Tensors: one, or those of a group.
   std::size_t tensors() const { return members.empty() ? 1 : members.size(); }
-  /// "allreduce (sum) of float32 [17, 18]", "allreduce (sum, prescale 0.5 postscale 1) of ..."
+  /// "allreduce (sum) of float32 [17, 18]", "allreduce (sum, prescale 0.5 postscale 1) of ...",
+  /// "... on a device"
   std::string describe() const;
   friend bool operator==(const Request&, const Request&) = default;
 };

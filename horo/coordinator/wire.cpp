@@ -127,6 +127,7 @@ void put(Writer& writer, const Request& request) {
   }
   writer.put(request.scale.before);
   writer.put(request.scale.after);
+  writer.put(request.lane);
 }
 
 double get_factor(Reader& reader) {
@@ -154,6 +155,7 @@ Request get_request(Reader& reader) {
   }
   request.scale.before = get_factor(reader);
   request.scale.after = get_factor(reader);
+  request.lane = reader.get<std::uint8_t>();
   return request;
 }
 

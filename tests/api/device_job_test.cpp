@@ -1,4 +1,5 @@
-// DeviceGradientSync in a job of processes, on whatever open_device() gives them.
+// DeviceGradientSync and DeviceOperations in a job of processes, on whatever open_device() gives
+// them.
 #include "tests/api/device_job.h"
 
 #include <gmock/gmock.h>
@@ -161,6 +162,78 @@ TEST(DeviceJob, GradientsThatFollowEachOtherOnAllRanksAreSummedInPlace) {
   const DeviceGradientSyncOptions narrow{.op = ReduceOp::kSum, .wire = DataType::kBFloat16};
   if (const auto seen = seen_of_plan<float>(ctx, *device, narrow, Places::kRising)) {
     EXPECT_EQ(seen->kernels > 0, !is_alone);
+  }
+}
+
+TEST(DeviceJob, OperationsByName) {
+  Context ctx = init();
+  const auto device = open_device(ctx);
+  const auto stream = device->make_stream(device::Priority::kNormal);
+  DeviceOperations ops(ctx, *device, {.buffer_bytes = 65536});
+  const auto n = static_cast<std::size_t>(ctx.size()), own = static_cast<std::size_t>(ctx.rank());
+  for (int step = 0; step < 3; ++step) {
+    const auto made = [&](std::size_t t, std::size_t count) {
+      std::vector<float> values(count);
+      for (std::size_t i = 0; i < count; ++i) values[i] = value<float>(ctx.rank(), step, t, i);
+      return DeviceArray<float>(*device, *stream, values);
+    };
+    const auto of = [&](std::size_t r, std::size_t t, std::size_t i) {
+      return value<float>(static_cast<int>(r), step, t, i);
+    };
+    const auto big = made(0, 100003), small = made(1, 17), shared = made(2, 1001),
+               part = made(3, 10 * (own + 1)), table = made(4, 7 * n);
+    const DeviceArray<float> whole(*device, 5 * n * (n + 1)), swapped(*device, 7 * n),
+        shard(*device, ctx.shard_rows(1001));
+    const auto view = [](const DeviceArray<float>& array, std::size_t width = 1) {
+      return TensorView(array.data(), Shape{array.size() / width, width});
+    };
+    void* const s = stream->native();
+    std::vector<DeviceHandle> handles;
+    handles.push_back(ops.reduce_scatter_async(view(shared), view(shard),
+                                               {.name = "s", .op = ReduceOp::kSum, .stream = s}));
+    handles.back().wait_on(s);  // before its input is the next one's output
+    const auto submit_small = [&] {
+      handles.push_back(
+          ops.allreduce_async(view(small), {.name = "a", .op = ReduceOp::kMax, .stream = s}));
+    };
+    if (own % 2 == 0) submit_small();
+    handles.push_back(ops.allreduce_async(
+        view(big), {.name = "b", .op = ReduceOp::kSum, .prescale = 0.5, .stream = s}));
+    handles.push_back(
+        ops.broadcast_async(view(shared), {.name = "c", .root = ctx.size() - 1, .stream = s}));
+    handles.push_back(
+        ops.allgather_async(view(part, 10), view(whole, 10), {.name = "g", .stream = s}));
+    handles.push_back(
+        ops.alltoall_async(view(table, 7), view(swapped, 7), {.name = "t", .stream = s}));
+    if (own % 2 == 1) submit_small();
+    for (const DeviceHandle& handle : handles) handle.wait_on(s);
+
+    const auto sum = [&](std::size_t t, std::size_t i) {
+      float all = 0;
+      for (std::size_t r = 0; r < n; ++r) all += of(r, t, i);
+      return all;
+    };
+    const auto big_values = big.values(*stream);
+    for (std::size_t i = 0; i < big.size(); ++i) ASSERT_EQ(big_values[i], 0.5f * sum(0, i));
+    const auto small_values = small.values(*stream);
+    for (std::size_t i = 0; i < small.size(); ++i) {
+      float most = 0;
+      for (std::size_t r = 0; r < n; ++r) most = std::max(most, of(r, 1, i));
+      ASSERT_EQ(small_values[i], most);
+    }
+    const auto shared_values = shared.values(*stream);
+    for (std::size_t i = 0; i < shared.size(); ++i) ASSERT_EQ(shared_values[i], of(n - 1, 2, i));
+    std::size_t first = 0;
+    for (std::size_t r = 0; r < own; ++r) first += 1001 / n + (r < 1001 % n ? 1 : 0);
+    const auto shard_values = shard.values(*stream);
+    for (std::size_t i = 0; i < shard.size(); ++i) ASSERT_EQ(shard_values[i], sum(2, first + i));
+    const auto whole_values = whole.values(*stream);
+    for (std::size_t r = 0, at = 0; r < n; ++r)
+      for (std::size_t i = 0; i < 10 * (r + 1); ++i, ++at) ASSERT_EQ(whole_values[at], of(r, 3, i));
+    const auto swapped_values = swapped.values(*stream);
+    for (std::size_t i = 0; i < 7 * n; ++i)
+      ASSERT_EQ(swapped_values[i], of(i / 7, 4, 7 * own + i % 7));
+    for (const DeviceHandle& handle : handles) handle.wait();
   }
 }
 

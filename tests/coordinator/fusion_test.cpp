@@ -54,6 +54,24 @@ TEST(Fusion, TensorsWithDifferentScaleFactorsShareABucket) {
   EXPECT_EQ(names(responses[0]), (std::vector<std::string>{"a", "b"}));
 }
 
+TEST(Fusion, OnADeviceTensorsShareWithThoseOfTheSameLaneAndFactors) {
+  const auto on_device = [](const char* name, std::uint8_t lane, double before) {
+    Request request = agree(name, 1).request();
+    request.lane = lane;
+    request.scale.before = before;
+    return contribution_of(0, request);
+  };
+  const auto responses =
+      fuse({agree("a", 1), on_device("b", 1, 1), on_device("c", 1, 2), on_device("d", 2, 1),
+            agree("e", 1), on_device("f", 1, 1), on_device("g", 1, 2)},
+           1000, ResponseCache(0));
+  ASSERT_EQ(responses.size(), 4u);
+  EXPECT_EQ(names(responses[0]), (std::vector<std::string>{"a", "e"}));
+  EXPECT_EQ(names(responses[1]), (std::vector<std::string>{"b", "f"}));
+  EXPECT_EQ(names(responses[2]), (std::vector<std::string>{"c", "g"}));
+  EXPECT_EQ(names(responses[3]), (std::vector<std::string>{"d"}));
+}
+
 TEST(Fusion, OtherOperationsInBetweenDoNotCloseABucket) {
   const auto responses = fuse({agree("a", 1), agree("b", 1, Kind::kBroadcast),
                                agree("c", 1, Kind::kAllreduce, DataType::kFloat64), agree("d", 1),

@@ -29,6 +29,7 @@ Request random_request(std::mt19937& random) {
     request.members.push_back({"m" + std::to_string(i), DataType::kInt8, Shape{random() % 9, 2}});
   constexpr double kFactors[] = {1, 0, -0.0, -1.5, 1e-30, 1.0 / 3};
   request.scale = {kFactors[random() % 6], kFactors[random() % 6]};
+  request.lane = static_cast<std::uint8_t>(random());
   return request;
 }
 

@@ -1,0 +1,140 @@
+#include "horo/coordinator/device_executor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "horo/base/error.h"
+#include "horo/coordinator/row_parts.h"
+
+namespace horo::coordinator {
+
+using collectives::ChunkPipeline;
+using collectives::FusedLayout;
+using collectives::TileTable;
+
+std::vector<std::vector<TensorView>> cut_to_fit(std::span<const TensorView> tensors,
+                                                std::size_t buffer_bytes) {
+  std::vector<std::vector<TensorView>> lists(1);
+  std::size_t used = 0;
+  for (const TensorView& tensor : tensors) {
+    const std::size_t width = size_of(tensor.type());
+    const std::size_t room = buffer_bytes / width / TileTable::kAlignment * TileTable::kAlignment;
+    for (std::size_t done = 0; done < tensor.count();) {
+      if (used == room) {
+        lists.emplace_back();
+        used = 0;
+      }
+      const std::size_t count = std::min(tensor.count() - done, room - used);
+      lists.back().emplace_back(static_cast<std::byte*>(tensor.data()) + done * width,
+                                tensor.type(), Shape{count});
+      done += count;
+      used += (count + TileTable::kAlignment - 1) / TileTable::kAlignment * TileTable::kAlignment;
+    }
+  }
+  return lists;
+}
+
+DeviceExecutor::DeviceExecutor(Parts parts)
+    : parts_(std::move(parts)), stream_(parts_.device.make_stream(device::Priority::kHigh)) {}
+
+DeviceExecutor::~DeviceExecutor() {
+  try {
+    stream_->synchronize();
+  } catch (const DeviceError&) {
+    // Whoever waited for it has been told.
+  }
+}
+
+DeviceExecutor::Given DeviceExecutor::execute(const Response& response,
+                                              const std::vector<Entry>& entries,
+                                              std::vector<const device::Event*> ready,
+                                              device::Event& begun, device::Event& done) {
+  // A rank alone reduces nothing; it may have to scale.
+  const bool is_for_pipeline =
+      response.kind == Kind::kAllreduce &&
+      (parts_.topology.size > 1 || !entries.front().request.scale.are_one());
+  if (latest_ != nullptr && is_latest_of_pipeline_ != is_for_pipeline) ready.push_back(latest_);
+  latest_ = &done;
+  is_latest_of_pipeline_ = is_for_pipeline;
+  if (is_for_pipeline) {
+    allreduce(response, entries, ready, begun, done);
+    return {};
+  }
+  for (const device::Event* event : ready) stream_->wait(*event);
+  stream_->record(begun);
+  Given given = on_stream(response, entries);
+  stream_->record(done);
+  return given;
+}
+
+void DeviceExecutor::allreduce(const Response& response, const std::vector<Entry>& entries,
+                               const std::vector<const device::Event*>& ready, device::Event& begun,
+                               device::Event& done) {
+  if (parts_.pipeline == nullptr)
+    parts_.pipeline = std::make_unique<ChunkPipeline>(
+        parts_.device, *parts_.collectives, parts_.buffer_bytes, ChunkPipeline::Options{});
+  std::vector<TensorView> tensors;
+  for (const Entry& entry : entries) tensors.push_back(entry.input);
+  const ScaleFactors& scale = entries.front().request.scale;
+  const ChunkPipeline::Treatment treatment{response.op, scale.before, scale.after};
+  bool is_first = true;
+  for (const std::vector<TensorView>& list : cut_to_fit(tensors, parts_.buffer_bytes)) {
+    const FusedLayout layout(list, response.type, parts_.chunk_bytes);
+    if (is_first)
+      parts_.pipeline->allreduce(layout, treatment, ready, done, &begun);
+    else
+      parts_.pipeline->allreduce(layout, treatment, {}, done);
+    is_first = false;
+  }
+}
+
+DeviceExecutor::Given DeviceExecutor::on_stream(const Response& response,
+                                                const std::vector<Entry>& entries) {
+  const Entry& entry = entries.front();
+  switch (response.kind) {
+    case Kind::kAllgather:
+      return allgather(response, entry);
+    case Kind::kAlltoall:
+      return alltoall(response, entry);
+    case Kind::kBroadcast:
+      parts_.collectives->broadcast(entry.input.data(), entry.input.bytes(), response.root,
+                                    *stream_);
+      return {};
+    case Kind::kReduceScatter:
+      parts_.collectives->reduce_scatter(
+          entry.input.data(), response.type,
+          scattered_counts(entry.input.shape(), static_cast<std::size_t>(parts_.topology.size)),
+          entry.output.data(), response.op, *stream_);
+      return {};
+    default:  // an allreduce of a rank alone
+      return {};
+  }
+}
+
+DeviceExecutor::Given DeviceExecutor::allgather(const Response& response, const Entry& entry) {
+  GatheredRows rows = gathered_rows(response, entry);
+  Given given{{}, std::move(rows.mistake)};
+  void* output = entry.output.data();
+  if (!given.mistake.empty()) {
+    given.substitute = parts_.device.allocate(std::max<std::size_t>(1, rows.bytes));
+    output = given.substitute.data();
+  }
+  parts_.collectives->allgather(entry.input.data(), rows.bytes_of, output, *stream_);
+  return given;
+}
+
+DeviceExecutor::Given DeviceExecutor::alltoall(const Response& response, const Entry& entry) {
+  ExchangedRows rows = exchanged_rows(response, entry, parts_.topology);
+  *entry.received_splits = std::move(rows.received);
+  Given given{{}, std::move(rows.mistake)};
+  void* output = entry.output.data();
+  if (!given.mistake.empty()) {
+    given.substitute = parts_.device.allocate(std::max<std::size_t>(1, rows.bytes));
+    output = given.substitute.data();
+  }
+  parts_.collectives->alltoall(entry.input.data(), rows.bytes_to, output, rows.bytes_from,
+                               *stream_);
+  return given;
+}
+
+}  // namespace horo::coordinator

@@ -1,0 +1,259 @@
+#include "horo/device_operations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "collectives/device/lone_collectives.h"
+#include "horo/base/device/host_device.h"
+#include "horo/base/error.h"
+#include "horo/coordinator/device_lane.h"
+#include "horo/coordinator/plan_agreement.h"
+#include "horo/device_connection.h"
+#include "horo/operation_entries.h"
+
+namespace horo {
+namespace {
+
+using coordinator::DeviceExecutor;
+using coordinator::DeviceLane;
+
+constexpr const char* kWhat = "DeviceOperations";
+constexpr std::size_t kLeastBufferBytes = 4096;
+
+// Throws MismatchError on every rank if they are not the same.
+void agree_on_options(const std::string& own, collectives::Collectives& control,
+                      const Topology& topology) {
+  const auto all = coordinator::gather_all(std::as_bytes(std::span(own)), control, topology);
+  const auto text = [&](std::size_t rank) {
+    return std::string(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
+  };
+  for (std::size_t r = 1; r < all.size(); ++r)
+    if (all[r] != all[0])
+      throw MismatchError(fmt::format("{}: {} asks for {}, {} for {}", kWhat, topology.describe(0),
+                                      text(0), topology.describe(static_cast<int>(r)), text(r)));
+}
+
+/// What the ranks agree on when DeviceOperations are made.
+class Maker {
+ public:
+  Maker(Runtime& runtime, device::Device& device, const DeviceOperationsOptions& options)
+      : runtime_(runtime),
+        parts_{.device = device,
+               .topology = runtime.topology(),
+               .buffer_bytes = options.buffer_bytes.value_or(
+                   std::max(kLeastBufferBytes, runtime.settings().bucket_bytes)),
+               .chunk_bytes = options.chunk_bytes,
+               .waits = std::make_unique<coordinator::PlanWaits>(runtime.transport().wait_policy()),
+               .communicator = nullptr,
+               .collectives = nullptr,
+               .pipeline = nullptr} {
+    HORO_CHECK(parts_.buffer_bytes >= kLeastBufferBytes,
+               fmt::format("{}: buffer_bytes is {}; it must be {} at least", kWhat,
+                           parts_.buffer_bytes, kLeastBufferBytes));
+    HORO_CHECK(parts_.chunk_bytes > 0, fmt::format("{}: chunk_bytes is 0", kWhat));
+  }
+
+  std::shared_ptr<DeviceLane> make() {
+    coordinator::Entry entry;
+    entry.request.kind = coordinator::Kind::kTask;
+    entry.request.name = runtime_.automatic_name("device_operations");
+    entry.task = [this](collectives::Collectives& control) { agree(control); };
+    runtime_.run_task(std::move(entry));
+    if (!problem_.empty()) {
+      runtime_.plan_names().release(kWhat, number_);
+      throw DeviceError(problem_);
+    }
+    return std::make_shared<DeviceLane>(
+        std::move(parts_), static_cast<std::uint8_t>(number_),
+        [runtime = &runtime_](std::size_t bytes, std::size_t tensors) {
+          runtime->count_collective(bytes, tensors);
+        },
+        runtime_.recorder(), runtime_.topology().set_name());
+  }
+
+ private:
+  void agree(collectives::Collectives& control) {
+    const Topology& topology = runtime_.topology();
+    agree_on_options(
+        fmt::format("buffer_bytes = {}, chunk_bytes = {} and memory of {}", parts_.buffer_bytes,
+                    parts_.chunk_bytes, device::is_host(parts_.device) ? "the stand-in" : "a GPU"),
+        control, topology);
+    number_ = runtime_.plan_names().agree(kWhat, control);
+    std::string own;
+    if (number_ > std::numeric_limits<std::uint8_t>::max())
+      own = fmt::format("{}: this is the {}th at once; use those there are", kWhat, number_);
+    if (topology.size == 1) {
+      parts_.collectives = std::make_unique<collectives::LoneCollectives>();
+    } else {
+      DeviceConnection made = connect_devices(runtime_, numbered_name(kWhat, number_),
+                                              parts_.device, *parts_.waits, control);
+      parts_.communicator = std::move(made.communicator);
+      parts_.collectives = std::move(made.collectives);
+      if (own.empty()) own = made.refusal;
+      if (own.empty()) own = make_pipeline(control);
+    }
+    problem_ = first_problem(own, control, topology);
+  }
+
+  // Returns why this rank cannot.
+  std::string make_pipeline(collectives::Collectives& control) {
+    const collectives::ChunkPipeline::Options pipeline{};
+    try {
+      device::Memory buffers = parts_.collectives->allocate_buffer(
+          parts_.device, collectives::ChunkPipeline::memory_bytes(parts_.buffer_bytes, pipeline),
+          control);
+      parts_.pipeline = std::make_unique<collectives::ChunkPipeline>(
+          parts_.device, *parts_.collectives, std::move(buffers), parts_.buffer_bytes, pipeline);
+      return {};
+    } catch (const DeviceError& error) {
+      return fmt::format("{}, for the buffers of {}: {}",
+                         runtime_.topology().describe(runtime_.topology().rank), kWhat,
+                         error.what());
+    }
+  }
+
+  Runtime& runtime_;
+  DeviceExecutor::Parts parts_;
+  int number_ = 0;
+  std::string problem_;  // of any rank
+};
+
+}  // namespace
+
+class DeviceOperations::Impl {
+ public:
+  Impl(Context& context, device::Device& device, const DeviceOperationsOptions& options)
+      : runtime_(context.runtime()), device_(device) {
+    device.make_current();
+    lane_ = Maker(*runtime_, device, options).make();
+  }
+  ~Impl() {
+    if (runtime_->home().is_elsewhere()) {
+      // The thread is not in a child process of fork().
+      (void)new std::shared_ptr<DeviceLane>(std::move(lane_));
+      return;
+    }
+    lane_->close();
+    runtime_->plan_names().release(kWhat, lane_->number());
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  const Topology& topology() const { return runtime_->topology(); }
+
+  DeviceHandle submit(Entry entry, void* stream) {
+    const DeviceHandle handle = prepare(entry, stream);
+    runtime_->submit(std::move(entry));
+    return handle;
+  }
+  void perform(Entry entry, void* stream) {
+    coordinator::forbid_blocking_in_callbacks();
+    const DeviceHandle handle = prepare(entry, stream);
+    runtime_->perform(std::move(entry));
+    handle.wait();
+  }
+
+ private:
+  DeviceHandle prepare(Entry& entry, void* stream) {
+    runtime_->require_usable();
+    check_memory(entry, "input", entry.input);
+    check_memory(entry, "output", entry.output);
+    HORO_CHECK(stream != nullptr || !device::is_host(device_),
+               fmt::format("{} '{}': options.stream is null, and {} has no default stream",
+                           coordinator::name_of(entry.request.kind), entry.request.name,
+                           device_.describe()));
+    entry.request.lane = lane_->number();
+    entry.on_device = lane_->open(stream);
+    return {entry.on_device, entry.completion};
+  }
+  void check_memory(const Entry& entry, const char* which, const TensorView& tensor) const {
+    HORO_CHECK(tensor.count() == 0 || device_.owns(tensor.data()),
+               fmt::format("{} '{}': the {} does not lie in memory of {}",
+                           coordinator::name_of(entry.request.kind), entry.request.name, which,
+                           device_.describe()));
+  }
+
+  std::shared_ptr<Runtime> runtime_;
+  device::Device& device_;
+  std::shared_ptr<DeviceLane> lane_;
+};
+
+namespace {
+
+Entry allreduce_on_device(const TensorView& tensor, const DeviceAllreduceOptions& options) {
+  HORO_CHECK(is_elementwise(options.op),
+             fmt::format("allreduce '{}': Adasum is for tensors in host memory", options.name));
+  return allreduce_entry(tensor, {options.name, options.op, options.prescale, options.postscale});
+}
+
+}  // namespace
+
+DeviceOperations::DeviceOperations(Context& context, device::Device& device,
+                                   const DeviceOperationsOptions& options) {
+  coordinator::forbid_blocking_in_callbacks();
+  impl_ = std::make_unique<Impl>(context, device, options);
+}
+DeviceOperations::DeviceOperations(DeviceOperations&&) noexcept = default;
+DeviceOperations& DeviceOperations::operator=(DeviceOperations&&) noexcept = default;
+DeviceOperations::~DeviceOperations() = default;
+
+void DeviceOperations::allreduce(TensorView tensor, const DeviceAllreduceOptions& options) {
+  impl_->perform(allreduce_on_device(tensor, options), options.stream);
+}
+DeviceHandle DeviceOperations::allreduce_async(TensorView tensor,
+                                               const DeviceAllreduceOptions& options) {
+  return impl_->submit(allreduce_on_device(tensor, options), options.stream);
+}
+
+void DeviceOperations::broadcast(TensorView tensor, const DeviceBroadcastOptions& options) {
+  impl_->perform(broadcast_entry(tensor, {options.name, options.root}, impl_->topology()),
+                 options.stream);
+}
+DeviceHandle DeviceOperations::broadcast_async(TensorView tensor,
+                                               const DeviceBroadcastOptions& options) {
+  return impl_->submit(broadcast_entry(tensor, {options.name, options.root}, impl_->topology()),
+                       options.stream);
+}
+
+void DeviceOperations::allgather(TensorView input, TensorView output,
+                                 const DeviceAllgatherOptions& options) {
+  impl_->perform(allgather_entry(input, output, {options.name}), options.stream);
+}
+DeviceHandle DeviceOperations::allgather_async(TensorView input, TensorView output,
+                                               const DeviceAllgatherOptions& options) {
+  return impl_->submit(allgather_entry(input, output, {options.name}), options.stream);
+}
+
+void DeviceOperations::reduce_scatter(TensorView input, TensorView output,
+                                      const DeviceReduceScatterOptions& options) {
+  impl_->perform(reduce_scatter_entry(input, output, {.name = options.name, .op = options.op},
+                                      impl_->topology()),
+                 options.stream);
+}
+DeviceHandle DeviceOperations::reduce_scatter_async(TensorView input, TensorView output,
+                                                    const DeviceReduceScatterOptions& options) {
+  return impl_->submit(reduce_scatter_entry(input, output, {.name = options.name, .op = options.op},
+                                            impl_->topology()),
+                       options.stream);
+}
+
+std::vector<std::size_t> DeviceOperations::alltoall(TensorView input, TensorView output,
+                                                    const DeviceAlltoallOptions& options) {
+  Entry entry = alltoall_entry(input, output, {options.name, options.splits}, impl_->topology());
+  const auto received_splits = entry.received_splits;
+  impl_->perform(std::move(entry), options.stream);
+  return *received_splits;
+}
+DeviceAlltoallHandle DeviceOperations::alltoall_async(TensorView input, TensorView output,
+                                                      const DeviceAlltoallOptions& options) {
+  Entry entry = alltoall_entry(input, output, {options.name, options.splits}, impl_->topology());
+  const auto received_splits = entry.received_splits;
+  return {impl_->submit(std::move(entry), options.stream), received_splits};
+}
+
+}  // namespace horo
