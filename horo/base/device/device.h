@@ -32,6 +32,10 @@ class Device {
   /// The user's stream with this handle (Stream::native()), which outlives the result.
   virtual std::unique_ptr<Stream> borrow_stream(void* native) = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
+  /// One that knows when it came, for which the device does a little more.
+  virtual std::unique_ptr<Event> make_timed_event() = 0;
+  /// From one timed event to another; both are done. Throws DeviceError otherwise.
+  virtual double milliseconds_between(const Event& first, const Event& second) const = 0;
   /// Makes a graph of what `work` gives to `stream`, of which nothing is done. Other streams take
   /// part once they wait for an event that was recorded meanwhile, and `stream` waits for them
   /// before the end; all other work stays as it is. Meanwhile the calling thread may neither wait

@@ -14,7 +14,7 @@ namespace {
 
 class GpuEvent : public Event {
  public:
-  GpuEvent() { HORO_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
+  explicit GpuEvent(unsigned flags) { HORO_CUDA(cudaEventCreateWithFlags(&event_, flags)); }
   ~GpuEvent() override { cudaEventDestroy(event_); }
   GpuEvent(const GpuEvent&) = delete;
   GpuEvent& operator=(const GpuEvent&) = delete;
@@ -187,7 +187,17 @@ class Gpu : public Device {
   }
   std::unique_ptr<Event> make_event() override {
     HORO_CUDA(cudaSetDevice(index_));
-    return std::make_unique<GpuEvent>();
+    return std::make_unique<GpuEvent>(cudaEventDisableTiming);
+  }
+  std::unique_ptr<Event> make_timed_event() override {
+    HORO_CUDA(cudaSetDevice(index_));
+    return std::make_unique<GpuEvent>(cudaEventDefault);
+  }
+  double milliseconds_between(const Event& first, const Event& second) const override {
+    float milliseconds = 0;
+    HORO_CUDA(cudaEventElapsedTime(&milliseconds, static_cast<const GpuEvent&>(first).get(),
+                                   static_cast<const GpuEvent&>(second).get()));
+    return static_cast<double>(milliseconds);
   }
   std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& work) override {
     HORO_CUDA(cudaSetDevice(index_));

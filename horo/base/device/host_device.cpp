@@ -168,6 +168,13 @@ std::unique_ptr<Graph> HostDevice::capture(Stream& stream, const std::function<v
   return std::make_unique<HostGraph>(*this, capture->end());
 }
 
+double HostDevice::milliseconds_between(const Event& first, const Event& second) const {
+  const std::chrono::duration<double, std::milli> between =
+      static_cast<const HostEvent&>(second).came_at() -
+      static_cast<const HostEvent&>(first).came_at();
+  return between.count();
+}
+
 Memory HostDevice::allocate(std::size_t bytes) { return heap_->allocate(bytes); }
 
 Memory HostDevice::allocate_pinned(std::size_t bytes) {

@@ -35,6 +35,8 @@ class HostDevice : public Device {
   std::unique_ptr<Stream> make_stream(Priority priority) override;
   std::unique_ptr<Stream> borrow_stream(void* native) override;
   std::unique_ptr<Event> make_event() override;
+  std::unique_ptr<Event> make_timed_event() override { return make_event(); }
+  double milliseconds_between(const Event& first, const Event& second) const override;
   std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& work) override;
   Memory allocate(std::size_t bytes) override;
   Memory allocate_pinned(std::size_t bytes) override;

@@ -12,6 +12,7 @@ void HostPoint::reach(const std::string& failure) {
     const std::scoped_lock lock(mutex_);
     is_reached_ = true;
     failure_ = failure;
+    reached_at_ = std::chrono::steady_clock::now();
   }
   changed_.notify_all();
 }
@@ -24,6 +25,12 @@ bool HostPoint::is_reached() const {
 void HostPoint::await() const {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return look(); });
+}
+
+std::chrono::steady_clock::time_point HostPoint::reached_at() const {
+  const std::scoped_lock lock(mutex_);
+  if (!look()) throw DeviceError("an event's time was asked for before it came");
+  return reached_at_;
 }
 
 bool HostPoint::look() const {
@@ -40,6 +47,13 @@ bool HostEvent::is_done() const {
 void HostEvent::synchronize() const {
   forbid_in_capture();
   if (const auto point = latest()) point->await();
+}
+
+std::chrono::steady_clock::time_point HostEvent::came_at() const {
+  const auto point = latest();
+  if (point == nullptr)
+    throw DeviceError("the time of an event was asked for that was never recorded");
+  return point->reached_at();
 }
 
 std::shared_ptr<HostPoint> HostEvent::renew() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,8 @@ class HostPoint {
   /// Throws DeviceError with the failure.
   bool is_reached() const;
   void await() const;
+  /// Throws likewise, and if it is not reached.
+  std::chrono::steady_clock::time_point reached_at() const;
 
  private:
   bool look() const;
@@ -25,6 +28,7 @@ class HostPoint {
   mutable std::condition_variable changed_;
   bool is_reached_ = false;  // guarded by mutex_, as what follows
   std::string failure_;
+  std::chrono::steady_clock::time_point reached_at_;
 };
 
 struct CapturedPoint;
@@ -33,6 +37,9 @@ class HostEvent : public Event {
  public:
   bool is_done() const override;
   void synchronize() const override;
+
+  /// Throws DeviceError unless it is done.
+  std::chrono::steady_clock::time_point came_at() const;
 
   /// A point for the stream that records.
   std::shared_ptr<HostPoint> renew();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -176,6 +177,23 @@ TEST(DeviceMemory, TooMuchIsRefusedWithTheBytesAskedForAndTheDeviceGoesOn) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("cannot give 1125899906842624 bytes"));
   }
   EXPECT_NE(device->allocate(1000).data(), nullptr);
+}
+
+TEST(Streams, TimedEventsTellHowFarApartTheyCame) {
+  const auto device = make_device();
+  const auto stream = device->make_stream();
+  const auto first = device->make_timed_event(), second = device->make_timed_event();
+  StreamGate gate(*device);
+  stream->record(*first);
+  gate.hold(*stream);
+  stream->record(*second);
+  first->synchronize();
+  EXPECT_THROW(device->milliseconds_between(*first, *second), DeviceError);
+  std::this_thread::sleep_for(20ms);
+  gate.open();
+  second->synchronize();
+  EXPECT_GT(device->milliseconds_between(*first, *second), 10);
+  EXPECT_EQ(device->milliseconds_between(*first, *first), 0);
 }
 
 }  // namespace
