@@ -26,7 +26,7 @@ void softmax_cross_entropy(device::Stream& stream, const T* logits, const std::i
   else
     score_rows<T, 1024>(stream, logits, labels, shape, gradient, row_scores);
   device::launch(stream, {1, AddScores::kThreads},
-                 AddScores{row_scores, shape.rows, shape.normaliser, score});
+                 AddScores{row_scores, shape.rows, shape.normaliser, score, shape.loss});
 }
 
 #define HORO_INSTANTIATE(T)                                                           \

@@ -25,6 +25,8 @@ struct CrossEntropy {
   double normaliser;  ///< of the loss and its gradient: rows, for the mean
   /// The gradient alone is multiplied with this too, from memory of the device; null: it is not.
   const float* loss_scale = nullptr;
+  /// The score's loss is written here too, in memory of the device; null: it is not.
+  float* loss = nullptr;
 };
 
 /// cpu::softmax_cross_entropy() of `logits` [rows, classes]: writes the gradient (null: not

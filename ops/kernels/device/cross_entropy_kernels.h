@@ -120,6 +120,7 @@ struct AddScores {
   std::size_t rows;
   double normaliser;
   BatchScore* score;
+  float* loss;
 
   template <unsigned kPhase>
   HORO_KERNEL void phase(const device::Place& place, Shared& shared, Own&) const {
@@ -137,7 +138,13 @@ struct AddScores {
       shared.correct.combine(place.thread);
     }
     if constexpr (kPhase == 2)
-      if (place.thread == 0) *score = {shared.loss.result() / normaliser, shared.correct.result()};
+      if (place.thread == 0) say({shared.loss.result() / normaliser, shared.correct.result()});
+  }
+
+ private:
+  HORO_KERNEL void say(const BatchScore& result) const {
+    *score = result;
+    if (loss != nullptr) *loss = static_cast<float>(result.loss);
   }
 };
 

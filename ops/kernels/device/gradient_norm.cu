@@ -14,23 +14,33 @@ std::size_t count_partial_sums(std::span<const GradientTensor> gradients) {
   return count;
 }
 
-void measure_gradients(device::Stream& stream, std::span<const GradientTensor> gradients,
-                       DataType type, std::span<double> partial_sums, GradientVerdict* verdict,
+void measure_gradients(device::Stream& stream, std::span<const GradientGroup> groups,
+                       std::span<double> partial_sums, GradientVerdict* verdict,
                        const GradientMeasure& measure) {
-  const std::size_t count = count_partial_sums(gradients);
+  std::size_t count = 0;
+  for (const GradientGroup& group : groups) count += count_partial_sums(group.tensors);
   HORO_CHECK(partial_sums.size() >= count, "measure_gradients: got room for " +
                                                std::to_string(partial_sums.size()) +
                                                " partial sums, wants " + std::to_string(count));
   double* sums = partial_sums.data();
-  visit_float_type(type, "gradients", [&]<typename T>(T) {
-    for_each_table(gradients, [&](const TensorTable<GradientTensor>& table) {
-      using Kernel = SumSquares<T>;
-      device::launch(stream, {table.tiles(), Kernel::kThreads}, Kernel{table, sums});
-      sums += table.tiles();
+  for (const GradientGroup& group : groups) {
+    visit_float_type(group.type, "gradients", [&]<typename T>(T) {
+      for_each_table(group.tensors, [&](const TensorTable<GradientTensor>& table) {
+        using Kernel = SumSquares<T>;
+        device::launch(stream, {table.tiles(), Kernel::kThreads}, Kernel{table, sums});
+        sums += table.tiles();
+      });
     });
-  });
+  }
   device::launch(stream, {1, JudgeGradients::kThreads},
                  JudgeGradients{partial_sums.data(), count, verdict, measure});
+}
+
+void measure_gradients(device::Stream& stream, std::span<const GradientTensor> gradients,
+                       DataType type, std::span<double> partial_sums, GradientVerdict* verdict,
+                       const GradientMeasure& measure) {
+  const GradientGroup group{type, gradients};
+  measure_gradients(stream, std::span(&group, 1), partial_sums, verdict, measure);
 }
 
 }  // namespace horo::ops::device_kernels

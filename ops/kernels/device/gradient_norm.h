@@ -15,6 +15,12 @@ struct GradientTensor {
   std::size_t count;
 };
 
+/// Gradients of one type.
+struct GradientGroup {
+  DataType type;
+  std::span<const GradientTensor> tensors;
+};
+
 /// What all gradients together say, in memory of the device: nobody waits for it on the host.
 struct GradientVerdict {
   /// Euclidean, of all gradients times GradientMeasure::scale and divided by the loss scale; not
@@ -43,14 +49,19 @@ struct GradientMeasure {
   std::uint32_t growth_interval = 2000;
 };
 
-/// How many doubles measure_gradients() works with.
+/// How many doubles measure_gradients() works with; of several groups, the sum.
 std::size_t count_partial_sums(std::span<const GradientTensor> gradients);
 
 /// Measures gradients of float32, float16 or bfloat16. `partial_sums`, of count_partial_sums(), and
 /// `verdict` are in memory of the device, as all else that is pointed to. Does not block. Two
-/// launches (of more than 1600 tensors, one more for each 1600), no atomics: sums are in double, in
-/// an order that depends on the sizes and alignments alone, so they have the same bits every run.
-/// Cost: every gradient is read once. Throws InvalidArgument for other types and too few sums.
+/// launches (one more for each type beyond the first, and for each 1600 tensors), no atomics: sums
+/// are in double, in an order that depends on the sizes and alignments alone, so they have the same
+/// bits every run. Cost: every gradient is read once. Throws InvalidArgument for other types and
+/// too few sums.
+void measure_gradients(device::Stream& stream, std::span<const GradientGroup> groups,
+                       std::span<double> partial_sums, GradientVerdict* verdict,
+                       const GradientMeasure& measure = {});
+/// The same of one group.
 void measure_gradients(device::Stream& stream, std::span<const GradientTensor> gradients,
                        DataType type, std::span<double> partial_sums, GradientVerdict* verdict,
                        const GradientMeasure& measure = {});

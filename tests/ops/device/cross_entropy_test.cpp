@@ -133,9 +133,12 @@ TEST(DeviceCrossEntropy, WithoutAGradientOnlyTheScore) {
   const Batch batch(5, 100);
   std::vector<RowScore> rows(5);
   BatchScore score{};
-  softmax_cross_entropy<float>(*test.stream, batch.logits.data(), batch.labels.data(), {5, 100, 5},
-                               nullptr, rows.data(), &score);
+  float loss = 0;
+  softmax_cross_entropy<float>(*test.stream, batch.logits.data(), batch.labels.data(),
+                               {.rows = 5, .classes = 100, .normaliser = 5, .loss = &loss}, nullptr,
+                               rows.data(), &score);
   test.stream->synchronize();
+  EXPECT_EQ(loss, static_cast<float>(score.loss));
   EXPECT_NEAR(score.loss, reference::cross_entropy(in_double(batch.logits), batch.labels, 100, 5),
               1e-6);
 }

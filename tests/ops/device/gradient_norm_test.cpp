@@ -156,5 +156,26 @@ TEST(GradientNorm, RefusesTooFewSumsAndOtherTypes) {
                InvalidArgument);
 }
 
+TEST(GradientNorm, IsThatOfAllTypesTogether) {
+  TestDevice device;
+  DeviceValues<float> plain(device.device, varied_values(9000, 1));
+  DeviceValues<BFloat16> narrow(device.device, varied_values(20000, 2));
+  const GradientTensor tensors[] = {{plain.data(), plain.count()}, {narrow.data(), narrow.count()}};
+  const GradientGroup groups[] = {{DataType::kFloat32, std::span(tensors).first(1)},
+                                  {DataType::kFloat16, {}},
+                                  {DataType::kBFloat16, std::span(tensors).last(1)}};
+  double squares = 0;
+  for (const double x : plain.values()) squares += x * x;
+  for (const double x : narrow.values()) squares += x * x;
+  std::vector<double> sums(count_partial_sums(tensors));
+  GradientVerdict verdict{};
+  measure_gradients(*device.stream, groups, sums, &verdict, {.max_norm = 1});
+  device.stream->synchronize();
+  EXPECT_NEAR(verdict.norm, std::sqrt(squares), 1e-9 * std::sqrt(squares));
+  EXPECT_FLOAT_EQ(verdict.factor, static_cast<float>(1 / std::sqrt(squares)));
+  EXPECT_THROW(measure_gradients(*device.stream, groups, std::span(sums).first(3), &verdict),
+               InvalidArgument);
+}
+
 }  // namespace
 }  // namespace horo::ops::device_kernels
