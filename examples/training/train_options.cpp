@@ -51,36 +51,18 @@ std::string choice_of(const std::vector<std::string>& names) {
   return fmt::format("{} or {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
 }
 
-auto* model_value(TrainOptions& options, const TrainCommand& command) {
-  const auto check = [&command](const std::string& model) {
-    HORO_CHECK(
-        std::ranges::find(command.models, model) != command.models.end(),
-        fmt::format("--model: '{}' is not known; choose {}", model, choice_of(command.models)));
+/// An option with a name out of `names` as its value.
+auto* name_value(std::string& target, const char* option, const std::vector<std::string>& names) {
+  const auto check = [option, names](const std::string& name) {
+    HORO_CHECK(std::ranges::find(names, name) != names.end(),
+               fmt::format("--{}: '{}' is not known; choose {}", option, name, choice_of(names)));
   };
-  return po::value(&options.model)
-      ->value_name("NAME")
-      ->default_value(options.model)
-      ->notifier(check);
-}
-
-void check_op(const std::string& op) {
-  HORO_CHECK(op == "average" || op == "adasum",
-             fmt::format("--op: '{}' is not known; choose average or adasum", op));
-}
-
-void check_compression(const std::string& compression) {
-  HORO_CHECK(
-      compression == "none" || compression == "powersgd" || compression == "topk",
-      fmt::format("--compression: '{}' is not known; choose none, powersgd or topk", compression));
+  return po::value(&target)->value_name("NAME")->default_value(target)->notifier(check);
 }
 
 void add_compression_options(po::options_description& description, TrainOptions& options) {
   auto add = description.add_options();
-  add("compression",
-      po::value(&options.compression)
-          ->value_name("NAME")
-          ->default_value(options.compression)
-          ->notifier(check_compression),
+  add("compression", name_value(options.compression, "compression", {"none", "powersgd", "topk"}),
       "of gradients: none, powersgd (factors of low rank) or topk (the largest values)");
   add("compression-rank", count_value(options.compression_rank, "compression-rank", 1),
       "columns of powersgd's factors");
@@ -95,12 +77,11 @@ po::options_description describe_options(TrainOptions& options, const TrainComma
   auto add = description.add_options();
   add("help", po::bool_switch(&options.wants_help), "show this text");
   add("data", po::value(&options.data)->value_name("DIR"), command.data_help.c_str());
-  add("model", model_value(options, command), command.model_help.c_str());
+  add("model", name_value(options.model, "model", command.models), command.model_help.c_str());
   add("epochs", count_value(options.epochs, "epochs", 1), "passes over the training set");
   add("global-batch", count_value(options.global_batch, "global-batch", 1),
       "samples per step, over all ranks");
-  add("op",
-      po::value(&options.op)->value_name("NAME")->default_value(options.op)->notifier(check_op),
+  add("op", name_value(options.op, "op", {"average", "adasum"}),
       "how the ranks' gradients become one: average or adasum");
   add("lr",
       rate_value<float>(options.learning_rate, "lr", "above 0", [](float x) { return x > 0; }),
@@ -132,6 +113,10 @@ po::options_description describe_options(TrainOptions& options, const TrainComma
       "threads per rank that compute; 0: the cores of the node, divided by its ranks. Another "
       "number "
       "rounds sums differently");
+  add("device", name_value(options.device, "device", {"cpu", "cuda"}),
+      "where the model computes: cpu, or cuda, a GPU for each rank");
+  add("precision", name_value(options.precision, "precision", {"float32", "bfloat16"}),
+      "what a GPU computes with, float32 or bfloat16; weights are updated as float32");
   add("log-every", count_value(options.log_every, "log-every", 1),
       "steps between lines of progress, where there is no bar");
   add("max-steps", count_value(options.max_steps, "max-steps", 0),

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -56,7 +57,9 @@ horo::Compression compression_of(const TrainOptions& options) {
 
 /// All that a run needs, made from the command line.
 struct Job {
-  Job(horo::Context& context, const TrainProgram& program, const TrainOptions& options)
+  /// `gpu`: null for the CPU.
+  Job(horo::Context& context, const TrainProgram& program, const TrainOptions& options,
+      horo::device::Device* gpu)
       : train_set(program.open_dataset(options, Split::kTrain)),
         test_set(program.open_dataset(options, Split::kTest)),
         model(program.make_model(options, *train_set)),
@@ -64,11 +67,12 @@ struct Job {
                                         .momentum = options.momentum,
                                         .weight_decay = options.weight_decay}),
         trainer(context, *model, optimizer, *train_set, *test_set,
-                trainer_options(options, *train_set)) {
+                trainer_options(options, *train_set, gpu)) {
     start_without_an_opinion(*model);
   }
 
-  static TrainerOptions trainer_options(const TrainOptions& options, const Dataset& train_set) {
+  static TrainerOptions trainer_options(const TrainOptions& options, const Dataset& train_set,
+                                        horo::device::Device* gpu) {
     TrainerOptions trainer{
         .epochs = options.epochs,
         .global_batch = options.global_batch,
@@ -80,6 +84,9 @@ struct Job {
         .compression = compression_of(options),
         .accumulate = options.accumulate,
         .max_skipped = options.max_skipped,
+        .device = {.device = gpu,
+                   .type = options.precision == "bfloat16" ? horo::DataType::kBFloat16
+                                                           : horo::DataType::kFloat32},
         .progress = progress_options_for(stdout)};
     if (options.clip_norm > 0) trainer.clip_norm = options.clip_norm;
     trainer.progress.log_every = options.log_every;
@@ -110,23 +117,41 @@ bool is_refused(horo::Context& context, const std::string& program,
   return first[0] < context.size();
 }
 
+/// What `work` finds wrong with the command line or the data.
+std::optional<std::string> problem_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const horo::InvalidArgument& error) {
+    return error.what();
+  }
+  return std::nullopt;
+}
+
+void check(const TrainOptions& options) {
+  HORO_CHECK(options.device == "cuda" || options.precision == "float32",
+             "--precision bfloat16 is for GPUs; add --device cuda");
+}
+
 int run(horo::Context& context, const TrainProgram& program, int argc, char** argv) {
   TrainOptions options;
-  std::optional<Job> job;
-  std::optional<std::string> problem;
-  try {
+  const auto bad_options = problem_of([&] {
     options = parse_train_options(program.command, argc, argv);
-    if (options.wants_help) {
-      if (context.rank() == 0) fmt::print("{}", train_options_help(program.command));
-      return 0;
-    }
-    set_compute_threads(choose_compute_threads(options, context));
-    job.emplace(context, program, options);
-    if (context.rank() == 0 && !options.json.empty()) check_is_writable(options.json);
-  } catch (const horo::InvalidArgument& error) {
-    problem = error.what();
+    check(options);
+  });
+  if (is_refused(context, program.command.program, bad_options)) return kBadInput;
+  if (options.wants_help) {
+    if (context.rank() == 0) fmt::print("{}", train_options_help(program.command));
+    return 0;
   }
-  if (is_refused(context, program.command.program, problem)) return kBadInput;
+  std::unique_ptr<horo::device::Device> gpu;
+  if (options.device == "cuda") gpu = horo::open_gpu(context);
+  std::optional<Job> job;
+  const auto bad_input = problem_of([&] {
+    set_compute_threads(choose_compute_threads(options, context));
+    job.emplace(context, program, options, gpu.get());
+    if (context.rank() == 0 && !options.json.empty()) check_is_writable(options.json);
+  });
+  if (is_refused(context, program.command.program, bad_input)) return kBadInput;
   const TrainReport report = job->trainer.run();
   if (context.rank() == 0 && !options.json.empty()) write_json(report, options.json);
   return 0;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "horo/horo.h"
 #include "ops/data/data_loader.h"
@@ -27,5 +29,11 @@ struct Evaluation {
 /// [batch, classes]. Collective; the same result on every rank. One allreduce of two counts.
 Evaluation evaluate(Context& context, Layer& model, const Dataset& dataset,
                     const EvaluationOptions& options = {});
+/// The same by `count_correct`, which says of a batch, of at least one sample, how many are right.
+Evaluation evaluate(Context& context, const std::function<std::size_t(Batch)>& count_correct,
+                    const Dataset& dataset, const EvaluationOptions& options = {});
+
+/// By the largest output of `model`.
+std::size_t count_correct(Layer& model, Batch batch);
 
 }  // namespace horo::ops

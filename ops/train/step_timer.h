@@ -43,6 +43,8 @@ class StepTimer {
   void enter(Phase phase);
   /// Ends the phase and the step. What happens until the next begin_step() is not counted.
   void end_step();
+  /// A step that was measured elsewhere.
+  void add(const StepTimes& times) { steps_.push_back(times); }
 
   std::size_t step_count() const { return steps_.size(); }
   /// Of the latest finished step.

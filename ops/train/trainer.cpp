@@ -6,9 +6,8 @@
 #include <cmath>
 #include <utility>
 
-#include "ops/nn/cross_entropy_loss.h"
-#include "ops/train/broadcast_state.h"
 #include "ops/train/evaluation.h"
+#include "ops/train/host_replica.h"
 #include "ops/train/micro_batches.h"
 #include "ops/train/parameter_hash.h"
 
@@ -28,6 +27,22 @@ ProgressOptions progress_options(const Context& context, const TrainerOptions& o
 std::uint64_t count_steps(const GlobalSampler& sampler, const TrainerOptions& options) {
   const std::uint64_t steps = options.epochs * sampler.steps_per_epoch();
   return options.max_steps > 0 ? std::min(steps, options.max_steps) : steps;
+}
+
+// With `all`, waits for those of all steps.
+std::vector<StepOutcome> outcomes_of(Replica& replica, bool all) {
+  std::vector<StepOutcome> outcomes;
+  while (auto outcome = replica.next_outcome(all)) outcomes.push_back(*std::move(outcome));
+  return outcomes;
+}
+
+// The host waits for data and sees how long a step takes; a device sees the rest.
+StepTimes with_phases_of(StepTimes host, const StepTimes& device) {
+  if (device.total_ms == 0) return host;
+  for (const Phase phase :
+       {Phase::kForward, Phase::kBackward, Phase::kExposedCommunication, Phase::kOptimizer})
+    host[phase] = device[phase];
+  return host;
 }
 
 }  // namespace
@@ -64,19 +79,27 @@ Trainer::Trainer(Context& context, Layer& model, Sgd& optimizer, const Dataset& 
 
 TrainReport Trainer::run() {
   TrainReport report{.ranks = context_.size(), .global_batch = options_.global_batch};
-  broadcast_state(context_, model_, optimizer_);
-  train_epochs(report);
-  complete(report);
+  const std::unique_ptr<Replica> replica = make_replica();
+  replica->share_state();
+  train_epochs(*replica, report);
+  complete(*replica, report);
   return report;
 }
 
-void Trainer::train_epochs(TrainReport& report) {
-  GradientExchange exchange(context_, model_.parameters(),
-                            {.op = options_.gradient_op,
-                             .compression = options_.compression,
-                             .passes = options_.accumulate,
-                             .clip_norm = options_.clip_norm,
-                             .check_finite = options_.max_skipped > 0});
+std::unique_ptr<Replica> Trainer::make_replica() {
+  const ExchangeOptions exchange{.op = options_.gradient_op,
+                                 .compression = options_.compression,
+                                 .passes = options_.accumulate,
+                                 .clip_norm = options_.clip_norm,
+                                 .check_finite = options_.max_skipped > 0};
+  const auto enter = [this](Phase phase) { this->enter(phase); };
+  if (options_.device.device == nullptr)
+    return std::make_unique<HostReplica>(context_, model_, optimizer_, exchange, enter);
+  return std::make_unique<DeviceReplica>(context_, model_, optimizer_, exchange, options_.device,
+                                         enter);
+}
+
+void Trainer::train_epochs(Replica& replica, TrainReport& report) {
   DataLoader loader(train_set_, sampler_, 0, total_steps_, options_.loader);
   for (std::uint64_t step = 0; step < total_steps_; ++step) {
     control_messages_.begin_step();
@@ -84,52 +107,32 @@ void Trainer::train_epochs(TrainReport& report) {
     marks_.enter(Phase::kDataWait);
     Batch batch = loader.next().value();
     const EpochStep where = batch.where;
-    const float loss = train_step(std::move(batch), exchange);
+    const bool is_last = where.step + 1 == sampler_.steps_per_epoch() || step + 1 == total_steps_;
+    train_step(std::move(batch), replica);
+    const std::vector<StepOutcome> outcomes = outcomes_of(replica, is_last);
     timer_.end_step();
     marks_.leave();
     control_messages_.end_step();
     training_ms_ += timer_.latest().total_ms;
-    report.losses.push_back(loss);
-    if (skipped_in_a_row_ == 0) check_loss(loss);
-    show_progress(where, loss);
-    if (where.step + 1 == sampler_.steps_per_epoch() || step + 1 == total_steps_)
-      finish_epoch(where, report);
+    for (const StepOutcome& outcome : outcomes) take(outcome, report);
+    if (is_last) finish_epoch(where, replica, report);
   }
-  report.compression = exchange.compression_report().total;
 }
 
-float Trainer::train_step(Batch batch, GradientExchange& exchange) {
-  std::vector<Batch> parts = split_batch(std::move(batch), options_.accumulate);
-  for (std::size_t part = 0; part < parts.size(); ++part) {
-    forward_backward(std::move(parts[part]), exchange);
-    if (part + 1 < parts.size()) exchange.end_pass();
-  }
-  enter(Phase::kExposedCommunication);
-  const float average_loss = exchange.wait();
-  enter(Phase::kOptimizer);
-  if (options_.learning_rate)
-    optimizer_.set_learning_rate(
-        static_cast<float>(learning_rate_at(*options_.learning_rate, timer_.step_count())));
-  if (!is_skipped(exchange.report())) optimizer_.step();
-  return average_loss;
-}
-
-void Trainer::forward_backward(Batch batch, GradientExchange& exchange) {
-  enter(Phase::kForward);
-  const Pass pass{.training = true,
-                  .seed = options_.seed,
-                  .step = sampler_.count_of(batch.where),
-                  .samples = batch.samples};
-  Tensor logits = model_.forward(std::move(batch.inputs), pass);
+void Trainer::train_step(Batch batch, Replica& replica) {
+  const Pass pass{.training = true, .seed = options_.seed, .step = sampler_.count_of(batch.where)};
   // Ranks may hold different numbers of samples: each sample weighs 1 / global batch after the
   // average over ranks if every rank divides its sum by global batch / ranks.
   const double normaliser =
       static_cast<double>(sampler_.global_count(batch.where.step)) / context_.size();
-  CrossEntropyLoss loss = cross_entropy_loss(std::move(logits), batch.labels, normaliser);
-  enter(Phase::kBackward);
-  exchange.loss_ready(loss.value);
-  model_.backward(std::move(loss.gradient),
-                  [&](const Parameter& parameter) { exchange.gradient_ready(parameter); });
+  std::vector<Batch> parts = split_batch(std::move(batch), options_.accumulate);
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    replica.run_pass(std::move(parts[part]), pass, normaliser);
+    if (part + 1 < parts.size()) replica.end_pass();
+  }
+  replica.end_step(options_.learning_rate ? std::optional(static_cast<float>(learning_rate_at(
+                                                *options_.learning_rate, timer_.step_count())))
+                                          : std::nullopt);
 }
 
 void Trainer::enter(Phase phase) {
@@ -137,37 +140,39 @@ void Trainer::enter(Phase phase) {
   marks_.enter(phase);
 }
 
-// The report is the same on all ranks, so all of them skip, or stop.
-bool Trainer::is_skipped(const StepReport& step) {
-  clipped_ += step.was_clipped ? 1 : 0;
-  if (options_.max_skipped == 0 || step.is_finite) {
+// Outcomes are the same on all ranks, so all of them skip, or stop.
+void Trainer::take(const StepOutcome& outcome, TrainReport& report) {
+  report.losses.push_back(outcome.loss);
+  if (outcome.times) device_timer_.add(*outcome.times);
+  clipped_ += outcome.was_clipped ? 1 : 0;
+  const std::uint64_t step = report.losses.size();
+  if (!outcome.why_skipped.empty()) {
+    note_skipped(step, outcome.why_skipped);
+  } else {
     skipped_in_a_row_ = 0;
-    return false;
+    if (!std::isfinite(outcome.loss))
+      throw Error(fmt::format(
+          "the loss of step {} is not a finite number: training has diverged; try a lower learning "
+          "rate",
+          step));
   }
+  show_progress(step, outcome.loss);
+}
+
+void Trainer::note_skipped(std::uint64_t step, const std::string& why) {
   ++skipped_;
-  const std::string what = fmt::format("step {}: {}", timer_.step_count() + 1,
-                                       step.non_finite ? step.non_finite->describe() : "");
+  const std::string what = fmt::format("step {}: {}", step, why);
   if (++skipped_in_a_row_ > options_.max_skipped)
     throw Error(
         fmt::format("{}, and {} steps before it were skipped: training has diverged; try a "
                     "lower learning rate",
                     what, skipped_in_a_row_ - 1));
   display_.print(what + "; the step is skipped");
-  return true;
 }
 
-// The loss is the same on all ranks, so all of them stop here.
-void Trainer::check_loss(float loss) const {
-  if (!std::isfinite(loss))
-    throw Error(
-        fmt::format("the loss of step {} is not a finite number: training has diverged; try a "
-                    "lower learning rate",
-                    timer_.step_count()));
-}
-
-void Trainer::show_progress(const EpochStep& where, float loss) {
-  const auto done = static_cast<double>(timer_.step_count());
-  const double seconds_per_step = training_ms_ / 1000 / done;
+void Trainer::show_progress(std::uint64_t steps_done, float loss) {
+  const EpochStep where = sampler_.locate(steps_done - 1);
+  const double seconds_per_step = training_ms_ / 1000 / static_cast<double>(timer_.step_count());
   display_.update(
       {.epoch = where.epoch,
        .epochs = (total_steps_ - 1) / sampler_.steps_per_epoch() + 1,
@@ -176,37 +181,33 @@ void Trainer::show_progress(const EpochStep& where, float loss) {
                          total_steps_ - where.epoch * sampler_.steps_per_epoch()),
        .loss = static_cast<double>(loss),
        .samples_per_second = static_cast<double>(options_.global_batch) / seconds_per_step,
-       .seconds_left = seconds_per_step * (static_cast<double>(total_steps_) - done)});
+       .seconds_left = seconds_per_step * static_cast<double>(total_steps_ - steps_done)});
 }
 
-void Trainer::finish_epoch(const EpochStep& where, TrainReport& report) {
+void Trainer::finish_epoch(const EpochStep& where, Replica& replica, TrainReport& report) {
   const horo::Phase phase = context_.phase("evaluation");
-  average_buffers();
+  replica.average_buffers();
   EvaluationOptions as_it_is{.global_batch = options_.evaluation_batch, .loader = options_.loader};
   as_it_is.loader.augmentation = {};
-  const Evaluation evaluation = evaluate(context_, model_, test_set_, as_it_is);
+  const Evaluation evaluation = evaluate(
+      context_, [&](Batch batch) { return replica.count_correct(std::move(batch)); }, test_set_,
+      as_it_is);
   report.epochs = where.epoch + 1;
   report.test_accuracy = evaluation.accuracy();
   display_.print(fmt::format("epoch {}: test accuracy {:.2f} % ({} of {})", report.epochs,
                              100 * evaluation.accuracy(), evaluation.correct, evaluation.count));
 }
 
-// Statistics of the ranks' own batches drift apart; evaluation needs one model.
-void Trainer::average_buffers() {
-  std::vector<NamedTensor> buffers;
-  for (Parameter* buffer : model_.buffers())
-    buffers.push_back({"train.buffer." + buffer->name, buffer->value.view()});
-  if (!buffers.empty()) context_.allreduce_group(buffers, {.name = "train.buffers"});
-}
-
-void Trainer::complete(TrainReport& report) {
+void Trainer::complete(Replica& replica, TrainReport& report) {
+  replica.bring_back();
+  report.compression = replica.compression();
   report.steps = timer_.step_count();
   report.clipped_steps = clipped_;
   report.skipped_steps = skipped_;
   report.samples_per_second =
       static_cast<double>(options_.global_batch * report.steps) / (training_ms_ / 1000);
-  report.median_step = timer_.medians();
-  report.mean_step = timer_.means();
+  report.median_step = with_phases_of(timer_.medians(), device_timer_.medians());
+  report.mean_step = with_phases_of(timer_.means(), device_timer_.means());
   report.param_hash = agreed_parameter_hash(context_, model_.parameters());
   std::vector<std::int64_t> messages{static_cast<std::int64_t>(control_messages_.messages())};
   context_.allreduce(TensorView(messages),

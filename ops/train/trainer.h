@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "horo/horo.h"
@@ -10,9 +12,10 @@
 #include "ops/optim/learning_rate.h"
 #include "ops/optim/sgd.h"
 #include "ops/train/control_message_count.h"
-#include "ops/train/gradient_exchange.h"
+#include "ops/train/device_replica.h"
 #include "ops/train/phase_marks.h"
 #include "ops/train/progress_display.h"
+#include "ops/train/replica.h"
 #include "ops/train/step_timer.h"
 #include "ops/train/train_report.h"
 
@@ -48,6 +51,8 @@ struct TrainerOptions {
   /// skipped, on all ranks, and a line of progress names the source. 0: none; training ends at the
   /// first loss that is not finite.
   std::uint64_t max_skipped = 0;
+  /// Where the model computes; by default in host memory.
+  DeviceTraining device{};
   /// Where rank 0 shows progress. Other ranks show none.
   ProgressOptions progress;
 };
@@ -68,20 +73,20 @@ class Trainer {
   /// Gives every rank the parameters, buffers and momentum of rank 0, trains, and evaluates after
   /// each epoch. Collective. Throws Error on all ranks if the loss is not finite, if more than
   /// max_skipped steps in a row were to be skipped, or if parameters end up different between
-  /// ranks; MismatchError if the models or optimizers of the ranks differ.
+  /// ranks; InvalidArgument for options that a device does not have; MismatchError if the models or
+  /// optimizers of the ranks differ.
   TrainReport run();
 
  private:
-  void train_epochs(TrainReport& report);
-  float train_step(Batch batch, GradientExchange& exchange);
-  void forward_backward(Batch batch, GradientExchange& exchange);
+  std::unique_ptr<Replica> make_replica();
+  void train_epochs(Replica& replica, TrainReport& report);
+  void train_step(Batch batch, Replica& replica);
   void enter(Phase phase);
-  bool is_skipped(const StepReport& step);
-  void check_loss(float loss) const;
-  void show_progress(const EpochStep& where, float loss);
-  void finish_epoch(const EpochStep& where, TrainReport& report);
-  void average_buffers();
-  void complete(TrainReport& report);
+  void take(const StepOutcome& outcome, TrainReport& report);
+  void note_skipped(std::uint64_t step, const std::string& why);
+  void show_progress(std::uint64_t steps_done, float loss);
+  void finish_epoch(const EpochStep& where, Replica& replica, TrainReport& report);
+  void complete(Replica& replica, TrainReport& report);
 
   Context& context_;
   Layer& model_;
@@ -92,6 +97,7 @@ class Trainer {
   const GlobalSampler sampler_;
   const std::uint64_t total_steps_;
   StepTimer timer_;
+  StepTimer device_timer_;  // of the phases that a device sees
   PhaseMarks marks_;
   ControlMessageCount control_messages_;
   ProgressDisplay display_;

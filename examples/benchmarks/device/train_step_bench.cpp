@@ -1,0 +1,213 @@
+// Training steps on this rank's GPU: forward, backward, exchange, update, on a batch that stays on
+// the device, given one by one and as a CUDA graph. The networks, batches and types are those that
+// scripts/gpu_baseline.py has PyTorch do.
+//
+// --device host runs all of it on the stand-in: that the program works, figures of no meaning.
+#include <fmt/core.h>
+
+#include <iostream>
+#include <random>
+
+#include "examples/benchmarks/bench_program.h"
+#include "examples/benchmarks/bench_report.h"
+#include "examples/benchmarks/device/device_timing.h"
+#include "horo/base/device/gpu.h"
+#include "horo/base/device/host_device.h"
+#include "horo/horo.h"
+#include "ops/nn/models.h"
+#include "ops/nn/resnet.h"
+#include "ops/train/device_step.h"
+
+namespace {
+
+using namespace horo::ops;
+using horo::bench::Stats;
+
+constexpr int kSkipped = 77;
+
+struct Options {
+  std::string device = "gpu";
+  std::string precision = "bfloat16";
+  std::string only;
+  std::string json;
+  int samples = 21;
+  std::size_t divide = 1;
+};
+
+void check(const Options& options) {
+  HORO_CHECK(options.device == "gpu" || options.device == "host",
+             "--device " + options.device + ": use gpu or host");
+  HORO_CHECK(options.precision == "bfloat16" || options.precision == "float32",
+             "--precision " + options.precision + ": use bfloat16 or float32");
+  HORO_CHECK(options.samples > 0 && options.divide > 0, "--samples and --divide are at least 1");
+}
+
+struct Network {
+  const char* name;
+  std::unique_ptr<Sequential> (*make)();
+  horo::Shape sample;
+  std::size_t batch;
+};
+
+const Network kNetworks[] = {
+    {"mlp-784-4096-4096-10",
+     [] { return make_mlp({.input = {784}, .hidden = {4096, 4096}, .classes = 10}); },
+     {784},
+     1024},
+    {"cnn-train_mnist", [] { return make_cnn(); }, {1, 28, 28}, 128},
+    {"resnet20-cifar", [] { return make_resnet20(); }, {3, 32, 32}, 512},
+    {"resnet18-cifar", [] { return make_resnet18(); }, {3, 32, 32}, 512},
+};
+
+/// Random samples and labels of one batch.
+Batch random_batch(const Network& network, std::size_t rows) {
+  std::vector<std::size_t> shape = {rows};
+  for (const std::size_t dimension : network.sample.dimensions()) shape.push_back(dimension);
+  Batch batch{.inputs = Tensor(horo::Shape(shape))};
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  for (float& value : batch.inputs.values()) value = normal(random);
+  for (std::size_t row = 0; row < rows; ++row) {
+    batch.labels.push_back(static_cast<std::int32_t>(random() % 10));
+    batch.samples.push_back(row);
+  }
+  return batch;
+}
+
+/// The step of one network.
+class StepBench {
+ public:
+  StepBench(horo::Context& context, horo::device::Device& device, const Network& network,
+            const Options& options)
+      : device_(device),
+        rows_(std::max<std::size_t>(2, network.batch / options.divide)),
+        step_(context, *network.make(), {.learning_rate = 0.01f, .momentum = 0.9f},
+              {.device = &device,
+               .type = options.precision == "float32" ? horo::DataType::kFloat32
+                                                      : horo::DataType::kBFloat16}),
+        upload_(device, step_.compute().allocator()),
+        batch_(upload_.upload(random_batch(network, rows_), step_.stream())),
+        begin_exchange_(device.make_timed_event()),
+        end_exchange_(device.make_timed_event()) {}
+
+  std::size_t rows() const { return rows_; }
+
+  Stats plain(const horo::bench::Repeats& repeats) {
+    return horo::bench::device_time(step_.stream(), repeats, [&](std::size_t) { run(true); });
+  }
+  /// After plain(), in whose first steps libraries have chosen their kernels.
+  Stats graph(const horo::bench::Repeats& repeats) {
+    horo::DeviceStepGraph graph =
+        step_.sync().capture(step_.stream().native(), [&] { run(false); });
+    const Stats stats = horo::bench::device_time(step_.stream(), repeats,
+                                                 [&](std::size_t) { graph.launch(); });
+    graph.wait();
+    return stats;
+  }
+  /// What the latest plain step's stream waited for the exchange, in microseconds.
+  double exposed_us() const {
+    step_.stream().synchronize();
+    return 1000 * device_.milliseconds_between(*begin_exchange_, *end_exchange_);
+  }
+
+ private:
+  void run(bool is_timed) {
+    DeviceBatch batch{
+        .rows = rows_,
+        .inputs = DeviceTensor(batch_.inputs.shape(), batch_.inputs.type(), batch_.inputs.data(),
+                               batch_.memory),
+        .labels = batch_.labels,
+        .samples = batch_.samples,
+        .memory = batch_.memory};
+    const DeviceTensor logits =
+        step_.forward(batch, {.training = true, .samples = batch.samples});
+    step_.backward(logits, batch, static_cast<double>(rows_));
+    if (is_timed) step_.stream().record(*begin_exchange_);
+    step_.exchange();
+    if (is_timed) step_.stream().record(*end_exchange_);
+    step_.update();
+  }
+
+  horo::device::Device& device_;
+  const std::size_t rows_;
+  DeviceStep step_;
+  BatchUpload upload_;
+  const DeviceBatch batch_;
+  std::unique_ptr<horo::device::Event> begin_exchange_, end_exchange_;
+};
+
+nlohmann::json measure(horo::Context& context, horo::device::Device& device,
+                       const Network& network, const Options& options) {
+  StepBench bench(context, device, network, options);
+  const Stats plain = bench.plain({options.samples});
+  const double exposed_us = bench.exposed_us();
+  const Stats graph = bench.graph({options.samples});
+  const auto row = [&](const char* mode, const Stats& stats) {
+    if (context.rank() == 0)
+      fmt::print("{:22} {:9} {:9.3f} ms ({:.3f} to {:.3f}) {:14.0f} items/s\n", network.name, mode,
+                 stats.median / 1e3, stats.min / 1e3, stats.max / 1e3,
+                 static_cast<double>(bench.rows()) / stats.median * 1e6);
+    return nlohmann::json{{"case", network.name},
+                          {"mode", mode},
+                          {"median_ms", stats.median / 1e3},
+                          {"min_ms", stats.min / 1e3},
+                          {"max_ms", stats.max / 1e3}};
+  };
+  nlohmann::json rows = {row("plain", plain), row("graph", graph)};
+  rows[0]["exposed_us"] = exposed_us;
+  if (context.rank() == 0) fmt::print("{:22} exposed communication {:.1f} us\n", "", exposed_us);
+  return rows;
+}
+
+void run(horo::Context& context, horo::device::Device& device, const Options& options) {
+  if (context.rank() == 0)
+    fmt::print("{}, {} ranks, {}: medians of {} samples (least to most)\n", device.describe(),
+               context.size(), options.precision, options.samples);
+  nlohmann::json report = {{"device", device.describe()},
+                           {"ranks", context.size()},
+                           {"precision", options.precision},
+                           {"divide", options.divide}};
+  for (const Network& network : kNetworks) {
+    if (std::string_view(network.name).find(options.only) == std::string_view::npos) continue;
+    for (auto& row : measure(context, device, network, options)) report["rows"].push_back(row);
+  }
+  if (context.rank() == 0 && !options.json.empty()) horo::bench::write_json(report, options.json);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  namespace po = boost::program_options;
+  Options options;
+  bool is_skipped = false;
+  po::options_description description("train_step_bench");
+  description.add_options()  //
+      ("device", po::value(&options.device)->default_value(options.device),
+       "gpu: this rank's; host: the stand-in, for tests of the program")  //
+      ("precision", po::value(&options.precision)->default_value(options.precision),
+       "what is computed with: bfloat16 or float32")  //
+      ("only", po::value(&options.only), "the networks whose names have this in them")  //
+      ("json", po::value(&options.json), "where the figures are written")  //
+      ("samples", po::value(&options.samples)->default_value(options.samples),
+       "how often everything is measured")  //
+      ("divide", po::value(&options.divide)->default_value(options.divide),
+       "batches of this part of their size, for tests of the program");
+  const int code = horo::bench::benchmark_main(
+      argc, argv, "train_step_bench", description, [&] { check(options); },
+      [&] {
+        is_skipped = options.device == "gpu" && horo::device::count_gpus() == 0;
+        if (is_skipped) {
+          std::cerr << "train_step_bench: SKIPPED: no GPU is usable here; --device host tries the "
+                       "program without one\n";
+          return;
+        }
+        horo::Context context = horo::init();
+        std::unique_ptr<horo::device::Device> device;
+        if (options.device == "host")
+          device = std::make_unique<horo::device::HostDevice>();
+        else
+          device = horo::open_gpu(context);
+        run(context, *device, options);
+      });
+  return is_skipped ? kSkipped : code;
+}

@@ -1,0 +1,127 @@
+#include "ops/train/device_replica.h"
+
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "ops/train/average_buffers.h"
+#include "ops/train/broadcast_state.h"
+
+namespace horo::ops {
+namespace {
+
+using device_kernels::BatchScore;
+using device_kernels::GradientVerdict;
+
+}  // namespace
+
+DeviceReplica::DeviceReplica(Context& context, Layer& model, Sgd& optimizer,
+                             const ExchangeOptions& options, const DeviceTraining& training,
+                             EnterPhase enter)
+    : context_(context),
+      model_(model),
+      optimizer_(optimizer),
+      options_(options),
+      enter_(std::move(enter)),
+      step_(context, model, optimizer.options(), training, options),
+      upload_(*training.device, step_.compute().allocator()),
+      score_(training.device->allocate_pinned(sizeof(BatchScore))) {
+  for (Slot& slot : slots_) {
+    slot.words = training.device->allocate_pinned(sizeof(Words));
+    for (auto& mark : slot.marks) mark = training.device->make_timed_event();
+    slot.told = training.device->make_event();
+  }
+}
+
+void DeviceReplica::share_state() {
+  broadcast_state(context_, model_, optimizer_);
+  upload_values(model_, step_.network(), step_.compute());
+  step_.sgd().upload_momentum(optimizer_.momentum_buffers(), step_.compute());
+}
+
+void DeviceReplica::bring_back() {
+  download_values(step_.network(), model_, step_.compute());
+  step_.sgd().download_momentum(optimizer_.momentum_buffers(), step_.compute());
+  optimizer_.set_learning_rate(step_.sgd().learning_rate());
+}
+
+void DeviceReplica::average_buffers() {
+  download_values(step_.network(), model_, step_.compute());
+  ops::average_buffers(context_, model_);
+  upload_values(model_, step_.network(), step_.compute());
+}
+
+void DeviceReplica::run_pass(Batch batch, const Pass& pass, double normaliser) {
+  if (steps_ - told_ == slots_.size()) known_.push_back(wait_for_oldest());
+  enter_(Phase::kForward);
+  DeviceBatch on_device = upload_.upload(batch, step_.stream());
+  mark(0);
+  const DeviceTensor logits = step_.forward(
+      on_device,
+      {.training = true, .seed = pass.seed, .step = pass.step, .samples = on_device.samples});
+  mark(1);
+  enter_(Phase::kBackward);
+  step_.backward(logits, on_device, normaliser);
+  mark(2);
+}
+
+void DeviceReplica::end_step(std::optional<float> learning_rate) {
+  enter_(Phase::kExposedCommunication);
+  step_.exchange();
+  mark(3);
+  enter_(Phase::kOptimizer);
+  if (learning_rate) step_.sgd().set_learning_rate(*learning_rate);
+  step_.update();
+  mark(4);
+  std::byte* const words = slot().words.data();
+  step_.stream().copy(words + offsetof(Words, loss), step_.loss(), sizeof(float));
+  step_.stream().copy(words + offsetof(Words, verdict), step_.verdict(), sizeof(GradientVerdict));
+  step_.stream().record(*slot().told);
+  ++steps_;
+}
+
+std::optional<StepOutcome> DeviceReplica::next_outcome(bool wait) {
+  if (known_.empty() && told_ < steps_ && (wait || slots_[told_ % slots_.size()].told->is_done()))
+    known_.push_back(wait_for_oldest());
+  if (known_.empty()) return std::nullopt;
+  StepOutcome outcome = std::move(known_.front());
+  known_.pop_front();
+  return outcome;
+}
+
+StepOutcome DeviceReplica::wait_for_oldest() {
+  const Slot& slot = slots_[told_++ % slots_.size()];
+  slot.told->synchronize();
+  Words words;
+  std::memcpy(&words, slot.words.data(), sizeof words);
+  const bool is_finite = !options_.check_finite || words.verdict.skip == 0;
+  return {
+      .loss = words.loss,
+      .was_clipped = options_.clip_norm && is_finite && words.verdict.norm > *options_.clip_norm,
+      .why_skipped = is_finite ? "" : "the gradients are not finite",
+      .times = times_of(slot)};
+}
+
+StepTimes DeviceReplica::times_of(const Slot& slot) {
+  const device::Device& device = step_.compute().device();
+  constexpr std::array kPhases{Phase::kForward, Phase::kBackward, Phase::kExposedCommunication,
+                               Phase::kOptimizer};
+  StepTimes times;
+  for (std::size_t i = 0; i < kPhases.size(); ++i)
+    times[kPhases[i]] = device.milliseconds_between(*slot.marks[i], *slot.marks[i + 1]);
+  times.total_ms = device.milliseconds_between(*slot.marks.front(), *slot.marks.back());
+  return times;
+}
+
+std::size_t DeviceReplica::count_correct(Batch batch) {
+  DeviceBatch on_device = upload_.upload(batch, step_.stream());
+  const DeviceTensor logits = step_.forward(on_device, {});
+  step_.score(logits, on_device);
+  step_.stream().copy(score_.data(), step_.batch_score(), sizeof(BatchScore));
+  step_.stream().synchronize();
+  BatchScore result;
+  std::memcpy(&result, score_.data(), sizeof result);
+  return result.correct;
+}
+
+}  // namespace horo::ops

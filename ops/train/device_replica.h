@@ -1,0 +1,70 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "horo/horo.h"
+#include "ops/optim/sgd.h"
+#include "ops/train/batch_upload.h"
+#include "ops/train/device_step.h"
+#include "ops/train/replica.h"
+
+namespace horo::ops {
+
+/// A copy of a model on a device. The host waits for the device only in next_outcome(), where it is
+/// told to, in evaluation, and when it is several steps ahead.
+class DeviceReplica : public Replica {
+ public:
+  /// Collective. Borrows all. Throws as DeviceStep does.
+  DeviceReplica(Context& context, Layer& model, Sgd& optimizer, const ExchangeOptions& options,
+                const DeviceTraining& training, EnterPhase enter);
+  /// Waits for the device.
+  ~DeviceReplica() override { step_.finish(); }
+
+  void share_state() override;
+  void run_pass(Batch batch, const Pass& pass, double normaliser) override;
+  void end_pass() override {}  // steps have one pass
+  void end_step(std::optional<float> learning_rate) override;
+  std::optional<StepOutcome> next_outcome(bool wait) override;
+  std::size_t count_correct(Batch batch) override;
+  void average_buffers() override;
+  void bring_back() override;
+  CompressionFigures compression() const override { return {}; }
+
+ private:
+  /// What a step says of itself, in pinned memory.
+  struct Words {
+    float loss;
+    device_kernels::GradientVerdict verdict;
+  };
+  /// A step under way, of a few that take turns.
+  struct Slot {
+    device::Memory words;
+    /// Where forward, backward, waiting and the update begin, and where the update ends.
+    std::array<std::unique_ptr<device::Event>, 5> marks;
+    std::unique_ptr<device::Event> told;
+  };
+
+  Slot& slot() { return slots_[steps_ % slots_.size()]; }
+  void mark(std::size_t place) { step_.stream().record(*slot().marks[place]); }
+  StepOutcome wait_for_oldest();
+  StepTimes times_of(const Slot& slot);
+
+  Context& context_;
+  Layer& model_;
+  Sgd& optimizer_;
+  const ExchangeOptions options_;
+  const EnterPhase enter_;
+  DeviceStep step_;
+  BatchUpload upload_;
+  std::array<Slot, 4> slots_;
+  device::Memory score_;  // pinned
+  std::uint64_t steps_ = 0, told_ = 0;
+  std::deque<StepOutcome> known_;  // of steps that are told
+};
+
+}  // namespace horo::ops

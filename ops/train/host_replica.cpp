@@ -1,0 +1,58 @@
+#include "ops/train/host_replica.h"
+
+#include <utility>
+
+#include "ops/nn/cross_entropy_loss.h"
+#include "ops/train/average_buffers.h"
+#include "ops/train/broadcast_state.h"
+#include "ops/train/evaluation.h"
+
+namespace horo::ops {
+
+HostReplica::HostReplica(Context& context, Layer& model, Sgd& optimizer,
+                         const ExchangeOptions& options, EnterPhase enter)
+    : context_(context),
+      model_(model),
+      optimizer_(optimizer),
+      skips_(options.check_finite),
+      enter_(std::move(enter)),
+      exchange_(context, model.parameters(), options) {}
+
+void HostReplica::share_state() { broadcast_state(context_, model_, optimizer_); }
+
+void HostReplica::run_pass(Batch batch, const Pass& pass, double normaliser) {
+  enter_(Phase::kForward);
+  Pass of_batch = pass;
+  of_batch.samples = batch.samples;
+  Tensor logits = model_.forward(std::move(batch.inputs), of_batch);
+  CrossEntropyLoss loss = cross_entropy_loss(std::move(logits), batch.labels, normaliser);
+  enter_(Phase::kBackward);
+  exchange_.loss_ready(loss.value);
+  model_.backward(std::move(loss.gradient),
+                  [&](const Parameter& parameter) { exchange_.gradient_ready(parameter); });
+}
+
+void HostReplica::end_step(std::optional<float> learning_rate) {
+  enter_(Phase::kExposedCommunication);
+  outcome_ = {.loss = exchange_.wait()};
+  enter_(Phase::kOptimizer);
+  const StepReport& report = exchange_.report();
+  outcome_->was_clipped = report.was_clipped;
+  if (learning_rate) optimizer_.set_learning_rate(*learning_rate);
+  if (skips_ && !report.is_finite)
+    outcome_->why_skipped = report.non_finite ? report.non_finite->describe() : "not finite";
+  else
+    optimizer_.step();
+}
+
+std::optional<StepOutcome> HostReplica::next_outcome(bool) {
+  return std::exchange(outcome_, std::nullopt);
+}
+
+void HostReplica::average_buffers() { ops::average_buffers(context_, model_); }
+
+std::size_t HostReplica::count_correct(Batch batch) {
+  return ops::count_correct(model_, std::move(batch));
+}
+
+}  // namespace horo::ops

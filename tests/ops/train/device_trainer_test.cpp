@@ -1,0 +1,130 @@
+// On the stand-in, whose ranks are threads.
+#include <limits>
+
+#include "horo/base/device/host_device.h"
+#include "horo/testing.h"
+#include "tests/ops/train/device_training.h"
+
+namespace horo::ops {
+namespace {
+
+using ::testing::HasSubstr;
+
+template <typename Work>
+void on_ranks(int ranks, Work work) {
+  testing::run_ranks(ranks, [&](Context& context) {
+    device::HostDevice device({.max_delay = std::chrono::microseconds(20),
+                               .seed = static_cast<std::uint64_t>(context.rank()) + 1});
+    work(device, context);
+  });
+}
+
+TEST(DeviceTrainer, TrainsAsTheHostDoes) {
+  for (const int ranks : {1, 2, 3}) on_ranks(ranks, check_that_it_trains_as_the_host);
+}
+
+TEST(DeviceTrainer, LearnsInBFloat16) { on_ranks(2, check_that_it_learns_in_bfloat16); }
+
+TEST(DeviceTrainer, Clips) { on_ranks(2, check_that_it_clips); }
+
+TEST(DeviceTrainer, LossesDoNotDependOnTheNumberOfRanks) {
+  TrainReport alone;
+  on_ranks(1,
+           [&](device::Device& device, Context& context) { alone = train_on(&device, context); });
+  on_ranks(3, [&](device::Device& device, Context& context) {
+    expect_like(train_on(&device, context), alone, 1e-4);
+  });
+}
+
+/// Sample 7 is not finite.
+class PoisonedDataset : public BarsDataset {
+ public:
+  using BarsDataset::BarsDataset;
+  std::int32_t copy_sample(std::size_t index, std::span<float> values) const override {
+    const std::int32_t label = BarsDataset::copy_sample(index, values);
+    if (index == 7) values[3] = std::numeric_limits<float>::quiet_NaN();
+    return label;
+  }
+};
+
+TEST(DeviceTrainer, SkipsStepsThatAreNotFinite) {
+  on_ranks(2, [](device::Device& device, Context& context) {
+    const PoisonedDataset train_set(480, 1);
+    const BarsDataset test_set(150, 2);
+    TrainerOptions options = small_device_options();
+    options.max_skipped = 1;
+    options.device.device = &device;
+    const auto model = make_small_model();
+    Sgd optimizer(model->parameters(), {.learning_rate = 0.1f, .momentum = 0.9f});
+    const TrainReport report =
+        Trainer(context, *model, optimizer, train_set, test_set, options).run();
+    EXPECT_EQ(report.skipped_steps, options.epochs);
+    EXPECT_LT(report.losses.back(), 0.7f * report.losses.front());
+  });
+}
+
+TEST(DeviceTrainer, EndsIfTheLossIsNotFinite) {
+  on_ranks(2, [](device::Device& device, Context& context) {
+    SmallTraining training;
+    training.sgd.learning_rate = std::numeric_limits<float>::max();
+    TrainerOptions options = small_device_options();
+    options.device.device = &device;
+    try {
+      (void)training.run(context, options);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("diverged"));
+    }
+  });
+}
+
+TEST(DeviceTrainer, GoesOnFromTheOptimizersState) {
+  on_ranks(2, [](device::Device& device, Context& context) {
+    // Two trainings of 5 steps each, on the device then on the host, and the other way round.
+    const auto train = [&](device::Device* first, device::Device* second) {
+      SmallTraining training;
+      Sgd optimizer(training.model->parameters(), training.sgd);
+      TrainerOptions options = small_device_options();
+      options.max_steps = 5;
+      std::vector<float> losses;
+      for (device::Device* where : {first, second}) {
+        options.device.device = where;
+        const TrainReport report = Trainer(context, *training.model, optimizer, training.train_set,
+                                           training.test_set, options)
+                                       .run();
+        losses.insert(losses.end(), report.losses.begin(), report.losses.end());
+      }
+      return losses;
+    };
+    const std::vector<float> on_host = train(nullptr, nullptr);
+    for (const auto& losses : {train(&device, nullptr), train(nullptr, &device)})
+      for (std::size_t i = 0; i < losses.size(); ++i)
+        EXPECT_NEAR(losses[i], on_host[i], 1e-4) << "step " << i;
+  });
+}
+
+TEST(DeviceTrainer, RefusesWhatDevicesDoNotHave) {
+  on_ranks(2, [](device::Device& device, Context& context) {
+    const auto message_of = [&](TrainerOptions options) -> std::string {
+      options.device.device = &device;
+      try {
+        (void)SmallTraining().run(context, options);
+      } catch (const InvalidArgument& error) {
+        return error.what();
+      }
+      return "no error";
+    };
+    TrainerOptions options = small_device_options();
+    options.gradient_op = ReduceOp::kAdasum;
+    EXPECT_THAT(message_of(options), HasSubstr("Adasum"));
+    options = small_device_options();
+    options.compression = {.kind = Compression::Kind::kTopK};
+    EXPECT_THAT(message_of(options), HasSubstr("compression"));
+    options = small_device_options();
+    options.accumulate = 2;
+    EXPECT_THAT(message_of(options), HasSubstr("one pass"));
+  });
+}
+
+}  // namespace
+}  // namespace horo::ops

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "ops/kernels/cpu/threads.h"
+#include "ops/train/trainer.h"
+#include "tests/ops/train/small_task.h"
+
+// What training on a device keeps, whatever the device. Collective.
+namespace horo::ops {
+
+inline TrainerOptions small_device_options() {
+  return {.epochs = 2, .global_batch = 24, .seed = 5, .evaluation_batch = 64};
+}
+
+struct SmallTraining {
+  std::unique_ptr<Sequential> model = make_small_model(0.2f);
+  SgdOptions sgd{.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 1e-3f};
+  BarsDataset train_set{480, 1}, test_set{150, 2};
+
+  TrainReport run(Context& context, const TrainerOptions& options) {
+    set_compute_threads(1);
+    Sgd optimizer(model->parameters(), sgd);
+    return Trainer(context, *model, optimizer, train_set, test_set, options).run();
+  }
+};
+
+inline TrainReport train_on(device::Device* device, Context& context,
+                            TrainerOptions options = small_device_options(),
+                            DataType type = DataType::kFloat32) {
+  options.device = {.device = device, .type = type};
+  return SmallTraining().run(context, options);
+}
+
+inline void expect_like(const TrainReport& report, const TrainReport& expected, double tolerance) {
+  ASSERT_EQ(report.losses.size(), expected.losses.size());
+  for (std::size_t i = 0; i < report.losses.size(); ++i)
+    EXPECT_NEAR(report.losses[i], expected.losses[i], tolerance) << "step " << i;
+}
+
+/// The loss curve of the host's memory, and the same parameters on all ranks.
+inline void check_that_it_trains_as_the_host(device::Device& device, Context& context) {
+  const TrainReport expected = train_on(nullptr, context);
+  const TrainReport report = train_on(&device, context);
+  expect_like(report, expected, 1e-4);
+  EXPECT_NEAR(report.test_accuracy, expected.test_accuracy, 0.02);
+  EXPECT_EQ(report.steps, expected.steps);
+  EXPECT_GT(report.median_step[Phase::kForward], 0);
+  EXPECT_GT(report.median_step[Phase::kBackward], 0);
+  EXPECT_EQ(report.control_messages_per_step, 0);
+  EXPECT_EQ(train_on(&device, context).param_hash, report.param_hash);
+}
+
+inline void check_that_it_learns_in_bfloat16(device::Device& device, Context& context) {
+  const TrainReport expected = train_on(nullptr, context);
+  const TrainReport report =
+      train_on(&device, context, small_device_options(), DataType::kBFloat16);
+  expect_like(report, expected, 0.15);
+  EXPECT_GT(report.test_accuracy, 0.6);
+}
+
+inline void check_that_it_clips(device::Device& device, Context& context) {
+  TrainerOptions options = small_device_options();
+  options.clip_norm = 0.5;
+  const TrainReport expected = train_on(nullptr, context, options);
+  const TrainReport report = train_on(&device, context, options);
+  expect_like(report, expected, 1e-3);
+  EXPECT_GT(report.clipped_steps, 0u);
+  EXPECT_EQ(report.clipped_steps, expected.clipped_steps);
+}
+
+}  // namespace horo::ops
