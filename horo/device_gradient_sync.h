@@ -100,10 +100,10 @@ class DeviceGradientSync {
   /// at the same step; launches and steps without a graph may follow each other. The host waits for
   /// the other ranks if this is their first exchange: give a step without a graph before, which
   /// also lets libraries choose their kernels. Throws what `step` throws; InvalidArgument if it
-  /// leaves gradients unmarked, naming them, or does not call wait_on(), and if gradients are
-  /// marked already; DeviceError if it does what a graph cannot, such as to wait for the device.
-  /// The plan goes on after those, and nothing is captured any more. Throws errors of the exchange
-  /// as wait_on() does.
+  /// leaves gradients unmarked, naming them, or does not call wait_on(), if gradients are marked
+  /// already, and where HORO_ALGORITHM=hierarchical exchanges by nodes; DeviceError if it does what
+  /// a graph cannot, such as to wait for the device. The plan goes on after those, and nothing is
+  /// captured any more. Throws errors of the exchange as wait_on() does.
   [[nodiscard]] DeviceStepGraph capture(void* stream, const std::function<void()>& step);
 
   std::size_t bucket_count() const;

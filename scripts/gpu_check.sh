@@ -61,7 +61,7 @@ python3 -c "import torch; print(torch.__version__, torch.cuda.nccl.version())"; 
 # NCCL and cuDNN may be where PyTorch has put them.
 step configure 60 "nvidia=\$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)
 cmake -S . -B $at_build -G Ninja -DCMAKE_BUILD_TYPE=Release -DHORO_WITH_CUDA=ON \${nvidia:+-DHORO_PYTHON_NVIDIA=\$nvidia}"
-step build 240 "cmake --build $at_build --target horo_gpu_tests device_bench"
+step build 240 "cmake --build $at_build --target horo_gpu_tests device_bench train_step_bench train_mnist train_cifar"
 step tests.device 90 "$tests -E _ranks"
 step tests.1_rank 90 "$tests -R [.]1_ranks"
 step tests.2_ranks 160 "$tests -R [.]2_ranks"
@@ -71,6 +71,10 @@ $(sanitize memcheck gpu_agreement_test "$phases")"
 step racecheck 60 "$has_sanitizer
 $(sanitize racecheck gpu_agreement_test "$phases")"
 step device_bench 100 "$at_build/bin/device_bench --json $at_out/device_bench.json"
+step train_step_bench 60 "$at_build/bin/train_step_bench --json $at_out/train_step_bench.json"
+step train_step_f32 40 "$at_build/bin/train_step_bench --precision float32 --only resnet --json $at_out/train_step_bench_float32.json"
+step train 60 "$at_build/bin/train_mnist --device cuda --epochs 1 --json $at_out/train_mnist.json &&
+$at_build/bin/train_cifar --device cuda --precision bfloat16 --epochs 2 --json $at_out/train_cifar.json"
 step baseline 200 "python3 scripts/gpu_baseline.py --json $at_out/baseline.json"
 
 if [ $dry_run = yes ]; then

@@ -24,6 +24,8 @@ class DeviceCollectives {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
+  /// Whether what they give to a stream may be captured into a graph (Device::capture()).
+  virtual bool can_be_captured() const { return true; }
   /// `bytes` of memory of `device`, the same on all ranks, of the kind that collectives are fastest
   /// in. Blocks; collective over `control`, which connects the ranks for the moment, also where a
   /// rank gets none. The memory is freed before this goes, once its streams are done. Throws

@@ -64,6 +64,8 @@ class HierarchicalDeviceCollectives : public DeviceCollectives {
 
   int rank() const override { return topology_.rank; }
   int size() const override { return topology_.size; }
+  /// The slots between nodes go from call to call.
+  bool can_be_captured() const override { return false; }
   void allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
                  device::Stream& stream) override;
   void broadcast(void* data, std::size_t bytes, int root, device::Stream& stream) override;

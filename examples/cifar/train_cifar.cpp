@@ -19,6 +19,7 @@ std::unique_ptr<Dataset> open_dataset(const TrainOptions& options, Split split) 
 
 std::unique_ptr<Sequential> make_model(const TrainOptions& options, const Dataset& dataset) {
   if (options.model == "resnet20") return make_resnet20(options.seed);
+  if (options.model == "resnet18") return make_resnet18(options.seed);
   return make_cnn(
       {.input = dataset.sample_shape(), .classes = dataset.class_count(), .seed = options.seed});
 }
@@ -33,8 +34,9 @@ int main(int argc, char** argv) {
            .purpose = "Trains a classifier of CIFAR-10's photographs on all ranks of a job.",
            .data_help = "directory of the .bin files of CIFAR-10's binary version, plain or "
                         ".gz; without it, coloured digits that the program draws",
-           .model_help = "resnet20, or cnn (smaller, without batch normalisation)",
-           .models = {"resnet20", "cnn"},
+           .model_help = "resnet20, resnet18 (wider: for GPUs), or cnn (smaller, without batch "
+                         "normalisation)",
+           .models = {"resnet20", "resnet18", "cnn"},
            .defaults = {.model = "resnet20", .epochs = 10, .learning_rate = 0.1f, .augment = true}},
       .open_dataset = open_dataset,
       .make_model = make_model};

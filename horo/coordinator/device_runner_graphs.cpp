@@ -16,6 +16,10 @@ void DeviceRunner::require_step_boundary(const char* what) const {
 
 std::unique_ptr<CapturedStep> DeviceRunner::capture(void* native,
                                                     const std::function<void()>& step) {
+  HORO_CHECK(
+      is_alone() || parts_.collectives->can_be_captured(),
+      "capture(): gradients that are exchanged by nodes (HORO_ALGORITHM=hierarchical) cannot "
+      "be part of a graph");
   {
     const std::scoped_lock lock(mutex_);
     require_step_boundary("capture");

@@ -207,6 +207,22 @@ TEST(DeviceStepGraph, WhatIsNoStepIsRefusedAndThePlanGoesOn) {
   });
 }
 
+TEST(DeviceStepGraph, AnExchangeByNodesIsRefused) {
+  RunOptions nodes;
+  nodes.environment = {"HORO_ALGORITHM=hierarchical", "HORO_RANKS_PER_NODE=1"};
+  run_ranks(
+      2,
+      [](Context& ctx) {
+        Trainer trainer(ctx);
+        EXPECT_THAT(error_text<InvalidArgument>([&] { (void)trainer.capture(); }),
+                    HasSubstr("HORO_ALGORITHM=hierarchical"));
+        trainer.begin(0);
+        trainer.step();
+        trainer.stream->synchronize();
+      },
+      nodes);
+}
+
 TEST(DeviceStepGraph, ARankThatStopsLaunchingIsNamedInTime) {
   RunOptions options;
   options.environment = {"HORO_TIMEOUT=600ms", "HORO_STALL_WARNING=100ms", "HORO_LOG_LEVEL=off"};

@@ -121,6 +121,26 @@ class Photographs(unittest.TestCase):
         self.assertIn("has no data_batch*.bin", done.stderr)
 
 
+class OnGpus(unittest.TestCase):
+    # Where there is none, as here.
+    ENVIRONMENT = dict(os.environ, CUDA_VISIBLE_DEVICES="")
+
+    def refused(self, *arguments):
+        done = subprocess.run([os.path.join(BIN, "train_mnist"), *arguments], capture_output=True, text=True, env=self.ENVIRONMENT)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        return done.returncode, done.stderr
+
+    def test_training_without_a_gpu_says_so(self):
+        code, text = self.refused("--device", "cuda")
+        self.assertEqual(code, 1)
+        self.assertIn("GPU", text)
+
+    def test_the_precision_of_a_cpu_is_float32(self):
+        self.assertEqual(self.refused("--precision", "bfloat16")[0], 2)
+        self.assertIn("--device cuda", self.refused("--precision", "bfloat16")[1])
+        self.assertIn("choose cpu or cuda", self.refused("--device", "tpu")[1])
+
+
 class Benchmarks(unittest.TestCase):
     def test_allreduce_bench_checks_and_reports(self):
         _, report = hororun(2, "allreduce_bench", "--rounds", "2", "--max-mib", "1")
@@ -246,6 +266,14 @@ class Benchmarks(unittest.TestCase):
         self.assertGreaterEqual(report["exchange"]["chunks"], 1)
         for row in report["latency"]:
             self.assertLessEqual(row["p50_us"], row["p99_us"])
+
+    def test_train_step_bench_takes_steps_on_the_stand_in(self):
+        output, report = hororun(2, "train_step_bench", "--device", "host", "--divide", "256", "--samples", "1", "--precision", "float32",
+                                 "--only", "resnet20")
+        self.assertIn("2 ranks", output)
+        self.assertEqual([row["mode"] for row in report["rows"]], ["plain", "graph"])
+        for row in report["rows"]:
+            self.assertGreater(row["median_ms"], 0)
 
     def test_device_bench_without_a_gpu_is_skipped_and_says_so(self):
         done = subprocess.run([os.path.join(BIN, "device_bench")], capture_output=True, text=True,

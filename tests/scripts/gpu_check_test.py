@@ -33,8 +33,9 @@ class GpuCheck(unittest.TestCase):
             (bin_folder / name).chmod(0o755)
         build = self.folder / "build" / "bin"
         build.mkdir(parents=True, exist_ok=True)
-        (build / "device_bench").write_text("#!/bin/bash\n")
-        (build / "device_bench").chmod(0o755)
+        for name in ("device_bench", "train_step_bench", "train_mnist", "train_cifar"):
+            (build / name).write_text("#!/bin/bash\n")
+            (build / name).chmod(0o755)
         return subprocess.run([GPU_CHECK, "--build", str(build.parent), "--out", str(self.folder / "out"), *options], capture_output=True, text=True,
                               timeout=50, env=dict(os.environ, PATH=f"{bin_folder}:{os.environ['PATH']}"))
 
@@ -46,7 +47,7 @@ class GpuCheck(unittest.TestCase):
         done = self.check("--dry-run", programs={"nvidia-smi": "exit 9"})
         self.assertEqual(done.returncode, 0, done.stderr)
         steps = re.findall(r"^(\S+) +(\d+) s  \S", done.stdout, re.MULTILINE)
-        for name in ("build", "tests.1_rank", "tests.2_ranks", "memcheck", "racecheck", "device_bench", "baseline"):
+        for name in ("build", "tests.1_rank", "tests.2_ranks", "memcheck", "racecheck", "device_bench", "train_step_bench", "train", "baseline"):
             self.assertIn(name, [step for step, _ in steps])
         self.assertFalse((self.folder / "out").exists())
         for script in re.findall(r"scripts/\S+", done.stdout):

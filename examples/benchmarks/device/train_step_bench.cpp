@@ -51,7 +51,9 @@ struct Network {
 
 const Network kNetworks[] = {
     {"mlp-784-4096-4096-10",
-     [] { return make_mlp({.input = {784}, .hidden = {4096, 4096}, .classes = 10}); },
+     [] {
+       return make_mlp({.input = {784}, .hidden = {4096, 4096}, .classes = 10});
+     },
      {784},
      1024},
     {"cnn-train_mnist", [] { return make_cnn(); }, {1, 28, 28}, 128},
@@ -99,8 +101,8 @@ class StepBench {
   Stats graph(const horo::bench::Repeats& repeats) {
     horo::DeviceStepGraph graph =
         step_.sync().capture(step_.stream().native(), [&] { run(false); });
-    const Stats stats = horo::bench::device_time(step_.stream(), repeats,
-                                                 [&](std::size_t) { graph.launch(); });
+    const Stats stats =
+        horo::bench::device_time(step_.stream(), repeats, [&](std::size_t) { graph.launch(); });
     graph.wait();
     return stats;
   }
@@ -112,15 +114,13 @@ class StepBench {
 
  private:
   void run(bool is_timed) {
-    DeviceBatch batch{
-        .rows = rows_,
-        .inputs = DeviceTensor(batch_.inputs.shape(), batch_.inputs.type(), batch_.inputs.data(),
-                               batch_.memory),
-        .labels = batch_.labels,
-        .samples = batch_.samples,
-        .memory = batch_.memory};
-    const DeviceTensor logits =
-        step_.forward(batch, {.training = true, .samples = batch.samples});
+    DeviceBatch batch{.rows = rows_,
+                      .inputs = DeviceTensor(batch_.inputs.shape(), batch_.inputs.type(),
+                                             batch_.inputs.data(), batch_.memory),
+                      .labels = batch_.labels,
+                      .samples = batch_.samples,
+                      .memory = batch_.memory};
+    const DeviceTensor logits = step_.forward(batch, {.training = true, .samples = batch.samples});
     step_.backward(logits, batch, static_cast<double>(rows_));
     if (is_timed) step_.stream().record(*begin_exchange_);
     step_.exchange();
@@ -136,8 +136,8 @@ class StepBench {
   std::unique_ptr<horo::device::Event> begin_exchange_, end_exchange_;
 };
 
-nlohmann::json measure(horo::Context& context, horo::device::Device& device,
-                       const Network& network, const Options& options) {
+nlohmann::json measure(horo::Context& context, horo::device::Device& device, const Network& network,
+                       const Options& options) {
   StepBench bench(context, device, network, options);
   const Stats plain = bench.plain({options.samples});
   const double exposed_us = bench.exposed_us();
@@ -185,9 +185,9 @@ int main(int argc, char** argv) {
       ("device", po::value(&options.device)->default_value(options.device),
        "gpu: this rank's; host: the stand-in, for tests of the program")  //
       ("precision", po::value(&options.precision)->default_value(options.precision),
-       "what is computed with: bfloat16 or float32")  //
+       "what is computed with: bfloat16 or float32")                                    //
       ("only", po::value(&options.only), "the networks whose names have this in them")  //
-      ("json", po::value(&options.json), "where the figures are written")  //
+      ("json", po::value(&options.json), "where the figures are written")               //
       ("samples", po::value(&options.samples)->default_value(options.samples),
        "how often everything is measured")  //
       ("divide", po::value(&options.divide)->default_value(options.divide),
