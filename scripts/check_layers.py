@@ -28,7 +28,7 @@ MAY_INCLUDE = {
     "compute": ["base"],
     "training": ["base", "public API", "compute"],
     "examples": ["public API", "compute", "training"],
-    "device benchmarks": ["base", "collectives", "public API", "examples"],
+    "device benchmarks": ["base", "collectives", "public API", "compute", "training", "examples"],
     "launcher": [],
     "tests": ["base", "collectives", "observe", "metrics", "public API", "coordinator", "runtime", "compute", "training", "examples",
               "launcher"],
