@@ -58,6 +58,9 @@ class ChunkPipeline {
                  std::span<const device::Event* const> ready, device::Event& done,
                  device::Event* begun = nullptr);
 
+  /// The next allreduce() takes the first buffer, which it waits for. With registered buffers all
+  /// ranks must use the same one: where what came before may differ between them, this makes it so.
+  void begin_step() { calls_ = 0; }
   /// What allreduce() is given from now on begins after what `stream` has been given so far.
   void fork(device::Stream& stream);
   /// What `stream` is given from now on begins after what allreduce() has been given so far.

@@ -38,7 +38,7 @@ struct MoveTile {
  private:
   HORO_KERNEL To convert(From x) const {
     if constexpr (std::is_integral_v<From>) {
-      return divisor == 1 ? x : static_cast<To>(x / static_cast<From>(divisor));
+      return divisor == 1 ? x : static_cast<To>(x / divisor);
     } else {
       const auto wide = device::widen(x);
       return device::narrow<To>(wide * static_cast<std::remove_const_t<decltype(wide)>>(scale));

@@ -158,7 +158,8 @@ NcclCollectives::NcclCollectives(Collectives& control, int rank, int size, const
   config.commName = name.c_str();
   try {
     HORO_NCCL(nullptr, comm_init_rank_config, &handle_->communicator, size, id, rank, &config);
-    await_readiness("for all ranks to join NCCL's communicator");
+    std::unique_lock lock(mutex_);
+    await_readiness(lock, "for all ranks to join NCCL's communicator");
     handle_->buffers = std::make_shared<NcclBuffers>(handle_->communicator);
   } catch (...) {
     abort("it was not made");
@@ -172,19 +173,29 @@ NcclCollectives::~NcclCollectives() {
   handle_->end([](ncclComm_t communicator) { close(communicator); });
 }
 
-// Until the communicator has done what the latest call began.
-void NcclCollectives::await_readiness(const char* what) {
-  ncclResult_t state = ncclInProgress;
-  for (Waiter waiter(policy_);; waiter.pause(what)) {
+// Until the communicator has done what the latest call began. Holds `lock` but while it pauses, as
+// abort() ends the communicator.
+void NcclCollectives::await_readiness(std::unique_lock<std::mutex>& lock, const char* what) {
+  for (Waiter waiter(policy_);;) {
+    ncclResult_t state = ncclInProgress;
     HORO_NCCL(handle_->communicator, comm_get_async_error, handle_->communicator, &state);
-    if (state != ncclInProgress) break;
+    if (state != ncclInProgress)
+      return check_nccl(state, handle_->communicator, "a call that was under way");
+    lock.unlock();
+    waiter.pause(what);
+    lock.lock();
+    require_usable();
   }
-  check_nccl(state, handle_->communicator, "a call that was under way");
 }
 
 void NcclCollectives::require_usable() const {
-  const std::scoped_lock lock(mutex_);
   if (!abort_reason_.empty()) throw CommunicationError(abort_reason_);
+}
+
+std::unique_lock<std::mutex> NcclCollectives::use() const {
+  std::unique_lock lock(mutex_);
+  require_usable();
+  return lock;
 }
 
 device::Memory NcclCollectives::allocate_buffer(device::Device& device, std::size_t bytes,
@@ -207,25 +218,25 @@ device::Memory NcclCollectives::allocate_buffer(device::Device& device, std::siz
 
 void NcclCollectives::allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
                                 device::Stream& stream) {
-  require_usable();
+  std::unique_lock<std::mutex> lock = use();
   const ncclRedOp_t combine = nccl_op(op);
   if (size_ == 1 || count == 0) return;
   HORO_NCCL(handle_->communicator, all_reduce, data, data, count, nccl_type(type), combine,
             handle_->communicator, native(stream));
-  await_readiness("for NCCL to begin an allreduce");
+  await_readiness(lock, "for NCCL to begin an allreduce");
 }
 
 void NcclCollectives::broadcast(void* data, std::size_t bytes, int root, device::Stream& stream) {
-  require_usable();
+  std::unique_lock<std::mutex> lock = use();
   if (size_ == 1 || bytes == 0) return;
   HORO_NCCL(handle_->communicator, broadcast, data, data, bytes, ncclUint8, root,
             handle_->communicator, native(stream));
-  await_readiness("for NCCL to begin a broadcast");
+  await_readiness(lock, "for NCCL to begin a broadcast");
 }
 
 void NcclCollectives::allgather(const void* input, std::span<const std::size_t> bytes_of,
                                 void* output, device::Stream& stream) {
-  require_usable();
+  std::unique_lock<std::mutex> lock = use();
   auto* place = static_cast<std::byte*>(output);
   if (size_ == 1) {
     if (input != output) stream.copy(output, input, bytes_of[0]);
@@ -242,13 +253,13 @@ void NcclCollectives::allgather(const void* input, std::span<const std::size_t> 
                   native(stream));
     });
   }
-  await_readiness("for NCCL to begin an allgather");
+  await_readiness(lock, "for NCCL to begin an allgather");
 }
 
 void NcclCollectives::reduce_scatter(const void* input, DataType type,
                                      std::span<const std::size_t> count_of, void* output,
                                      ReduceOp op, device::Stream& stream) {
-  require_usable();
+  std::unique_lock<std::mutex> lock = use();
   const ncclRedOp_t combine = nccl_op(op);
   if (size_ == 1) return stream.copy(output, input, count_of[0] * size_of(type));
   if (are_equal(count_of)) {
@@ -265,13 +276,13 @@ void NcclCollectives::reduce_scatter(const void* input, DataType type,
       }
     });
   }
-  await_readiness("for NCCL to begin a reduce_scatter");
+  await_readiness(lock, "for NCCL to begin a reduce_scatter");
 }
 
 void NcclCollectives::alltoall(const void* input, std::span<const std::size_t> bytes_to,
                                void* output, std::span<const std::size_t> bytes_from,
                                device::Stream& stream) {
-  require_usable();
+  std::unique_lock<std::mutex> lock = use();
   if (size_ == 1) return stream.copy(output, input, bytes_to[0]);
   const auto* from = static_cast<const std::byte*>(input);
   auto* to = static_cast<std::byte*>(output);
@@ -289,7 +300,7 @@ void NcclCollectives::alltoall(const void* input, std::span<const std::size_t> b
       to += in;
     }
   });
-  await_readiness("for NCCL to begin an alltoall");
+  await_readiness(lock, "for NCCL to begin an alltoall");
 }
 
 std::optional<std::string> NcclCollectives::failure() const {

@@ -48,8 +48,11 @@ class NcclCollectives : public DeviceCollectives {
 
  private:
   struct Handle;  // NCCL's, so that its header stays behind this one
-  void await_readiness(const char* what);
+  // Both require mutex_.
+  void await_readiness(std::unique_lock<std::mutex>& lock, const char* what);
   void require_usable() const;
+  // Holds mutex_. Throws why the communicator was given up.
+  std::unique_lock<std::mutex> use() const;
 
   const int rank_, size_;
   const WaitPolicy& policy_;

@@ -130,6 +130,9 @@ std::optional<std::string> problem_of(const std::function<void()>& work) {
 void check(const TrainOptions& options) {
   HORO_CHECK(options.device == "cuda" || options.precision == "float32",
              "--precision bfloat16 is for GPUs; add --device cuda");
+  HORO_CHECK(options.device == "cpu" || (options.accumulate == 1 && options.op == "average" &&
+                                         options.compression == "none"),
+             "--accumulate, --op adasum and --compression are for --device cpu");
 }
 
 int run(horo::Context& context, const TrainProgram& program, int argc, char** argv) {

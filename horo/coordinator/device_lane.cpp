@@ -80,12 +80,20 @@ device::Stream& DeviceLane::stream_of(void* native) {
   return *stream;
 }
 
+// The thread that gives the work to the device is in no capture.
+void DeviceLane::require_no_capture(void* native) {
+  HORO_CHECK(stream_of(native).captured_in() == nullptr,
+             "an operation by name cannot be part of a graph: give it to a stream that is not "
+             "being captured");
+}
+
 std::shared_ptr<DeviceOperation> DeviceLane::open(void* native) {
   home_.require_home();
   auto operation = std::make_shared<DeviceOperation>(shared_from_this());
   const std::scoped_lock lock(mutex_);
   if (error_ != nullptr) std::rethrow_exception(error_);
   if (is_closed_) throw ShutdownError(kGone);
+  require_no_capture(native);
   with_device([&] {
     Joints* joints = take_joints();
     stream_of(native).record(*joints->ready);
@@ -132,14 +140,17 @@ void DeviceLane::wait_on(const DeviceOperation& operation, Completion& completio
   // By now the device may be through with it, or have failed.
   if (operation.error_ != nullptr) std::rethrow_exception(operation.error_);
   if (operation.stage_ == Stage::kDone) return;
+  require_no_capture(native);
   with_device([&] { stream_of(native).wait(*operation.done_); });
 }
 
 void DeviceLane::wait(const DeviceOperation& operation, Completion& completion) {
   forbid_blocking_in_callbacks();
   await_stage(operation, completion);
+  WaitPolicy patient = policy_;  // the thread looks at the clock, once the device has begun
+  patient.timeout = std::chrono::years(1);
   try {
-    for (Waiter waiter(policy_);; waiter.pause("for the device")) {
+    for (Waiter waiter(patient);; waiter.pause("for the device")) {
       const std::scoped_lock lock(mutex_);
       if (has_ended(operation)) break;
     }
@@ -148,6 +159,8 @@ void DeviceLane::wait(const DeviceOperation& operation, Completion& completion) 
     if (operation.stage_ != Stage::kDone) fail(watch_.error());
   }
   const std::scoped_lock lock(mutex_);
+  // That the device is through does not mean that all is well.
+  if (!is_closed_ && operation.stage_ == Stage::kGiven && watch_.has_failed()) fail(watch_.error());
   if (operation.error_ != nullptr) std::rethrow_exception(operation.error_);
 }
 
@@ -258,7 +271,8 @@ void DeviceLane::look_at_device() {
       Work& front = under_way_.front();
       if (!front.since && !front.joints().begun->is_done()) break;
       if (!front.since) begin(front);
-      if (!front.joints().done->is_done()) break;
+      // What has failed is told before the device is through with what comes of it.
+      if (!front.joints().done->is_done() || watch_.has_failed()) break;
       flights_.finish(front.entries);
       std::size_t bytes = 0;
       for (const Entry& entry : front.entries) bytes += entry.request.bytes();

@@ -112,6 +112,7 @@ class DeviceLane : public std::enable_shared_from_this<DeviceLane> {
   // Requires mutex_, as what follows.
   Joints* take_joints();
   device::Stream& stream_of(void* native);
+  void require_no_capture(void* native);
   bool has_ended(const DeviceOperation& operation) const;
   void with_device(const std::function<void()>& work);
   void end(Work& work, const std::exception_ptr& error);

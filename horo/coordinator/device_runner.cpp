@@ -134,6 +134,8 @@ std::vector<const device::Event*> DeviceRunner::ends_of_step() const {
 void DeviceRunner::wait_on(void* native) {
   std::unique_lock lock(mutex_);
   if (capture_ != Capture::kNone) return wait_on_in_capture(native);
+  HORO_CHECK(stream_of(native).captured_in() == nullptr,
+             "wait_on() in a capture that is not the plan's: use DeviceGradientSync::capture()");
   await_all_given(lock);
   with_device([&] {
     device::Stream& stream = stream_of(native);
@@ -195,6 +197,7 @@ void DeviceRunner::give_next_to_device(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   std::exception_ptr error;
   try {
+    if (!is_alone() && index == 0) parts_.pipeline->begin_step();
     if (!is_alone())
       parts_.pipeline->allreduce(parts_.layouts[index], treatment_, ready, done, &begun);
   } catch (const Error&) {

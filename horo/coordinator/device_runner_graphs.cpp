@@ -60,6 +60,7 @@ void DeviceRunner::give_next_to_graph() {
   const std::size_t index = next_++;
   if (is_alone()) return;
   try {
+    if (index == 0) parts_.pipeline->begin_step();
     parts_.pipeline->allreduce(parts_.layouts[index], treatment_, marks_of(buckets_[index]),
                                *done_in_graph_);
   } catch (const CommunicationError&) {

@@ -31,6 +31,7 @@ class Sgd {
   void set_learning_rate(float learning_rate);
   float learning_rate() const { return options_.learning_rate; }
   const SgdOptions& options() const { return options_; }
+  std::span<Parameter* const> parameters() const { return parameters_; }
   /// m of every parameter, in the order of the constructor and of the same shape; to be saved and
   /// restored with a checkpoint. Empty without momentum.
   std::span<Tensor> momentum_buffers() { return momenta_; }

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <exception>
 #include <span>
+#include <utility>
 
 #include "horo/base/log.h"
 
@@ -24,6 +25,15 @@ struct BatchLayout {
     samples = end_of(labels, std::span(batch.labels).size_bytes());
     bytes = end_of(samples, std::span(batch.samples).size_bytes());
   }
+};
+
+/// What a batch lies in, with the stream that it goes back to.
+struct BatchMemory {
+  std::shared_ptr<device::Stream> stream;
+  device::Memory memory;  // goes first
+
+  BatchMemory(std::shared_ptr<device::Stream> its_stream, device::Memory its_memory)
+      : stream(std::move(its_stream)), memory(std::move(its_memory)) {}
 };
 
 void copy_in(std::byte* to, const void* from, std::size_t bytes) {
@@ -56,7 +66,9 @@ DeviceBatch BatchUpload::upload(const Batch& batch, device::Stream& user) {
   copy_in(slot.pinned.data() + layout.samples, batch.samples.data(),
           std::span(batch.samples).size_bytes());
 
-  const auto memory = std::make_shared<device::Memory>(allocator_.allocate(layout.bytes, *stream_));
+  const auto block =
+      std::make_shared<BatchMemory>(stream_, allocator_.allocate(layout.bytes, *stream_));
+  const std::shared_ptr<const device::Memory> memory(block, &block->memory);
   stream_->copy(memory->data(), slot.pinned.data(), layout.bytes);
   stream_->record(*slot.copied);
   user.wait(*slot.copied);

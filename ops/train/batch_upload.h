@@ -24,7 +24,7 @@ struct DeviceBatch {
 /// computes with one, the next is on its way. Used from one thread.
 class BatchUpload {
  public:
-  /// `device` and `allocator` outlive this and the batches.
+  /// `device` and `allocator` outlive this and the batches, which may outlive this.
   BatchUpload(device::Device& device, device::CachingAllocator& allocator);
   ~BatchUpload();
   BatchUpload(const BatchUpload&) = delete;
@@ -42,7 +42,7 @@ class BatchUpload {
 
   device::Device& device_;
   device::CachingAllocator& allocator_;
-  std::unique_ptr<device::Stream> stream_;
+  std::shared_ptr<device::Stream> stream_;  // lives as long as memory that was asked for on it
   std::array<Slot, 2> slots_;
   std::size_t next_ = 0;
 };

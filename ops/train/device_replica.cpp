@@ -1,5 +1,6 @@
 #include "ops/train/device_replica.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <utility>
@@ -13,6 +14,13 @@ namespace {
 using device_kernels::BatchScore;
 using device_kernels::GradientVerdict;
 
+const SgdOptions& checked(Sgd& optimizer, Layer& model) {
+  HORO_CHECK(
+      std::ranges::equal(optimizer.parameters(), model.parameters()),
+      "training on a device: the optimizer updates all parameters of the model, in its order");
+  return optimizer.options();
+}
+
 }  // namespace
 
 DeviceReplica::DeviceReplica(Context& context, Layer& model, Sgd& optimizer,
@@ -23,7 +31,7 @@ DeviceReplica::DeviceReplica(Context& context, Layer& model, Sgd& optimizer,
       optimizer_(optimizer),
       options_(options),
       enter_(std::move(enter)),
-      step_(context, model, optimizer.options(), training, options),
+      step_(context, model, checked(optimizer, model), training, options),
       upload_(*training.device, step_.compute().allocator()),
       score_(training.device->allocate_pinned(sizeof(BatchScore))) {
   for (Slot& slot : slots_) {
@@ -42,7 +50,6 @@ void DeviceReplica::share_state() {
 void DeviceReplica::bring_back() {
   download_values(step_.network(), model_, step_.compute());
   step_.sgd().download_momentum(optimizer_.momentum_buffers(), step_.compute());
-  optimizer_.set_learning_rate(step_.sgd().learning_rate());
 }
 
 void DeviceReplica::average_buffers() {
@@ -70,7 +77,10 @@ void DeviceReplica::end_step(std::optional<float> learning_rate) {
   step_.exchange();
   mark(3);
   enter_(Phase::kOptimizer);
-  if (learning_rate) step_.sgd().set_learning_rate(*learning_rate);
+  if (learning_rate) {
+    optimizer_.set_learning_rate(*learning_rate);
+    step_.sgd().set_learning_rate(*learning_rate);
+  }
   step_.update();
   mark(4);
   std::byte* const words = slot().words.data();
@@ -81,8 +91,10 @@ void DeviceReplica::end_step(std::optional<float> learning_rate) {
 }
 
 std::optional<StepOutcome> DeviceReplica::next_outcome(bool wait) {
-  if (known_.empty() && told_ < steps_ && (wait || slots_[told_ % slots_.size()].told->is_done()))
-    known_.push_back(wait_for_oldest());
+  // Not as soon as this rank's device is through: what an outcome decides must be decided at the
+  // same step on all ranks.
+  const bool is_due = steps_ - told_ >= slots_.size() - 1;
+  if (known_.empty() && told_ < steps_ && (wait || is_due)) known_.push_back(wait_for_oldest());
   if (known_.empty()) return std::nullopt;
   StepOutcome outcome = std::move(known_.front());
   known_.pop_front();
@@ -95,11 +107,11 @@ StepOutcome DeviceReplica::wait_for_oldest() {
   Words words;
   std::memcpy(&words, slot.words.data(), sizeof words);
   const bool is_finite = !options_.check_finite || words.verdict.skip == 0;
-  return {
-      .loss = words.loss,
-      .was_clipped = options_.clip_norm && is_finite && words.verdict.norm > *options_.clip_norm,
-      .why_skipped = is_finite ? "" : "the gradients are not finite",
-      .times = times_of(slot)};
+  return {.loss = words.loss,
+          .was_clipped = options_.clip_norm && words.verdict.skip == 0 &&
+                         words.verdict.norm > *options_.clip_norm,
+          .why_skipped = is_finite ? "" : "the gradients are not finite",
+          .times = times_of(slot)};
 }
 
 StepTimes DeviceReplica::times_of(const Slot& slot) {

@@ -22,7 +22,6 @@ class DeviceSgd {
   /// Gives the update to `stream`.
   void step(device::Stream& stream, const device_kernels::GradientUse& use = {});
   void set_learning_rate(float learning_rate) { options_.learning_rate = learning_rate; }
-  float learning_rate() const { return options_.learning_rate; }
 
   /// Takes on what Sgd::momentum_buffers() of the same parameters holds: none without momentum.
   void upload_momentum(std::span<const Tensor> from, DeviceCompute& compute);

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cmath>
 #include <exception>
 #include <utility>
 
@@ -27,7 +27,16 @@ const ExchangeOptions& checked(const ExchangeOptions& options) {
              fmt::format("training on a device: a step has one pass, not {}; choose a smaller "
                          "batch, or bfloat16, to save memory",
                          options.passes));
+  HORO_CHECK(
+      !options.clip_norm || (std::isfinite(*options.clip_norm) && *options.clip_norm > 0),
+      fmt::format("training on a device: clip_norm is {}, it must be above 0", *options.clip_norm));
   return options;
+}
+
+// With nothing under way that uses what was made before: what follows may throw.
+device::Device& settled(device::Device& device, device::Stream& stream) {
+  stream.synchronize();
+  return device;
 }
 
 template <typename T>
@@ -53,7 +62,7 @@ DeviceStep::DeviceStep(Context& context, const Layer& model, const SgdOptions& s
       network_(to_device(model, compute_)),
       gradients_(*training.device, stream(), network_->parameters()),
       sgd_(*training.device, stream(), network_->parameters(), sgd),
-      sync_(context, *training.device, gradients_.tensors(),
+      sync_(context, settled(*training.device, stream()), gradients_.tensors(),
             {.name = "train.gradients", .wire = training.wire}) {
   const std::vector<DeviceParameter*> parameters = network_->parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) index_of_[parameters[i]] = i;

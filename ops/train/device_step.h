@@ -25,7 +25,7 @@ struct DeviceTraining {
   /// What forward and backward compute with: kFloat32, or kBFloat16, for which gradients travel as
   /// that too. The optimizer's values are float32 in any case.
   DataType type = DataType::kFloat32;
-  /// See DeviceGradientSyncOptions::wire.
+  /// See DeviceGradientSyncOptions::wire; the loss travels so too, and is reported as it arrives.
   std::optional<DataType> wire{};
 };
 

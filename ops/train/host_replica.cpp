@@ -14,11 +14,13 @@ HostReplica::HostReplica(Context& context, Layer& model, Sgd& optimizer,
     : context_(context),
       model_(model),
       optimizer_(optimizer),
-      skips_(options.check_finite),
       enter_(std::move(enter)),
-      exchange_(context, model.parameters(), options) {}
+      options_(options) {}
 
-void HostReplica::share_state() { broadcast_state(context_, model_, optimizer_); }
+void HostReplica::share_state() {
+  broadcast_state(context_, model_, optimizer_);
+  exchange_.emplace(context_, model_.parameters(), options_);
+}
 
 void HostReplica::run_pass(Batch batch, const Pass& pass, double normaliser) {
   enter_(Phase::kForward);
@@ -27,19 +29,19 @@ void HostReplica::run_pass(Batch batch, const Pass& pass, double normaliser) {
   Tensor logits = model_.forward(std::move(batch.inputs), of_batch);
   CrossEntropyLoss loss = cross_entropy_loss(std::move(logits), batch.labels, normaliser);
   enter_(Phase::kBackward);
-  exchange_.loss_ready(loss.value);
+  exchange_->loss_ready(loss.value);
   model_.backward(std::move(loss.gradient),
-                  [&](const Parameter& parameter) { exchange_.gradient_ready(parameter); });
+                  [&](const Parameter& parameter) { exchange_->gradient_ready(parameter); });
 }
 
 void HostReplica::end_step(std::optional<float> learning_rate) {
   enter_(Phase::kExposedCommunication);
-  outcome_ = {.loss = exchange_.wait()};
+  outcome_ = {.loss = exchange_->wait()};
   enter_(Phase::kOptimizer);
-  const StepReport& report = exchange_.report();
+  const StepReport& report = exchange_->report();
   outcome_->was_clipped = report.was_clipped;
   if (learning_rate) optimizer_.set_learning_rate(*learning_rate);
-  if (skips_ && !report.is_finite)
+  if (options_.check_finite && !report.is_finite)
     outcome_->why_skipped = report.non_finite ? report.non_finite->describe() : "not finite";
   else
     optimizer_.step();

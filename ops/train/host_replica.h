@@ -11,27 +11,27 @@ namespace horo::ops {
 /// The model itself, in host memory. Its steps are through when end_step() returns.
 class HostReplica : public Replica {
  public:
-  /// Collective. Borrows all. With options.check_finite a step that is not finite updates nothing.
+  /// Borrows all. With options.check_finite a step that is not finite updates nothing.
   HostReplica(Context& context, Layer& model, Sgd& optimizer, const ExchangeOptions& options,
               EnterPhase enter);
 
   void share_state() override;
   void run_pass(Batch batch, const Pass& pass, double normaliser) override;
-  void end_pass() override { exchange_.end_pass(); }
+  void end_pass() override { exchange_->end_pass(); }
   void end_step(std::optional<float> learning_rate) override;
   std::optional<StepOutcome> next_outcome(bool wait) override;
   std::size_t count_correct(Batch batch) override;
   void average_buffers() override;
   void bring_back() override {}
-  CompressionFigures compression() const override { return exchange_.compression_report().total; }
+  CompressionFigures compression() const override { return exchange_->compression_report().total; }
 
  private:
   Context& context_;
   Layer& model_;
   Sgd& optimizer_;
-  const bool skips_;
   const EnterPhase enter_;
-  GradientExchange exchange_;
+  const ExchangeOptions options_;
+  std::optional<GradientExchange> exchange_;  // since share_state()
   std::optional<StepOutcome> outcome_;
 };
 

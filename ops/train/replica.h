@@ -33,7 +33,7 @@ class Replica {
 
   virtual ~Replica() = default;
 
-  /// Gives every rank the parameters, buffers and momentum of rank 0. Collective.
+  /// Gives every rank the parameters, buffers and momentum of rank 0; comes first. Collective.
   virtual void share_state() = 0;
   /// Forward and backward over a part of a step's samples. The loss and its gradient are divided by
   /// `normaliser`. The pass's samples are the batch's. Gradients travel as they come.

@@ -51,6 +51,8 @@ struct DeviceGradients {
   std::vector<NamedTensor> named;
 };
 
+using device::DeviceArray;
+
 enum class Step { kWaitsOnHost, kWaitsOnStream, kInGraph };
 
 // The sums of the last step, of all gradients.

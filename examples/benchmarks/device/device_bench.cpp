@@ -1,6 +1,7 @@
 // What horo does on one GPU, beside what its memory gives in the same run: packing and unpacking
-// gradients, many small tensors, the way of one tensor through the chunk pipeline, and what the
-// calls cost the host. Random values; every result is checked over poisoned memory first.
+// gradients, many small tensors, a step of AdamW, the way of one tensor through the chunk pipeline,
+// and what the calls cost the host. Random values; every result is checked over poisoned memory
+// first.
 //
 // --device host runs all of it on the stand-in: that the program works, figures of no meaning.
 #include "examples/benchmarks/device/device_bench.h"
@@ -42,6 +43,7 @@ void run(horo::device::Device& device, const Options& options) {
     for (const auto wire : {horo::DataType::kFloat32, horo::DataType::kBFloat16})
       for (auto& row : measure_moves(bench, model, wire)) report["moves"].push_back(row);
   report["small_tensors"] = measure_small_tensors(bench);
+  report["adamw"] = measure_adamw(bench);
   report["latency"] = measure_latency(bench);
   report["exchange"] = measure_exchange(bench);
   report["host_times"] = measure_host_times(bench);

@@ -25,6 +25,8 @@ nlohmann::json measure_copy(DeviceBench& bench);
 nlohmann::json measure_moves(const DeviceBench& bench, const std::string& model, DataType wire);
 /// 512 tensors of 12 KB into a buffer: one launch beside a copy for each.
 nlohmann::json measure_small_tensors(const DeviceBench& bench);
+/// A step of AdamW on GPT-2's values, in float32.
+nlohmann::json measure_adamw(const DeviceBench& bench);
 /// One tensor of each size through the chunk pipeline of a job of one rank, from the record of its
 /// readiness to when its end is seen.
 nlohmann::json measure_latency(const DeviceBench& bench);

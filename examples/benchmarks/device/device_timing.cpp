@@ -31,8 +31,9 @@ Stats device_time(device::Stream& stream, const Repeats& repeats,
   };
   double once = 0;
   for (int k = 0; k < kWarmUps; ++k) once = row_us(1);
-  const auto runs = std::clamp(static_cast<std::size_t>(kSampleUs / std::max(once, 1.0)) + 1,
-                               std::size_t{1}, kMostRunsPerSample);
+  const auto enough = std::clamp(static_cast<std::size_t>(kSampleUs / std::max(once, 1.0)) + 1,
+                                 std::size_t{1}, kMostRunsPerSample);
+  const std::size_t runs = repeats.runs > 0 ? repeats.runs : enough;
   std::vector<double> samples;
   for (int k = 0; k < repeats.samples; ++k) samples.push_back(row_us(runs));
   return stats_of(samples);

@@ -11,6 +11,8 @@ namespace horo::bench {
 /// How often everything is measured, after five times that are not counted.
 struct Repeats {
   int samples = 21;
+  /// In each sample; 0: as many as take a millisecond. Several ranks take the same number.
+  std::size_t runs = 0;
 };
 
 /// The time of run(i), in microseconds, as the device does one after the other: a sample is a row

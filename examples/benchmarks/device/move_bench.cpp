@@ -1,7 +1,7 @@
 #include <fmt/core.h>
 
 #include "examples/benchmarks/bench_report.h"
-#include "examples/benchmarks/device/device_bench.h"
+#include "examples/benchmarks/device/bandwidth.h"
 #include "examples/benchmarks/device/rotated_tensors.h"
 #include "examples/benchmarks/gradient_sets.h"
 
@@ -10,25 +10,6 @@ namespace {
 
 constexpr std::size_t kCopyBytes = std::size_t{1} << 30;
 constexpr int kPoison = 0xff;
-
-double gbps(std::size_t bytes, double us) { return static_cast<double>(bytes) / us / 1e3; }
-
-void print(const std::string& what, const Stats& us) {
-  fmt::print("{:<44} {:>10.2f} us ({:.2f} to {:.2f})", what, us.median, us.min, us.max);
-}
-
-// A row of what reads and writes `bytes`.
-nlohmann::json row_of(const DeviceBench& bench, const std::string& what, std::size_t bytes,
-                      const Stats& us) {
-  const double rate = gbps(bytes, us.median);
-  print(what, us);
-  fmt::print(" {:>8.1f} GB/s {:>6.1f} % of the copy\n", rate, 100 * rate / bench.copy_gbps);
-  return {{"what", what},
-          {"bytes", bytes},
-          {"us", to_json(us)},
-          {"gbps", rate},
-          {"per_copy", rate / bench.copy_gbps}};
-}
 
 }  // namespace
 
@@ -41,8 +22,8 @@ nlohmann::json measure_copy(DeviceBench& bench) {
     bench.stream.copy(to.data(), from.data(), bytes);
   });
   bench.copy_gbps = gbps(2 * bytes, us.median);
-  return row_of(bench, fmt::format("copy of {:.0f} MB", static_cast<double>(bytes) / 1e6),
-                2 * bytes, us);
+  return bandwidth_row(bench, fmt::format("copy of {:.0f} MB", static_cast<double>(bytes) / 1e6),
+                       2 * bytes, us);
 }
 
 nlohmann::json measure_moves(const DeviceBench& bench, const std::string& model, DataType wire) {
@@ -58,8 +39,8 @@ nlohmann::json measure_moves(const DeviceBench& bench, const std::string& model,
   });
   const std::string set =
       fmt::format("{}, {} tensors, as {}", model, tensors[0].views.size(), name_of(wire));
-  nlohmann::json rows = {row_of(bench, "pack " + set, tensors.moved_bytes(), packed),
-                         row_of(bench, "unpack " + set, tensors.moved_bytes(), unpacked)};
+  nlohmann::json rows = {bandwidth_row(bench, "pack " + set, tensors.moved_bytes(), packed),
+                         bandwidth_row(bench, "unpack " + set, tensors.moved_bytes(), unpacked)};
   for (nlohmann::json& row : rows) {
     row["model"] = model;
     row["tensors"] = tensors[0].views.size();
@@ -85,9 +66,9 @@ nlohmann::json measure_small_tensors(const DeviceBench& bench) {
     }
   });
   const double ratio = copies.median / one_launch.median;
-  print("512 tensors of 12 KB: one launch", one_launch);
+  print_time("512 tensors of 12 KB: one launch", one_launch);
   fmt::print("\n");
-  print("512 tensors of 12 KB: a copy for each", copies);
+  print_time("512 tensors of 12 KB: a copy for each", copies);
   fmt::print(" {:>8.1f} times one launch\n", ratio);
   return {{"one_launch_us", to_json(one_launch)},
           {"copies_us", to_json(copies)},

@@ -24,6 +24,7 @@ using namespace horo::ops;
 using horo::bench::Stats;
 
 constexpr int kSkipped = 77;
+constexpr std::size_t kStepsPerSample = 4;
 
 struct Options {
   std::string device = "gpu";
@@ -139,9 +140,10 @@ class StepBench {
 nlohmann::json measure(horo::Context& context, horo::device::Device& device, const Network& network,
                        const Options& options) {
   StepBench bench(context, device, network, options);
-  const Stats plain = bench.plain({options.samples});
+  const horo::bench::Repeats repeats{.samples = options.samples, .runs = kStepsPerSample};
+  const Stats plain = bench.plain(repeats);
   const double exposed_us = bench.exposed_us();
-  const Stats graph = bench.graph({options.samples});
+  const Stats graph = bench.graph(repeats);
   const auto row = [&](const char* mode, const Stats& stats) {
     if (context.rank() == 0)
       fmt::print("{:22} {:9} {:9.3f} ms ({:.3f} to {:.3f}) {:14.0f} items/s\n", network.name, mode,
