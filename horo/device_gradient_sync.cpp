@@ -103,6 +103,7 @@ void DeviceGradientSync::wait_on(void* stream) {
   impl_->require_complete();
   impl_->runner().wait_on(stream);
 }
+void DeviceGradientSync::check() { impl_->runner().check(); }
 void DeviceGradientSync::wait() {
   impl_->require_complete();
   impl_->runner().wait();

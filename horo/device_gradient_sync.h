@@ -86,13 +86,16 @@ class DeviceGradientSync {
   /// Ends a step: what `stream` is given from now on begins when every gradient is reduced, and the
   /// next step may be marked. Waits until the exchange has been given to the device, which is at
   /// most two steps behind. If the exchange fails later, the stream goes on with gradients of any
-  /// values: what it has made of them counts once a later wait_on() or wait() has returned. Throws
-  /// InvalidArgument, naming them, if gradients were not marked; CommunicationError if a rank was
-  /// lost or HORO_TIMEOUT passed; DeviceError if the device failed. After either nothing more is
-  /// exchanged, and every call throws it again.
+  /// values: what it has made of them counts once a later wait_on(), wait() or check() has
+  /// returned. Throws InvalidArgument, naming them, if gradients were not marked;
+  /// CommunicationError if a rank was lost or HORO_TIMEOUT passed; DeviceError if the device
+  /// failed. After either nothing more is exchanged, and every call throws it again.
   void wait_on(void* stream);
   /// The same, and waits until the device is through, not with a stream.
   void wait();
+  /// Throws the error of the exchange, if it has failed so far, as wait_on() would. Does not wait:
+  /// for what a stream has done after wait_on(), once the host has seen it done.
+  void check();
 
   /// Makes a graph of a whole step: of what `step` gives to `stream`, and to streams that wait for
   /// events recorded there meanwhile (Device::capture()), with its calls of ready() and, as the

@@ -22,11 +22,11 @@ class DeviceStepGraph {
   /// DeviceGradientSync has on the device stays too.
   ~DeviceStepGraph();
 
-  /// Gives one more step to the stream of capture(). Every rank launches, or gives the step without
-  /// a graph: the exchange is the same. Waits until the step before the last is done, not for the
-  /// device otherwise. HORO_TIMEOUT is for the whole graph, since the device is at it. Throws
-  /// InvalidArgument if gradients are marked and their step has not ended; otherwise as
-  /// DeviceGradientSync::wait_on(): errors of earlier steps.
+  /// Gives one more step to the stream of capture(). Collective: NCCL wants an exchange to be in a
+  /// graph on all ranks or on none. Steps without a graph may come between. Waits until the step
+  /// before the last is done, not for the device otherwise. HORO_TIMEOUT is for the whole graph,
+  /// since the device is at it. Throws InvalidArgument if gradients are marked and their step has
+  /// not ended; otherwise as DeviceGradientSync::wait_on(): errors of earlier steps.
   void launch();
   /// Waits until the device is through with the latest launch. Throws CommunicationError or
   /// DeviceError if it, or a step before it, failed.

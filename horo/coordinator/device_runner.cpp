@@ -155,10 +155,20 @@ void DeviceRunner::wait() {
   await(ends);
   lock.lock();
   // That the device is through does not mean that all is well.
-  if (error_ == nullptr && watch_.has_failed()) fail(watch_.error());
-  if (error_ != nullptr) std::rethrow_exception(error_);
+  require_no_error();
   ++step_;
   begin_step();
+}
+
+void DeviceRunner::check() {
+  const std::scoped_lock lock(mutex_);
+  require_no_error();
+}
+
+// Requires mutex_.
+void DeviceRunner::require_no_error() {
+  if (error_ == nullptr && watch_.has_failed()) fail(watch_.error());
+  if (error_ != nullptr) std::rethrow_exception(error_);
 }
 
 void DeviceRunner::await(const std::vector<const device::Event*>& events) {

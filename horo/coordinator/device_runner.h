@@ -73,6 +73,8 @@ class DeviceRunner {
   void wait_on(void* native);
   /// Ends a step, and waits until it is done. Likewise.
   void wait();
+  /// Throws the error of the exchange, if there is one by now.
+  void check();
 
   /// Makes a graph of what `step` gives to the stream `native` and others that join it: a whole
   /// step, from its marks to wait_on(), of which nothing is done. Its exchanges are given by
@@ -112,6 +114,7 @@ class DeviceRunner {
   device::Stream& stream_of(void* native);
   void set_mark(Bucket& bucket, void* native);
   void begin_step();
+  void require_no_error();
   void await_all_given(std::unique_lock<std::mutex>& lock);
   std::vector<const device::Event*> ends_of_step() const;
   // Without mutex_.

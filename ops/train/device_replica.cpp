@@ -104,6 +104,7 @@ std::optional<StepOutcome> DeviceReplica::next_outcome(bool wait) {
 StepOutcome DeviceReplica::wait_for_oldest() {
   const Slot& slot = slots_[told_++ % slots_.size()];
   slot.told->synchronize();
+  step_.sync().check();
   Words words;
   std::memcpy(&words, slot.words.data(), sizeof words);
   const bool is_finite = !options_.check_finite || words.verdict.skip == 0;

@@ -225,6 +225,7 @@ TEST(DeviceOperations, WorkThatFailsOnTheDeviceIsItsRanksError) {
     run_ranks(2, [](Context& ctx) {
       Rank rank(ctx, 13);
       const auto& x = rank.tensor(0, 5000);
+      rank.stream().synchronize();
       DeviceOperations ops(ctx, rank.device());
       const auto other = rank.device().make_stream(Priority::kNormal);
       if (ctx.rank() == 0)

@@ -103,6 +103,60 @@ TEST(DeviceTrainer, GoesOnFromTheOptimizersState) {
   });
 }
 
+TEST(DeviceTrainer, AveragesStatisticsAndMixesTypesOfGradients) {
+  on_ranks(2, [](device::Device& device, Context& context) {
+    const auto train = [&](device::Device* where, DataType type) {
+      SmallTraining training;
+      training.model = make_cnn({.input = {1, BarsDataset::kSide, BarsDataset::kSide},
+                                 .channels = {4},
+                                 .kernel = 3,
+                                 .hidden = {16},
+                                 .classes = BarsDataset::kSide,
+                                 .batch_norm = true,
+                                 .seed = 3});
+      TrainerOptions options = small_device_options();
+      options.clip_norm = 5;
+      options.device = {.device = where, .type = type};
+      return training.run(context, options);
+    };
+    const TrainReport expected = train(nullptr, DataType::kFloat32);
+    const TrainReport report = train(&device, DataType::kFloat32);
+    expect_like(report, expected, 1e-3);
+    EXPECT_NEAR(report.test_accuracy, expected.test_accuracy, 0.03);
+    EXPECT_GT(train(&device, DataType::kBFloat16).test_accuracy, 0.6);
+  });
+}
+
+/// Has no sample 100.
+class BrokenDataset : public BarsDataset {
+ public:
+  using BarsDataset::BarsDataset;
+  std::int32_t copy_sample(std::size_t index, std::span<float> values) const override {
+    if (index == 100) throw Error("sample 100 is broken");
+    return BarsDataset::copy_sample(index, values);
+  }
+};
+
+TEST(DeviceTrainer, ARankThatFailsEndsTheOthers) {
+  std::string told;
+  EXPECT_ANY_THROW(on_ranks(2, [&](device::Device& device, Context& context) {
+    const BrokenDataset broken(480, 1);
+    const BarsDataset whole(480, 1), test_set(150, 2);
+    const auto model = make_small_model();
+    Sgd optimizer(model->parameters(), {.learning_rate = 0.1f, .momentum = 0.9f});
+    TrainerOptions options = small_device_options();
+    options.device.device = &device;
+    const BarsDataset& train_set = context.rank() == 1 ? broken : whole;
+    try {
+      (void)Trainer(context, *model, optimizer, train_set, test_set, options).run();
+    } catch (const CommunicationError& error) {
+      told = error.what();
+      throw;
+    }
+  }));
+  EXPECT_THAT(told, HasSubstr("rank 1"));
+}
+
 TEST(DeviceTrainer, RefusesWhatDevicesDoNotHave) {
   on_ranks(2, [](device::Device& device, Context& context) {
     const auto message_of = [&](TrainerOptions options) -> std::string {
