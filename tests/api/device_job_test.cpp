@@ -78,7 +78,8 @@ std::vector<T> train(Context& ctx, device::Device& device, Step kind,
     for (std::size_t t = std::size(kSizes); t-- > 0;)
       for (std::size_t i = 0; i < kSizes[t]; ++i)
         gradients.host(t)[i] = value<T>(ctx.rank(), step, t, i);
-    if (kind == Step::kInGraph && step == 1)
+    // What goes by nodes cannot be captured.
+    if (kind == Step::kInGraph && step == 1 && ctx.local_size() == ctx.size())
       graph.emplace(sync.capture(stream->native(), [&] { backward(step); }));
     graph ? graph->launch() : backward(step);
     all.clear();
@@ -148,7 +149,10 @@ TEST(DeviceJob, GradientsThatFollowEachOtherOnAllRanksAreSummedInPlace) {
   for (const Places places : {Places::kRising, Places::kFalling})
     if (const auto seen = seen_of_plan<float>(ctx, *device, {.op = ReduceOp::kSum}, places)) {
       EXPECT_EQ(seen->kernels, 0u);
-      EXPECT_EQ(seen->bytes, 0u);
+      // An exchange by nodes has slots of its own.
+      if (ctx.local_size() == ctx.size()) {
+        EXPECT_EQ(seen->bytes, 0u);
+      }
     }
   // On one rank they do not; and those that are large enough by themselves.
   const Places uneven = ctx.rank() == 0 ? Places::kApart : Places::kRising;

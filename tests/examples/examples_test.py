@@ -263,7 +263,7 @@ class Benchmarks(unittest.TestCase):
         self.assertIn("host stand-in", output)
         for row in report["moves"]:
             self.assertAlmostEqual(row["per_copy"], row["gbps"] / report["copy"]["gbps"])
-        self.assertGreater(report["adamw"]["values"], 124439808 // 1000)
+        self.assertGreater(report["adamw"]["values"], 124000)
         self.assertGreaterEqual(report["exchange"]["chunks"], 1)
         for row in report["latency"]:
             self.assertLessEqual(row["p50_us"], row["p99_us"])
