@@ -83,6 +83,17 @@ DeviceConnection connect_devices(Runtime& runtime, const std::string& name, devi
                          : connect_all(runtime, name, device, waits, control);
 }
 
+std::unique_ptr<collectives::ChunkPipeline> make_pipeline(device::Device& device,
+                                                          collectives::DeviceCollectives& made,
+                                                          std::size_t buffer_bytes,
+                                                          collectives::Collectives& control) {
+  const collectives::ChunkPipeline::Options options{};
+  device::Memory buffers = made.allocate_buffer(
+      device, collectives::ChunkPipeline::memory_bytes(buffer_bytes, options), control);
+  return std::make_unique<collectives::ChunkPipeline>(device, made, std::move(buffers),
+                                                      buffer_bytes, options);
+}
+
 std::string first_problem(const std::string& own, collectives::Collectives& control,
                           const Topology& topology) {
   for (const auto& said : coordinator::gather_all(std::as_bytes(std::span(own)), control, topology))

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "collectives/communicator.h"
+#include "collectives/device/chunk_pipeline.h"
 #include "collectives/device/device_collectives.h"
 #include "horo/coordinator/plan_waits.h"
 #include "horo/runtime.h"
@@ -25,6 +26,14 @@ struct DeviceConnection {
 /// CommunicationError.
 DeviceConnection connect_devices(Runtime& runtime, const std::string& name, device::Device& device,
                                  coordinator::PlanWaits& waits, collectives::Collectives& control);
+
+/// A pipeline with default options, whose buffers are of the kind that `made` are fastest
+/// in. Collective over `control`, which connects the same ranks. Throws DeviceError where this rank
+/// has too little memory.
+std::unique_ptr<collectives::ChunkPipeline> make_pipeline(device::Device& device,
+                                                          collectives::DeviceCollectives& made,
+                                                          std::size_t buffer_bytes,
+                                                          collectives::Collectives& control);
 
 /// The first rank's text that is not empty: what one rank cannot have, none goes on without.
 /// Collective.

@@ -102,13 +102,9 @@ class Maker {
 
   // Returns why this rank cannot.
   std::string make_pipeline(collectives::Collectives& control) {
-    const collectives::ChunkPipeline::Options pipeline{};
     try {
-      device::Memory buffers = parts_.collectives->allocate_buffer(
-          parts_.device, collectives::ChunkPipeline::memory_bytes(parts_.buffer_bytes, pipeline),
-          control);
-      parts_.pipeline = std::make_unique<collectives::ChunkPipeline>(
-          parts_.device, *parts_.collectives, std::move(buffers), parts_.buffer_bytes, pipeline);
+      parts_.pipeline =
+          horo::make_pipeline(parts_.device, *parts_.collectives, parts_.buffer_bytes, control);
       return {};
     } catch (const DeviceError& error) {
       return fmt::format("{}, for the buffers of {}: {}",

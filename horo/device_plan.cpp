@@ -113,11 +113,7 @@ class PlanMaker {
     if (parts_.collectives == nullptr) return;
     std::size_t most = 0;
     for (const auto& layout : parts_.layouts) most = std::max(most, layout.buffer_bytes());
-    const collectives::ChunkPipeline::Options pipeline{};
-    device::Memory buffers = parts_.collectives->allocate_buffer(
-        parts_.device, collectives::ChunkPipeline::memory_bytes(most, pipeline), control);
-    parts_.pipeline = std::make_unique<collectives::ChunkPipeline>(
-        parts_.device, *parts_.collectives, std::move(buffers), most, pipeline);
+    parts_.pipeline = horo::make_pipeline(parts_.device, *parts_.collectives, most, control);
   }
 
   void make_pipeline(collectives::Collectives& control) {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "collectives/device/chunk_pipeline.h"
+#include "collectives/device/lone_collectives.h"
 #include "examples/benchmarks/bench_report.h"
-#include "examples/benchmarks/device/alone.h"
 #include "examples/benchmarks/device/device_bench.h"
 #include "examples/benchmarks/device/rotated_tensors.h"
 #include "examples/benchmarks/gradient_sets.h"
@@ -41,7 +41,7 @@ struct Exchange {
 
   RotatedTensors tensors;
   collectives::FusedLayout layout;
-  Alone alone;
+  collectives::LoneCollectives alone;
   collectives::ChunkPipeline pipeline;
   std::unique_ptr<device::Event> ready, done;
 };
