@@ -12,13 +12,17 @@ namespace {
 
 constexpr std::uint32_t kAlignment = 16;
 
-bool has_kept(Epilogue epilogue) {
-  return epilogue == Epilogue::kBiasGeluKeep || epilogue == Epilogue::kGeluGradient;
+bool has_kept_bits(Epilogue epilogue) {
+  return epilogue == Epilogue::kBiasReluKeep || epilogue == Epilogue::kReluBiasGradient;
 }
 
-bool has_vector(Epilogue epilogue) {
-  return epilogue != Epilogue::kNone && epilogue != Epilogue::kGeluGradient;
+bool has_kept_values(Epilogue epilogue) {
+  return epilogue == Epilogue::kBiasGeluKeep || epilogue == Epilogue::kGeluBiasGradient;
 }
+
+bool has_kept(Epilogue epilogue) { return has_kept_bits(epilogue) || has_kept_values(epilogue); }
+
+bool has_vector(Epilogue epilogue) { return epilogue != Epilogue::kNone; }
 
 cublasLtEpilogue_t native(Epilogue epilogue) {
   switch (epilogue) {
@@ -28,10 +32,14 @@ cublasLtEpilogue_t native(Epilogue epilogue) {
       return CUBLASLT_EPILOGUE_RELU_BIAS;
     case Epilogue::kBiasGelu:
       return CUBLASLT_EPILOGUE_GELU_BIAS;
+    case Epilogue::kBiasReluKeep:
+      return CUBLASLT_EPILOGUE_RELU_AUX_BIAS;
     case Epilogue::kBiasGeluKeep:
       return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    case Epilogue::kGeluGradient:
-      return CUBLASLT_EPILOGUE_DGELU;
+    case Epilogue::kReluBiasGradient:
+      return CUBLASLT_EPILOGUE_DRELU_BGRAD;
+    case Epilogue::kGeluBiasGradient:
+      return CUBLASLT_EPILOGUE_DGELU_BGRAD;
     case Epilogue::kBiasGradient:
       return CUBLASLT_EPILOGUE_BGRADB;  // left is cuBLASLt's B
     case Epilogue::kNone:
@@ -48,11 +56,16 @@ std::string describe(const MatmulShape& shape, DataType type) {
 const MatmulShape& checked(const MatmulShape& shape, const MatmulOptions& options) {
   HORO_CHECK(shape.rows > 0 && shape.columns > 0 && shape.inner > 0,
              fmt::format("Matmul got {}, wants no dimension of 0", describe(shape, options.type)));
-  HORO_CHECK(!has_kept(options.epilogue) || shape.columns % 8 == 0,
+  HORO_CHECK(!has_kept_values(options.epilogue) || shape.columns % 8 == 0,
              fmt::format("Matmul got {} with values kept for GELU's gradient, wants a number of "
                          "columns that 8 divides",
                          describe(shape, options.type)));
   return shape;
+}
+
+/// From a row of what is kept to the next: bits, in multiples of 128, or values.
+std::size_t kept_stride(const MatmulShape& shape, Epilogue epilogue) {
+  return has_kept_bits(epilogue) ? (shape.columns + 127) / 128 * 128 : shape.columns;
 }
 
 cublasComputeType_t compute_type(const MatmulOptions& options) {
@@ -113,20 +126,25 @@ Matmul::Matmul(const MatmulShape& shape, const MatmulOptions& options)
   description_.set(CUBLASLT_MATMUL_DESC_EPILOGUE, native(options.epilogue));
   if (has_kept(options.epilogue))
     description_.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
-                     static_cast<std::int64_t>(shape.columns));
+                     static_cast<std::int64_t>(kept_stride(shape, options.epilogue)));
 }
 
-void Matmul::point_at(const MatmulOperands& operands) {
-  HORO_CHECK(has_vector(options_.epilogue) == (operands.vector != nullptr) &&
-                 has_kept(options_.epilogue) == (operands.kept != nullptr),
-             "Matmul got a vector or kept values that its epilogue does not use, or lacks one");
-  if (operands.vector != nullptr)
-    description_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.vector);
-  if (operands.kept != nullptr)
-    description_.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.kept);
+std::size_t Matmul::kept_bytes() const {
+  if (!has_kept(options_.epilogue)) return 0;
+  const std::size_t count = shape_.rows * kept_stride(shape_, options_.epilogue);
+  return has_kept_bits(options_.epilogue) ? count / 8 : count * size_of(options_.type);
 }
 
-Matmul::Algorithm Matmul::find(const CublasLt& lt, std::size_t workspace_bytes) const {
+void Matmul::point_at(void* vector, void* kept) {
+  if (has_vector(options_.epilogue)) description_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
+  if (has_kept(options_.epilogue))
+    description_.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, kept);
+}
+
+std::optional<Matmul::Algorithm> Matmul::find(const CublasLt& lt, std::size_t workspace_bytes) {
+  // The heuristic looks at these two for their alignment alone: the least that is promised.
+  const auto aligned = reinterpret_cast<void*>(std::uintptr_t{kAlignment});
+  point_at(aligned, aligned);
   const MatmulPreference preference(workspace_bytes, kAlignment);
   cublasLtMatmulHeuristicResult_t result{};
   int count = 0;
@@ -134,20 +152,30 @@ Matmul::Algorithm Matmul::find(const CublasLt& lt, std::size_t workspace_bytes) 
       lt.get(), description_.get(), a_.get(), b_.get(), d_.get(), d_.get(), preference.get(), 1,
       &result, &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0))
-    throw DeviceError(fmt::format("cuBLASLt has no algorithm for {} with {} bytes of workspace",
-                                  describe(shape_, options_.type), workspace_bytes));
+    return std::nullopt;
   check_cublas_lt(status, "matmul_algo_get_heuristic");
   check_cublas_lt(result.state, "matmul_algo_get_heuristic");
-  return {result.algo, result.workspaceSize};
+  return Algorithm{result.algo, result.workspaceSize};
+}
+
+bool Matmul::can_run(const CublasLt& lt, std::size_t workspace_bytes) {
+  if (!algorithm_) algorithm_ = find(lt, workspace_bytes);
+  return algorithm_ && algorithm_->workspace_bytes <= workspace_bytes;
 }
 
 void Matmul::run(const CublasLt& lt, const MatmulOperands& operands, std::span<std::byte> workspace,
                  device::Stream& stream) {
-  point_at(operands);
+  HORO_CHECK(has_vector(options_.epilogue) == (operands.vector != nullptr) &&
+                 has_kept(options_.epilogue) == (operands.kept != nullptr),
+             "Matmul got a vector or kept values that its epilogue does not use, or lacks one");
   if (!algorithm_) algorithm_ = find(lt, workspace.size());
+  if (!algorithm_)
+    throw DeviceError(fmt::format("cuBLASLt has no algorithm for {} with {} bytes of workspace",
+                                  describe(shape_, options_.type), workspace.size()));
   HORO_CHECK(workspace.size() >= algorithm_->workspace_bytes,
              fmt::format("Matmul got a workspace of {} bytes, needs {} since its first run",
                          workspace.size(), algorithm_->workspace_bytes));
+  point_at(operands.vector, operands.kept);
   const float one = 1, zero = 0;
   HORO_CUBLAS_LT(matmul, lt.get(), description_.get(), &one, operands.right, a_.get(),
                  operands.left, b_.get(), &zero, operands.result, d_.get(), operands.result,

@@ -44,8 +44,13 @@ enum class Epilogue {
   kBias,          ///< + vector [columns]
   kBiasRelu,      ///< ReLU(+ vector)
   kBiasGelu,      ///< GELU(+ vector)
-  kBiasGeluKeep,  ///< the same, and what went into GELU is written to kept [rows, columns]
-  kGeluGradient,  ///< times GELU's derivative at kept [rows, columns]
+  kBiasReluKeep,  ///< ReLU(+ vector), and which went through is written to kept, a bit for each
+  kBiasGeluKeep,  ///< GELU(+ vector), and what went into GELU is written to kept [rows, columns]
+  /// Only what went through as kept says, zero elsewhere; and the sums over the columns of that
+  /// written to vector [columns].
+  kReluBiasGradient,
+  /// Times GELU's derivative at kept [rows, columns]; and the same sums.
+  kGeluBiasGradient,
   /// The result as it is, and the sums over each row of left (which is the gradient by the output,
   /// transposed) written to vector [rows].
   kBiasGradient,
@@ -78,13 +83,19 @@ struct MatmulOperands {
 };
 
 /// A product of one fixed shape. cuBLASLt's heuristic is asked for an algorithm in the first run()
-/// and its answer kept: the same on each GPU of a kind, so results have the same bits every time.
-/// Used from one thread at a time.
+/// and its answer kept (can_run() asks before): the same on each GPU of a kind, so results have the
+/// same bits every time. Used from one thread at a time.
 class Matmul {
  public:
-  /// Needs no GPU. InvalidArgument for another type, a dimension of 0, or with kept values if 8
-  /// does not divide the columns.
+  /// Needs no GPU. InvalidArgument for another type, a dimension of 0, or with GELU's kept values
+  /// if 8 does not divide the columns.
   Matmul(const MatmulShape& shape, const MatmulOptions& options = {});
+
+  /// Of `kept`, 0 if the epilogue has none. ReLU's bits are cuBLASLt's own matter.
+  std::size_t kept_bytes() const;
+
+  /// Whether cuBLASLt has an algorithm that needs no larger workspace; run() uses it then.
+  bool can_run(const CublasLt& lt, std::size_t workspace_bytes);
 
   /// Gives the product to `stream`. `workspace` lies in the GPU's memory, is at least as large as
   /// in the first run(), and is used by no other work of other streams until this is done.
@@ -104,14 +115,14 @@ class Matmul {
     cublasLtMatmulAlgo_t algorithm;
     std::size_t workspace_bytes;
   };
-  void point_at(const MatmulOperands& operands);
-  Algorithm find(const CublasLt& lt, std::size_t workspace_bytes) const;
+  void point_at(void* vector, void* kept);
+  std::optional<Algorithm> find(const CublasLt& lt, std::size_t workspace_bytes);
 
   MatmulShape shape_;
   MatmulOptions options_;
   MatmulDescription description_;
   MatrixLayout a_, b_, d_;
-  std::optional<Algorithm> algorithm_;  // since the first run()
+  std::optional<Algorithm> algorithm_;  // since the first run() or can_run()
 };
 
 }  // namespace horo::ops::cuda

@@ -43,7 +43,7 @@ TEST(MatmulDescription, ForwardOfALinearLayer) {
 }
 
 TEST(MatmulDescription, GradientsOfALinearLayer) {
-  const Matmul by_input(linear_backward_input(kLinear), {.epilogue = Epilogue::kGeluGradient});
+  const Matmul by_input(linear_backward_input(kLinear), {.epilogue = Epilogue::kGeluBiasGradient});
   EXPECT_EQ(extents_of(by_input.layout_of_a()), (Extents{16, 24, 16}));  // weights [24, 16]
   EXPECT_EQ(extents_of(by_input.layout_of_b()), (Extents{24, 5, 24}));   // output gradient [5, 24]
   EXPECT_EQ(extents_of(by_input.layout_of_result()), (Extents{16, 5, 16}));
@@ -59,6 +59,31 @@ TEST(MatmulDescription, GradientsOfALinearLayer) {
   EXPECT_EQ(operation_of(by_weight, CUBLASLT_MATMUL_DESC_TRANSB), CUBLAS_OP_T);
   EXPECT_EQ(by_weight.description().attribute<cublasLtEpilogue_t>(CUBLASLT_MATMUL_DESC_EPILOGUE),
             CUBLASLT_EPILOGUE_BGRADB);
+}
+
+TEST(MatmulDescription, KeepsABitForEachValueThroughReluInRowsOf128) {
+  const auto stride_of = [](const Matmul& matmul) {
+    return matmul.description().attribute<std::int64_t>(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD);
+  };
+  for (const auto& [columns, bits] : {std::pair{1, 128}, {128, 128}, {129, 256}, {1000, 1024}}) {
+    const MatmulShape shape{5, static_cast<std::size_t>(columns), 3};
+    for (const auto& [epilogue, native] :
+         {std::pair{Epilogue::kBiasReluKeep, CUBLASLT_EPILOGUE_RELU_AUX_BIAS},
+          {Epilogue::kReluBiasGradient, CUBLASLT_EPILOGUE_DRELU_BGRAD}}) {
+      const Matmul matmul(shape, {.type = DataType::kBFloat16, .epilogue = epilogue});
+      EXPECT_EQ(matmul.description().attribute<cublasLtEpilogue_t>(CUBLASLT_MATMUL_DESC_EPILOGUE),
+                native);
+      EXPECT_EQ(stride_of(matmul), bits);
+      EXPECT_EQ(matmul.kept_bytes(), static_cast<std::size_t>(5 * bits / 8));
+    }
+  }
+  const Matmul gelu({5, 24, 3},
+                    {.type = DataType::kBFloat16, .epilogue = Epilogue::kGeluBiasGradient});
+  EXPECT_EQ(gelu.description().attribute<cublasLtEpilogue_t>(CUBLASLT_MATMUL_DESC_EPILOGUE),
+            CUBLASLT_EPILOGUE_DGELU_BGRAD);
+  EXPECT_EQ(stride_of(gelu), 24);
+  EXPECT_EQ(gelu.kept_bytes(), 5u * 24 * 2);
+  EXPECT_EQ(Matmul({5, 24, 3}, {.epilogue = Epilogue::kBiasGelu}).kept_bytes(), 0u);
 }
 
 TEST(MatmulDescription, SumsInFloat32AndUsesTf32OnlyIfAllowed) {

@@ -119,37 +119,82 @@ TEST(GpuLinearOddShapes, ForwardMatchesReferenceInFloat32) {
   }
 }
 
-// As the two layers around a GELU use it: the first keeps what went in, the second goes back
-// through it.
-TEST(GpuGelu, ForwardKeepsWhatTheGradientNeeds) {
-  GpuBench bench;
-  const CublasLt lt;
-  const InnerProductShape first{40, 16, 24};
-  const auto x = values_as<BFloat16>(40 * 16, 1), w = values_as<BFloat16>(24 * 16, 2),
-             b = values_as<BFloat16>(24, 3);
-  const auto input = bench.upload(x), weights = bench.upload(w), bias = bench.upload(b);
-  const auto output = bench.unwritten<BFloat16>(40 * 24), kept = bench.unwritten<BFloat16>(40 * 24);
-  Matmul forward(linear_forward(first),
-                 {.type = DataType::kBFloat16, .epilogue = Epilogue::kBiasGeluKeep});
-  forward.run(lt, {input.data(), weights.data(), output.data(), bias.data(), kept.data()},
-              bench.workspace(), *bench.stream);
-  const auto before = reference::inner_product(first, doubles_of(x), doubles_of(w), doubles_of(b));
-  expect_close(floats_of(kept.values(*bench.stream)), before, 1e-2);
-  expect_close(floats_of(output.values(*bench.stream)), mapped(before, gelu), 1e-2);
+// As two layers around an activation use it: the first keeps what the second needs to go back
+// through it, which also sums the first one's bias gradient.
+template <typename T>
+class GpuActivation : public testing::Test {
+ protected:
+  struct Function {
+    Epilogue forward, backward;
+    double (*value)(double);
+    double (*slope)(double);
+  };
+  static constexpr Function kRelu{Epilogue::kBiasReluKeep, Epilogue::kReluBiasGradient,
+                                  [](double x) { return x > 0 ? x : 0.0; },
+                                  [](double x) { return x > 0 ? 1.0 : 0.0; }};
+  static constexpr Function kGelu{Epilogue::kBiasGeluKeep, Epilogue::kGeluBiasGradient, gelu,
+                                  gelu_slope};
 
-  const InnerProductShape second{40, 24, 8};
-  const auto dy = values_as<BFloat16>(40 * 8, 4), v = values_as<BFloat16>(8 * 24, 5);
-  const auto gradient = bench.upload(dy), second_weights = bench.upload(v);
-  const auto back = bench.unwritten<BFloat16>(40 * 24);
-  Matmul backward(linear_backward_input(second),
-                  {.type = DataType::kBFloat16, .epilogue = Epilogue::kGeluGradient});
-  backward.run(lt, {gradient.data(), second_weights.data(), back.data(), nullptr, kept.data()},
-               bench.workspace(), *bench.stream);
-  auto expected = reference::inner_product_gradients(second, reference::Values(40 * 24),
-                                                     doubles_of(v), doubles_of(dy))
-                      .input;
-  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] *= gelu_slope(before[i]);
-  expect_close(floats_of(back.values(*bench.stream)), expected, 3e-2);
+  /// Nothing where cuBLASLt has no such products, unless it must.
+  void expect_both_ways(const Function& function, const InnerProductShape& first, std::size_t next,
+                        bool must) {
+    const InnerProductShape second{first.batch, first.out_features, next};
+    const std::size_t count = first.batch * first.out_features;
+    Matmul forward(linear_forward(first), {.type = type_of<T>(), .epilogue = function.forward});
+    Matmul backward(linear_backward_input(second),
+                    {.type = type_of<T>(), .epilogue = function.backward});
+    const std::size_t workspace = bench_.workspace().size();
+    const bool can = forward.can_run(lt_, workspace) && backward.can_run(lt_, workspace);
+    EXPECT_TRUE(can || !must);
+    if (!can) return;
+    ASSERT_EQ(forward.kept_bytes(), backward.kept_bytes());
+
+    const auto x = values_as<T>(first.batch * first.in_features, 1),
+               w = values_as<T>(first.out_features * first.in_features, 2),
+               b = values_as<T>(first.out_features, 3), dy = values_as<T>(first.batch * next, 4),
+               v = values_as<T>(next * first.out_features, 5);
+    const auto input = bench_.upload(x), weights = bench_.upload(w), bias = bench_.upload(b),
+               gradient = bench_.upload(dy), next_weights = bench_.upload(v);
+    const auto output = bench_.template unwritten<T>(count),
+               back = bench_.template unwritten<T>(count),
+               bias_back = bench_.template unwritten<T>(first.out_features);
+    const auto kept = bench_.template unwritten<std::uint8_t>(forward.kept_bytes());
+    forward.run(lt_, {input.data(), weights.data(), output.data(), bias.data(), kept.data()},
+                bench_.workspace(), *bench_.stream);
+    backward.run(lt_,
+                 {gradient.data(), next_weights.data(), back.data(), bias_back.data(), kept.data()},
+                 bench_.workspace(), *bench_.stream);
+
+    const auto before =
+        reference::inner_product(first, doubles_of(x), doubles_of(w), doubles_of(b));
+    expect_close(floats_of(output.values(*bench_.stream)), mapped(before, function.value),
+                 tolerance_of<T>(first.in_features));
+    auto expected = reference::inner_product_gradients(second, reference::Values(count),
+                                                       doubles_of(v), doubles_of(dy))
+                        .input;
+    reference::Values sums(first.out_features);
+    for (std::size_t i = 0; i < count; ++i) {
+      expected[i] *= function.slope(before[i]);
+      sums[i % first.out_features] += expected[i];
+    }
+    expect_close(floats_of(back.values(*bench_.stream)), expected, sizeof(T) == 2 ? 3e-2 : 1e-4);
+    expect_close(floats_of(bias_back.values(*bench_.stream)), sums, sizeof(T) == 2 ? 3e-2 : 1e-4);
+  }
+
+  GpuBench bench_;
+  CublasLt lt_;
+};
+TYPED_TEST_SUITE(GpuActivation, Types);
+
+TYPED_TEST(GpuActivation, GoesBothWaysWithTheProductsAroundIt) {
+  const bool is_narrow = sizeof(TypeParam) == 2;
+  for (const auto& function : {this->kRelu, this->kGelu}) {
+    this->expect_both_ways(function, {128, 64, 256}, 64, is_narrow);
+    this->expect_both_ways(function, {40, 16, 24}, 8, false);
+    this->expect_both_ways(function, {64, 48, 136}, 16, false);
+    this->expect_both_ways(function, {33, 40, 256}, 10, false);
+  }
+  this->expect_both_ways(this->kRelu, {17, 33, 9}, 5, false);
 }
 
 TEST(GpuMatmul, GivesTheSameBitsEveryTime) {
