@@ -25,6 +25,20 @@ DeviceTensor DeviceRelu::backward(DeviceTensor output_gradient, const DeviceGrad
   return relu_backward(compute_, output_gradient, output);
 }
 
+DeviceTensor DeviceGelu::forward(DeviceTensor input, const DevicePass& pass) {
+  DeviceTensor output = gelu(compute_, input);
+  if (pass.training) input_ = std::move(input);
+  return output;
+}
+
+DeviceTensor DeviceGelu::backward(DeviceTensor output_gradient, const DeviceGradientReady&) {
+  const DeviceTensor input = std::exchange(input_, DeviceTensor());
+  require_gradient(input.count() > 0, "Gelu",
+                   to_host_order(output_gradient.shape(), compute_.layout()),
+                   to_host_order(input.shape(), compute_.layout()));
+  return gelu_backward(compute_, output_gradient, input);
+}
+
 DeviceTensor DeviceDropout::forward(DeviceTensor input, const DevicePass& pass) {
   const Shape shape = to_host_order(input.shape(), compute_.layout());
   require_input(shape.rank() >= 1, "Dropout", shape, "[batch, ...]");

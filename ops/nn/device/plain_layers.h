@@ -28,6 +28,18 @@ class DeviceRelu : public DeviceLayer {
   DeviceTensor output_;  // of the latest training forward
 };
 
+/// Gelu's counterpart.
+class DeviceGelu : public DeviceLayer {
+ public:
+  explicit DeviceGelu(DeviceCompute& compute) : compute_(compute) {}
+  DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
+  DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) override;
+
+ private:
+  DeviceCompute& compute_;
+  DeviceTensor input_;  // of the latest training forward
+};
+
 /// Dropout's counterpart, with the same choice. It is made again in the backward pass, not kept.
 class DeviceDropout : public DeviceLayer {
  public:

@@ -91,6 +91,21 @@ DeviceTensor relu_backward(DeviceCompute& compute, const DeviceTensor& dy, const
   });
 }
 
+DeviceTensor gelu(DeviceCompute& compute, const DeviceTensor& x) {
+  return made_like(compute, x, [&](auto zero, DeviceTensor& y) {
+    using T = decltype(zero);
+    device_kernels::gelu_forward(compute.stream(), data_of<T>(y), data_of<T>(x), x.count());
+  });
+}
+
+DeviceTensor gelu_backward(DeviceCompute& compute, const DeviceTensor& dy, const DeviceTensor& x) {
+  return made_like(compute, dy, [&](auto zero, DeviceTensor& dx) {
+    using T = decltype(zero);
+    device_kernels::gelu_backward(compute.stream(), data_of<T>(dx), data_of<T>(dy), data_of<T>(x),
+                                  dy.count());
+  });
+}
+
 DeviceTensor add(DeviceCompute& compute, const DeviceTensor& a, const DeviceTensor& b) {
   return made_like(compute, a, [&](auto zero, DeviceTensor& y) {
     using T = decltype(zero);

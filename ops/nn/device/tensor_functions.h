@@ -14,6 +14,9 @@ DeviceTensor relu(DeviceCompute& compute, const DeviceTensor& x);
 DeviceTensor add_relu(DeviceCompute& compute, const DeviceTensor& a, const DeviceTensor& b);
 /// The gradient by the input of either; `y`: what it gave.
 DeviceTensor relu_backward(DeviceCompute& compute, const DeviceTensor& dy, const DeviceTensor& y);
+DeviceTensor gelu(DeviceCompute& compute, const DeviceTensor& x);
+/// The gradient by its input `x`.
+DeviceTensor gelu_backward(DeviceCompute& compute, const DeviceTensor& dy, const DeviceTensor& x);
 DeviceTensor add(DeviceCompute& compute, const DeviceTensor& a, const DeviceTensor& b);
 /// `x`: [rows, ...], in the host's order.
 DeviceTensor dropout(DeviceCompute& compute, const DeviceTensor& x,

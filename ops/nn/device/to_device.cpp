@@ -13,6 +13,7 @@
 #include "ops/nn/device/plain_layers.h"
 #include "ops/nn/device/weighted_layer.h"
 #include "ops/nn/flatten.h"
+#include "ops/nn/gelu.h"
 #include "ops/nn/global_average_pool.h"
 #include "ops/nn/relu.h"
 #include "ops/nn/residual_block.h"
@@ -57,6 +58,7 @@ std::unique_ptr<DeviceLayer> counterpart(const Layer& layer, DeviceCompute& comp
     return std::make_unique<DeviceDropout>(dropout->options(), compute);
   if (as<GlobalAveragePool>(layer)) return make_device_global_average_pool(compute);
   if (as<Relu>(layer)) return std::make_unique<DeviceRelu>(compute);
+  if (as<Gelu>(layer)) return std::make_unique<DeviceGelu>(compute);
   if (as<Flatten>(layer)) return std::make_unique<DeviceFlatten>(compute);
   throw InvalidArgument(
       "this kind of layer is not there for devices: train on the CPU, or build the model from the "

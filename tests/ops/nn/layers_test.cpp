@@ -1,10 +1,12 @@
 // Every layer through the Layer interface: its results against the reference, what it keeps between
 // forward and backward, and when it reports its gradients.
 #include "ops/kernels/reference/convolution.h"
+#include "ops/kernels/reference/gelu.h"
 #include "ops/kernels/reference/inner_product.h"
 #include "ops/kernels/reference/max_pool.h"
 #include "ops/nn/conv2d.h"
 #include "ops/nn/flatten.h"
+#include "ops/nn/gelu.h"
 #include "ops/nn/global_average_pool.h"
 #include "ops/nn/linear.h"
 #include "ops/nn/max_pool2d.h"
@@ -69,6 +71,21 @@ TEST(Conv2d, MatchesReferenceWithAndWithoutBias) {
     expect_close(weight.gradient.values(), expected.weights, 1e-4);
     if (has_bias) expect_close(layer.parameters()[1]->gradient.values(), expected.bias, 1e-4);
   }
+}
+
+TEST(Gelu, MatchesReferenceAlsoFarOut) {
+  Gelu layer;
+  auto values = varied_values(55, 1);
+  for (float& value : values) value *= 4;
+  const float far[] = {20, -20, 1e20f, -1e20f, 3e38f, -3e38f};
+  std::ranges::copy(far, values.begin() + 9);
+  const Tensor input = tensor_of({5, 11}, values);
+  const Tensor output_gradient = varied_tensor({5, 11}, 2);
+  const auto x = in_double(input.values()), dy = in_double(output_gradient.values());
+  expect_close(layer.forward(input.clone(), kInference).values(), reference::gelu(x), 1e-6);
+  expect_close(layer.forward(input.clone(), kTraining).values(), reference::gelu(x), 1e-6);
+  expect_close(layer.backward(output_gradient.clone(), {}).values(),
+               reference::gelu_gradient(x, dy), 1e-5);
 }
 
 TEST(MaxPool2d, MatchesReference) {
