@@ -12,6 +12,9 @@ struct Stage {
   std::string name;
   std::uint64_t name_hash;  ///< goes into the seeds of the layer's passes
   std::unique_ptr<AnyLayer> layer;
+  /// It stands for several stages, beginning with `name`: it gives them their seeds and names them
+  /// in its errors itself.
+  bool is_group = false;
 };
 
 }  // namespace horo::ops

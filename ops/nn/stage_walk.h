@@ -36,14 +36,20 @@ auto naming(const std::string& layer, Function&& function) {
   }
 }
 
+template <typename AnyLayer, typename Function>
+auto naming(const Stage<AnyLayer>& stage, Function&& function) {
+  if (stage.is_group) return function();
+  return naming(stage.name, std::forward<Function>(function));
+}
+
 /// Every layer sees a pass.seed of its own.
 template <typename AnyLayer, typename AnyTensor, typename AnyPass>
 AnyTensor forward_through(const std::vector<Stage<AnyLayer>>& stages, AnyTensor input,
                           const AnyPass& pass) {
   for (const auto& stage : stages) {
     AnyPass stage_pass = pass;
-    stage_pass.seed = mix(pass.seed, stage.name_hash);
-    input = naming(stage.name, [&] { return stage.layer->forward(std::move(input), stage_pass); });
+    if (!stage.is_group) stage_pass.seed = mix(pass.seed, stage.name_hash);
+    input = naming(stage, [&] { return stage.layer->forward(std::move(input), stage_pass); });
   }
   return input;
 }
@@ -64,8 +70,8 @@ AnyTensor backward_through(const std::vector<Stage<AnyLayer>>& stages, AnyTensor
                            const AnyReady& ready) {
   for (std::size_t index = stages.size(); index-- > 0;) {
     const auto& stage = stages[index];
-    output_gradient = naming(
-        stage.name, [&] { return stage.layer->backward(std::move(output_gradient), ready); });
+    output_gradient =
+        naming(stage, [&] { return stage.layer->backward(std::move(output_gradient), ready); });
     if (output_gradient.count() == 0) {
       check_nothing_to_train_before(stages, index);
       break;

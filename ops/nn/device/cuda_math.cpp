@@ -91,7 +91,7 @@ class CudaLinear : public WeightedOperation {
   void backward_weights(const void* input, const void* output_gradient, void* weights_gradient,
                         void* bias_gradient) override {
     run(by_weights_, {.left = output_gradient, .right = input, .result = weights_gradient});
-    if (!shape_.has_bias) return;
+    if (!shape_.has_bias || bias_gradient == nullptr) return;
     if (type_ == DataType::kFloat32)
       sum_columns<float>(output_gradient, bias_gradient);
     else
@@ -117,6 +117,66 @@ class CudaLinear : public WeightedOperation {
   InnerProductShape shape_;
   DataType type_;
   cuda::Matmul forward_, by_weights_, by_input_;
+};
+
+class CudaActivatedLinear : public ActivatedOperation {
+ public:
+  CudaActivatedLinear(CudaWork& work, const ActivatedShape& shape, DataType type)
+      : work_(work),
+        training_(cuda::linear_forward(shape.linear), {.type = type, .epilogue = training(shape)}),
+        inference_(
+            cuda::linear_forward(shape.linear),
+            {.type = type,
+             .epilogue = is_gelu(shape) ? cuda::Epilogue::kBiasGelu : cuda::Epilogue::kBiasRelu}) {
+    if (shape.next_out_features == 0) return;
+    backward_.emplace(
+        cuda::linear_backward_input({.batch = shape.linear.batch,
+                                     .in_features = shape.linear.out_features,
+                                     .out_features = shape.next_out_features}),
+        cuda::MatmulOptions{.type = type,
+                            .epilogue = is_gelu(shape) ? cuda::Epilogue::kGeluBiasGradient
+                                                       : cuda::Epilogue::kReluBiasGradient});
+  }
+  static bool is_gelu(const ActivatedShape& shape) { return shape.activation == Activation::kGelu; }
+
+  bool can_run() {
+    const auto can = [&](cuda::Matmul& matmul) {
+      return matmul.can_run(work_.cublas_lt(), cuda::kMatmulWorkspaceBytes);
+    };
+    return can(training_) && can(inference_) && (!backward_ || can(*backward_));
+  }
+
+  std::size_t kept_bytes() const override { return training_.kept_bytes(); }
+  void forward(const void* input, const void* weights, const void* bias, void* output,
+               void* kept) override {
+    run(kept != nullptr ? training_ : inference_, {.left = input,
+                                                   .right = weights,
+                                                   .result = output,
+                                                   .vector = const_cast<void*>(bias),  // only read
+                                                   .kept = kept});
+  }
+  void backward(const void* next_weights, const void* next_output_gradient, const void* kept,
+                void* gradient, void* bias_gradient) override {
+    run(*backward_, {.left = next_output_gradient,
+                     .right = next_weights,
+                     .result = gradient,
+                     .vector = bias_gradient,
+                     .kept = const_cast<void*>(kept)});  // only read
+  }
+
+ private:
+  static cuda::Epilogue training(const ActivatedShape& shape) {
+    if (is_gelu(shape)) return cuda::Epilogue::kBiasGeluKeep;
+    return shape.next_out_features > 0 ? cuda::Epilogue::kBiasReluKeep : cuda::Epilogue::kBiasRelu;
+  }
+  void run(cuda::Matmul& matmul, const cuda::MatmulOperands& operands) {
+    matmul.run(work_.cublas_lt(), operands, work_.workspace(cuda::kMatmulWorkspaceBytes),
+               work_.stream());
+  }
+
+  CudaWork& work_;
+  cuda::Matmul training_, inference_;
+  std::optional<cuda::Matmul> backward_;
 };
 
 class CudaPool : public PoolOperation {
@@ -168,6 +228,13 @@ class CudaMath : public DeviceMath {
   std::unique_ptr<WeightedOperation> linear(const InnerProductShape& shape,
                                             DataType type) override {
     return std::make_unique<CudaLinear>(work_, shape, type);
+  }
+  std::unique_ptr<ActivatedOperation> activated_linear(const ActivatedShape& shape,
+                                                       DataType type) override {
+    if (CudaActivatedLinear::is_gelu(shape) && shape.linear.out_features % 8 != 0) return nullptr;
+    auto operation = std::make_unique<CudaActivatedLinear>(work_, shape, type);
+    if (!operation->can_run()) return nullptr;
+    return operation;
   }
   std::unique_ptr<PoolOperation> max_pool(const PoolShape& shape,
                                           const ImageFormat& format) override {

@@ -4,6 +4,7 @@
 
 #include "horo/base/device/caching_allocator.h"
 #include "horo/base/device/stream.h"
+#include "ops/kernels/activation.h"
 #include "ops/kernels/batch_norm_arrays.h"
 #include "ops/kernels/image_format.h"
 #include "ops/kernels/shapes.h"
@@ -21,12 +22,29 @@ class WeightedOperation {
   virtual ~WeightedOperation() = default;
   /// Writes output. `bias` is null if the shape has none.
   virtual void forward(const void* input, const void* weights, const void* bias, void* output) = 0;
-  /// Overwrites weights_gradient and, if the shape has a bias, bias_gradient.
+  /// Overwrites weights_gradient and, if the shape has a bias and it is not null, bias_gradient.
   virtual void backward_weights(const void* input, const void* output_gradient,
                                 void* weights_gradient, void* bias_gradient) = 0;
   /// Overwrites input_gradient.
   virtual void backward_data(const void* weights, const void* output_gradient,
                              void* input_gradient) = 0;
+};
+
+/// A fully connected stage and the activation behind it as one product. Arrays are of one type.
+class ActivatedOperation {
+ public:
+  virtual ~ActivatedOperation() = default;
+  /// Of what the gradient needs: with GELU what went into it, as the output lies; with ReLU bits
+  /// for backward(), or nothing if there is no stage behind, since the output tells.
+  virtual std::size_t kept_bytes() const = 0;
+  /// Writes output, and `kept` unless that is null.
+  virtual void forward(const void* input, const void* weights, const void* bias, void* output,
+                       void* kept) = 0;
+  /// The way back through the stage behind and the activation, as one product too: overwrites
+  /// `gradient` [batch, out_features], by what went into the activation, and its sums over the
+  /// batch, bias_gradient. `next_weights`: [next_out_features, out_features].
+  virtual void backward(const void* next_weights, const void* next_output_gradient,
+                        const void* kept, void* gradient, void* bias_gradient) = 0;
 };
 
 class PoolOperation {
@@ -57,6 +75,9 @@ class DeviceMath {
                                                          const ImageFormat& format) = 0;
   virtual std::unique_ptr<WeightedOperation> linear(const InnerProductShape& shape,
                                                     DataType type) = 0;
+  /// Null if the libraries cannot for that shape: the same answer every time.
+  virtual std::unique_ptr<ActivatedOperation> activated_linear(const ActivatedShape& shape,
+                                                               DataType type) = 0;
   virtual std::unique_ptr<PoolOperation> max_pool(const PoolShape& shape,
                                                   const ImageFormat& format) = 0;
   /// [batch, channels, height, width] to [batch, channels].

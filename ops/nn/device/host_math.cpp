@@ -8,6 +8,7 @@
 #include "ops/kernels/cpu/inner_product.h"
 #include "ops/kernels/cpu/max_pool.h"
 #include "ops/nn/device/device_math.h"
+#include "ops/nn/device/host_activated_linear.h"
 #include "ops/nn/device/host_array.h"
 
 // Work holds on to its kernel: the stream may come to it after the operation has gone.
@@ -40,7 +41,7 @@ class HostWeighted : public WeightedOperation {
       kernel->backward_weights(read(arrays.input, input).data(),
                                read(arrays.output, output_gradient).data(), dw.data(), db.data());
       write(arrays.weights, dw, weights_gradient);
-      write(arrays.bias, db, bias_gradient);
+      if (bias_gradient != nullptr) write(arrays.bias, db, bias_gradient);
     });
   }
   void backward_data(const void* weights, const void* output_gradient,
@@ -198,6 +199,10 @@ class HostMath : public DeviceMath {
                           {shape.out_features, shape.in_features, type},
                           {1, shape.has_bias ? shape.out_features : 0, type},
                           {shape.batch, shape.out_features, type}});
+  }
+  std::unique_ptr<ActivatedOperation> activated_linear(const ActivatedShape& shape,
+                                                       DataType type) override {
+    return make_host_activated_linear(stream_, shape, type);
   }
   std::unique_ptr<PoolOperation> max_pool(const PoolShape& shape,
                                           const ImageFormat& format) override {

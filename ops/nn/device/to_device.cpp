@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <typeinfo>
 #include <utility>
 
 #include "horo/base/error.h"
 #include "ops/nn/device/device_batch_norm.h"
+#include "ops/nn/device/device_linear_chain.h"
 #include "ops/nn/device/device_network.h"
 #include "ops/nn/device/device_residual_block.h"
 #include "ops/nn/device/device_sequential.h"
@@ -24,20 +26,58 @@ namespace {
 
 std::unique_ptr<DeviceLayer> counterpart(const Layer& layer, DeviceCompute& compute);
 
-DeviceSequential counterparts(const Sequential& model, DeviceCompute& compute) {
-  std::vector<Stage<DeviceLayer>> stages;
-  for (std::size_t index = 0; index < model.size(); ++index) {
-    const std::string& name = model.name_of(index);
-    stages.push_back(
-        make_stage(name, naming(name, [&] { return counterpart(model[index], compute); })));
-  }
-  return DeviceSequential(std::move(stages));
-}
-
 /// `layer` as an L, if it is one; a class derived from L may compute something else, and is none.
 template <typename L>
 const L* as(const Layer& layer) {
   return typeid(layer) == typeid(L) ? static_cast<const L*>(&layer) : nullptr;
+}
+
+std::optional<Activation> activation_at(const Sequential& model, std::size_t index) {
+  if (index < model.size() && as<Relu>(model[index])) return Activation::kRelu;
+  if (index < model.size() && as<Gelu>(model[index])) return Activation::kGelu;
+  return std::nullopt;
+}
+
+/// The layers from there on that are one DeviceLinearChain; none if that would be a Linear alone.
+std::vector<DeviceLinearChain::Link> chain_at(const Sequential& model, std::size_t index) {
+  std::vector<DeviceLinearChain::Link> links;
+  while (index < model.size()) {
+    const auto* linear = as<Linear>(model[index]);
+    if (linear == nullptr || (!links.empty() && !linear->options().input_gradient)) break;
+    links.push_back({.name = model.name_of(index), .linear = linear->options()});
+    const auto activation = activation_at(model, index + 1);
+    if (!activation || !linear->options().bias) break;
+    links.back().activation = activation;
+    links.back().activation_name = model.name_of(index + 1);
+    index += 2;
+  }
+  if (!links.empty() && !links.front().activation) links.clear();
+  return links;
+}
+
+/// The layers from `index` on that are computed together, if any; `index` goes behind them.
+std::unique_ptr<DeviceLayer> group_at(const Sequential& model, std::size_t& index,
+                                      DeviceCompute& compute) {
+  if (auto links = chain_at(model, index); !links.empty()) {
+    for (const auto& link : links) index += link.activation ? 2 : 1;
+    return std::make_unique<DeviceLinearChain>(std::move(links), compute);
+  }
+  return nullptr;
+}
+
+DeviceSequential counterparts(const Sequential& model, DeviceCompute& compute) {
+  std::vector<Stage<DeviceLayer>> stages;
+  for (std::size_t index = 0; index < model.size();) {
+    const std::string& name = model.name_of(index);
+    if (auto group = group_at(model, index, compute)) {
+      stages.push_back(make_stage(name, std::move(group)));
+      stages.back().is_group = true;
+    } else {
+      const Layer& layer = model[index++];
+      stages.push_back(make_stage(name, naming(name, [&] { return counterpart(layer, compute); })));
+    }
+  }
+  return DeviceSequential(std::move(stages));
 }
 
 // A list in one place, so that the layers of the host know nothing of devices.

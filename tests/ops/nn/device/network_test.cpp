@@ -4,6 +4,7 @@
 #include "ops/nn/conv2d.h"
 #include "ops/nn/dropout.h"
 #include "ops/nn/flatten.h"
+#include "ops/nn/gelu.h"
 #include "ops/nn/global_average_pool.h"
 #include "ops/nn/linear.h"
 #include "ops/nn/max_pool2d.h"
@@ -79,6 +80,31 @@ TEST_P(DeviceNetworks, Residual) {
   expect_same(
       make_resnet({.in_channels = 3, .channels = {4, 6}, .blocks = 2, .classes = 5, .seed = 7}),
       {3, 9, 7});
+}
+
+// Linear layers and activations in all orders: products with them on the way there and back, GELU
+// of 8 n values and of others, a bias that is not there, Dropout between, an activation at the end.
+TEST_P(DeviceNetworks, OfActivationsBetweenLinearLayers) {
+  auto network = std::make_unique<Sequential>();
+  network->add(Flatten())
+      .add("fc1", Linear({.in_features = 35, .out_features = 13, .input_gradient = false}))
+      .add(Relu())
+      .add("fc2", Linear({.in_features = 13, .out_features = 24}))
+      .add(Gelu())
+      .add("fc3", Linear({.in_features = 24, .out_features = 11}))
+      .add(Gelu())
+      .add("fc4", Linear({.in_features = 11, .out_features = 130, .bias = false}))
+      .add("relu4", Relu())
+      .add("fc5", Linear({.in_features = 130, .out_features = 16}))
+      .add(Gelu())
+      .add(Dropout({.probability = 0.3f}))
+      .add("fc6", Linear({.in_features = 16, .out_features = 9}))
+      .add(Relu())
+      .add(Dropout({.probability = 0.2f}))
+      .add("fc7", Linear({.in_features = 9, .out_features = 7}))
+      .add("fc8", Linear({.in_features = 7, .out_features = 6}))
+      .add(Gelu());
+  expect_same(std::move(network), {5, 7});
 }
 
 // What no model of horo's has: a choice by images, a gradient by the input, layers without names.

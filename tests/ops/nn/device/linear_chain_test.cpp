@@ -1,0 +1,123 @@
+// Linear layers and activations that are computed together, on the stand-in and on a GPU.
+#include "horo/base/error.h"
+#include "ops/nn/gelu.h"
+#include "ops/nn/linear.h"
+#include "ops/nn/models.h"
+#include "ops/nn/relu.h"
+#include "tests/ops/nn/device/network_pair.h"
+
+namespace horo::ops {
+namespace {
+
+/// Linear layers of those sizes with activations between them; each in a Sequential of its own if
+/// `apart`, so that none is computed with its neighbour.
+template <typename AnyActivation>
+std::unique_ptr<Layer> linear_layers(const std::vector<std::size_t>& sizes, bool apart) {
+  auto network = std::make_unique<Sequential>();
+  for (std::size_t i = 1; i < sizes.size(); ++i) {
+    if (i > 1) network->add(AnyActivation());
+    Linear linear({.in_features = sizes[i - 1], .out_features = sizes[i]});
+    Sequential alone;
+    if (apart)
+      network->add(std::move(alone.add(std::move(linear))));
+    else
+      network->add(std::move(linear));
+  }
+  vary_parameters(*network);
+  return network;
+}
+
+/// The output and all gradients of a step.
+std::vector<std::vector<float>> step_of(std::unique_ptr<Layer> model, const Shape& input,
+                                        DataType type) {
+  DeviceSide side(type);
+  const auto network = to_device(*model, side.compute());
+  const DeviceTensor output =
+      network->forward(side.upload(varied_tensor(input, 1)), {.training = true});
+  const DeviceTensor back =
+      network->backward(side.upload(varied_tensor(output.shape(), 2), side.compute().type()), {});
+  std::vector<std::vector<float>> values{side.download(output), side.download(back)};
+  for (const DeviceParameter* parameter : network->parameters())
+    values.push_back(side.download(parameter->gradient));
+  return values;
+}
+
+template <typename AnyActivation>
+void expect_same_as_apart(const std::vector<std::size_t>& sizes, std::size_t batch, DataType type,
+                          double tolerance) {
+  const auto together =
+      step_of(linear_layers<AnyActivation>(sizes, false), {batch, sizes[0]}, type);
+  const auto apart = step_of(linear_layers<AnyActivation>(sizes, true), {batch, sizes[0]}, type);
+  ASSERT_EQ(together.size(), apart.size());
+  for (std::size_t i = 0; i < apart.size(); ++i)
+    EXPECT_LE(relative_error(together[i], apart[i]), tolerance) << i << " of a batch of " << batch;
+}
+
+class DeviceLinearChains : public testing::TestWithParam<DataType> {};
+
+TEST_P(DeviceLinearChains, ComputeWhatTheirLayersDoApart) {
+  const bool is_exact = GetParam() == DataType::kFloat32;
+  const std::vector<std::size_t> even{16, 24, 136, 8}, odd{5, 9, 131, 3};
+  for (const std::size_t batch : {1, 7})
+    for (const auto& sizes : {even, odd})
+      expect_same_as_apart<Relu>(sizes, batch, GetParam(), is_exact ? 1e-5 : 0.01);
+  for (const auto& sizes : {even, odd})
+    expect_same_as_apart<Gelu>(sizes, 7, GetParam(), is_exact ? 1e-5 : 0.02);
+}
+
+// A bit for each value that a ReLU let through, and no value that went into it.
+TEST_P(DeviceLinearChains, KeepOfReluBetweenLinearLayersItsOutputAndBits) {
+  const auto model = make_mlp({.input = {512}, .hidden = {1024}, .classes = 256});
+  DeviceSide side(GetParam());
+  const auto network = to_device(*model, side.compute());
+  const auto in_use = [&] { return side.compute().allocator().counters().in_use_bytes; };
+  const std::size_t batch = 512, value = size_of(GetParam());
+  std::size_t before = 0;
+  for (int step = 0; step < 2; ++step) {  // libraries take what they need in the first
+    before = in_use();
+    const DeviceTensor logits = network->forward(
+        side.compute().allocate({batch, 512}, DataType::kFloat32), {.training = true});
+    if (step == 1) {
+      EXPECT_LE(in_use() - before, batch * ((512 + 1024 + 256) * value + 1024 / 8));
+    }
+    (void)network->backward(side.compute().allocate({batch, 256}), {});
+  }
+  EXPECT_EQ(in_use(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(In, DeviceLinearChains,
+                         testing::Values(DataType::kFloat32, DataType::kBFloat16),
+                         [](const auto& test) { return std::string(name_of(test.param)); });
+
+TEST(DeviceLinearChain, NamesTheLayerThatDoesNotFit) {
+  DeviceSide side(DataType::kFloat32);
+  Sequential host;
+  host.add("fc1", Linear({.in_features = 6, .out_features = 8}))
+      .add("relu1", Relu())
+      .add("fc2", Linear({.in_features = 9, .out_features = 4}));
+  const auto network = to_device(host, side.compute());
+  EXPECT_EQ(message_of<InvalidArgument>([&] {
+              (void)network->forward(side.upload(Tensor::zeros({3, 7})), {.training = true});
+            }),
+            "layer 'fc1': Linear got input [3, 7], wants [batch, 6]");
+  EXPECT_EQ(message_of<InvalidArgument>([&] {
+              (void)network->forward(side.upload(Tensor::zeros({3, 6})), {.training = true});
+            }),
+            "layer 'fc2': Linear got input [3, 8], wants [batch, 9]");
+
+  Sequential with_end;
+  with_end.add("fc", Linear({.in_features = 6, .out_features = 8})).add("end", Relu());
+  const auto ending = to_device(with_end, side.compute());
+  (void)ending->forward(side.upload(Tensor::zeros({3, 6})), {.training = true});
+  const auto backward_error = [&](const Shape& shape) {
+    return message_of<InvalidArgument>(
+        [&] { (void)ending->backward(side.upload(Tensor::zeros(shape)), {}); });
+  };
+  EXPECT_EQ(backward_error({3, 7}),
+            "layer 'end': Relu got an output gradient [3, 7], wants [3, 8]");
+  EXPECT_EQ(backward_error({3, 8}),
+            "layer 'end': Relu: backward() without a training forward() before it");
+}
+
+}  // namespace
+}  // namespace horo::ops
