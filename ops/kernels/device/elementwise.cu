@@ -36,6 +36,11 @@ struct Relu {
 struct ReluGradient {
   HORO_KERNEL float operator()(const float (&dy_y)[2]) const { return dy_y[1] <= 0 ? 0 : dy_y[0]; }
 };
+struct AddReluGradient {
+  HORO_KERNEL float operator()(const float (&a_b_y)[3]) const {
+    return a_b_y[2] <= 0 ? 0 : a_b_y[0] + a_b_y[1];
+  }
+};
 
 // 1/2 (1 + tanh(u)) is sigmoid(2u); what that takes:
 HORO_KERNEL inline float gelu_argument(float x) {
@@ -103,6 +108,12 @@ void relu_backward(device::Stream& stream, T* dx, const T* dy, const T* y, std::
   binary(stream, ReluGradient{}, dx, dy, y, count);
 }
 template <typename T>
+void add_relu_backward(device::Stream& stream, T* dx, const T* a, const T* b, const T* y,
+                       std::size_t count) {
+  using Kernel = Map<AddReluGradient, T, T, 3>;
+  Kernel::launch(stream, {{}, dx, {a, b, y}, count});
+}
+template <typename T>
 void gelu_forward(device::Stream& stream, T* y, const T* x, std::size_t count) {
   unary(stream, Gelu{}, y, x, count);
 }
@@ -111,17 +122,18 @@ void gelu_backward(device::Stream& stream, T* dx, const T* dy, const T* x, std::
   binary(stream, GeluGradient{}, dx, dy, x, count);
 }
 
-#define HORO_INSTANTIATE(T)                                                             \
-  template void fill(device::Stream&, T*, float, std::size_t);                          \
-  template void convert(device::Stream&, T*, const float*, std::size_t);                \
-  template void convert(device::Stream&, T*, const Float16*, std::size_t);              \
-  template void convert(device::Stream&, T*, const BFloat16*, std::size_t);             \
-  template void scale(device::Stream&, T*, const T*, float, std::size_t, const float*); \
-  template void add(device::Stream&, T*, const T*, const T*, std::size_t);              \
-  template void add_relu(device::Stream&, T*, const T*, const T*, std::size_t);         \
-  template void relu_forward(device::Stream&, T*, const T*, std::size_t);               \
-  template void relu_backward(device::Stream&, T*, const T*, const T*, std::size_t);    \
-  template void gelu_forward(device::Stream&, T*, const T*, std::size_t);               \
+#define HORO_INSTANTIATE(T)                                                                        \
+  template void fill(device::Stream&, T*, float, std::size_t);                                     \
+  template void convert(device::Stream&, T*, const float*, std::size_t);                           \
+  template void convert(device::Stream&, T*, const Float16*, std::size_t);                         \
+  template void convert(device::Stream&, T*, const BFloat16*, std::size_t);                        \
+  template void scale(device::Stream&, T*, const T*, float, std::size_t, const float*);            \
+  template void add(device::Stream&, T*, const T*, const T*, std::size_t);                         \
+  template void add_relu(device::Stream&, T*, const T*, const T*, std::size_t);                    \
+  template void relu_forward(device::Stream&, T*, const T*, std::size_t);                          \
+  template void relu_backward(device::Stream&, T*, const T*, const T*, std::size_t);               \
+  template void add_relu_backward(device::Stream&, T*, const T*, const T*, const T*, std::size_t); \
+  template void gelu_forward(device::Stream&, T*, const T*, std::size_t);                          \
   template void gelu_backward(device::Stream&, T*, const T*, const T*, std::size_t);
 HORO_INSTANTIATE(float)
 HORO_INSTANTIATE(Float16)

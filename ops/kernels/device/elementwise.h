@@ -34,6 +34,11 @@ void relu_forward(device::Stream& stream, T* y, const T* x, std::size_t count);
 /// dx = dy where y, the result of the forward pass, is not zero.
 template <typename T>
 void relu_backward(device::Stream& stream, T* dx, const T* dy, const T* y, std::size_t count);
+/// dx = a + b where y, the result of a relu_forward() or add_relu(), is not zero: back through that
+/// from the two gradients of where y went.
+template <typename T>
+void add_relu_backward(device::Stream& stream, T* dx, const T* a, const T* b, const T* y,
+                       std::size_t count);
 
 /// y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). Source: Hendrycks, Gimpel, "Gaussian error
 /// linear units" (2016).

@@ -22,14 +22,29 @@ DeviceTensor DeviceResidualBlock::forward(DeviceTensor input, const DevicePass& 
 
 DeviceTensor DeviceResidualBlock::backward(DeviceTensor output_gradient,
                                            const DeviceGradientReady& ready) {
+  const BranchGradients by = backward_branches(backward_relu(output_gradient), ready);
+  return add(compute_, by.residual, by.shortcut);
+}
+
+DeviceTensor DeviceResidualBlock::backward_relu(const DeviceTensor& output_gradient) {
   const DeviceTensor output = std::exchange(output_, DeviceTensor());
   require_gradient(output.count() > 0, "ResidualBlock",
                    to_host_order(output_gradient.shape(), compute_.layout()),
                    to_host_order(output.shape(), compute_.layout()));
-  DeviceTensor gradient = relu_backward(compute_, output_gradient, output);
-  const DeviceTensor by_residual = residual_.backward(gradient.shared(), ready);
-  const DeviceTensor by_shortcut = shortcut_.backward(std::move(gradient), ready);
-  return add(compute_, by_residual, by_shortcut);
+  return relu_backward(compute_, output_gradient, output);
+}
+
+DeviceTensor DeviceResidualBlock::backward_relu(const BranchGradients& behind) {
+  const DeviceTensor output = std::exchange(output_, DeviceTensor());
+  return add_relu_backward(compute_, behind.residual, behind.shortcut, output);
+}
+
+DeviceResidualBlock::BranchGradients DeviceResidualBlock::backward_branches(
+    DeviceTensor gradient, const DeviceGradientReady& ready) {
+  BranchGradients by;
+  by.residual = residual_.backward(gradient.shared(), ready);
+  by.shortcut = shortcut_.backward(std::move(gradient), ready);
+  return by;
 }
 
 std::vector<DeviceParameter*> DeviceResidualBlock::parameters() {

@@ -91,6 +91,15 @@ DeviceTensor relu_backward(DeviceCompute& compute, const DeviceTensor& dy, const
   });
 }
 
+DeviceTensor add_relu_backward(DeviceCompute& compute, const DeviceTensor& a, const DeviceTensor& b,
+                               const DeviceTensor& y) {
+  return made_like(compute, a, [&](auto zero, DeviceTensor& dx) {
+    using T = decltype(zero);
+    device_kernels::add_relu_backward(compute.stream(), data_of<T>(dx), data_of<T>(a),
+                                      data_of<T>(b), data_of<T>(y), a.count());
+  });
+}
+
 DeviceTensor gelu(DeviceCompute& compute, const DeviceTensor& x) {
   return made_like(compute, x, [&](auto zero, DeviceTensor& y) {
     using T = decltype(zero);

@@ -14,6 +14,9 @@ DeviceTensor relu(DeviceCompute& compute, const DeviceTensor& x);
 DeviceTensor add_relu(DeviceCompute& compute, const DeviceTensor& a, const DeviceTensor& b);
 /// The gradient by the input of either; `y`: what it gave.
 DeviceTensor relu_backward(DeviceCompute& compute, const DeviceTensor& dy, const DeviceTensor& y);
+/// The same from two gradients, whose sum is that by `y`.
+DeviceTensor add_relu_backward(DeviceCompute& compute, const DeviceTensor& a, const DeviceTensor& b,
+                               const DeviceTensor& y);
 DeviceTensor gelu(DeviceCompute& compute, const DeviceTensor& x);
 /// The gradient by its input `x`.
 DeviceTensor gelu_backward(DeviceCompute& compute, const DeviceTensor& dy, const DeviceTensor& x);

@@ -11,6 +11,7 @@
 #include "ops/nn/device/device_linear_chain.h"
 #include "ops/nn/device/device_network.h"
 #include "ops/nn/device/device_residual_block.h"
+#include "ops/nn/device/device_residual_chain.h"
 #include "ops/nn/device/device_sequential.h"
 #include "ops/nn/device/plain_layers.h"
 #include "ops/nn/device/weighted_layer.h"
@@ -25,6 +26,8 @@ namespace horo::ops {
 namespace {
 
 std::unique_ptr<DeviceLayer> counterpart(const Layer& layer, DeviceCompute& compute);
+std::unique_ptr<DeviceResidualBlock> counterpart(const ResidualBlock& block,
+                                                 DeviceCompute& compute);
 
 /// `layer` as an L, if it is one; a class derived from L may compute something else, and is none.
 template <typename L>
@@ -62,7 +65,17 @@ std::unique_ptr<DeviceLayer> group_at(const Sequential& model, std::size_t& inde
     for (const auto& link : links) index += link.activation ? 2 : 1;
     return std::make_unique<DeviceLinearChain>(std::move(links), compute);
   }
-  return nullptr;
+  const bool begins_with_relu = activation_at(model, index) == Activation::kRelu;
+  const std::size_t first = begins_with_relu ? index + 1 : index;
+  if (first >= model.size() || !as<ResidualBlock>(model[first])) return nullptr;
+  std::vector<Stage<DeviceResidualBlock>> blocks;
+  for (index = first; index < model.size(); ++index) {
+    const auto* block = as<ResidualBlock>(model[index]);
+    if (block == nullptr) break;
+    const std::string& name = model.name_of(index);
+    blocks.push_back(make_stage(name, naming(name, [&] { return counterpart(*block, compute); })));
+  }
+  return std::make_unique<DeviceResidualChain>(begins_with_relu, std::move(blocks), compute);
 }
 
 DeviceSequential counterparts(const Sequential& model, DeviceCompute& compute) {
@@ -80,13 +93,17 @@ DeviceSequential counterparts(const Sequential& model, DeviceCompute& compute) {
   return DeviceSequential(std::move(stages));
 }
 
+std::unique_ptr<DeviceResidualBlock> counterpart(const ResidualBlock& block,
+                                                 DeviceCompute& compute) {
+  return std::make_unique<DeviceResidualBlock>(counterparts(block.residual(), compute),
+                                               counterparts(block.shortcut(), compute), compute);
+}
+
 // A list in one place, so that the layers of the host know nothing of devices.
 std::unique_ptr<DeviceLayer> counterpart(const Layer& layer, DeviceCompute& compute) {
   if (const auto* sequential = as<Sequential>(layer))
     return std::make_unique<DeviceSequential>(counterparts(*sequential, compute));
-  if (const auto* block = as<ResidualBlock>(layer))
-    return std::make_unique<DeviceResidualBlock>(counterparts(block->residual(), compute),
-                                                 counterparts(block->shortcut(), compute), compute);
+  if (const auto* block = as<ResidualBlock>(layer)) return counterpart(*block, compute);
   if (const auto* linear = as<Linear>(layer)) return make_device_linear(linear->options(), compute);
   if (const auto* convolution = as<Conv2d>(layer))
     return make_device_conv2d(convolution->options(), compute);

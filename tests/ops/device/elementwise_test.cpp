@@ -67,6 +67,12 @@ void check_all() {
   check_binary<T>(
       [](auto& s, T* y, const T* a, const T* b, auto n) { relu_backward(s, y, a, b, n); },
       each([](double a, double b) { return b > 0 ? a : 0; }));
+  check_binary<T>(
+      [](auto& s, T* y, const T* a, const T* b, auto n) { add_relu_backward(s, y, a, b, b, n); },
+      each([](double a, double b) { return b > 0 ? a + b : 0; }));
+  check_binary<T>(
+      [](auto& s, T* y, const T* a, const T* b, auto n) { add_relu_backward(s, y, b, a, a, n); },
+      each([](double a, double b) { return a > 0 ? a + b : 0; }));
   check_binary<T>([](auto& s, T* y, const T* a, const T*, auto n) { gelu_forward(s, y, a, n); },
                   [](const Values& a, const Values&) { return reference::gelu(a); });
   check_binary<T>(

@@ -215,6 +215,7 @@ TEST(GpuAgreement, Elementwise) {
         const auto take = [&] { arrays.take(y, kCount); };
         add_relu(arrays.stream(), y, a, b, kCount), take();
         relu_backward(arrays.stream(), y, a, y, kCount), take();
+        add_relu_backward(arrays.stream(), y, a, b, b, kCount), take();
         gelu_forward(arrays.stream(), y, a, kCount), take();
         gelu_backward(arrays.stream(), y, b, a, kCount), take();
         scale(arrays.stream(), y, a, 2.0f, kCount, b), take();

@@ -6,10 +6,12 @@
 #include "ops/nn/flatten.h"
 #include "ops/nn/gelu.h"
 #include "ops/nn/global_average_pool.h"
+#include "ops/nn/initialise.h"
 #include "ops/nn/linear.h"
 #include "ops/nn/max_pool2d.h"
 #include "ops/nn/models.h"
 #include "ops/nn/relu.h"
+#include "ops/nn/residual_block.h"
 #include "ops/nn/resnet.h"
 #include "tests/ops/nn/device/network_pair.h"
 
@@ -80,6 +82,18 @@ TEST_P(DeviceNetworks, Residual) {
   expect_same(
       make_resnet({.in_channels = 3, .channels = {4, 6}, .blocks = 2, .classes = 5, .seed = 7}),
       {3, 9, 7});
+}
+
+TEST_P(DeviceNetworks, OfResidualBlocksAlone) {
+  const ResidualBlockOptions widening{.in_channels = 3, .out_channels = 5, .stride = 2};
+  if (GetParam().type == DataType::kFloat32)  // whose images lie as the host's
+    expect_same(std::make_unique<ResidualBlock>(widening), {3, 7, 6});
+  auto network = std::make_unique<Sequential>();
+  network->add(ResidualBlock(widening))
+      .add(ResidualBlock({.in_channels = 5, .out_channels = 5}))
+      .add(GlobalAveragePool());
+  initialise(*network, 3);
+  expect_same(std::move(network), {3, 7, 6});
 }
 
 // Linear layers and activations in all orders: products with them on the way there and back, GELU
@@ -266,6 +280,19 @@ TEST(DeviceNetwork, NamesWhatDoesNotFit) {
               (void)network->forward(side.upload(input, DataType::kBFloat16), {});
             }),
             "a network on a device got an input of bfloat16, wants float32");
+  Sequential blocks;
+  blocks.add("relu", Relu()).add("block", ResidualBlock({.in_channels = 3, .out_channels = 3}));
+  const auto residual = to_device(blocks, side.compute());
+  EXPECT_EQ(message_of<InvalidArgument>([&] {
+              (void)residual->forward(side.upload(Tensor::zeros({4, 2, 9, 8})), {.training = true});
+            }),
+            "layer 'block': layer 'conv1': Conv2d got input [4, 2, 9, 8], wants [batch, 3, height, "
+            "width] of at least 3 x 3 pixels with padding");
+  EXPECT_EQ(message_of<InvalidArgument>([&] {
+              const Tensor gradient = Tensor::zeros({4, 3, 9, 8});
+              (void)residual->backward(side.upload(gradient, DataType::kBFloat16), {});
+            }),
+            "layer 'block': ResidualBlock: backward() without a training forward() before it");
   const auto backward_error = [&](const Shape& shape, DataType type) {
     return message_of<InvalidArgument>(
         [&] { (void)network->backward(side.upload(Tensor::zeros(shape), type), {}); });
