@@ -86,12 +86,13 @@ DeviceConnection connect_devices(Runtime& runtime, const std::string& name, devi
 std::unique_ptr<collectives::ChunkPipeline> make_pipeline(device::Device& device,
                                                           collectives::DeviceCollectives& made,
                                                           std::size_t buffer_bytes,
-                                                          collectives::Collectives& control) {
-  const collectives::ChunkPipeline::Options options{};
-  device::Memory buffers = made.allocate_buffer(
+                                                          collectives::Collectives& control,
+                                                          int buffers) {
+  const collectives::ChunkPipeline::Options options{.buffers = buffers};
+  device::Memory memory = made.allocate_buffer(
       device, collectives::ChunkPipeline::memory_bytes(buffer_bytes, options), control);
-  return std::make_unique<collectives::ChunkPipeline>(device, made, std::move(buffers),
-                                                      buffer_bytes, options);
+  return std::make_unique<collectives::ChunkPipeline>(device, made, std::move(memory), buffer_bytes,
+                                                      options);
 }
 
 std::string first_problem(const std::string& own, collectives::Collectives& control,

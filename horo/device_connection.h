@@ -27,13 +27,13 @@ struct DeviceConnection {
 DeviceConnection connect_devices(Runtime& runtime, const std::string& name, device::Device& device,
                                  coordinator::PlanWaits& waits, collectives::Collectives& control);
 
-/// A pipeline with default options, whose buffers are of the kind that `made` are fastest
-/// in. Collective over `control`, which connects the same ranks. Throws DeviceError where this rank
-/// has too little memory.
+/// A pipeline whose buffers are of the kind that `made` are fastest in. Collective over `control`,
+/// which connects the same ranks. Throws DeviceError where this rank has too little memory.
 std::unique_ptr<collectives::ChunkPipeline> make_pipeline(device::Device& device,
                                                           collectives::DeviceCollectives& made,
                                                           std::size_t buffer_bytes,
-                                                          collectives::Collectives& control);
+                                                          collectives::Collectives& control,
+                                                          int buffers = 2);
 
 /// The first rank's text that is not empty: what one rank cannot have, none goes on without.
 /// Collective.

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "horo/device_plan.h"
 #include "horo/gradient_checks.h"
 
@@ -20,6 +22,14 @@ void check_options(const DeviceGradientSyncOptions& options) {
                   name_of(*options.wire)));
 }
 
+void check_types(std::span<const NamedTensor> gradients, const DeviceGradientSyncOptions& options) {
+  for (const NamedTensor& gradient : gradients)
+    HORO_CHECK(!options.leave_as_reduced || is_floating(gradient.tensor.type()),
+               fmt::format("DeviceGradientSync: leave_as_reduced is for floating point, gradient "
+                           "'{}' is {}",
+                           gradient.name, name_of(gradient.tensor.type())));
+}
+
 void check_memory(std::span<const NamedTensor> gradients, const device::Device& device) {
   for (const NamedTensor& gradient : gradients)
     HORO_CHECK(gradient.tensor.count() == 0 || device.owns(gradient.tensor.data()),
@@ -33,16 +43,17 @@ class DeviceGradientSync::Impl {
  public:
   Impl(Context& context, device::Device& device, std::span<const NamedTensor> gradients,
        const DeviceGradientSyncOptions& options)
-      : runtime_(context.runtime()) {
+      : runtime_(context.runtime()),
+        treatment_{.op = options.op, .leave_as_reduced = options.leave_as_reduced} {
     check_gradients(gradients, {});
     check_options(options);
+    check_types(gradients, options);
     check_memory(gradients, device);
     device.make_current();
     const std::string name =
         options.name.empty() ? runtime_->automatic_name("gradients") : options.name;
     auto runner = std::make_unique<coordinator::DeviceRunner>(
-        agree_on_device_plan(*runtime_, name, device, gradients, options),
-        collectives::ChunkPipeline::Treatment{.op = options.op},
+        agree_on_device_plan(*runtime_, name, device, gradients, options), treatment_,
         [runtime = runtime_.get()](std::size_t bytes, std::size_t tensors) {
           runtime->count_collective(bytes, tensors);
         },
@@ -82,8 +93,31 @@ class DeviceGradientSync::Impl {
                            names.size(), names_.size(), fmt::join(names, ", ")));
   }
 
+  ReducedGradient reduced(std::size_t index) const {
+    HORO_CHECK(index < names_.size(),
+               fmt::format("reduced({}): only {} gradients are registered", index, names_.size()));
+    const auto& parts = runner_->parts();
+    const TensorView& own = parts.gradients[index].tensor;
+    ReducedGradient where{own.data(), own.type(), 1};
+    // A job of one rank exchanges nothing.
+    if (!treatment_.leave_as_reduced || parts.pipeline == nullptr) return where;
+    const std::size_t bucket = parts.plan.bucket_of[index];
+    const auto& members = parts.plan.buckets[bucket];
+    const auto& layout = parts.layouts[bucket];
+    where.scale = collectives::ChunkPipeline::factor_left(treatment_, layout.type(), layout.wire(),
+                                                          parts.collectives->size());
+    const auto place =
+        static_cast<std::size_t>(std::ranges::find(members, index) - members.begin());
+    if (const auto offset = layout.offset_of(place)) {
+      where.type = layout.wire();
+      where.data = parts.pipeline->buffer() + layout.place() + *offset * size_of(where.type);
+    }
+    return where;
+  }
+
  private:
   std::shared_ptr<Runtime> runtime_;
+  const collectives::ChunkPipeline::Treatment treatment_;
   std::vector<std::string> names_;
   std::shared_ptr<coordinator::DeviceRunner> runner_;
 };
@@ -112,6 +146,9 @@ DeviceStepGraph DeviceGradientSync::capture(void* stream, const std::function<vo
   return impl_->capture(stream, step);
 }
 
+ReducedGradient DeviceGradientSync::reduced(std::size_t index) const {
+  return impl_->reduced(index);
+}
 std::size_t DeviceGradientSync::bucket_count() const { return impl_->plan().buckets.size(); }
 const std::vector<std::size_t>& DeviceGradientSync::bucket(std::size_t bucket) const {
   HORO_CHECK(bucket < bucket_count(),

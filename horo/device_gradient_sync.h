@@ -37,6 +37,19 @@ struct DeviceGradientSyncOptions {
   /// the rest of a bucket goes through a buffer, for one exchange in the place of many small ones.
   /// A sum in place starts no kernel, an average one. Unset: all goes through buffers.
   std::optional<std::size_t> in_place_bytes = std::size_t{1} << 20;
+  /// Leave gradients as the exchange leaves them, for an optimizer that reads them there
+  /// (DeviceGradientSync::reduced()): in the buffer in the type that they travelled as, or in
+  /// place; and averages undivided. That saves a pass over all of them, and rounds no more than
+  /// once. Takes memory: a buffer for all that is packed, in the place of two for the bucket that
+  /// needs most. Of floating point gradients.
+  bool leave_as_reduced = false;
+};
+
+/// Where a gradient is to be found once it is reduced.
+struct ReducedGradient {
+  const void* data;  ///< in the device's memory; as many elements as the gradient, in its order
+  DataType type;
+  double scale;  ///< what each value is still to be multiplied with
 };
 
 /// Averages (or otherwise reduces) the same set of gradients every step, in place, in the memory of
@@ -64,7 +77,7 @@ class DeviceGradientSync {
   /// Collective: every rank registers the same names, shapes, types and options, in the same order.
   /// `device` outlives this; the gradients lie in its memory. It becomes the calling thread's
   /// current device. Takes two buffers in the device's memory, of the size of what the bucket that
-  /// needs most has to pack.
+  /// needs most has to pack, or, with leave_as_reduced, one for all.
   /// Throws MismatchError on every rank, as GradientSync does; DeviceError on every rank, with the
   /// rank, where one of them cannot have the memory; InvalidArgument for arguments that are wrong
   /// on this rank.
@@ -108,6 +121,14 @@ class DeviceGradientSync {
   /// a graph cannot, such as to wait for the device. The plan goes on after those, and nothing is
   /// captured any more. Throws errors of the exchange as wait_on() does.
   [[nodiscard]] DeviceStepGraph capture(void* stream, const std::function<void()>& step);
+
+  /// Where gradient `index` is once a step has ended, in every step the same place: in its own
+  /// memory as it is, unless they are left as they are reduced. Its values are those of the step
+  /// until gradients of its bucket are ready in the next one: what reads them is given to a stream
+  /// before, and ready() to the same stream or one that waits for it. With leave_as_reduced the
+  /// gradient's own memory then has whatever values. Throws InvalidArgument if the index is out of
+  /// range.
+  ReducedGradient reduced(std::size_t index) const;
 
   std::size_t bucket_count() const;
   /// Indices of the gradients in bucket `bucket`, in the order in which they lie in it.

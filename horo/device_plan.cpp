@@ -86,6 +86,7 @@ class PlanMaker {
             : "first_bucket_bytes is unset",
         options_.in_place_bytes ? fmt::format("in_place_bytes = {}", *options_.in_place_bytes)
                                 : "in_place_bytes is unset",
+        fmt::format("leave_as_reduced = {}", options_.leave_as_reduced),
         device::is_host(parts_.device) ? "in memory of the stand-in" : "in memory of a GPU"};
     coordinator::agree_on_plan(name_,
                                coordinator::describe_plan(parts_.gradients, options_.op,
@@ -111,9 +112,13 @@ class PlanMaker {
 
   void allocate(collectives::Collectives& control) {
     if (parts_.collectives == nullptr) return;
-    std::size_t most = 0;
-    for (const auto& layout : parts_.layouts) most = std::max(most, layout.buffer_bytes());
-    parts_.pipeline = horo::make_pipeline(parts_.device, *parts_.collectives, most, control);
+    std::size_t bytes = 0;
+    if (options_.leave_as_reduced)
+      bytes = collectives::ChunkPipeline::place_apart(parts_.layouts);
+    else
+      for (const auto& layout : parts_.layouts) bytes = std::max(bytes, layout.buffer_bytes());
+    parts_.pipeline = horo::make_pipeline(parts_.device, *parts_.collectives, bytes, control,
+                                          options_.leave_as_reduced ? 1 : 2);
   }
 
   void make_pipeline(collectives::Collectives& control) {

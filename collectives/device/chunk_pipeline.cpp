@@ -42,10 +42,12 @@ struct ChunkPipeline::Factors {
   double into = 1, out_of = 1;
   std::int32_t divisor = 1;
   ReduceOp op;
+  bool are_left;  // to whoever reads the values: those after
 
   // float16 is scaled down before it travels, since a sum of large values would be infinite; any
   // other type after it, so that it is rounded once.
-  Factors(const Treatment& treatment, DataType type, DataType wire, int size) : op(treatment.op) {
+  Factors(const Treatment& treatment, DataType type, DataType wire, int size)
+      : op(treatment.op), are_left(treatment.leave_as_reduced) {
     if (is_floating(type)) {
       into = treatment.prescale;
       out_of = treatment.postscale;
@@ -58,7 +60,7 @@ struct ChunkPipeline::Factors {
       (wire == DataType::kFloat16 ? into : out_of) /= size;
   }
   bool change_before() const { return into != 1; }
-  bool change_after() const { return out_of != 1 || divisor != 1; }
+  bool change_after() const { return !are_left && (out_of != 1 || divisor != 1); }
 };
 
 ChunkPipeline::ChunkPipeline(device::Device& device, DeviceCollectives& collectives,
@@ -101,6 +103,20 @@ std::size_t ChunkPipeline::memory_bytes(std::size_t buffer_bytes, const Options&
   return aligned(buffer_bytes) * static_cast<std::size_t>(options.buffers);
 }
 
+std::size_t ChunkPipeline::place_apart(std::span<FusedLayout> layouts) {
+  std::size_t bytes = 0;
+  for (FusedLayout& layout : layouts) {
+    layout.set_place(bytes);
+    bytes += aligned(layout.buffer_bytes());
+  }
+  return bytes;
+}
+
+double ChunkPipeline::factor_left(const Treatment& treatment, DataType type, DataType wire,
+                                  int ranks) {
+  return Factors(treatment, type, wire, ranks).out_of;
+}
+
 ChunkPipeline::Joints& ChunkPipeline::joints(std::size_t chunk) {
   while (joints_.size() <= chunk) joints_.push_back({device_.make_event(), device_.make_event()});
   return joints_[chunk];
@@ -109,9 +125,11 @@ ChunkPipeline::Joints& ChunkPipeline::joints(std::size_t chunk) {
 void ChunkPipeline::allreduce(const FusedLayout& layout, const Treatment& treatment,
                               std::span<const device::Event* const> ready, device::Event& done,
                               device::Event* begun) {
-  HORO_CHECK(layout.buffer_bytes() <= buffer_bytes_,
+  HORO_CHECK(layout.place() + layout.buffer_bytes() <= buffer_bytes_,
              fmt::format("a bucket of {} bytes does not fit into a fused buffer of {}",
-                         layout.buffer_bytes(), buffer_bytes_));
+                         layout.place() + layout.buffer_bytes(), buffer_bytes_));
+  HORO_CHECK(!treatment.leave_as_reduced || is_floating(layout.type()),
+             fmt::format("{} cannot be left as it is reduced", name_of(layout.type())));
   const Factors factors(treatment, layout.type(), layout.wire(), collectives_.size());
   for (const device::Event* event : ready) pack_->wait(*event);
   if (begun != nullptr) pack_->record(*begun);
@@ -145,25 +163,29 @@ void ChunkPipeline::reduce_in_place(const FusedLayout& layout, const Factors& fa
   }
 }
 
+// What is left in a buffer is read there before it is marked ready again: none has to be free.
 void ChunkPipeline::reduce_packed(const FusedLayout& layout, const Factors& factors) {
   Buffer& buffer = buffers_[calls_++ % buffers_.size()];
-  pack_->wait(*buffer.is_free);
+  if (!factors.are_left) pack_->wait(*buffer.is_free);
+  std::byte* const data = buffer.data + layout.place();
   for (std::size_t c = 0; c < layout.chunks().size(); ++c) {
     const device::NvtxRange enqueued("chunk", c);
     const FusedLayout::Chunk& chunk = layout.chunks()[c];
     const TileTable& table = layout.tables()[chunk.table];
-    TileMove move{buffer.data, chunk.first_tile, chunk.last_tile, factors.into};
+    TileMove move{data, chunk.first_tile, chunk.last_tile, factors.into};
     Joints& joint = joints(c);
 
     pack(*pack_, blocks_, table, move, layout.type(), layout.wire());
     pack_->record(*joint.packed);
 
     travel_->wait(*joint.packed);
-    collectives_.allreduce(buffer.data + chunk.offset * size_of(layout.wire()), layout.wire(),
-                           chunk.count, factors.op, *travel_);
+    collectives_.allreduce(data + chunk.offset * size_of(layout.wire()), layout.wire(), chunk.count,
+                           factors.op, *travel_);
+    if (factors.are_left && c + 1 < layout.chunks().size()) continue;
     travel_->record(*joint.reduced);
 
     unpack_->wait(*joint.reduced);
+    if (factors.are_left) return;
     move.scale = factors.out_of;
     move.divisor = factors.divisor;
     unpack(*unpack_, blocks_, table, move, layout.type(), layout.wire());

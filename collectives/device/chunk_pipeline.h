@@ -22,17 +22,24 @@ namespace horo::collectives {
 /// and writes each element once: after the collective and in its shadow, but for the last chunk, or
 /// before it for float16, whose sum could be infinite. It is a kernel, not the collective (NCCL's
 /// ncclAvg and PreMulSum), because those multiply each contribution: the values would be rounded
-/// once for each rank, and differ from those that went through the buffer.
+/// once for each rank, and differ from those that went through the buffer. Of what is left as it is
+/// reduced (Treatment::leave_as_reduced) each element is read and written once, by pack, or not at
+/// all, in place.
 class ChunkPipeline {
  public:
   struct Options {
-    int buffers = 2;                 ///< 2 or 3; more overlap less than they take memory
+    /// 2 or 3; more overlap less than they take memory. 1 for what is left in it.
+    int buffers = 2;
     unsigned blocks_per_launch = 0;  ///< 0: Device::full_grid()
   };
   /// What becomes of the values on their way.
   struct Treatment {
     ReduceOp op = ReduceOp::kAverage;
     double prescale = 1, postscale = 1;  ///< of floating point values
+    /// End with what the collective leaves, for whoever reads it to do the rest (factor_left()):
+    /// packed values stay in the buffer, for which layouts have places of their own
+    /// (place_apart()), and no kernel follows. Of floating point values.
+    bool leave_as_reduced = false;
   };
 
   /// Layouts of up to `buffer_bytes` can travel. `device` and `collectives` outlive this. Loads all
@@ -49,6 +56,13 @@ class ChunkPipeline {
 
   /// What the buffers take; 0 where nothing goes through them.
   static std::size_t memory_bytes(std::size_t buffer_bytes, const Options& options);
+  /// Gives each layout a place of its own in one buffer, whose bytes are returned.
+  static std::size_t place_apart(std::span<FusedLayout> layouts);
+  /// What values that are left as they are reduced are still to be multiplied with; those of
+  /// `ranks` ranks, of `type`, that travelled as `wire`.
+  static double factor_left(const Treatment& treatment, DataType type, DataType wire, int ranks);
+  /// The first buffer.
+  const std::byte* buffer() const { return buffers_.front().data; }
 
   /// Begins when the events `ready` are done, with `begun` if there is one, and ends with `done`.
   /// Collective: same layouts and treatments in the same order on all ranks. The layout need not be

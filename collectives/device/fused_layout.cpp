@@ -39,7 +39,9 @@ FusedLayout::FusedLayout(std::span<const TensorView> tensors, DataType wire,
                            name_of(tensor.type()), name_of(type_)));
     bytes_ += tensor.bytes();
     if (span != in_place.end() && t == span->last) ++span;
-    if (span != in_place.end() && t >= span->first) continue;
+    auto& offset = offsets_.emplace_back();
+    if (tensor.count() == 0 || (span != in_place.end() && t >= span->first)) continue;
+    offset = buffer_count_;
     auto* data = static_cast<std::byte*>(tensor.data());
     for (std::size_t done = 0; done < tensor.count(); done += kMostOfOneEntry)
       add(data + done * size_of(type_), std::min(kMostOfOneEntry, tensor.count() - done));

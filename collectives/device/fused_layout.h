@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,6 +44,13 @@ class FusedLayout {
   /// Of the others.
   const std::vector<Stretch>& in_place() const { return in_place_; }
   const std::vector<TileTable>& tables() const { return tables_; }
+  /// Where in the buffer `tensors[index]` begins, in elements; nothing: it travels where it is, or
+  /// has no elements.
+  std::optional<std::size_t> offset_of(std::size_t index) const { return offsets_[index]; }
+  /// Where its own part of a buffer begins that layouts share, in bytes; see
+  /// ChunkPipeline::place_apart().
+  std::size_t place() const { return place_; }
+  void set_place(std::size_t bytes) { place_ = bytes; }
   /// What the buffer holds, gaps included.
   std::size_t buffer_count() const { return buffer_count_; }
   std::size_t buffer_bytes() const { return buffer_count_ * size_of(wire_); }
@@ -59,7 +67,9 @@ class FusedLayout {
   std::vector<TileTable> tables_;
   std::vector<Chunk> chunks_;
   std::vector<Stretch> in_place_;
+  std::vector<std::optional<std::size_t>> offsets_;
   std::size_t buffer_count_ = 0;
+  std::size_t place_ = 0;
   std::size_t bytes_ = 0;
 };
 

@@ -58,6 +58,7 @@ class DeviceRunner {
   ~DeviceRunner();
 
   const BucketPlan& plan() const { return parts_.plan; }
+  const Parts& parts() const { return parts_; }
   std::size_t gradient_count() const { return parts_.gradients.size(); }
 
   /// What the stream `native` has been given so far makes a gradient final. Returns false if it was

@@ -174,8 +174,18 @@ TEST(DeviceGradientSync, RefusesWhatCannotBe) {
                     [&] { DeviceGradientSync sync(ctx, model.device(), stray, {}); }),
                 HasSubstr("'stray' does not lie in memory of host stand-in"));
 
+    const device::Memory memory = model.device().allocate(12);
+    const std::vector<NamedTensor> counts = {
+        {"counts", TensorView(reinterpret_cast<std::int32_t*>(memory.data()), Shape{3})}};
+    EXPECT_THAT(error_text<InvalidArgument>([&] {
+                  DeviceGradientSync sync(ctx, model.device(), counts, {.leave_as_reduced = true});
+                }),
+                HasSubstr("'counts' is int32"));
+
     const auto stream = model.stream();
     DeviceGradientSync sync(ctx, model.device(), model.gradients(), {});
+    EXPECT_THAT(error_text<InvalidArgument>([&] { (void)sync.reduced(7); }),
+                HasSubstr("reduced(7): only 7 gradients"));
     EXPECT_THAT(error_text<InvalidArgument>([&] { sync.ready(7, stream->native()); }),
                 HasSubstr("ready(7): only 7 gradients"));
     sync.ready(0, stream->native());

@@ -7,6 +7,7 @@
 
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "horo/base/device/host_device.h"
 #include "tests/support/device_array.h"
@@ -169,6 +170,98 @@ TEST(DeviceJob, GradientsThatFollowEachOtherOnAllRanksAreSummedInPlace) {
   if (const auto seen = seen_of_plan<float>(ctx, *device, narrow, Places::kRising)) {
     EXPECT_EQ(seen->kernels > 0, !is_alone);
   }
+}
+
+struct Left {
+  std::vector<float> values;  // of all gradients of the last step, read where they are said to be
+  std::size_t kernels = 0;    // that the stand-in was given
+  bool is_own_untouched = true;  // the gradients' memory has this rank's own
+};
+
+template <typename T>
+Left averages(Context& ctx, device::Device& device, Step kind,
+              const DeviceGradientSyncOptions& options, Places places) {
+  const auto stream = device.make_stream(device::Priority::kNormal);
+  const auto kernels = [&] {
+    return device::is_host(device) ? static_cast<device::HostDevice&>(device).launches() : 0;
+  };
+  DeviceGradients<T> gradients(device, places);
+  DeviceGradientSync sync(ctx, device, gradients.named, options);
+  const auto take_step = [&] {
+    for (std::size_t t = std::size(kSizes); t-- > 0;) {
+      gradients.upload(*stream, t);
+      sync.ready(t, stream->native());
+    }
+    sync.wait_on(stream->native());
+  };
+  std::optional<DeviceStepGraph> graph;
+  Left left;
+  const std::size_t before = kernels();
+  for (int step = 0; step < 3; ++step) {
+    stream->synchronize();
+    for (std::size_t t = 0; t < std::size(kSizes); ++t)
+      for (std::size_t i = 0; i < kSizes[t]; ++i)
+        gradients.host(t)[i] = value<T>(ctx.rank(), step, t, i);
+    if (kind == Step::kInGraph && step == 1 && ctx.local_size() == ctx.size())
+      graph.emplace(sync.capture(stream->native(), take_step));
+    graph ? graph->launch() : take_step();
+  }
+  stream->synchronize();
+  left.kernels = kernels() - before;
+  for (std::size_t t = 0; t < std::size(kSizes); ++t) {
+    const ReducedGradient where = sync.reduced(t);
+    const auto read = [&]<typename W>(W) {
+      const DeviceArray<W> copy(device, kSizes[t]);
+      if (kSizes[t] > 0) stream->copy(copy.data(), where.data, kSizes[t] * sizeof(W));
+      for (const W x : copy.values(*stream))
+        left.values.push_back(static_cast<float>(x) * static_cast<float>(where.scale));
+    };
+    where.type == DataType::kFloat32    ? read(0.0f)
+    : where.type == DataType::kBFloat16 ? read(BFloat16{})
+                                        : read(Float16{});
+  }
+  gradients.memory.download(*stream);
+  stream->synchronize();
+  for (std::size_t t = 0; t < std::size(kSizes); ++t)
+    for (std::size_t i = 0; i < kSizes[t]; ++i)
+      left.is_own_untouched &= static_cast<float>(gradients.host(t)[i]) ==
+                               static_cast<float>(value<T>(ctx.rank(), 2, t, i));
+  return left;
+}
+
+// With and without the last pass; the latter's values are then rounded once more.
+template <typename T>
+std::pair<Left, Left> expect_the_same_left(Context& ctx, device::Device& device, Step kind,
+                                           DeviceGradientSyncOptions options, Places places) {
+  const Left whole = averages<T>(ctx, device, kind, options, places);
+  options.leave_as_reduced = true;
+  const Left left = averages<T>(ctx, device, kind, options, places);
+  EXPECT_EQ(left.values.size(), whole.values.size());
+  for (std::size_t i = 0; i < left.values.size(); ++i) {
+    EXPECT_EQ(static_cast<float>(static_cast<T>(left.values[i])), whole.values[i]) << "index " << i;
+    if (::testing::Test::HasFailure()) break;
+  }
+  return {whole, left};
+}
+
+TEST(DeviceJob, LeavesGradientsAsTheyAreReduced) {
+  Context ctx = init();
+  const auto device = open_device(ctx);
+  for (const auto& [kind, wire] : {std::pair(Step::kWaitsOnStream, DataType::kBFloat16),
+                                   {Step::kInGraph, DataType::kFloat16}}) {
+    const auto [whole, left] = expect_the_same_left<float>(
+        ctx, *device, kind,
+        {.bucket_bytes = 200000, .wire = wire, .chunk_bytes = 50000, .in_place_bytes = {}},
+        Places::kApart);
+    EXPECT_TRUE(left.is_own_untouched);
+    EXPECT_EQ(whole.kernels, 2 * left.kernels);
+    EXPECT_EQ(left.kernels > 0, ctx.size() > 1 && device::is_host(*device));
+  }
+  expect_the_same_left<float>(ctx, *device, Step::kWaitsOnStream, {.in_place_bytes = 100000},
+                              Places::kApart);
+  EXPECT_EQ(expect_the_same_left<BFloat16>(ctx, *device, Step::kInGraph, {}, Places::kFalling)
+                .second.kernels,
+            0u);
 }
 
 TEST(DeviceJob, OperationsByName) {

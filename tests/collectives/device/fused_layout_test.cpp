@@ -58,7 +58,10 @@ TEST(FusedLayout, OneChunkIfItIsLargeEnoughAndATileEachIfNot) {
 }
 
 TEST(FusedLayout, TensorsBeginAtMultiplesOfTheAlignment) {
-  const FusedLayout layout(tensors_of({1, 129, 128, 5}), DataType::kFloat32, 0);
+  const FusedLayout layout(tensors_of({1, 129, 128, 0, 5}), DataType::kFloat32, 0);
+  for (const auto& [index, offset] : {std::pair(0, 0), {1, 128}, {2, 384}, {4, 512}})
+    EXPECT_EQ(layout.offset_of(static_cast<std::size_t>(index)), static_cast<std::size_t>(offset));
+  EXPECT_FALSE(layout.offset_of(3));
   std::vector<std::uint32_t> offsets;
   for (std::uint32_t t = 0; t < 4; ++t) offsets.push_back(layout.tables()[0].tensor[t].offset);
   EXPECT_EQ(offsets, (std::vector<std::uint32_t>{0, 1, 3, 4}));
