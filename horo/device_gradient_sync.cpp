@@ -45,7 +45,7 @@ class DeviceGradientSync::Impl {
        const DeviceGradientSyncOptions& options)
       : runtime_(context.runtime()),
         treatment_{.op = options.op, .leave_as_reduced = options.leave_as_reduced} {
-    check_gradients(gradients, {});
+    check_gradients(gradients, {.metrics = options.metrics});
     check_options(options);
     check_types(gradients, options);
     check_memory(gradients, device);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "horo/base/data_type.h"
 #include "horo/base/device/device.h"
@@ -29,6 +30,9 @@ struct DeviceGradientSyncOptions {
   /// What float32 gradients travel as, kFloat16 or kBFloat16, for half the bytes: they are rounded
   /// at each hop. Unset: as they are.
   std::optional<DataType> wire;
+  /// Names of registered tensors that are reduced along but are no gradients, such as the loss:
+  /// they travel as they are whatever `wire` says, with it in buckets of their own.
+  std::vector<std::string> metrics{};
   /// A bucket travels in parts of about this many bytes: while one is on its way, the next one is
   /// packed and the one before unpacked. At least 1.
   std::size_t chunk_bytes = std::size_t{8} << 20;

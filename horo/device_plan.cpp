@@ -1,6 +1,7 @@
 #include "horo/device_plan.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -25,11 +26,12 @@ class PlanMaker {
       : runtime_(runtime),
         name_(name),
         options_(options),
+        gradients_(gradients),
         bucket_bytes_(options.bucket_bytes.value_or(runtime.settings().bucket_bytes)),
         parts_{.device = device,
                .gradients = {gradients.begin(), gradients.end()},
-               .plan = coordinator::make_bucket_plan(gradients, bucket_bytes_,
-                                                     options.first_bucket_bytes),
+               .plan = cut_by_wire(coordinator::make_bucket_plan(gradients, bucket_bytes_,
+                                                                 options.first_bucket_bytes)),
                .layouts = {},
                .waits = std::make_unique<coordinator::PlanWaits>(runtime.transport().wait_policy()),
                .communicator = nullptr,
@@ -47,6 +49,26 @@ class PlanMaker {
   }
 
  private:
+  DataType wire_of(std::size_t gradient) const {
+    const NamedTensor& own = gradients_[gradient];
+    const bool is_exact = own.tensor.type() != DataType::kFloat32 ||
+                          std::ranges::find(options_.metrics, own.name) != options_.metrics.end();
+    return is_exact ? own.tensor.type() : options_.wire.value_or(DataType::kFloat32);
+  }
+
+  // What travels together is of one type.
+  coordinator::BucketPlan cut_by_wire(const coordinator::BucketPlan& plan) const {
+    coordinator::BucketPlan cut{.buckets = {}, .bucket_of = plan.bucket_of};
+    for (const std::vector<std::size_t>& members : plan.buckets)
+      for (const std::size_t i : members) {
+        if (i == members.front() || wire_of(i) != wire_of(cut.buckets.back().front()))
+          cut.buckets.emplace_back();
+        cut.buckets.back().push_back(i);
+        cut.bucket_of[i] = cut.buckets.size() - 1;
+      }
+    return cut;
+  }
+
   std::vector<TensorView> tensors_of(const std::vector<std::size_t>& members) const {
     std::vector<TensorView> tensors;
     for (const std::size_t i : members) tensors.push_back(parts_.gradients[i].tensor);
@@ -68,7 +90,7 @@ class PlanMaker {
     for (const std::vector<std::size_t>& members : parts_.plan.buckets) {
       const std::vector<TensorView> tensors = tensors_of(members);
       const DataType type = tensors.front().type();
-      const DataType wire = type == DataType::kFloat32 ? options_.wire.value_or(type) : type;
+      const DataType wire = wire_of(members.front());
       std::vector<collectives::MemorySpan> in_place;
       if (options_.in_place_bytes && wire == type)
         in_place = collectives::memory_spans(tensors, facts.first(tensors.size()),
@@ -87,6 +109,7 @@ class PlanMaker {
         options_.in_place_bytes ? fmt::format("in_place_bytes = {}", *options_.in_place_bytes)
                                 : "in_place_bytes is unset",
         fmt::format("leave_as_reduced = {}", options_.leave_as_reduced),
+        fmt::format("metrics = [{}]", fmt::join(options_.metrics, ", ")),
         device::is_host(parts_.device) ? "in memory of the stand-in" : "in memory of a GPU"};
     coordinator::agree_on_plan(name_,
                                coordinator::describe_plan(parts_.gradients, options_.op,
@@ -133,6 +156,7 @@ class PlanMaker {
   Runtime& runtime_;
   const std::string name_;
   const DeviceGradientSyncOptions options_;
+  const std::span<const NamedTensor> gradients_;
   const std::size_t bucket_bytes_;
   DeviceRunner::Parts parts_;
   std::string refusal_;  // why this rank cannot go on

@@ -71,6 +71,37 @@ TEST_P(DeviceGradientSyncRanks, WaitsOnTheHostAndAverages) {
   });
 }
 
+TEST(DeviceGradientSync, MetricsTravelAsTheyAre) {
+  run_ranks(3, [](Context& ctx) {
+    HostDevice device;
+    const device::Memory memory = device.allocate(3 * 16);
+    std::vector<NamedTensor> tensors;
+    for (std::size_t t = 0; t < 3; ++t)
+      tensors.push_back({"t" + std::to_string(t),
+                         TensorView(reinterpret_cast<float*>(memory.data()) + 4 * t, Shape{4})});
+    const auto stream = device.make_stream(Priority::kNormal);
+    const auto sums = [&](const DeviceGradientSyncOptions& options) {
+      DeviceGradientSync sync(ctx, device, tensors, options);
+      for (std::size_t t = 3; t-- > 0;) {
+        for (std::size_t i = 0; i < 4; ++i)
+          static_cast<float*>(tensors[t].tensor.data())[i] = 1 + 0x1p-12f;
+        sync.ready(t, stream->native());
+      }
+      sync.wait();
+      std::vector<float> values;
+      for (const NamedTensor& one : tensors)
+        values.push_back(static_cast<const float*>(one.tensor.data())[1]);
+      return values;
+    };
+    const float exact = 3 + 3 * 0x1p-12f;
+    EXPECT_EQ(sums({.op = ReduceOp::kSum, .wire = DataType::kBFloat16, .metrics = {"t1"}}),
+              (std::vector<float>{3, exact, 3}));
+    EXPECT_EQ(sums({.op = ReduceOp::kSum, .metrics = {"t1"}}), std::vector<float>(3, exact));
+    EXPECT_THAT(error_text<InvalidArgument>([&] { (void)sums({.metrics = {"loss"}}); }),
+                HasSubstr("metrics names 'loss'"));
+  });
+}
+
 // Even nodes, an uneven one, a rank each.
 TEST(DeviceGradientSync, TakesTheWayThroughTheNodesThatItIsTold) {
   for (const auto& [ranks, per_node] : {std::pair(4, 2), std::pair(5, 2), std::pair(3, 1)}) {
