@@ -31,7 +31,7 @@ DeviceGradients::DeviceGradients(device::Device& device, device::Stream& stream,
   };
   // Backward makes the loss first, then the gradients of the last layer.
   loss_ = reinterpret_cast<float*>(
-      place(parameters.size(), "train.loss", DataType::kFloat32, sizeof(float)));
+      place(parameters.size(), kLossName, DataType::kFloat32, sizeof(float)));
   for (const DataType type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat16}) {
     for (std::size_t i = parameters.size(); i-- > 0;) {
       DeviceTensor& gradient = parameters[i]->gradient;

@@ -16,6 +16,7 @@ namespace horo::ops {
 class DeviceGradients {
  public:
   static constexpr std::size_t kAlignment = 16;
+  static constexpr const char* kLossName = "train.loss";
 
   /// Gives every parameter its gradient's place in the block. They outlive this. The memory is all
   /// zeros once `stream` has come past.
@@ -24,7 +25,7 @@ class DeviceGradients {
 
   /// What a DeviceGradientSync registers: of each parameter, in order, then the loss.
   std::span<const NamedTensor> tensors() const { return tensors_; }
-  /// This rank's, until it is exchanged; then the average.
+  /// Where this rank puts its own.
   float* loss() const { return loss_; }
 
  private:

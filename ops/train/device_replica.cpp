@@ -84,7 +84,7 @@ void DeviceReplica::end_step(std::optional<float> learning_rate) {
   step_.update();
   mark(4);
   std::byte* const words = slot().words.data();
-  step_.stream().copy(words + offsetof(Words, loss), step_.loss(), sizeof(float));
+  step_.stream().copy(words + offsetof(Words, loss), step_.loss().data, sizeof(float));
   step_.stream().copy(words + offsetof(Words, verdict), step_.verdict(), sizeof(GradientVerdict));
   step_.stream().record(*slot().told);
   ++steps_;
@@ -108,7 +108,7 @@ StepOutcome DeviceReplica::wait_for_oldest() {
   Words words;
   std::memcpy(&words, slot.words.data(), sizeof words);
   const bool is_finite = !options_.check_finite || words.verdict.skip == 0;
-  return {.loss = words.loss,
+  return {.loss = words.loss * static_cast<float>(step_.loss().scale),
           .was_clipped = options_.clip_norm && words.verdict.skip == 0 &&
                          words.verdict.norm > *options_.clip_norm,
           .why_skipped = is_finite ? "" : "the gradients are not finite",

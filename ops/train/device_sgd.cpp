@@ -8,19 +8,21 @@
 namespace horo::ops {
 namespace {
 
-device_kernels::UpdateTypes types_of(const DeviceParameter& parameter) {
+device_kernels::UpdateTypes types_of(const DeviceParameter& parameter,
+                                     const ReducedGradient& gradient) {
   // Without a copy there is nothing to write in another type.
   const bool has_copy = parameter.copy.count() > 0;
-  return {.gradient = parameter.gradient.type(),
-          .copy = has_copy ? parameter.copy.type() : DataType::kFloat32};
+  return {.gradient = gradient.type, .copy = has_copy ? parameter.copy.type() : DataType::kFloat32};
 }
 
 }  // namespace
 
 DeviceSgd::DeviceSgd(device::Device& device, device::Stream& stream,
-                     const std::vector<DeviceParameter*>& parameters, const SgdOptions& options)
+                     const std::vector<DeviceParameter*>& parameters,
+                     std::span<const ReducedGradient> gradients, const SgdOptions& options)
     : options_(options) {
-  for (const DeviceParameter* parameter : parameters) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const DeviceParameter* parameter = parameters[i];
     const Shape& shape = parameter->value.shape();
     float* momentum = nullptr;
     if (options.momentum > 0) {
@@ -33,14 +35,16 @@ DeviceSgd::DeviceSgd(device::Device& device, device::Stream& stream,
       stream.fill(values.data(), 0, values.bytes());
       momentum = reinterpret_cast<float*>(values.data());
     }
-    const device_kernels::UpdateTypes types = types_of(*parameter);
+    const device_kernels::UpdateTypes types = types_of(*parameter, gradients[i]);
+    const auto scale = static_cast<float>(gradients[i].scale);
     auto group = std::ranges::find_if(groups_, [&](const Group& one) {
-      return one.types.gradient == types.gradient && one.types.copy == types.copy;
+      return one.types.gradient == types.gradient && one.types.copy == types.copy &&
+             one.scale == scale;
     });
-    if (group == groups_.end()) group = groups_.insert(group, {types, {}});
+    if (group == groups_.end()) group = groups_.insert(group, {types, scale, {}});
     group->tensors.push_back({.value = reinterpret_cast<float*>(parameter->value.data()),
                               .momentum = momentum,
-                              .gradient = parameter->gradient.data(),
+                              .gradient = gradients[i].data,
                               .copy = parameter->copy.data(),
                               .count = shape.count()});
   }
@@ -59,8 +63,11 @@ void DeviceSgd::download_momentum(std::span<Tensor> to, DeviceCompute& compute) 
 }
 
 void DeviceSgd::step(device::Stream& stream, const device_kernels::GradientUse& use) {
-  for (const Group& group : groups_)
-    device_kernels::update_sgd(stream, group.tensors, group.types, options_, use);
+  device_kernels::GradientUse of_group = use;
+  for (const Group& group : groups_) {
+    of_group.scale = group.scale;
+    device_kernels::update_sgd(stream, group.tensors, group.types, options_, of_group);
+  }
 }
 
 }  // namespace horo::ops

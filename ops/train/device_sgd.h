@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "horo/base/device/device.h"
+#include "horo/device_gradient_sync.h"
 #include "ops/kernels/device/update.h"
 #include "ops/nn/device/device_compute.h"
 #include "ops/nn/device/device_layer.h"
@@ -11,15 +12,17 @@
 
 namespace horo::ops {
 
-/// Sgd for parameters on a device: one launch for all of them that have gradients of one type, with
-/// the copies that layers compute with written on the way. Used from one thread.
+/// Sgd for parameters on a device: one launch for all of them whose gradients have come in one
+/// type, with the copies that layers compute with written on the way. Used from one thread.
 class DeviceSgd {
  public:
-  /// Borrows the parameters, whose gradients stay where they are. Its momentum is zero.
+  /// Borrows the parameters. gradients[i], for each of them in order, says where its gradient is to
+  /// be read, and stays there. Its momentum is zero.
   DeviceSgd(device::Device& device, device::Stream& stream,
-            const std::vector<DeviceParameter*>& parameters, const SgdOptions& options);
+            const std::vector<DeviceParameter*>& parameters,
+            std::span<const ReducedGradient> gradients, const SgdOptions& options);
 
-  /// Gives the update to `stream`.
+  /// Gives the update to `stream`. The gradients' own scale comes in the place of use.scale.
   void step(device::Stream& stream, const device_kernels::GradientUse& use = {});
   void set_learning_rate(float learning_rate) { options_.learning_rate = learning_rate; }
 
@@ -35,6 +38,7 @@ class DeviceSgd {
   };
   struct Group {
     device_kernels::UpdateTypes types;
+    float scale;
     std::vector<device_kernels::SgdTensor> tensors;
   };
 

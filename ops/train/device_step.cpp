@@ -13,8 +13,6 @@ namespace horo::ops {
 namespace {
 
 using device_kernels::BatchScore;
-using device_kernels::GradientTensor;
-using device_kernels::GradientVerdict;
 using device_kernels::RowScore;
 
 const ExchangeOptions& checked(const ExchangeOptions& options) {
@@ -44,13 +42,10 @@ T* memory_as(const device::Memory& memory) {
   return reinterpret_cast<T*>(memory.data());
 }
 
-std::vector<GradientTensor> gradients_of(const std::vector<DeviceParameter*>& parameters,
-                                         DataType type) {
-  std::vector<GradientTensor> gradients;
-  for (const DeviceParameter* parameter : parameters)
-    if (parameter->gradient.type() == type)
-      gradients.push_back({parameter->gradient.data(), parameter->gradient.count()});
-  return gradients;
+std::vector<ReducedGradient> reduced_by(const DeviceGradientSync& sync, std::size_t count) {
+  std::vector<ReducedGradient> reduced;
+  for (std::size_t i = 0; i < count; ++i) reduced.push_back(sync.reduced(i));
+  return reduced;
 }
 
 }  // namespace
@@ -61,21 +56,17 @@ DeviceStep::DeviceStep(Context& context, const Layer& model, const SgdOptions& s
       compute_(*training.device, training.type),
       network_(to_device(model, compute_)),
       gradients_(*training.device, stream(), network_->parameters()),
-      sgd_(*training.device, stream(), network_->parameters(), sgd),
       sync_(context, settled(*training.device, stream()), gradients_.tensors(),
-            {.name = "train.gradients", .wire = training.wire}) {
+            {.name = "train.gradients",
+             .wire = training.wire,
+             .metrics = {DeviceGradients::kLossName},
+             .leave_as_reduced = true}),
+      reduced_(reduced_by(sync_, gradients_.tensors().size())),
+      sgd_(*training.device, stream(), network_->parameters(), reduced_, sgd),
+      measured_(*training.device, stream(), network_->parameters(), reduced_),
+      score_(training.device->allocate(sizeof(BatchScore))) {
   const std::vector<DeviceParameter*> parameters = network_->parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) index_of_[parameters[i]] = i;
-  std::size_t sums = 1;
-  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
-    gradients_of_type_.push_back(gradients_of(parameters, type));
-    sums += device_kernels::count_partial_sums(gradients_of_type_.back());
-    groups_.push_back({type, gradients_of_type_.back()});
-  }
-  partial_sums_ = training.device->allocate(sums * sizeof(double));
-  verdict_ = training.device->allocate(sizeof(GradientVerdict));
-  score_ = training.device->allocate(sizeof(BatchScore));
-  stream().fill(verdict_.data(), 0, sizeof(GradientVerdict));
 }
 
 void DeviceStep::finish() noexcept {
@@ -86,7 +77,6 @@ void DeviceStep::finish() noexcept {
   }
 }
 
-const GradientVerdict* DeviceStep::verdict() const { return memory_as<GradientVerdict>(verdict_); }
 const BatchScore* DeviceStep::batch_score() const { return memory_as<BatchScore>(score_); }
 
 DeviceTensor DeviceStep::forward(DeviceBatch& batch, const DevicePass& pass) {
@@ -133,11 +123,8 @@ device_kernels::GradientUse DeviceStep::measure() {
   if (!options_.clip_norm && !options_.check_finite) return {};
   device_kernels::GradientMeasure how;
   if (options_.clip_norm) how.max_norm = static_cast<float>(*options_.clip_norm);
-  auto* verdict = memory_as<GradientVerdict>(verdict_);
-  device_kernels::measure_gradients(
-      stream(), groups_, {memory_as<double>(partial_sums_), partial_sums_.size() / sizeof(double)},
-      verdict, how);
-  return {.factor = &verdict->factor, .skip = options_.check_finite ? &verdict->skip : nullptr};
+  measured_.measure(stream(), how);
+  return {.factor = &verdict()->factor, .skip = options_.check_finite ? &verdict()->skip : nullptr};
 }
 
 }  // namespace horo::ops

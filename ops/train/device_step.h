@@ -8,13 +8,13 @@
 
 #include "horo/horo.h"
 #include "ops/kernels/device/cross_entropy.h"
-#include "ops/kernels/device/gradient_norm.h"
 #include "ops/nn/device/to_device.h"
 #include "ops/optim/sgd.h"
 #include "ops/train/batch_upload.h"
 #include "ops/train/device_gradients.h"
 #include "ops/train/device_sgd.h"
 #include "ops/train/gradient_exchange.h"
+#include "ops/train/measured_gradients.h"
 
 namespace horo::ops {
 
@@ -25,7 +25,7 @@ struct DeviceTraining {
   /// What forward and backward compute with: kFloat32, or kBFloat16, for which gradients travel as
   /// that too. The optimizer's values are float32 in any case.
   DataType type = DataType::kFloat32;
-  /// See DeviceGradientSyncOptions::wire; the loss travels so too, and is reported as it arrives.
+  /// See DeviceGradientSyncOptions::wire; the loss travels in float32.
   std::optional<DataType> wire{};
 };
 
@@ -60,10 +60,11 @@ class DeviceStep {
   DeviceLayer& network() { return *network_; }
   DeviceSgd& sgd() { return sgd_; }
   DeviceGradientSync& sync() { return sync_; }
+  /// Of all ranks, once it is exchanged: a float32 and what it is to be multiplied with.
+  const ReducedGradient& loss() const { return reduced_.back(); }
   // In memory of the device.
-  const float* loss() const { return gradients_.loss(); }
   /// Of the latest update(); zeros if nothing is clipped or looked for.
-  const device_kernels::GradientVerdict* verdict() const;
+  const device_kernels::GradientVerdict* verdict() const { return measured_.verdict(); }
   /// Of the latest backward() or score(), of this rank.
   const device_kernels::BatchScore* batch_score() const;
 
@@ -76,12 +77,12 @@ class DeviceStep {
   DeviceCompute compute_;
   std::unique_ptr<DeviceLayer> network_;
   DeviceGradients gradients_;
-  DeviceSgd sgd_;
   DeviceGradientSync sync_;
+  const std::vector<ReducedGradient> reduced_;  // of each parameter, then the loss
+  DeviceSgd sgd_;
+  MeasuredGradients measured_;
   std::unordered_map<const DeviceParameter*, std::size_t> index_of_;
-  std::vector<std::vector<device_kernels::GradientTensor>> gradients_of_type_;
-  std::vector<device_kernels::GradientGroup> groups_;
-  device::Memory partial_sums_, verdict_, score_;
+  device::Memory score_;
 };
 
 }  // namespace horo::ops

@@ -27,7 +27,7 @@ void measure_gradients(device::Stream& stream, std::span<const GradientGroup> gr
     visit_float_type(group.type, "gradients", [&]<typename T>(T) {
       for_each_table(group.tensors, [&](const TensorTable<GradientTensor>& table) {
         using Kernel = SumSquares<T>;
-        device::launch(stream, {table.tiles(), Kernel::kThreads}, Kernel{table, sums});
+        device::launch(stream, {table.tiles(), Kernel::kThreads}, Kernel{table, sums, group.scale});
         sums += table.tiles();
       });
     });

@@ -19,6 +19,7 @@ struct GradientTensor {
 struct GradientGroup {
   DataType type;
   std::span<const GradientTensor> tensors;
+  float scale = 1;  ///< of these, as GradientUse::scale
 };
 
 /// What all gradients together say, in memory of the device: nobody waits for it on the host.
@@ -40,7 +41,7 @@ struct LossScale {
 };
 
 struct GradientMeasure {
-  float scale = 1;  ///< as GradientUse::scale
+  float scale = 1;  ///< of all gradients, beside that of their group
   /// Longer gradients are clipped to this length.
   float max_norm = std::numeric_limits<float>::infinity();
   /// Halved by a gradient that is not finite, doubled after `growth_interval` good steps in a row,
@@ -54,10 +55,10 @@ std::size_t count_partial_sums(std::span<const GradientTensor> gradients);
 
 /// Measures gradients of float32, float16 or bfloat16. `partial_sums`, of count_partial_sums(), and
 /// `verdict` are in memory of the device, as all else that is pointed to. Does not block. Two
-/// launches (one more for each type beyond the first, and for each 1600 tensors), no atomics: sums
+/// launches (one more for each group beyond the first, and for each 1600 tensors), no atomics: sums
 /// are in double, in an order that depends on the sizes and alignments alone, so they have the same
-/// bits every run. Cost: every gradient is read once. Throws InvalidArgument for other types and
-/// too few sums.
+/// bits every run, and for the same values whatever their type. Cost: every gradient is read once.
+/// Throws InvalidArgument for other types and too few sums.
 void measure_gradients(device::Stream& stream, std::span<const GradientGroup> groups,
                        std::span<double> partial_sums, GradientVerdict* verdict,
                        const GradientMeasure& measure = {});

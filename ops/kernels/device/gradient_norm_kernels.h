@@ -24,6 +24,7 @@ struct SumSquares {
 
   TensorTable<GradientTensor> table;
   double* partial_sums;  // the table's
+  float scale;
 
   template <unsigned kPhase>
   HORO_KERNEL void phase(const device::Place& place, Shared& shared, Own&) const {
@@ -39,12 +40,16 @@ struct SumSquares {
     const T* data = static_cast<const T*>(table.entry[tensor].data);
     const TileRange range = range_of(table, tensor, place.block);
     double sum = 0;
-    for_each_piece<kPerWord<T>>(range.begin, range.end, device::is_word_aligned(data), place.thread,
-                                kThreads, [&](auto piece, std::size_t at) {
-                                  float values[decltype(piece)::kSize];
-                                  load_piece(values, data + at);
-                                  for (const double value : values) sum += value * value;
-                                });
+    const auto add = [&](auto piece, std::size_t at) {
+      float values[decltype(piece)::kSize];
+      load_piece(values, data + at);
+      for (const float one : values) {
+        const double value = scaled(one, scale);
+        sum += value * value;
+      }
+    };
+    for_each_piece<kGradientPiece>(range.begin, range.end, device::is_word_aligned(data),
+                                   place.thread, kThreads, add);
     return sum;
   }
 };

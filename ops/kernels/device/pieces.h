@@ -17,6 +17,20 @@ struct Piece {
 template <typename T>
 inline constexpr unsigned kPerWord = sizeof(device::Word) / sizeof(T);
 
+/// Elements of a piece of gradients, whatever their type and what goes with them: so that sums over
+/// them are in one order, and have the same bits, in whichever type gradients have come.
+inline constexpr unsigned kGradientPiece = 8;
+
+/// A gradient times what is left to multiply it with, rounded as the pass would have rounded it
+/// that the exchange has left to the reader: not together with what it is added to.
+HORO_KERNEL inline float scaled(float gradient, float scale) {
+#if defined(__CUDA_ARCH__)
+  return __fmul_rn(gradient, scale);
+#else
+  return gradient * scale;
+#endif
+}
+
 /// Calls use(piece, index) for this thread's pieces of [begin, end): of kCount elements as far as
 /// that goes if arrays are `aligned` at `begin`, then of one.
 template <unsigned kCount, typename Use>

@@ -17,7 +17,7 @@ namespace horo::ops::device_kernels {
 
 /// What a gradient is multiplied with as it is read, and whether it is used at all.
 struct GradientUse {
-  /// For what was summed over ranks: 1 / size.
+  /// For what was summed over ranks: 1 / size. Rounds by itself, before the factor.
   float scale = 1;
   /// Multiplied too, if not null: from memory of the device, so that nobody waits for it.
   const float* factor = nullptr;

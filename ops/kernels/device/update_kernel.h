@@ -40,12 +40,13 @@ struct Update {
 
   HORO_KERNEL void operator()(const device::Place& place) const {
     if (use.skip != nullptr && *use.skip != 0) return;
-    const float scale = use.factor == nullptr ? use.scale : use.scale * *use.factor;
+    const float factor = use.factor == nullptr ? 1 : *use.factor;
     const std::uint32_t tensor = table.find(place.block);
     const Entry& entry = table.entry[tensor];
     const TileRange range = range_of(table, tensor, place.block);
-    for_each_piece<kElements>(range.begin, range.end, is_aligned(entry), place.thread, kThreads,
-                              [&](auto piece, std::size_t at) { update(piece, entry, at, scale); });
+    for_each_piece<kElements>(
+        range.begin, range.end, is_aligned(entry), place.thread, kThreads,
+        [&](auto piece, std::size_t at) { update(piece, entry, at, factor); });
   }
 
  private:
@@ -58,7 +59,7 @@ struct Update {
   }
 
   template <unsigned kSize>
-  HORO_KERNEL void update(Piece<kSize>, const Entry& entry, std::size_t at, float scale) const {
+  HORO_KERNEL void update(Piece<kSize>, const Entry& entry, std::size_t at, float factor) const {
     float gradient[kSize], value[kSize], state[kArrays][kSize];
     load_piece_once(gradient, static_cast<const Gradient*>(entry.gradient) + at);
     load_piece(value, entry.value + at);
@@ -66,7 +67,7 @@ struct Update {
     for (unsigned e = 0; e < kSize; ++e) {
       float own[kArrays];
       for (int s = 0; s < kStates; ++s) own[s] = state[s][e];
-      rule(value[e], own, gradient[e] * scale);
+      rule(value[e], own, scaled(gradient[e], use.scale) * factor);
       for (int s = 0; s < kStates; ++s) state[s][e] = own[s];
     }
     store_piece(entry.value + at, value);

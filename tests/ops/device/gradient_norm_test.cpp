@@ -61,6 +61,24 @@ TEST(GradientNorm, IsThatOfAllTensors) {
   check_norm<BFloat16>();
 }
 
+TEST(GradientNorm, HasTheSameBitsInWhicheverTypeTheSameValuesHaveCome) {
+  TestDevice device;
+  DeviceValues<BFloat16> narrow(device.device, varied_values(20001, 4));
+  std::vector<float> thirds = narrow.values();
+  for (float& x : thirds) x *= 1.0f / 3;
+  DeviceValues<float> wide(device.device, thirds);
+  const auto norm_of = [&](const GradientGroup& group) {
+    std::vector<double> sums(count_partial_sums(group.tensors));
+    GradientVerdict verdict{};
+    measure_gradients(*device.stream, std::span(&group, 1), sums, &verdict);
+    device.stream->synchronize();
+    return verdict.norm;
+  };
+  const GradientTensor of_narrow{narrow.data(), narrow.count()}, of_wide{wide.data(), wide.count()};
+  EXPECT_EQ(norm_of({DataType::kBFloat16, std::span(&of_narrow, 1), 1.0f / 3}),
+            norm_of({DataType::kFloat32, std::span(&of_wide, 1)}));
+}
+
 TEST(GradientNorm, NoTensorsHaveNone) {
   const GradientVerdict verdict = Gradients<float>({}).measure();
   EXPECT_EQ(verdict.norm, 0);
@@ -163,10 +181,10 @@ TEST(GradientNorm, IsThatOfAllTypesTogether) {
   const GradientTensor tensors[] = {{plain.data(), plain.count()}, {narrow.data(), narrow.count()}};
   const GradientGroup groups[] = {{DataType::kFloat32, std::span(tensors).first(1)},
                                   {DataType::kFloat16, {}},
-                                  {DataType::kBFloat16, std::span(tensors).last(1)}};
+                                  {DataType::kBFloat16, std::span(tensors).last(1), 0.5f}};
   double squares = 0;
   for (const double x : plain.values()) squares += x * x;
-  for (const double x : narrow.values()) squares += x * x;
+  for (const double x : narrow.values()) squares += x * x / 4;
   std::vector<double> sums(count_partial_sums(tensors));
   GradientVerdict verdict{};
   measure_gradients(*device.stream, groups, sums, &verdict, {.max_norm = 1});

@@ -1,10 +1,14 @@
 // What goes to a device and lies there in training.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "horo/base/device/host_device.h"
+#include "horo/testing.h"
 #include "ops/train/batch_upload.h"
 #include "ops/train/device_gradients.h"
 #include "ops/train/device_sgd.h"
+#include "ops/train/measured_gradients.h"
 
 namespace horo::ops {
 namespace {
@@ -49,21 +53,21 @@ TEST(BatchUpload, BringsEveryPartOfManyBatches) {
   EXPECT_LE(allocator.counters().driver_allocations, 3u);
 }
 
-/// Parameters of float32, or with copies and gradients of bfloat16, whose values are their number.
+/// Parameters of float32, or with copies of bfloat16 and gradients of `narrow`, whose values are
+/// their number.
 struct Parameters {
-  explicit Parameters(device::Device& device) {
+  explicit Parameters(device::Device& device, DataType narrow = DataType::kBFloat16) {
     const auto tensor = [&](std::size_t count, DataType type) {
       return DeviceTensor(Shape{count}, type, device.allocate(count * size_of(type)));
     };
     for (const auto& [name, count, is_narrow] :
          {std::tuple{"a", 10, false}, {"b", 7, true}, {"c", 5, false}, {"d", 16, true}}) {
       const auto elements = static_cast<std::size_t>(count);
-      const DataType type = is_narrow ? DataType::kBFloat16 : DataType::kFloat32;
       DeviceParameter& one = parameters.emplace_back();
       one.name = name;
       one.value = tensor(elements, DataType::kFloat32);
-      if (is_narrow) one.copy = tensor(elements, type);
-      one.gradient = tensor(elements, type);
+      if (is_narrow) one.copy = tensor(elements, DataType::kBFloat16);
+      one.gradient = tensor(elements, is_narrow ? narrow : DataType::kFloat32);
       for (std::size_t i = 0; i < elements; ++i)
         reinterpret_cast<float*>(one.value.data())[i] = static_cast<float>(i);
     }
@@ -100,18 +104,26 @@ TEST(DeviceGradients, OfATypeLieOneBehindTheOtherInTheOrderOfBackward) {
   }
 }
 
+std::vector<ReducedGradient> own_gradients(const Parameters& parameters, double scale) {
+  std::vector<ReducedGradient> own;
+  for (const DeviceParameter& one : parameters.parameters)
+    own.push_back({one.gradient.data(), one.gradient.type(), scale});
+  return own;
+}
+
 TEST(DeviceSgd, UpdatesValuesAndTheirCopies) {
   device::HostDevice device;
   const auto stream = device.make_stream(device::Priority::kNormal);
   Parameters parameters(device);
-  DeviceSgd sgd(device, *stream, parameters.list, {.learning_rate = 0.5f, .momentum = 0.5f});
+  DeviceSgd sgd(device, *stream, parameters.list, own_gradients(parameters, 0.5),
+                {.learning_rate = 0.5f, .momentum = 0.5f});
   for (int step = 0; step < 2; ++step) {
     for (DeviceParameter& one : parameters.parameters)
       for (std::size_t i = 0; i < one.gradient.count(); ++i) {
         if (one.gradient.type() == DataType::kFloat32)
-          reinterpret_cast<float*>(one.gradient.data())[i] = 1;
+          reinterpret_cast<float*>(one.gradient.data())[i] = 2;
         else
-          reinterpret_cast<BFloat16*>(one.gradient.data())[i] = BFloat16(1.0f);
+          reinterpret_cast<BFloat16*>(one.gradient.data())[i] = BFloat16(2.0f);
       }
     sgd.step(*stream);
     stream->synchronize();
@@ -125,6 +137,56 @@ TEST(DeviceSgd, UpdatesValuesAndTheirCopies) {
                   static_cast<float>(BFloat16(expected)));
       }
     }
+}
+
+// The values after some steps with gradients that travel as `wire` and are clipped.
+std::vector<float> values_after_steps(Context& context, DataType wire, bool leave_as_reduced) {
+  device::HostDevice device({.max_delay = std::chrono::microseconds(20)});
+  const auto stream = device.make_stream(device::Priority::kNormal);
+  Parameters parameters(device, DataType::kFloat32);
+  const DeviceGradients gradients(device, *stream, parameters.list);
+  stream->synchronize();
+  DeviceGradientSync sync(context, device, gradients.tensors(),
+                          {.wire = wire,
+                           .metrics = {DeviceGradients::kLossName},
+                           .leave_as_reduced = leave_as_reduced});
+  std::vector<ReducedGradient> reduced;
+  for (std::size_t i = 0; i < gradients.tensors().size(); ++i) reduced.push_back(sync.reduced(i));
+  EXPECT_EQ(reduced[0].type, leave_as_reduced && context.size() > 1 ? wire : DataType::kFloat32);
+  EXPECT_EQ(reduced.back().type, DataType::kFloat32);
+  DeviceSgd sgd(device, *stream, parameters.list, reduced,
+                {.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f});
+  MeasuredGradients measured(device, *stream, parameters.list, reduced);
+  for (int step = 0; step < 5; ++step) {
+    for (std::size_t t = parameters.list.size() + 1; t-- > 0;) {
+      device::submit(*stream, [&, t, step] {
+        auto* values = static_cast<float*>(gradients.tensors()[t].tensor.data());
+        for (std::size_t i = 0; i < gradients.tensors()[t].tensor.count(); ++i)
+          values[i] = std::sin(static_cast<float>(i + 7 * t) + 0.3f * static_cast<float>(step) +
+                               static_cast<float>(context.rank()));
+      });
+      sync.ready(t, stream->native());
+    }
+    sync.wait_on(stream->native());
+    measured.measure(*stream, {.max_norm = 2});
+    sgd.step(*stream, {.factor = &measured.verdict()->factor});
+  }
+  stream->synchronize();
+  EXPECT_LT(measured.verdict()->factor, 1);
+  std::vector<float> values;
+  for (const DeviceParameter& one : parameters.parameters)
+    for (std::size_t i = 0; i < one.value.count(); ++i)
+      values.push_back(reinterpret_cast<const float*>(one.value.data())[i]);
+  return values;
+}
+
+TEST(DeviceSgd, HasTheSameBitsFromGradientsThatAreUnpackedAndThatAreNot) {
+  for (const int ranks : {1, 2, 3})
+    testing::run_ranks(ranks, [](Context& context) {
+      for (const DataType wire : {DataType::kBFloat16, DataType::kFloat16})
+        EXPECT_EQ(values_after_steps(context, wire, true),
+                  values_after_steps(context, wire, false));
+    });
 }
 
 }  // namespace

@@ -25,6 +25,8 @@ TEST(DeviceTrainer, TrainsAsTheHostDoes) {
 
 TEST(DeviceTrainer, LearnsInBFloat16) { on_ranks(2, check_that_it_learns_in_bfloat16); }
 
+TEST(DeviceTrainer, LearnsFromANarrowWire) { on_ranks(3, check_that_it_learns_from_a_narrow_wire); }
+
 TEST(DeviceTrainer, Clips) { on_ranks(2, check_that_it_clips); }
 
 TEST(DeviceTrainer, LossesDoNotDependOnTheNumberOfRanks) {

@@ -73,4 +73,17 @@ inline void check_that_it_clips(device::Device& device, Context& context) {
   EXPECT_EQ(report.clipped_steps, expected.clipped_steps);
 }
 
+/// Gradients are rounded on their way, the loss is not.
+inline void check_that_it_learns_from_a_narrow_wire(device::Device& device, Context& context) {
+  TrainerOptions options = small_device_options();
+  options.clip_norm = 0.5;
+  const TrainReport expected = train_on(nullptr, context, options);
+  options.device = {.device = &device, .wire = DataType::kBFloat16};
+  const TrainReport report = SmallTraining().run(context, options);
+  expect_like(report, expected, 0.05);
+  EXPECT_NEAR(report.losses.front(), expected.losses.front(), 1e-5);
+  EXPECT_NEAR(static_cast<double>(report.clipped_steps),
+              static_cast<double>(expected.clipped_steps), 2);
+}
+
 }  // namespace horo::ops

@@ -17,6 +17,12 @@ TEST(GpuTrainer, LearnsInBFloat16) {
   check_that_it_learns_in_bfloat16(*gpu, context);
 }
 
+TEST(GpuTrainer, LearnsFromANarrowWire) {
+  Context context = init();
+  const auto gpu = open_gpu(context);
+  check_that_it_learns_from_a_narrow_wire(*gpu, context);
+}
+
 TEST(GpuTrainer, Clips) {
   Context context = init();
   const auto gpu = open_gpu(context);
