@@ -72,6 +72,37 @@ void add_compression_options(po::options_description& description, TrainOptions&
       "part of the values that topk sends");
 }
 
+void add_optimizer_options(po::options_description& description, TrainOptions& options) {
+  const auto is_share = [](float x) { return x >= 0 && x < 1; };
+  constexpr const char* kShare = "at least 0 and below 1";
+  auto add = description.add_options();
+  add("optimizer", name_value(options.optimizer, "optimizer", {"sgd", "adamw"}), "sgd or adamw");
+  add("lr",
+      rate_value<float>(options.learning_rate, "lr", "above 0", [](float x) { return x > 0; }),
+      "highest learning rate (by default 0.001 for adamw); it falls to 0 towards the end");
+  add("momentum", rate_value<float>(options.momentum, "momentum", kShare, is_share),
+      "of sgd: share of the last update that the next one keeps");
+  add("beta1", rate_value<float>(options.beta1, "beta1", kShare, is_share),
+      "of adamw: share of the mean gradient that is kept");
+  add("beta2", rate_value<float>(options.beta2, "beta2", kShare, is_share),
+      "of adamw: the same of its square");
+  add("epsilon",
+      rate_value<float>(options.epsilon, "epsilon", "above 0", [](float x) { return x > 0; }),
+      "of adamw: added to the root of the mean square");
+  add("weight-decay",
+      rate_value<float>(options.weight_decay, "weight-decay", "at least 0",
+                        [](float x) { return x >= 0; }),
+      "times the weight is added to its gradient; for adamw (by default 0.01) times the learning "
+      "rate of every weight goes in a step");
+}
+
+// What suits the one optimizer does not suit the other.
+void choose_defaults(TrainOptions& options, const po::variables_map& values) {
+  if (options.optimizer != "adamw") return;
+  if (values["lr"].defaulted()) options.learning_rate = TrainOptions::kAdamWLearningRate;
+  if (values["weight-decay"].defaulted()) options.weight_decay = TrainOptions::kAdamWWeightDecay;
+}
+
 po::options_description describe_options(TrainOptions& options, const TrainCommand& command) {
   po::options_description description("Options");
   auto add = description.add_options();
@@ -83,19 +114,8 @@ po::options_description describe_options(TrainOptions& options, const TrainComma
       "samples per step, over all ranks");
   add("op", name_value(options.op, "op", {"average", "adasum"}),
       "how the ranks' gradients become one: average or adasum");
-  add("lr",
-      rate_value<float>(options.learning_rate, "lr", "above 0", [](float x) { return x > 0; }),
-      "highest learning rate; it falls to 0 towards the end");
   add("warm-up", count_value(options.warm_up_steps, "warm-up", 0),
       "steps at the start over which the learning rate rises from 0");
-  add("momentum",
-      rate_value<float>(options.momentum, "momentum", "at least 0 and below 1",
-                        [](float x) { return x >= 0 && x < 1; }),
-      "share of the last update that the next one keeps");
-  add("weight-decay",
-      rate_value<float>(options.weight_decay, "weight-decay", "at least 0",
-                        [](float x) { return x >= 0; }),
-      "times the weight is added to its gradient");
   add("accumulate", count_value(options.accumulate, "accumulate", 1),
       "passes that a step is computed in, over parts of the batch, to save memory");
   add("clip-norm",
@@ -121,6 +141,7 @@ po::options_description describe_options(TrainOptions& options, const TrainComma
       "steps between lines of progress, where there is no bar");
   add("max-steps", count_value(options.max_steps, "max-steps", 0),
       "end after this many steps; 0: after the epochs");
+  add_optimizer_options(description, options);
   add_compression_options(description, options);
   if (command.defaults.augment)
     add("no-augmentation",
@@ -144,6 +165,7 @@ TrainOptions parse_train_options(const TrainCommand& command, int argc, char** a
             .run(),
         values);
     po::notify(values);
+    choose_defaults(options, values);
   } catch (const po::error& error) {
     throw horo::InvalidArgument(fmt::format("{}; --help lists the options", error.what()));
   }

@@ -7,16 +7,21 @@
 
 /// What the command line of a training program says.
 struct TrainOptions {
+  static constexpr float kAdamWLearningRate = 1e-3f;
+  static constexpr float kAdamWWeightDecay = 1e-2f;
+
   bool wants_help = false;
   std::string data;  ///< directory of the data set's files; empty: images that the program draws
   std::string model;
   std::uint64_t epochs = 3;
   std::size_t global_batch = 128;
-  std::string op = "average";  ///< or "adasum"
-  float learning_rate = 0.05f;
+  std::string op = "average";     ///< or "adasum"
+  std::string optimizer = "sgd";  ///< or "adamw"
+  float learning_rate = 0.05f;    ///< of adamw kAdamWLearningRate, unless it is given
   std::size_t warm_up_steps = 200;
-  float momentum = 0.9f;
-  float weight_decay = 1e-4f;
+  float momentum = 0.9f;                                ///< of sgd
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;  ///< of adamw
+  float weight_decay = 1e-4f;  ///< of adamw kAdamWWeightDecay, unless it is given
   std::uint64_t seed = 1;
   std::size_t loader_threads = 1;
   std::size_t prefetch = 4;

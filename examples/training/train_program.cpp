@@ -13,6 +13,8 @@
 #include "horo/horo.h"
 #include "ops/data/crop_and_flip.h"
 #include "ops/kernels/cpu/threads.h"
+#include "ops/optim/adamw.h"
+#include "ops/optim/sgd.h"
 #include "ops/train/trainer.h"
 
 namespace {
@@ -55,6 +57,20 @@ horo::Compression compression_of(const TrainOptions& options) {
           .fraction = options.compression_fraction};
 }
 
+std::unique_ptr<Optimizer> make_optimizer(const TrainOptions& options, Sequential& model) {
+  if (options.optimizer == "adamw")
+    return std::make_unique<AdamW>(model.parameters(),
+                                   AdamWOptions{.learning_rate = options.learning_rate,
+                                                .beta1 = options.beta1,
+                                                .beta2 = options.beta2,
+                                                .epsilon = options.epsilon,
+                                                .weight_decay = options.weight_decay});
+  return std::make_unique<Sgd>(model.parameters(),
+                               SgdOptions{.learning_rate = options.learning_rate,
+                                          .momentum = options.momentum,
+                                          .weight_decay = options.weight_decay});
+}
+
 /// All that a run needs, made from the command line.
 struct Job {
   /// `gpu`: null for the CPU.
@@ -63,10 +79,8 @@ struct Job {
       : train_set(program.open_dataset(options, Split::kTrain)),
         test_set(program.open_dataset(options, Split::kTest)),
         model(program.make_model(options, *train_set)),
-        optimizer(model->parameters(), {.learning_rate = options.learning_rate,
-                                        .momentum = options.momentum,
-                                        .weight_decay = options.weight_decay}),
-        trainer(context, *model, optimizer, *train_set, *test_set,
+        optimizer(make_optimizer(options, *model)),
+        trainer(context, *model, *optimizer, *train_set, *test_set,
                 trainer_options(options, *train_set, gpu)) {
     start_without_an_opinion(*model);
   }
@@ -98,7 +112,7 @@ struct Job {
   std::unique_ptr<Dataset> train_set;
   std::unique_ptr<Dataset> test_set;
   std::unique_ptr<Sequential> model;
-  Sgd optimizer;
+  std::unique_ptr<Optimizer> optimizer;
   Trainer trainer;
 };
 

@@ -17,10 +17,6 @@ void check_beta(const char* name, float beta) {
              fmt::format("AdamW: got {} {}, wants at least 0 and less than 1", name, beta));
 }
 
-float correction(float beta, std::int64_t step) {
-  return static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta), step)));
-}
-
 void check(const AdamWOptions& options) {
   HORO_CHECK(std::isfinite(options.learning_rate) && options.learning_rate >= 0,
              fmt::format("AdamW: got learning rate {}, wants a number of at least 0",
@@ -42,8 +38,8 @@ AdamWRule rule_of(const AdamWOptions& options, std::int64_t step) {
           options.beta2,
           options.epsilon,
           options.weight_decay,
-          correction(options.beta1, step),
-          correction(options.beta2, step)};
+          bias_correction(options.beta1, step),
+          bias_correction(options.beta2, step)};
 }
 
 AdamW::AdamW(std::vector<Parameter*> parameters, const AdamWOptions& options)
@@ -67,6 +63,10 @@ void AdamW::set_learning_rate(float learning_rate) {
 void AdamW::set_steps(std::int64_t steps) {
   HORO_CHECK(steps >= 0, fmt::format("AdamW: got {} steps, wants at least 0", steps));
   steps_ = steps;
+}
+
+std::vector<Optimizer::State> AdamW::states() {
+  return {{"first_moment", first_}, {"second_moment", second_}};
 }
 
 void AdamW::step() {

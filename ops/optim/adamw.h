@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "ops/nn/layer.h"
+#include "ops/optim/optimizer.h"
 
 namespace horo::ops {
 
@@ -20,21 +20,20 @@ struct AdamWOptions {
 ///   m = beta1 * m + (1 - beta1) * gradient;  v = beta2 * v + (1 - beta2) * gradient^2;
 ///   value -= learning_rate * (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)
 ///                             + weight_decay * value).
-/// Every rank that starts from the same values and steps with the same gradients stays
-/// bit-identical. Used from one thread at a time. Source: Loshchilov, Hutter, "Decoupled weight
+/// Source: Loshchilov, Hutter, "Decoupled weight
 /// decay regularization" (ICLR 2019).
-class AdamW {
+class AdamW : public Optimizer {
  public:
   /// Borrows the parameters: they must outlive this. Throws InvalidArgument for options out of
   /// range.
   AdamW(std::vector<Parameter*> parameters, const AdamWOptions& options);
 
-  /// Updates every parameter with its gradient. The gradients stay as they are.
-  void step();
+  void step() override;
 
-  void set_learning_rate(float learning_rate);
-  float learning_rate() const { return options_.learning_rate; }
+  void set_learning_rate(float learning_rate) override;
+  float learning_rate() const override { return options_.learning_rate; }
   const AdamWOptions& options() const { return options_; }
+  std::span<Parameter* const> parameters() const override { return parameters_; }
   /// m and v of every parameter, in the order of the constructor and of the same shape; to be saved
   /// and restored with a checkpoint, as the number of steps is.
   std::span<Tensor> first_moments() { return first_; }
@@ -42,6 +41,10 @@ class AdamW {
   std::int64_t steps() const { return steps_; }
   /// Throws InvalidArgument unless steps >= 0.
   void set_steps(std::int64_t steps);
+  /// "first_moment" and "second_moment": the same.
+  std::vector<State> states() override;
+  /// The number of steps.
+  std::span<std::int64_t> counters() override { return {&steps_, 1}; }
 
  private:
   std::vector<Parameter*> parameters_;

@@ -61,6 +61,11 @@ void Sgd::set_learning_rate(float learning_rate) {
   options_.learning_rate = learning_rate;
 }
 
+std::vector<Optimizer::State> Sgd::states() {
+  if (momenta_.empty()) return {};
+  return {{"momentum", momenta_}};
+}
+
 void Sgd::step() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const auto value = parameters_[i]->value.values();

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "ops/nn/layer.h"
+#include "ops/optim/optimizer.h"
 
 namespace horo::ops {
 
@@ -17,24 +17,23 @@ struct SgdOptions {
 /// Stochastic gradient descent. Per step and value, in one pass over memory:
 ///   g = gradient + weight_decay * value;  m = momentum * m + g;
 ///   value -= learning_rate * (nesterov ? g + momentum * m : m).
-/// Every rank that starts from the same values and steps with the same gradients stays
-/// bit-identical. Used from one thread at a time.
-class Sgd {
+class Sgd : public Optimizer {
  public:
   /// Borrows the parameters: they must outlive this. Throws InvalidArgument for options out of
   /// range.
   Sgd(std::vector<Parameter*> parameters, const SgdOptions& options);
 
-  /// Updates every parameter with its gradient. The gradients stay as they are.
-  void step();
+  void step() override;
 
-  void set_learning_rate(float learning_rate);
-  float learning_rate() const { return options_.learning_rate; }
+  void set_learning_rate(float learning_rate) override;
+  float learning_rate() const override { return options_.learning_rate; }
   const SgdOptions& options() const { return options_; }
-  std::span<Parameter* const> parameters() const { return parameters_; }
+  std::span<Parameter* const> parameters() const override { return parameters_; }
   /// m of every parameter, in the order of the constructor and of the same shape; to be saved and
   /// restored with a checkpoint. Empty without momentum.
   std::span<Tensor> momentum_buffers() { return momenta_; }
+  /// "momentum": the same; none without.
+  std::vector<State> states() override;
 
  private:
   std::vector<Parameter*> parameters_;

@@ -29,11 +29,17 @@ struct SgdRule {
   }
 };
 
+/// 1 / (1 - beta^step), for a mean of `step` values that began with 0.
+HORO_KERNEL inline float bias_correction(float beta, std::int64_t step) {
+  return static_cast<float>(1 /
+                            (1 - std::pow(static_cast<double>(beta), static_cast<double>(step))));
+}
+
 /// What AdamW does to one value; state[0] is its m, state[1] its v.
 struct AdamWRule {
   static constexpr int kStates = 2;
   float learning_rate, beta1, beta2, epsilon, weight_decay;
-  float correction1, correction2;  ///< 1 / (1 - beta^step)
+  float correction1, correction2;  ///< bias_correction()
 
   HORO_KERNEL void operator()(float& value, float* state, float gradient) const {
     state[0] = beta1 * state[0] + (1 - beta1) * gradient;

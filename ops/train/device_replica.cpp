@@ -14,16 +14,16 @@ namespace {
 using device_kernels::BatchScore;
 using device_kernels::GradientVerdict;
 
-const SgdOptions& checked(Sgd& optimizer, Layer& model) {
+OptimizerOptions checked(Optimizer& optimizer, Layer& model) {
   HORO_CHECK(
       std::ranges::equal(optimizer.parameters(), model.parameters()),
       "training on a device: the optimizer updates all parameters of the model, in its order");
-  return optimizer.options();
+  return options_of(optimizer);
 }
 
 }  // namespace
 
-DeviceReplica::DeviceReplica(Context& context, Layer& model, Sgd& optimizer,
+DeviceReplica::DeviceReplica(Context& context, Layer& model, Optimizer& optimizer,
                              const ExchangeOptions& options, const DeviceTraining& training,
                              EnterPhase enter)
     : context_(context),
@@ -44,12 +44,12 @@ DeviceReplica::DeviceReplica(Context& context, Layer& model, Sgd& optimizer,
 void DeviceReplica::share_state() {
   broadcast_state(context_, model_, optimizer_);
   upload_values(model_, step_.network(), step_.compute());
-  step_.sgd().upload_momentum(optimizer_.momentum_buffers(), step_.compute());
+  step_.optimizer().upload_state(optimizer_, step_.compute());
 }
 
 void DeviceReplica::bring_back() {
   download_values(step_.network(), model_, step_.compute());
-  step_.sgd().download_momentum(optimizer_.momentum_buffers(), step_.compute());
+  step_.optimizer().download_state(optimizer_, step_.compute());
 }
 
 void DeviceReplica::average_buffers() {
@@ -79,7 +79,7 @@ void DeviceReplica::end_step(std::optional<float> learning_rate) {
   enter_(Phase::kOptimizer);
   if (learning_rate) {
     optimizer_.set_learning_rate(*learning_rate);
-    step_.sgd().set_learning_rate(*learning_rate);
+    step_.optimizer().set_learning_rate(*learning_rate);
   }
   step_.update();
   mark(4);

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "horo/horo.h"
-#include "ops/optim/sgd.h"
+#include "ops/optim/optimizer.h"
 #include "ops/train/batch_upload.h"
 #include "ops/train/device_step.h"
 #include "ops/train/replica.h"
@@ -20,8 +20,8 @@ namespace horo::ops {
 class DeviceReplica : public Replica {
  public:
   /// Collective. Borrows all. Throws as DeviceStep does.
-  DeviceReplica(Context& context, Layer& model, Sgd& optimizer, const ExchangeOptions& options,
-                const DeviceTraining& training, EnterPhase enter);
+  DeviceReplica(Context& context, Layer& model, Optimizer& optimizer,
+                const ExchangeOptions& options, const DeviceTraining& training, EnterPhase enter);
   /// Waits for the device.
   ~DeviceReplica() override { step_.finish(); }
 
@@ -56,7 +56,7 @@ class DeviceReplica : public Replica {
 
   Context& context_;
   Layer& model_;
-  Sgd& optimizer_;
+  Optimizer& optimizer_;
   const ExchangeOptions options_;
   const EnterPhase enter_;
   DeviceStep step_;

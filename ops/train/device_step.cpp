@@ -50,7 +50,7 @@ std::vector<ReducedGradient> reduced_by(const DeviceGradientSync& sync, std::siz
 
 }  // namespace
 
-DeviceStep::DeviceStep(Context& context, const Layer& model, const SgdOptions& sgd,
+DeviceStep::DeviceStep(Context& context, const Layer& model, const OptimizerOptions& optimizer,
                        const DeviceTraining& training, const ExchangeOptions& options)
     : options_(checked(options)),
       compute_(*training.device, training.type),
@@ -62,7 +62,7 @@ DeviceStep::DeviceStep(Context& context, const Layer& model, const SgdOptions& s
              .metrics = {DeviceGradients::kLossName},
              .leave_as_reduced = true}),
       reduced_(reduced_by(sync_, gradients_.tensors().size())),
-      sgd_(*training.device, stream(), network_->parameters(), reduced_, sgd),
+      optimizer_(*training.device, stream(), network_->parameters(), reduced_, optimizer),
       measured_(*training.device, stream(), network_->parameters(), reduced_),
       score_(training.device->allocate(sizeof(BatchScore))) {
   const std::vector<DeviceParameter*> parameters = network_->parameters();
@@ -95,7 +95,7 @@ void DeviceStep::backward(const DeviceTensor& logits, const DeviceBatch& batch, 
 
 void DeviceStep::exchange() { sync_.wait_on(stream().native()); }
 
-void DeviceStep::update() { sgd_.step(stream(), measure()); }
+void DeviceStep::update() { optimizer_.step(stream(), measure()); }
 
 void DeviceStep::score(const DeviceTensor& logits, const DeviceBatch& batch) {
   compare(logits, batch, static_cast<double>(batch.rows), nullptr, nullptr);

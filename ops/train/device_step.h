@@ -9,10 +9,9 @@
 #include "horo/horo.h"
 #include "ops/kernels/device/cross_entropy.h"
 #include "ops/nn/device/to_device.h"
-#include "ops/optim/sgd.h"
 #include "ops/train/batch_upload.h"
 #include "ops/train/device_gradients.h"
-#include "ops/train/device_sgd.h"
+#include "ops/train/device_optimizer.h"
 #include "ops/train/gradient_exchange.h"
 #include "ops/train/measured_gradients.h"
 
@@ -36,7 +35,7 @@ class DeviceStep {
  public:
   /// Collective. Makes the network on the device, of `model` and its values; the model may go.
   /// Throws InvalidArgument for options that devices do not have: see ExchangeOptions.
-  DeviceStep(Context& context, const Layer& model, const SgdOptions& sgd,
+  DeviceStep(Context& context, const Layer& model, const OptimizerOptions& optimizer,
              const DeviceTraining& training, const ExchangeOptions& options = {});
   ~DeviceStep() { finish(); }
 
@@ -58,7 +57,7 @@ class DeviceStep {
   DeviceCompute& compute() { return compute_; }
   device::Stream& stream() const { return compute_.stream(); }
   DeviceLayer& network() { return *network_; }
-  DeviceSgd& sgd() { return sgd_; }
+  DeviceOptimizer& optimizer() { return optimizer_; }
   DeviceGradientSync& sync() { return sync_; }
   /// Of all ranks, once it is exchanged: a float32 and what it is to be multiplied with.
   const ReducedGradient& loss() const { return reduced_.back(); }
@@ -79,7 +78,7 @@ class DeviceStep {
   DeviceGradients gradients_;
   DeviceGradientSync sync_;
   const std::vector<ReducedGradient> reduced_;  // of each parameter, then the loss
-  DeviceSgd sgd_;
+  DeviceOptimizer optimizer_;
   MeasuredGradients measured_;
   std::unordered_map<const DeviceParameter*, std::size_t> index_of_;
   device::Memory score_;

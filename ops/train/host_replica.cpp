@@ -9,7 +9,7 @@
 
 namespace horo::ops {
 
-HostReplica::HostReplica(Context& context, Layer& model, Sgd& optimizer,
+HostReplica::HostReplica(Context& context, Layer& model, Optimizer& optimizer,
                          const ExchangeOptions& options, EnterPhase enter)
     : context_(context),
       model_(model),

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "ops/optim/sgd.h"
+#include "ops/optim/optimizer.h"
 #include "ops/train/gradient_exchange.h"
 #include "ops/train/replica.h"
 
@@ -12,7 +12,7 @@ namespace horo::ops {
 class HostReplica : public Replica {
  public:
   /// Borrows all. With options.check_finite a step that is not finite updates nothing.
-  HostReplica(Context& context, Layer& model, Sgd& optimizer, const ExchangeOptions& options,
+  HostReplica(Context& context, Layer& model, Optimizer& optimizer, const ExchangeOptions& options,
               EnterPhase enter);
 
   void share_state() override;
@@ -28,7 +28,7 @@ class HostReplica : public Replica {
  private:
   Context& context_;
   Layer& model_;
-  Sgd& optimizer_;
+  Optimizer& optimizer_;
   const EnterPhase enter_;
   const ExchangeOptions options_;
   std::optional<GradientExchange> exchange_;  // since share_state()

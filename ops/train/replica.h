@@ -33,7 +33,8 @@ class Replica {
 
   virtual ~Replica() = default;
 
-  /// Gives every rank the parameters, buffers and momentum of rank 0; comes first. Collective.
+  /// Gives every rank the parameters, buffers and optimizer's state of rank 0; comes first.
+  /// Collective.
   virtual void share_state() = 0;
   /// Forward and backward over a part of a step's samples. The loss and its gradient are divided by
   /// `normaliser`. The pass's samples are the batch's. Gradients travel as they come.
@@ -49,7 +50,8 @@ class Replica {
   virtual std::size_t count_correct(Batch batch) = 0;
   /// Averages statistics over the ranks, whose own batches let them drift apart. Collective.
   virtual void average_buffers() = 0;
-  /// Brings parameters, buffers and momentum back to the model and optimizer it was made from.
+  /// Brings parameters, buffers and the optimizer's state back to the model and optimizer it was
+  /// made from.
   virtual void bring_back() = 0;
   virtual CompressionFigures compression() const = 0;
 };

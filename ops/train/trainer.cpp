@@ -47,7 +47,7 @@ StepTimes with_phases_of(StepTimes host, const StepTimes& device) {
 
 }  // namespace
 
-Trainer::Trainer(Context& context, Layer& model, Sgd& optimizer, const Dataset& train_set,
+Trainer::Trainer(Context& context, Layer& model, Optimizer& optimizer, const Dataset& train_set,
                  const Dataset& test_set, const TrainerOptions& options)
     : context_(context),
       model_(model),

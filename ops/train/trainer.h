@@ -10,7 +10,7 @@
 #include "ops/data/data_loader.h"
 #include "ops/nn/layer.h"
 #include "ops/optim/learning_rate.h"
-#include "ops/optim/sgd.h"
+#include "ops/optim/optimizer.h"
 #include "ops/train/control_message_count.h"
 #include "ops/train/device_replica.h"
 #include "ops/train/phase_marks.h"
@@ -64,17 +64,18 @@ struct TrainerOptions {
 /// gradient_op). Used from one thread.
 class Trainer {
  public:
-  /// Borrows all: they must outlive the trainer. `optimizer` updates the parameters of `model`.
+  /// Borrows all: they must outlive the trainer. `optimizer` updates the parameters of `model`; on
+  /// a device it is an Sgd or an AdamW.
   /// Not collective. Throws InvalidArgument, on all ranks alike, for options that do not fit the
   /// data set or the number of ranks.
-  Trainer(Context& context, Layer& model, Sgd& optimizer, const Dataset& train_set,
+  Trainer(Context& context, Layer& model, Optimizer& optimizer, const Dataset& train_set,
           const Dataset& test_set, const TrainerOptions& options = {});
 
-  /// Gives every rank the parameters, buffers and momentum of rank 0, trains, and evaluates after
-  /// each epoch. Collective. Throws Error on all ranks if the loss is not finite, if more than
-  /// max_skipped steps in a row were to be skipped, or if parameters end up different between
-  /// ranks; InvalidArgument for options that a device does not have; MismatchError if the models or
-  /// optimizers of the ranks differ.
+  /// Gives every rank the parameters, buffers and optimizer's state of rank 0, trains, and
+  /// evaluates after each epoch. Collective. Throws Error on all ranks if the loss is not finite,
+  /// if more than max_skipped steps in a row were to be skipped, or if parameters end up different
+  /// between ranks; InvalidArgument for options that a device does not have; MismatchError if the
+  /// models or optimizers of the ranks differ.
   TrainReport run();
 
  private:
@@ -90,7 +91,7 @@ class Trainer {
 
   Context& context_;
   Layer& model_;
-  Sgd& optimizer_;
+  Optimizer& optimizer_;
   const Dataset& train_set_;
   const Dataset& test_set_;
   const TrainerOptions options_;

@@ -66,6 +66,12 @@ class Training(unittest.TestCase):
         self.assertLess(runs[0]["losses"][-1], 0.7 * runs[0]["losses"][0])
         self.assertNotEqual(runs[0]["param_hash"], self.train(3)["param_hash"])
 
+    def test_adamw_learns_and_takes_its_own_learning_rate(self):
+        report = self.train(2, "--optimizer", "adamw", "--warm-up", "0")
+        self.assertLess(report["losses"][-1], 0.7 * report["losses"][0])
+        same = ["--optimizer", "adamw", "--warm-up", "0", "--lr", "0.001", "--weight-decay", "0.01"]
+        self.assertEqual(self.train(2, *same)["param_hash"], report["param_hash"])
+
     def test_gradients_may_be_compressed(self):
         plain = self.train(2)
         self.assertEqual(plain["compression_rate"], 1)

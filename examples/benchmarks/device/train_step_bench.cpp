@@ -84,7 +84,7 @@ class StepBench {
             const Options& options)
       : device_(device),
         rows_(std::max<std::size_t>(2, network.batch / options.divide)),
-        step_(context, *network.make(), {.learning_rate = 0.01f, .momentum = 0.9f},
+        step_(context, *network.make(), SgdOptions{.learning_rate = 0.01f, .momentum = 0.9f},
               {.device = &device,
                .type = options.precision == "float32" ? horo::DataType::kFloat32
                                                       : horo::DataType::kBFloat16}),

@@ -36,6 +36,18 @@ void update_with(device::Stream& stream, std::span<const SgdTensor> tensors,
          Rule{options.learning_rate, options.momentum, options.weight_decay}, use);
 }
 
+std::vector<UpdateEntry<2>> entries_of(std::span<const AdamWTensor> tensors) {
+  std::vector<UpdateEntry<2>> entries;
+  entries.reserve(tensors.size());
+  for (const AdamWTensor& tensor : tensors)
+    entries.push_back({tensor.value,
+                       {tensor.first_moment, tensor.second_moment},
+                       tensor.gradient,
+                       tensor.copy,
+                       tensor.count});
+  return entries;
+}
+
 }  // namespace
 
 void update_sgd(device::Stream& stream, std::span<const SgdTensor> tensors,
@@ -50,15 +62,19 @@ void update_sgd(device::Stream& stream, std::span<const SgdTensor> tensors,
 void update_adamw(device::Stream& stream, std::span<const AdamWTensor> tensors,
                   const UpdateTypes& types, const AdamWOptions& options, std::int64_t step,
                   const GradientUse& use) {
-  std::vector<UpdateEntry<2>> entries;
-  entries.reserve(tensors.size());
-  for (const AdamWTensor& tensor : tensors)
-    entries.push_back({tensor.value,
-                       {tensor.first_moment, tensor.second_moment},
-                       tensor.gradient,
-                       tensor.copy,
-                       tensor.count});
-  update(stream, entries, types, rule_of(options, step), use);
+  update(stream, entries_of(tensors), types, rule_of(options, step), use);
+}
+
+void count_step(device::Stream& stream, const AdamWOptions& options, AdamWClock* clock,
+                const std::uint32_t* skip) {
+  const AdamWRule rule = rule_of(options, 1);
+  device::launch(stream, {1, 1}, CountStep{clock, rule.beta1, rule.beta2, skip});
+}
+
+void update_adamw(device::Stream& stream, std::span<const AdamWTensor> tensors,
+                  const UpdateTypes& types, const AdamWOptions& options, const AdamWClock* clock,
+                  const GradientUse& use) {
+  update(stream, entries_of(tensors), types, ClockedAdamWRule{rule_of(options, 1), clock}, use);
 }
 
 }  // namespace horo::ops::device_kernels

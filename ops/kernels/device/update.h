@@ -59,4 +59,20 @@ void update_adamw(device::Stream& stream, std::span<const AdamWTensor> tensors,
                   const UpdateTypes& types, const AdamWOptions& options, std::int64_t step,
                   const GradientUse& use = {});
 
+/// How many steps an AdamW has made, in memory of the device: what is skipped there does not count,
+/// and a graph of a step counts each time it is launched.
+struct AdamWClock {
+  std::int64_t steps = 0;
+  float correction1 = 0, correction2 = 0;  ///< of the latest step
+};
+
+/// Counts one more step, unless `skip` is not null and not 0: that of the update_adamw() that
+/// follow, with the same options. A launch of one thread. Throws likewise.
+void count_step(device::Stream& stream, const AdamWOptions& options, AdamWClock* clock,
+                const std::uint32_t* skip = nullptr);
+/// The same as the step that `clock` says.
+void update_adamw(device::Stream& stream, std::span<const AdamWTensor> tensors,
+                  const UpdateTypes& types, const AdamWOptions& options, const AdamWClock* clock,
+                  const GradientUse& use = {});
+
 }  // namespace horo::ops::device_kernels

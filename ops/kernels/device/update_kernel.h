@@ -8,6 +8,7 @@
 #include "ops/kernels/device/pieces.h"
 #include "ops/kernels/device/tensor_table.h"
 #include "ops/kernels/device/update.h"
+#include "ops/optim/update_rules.h"
 
 namespace horo::ops::device_kernels {
 
@@ -21,6 +22,38 @@ struct UpdateEntry {
   const void* gradient;
   void* copy;
   std::size_t count;
+};
+
+/// AdamW's rule with the step that a clock says.
+struct ClockedAdamWRule {
+  static constexpr int kStates = AdamWRule::kStates;
+  AdamWRule rule;
+  const AdamWClock* clock;
+};
+
+/// A rule when it is applied.
+template <typename Rule>
+HORO_KERNEL const Rule& current(const Rule& rule) {
+  return rule;
+}
+HORO_KERNEL inline AdamWRule current(const ClockedAdamWRule& clocked) {
+  AdamWRule rule = clocked.rule;
+  rule.correction1 = clocked.clock->correction1;
+  rule.correction2 = clocked.clock->correction2;
+  return rule;
+}
+
+/// One thread counts a step.
+struct CountStep {
+  AdamWClock* clock;
+  float beta1, beta2;
+  const std::uint32_t* skip;
+
+  HORO_KERNEL void operator()(const device::Place&) const {
+    if (skip != nullptr && *skip != 0) return;
+    const std::int64_t step = clock->steps + 1;
+    *clock = {step, bias_correction(beta1, step), bias_correction(beta2, step)};
+  }
 };
 
 /// A block applies `rule` to a tile's values, with their states and gradients.
@@ -41,12 +74,13 @@ struct Update {
   HORO_KERNEL void operator()(const device::Place& place) const {
     if (use.skip != nullptr && *use.skip != 0) return;
     const float factor = use.factor == nullptr ? 1 : *use.factor;
+    const auto now = current(rule);
     const std::uint32_t tensor = table.find(place.block);
     const Entry& entry = table.entry[tensor];
     const TileRange range = range_of(table, tensor, place.block);
     for_each_piece<kElements>(
         range.begin, range.end, is_aligned(entry), place.thread, kThreads,
-        [&](auto piece, std::size_t at) { update(piece, entry, at, factor); });
+        [&](auto piece, std::size_t at) { update(piece, now, entry, at, factor); });
   }
 
  private:
@@ -58,8 +92,9 @@ struct Update {
     return is_aligned && (!kHasCopy || device::is_word_aligned(entry.copy));
   }
 
-  template <unsigned kSize>
-  HORO_KERNEL void update(Piece<kSize>, const Entry& entry, std::size_t at, float factor) const {
+  template <unsigned kSize, typename Applied>
+  HORO_KERNEL void update(Piece<kSize>, const Applied& apply, const Entry& entry, std::size_t at,
+                          float factor) const {
     float gradient[kSize], value[kSize], state[kArrays][kSize];
     load_piece_once(gradient, static_cast<const Gradient*>(entry.gradient) + at);
     load_piece(value, entry.value + at);
@@ -67,7 +102,7 @@ struct Update {
     for (unsigned e = 0; e < kSize; ++e) {
       float own[kArrays];
       for (int s = 0; s < kStates; ++s) own[s] = state[s][e];
-      rule(value[e], own, scaled(gradient[e], use.scale) * factor);
+      apply(value[e], own, scaled(gradient[e], use.scale) * factor);
       for (int s = 0; s < kStates; ++s) state[s][e] = own[s];
     }
     store_piece(entry.value + at, value);

@@ -150,6 +150,25 @@ TEST(UpdateAdamW, DoesWhatAdamWDoes) {
   }
 }
 
+TEST(UpdateAdamW, TheClockCountsStepsThatAreNotSkipped) {
+  const AdamWOptions options{.learning_rate = 0.02f, .beta1 = 0.5f, .weight_decay = 0.3f};
+  Model<float, BFloat16> model(kSizes, 0);
+  AdamW adamw(model.parameters(), options);
+  AdamWClock clock;
+  std::uint32_t skip = 0;
+  for (std::uint32_t step = 1; step <= 4; ++step) {
+    model.draw_gradients(step, 1);
+    skip = step == 2 ? 1 : 0;
+    if (skip == 0) adamw.step();
+    count_step(model.stream(), options, &clock, &skip);
+    update_adamw(model.stream(), model.for_adamw(), model.types(), options, &clock,
+                 {.skip = &skip});
+    model.stream().synchronize();
+  }
+  EXPECT_EQ(clock.steps, 3);
+  model.expect_values_of_host();
+}
+
 TEST(UpdateAdamW, TakesMoreTensorsThanATableHolds) {
   std::vector<std::size_t> sizes;
   for (std::size_t t = 0; t < 1500; ++t) sizes.push_back(t % 40);

@@ -8,6 +8,8 @@
 #include <string>
 
 #include "horo/testing.h"
+#include "ops/optim/adamw.h"
+#include "ops/optim/sgd.h"
 
 namespace horo::ops {
 namespace {
@@ -41,11 +43,12 @@ class Shelf : public Layer {
   Tensors parameters_, buffers_;
 };
 
-std::vector<Tensor*> state_of(Layer& model, Sgd& optimizer) {
+std::vector<Tensor*> state_of(Layer& model, Optimizer& optimizer) {
   std::vector<Tensor*> state;
   for (Parameter* parameter : model.parameters()) state.push_back(&parameter->value);
   for (Parameter* buffer : model.buffers()) state.push_back(&buffer->value);
-  for (Tensor& momentum : optimizer.momentum_buffers()) state.push_back(&momentum);
+  for (const Optimizer::State& kind : optimizer.states())
+    for (Tensor& tensor : kind.tensors) state.push_back(&tensor);
   return state;
 }
 
@@ -78,6 +81,21 @@ TEST(BroadcastState, ParametersBuffersAndMomentumOfRankZeroGoInOneLaunch) {
           },
           options);
     }
+}
+
+TEST(BroadcastState, MomentsAndStepsOfAdamWGoAlong) {
+  testing::run_ranks(3, [](Context& context) {
+    Shelf model(4, 1);
+    AdamW optimizer(model.parameters(), {});
+    optimizer.set_steps(7 + context.rank());
+    const auto state = state_of(model, optimizer);
+    ASSERT_EQ(state.size(), 4u + 1u + 2 * 4u);
+    for (std::size_t t = 0; t < state.size(); ++t) state[t]->fill(value_of(context.rank(), t, 0));
+    broadcast_state(context, model, optimizer);
+    for (std::size_t t = 0; t < state.size(); ++t)
+      EXPECT_EQ(state[t]->values().back(), value_of(0, t, 0)) << t;
+    EXPECT_EQ(optimizer.steps(), 7);
+  });
 }
 
 TEST(BroadcastState, OfNothingIsNothing) {

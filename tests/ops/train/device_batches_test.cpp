@@ -7,7 +7,7 @@
 #include "horo/testing.h"
 #include "ops/train/batch_upload.h"
 #include "ops/train/device_gradients.h"
-#include "ops/train/device_sgd.h"
+#include "ops/train/device_optimizer.h"
 #include "ops/train/measured_gradients.h"
 
 namespace horo::ops {
@@ -111,12 +111,12 @@ std::vector<ReducedGradient> own_gradients(const Parameters& parameters, double 
   return own;
 }
 
-TEST(DeviceSgd, UpdatesValuesAndTheirCopies) {
+TEST(DeviceOptimizer, UpdatesValuesAndTheirCopies) {
   device::HostDevice device;
   const auto stream = device.make_stream(device::Priority::kNormal);
   Parameters parameters(device);
-  DeviceSgd sgd(device, *stream, parameters.list, own_gradients(parameters, 0.5),
-                {.learning_rate = 0.5f, .momentum = 0.5f});
+  DeviceOptimizer sgd(device, *stream, parameters.list, own_gradients(parameters, 0.5),
+                      SgdOptions{.learning_rate = 0.5f, .momentum = 0.5f});
   for (int step = 0; step < 2; ++step) {
     for (DeviceParameter& one : parameters.parameters)
       for (std::size_t i = 0; i < one.gradient.count(); ++i) {
@@ -140,7 +140,8 @@ TEST(DeviceSgd, UpdatesValuesAndTheirCopies) {
 }
 
 // The values after some steps with gradients that travel as `wire` and are clipped.
-std::vector<float> values_after_steps(Context& context, DataType wire, bool leave_as_reduced) {
+std::vector<float> values_after_steps(Context& context, const OptimizerOptions& options,
+                                      DataType wire, bool leave_as_reduced) {
   device::HostDevice device({.max_delay = std::chrono::microseconds(20)});
   const auto stream = device.make_stream(device::Priority::kNormal);
   Parameters parameters(device, DataType::kFloat32);
@@ -154,8 +155,7 @@ std::vector<float> values_after_steps(Context& context, DataType wire, bool leav
   for (std::size_t i = 0; i < gradients.tensors().size(); ++i) reduced.push_back(sync.reduced(i));
   EXPECT_EQ(reduced[0].type, leave_as_reduced && context.size() > 1 ? wire : DataType::kFloat32);
   EXPECT_EQ(reduced.back().type, DataType::kFloat32);
-  DeviceSgd sgd(device, *stream, parameters.list, reduced,
-                {.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f});
+  DeviceOptimizer optimizer(device, *stream, parameters.list, reduced, options);
   MeasuredGradients measured(device, *stream, parameters.list, reduced);
   for (int step = 0; step < 5; ++step) {
     for (std::size_t t = parameters.list.size() + 1; t-- > 0;) {
@@ -169,7 +169,7 @@ std::vector<float> values_after_steps(Context& context, DataType wire, bool leav
     }
     sync.wait_on(stream->native());
     measured.measure(*stream, {.max_norm = 2});
-    sgd.step(*stream, {.factor = &measured.verdict()->factor});
+    optimizer.step(*stream, {.factor = &measured.verdict()->factor});
   }
   stream->synchronize();
   EXPECT_LT(measured.verdict()->factor, 1);
@@ -180,12 +180,16 @@ std::vector<float> values_after_steps(Context& context, DataType wire, bool leav
   return values;
 }
 
-TEST(DeviceSgd, HasTheSameBitsFromGradientsThatAreUnpackedAndThatAreNot) {
+TEST(DeviceOptimizer, HasTheSameBitsFromGradientsThatAreUnpackedAndThatAreNot) {
+  const OptimizerOptions optimizers[] = {
+      SgdOptions{.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f},
+      AdamWOptions{.learning_rate = 0.1f}};
   for (const int ranks : {1, 2, 3})
-    testing::run_ranks(ranks, [](Context& context) {
-      for (const DataType wire : {DataType::kBFloat16, DataType::kFloat16})
-        EXPECT_EQ(values_after_steps(context, wire, true),
-                  values_after_steps(context, wire, false));
+    testing::run_ranks(ranks, [&](Context& context) {
+      for (const OptimizerOptions& options : optimizers)
+        for (const DataType wire : {DataType::kBFloat16, DataType::kFloat16})
+          EXPECT_EQ(values_after_steps(context, options, wire, true),
+                    values_after_steps(context, options, wire, false));
     });
 }
 

@@ -23,6 +23,10 @@ TEST(DeviceTrainer, TrainsAsTheHostDoes) {
   for (const int ranks : {1, 2, 3}) on_ranks(ranks, check_that_it_trains_as_the_host);
 }
 
+TEST(DeviceTrainer, AdamWTrainsAsOnTheHost) {
+  for (const int ranks : {1, 2, 3}) on_ranks(ranks, check_that_adamw_trains_as_the_host);
+}
+
 TEST(DeviceTrainer, LearnsInBFloat16) { on_ranks(2, check_that_it_learns_in_bfloat16); }
 
 TEST(DeviceTrainer, LearnsFromANarrowWire) { on_ranks(3, check_that_it_learns_from_a_narrow_wire); }
@@ -53,15 +57,27 @@ TEST(DeviceTrainer, SkipsStepsThatAreNotFinite) {
   on_ranks(2, [](device::Device& device, Context& context) {
     const PoisonedDataset train_set(480, 1);
     const BarsDataset test_set(150, 2);
-    TrainerOptions options = small_device_options();
-    options.max_skipped = 1;
-    options.device.device = &device;
-    const auto model = make_small_model();
-    Sgd optimizer(model->parameters(), {.learning_rate = 0.1f, .momentum = 0.9f});
-    const TrainReport report =
-        Trainer(context, *model, optimizer, train_set, test_set, options).run();
-    EXPECT_EQ(report.skipped_steps, options.epochs);
-    EXPECT_LT(report.losses.back(), 0.7f * report.losses.front());
+    const auto train = [&](device::Device* where, bool with_adamw) {
+      TrainerOptions options = small_device_options();
+      options.max_skipped = 1;
+      options.device.device = where;
+      SmallTraining training;
+      if (with_adamw) training.adamw = {.learning_rate = 0.01f, .beta2 = 0.9f};
+      const auto optimizer = training.make_optimizer();
+      return Trainer(context, *training.model, *optimizer, train_set, test_set, options).run();
+    };
+    // A skipped step is none of AdamW's.
+    for (const bool with_adamw : {false, true}) {
+      const TrainReport expected = train(nullptr, with_adamw);
+      const TrainReport report = train(&device, with_adamw);
+      EXPECT_EQ(report.skipped_steps, 2u);
+      EXPECT_LT(report.losses.back(), 0.7f * report.losses.front());
+      ASSERT_EQ(report.losses.size(), expected.losses.size());
+      for (std::size_t i = 0; i < report.losses.size(); ++i) {
+        if (std::isnan(report.losses[i]) && std::isnan(expected.losses[i])) continue;
+        EXPECT_NEAR(report.losses[i], expected.losses[i], 1e-3) << "step " << i;
+      }
+    }
   });
 }
 
@@ -83,25 +99,29 @@ TEST(DeviceTrainer, EndsIfTheLossIsNotFinite) {
 TEST(DeviceTrainer, GoesOnFromTheOptimizersState) {
   on_ranks(2, [](device::Device& device, Context& context) {
     // Two trainings of 5 steps each, on the device then on the host, and the other way round.
-    const auto train = [&](device::Device* first, device::Device* second) {
+    const auto train = [&](device::Device* first, device::Device* second, bool with_adamw) {
       SmallTraining training;
-      Sgd optimizer(training.model->parameters(), training.sgd);
+      if (with_adamw) training.adamw = {.learning_rate = 0.01f, .beta2 = 0.9f};
+      const auto optimizer = training.make_optimizer();
       TrainerOptions options = small_device_options();
       options.max_steps = 5;
       std::vector<float> losses;
       for (device::Device* where : {first, second}) {
         options.device.device = where;
-        const TrainReport report = Trainer(context, *training.model, optimizer, training.train_set,
+        const TrainReport report = Trainer(context, *training.model, *optimizer, training.train_set,
                                            training.test_set, options)
                                        .run();
         losses.insert(losses.end(), report.losses.begin(), report.losses.end());
       }
       return losses;
     };
-    const std::vector<float> on_host = train(nullptr, nullptr);
-    for (const auto& losses : {train(&device, nullptr), train(nullptr, &device)})
-      for (std::size_t i = 0; i < losses.size(); ++i)
-        EXPECT_NEAR(losses[i], on_host[i], 1e-4) << "step " << i;
+    for (const bool with_adamw : {false, true}) {
+      const std::vector<float> on_host = train(nullptr, nullptr, with_adamw);
+      for (const auto& losses :
+           {train(&device, nullptr, with_adamw), train(nullptr, &device, with_adamw)})
+        for (std::size_t i = 0; i < losses.size(); ++i)
+          EXPECT_NEAR(losses[i], on_host[i], 1e-4) << "step " << i;
+    }
   });
 }
 

@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "ops/kernels/cpu/threads.h"
+#include "ops/optim/adamw.h"
+#include "ops/optim/sgd.h"
 #include "ops/train/trainer.h"
 #include "tests/ops/train/small_task.h"
 
@@ -20,12 +24,16 @@ inline TrainerOptions small_device_options() {
 struct SmallTraining {
   std::unique_ptr<Sequential> model = make_small_model(0.2f);
   SgdOptions sgd{.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 1e-3f};
+  std::optional<AdamWOptions> adamw{};  // in the place of the other
   BarsDataset train_set{480, 1}, test_set{150, 2};
 
+  std::unique_ptr<Optimizer> make_optimizer() {
+    if (adamw) return std::make_unique<AdamW>(model->parameters(), *adamw);
+    return std::make_unique<Sgd>(model->parameters(), sgd);
+  }
   TrainReport run(Context& context, const TrainerOptions& options) {
     set_compute_threads(1);
-    Sgd optimizer(model->parameters(), sgd);
-    return Trainer(context, *model, optimizer, train_set, test_set, options).run();
+    return Trainer(context, *model, *make_optimizer(), train_set, test_set, options).run();
   }
 };
 
@@ -71,6 +79,21 @@ inline void check_that_it_clips(device::Device& device, Context& context) {
   expect_like(report, expected, 1e-3);
   EXPECT_GT(report.clipped_steps, 0u);
   EXPECT_EQ(report.clipped_steps, expected.clipped_steps);
+}
+
+inline void check_that_adamw_trains_as_the_host(device::Device& device, Context& context) {
+  TrainerOptions options = small_device_options();
+  const auto train = [&](device::Device* where) {
+    options.device.device = where;
+    SmallTraining training;
+    training.adamw = {.learning_rate = 0.01f, .beta2 = 0.99f, .weight_decay = 0.1f};
+    return training.run(context, options);
+  };
+  const TrainReport expected = train(nullptr);
+  const TrainReport report = train(&device);
+  expect_like(report, expected, 1e-4);
+  EXPECT_LT(report.losses.back(), 0.7f * report.losses.front());
+  EXPECT_EQ(train(&device).param_hash, report.param_hash);
 }
 
 /// Gradients are rounded on their way, the loss is not.

@@ -10,6 +10,8 @@
 #include "horo/testing.h"
 #include "ops/kernels/cpu/threads.h"
 #include "ops/nn/initialise.h"
+#include "ops/optim/adamw.h"
+#include "ops/optim/sgd.h"
 #include "tests/ops/train/small_task.h"
 
 namespace horo::ops {
@@ -129,6 +131,22 @@ TEST(Trainer, LearnsWithAdasumInTheSameBitsOnEveryRank) {
     }
     EXPECT_EQ(train(ranks, options, 0.0f, 0.05f)[0].param_hash, reports[0].param_hash);
   }
+}
+
+TEST(Trainer, LearnsWithAdamWWhateverTheNumberOfRanks) {
+  std::vector<float> alone;
+  for (const int ranks : {1, 3})
+    testing::run_ranks(ranks, [&](Context& context) {
+      set_compute_threads(1);
+      const auto model = make_small_model();
+      AdamW optimizer(model->parameters(), {.learning_rate = 0.01f});
+      const TrainReport report =
+          Trainer(context, *model, optimizer, kTrainSet, kTestSet, small_options()).run();
+      EXPECT_LT(report.losses.back(), 0.7f * report.losses.front());
+      EXPECT_EQ(optimizer.steps(), static_cast<std::int64_t>(report.steps));
+      if (ranks == 1) alone = report.losses;
+      expect_close(report.losses, alone);
+    });
 }
 
 TEST(Trainer, LearnsFromCompressedGradients) {

@@ -1,0 +1,136 @@
+#include "ops/train/device_optimizer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <typeinfo>
+
+#include "horo/base/error.h"
+#include "ops/nn/device/to_device.h"
+#include "ops/optim/update_rules.h"
+#include "ops/tensor/tensor_transfer.h"
+
+namespace horo::ops {
+namespace {
+
+using device_kernels::AdamWClock;
+
+device_kernels::UpdateTypes types_of(const DeviceParameter& parameter,
+                                     const ReducedGradient& gradient) {
+  // Without a copy there is nothing to write in another type.
+  const bool has_copy = parameter.copy.count() > 0;
+  return {.gradient = gradient.type, .copy = has_copy ? parameter.copy.type() : DataType::kFloat32};
+}
+
+std::size_t count_states(const OptimizerOptions& options) {
+  if (const auto* sgd = std::get_if<SgdOptions>(&options)) return sgd->momentum > 0 ? 1 : 0;
+  return AdamWRule::kStates;
+}
+
+float* floats_of(const DeviceTensor& tensor) { return reinterpret_cast<float*>(tensor.data()); }
+
+}  // namespace
+
+OptimizerOptions options_of(const Optimizer& optimizer) {
+  if (typeid(optimizer) == typeid(Sgd)) return static_cast<const Sgd&>(optimizer).options();
+  HORO_CHECK(typeid(optimizer) == typeid(AdamW),
+             "training on a device: the optimizer is neither Sgd nor AdamW; train in host memory");
+  return static_cast<const AdamW&>(optimizer).options();
+}
+
+DeviceOptimizer::DeviceOptimizer(device::Device& device, device::Stream& stream,
+                                 const std::vector<DeviceParameter*>& parameters,
+                                 std::span<const ReducedGradient> gradients,
+                                 const OptimizerOptions& options)
+    : options_(options),
+      states_(count_states(options)),
+      clock_(device.allocate(sizeof(AdamWClock))) {
+  stream.fill(clock_.data(), 0, sizeof(AdamWClock));
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const DeviceParameter& one = *parameters[i];
+    const Shape& shape = one.value.shape();
+    float* state[AdamWRule::kStates] = {};
+    for (std::size_t kind = 0; kind < states_.size(); ++kind) {
+      DeviceTensor values(shape, DataType::kFloat32,
+                          device.allocate(shape.count() * sizeof(float)));
+      stream.fill(values.data(), 0, values.bytes());
+      state[kind] = floats_of(values);
+      states_[kind].push_back({std::move(values), one.is_channels_last});
+    }
+    if (std::holds_alternative<SgdOptions>(options_))
+      add(of_sgd_, one, gradients[i],
+          {floats_of(one.value), state[0], gradients[i].data, one.copy.data(), shape.count()});
+    else
+      add(of_adamw_, one, gradients[i],
+          {floats_of(one.value), state[0], state[1], gradients[i].data, one.copy.data(),
+           shape.count()});
+  }
+}
+
+template <typename Entry>
+void DeviceOptimizer::add(Groups<Entry>& groups, const DeviceParameter& parameter,
+                          const ReducedGradient& gradient, const Entry& entry) {
+  const device_kernels::UpdateTypes types = types_of(parameter, gradient);
+  const auto scale = static_cast<float>(gradient.scale);
+  auto group = std::ranges::find_if(groups, [&](const Group<Entry>& one) {
+    return one.types.gradient == types.gradient && one.types.copy == types.copy &&
+           one.scale == scale;
+  });
+  if (group == groups.end()) group = groups.insert(group, {types, scale, {}});
+  group->tensors.push_back(entry);
+}
+
+void DeviceOptimizer::step(device::Stream& stream, const device_kernels::GradientUse& use) {
+  device_kernels::GradientUse of_group = use;
+  if (const auto* sgd = std::get_if<SgdOptions>(&options_)) {
+    for (const auto& group : of_sgd_) {
+      of_group.scale = group.scale;
+      device_kernels::update_sgd(stream, group.tensors, group.types, *sgd, of_group);
+    }
+    return;
+  }
+  const auto& adamw = std::get<AdamWOptions>(options_);
+  auto* clock = reinterpret_cast<AdamWClock*>(clock_.data());
+  device_kernels::count_step(stream, adamw, clock, use.skip);
+  for (const auto& group : of_adamw_) {
+    of_group.scale = group.scale;
+    device_kernels::update_adamw(stream, group.tensors, group.types, adamw, clock, of_group);
+  }
+}
+
+void DeviceOptimizer::set_learning_rate(float learning_rate) {
+  std::visit([&](auto& options) { options.learning_rate = learning_rate; }, options_);
+}
+
+void DeviceOptimizer::upload_state(Optimizer& from, DeviceCompute& compute) {
+  TensorTransfer transfer(compute.device());
+  const std::vector<Optimizer::State> states = from.states();
+  for (std::size_t kind = 0; kind < states_.size(); ++kind)
+    for (std::size_t i = 0; i < states_[kind].size(); ++i) {
+      State& own = states_[kind][i];
+      upload(states[kind].tensors[i], own.values, own.is_channels_last, transfer, compute);
+    }
+  const device::Memory pinned = compute.device().allocate_pinned(sizeof(AdamWClock));
+  AdamWClock clock;
+  for (const std::int64_t steps : from.counters()) clock.steps = steps;
+  std::memcpy(pinned.data(), &clock, sizeof clock);
+  compute.stream().copy(clock_.data(), pinned.data(), sizeof clock);
+  compute.stream().synchronize();
+}
+
+void DeviceOptimizer::download_state(Optimizer& to, DeviceCompute& compute) {
+  TensorTransfer transfer(compute.device());
+  const std::vector<Optimizer::State> states = to.states();
+  for (std::size_t kind = 0; kind < states_.size(); ++kind)
+    for (std::size_t i = 0; i < states_[kind].size(); ++i) {
+      const State& own = states_[kind][i];
+      download(own.values, own.is_channels_last, states[kind].tensors[i], transfer, compute);
+    }
+  const device::Memory pinned = compute.device().allocate_pinned(sizeof(AdamWClock));
+  compute.stream().copy(pinned.data(), clock_.data(), sizeof(AdamWClock));
+  compute.stream().synchronize();
+  AdamWClock clock;
+  std::memcpy(&clock, pinned.data(), sizeof clock);
+  for (std::int64_t& steps : to.counters()) steps = clock.steps;
+}
+
+}  // namespace horo::ops
