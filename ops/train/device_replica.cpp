@@ -1,6 +1,7 @@
 #include "ops/train/device_replica.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <utility>
@@ -19,6 +20,12 @@ OptimizerOptions checked(Optimizer& optimizer, Layer& model) {
       std::ranges::equal(optimizer.parameters(), model.parameters()),
       "training on a device: the optimizer updates all parameters of the model, in its order");
   return options_of(optimizer);
+}
+
+// Empty: the step was not skipped.
+std::string why_skipped(const GradientVerdict& verdict) {
+  if (verdict.skip == 0) return {};
+  return std::isfinite(verdict.norm) ? "the loss is not finite" : "the gradients are not finite";
 }
 
 }  // namespace
@@ -107,11 +114,10 @@ StepOutcome DeviceReplica::wait_for_oldest() {
   step_.sync().check();
   Words words;
   std::memcpy(&words, slot.words.data(), sizeof words);
-  const bool is_finite = !options_.check_finite || words.verdict.skip == 0;
   return {.loss = words.loss * static_cast<float>(step_.loss().scale),
           .was_clipped = options_.clip_norm && words.verdict.skip == 0 &&
                          words.verdict.norm > *options_.clip_norm,
-          .why_skipped = is_finite ? "" : "the gradients are not finite",
+          .why_skipped = options_.check_finite ? why_skipped(words.verdict) : "",
           .times = times_of(slot)};
 }
 

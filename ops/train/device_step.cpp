@@ -123,6 +123,7 @@ device_kernels::GradientUse DeviceStep::measure() {
   if (!options_.clip_norm && !options_.check_finite) return {};
   device_kernels::GradientMeasure how;
   if (options_.clip_norm) how.max_norm = static_cast<float>(*options_.clip_norm);
+  if (options_.check_finite) how.also = static_cast<const float*>(loss().data);
   measured_.measure(stream(), how);
   return {.factor = &verdict()->factor, .skip = options_.check_finite ? &verdict()->skip : nullptr};
 }

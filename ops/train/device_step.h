@@ -46,8 +46,8 @@ class DeviceStep {
   void backward(const DeviceTensor& logits, const DeviceBatch& batch, double normaliser);
   /// What the stream is given from now on has the gradients and the loss of all ranks.
   void exchange();
-  /// Clips, if asked to, and updates the parameters, unless gradients that are not finite are
-  /// looked for and found.
+  /// Clips, if asked to, and updates the parameters, unless gradients or a loss that are not finite
+  /// are looked for and found.
   void update();
   /// Waits for the device, which may have failed: that is logged.
   void finish() noexcept;

@@ -47,9 +47,9 @@ struct TrainerOptions {
   std::size_t accumulate = 1;
   /// See GradientSyncOptions::clip_norm.
   std::optional<double> clip_norm{};
-  /// How many steps in a row may have gradients or losses (on a device, gradients) that are not
-  /// finite: such a step is skipped, on all ranks, and a line of progress names the source. 0:
-  /// none; training ends at the first loss that is not finite.
+  /// How many steps in a row may have gradients or losses that are not finite: such a step is
+  /// skipped, on all ranks, and a line of progress names the source (on a device, which of the
+  /// two). 0: none; training ends at the first loss that is not finite.
   std::uint64_t max_skipped = 0;
   /// Where the model computes; by default in host memory.
   DeviceTraining device{};

@@ -29,7 +29,7 @@ struct GradientVerdict {
   double norm;
   /// What unscales and clips them: for GradientUse::factor, beside the same scale.
   float factor;
-  /// 1 if one of them is not finite, else 0: for GradientUse::skip.
+  /// 1 if one of them, or GradientMeasure::also, is not finite, else 0: for GradientUse::skip.
   std::uint32_t skip;
 };
 
@@ -44,6 +44,8 @@ struct GradientMeasure {
   float scale = 1;  ///< of all gradients, beside that of their group
   /// Longer gradients are clipped to this length.
   float max_norm = std::numeric_limits<float>::infinity();
+  /// What has to be finite too, such as the loss; null: nothing.
+  const float* also = nullptr;
   /// Halved by a gradient that is not finite, doubled after `growth_interval` good steps in a row,
   /// once the verdict is given; null: there is none.
   LossScale* loss_scale = nullptr;

@@ -85,7 +85,8 @@ struct JudgeGradients {
     const float unscale = measure.loss_scale == nullptr ? 1.0f : 1 / measure.loss_scale->scale;
     const double norm =
         std::sqrt(sum) * static_cast<double>(measure.scale) * static_cast<double>(unscale);
-    const bool is_finite = sum - sum == 0;
+    const bool is_finite =
+        sum - sum == 0 && (measure.also == nullptr || *measure.also - *measure.also == 0);
     const double limit = measure.max_norm;
     const double clip = is_finite && norm > limit ? limit / norm : 1.0;
     *verdict = {norm, static_cast<float>(unscale * clip), is_finite ? 0u : 1u};

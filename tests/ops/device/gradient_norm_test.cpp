@@ -139,6 +139,15 @@ TEST(GradientNorm, FindsWhatIsNotFinite) {
   }
 }
 
+TEST(GradientNorm, WhatHasToBeFiniteTooDecidesAlong) {
+  Gradients<float> gradients({100});
+  for (const float loss : {2.5f, kInfinity, std::nanf("")}) {
+    const GradientVerdict verdict = gradients.measure({.max_norm = 1e-3f, .also = &loss});
+    EXPECT_EQ(verdict.skip, std::isfinite(loss) ? 0u : 1u);
+    EXPECT_NEAR(verdict.norm, gradients.norm(), 1e-9);
+  }
+}
+
 TEST(GradientNorm, TheLossScaleFollowsWhatIsFound) {
   LossScale loss{.scale = 1024, .good_steps = 0};
   const GradientMeasure how{.loss_scale = &loss, .growth_interval = 3};

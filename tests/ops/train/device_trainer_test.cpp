@@ -81,6 +81,41 @@ TEST(DeviceTrainer, SkipsStepsThatAreNotFinite) {
   });
 }
 
+TEST(DeviceStep, IsSkippedIfTheLossAloneIsNotFinite) {
+  on_ranks(2, [](device::Device& device, Context& context) {
+    const auto model = make_small_model();
+    DeviceStep step(context, *model, SgdOptions{.learning_rate = 0.1f}, {.device = &device},
+                    {.check_finite = true});
+    BatchUpload upload(device, step.compute().allocator());
+    const BarsDataset samples(6);
+    for (const bool is_finite : {false, true}) {
+      Batch batch{.inputs = Tensor(Shape{6, 1, BarsDataset::kSide, BarsDataset::kSide})};
+      for (std::size_t i = 0; i < 6; ++i) {
+        const auto values = batch.inputs.values().subspan(i * 64, 64);
+        batch.labels.push_back(samples.copy_sample(i, values));
+        batch.samples.push_back(i);
+      }
+      DeviceBatch on_device = upload.upload(batch, step.stream());
+      const DeviceTensor logits =
+          step.forward(on_device, {.training = true, .samples = on_device.samples});
+      step.backward(logits, on_device, 6);
+      step.exchange();
+      auto* loss = static_cast<float*>(const_cast<void*>(step.loss().data));
+      if (!is_finite)
+        device::submit(step.stream(), [loss] { *loss = std::numeric_limits<float>::infinity(); });
+      step.stream().synchronize();
+      const auto* value =
+          reinterpret_cast<const float*>(step.network().parameters().back()->value.data());
+      const float before = *value;
+      step.update();
+      step.stream().synchronize();
+      EXPECT_EQ(step.verdict()->skip, is_finite ? 0u : 1u);
+      EXPECT_TRUE(std::isfinite(step.verdict()->norm));
+      EXPECT_EQ(*value != before, is_finite);
+    }
+  });
+}
+
 TEST(DeviceTrainer, EndsIfTheLossIsNotFinite) {
   on_ranks(2, [](device::Device& device, Context& context) {
     SmallTraining training;
