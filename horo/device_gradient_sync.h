@@ -47,6 +47,9 @@ struct DeviceGradientSyncOptions {
   /// once. Takes memory: a buffer for all that is packed, in the place of two for the bucket that
   /// needs most. Of floating point gradients.
   bool leave_as_reduced = false;
+  /// What else has to be the same on all ranks, such as "clip_norm = 1" of an optimizer: compared
+  /// with the other options, so that a difference is a MismatchError that has both texts.
+  std::vector<std::string> also_agreed{};
 };
 
 /// Where a gradient is to be found once it is reduced.

@@ -101,7 +101,7 @@ class PlanMaker {
   }
 
   void agree(collectives::Collectives& control) {
-    const std::string own[] = {
+    std::vector<std::string> own = {
         fmt::format("chunk_bytes = {}", options_.chunk_bytes),
         options_.first_bucket_bytes
             ? fmt::format("first_bucket_bytes = {}", *options_.first_bucket_bytes)
@@ -111,6 +111,7 @@ class PlanMaker {
         fmt::format("leave_as_reduced = {}", options_.leave_as_reduced),
         fmt::format("metrics = [{}]", fmt::join(options_.metrics, ", ")),
         device::is_host(parts_.device) ? "in memory of the stand-in" : "in memory of a GPU"};
+    own.insert(own.end(), options_.also_agreed.begin(), options_.also_agreed.end());
     coordinator::agree_on_plan(name_,
                                coordinator::describe_plan(parts_.gradients, options_.op,
                                                           bucket_bytes_, options_.wire, {}, own),

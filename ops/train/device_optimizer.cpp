@@ -1,5 +1,7 @@
 #include "ops/train/device_optimizer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <typeinfo>
@@ -35,6 +37,15 @@ OptimizerOptions options_of(const Optimizer& optimizer) {
   HORO_CHECK(typeid(optimizer) == typeid(AdamW),
              "training on a device: the optimizer is neither Sgd nor AdamW; train in host memory");
   return static_cast<const AdamW&>(optimizer).options();
+}
+
+std::string describe(const OptimizerOptions& options) {
+  if (const auto* sgd = std::get_if<SgdOptions>(&options))
+    return fmt::format("Sgd with momentum {}{} and weight decay {}", sgd->momentum,
+                       sgd->nesterov ? " (nesterov)" : "", sgd->weight_decay);
+  const auto& adamw = std::get<AdamWOptions>(options);
+  return fmt::format("AdamW with beta1 {}, beta2 {}, epsilon {} and weight decay {}", adamw.beta1,
+                     adamw.beta2, adamw.epsilon, adamw.weight_decay);
 }
 
 DeviceOptimizer::DeviceOptimizer(device::Device& device, device::Stream& stream,

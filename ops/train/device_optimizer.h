@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -19,6 +20,10 @@ using OptimizerOptions = std::variant<SgdOptions, AdamWOptions>;
 
 /// Those of an Sgd or AdamW. Throws InvalidArgument for others, which devices have no kernel for.
 OptimizerOptions options_of(const Optimizer& optimizer);
+
+/// "AdamW with beta1 0.9, ...": what all ranks have to have alike, which the learning rate is not
+/// part of, as a schedule may set it.
+std::string describe(const OptimizerOptions& options);
 
 /// Sgd or AdamW for parameters on a device: one launch for all of them whose gradients have come in
 /// one type, with the copies that layers compute with written on the way (and for AdamW one thread

@@ -42,6 +42,13 @@ T* memory_as(const device::Memory& memory) {
   return reinterpret_cast<T*>(memory.data());
 }
 
+// What decides how parameters are updated: if it differed, they would.
+std::vector<std::string> agreed(const OptimizerOptions& optimizer, const ExchangeOptions& options) {
+  return {describe(optimizer),
+          options.clip_norm ? fmt::format("clip_norm = {}", *options.clip_norm) : "no clip_norm",
+          fmt::format("check_finite = {}", options.check_finite)};
+}
+
 std::vector<ReducedGradient> reduced_by(const DeviceGradientSync& sync, std::size_t count) {
   std::vector<ReducedGradient> reduced;
   for (std::size_t i = 0; i < count; ++i) reduced.push_back(sync.reduced(i));
@@ -60,7 +67,8 @@ DeviceStep::DeviceStep(Context& context, const Layer& model, const OptimizerOpti
             {.name = "train.gradients",
              .wire = training.wire,
              .metrics = {DeviceGradients::kLossName},
-             .leave_as_reduced = true}),
+             .leave_as_reduced = true,
+             .also_agreed = agreed(optimizer, options)}),
       reduced_(reduced_by(sync_, gradients_.tensors().size())),
       optimizer_(*training.device, stream(), network_->parameters(), reduced_, optimizer),
       measured_(*training.device, stream(), network_->parameters(), reduced_),

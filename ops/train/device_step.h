@@ -34,7 +34,9 @@ struct DeviceTraining {
 class DeviceStep {
  public:
   /// Collective. Makes the network on the device, of `model` and its values; the model may go.
-  /// Throws InvalidArgument for options that devices do not have: see ExchangeOptions.
+  /// Throws InvalidArgument for options that devices do not have: see ExchangeOptions;
+  /// MismatchError on every rank where the options of `optimizer` (but for the learning rate) or
+  /// `options` differ between ranks.
   DeviceStep(Context& context, const Layer& model, const OptimizerOptions& optimizer,
              const DeviceTraining& training, const ExchangeOptions& options = {});
   ~DeviceStep() { finish(); }

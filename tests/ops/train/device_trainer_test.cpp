@@ -8,6 +8,7 @@
 namespace horo::ops {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 template <typename Work>
@@ -234,6 +235,37 @@ TEST(DeviceTrainer, RefusesWhatDevicesDoNotHave) {
     options = small_device_options();
     options.accumulate = 2;
     EXPECT_THAT(message_of(options), HasSubstr("one pass"));
+  });
+}
+
+TEST(DeviceTrainer, RanksThatTrainInDifferentWaysAllHearIt) {
+  on_ranks(3, [](device::Device& device, Context& context) {
+    const bool is_other = context.rank() == 1;
+    const auto message_of = [&](SmallTraining training, TrainerOptions options) {
+      options.device.device = &device;
+      try {
+        (void)training.run(context, options);
+      } catch (const MismatchError& error) {
+        return std::string(error.what());
+      }
+      return std::string("no error");
+    };
+    TrainerOptions options = small_device_options();
+    if (is_other) options.clip_norm = 0.5;
+    EXPECT_THAT(
+        message_of(SmallTraining(), options),
+        AllOf(HasSubstr("no clip_norm on rank 0 "), HasSubstr("clip_norm = 0.5 on rank 1 ")));
+    SmallTraining training;
+    if (is_other) training.adamw.emplace();
+    EXPECT_THAT(message_of(std::move(training), small_device_options()),
+                AllOf(HasSubstr("Sgd with momentum 0.9 and"), HasSubstr("AdamW with beta1 0.9"),
+                      HasSubstr("rank 1 ")));
+    SmallTraining faster;
+    faster.sgd.learning_rate = is_other ? 0.05f : 0.1f;
+    options = small_device_options();
+    options.max_steps = 2;
+    options.learning_rate = LearningRateSchedule{.base_rate = 0.1f};
+    EXPECT_EQ(message_of(std::move(faster), options), "no error");
   });
 }
 
