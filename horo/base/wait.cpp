@@ -20,12 +20,18 @@ using namespace std::chrono_literals;
 constexpr std::chrono::nanoseconds kFirstNap = 20us;
 // No nap lasts as long: who did not look for the time was stopped, or the machine was.
 constexpr std::chrono::nanoseconds kStopped = 2s;
+// How often a call of AbortSignal::raise() that is not the first looks for the first one's text.
+constexpr int kLooksForText = 10000;
 
 }  // namespace
 
 void AbortSignal::raise(std::string_view text) noexcept {
   std::uint32_t expected = 0;
-  if (!state_.compare_exchange_strong(expected, kWriting, std::memory_order_acq_rel)) return;
+  if (!state_.compare_exchange_strong(expected, kWriting, std::memory_order_acq_rel)) {
+    // The first call is about to be done, unless its process was killed meanwhile.
+    for (int looks = 0; looks < kLooksForText && !is_raised(); ++looks) sched_yield();
+    return;
+  }
   const std::size_t length = std::min(text.size(), sizeof text_ - 1);
   std::memcpy(text_, text.data(), length);
   text_[length] = '\0';

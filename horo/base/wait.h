@@ -14,7 +14,8 @@ namespace horo {
 /// ranks may share between processes; zero-initialised means "not raised". Thread-safe.
 class AbortSignal {
  public:
-  /// The first call wins; `text` is cut to what fits.
+  /// The first call wins; `text` is cut to what fits. It is raised when this returns, whoever was
+  /// first.
   void raise(std::string_view text) noexcept;
   bool is_raised() const noexcept { return state_.load(std::memory_order_acquire) == kRaised; }
   /// The text given to raise(). Requires is_raised().
