@@ -108,8 +108,9 @@ class DeviceGradientSync {
   /// most two steps behind. If the exchange fails later, the stream goes on with gradients of any
   /// values: what it has made of them counts once a later wait_on(), wait() or check() has
   /// returned. Throws InvalidArgument, naming them, if gradients were not marked;
-  /// CommunicationError if a rank was lost or HORO_TIMEOUT passed; DeviceError if the device
-  /// failed. After either nothing more is exchanged, and every call throws it again.
+  /// CommunicationError, the same on all ranks, if a rank was lost, its device failed or
+  /// HORO_TIMEOUT passed; DeviceError if the device of a rank alone failed. After either nothing
+  /// more is exchanged, and every call throws it again.
   void wait_on(void* stream);
   /// The same, and waits until the device is through, not with a stream.
   void wait();

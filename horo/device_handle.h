@@ -24,8 +24,9 @@ class [[nodiscard]] DeviceHandle {
   /// given to the device, not for the device. From then on its name may be used again. If it fails
   /// later, the stream goes on with tensors of any values: what it has made of them counts once
   /// wait() has returned, of this or of a later operation. Throws what the operation has ended
-  /// with: MismatchError, CommunicationError and ShutdownError as a Handle does, InvalidArgument
-  /// for an output without the rows that come, DeviceError if the device failed.
+  /// with: MismatchError, CommunicationError (also if the device of any rank failed) and
+  /// ShutdownError as a Handle does, InvalidArgument for an output without the rows that come,
+  /// DeviceError if the device of a rank alone failed.
   void wait_on(void* stream) const;
   /// Waits until the device has done it. Throws likewise.
   void wait() const;

@@ -73,6 +73,7 @@ class Maker {
         [runtime = &runtime_](std::size_t bytes, std::size_t tensors) {
           runtime->count_collective(bytes, tensors);
         },
+        [runtime = &runtime_](const std::string& why) { runtime->end_job(why); },
         runtime_.recorder(), runtime_.topology().set_name());
   }
 

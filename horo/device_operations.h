@@ -75,9 +75,10 @@ struct DeviceAlltoallOptions {
 ///
 /// All members may be called from several threads at once. Shapes, rows and errors of arguments
 /// are those of the functions of the same name of Context; a tensor that does not lie in the memory
-/// of the device is an InvalidArgument too. An operation that fails on the device, loses a rank, or
-/// does not end in HORO_TIMEOUT once the device has begun it, ends all that are pending, and every
-/// later one, with DeviceError or CommunicationError.
+/// of the device is an InvalidArgument too. An operation that fails on a rank's device, loses a
+/// rank, or does not end in HORO_TIMEOUT once the device has begun it, ends all that are pending,
+/// and every later one, with CommunicationError, the same on all ranks; that fails on the device of
+/// a rank alone, with DeviceError.
 class DeviceOperations {
  public:
   /// Collective: all ranks of `context` (a Context or a ProcessSet) call it in the same order, with

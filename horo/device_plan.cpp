@@ -29,6 +29,8 @@ class PlanMaker {
         gradients_(gradients),
         bucket_bytes_(options.bucket_bytes.value_or(runtime.settings().bucket_bytes)),
         parts_{.device = device,
+               .topology = runtime.topology(),
+               .end_job = [&runtime](const std::string& why) { runtime.end_job(why); },
                .gradients = {gradients.begin(), gradients.end()},
                .plan = cut_by_wire(coordinator::make_bucket_plan(gradients, bucket_bytes_,
                                                                  options.first_bucket_bytes)),

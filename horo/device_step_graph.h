@@ -28,8 +28,8 @@ class DeviceStepGraph {
   /// since the device is at it. Throws InvalidArgument if gradients are marked and their step has
   /// not ended; otherwise as DeviceGradientSync::wait_on(): errors of earlier steps.
   void launch();
-  /// Waits until the device is through with the latest launch. Throws CommunicationError or
-  /// DeviceError if it, or a step before it, failed.
+  /// Waits until the device is through with the latest launch. Throws as
+  /// DeviceGradientSync::wait() if it, or a step before it, failed.
   void wait();
 
  private:

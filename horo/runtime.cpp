@@ -250,23 +250,30 @@ void Runtime::on_exit() noexcept {
   }
 }
 
-bool Runtime::has_failed_after_another(const std::string& text) const {
+void Runtime::end_job(const std::string& why) noexcept {
+  if (!is_closed_) transport_->abort(why.c_str());
+}
+
+std::string Runtime::own_failure() const {
+  return fmt::format("{} failed", topology_.describe(topology_.rank));
+}
+
+bool Runtime::has_failed_after_another() const {
   const AbortSignal* abort = transport_->wait_policy().abort;
   return session_ != nullptr && abort != nullptr && abort->is_raised() &&
-         !text.starts_with(abort->text());
+         !abort->text().starts_with(own_failure());
 }
 
 void Runtime::fail_unwinding() noexcept {
   try {
     const std::scoped_lock lock(shutdown_mutex_);
     if (std::exchange(is_shutdown_begun_, true)) return;
-    std::string text =
-        fmt::format("{} failed with an exception", topology_.describe(topology_.rank));
+    std::string text = own_failure() + " with an exception";
     if (const std::string error = recorder().last_error(); !error.empty())
       text += fmt::format("; its last error: {}", error);
     recorder().fail(text);
     coordinator_->fail(text);
-    if (has_failed_after_another(text)) session_->exit_late();
+    if (has_failed_after_another()) session_->exit_late();
     sets_.begin_closing();
     sets_.finish();
   } catch (const std::exception& error) {

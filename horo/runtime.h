@@ -94,6 +94,10 @@ class Runtime {
   void begin_shut_down();
   /// Whether a shutdown has ended, in agreement or not.
   bool is_closed() const { return is_closed_; }
+  /// Tells the other ranks why this one, which has a failure to report, cannot go on: their waits
+  /// and later operations end with CommunicationError and `why`, as this rank's own. Does not wait;
+  /// does nothing once a shutdown has ended.
+  void end_job(const std::string& why) noexcept;
   /// Tells the others that this rank failed with an exception; nothing is waited for and nothing
   /// finalised. Does nothing after shut_down().
   void fail_unwinding() noexcept;
@@ -105,8 +109,10 @@ class Runtime {
   // Collective over the node.
   void start_watchdog();
   void close();
-  // Whether the job's failure is another than this rank's, which is `text`.
-  bool has_failed_after_another(const std::string& text) const;
+  // How the text of a failure of this rank begins.
+  std::string own_failure() const;
+  // Whether the job's failure is another rank's.
+  bool has_failed_after_another() const;
   void on_finalize() noexcept;
   void on_exit() noexcept;
 

@@ -7,6 +7,7 @@
 #include "horo/base/error.h"
 #include "horo/base/log.h"
 #include "horo/base/short_slices.h"
+#include "horo/coordinator/stall_watch.h"
 
 namespace horo::coordinator {
 namespace {
@@ -24,14 +25,16 @@ DeviceOperation::~DeviceOperation() {
 }
 
 DeviceLane::DeviceLane(DeviceExecutor::Parts parts, std::uint8_t number, OnOperation on_operation,
-                       observe::FlightRecorder& recorder, const std::string& process_set)
+                       EndJob end_job, observe::FlightRecorder& recorder,
+                       const std::string& process_set)
     : number_(number),
-      rank_(parts.topology.describe(parts.topology.rank)),
+      topology_(parts.topology),
       on_operation_(std::move(on_operation)),
       flights_(recorder, process_set),
       executor_(std::make_unique<DeviceExecutor>(std::move(parts))),
       policy_(executor_->waits().of_caller),
-      watch_(policy_, executor_->device(), &executor_->collectives()),
+      watch_(policy_, executor_->device(), &executor_->collectives(), topology_,
+             std::move(end_job)),
       thread_([this, label = log_label()] { run(label); }) {}
 
 DeviceLane::~DeviceLane() { close(); }
@@ -106,7 +109,8 @@ void DeviceLane::take(const Response& response, std::vector<Entry> entries, std:
   const std::scoped_lock lock(mutex_);
   if (should_stop_)
     throw CommunicationError(fmt::format("{} destroyed its DeviceOperations before '{}' was done",
-                                         rank_, entries.front().request.name));
+                                         topology_.describe(topology_.rank),
+                                         entries.front().request.name));
   agreed_.push_back({response, std::move(entries), agreed, {}, {}});
   if (error_ != nullptr) return fail(error_);
   changed_.notify_all();
@@ -201,11 +205,20 @@ void DeviceLane::end(Work& work, const std::exception_ptr& error) {
   }
 }
 
-void DeviceLane::fail(const std::exception_ptr& error) noexcept {
+std::string DeviceLane::describe(const Work* work) const {
+  if (work == nullptr && !under_way_.empty()) work = &under_way_.front();
+  if (work == nullptr && !agreed_.empty()) work = &agreed_.front();
+  if (work == nullptr) return fmt::format("operations on {}", executor_->device().describe());
+  return fmt::format("{} {}", name_of(work->response.kind),
+                     quote_operation(work->entries.front().request.name, topology_));
+}
+
+void DeviceLane::fail(const std::exception_ptr& error, const Work* work) noexcept {
   if (error_ == nullptr) {
     error_ = error;
     try {
-      std::rethrow_exception(error);
+      error_ = watch_.end_job(error, describe(work));
+      std::rethrow_exception(error_);
     } catch (const CommunicationError& failure) {
       flights_.fail(failure.what());
       executor_->collectives().abort(failure.what());
@@ -214,9 +227,9 @@ void DeviceLane::fail(const std::exception_ptr& error) noexcept {
     }
   }
   for (std::deque<Work>* list : {&under_way_, &agreed_}) {
-    for (Work& work : *list) {
-      end(work, error_);
-      given_up_.push_back(std::move(work.substitute));
+    for (Work& ended : *list) {
+      end(ended, error_);
+      given_up_.push_back(std::move(ended.substitute));
     }
     list->clear();
   }
@@ -261,7 +274,7 @@ void DeviceLane::give_next_to_device(std::unique_lock<std::mutex>& lock) {
   under_way_.push_back(std::move(work));
   // Another thread may have found a failure meanwhile.
   if (error == nullptr) error = error_;
-  if (error != nullptr) return fail(error);
+  if (error != nullptr) return fail(error, &under_way_.back());
   changed_.notify_all();
 }
 

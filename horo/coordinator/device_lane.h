@@ -64,7 +64,7 @@ class DeviceLane : public std::enable_shared_from_this<DeviceLane> {
   /// `number`: of its requests, the same on all ranks. `recorder` outlives the lane until close();
   /// `process_set`: empty for all ranks.
   DeviceLane(DeviceExecutor::Parts parts, std::uint8_t number, OnOperation on_operation,
-             observe::FlightRecorder& recorder, const std::string& process_set);
+             EndJob end_job, observe::FlightRecorder& recorder, const std::string& process_set);
   ~DeviceLane();
 
   std::uint8_t number() const { return number_; }
@@ -116,8 +116,9 @@ class DeviceLane : public std::enable_shared_from_this<DeviceLane> {
   bool has_ended(const DeviceOperation& operation) const;
   void with_device(const std::function<void()>& work);
   void end(Work& work, const std::exception_ptr& error);
-  // The first error stays.
-  void fail(const std::exception_ptr& error) noexcept;
+  // The first error stays, and is the job's. It was met in `work`; null: in the oldest there is.
+  void fail(const std::exception_ptr& error, const Work* work = nullptr) noexcept;
+  std::string describe(const Work* work) const;
 
   // By the thread.
   void run(const std::string& label);
@@ -126,7 +127,7 @@ class DeviceLane : public std::enable_shared_from_this<DeviceLane> {
   void look_at_device();
 
   const std::uint8_t number_;
-  const std::string rank_;
+  const Topology topology_;
   const OnOperation on_operation_;
   const HomeProcess home_;
   OperationFlights flights_;

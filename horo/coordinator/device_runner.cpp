@@ -11,6 +11,7 @@
 #include "horo/base/log.h"
 #include "horo/base/short_slices.h"
 #include "horo/coordinator/plan_records.h"
+#include "horo/coordinator/stall_watch.h"
 
 namespace horo::coordinator {
 namespace {
@@ -30,12 +31,14 @@ DeviceRunner::DeviceRunner(Parts parts, const collectives::ChunkPipeline::Treatm
                            OnBucket on_bucket, observe::FlightRecorder& recorder,
                            const std::string& name, const std::string& process_set)
     : parts_(std::move(parts)),
+      name_(name),
       treatment_(treatment),
       on_bucket_(std::move(on_bucket)),
       flight_(recorder,
               describe_to_recorder(name, process_set, parts_.gradients, parts_.plan, treatment.op)),
       policy_(parts_.waits->of_caller),
-      watch_(policy_, parts_.device, parts_.collectives.get()),
+      watch_(policy_, parts_.device, parts_.collectives.get(), parts_.topology,
+             std::move(parts_.end_job)),
       buckets_(parts_.plan.buckets.size()) {
   for (Bucket& bucket : buckets_)
     for (auto* events : {&bucket.begun, &bucket.done})
@@ -210,12 +213,12 @@ void DeviceRunner::give_next_to_device(std::unique_lock<std::mutex>& lock) {
     if (!is_alone() && index == 0) parts_.pipeline->begin_step();
     if (!is_alone())
       parts_.pipeline->allreduce(parts_.layouts[index], treatment_, ready, done, &begun);
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     error = watch_.error();
   }
   lock.lock();
   is_giving_ = false;
-  if (error != nullptr) return fail(error);
+  if (error != nullptr) return fail(error, index);
   UnderWay under_way{index, index + 1, step_, &begun, &done, std::nullopt};
   if (is_alone()) under_way.begun = under_way.done = nullptr;
   if (is_first) under_way.since = steady_clock::now();
@@ -280,16 +283,20 @@ void DeviceRunner::with_device(const std::function<void()>& work) {
   }
 }
 
-void DeviceRunner::fail(const std::exception_ptr& error) noexcept {
+void DeviceRunner::fail(const std::exception_ptr& error,
+                        std::optional<std::size_t> bucket) noexcept {
   if (error_ != nullptr) return;
+  if (!bucket)
+    bucket = under_way_.empty() ? std::min(next_, buckets_.size() - 1) : under_way_.front().bucket;
   error_ = error;
-  const std::size_t bucket =
-      under_way_.empty() ? std::min(next_, buckets_.size() - 1) : under_way_.front().bucket;
   under_way_.clear();
   try {
-    std::rethrow_exception(error);
+    const std::string name = fmt::format("{}/bucket {}", name_, *bucket);
+    error_ =
+        watch_.end_job(error, fmt::format("allreduce {}", quote_operation(name, parts_.topology)));
+    std::rethrow_exception(error_);
   } catch (const CommunicationError& failure) {
-    flight_.fail(bucket, failure.what());
+    flight_.fail(*bucket, failure.what());
     if (!is_alone()) parts_.collectives->abort(failure.what());
   } catch (const std::exception& failure) {
     flight_.give_up();

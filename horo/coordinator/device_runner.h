@@ -16,6 +16,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/device/chunk_pipeline.h"
+#include "horo/base/topology.h"
 #include "horo/coordinator/bucket_plan.h"
 #include "horo/coordinator/captured_step.h"
 #include "horo/coordinator/device_watch.h"
@@ -40,6 +41,8 @@ class DeviceRunner {
   /// wait, if they are the stand-in's, whose communicator that is.
   struct Parts {
     device::Device& device;
+    Topology topology;  ///< of the ranks that take part
+    EndJob end_job;
     std::vector<NamedTensor> gradients;
     BucketPlan plan;
     std::vector<collectives::FusedLayout> layouts;  ///< of the buckets
@@ -139,10 +142,12 @@ class DeviceRunner {
   bool is_front_done() const;
 
   void with_device(const std::function<void()>& work);
-  // The first error stays.
-  void fail(const std::exception_ptr& error) noexcept;
+  // The first error stays, and is the job's. It was met in what the device is at, or is to do next,
+  // unless `bucket` says more.
+  void fail(const std::exception_ptr& error, std::optional<std::size_t> bucket = {}) noexcept;
 
   Parts parts_;
+  const std::string name_;
   const collectives::ChunkPipeline::Treatment treatment_;
   const OnBucket on_bucket_;
   observe::PlanFlight flight_;

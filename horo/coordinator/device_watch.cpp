@@ -30,4 +30,20 @@ std::exception_ptr DeviceWatch::overdue_error(std::chrono::steady_clock::time_po
                   device_.describe(), work, format_duration(policy_.timeout))));
 }
 
+std::exception_ptr DeviceWatch::end_job(const std::exception_ptr& error,
+                                        std::string_view work) const {
+  try {
+    if (!is_aborted()) {
+      if (is_alone_ || is_given_up()) return error;
+      std::rethrow_exception(error);
+    }
+  } catch (const ShutdownError&) {
+    return error;
+  } catch (const std::exception& failure) {
+    end_job_(fmt::format("{} failed in {}: {}", rank_, work, failure.what()));
+  }
+  if (!is_aborted()) return error;  // it had ended before
+  return std::make_exception_ptr(CommunicationError(policy_.abort->text()));
+}
+
 }  // namespace horo::coordinator

@@ -341,35 +341,6 @@ TEST(DeviceGradientSync, AGradientThatOneRankNeverMarksIsNamed) {
   EXPECT_THAT(texts[0], AllOf(HasSubstr("rank 2 "), HasSubstr("never marked"), HasSubstr("layer")));
 }
 
-TEST(DeviceGradientSync, WorkThatFailsOnTheDeviceIsItsRanksError) {
-  try {
-    run_ranks(2, [&](Context& ctx) {
-      DeviceModel model(ctx);
-      const auto stream = model.stream();
-      DeviceGradientSync sync(ctx, model.device(), model.gradients(), {});
-      if (ctx.rank() == 0)
-        device::submit(*stream, [] { throw DeviceError("an illegal memory access"); });
-      if (ctx.rank() == 0) {
-        std::string text;
-        try {
-          backward(model, sync, *stream, 0);
-          sync.wait();
-        } catch (const DeviceError& error) {
-          text = error.what();
-        }
-        EXPECT_THAT(text, HasSubstr("illegal memory access"));
-        throw DeviceError(text);
-      }
-      backward(model, sync, *stream, 0);
-      EXPECT_THAT(error_text<CommunicationError>([&] { sync.wait(); }), HasSubstr("rank 0 "));
-      throw std::runtime_error("follows");
-    });
-    ADD_FAILURE();
-  } catch (const std::exception& error) {
-    EXPECT_THAT(error.what(), HasSubstr("rank 0: "));
-  }
-}
-
 TEST(OpenGpu, WithoutOneEveryRankHearsOfTheFirst) {
   if (device::count_gpus() > 0) GTEST_SKIP() << "this machine has a GPU";
   run_ranks(3, [](Context& ctx) {

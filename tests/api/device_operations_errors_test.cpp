@@ -220,34 +220,5 @@ TEST(DeviceOperations, ADeviceThatNeverComesToItRunsIntoTheDeadline) {
   EXPECT_THAT(texts[0], AllOf(HasSubstr("in allreduce '"), HasSubstr("HORO_TIMEOUT is 500ms")));
 }
 
-TEST(DeviceOperations, WorkThatFailsOnTheDeviceIsItsRanksError) {
-  try {
-    run_ranks(2, [](Context& ctx) {
-      Rank rank(ctx, 13);
-      const auto& x = rank.tensor(0, 5000);
-      rank.stream().synchronize();
-      DeviceOperations ops(ctx, rank.device());
-      const auto other = rank.device().make_stream(Priority::kNormal);
-      if (ctx.rank() == 0)
-        device::submit(*other, [] {
-          std::this_thread::sleep_for(50ms);
-          throw DeviceError("an illegal memory access");
-        });
-      const DeviceHandle handle =
-          ops.allreduce_async(view(x), {.name = "x", .stream = other->native()});
-      if (ctx.rank() == 0) {
-        const std::string text = error_text<DeviceError>([&] { handle.wait(); });
-        EXPECT_THAT(text, HasSubstr("illegal memory access"));
-        throw DeviceError(text);
-      }
-      EXPECT_THAT(error_text<CommunicationError>([&] { handle.wait(); }), HasSubstr("rank 0 "));
-      throw std::runtime_error("follows");
-    });
-    ADD_FAILURE();
-  } catch (const std::exception& error) {
-    EXPECT_THAT(error.what(), HasSubstr("rank 0: "));
-  }
-}
-
 }  // namespace
 }  // namespace horo

@@ -1,8 +1,8 @@
 // A job in which one rank fails in the middle of a step, for fault_test.py:
 //   fault_job FAULT RANK
 // FAULT: none, kill, throw, throw_slowly (and says why only after a moment), exit, normal_exit,
-// thread_exit, terminate, abandon_set, return or in_flight. Prints "rank N pid P" for each rank
-// before the first step.
+// thread_exit, terminate, abandon_set, return, in_flight or device (which stands in for a GPU, and
+// whose rank goes on for a moment). Prints "rank N pid P" for each rank before the first step.
 #include <unistd.h>
 
 #include <chrono>
@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "horo/base/device/host_device.h"
 #include "horo/horo.h"
 
 namespace {
@@ -34,7 +35,35 @@ void fail(const char* fault) {
 // Of operations that a rank leaves behind: they outlive main().
 std::vector<float> in_flight(1000000);  // NOLINT: on purpose
 
+void say_that_it_runs(const horo::Context& ctx) {
+  std::printf("rank %d pid %d\n", ctx.rank(), static_cast<int>(getpid()));
+  std::fflush(stdout);
+}
+
+void run_on_device(int failing_rank) {
+  horo::Context ctx = horo::init();
+  horo::device::HostDevice device;
+  const horo::device::Memory memory = device.allocate(1000003 * sizeof(float));
+  const auto stream = device.make_stream(horo::device::Priority::kNormal);
+  const horo::TensorView view(reinterpret_cast<float*>(memory.data()), horo::Shape{1000003});
+  const std::vector<horo::NamedTensor> gradients{{"g", view}};
+  horo::DeviceGradientSync sync(ctx, device, gradients);
+  say_that_it_runs(ctx);
+  try {
+    for (int step = 0;; ++step) {
+      if (step == 5 && ctx.rank() == failing_rank)
+        horo::device::submit(*stream, [] { throw horo::DeviceError("an illegal memory access"); });
+      sync.ready(0, stream->native());
+      sync.wait();
+    }
+  } catch (const horo::CommunicationError&) {
+    if (ctx.rank() == failing_rank) std::this_thread::sleep_for(std::chrono::seconds(1));
+    throw;
+  }
+}
+
 void run(const char* fault, int failing_rank) {
+  if (std::strcmp(fault, "device") == 0) return run_on_device(failing_rank);
   horo::Context ctx = horo::init();
   std::vector<int> all;
   for (int rank = 0; rank < ctx.size(); ++rank) all.push_back(rank);
@@ -49,8 +78,7 @@ void run(const char* fault, int failing_rank) {
     gradients.push_back({"g" + std::to_string(gradients.size()), horo::TensorView(tensor)});
   horo::GradientSync sync(ctx, gradients, {.bucket_bytes = 1 << 20});
   // Once all ranks say so, no shared memory has a name any more.
-  std::printf("rank %d pid %d\n", ctx.rank(), static_cast<int>(getpid()));
-  std::fflush(stdout);
+  say_that_it_runs(ctx);
   const bool is_endless = std::strcmp(fault, "none") != 0;
   for (int step = 0; is_endless || step < 10; ++step) {
     for (std::size_t i = gradients.size(); i-- > 0;) {

@@ -34,6 +34,9 @@ TELLING = {
     "terminate": [r"terminate called", r"rank {rank} \(host [^)]*\) (ended first: killed by signal 6|is dead|failed)"],
     "abandon_set": [r"diverged", r"rank {rank} \(host [^)]*\) (failed|has shut down)"],
     "return": [r"rank {rank} \(host [^)]*\).*(has left|has shut down|ended early)"],
+    # More than one rank says the same.
+    "device": [2 * r"(?:fault_job: rank {rank} \(host [^)]*\) failed in allreduce 'gradients\.0/bucket 0': "
+               r"an illegal memory access(?s:.*))"],
     "in_flight": [r"rank {rank} \(host [^)]*\).*(has left|has shut down|ended early)"],
 }
 
@@ -85,7 +88,8 @@ def main():
     results = [run_job(hororun, job, ranks, fault, rank)
                for fault in TELLING
                for ranks, rank in ((2, 0), (2, 1), (4, 2))]
-    results += [run_job(hororun, job, 4, fault, 2, ranks_per_node=2) for fault in ("none", "kill", "throw_slowly")]
+    results += [run_job(hororun, job, 4, fault, 2, ranks_per_node=2)
+                for fault in ("none", "kill", "throw_slowly", "device")]
     print(f"{sum(results)} of {len(results)} jobs ended as they should")
     return 0 if all(results) else 1
 

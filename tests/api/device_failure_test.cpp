@@ -1,0 +1,220 @@
+// A device that fails on some ranks ends the job on all of them: on the stand-in, with deadlines
+// that nobody comes to.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <latch>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "horo/horo.h"
+#include "horo/testing.h"
+#include "tests/api/device_model.h"
+#include "tests/api/device_operations_rank.h"
+#include "tests/api/error_text.h"
+
+namespace horo {
+namespace {
+
+using namespace std::chrono_literals;
+using device::Stream;
+using device_operations_test::view;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::run_ranks;
+using testing::RunOptions;
+using ::testing::StartsWith;
+
+const DeviceGradientSyncOptions kSeveralBuckets{
+    .name = "net", .op = ReduceOp::kSum, .bucket_bytes = 40000, .chunk_bytes = 30000};
+
+/// What `work` returns on every one of `ranks` ranks, soon. None leaves before, so that no rank's
+/// end tells the others.
+std::string text_of_all(int ranks, const std::function<std::string(Context&)>& work,
+                        RunOptions options = {}) {
+  options.environment.insert(options.environment.end(), {"HORO_TIMEOUT=60s", "HORO_LOG_LEVEL=off"});
+  std::vector<std::string> texts(static_cast<std::size_t>(ranks));
+  std::latch all(ranks);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THROW(run_ranks(
+                   ranks,
+                   [&](Context& ctx) {
+                     std::string& text = texts[static_cast<std::size_t>(ctx.rank())];
+                     text = work(ctx);
+                     all.arrive_and_wait();
+                     throw CommunicationError(text);
+                   },
+                   options),
+               CommunicationError);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
+  for (const std::string& text : texts) EXPECT_EQ(text, texts[0]);
+  return texts[0];
+}
+
+void break_stream(Stream& stream) {
+  device::submit(stream, [] {
+    std::this_thread::sleep_for(20ms);
+    throw DeviceError("an illegal memory access");
+  });
+}
+
+// Once its stream has ended a program cannot give it kernels either, which is not the plan's word.
+void end_steps(DeviceModel& model, DeviceGradientSync& sync, Stream& stream,
+               const std::function<void()>& end) {
+  for (int step = 1; step < 1000; ++step) {
+    for (std::size_t t = std::size(kSizes); t-- > 0;) {
+      try {
+        model.compute(stream, t, step);
+      } catch (const DeviceError&) {
+      }
+      sync.ready(t, stream.native());
+    }
+    end();
+  }
+}
+
+TEST(DeviceFailure, EndsAPlanOnAllRanks) {
+  for (const int ranks : {2, 4})
+    for (const bool on_host : {true, false})
+      for (const std::set<int>& failing : {std::set{1}, std::set{0, 1}}) {
+        const std::string text = text_of_all(ranks, [&](Context& ctx) {
+          DeviceModel model(ctx);
+          const auto stream = model.stream();
+          DeviceGradientSync sync(ctx, model.device(), model.gradients(), kSeveralBuckets);
+          backward(model, sync, *stream, 0);
+          sync.wait();
+          if (failing.contains(ctx.rank())) break_stream(*stream);
+          std::string own = error_text<CommunicationError>([&] {
+            end_steps(model, sync, *stream,
+                      [&] { on_host ? sync.wait() : sync.wait_on(stream->native()); });
+          });
+          EXPECT_EQ(error_text<CommunicationError>([&] { sync.check(); }), own);
+          EXPECT_EQ(error_text<CommunicationError>([&] { sync.ready(0, stream->native()); }), own);
+          return own;
+        });
+        EXPECT_THAT(text, AllOf(HasSubstr("(host thread-node-0) failed in allreduce 'net/bucket "),
+                                HasSubstr("': an illegal memory access")));
+        if (failing.size() == 1) {
+          EXPECT_THAT(text, StartsWith("rank 1 "));
+        }
+      }
+}
+
+TEST(DeviceFailure, EndsAnExchangeByNodesOnAllRanks) {
+  RunOptions nodes;
+  nodes.environment = {"HORO_ALGORITHM=hierarchical", "HORO_RANKS_PER_NODE=2"};
+  const auto fail = [](Context& ctx) {
+    DeviceModel model(ctx);
+    const auto stream = model.stream();
+    DeviceGradientSync sync(ctx, model.device(), model.gradients(), kSeveralBuckets);
+    if (ctx.rank() == 2) break_stream(*stream);
+    return error_text<CommunicationError>(
+        [&] { end_steps(model, sync, *stream, [&] { sync.wait(); }); });
+  };
+  EXPECT_THAT(text_of_all(3, fail, nodes),
+              AllOf(StartsWith("rank 2 "), HasSubstr("illegal memory access")));
+}
+
+TEST(DeviceFailure, EndsTheLaunchesOfGraphsOnAllRanks) {
+  const std::string text = text_of_all(3, [](Context& ctx) {
+    DeviceModel model(ctx);
+    const auto stream = model.stream();
+    DeviceGradientSync sync(ctx, model.device(), model.gradients(), kSeveralBuckets);
+    int step = 3;
+    DeviceStepGraph graph = sync.capture(stream->native(), [&] {
+      for (std::size_t t = 0; t < std::size(kSizes); ++t) {
+        model.compute(*stream, t, &step);
+        sync.ready(t, stream->native());
+      }
+      sync.wait_on(stream->native());
+    });
+    graph.launch();
+    graph.wait();
+    if (ctx.rank() == 2) break_stream(*stream);
+    return error_text<CommunicationError>([&] {
+      for (int launch = 0; launch < 1000; ++launch) {
+        graph.launch();
+        graph.wait();
+      }
+    });
+  });
+  EXPECT_THAT(text, AllOf(StartsWith("rank 2 "), HasSubstr("failed in allreduce 'net/bucket "),
+                          HasSubstr("illegal memory access")));
+}
+
+// Also what they have not agreed on, and what has nothing to do with the device.
+TEST(DeviceFailure, EndsOperationsByNameOnAllRanks) {
+  for (const bool on_host : {true, false}) {
+    const std::string text = text_of_all(4, [&](Context& ctx) {
+      device_operations_test::Rank rank(ctx, 21);
+      const auto& x = rank.tensor(0, 5003);
+      const auto& y = rank.tensor(1, 17);
+      DeviceOperations ops(ctx, rank.device());
+      ops.allreduce(view(x), {.name = "x", .stream = rank.native()});
+      const auto other = rank.device().make_stream(device::Priority::kNormal);
+      if (ctx.rank() % 2 == 1) break_stream(*other);
+      const DeviceHandle handle =
+          ops.allreduce_async(view(x), {.name = "x", .stream = other->native()});
+      const DeviceHandle later = ops.allreduce_async(
+          view(y), {.name = "y of " + std::to_string(ctx.rank() / 2), .stream = rank.native()});
+      std::string own = error_text<CommunicationError>([&] {
+        if (on_host) handle.wait();
+        for (;; std::this_thread::sleep_for(1ms)) handle.wait_on(rank.native());
+      });
+      EXPECT_EQ(error_text<CommunicationError>([&] { later.wait(); }), own);
+      EXPECT_EQ(error_text<CommunicationError>(
+                    [&] { ops.allreduce(view(y), {.name = "y", .stream = rank.native()}); }),
+                own);
+      EXPECT_EQ(error_text<CommunicationError>([&] { ctx.barrier(); }), own);
+      return own;
+    });
+    EXPECT_THAT(text, HasSubstr(" failed in allreduce 'x': an illegal memory access"));
+  }
+}
+
+TEST(DeviceFailure, OfAProcessSetEndsTheRanksOutsideToo) {
+  const std::string text = text_of_all(3, [](Context& ctx) {
+    ProcessSet set = ctx.new_process_set({1, 2});
+    if (!set.includes_me()) return error_text<CommunicationError>([&] { ctx.barrier(); });
+    DeviceModel model(set);
+    const auto stream = model.stream();
+    DeviceGradientSync sync(set, model.device(), model.gradients(), kSeveralBuckets);
+    if (ctx.rank() == 2) break_stream(*stream);
+    return error_text<CommunicationError>(
+        [&] { end_steps(model, sync, *stream, [&] { sync.wait(); }); });
+  });
+  EXPECT_THAT(text, AllOf(StartsWith("rank 2 "), HasSubstr("' of process set "),
+                          HasSubstr("illegal memory access")));
+}
+
+TEST(DeviceFailure, OfARankAloneOrAfterTheEndIsItsOwn) {
+  run_ranks(1, [](Context& ctx) {
+    DeviceModel model(ctx);
+    const auto stream = model.stream();
+    DeviceGradientSync sync(ctx, model.device(), model.gradients());
+    break_stream(*stream);
+    EXPECT_THAT(
+        error_text<DeviceError>([&] { end_steps(model, sync, *stream, [&] { sync.wait(); }); }),
+        HasSubstr("illegal memory access"));
+    ctx.barrier();
+  });
+  run_ranks(2, [](Context& ctx) {
+    DeviceModel model(ctx);
+    const auto stream = model.stream();
+    DeviceGradientSync sync(ctx, model.device(), model.gradients());
+    backward(model, sync, *stream, 0);
+    sync.wait();
+    ctx.shutdown();
+    break_stream(*stream);
+    EXPECT_THAT(
+        error_text<DeviceError>([&] { end_steps(model, sync, *stream, [&] { sync.wait(); }); }),
+        HasSubstr("illegal memory access"));
+  });
+}
+
+}  // namespace
+}  // namespace horo
