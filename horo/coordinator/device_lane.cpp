@@ -5,17 +5,11 @@
 #include <utility>
 
 #include "horo/base/error.h"
-#include "horo/base/log.h"
-#include "horo/base/short_slices.h"
 #include "horo/coordinator/stall_watch.h"
 
 namespace horo::coordinator {
 namespace {
 
-using std::chrono::steady_clock;
-
-// How often the thread looks at what the device is doing.
-constexpr std::chrono::microseconds kLookInterval{100};
 constexpr const char* kGone = "the DeviceOperations of this operation have been destroyed";
 
 }  // namespace
@@ -27,26 +21,21 @@ DeviceOperation::~DeviceOperation() {
 DeviceLane::DeviceLane(DeviceExecutor::Parts parts, std::uint8_t number, OnOperation on_operation,
                        EndJob end_job, observe::FlightRecorder& recorder,
                        const std::string& process_set)
-    : number_(number),
+    : DeviceThread(parts.device, *parts.waits, parts.collectives.get(), parts.topology,
+                   std::move(end_job)),
+      number_(number),
       topology_(parts.topology),
       on_operation_(std::move(on_operation)),
       flights_(recorder, process_set),
-      executor_(std::make_unique<DeviceExecutor>(std::move(parts))),
-      policy_(executor_->waits().of_caller),
-      watch_(policy_, executor_->device(), &executor_->collectives(), topology_,
-             std::move(end_job)),
-      thread_([this, label = log_label()] { run(label); }) {}
+      executor_(std::make_unique<DeviceExecutor>(std::move(parts))) {
+  start();
+}
 
 DeviceLane::~DeviceLane() { close(); }
 
 void DeviceLane::close() {
   if (executor_ == nullptr) return;
-  {
-    const std::scoped_lock lock(mutex_);
-    should_stop_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
+  stop(std::unique_lock(mutex_));
   executor_.reset();
   {
     const std::scoped_lock lock(mutex_);
@@ -61,9 +50,8 @@ void DeviceLane::close() {
 
 DeviceLane::Joints* DeviceLane::take_joints() {
   if (free_joints_.empty()) {
-    device::Device& device = executor_->device();
     joints_.push_back(std::make_unique<Joints>(
-        Joints{device.make_event(), device.make_event(), device.make_event()}));
+        Joints{device_.make_event(), device_.make_event(), device_.make_event()}));
     free_joints_.reserve(joints_.size());
     return joints_.back().get();
   }
@@ -75,12 +63,6 @@ DeviceLane::Joints* DeviceLane::take_joints() {
 void DeviceLane::recycle(Joints* joints) noexcept {
   const std::scoped_lock lock(mutex_);
   if (!is_closed_) free_joints_.push_back(joints);
-}
-
-device::Stream& DeviceLane::stream_of(void* native) {
-  std::unique_ptr<device::Stream>& stream = streams_[native];
-  if (stream == nullptr) stream = executor_->device().borrow_stream(native);
-  return *stream;
 }
 
 // The thread that gives the work to the device is in no capture.
@@ -111,7 +93,7 @@ void DeviceLane::take(const Response& response, std::vector<Entry> entries, std:
     throw CommunicationError(fmt::format("{} destroyed its DeviceOperations before '{}' was done",
                                          topology_.describe(topology_.rank),
                                          entries.front().request.name));
-  agreed_.push_back({response, std::move(entries), agreed, {}, {}});
+  agreed_.push_back({{}, response, std::move(entries), agreed, {}});
   if (error_ != nullptr) return fail(error_);
   changed_.notify_all();
 }
@@ -183,16 +165,6 @@ bool DeviceLane::is_done(const DeviceOperation& operation, const Completion& com
   }
 }
 
-// By the caller: what the device says first is the error of the lane too.
-void DeviceLane::with_device(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error&) {
-    fail(watch_.error());
-    std::rethrow_exception(error_);
-  }
-}
-
 void DeviceLane::end(Work& work, const std::exception_ptr& error) {
   for (Entry& entry : work.entries) {
     DeviceOperation& operation = *entry.on_device;
@@ -205,54 +177,52 @@ void DeviceLane::end(Work& work, const std::exception_ptr& error) {
   }
 }
 
-std::string DeviceLane::describe(const Work* work) const {
-  if (work == nullptr && !under_way_.empty()) work = &under_way_.front();
-  if (work == nullptr && !agreed_.empty()) work = &agreed_.front();
-  if (work == nullptr) return fmt::format("operations on {}", executor_->device().describe());
-  return fmt::format("{} {}", name_of(work->response.kind),
-                     quote_operation(work->entries.front().request.name, topology_));
+std::string DeviceLane::name_of(const Work& work) const {
+  return fmt::format("{} {}", coordinator::name_of(work.response.kind),
+                     quote_operation(work.entries.front().request.name, topology_));
 }
 
-void DeviceLane::fail(const std::exception_ptr& error, const Work* work) noexcept {
-  if (error_ == nullptr) {
-    error_ = error;
-    try {
-      error_ = watch_.end_job(error, describe(work));
-      std::rethrow_exception(error_);
-    } catch (const CommunicationError& failure) {
-      flights_.fail(failure.what());
-      executor_->collectives().abort(failure.what());
-    } catch (const std::exception& failure) {
-      executor_->collectives().abort(failure.what());
-    }
-  }
+std::string DeviceLane::work_at_hand() const {
+  if (!under_way_.empty()) return name_of(under_way_.front());
+  if (!agreed_.empty()) return name_of(agreed_.front());
+  return fmt::format("operations on {}", device_.describe());
+}
+
+void DeviceLane::record_failure(std::string_view why) noexcept {
+  if (!why.empty()) flights_.fail(why);
+}
+
+void DeviceLane::drop_work() noexcept {
   for (std::deque<Work>* list : {&under_way_, &agreed_}) {
-    for (Work& ended : *list) {
-      end(ended, error_);
-      given_up_.push_back(std::move(ended.substitute));
+    for (Work& work : *list) {
+      end(work, error_);
+      given_up_.push_back(std::move(work.substitute));
     }
     list->clear();
   }
-  changed_.notify_all();
 }
 
 // To the recorder it begins when the device comes to it: what the program has it do before is no
 // exchange.
-void DeviceLane::begin(Work& work) {
-  work.since = steady_clock::now();
+void DeviceLane::note_begin(Work& work) {
   for (Entry& entry : work.entries) flights_.open(entry);
   flights_.agree(work.agreed);
   flights_.start(work.entries);
 }
 
-void DeviceLane::give_next_to_device(std::unique_lock<std::mutex>& lock) {
+void DeviceLane::give_next(std::unique_lock<std::mutex>& lock) {
   Work work = std::move(agreed_.front());
   agreed_.pop_front();
   // The first one connects the ranks, which the host waits for.
-  if (!std::exchange(has_connected_, true)) begin(work);
+  if (!std::exchange(has_connected_, true)) {
+    work.since = std::chrono::steady_clock::now();
+    note_begin(work);
+  }
   std::vector<const device::Event*> ready;
   for (const Entry& entry : work.entries) ready.push_back(entry.on_device->joints_->ready.get());
-  const Joints& joints = work.joints();
+  const Joints& joints = *work.entries.front().on_device->joints_;
+  work.begun = joints.begun.get();
+  work.done = joints.done.get();
   lock.unlock();
   DeviceExecutor::Given given;
   std::exception_ptr error;
@@ -271,61 +241,28 @@ void DeviceLane::give_next_to_device(std::unique_lock<std::mutex>& lock) {
         entry.on_device->error_ = std::make_exception_ptr(InvalidArgument(given.mistake));
     }
   }
+  const std::string name = name_of(work);
   under_way_.push_back(std::move(work));
   // Another thread may have found a failure meanwhile.
   if (error == nullptr) error = error_;
-  if (error != nullptr) return fail(error, &under_way_.back());
+  if (error != nullptr) return fail(error, name);
   changed_.notify_all();
 }
 
-void DeviceLane::look_at_device() {
-  try {
-    for (; !under_way_.empty(); under_way_.pop_front()) {
-      Work& front = under_way_.front();
-      if (!front.since && !front.joints().begun->is_done()) break;
-      if (!front.since) begin(front);
-      // What has failed is told before the device is through with what comes of it.
-      if (!front.joints().done->is_done() || watch_.has_failed()) break;
-      flights_.finish(front.entries);
-      std::size_t bytes = 0;
-      for (const Entry& entry : front.entries) bytes += entry.request.bytes();
-      on_operation_(bytes, front.entries.size());
-      end(front, nullptr);
-    }
-  } catch (const Error&) {
-    return fail(watch_.error());
-  }
-  if (watch_.has_failed()) return fail(watch_.error());
-  if (under_way_.empty() || !under_way_.front().since) return;
-  const Work& front = under_way_.front();
-  if (watch_.is_overdue(*front.since))
-    fail(watch_.overdue_error(*front.since,
-                              fmt::format("end the {} '{}'", name_of(front.response.kind),
-                                          front.entries.front().request.name)));
+void DeviceLane::end_oldest() {
+  Work& front = under_way_.front();
+  flights_.finish(front.entries);
+  std::size_t bytes = 0;
+  for (const Entry& entry : front.entries) bytes += entry.request.bytes();
+  on_operation_(bytes, front.entries.size());
+  end(front, nullptr);
+  under_way_.pop_front();
 }
 
-void DeviceLane::run(const std::string& label) {
-  set_log_label(label);
-  ask_for_short_slices();
-  std::unique_lock lock(mutex_);
-  try {
-    executor_->device().serve_thread();
-  } catch (const DeviceError&) {
-    fail(std::current_exception());
-  }
-  while (error_ == nullptr) {
-    look_at_device();
-    if (error_ != nullptr) return;
-    if (!agreed_.empty()) {
-      give_next_to_device(lock);
-      continue;
-    }
-    if (under_way_.empty() && should_stop_) return;
-    if (under_way_.empty())
-      changed_.wait(lock, [&] { return should_stop_ || error_ != nullptr || !agreed_.empty(); });
-    else
-      changed_.wait_for(lock, kLookInterval);
-  }
+std::string DeviceLane::duty_of_oldest() const {
+  const Work& front = under_way_.front();
+  return fmt::format("end the {} '{}'", coordinator::name_of(front.response.kind),
+                     front.entries.front().request.name);
 }
 
 }  // namespace horo::coordinator

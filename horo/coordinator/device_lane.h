@@ -1,23 +1,19 @@
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
-#include <thread>
-#include <unordered_map>
+#include <string_view>
 #include <vector>
 
 #include "horo/base/home_process.h"
 #include "horo/coordinator/completion.h"
 #include "horo/coordinator/device_executor.h"
-#include "horo/coordinator/device_watch.h"
+#include "horo/coordinator/device_thread.h"
 #include "horo/coordinator/operation_flights.h"
 
 namespace horo::coordinator {
@@ -50,13 +46,12 @@ class DeviceOperation {
   std::exception_ptr error_;
 };
 
-/// Named operations on tensors of a device, once the coordinator has their agreement: a thread of
-/// the lane's own gives them to the device in the order of the responses, which is the same on all
-/// ranks, and watches over what is under way there. What fails there, or does not end in time, ends
-/// the lane. The coordinator waits for nothing here.
+/// Named operations on tensors of a device, once the coordinator has their agreement: they are done
+/// in the order of the responses, which is the same on all ranks. What fails on the device, or does
+/// not end in time, ends the lane. The coordinator waits for nothing here.
 ///
 /// Thread-safe, but for close().
-class DeviceLane : public std::enable_shared_from_this<DeviceLane> {
+class DeviceLane : public std::enable_shared_from_this<DeviceLane>, private DeviceThread {
  public:
   /// Called after each response with its bytes and tensors, from the lane's thread.
   using OnOperation = std::function<void(std::size_t bytes, std::size_t tensors)>;
@@ -65,7 +60,7 @@ class DeviceLane : public std::enable_shared_from_this<DeviceLane> {
   /// `process_set`: empty for all ranks.
   DeviceLane(DeviceExecutor::Parts parts, std::uint8_t number, OnOperation on_operation,
              EndJob end_job, observe::FlightRecorder& recorder, const std::string& process_set);
-  ~DeviceLane();
+  ~DeviceLane() override;
 
   std::uint8_t number() const { return number_; }
 
@@ -96,35 +91,33 @@ class DeviceLane : public std::enable_shared_from_this<DeviceLane> {
   using Joints = DeviceOperation::Joints;
 
   // What is one response.
-  struct Work {
+  struct Work : UnderWay {
     Response response;
     std::vector<Entry> entries;
     std::int64_t agreed;
     device::Memory substitute;
-    std::optional<std::chrono::steady_clock::time_point> since;  // the device is at it
-
-    DeviceOperation& operation() const { return *entries.front().on_device; }
-    const Joints& joints() const { return *operation().joints_; }
   };
 
   void await_stage(const DeviceOperation& operation, Completion& completion);
   void recycle(Joints* joints) noexcept;
   // Requires mutex_, as what follows.
   Joints* take_joints();
-  device::Stream& stream_of(void* native);
   void require_no_capture(void* native);
   bool has_ended(const DeviceOperation& operation) const;
-  void with_device(const std::function<void()>& work);
   void end(Work& work, const std::exception_ptr& error);
-  // The first error stays, and is the job's. It was met in `work`; null: in the oldest there is.
-  void fail(const std::exception_ptr& error, const Work* work = nullptr) noexcept;
-  std::string describe(const Work* work) const;
+  void note_begin(Work& work);
+  std::string name_of(const Work& work) const;
 
-  // By the thread.
-  void run(const std::string& label);
-  void give_next_to_device(std::unique_lock<std::mutex>& lock);
-  void begin(Work& work);
-  void look_at_device();
+  // DeviceThread.
+  bool has_next() const override { return !agreed_.empty(); }
+  void give_next(std::unique_lock<std::mutex>& lock) override;
+  UnderWay* oldest() override { return under_way_.empty() ? nullptr : &under_way_.front(); }
+  void begin_oldest() override { note_begin(under_way_.front()); }
+  void end_oldest() override;
+  std::string duty_of_oldest() const override;
+  std::string work_at_hand() const override;
+  void record_failure(std::string_view why) noexcept override;
+  void drop_work() noexcept override;
 
   const std::uint8_t number_;
   const Topology topology_;
@@ -132,21 +125,14 @@ class DeviceLane : public std::enable_shared_from_this<DeviceLane> {
   const HomeProcess home_;
   OperationFlights flights_;
   std::unique_ptr<DeviceExecutor> executor_;  // null: closed
-  const WaitPolicy policy_;
-  const DeviceWatch watch_;
 
-  mutable std::mutex mutex_;  // guards all below
-  std::condition_variable changed_;
-  std::unordered_map<void*, std::unique_ptr<device::Stream>> streams_;
+  // Guarded by mutex_.
   std::vector<std::unique_ptr<Joints>> joints_;
   std::vector<Joints*> free_joints_;
   std::deque<Work> agreed_, under_way_;
   std::vector<device::Memory> given_up_;  // of what failed, and may still be under way
   bool has_connected_ = false;
-  std::exception_ptr error_;
-  bool should_stop_ = false;
   bool is_closed_ = false;
-  std::jthread thread_;
 };
 
 }  // namespace horo::coordinator

@@ -8,8 +8,6 @@
 
 #include "horo/base/device/host_device.h"
 #include "horo/base/error.h"
-#include "horo/base/log.h"
-#include "horo/base/short_slices.h"
 #include "horo/coordinator/plan_records.h"
 #include "horo/coordinator/stall_watch.h"
 
@@ -18,44 +16,32 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// How often the thread looks at what the device is doing: a bucket takes longer.
-constexpr std::chrono::microseconds kLookInterval{100};
-
-std::exception_ptr in_the_middle_of_a_step() {
-  return std::make_exception_ptr(ShutdownError("the plan has ended in the middle of a step"));
-}
-
 }  // namespace
 
 DeviceRunner::DeviceRunner(Parts parts, const collectives::ChunkPipeline::Treatment& treatment,
                            OnBucket on_bucket, observe::FlightRecorder& recorder,
                            const std::string& name, const std::string& process_set)
-    : parts_(std::move(parts)),
+    : DeviceThread(parts.device, *parts.waits, parts.collectives.get(), parts.topology,
+                   std::move(parts.end_job)),
+      parts_(std::move(parts)),
       name_(name),
       treatment_(treatment),
       on_bucket_(std::move(on_bucket)),
       flight_(recorder,
               describe_to_recorder(name, process_set, parts_.gradients, parts_.plan, treatment.op)),
-      policy_(parts_.waits->of_caller),
-      watch_(policy_, parts_.device, parts_.collectives.get(), parts_.topology,
-             std::move(parts_.end_job)),
       buckets_(parts_.plan.buckets.size()) {
   for (Bucket& bucket : buckets_)
     for (auto* events : {&bucket.begun, &bucket.done})
       for (auto& event : *events) event = parts_.device.make_event();
   begin_step();
-  thread_ = std::jthread([this, label = log_label()] { run(label); });
+  start();
 }
 
 DeviceRunner::~DeviceRunner() {
-  {
-    const std::scoped_lock lock(mutex_);
-    should_stop_ = true;
-    // In the middle of a step. NCCL may be waiting for ranks that do not come.
-    if (is_giving_ && !device::is_host(parts_.device)) parts_.waits->is_cancelled = true;
-  }
-  changed_.notify_all();
-  thread_.join();
+  std::unique_lock lock(mutex_);
+  // In the middle of a step. NCCL may be waiting for ranks that do not come.
+  if (is_giving_ && !device::is_host(parts_.device)) parts_.waits->is_cancelled = true;
+  stop(std::move(lock));
 }
 
 void DeviceRunner::begin_step() {
@@ -65,12 +51,6 @@ void DeviceRunner::begin_step() {
     buckets_[b].missing = parts_.plan.buckets[b].size();
     for (Mark& mark : buckets_[b].marks) mark.is_set = false;
   }
-}
-
-device::Stream& DeviceRunner::stream_of(void* native) {
-  std::unique_ptr<device::Stream>& stream = streams_[native];
-  if (stream == nullptr) stream = parts_.device.borrow_stream(native);
-  return *stream;
 }
 
 // A stream's later mark stands for its earlier ones too.
@@ -168,12 +148,6 @@ void DeviceRunner::check() {
   require_no_error();
 }
 
-// Requires mutex_.
-void DeviceRunner::require_no_error() {
-  if (error_ == nullptr && watch_.has_failed()) fail(watch_.error());
-  if (error_ != nullptr) std::rethrow_exception(error_);
-}
-
 void DeviceRunner::await(const std::vector<const device::Event*>& events) {
   const auto has_failed = [&] {
     const std::scoped_lock lock(mutex_);
@@ -189,15 +163,15 @@ void DeviceRunner::await(const std::vector<const device::Event*>& events) {
   }
 }
 
-// Requires mutex_, as what follows.
-bool DeviceRunner::is_next_complete() const {
-  if (capture_ != Capture::kNone || next_ == buckets_.size() || buckets_[next_].missing > 0)
+bool DeviceRunner::has_next() const {
+  if (should_stop_ || capture_ != Capture::kNone || next_ == buckets_.size() ||
+      buckets_[next_].missing > 0)
     return false;
   const device::Event* done = buckets_[next_].done[step_ % 2].get();
   return std::ranges::find(under_way_, done, &UnderWay::done) == under_way_.end();
 }
 
-void DeviceRunner::give_next_to_device(std::unique_lock<std::mutex>& lock) {
+void DeviceRunner::give_next(std::unique_lock<std::mutex>& lock) {
   const std::size_t index = next_;
   const Bucket& bucket = buckets_[index];
   device::Event& begun = *bucket.begun[step_ % 2];
@@ -218,35 +192,22 @@ void DeviceRunner::give_next_to_device(std::unique_lock<std::mutex>& lock) {
   }
   lock.lock();
   is_giving_ = false;
-  if (error != nullptr) return fail(error, index);
-  UnderWay under_way{index, index + 1, step_, &begun, &done, std::nullopt};
-  if (is_alone()) under_way.begun = under_way.done = nullptr;
-  if (is_first) under_way.since = steady_clock::now();
-  under_way_.push_back(under_way);
+  if (error != nullptr) return fail(error, name_of(index));
+  Exchange exchange{{}, index, index + 1, step_};
+  if (!is_alone()) exchange.begun = &begun, exchange.done = &done;
+  if (is_first) exchange.since = steady_clock::now();
+  under_way_.push_back(exchange);
   ++next_;
   changed_.notify_all();
 }
 
-bool DeviceRunner::has_front_begun() const {
-  const UnderWay& front = under_way_.front();
-  return front.since || front.begun == nullptr || front.begun->is_done();
-}
-
-bool DeviceRunner::is_front_done() const {
-  const UnderWay& front = under_way_.front();
-  return front.done == nullptr || front.done->is_done();
-}
-
-// What the device does before, of the program's own, is no exchange.
-void DeviceRunner::begin_front() {
-  if (under_way_.front().since) return;
-  UnderWay& front = under_way_.front();
-  front.since = steady_clock::now();
+void DeviceRunner::begin_oldest() {
+  const Exchange& front = under_way_.front();
   for (std::size_t b = front.end; b-- > front.bucket;) flight_.start(b);
 }
 
-void DeviceRunner::end_front() {
-  const UnderWay front = under_way_.front();
+void DeviceRunner::end_oldest() {
+  const Exchange front = under_way_.front();
   for (std::size_t b = front.bucket; b < front.end; ++b) {
     flight_.finish(b, true);
     on_bucket_(parts_.layouts[b].bytes(), parts_.plan.buckets[b].size());
@@ -256,82 +217,27 @@ void DeviceRunner::end_front() {
   changed_.notify_all();
 }
 
-void DeviceRunner::look_at_device() {
-  try {
-    while (!under_way_.empty() && has_front_begun()) {
-      begin_front();
-      // What has failed is told before the device is through with what comes of it.
-      if (!is_front_done() || watch_.has_failed()) break;
-      end_front();
-    }
-  } catch (const Error&) {
-    return fail(watch_.error());
-  }
-  if (watch_.has_failed()) return fail(watch_.error());
-  if (under_way_.empty() || !under_way_.front().since) return;
-  if (const UnderWay& front = under_way_.front(); watch_.is_overdue(*front.since))
-    fail(watch_.overdue_error(*front.since, fmt::format("exchange bucket {}", front.bucket)));
+std::string DeviceRunner::duty_of_oldest() const {
+  return fmt::format("exchange bucket {}", under_way_.front().bucket);
 }
 
-// By the caller: what the device says first is the error of the exchange too.
-void DeviceRunner::with_device(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error&) {
-    fail(watch_.error());
-    std::rethrow_exception(error_);
-  }
+// Steps before it may still be under way.
+std::exception_ptr DeviceRunner::unfinished() const {
+  if (next_ == 0 || under_way_.size() > next_) return nullptr;
+  return std::make_exception_ptr(ShutdownError("the plan has ended in the middle of a step"));
 }
 
-void DeviceRunner::fail(const std::exception_ptr& error,
-                        std::optional<std::size_t> bucket) noexcept {
-  if (error_ != nullptr) return;
-  if (!bucket)
-    bucket = under_way_.empty() ? std::min(next_, buckets_.size() - 1) : under_way_.front().bucket;
-  error_ = error;
-  under_way_.clear();
-  try {
-    const std::string name = fmt::format("{}/bucket {}", name_, *bucket);
-    error_ =
-        watch_.end_job(error, fmt::format("allreduce {}", quote_operation(name, parts_.topology)));
-    std::rethrow_exception(error_);
-  } catch (const CommunicationError& failure) {
-    flight_.fail(*bucket, failure.what());
-    if (!is_alone()) parts_.collectives->abort(failure.what());
-  } catch (const std::exception& failure) {
-    flight_.give_up();
-    if (!is_alone()) parts_.collectives->abort(failure.what());
-  }
-  changed_.notify_all();
+std::size_t DeviceRunner::bucket_at_hand() const {
+  return under_way_.empty() ? std::min(next_, buckets_.size() - 1) : under_way_.front().bucket;
 }
 
-void DeviceRunner::run(const std::string& label) {
-  set_log_label(label);
-  ask_for_short_slices();
-  std::unique_lock lock(mutex_);
-  try {
-    parts_.device.serve_thread();
-  } catch (const DeviceError&) {
-    fail(std::current_exception());
-  }
-  while (error_ == nullptr) {
-    look_at_device();
-    if (error_ != nullptr) return;
-    if (should_stop_) {
-      // Steps before it may still be under way.
-      if (next_ > 0 && under_way_.size() <= next_) return fail(in_the_middle_of_a_step());
-      if (under_way_.empty()) return;
-    } else if (is_next_complete()) {
-      give_next_to_device(lock);
-      continue;
-    }
-    if (under_way_.empty())
-      changed_.wait(lock, [&] {
-        return should_stop_ || error_ != nullptr || is_next_complete() || !under_way_.empty();
-      });
-    else
-      changed_.wait_for(lock, kLookInterval);
-  }
+std::string DeviceRunner::name_of(std::size_t bucket) const {
+  const std::string name = fmt::format("{}/bucket {}", name_, bucket);
+  return fmt::format("allreduce {}", quote_operation(name, parts_.topology));
+}
+
+void DeviceRunner::record_failure(std::string_view why) noexcept {
+  why.empty() ? flight_.give_up() : flight_.fail(bucket_at_hand(), why);
 }
 
 }  // namespace horo::coordinator

@@ -1,17 +1,13 @@
 #pragma once
 
 #include <array>
-#include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
-#include <thread>
-#include <unordered_map>
+#include <string_view>
 #include <vector>
 
 #include "collectives/communicator.h"
@@ -19,20 +15,19 @@
 #include "horo/base/topology.h"
 #include "horo/coordinator/bucket_plan.h"
 #include "horo/coordinator/captured_step.h"
-#include "horo/coordinator/device_watch.h"
+#include "horo/coordinator/device_thread.h"
 #include "horo/coordinator/plan_waits.h"
 #include "horo/observe/plan_flight.h"
 
 namespace horo::coordinator {
 
 /// Exchanges the buckets of a plan whose gradients lie in a device's memory: one after the other in
-/// plan order on every rank, each once its gradients are marked. A thread of its own gives the work
-/// to the device, where it begins when the marked streams have come to their marks, and watches
-/// over what is under way there: what fails, or does not end in time, ends the plan. Ranks need not
+/// plan order on every rank, each once its gradients are marked, when the marked streams have come
+/// to their marks. What fails on the device, or does not end in time, ends the plan. Ranks need not
 /// talk about what to do next.
 ///
 /// mark() may be called from several threads, the others from one.
-class DeviceRunner {
+class DeviceRunner : private DeviceThread {
  public:
   /// Called after each bucket with its bytes and tensors, from the runner's thread.
   using OnBucket = std::function<void(std::size_t bytes, std::size_t tensors)>;
@@ -58,7 +53,7 @@ class DeviceRunner {
                const std::string& process_set);
   /// Lets the device end the steps that are complete. What it has begun of an incomplete one is
   /// given up.
-  ~DeviceRunner();
+  ~DeviceRunner() override;
 
   const BucketPlan& plan() const { return parts_.plan; }
   const Parts& parts() const { return parts_; }
@@ -107,18 +102,14 @@ class DeviceRunner {
     // Of two steps in turn: the next one may be marked while the device is busy with one.
     std::array<std::unique_ptr<device::Event>, 2> begun, done;
   };
-  struct UnderWay {
+  struct Exchange : UnderWay {
     std::size_t bucket, end;  // up to `end` at once
     std::uint64_t step;
-    const device::Event *begun, *done;                           // null: nothing is done to it
-    std::optional<std::chrono::steady_clock::time_point> since;  // the device is at it
   };
 
   bool is_alone() const { return parts_.collectives == nullptr; }
-  device::Stream& stream_of(void* native);
   void set_mark(Bucket& bucket, void* native);
   void begin_step();
-  void require_no_error();
   void await_all_given(std::unique_lock<std::mutex>& lock);
   std::vector<const device::Event*> ends_of_step() const;
   // Without mutex_.
@@ -131,44 +122,37 @@ class DeviceRunner {
   void wait_on_in_capture(void* native);
   void require_step_boundary(const char* what) const;
 
-  // By the thread.
-  void run(const std::string& label);
-  bool is_next_complete() const;
-  void give_next_to_device(std::unique_lock<std::mutex>& lock);
-  void look_at_device();
-  void begin_front();
-  void end_front();
-  bool has_front_begun() const;
-  bool is_front_done() const;
+  // DeviceThread.
+  bool has_next() const override;
+  void give_next(std::unique_lock<std::mutex>& lock) override;
+  UnderWay* oldest() override { return under_way_.empty() ? nullptr : &under_way_.front(); }
+  void begin_oldest() override;
+  void end_oldest() override;
+  std::string duty_of_oldest() const override;
+  std::exception_ptr unfinished() const override;
+  std::string work_at_hand() const override { return name_of(bucket_at_hand()); }
+  void record_failure(std::string_view why) noexcept override;
+  void drop_work() noexcept override { under_way_.clear(); }
 
-  void with_device(const std::function<void()>& work);
-  // The first error stays, and is the job's. It was met in what the device is at, or is to do next,
-  // unless `bucket` says more.
-  void fail(const std::exception_ptr& error, std::optional<std::size_t> bucket = {}) noexcept;
+  std::size_t bucket_at_hand() const;
+  std::string name_of(std::size_t bucket) const;
 
   Parts parts_;
   const std::string name_;
   const collectives::ChunkPipeline::Treatment treatment_;
   const OnBucket on_bucket_;
   observe::PlanFlight flight_;
-  const WaitPolicy policy_;
-  const DeviceWatch watch_;
 
-  mutable std::mutex mutex_;  // guards all below
-  std::condition_variable changed_;
-  std::unordered_map<void*, std::unique_ptr<device::Stream>> streams_;
+  // Guarded by mutex_.
   std::vector<Bucket> buckets_;
   std::vector<bool> marks_;
   std::uint64_t step_ = 0;
   std::size_t next_ = 0;  // bucket to give to the device
-  std::deque<UnderWay> under_way_;
-  std::exception_ptr error_;
+  std::deque<Exchange> under_way_;
   bool is_giving_ = false;  // a bucket to the device, without mutex_
   enum class Capture { kNone, kMarking, kEnded };
   Capture capture_ = Capture::kNone;  // how far the step is that is being captured
   std::unique_ptr<device::Event> done_in_graph_;
-  bool should_stop_ = false;
-  std::jthread thread_;
 };
 
 }  // namespace horo::coordinator

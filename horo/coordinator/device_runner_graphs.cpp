@@ -95,7 +95,7 @@ void DeviceRunner::launch(CapturedStep& step) {
     flight_.complete(b);
   }
   if (is_alone()) launch = {};
-  under_way_.push_back({0, buckets_.size(), step_, launch.begun, launch.done, std::nullopt});
+  under_way_.push_back({{launch.begun, launch.done}, 0, buckets_.size(), step_});
   ++step_;
   changed_.notify_all();
 }

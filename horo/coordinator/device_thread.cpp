@@ -1,0 +1,127 @@
+#include "horo/coordinator/device_thread.h"
+
+#include <utility>
+
+#include "horo/base/error.h"
+#include "horo/base/log.h"
+#include "horo/base/short_slices.h"
+
+namespace horo::coordinator {
+namespace {
+
+using std::chrono::steady_clock;
+
+// How often the thread looks at what the device is doing: its work takes longer.
+constexpr std::chrono::microseconds kLookInterval{100};
+
+}  // namespace
+
+DeviceThread::DeviceThread(device::Device& device, const PlanWaits& waits,
+                           collectives::DeviceCollectives* collectives, const Topology& topology,
+                           EndJob end_job)
+    : device_(device),
+      policy_(waits.of_caller),
+      watch_(policy_, device, collectives, topology, std::move(end_job)),
+      collectives_(collectives) {}
+
+void DeviceThread::start() {
+  thread_ = std::jthread([this, label = log_label()] { run(label); });
+}
+
+void DeviceThread::stop(std::unique_lock<std::mutex> lock) {
+  should_stop_ = true;
+  lock.unlock();
+  changed_.notify_all();
+  thread_.join();
+}
+
+device::Stream& DeviceThread::stream_of(void* native) {
+  std::unique_ptr<device::Stream>& stream = streams_[native];
+  if (stream == nullptr) stream = device_.borrow_stream(native);
+  return *stream;
+}
+
+void DeviceThread::with_device(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error&) {
+    fail(watch_.error());
+    std::rethrow_exception(error_);
+  }
+}
+
+void DeviceThread::require_no_error() {
+  if (error_ == nullptr && watch_.has_failed()) fail(watch_.error());
+  if (error_ != nullptr) std::rethrow_exception(error_);
+}
+
+void DeviceThread::fail(const std::exception_ptr& error, std::string_view work) noexcept {
+  if (error_ == nullptr) {
+    error_ = error;
+    try {
+      error_ = watch_.end_job(error, work.empty() ? work_at_hand() : std::string(work));
+      std::rethrow_exception(error_);
+    } catch (const CommunicationError& failure) {
+      record_failure(failure.what());
+      if (collectives_ != nullptr) collectives_->abort(failure.what());
+    } catch (const std::exception& failure) {
+      record_failure({});
+      if (collectives_ != nullptr) collectives_->abort(failure.what());
+    }
+  }
+  drop_work();
+  changed_.notify_all();
+}
+
+void DeviceThread::look_at_device() {
+  try {
+    for (UnderWay* work = oldest(); work != nullptr; work = oldest()) {
+      if (!work->since) {
+        if (work->begun != nullptr && !work->begun->is_done()) break;
+        // What the device does before, of the program's own, is no exchange.
+        work->since = steady_clock::now();
+        begin_oldest();
+      }
+      // What has failed is told before the device is through with what comes of it.
+      if ((work->done != nullptr && !work->done->is_done()) || watch_.has_failed()) break;
+      end_oldest();
+    }
+  } catch (const Error&) {
+    return fail(watch_.error());
+  }
+  if (watch_.has_failed()) return fail(watch_.error());
+  const UnderWay* work = oldest();
+  if (work != nullptr && work->since && watch_.is_overdue(*work->since))
+    fail(watch_.overdue_error(*work->since, duty_of_oldest()));
+}
+
+void DeviceThread::run(const std::string& label) {
+  set_log_label(label);
+  ask_for_short_slices();
+  std::unique_lock lock(mutex_);
+  try {
+    device_.serve_thread();
+  } catch (const DeviceError&) {
+    fail(std::current_exception());
+  }
+  while (error_ == nullptr) {
+    look_at_device();
+    if (error_ != nullptr) return;
+    if (has_next()) {
+      give_next(lock);
+      continue;
+    }
+    if (should_stop_) {
+      if (const std::exception_ptr error = unfinished()) return fail(error);
+      if (oldest() == nullptr) return;
+    }
+    if (oldest() != nullptr)
+      changed_.wait_for(lock, kLookInterval);
+    else
+      changed_.wait(lock, [&] {
+        return should_stop_ || error_ != nullptr || has_next() || oldest() != nullptr;
+      });
+  }
+}
+
+}  // namespace horo::coordinator
