@@ -63,18 +63,14 @@ class Maker {
     entry.request.kind = coordinator::Kind::kTask;
     entry.request.name = runtime_.automatic_name("device_operations");
     entry.task = [this](collectives::Collectives& control) { agree(control); };
-    runtime_.run_task(std::move(entry));
-    if (!problem_.empty()) {
-      runtime_.plan_names().release(kWhat, number_);
-      throw DeviceError(problem_);
+    try {
+      runtime_.run_task(std::move(entry));
+      if (!problem_.empty()) throw DeviceError(problem_);
+      return make_lane();
+    } catch (...) {
+      if (number_ > 0) runtime_.plan_names().release(kWhat, number_);
+      throw;
     }
-    return std::make_shared<DeviceLane>(
-        std::move(parts_), static_cast<std::uint8_t>(number_),
-        [runtime = &runtime_](std::size_t bytes, std::size_t tensors) {
-          runtime->count_collective(bytes, tensors);
-        },
-        [runtime = &runtime_](const std::string& why) { runtime->end_job(why); },
-        runtime_.recorder(), runtime_.topology().set_name());
   }
 
  private:
@@ -101,6 +97,16 @@ class Maker {
     problem_ = first_problem(own, control, topology);
   }
 
+  std::shared_ptr<DeviceLane> make_lane() {
+    return std::make_shared<DeviceLane>(
+        std::move(parts_), static_cast<std::uint8_t>(number_),
+        [runtime = &runtime_](std::size_t bytes, std::size_t tensors) {
+          runtime->count_collective(bytes, tensors);
+        },
+        [runtime = &runtime_](const std::string& why) { runtime->end_job(why); },
+        runtime_.recorder(), runtime_.topology().set_name());
+  }
+
   // Returns why this rank cannot.
   std::string make_pipeline(collectives::Collectives& control) {
     try {
@@ -116,7 +122,7 @@ class Maker {
 
   Runtime& runtime_;
   DeviceExecutor::Parts parts_;
-  int number_ = 0;
+  int number_ = 0;       // taken until release(); 0: none is
   std::string problem_;  // of any rank
 };
 

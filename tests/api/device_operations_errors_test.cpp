@@ -134,6 +134,26 @@ TEST(DeviceOperations, RefuseWhatCannotBe) {
   });
 }
 
+/// One that has no streams left.
+class SpentDevice : public HostDevice {
+ public:
+  std::unique_ptr<Stream> make_stream(Priority) override { throw DeviceError("no more streams"); }
+};
+
+// There are 255 numbers.
+TEST(DeviceOperations, ThatCannotBeMadeTakeNoNumber) {
+  run_ranks(1, [](Context& ctx) {
+    SpentDevice spent;
+    for (int i = 0; i < 260; ++i)
+      ASSERT_EQ(error_text<DeviceError>([&] { DeviceOperations ops(ctx, spent); }),
+                "no more streams");
+    Rank rank(ctx, 9);
+    DeviceOperations ops(ctx, rank.device());
+    const auto& array = rank.tensor(0, 3);
+    ops.allreduce(view(array), {.name = "x", .stream = rank.native()});
+  });
+}
+
 TEST(DeviceOperations, WhatNobodyAnswersEndsWithThemOrWithTheJob) {
   run_ranks(2, [](Context& ctx) {
     Rank rank(ctx, 10);
