@@ -355,18 +355,20 @@ void HierarchicalDeviceCollectives::alltoall(const void* input,
 
 // What a rank could not exchange has any values, which have gone to the others of the node too.
 void HierarchicalDeviceCollectives::agree_in_node() {
-  if (is_over_) return;
+  if (std::exchange(is_over_, true)) return;
   std::int32_t lost = has_failed() ? layout_.local_rank() + 1 : 0;
+  std::array<char, 512> why{};  // as much as fits of what the lost one says, and a zero
   try {
     node_->ring.allreduce({DataType::kInt32, &lost, 1}, ReduceOp::kMax);
+    is_over_ = lost != 0;
+    if (!is_over_) return;
+    if (lost == layout_.local_rank() + 1) failure().value_or("").copy(why.data(), why.size() - 1);
+    node_->ring.broadcast({DataType::kUInt8, why.data(), why.size()}, lost - 1);
   } catch (const std::exception& error) {
-    is_over_ = true;
     return fail(error.what());
   }
-  if (lost == 0) return;
-  is_over_ = true;
-  fail(fmt::format("{}, of the same node, has failed to exchange with the other nodes; it says why",
-                   topology_.describe(layout_.rank_at(layout_.node(), lost - 1))));
+  fail(fmt::format("{}, of the same node, has failed to exchange with the other nodes: {}",
+                   topology_.describe(layout_.rank_at(layout_.node(), lost - 1)), why.data()));
 }
 
 // The first failure stays.

@@ -3,19 +3,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <latch>
+#include <memory>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "collectives/in_process/in_process_job.h"
 #include "horo/horo.h"
+#include "horo/runtime.h"
 #include "horo/testing.h"
 #include "tests/api/device_model.h"
 #include "tests/api/device_operations_rank.h"
 #include "tests/api/error_text.h"
+#include "tests/collectives/device/cut_peers.h"
 
 namespace horo {
 namespace {
@@ -174,6 +179,71 @@ TEST(DeviceFailure, EndsOperationsByNameOnAllRanks) {
     });
     EXPECT_THAT(text, HasSubstr(" failed in allreduce 'x': an illegal memory access"));
   }
+}
+
+/// What rank 1 reaches the others by, until its messages to rank 3, on the other node, are cut off.
+class CutTransport : public collectives::Transport {
+ public:
+  CutTransport(std::unique_ptr<Transport> whole, const std::atomic<bool>& is_cut)
+      : whole_(std::move(whole)), is_cut_(is_cut) {}
+  const Topology& topology() const override { return whole_->topology(); }
+  const WaitPolicy& wait_policy() const override { return whole_->wait_policy(); }
+  std::unique_ptr<collectives::PointToPoint> make_point_to_point() override {
+    return std::make_unique<collectives::CutPeers>(whole_->make_point_to_point(), 3, &is_cut_);
+  }
+  std::unique_ptr<collectives::MessageChannel> make_message_channel() override {
+    return whole_->make_message_channel();
+  }
+  std::unique_ptr<collectives::SharedRegion> make_node_region(std::size_t bytes) override {
+    return whole_->make_node_region(bytes);
+  }
+  std::unique_ptr<collectives::Collectives> make_reference_collectives() override {
+    return whole_->make_reference_collectives();
+  }
+  std::unique_ptr<Transport> make_subset(const std::vector<int>& members, int number) override {
+    return whole_->make_subset(members, number);
+  }
+  void abort(const char* text) noexcept override { whole_->abort(text); }
+
+ private:
+  const std::unique_ptr<Transport> whole_;
+  const std::atomic<bool>& is_cut_;
+};
+
+TEST(DeviceFailure, OfTheExchangeBetweenNodesEndsOperationsByNameOnAllRanks) {
+  const std::vector<std::string> settings = {"HORO_ALGORITHM=hierarchical", "HORO_RANKS_PER_NODE=2",
+                                             "HORO_TIMEOUT=60s", "HORO_LOG_LEVEL=off"};
+  const ParsedEnvironment environment = parse_environment(settings);
+  collectives::InProcessJob job(
+      4, {.wait = make_wait_policy(environment.settings, 4), .ranks_per_node = 2});
+  std::atomic<bool> is_cut = false;
+  std::vector<std::string> texts(4);
+  std::latch all(4);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto run = [&](int number) {
+    std::unique_ptr<collectives::Transport> transport = job.transport(number);
+    if (number == 1) transport = std::make_unique<CutTransport>(std::move(transport), is_cut);
+    Context ctx(std::make_shared<Runtime>(nullptr, std::move(transport), environment));
+    device_operations_test::Rank rank(ctx, 22);
+    const auto& x = rank.tensor(0, 5003);
+    DeviceOperations ops(ctx, rank.device());
+    const DeviceAllreduceOptions options{.name = "x", .stream = rank.native()};
+    ops.allreduce(view(x), options);
+    if (number == 1) is_cut = true;
+    texts[static_cast<std::size_t>(number)] =
+        error_text<CommunicationError>([&] { ops.allreduce(view(x), options); });
+    all.arrive_and_wait();
+    EXPECT_THROW(ctx.shutdown(), CommunicationError);
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (int number = 0; number < 4; ++number) threads.emplace_back(run, number);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
+  for (const std::string& text : texts) EXPECT_EQ(text, texts[0]);
+  EXPECT_THAT(texts[0],
+              AllOf(HasSubstr(" failed in allreduce 'x': "),
+                    HasSubstr("rank 1 (host thread-node-0)"), HasSubstr("the link is cut")));
 }
 
 TEST(DeviceFailure, OfAProcessSetEndsTheRanksOutsideToo) {
