@@ -12,6 +12,7 @@ set_property(CACHE HORO_SANITIZER PROPERTY STRINGS "" address thread)
 option(HORO_WARNINGS_AS_ERRORS "Treat compiler warnings as errors" OFF)
 option(HORO_BUILD_EXAMPLES "Build the example programs and benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(BUILD_TESTING "Build the tests" ON)
+option(HORO_UNITY_TESTS "Compile several files of a test program as one: sooner built, later rebuilt" ${CMAKE_UNITY_BUILD})
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)

@@ -50,6 +50,12 @@ function(horo_library name)
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endfunction()
 
+# horo_compile_apart(TARGET SOURCES...): what a unity build (CMAKE_UNITY_BUILD, HORO_UNITY_TESTS) leaves as a file of
+# its own, since it has names that another of the target's files has too.
+function(horo_compile_apart target)
+  set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # horo_kernels(TARGET SOURCES...): kernels, which nvcc compiles for the GPU and the host, and where it is not, the C++
 # compiler for the host alone (horo/base/device/launch.h).
 function(horo_kernels target)
