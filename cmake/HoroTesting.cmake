@@ -18,6 +18,10 @@ if(HORO_SANITIZER STREQUAL "address")
 elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   target_compile_options(horo_test_flags INTERFACE -O1)
 endif()
+# Several files as one: a local name may be another file's.
+if(HORO_UNITY_TESTS)
+  target_compile_options(horo_test_flags INTERFACE -Wno-shadow)
+endif()
 # What nearly every test includes is compiled once, for all of them. (Not horo/testing.h, whose namespace would come before
 # GoogleTest's in those that use the latter.)
 if(HORO_PRECOMPILE_HEADERS)

@@ -167,20 +167,20 @@ TEST(FlightRecorder, AFullTableOfNamesLosesOnlyNewNames) {
 }
 
 TEST(FlightRecorder, PhasesNestAndAreRecorded) {
-  using StretchKind = FlightRecorder::StretchKind;
+  using Kind = FlightRecorder::StretchKind;
   FlightRecorder recorder(FlightJob{});
-  const auto outer = recorder.begin(StretchKind::kPhase, "step");
-  const auto inner = recorder.begin(StretchKind::kPhase, "forward");
-  const auto pause = recorder.begin(StretchKind::kPause, "checkpoint");
+  const auto outer = recorder.begin(Kind::kPhase, "step");
+  const auto inner = recorder.begin(Kind::kPhase, "forward");
+  const auto pause = recorder.begin(Kind::kPause, "checkpoint");
   EXPECT_EQ(log_of(recorder).phase, "forward");
   EXPECT_EQ(log_of(recorder).pause, "checkpoint");
-  recorder.end(StretchKind::kPause, pause);
-  recorder.end(StretchKind::kPhase, inner);
+  recorder.end(Kind::kPause, pause);
+  recorder.end(Kind::kPhase, inner);
   const FlightLog between = log_of(recorder);
   EXPECT_EQ(between.phase, "step");
   EXPECT_LE(between.phase_since, between.finished_events[0].started);
   EXPECT_EQ(between.pause, "");
-  recorder.end(StretchKind::kPhase, outer);
+  recorder.end(Kind::kPhase, outer);
   const FlightLog log = log_of(recorder);
   EXPECT_EQ(log.phase, "");
   ASSERT_EQ(log.finished_events.size(), 3u);
