@@ -5,9 +5,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
-#include <latch>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -37,20 +38,67 @@ using ::testing::StartsWith;
 const DeviceGradientSyncOptions kSeveralBuckets{
     .name = "net", .op = ReduceOp::kSum, .bucket_bytes = 40000, .chunk_bytes = 30000};
 
+/// What all ranks, which are threads, come to once. Who waits for one that never does goes on at
+/// last, and the test fails.
+class Meeting {
+ public:
+  explicit Meeting(int ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
+  void come() {
+    {
+      const std::scoped_lock lock(mutex_);
+      here_.insert(std::this_thread::get_id());
+    }
+    changed_.notify_all();
+  }
+  void await() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, 20s, [&] { return here_.size() == ranks_; }));
+  }
+  void meet() {
+    come();
+    await();
+  }
+
+ private:
+  const std::size_t ranks_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<std::thread::id> here_;  // guarded by mutex_
+};
+
+struct Meetings {
+  explicit Meetings(int ranks) : ready(ranks), given(ranks), ended(ranks) {}
+  Meeting ready;  // nothing that must succeed is under way
+  Meeting given;  // the device has what fails
+  Meeting ended;
+};
+
+std::string text_of(const std::function<std::string()>& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << error.what();
+    return error.what();
+  }
+}
+
+using Work = std::function<std::string(Context&, Meetings&)>;
+
 /// What `work` returns on every one of `ranks` ranks, soon. None leaves before, so that no rank's
 /// end tells the others.
-std::string text_of_all(int ranks, const std::function<std::string(Context&)>& work,
-                        RunOptions options = {}) {
+std::string text_of_all(int ranks, const Work& work, RunOptions options = {}) {
   options.environment.insert(options.environment.end(), {"HORO_TIMEOUT=60s", "HORO_LOG_LEVEL=off"});
   std::vector<std::string> texts(static_cast<std::size_t>(ranks));
-  std::latch all(ranks);
+  Meetings meetings(ranks);
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THROW(run_ranks(
                    ranks,
                    [&](Context& ctx) {
                      std::string& text = texts[static_cast<std::size_t>(ctx.rank())];
-                     text = work(ctx);
-                     all.arrive_and_wait();
+                     text = text_of([&] { return work(ctx, meetings); });
+                     meetings.ready.come();
+                     meetings.given.come();
+                     meetings.ended.meet();
                      throw CommunicationError(text);
                    },
                    options),
@@ -60,15 +108,16 @@ std::string text_of_all(int ranks, const std::function<std::string(Context&)>& w
   return texts[0];
 }
 
-void break_stream(Stream& stream) {
-  device::submit(stream, [] {
-    std::this_thread::sleep_for(20ms);
+// As soon as all ranks have come to `given`, which outlives the stream.
+void break_stream(Stream& stream, Meeting& given) {
+  device::submit(stream, [&given] {
+    given.await();
     throw DeviceError("an illegal memory access");
   });
 }
 
 // Once its stream has ended a program cannot give it kernels either, which is not the plan's word.
-void end_steps(DeviceModel& model, DeviceGradientSync& sync, Stream& stream,
+void end_steps(DeviceModel& model, DeviceGradientSync& sync, Stream& stream, Meeting& given,
                const std::function<void()>& end) {
   for (int step = 1; step < 1000; ++step) {
     for (std::size_t t = std::size(kSizes); t-- > 0;) {
@@ -78,6 +127,7 @@ void end_steps(DeviceModel& model, DeviceGradientSync& sync, Stream& stream,
       }
       sync.ready(t, stream.native());
     }
+    given.come();
     end();
   }
 }
@@ -86,15 +136,16 @@ TEST(DeviceFailure, EndsAPlanOnAllRanks) {
   for (const int ranks : {2, 4})
     for (const bool on_host : {true, false})
       for (const std::set<int>& failing : {std::set{1}, std::set{0, 1}}) {
-        const std::string text = text_of_all(ranks, [&](Context& ctx) {
+        const std::string text = text_of_all(ranks, [&](Context& ctx, Meetings& meetings) {
           DeviceModel model(ctx);
           const auto stream = model.stream();
           DeviceGradientSync sync(ctx, model.device(), model.gradients(), kSeveralBuckets);
           backward(model, sync, *stream, 0);
           sync.wait();
-          if (failing.contains(ctx.rank())) break_stream(*stream);
+          meetings.ready.meet();
+          if (failing.contains(ctx.rank())) break_stream(*stream, meetings.given);
           std::string own = error_text<CommunicationError>([&] {
-            end_steps(model, sync, *stream,
+            end_steps(model, sync, *stream, meetings.given,
                       [&] { on_host ? sync.wait() : sync.wait_on(stream->native()); });
           });
           EXPECT_EQ(error_text<CommunicationError>([&] { sync.check(); }), own);
@@ -112,20 +163,21 @@ TEST(DeviceFailure, EndsAPlanOnAllRanks) {
 TEST(DeviceFailure, EndsAnExchangeByNodesOnAllRanks) {
   RunOptions nodes;
   nodes.environment = {"HORO_ALGORITHM=hierarchical", "HORO_RANKS_PER_NODE=2"};
-  const auto fail = [](Context& ctx) {
+  const auto fail = [](Context& ctx, Meetings& meetings) {
     DeviceModel model(ctx);
     const auto stream = model.stream();
     DeviceGradientSync sync(ctx, model.device(), model.gradients(), kSeveralBuckets);
-    if (ctx.rank() == 2) break_stream(*stream);
+    meetings.ready.meet();
+    if (ctx.rank() == 2) break_stream(*stream, meetings.given);
     return error_text<CommunicationError>(
-        [&] { end_steps(model, sync, *stream, [&] { sync.wait(); }); });
+        [&] { end_steps(model, sync, *stream, meetings.given, [&] { sync.wait(); }); });
   };
   EXPECT_THAT(text_of_all(3, fail, nodes),
               AllOf(StartsWith("rank 2 "), HasSubstr("illegal memory access")));
 }
 
 TEST(DeviceFailure, EndsTheLaunchesOfGraphsOnAllRanks) {
-  const std::string text = text_of_all(3, [](Context& ctx) {
+  const std::string text = text_of_all(3, [](Context& ctx, Meetings& meetings) {
     DeviceModel model(ctx);
     const auto stream = model.stream();
     DeviceGradientSync sync(ctx, model.device(), model.gradients(), kSeveralBuckets);
@@ -139,10 +191,12 @@ TEST(DeviceFailure, EndsTheLaunchesOfGraphsOnAllRanks) {
     });
     graph.launch();
     graph.wait();
-    if (ctx.rank() == 2) break_stream(*stream);
+    meetings.ready.meet();
+    if (ctx.rank() == 2) break_stream(*stream, meetings.given);
     return error_text<CommunicationError>([&] {
       for (int launch = 0; launch < 1000; ++launch) {
         graph.launch();
+        meetings.given.come();
         graph.wait();
       }
     });
@@ -154,18 +208,20 @@ TEST(DeviceFailure, EndsTheLaunchesOfGraphsOnAllRanks) {
 // Also what they have not agreed on, and what has nothing to do with the device.
 TEST(DeviceFailure, EndsOperationsByNameOnAllRanks) {
   for (const bool on_host : {true, false}) {
-    const std::string text = text_of_all(4, [&](Context& ctx) {
+    const std::string text = text_of_all(4, [&](Context& ctx, Meetings& meetings) {
       device_operations_test::Rank rank(ctx, 21);
       const auto& x = rank.tensor(0, 5003);
       const auto& y = rank.tensor(1, 17);
       DeviceOperations ops(ctx, rank.device());
       ops.allreduce(view(x), {.name = "x", .stream = rank.native()});
+      meetings.ready.meet();
       const auto other = rank.device().make_stream(device::Priority::kNormal);
-      if (ctx.rank() % 2 == 1) break_stream(*other);
+      if (ctx.rank() % 2 == 1) break_stream(*other, meetings.given);
       const DeviceHandle handle =
           ops.allreduce_async(view(x), {.name = "x", .stream = other->native()});
       const DeviceHandle later = ops.allreduce_async(
           view(y), {.name = "y of " + std::to_string(ctx.rank() / 2), .stream = rank.native()});
+      meetings.given.come();
       std::string own = error_text<CommunicationError>([&] {
         if (on_host) handle.wait();
         for (;; std::this_thread::sleep_for(1ms)) handle.wait_on(rank.native());
@@ -218,7 +274,7 @@ TEST(DeviceFailure, OfTheExchangeBetweenNodesEndsOperationsByNameOnAllRanks) {
       4, {.wait = make_wait_policy(environment.settings, 4), .ranks_per_node = 2});
   std::atomic<bool> is_cut = false;
   std::vector<std::string> texts(4);
-  std::latch all(4);
+  Meetings meetings(4);
   const auto begin = std::chrono::steady_clock::now();
   const auto run = [&](int number) {
     std::unique_ptr<collectives::Transport> transport = job.transport(number);
@@ -229,15 +285,21 @@ TEST(DeviceFailure, OfTheExchangeBetweenNodesEndsOperationsByNameOnAllRanks) {
     DeviceOperations ops(ctx, rank.device());
     const DeviceAllreduceOptions options{.name = "x", .stream = rank.native()};
     ops.allreduce(view(x), options);
+    meetings.ready.meet();
     if (number == 1) is_cut = true;
-    texts[static_cast<std::size_t>(number)] =
-        error_text<CommunicationError>([&] { ops.allreduce(view(x), options); });
-    all.arrive_and_wait();
+    std::string text = error_text<CommunicationError>([&] { ops.allreduce(view(x), options); });
+    meetings.ended.meet();
     EXPECT_THROW(ctx.shutdown(), CommunicationError);
+    return text;
+  };
+  const auto run_to_the_end = [&](int number) {
+    texts[static_cast<std::size_t>(number)] = text_of([&] { return run(number); });
+    meetings.ready.come();
+    meetings.ended.come();
   };
   {
     std::vector<std::jthread> threads;
-    for (int number = 0; number < 4; ++number) threads.emplace_back(run, number);
+    for (int number = 0; number < 4; ++number) threads.emplace_back(run_to_the_end, number);
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
   for (const std::string& text : texts) EXPECT_EQ(text, texts[0]);
@@ -247,15 +309,20 @@ TEST(DeviceFailure, OfTheExchangeBetweenNodesEndsOperationsByNameOnAllRanks) {
 }
 
 TEST(DeviceFailure, OfAProcessSetEndsTheRanksOutsideToo) {
-  const std::string text = text_of_all(3, [](Context& ctx) {
+  const std::string text = text_of_all(3, [](Context& ctx, Meetings& meetings) {
     ProcessSet set = ctx.new_process_set({1, 2});
-    if (!set.includes_me()) return error_text<CommunicationError>([&] { ctx.barrier(); });
+    if (!set.includes_me()) {
+      meetings.ready.come();
+      meetings.given.come();
+      return error_text<CommunicationError>([&] { ctx.barrier(); });
+    }
     DeviceModel model(set);
     const auto stream = model.stream();
     DeviceGradientSync sync(set, model.device(), model.gradients(), kSeveralBuckets);
-    if (ctx.rank() == 2) break_stream(*stream);
+    meetings.ready.meet();
+    if (ctx.rank() == 2) break_stream(*stream, meetings.given);
     return error_text<CommunicationError>(
-        [&] { end_steps(model, sync, *stream, [&] { sync.wait(); }); });
+        [&] { end_steps(model, sync, *stream, meetings.given, [&] { sync.wait(); }); });
   });
   EXPECT_THAT(text, AllOf(StartsWith("rank 2 "), HasSubstr("' of process set "),
                           HasSubstr("illegal memory access")));
@@ -263,26 +330,28 @@ TEST(DeviceFailure, OfAProcessSetEndsTheRanksOutsideToo) {
 
 TEST(DeviceFailure, OfARankAloneOrAfterTheEndIsItsOwn) {
   run_ranks(1, [](Context& ctx) {
+    Meeting given(1);
     DeviceModel model(ctx);
     const auto stream = model.stream();
     DeviceGradientSync sync(ctx, model.device(), model.gradients());
-    break_stream(*stream);
-    EXPECT_THAT(
-        error_text<DeviceError>([&] { end_steps(model, sync, *stream, [&] { sync.wait(); }); }),
-        HasSubstr("illegal memory access"));
+    break_stream(*stream, given);
+    EXPECT_THAT(error_text<DeviceError>(
+                    [&] { end_steps(model, sync, *stream, given, [&] { sync.wait(); }); }),
+                HasSubstr("illegal memory access"));
     ctx.barrier();
   });
   run_ranks(2, [](Context& ctx) {
+    Meeting given(1);
     DeviceModel model(ctx);
     const auto stream = model.stream();
     DeviceGradientSync sync(ctx, model.device(), model.gradients());
     backward(model, sync, *stream, 0);
     sync.wait();
     ctx.shutdown();
-    break_stream(*stream);
-    EXPECT_THAT(
-        error_text<DeviceError>([&] { end_steps(model, sync, *stream, [&] { sync.wait(); }); }),
-        HasSubstr("illegal memory access"));
+    break_stream(*stream, given);
+    EXPECT_THAT(error_text<DeviceError>(
+                    [&] { end_steps(model, sync, *stream, given, [&] { sync.wait(); }); }),
+                HasSubstr("illegal memory access"));
   });
 }
 
