@@ -57,7 +57,7 @@ void run_on_device(int failing_rank) {
       sync.wait();
     }
   } catch (const horo::CommunicationError&) {
-    if (ctx.rank() == failing_rank) std::this_thread::sleep_for(std::chrono::seconds(1));
+    if (ctx.rank() == failing_rank) std::this_thread::sleep_for(std::chrono::milliseconds(400));
     throw;
   }
 }
