@@ -67,7 +67,7 @@ void DeviceLane::recycle(Joints* joints) noexcept {
 
 // The thread that gives the work to the device is in no capture.
 void DeviceLane::require_no_capture(void* native) {
-  HORO_CHECK(stream_of(native).captured_in() == nullptr,
+  HORO_CHECK(!is_captured(native),
              "an operation by name cannot be part of a graph: give it to a stream that is not "
              "being captured");
 }

@@ -72,7 +72,7 @@ bool DeviceRunner::mark(std::size_t gradient, void* native) {
     mark_in_capture(bucket, gradient, native);
     return true;
   }
-  HORO_CHECK(stream_of(native).captured_in() == nullptr,
+  HORO_CHECK(!is_captured(native),
              "ready() in a capture that is not the plan's: use DeviceGradientSync::capture()");
   with_device([&] { set_mark(bucket, native); });
   marks_[gradient] = true;
@@ -117,7 +117,7 @@ std::vector<const device::Event*> DeviceRunner::ends_of_step() const {
 void DeviceRunner::wait_on(void* native) {
   std::unique_lock lock(mutex_);
   if (capture_ != Capture::kNone) return wait_on_in_capture(native);
-  HORO_CHECK(stream_of(native).captured_in() == nullptr,
+  HORO_CHECK(!is_captured(native),
              "wait_on() in a capture that is not the plan's: use DeviceGradientSync::capture()");
   await_all_given(lock);
   with_device([&] {

@@ -41,9 +41,17 @@ device::Stream& DeviceThread::stream_of(void* native) {
   return *stream;
 }
 
+bool DeviceThread::is_captured(void* native) {
+  bool is_captured = false;
+  with_device([&] { is_captured = stream_of(native).captured_in() != nullptr; });
+  return is_captured;
+}
+
 void DeviceThread::with_device(const std::function<void()>& work) {
   try {
     work();
+  } catch (const InvalidArgument&) {
+    throw;
   } catch (const Error&) {
     fail(watch_.error());
     std::rethrow_exception(error_);

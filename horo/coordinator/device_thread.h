@@ -72,7 +72,9 @@ class DeviceThread {
   // All of these require mutex_.
   /// The program's stream `native`.
   device::Stream& stream_of(void* native);
-  /// By a caller: what the device says in `work` is the error of all work too.
+  /// Whether that is being captured: a caller's question, as what follows.
+  bool is_captured(void* native);
+  /// What the device says in `work` is the error of all work too; InvalidArgument is the caller's.
   void with_device(const std::function<void()>& work);
   /// Throws the error, if there is one by now.
   void require_no_error();

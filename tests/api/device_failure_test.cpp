@@ -205,6 +205,33 @@ TEST(DeviceFailure, EndsTheLaunchesOfGraphsOnAllRanks) {
                           HasSubstr("illegal memory access")));
 }
 
+// Where the stream has failed already when a call asks for it.
+TEST(DeviceFailure, ThatACallMeetsFirstEndsThePlanOnAllRanks) {
+  using Call = std::function<void(DeviceModel&, DeviceGradientSync&, Stream & whole, void* failed)>;
+  const Call ready = [](auto&, auto& sync, auto&, void* failed) { sync.ready(3, failed); };
+  const Call wait_on = [](auto& model, auto& sync, auto& whole, void* failed) {
+    backward(model, sync, whole, 1);
+    sync.wait_on(failed);
+  };
+  for (const Call& call : {ready, wait_on}) {
+    const std::string text = text_of_all(2, [&](Context& ctx, Meetings& meetings) {
+      DeviceModel model(ctx);
+      const auto stream = model.stream(), other = model.stream();
+      DeviceGradientSync sync(ctx, model.device(), model.gradients(), kSeveralBuckets);
+      backward(model, sync, *stream, 0);
+      sync.wait();
+      meetings.ready.meet();
+      if (ctx.rank() == 0) return error_text<CommunicationError>([&] { ctx.barrier(); });
+      meetings.given.come();
+      device::submit(*other, [] { throw DeviceError("an illegal memory access"); });
+      EXPECT_THROW(other->synchronize(), DeviceError);
+      return error_text<CommunicationError>([&] { call(model, sync, *stream, other->native()); });
+    });
+    EXPECT_THAT(text, AllOf(StartsWith("rank 1 "), HasSubstr("failed in allreduce 'net/bucket "),
+                            HasSubstr("': an illegal memory access")));
+  }
+}
+
 // Also what they have not agreed on, and what has nothing to do with the device.
 TEST(DeviceFailure, EndsOperationsByNameOnAllRanks) {
   for (const bool on_host : {true, false}) {

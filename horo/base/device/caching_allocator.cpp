@@ -147,6 +147,8 @@ class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAlloca
         capture->keep(
             {block.data, [pool = shared_from_this()](void* data) { pool->put_back(data); }});
       } catch (const DeviceError&) {
+        continue;  // it does nothing more
+      } catch (const InvalidArgument&) {
       }
       return true;
     }

@@ -103,11 +103,12 @@ std::shared_ptr<Capture> GpuCaptures::of(cudaStream_t stream) const {
   cudaStreamCaptureStatus status{};
   const unsigned long long number = number_of_capture(stream, status);
   if (status == cudaStreamCaptureStatusNone) return nullptr;
-  if (status != cudaStreamCaptureStatusActive) throw DeviceError("the capture has become invalid");
+  if (status != cudaStreamCaptureStatusActive)
+    throw InvalidArgument("the capture has become invalid");
   const std::scoped_lock lock(mutex_);
   const auto found = open_.find(number);
   if (found == open_.end())
-    throw DeviceError("the stream is being captured, but not by Device::capture()");
+    throw InvalidArgument("the stream is being captured, but not by Device::capture()");
   return found->second;
 }
 

@@ -63,7 +63,11 @@ class HostStream : public Stream {
     check();
   }
   void* native() const override { return queue_.get(); }
-  std::shared_ptr<Capture> captured_in() const override { return queue_->capture(); }
+  std::shared_ptr<Capture> captured_in() const override {
+    if (auto capture = queue_->capture()) return capture;
+    check();  // a GPU that has failed does not say either
+    return nullptr;
+  }
 
   void push(std::function<void()> work) {
     check();

@@ -38,7 +38,8 @@ class Stream {
   /// The device's own handle: a cudaStream_t; of the stand-in, what Device::borrow_stream() takes.
   virtual void* native() const = 0;
   /// What its work goes into in the place of being done; null: nothing, it is done. Throws
-  /// DeviceError if that is invalid, or was not begun by Device::capture().
+  /// InvalidArgument if that is invalid, or was not begun by Device::capture(), and DeviceError if
+  /// the device has failed.
   virtual std::shared_ptr<Capture> captured_in() const = 0;
 };
 
