@@ -26,7 +26,8 @@ class DeviceStepGraph {
   /// graph on all ranks or on none. Steps without a graph may come between. Waits until the step
   /// before the last is done, not for the device otherwise. HORO_TIMEOUT is for the whole graph,
   /// since the device is at it. Throws InvalidArgument if gradients are marked and their step has
-  /// not ended; otherwise as DeviceGradientSync::wait_on(): errors of earlier steps.
+  /// not ended, or if the stream is being captured; otherwise as DeviceGradientSync::wait_on():
+  /// errors of earlier steps.
   void launch();
   /// Waits until the device is through with the latest launch. Throws as
   /// DeviceGradientSync::wait() if it, or a step before it, failed.

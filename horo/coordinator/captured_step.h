@@ -29,6 +29,8 @@ class CapturedStep {
   /// before the last. What the pipeline has been given comes before it, and what it will be given
   /// after.
   Launch launch(std::uint64_t number);
+  /// The stream's.
+  void* native() const { return stream_->native(); }
   /// Of the latest launch; null: there was none.
   const device::Event* done() const { return done_; }
 

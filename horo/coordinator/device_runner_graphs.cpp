@@ -83,6 +83,8 @@ void DeviceRunner::wait_on_in_capture(void* native) {
 void DeviceRunner::launch(CapturedStep& step) {
   std::unique_lock lock(mutex_);
   require_step_boundary("launch");
+  HORO_CHECK(!is_captured(step.native()),
+             "launch() by a stream that is being captured: a graph is no part of another");
   changed_.wait(lock, [&] {
     return error_ != nullptr || under_way_.empty() || under_way_.front().step + 2 > step_;
   });

@@ -182,6 +182,10 @@ TEST(DeviceStepGraph, WhatIsNoStepIsRefusedAndThePlanGoesOn) {
                 HasSubstr("use DeviceGradientSync::capture()"));
     DeviceStepGraph graph = trainer.capture();
     EXPECT_THAT(refused([&] { graph.launch(); }), HasSubstr("launch() in a step"));
+    EXPECT_THAT(error_text<InvalidArgument>([&] {
+                  (void)trainer.model.device().capture(*trainer.stream, [&] { graph.launch(); });
+                }),
+                HasSubstr("launch() by a stream that is being captured"));
     EXPECT_THAT(refused([&] { (void)trainer.capture(); }), HasSubstr("capture() in a step"));
     EXPECT_THAT(refused.operator()<DeviceError>([&] { trainer.stream->synchronize(); }),
                 HasSubstr("is being captured"));
