@@ -251,7 +251,10 @@ void Runtime::on_exit() noexcept {
 }
 
 void Runtime::end_job(const std::string& why) noexcept {
-  if (!is_closed_) transport_->abort(why.c_str());
+  // Of a process set that has been closed there may still be plans.
+  const Runtime* job = this;
+  while (job->parent_ != nullptr) job = job->parent_.get();
+  if (!job->is_shut_down_ && !job->is_closed_) transport_->abort(why.c_str());
 }
 
 std::string Runtime::own_failure() const {

@@ -96,7 +96,7 @@ class Runtime {
   bool is_closed() const { return is_closed_; }
   /// Tells the other ranks why this one, which has a failure to report, cannot go on: their waits
   /// and later operations end with CommunicationError and `why`, as this rank's own. Does not wait;
-  /// does nothing once a shutdown has ended.
+  /// does nothing once the job's shutdown has ended, or all ranks have agreed to it.
   void end_job(const std::string& why) noexcept;
   /// Tells the others that this rank failed with an exception; nothing is waited for and nothing
   /// finalised. Does nothing after shut_down().
@@ -141,7 +141,7 @@ class Runtime {
   std::unique_ptr<observe::StateSource> state_;
   std::unique_ptr<observe::Watchdog> watchdog_;
   bool is_shutdown_begun_ = false;
-  bool is_shut_down_ = false;  // in agreement with all ranks
+  std::atomic<bool> is_shut_down_{false};  // in agreement with all ranks
   std::mutex names_mutex_;
   std::map<std::string, std::uint64_t> automatic_names_;  // how many of each prefix
   std::atomic<std::uint64_t> collectives_{0}, tensors_{0}, payload_bytes_{0};

@@ -335,24 +335,28 @@ TEST(DeviceFailure, OfTheExchangeBetweenNodesEndsOperationsByNameOnAllRanks) {
                     HasSubstr("rank 1 (host thread-node-0)"), HasSubstr("the link is cut")));
 }
 
+// A plan may outlive what the program has of the set.
 TEST(DeviceFailure, OfAProcessSetEndsTheRanksOutsideToo) {
-  const std::string text = text_of_all(3, [](Context& ctx, Meetings& meetings) {
-    ProcessSet set = ctx.new_process_set({1, 2});
-    if (!set.includes_me()) {
-      meetings.ready.come();
-      meetings.given.come();
-      return error_text<CommunicationError>([&] { ctx.barrier(); });
-    }
-    DeviceModel model(set);
-    const auto stream = model.stream();
-    DeviceGradientSync sync(set, model.device(), model.gradients(), kSeveralBuckets);
-    meetings.ready.meet();
-    if (ctx.rank() == 2) break_stream(*stream, meetings.given);
-    return error_text<CommunicationError>(
-        [&] { end_steps(model, sync, *stream, meetings.given, [&] { sync.wait(); }); });
-  });
-  EXPECT_THAT(text, AllOf(StartsWith("rank 2 "), HasSubstr("' of process set "),
-                          HasSubstr("illegal memory access")));
+  for (const bool is_closed : {false, true}) {
+    const std::string text = text_of_all(3, [&](Context& ctx, Meetings& meetings) {
+      ProcessSet set = ctx.new_process_set({1, 2});
+      if (!set.includes_me()) {
+        meetings.ready.come();
+        meetings.given.come();
+        return error_text<CommunicationError>([&] { ctx.barrier(); });
+      }
+      DeviceModel model(set);
+      const auto stream = model.stream();
+      DeviceGradientSync sync(set, model.device(), model.gradients(), kSeveralBuckets);
+      if (is_closed) set.close();
+      meetings.ready.meet();
+      if (ctx.rank() == 2) break_stream(*stream, meetings.given);
+      return error_text<CommunicationError>(
+          [&] { end_steps(model, sync, *stream, meetings.given, [&] { sync.wait(); }); });
+    });
+    EXPECT_THAT(text, AllOf(StartsWith("rank 2 "), HasSubstr("' of process set "),
+                            HasSubstr("illegal memory access")));
+  }
 }
 
 TEST(DeviceFailure, OfARankAloneOrAfterTheEndIsItsOwn) {
