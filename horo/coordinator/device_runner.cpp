@@ -192,7 +192,10 @@ void DeviceRunner::give_next(std::unique_lock<std::mutex>& lock) {
   }
   lock.lock();
   is_giving_ = false;
-  if (error != nullptr) return fail(error, name_of(index));
+  if (error != nullptr) {
+    refused_ = index;
+    return fail(error);
+  }
   Exchange exchange{{}, index, index + 1, step_};
   if (!is_alone()) exchange.begun = &begun, exchange.done = &done;
   if (is_first) exchange.since = steady_clock::now();
@@ -228,6 +231,7 @@ std::exception_ptr DeviceRunner::unfinished() const {
 }
 
 std::size_t DeviceRunner::bucket_at_hand() const {
+  if (refused_) return *refused_;
   return under_way_.empty() ? std::min(next_, buckets_.size() - 1) : under_way_.front().bucket;
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -149,7 +150,8 @@ class DeviceRunner : private DeviceThread {
   std::uint64_t step_ = 0;
   std::size_t next_ = 0;  // bucket to give to the device
   std::deque<Exchange> under_way_;
-  bool is_giving_ = false;  // a bucket to the device, without mutex_
+  bool is_giving_ = false;              // a bucket to the device, without mutex_
+  std::optional<std::size_t> refused_;  // a bucket that could not be given
   enum class Capture { kNone, kMarking, kEnded };
   Capture capture_ = Capture::kNone;  // how far the step is that is being captured
   std::unique_ptr<device::Event> done_in_graph_;

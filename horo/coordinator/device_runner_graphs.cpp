@@ -64,6 +64,7 @@ void DeviceRunner::give_next_to_graph() {
     parts_.pipeline->allreduce(parts_.layouts[index], treatment_, marks_of(buckets_[index]),
                                *done_in_graph_);
   } catch (const CommunicationError&) {
+    refused_ = index;
     fail(watch_.error());
     std::rethrow_exception(error_);
   }
