@@ -47,6 +47,8 @@ class DeviceWatch {
   /// Ends the job for `error`, which this rank has met in `work` ("allreduce 'x'"): the others wait
   /// for it. Returns what it ends with itself: what all ranks do, the CommunicationError of the
   /// first that failed. A rank alone, and work that was given up on purpose, end with `error`.
+  /// Where only the collectives say that something is wrong, it may be that another node's rank has
+  /// failed: this waits up to 2 s for the job to say so.
   std::exception_ptr end_job(const std::exception_ptr& error, std::string_view work) const;
 
  private:
@@ -54,6 +56,7 @@ class DeviceWatch {
     return policy_.time_since(since, std::chrono::steady_clock::now());
   }
   bool is_given_up() const { return policy_.cancelled != nullptr && *policy_.cancelled; }
+  void await_abort() const;
   bool is_aborted() const { return policy_.abort != nullptr && policy_.abort->is_raised(); }
 
   const WaitPolicy& policy_;
