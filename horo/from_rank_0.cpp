@@ -13,7 +13,8 @@ std::string from_rank_0(const std::function<std::string()>& work,
   std::string said;
   if (topology.rank == 0) {
     try {
-      said = " " + work();
+      said = ' ';
+      said += work();
     } catch (const InvalidArgument& error) {
       said = std::string("!") + error.what();
     }
