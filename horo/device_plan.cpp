@@ -113,6 +113,8 @@ class PlanMaker {
         fmt::format("leave_as_reduced = {}", options_.leave_as_reduced),
         fmt::format("metrics = [{}]", fmt::join(options_.metrics, ", ")),
         device::is_host(parts_.device) ? "in memory of the stand-in" : "in memory of a GPU"};
+    // Their number first: entries are compared one by one.
+    own.push_back(fmt::format("also_agreed has {} texts", options_.also_agreed.size()));
     own.insert(own.end(), options_.also_agreed.begin(), options_.also_agreed.end());
     coordinator::agree_on_plan(name_,
                                coordinator::describe_plan(parts_.gradients, options_.op,

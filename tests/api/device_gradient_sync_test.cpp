@@ -242,6 +242,12 @@ TEST(DeviceGradientSync, RanksThatDisagreeAllHearIt) {
                   DeviceGradientSync sync(ctx, model.device(), model.gradients(), options);
                 }),
                 AllOf(HasSubstr("first_bucket_bytes = 1000"), HasSubstr("rank 1")));
+    DeviceGradientSyncOptions with_texts{.name = "net"};
+    if (ctx.rank() == 0) with_texts.also_agreed = {"clip_norm = 1"};
+    EXPECT_THAT(error_text<MismatchError>([&] {
+                  DeviceGradientSync sync(ctx, model.device(), model.gradients(), with_texts);
+                }),
+                AllOf(HasSubstr("also_agreed has 1 texts"), HasSubstr("also_agreed has 0 texts")));
     DeviceGradientSync sync(ctx, model.device(), model.gradients(), {.name = "net"});
   });
 }
