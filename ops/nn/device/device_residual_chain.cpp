@@ -28,7 +28,8 @@ DeviceTensor DeviceResidualChain::backward(DeviceTensor output_gradient,
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     by = naming(blocks_[i],
                 [&] { return blocks_[i].layer->backward_branches(std::move(gradient), ready); });
-    if (i > 0) gradient = blocks_[i - 1].layer->backward_relu(by);
+    // By value: their memory is free while the block before goes backward.
+    if (i > 0) gradient = blocks_[i - 1].layer->backward_relu(std::exchange(by, {}));
   }
   if (!begins_with_relu_) return add(compute_, by.residual, by.shortcut);
   const DeviceTensor output = std::exchange(relu_output_, DeviceTensor());
