@@ -55,7 +55,6 @@ DeviceOptimizer::DeviceOptimizer(device::Device& device, device::Stream& stream,
     : options_(options),
       states_(count_states(options)),
       clock_(device.allocate(sizeof(AdamWClock))) {
-  stream.fill(clock_.data(), 0, sizeof(AdamWClock));
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const DeviceParameter& one = *parameters[i];
     const Shape& shape = one.value.shape();
@@ -63,7 +62,6 @@ DeviceOptimizer::DeviceOptimizer(device::Device& device, device::Stream& stream,
     for (std::size_t kind = 0; kind < states_.size(); ++kind) {
       DeviceTensor values(shape, DataType::kFloat32,
                           device.allocate(shape.count() * sizeof(float)));
-      stream.fill(values.data(), 0, values.bytes());
       state[kind] = floats_of(values);
       states_[kind].push_back({std::move(values), one.is_channels_last});
     }
@@ -75,6 +73,10 @@ DeviceOptimizer::DeviceOptimizer(device::Device& device, device::Stream& stream,
           {floats_of(one.value), state[0], state[1], gradients[i].data, one.copy.data(),
            shape.count()});
   }
+  // Last, since nothing above may throw while the stream uses what would be freed.
+  stream.fill(clock_.data(), 0, sizeof(AdamWClock));
+  for (const std::vector<State>& kind : states_)
+    for (const State& state : kind) stream.fill(state.values.data(), 0, state.values.bytes());
 }
 
 template <typename Entry>

@@ -71,8 +71,8 @@ DeviceStep::DeviceStep(Context& context, const Layer& model, const OptimizerOpti
              .also_agreed = agreed(optimizer, options)}),
       reduced_(reduced_by(sync_, gradients_.tensors().size())),
       optimizer_(*training.device, stream(), network_->parameters(), reduced_, optimizer),
-      measured_(*training.device, stream(), network_->parameters(), reduced_),
-      score_(training.device->allocate(sizeof(BatchScore))) {
+      measured_(settled(*training.device, stream()), stream(), network_->parameters(), reduced_),
+      score_(settled(*training.device, stream()).allocate(sizeof(BatchScore))) {
   const std::vector<DeviceParameter*> parameters = network_->parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) index_of_[parameters[i]] = i;
 }
