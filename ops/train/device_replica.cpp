@@ -28,6 +28,13 @@ std::string why_skipped(const GradientVerdict& verdict) {
   return std::isfinite(verdict.norm) ? "the loss is not finite" : "the gradients are not finite";
 }
 
+// Looked for in every step, whatever steps may be skipped: a fused ReLU can make zero of NaN, so a
+// loss does not show what the gradients do to the parameters.
+ExchangeOptions checking(ExchangeOptions options) {
+  options.check_finite = true;
+  return options;
+}
+
 }  // namespace
 
 DeviceReplica::DeviceReplica(Context& context, Layer& model, Optimizer& optimizer,
@@ -36,9 +43,9 @@ DeviceReplica::DeviceReplica(Context& context, Layer& model, Optimizer& optimize
     : context_(context),
       model_(model),
       optimizer_(optimizer),
-      options_(options),
+      options_(checking(options)),
       enter_(std::move(enter)),
-      step_(context, model, checked(optimizer, model), training, options),
+      step_(context, model, checked(optimizer, model), training, options_),
       upload_(*training.device, step_.compute().allocator()),
       score_(training.device->allocate_pinned(sizeof(BatchScore))) {
   for (Slot& slot : slots_) {
@@ -117,7 +124,7 @@ StepOutcome DeviceReplica::wait_for_oldest() {
   return {.loss = words.loss * static_cast<float>(step_.loss().scale),
           .was_clipped = options_.clip_norm && words.verdict.skip == 0 &&
                          words.verdict.norm > *options_.clip_norm,
-          .why_skipped = options_.check_finite ? why_skipped(words.verdict) : "",
+          .why_skipped = why_skipped(words.verdict),
           .times = times_of(slot)};
 }
 

@@ -146,7 +146,8 @@ void Trainer::take(const StepOutcome& outcome, TrainReport& report) {
   if (outcome.times) device_timer_.add(*outcome.times);
   clipped_ += outcome.was_clipped ? 1 : 0;
   const std::uint64_t step = report.losses.size();
-  if (!outcome.why_skipped.empty()) {
+  const bool may_skip = options_.max_skipped > 0;
+  if (may_skip && !outcome.why_skipped.empty()) {
     note_skipped(step, outcome.why_skipped);
   } else {
     skipped_in_a_row_ = 0;
@@ -155,6 +156,9 @@ void Trainer::take(const StepOutcome& outcome, TrainReport& report) {
           "the loss of step {} is not a finite number: training has diverged; try a lower learning "
           "rate",
           step));
+    if (!outcome.why_skipped.empty())
+      throw Error(fmt::format("step {}: {}: training has diverged; try a lower learning rate", step,
+                              outcome.why_skipped));
   }
   show_progress(step, outcome.loss);
 }

@@ -49,7 +49,8 @@ struct TrainerOptions {
   std::optional<double> clip_norm{};
   /// How many steps in a row may have gradients or losses that are not finite: such a step is
   /// skipped, on all ranks, and a line of progress names the source (on a device, which of the
-  /// two). 0: none; training ends at the first loss that is not finite.
+  /// two). 0: none; training ends at the first loss that is not finite, on a device at the first
+  /// such gradients too.
   std::uint64_t max_skipped = 0;
   /// Where the model computes; by default in host memory.
   DeviceTraining device{};
@@ -72,10 +73,10 @@ class Trainer {
           const Dataset& test_set, const TrainerOptions& options = {});
 
   /// Gives every rank the parameters, buffers and optimizer's state of rank 0, trains, and
-  /// evaluates after each epoch. Collective. Throws Error on all ranks if the loss is not finite,
-  /// if more than max_skipped steps in a row were to be skipped, or if parameters end up different
-  /// between ranks; InvalidArgument for options that a device does not have; MismatchError if the
-  /// models or optimizers of the ranks differ.
+  /// evaluates after each epoch. Collective. Throws Error on all ranks if the loss is not finite
+  /// (on a device, or the gradients), if more than max_skipped steps in a row were to be skipped,
+  /// or if parameters end up different between ranks; InvalidArgument for options that a device
+  /// does not have; MismatchError if the models or optimizers of the ranks differ.
   TrainReport run();
 
  private:

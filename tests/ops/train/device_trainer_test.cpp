@@ -24,6 +24,10 @@ TEST(DeviceTrainer, TrainsAsTheHostDoes) {
   for (const int ranks : {1, 2, 3}) on_ranks(ranks, check_that_it_trains_as_the_host);
 }
 
+TEST(DeviceTrainer, PerceptronAndResNetTrainAsOnTheHost) {
+  for (const int ranks : {1, 2}) on_ranks(ranks, check_that_other_networks_train_as_on_the_host);
+}
+
 TEST(DeviceTrainer, AdamWTrainsAsOnTheHost) {
   for (const int ranks : {1, 2, 3}) on_ranks(ranks, check_that_adamw_trains_as_the_host);
 }
@@ -49,9 +53,10 @@ class PoisonedDataset : public BarsDataset {
   using BarsDataset::BarsDataset;
   std::int32_t copy_sample(std::size_t index, std::span<float> values) const override {
     const std::int32_t label = BarsDataset::copy_sample(index, values);
-    if (index == 7) values[3] = std::numeric_limits<float>::quiet_NaN();
+    if (index == 7) values[3] = poison;
     return label;
   }
+  float poison = std::numeric_limits<float>::quiet_NaN();
 };
 
 TEST(DeviceTrainer, SkipsStepsThatAreNotFinite) {
@@ -128,6 +133,29 @@ TEST(DeviceTrainer, EndsIfTheLossIsNotFinite) {
       ADD_FAILURE() << "no error";
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("diverged"));
+    }
+  });
+}
+
+// Minus infinity is zero behind the first layer's ReLU, but not in the gradient of its weights.
+TEST(DeviceTrainer, EndsIfGradientsAreNotFiniteThoughTheLossIs) {
+  on_ranks(2, [](device::Device& device, Context& context) {
+    PoisonedDataset train_set(480, 1);
+    train_set.poison = -std::numeric_limits<float>::infinity();
+    const BarsDataset test_set(150, 2);
+    SmallTraining training;
+    training.model = make_mlp({.input = train_set.sample_shape(), .classes = BarsDataset::kSide});
+    for (float& weight : training.model->parameters()[0]->value.values())
+      weight = std::abs(weight) + 0.01f;
+    training.sgd.learning_rate = 1e-6f;  // so that weights stay above zero
+    const auto optimizer = training.make_optimizer();
+    TrainerOptions options = small_device_options();
+    options.device.device = &device;
+    try {
+      (void)Trainer(context, *training.model, *optimizer, train_set, test_set, options).run();
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("the gradients are not finite: training has diverged"));
     }
   });
 }

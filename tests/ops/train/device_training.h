@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/kernels/cpu/threads.h"
+#include "ops/nn/resnet.h"
 #include "ops/optim/adamw.h"
 #include "ops/optim/sgd.h"
 #include "ops/train/trainer.h"
@@ -61,6 +62,29 @@ inline void check_that_it_trains_as_the_host(device::Device& device, Context& co
   EXPECT_GT(report.median_step[Phase::kBackward], 0);
   EXPECT_EQ(report.control_messages_per_step, 0);
   EXPECT_EQ(train_on(&device, context).param_hash, report.param_hash);
+}
+
+/// The same of the other networks: tolerances by what their batch normalisation makes of rounding.
+inline void check_that_other_networks_train_as_on_the_host(device::Device& device,
+                                                           Context& context) {
+  const std::size_t side = BarsDataset::kSide;
+  const auto train = [&](const auto& make_model, device::Device* where) {
+    TrainerOptions options = small_device_options();
+    options.epochs = 1;
+    options.device.device = where;
+    SmallTraining training;
+    training.model = make_model();
+    return training.run(context, options);
+  };
+  const auto mlp = [&] {
+    return make_mlp({.input = {1, side, side}, .hidden = {33, 17}, .classes = side, .seed = 4});
+  };
+  const auto resnet = [&] {
+    return make_resnet(
+        {.in_channels = 1, .channels = {4, 6}, .blocks = 1, .classes = side, .seed = 5});
+  };
+  expect_like(train(mlp, &device), train(mlp, nullptr), 1e-4);
+  expect_like(train(resnet, &device), train(resnet, nullptr), 1e-3);
 }
 
 inline void check_that_it_learns_in_bfloat16(device::Device& device, Context& context) {

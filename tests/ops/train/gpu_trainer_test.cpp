@@ -11,6 +11,12 @@ TEST(GpuTrainer, TrainsAsTheHostDoes) {
   check_that_it_trains_as_the_host(*gpu, context);
 }
 
+TEST(GpuTrainer, PerceptronAndResNetTrainAsOnTheHost) {
+  Context context = init();
+  const auto gpu = open_gpu(context);
+  check_that_other_networks_train_as_on_the_host(*gpu, context);
+}
+
 TEST(GpuTrainer, AdamWTrainsAsOnTheHost) {
   Context context = init();
   const auto gpu = open_gpu(context);
