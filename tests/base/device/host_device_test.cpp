@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <future>
 #include <vector>
 
 #include "horo/base/device/gpu.h"
@@ -100,9 +101,15 @@ TEST(HostDevice, WorkThatFailsInAGraphEndsTheStreamThatLaunchedIt) {
   HostDevice device;
   const auto captured = device.make_stream(Priority::kNormal);
   const auto stream = device.make_stream(Priority::kNormal);
-  const auto graph = device.capture(
-      *captured, [&] { submit(*captured, [] { throw DeviceError("the bus fell off"); }); });
+  std::promise<void> launched;
+  const auto graph = device.capture(*captured, [&] {
+    submit(*captured, [&] {
+      launched.get_future().wait();  // or launch() itself would meet the failure
+      throw DeviceError("the bus fell off");
+    });
+  });
   graph->launch(*stream);
+  launched.set_value();
   EXPECT_THAT(text_of_error([&] { stream->synchronize(); }), HasSubstr("the bus fell off"));
   captured->fill(nullptr, 0, 0);
   captured->synchronize();
