@@ -35,8 +35,12 @@ using testing::run_ranks;
 using testing::RunOptions;
 using ::testing::StartsWith;
 
-const DeviceGradientSyncOptions kSeveralBuckets{
-    .name = "net", .op = ReduceOp::kSum, .bucket_bytes = 40000, .chunk_bytes = 30000};
+// As errors name it.
+const DeviceGradientSyncOptions kNet = [] {
+  DeviceGradientSyncOptions options = kSeveralBuckets;
+  options.name = "net";
+  return options;
+}();
 
 /// What all ranks, which are threads, come to once. Who waits for one that never does goes on at
 /// last, and the test fails.
@@ -139,7 +143,7 @@ TEST(DeviceFailure, EndsAPlanOnAllRanks) {
         const std::string text = text_of_all(ranks, [&](Context& ctx, Meetings& meetings) {
           DeviceModel model(ctx);
           const auto stream = model.stream();
-          DeviceGradientSync sync(ctx, model.device(), model.gradients(), kSeveralBuckets);
+          DeviceGradientSync sync(ctx, model.device(), model.gradients(), kNet);
           backward(model, sync, *stream, 0);
           sync.wait();
           meetings.ready.meet();
@@ -166,7 +170,7 @@ TEST(DeviceFailure, EndsAnExchangeByNodesOnAllRanks) {
   const auto fail = [](Context& ctx, Meetings& meetings) {
     DeviceModel model(ctx);
     const auto stream = model.stream();
-    DeviceGradientSync sync(ctx, model.device(), model.gradients(), kSeveralBuckets);
+    DeviceGradientSync sync(ctx, model.device(), model.gradients(), kNet);
     meetings.ready.meet();
     if (ctx.rank() == 2) break_stream(*stream, meetings.given);
     return error_text<CommunicationError>(
@@ -180,7 +184,7 @@ TEST(DeviceFailure, EndsTheLaunchesOfGraphsOnAllRanks) {
   const std::string text = text_of_all(3, [](Context& ctx, Meetings& meetings) {
     DeviceModel model(ctx);
     const auto stream = model.stream();
-    DeviceGradientSync sync(ctx, model.device(), model.gradients(), kSeveralBuckets);
+    DeviceGradientSync sync(ctx, model.device(), model.gradients(), kNet);
     int step = 3;
     DeviceStepGraph graph = sync.capture(stream->native(), [&] {
       for (std::size_t t = 0; t < std::size(kSizes); ++t) {
@@ -217,7 +221,7 @@ TEST(DeviceFailure, ThatACallMeetsFirstEndsThePlanOnAllRanks) {
     const std::string text = text_of_all(2, [&](Context& ctx, Meetings& meetings) {
       DeviceModel model(ctx);
       const auto stream = model.stream(), other = model.stream();
-      DeviceGradientSync sync(ctx, model.device(), model.gradients(), kSeveralBuckets);
+      DeviceGradientSync sync(ctx, model.device(), model.gradients(), kNet);
       backward(model, sync, *stream, 0);
       sync.wait();
       meetings.ready.meet();
@@ -347,7 +351,7 @@ TEST(DeviceFailure, OfAProcessSetEndsTheRanksOutsideToo) {
       }
       DeviceModel model(set);
       const auto stream = model.stream();
-      DeviceGradientSync sync(set, model.device(), model.gradients(), kSeveralBuckets);
+      DeviceGradientSync sync(set, model.device(), model.gradients(), kNet);
       if (is_closed) set.close();
       meetings.ready.meet();
       if (ctx.rank() == 2) break_stream(*stream, meetings.given);

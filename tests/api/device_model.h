@@ -13,6 +13,8 @@
 namespace horo {
 
 inline constexpr std::size_t kSizes[] = {5003, 1, 0, 129, 8193, 20000, 64};
+inline const DeviceGradientSyncOptions kSeveralBuckets{
+    .op = ReduceOp::kSum, .bucket_bytes = 40000, .chunk_bytes = 30000};
 
 /// A rank's device and a model in its memory.
 class DeviceModel {

@@ -25,9 +25,6 @@ using ::testing::HasSubstr;
 using testing::run_ranks;
 using testing::RunOptions;
 
-const DeviceGradientSyncOptions kSeveralBuckets{
-    .op = ReduceOp::kSum, .bucket_bytes = 40000, .chunk_bytes = 30000};
-
 /// A rank with a plan, whose steps are those that `now` holds when the device comes to them.
 struct Trainer {
   explicit Trainer(Context& context, const DeviceGradientSyncOptions& options = kSeveralBuckets)

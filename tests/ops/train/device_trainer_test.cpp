@@ -47,21 +47,10 @@ TEST(DeviceTrainer, LossesDoNotDependOnTheNumberOfRanks) {
   });
 }
 
-/// Sample 7 is not finite.
-class PoisonedDataset : public BarsDataset {
- public:
-  using BarsDataset::BarsDataset;
-  std::int32_t copy_sample(std::size_t index, std::span<float> values) const override {
-    const std::int32_t label = BarsDataset::copy_sample(index, values);
-    if (index == 7) values[3] = poison;
-    return label;
-  }
-  float poison = std::numeric_limits<float>::quiet_NaN();
-};
-
 TEST(DeviceTrainer, SkipsStepsThatAreNotFinite) {
   on_ranks(2, [](device::Device& device, Context& context) {
-    const PoisonedDataset train_set(480, 1);
+    PoisonedDataset train_set(480, 1);
+    train_set.poison = std::numeric_limits<float>::quiet_NaN();
     const BarsDataset test_set(150, 2);
     const auto train = [&](device::Device* where, bool with_adamw) {
       TrainerOptions options = small_device_options();

@@ -5,41 +5,25 @@
 namespace horo::ops {
 namespace {
 
-TEST(GpuTrainer, TrainsAsTheHostDoes) {
+void on_gpu(void (*check)(device::Device&, Context&)) {
   Context context = init();
   const auto gpu = open_gpu(context);
-  check_that_it_trains_as_the_host(*gpu, context);
+  check(*gpu, context);
 }
+
+TEST(GpuTrainer, TrainsAsTheHostDoes) { on_gpu(check_that_it_trains_as_the_host); }
 
 TEST(GpuTrainer, PerceptronAndResNetTrainAsOnTheHost) {
-  Context context = init();
-  const auto gpu = open_gpu(context);
-  check_that_other_networks_train_as_on_the_host(*gpu, context);
+  on_gpu(check_that_other_networks_train_as_on_the_host);
 }
 
-TEST(GpuTrainer, AdamWTrainsAsOnTheHost) {
-  Context context = init();
-  const auto gpu = open_gpu(context);
-  check_that_adamw_trains_as_the_host(*gpu, context);
-}
+TEST(GpuTrainer, AdamWTrainsAsOnTheHost) { on_gpu(check_that_adamw_trains_as_the_host); }
 
-TEST(GpuTrainer, LearnsInBFloat16) {
-  Context context = init();
-  const auto gpu = open_gpu(context);
-  check_that_it_learns_in_bfloat16(*gpu, context);
-}
+TEST(GpuTrainer, LearnsInBFloat16) { on_gpu(check_that_it_learns_in_bfloat16); }
 
-TEST(GpuTrainer, LearnsFromANarrowWire) {
-  Context context = init();
-  const auto gpu = open_gpu(context);
-  check_that_it_learns_from_a_narrow_wire(*gpu, context);
-}
+TEST(GpuTrainer, LearnsFromANarrowWire) { on_gpu(check_that_it_learns_from_a_narrow_wire); }
 
-TEST(GpuTrainer, Clips) {
-  Context context = init();
-  const auto gpu = open_gpu(context);
-  check_that_it_clips(*gpu, context);
-}
+TEST(GpuTrainer, Clips) { on_gpu(check_that_it_clips); }
 
 }  // namespace
 }  // namespace horo::ops

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 
@@ -32,6 +33,18 @@ class BarsDataset : public Dataset {
  private:
   std::size_t size_;
   std::uint64_t seed_;
+};
+
+/// Sample 7 has a value that is not finite.
+class PoisonedDataset : public BarsDataset {
+ public:
+  using BarsDataset::BarsDataset;
+  std::int32_t copy_sample(std::size_t index, std::span<float> values) const override {
+    const std::int32_t label = BarsDataset::copy_sample(index, values);
+    if (index == 7) values[3] = poison;
+    return label;
+  }
+  float poison = std::numeric_limits<float>::infinity();
 };
 
 inline std::unique_ptr<Sequential> make_small_model(float dropout = 0.0f) {

@@ -198,17 +198,6 @@ TEST(Trainer, ClipsAlikeOnAnyNumberOfRanks) {
     }
 }
 
-/// Sample 7 is not finite.
-class PoisonedDataset : public BarsDataset {
- public:
-  using BarsDataset::BarsDataset;
-  std::int32_t copy_sample(std::size_t index, std::span<float> values) const override {
-    const std::int32_t label = BarsDataset::copy_sample(index, values);
-    if (index == 7) values[3] = std::numeric_limits<float>::infinity();
-    return label;
-  }
-};
-
 TEST(Trainer, SkipsStepsThatAreNotFiniteOnAllRanksAlike) {
   const PoisonedDataset train_set(480, 1);
   auto options = small_options();
