@@ -23,6 +23,8 @@ class Transport {
   virtual const Topology& topology() const = 0;
   /// How everything made here waits. Valid while the transport lives.
   virtual const WaitPolicy& wait_policy() const = 0;
+  /// The signal that abort() raises. It may outlive the transport.
+  virtual std::shared_ptr<AbortSignal> abort_signal() const = 0;
   virtual std::unique_ptr<PointToPoint> make_point_to_point() = 0;
   virtual std::unique_ptr<MessageChannel> make_message_channel() = 0;
   /// Memory of this rank's node; `bytes` is the same on all ranks of a node. Throws

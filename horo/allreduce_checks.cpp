@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "horo/base/error.h"
 
@@ -30,7 +34,7 @@ void check_factor(std::string_view operation, const std::string& name, DataType 
                          name, option, factor, name_of(type)));
 }
 
-bool overlap(const TensorView& a, const TensorView& b) {
+bool overlap(const ConstTensorView& a, const ConstTensorView& b) {
   const auto first = reinterpret_cast<std::uintptr_t>(a.data());
   const auto second = reinterpret_cast<std::uintptr_t>(b.data());
   return first < second + b.bytes() && second < first + a.bytes();
@@ -38,11 +42,22 @@ bool overlap(const TensorView& a, const TensorView& b) {
 
 }  // namespace
 
-void check_adasum_type(const std::string& name, ReduceOp op, DataType type) {
+void check_op_type(std::string_view operation, const std::string& name, ReduceOp op,
+                   DataType type) {
   HORO_CHECK(is_elementwise(op) || is_floating(type),
-             fmt::format("allreduce '{}': Adasum is for floating point, not {}; choose a sum or an "
+             fmt::format("{} '{}': Adasum is for floating point, not {}; choose a sum or an "
                          "average",
-                         name, name_of(type)));
+                         operation, name, name_of(type)));
+  HORO_CHECK(op != ReduceOp::kAverage || type != DataType::kBool,
+             fmt::format("{} '{}': there is no average of bool; choose ReduceOp::kSum or kMax "
+                         "(\"or\"), or kProduct or kMin (\"and\")",
+                         operation, name));
+}
+
+void check_device_type(std::string_view operation, const std::string& name, DataType type) {
+  HORO_CHECK(type != DataType::kInt16 && type != DataType::kUInt16,
+             fmt::format("{} '{}': {} cannot be reduced on a device; convert it to int32",
+                         operation, name, horo::name_of(type)));
 }
 
 void check_scale(std::string_view operation, const std::string& name, DataType type,
@@ -51,9 +66,10 @@ void check_scale(std::string_view operation, const std::string& name, DataType t
   check_factor(operation, name, type, "postscale", factors.after);
 }
 
-void check_allreduce_output(const std::string& name, const TensorView& input,
+void check_allreduce_output(const std::string& name, const ConstTensorView& input,
                             const TensorView& output) {
-  for (const auto& [tensor, what] : {std::pair(&input, "input"), {&output, "output"}})
+  for (const auto& [tensor, what] :
+       {std::pair<const ConstTensorView*, const char*>(&input, "input"), {&output, "output"}})
     HORO_CHECK(tensor->data() != nullptr || tensor->count() == 0,
                fmt::format("allreduce '{}': the {} has no memory", name, what));
   HORO_CHECK(input.type() == output.type(),
@@ -66,6 +82,25 @@ void check_allreduce_output(const std::string& name, const TensorView& input,
              fmt::format("allreduce '{}': input and output overlap; give the same memory for both, "
                          "or memory that is apart",
                          name));
+}
+
+std::string find_overlap(std::span<const NamedTensor> tensors) {
+  std::vector<const NamedTensor*> by_address;
+  for (const NamedTensor& tensor : tensors)
+    if (tensor.tensor.bytes() > 0) by_address.push_back(&tensor);
+  std::ranges::stable_sort(by_address, std::less<>(),
+                           [](const NamedTensor* tensor) { return tensor->tensor.data(); });
+  // If any two overlap, two neighbours do.
+  const auto found = std::ranges::adjacent_find(
+      by_address, [](const auto* a, const auto* b) { return overlap(a->tensor, b->tensor); });
+  if (found == by_address.end()) return {};
+  return fmt::format("'{}' and '{}' overlap in memory", found[0]->name, found[1]->name);
+}
+
+void check_apart(std::span<const NamedTensor> tensors) {
+  const std::string problem = find_overlap(tensors);
+  HORO_CHECK(problem.empty(),
+             fmt::format("allreduce of a group: {}; give each tensor memory of its own", problem));
 }
 
 }  // namespace horo

@@ -1,8 +1,11 @@
 #include "horo/context.h"
 
+#include <fmt/format.h>
+
 #include <exception>
 
 #include "horo/base/log.h"
+#include "horo/equality_check.h"
 #include "horo/operation_entries.h"
 #include "horo/runtime.h"
 
@@ -21,12 +24,26 @@ Context& Context::operator=(Context&& other) noexcept {
 }
 
 Context::~Context() {
-  if (runtime_.is_elsewhere()) return;
+  if (!runtime_ || runtime_.is_elsewhere()) return;
   try {
-    shutdown();
+    if (coordinator::is_in_callback())
+      end_job_in_callback();
+    else
+      shutdown();
   } catch (const std::exception& error) {
     log_error("shutdown: {}", error.what());
   }
+}
+
+// The other ranks would wait for this one's shutdown() for ever.
+void Context::end_job_in_callback() {
+  if (runtime_->is_closed()) return;
+  const std::string text = fmt::format(
+      "{} destroyed its Context in a completion callback, where shutdown() cannot wait for the "
+      "other ranks: destroy it on a thread of the program",
+      runtime_->topology().describe(rank()));
+  log_error("{}", text);
+  runtime_->end_job(text);
 }
 
 void Context::shutdown() {
@@ -48,23 +65,23 @@ int Context::node_count() const { return runtime_->topology().node_count; }
 Handle Context::allreduce_async(TensorView tensor, const AllreduceOptions& options) {
   return Handle(runtime_->submit(allreduce_entry(tensor, options)));
 }
-Handle Context::allreduce_async(TensorView input, TensorView output,
+Handle Context::allreduce_async(const ConstTensorView& input, TensorView output,
                                 const AllreduceOptions& options) {
   return Handle(runtime_->submit(allreduce_entry(input, output, options)));
 }
 Handle Context::broadcast_async(TensorView tensor, const BroadcastOptions& options) {
   return Handle(runtime_->submit(broadcast_entry(tensor, options, runtime_->topology())));
 }
-Handle Context::allgather_async(TensorView input, TensorView output,
+Handle Context::allgather_async(const ConstTensorView& input, TensorView output,
                                 const AllgatherOptions& options) {
   return Handle(runtime_->submit(allgather_entry(input, output, options)));
 }
-Handle Context::reduce_scatter_async(TensorView input, TensorView output,
+Handle Context::reduce_scatter_async(const ConstTensorView& input, TensorView output,
                                      const ReduceScatterOptions& options) {
   return Handle(
       runtime_->submit(reduce_scatter_entry(input, output, options, runtime_->topology())));
 }
-AlltoallHandle Context::alltoall_async(TensorView input, TensorView output,
+AlltoallHandle Context::alltoall_async(const ConstTensorView& input, TensorView output,
                                        const AlltoallOptions& options) {
   Entry entry = alltoall_entry(input, output, options, runtime_->topology());
   const auto received_splits = entry.received_splits;
@@ -74,20 +91,22 @@ AlltoallHandle Context::alltoall_async(TensorView input, TensorView output,
 void Context::allreduce(TensorView tensor, const AllreduceOptions& options) {
   runtime_->perform(allreduce_entry(tensor, options));
 }
-void Context::allreduce(TensorView input, TensorView output, const AllreduceOptions& options) {
+void Context::allreduce(const ConstTensorView& input, TensorView output,
+                        const AllreduceOptions& options) {
   runtime_->perform(allreduce_entry(input, output, options));
 }
 void Context::broadcast(TensorView tensor, const BroadcastOptions& options) {
   runtime_->perform(broadcast_entry(tensor, options, runtime_->topology()));
 }
-void Context::allgather(TensorView input, TensorView output, const AllgatherOptions& options) {
+void Context::allgather(const ConstTensorView& input, TensorView output,
+                        const AllgatherOptions& options) {
   runtime_->perform(allgather_entry(input, output, options));
 }
-void Context::reduce_scatter(TensorView input, TensorView output,
+void Context::reduce_scatter(const ConstTensorView& input, TensorView output,
                              const ReduceScatterOptions& options) {
   runtime_->perform(reduce_scatter_entry(input, output, options, runtime_->topology()));
 }
-std::vector<std::size_t> Context::alltoall(TensorView input, TensorView output,
+std::vector<std::size_t> Context::alltoall(const ConstTensorView& input, TensorView output,
                                            const AlltoallOptions& options) {
   Entry entry = alltoall_entry(input, output, options, runtime_->topology());
   const auto received_splits = entry.received_splits;
@@ -99,6 +118,10 @@ void Context::barrier(const BarrierOptions& options) { runtime_->perform(barrier
 
 std::size_t Context::shard_rows(std::size_t rows) const {
   return rows_of_shard(rows, runtime_->topology());
+}
+
+void Context::check_equal(std::span<const NamedTensor> tensors, const CheckEqualOptions& options) {
+  horo::check_equal(*runtime_.get(), tensors, options);
 }
 
 Counters Context::counters() const { return runtime_->counters(); }

@@ -65,6 +65,13 @@ struct AlltoallOptions {
 struct BarrierOptions {
   std::string name;
 };
+struct CheckEqualOptions {
+  /// Names the check in errors. Calls of one name are counted together.
+  std::string name;
+  /// Compare in the first call and in each `every`-th one after it; at least 1. The same on all
+  /// ranks.
+  std::uint64_t every = 1;
+};
 
 /// What this rank has done since init(). Counts never go back.
 struct Counters {
@@ -104,7 +111,8 @@ class Context {
   int node_count() const;
 
   /// Reduces `tensor` over all ranks, in place: same shape and type on every rank. On return every
-  /// rank holds the same bits. Blocks.
+  /// rank holds the same bits. Of bool, kSum and kMax are "or", kProduct and kMin are "and"; there
+  /// is no average. Blocks.
   void allreduce(TensorView tensor, const AllreduceOptions& options = {});
   /// The same without blocking; `tensor` must stay alive and untouched until the handle is done.
   Handle allreduce_async(TensorView tensor, const AllreduceOptions& options = {});
@@ -112,13 +120,16 @@ class Context {
   /// two are the same memory or do not overlap. The caller's thread copies `input` to `output`
   /// before the call returns or waits, so that of the asynchronous form `output` alone must stay
   /// alive and untouched. A call that is refused (InvalidArgument) leaves `output` as it is.
-  void allreduce(TensorView input, TensorView output, const AllreduceOptions& options = {});
-  Handle allreduce_async(TensorView input, TensorView output, const AllreduceOptions& options = {});
+  void allreduce(const ConstTensorView& input, TensorView output,
+                 const AllreduceOptions& options = {});
+  Handle allreduce_async(const ConstTensorView& input, TensorView output,
+                         const AllreduceOptions& options = {});
 
   /// Reduces several tensors, in place, as one operation: all of them are submitted or, if one of
   /// their names is pending, none; and they are exchanged together, one collective for each element
   /// type, with no other tensors among them. All ranks give the same names, types and shapes in the
-  /// same order. Empty options.name: that of the first tensor. At least one tensor.
+  /// same order. Empty options.name: that of the first tensor. At least one tensor. Tensors must
+  /// not overlap in memory.
   void allreduce_group(std::span<const NamedTensor> tensors, const AllreduceOptions& options = {});
   Handle allreduce_group_async(std::span<const NamedTensor> tensors,
                                const AllreduceOptions& options = {});
@@ -143,15 +154,17 @@ class Context {
   /// Concatenates the ranks' `input`s along the first dimension, in rank order, into `output` on
   /// every rank. First dimensions may differ between ranks, the others may not; output's first
   /// dimension is the sum. `input` may be the rank's own part of `output`.
-  void allgather(TensorView input, TensorView output, const AllgatherOptions& options = {});
-  Handle allgather_async(TensorView input, TensorView output, const AllgatherOptions& options = {});
+  void allgather(const ConstTensorView& input, TensorView output,
+                 const AllgatherOptions& options = {});
+  Handle allgather_async(const ConstTensorView& input, TensorView output,
+                         const AllgatherOptions& options = {});
 
   /// Reduces `input` (same shape everywhere) over all ranks and leaves to each its share of the
   /// rows (first dimension): rows are dealt in rank order, the first `rows % size` ranks get one
   /// more. `output` has shard_rows() rows. The buffers must not overlap; `input` is not changed.
-  void reduce_scatter(TensorView input, TensorView output,
+  void reduce_scatter(const ConstTensorView& input, TensorView output,
                       const ReduceScatterOptions& options = {});
-  Handle reduce_scatter_async(TensorView input, TensorView output,
+  Handle reduce_scatter_async(const ConstTensorView& input, TensorView output,
                               const ReduceScatterOptions& options = {});
   /// How many of `rows` rows reduce_scatter() leaves on this rank.
   std::size_t shard_rows(std::size_t rows) const;
@@ -163,10 +176,19 @@ class Context {
   /// not overlap; `input` is not changed. Returns how many rows came from each rank; the handle of
   /// the asynchronous form knows it too. Cost: besides the rows, all ranks' splits (8 * size^2
   /// bytes) travel to every rank.
-  std::vector<std::size_t> alltoall(TensorView input, TensorView output,
+  std::vector<std::size_t> alltoall(const ConstTensorView& input, TensorView output,
                                     const AlltoallOptions& options = {});
-  AlltoallHandle alltoall_async(TensorView input, TensorView output,
+  AlltoallHandle alltoall_async(const ConstTensorView& input, TensorView output,
                                 const AlltoallOptions& options = {});
+
+  /// Checks that `tensors`, such as all parameters, have the same bytes on every rank: finds
+  /// replicas that have diverged. Each rank hashes its tensors on the caller's thread; equal ones
+  /// cost one allreduce of 16 bytes. Two tensors that differ have equal hashes with a probability
+  /// of about 2^-64. Blocks. Collective: all ranks call it with the same names, types and shapes in
+  /// the same order. Throws MismatchError, on every rank, that names the first tensor that differs,
+  /// the ranks whose bytes are not those of most ranks (of rank 0, if as many differ), and the
+  /// hashes; InvalidArgument, on this rank, for an empty list or a tensor without a name or memory.
+  void check_equal(std::span<const NamedTensor> tensors, const CheckEqualOptions& options = {});
 
   /// Returns after every rank has called it.
   void barrier(const BarrierOptions& options = {});
@@ -209,7 +231,9 @@ class Context {
   /// released, and MPI finalised if init() had initialised it, when the Context, every ProcessSet
   /// and every GradientSync are gone. Process sets that are still open are closed. Called while an
   /// exception unwinds (from the destructor), it does not wait: the other ranks are told that this
-  /// rank failed. A second call does nothing. Throws CommunicationError.
+  /// rank failed. A second call does nothing. Throws CommunicationError; InvalidArgument in a
+  /// completion callback. The destructor cannot throw there: it logs an error and ends the job with
+  /// that text on all ranks.
   void shutdown();
 
   /// For horo's own parts, such as GradientSync.
@@ -224,6 +248,8 @@ class Context {
   }
 
  private:
+  void end_job_in_callback();
+
   RuntimePointer runtime_;
   int exceptions_at_start_ = 0;
 };

@@ -50,8 +50,7 @@ std::vector<std::vector<std::byte>> Context::allgather_object(std::span<const st
   allgather(TensorView(&own, {1}), TensorView(bytes_of), {.name = part_name(name, "bytes")});
   std::vector<std::byte> all(
       static_cast<std::size_t>(std::accumulate(bytes_of.begin(), bytes_of.end(), std::int64_t{0})));
-  // Input is only read.
-  allgather(TensorView(const_cast<std::byte*>(object.data()), DataType::kUInt8, {object.size()}),
+  allgather(ConstTensorView(object.data(), DataType::kUInt8, {object.size()}),
             TensorView(all.data(), DataType::kUInt8, {all.size()}), {.name = name});
   std::vector<std::vector<std::byte>> objects;
   for (auto at = all.begin(); const std::int64_t bytes : bytes_of) {

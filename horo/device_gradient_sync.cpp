@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "horo/allreduce_checks.h"
 #include "horo/device_plan.h"
 #include "horo/gradient_checks.h"
 
@@ -23,11 +24,13 @@ void check_options(const DeviceGradientSyncOptions& options) {
 }
 
 void check_types(std::span<const NamedTensor> gradients, const DeviceGradientSyncOptions& options) {
-  for (const NamedTensor& gradient : gradients)
+  for (const NamedTensor& gradient : gradients) {
+    check_device_type("DeviceGradientSync", gradient.name, gradient.tensor.type());
     HORO_CHECK(!options.leave_as_reduced || is_floating(gradient.tensor.type()),
                fmt::format("DeviceGradientSync: leave_as_reduced is for floating point, gradient "
                            "'{}' is {}",
                            gradient.name, name_of(gradient.tensor.type())));
+  }
 }
 
 void check_memory(std::span<const NamedTensor> gradients, const device::Device& device) {
@@ -45,13 +48,15 @@ class DeviceGradientSync::Impl {
        const DeviceGradientSyncOptions& options)
       : runtime_(context.runtime()),
         treatment_{.op = options.op, .leave_as_reduced = options.leave_as_reduced} {
-    check_gradients(gradients, {.metrics = options.metrics});
-    check_options(options);
-    check_types(gradients, options);
-    check_memory(gradients, device);
-    device.make_current();
     const std::string name =
         options.name.empty() ? runtime_->automatic_name("gradients") : options.name;
+    check_together(*runtime_, name, [&] {
+      check_options(options);
+      check_gradients(gradients, {.op = options.op, .metrics = options.metrics});
+      check_types(gradients, options);
+      check_memory(gradients, device);
+    });
+    device.make_current();
     auto runner = std::make_unique<coordinator::DeviceRunner>(
         agree_on_device_plan(*runtime_, name, device, gradients, options), treatment_,
         [runtime = runtime_.get()](std::size_t bytes, std::size_t tensors) {

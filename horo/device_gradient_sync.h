@@ -86,8 +86,8 @@ class DeviceGradientSync {
   /// current device. Takes two buffers in the device's memory, of the size of what the bucket that
   /// needs most has to pack, or, with leave_as_reduced, one for all.
   /// Throws MismatchError on every rank, as GradientSync does; DeviceError on every rank, with the
-  /// rank, where one of them cannot have the memory; InvalidArgument for arguments that are wrong
-  /// on this rank.
+  /// rank, where one of them cannot have the memory; InvalidArgument, on every rank as well, for
+  /// arguments that are wrong on one.
   DeviceGradientSync(Context& context, device::Device& device,
                      std::span<const NamedTensor> gradients,
                      const DeviceGradientSyncOptions& options = {});

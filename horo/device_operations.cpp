@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "collectives/device/lone_collectives.h"
+#include "horo/allreduce_checks.h"
 #include "horo/base/device/host_device.h"
 #include "horo/base/error.h"
 #include "horo/coordinator/device_lane.h"
@@ -191,7 +192,15 @@ namespace {
 Entry allreduce_on_device(const TensorView& tensor, const DeviceAllreduceOptions& options) {
   HORO_CHECK(is_elementwise(options.op),
              fmt::format("allreduce '{}': Adasum is for tensors in host memory", options.name));
+  check_device_type("allreduce", options.name, tensor.type());
   return allreduce_entry(tensor, {options.name, options.op, options.prescale, options.postscale});
+}
+
+Entry reduce_scatter_on_device(const ConstTensorView& input, const TensorView& output,
+                               const DeviceReduceScatterOptions& options,
+                               const Topology& topology) {
+  check_device_type("reduce_scatter", options.name, input.type());
+  return reduce_scatter_entry(input, output, {.name = options.name, .op = options.op}, topology);
 }
 
 }  // namespace
@@ -223,36 +232,35 @@ DeviceHandle DeviceOperations::broadcast_async(TensorView tensor,
                        options.stream);
 }
 
-void DeviceOperations::allgather(TensorView input, TensorView output,
+void DeviceOperations::allgather(const ConstTensorView& input, TensorView output,
                                  const DeviceAllgatherOptions& options) {
   impl_->perform(allgather_entry(input, output, {options.name}), options.stream);
 }
-DeviceHandle DeviceOperations::allgather_async(TensorView input, TensorView output,
+DeviceHandle DeviceOperations::allgather_async(const ConstTensorView& input, TensorView output,
                                                const DeviceAllgatherOptions& options) {
   return impl_->submit(allgather_entry(input, output, {options.name}), options.stream);
 }
 
-void DeviceOperations::reduce_scatter(TensorView input, TensorView output,
+void DeviceOperations::reduce_scatter(const ConstTensorView& input, TensorView output,
                                       const DeviceReduceScatterOptions& options) {
-  impl_->perform(reduce_scatter_entry(input, output, {.name = options.name, .op = options.op},
-                                      impl_->topology()),
+  impl_->perform(reduce_scatter_on_device(input, output, options, impl_->topology()),
                  options.stream);
 }
-DeviceHandle DeviceOperations::reduce_scatter_async(TensorView input, TensorView output,
+DeviceHandle DeviceOperations::reduce_scatter_async(const ConstTensorView& input, TensorView output,
                                                     const DeviceReduceScatterOptions& options) {
-  return impl_->submit(reduce_scatter_entry(input, output, {.name = options.name, .op = options.op},
-                                            impl_->topology()),
+  return impl_->submit(reduce_scatter_on_device(input, output, options, impl_->topology()),
                        options.stream);
 }
 
-std::vector<std::size_t> DeviceOperations::alltoall(TensorView input, TensorView output,
+std::vector<std::size_t> DeviceOperations::alltoall(const ConstTensorView& input, TensorView output,
                                                     const DeviceAlltoallOptions& options) {
   Entry entry = alltoall_entry(input, output, {options.name, options.splits}, impl_->topology());
   const auto received_splits = entry.received_splits;
   impl_->perform(std::move(entry), options.stream);
   return *received_splits;
 }
-DeviceAlltoallHandle DeviceOperations::alltoall_async(TensorView input, TensorView output,
+DeviceAlltoallHandle DeviceOperations::alltoall_async(const ConstTensorView& input,
+                                                      TensorView output,
                                                       const DeviceAlltoallOptions& options) {
   Entry entry = alltoall_entry(input, output, {options.name, options.splits}, impl_->topology());
   const auto received_splits = entry.received_splits;

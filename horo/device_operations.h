@@ -101,19 +101,20 @@ class DeviceOperations {
   void broadcast(TensorView tensor, const DeviceBroadcastOptions& options);
   DeviceHandle broadcast_async(TensorView tensor, const DeviceBroadcastOptions& options);
 
-  void allgather(TensorView input, TensorView output, const DeviceAllgatherOptions& options);
-  DeviceHandle allgather_async(TensorView input, TensorView output,
+  void allgather(const ConstTensorView& input, TensorView output,
+                 const DeviceAllgatherOptions& options);
+  DeviceHandle allgather_async(const ConstTensorView& input, TensorView output,
                                const DeviceAllgatherOptions& options);
 
-  void reduce_scatter(TensorView input, TensorView output,
+  void reduce_scatter(const ConstTensorView& input, TensorView output,
                       const DeviceReduceScatterOptions& options);
-  DeviceHandle reduce_scatter_async(TensorView input, TensorView output,
+  DeviceHandle reduce_scatter_async(const ConstTensorView& input, TensorView output,
                                     const DeviceReduceScatterOptions& options);
 
   /// Returns how many rows came from each rank.
-  std::vector<std::size_t> alltoall(TensorView input, TensorView output,
+  std::vector<std::size_t> alltoall(const ConstTensorView& input, TensorView output,
                                     const DeviceAlltoallOptions& options);
-  DeviceAlltoallHandle alltoall_async(TensorView input, TensorView output,
+  DeviceAlltoallHandle alltoall_async(const ConstTensorView& input, TensorView output,
                                       const DeviceAlltoallOptions& options);
 
  private:

@@ -102,24 +102,33 @@ class PlanMaker {
     }
   }
 
-  void agree(collectives::Collectives& control) {
+  std::vector<std::string> describe_options() const {
+    // Names every field, so that a new one does not compile until it is dealt with here. The name
+    // is the operation's; op, bucket_bytes and wire are compared in describe_plan().
+    const auto& [name, op, bucket_bytes, first_bucket_bytes, wire, metrics, chunk_bytes,
+                 in_place_bytes, leave_as_reduced, also_agreed] = options_;
     std::vector<std::string> own = {
-        fmt::format("chunk_bytes = {}", options_.chunk_bytes),
-        options_.first_bucket_bytes
-            ? fmt::format("first_bucket_bytes = {}", *options_.first_bucket_bytes)
-            : "first_bucket_bytes is unset",
-        options_.in_place_bytes ? fmt::format("in_place_bytes = {}", *options_.in_place_bytes)
-                                : "in_place_bytes is unset",
-        fmt::format("leave_as_reduced = {}", options_.leave_as_reduced),
-        fmt::format("metrics = [{}]", fmt::join(options_.metrics, ", ")),
+        fmt::format("chunk_bytes = {}", chunk_bytes),
+        first_bucket_bytes ? fmt::format("first_bucket_bytes = {}", *first_bucket_bytes)
+                           : "first_bucket_bytes is unset",
+        in_place_bytes ? fmt::format("in_place_bytes = {}", *in_place_bytes)
+                       : "in_place_bytes is unset",
+        fmt::format("leave_as_reduced = {}", leave_as_reduced),
+        fmt::format("metrics = [{}]", fmt::join(metrics, ", ")),
         device::is_host(parts_.device) ? "in memory of the stand-in" : "in memory of a GPU"};
     // Their number first: entries are compared one by one.
-    own.push_back(fmt::format("also_agreed has {} texts", options_.also_agreed.size()));
-    own.insert(own.end(), options_.also_agreed.begin(), options_.also_agreed.end());
-    coordinator::agree_on_plan(name_,
-                               coordinator::describe_plan(parts_.gradients, options_.op,
-                                                          bucket_bytes_, options_.wire, {}, own),
-                               control, topology());
+    own.push_back(fmt::format("also_agreed has {} texts", also_agreed.size()));
+    own.insert(own.end(), also_agreed.begin(), also_agreed.end());
+    return own;
+  }
+
+  void agree(collectives::Collectives& control) {
+    coordinator::require_no_problem({}, control, topology());
+    coordinator::agree_on_plan(
+        name_,
+        coordinator::describe_plan(parts_.gradients, options_.op, bucket_bytes_, options_.wire, {},
+                                   describe_options()),
+        control, topology());
     lay_out(agree_on_memory(control));
     if (topology().size > 1) {
       DeviceConnection made =

@@ -8,8 +8,11 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "horo/allreduce_checks.h"
 #include "horo/base/error.h"
 #include "horo/coordinator/compression_settings.h"
+#include "horo/coordinator/plan_agreement.h"
+#include "horo/runtime.h"
 
 namespace horo {
 namespace {
@@ -24,6 +27,20 @@ void check_names(std::span<const NamedTensor> gradients) {
     HORO_CHECK(gradient.tensor.data() != nullptr || gradient.tensor.count() == 0,
                fmt::format("GradientSync: gradient '{}' has no memory", gradient.name));
   }
+}
+
+void check_memory(std::span<const NamedTensor> gradients) {
+  const std::string problem = find_overlap(gradients);
+  HORO_CHECK(
+      problem.empty(),
+      fmt::format("GradientSync: gradients {}; register each piece of memory once", problem));
+}
+
+void check_types(std::span<const NamedTensor> gradients, ReduceOp op) {
+  for (const NamedTensor& gradient : gradients)
+    HORO_CHECK(op != ReduceOp::kAverage || gradient.tensor.type() != DataType::kBool,
+               fmt::format("GradientSync: there is no average of bool, the type of gradient '{}'",
+                           gradient.name));
 }
 
 void check_floating(std::span<const NamedTensor> gradients, std::string_view what) {
@@ -92,6 +109,8 @@ void check_tune_wire(const GradientSyncOptions& options) {
 
 void check_gradients(std::span<const NamedTensor> gradients, const GradientSyncOptions& options) {
   check_names(gradients);
+  check_memory(gradients);
+  check_types(gradients, options.op);
   check_wire(options.wire, "the wire type");
   check_tune_wire(options);
   check_adasum(gradients, options);
@@ -99,20 +118,40 @@ void check_gradients(std::span<const NamedTensor> gradients, const GradientSyncO
   check_step_options(gradients, options);
 }
 
-// backward_passes_per_step may differ: it is each rank's own business how it comes by a step.
+void check_together(Runtime& runtime, const std::string& operation,
+                    const std::function<void()>& check) {
+  try {
+    return check();
+  } catch (const InvalidArgument& error) {
+    if (runtime.topology().size == 1) throw;
+    coordinator::Entry entry;
+    entry.request.kind = coordinator::Kind::kTask;
+    entry.request.name = operation;
+    entry.task = [&](collectives::Collectives& collectives) {
+      coordinator::require_no_problem(error.what(), collectives, runtime.topology());
+    };
+    runtime.run_task(std::move(entry));
+  }
+}
+
 std::vector<std::string> describe_step_options(const GradientSyncOptions& options) {
-  return {options.first_bucket_bytes
-              ? fmt::format("first_bucket_bytes = {}", *options.first_bucket_bytes)
-              : "first_bucket_bytes unset",
-          fmt::format("reorder = {}", options.reorder),
-          fmt::format("autotune = {}", options.autotune.value_or(false)),
-          options.tune_wire ? fmt::format("tune_wire = {}", name_of(*options.tune_wire))
-                            : "tune_wire unset",
-          fmt::format("find_unused = {}", options.find_unused),
-          fmt::format("weighted = {}", options.weighted),
-          options.clip_norm ? fmt::format("clip_norm = {}", *options.clip_norm) : "clip_norm unset",
-          fmt::format("check_finite = {}", options.check_finite),
-          fmt::format("metrics = [{}]", fmt::join(options.metrics, ", "))};
+  // Names every field, so that a new one does not compile until it is dealt with here. The first
+  // five are compared elsewhere: by the operation's name, in describe_plan() and in
+  // describe_compression().
+  const auto& [name, op, bucket_bytes, wire, compression, first_bucket_bytes, reorder, autotune,
+               tune_wire, backward_passes_per_step, find_unused, weighted, clip_norm, check_finite,
+               metrics] = options;
+  return {first_bucket_bytes ? fmt::format("first_bucket_bytes = {}", *first_bucket_bytes)
+                             : "first_bucket_bytes unset",
+          fmt::format("reorder = {}", reorder),
+          fmt::format("autotune = {}", autotune.value_or(false)),
+          tune_wire ? fmt::format("tune_wire = {}", name_of(*tune_wire)) : "tune_wire unset",
+          fmt::format("backward_passes_per_step = {}", backward_passes_per_step),
+          fmt::format("find_unused = {}", find_unused),
+          fmt::format("weighted = {}", weighted),
+          clip_norm ? fmt::format("clip_norm = {}", *clip_norm) : "clip_norm unset",
+          fmt::format("check_finite = {}", check_finite),
+          fmt::format("metrics = [{}]", fmt::join(metrics, ", "))};
 }
 
 }  // namespace horo

@@ -61,6 +61,7 @@ coordinator::BucketRunner::Parts GradientPlan::agree(
   entry.request.kind = coordinator::Kind::kTask;
   entry.request.name = operation;
   entry.task = [&](collectives::Collectives& collectives) {
+    coordinator::require_no_problem({}, collectives, topology);
     coordinator::agree_on_plan(
         name_,
         coordinator::describe_plan(gradients, options_.op, tuning.choice().bucket_bytes,

@@ -16,6 +16,9 @@ GradientSync& GradientSync::operator=(GradientSync&&) noexcept = default;
 GradientSync::~GradientSync() = default;
 
 void GradientSync::ready(std::size_t index) { impl_->ready(index); }
+void GradientSync::ready(std::size_t index, const ConstTensorView& gradient) {
+  impl_->ready(index, gradient);
+}
 const StepReport& GradientSync::wait() {
   impl_->require_may_wait();
   return impl_->wait();

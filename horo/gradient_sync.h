@@ -38,9 +38,10 @@ class GradientSync {
 
  public:
   /// Collective: every rank registers the same names, shapes, types and options, in the same order.
-  /// Throws MismatchError, on every rank, that names the first gradient that differs, both ranks
-  /// and both descriptions; InvalidArgument for an empty or doubled name, an empty set, or kAdasum
-  /// of integers or with a wire type.
+  /// Throws MismatchError, on every rank, that names the first gradient or option that differs,
+  /// both ranks and both values; InvalidArgument, on every rank, that names the rank, for what is
+  /// wrong on one: an empty or repeated name, an empty set, gradients that overlap in memory, or
+  /// options that do not go together.
   GradientSync(Context& context, std::span<const NamedTensor> gradients,
                const GradientSyncOptions& options = {});
   GradientSync(GradientSync&&) noexcept;
@@ -51,6 +52,10 @@ class GradientSync {
   /// decrement; does not block. Throws InvalidArgument if the index is out of range or the gradient
   /// was already marked in this pass.
   void ready(std::size_t index);
+  /// The same, and checks that the gradient is still where it was registered: `gradient` is what
+  /// the program has now. Throws InvalidArgument, and marks nothing, if its memory or number of
+  /// elements differs, as where a framework drops gradients between steps and allocates them anew.
+  void ready(std::size_t index, const ConstTensorView& gradient);
   /// Ends a pass. The last pass of a step (each one is, unless backward_passes_per_step or
   /// no_sync() says otherwise) blocks until every gradient is reduced; the next step may then
   /// begin. A gradient that was marked in any pass of the step takes part. Throws InvalidArgument,

@@ -17,7 +17,7 @@ GradientSync::Impl::Impl(Context& context, std::span<const NamedTensor> gradient
     : runtime_(context.runtime()),
       plan_(*runtime_, options.name.empty() ? runtime_->automatic_name("gradients") : options.name,
             options) {
-  check_gradients(gradients, options);
+  check_together(*runtime_, plan_.name(), [&] { check_gradients(gradients, options); });
   plain_.total_weight = runtime_->topology().size;
   plain_.was_exchanged = true;
   tuning_ = plan_.make_tuning(gradients);
@@ -48,12 +48,33 @@ GradientSync::Impl::~Impl() {
 
 void GradientSync::Impl::ready(std::size_t index) {
   require_usable();
-  HORO_CHECK(
-      index < runner_->gradient_count(),
-      fmt::format("ready({}): only {} gradients are registered", index, runner_->gradient_count()));
+  require_registered(index);
   if (order_ != nullptr) order_->note(index);
   HORO_CHECK(runner_->mark(index),
              fmt::format("gradient '{}' was marked ready twice in one pass", name_of(index)));
+}
+
+void GradientSync::Impl::ready(std::size_t index, const ConstTensorView& gradient) {
+  require_registered(index);
+  const TensorView& registered = gradients_[index].tensor;
+  HORO_CHECK(gradient.data() == registered.data(),
+             fmt::format(
+                 "gradient '{}' was registered at {} and is now at {}: keep its memory in place "
+                 "(libtorch: zero_grad(/*set_to_none=*/false)), or register it again with update()",
+                 name_of(index), fmt::ptr(registered.data()), fmt::ptr(gradient.data())));
+  HORO_CHECK(
+      gradient.count() == registered.count() && gradient.type() == registered.type(),
+      fmt::format("gradient '{}' was registered as {} {} and is now {} {}: register it again "
+                  "with update()",
+                  name_of(index), horo::name_of(registered.type()), registered.shape().to_string(),
+                  horo::name_of(gradient.type()), gradient.shape().to_string()));
+  ready(index);
+}
+
+void GradientSync::Impl::require_registered(std::size_t index) const {
+  HORO_CHECK(
+      index < runner_->gradient_count(),
+      fmt::format("ready({}): only {} gradients are registered", index, runner_->gradient_count()));
 }
 
 const StepReport& GradientSync::Impl::wait() {
@@ -113,13 +134,13 @@ int GradientSync::Impl::join(const std::function<void(const StepReport&)>& after
 }
 
 void GradientSync::Impl::update(std::span<const NamedTensor> gradients) {
-  check_gradients(gradients, plan_.options());
   if (!runner_->has_failed()) {
     require_none_marked("update()");
     HORO_CHECK(no_sync_depth_ == 0 && !runner_->is_any_touched(),
                "update() in a step of several passes; call it after the step's last wait()");
   }
   meet_to_update();
+  check_together(*runtime_, update_name(), [&] { check_gradients(gradients, plan_.options()); });
   std::unique_ptr<tuning::PlanTuning> tuning = plan_.make_tuning(gradients, tuning_->found());
   coordinator::BucketRunner::Parts parts =
       plan_.agree(update_name(), gradients, *tuning, look(), nullptr);
@@ -314,9 +335,10 @@ void GradientSync::Impl::refuse(const std::vector<std::size_t>& missing) const {
   std::vector<std::string_view> names;
   for (std::size_t i : missing)
     if (names.size() < 6) names.push_back(name_of(i));
-  throw InvalidArgument(fmt::format("wait() before ready() of {} of {} gradients: {}{}",
-                                    missing.size(), gradients_.size(), fmt::join(names, ", "),
-                                    missing.size() > 6 ? ", ..." : ""));
+  const std::string text =
+      fmt::format("wait() before ready() of {} of {} gradients: {}{}", missing.size(),
+                  gradients_.size(), fmt::join(names, ", "), missing.size() > 6 ? ", ..." : "");
+  throw InvalidArgument(text);
 }
 
 }  // namespace horo

@@ -36,6 +36,7 @@ class GradientSync::Impl {
   const std::vector<std::size_t>& unused() const { return unused_; }
 
   void ready(std::size_t index);
+  void ready(std::size_t index, const ConstTensorView& gradient);
   const StepReport& wait();
   const StepReport& exchange();
   void begin_no_sync();
@@ -48,6 +49,7 @@ class GradientSync::Impl {
   void load_compression_state(std::span<const std::byte> state);
 
  private:
+  void require_registered(std::size_t index) const;
   bool has_peers() const { return runtime_->topology().size > 1; }
 
   std::string update_name() const { return plan_.name() + ".update"; }

@@ -57,7 +57,8 @@ struct GradientSyncOptions {
 
   /// How many passes (calls of wait()) make a step: the first ones exchange nothing and leave the
   /// gradients alone, for the caller to add up. Nothing is divided by the number of passes: scale
-  /// the loss of each by 1 / passes for an average. See also GradientSync::no_sync().
+  /// the loss of each by 1 / passes for an average. Where ranks need different numbers of passes,
+  /// use GradientSync::no_sync().
   std::size_t backward_passes_per_step = 1;
   /// Let a step end with gradients that were not marked ready: they count as zero (horo sets their
   /// memory to zero) and are reported. Otherwise wait() refuses. Costs an allreduce of a byte per

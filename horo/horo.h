@@ -1,5 +1,9 @@
 #pragma once
 
+#if __cplusplus < 202002L
+#error "horo needs C++20: compile with -std=c++20 or later"
+#endif
+
 /// The one header of horo for programs: joining a job, collectives on named tensors, and
 /// GradientSync.
 #include "horo/alltoall_handle.h"          // IWYU pragma: export

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <optional>
 
@@ -8,10 +9,13 @@
 #include "collectives/mpi/launch_signs.h"
 #include "collectives/mpi/mpi_handles.h"
 #include "collectives/mpi/mpi_session.h"
+#include "collectives/mpi/mpi_topology.h"
 #include "collectives/mpi/mpi_transport.h"
+#include "horo/base/hash.h"
 #include "horo/base/log.h"
 #include "horo/init_notice.h"
 #include "horo/mpi.h"
+#include "horo/rank_flight.h"
 #include "horo/runtime.h"
 
 namespace horo {
@@ -21,11 +25,12 @@ class OwnedMpi : public Session {
  public:
   OwnedMpi(const Settings& settings, const std::vector<std::string>& entries)
       : session_(settings.ring_segment_bytes, entries) {}
-  void watch(std::function<void()> before_finalize, std::function<void()> at_exit) override {
+  void watch(std::function<void()> before_finalize, std::function<void(int)> at_exit) override {
     session_.watch(std::move(before_finalize), std::move(at_exit));
   }
   void unwatch() override { session_.unwatch(); }
   void exit_late() override { collectives::MpiSession::exit_late(); }
+  bool is_last() override { return session_.is_last(); }
   void finalize() override { session_.finalize(); }
 
  private:
@@ -40,17 +45,31 @@ Context make_context(std::unique_ptr<Session> session,
   set_log_level(environment.settings.log_level);
   if (rank == 0)
     for (const std::string& warning : environment.warnings) log_warning("{}", warning);
-  return Context(
-      std::make_shared<Runtime>(std::move(session), std::move(transport), std::move(environment)));
+  return Context(share(
+      std::make_unique<Runtime>(std::move(session), std::move(transport), std::move(environment))));
 }
 
-// "rank 3 (host b, pid 7)", before MPI says so itself.
-std::string describe_this_rank(const std::vector<std::string>& entries) {
+// As far as it is known without MPI, or from an MPI that the program has initialised.
+StartingJob starting_job(MPI_Comm communicator, const std::vector<std::string>& entries) {
   char host[HOST_NAME_MAX + 1] = "?";
   gethostname(host, sizeof host - 1);
-  const auto rank = collectives::launched_rank(entries);
-  return fmt::format("{} (host {}, pid {})", rank ? fmt::format("rank {}", *rank) : "a rank", host,
-                     getpid());
+  StartingJob job{.host = host, .id = {}, .rank = collectives::launched_rank(entries).value_or(-1)};
+  const auto launched = collectives::launched_job(entries);
+  if (!launched) return job;
+  job.id = launched->id;
+  job.size = launched->size;
+  job.local_size = launched->local_size;
+  if (!mpi_is_running()) return job;
+  const std::vector<int> ranks = collectives::world_ranks_of(communicator);
+  if (static_cast<int>(ranks.size()) == job.size) return job;
+  // Which of them are on this host is not known.
+  job.id +=
+      fmt::format("-{:08x}", Hash().add_bytes(ranks.data(), ranks.size() * sizeof(int)).value());
+  const auto own = std::ranges::find(ranks, launched->rank);
+  job.rank = static_cast<int>(own - ranks.begin());
+  job.size = static_cast<int>(ranks.size());
+  job.local_size = 0;
+  return job;
 }
 
 Context init_with_mpi(MPI_Comm communicator, const std::vector<std::string>& entries,
@@ -58,11 +77,17 @@ Context init_with_mpi(MPI_Comm communicator, const std::vector<std::string>& ent
   const Settings& settings = environment.settings;
   set_log_level(settings.log_level);
   std::optional<InitNotice> notice;
-  notice.emplace(describe_this_rank(entries), settings.stall_warning, settings.timeout);
+  notice.emplace(starting_job(communicator, entries),
+                 InitNoticeOptions{.stall_warning = settings.stall_warning,
+                                   .timeout = settings.timeout,
+                                   .is_mpi_running = mpi_is_running()});
   auto session = std::make_unique<OwnedMpi>(settings, entries);
+  notice->note_that_mpi_runs();
   // How many ranks share the machine is known only once all have come.
-  auto transport = std::make_unique<collectives::MpiTransport>(
-      communicator, make_wait_policy(settings, 1), settings.ranks_per_node);
+  WaitPolicy policy = make_wait_policy(settings, 1);
+  policy.grace = std::chrono::nanoseconds(0);  // there is no watchdog yet
+  auto transport =
+      std::make_unique<collectives::MpiTransport>(communicator, policy, settings.ranks_per_node);
   notice.reset();
   const Topology& topology = transport->topology();
   const int ranks_here = settings.ranks_per_node == 0 ? topology.local_size : topology.size;
@@ -70,10 +95,7 @@ Context init_with_mpi(MPI_Comm communicator, const std::vector<std::string>& ent
   return make_context(std::move(session), std::move(transport), std::move(environment), options);
 }
 
-}  // namespace
-
-Context init(const InitOptions& options) {
-  const std::vector<std::string> entries = process_environment();
+Context init_from_environment(const std::vector<std::string>& entries, const InitOptions& options) {
   ParsedEnvironment environment = parse_environment(entries);
   if (mpi_is_running() || is_started_by_launcher(entries))
     return init_with_mpi(MPI_COMM_WORLD, entries, std::move(environment), options);
@@ -85,11 +107,29 @@ Context init(const InitOptions& options) {
                       std::move(environment), options);
 }
 
+template <typename Join>
+Context join_or_record(const std::vector<std::string>& entries, const Join& join) {
+  try {
+    return join();
+  } catch (const std::exception& error) {
+    record_failed_init(entries, error.what());
+    throw;
+  }
+}
+
+}  // namespace
+
+Context init(const InitOptions& options) {
+  const std::vector<std::string> entries = process_environment();
+  return join_or_record(entries, [&] { return init_from_environment(entries, options); });
+}
+
 Context init(MPI_Comm communicator, const InitOptions& options) {
   HORO_CHECK(mpi_is_running(), "horo::init(communicator): MPI is not initialised");
   const std::vector<std::string> entries = process_environment();
-  ParsedEnvironment environment = parse_environment(entries);
-  return init_with_mpi(communicator, entries, std::move(environment), options);
+  return join_or_record(entries, [&] {
+    return init_with_mpi(communicator, entries, parse_environment(entries), options);
+  });
 }
 
 }  // namespace horo

@@ -13,7 +13,9 @@ namespace {
 using coordinator::Kind;
 using coordinator::ScaleFactors;
 
-Entry make_entry(Kind kind, const std::string& name, const TensorView& input) {
+// An entry holds its input as memory that may be written, since most kinds work in place; those
+// with an output only read it.
+Entry make_entry(Kind kind, const std::string& name, const ConstTensorView& input) {
   HORO_CHECK(input.data() != nullptr || input.count() == 0,
              fmt::format("{} '{}': the tensor has no memory", coordinator::name_of(kind), name));
   Entry entry;
@@ -21,11 +23,11 @@ Entry make_entry(Kind kind, const std::string& name, const TensorView& input) {
   entry.request.kind = kind;
   entry.request.type = input.type();
   entry.request.shape = input.shape();
-  entry.input = input;
+  entry.input = TensorView(const_cast<void*>(input.data()), input.type(), input.shape());
   return entry;
 }
 
-void check_output(std::string_view operation, const std::string& name, const TensorView& input,
+void check_output(std::string_view operation, const std::string& name, const ConstTensorView& input,
                   const TensorView& output) {
   HORO_CHECK(
       input.shape().rank() > 0 && output.shape().rank() == input.shape().rank(),
@@ -44,7 +46,7 @@ void check_output(std::string_view operation, const std::string& name, const Ten
 }
 
 // The splits as given, or the even ones.
-std::vector<std::size_t> splits_of(const TensorView& input, const AlltoallOptions& options,
+std::vector<std::size_t> splits_of(const ConstTensorView& input, const AlltoallOptions& options,
                                    std::size_t ranks) {
   const std::size_t rows = input.shape()[0];
   if (options.splits.empty()) return collectives::chunk_sizes(rows, ranks);
@@ -101,7 +103,7 @@ std::size_t rows_of_shard(std::size_t rows, const Topology& topology) {
 
 Entry allreduce_entry(const TensorView& tensor, const AllreduceOptions& options) {
   const ScaleFactors factors{options.prescale, options.postscale};
-  check_adasum_type(options.name, options.op, tensor.type());
+  check_op_type("allreduce", options.name, options.op, tensor.type());
   check_scale("allreduce", options.name, tensor.type(), factors);
   Entry entry = make_entry(Kind::kAllreduce, options.name, tensor);
   entry.request.op = options.op;
@@ -109,7 +111,7 @@ Entry allreduce_entry(const TensorView& tensor, const AllreduceOptions& options)
   return entry;
 }
 
-Entry allreduce_entry(const TensorView& input, const TensorView& output,
+Entry allreduce_entry(const ConstTensorView& input, const TensorView& output,
                       const AllreduceOptions& options) {
   check_allreduce_output(options.name, input, output);
   Entry entry = allreduce_entry(output, options);
@@ -120,9 +122,10 @@ Entry allreduce_entry(const TensorView& input, const TensorView& output,
 Entry allreduce_group_entry(std::span<const NamedTensor> tensors, const AllreduceOptions& options) {
   const ScaleFactors factors{options.prescale, options.postscale};
   for (const NamedTensor& tensor : tensors) {
-    check_adasum_type(tensor.name, options.op, tensor.tensor.type());
+    check_op_type("allreduce", tensor.name, options.op, tensor.tensor.type());
     check_scale("allreduce", tensor.name, tensor.tensor.type(), factors);
   }
+  check_apart(tensors);
   Entry entry = make_group_entry(Kind::kAllreduce, options.name, tensors);
   entry.request.op = options.op;
   entry.request.scale = factors;
@@ -145,7 +148,7 @@ Entry broadcast_group_entry(std::span<const NamedTensor> tensors, const Broadcas
   return entry;
 }
 
-Entry allgather_entry(const TensorView& input, const TensorView& output,
+Entry allgather_entry(const ConstTensorView& input, const TensorView& output,
                       const AllgatherOptions& options) {
   check_output("allgather", options.name, input, output);
   Entry entry = make_entry(Kind::kAllgather, options.name, input);
@@ -153,10 +156,11 @@ Entry allgather_entry(const TensorView& input, const TensorView& output,
   return entry;
 }
 
-Entry reduce_scatter_entry(const TensorView& input, const TensorView& output,
+Entry reduce_scatter_entry(const ConstTensorView& input, const TensorView& output,
                            const ReduceScatterOptions& options, const Topology& topology) {
   HORO_CHECK(is_elementwise(options.op),
              fmt::format("reduce_scatter '{}': Adasum is for allreduce only", options.name));
+  check_op_type("reduce_scatter", options.name, options.op, input.type());
   const ScaleFactors factors{options.prescale, options.postscale};
   check_scale("reduce_scatter", options.name, input.type(), factors);
   check_output("reduce_scatter", options.name, input, output);
@@ -172,7 +176,7 @@ Entry reduce_scatter_entry(const TensorView& input, const TensorView& output,
   return entry;
 }
 
-Entry alltoall_entry(const TensorView& input, const TensorView& output,
+Entry alltoall_entry(const ConstTensorView& input, const TensorView& output,
                      const AlltoallOptions& options, const Topology& topology) {
   check_output("alltoall", options.name, input, output);
   Entry entry = make_entry(Kind::kAlltoall, options.name, input);

@@ -14,18 +14,18 @@ using coordinator::Entry;
 /// Each throws InvalidArgument that names the operation. `topology`: of the ranks that take part.
 Entry allreduce_entry(const TensorView& tensor, const AllreduceOptions& options);
 /// `input` is copied to `output`, to be reduced there, when the entry is submitted.
-Entry allreduce_entry(const TensorView& input, const TensorView& output,
+Entry allreduce_entry(const ConstTensorView& input, const TensorView& output,
                       const AllreduceOptions& options);
 Entry allreduce_group_entry(std::span<const NamedTensor> tensors, const AllreduceOptions& options);
 Entry broadcast_entry(const TensorView& tensor, const BroadcastOptions& options,
                       const Topology& topology);
 Entry broadcast_group_entry(std::span<const NamedTensor> tensors, const BroadcastOptions& options,
                             const Topology& topology);
-Entry allgather_entry(const TensorView& input, const TensorView& output,
+Entry allgather_entry(const ConstTensorView& input, const TensorView& output,
                       const AllgatherOptions& options);
-Entry reduce_scatter_entry(const TensorView& input, const TensorView& output,
+Entry reduce_scatter_entry(const ConstTensorView& input, const TensorView& output,
                            const ReduceScatterOptions& options, const Topology& topology);
-Entry alltoall_entry(const TensorView& input, const TensorView& output,
+Entry alltoall_entry(const ConstTensorView& input, const TensorView& output,
                      const AlltoallOptions& options, const Topology& topology);
 Entry barrier_entry(const BarrierOptions& options);
 Entry join_entry();

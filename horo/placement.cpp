@@ -1,6 +1,9 @@
 #include "horo/placement.h"
 
+#include <dlfcn.h>
 #include <sched.h>
+
+#include <cstdlib>
 
 #include "horo/base/hash.h"
 #include "horo/base/log.h"
@@ -18,7 +21,53 @@ std::vector<int> allowed_processors() {
   return allowed;
 }
 
+/// The OpenMP library of this process, if it has one. horo does not link to it.
+class OpenMp {
+ public:
+  bool is_there() const { return get_max_threads_ != nullptr && set_num_threads_ != nullptr; }
+  std::size_t threads() const { return static_cast<std::size_t>(get_max_threads_()); }
+  /// Of parallel regions that the calling thread begins.
+  void set_threads(std::size_t threads) const { set_num_threads_(static_cast<int>(threads)); }
+
+ private:
+  template <typename Function>
+  static Function* find(const char* name) {
+    return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+  }
+  int (*get_max_threads_)() = find<int()>("omp_get_max_threads");
+  void (*set_num_threads_)(int) = find<void(int)>("omp_set_num_threads");
+};
+
+// OpenMP may have counted the processors before, when the process was loaded. Returns whether the
+// rank may be bound.
+bool adapt_openmp(std::size_t processors, std::size_t share) {
+  const OpenMp openmp;
+  if (!openmp.is_there()) return true;
+  const std::size_t threads = openmp.threads();
+  switch (plan_openmp(threads, getenv("OMP_NUM_THREADS") != nullptr, processors, share)) {
+    case OpenMpPlan::kLeave:
+      return true;
+    case OpenMpPlan::kSetThreads:
+      openmp.set_threads(share);
+      log_info("OpenMP uses {} threads instead of {}: this rank's share of the processors", share,
+               threads);
+      return true;
+    case OpenMpPlan::kDoNotBind:
+      log_info(
+          "this rank is not bound to its share of {} processors: OpenMP was told to use {} threads",
+          share, threads);
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+OpenMpPlan plan_openmp(std::size_t threads, bool is_set_by_user, std::size_t processors,
+                       std::size_t share) {
+  if (threads <= share) return OpenMpPlan::kLeave;
+  return is_set_by_user || threads != processors ? OpenMpPlan::kDoNotBind : OpenMpPlan::kSetThreads;
+}
 
 std::vector<int> share_of(const std::vector<int>& processors, int local_rank, int local_size) {
   const auto share = static_cast<std::ptrdiff_t>(processors.size()) / local_size;
@@ -31,7 +80,7 @@ void keep_to_own_processors(collectives::Collectives& collectives, const Topolog
   const auto signature = Hash().add_bytes(allowed.data(), allowed.size() * sizeof(int)).value();
   if (!coordinator::all_equal(signature, collectives)) return;
   const std::vector<int> own = share_of(allowed, topology.local_rank, topology.local_size);
-  if (own.empty()) return;
+  if (own.empty() || !adapt_openmp(allowed.size(), own.size())) return;
   cpu_set_t set;
   CPU_ZERO(&set);
   for (int processor : own) CPU_SET(processor, &set);

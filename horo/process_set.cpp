@@ -70,7 +70,7 @@ std::shared_ptr<Runtime> make_runtime(const std::shared_ptr<Runtime>& parent,
   if (transport == nullptr) return nullptr;
   const LogLabelOfSet label(transport->topology());
   try {
-    return std::make_shared<Runtime>(parent, std::move(transport));
+    return share(std::make_unique<Runtime>(parent, std::move(transport)));
   } catch (const SharedMemoryError& caught) {
     error = caught.what();
     return nullptr;

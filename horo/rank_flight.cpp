@@ -1,14 +1,21 @@
 #include "horo/rank_flight.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
+#include <climits>
+
+#include "collectives/mpi/launch_signs.h"
 #include "horo/base/error.h"
 #include "horo/base/log.h"
+#include "horo/observe/flight_reader.h"
 
 namespace horo {
 
 RankFlight::RankFlight(const std::string& setting, bool is_process, const JobClock& clock,
-                       const Topology& topology)
+                       const Topology& topology, AbortSignal* abort)
     : rank_(topology.rank) {
   observe::FlightJob job{.id = clock.job,
                          .rank = topology.rank,
@@ -17,7 +24,8 @@ RankFlight::RankFlight(const std::string& setting, bool is_process, const JobClo
                          .node_count = topology.node_count,
                          .host = topology.host_of[static_cast<std::size_t>(topology.node)],
                          .clock_offset = clock.clock_offset,
-                         .path = {}};
+                         .path = {},
+                         .abort = abort};
   place_ = observe::flight_place(setting, clock.job);
   if (place_ && place_->is_default && !is_process) place_.reset();
   if (place_) {
@@ -35,8 +43,10 @@ RankFlight::RankFlight(const std::string& setting, bool is_process, const JobClo
     }
   }
   if (recorder_ == nullptr) recorder_ = std::make_unique<observe::FlightRecorder>(job);
-  if (place_ && is_process)
-    last_words_ = std::make_unique<observe::LastWords>(recorder_->layout().header->status);
+  if (is_process)
+    crash_recorder_ = std::make_unique<observe::CrashRecorder>(
+        *recorder_->layout().header, abort,
+        fmt::format("rank {} (host {}, pid {})", rank_, job.host, getpid()));
   if (place_ && place_->is_default && topology.local_rank == 0)
     observe::prune_flights(place_->directory.parent_path());
 }
@@ -48,9 +58,62 @@ void RankFlight::end() noexcept {
 
 std::string RankFlight::farewell() const {
   const auto state = observe::look_at(recorder_->layout().header->status.state);
-  if (!place_ || state != observe::FlightState::kFailed || rank_ != 0) return {};
+  if (!place_ ||
+      (state != observe::FlightState::kFailed && state != observe::FlightState::kAborted) ||
+      rank_ != 0)
+    return {};
   return fmt::format("what the ranks did last is in {}: hororun doctor {}",
                      place_->directory.string(), place_->directory.string());
+}
+
+namespace {
+
+// The launcher's number of the job, which is older than any that the ranks agree on: it begins the
+// name in "auto:NAME".
+std::uint64_t job_of_launcher(std::string_view setting) {
+  std::uint64_t job = 0;
+  const std::string_view name = setting.substr(std::min(setting.find(':'), setting.size() - 1) + 1);
+  std::from_chars(name.data(), name.data() + name.size(), job, 16);
+  return setting.starts_with("auto:") && job != 0 ? job : own_clock().job;
+}
+
+bool has_living_recorder(const std::string& path) {
+  try {
+    return observe::is_writer_alive(observe::read_flight(path));
+  } catch (const Error&) {
+    return false;  // there is none
+  }
+}
+
+}  // namespace
+
+void record_failed_init(const std::vector<std::string>& environment,
+                        std::string_view why) noexcept {
+  try {
+    constexpr std::string_view kName = "HORO_FLIGHT_DIR=";
+    std::string_view setting;
+    for (const std::string& entry : environment)
+      if (entry.starts_with(kName)) setting = std::string_view(entry).substr(kName.size());
+    const auto launched = collectives::launched_job(environment);
+    if (!launched || setting.empty() || setting == "auto") return;
+    const std::uint64_t id = job_of_launcher(setting);
+    const auto place = observe::flight_place(setting, id);
+    if (!place) return;
+    char host[HOST_NAME_MAX + 1] = "?";
+    gethostname(host, sizeof host - 1);
+    const observe::FlightJob job{
+        .id = id,
+        .rank = launched->rank,
+        .size = launched->size,
+        .host = host,
+        .path = place->directory / observe::flight_file_name(launched->rank)};
+    if (has_living_recorder(job.path)) return;
+    observe::make_flight_place(*place);
+    observe::FlightRecorder(job).fail(
+        fmt::format("rank {} (host {}) failed in horo::init(): {}", launched->rank, host, why));
+  } catch (const std::exception& error) {
+    log_debug("the failure of horo::init() was not recorded: {}", error.what());
+  }
 }
 
 }  // namespace horo

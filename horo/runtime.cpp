@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <system_error>
+#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "collectives/ring/ring_collectives.h"
 #include "horo/base/log.h"
+#include "horo/base/printable.h"
+#include "horo/base/thread_error.h"
 #include "horo/link_figures.h"
 #include "horo/metrics/rank_meter.h"
 #include "horo/observe/recorded_state.h"
@@ -20,15 +25,38 @@ namespace horo {
 
 namespace {
 
-// By which the watchdog, who knows why, is before the deadlines of the waits themselves.
-constexpr auto kWatchdogAdvantage = std::chrono::seconds(1);
+// The watchdog decides when a job ends, since it sees all ranks; a wait sees one peer, which may
+// wait itself. The deadline of a wait is for what the watchdog cannot see, and passes later.
+std::chrono::nanoseconds watchdog_advantage(std::chrono::nanoseconds timeout) {
+  using std::chrono::seconds;
+  return std::clamp<std::chrono::nanoseconds>(timeout, seconds(1), seconds(10));
+}
+// From a throw to the destructor of the Context. Other destructors may wait meanwhile.
+constexpr auto kTimeToUnwind = std::chrono::seconds(10);
 
 }  // namespace
+
+std::shared_ptr<Runtime> share(std::unique_ptr<Runtime> runtime) {
+  return {runtime.release(), [](Runtime* owned) {
+            if (!coordinator::is_in_callback()) {
+              delete owned;
+              return;
+            }
+            try {
+              std::thread([owned, label = log_label()] {
+                set_log_label(label);
+                delete owned;
+              }).detach();
+            } catch (const std::system_error& error) {
+              log_error("cannot start a thread to release a Context's memory: {}", error.what());
+            }
+          }};
+}
 
 WaitPolicy make_wait_policy(const Settings& settings, int local_size) {
   WaitPolicy policy;
   policy.timeout = settings.timeout;
-  policy.grace = kWatchdogAdvantage;
+  policy.grace = watchdog_advantage(settings.timeout);
   policy.spin = settings.spin;
   // Of the machine, not of this rank's affinity: mpirun may have given each rank its own.
   if (sysconf(_SC_NPROCESSORS_ONLN) < local_size) policy.spin = std::chrono::nanoseconds(0);
@@ -39,18 +67,26 @@ Runtime::Runtime(std::unique_ptr<Session> session,
                  std::unique_ptr<collectives::Transport> transport, ParsedEnvironment environment)
     : session_(std::move(session)),
       transport_(std::move(transport)),
+      abort_signal_(transport_->abort_signal()),
       environment_(std::move(environment)),
       topology_(transport_->topology()),
       metrics_(environment_.settings.metrics_dir, topology_) {
   if (topology_.size == 1) metrics_.require_files();
   const JobClock clock = topology_.size > 1 ? meet() : own_clock();
   flight_ = std::make_unique<RankFlight>(environment_.settings.flight_dir, session_ != nullptr,
-                                         clock, topology_);
-  metrics_.start(clock.job, recorder());
-  coordinator_ = std::make_unique<coordinator::Coordinator>(*transport_, environment_.settings,
-                                                            allreduce_, recorder());
-  if (topology_.size > 1) start_watchdog();
-  if (session_ != nullptr) session_->watch([this] { on_finalize(); }, [this] { on_exit(); });
+                                         clock, topology_, abort_signal_.get());
+  try {
+    metrics_.start(clock.job, recorder());
+    coordinator_ = std::make_unique<coordinator::Coordinator>(*transport_, environment_.settings,
+                                                              allreduce_, recorder());
+    if (topology_.size > 1) start_watchdog();
+  } catch (const std::exception& error) {
+    recorder().fail(fmt::format("{} failed in horo::init(): {}", topology_.describe(topology_.rank),
+                                error.what()));
+    throw;
+  }
+  if (session_ != nullptr)
+    session_->watch([this] { on_finalize(); }, [this](int exit_code) { on_exit(exit_code); });
 }
 
 Runtime::Runtime(std::shared_ptr<Runtime> parent, std::unique_ptr<collectives::Transport> transport)
@@ -86,10 +122,14 @@ void Runtime::start_watchdog() {
   observe::WatchdogOptions options;
   options.stall_warning = settings().stall_warning;
   options.timeout = settings().timeout;
-  options.abort = transport_->wait_policy().abort;
+  options.abort = abort_signal_.get();
   if (meter() != nullptr && topology_.rank == 0)
     options.on_look = [this](auto ranks) { metrics_.note_ranks(ranks); };
-  options.raise_abort = [this](const std::string& text) { transport_->abort(text.c_str()); };
+  options.raise_abort = [this](const std::string& text) { abort_signal_->raise(text); };
+  options.end_process = [this](int code) {
+    recorder().fail(abort_signal_->text());
+    _exit(code);
+  };
   watchdog_ = std::make_unique<observe::Watchdog>(
       topology_, *state_, board_->bytes(), std::move(hub_), meeting_point_, std::move(options));
 }
@@ -107,23 +147,54 @@ Runtime::~Runtime() {
     metrics_.forget();
     return;
   }
-  watchdog_.reset();
-  metrics_.end();
+  const bool finalizes = is_shut_down_ && session_ != nullptr && session_->is_last();
+  if (!finalizes) end_watch();
   if (session_ != nullptr) session_->unwatch();
   closer_.reset();
   coordinator_.reset();
   if (flight_ != nullptr)
     if (const std::string text = flight_->farewell(); !text.empty()) log_error("{}", text);
-  board_.reset();
   transport_.reset();
   // Finalising waits for the other ranks; without their consent the process just ends, and the
   // launcher ends theirs.
-  if (is_shut_down_ && session_) session_->finalize();
+  if (finalizes)
+    finalize();
+  else if (is_shut_down_ && session_ != nullptr)
+    session_->finalize();
+  if (flight_ == nullptr) return;
+  flight_->release_process();
+  if (is_shut_down_) flight_->end();
+}
+
+// Before what they refer to.
+void Runtime::end_watch() {
+  watchdog_.reset();
+  metrics_.end();
+}
+
+// MPI_Finalize has no deadline: the watchdog sees which ranks have not called it, and ends the job.
+// It refers to the node's shared memory and to the recorder, not to MPI.
+void Runtime::finalize() {
+  {
+    observe::FlightRecord record{};
+    record.name = recorder().name(observe::kFinalizeName);
+    record.kind = recorder().name(observe::kFinalizeKind);
+    record.submitted = observe::flight_clock();
+    observe::OpenFlight flight = recorder().open(record);
+    session_->finalize();
+    flight.finish(observe::flight_clock());
+  }
+  flight_->end();  // The last page of the metrics reads it.
+  end_watch();
 }
 
 std::string Runtime::automatic_name(std::string_view prefix) {
+  return fmt::format("{}.{}", prefix, next_number(prefix));
+}
+
+std::uint64_t Runtime::next_number(std::string_view what) {
   const std::scoped_lock lock(names_mutex_);
-  return fmt::format("{}.{}", prefix, automatic_names_[std::string(prefix)]++);
+  return numbers_[std::string(what)]++;
 }
 
 std::shared_ptr<coordinator::Completion> Runtime::submit(coordinator::Entry entry) {
@@ -191,14 +262,15 @@ void Runtime::begin_shut_down() {
   });
 }
 
+void Runtime::finish_sets() {
+  try {
+    sets_.finish();
+  } catch (const std::exception& error) {
+    log_debug("a process set was not closed in agreement: {}", error.what());
+  }
+}
+
 void Runtime::close() {
-  const auto finish = [this] {
-    try {
-      sets_.finish();
-    } catch (const std::exception& error) {
-      log_debug("a process set was not closed in agreement: {}", error.what());
-    }
-  };
   // First, so that what other members still ask of the sets ends there.
   sets_.begin_closing();
   try {
@@ -206,12 +278,14 @@ void Runtime::close() {
     is_shut_down_ = true;
   } catch (const std::exception& error) {
     recorder().fail(error.what());
-    finish();
+    if (has_failed_after_another()) session_->exit_late();
+    finish_sets();
     is_closed_ = true;
     throw;
   }
-  finish();
-  if (flight_ != nullptr) flight_->end();
+  finish_sets();
+  // Until MPI is finalised, the rank's record shows whether it has called MPI_Finalize.
+  if (flight_ != nullptr && (session_ == nullptr || !session_->is_last())) flight_->end();
   is_closed_ = true;
 }
 
@@ -239,12 +313,14 @@ void Runtime::on_finalize() noexcept {
 
 // Other threads go on, this one must not wait for them; nor may it use a label of the log, which
 // may have been destroyed already.
-void Runtime::on_exit() noexcept {
+void Runtime::on_exit(int exit_code) noexcept {
   if (is_closed_ || home_.is_elsewhere()) return;
   try {
     const std::string text =
-        fmt::format("{} exited without shutting horo down", topology_.describe(topology_.rank));
-    std::fprintf(stderr, "horo: %s\n", text.c_str());
+        fmt::format("{} exited with code {} without calling Context::shutdown()",
+                    topology_.describe(topology_.rank), exit_code);
+    recorder().fail(text);
+    std::fprintf(stderr, "horo: %s\n", printable(text).c_str());
     transport_->abort(text.c_str());
   } catch (const std::exception&) {  // NOLINT: the process ends, and mpirun with it
   }
@@ -254,7 +330,9 @@ void Runtime::end_job(const std::string& why) noexcept {
   // Of a process set that has been closed there may still be plans.
   const Runtime* job = this;
   while (job->parent_ != nullptr) job = job->parent_.get();
-  if (!job->is_shut_down_ && !job->is_closed_) transport_->abort(why.c_str());
+  if (job->is_shut_down_ || job->is_closed_) return;
+  recorder().fail(why);
+  transport_->abort(why.c_str());
 }
 
 std::string Runtime::own_failure() const {
@@ -272,13 +350,14 @@ void Runtime::fail_unwinding() noexcept {
     const std::scoped_lock lock(shutdown_mutex_);
     if (std::exchange(is_shutdown_begun_, true)) return;
     std::string text = own_failure() + " with an exception";
-    if (const std::string error = recorder().last_error(); !error.empty())
-      text += fmt::format("; its last error: {}", error);
+    std::string error = latest_thread_error(kTimeToUnwind);
+    if (error.empty()) error = recorder().last_error();
+    if (!error.empty()) text += fmt::format("; its last error: {}", error);
     recorder().fail(text);
     coordinator_->fail(text);
     if (has_failed_after_another()) session_->exit_late();
     sets_.begin_closing();
-    sets_.finish();
+    finish_sets();
   } catch (const std::exception& error) {
     log_error("could not tell the other ranks of a failure: {}", error.what());
   }

@@ -29,13 +29,15 @@ class Session {
  public:
   virtual ~Session() = default;
   /// Until unwatch(): `before_finalize` runs if the program ends MPI itself, before MPI does;
-  /// `at_exit` if the process exits. Called at most once.
-  virtual void watch(std::function<void()> before_finalize, std::function<void()> at_exit) = 0;
+  /// `at_exit` if the process exits, with its exit code. Called at most once.
+  virtual void watch(std::function<void()> before_finalize, std::function<void(int)> at_exit) = 0;
   virtual void unwatch() = 0;
   /// This rank has failed because another has: the process is to leave that one a moment to say why
   /// before it exits.
   virtual void exit_late() = 0;
-  /// Ends it in good order. Called once, when every other object of the runtime is gone.
+  /// Whether finalize() is going to wait in MPI_Finalize for the other ranks.
+  virtual bool is_last() = 0;
+  /// Ends it in good order. Called once, when the transport is gone.
   virtual void finalize() = 0;
 };
 
@@ -87,6 +89,8 @@ class Runtime {
   Counters counters() const;
   /// The next of the names "<prefix>.0", "<prefix>.1", ... of this rank.
   std::string automatic_name(std::string_view prefix);
+  /// 0, 1, ...: how often it was called with `what` before.
+  std::uint64_t next_number(std::string_view what);
 
   /// See Context::shutdown(). After begin_shut_down(): waits for what that has begun.
   void shut_down();
@@ -109,17 +113,22 @@ class Runtime {
   // Collective over the node.
   void start_watchdog();
   void close();
+  void finish_sets();
   // How the text of a failure of this rank begins.
   std::string own_failure() const;
   // Whether the job's failure is another rank's.
   bool has_failed_after_another() const;
   void on_finalize() noexcept;
-  void on_exit() noexcept;
+  void end_watch();
+  void finalize();
+  void on_exit(int exit_code) noexcept;
 
   const HomeProcess home_;
   const std::shared_ptr<Runtime> parent_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<collectives::Transport> transport_;
+  // The recorder and the watchdog use it when the transport is gone too. Null in a process set.
+  std::shared_ptr<AbortSignal> abort_signal_;
   ParsedEnvironment environment_;
   Topology topology_;
   collectives::AllreduceSelection allreduce_;
@@ -143,9 +152,13 @@ class Runtime {
   bool is_shutdown_begun_ = false;
   std::atomic<bool> is_shut_down_{false};  // in agreement with all ranks
   std::mutex names_mutex_;
-  std::map<std::string, std::uint64_t> automatic_names_;  // how many of each prefix
+  std::map<std::string, std::uint64_t> numbers_;  // the next one of each name
   std::atomic<std::uint64_t> collectives_{0}, tensors_{0}, payload_bytes_{0};
 };
+
+/// Owns `runtime`. If the last owner lets go of it in a completion callback, another thread
+/// destroys it: the thread of the callback is one of those that the destructor joins.
+std::shared_ptr<Runtime> share(std::unique_ptr<Runtime> runtime);
 
 /// How waits inside a job go: HORO_SPIN and HORO_TIMEOUT, without spinning where the node has more
 /// ranks than the machine has processors.

@@ -72,7 +72,8 @@ void run_ranks(int ranks, const std::function<void(Context&)>& function,
           first_rank = rank;
         };
         try {
-          Context context(std::make_shared<Runtime>(nullptr, job.transport(rank), environment));
+          Context context(
+              share(std::make_unique<Runtime>(nullptr, job.transport(rank), environment)));
           try {
             function(context);
           } catch (...) {

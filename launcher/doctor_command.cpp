@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <optional>
@@ -11,6 +12,8 @@
 #include "horo/base/error.h"
 #include "horo/base/quantity.h"
 #include "horo/observe/flight_directory.h"
+#include "horo/observe/missing_operations.h"
+#include "horo/observe/wall_clock.h"
 #include "launcher/doctor_report.h"
 #include "launcher/flight_job.h"
 
@@ -57,6 +60,20 @@ DoctorOptions parse(std::span<const std::string> words) {
   return options;
 }
 
+/// Why this job is shown where the user named none: in the default place jobs that end well leave
+/// no files.
+std::string note_on_choice(const DoctorReport& report) {
+  bool runs = false;
+  for (std::size_t i = 0; i < report.logs.size(); ++i) {
+    const std::string state = state_text(report.logs[i], report.snapshots[i]);
+    runs = runs || state == "running" || state == "stopped";
+  }
+  if (runs || report.directory.parent_path() != observe::flight_base()) return "";
+  return fmt::format(
+      "the newest job that failed, last seen {} ago; jobs that ended well after it left no files\n",
+      observe::name_age(std::max<observe::WallTime>(observe::wall_time_now() - report.now, 0)));
+}
+
 }  // namespace
 
 int doctor_command(std::span<const std::string> words) {
@@ -66,30 +83,9 @@ int doctor_command(std::span<const std::string> words) {
     return 0;
   }
   const DoctorReport report = examine(find_flight_job(options.directory), options.stall_after);
+  if (!options.directory && !options.json) fmt::print("{}", note_on_choice(report));
   fmt::print("{}", options.json ? to_json(report) : to_text(report));
   return 0;
-}
-
-std::string flight_setting_for_job(const std::string& setting) {
-  if (!setting.empty() && setting != "auto") return setting;
-  const auto now =
-      std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-  return fmt::format("auto:{:016x}-{}", now, getpid());
-}
-
-void explain_failure(const std::string& flight_setting,
-                     const std::optional<observe::StopOrder>& stop) {
-  const auto place = observe::flight_place(flight_setting, 0);
-  if (!place || observe::flight_files(place->directory).empty()) return;
-  if (stop) observe::note_stop(place->directory, *stop);
-  try {
-    const Settings settings = parse_environment(process_environment()).settings;
-    const DoctorReport report = examine(place->directory, settings.stall_warning);
-    fmt::print(stderr, "hororun: {}\nhororun: more: hororun doctor {}\n", verdict_text(report),
-               place->directory.string());
-  } catch (const Error& error) {
-    fmt::print(stderr, "hororun: {}\n", error.what());
-  }
 }
 
 }  // namespace horo

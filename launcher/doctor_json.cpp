@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "horo/observe/trace_writer.h"
 #include "launcher/doctor_report.h"
 
 namespace horo {
@@ -10,18 +11,7 @@ using observe::OpenOperation;
 using observe::RankSnapshot;
 using observe::Verdict;
 
-std::string quote(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\')
-      quoted += std::string("\\") + c;
-    else if (static_cast<unsigned char>(c) < 0x20)
-      quoted += fmt::format("\\u{:04x}", static_cast<int>(c));
-    else
-      quoted += c;
-  }
-  return quoted + '"';
-}
+std::string quote(std::string_view text) { return observe::json_string(text); }
 
 template <typename Items, typename Write>
 std::string list(const Items& items, const Write& write) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
+#include <string_view>
 
 #include "horo/base/error.h"
 #include "horo/observe/diagnose.h"
@@ -16,14 +18,44 @@ using observe::FlightLog;
 using observe::Liveness;
 using observe::RankSnapshot;
 
-void keep_newest_job(DoctorReport& report) {
+std::uint64_t newest_job(std::span<const FlightLog> logs) {
   std::uint64_t newest = 0;
-  for (const FlightLog& log : report.logs) newest = std::max(newest, log.job);
+  for (const FlightLog& log : logs) newest = std::max(newest, log.job);
+  return newest;
+}
+
+void keep_newest_job(DoctorReport& report, std::uint64_t older_job) {
+  const std::uint64_t newest = newest_job(report.logs);
+  if (newest <= older_job) report.logs.clear();
   std::erase_if(report.logs, [&](const FlightLog& log) {
     if (log.job == newest) return false;
     report.problems.push_back(fmt::format("{}: of another job", log.path));
     return true;
   });
+}
+
+// Signals such as SIGTERM end the ranks that are left. The first rank to end was left by nobody.
+bool was_killed_first(const FlightLog& log, const observe::FirstEnd& end) {
+  return observe::was_ended_from_outside(log) &&
+         end.how.starts_with(fmt::format("was killed by signal {} ", log.signal));
+}
+
+// A rank that is gone and left no reason ended as the launcher says.
+void note_end(DoctorReport& report, const observe::FirstEnd& end) {
+  constexpr observe::WallTime kLongestEnd = 600'000'000'000;  // of a job, from its first dead rank
+  constexpr std::string_view kExit = "exited with code ";
+  for (std::size_t i = 0; i < report.snapshots.size(); ++i) {
+    RankSnapshot& rank = report.snapshots[i];
+    if (rank.rank != end.rank || !rank.failure.empty() ||
+        end.at - rank.last_sign_of_life >= kLongestEnd)
+      continue;
+    if (was_killed_first(report.logs[i], end)) rank.liveness = Liveness::kDead;
+    if (rank.liveness != Liveness::kDead) continue;
+    rank.ending = end.how;
+    if (!end.how.starts_with(kExit)) continue;
+    rank.ending.resize(std::min(end.how.find(' ', kExit.size()), end.how.size()));
+    rank.ending += " without calling Context::shutdown()";
+  }
 }
 
 void note_absent(DoctorReport& report) {
@@ -37,7 +69,8 @@ void note_absent(DoctorReport& report) {
 
 }  // namespace
 
-DoctorReport examine(const std::filesystem::path& directory, std::chrono::nanoseconds stall_after) {
+DoctorReport examine(const std::filesystem::path& directory, std::chrono::nanoseconds stall_after,
+                     std::uint64_t older_job) {
   DoctorReport report;
   report.directory = directory;
   for (const auto& file : observe::flight_files(directory)) {
@@ -47,6 +80,7 @@ DoctorReport examine(const std::filesystem::path& directory, std::chrono::nanose
       report.problems.emplace_back(error.what());
     }
   }
+  keep_newest_job(report, older_job);
   if (report.logs.empty())
     throw InvalidArgument(fmt::format(
         "{}: no flight recorder's file that can be read{}; name the directory that HORO_FLIGHT_DIR "
@@ -54,17 +88,18 @@ DoctorReport examine(const std::filesystem::path& directory, std::chrono::nanose
         directory.string(), report.problems.empty() ? "" : " (" + report.problems[0] + ")"));
   if (const auto stop = observe::stop_noted_in(directory))
     for (FlightLog& log : report.logs) observe::note_stop_order(log, stop->signal, stop->at);
-  keep_newest_job(report);
   note_absent(report);
   for (const FlightLog& log : report.logs) {
     report.snapshots.push_back(observe::snapshot_of(log));
     report.now = std::max(report.now, report.snapshots.back().taken);
   }
+  if (const auto end = observe::first_end_noted_in(directory)) note_end(report, *end);
   report.verdict = observe::diagnose(report.snapshots, report.now, stall_after);
   return report;
 }
 
 std::string state_text(const FlightLog& log, const RankSnapshot& snapshot) {
+  if (log.state == observe::FlightState::kAborted) return "aborted";
   if (!log.failure.empty()) return "failed";
   if (log.state == observe::FlightState::kEnded) return "ended";
   if (log.signal != 0) return fmt::format("signal {}", log.signal);

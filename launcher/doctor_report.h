@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -22,9 +23,11 @@ struct DoctorReport {
   observe::Verdict verdict;
 };
 
-/// Reads all ranks' files of `directory`. If they are of several jobs, the newest job counts.
+/// Reads all ranks' files of `directory`, and what the launcher noted beside them. If the files are
+/// of several jobs, the newest job counts, and it must be newer than `older_job` (0: any).
 /// Throws InvalidArgument if there is none that can be read.
-DoctorReport examine(const std::filesystem::path& directory, std::chrono::nanoseconds stall_after);
+DoctorReport examine(const std::filesystem::path& directory, std::chrono::nanoseconds stall_after,
+                     std::uint64_t older_job = 0);
 
 /// The verdict alone, in one or a few lines.
 std::string verdict_text(const DoctorReport& report);
@@ -33,7 +36,7 @@ std::string to_text(const DoctorReport& report);
 /// The same for programs: times in seconds before `now`.
 std::string to_json(const DoctorReport& report);
 
-/// "running", "stopped", "dead", "ended", "failed", "ended by signal 15".
+/// "running", "stopped", "dead", "ended", "failed", "aborted", "signal 15".
 std::string state_text(const observe::FlightLog& log, const observe::RankSnapshot& snapshot);
 
 }  // namespace horo

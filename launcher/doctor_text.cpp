@@ -5,6 +5,7 @@
 #include <array>
 #include <ctime>
 
+#include "horo/base/printable.h"
 #include "horo/observe/missing_operations.h"
 #include "launcher/doctor_report.h"
 
@@ -19,16 +20,21 @@ constexpr std::size_t kColumns = 7;
 constexpr std::size_t kLongestCell = 36;
 using Row = std::array<std::string, kColumns>;
 
-std::string cut(std::string text) {
-  if (text.size() > kLongestCell) text = text.substr(0, kLongestCell - 3) + "...";
-  return text;
+// Between two characters of UTF-8.
+std::string cut(const std::string& text) {
+  if (text.size() <= kLongestCell) return text;
+  std::size_t end = kLongestCell - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "...";
 }
 
 std::string waiting_for(const RankSnapshot& rank, observe::WallTime now) {
   if (!rank.pause.empty()) return fmt::format("(pause '{}')", rank.pause);
+  if (rank.open.empty() && rank.unlisted > 0) return fmt::format("{} operations", rank.unlisted);
   if (rank.open.empty()) return rank.phase.empty() ? "-" : fmt::format("(in '{}')", rank.phase);
   const OpenOperation& oldest = rank.open.front();
-  const std::string more = rank.open.size() == 1 ? "" : fmt::format(" +{}", rank.open.size() - 1);
+  const std::uint64_t others = rank.open.size() - 1 + rank.unlisted;
+  const std::string more = others == 0 ? "" : fmt::format(" +{}", others);
   return fmt::format("{}{}, {}", cut(oldest.name), more, observe::name_age(now - oldest.submitted));
 }
 
@@ -60,8 +66,8 @@ std::string date_of(observe::WallTime time) {
 
 std::string to_text(const DoctorReport& report) {
   std::string text = fmt::format(
-      "{}: a job of {} rank{}, begun {}, seen {}\n\n", report.directory.string(), report.size,
-      report.size == 1 ? "" : "s", date_of(report.logs[0].begun), date_of(report.now));
+      "{}: a job of {} rank{}, begun {}, seen {}\n\n", printable(report.directory.string()),
+      report.size, report.size == 1 ? "" : "s", date_of(report.logs[0].begun), date_of(report.now));
   text += verdict_text(report) + "\n\n";
   std::vector<Row> rows = {
       {"rank", "host", "pid", "state", "finished", "last finished", "waiting for"}};

@@ -7,6 +7,10 @@
 namespace horo {
 namespace {
 
+// The end of "Primary job terminated normally, but 1 process returned ...".
+constexpr std::string_view kAborting =
+    "a non-zero exit code. Per user-direction, the job has been aborted.";
+
 /// Removes from `text` all up to and including `mark`; false if it is not there.
 bool skip_past(std::string_view& text, std::string_view mark) {
   const std::size_t at = text.find(mark);
@@ -32,13 +36,39 @@ std::optional<RankFailure> read_signal_line(std::string_view line) {
   const std::string host(line.substr(0, line.find(' ')));
   if (!skip_past(line, "exited on ")) return std::nullopt;
   if (line.ends_with('.')) line.remove_suffix(1);
-  return RankFailure{*rank, host, fmt::format("killed by {}", line)};
+  std::string_view number = line;
+  const int signal = skip_past(number, "signal ") ? take_number(number).value_or(0) : 0;
+  return RankFailure{*rank, host, fmt::format("was killed by {}", line), 128 + signal};
 }
 
 /// "  Process name: [[31116,1],1]": the rank is the last number.
 std::optional<int> read_process_name(std::string_view line) {
   if (!skip_past(line, "Process name: [[") || !skip_past(line, "],")) return std::nullopt;
   return take_number(line);
+}
+
+/// "mpirun has exited due to process rank 1 with PID 0 on": the report goes on in the next line.
+std::optional<int> read_improper_exit(std::string_view line) {
+  if (!skip_past(line, "has exited due to process rank ")) return std::nullopt;
+  return take_number(line);
+}
+
+/// "ssh: Could not resolve hostname b: Name or service not known",
+/// "user@b: Permission denied (publickey).".
+bool is_remote_shell_error(std::string_view line) {
+  return line.starts_with("ssh: ") || line.starts_with("Host key verification failed") ||
+         line.find(": Permission denied (") != std::string_view::npos;
+}
+
+/// "  Remote daemon: [[4514,0],3] on node b", in the report of a lost connection.
+std::optional<std::string> read_lost_host(std::string_view line) {
+  if (!skip_past(line, "Remote daemon: ") || !skip_past(line, " on node ")) return std::nullopt;
+  return std::string(line.substr(0, line.find(' ')));
+}
+
+/// Without the carriage return that ssh ends its lines with.
+std::string_view trim_end(std::string_view line) {
+  return line.substr(0, line.find_last_not_of(" \r.") + 1);
 }
 
 }  // namespace
@@ -56,23 +86,34 @@ void FailureScanner::feed(std::string_view bytes) {
 }
 
 void FailureScanner::read_line(std::string_view line) {
+  if (!remote_shell_error_ && is_remote_shell_error(line)) remote_shell_error_ = trim_end(line);
+  is_aborting_ |= line == kAborting || line.starts_with("MPI_ABORT was invoked on rank ");
+  if (!lost_host_ && !failure_) lost_host_ = read_lost_host(line);
   if (failure_) return;
   failure_ = read_signal_line(line);
   if (const auto rank = read_process_name(line)) exited_rank_ = rank;
+  if (const auto rank = read_improper_exit(line)) improper_rank_ = rank;
   std::string_view rest = line;
-  if (exited_rank_ && skip_past(rest, "Exit code:")) {
+  if (improper_rank_ && line.find(" exiting improperly") != std::string_view::npos &&
+      skip_past(rest, "node ")) {
+    failure_ = RankFailure{
+        *improper_rank_, std::string(rest.substr(0, rest.find(' '))),
+        "exited with code 0 without horo::init() or without shutdown(), which other ranks called",
+        1};
+  } else if (exited_rank_ && skip_past(rest, "Exit code:")) {
     if (const auto code = take_number(rest))
-      failure_ = RankFailure{*exited_rank_, "", fmt::format("exit code {}", *code)};
+      failure_ = RankFailure{*exited_rank_, "", fmt::format("exited with code {}", *code), *code};
   } else if (skip_past(rest, "MPI_ABORT was invoked on rank ")) {
     aborting_rank_ = take_number(rest);
   } else if (aborting_rank_ && skip_past(rest, "with errorcode ")) {
     if (const auto code = take_number(rest))
-      failure_ = RankFailure{*aborting_rank_, "", fmt::format("MPI_Abort with code {}", *code)};
+      failure_ = RankFailure{*aborting_rank_, "",
+                             fmt::format("called MPI_Abort with code {}", *code), *code};
   }
 }
 
 std::string describe(const RankFailure& failure) {
-  return fmt::format("rank {}{} ended first: {}", failure.rank,
+  return fmt::format("rank {}{} {}", failure.rank,
                      failure.host.empty() ? "" : fmt::format(" (host {})", failure.host),
                      failure.how);
 }

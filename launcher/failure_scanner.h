@@ -10,7 +10,9 @@ namespace horo {
 struct RankFailure {
   int rank = 0;
   std::string host;  ///< empty: not said
-  std::string how;   ///< "killed by signal 9 (Killed)", "exit code 7", "MPI_Abort with code 9"
+  /// "was killed by signal 9 (Killed)", "exited with code 7", "called MPI_Abort with code 9"
+  std::string how;
+  int exit_code = 1;  ///< as shells give it: 137, 7, 9
 };
 
 /// Looks for Open MPI 4's report of the first failed rank in its standard error, fed in any pieces.
@@ -20,17 +22,27 @@ class FailureScanner {
 
   /// The first failure reported so far.
   const std::optional<RankFailure>& failure() const { return failure_; }
+  /// Whether Open MPI has reported that it aborts the job.
+  bool is_aborting() const { return is_aborting_; }
+  /// The first line that ssh writes when it cannot start a command on another host.
+  const std::optional<std::string>& remote_shell_error() const { return remote_shell_error_; }
+  /// The host of a daemon that mpirun has lost its connection to.
+  const std::optional<std::string>& lost_host() const { return lost_host_; }
 
  private:
   void read_line(std::string_view line);
 
   std::string line_;
   std::optional<RankFailure> failure_;
+  bool is_aborting_ = false;
+  std::optional<std::string> remote_shell_error_;
+  std::optional<std::string> lost_host_;
   std::optional<int> aborting_rank_;  ///< named by MPI_Abort's report, whose next line has the code
   std::optional<int> exited_rank_;    ///< named by the report of an exit code, likewise
+  std::optional<int> improper_rank_;  ///< exited without MPI_Init or MPI_Finalize, likewise
 };
 
-/// "rank 1 (host b) ended first: killed by signal 9 (Killed)".
+/// "rank 1 (host b) was killed by signal 9 (Killed)".
 std::string describe(const RankFailure& failure);
 
 }  // namespace horo

@@ -23,6 +23,11 @@ fs::path default_place() {
 
 fs::path find_flight_job(const std::optional<std::string>& directory) {
   const fs::path place = directory ? fs::path(*directory) : default_place();
+  std::error_code error;
+  fs::directory_iterator(place, error);
+  // The default place exists only while it holds a job's files.
+  if (error && (directory || error != std::errc::no_such_file_or_directory))
+    throw InvalidArgument(fmt::format("{} cannot be read: {}", place.string(), error.message()));
   if (!observe::flight_files(place).empty()) return place;
   const std::vector<fs::path> jobs = observe::flight_jobs(place);
   if (!jobs.empty()) return jobs.front();

@@ -135,9 +135,10 @@ std::vector<Host> parse_hostfile(std::string_view text, std::string_view file_na
       throw InvalidArgument(fmt::format("{}:{}: {}", file_name, line_number, error.what()));
     }
   }
+  const bool is_empty = text.find_first_not_of(" \t\r\n") == std::string_view::npos;
   if (hosts.empty())
-    throw InvalidArgument(
-        fmt::format("{} names no host; write one a line, such as: node1 slots=4", file_name));
+    throw InvalidArgument(fmt::format("{} {}; write one host a line, such as: node1 slots=4",
+                                      file_name, is_empty ? "is empty" : "names no host"));
   return hosts;
 }
 

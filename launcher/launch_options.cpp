@@ -172,9 +172,6 @@ LaunchOptions parse_launch_options(std::span<const std::string> words) {
     throw InvalidArgument("-H and --hostfile are both given; give one of them");
   if (options.program.empty() || options.program[0].empty())
     throw InvalidArgument("no program is given; usage: hororun -np N PROGRAM [ARGS...]");
-  if (!options.ranks && !options.hosts && !options.hostfile)
-    throw InvalidArgument("how many ranks? Give -np N, such as hororun -np 2 " +
-                          options.program[0]);
   return options;
 }
 

@@ -21,6 +21,11 @@ struct Machine {
 
 Machine inspect_machine();
 
+/// Makes sure that this process and its children may open the files that mpirun needs for `ranks`
+/// ranks: raises the soft limit (ulimit -n) if needed. Throws InvalidArgument if the hard limit is
+/// lower.
+void require_open_files(int ranks);
+
 /// Whether a host of this name is this machine.
 bool is_this_machine(const Machine& machine, std::string_view host);
 

@@ -1,5 +1,7 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <span>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "horo/base/error.h"
+#include "horo/base/printable.h"
 #include "launcher/doctor_command.h"
 #include "launcher/run_command.h"
 #include "launcher/settings_command.h"
@@ -30,15 +33,21 @@ int dispatch(std::span<const std::string> words) {
 
 /// A message stays one line, whatever the words it quotes.
 int report_error(const std::exception& error, int exit_code) {
-  std::string line = error.what();
-  for (std::size_t i = 0; (i = line.find('\n', i)) != std::string::npos;) line.replace(i, 1, "\\n");
-  fmt::print(stderr, "hororun: {}\n", line);
+  fmt::print(stderr, "hororun: {}\n", horo::printable(error.what()));
   return exit_code;
+}
+
+/// Where a standard stream is closed, a file that is opened later would get its number and what is
+/// meant for the stream. Must run before anything opens a file.
+void open_closed_streams() {
+  for (int descriptor = 0; descriptor <= 2; ++descriptor)
+    if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDWR);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_closed_streams();
   try {
     return dispatch(std::vector<std::string>(argv + 1, argv + argc));
   } catch (const horo::InvalidArgument& error) {

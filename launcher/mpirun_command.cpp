@@ -3,20 +3,35 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 
+#include "horo/base/environment.h"
 #include "horo/base/error.h"
+#include "horo/base/quantity.h"
 #include "launcher/shell_quote.h"
 
 namespace horo {
 namespace {
 
 constexpr int kMaxRanksPerCore = 256;
+// The signals on which Open MPI prints the stack. Its handler may deadlock after a crash, and horo
+// reports crashes itself. mpirun passes variables of this kind on to the ranks.
+constexpr const char* kCrashVariable = "OMPI_MCA_opal_signal";
+
+bool has_variable(const Machine& machine, std::string_view name) {
+  return std::ranges::any_of(machine.environment, [&](const std::string& entry) {
+    return std::string_view(entry).substr(0, entry.find('=')) == name;
+  });
+}
 
 int rank_count(const LaunchOptions& options, std::span<const Host> hosts, const Machine& machine) {
   const auto slots = hosts.empty() ? std::nullopt : total_slots(hosts);
   if (!options.ranks) {
     if (slots) return *slots;
+    if (hosts.empty())
+      throw InvalidArgument("how many ranks? Give -np N, such as hororun -np 2 " +
+                            options.program[0]);
     throw InvalidArgument(
         "how many ranks? The hostfile does not say how many slots each host has; give -np N");
   }
@@ -63,14 +78,41 @@ std::vector<std::string> past_mpirun(const std::vector<std::string>& program) {
   return {"sh", "-c", "exec " + shell_join(program)};
 }
 
+bool are_all_local(std::span<const Host> hosts, const Machine& machine) {
+  return std::all_of(hosts.begin(), hosts.end(),
+                     [&](const Host& host) { return is_this_machine(machine, host.name); });
+}
+
+/// HORO_TIMEOUT as the ranks see it. They report a value that cannot be read.
+std::chrono::nanoseconds timeout_in(const std::map<std::string, std::string>& variables) {
+  const std::chrono::nanoseconds default_timeout = Settings().timeout;
+  const auto found = variables.find("HORO_TIMEOUT");
+  if (found == variables.end()) return default_timeout;
+  try {
+    return parse_duration(found->second);
+  } catch (const InvalidArgument&) {
+    return default_timeout;
+  }
+}
+
+/// mpirun waits for a host that it cannot reach until its connection is known to be lost: after 8
+/// minutes by default. Probes find that out shortly before HORO_TIMEOUT passes, from when on a
+/// message to the host would be under way, during which the kernel sends no probes.
+std::vector<std::string> keepalive_arguments(std::chrono::nanoseconds timeout) {
+  constexpr long kProbes = 3;
+  const long total = std::clamp<long>(
+      std::chrono::duration_cast<std::chrono::seconds>(timeout / 10 * 9).count(), 4, 270);
+  const long interval = std::max(1L, total / 10);
+  return {"--mca", "oob_tcp_keepalive_time",   std::to_string(total - kProbes * interval),
+          "--mca", "oob_tcp_keepalive_intvl",  std::to_string(interval),
+          "--mca", "oob_tcp_keepalive_probes", std::to_string(kProbes)};
+}
+
 /// Without ssh and rsh mpirun does not start even local ranks, unless told that it has to start no
 /// others.
 bool must_be_isolated(const LaunchOptions& options, std::span<const Host> hosts,
                       const Machine& machine) {
-  const bool is_local = std::all_of(hosts.begin(), hosts.end(), [&](const Host& host) {
-    return is_this_machine(machine, host.name);
-  });
-  return !machine.has_remote_shell && is_local &&
+  return !machine.has_remote_shell && are_all_local(hosts, machine) &&
          variable_in(machine.environment, "SLURM_JOB_ID").empty() && !mentions(options, "plm");
 }
 
@@ -79,6 +121,19 @@ std::string join_hosts(std::span<const Host> hosts) {
   for (const Host& host : hosts)
     text += fmt::format("{}{}:{}", text.empty() ? "" : ",", host.name, host.slots.value_or(1));
   return text;
+}
+
+/// Whether a name of a host has a domain, which mpirun would cut off: it would then look for a host
+/// of the short name.
+bool has_domain(std::string_view name) {
+  return name.find('.') != std::string_view::npos &&
+         name.find_first_not_of("0123456789.") != std::string_view::npos;
+}
+
+bool must_keep_domains(std::span<const Host> hosts, const Machine& machine) {
+  return has_domain(machine.host_name) ||
+         std::any_of(hosts.begin(), hosts.end(),
+                     [](const Host& host) { return has_domain(host.name); });
 }
 
 }  // namespace
@@ -105,6 +160,10 @@ MpirunCommand compose_mpirun(const LaunchOptions& options, std::span<const Host>
   if (!machine.allows_cross_memory_copy && !mentions(options, "btl_vader_single_copy_mechanism"))
     add("--mca", "btl_vader_single_copy_mechanism", "none");
   if (must_be_isolated(options, hosts, machine)) add("--mca", "plm", "isolated");
+  if (must_keep_domains(hosts, machine) && !mentions(options, "orte_keep_fqdn_hostnames"))
+    add("--mca", "orte_keep_fqdn_hostnames", "1");
+  if (!are_all_local(hosts, machine) && !mentions(options, "oob_tcp_keepalive"))
+    for (std::string& word : keepalive_arguments(timeout_in(variables))) add(std::move(word));
   if (options.output_directory) add("--output-filename", *options.output_directory + ":nojobid");
   for (const auto& [name, value] : variables) add("-x", name);
   arguments.insert(arguments.end(), options.mpi_arguments.begin(), options.mpi_arguments.end());
@@ -115,6 +174,9 @@ MpirunCommand compose_mpirun(const LaunchOptions& options, std::span<const Host>
     variables["OMPI_ALLOW_RUN_AS_ROOT"] = "1";
     variables["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
   }
+  if (!mentions(options, "opal_signal") && !variables.contains(kCrashVariable) &&
+      !has_variable(machine, kCrashVariable))
+    variables[kCrashVariable] = "";
   command.environment.assign(variables.begin(), variables.end());
   return command;
 }

@@ -35,6 +35,10 @@ struct Pipe {
                          const std::vector<std::pair<std::string, std::string>>& environment,
                          const sigset_t& signal_mask, pid_t parent, int error_output, int failure) {
   setpgid(0, 0);
+  // mpirun has a handler of its own while the job runs. A rank that ends while mpirun starts or
+  // shuts down would kill it by this signal, before mpirun reports anything. mpirun resets the
+  // signal for the ranks.
+  std::signal(SIGPIPE, SIG_IGN);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(128 + SIGTERM);  // it died before the line above
   dup2(error_output, STDERR_FILENO);

@@ -4,15 +4,14 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
-#include "launcher/doctor_command.h"
 #include "launcher/host_list.h"
+#include "launcher/job_verdict.h"
 #include "launcher/launch_options.h"
 #include "launcher/machine.h"
 #include "launcher/mpirun_command.h"
@@ -25,6 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kCommands[] = {"settings", "doctor", "timeline", "stragglers", "run"};
+
 std::vector<Host> read_hosts(const LaunchOptions& options) {
   if (options.hosts) {
     try {
@@ -36,7 +37,8 @@ std::vector<Host> read_hosts(const LaunchOptions& options) {
   if (!options.hostfile) return {};
   std::ifstream file(*options.hostfile);
   std::ostringstream text;
-  if (!fs::is_regular_file(*options.hostfile) || !(text << file.rdbuf()))
+  text << file.rdbuf();  // fails where the file is empty
+  if (!fs::is_regular_file(*options.hostfile) || !file)
     throw InvalidArgument(
         fmt::format("--hostfile {}: cannot be read; give a file with one \"HOST slots=N\" a line",
                     *options.hostfile));
@@ -48,7 +50,14 @@ void check_program(const LaunchOptions& options, std::span<const Host> hosts,
                    const Machine& machine) {
   for (const Host& host : hosts)
     if (!is_this_machine(machine, host.name)) return;
-  find_program(options.program[0], variable_in(machine.environment, "PATH"));
+  const std::string& program = options.program[0];
+  const std::string_view path = variable_in(machine.environment, "PATH");
+  const bool names_no_ranks = !options.ranks && hosts.empty();
+  if (const auto command = nearest_match(program, kCommands);
+      command && names_no_ranks && !find_on_path(program, path) && !fs::exists(program))
+    throw InvalidArgument(
+        fmt::format("no program or command '{}'; did you mean {}?", program, *command));
+  check_program_format(find_program(program, path));
 }
 
 /// Refuses here, once, what every rank would refuse when it starts.
@@ -68,24 +77,6 @@ void make_output_directory(const std::string& path) {
         "--output-dir {}: {}; give a directory that can be written to", path, error.message()));
 }
 
-std::string exit_code_text(int exit_code) {
-  const int signal = exit_code - 128;
-  const char* name = signal > 0 ? sigdescr_np(signal) : nullptr;
-  return name == nullptr ? std::to_string(exit_code)
-                         : fmt::format("{} (signal {}, {})", exit_code, signal, name);
-}
-
-void report(const JobResult& result, int exit_code) {
-  if (result.stop)
-    fmt::print(stderr, "hororun: stopped by signal {} ({})\n", result.stop->signal,
-               sigdescr_np(result.stop->signal));
-  else if (result.failure)
-    fmt::print(stderr, "hororun: {}\n", describe(*result.failure));
-  else if (exit_code != 0)
-    fmt::print(stderr, "hororun: the job failed with exit code {}; mpirun did not name a rank\n",
-               exit_code_text(exit_code));
-}
-
 /// Names the directory of the job's flight recorders, so that it is known when the job has failed.
 /// A printed command may run more than once: its jobs name their own. Returns the setting.
 std::string set_flight_directory(LaunchOptions& options, const Machine& machine) {
@@ -100,15 +91,21 @@ std::string set_flight_directory(LaunchOptions& options, const Machine& machine)
   return chosen;
 }
 
+/// Checks the limit for mpirun, which has pipes to the ranks of its own host.
+void check_open_files(const LaunchOptions& options, std::span<const Host> hosts,
+                      const Machine& machine) {
+  const int ranks = options.ranks.value_or(total_slots(hosts).value_or(1));
+  require_open_files(ranks_on_busiest_host(hosts, ranks, machine.cores));
+}
+
 int run_job(const MpirunCommand& command, const std::string& flight_setting) {
   adopt_orphans();
   SignalInbox inbox(supervised_signals());
+  const JobVerdict verdict(flight_setting);
   const ChildProcess mpirun(command.arguments, command.environment, inbox.previous_mask());
   const JobResult result = supervise(mpirun, inbox);
-  const int exit_code =
-      result.stop ? 128 + result.stop->signal : shell_exit_code(result.wait_status);
-  report(result, exit_code);
-  if (exit_code != 0) explain_failure(flight_setting, result.stop);
+  const int exit_code = exit_code_of(result);
+  if (exit_code != 0) fmt::print(stderr, "{}", verdict.text(result, exit_code));
   return exit_code;
 }
 
@@ -120,16 +117,18 @@ int run_command(std::span<const std::string> words) {
     fmt::print("{}", launch_help());
     return 0;
   }
+  require_open_files(1);  // before anything that opens a file
   const Machine machine = inspect_machine();
   const std::string flight_setting = set_flight_directory(options, machine);
   const std::vector<Host> hosts = read_hosts(options);
+  check_program(options, hosts, machine);
   const MpirunCommand command = compose_mpirun(options, hosts, machine);
   check_settings(options, machine);
-  check_program(options, hosts, machine);
   if (options.dry_run) {
     fmt::print("{}\n", to_shell_line(command));
     return 0;
   }
+  check_open_files(options, hosts, machine);
   if (options.output_directory) make_output_directory(*options.output_directory);
   return run_job(command, flight_setting);
 }

@@ -3,10 +3,11 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <limits>
 
 #include "horo/observe/wall_clock.h"
+#include "launcher/job_leftovers.h"
 
 namespace horo {
 namespace {
@@ -21,6 +22,13 @@ class Escalation {
 
   void start() {
     if (stage_ == Stage::kNone) enter(Stage::kAsked, patience_.before_term);
+  }
+  /// The same, with SIGTERM as the first step.
+  void start_with_term(ForcedEnd::Cause cause) {
+    if (stage_ != Stage::kNone) return;
+    if (cause == ForcedEnd::Cause::kNoRankRuns)
+      patience_.before_kill = patience_.before_kill_without_ranks;
+    enter(Stage::kAsked, {});
   }
 
   /// Takes the next step if its time has come. Milliseconds until the step after, -1 if there is
@@ -82,19 +90,45 @@ void drain_errors(int descriptor, FailureScanner& scanner) {
   }
 }
 
+/// Whether a write to this process's standard output, which is mpirun's too, would block.
+bool output_is_blocked() {
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  return poll(&output, 1, 0) == 0;
+}
+
+bool has_pending_errors(int descriptor) {
+  pollfd errors{descriptor, POLLIN, 0};
+  return poll(&errors, 1, 0) > 0 && (errors.revents & POLLIN) != 0;
+}
+
+/// The earlier of two poll() timeouts, of which `milliseconds` may be -1 for none.
+int earlier(int milliseconds, std::chrono::milliseconds other) {
+  const int limit = static_cast<int>(other.count());
+  return milliseconds < 0 ? limit : std::min(milliseconds, limit);
+}
+
 }  // namespace
+
+int exit_code_of(const JobResult& result) {
+  if (result.stop) return 128 + result.stop->signal;
+  if (!result.forced_end) return shell_exit_code(result.wait_status);
+  const bool is_known = result.failure && result.failure->exit_code != 0;
+  return is_known ? result.failure->exit_code : kForcedEndExitCode;
+}
 
 std::vector<int> supervised_signals() {
   return {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD};
 }
 
-JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, const Patience& patience) {
+JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, const Patience& patience,
+                    const MonitorTimes& times) {
   JobResult result;
   FailureScanner scanner;
   Escalation escalation(mpirun, patience);
+  JobMonitor monitor(times);
   pollfd events[] = {{inbox.descriptor(), POLLIN, 0}, {mpirun.error_output(), POLLIN, 0}};
   for (bool has_ended = false; !has_ended;) {
-    poll(events, 2, escalation.advance());
+    poll(events, 2, earlier(escalation.advance(), monitor.time_to_next_look()));
     if (events[1].revents != 0 && !pass_on_errors(mpirun.error_output(), scanner))
       events[1].fd = -1;
     while (const auto signal = inbox.next()) {
@@ -108,11 +142,26 @@ JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, const Patien
     if (const auto it = ended.find(mpirun.pid()); it != ended.end()) {
       result.wait_status = it->second;
       has_ended = true;
+    } else if (auto end =
+                   monitor.look({output_is_blocked(), has_pending_errors(mpirun.error_output()),
+                                 scanner.is_aborting()});
+               end && !result.forced_end) {
+      result.forced_end = std::move(end);
+      // What mpirun reports from now on is the consequence.
+      result.failure = scanner.failure();
+      escalation.start_with_term(result.forced_end->cause);
     }
   }
   drain_errors(mpirun.error_output(), scanner);
-  result.failure = scanner.failure();
-  if (result.wait_status != 0 || result.stop) kill_all_children();
+  if (!result.forced_end) result.failure = scanner.failure();
+  if (exit_code_of(result) != 0) {
+    result.first_ended = monitor.first_ended();
+    result.lost_host = scanner.lost_host();
+    if (!monitor.ranks().job()) result.launch_error = scanner.remote_shell_error();
+    monitor.ranks().update();  // those that mpirun left behind
+    kill_all_children();
+    if (monitor.ranks().job()) remove_leftovers(*monitor.ranks().job());
+  }
   return result;
 }
 

@@ -5,6 +5,7 @@
 
 #include "horo/observe/flight_directory.h"
 #include "launcher/failure_scanner.h"
+#include "launcher/job_monitor.h"
 #include "launcher/process.h"
 #include "launcher/signal_inbox.h"
 
@@ -14,14 +15,28 @@ namespace horo {
 struct Patience {
   std::chrono::milliseconds before_term{
       5000};  ///< from the first signal to SIGTERM for mpirun's group
-  std::chrono::milliseconds before_kill{5000};  ///< from there to SIGKILL
+  std::chrono::milliseconds before_kill{5000};                ///< from there to SIGKILL
+  std::chrono::milliseconds before_kill_without_ranks{2000};  ///< the same if no rank runs
 };
 
+/// How a job ended. Of several causes the first in this order counts: stop, failure, forced_end,
+/// launch_error.
 struct JobResult {
-  int wait_status = 0;                     ///< of mpirun
-  std::optional<observe::StopOrder> stop;  ///< this process was told to stop the job
-  std::optional<RankFailure> failure;      ///< the first rank that failed, if mpirun said
+  int wait_status = 0;                      ///< of mpirun
+  std::optional<observe::StopOrder> stop;   ///< this process was told to stop the job
+  std::optional<RankFailure> failure;       ///< the first rank that failed, if mpirun said
+  std::optional<ForcedEnd> forced_end;      ///< this process ended the job by itself
+  std::vector<int> first_ended;             ///< ranks that ended while other ranks still ran
+  std::optional<std::string> lost_host;     ///< that mpirun has lost its connection to
+  std::optional<std::string> launch_error;  ///< of the remote shell, if no rank was seen to start
 };
+
+/// Exit code of a job that this process ended by itself, as of a rank that its watchdog ended.
+inline constexpr int kForcedEndExitCode = 75;
+
+/// The exit code for a job: as shells give it for the signal that stopped it, or the first rank
+/// that failed.
+int exit_code_of(const JobResult& result);
 
 /// The signals that supervise() acts on: those that stop a job, those passed on to it (SIGUSR1,
 /// SIGUSR2) and SIGCHLD.
@@ -29,7 +44,9 @@ std::vector<int> supervised_signals();
 
 /// Waits for `mpirun` to end. Passes its standard error and the signals of `inbox` on, and stops it
 /// with growing force once it has been told to stop. When the job failed or was stopped, no process
-/// of it is left on return.
-JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, const Patience& patience = {});
+/// of it is left on return, and no file of Open MPI's in this machine's /dev/shm and temporary
+/// directory. Ends a job that cannot end by itself (JobMonitor).
+JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, const Patience& patience = {},
+                    const MonitorTimes& times = {});
 
 }  // namespace horo

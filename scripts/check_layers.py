@@ -33,10 +33,10 @@ MAY_INCLUDE = {
     "tests": ["base", "collectives", "observe", "metrics", "public API", "coordinator", "runtime", "compute", "training", "examples",
               "launcher"],
 }
-LAUNCHER_MAY_ALSO = {f"horo/base/{name}.h" for name in ("environment", "error", "log", "quantity")}
+LAUNCHER_MAY_ALSO = {f"horo/base/{name}.h" for name in ("environment", "error", "log", "printable", "quantity", "thread_name")}
 LAUNCHER_MAY_ALSO |= {f"horo/observe/{name}.h" for name in ("diagnose", "flight_directory", "flight_file",
                                                             "flight_reader", "missing_operations", "rank_snapshot",
-                                                            "stragglers", "timeline", "wall_clock")}
+                                                            "stragglers", "timeline", "trace_writer", "wall_clock")}
 
 # system header: where it may be included
 SYSTEM_HEADERS = [

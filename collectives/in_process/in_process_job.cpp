@@ -122,6 +122,9 @@ class InProcessTransport : public Transport {
 
   const Topology& topology() const override { return topology_; }
   const WaitPolicy& wait_policy() const override { return hub_->wait_policy(); }
+  std::shared_ptr<AbortSignal> abort_signal() const override {
+    return {hub_, &hub_->abort_signal()};
+  }
   std::unique_ptr<PointToPoint> make_point_to_point() override {
     return std::make_unique<InProcessPointToPoint>(hub_, topology_.rank, next_channel_++);
   }

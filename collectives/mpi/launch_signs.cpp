@@ -12,6 +12,8 @@
 #include <iterator>
 #include <optional>
 
+#include "horo/base/hash.h"
+
 namespace horo::collectives {
 namespace {
 
@@ -27,15 +29,21 @@ pid_t parent_of(pid_t process) {
   return parent;
 }
 
+std::optional<std::string_view> text_in(const std::vector<std::string>& environment,
+                                        std::string_view variable) {
+  for (const std::string_view entry : environment)
+    if (entry.starts_with(variable) && entry.substr(variable.size(), 1) == "=")
+      return entry.substr(variable.size() + 1);
+  return std::nullopt;
+}
+
 std::optional<std::int64_t> number_in(const std::vector<std::string>& environment,
                                       std::string_view variable) {
-  for (const std::string_view entry : environment) {
-    if (!entry.starts_with(variable) || entry.substr(variable.size(), 1) != "=") continue;
-    const std::string_view text = entry.substr(variable.size() + 1);
-    std::int64_t value = 0;
-    const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (status == std::errc() && rest == text.data() + text.size()) return value;
-  }
+  const auto text = text_in(environment, variable);
+  if (!text) return std::nullopt;
+  std::int64_t value = 0;
+  const auto [rest, status] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (status == std::errc() && rest == text->data() + text->size()) return value;
   return std::nullopt;
 }
 
@@ -74,6 +82,19 @@ std::optional<int> launched_rank(const std::vector<std::string>& environment) {
     if (const auto rank = number_in(environment, variable); rank.value_or(-1) >= 0)
       return static_cast<int>(*rank);
   return std::nullopt;
+}
+
+std::optional<LaunchedJob> launched_job(const std::vector<std::string>& environment) {
+  // The number of the job repeats on a host; the ports of its mpirun tell such jobs apart.
+  const auto number = text_in(environment, "PMIX_NAMESPACE");
+  const auto mpirun = text_in(environment, "OMPI_MCA_orte_hnp_uri");
+  const auto rank = number_in(environment, "OMPI_COMM_WORLD_RANK");
+  const auto size = number_in(environment, "OMPI_COMM_WORLD_SIZE");
+  const auto local_size = number_in(environment, "OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (!number || !mpirun || !rank || !size || !local_size) return std::nullopt;
+  return LaunchedJob{fmt::format("{:016x}", Hash().add(*number).add(*mpirun).value()),
+                     static_cast<int>(*rank), static_cast<int>(*size),
+                     static_cast<int>(*local_size)};
 }
 
 std::string warning_of_step_without_mpi(const std::vector<std::string>& environment) {

@@ -33,6 +33,15 @@ LaunchSigns read_launch_signs(const std::vector<std::string>& environment);
 /// said.
 std::optional<int> launched_rank(const std::vector<std::string>& environment);
 
+/// A job as the mpirun of Open MPI describes it to a rank's process.
+struct LaunchedJob {
+  std::string id;  ///< the same on all ranks; no other job that runs on the host has it
+  int rank = 0, size = 1;
+  int local_size = 1;  ///< ranks on this host
+};
+/// None for a process that something else has started.
+std::optional<LaunchedJob> launched_job(const std::vector<std::string>& environment);
+
 /// For a process that no MPI launcher has started: a line to warn with if srun started it as one of
 /// several tasks, which may be meant (each task a job of its own) or not; else empty.
 std::string warning_of_step_without_mpi(const std::vector<std::string>& environment);

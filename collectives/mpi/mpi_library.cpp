@@ -4,23 +4,80 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <algorithm>
+#include <array>
 #include <string_view>
 
+#include "horo/base/error.h"
+
 namespace horo::collectives {
+namespace {
+
+/// The MPI that horo was compiled for.
+struct Build {
+  MpiFamily family;
+  std::string text;
+};
+
+Build build() {
+#if defined(OMPI_MAJOR_VERSION)
+  return {MpiFamily::kOpenMpi, fmt::format("Open MPI {}.{}.{}", OMPI_MAJOR_VERSION,
+                                           OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION)};
+#elif defined(I_MPI_VERSION)
+  return {MpiFamily::kMpich, "Intel MPI " I_MPI_VERSION};
+#elif defined(MPICH_VERSION)
+  return {MpiFamily::kMpich, "MPICH " MPICH_VERSION};
+#else
+  return {MpiFamily::kOther, ""};
+#endif
+}
+
+// More than any library's MPI_MAX_LIBRARY_VERSION_STRING: that of the build may be too small for
+// the library that is here.
+constexpr std::size_t kMostVersionBytes = 16 * 1024;
+
+std::string library_version() {
+  std::string text(kMostVersionBytes, '\0');
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  text.resize(std::min(static_cast<std::size_t>(std::max(length, 0)), text.size()));
+  std::ranges::replace(text, '\t', ' ');
+  return text;
+}
+
+}  // namespace
 
 std::string mpi_library_text() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-  int length = 0;
-  MPI_Get_library_version(text, &length);
+  const std::string text = library_version();
   // Libraries go on with their build; the first item names the version.
-  std::string_view version(text, static_cast<std::size_t>(length));
-  version = version.substr(0, version.find_first_of(",\n"));
+  const std::string_view version = std::string_view(text).substr(0, text.find_first_of(",\n"));
   // The address of a function may be the program's own stub for it; the symbol is the library's.
   Dl_info info{};
   void* const symbol = dlsym(RTLD_DEFAULT, "MPI_Init_thread");
   if (symbol == nullptr || dladdr(symbol, &info) == 0 || info.dli_fname == nullptr)
     return std::string(version);
   return fmt::format("{} ({})", version, info.dli_fname);
+}
+
+MpiFamily family_of_mpi(std::string_view library_version) {
+  constexpr std::array<std::string_view, 4> kLikeMpich = {"MPICH", "Intel(R) MPI", "MVAPICH",
+                                                          "CRAY MPICH"};
+  if (library_version.starts_with("Open MPI")) return MpiFamily::kOpenMpi;
+  const bool is_like_mpich = std::ranges::any_of(
+      kLikeMpich, [&](std::string_view name) { return library_version.starts_with(name); });
+  return is_like_mpich ? MpiFamily::kMpich : MpiFamily::kOther;
+}
+
+void require_mpi_of_build() {
+  const MpiFamily family = family_of_mpi(library_version());
+  const Build build = collectives::build();
+  if (family == build.family || family == MpiFamily::kOther || build.family == MpiFamily::kOther)
+    return;
+  throw CommunicationError(fmt::format(
+      "horo was built for {}, but the MPI library of this process is {}: link the program with the "
+      "MPI that horo was built for, or build horo with the other one (cmake "
+      "-DMPI_CXX_COMPILER=mpicxx)",
+      build.text, mpi_library_text()));
 }
 
 }  // namespace horo::collectives

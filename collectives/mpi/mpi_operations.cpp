@@ -47,6 +47,9 @@ MpiOperations::MpiOperations() {
   make_operations<DataType::kBFloat16>(owned_);
   make_operations<DataType::kInt8>(owned_);
   make_operations<DataType::kUInt8>(owned_);
+  make_operations<DataType::kInt16>(owned_);
+  make_operations<DataType::kUInt16>(owned_);
+  make_operations<DataType::kBool>(owned_);
 }
 
 MpiOperations::~MpiOperations() {
@@ -69,7 +72,12 @@ MPI_Datatype MpiOperations::type_of(DataType type) const {
     case DataType::kInt8:
       return MPI_INT8_T;
     case DataType::kUInt8:
+    case DataType::kBool:
       return MPI_UINT8_T;
+    case DataType::kInt16:
+      return MPI_INT16_T;
+    case DataType::kUInt16:
+      return MPI_UINT16_T;
     case DataType::kInt32:
       return MPI_INT32_T;
     case DataType::kInt64:

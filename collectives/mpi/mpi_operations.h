@@ -8,9 +8,10 @@
 namespace horo::collectives {
 
 /// MPI's type and operation for horo's. MPI knows no 16-bit floats, and some libraries saturate
-/// sums of 8-bit integers: for these types this owns operations that do as horo's kernels do
-/// (16-bit floats add in float32 and round every partial result). kAverage maps to the sum, and
-/// there is none for kAdasum. Freed by the destructor, unless MPI has been finalised before.
+/// sums of 8-bit and 16-bit integers: for these types, and for bool, this owns operations that do
+/// as horo's kernels do (16-bit floats add in float32 and round every partial result). kAverage
+/// maps to the sum, and there is none for kAdasum. Freed by the destructor, unless MPI has been
+/// finalised before.
 class MpiOperations {
  public:
   MpiOperations();

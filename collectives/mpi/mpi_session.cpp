@@ -19,7 +19,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kTimeToSayWhy{1};
+// mpirun ends the job as soon as any rank exits, so that this is reached only if the rank that
+// failed first takes as long, or if no rank did, as after a stall.
+constexpr std::chrono::seconds kTimeToSayWhy{3};
 
 // Open MPI asks before it sends a TCP message of more than 64 KiB: a round trip for which both
 // ranks need their cores, while the link rests. The receives of a ring are posted ahead, so its
@@ -34,6 +36,10 @@ void send_without_asking(std::size_t message_bytes) {
   for (const char* name : names) setenv(name, limit.c_str(), 0);
 }
 
+// Open MPI's handler of crashes prints the stack of every rank, and may wait for ever when the heap
+// is damaged. An empty list of signals leaves them to others, unless the user has set one.
+void keep_open_mpi_from_crashes() { setenv("OMPI_MCA_opal_signal", "", 0); }
+
 // The sessions of this process.
 struct Sessions {
   std::mutex mutex;  // guards all below
@@ -42,6 +48,7 @@ struct Sessions {
   std::optional<HomeProcess> home;
   std::vector<MpiSession*> watching;
   Clock::time_point exit_after{};
+  int exit_code = 0;  // set once the process exits
 };
 
 Sessions& sessions() {
@@ -58,6 +65,7 @@ void initialise(std::size_t message_bytes) {
         "for as long as the program needs horo, or call MPI_Init_thread before the first and "
         "MPI_Finalize after the last");
   send_without_asking(message_bytes);
+  keep_open_mpi_from_crashes();
   int provided = MPI_THREAD_SINGLE;
   HORO_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided));
   sessions().is_mpi_ours = true;
@@ -72,7 +80,8 @@ void check_thread_level() {
         "this MPI library does not offer MPI_THREAD_MULTIPLE, which horo's threads need");
   throw InvalidArgument(
       "the program initialised MPI without MPI_THREAD_MULTIPLE, which horo's threads need: call "
-      "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or leave MPI to horo::init()");
+      "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or leave MPI to horo::init(), or start a "
+      "program that calls MPI_Init with OMPI_MPI_THREAD_LEVEL=3 in its environment (Open MPI)");
 }
 
 // After the destructors of static objects, which may still shut horo down in good order.
@@ -93,8 +102,13 @@ void check_launch(const std::vector<std::string>& environment) {
 MpiSession::MpiSession(std::size_t message_bytes, const std::vector<std::string>& environment) {
   Sessions& all = sessions();
   const std::scoped_lock lock(all.mutex);
-  if (!all.home) all.home.emplace();
+  if (!all.home) {
+    all.home.emplace();
+    // Runs when exit() begins. By the time of end_of_process() the code is not to be had any more.
+    ::on_exit([](int code, void*) { sessions().exit_code = code; }, nullptr);
+  }
   all.home->require_home();
+  require_mpi_of_build();
   if (!mpi_is_running()) initialise(message_bytes);
   check_thread_level();
   try {
@@ -122,7 +136,7 @@ void MpiSession::on_exit() {
   Sessions& all = sessions();
   if (!all.home || all.home->is_elsewhere()) return;
   const std::scoped_lock lock(all.mutex);
-  for (MpiSession* session : all.watching) session->at_exit_();
+  for (MpiSession* session : all.watching) session->at_exit_(all.exit_code);
   std::this_thread::sleep_until(all.exit_after);
 }
 
@@ -131,7 +145,7 @@ void MpiSession::exit_late() {
   sessions().exit_after = Clock::now() + kTimeToSayWhy;
 }
 
-void MpiSession::watch(std::function<void()> before_finalize, std::function<void()> at_exit) {
+void MpiSession::watch(std::function<void()> before_finalize, std::function<void(int)> at_exit) {
   before_finalize_ = std::move(before_finalize);
   at_exit_ = std::move(at_exit);
   HORO_MPI(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &MpiSession::on_delete, &key_, nullptr));
@@ -150,6 +164,11 @@ void MpiSession::unwatch() {
   if (key_ == MPI_KEYVAL_INVALID || !mpi_is_running()) return;
   MPI_Comm_delete_attr(MPI_COMM_SELF, key_);
   MPI_Comm_free_keyval(&key_);
+}
+
+bool MpiSession::is_last() const {
+  const std::scoped_lock lock(sessions().mutex);
+  return !is_over_ && sessions().open == 1 && sessions().is_mpi_ours && mpi_is_running();
 }
 
 bool MpiSession::leave() {

@@ -19,17 +19,18 @@ class MpiSession {
   /// entries, in which a launcher has left its signs.
   ///
   /// Throws InvalidArgument if the program initialised MPI at a lower thread level;
-  /// CommunicationError if MPI does not offer that level, has been finalised before, or knows of no
-  /// other process where the launcher has started several; ShutdownError in a child process of
-  /// fork().
+  /// CommunicationError if the MPI library is of another family than the one that horo was built
+  /// for, does not offer that level, has been finalised before, or knows of no other process where
+  /// the launcher has started several; ShutdownError in a child process of fork().
   MpiSession(std::size_t message_bytes, const std::vector<std::string>& environment);
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
   /// Until unwatch(): `before_finalize` runs if the program calls MPI_Finalize, before MPI ends;
-  /// `at_exit` if the process exits while the session lasts. Once for each session.
-  void watch(std::function<void()> before_finalize, std::function<void()> at_exit);
+  /// `at_exit` if the process exits while the session lasts, with its exit code. Once for each
+  /// session.
+  void watch(std::function<void()> before_finalize, std::function<void(int)> at_exit);
   /// On return neither runs, nor will.
   void unwatch();
   /// This process has failed because another has: should it exit within a moment, it does so at the
@@ -39,6 +40,9 @@ class MpiSession {
   /// The process exits: runs `at_exit` of the sessions that are watched, and waits if exit_late()
   /// asks for it.
   static void on_exit();
+  /// Whether finalize() would finalise MPI now: horo has initialised it, and no other session is
+  /// open.
+  bool is_last() const;
   /// Waits for the other ranks. Called once, when no MPI object of horo is left.
   void finalize();
 
@@ -50,7 +54,7 @@ class MpiSession {
   bool is_over_ = false;
   int key_ = MPI_KEYVAL_INVALID;  // of an attribute that MPI_Finalize deletes first
   std::function<void()> before_finalize_;
-  std::function<void()> at_exit_;
+  std::function<void(int)> at_exit_;
 };
 
 }  // namespace horo::collectives

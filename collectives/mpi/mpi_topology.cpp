@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,22 @@ Topology gather_topology(const MpiComm& comm, std::size_t ranks_per_node,
     hosts.emplace_back(records[r].host);
   }
   return make_topology(comm.rank(), keys, hosts);
+}
+
+std::vector<int> world_ranks_of(MPI_Comm comm) {
+  MPI_Group own = MPI_GROUP_NULL;
+  MPI_Group world = MPI_GROUP_NULL;
+  HORO_MPI(MPI_Comm_group(comm, &own));
+  HORO_MPI(MPI_Comm_group(MPI_COMM_WORLD, &world));
+  int size = 0;
+  HORO_MPI(MPI_Group_size(own, &size));
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::vector<int> world_ranks(ranks.size(), MPI_UNDEFINED);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  HORO_MPI(MPI_Group_translate_ranks(own, size, ranks.data(), world, world_ranks.data()));
+  MPI_Group_free(&own);
+  MPI_Group_free(&world);
+  return world_ranks;
 }
 
 }  // namespace horo::collectives

@@ -9,8 +9,8 @@
 #include "collectives/mpi/mpi_collectives.h"
 #include "collectives/mpi/mpi_message_channel.h"
 #include "collectives/mpi/mpi_point_to_point.h"
+#include "collectives/mpi/mpi_shared_region.h"
 #include "collectives/mpi/mpi_topology.h"
-#include "collectives/mpi/posix_shared_region.h"
 #include "horo/base/error.h"
 
 namespace horo::collectives {
@@ -46,7 +46,7 @@ MpiTransport::MpiTransport(MPI_Comm comm, const WaitPolicy& policy, std::size_t 
       comm_(duplicate_checked(comm, policy_)),
       topology_(gather_topology(comm_, ranks_per_node, policy_)),
       node_comm_(split_by_node(comm_, topology_)),
-      abort_region_(PosixSharedRegion::create(node_comm_, sizeof(AbortSignal), policy_)),
+      abort_region_(MpiSharedRegion::create(node_comm_, sizeof(AbortSignal), policy_)),
       abort_signal_(reinterpret_cast<AbortSignal*>(abort_region_->bytes().data())) {
   policy_.abort = abort_signal_;
 }
@@ -76,7 +76,7 @@ std::unique_ptr<SharedRegion> MpiTransport::make_node_region(std::size_t bytes) 
   std::unique_ptr<SharedRegion> region;
   std::string error;
   try {
-    region = PosixSharedRegion::create(node_comm_, bytes, policy_);
+    region = MpiSharedRegion::create(node_comm_, bytes, policy_);
   } catch (const SharedMemoryError& caught) {
     error = caught.what();
   }

@@ -23,6 +23,9 @@ class MpiTransport : public Transport {
 
   const Topology& topology() const override { return topology_; }
   const WaitPolicy& wait_policy() const override { return policy_; }
+  std::shared_ptr<AbortSignal> abort_signal() const override {
+    return {abort_region_, abort_signal_};
+  }
   /// Changes how everything made here waits; `policy.abort` is replaced as in the constructor.
   /// Before any of it is used.
   void set_wait_policy(const WaitPolicy& policy);

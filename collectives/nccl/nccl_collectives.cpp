@@ -1,5 +1,7 @@
 #include "collectives/nccl/nccl_collectives.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -34,18 +36,27 @@ ncclDataType_t nccl_type(DataType type) {
     case DataType::kInt8:
       return ncclInt8;
     case DataType::kUInt8:
+    case DataType::kBool:
       return ncclUint8;
     case DataType::kInt32:
       return ncclInt32;
     case DataType::kInt64:
       return ncclInt64;
+    case DataType::kInt16:
+    case DataType::kUInt16:
+      throw InvalidArgument(fmt::format(
+          "NCCL cannot reduce {}: convert the tensor to int32, or reduce it in host memory",
+          name_of(type)));
     case DataType::kFloat32:
       break;
   }
   return ncclFloat32;
 }
 
-ncclRedOp_t nccl_op(ReduceOp op) {
+ncclRedOp_t nccl_op(DataType type, ReduceOp op) {
+  // A bool is a byte, 0 or 1.
+  if (type == DataType::kBool)
+    return op == ReduceOp::kSum || op == ReduceOp::kMax ? ncclMax : ncclMin;
   switch (op) {
     case ReduceOp::kAverage:
       return ncclAvg;
@@ -219,7 +230,7 @@ device::Memory NcclCollectives::allocate_buffer(device::Device& device, std::siz
 void NcclCollectives::allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
                                 device::Stream& stream) {
   std::unique_lock<std::mutex> lock = use();
-  const ncclRedOp_t combine = nccl_op(op);
+  const ncclRedOp_t combine = nccl_op(type, op);
   if (size_ == 1 || count == 0) return;
   HORO_NCCL(handle_->communicator, all_reduce, data, data, count, nccl_type(type), combine,
             handle_->communicator, native(stream));
@@ -260,7 +271,7 @@ void NcclCollectives::reduce_scatter(const void* input, DataType type,
                                      std::span<const std::size_t> count_of, void* output,
                                      ReduceOp op, device::Stream& stream) {
   std::unique_lock<std::mutex> lock = use();
-  const ncclRedOp_t combine = nccl_op(op);
+  const ncclRedOp_t combine = nccl_op(type, op);
   if (size_ == 1) return stream.copy(output, input, count_of[0] * size_of(type));
   if (are_equal(count_of)) {
     HORO_NCCL(handle_->communicator, reduce_scatter, input, output, count_of[0], nccl_type(type),

@@ -97,6 +97,17 @@ void reduce(const ReduceArguments& a) {
         reduce<Lanes, T, ReduceOp::kProduct>                                \
   }
 
+// Of bytes that are 0 or 1: the sum is the maximum, the product the minimum. There is no average;
+// callers refuse it.
+#define HORO_KERNELS_OF_BOOL                                            \
+  {                                                                     \
+    reduce<PlainLanes<std::uint8_t>, std::uint8_t, ReduceOp::kMax>,     \
+        reduce<PlainLanes<std::uint8_t>, std::uint8_t, ReduceOp::kMax>, \
+        reduce<PlainLanes<std::uint8_t>, std::uint8_t, ReduceOp::kMin>, \
+        reduce<PlainLanes<std::uint8_t>, std::uint8_t, ReduceOp::kMax>, \
+        reduce<PlainLanes<std::uint8_t>, std::uint8_t, ReduceOp::kMin>  \
+  }
+
 // In the order of DataType and of ReduceOp.
 extern const KernelTable kTable = {
     HORO_KERNELS_NAME,
@@ -104,8 +115,10 @@ extern const KernelTable kTable = {
      HORO_KERNELS_OF(Float16Lanes, float), HORO_KERNELS_OF(BFloat16Lanes, float),
      HORO_KERNELS_OF(PlainLanes<std::int8_t>, std::int8_t),
      HORO_KERNELS_OF(PlainLanes<std::uint8_t>, std::uint8_t),
+     HORO_KERNELS_OF(PlainLanes<std::int16_t>, std::int16_t),
+     HORO_KERNELS_OF(PlainLanes<std::uint16_t>, std::uint16_t),
      HORO_KERNELS_OF(PlainLanes<std::int32_t>, std::int32_t),
-     HORO_KERNELS_OF(PlainLanes<std::int64_t>, std::int64_t)},
+     HORO_KERNELS_OF(PlainLanes<std::int64_t>, std::int64_t), HORO_KERNELS_OF_BOOL},
     {narrow_to_float16, narrow_to_bfloat16},
     {widen_from_float16, widen_from_bfloat16},
     plain_copy,

@@ -3,6 +3,7 @@
 #include <horo/horo.h>
 
 #include <cstdio>
+#include <exception>
 #include <vector>
 
 int main() {
@@ -15,7 +16,7 @@ int main() {
     if (ctx.rank() == 0)
       std::printf("%d ranks: x[0] = %g\n", ctx.size(), static_cast<double>(x[0]));
     return 0;
-  } catch (const horo::Error& error) {
+  } catch (const std::exception& error) {
     std::fprintf(stderr, "allreduce: %s\n", error.what());
     return 1;
   }

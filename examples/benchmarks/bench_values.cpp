@@ -47,7 +47,7 @@ double tolerance(ReduceOp op) {
 
 template <typename T>
 double to_double(T element) {
-  if constexpr (sizeof(T) == 2)
+  if constexpr (!std::is_arithmetic_v<T>)
     return static_cast<double>(static_cast<float>(element));
   else
     return static_cast<double>(element);
@@ -55,7 +55,7 @@ double to_double(T element) {
 
 template <typename T>
 T from_double(double number) {
-  if constexpr (sizeof(T) == 2)
+  if constexpr (!std::is_arithmetic_v<T>)
     return T(static_cast<float>(number));
   else
     return static_cast<T>(number);

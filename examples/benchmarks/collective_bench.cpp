@@ -70,7 +70,9 @@ std::vector<Choice> parse_choices(const std::string& option, const std::string& 
 
 std::vector<horo::DataType> all_types() {
   std::vector<horo::DataType> types;
-  for (int t = 0; t < horo::kDataTypeCount; ++t) types.push_back(static_cast<horo::DataType>(t));
+  for (int t = 0; t < horo::kDataTypeCount; ++t)
+    if (const auto type = static_cast<horo::DataType>(t); type != horo::DataType::kBool)
+      types.push_back(type);  // bool has no average
   return types;
 }
 
@@ -172,8 +174,8 @@ int main(int argc, char** argv) {
       "collective", po::value(&collectives),
       "list of allreduce (default), reduce_scatter, allgather, broadcast, alltoall, barrier")(
       "type", po::value(&types),
-      "list of float32 (default), float64, float16, bfloat16, int8, uint8, int32, int64")(
-      "op", po::value(&op), "sum (default), average, min, max or product")(
+      "list of float32 (default), float64, float16, bfloat16, int8, uint8, int16, uint16, int32, "
+      "int64")("op", po::value(&op), "sum (default), average, min, max or product")(
       "algorithm", po::value(&algorithms),
       "list of values of HORO_ALGORITHM, measured in turn (default: the one in force)")(
       "compare-types", po::bool_switch(&options.compare_types),

@@ -63,7 +63,12 @@ MPI_Datatype mpi_type_of(DataType type) {
     case DataType::kInt8:
       return MPI_INT8_T;
     case DataType::kUInt8:
+    case DataType::kBool:
       return MPI_UINT8_T;
+    case DataType::kInt16:
+      return MPI_INT16_T;
+    case DataType::kUInt16:
+      return MPI_UINT16_T;
     case DataType::kInt32:
       return MPI_INT32_T;
     case DataType::kInt64:

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <random>
 #include <vector>
 
@@ -109,7 +110,7 @@ int main() {
     horo::Context ctx = horo::init();
     train(ctx);
     return 0;
-  } catch (const horo::Error& error) {
+  } catch (const std::exception& error) {
     std::fprintf(stderr, "own_model: %s\n", error.what());
     return 1;
   }

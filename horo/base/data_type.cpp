@@ -20,10 +20,16 @@ std::string_view name_of(DataType type) {
       return "int8";
     case DataType::kUInt8:
       return "uint8";
+    case DataType::kInt16:
+      return "int16";
+    case DataType::kUInt16:
+      return "uint16";
     case DataType::kInt32:
       return "int32";
     case DataType::kInt64:
       return "int64";
+    case DataType::kBool:
+      return "bool";
   }
   return "unknown";
 }

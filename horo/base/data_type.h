@@ -1,5 +1,9 @@
 #pragma once
 
+#if __cplusplus < 202002L
+#error "horo needs C++20: compile with -std=c++20 or later"
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -16,10 +20,13 @@ enum class DataType : std::uint8_t {
   kBFloat16,
   kInt8,
   kUInt8,
+  kInt16,
+  kUInt16,
   kInt32,
   kInt64,
+  kBool,  ///< one byte, 0 or 1; the sum and the maximum are "or", the product and the minimum "and"
 };
-inline constexpr int kDataTypeCount = 8;
+inline constexpr int kDataTypeCount = 11;
 
 /// Bytes of one element.
 std::size_t size_of(DataType type);
@@ -46,11 +53,19 @@ struct DataTypeOf<std::int8_t> : std::integral_constant<DataType, DataType::kInt
 template <>
 struct DataTypeOf<std::uint8_t> : std::integral_constant<DataType, DataType::kUInt8> {};
 template <>
+struct DataTypeOf<std::int16_t> : std::integral_constant<DataType, DataType::kInt16> {};
+template <>
+struct DataTypeOf<std::uint16_t> : std::integral_constant<DataType, DataType::kUInt16> {};
+template <>
 struct DataTypeOf<std::int32_t> : std::integral_constant<DataType, DataType::kInt32> {};
 template <>
 struct DataTypeOf<std::int64_t> : std::integral_constant<DataType, DataType::kInt64> {};
+template <>
+struct DataTypeOf<bool> : std::integral_constant<DataType, DataType::kBool> {};
+static_assert(sizeof(bool) == 1);
 
-/// An element type that horo can move: float, double, Float16, BFloat16, (u)int8, int32, int64.
+/// An element type that horo can move: float, double, Float16, BFloat16, (u)int8, (u)int16, int32,
+/// int64, bool.
 template <typename T>
 concept Element = requires {
   DataTypeOf<std::remove_cv_t<T>>::value;
@@ -74,10 +89,16 @@ decltype(auto) visit_type(DataType type, Function&& function) {
       return function(std::int8_t{});
     case DataType::kUInt8:
       return function(std::uint8_t{});
+    case DataType::kInt16:
+      return function(std::int16_t{});
+    case DataType::kUInt16:
+      return function(std::uint16_t{});
     case DataType::kInt32:
       return function(std::int32_t{});
     case DataType::kInt64:
       return function(std::int64_t{});
+    case DataType::kBool:
+      return function(bool{});
     case DataType::kFloat32:
       break;
   }

@@ -1,5 +1,16 @@
 #include "horo/base/error.h"
 
+#include "horo/base/printable.h"
+#include "horo/base/thread_error.h"
+
+namespace horo {
+
+Error::Error(const std::string& text) : std::runtime_error(printable(text)) {
+  note_thread_error(what());
+}
+
+}  // namespace horo
+
 namespace horo::detail {
 
 void throw_check_failure(const char* expression, const std::string& message,

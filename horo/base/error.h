@@ -6,10 +6,11 @@
 
 namespace horo {
 
-/// Root of every exception that horo throws.
+/// Root of every exception that horo throws. what() is one line of printable text, whatever bytes
+/// names and paths in it have; see horo/base/printable.h.
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit Error(const std::string& text);
 };
 
 /// A value the caller passed is wrong. Nothing was submitted; the runtime stays usable.

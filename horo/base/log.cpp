@@ -5,6 +5,8 @@
 
 #include <atomic>
 
+#include "horo/base/printable.h"
+
 namespace horo {
 namespace {
 
@@ -49,7 +51,8 @@ std::string log_label() { return current_label; }
 void log_message(LogLevel level, std::string_view text) noexcept {
   if (level < log_level() || level == LogLevel::kOff) return;
   try {
-    logger().log(to_spdlog(level), "[{}] {}", current_label.empty() ? "horo" : current_label, text);
+    logger().log(to_spdlog(level), "[{}] {}",
+                 current_label.empty() ? "horo" : printable(current_label), printable(text));
   } catch (...) {  // NOLINT: a log line is never worth an exception
   }
 }

@@ -19,7 +19,7 @@ LogLevel log_level();
 void set_log_label(std::string label);
 std::string log_label();
 
-/// Writes one line if `level` is enabled. Thread-safe, never throws.
+/// Writes one line, of printable(text), if `level` is enabled. Thread-safe, never throws.
 void log_message(LogLevel level, std::string_view text) noexcept;
 
 template <typename... Args>

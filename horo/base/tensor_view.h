@@ -6,6 +6,8 @@
 #include <ranges>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "horo/base/data_type.h"
@@ -15,14 +17,28 @@ namespace horo {
 /// Dimensions of a tensor, outermost first. Empty: a scalar (one element).
 class Shape {
  public:
+  /// One dimension, of any integer type.
+  class Dimension {
+   public:
+    template <std::integral Integer>
+    constexpr Dimension(Integer value)  // NOLINT: integers convert
+        : value_(static_cast<std::size_t>(value)), is_negative_(std::cmp_less(value, 0)) {}
+
+   private:
+    friend class Shape;
+    std::size_t value_;
+    bool is_negative_;
+  };
+
   Shape() = default;
-  Shape(std::initializer_list<std::size_t> dimensions) : dimensions_(dimensions) {}
+  /// Throws InvalidArgument, with the dimensions, if one of them is negative.
+  Shape(std::initializer_list<Dimension> dimensions);
   explicit Shape(std::vector<std::size_t> dimensions) : dimensions_(std::move(dimensions)) {}
 
   std::size_t rank() const { return dimensions_.size(); }
   std::size_t operator[](std::size_t axis) const { return dimensions_[axis]; }
   const std::vector<std::size_t>& dimensions() const { return dimensions_; }
-  /// Product of the dimensions.
+  /// Product of the dimensions. Throws InvalidArgument, with the shape, if it is 2^63 or more.
   std::size_t count() const;
   /// "[64, 3, 7, 7]"
   std::string to_string() const;
@@ -33,35 +49,78 @@ class Shape {
   std::vector<std::size_t> dimensions_;
 };
 
-/// A borrowed, contiguous, row-major tensor in host memory: pointer, element type and shape.
-/// The caller keeps the memory alive and untouched until the operation that was given the view has
-/// completed.
-class TensorView {
- public:
-  TensorView() = default;
-  TensorView(void* data, DataType type, Shape shape)
-      : data_(data), type_(type), shape_(std::move(shape)), count_(shape_.count()) {}
-  template <Element T>
-  TensorView(T* data, Shape shape)
-      : TensorView(static_cast<void*>(data), data_type_of<T>, std::move(shape)) {}
-  /// One dimension: a std::vector, std::array, std::span or other contiguous container.
-  template <std::ranges::contiguous_range Range>
-  requires Element<std::ranges::range_value_t<Range>> &&
-      (!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>)
-          TensorView(Range&& range)  // NOLINT: containers convert
-      : TensorView(std::ranges::data(range), Shape{std::ranges::size(range)}) {}
+/// Memory of a container that a view may refer to: that of an lvalue, or of a temporary that does
+/// not own its elements (std::span; other views set std::ranges::enable_borrowed_range).
+template <typename Range>
+concept BorrowableRange =
+    std::ranges::contiguous_range<Range> && std::ranges::borrowed_range<Range>;
+/// A temporary that owns its elements, such as std::vector<float>(3): they are gone before an
+/// operation has used them.
+template <typename Range>
+concept OwningTemporary =
+    std::ranges::contiguous_range<Range> && !std::ranges::borrowed_range<Range>;
 
-  void* data() const { return data_; }
+/// A borrowed, contiguous, row-major tensor in host memory that is only read: pointer, element type
+/// and shape. The caller keeps the memory alive and unchanged until the operation that was given
+/// the view has completed. Every constructor throws InvalidArgument, with the shape, if the tensor
+/// would have 2^63 bytes or more.
+class ConstTensorView {
+ public:
+  ConstTensorView() = default;
+  ConstTensorView(const void* data, DataType type, Shape shape);
+  template <typename T>
+  ConstTensorView(const T* data, Shape shape)
+      : ConstTensorView(static_cast<const void*>(data), checked_type<T>(), std::move(shape)) {}
+  /// One dimension: a std::vector, std::array, std::span or other contiguous container.
+  template <BorrowableRange Range>
+  ConstTensorView(Range&& range)  // NOLINT: containers convert
+      : ConstTensorView(std::ranges::data(range), Shape{std::ranges::size(range)}) {}
+  template <OwningTemporary Range>
+  ConstTensorView(Range&&) = delete;  // a view does not keep a temporary alive: name a variable
+
+  const void* data() const { return data_; }
   DataType type() const { return type_; }
   const Shape& shape() const { return shape_; }
   std::size_t count() const { return count_; }
   std::size_t bytes() const { return count_ * size_of(type_); }
 
+ protected:
+  template <typename T>
+  static constexpr DataType checked_type() {
+    static_assert(Element<T>,
+                  "the element type must be float, double, horo::Float16, horo::BFloat16, "
+                  "std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, "
+                  "std::int64_t or bool");
+    if constexpr (Element<T>)
+      return data_type_of<T>;
+    else
+      return DataType::kFloat32;
+  }
+
  private:
-  void* data_ = nullptr;
+  const void* data_ = nullptr;
   DataType type_ = DataType::kFloat32;
   Shape shape_{0};
   std::size_t count_ = 0;
+};
+
+/// The same of memory that may be written.
+class TensorView : public ConstTensorView {
+ public:
+  TensorView() = default;
+  TensorView(void* data, DataType type, Shape shape)
+      : ConstTensorView(data, type, std::move(shape)) {}
+  template <typename T>
+  requires(!std::is_const_v<T>) TensorView(T* data, Shape shape)
+      : TensorView(static_cast<void*>(data), checked_type<T>(), std::move(shape)) {}
+  template <BorrowableRange Range>
+  requires(!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>)
+      TensorView(Range&& range)  // NOLINT: containers convert
+      : TensorView(std::ranges::data(range), Shape{std::ranges::size(range)}) {}
+  template <OwningTemporary Range>
+  TensorView(Range&&) = delete;  // a view does not keep a temporary alive: name a variable
+
+  void* data() const { return const_cast<void*>(ConstTensorView::data()); }
 };
 
 /// A tensor and the name under which the ranks agree on it.

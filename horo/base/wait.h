@@ -20,6 +20,8 @@ class AbortSignal {
   bool is_raised() const noexcept { return state_.load(std::memory_order_acquire) == kRaised; }
   /// The text given to raise(). Requires is_raised().
   std::string text() const;
+  /// The same without a copy; valid as long as this.
+  std::string_view view() const noexcept { return text_; }
 
   /// Time up to `now` is not counted as waiting, in any wait that knows this signal: somebody has
   /// asked for patience.

@@ -32,13 +32,18 @@ void ByteRingWriter::send(std::span<const std::byte> message) {
 
 bool ByteRingWriter::flush() {
   if (outbox_.empty()) return false;
-  std::size_t count = write(outbox_);
-  if (count < outbox_.size()) {
+  const std::span<const std::byte> left = std::span(outbox_).subspan(sent_);
+  std::size_t count = write(left);
+  if (count < left.size()) {
     ring_.written->is_writer_waiting.store(true);
-    count += write(std::span(outbox_).subspan(count));
+    count += write(left.subspan(count));
   }
-  if (count == outbox_.size()) ring_.written->is_writer_waiting.store(false);
-  outbox_.erase(outbox_.begin(), outbox_.begin() + static_cast<std::ptrdiff_t>(count));
+  sent_ += count;
+  if (count == left.size()) {
+    ring_.written->is_writer_waiting.store(false);
+    outbox_.clear();
+    sent_ = 0;
+  }
   return count > 0;
 }
 

@@ -46,6 +46,7 @@ class ByteRingWriter {
 
   ByteRing ring_;
   std::vector<std::byte> outbox_;
+  std::size_t sent_ = 0;  // bytes of outbox_ that are in the ring
 };
 
 /// A reading end. Used by one thread at a time.

@@ -6,6 +6,7 @@
 #include "horo/base/error.h"
 #include "horo/base/futex.h"
 #include "horo/base/log.h"
+#include "horo/base/thread_error.h"
 #include "horo/metrics/rank_meter.h"
 
 namespace horo::coordinator {
@@ -30,7 +31,13 @@ std::vector<Completion::Callback> Completion::complete(std::exception_ptr error)
 
 void Completion::wait() {
   if (!is_done()) block();
-  if (error_) std::rethrow_exception(error_);
+  if (!error_) return;
+  try {
+    std::rethrow_exception(error_);
+  } catch (const std::exception& error) {
+    note_thread_error(error.what());
+    throw;
+  }
 }
 
 void Completion::block() {
@@ -57,10 +64,10 @@ void Completion::then(Callback callback) {
       return;
     }
   }
-  run_callback(callback, error_);
+  run_callback(std::move(callback), error_);
 }
 
-void run_callback(const Completion::Callback& callback, const std::exception_ptr& error) noexcept {
+void run_callback(Completion::Callback callback, const std::exception_ptr& error) noexcept {
   ++callbacks_on_this_thread;
   try {
     callback(error);
@@ -69,11 +76,15 @@ void run_callback(const Completion::Callback& callback, const std::exception_ptr
   } catch (...) {
     log_error("a completion callback threw what is no std::exception");
   }
+  // What it captured may be the last owner of a Context: its destructor must know where it runs.
+  callback = nullptr;
   --callbacks_on_this_thread;
 }
 
+bool is_in_callback() noexcept { return callbacks_on_this_thread > 0; }
+
 void forbid_blocking_in_callbacks() {
-  if (callbacks_on_this_thread > 0)
+  if (is_in_callback())
     throw InvalidArgument(
         "a completion callback waits for an operation, which could not complete meanwhile; submit "
         "it with the ..._async form and go on in its own then()");

@@ -49,9 +49,11 @@ class Completion {
   std::vector<Callback> callbacks_;
 };
 
-/// Runs a user's callback; what it throws is logged.
-void run_callback(const Completion::Callback& callback, const std::exception_ptr& error) noexcept;
-/// Throws InvalidArgument on a thread that is inside run_callback().
+/// Runs a user's callback and destroys it; what it throws is logged.
+void run_callback(Completion::Callback callback, const std::exception_ptr& error) noexcept;
+/// Whether this thread is inside run_callback().
+bool is_in_callback() noexcept;
+/// Throws InvalidArgument where is_in_callback().
 void forbid_blocking_in_callbacks();
 
 }  // namespace horo::coordinator

@@ -289,7 +289,7 @@ void Coordinator::complete(std::vector<Entry>& entries, const std::exception_ptr
     queue_.release(entry.request);
     for (Completion::Callback& callback : entry.completion->complete(error)) {
       const std::scoped_lock lock(callbacks_mutex_);
-      due_callbacks_.emplace_back(std::move(callback), error);
+      due_callbacks_.push_back({entry.request.name, std::move(callback), error});
       has_callbacks = true;
     }
   }
@@ -301,12 +301,15 @@ void Coordinator::complete(std::vector<Entry>& entries, const std::exception_ptr
 }
 
 bool Coordinator::run_callbacks() {
-  std::vector<std::pair<Completion::Callback, std::exception_ptr>> due;
+  std::vector<DueCallback> due;
   {
     const std::scoped_lock lock(callbacks_mutex_);
     due.swap(due_callbacks_);
   }
-  for (const auto& [callback, error] : due) run_callback(callback, error);
+  for (DueCallback& each : due) {
+    const observe::OpenFlight running = flights_.run_callback_of(each.operation);
+    run_callback(std::move(each.callback), each.error);
+  }
   return !due.empty();
 }
 
@@ -316,14 +319,16 @@ void Coordinator::check_deadlines(Time now) {
   if (now < next_check_) return;
   next_check_ = now + kCheckInterval;
   negotiation_.look_for_stalls(now);
-  if (topology_.rank == 0) return;
+  if (topology_.rank == 0 || now < no_deadline_before_) return;
+  const auto limit = settings_.timeout + policy_.grace + kLeaderAdvantage;
+  no_deadline_before_ = now + limit;
   for (const auto& [name, entry] : pending_) {
     // Members may leave a process set as far apart as they like; nobody waits for it.
     if (entry.request.kind == Kind::kJoin ||
-        (entry.request.kind == Kind::kShutdown && topology_.is_subset()) ||
-        policy_.time_since(entry.submitted, now) <
-            settings_.timeout + policy_.grace + kLeaderAdvantage)
+        (entry.request.kind == Kind::kShutdown && topology_.is_subset()))
       continue;
+    no_deadline_before_ = std::min(no_deadline_before_, entry.submitted + limit);
+    if (policy_.time_since(entry.submitted, now) < limit) continue;
     throw CommunicationError(
         fmt::format("{} was submitted {} ago and rank {} has not answered (HORO_TIMEOUT is {})",
                     quote_operation(name, topology_), format_duration(now - entry.submitted),

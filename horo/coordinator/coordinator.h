@@ -91,11 +91,17 @@ class Coordinator {
   // Used by whoever is in charge.
   std::unordered_map<std::string, Entry> pending_;
   Time next_check_{};
+  Time no_deadline_before_{};  // of what is pending
   Time last_work_{};
   bool is_finished_ = false;
 
   std::mutex callbacks_mutex_;  // guards due_callbacks_
-  std::vector<std::pair<Completion::Callback, std::exception_ptr>> due_callbacks_;
+  struct DueCallback {
+    std::string operation;
+    Completion::Callback callback;
+    std::exception_ptr error;
+  };
+  std::vector<DueCallback> due_callbacks_;
   std::atomic<bool> should_fail_{false};
   std::atomic<bool> should_stop_{false};
   std::string failure_;  // written before should_fail_

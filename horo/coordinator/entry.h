@@ -24,7 +24,7 @@ struct Entry {
   std::vector<TensorView> members;  ///< of a group, in the order of request.members
   /// Copied to `input`, of the same size and apart from it, once the entry cannot be refused any
   /// more; no memory: nothing is.
-  TensorView initial;
+  ConstTensorView initial;
   /// Alltoall: where to say how many rows came from each rank, before completion.
   std::shared_ptr<std::vector<std::size_t>> received_splits;
   /// Join: where to say which rank was the last, before completion.

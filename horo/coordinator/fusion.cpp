@@ -61,6 +61,10 @@ Response response_to(const Contribution& contribution, const ResponseCache& cach
   return response;
 }
 
+// A larger bucket gains nothing, and keeps its first operation open for as long as all of its
+// tensors take to be looked up and released.
+constexpr std::size_t kMostTensors = 4096;
+
 // A response that may still grow.
 struct Bucket {
   std::size_t response = 0;
@@ -97,7 +101,8 @@ std::vector<Response> fuse(std::span<const Contribution> complete, std::size_t b
              other.absent == response.absent &&
              can_move_together(*candidate.first, contribution.request());
     });
-    if (bucket != open.end() && bucket->bytes + bytes <= bucket_bytes) {
+    if (bucket != open.end() && bucket->bytes + bytes <= bucket_bytes &&
+        responses[bucket->response].tensors.size() < kMostTensors) {
       responses[bucket->response].tensors.push_back(std::move(response.tensors.front()));
       bucket->bytes += bytes;
       continue;

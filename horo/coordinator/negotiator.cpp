@@ -25,11 +25,35 @@ Negotiator::Book::iterator Negotiator::page_of(const std::string& name, Time now
     Page& page = it->second;
     page.has_come.resize(ranks_of_.size());
     page.missing = ranks_of_.size();
-    page.since = page.latest = now;
     page.number = ++pages_;
+    page.by_age = by_age_.insert(by_age_.end(), &*it);
+    set_since(*it, now);
     if (!departed_.empty()) orphans_possible_ = true;
   }
   return it;
+}
+
+// Nearly always the latest one: only what a child reports is older than what is known here.
+void Negotiator::set_since(Book::value_type& page, Time since) {
+  page.second.since = since;
+  by_age_.splice(by_age_.end(), by_age_, page.second.by_age);
+  auto place = page.second.by_age;
+  while (place != by_age_.begin() && (*std::prev(place))->second.since > since) --place;
+  by_age_.splice(place, by_age_, page.second.by_age);
+}
+
+void Negotiator::note_arrival(Book::value_type& page, Time now) {
+  page.second.latest = now;
+  if (page.second.recent)
+    recent_.splice(recent_.end(), recent_, *page.second.recent);
+  else
+    page.second.recent = recent_.insert(recent_.end(), &page);
+}
+
+void Negotiator::erase(Book::iterator it) {
+  by_age_.erase(it->second.by_age);
+  if (it->second.recent) recent_.erase(*it->second.recent);
+  book_.erase(it);
 }
 
 void Negotiator::add(std::size_t contributor, Contribution contribution, Time now) {
@@ -41,7 +65,7 @@ void Negotiator::add(std::size_t contributor, Contribution contribution, Time no
         fmt::format("rank {} submitted '{}' twice", ranks_of_[contributor].front(), it->first));
   page.has_come[contributor] = true;
   --page.missing;
-  page.latest = now;
+  note_arrival(*it, now);
   const std::vector<int>& ranks = ranks_of_[contributor];
   if (page.merged)
     merge(*page.merged, page.ranks, std::move(contribution), ranks);
@@ -75,7 +99,7 @@ void Negotiator::complete(Book::iterator it) {
     if (!page.has_come[c]) std::ranges::copy(ranks_of_[c], std::back_inserter(page.merged->absent));
   std::ranges::sort(page.merged->absent);
   complete_.push_back(std::move(*page.merged));
-  book_.erase(it);
+  erase(it);
 }
 
 std::vector<Contribution> Negotiator::take_complete() { return std::exchange(complete_, {}); }
@@ -99,10 +123,12 @@ void Negotiator::end_join() {
 void Negotiator::refresh_join(Time now) {
   if (joined_.empty()) return;
   const auto page = book_.find(std::string(kJoinName));
-  if (page != book_.end()) page->second.since = now;
+  if (page != book_.end()) set_since(*page, now);
 }
 
-void Negotiator::remove(const std::string& name) { book_.erase(name); }
+void Negotiator::remove(const std::string& name) {
+  if (const auto page = book_.find(name); page != book_.end()) erase(page);
+}
 
 void Negotiator::depart(std::size_t contributor, Departure departure) {
   departed_.push_back({contributor, std::move(departure)});
@@ -169,20 +195,23 @@ std::vector<int> Negotiator::missing_ranks(const Page& page) const {
   return missing;
 }
 
-std::vector<Waiting> Negotiator::waiting_longer_than(std::chrono::nanoseconds age, Time now) const {
-  std::vector<std::pair<std::uint64_t, Waiting>> found;
-  for (const auto& [name, page] : book_)
-    if (now - page.since >= age)
-      found.emplace_back(page.number, Waiting{name, now - page.since, missing_ranks(page)});
-  std::ranges::sort(found, {}, [](const auto& item) { return item.first; });
-  std::vector<Waiting> result;
-  for (auto& [number, waiting] : found) result.push_back(std::move(waiting));
-  return result;
+std::vector<Waiting> Negotiator::waiting_longer_than(std::chrono::nanoseconds age, Time now,
+                                                     std::size_t most) const {
+  std::vector<Waiting> found;
+  for (const auto* item : by_age_) {
+    const auto& [name, page] = *item;
+    if (found.size() == most || now - page.since < age) break;
+    found.push_back({name, now - page.since, missing_ranks(page)});
+  }
+  return found;
 }
 
-std::size_t Negotiator::under_way(std::chrono::nanoseconds recent, Time now) const {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      book_, [&](const auto& item) { return now - item.second.latest < recent; }));
+std::size_t Negotiator::under_way(std::chrono::nanoseconds recent, Time now) {
+  while (!recent_.empty() && now - recent_.front()->second.latest >= recent) {
+    recent_.front()->second.recent.reset();
+    recent_.pop_front();
+  }
+  return recent_.size();
 }
 
 }  // namespace horo::coordinator

@@ -2,7 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
-#include <map>
+#include <list>
 #include <optional>
 #include <set>
 #include <string>
@@ -76,14 +76,20 @@ class Negotiator {
 
   /// Notes whom `contributor` waits for.
   void report(std::size_t contributor, const Waiting& waiting, Time now);
-  /// Operations older than `age` at `now`, oldest first.
-  std::vector<Waiting> waiting_longer_than(std::chrono::nanoseconds age, Time now) const;
+  /// Of the operations older than `age` at `now` the `most` oldest, oldest first. Takes time for
+  /// these alone, however many others are pending.
+  std::vector<Waiting> waiting_longer_than(std::chrono::nanoseconds age, Time now,
+                                           std::size_t most) const;
 
-  /// Operations that are not complete and to which somebody contributed within `recent`.
-  std::size_t under_way(std::chrono::nanoseconds recent, Time now) const;
+  /// Operations that are not complete and to which somebody contributed within `recent`, which
+  /// may not grow from call to call. Takes constant time for each contribution.
+  std::size_t under_way(std::chrono::nanoseconds recent, Time now);
   bool is_empty() const { return book_.empty(); }
 
  private:
+  struct Page;
+  using Book = std::unordered_map<std::string, Page>;
+  using Pages = std::list<Book::value_type*>;
   struct Page {
     std::vector<bool> has_come;  // by contributor
     std::size_t missing = 0;     // contributors
@@ -93,18 +99,22 @@ class Negotiator {
     bool is_orphan = false;  // and known as one
     Time since, latest;
     std::uint64_t number = 0;
+    Pages::iterator by_age;                 // in by_age_
+    std::optional<Pages::iterator> recent;  // in recent_
   };
   struct Departed {
     std::size_t contributor = 0;
     Departure departure;
     bool is_new = true;
   };
-  using Book = std::unordered_map<std::string, Page>;
 
   Book::iterator page_of(const std::string& name, Time now);
   bool needs(const Page& page, std::size_t contributor) const;
   bool is_complete(const Page& page) const;
   void complete(Book::iterator page);
+  void set_since(Book::value_type& page, Time since);
+  void note_arrival(Book::value_type& page, Time now);
+  void erase(Book::iterator page);
   std::vector<int> missing_ranks(const Page& page) const;
   const Departed* find_orphaning(const std::string& name, const Page& page) const;
 
@@ -112,6 +122,8 @@ class Negotiator {
   std::vector<std::size_t> live_;  // ranks of a contributor that have not joined
   std::set<int> joined_;
   Book book_;
+  Pages by_age_;  // every page, ascending by `since`
+  Pages recent_;  // those that may be under way, ascending by `latest`
   std::vector<Contribution> complete_;
   std::vector<Departed> departed_;
   bool orphans_possible_ = false;

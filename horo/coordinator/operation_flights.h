@@ -26,6 +26,8 @@ class OperationFlights {
   /// The operations of one response begin, and end.
   void start(std::vector<Entry>& entries);
   void finish(std::vector<Entry>& entries);
+  /// The completion callback of `operation` runs as long as the result lives.
+  observe::OpenFlight run_callback_of(std::string_view operation);
   /// An operation ended with an error.
   void note_error(std::string_view text) { recorder_.note_error(text); }
   /// The rank cannot go on.
@@ -33,7 +35,9 @@ class OperationFlights {
 
  private:
   observe::FlightRecorder& recorder_;
-  const std::uint16_t process_set_;
+  const std::uint16_t process_set_, callback_kind_;
+  bool has_lost_set_ = false;  // operations are recorded without a name, so that none seems to be
+                               // one of all ranks
   std::array<std::uint16_t, kKindCount> kinds_{};
   std::int64_t agreed_ = 0;
 };

@@ -1,7 +1,11 @@
 #include "horo/coordinator/plan_agreement.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <bit>
 #include <numeric>
+#include <string_view>
 
 #include "horo/base/error.h"
 #include "horo/base/hash.h"
@@ -34,6 +38,18 @@ std::vector<std::vector<std::byte>> gather_all(std::span<const std::byte> bytes,
     at += static_cast<std::ptrdiff_t>(length);
   }
   return parts;
+}
+
+void require_no_problem(const std::string& problem, collectives::Collectives& collectives,
+                        const Topology& topology) {
+  auto bytes = static_cast<std::int64_t>(problem.size());
+  collectives.allreduce({DataType::kInt64, &bytes, 1}, ReduceOp::kMax);
+  if (bytes == 0) return;
+  const auto problems = gather_all(std::as_bytes(std::span(problem)), collectives, topology);
+  const auto first = std::ranges::find_if(problems, [](const auto& text) { return !text.empty(); });
+  throw InvalidArgument(
+      fmt::format("{}: {}", topology.describe(static_cast<int>(first - problems.begin())),
+                  std::string_view(reinterpret_cast<const char*>(first->data()), first->size())));
 }
 
 void agree_on_plan(const std::string& plan_name, std::span<const Request> description,

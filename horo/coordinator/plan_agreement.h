@@ -16,6 +16,11 @@ namespace horo::coordinator {
 void agree_on_plan(const std::string& plan_name, std::span<const Request> description,
                    collectives::Collectives& collectives, const Topology& topology);
 
+/// Throws InvalidArgument, on every rank, with the first rank that has a `problem` and its text, if
+/// not all are empty. Collective.
+void require_no_problem(const std::string& problem, collectives::Collectives& collectives,
+                        const Topology& topology);
+
 /// Gathers each rank's bytes (lengths may differ). Collective.
 std::vector<std::vector<std::byte>> gather_all(std::span<const std::byte> bytes,
                                                collectives::Collectives& collectives,

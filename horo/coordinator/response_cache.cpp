@@ -19,8 +19,8 @@ std::optional<CacheId> ResponseCache::find(const Request& request) const {
 
 const std::shared_ptr<const Agreed>& ResponseCache::at(CacheId id) const {
   if (const auto found = by_id_.find(id); found != by_id_.end()) return found->second->agreed;
-  for (const Evicted& evicted : evicted_)
-    if (evicted.entry.id == id) return evicted.entry.agreed;
+  if (const auto found = evicted_by_id_.find(id); found != evicted_by_id_.end())
+    return found->second;
   throw CommunicationError(fmt::format("a control message uses the unknown number {}", id));
 }
 
@@ -47,12 +47,14 @@ void ResponseCache::note(const Request& request, std::vector<std::uint64_t> rows
 void ResponseCache::evict(Entries::iterator entry, std::uint64_t message) {
   by_name_.erase(entry->agreed->request.name);
   by_id_.erase(entry->id);
-  evicted_.push_back({message, std::move(*entry)});
+  evicted_.push_back({message, entry->id});
+  evicted_by_id_[entry->id] = std::move(entry->agreed);
   entries_.erase(entry);
 }
 
 void ResponseCache::retire(std::uint64_t message) {
-  while (!evicted_.empty() && evicted_.front().message <= message) evicted_.pop_front();
+  for (; !evicted_.empty() && evicted_.front().message <= message; evicted_.pop_front())
+    evicted_by_id_.erase(evicted_.front().id);
 }
 
 }  // namespace horo::coordinator

@@ -73,9 +73,10 @@ class ResponseCache {
   std::unordered_map<CacheId, Entries::iterator> by_id_;
   struct Evicted {
     std::uint64_t message;
-    Entry entry;
+    CacheId id;
   };
   std::deque<Evicted> evicted_;  // oldest first
+  std::unordered_map<CacheId, std::shared_ptr<const Agreed>> evicted_by_id_;
 };
 
 }  // namespace horo::coordinator

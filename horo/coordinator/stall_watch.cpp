@@ -28,7 +28,7 @@ std::optional<StallWatch::Expired> StallWatch::warn(const Negotiator& negotiator
   const auto age = std::min(settings_.stall_warning, settings_.timeout);
   const bool is_watched = policy_.abort != nullptr && policy_.abort->is_watched(now);
   std::optional<Expired> expired;
-  for (const Waiting& waiting : negotiator.waiting_longer_than(age, now)) {
+  for (const Waiting& waiting : negotiator.waiting_longer_than(age, now, kMostReports)) {
     // Members may leave a process set as far apart as they like; nobody waits for it.
     if (topology_.is_subset() && waiting.name == kShutdownName) continue;
     std::vector<std::string> missing;
@@ -54,8 +54,7 @@ std::optional<StallWatch::Expired> StallWatch::warn(const Negotiator& negotiator
 
 std::vector<Waiting> StallWatch::news(const Negotiator& negotiator, Negotiator::Time now) {
   const auto age = std::min(settings_.stall_warning, settings_.timeout) / 4;
-  std::vector<Waiting> oldest = negotiator.waiting_longer_than(age, now);
-  if (oldest.size() > kMostReports) oldest.resize(kMostReports);
+  std::vector<Waiting> oldest = negotiator.waiting_longer_than(age, now, kMostReports);
   std::unordered_map<std::string, std::vector<int>> current;
   std::vector<Waiting> news;
   for (Waiting& waiting : oldest) {

@@ -31,8 +31,8 @@ void TensorQueue::submit_quietly(Entry entry) {
       return;
     }
   }
-  for (const Completion::Callback& callback : entry.completion->complete(closing_error_))
-    run_callback(callback, closing_error_);
+  for (Completion::Callback& callback : entry.completion->complete(closing_error_))
+    run_callback(std::move(callback), closing_error_);
 }
 
 // Requires mutex_. All names or none.

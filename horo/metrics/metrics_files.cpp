@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
   throw Error(fmt::format("{}: {}", path.string(), std::strerror(errno)));
 }
 
-observe::FileDescriptor open_file(const fs::path& path, int flags) {
-  observe::FileDescriptor file(open(path.c_str(), flags | O_CREAT | O_CLOEXEC, 0644));
+FileDescriptor open_file(const fs::path& path, int flags) {
+  FileDescriptor file(open(path.c_str(), flags | O_CREAT | O_CLOEXEC, 0644));
   if (file.get() < 0) refuse(path);
   return file;
 }
@@ -84,7 +84,7 @@ bool MetricsFiles::append(std::string_view lines) {
 bool MetricsFiles::replace_page(std::string_view page) {
   const fs::path temporary = temporary_of(page_path_);
   {
-    const observe::FileDescriptor file(
+    const FileDescriptor file(
         open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (file.get() < 0 || !write_all(file.get(), page)) return false;
   }

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "horo/observe/frame_socket.h"
+#include "horo/base/file_descriptor.h"
 
 namespace horo::metrics {
 
@@ -23,7 +23,7 @@ class MetricsFiles {
 
  private:
   std::filesystem::path lines_path_, page_path_;
-  observe::FileDescriptor lines_;
+  FileDescriptor lines_;
 };
 
 }  // namespace horo::metrics

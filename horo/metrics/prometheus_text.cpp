@@ -3,24 +3,16 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
-#include "horo/observe/trace_writer.h"
+#include "horo/base/printable.h"
 
 namespace horo::metrics {
 namespace {
 
-// A writer of JSON replaces bytes that are no UTF-8.
-std::string valid_utf8(std::string_view text) {
-  return nlohmann::json::parse(observe::json_string(text)).get<std::string>();
-}
-
 std::string escape(std::string_view text, bool is_quoted) {
   std::string escaped;
-  for (const char c : valid_utf8(text)) {
-    if (c == '\n')
-      escaped += "\\n";
-    else if (c == '\\' || (c == '"' && is_quoted))
+  for (const char c : printable(text)) {
+    if (c == '\\' || (c == '"' && is_quoted))
       escaped += {'\\', c};
     else
       escaped += c;

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "horo/observe/first_failure.h"
 #include "horo/observe/flight_file.h"
 #include "horo/observe/missing_operations.h"
 #include "horo/observe/pauses.h"
@@ -104,6 +105,12 @@ class Diagnosis {
 
   std::optional<Verdict> find_dead() const {
     std::vector<const RankSnapshot*> dead = all_that_are(Liveness::kDead);
+    // A rank that died after another had failed did not cause that failure.
+    if (const FirstFailure failure = find_first_failure(ranks_); failure.rank != nullptr)
+      std::erase_if(dead, [&](const RankSnapshot* rank) {
+        return rank->last_sign_of_life > failure.rank->taken;
+      });
+    drop_late_deaths(dead);
     if (dead.size() == ranks_.size() && dead.size() > 1) {
       WallTime last = 0;
       for (const RankSnapshot* rank : dead) last = std::max(last, rank->last_sign_of_life);
@@ -113,12 +120,24 @@ class Diagnosis {
     }
     if (dead.empty()) return std::nullopt;
     const std::vector<int> numbers = without_victims(numbers_of(dead));
+    if (numbers.size() == 1 && !of(numbers[0]).ending.empty())
+      return verdict_on(Kind::kDead, numbers,
+                        fmt::format("{} {}", describe(numbers), of(numbers[0]).ending));
     return verdict_on(
         Kind::kDead, numbers,
         fmt::format("{} {} dead: the process is gone without a word (SIGKILL, out of memory, or an "
                     "exit of its own), last sign of life {} ago",
                     describe(numbers), numbers.size() == 1 ? "is" : "are",
                     age(of(numbers[0]).last_sign_of_life)));
+  }
+
+  // The launcher names the rank that ended first; it kills the others a second later or more.
+  static void drop_late_deaths(std::vector<const RankSnapshot*>& dead) {
+    const auto first =
+        std::ranges::find_if(dead, [](const RankSnapshot* rank) { return !rank->ending.empty(); });
+    if (first == dead.end()) return;
+    const WallTime last = (*first)->last_sign_of_life + kTogether / 2;
+    std::erase_if(dead, [&](const RankSnapshot* rank) { return rank->last_sign_of_life > last; });
   }
 
   // When one rank has died, launchers end those that are left, and kill who is slow to go: a dead
@@ -170,21 +189,28 @@ class Diagnosis {
   }
 
   std::optional<Verdict> find_failed() const {
-    const RankSnapshot* first = nullptr;
-    std::size_t count = 0;
-    for (const RankSnapshot& rank : ranks_) {
-      if (rank.failure.empty()) continue;
-      ++count;
-      if (first == nullptr || rank.taken < first->taken) first = &rank;
-    }
-    if (first == nullptr) return std::nullopt;
-    const std::string others =
-        count == 1 ? "" : fmt::format(" (the first of {} ranks that failed)", count);
-    std::string text =
-        fmt::format("{} failed{}: {}", describe({first->rank}), others, first->failure);
-    if (count == 1) return verdict_on(Kind::kFailed, {first->rank}, std::move(text));
-    // Most often each gave up what it waited for, and says itself what that was.
-    return Verdict{Kind::kFailed, {first->rank}, text + and_past({first->rank})};
+    const FirstFailure first = find_first_failure(ranks_);
+    if (first.rank == nullptr) return find_passed_on(first);
+    if (first.departed != nullptr)
+      return Verdict{Kind::kEnded,
+                     {first.departed->rank},
+                     fmt::format("{} left while others still worked (by Context::shutdown(), or by "
+                                 "the end of its Context, ProcessSet or plan); {}",
+                                 describe({first.departed->rank}), first.rank->failure)};
+    const int number = first.rank->rank;
+    std::string text = fmt::format("{} {}", describe({number}), failure_without_rank(*first.rank));
+    if (first.count > 1)
+      text += fmt::format("; it is the first of {} ranks that failed", first.count);
+    if (first.count == 1) return verdict_on(Kind::kFailed, {number}, std::move(text));
+    return Verdict{Kind::kFailed, {number}, text + and_past({number})};
+  }
+
+  // Every rank failed because of the text that ended the job: that is the cause.
+  static std::optional<Verdict> find_passed_on(const FirstFailure& first) {
+    if (first.passed_on == nullptr) return std::nullopt;
+    std::vector<int> blamed = ranks_named_first(first.passed_on->failure);
+    if (blamed.empty()) blamed = {first.passed_on->rank};
+    return Verdict{Kind::kFailed, std::move(blamed), first.passed_on->failure};
   }
 
   std::optional<Verdict> find_silent() const {
@@ -236,41 +262,64 @@ class Diagnosis {
            });
   }
 
+  // For longer than a stall takes, in what all ranks have submitted: the exchange keeps the rank.
+  bool is_in_exchange(const RankSnapshot& rank) const {
+    return std::ranges::any_of(rank.open, [&](const OpenOperation& open) {
+      return open.started != 0 && now_ - open.started > stall_after_.count();
+    });
+  }
+
   // Whom to blame for the oldest of what is missing: those that wait for nothing themselves.
   std::optional<Verdict> judge(const std::vector<MissingOperation>& found, bool is_late) const {
     for (const MissingOperation& missing : found) {
       std::vector<int> idle, waiting_elsewhere;
       bool has_paused = false;
+      bool is_exchanging = false;
       for (int number : missing.missing) {
         const bool waits = std::any_of(found.begin(), found.end(), [&](const auto& other) {
           return is_waiting_in(other, number);
         });
         if (!of(number).pause.empty())
           has_paused = true;
+        else if (!waits && is_in_exchange(of(number)))
+          is_exchanging = true;
         else
           (waits ? waiting_elsewhere : idle).push_back(number);
       }
       if (!idle.empty()) return is_late ? late(missing, idle) : never_submitted(missing, idle);
-      if (has_paused) continue;
+      if (has_paused || is_exchanging) continue;
       if (!is_late) return different_operations(found);
     }
     return std::nullopt;
   }
 
+  static const char* verb_for(const OpenOperation& operation) {
+    if (operation.kind == kGradientKind) return "marked";
+    return operation.kind == kFinalizeKind ? "called" : "submitted";
+  }
+
   Verdict never_submitted(const MissingOperation& missing, const std::vector<int>& blamed) const {
-    return {Kind::kMissing, blamed,
+    return {Kind::kMissing,
+            blamed,
             fmt::format("{} never {} {}; {} waited {} for it{}", describe(blamed),
-                        missing.operation.kind == kGradientKind ? "marked" : "submitted",
-                        quote(missing), with_verb(missing.waiting, "has", "have"),
-                        age(missing.since), and_past(blamed))};
+                        verb_for(missing.operation), quote(missing),
+                        with_verb(missing.waiting, "has", "have"), age(missing.since),
+                        and_past(blamed)),
+            {},
+            0,
+            missing.operation.name};
   }
 
   Verdict late(const MissingOperation& missing, const std::vector<int>& blamed) const {
-    return {Kind::kLate, blamed,
+    return {Kind::kLate,
+            blamed,
             fmt::format("{} {} late with {}: {} waited {} for it{}", describe(blamed),
                         blamed.size() == 1 ? "is" : "are", quote(missing),
                         with_verb(missing.waiting, "has", "have"), age(missing.since),
-                        and_past(blamed))};
+                        and_past(blamed)),
+            {},
+            0,
+            missing.operation.name};
   }
 
   Verdict different_operations(const std::vector<MissingOperation>& found) const {
@@ -289,25 +338,49 @@ class Diagnosis {
       groups += fmt::format("{}{} in {} {} for {}", count == 1 ? "" : ", ", describe(here),
                             missing.operation.kind, quote(missing), age(missing.since));
     }
-    return {Kind::kDifferentOperations, smallest,
+    return {Kind::kDifferentOperations,
+            smallest,
             fmt::format("a subset of ranks is in one collective and the rest in another: {}{}; "
                         "all ranks must submit the same operations",
-                        groups, and_past(placed))};
+                        groups, and_past(placed)),
+            {},
+            0,
+            found.front().operation.name};
+  }
+
+  // All ranks have submitted it, and the thread that is to exchange it is in a callback.
+  std::optional<Verdict> kept_by_callback(const MissingOperation& open) const {
+    std::vector<int> busy;
+    for (const RankSnapshot& rank : ranks_)
+      if (!rank.callback.empty() && now_ - rank.callback_since > stall_after_.count())
+        busy.push_back(rank.rank);
+    if (busy.empty()) return std::nullopt;
+    std::ranges::sort(busy);
+    return Verdict{
+        Kind::kLate, busy,
+        fmt::format("{}; {} been in {} {} for {}", describe_callbacks(ranks_, now_, stall_after_),
+                    with_verb(open.waiting, "has", "have"), open.operation.kind, quote(open),
+                    age(open.since))};
   }
 
   std::optional<Verdict> find_stuck() const {
     for (const MissingOperation& open : find_unfinished(ranks_, now_, stall_after_)) {
+      if (auto found = kept_by_callback(open)) return found;
       if (open.operation.kind == kShutdownKind) continue;
       const std::string rest = open.missing.empty()
                                    ? "every rank has submitted it"
                                    : fmt::format("{} {} through with it", name_ranks(open.missing),
                                                  open.missing.size() == 1 ? "is" : "are");
-      return Verdict{Kind::kLate, open.waiting,
+      return Verdict{Kind::kLate,
+                     open.waiting,
                      fmt::format("{} {} been in {} {} for {} and {}: the exchange itself does not "
                                  "go on (the network, or a rank without CPU time){}",
                                  describe(open.waiting), open.waiting.size() == 1 ? "has" : "have",
                                  open.operation.kind, quote(open), age(open.since), rest,
-                                 and_past(open.waiting))};
+                                 and_past(open.waiting)),
+                     {},
+                     0,
+                     open.operation.name};
     }
     return std::nullopt;
   }

@@ -22,6 +22,7 @@ constexpr std::string_view kAuto = "auto";
 constexpr std::string_view kPrefix = "rank.";
 constexpr std::string_view kSuffix = ".flight";
 constexpr std::string_view kStopNote = "stopped";
+constexpr std::string_view kEndNote = "ended";
 
 std::optional<int> rank_of(const fs::path& file) {
   const std::string name = file.filename().string();
@@ -109,13 +110,24 @@ std::optional<StopOrder> stop_noted_in(const fs::path& directory) {
   return std::nullopt;
 }
 
+void note_first_end(const fs::path& directory, const FirstEnd& end) noexcept {
+  std::ofstream(directory / kEndNote) << end.rank << ' ' << end.at << ' ' << end.how << '\n';
+}
+
+std::optional<FirstEnd> first_end_noted_in(const fs::path& directory) {
+  FirstEnd end;
+  std::ifstream file(directory / kEndNote);
+  if (file >> end.rank >> end.at && std::getline(file >> std::ws, end.how)) return end;
+  return std::nullopt;
+}
+
 void prune_flights(const fs::path& base) noexcept {
   try {
     const std::vector<fs::path> jobs = flight_jobs(base);
     for (std::size_t i = kKeptJobs; i < jobs.size(); ++i) {
       if (is_job_running(jobs[i])) continue;
       for (const fs::path& file : flight_files(jobs[i])) unlink(file.c_str());
-      unlink((jobs[i] / kStopNote).c_str());
+      for (const std::string_view note : {kStopNote, kEndNote}) unlink((jobs[i] / note).c_str());
       rmdir(jobs[i].c_str());
     }
   } catch (const std::exception&) {  // NOLINT: what is left is removed another time

@@ -44,8 +44,19 @@ void note_stop(const std::filesystem::path& directory, const StopOrder& order) n
 /// The latest that was left there.
 std::optional<StopOrder> stop_noted_in(const std::filesystem::path& directory);
 
+/// How the launcher says that the first rank ended.
+struct FirstEnd {
+  int rank = 0;
+  WallTime at = 0;  ///< when the job had ended, by this host's clock
+  std::string how;  ///< the predicate of a sentence: "was killed by signal 9 (Killed)"
+};
+/// Leaves it beside the files of the job's ranks, as far as that is possible.
+void note_first_end(const std::filesystem::path& directory, const FirstEnd& end) noexcept;
+/// What was left there last.
+std::optional<FirstEnd> first_end_noted_in(const std::filesystem::path& directory);
+
 /// Removes jobs' directories under `base` but for the newest kKeptJobs and those of running jobs.
-/// Only files that flight_file_name() may have named, and words of stop orders, are removed.
+/// Only files that flight_file_name() may have named, and the launcher's notes, are removed.
 void prune_flights(const std::filesystem::path& base) noexcept;
 
 /// The directories of jobs under `base`, the newest first.

@@ -10,7 +10,7 @@
 namespace horo::observe {
 
 inline constexpr char kFlightMagic[8] = {'h', 'o', 'r', 'o', 'f', 'l', 't', '\n'};
-inline constexpr std::uint32_t kFlightVersion = 1;
+inline constexpr std::uint32_t kFlightVersion = 2;
 
 /// A place in the table of names. 0: none, or the table was full.
 using NameId = std::uint32_t;
@@ -31,6 +31,13 @@ inline constexpr const char* kGradientKind = "gradient";
 inline constexpr const char* kShutdownKind = "shutdown";
 /// The same of what a rank without more data waits in.
 inline constexpr const char* kJoinKind = "join";
+/// The kind of the operation that ends MPI, and its name: a rank's last one where horo has
+/// initialised MPI.
+inline constexpr const char* kFinalizeKind = "finalize";
+inline constexpr const char* kFinalizeName = "MPI_Finalize";
+/// The kind of an open record that shows that a completion callback runs. It has the name of the
+/// callback's operation, and is no operation itself.
+inline constexpr const char* kCallbackKind = "callback";
 
 inline constexpr std::uint64_t kBeingWritten = std::uint64_t{1} << 63;
 
@@ -121,7 +128,9 @@ struct FlightIdentity {
   char host[64];
 };
 
-enum class FlightState : std::uint32_t { kRunning, kEnded, kFailed };
+/// kAborted: the rank gave up because the abort signal was raised before it had a failure of its
+/// own; `failure` is the signal's text.
+enum class FlightState : std::uint32_t { kRunning, kEnded, kFailed, kAborted };
 
 /// What changes.
 struct FlightStatus {
@@ -129,8 +138,9 @@ struct FlightStatus {
   std::uint64_t finished;  ///< operations, but for those of plans that exist
   std::uint32_t names_used, texts_used;
   std::uint32_t names_lost;  ///< how often a name found no room
-  std::uint32_t open_lost;   ///< operations that found no room in the table of open ones
-  std::int64_t pulse;        ///< the last sign of life
+  std::uint32_t
+      unlisted;        ///< operations that are open now and found no room in the table of open ones
+  std::int64_t pulse;  ///< the last sign of life
   NameId phase, pause;
   std::int64_t phase_since, pause_since;
   FlightState state;

@@ -10,6 +10,7 @@
 
 #include "horo/base/error.h"
 #include "horo/base/hash.h"
+#include "horo/base/printable.h"
 #include "horo/observe/flight_copy.h"
 
 namespace horo::observe {
@@ -78,7 +79,7 @@ class Parser {
   }
   template <std::size_t N>
   static std::string text(const char (&field)[N]) {
-    return {field, strnlen(field, N)};
+    return printable({field, strnlen(field, N)});
   }
 
   WallTime wall(std::int64_t monotonic) const {
@@ -97,7 +98,7 @@ class Parser {
     if (place.offset > identity_.texts.count || place.length > identity_.texts.count - place.offset)
       return "?";
     const auto* begin = reinterpret_cast<const char*>(bytes_.data()) + identity_.texts.offset;
-    return {begin + place.offset, place.length};
+    return printable({begin + place.offset, place.length});
   }
 
   void read_identity(FlightLog& log) const {
@@ -117,7 +118,7 @@ class Parser {
   void read_status(FlightLog& log) const {
     const FlightStatus& status = header_.status;
     log.pulse = wall(status.pulse);
-    log.state = status.state <= FlightState::kFailed ? status.state : FlightState::kRunning;
+    log.state = status.state <= FlightState::kAborted ? status.state : FlightState::kRunning;
     log.state_since = wall(status.state_since);
     log.failure = text(status.failure);
     log.signal = static_cast<int>(status.signal);
@@ -128,7 +129,7 @@ class Parser {
     log.pause_since = log.pause.empty() ? 0 : wall(status.pause_since);
     log.finished = status.finished;
     log.names_lost = status.names_lost;
-    log.open_lost = status.open_lost;
+    log.unlisted = status.unlisted;
   }
 
   FlightEvent event(const FlightRecord& record) const {

@@ -63,7 +63,8 @@ struct FlightLog {
   WallTime phase_since = 0, pause_since = 0;
   std::uint64_t finished = 0;  ///< operations, buckets among them
   std::uint64_t torn = 0;      ///< records that were being written
-  std::uint32_t names_lost = 0, open_lost = 0;
+  std::uint32_t names_lost = 0;
+  std::uint32_t unlisted = 0;  ///< operations that are open and found no room in the table
   std::vector<FlightEvent> finished_events;  ///< the latest, oldest first
   std::vector<FlightEvent> open_events;      ///< oldest first
   std::vector<FlightPlanState> plans;
@@ -84,6 +85,10 @@ void note_stop_order(FlightLog& log, int signal, WallTime at);
 
 /// Whether the process that writes it still lives, as far as can be seen from this machine.
 bool is_writer_alive(const FlightLog& log);
+
+/// Whether the process was ended by a signal such as SIGTERM, which launchers send to the ranks
+/// that are left.
+bool was_ended_from_outside(const FlightLog& log);
 
 /// The picture of a rank that diagnose() takes. A process that was ended by a signal such as
 /// SIGTERM, which launchers send to the ranks that are left, is shown as it ran at that moment;

@@ -42,6 +42,7 @@ std::uint64_t sum_of(std::span<const FlightMark> marks) {
 
 FlightRecorder::FlightRecorder(const FlightJob& job)
     : path_(job.path),
+      abort_(job.abort),
       memory_(job.path, place_flight_tables().file_bytes),
       layout_(memory_.bytes(), identity_of(job)),
       names_(layout_),
@@ -117,9 +118,10 @@ void FlightRecorder::fail(std::string_view text) noexcept {
   const std::scoped_lock lock(state_mutex_);
   FlightStatus& status = layout_.header->status;
   if (status.state != FlightState::kRunning) return;
-  text.copy(status.failure, sizeof status.failure - 1);
+  const bool is_aborted = abort_ != nullptr && abort_->is_raised();
+  (is_aborted ? abort_->view() : text).copy(status.failure, sizeof status.failure - 1);
   publish(status.state_since, flight_clock());
-  publish_last(status.state, FlightState::kFailed);
+  publish_last(status.state, is_aborted ? FlightState::kAborted : FlightState::kFailed);
 }
 
 void FlightRecorder::note_error(std::string_view text) {

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "horo/base/wait.h"
 #include "horo/observe/flight_layout.h"
 #include "horo/observe/flight_memory.h"
 #include "horo/observe/name_table.h"
@@ -24,6 +25,9 @@ struct FlightJob {
   std::string host = "localhost";
   std::int64_t clock_offset = 0;  ///< ns to be added to this host's wall clock to get rank 0's
   std::string path;               ///< the file; empty: memory of the process alone
+  /// The job's, which tells a failure of this rank from one that follows from another's; may be
+  /// null. Outlives the last call of fail().
+  const AbortSignal* abort = nullptr;
 };
 
 /// CLOCK_MONOTONIC in ns, as the records have it.
@@ -54,10 +58,8 @@ class FlightRecorder {
 
   /// Notes an operation that was submitted; see OpenFlight.
   OpenFlight open(const FlightRecord& submitted) { return open_.add(submitted, *this); }
-  /// Frees a row of the table of open operations; for OpenFlight.
-  void close(std::uint32_t row) {
-    if (row != OpenTable::kNoRow) open_.free(row);
-  }
+  /// Frees a row of the table of open operations, or counts one less without a row; for OpenFlight.
+  void close(std::uint32_t row) { open_.free(row); }
   /// Adds a finished operation to the ring.
   void add(const FlightRecord& finished);
   void count_finished(std::uint64_t operations);
@@ -76,7 +78,9 @@ class FlightRecorder {
   /// Ends it: the one around it is the current one again.
   void end(StretchKind kind, const Stretch& stretch);
 
-  /// The rank gives up. The first call counts; what is open stays open for the reader.
+  /// The rank gives up. The first call counts; what is open stays open for the reader. If the
+  /// job's abort signal was raised before, its text is recorded in place of `text`, as
+  /// FlightState::kAborted: a rank that fails itself records that before it raises the signal.
   void fail(std::string_view text) noexcept;
   /// An operation ended with an error, which the program may or may not survive.
   void note_error(std::string_view text);
@@ -103,6 +107,7 @@ class FlightRecorder {
   void run_pulses();
 
   const std::string path_;
+  const AbortSignal* const abort_;
   FlightMemory memory_;
   FlightLayout layout_;
   NameTable names_;

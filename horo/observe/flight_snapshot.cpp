@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "horo/observe/crash_recorder.h"
 #include "horo/observe/flight_reader.h"
-#include "horo/observe/last_words.h"
 #include "horo/observe/process_state.h"
 #include "horo/observe/wall_clock.h"
 
@@ -81,11 +81,27 @@ void note_last_finished(const FlightLog& log, RankSnapshot& snapshot) {
       note(fmt::format("{} step {}", plan.name, plan.progress.step - 1), plan.step_at);
 }
 
+std::string crash_text(const FlightLog& log) {
+  const char* text = sigdescr_np(log.signal);
+  return fmt::format("rank {} (host {}, pid {}) crashed: signal {} ({})", log.rank, log.host,
+                     log.pid, log.signal, text == nullptr ? "?" : text);
+}
+
 void note_signal(const FlightLog& log, RankSnapshot& snapshot) {
   snapshot.taken = log.signal_at;
-  if (is_outside_signal(log.signal)) return;
-  const char* text = sigdescr_np(log.signal);
-  snapshot.failure = fmt::format("signal {} ({})", log.signal, text == nullptr ? "?" : text);
+  if (!is_outside_signal(log.signal)) snapshot.failure = crash_text(log);
+}
+
+// A handler of the program that ends the process, or repairs what was wrong, takes less.
+constexpr WallTime kLongestHandler = 1'000'000'000;
+
+// The process has crashed and is still there: a handler of the program does not return.
+void note_crash_that_lasts(const FlightLog& log, WallTime now, RankSnapshot& snapshot) {
+  if (log.state != FlightState::kRunning || log.signal == 0 || is_outside_signal(log.signal))
+    return;
+  if (now - log.signal_at < kLongestHandler) return;
+  snapshot.taken = log.signal_at;
+  snapshot.failure = crash_text(log) + ", and its process has not ended since";
 }
 
 bool is_leaving(const RankSnapshot& snapshot) {
@@ -112,6 +128,16 @@ OpenOperation operation_of(const FlightEvent& event) {
   return {event.name, event.kind, event.process_set, event.bytes, event.submitted, event.started};
 }
 
+// Of several callbacks, as of process sets, the oldest.
+void note_open(const FlightEvent& event, RankSnapshot& snapshot) {
+  if (event.kind != kCallbackKind) {
+    snapshot.open.push_back(operation_of(event));
+  } else if (snapshot.callback.empty() || event.submitted < snapshot.callback_since) {
+    snapshot.callback = event.name;
+    snapshot.callback_since = event.submitted;
+  }
+}
+
 void sort_by_age(std::vector<OpenOperation>& open) {
   std::stable_sort(open.begin(), open.end(),
                    [](const auto& a, const auto& b) { return a.submitted < b.submitted; });
@@ -128,11 +154,13 @@ RankSnapshot picture_of(const FlightLog& log) {
   // Since it gave up, a rank has only been kept from ending.
   if (log.state != FlightState::kRunning) snapshot.taken = log.state_since;
   snapshot.finished = log.finished;
+  snapshot.unlisted = log.unlisted;
   snapshot.phase = log.phase;
   snapshot.phase_since = log.phase_since;
   snapshot.pause = log.pause;
   snapshot.pause_since = log.pause_since;
-  if (log.state == FlightState::kFailed) snapshot.failure = log.failure;
+  snapshot.is_aborted = log.state == FlightState::kAborted;
+  if (log.state == FlightState::kFailed || snapshot.is_aborted) snapshot.failure = log.failure;
   note_last_finished(log, snapshot);
   return snapshot;
 }
@@ -169,6 +197,10 @@ void note_stop_order(FlightLog& log, int signal, WallTime at) {
   log.signal_at = std::max(log.pulse, at);
 }
 
+bool was_ended_from_outside(const FlightLog& log) {
+  return log.signal != 0 && is_outside_signal(log.signal);
+}
+
 bool is_writer_alive(const FlightLog& log) {
   const Sight sight = look_for_writer(log);
   return sight == Sight::kAlive || sight == Sight::kStopped;
@@ -176,7 +208,7 @@ bool is_writer_alive(const FlightLog& log) {
 
 RankSnapshot snapshot_of(const FlightLog& log) {
   RankSnapshot snapshot = picture_of(log);
-  for (const FlightEvent& event : log.open_events) snapshot.open.push_back(operation_of(event));
+  for (const FlightEvent& event : log.open_events) note_open(event, snapshot);
   for (const FlightPlanState& plan : log.plans) add_plan(plan, snapshot);
   sort_by_age(snapshot.open);
   note_liveness(log, snapshot);
@@ -187,8 +219,9 @@ RankSnapshot live_snapshot_of(const FlightLog& log, WallTime now) {
   RankSnapshot snapshot = picture_of(log);
   snapshot.last_sign_of_life = now;
   if (log.state == FlightState::kRunning) snapshot.taken = now;
+  note_crash_that_lasts(log, now, snapshot);
   for (const FlightEvent& event : log.open_events)
-    if (event.given_up == 0) snapshot.open.push_back(operation_of(event));
+    if (event.given_up == 0) note_open(event, snapshot);
   for (const FlightPlanState& plan : log.plans)
     if (!plan.is_given_up) add_live_plan(plan, now, snapshot);
   sort_by_age(snapshot.open);

@@ -69,10 +69,6 @@ FileDescriptor listen_at(const Address& address) {
 
 }  // namespace
 
-FileDescriptor::~FileDescriptor() {
-  if (number_ >= 0) close(number_);
-}
-
 FileDescriptor listen_on_tcp(bool loopback_only, std::uint16_t port) {
   if (!loopback_only) {
     FileDescriptor both = listen_at(make_address(in6addr_any, port));

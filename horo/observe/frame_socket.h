@@ -5,26 +5,13 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "horo/base/file_descriptor.h"
 
 namespace horo::observe {
 
-/// Owns a file descriptor; -1: none. Moved, not copied.
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int number = -1) : number_(number) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~FileDescriptor();
-  int get() const { return number_; }
-
- private:
-  int number_;
-};
+using horo::FileDescriptor;
 
 /// A socket that listens on `port` (0: any free one), on the loopback only or on all interfaces,
 /// IPv6 ones too where the system has them. None if it cannot be had.

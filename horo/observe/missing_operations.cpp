@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 
 #include "horo/observe/flight_file.h"
@@ -55,10 +56,22 @@ bool has_joined(const RankSnapshot& rank, const std::string& process_set) {
   });
 }
 
+bool is_waiting_in(const RankSnapshot& rank, const OpenSomewhere& open) {
+  return std::ranges::find(open.waiting, &rank) != open.waiting.end();
+}
+
+// Whether the rank may be in the operation although its picture does not list it.
+bool may_be_unlisted(const RankSnapshot& rank, const OpenSomewhere& open) {
+  return rank.unlisted > 0 && !is_of_plan(open.operation) && !is_waiting_in(rank, open) &&
+         is_member(rank, open.operation.process_set);
+}
+
+// Only what is proven: a rank that has unlisted operations may have submitted any.
 bool is_missing_on(const RankSnapshot& rank, const OpenSomewhere& open) {
-  if (std::find(open.waiting.begin(), open.waiting.end(), &rank) != open.waiting.end())
-    return false;
+  if (is_waiting_in(rank, open) || may_be_unlisted(rank, open)) return false;
   if (!is_member(rank, open.operation.process_set)) return false;
+  // A rank that has left is through with it.
+  if (open.operation.kind == kFinalizeKind) return rank.liveness != Liveness::kEnded;
   if (!is_of_plan(open.operation)) {
     const bool needs_everyone =
         open.operation.kind == kJoinKind || open.operation.kind == kShutdownKind;
@@ -80,9 +93,7 @@ std::vector<int> others_than(const OpenSomewhere& open, std::span<const RankSnap
                              bool only_missing) {
   std::vector<const RankSnapshot*> others;
   for (const RankSnapshot& rank : ranks) {
-    const bool waits =
-        std::find(open.waiting.begin(), open.waiting.end(), &rank) != open.waiting.end();
-    const bool is_other = !waits && is_member(rank, open.operation.process_set);
+    const bool is_other = !is_waiting_in(rank, open) && is_member(rank, open.operation.process_set);
     if (only_missing ? is_missing_on(rank, open) : is_other) others.push_back(&rank);
   }
   return numbers_of(others);
@@ -140,6 +151,8 @@ std::vector<MissingOperation> find_unfinished(std::span<const RankSnapshot> rank
                                               std::chrono::nanoseconds age) {
   for (const OpenSomewhere& open : collect(ranks)) {
     if (now - open.since <= age.count() || !others_than(open, ranks, true).empty()) continue;
+    if (std::ranges::any_of(ranks, [&](const auto& rank) { return may_be_unlisted(rank, open); }))
+      continue;
     return {
         {open.operation, open.since, numbers_of(open.waiting), others_than(open, ranks, false), 0}};
   }
@@ -158,7 +171,7 @@ std::optional<MissingOperation> find_awaited(std::span<const RankSnapshot> ranks
       if (!is_any_of(keepers, rank.rank)) continue;
       const bool is_missing = is_missing_on(rank, open);
       if (is_missing) found.missing.push_back(rank.rank);
-      is_kept |= is_missing || std::ranges::find(open.waiting, &rank) != open.waiting.end();
+      is_kept |= is_missing || is_waiting_in(rank, open) || may_be_unlisted(rank, open);
     }
     std::ranges::sort(found.missing);
     if (!is_kept) continue;
@@ -189,6 +202,31 @@ std::string name_ranks(std::vector<int> ranks) {
   const std::string last = parts.back();
   parts.pop_back();
   return word + fmt::format("{} and {}", fmt::join(parts, ", "), last);
+}
+
+std::vector<int> ranks_named_first(std::string_view text) {
+  const auto skip = [&](std::string_view mark) {
+    if (!text.starts_with(mark)) return false;
+    text.remove_prefix(mark.size());
+    return true;
+  };
+  const auto take_number = [&]() -> std::optional<int> {
+    int value = 0;
+    const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (status != std::errc{}) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(rest - text.data()));
+    return value;
+  };
+  constexpr int kMost = 1 << 20;  // of a damaged text
+  std::vector<int> ranks;
+  if (!skip("ranks ") && !skip("rank ")) return ranks;
+  do {
+    const auto first = take_number();
+    const auto last = first && skip("-") ? take_number() : first;
+    if (!first || !last || *first < 0 || *last > kMost) break;
+    for (int rank = *first; rank <= *last; ++rank) ranks.push_back(rank);
+  } while (skip(", ") || skip(" and "));
+  return ranks;
 }
 
 std::string name_age(std::int64_t nanoseconds) {

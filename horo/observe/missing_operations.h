@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "horo/base/set_name.h"
@@ -25,12 +26,13 @@ struct MissingOperation {
 /// that has started anywhere was submitted everywhere. A gradient is not missing on a rank that is
 /// ahead of all that wait for it. A rank that has joined misses nothing but joins and shutdowns.
 /// Members of a process set are those that its name lists, or else the ranks that have operations
-/// of the set open. Pure.
+/// of the set open. On a rank that has unlisted operations no named operation is missing. Pure.
 std::vector<MissingOperation> find_missing(std::span<const RankSnapshot> ranks, WallTime now,
                                            std::chrono::nanoseconds age);
 
-/// The oldest operation that was submitted more than `age` before `now`, is open, and is missing
-/// nowhere; `missing` is empty, or the ranks that are not in it any more.
+/// The oldest operation that was submitted more than `age` before `now`, is open, and was submitted
+/// everywhere as far as every rank's picture proves; `missing` is empty, or the ranks that are not
+/// in it any more.
 std::vector<MissingOperation> find_unfinished(std::span<const RankSnapshot> ranks, WallTime now,
                                               std::chrono::nanoseconds age);
 
@@ -46,6 +48,8 @@ bool is_of_plan(const OpenOperation& operation);
 
 /// "rank 3", "ranks 0-2 and 5".
 std::string name_ranks(std::vector<int> ranks);
+/// The ranks with which `text` begins, named as name_ranks() does; empty if it names none.
+std::vector<int> ranks_named_first(std::string_view text);
 /// "350 ms", "1.2 s", "41 s", "12 min".
 std::string name_age(std::int64_t nanoseconds);
 

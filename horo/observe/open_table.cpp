@@ -5,6 +5,14 @@
 #include "horo/observe/flight_recorder.h"
 
 namespace horo::observe {
+namespace {
+
+void count_unlisted(const FlightLayout& layout, std::int32_t change) {
+  std::atomic_ref(layout.header->status.unlisted)
+      .fetch_add(static_cast<std::uint32_t>(change), std::memory_order_relaxed);
+}
+
+}  // namespace
 
 std::uint32_t OpenTable::take_row() {
   for (std::size_t word = 0; word < taken_.size(); ++word) {
@@ -22,13 +30,14 @@ std::uint32_t OpenTable::take_row() {
 OpenFlight OpenTable::add(const FlightRecord& record, FlightRecorder& recorder) {
   OpenFlight open;
   open.recorder_ = &recorder;
-  open.row_ = take_row();
+  // A row without a name would stand for any operation.
+  open.row_ = record.name == 0 ? kNoRow : take_row();
   open.record_ = record;
   open.record_.sequence = opened_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (open.row_ != kNoRow)
     write(open.row_, open.record_);
   else
-    std::atomic_ref(layout_.header->status.open_lost).fetch_add(1, std::memory_order_relaxed);
+    count_unlisted(layout_, 1);
   return open;
 }
 
@@ -37,6 +46,7 @@ void OpenTable::write(std::uint32_t row, const FlightRecord& record) {
 }
 
 void OpenTable::free(std::uint32_t row) {
+  if (row == kNoRow) return count_unlisted(layout_, -1);
   publish(layout_.open[row].sequence, std::uint64_t{0});
   taken_[row / 64].fetch_and(~(std::uint64_t{1} << row % 64), std::memory_order_release);
 }

@@ -11,8 +11,8 @@ namespace horo::observe {
 class FlightRecorder;
 
 /// An operation that was submitted and has not finished: a row of the table of open operations, as
-/// long as this lives and it is not finished. If the table was full, or it was moved from, it has
-/// no row. Used by one thread at a time.
+/// long as this lives and it is not finished. If the table was full, or the name was lost, it has
+/// no row and is counted in FlightStatus::unlisted instead. Used by one thread at a time.
 class OpenFlight {
  public:
   OpenFlight() = default;
@@ -49,6 +49,7 @@ class OpenTable {
 
   OpenFlight add(const FlightRecord& record, FlightRecorder& recorder);
   void write(std::uint32_t row, const FlightRecord& record);
+  /// What an OpenFlight ends with; kNoRow: it was counted as unlisted.
   void free(std::uint32_t row);
 
   static constexpr std::uint32_t kNoRow = ~0u;

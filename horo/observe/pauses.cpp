@@ -26,6 +26,30 @@ std::string describe_waits(std::span<const RankSnapshot> ranks, const std::vecto
 
 }  // namespace
 
+std::string describe_callbacks(std::span<const RankSnapshot> ranks, WallTime now,
+                               std::chrono::nanoseconds lasting) {
+  std::map<std::string, Pause> callbacks;
+  for (const RankSnapshot& rank : ranks) {
+    const bool may_run = rank.liveness == Liveness::kRunning || rank.liveness == Liveness::kEnded;
+    if (rank.callback.empty() || !may_run || now - rank.callback_since < lasting.count()) continue;
+    Pause& callback =
+        callbacks.try_emplace(rank.callback, Pause{{}, rank.callback_since}).first->second;
+    callback.since = std::min(callback.since, rank.callback_since);
+    callback.numbers.push_back(rank.rank);
+  }
+  std::string text;
+  for (auto& [name, callback] : callbacks) {
+    std::ranges::sort(callback.numbers);
+    const bool is_one = callback.numbers.size() == 1;
+    text += fmt::format(
+        "{}{} {} been in the completion callback of '{}' for {}: {} other "
+        "operations wait for its return",
+        text.empty() ? "" : "; ", describe_ranks(callback.numbers, ranks), is_one ? "has" : "have",
+        name, name_age(now - callback.since), is_one ? "its" : "their");
+  }
+  return text;
+}
+
 std::string describe_pauses(std::span<const RankSnapshot> ranks, WallTime now,
                             std::chrono::nanoseconds lasting) {
   std::map<std::string, Pause> pauses;

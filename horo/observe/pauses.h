@@ -14,4 +14,11 @@ namespace horo::observe {
 std::string describe_pauses(std::span<const RankSnapshot> ranks, WallTime now,
                             std::chrono::nanoseconds lasting);
 
+/// Which ranks that run have been in a completion callback for at least `lasting`: "rank 1 (host b,
+/// pid 7) has been in the completion callback of 'loss' for 4 s: its other operations wait
+/// for its return". Empty:
+/// there are none. Pure.
+std::string describe_callbacks(std::span<const RankSnapshot> ranks, WallTime now,
+                               std::chrono::nanoseconds lasting);
+
 }  // namespace horo::observe

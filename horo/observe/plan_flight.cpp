@@ -50,7 +50,9 @@ void PlanFlight::enter(const PlanDescription& description) {
   const std::scoped_lock lock(recorder_.plans_mutex());
   const auto slot = std::find_if(layout.plans.begin(), layout.plans.end(),
                                  [](const FlightPlanEntry& plan) { return plan.name == 0; });
-  if (slot == layout.plans.end() || pattern_.name == 0) return;
+  // Without the name of its set it would be a plan of all ranks.
+  const bool has_lost_set = pattern_.process_set == 0 && !description.process_set.empty();
+  if (slot == layout.plans.end() || pattern_.name == 0 || has_lost_set) return;
   const std::size_t count = description.gradients.size();
   const std::uint32_t first = find_room(layout, count);
   pattern_.lane = static_cast<std::uint16_t>(kFirstPlanLane + (slot - layout.plans.begin()));

@@ -59,11 +59,21 @@ struct RankSnapshot {
   std::string last_finished;   // name
   WallTime last_finished_at = 0;
   std::vector<OpenOperation> open;  // submitted and not finished, oldest first
-  std::string phase;                // Context::phase("forward"), empty: none
+  // Named operations that are open and not in `open`. If there are any, a named operation that is
+  // absent from `open` may have been submitted all the same.
+  std::uint64_t unlisted = 0;
+  std::string phase;  // Context::phase("forward"), empty: none
   WallTime phase_since = 0;
   std::string pause;  // Context::pause("checkpoint"): time that is no stall; empty: none
   WallTime pause_since = 0;
+  std::string callback;  // the operation whose completion callback runs; empty: none does
+  WallTime callback_since = 0;
   std::string failure;  // why the rank gave up, empty: it has not
+  // `failure` is the text of the abort signal, which another rank or a watchdog raised first.
+  bool is_aborted = false;
+  // How the process ended, by the launcher's report: "was killed by signal 9 (Killed)". Empty: not
+  // known.
+  std::string ending;
   MeasuredTimes times;
 };
 
@@ -87,6 +97,8 @@ struct Verdict {
   // it, and since when; empty: none does.
   std::string awaited = {};
   WallTime awaited_since = 0;
+  // Of one that is about an operation: the (oldest) operation.
+  std::string operation = {};
 };
 
 /// Pure. What keeps the ranks, or what kept them at the end. `ranks`: in any order, some may be

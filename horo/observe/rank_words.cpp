@@ -30,16 +30,18 @@ std::string describe(const Place& place) {
 
 /// Ranks that did the same last.
 struct Past {
-  std::string finished, phase;
-  WallTime finished_at = 0, phase_since = 0;  // of whom it is the longest ago
+  std::string finished, phase, callback;
+  // Of the rank for which it is the longest ago.
+  WallTime finished_at = 0, phase_since = 0, callback_since = 0;
   std::vector<int> numbers;
 
   bool is_of(const RankSnapshot& rank) const {
-    return finished == rank.last_finished && phase == rank.phase;
+    return finished == rank.last_finished && phase == rank.phase && callback == rank.callback;
   }
   void add(const RankSnapshot& rank) {
     finished_at = std::min(finished_at, rank.last_finished_at);
     phase_since = std::min(phase_since, rank.phase_since);
+    callback_since = std::min(callback_since, rank.callback_since);
     numbers.push_back(rank.rank);
   }
 };
@@ -52,6 +54,9 @@ std::string describe(const Past& past, WallTime now) {
                                                          name_age(now - past.finished_at));
   if (!past.phase.empty())
     text += fmt::format(", in phase '{}' for {}", past.phase, name_age(now - past.phase_since));
+  if (!past.callback.empty())
+    text += fmt::format(", in the completion callback of '{}' for {}", past.callback,
+                        name_age(now - past.callback_since));
   return text;
 }
 
@@ -82,9 +87,13 @@ std::string describe_past(const std::vector<int>& numbers, std::span<const RankS
     if (rank == nullptr || rank->pid == 0) continue;
     auto past = std::ranges::find_if(pasts, [&](const Past& other) { return other.is_of(*rank); });
     if (past == pasts.end())
-      past = pasts.insert(
-          pasts.end(),
-          {rank->last_finished, rank->phase, rank->last_finished_at, rank->phase_since, {}});
+      past = pasts.insert(pasts.end(), {rank->last_finished,
+                                        rank->phase,
+                                        rank->callback,
+                                        rank->last_finished_at,
+                                        rank->phase_since,
+                                        rank->callback_since,
+                                        {}});
     past->add(*rank);
   }
   if (numbers.size() == 1) return pasts.empty() ? "" : "it " + describe(pasts[0], now);

@@ -3,9 +3,13 @@
 #include <algorithm>
 
 #include "horo/observe/byte_fields.h"
+#include "horo/observe/missing_operations.h"
 
 namespace horo::observe {
 namespace {
+
+// Of a failure.
+enum class Origin { kOwn, kAborted };
 
 constexpr int kLivenessCount = 5;
 constexpr std::size_t kMaxNameBytes = 160;
@@ -86,6 +90,11 @@ OpenOperation get_operation(FieldReader& reader) {
   return operation;
 }
 
+std::uint64_t count_named(std::span<const OpenOperation> operations) {
+  return static_cast<std::uint64_t>(
+      std::ranges::count_if(operations, [](const auto& open) { return !is_of_plan(open); }));
+}
+
 }  // namespace
 
 std::vector<std::byte> encode(const RankSnapshot& snapshot) {
@@ -103,12 +112,16 @@ std::vector<std::byte> encode(const RankSnapshot& snapshot) {
   writer.put(snapshot.phase_since);
   writer.put_text(snapshot.pause, kMaxNameBytes);
   writer.put(snapshot.pause_since);
+  writer.put_text(snapshot.callback, kMaxNameBytes);
+  writer.put(snapshot.callback_since);
   writer.put_text(snapshot.failure, kMaxFailureBytes);
+  writer.put(static_cast<std::int32_t>(snapshot.is_aborted ? Origin::kAborted : Origin::kOwn));
   put(writer, snapshot.times);
 
   std::vector<std::byte> list;
   std::uint32_t count = 0;
-  const std::size_t room = kMaxSnapshotBytes - writer.size() - sizeof count;
+  const std::size_t room =
+      kMaxSnapshotBytes - writer.size() - sizeof snapshot.unlisted - sizeof count;
   for (const OpenOperation& operation : snapshot.open) {
     FieldWriter next;
     put(next, operation);
@@ -117,6 +130,7 @@ std::vector<std::byte> encode(const RankSnapshot& snapshot) {
     list.insert(list.end(), bytes.begin(), bytes.end());
     ++count;
   }
+  writer.put(snapshot.unlisted + count_named(std::span(snapshot.open).subspan(count)));
   writer.put(count);
   std::vector<std::byte> bytes = writer.take();
   bytes.insert(bytes.end(), list.begin(), list.end());
@@ -139,8 +153,12 @@ std::optional<RankSnapshot> decode_snapshot(std::span<const std::byte> bytes) {
   snapshot.phase_since = reader.get<WallTime>();
   snapshot.pause = reader.get_text();
   snapshot.pause_since = reader.get<WallTime>();
+  snapshot.callback = reader.get_text();
+  snapshot.callback_since = reader.get<WallTime>();
   snapshot.failure = reader.get_text();
+  snapshot.is_aborted = reader.get_enum<Origin>(2) == Origin::kAborted;
   snapshot.times = get_times(reader);
+  snapshot.unlisted = reader.get<std::uint64_t>();
   snapshot.open.resize(reader.get_count(kFixedOperationBytes));
   for (OpenOperation& operation : snapshot.open) operation = get_operation(reader);
   if (!reader.is_whole() || bytes.size() > kMaxSnapshotBytes) return std::nullopt;

@@ -98,8 +98,10 @@ bool is_of_ranks(const Verdict& verdict, const std::vector<RankSnapshot>& ranks)
 
 }  // namespace
 
-StallJudge::StallJudge(nanoseconds stall_warning, nanoseconds timeout)
-    : stall_warning_(std::min(stall_warning, timeout)), timeout_(timeout) {}
+StallJudge::StallJudge(nanoseconds stall_warning, nanoseconds timeout, nanoseconds ends_later)
+    : stall_warning_(std::min(stall_warning, timeout)),
+      timeout_(timeout),
+      ends_later_(ends_later) {}
 
 void StallJudge::start_anew(WallTime now) {
   not_before_ = woken_ = now;
@@ -130,6 +132,7 @@ StallJudge::Decision StallJudge::look(std::vector<RankSnapshot> ranks, WallTime 
                                       std::span<const RankSnapshot> unheard) {
   if (has_ended_) return {};
   auto note = note_pauses(ranks, now);
+  if (!note) note = note_callbacks(ranks, now);
   Decision decision = decide(std::move(ranks), now, unheard);
   decision.note = std::move(note);
   return decision;
@@ -145,6 +148,18 @@ std::optional<std::string> StallJudge::note_pauses(const std::vector<RankSnapsho
   if (text.empty() || is_told) return std::nullopt;
   pause_told_ = now;
   return text + " (for information: no deadline passes in a pause)";
+}
+
+// Whether others wait for the rank does not matter: its own operations do.
+std::optional<std::string> StallJudge::note_callbacks(const std::vector<RankSnapshot>& ranks,
+                                                      WallTime now) {
+  if (now - woken_ < stall_warning_.count()) return std::nullopt;
+  std::string text = describe_callbacks(ranks, now, stall_warning_);
+  const bool is_told = callback_told_ != 0 && now - callback_told_ < timeout_.count();
+  if (text.empty()) callback_told_ = 0;
+  if (text.empty() || is_told) return std::nullopt;
+  callback_told_ = now;
+  return text;
 }
 
 StallJudge::Decision StallJudge::decide(std::vector<RankSnapshot> ranks, WallTime now,
@@ -201,10 +216,12 @@ bool StallJudge::is_of(const Told& told, const Verdict& verdict) {
 }
 
 // The ranks' pictures are not of the same moment: who is through with an operation looks absent
-// beside one that was seen a little earlier, in it.
+// beside one that was seen a little earlier, in it. The same operation must still be open in the
+// newer pictures: in a long queue that goes on, each look finds another one.
 bool StallJudge::is_confirmed(const Verdict& verdict, const std::vector<RankSnapshot>& ranks,
                               WallTime now) {
-  if (!is_of(seen_, verdict)) seen_ = {verdict.kind, verdict.blamed, {}, now, 0, {}, false};
+  if (!is_of(seen_, verdict) || seen_.operation != verdict.operation)
+    seen_ = {verdict.kind, verdict.blamed, {}, now, 0, {}, false, verdict.operation};
   if (is_final(verdict.kind) || is_of_the_process(verdict.kind)) return true;
   return std::all_of(ranks.begin(), ranks.end(), [&](const RankSnapshot& rank) {
     const bool may_wait = rank.liveness == Liveness::kRunning && !rank.open.empty();
@@ -233,11 +250,23 @@ void StallJudge::forgive(std::vector<RankSnapshot>& ranks, WallTime now) {
   }
 }
 
+// Silence counts from its beginning: the deadlines of waits for these ranks began to pass then.
+WallTime StallJudge::silent_since(const Verdict& verdict,
+                                  const std::vector<RankSnapshot>& ranks) const {
+  WallTime since = std::max(not_before_, woken_);
+  for (const RankSnapshot& rank : ranks)
+    if (std::ranges::find(verdict.blamed, rank.rank) != verdict.blamed.end())
+      since = std::max(since, rank.last_sign_of_life);
+  return since;
+}
+
 bool StallJudge::is_over(const Verdict& verdict, const std::vector<RankSnapshot>& ranks,
                          WallTime now) const {
   // A rank that has left will not come back.
   if (is_final(verdict.kind) || verdict.kind == Kind::kEnded) return true;
-  if (is_of_the_process(verdict.kind)) return now - told_.since >= timeout_.count();
+  if (verdict.kind == Kind::kSilent)
+    return now - silent_since(verdict, ranks) >= (timeout_ + ends_later_).count();
+  if (verdict.kind == Kind::kStopped) return now - told_.since >= timeout_.count();
   return find_stall(ranks, now, timeout_).kind != Kind::kNone;
 }
 

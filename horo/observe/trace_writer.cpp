@@ -9,7 +9,8 @@
 namespace horo::observe {
 
 std::string json_string(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  // Only ASCII, so that no terminal takes a character for a command.
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
 void TraceWriter::begin_event() {

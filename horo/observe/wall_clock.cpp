@@ -20,7 +20,7 @@ WallTime wall_time_now() {
 
 void shift_times(RankSnapshot& snapshot, WallTime offset) {
   for (WallTime* time : {&snapshot.taken, &snapshot.last_sign_of_life, &snapshot.last_finished_at,
-                         &snapshot.phase_since, &snapshot.pause_since})
+                         &snapshot.phase_since, &snapshot.pause_since, &snapshot.callback_since})
     shift(*time, offset);
   for (OpenOperation& operation : snapshot.open) {
     shift(operation.submitted, offset);

@@ -31,6 +31,12 @@ nanoseconds interval_for(const WatchdogOptions& options) {
                     kLongestInterval);
 }
 
+// A node that is cut off from rank 0 takes rank 0 for silent, and its end of the job may reach
+// other nodes by the connections of ranks: rank 0's watchdog, which sees those, is to decide first.
+nanoseconds lateness_of(const Topology& topology, const WatchdogOptions& options) {
+  return topology.node == 0 ? 0ns : std::clamp<nanoseconds>(options.timeout / 4, 200ms, 3s);
+}
+
 std::vector<RankSnapshot> ranks_of_node(const Topology& topology) {
   std::vector<RankSnapshot> ranks;
   for (const int rank : topology.ranks_of(topology.node)) {
@@ -59,7 +65,7 @@ Watchdog::Watchdog(const Topology& topology, StateSource& source, std::span<std:
       silent_after_(std::max(options_.stall_warning, kShortestSilence)),
       board_(board_memory, topology.local_rank, topology.local_size),
       node_watch_(board_, silent_after_, ranks_of_node(topology)),
-      judge_(options_.stall_warning, options_.timeout),
+      judge_(options_.stall_warning, options_.timeout, lateness_of(topology, options_)),
       hub_(std::move(hub)),
       client_(point, topology.node, topology.local_size),
       is_node_lost_(static_cast<std::size_t>(topology.node_count), false),

@@ -9,6 +9,7 @@
 #include "horo/base/hash.h"
 #include "horo/base/line_file.h"
 #include "horo/base/log.h"
+#include "horo/base/printable.h"
 #include "horo/coordinator/bucket_plan.h"
 #include "horo/coordinator/wire.h"
 #include "horo/from_rank_0.h"
@@ -111,7 +112,7 @@ void PlanTuning::finish() {
         1e3 * (search.has_improved() ? search.best_seconds() : search.start_seconds()),
         1e3 * search.start_seconds(), search.steps());
     if (settings_.autotune_file.empty() && log_level() < LogLevel::kOff)
-      std::fprintf(stderr, "horo: %s\n", text.c_str());
+      std::fprintf(stderr, "horo: %s\n", printable(text).c_str());
     else
       log_info("{}", text);
     if (!settings_.autotune_file.empty()) keep(line);

@@ -37,7 +37,7 @@ std::string to_json(const TrainReport& report) {
   json["skipped_steps"] = report.skipped_steps;
   json["compression_rate"] = report.compression.compression_rate();
   json["compression_error"] = report.compression.relative_error();
-  return json.dump(2) + "\n";
+  return json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 void write_json(const TrainReport& report, const std::filesystem::path& path) {

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -11,10 +12,13 @@
 
 #include "horo/horo.h"
 #include "horo/testing.h"
+#include "tests/api/error_text.h"
 
 namespace horo {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing::run_ranks;
 
 TEST(Callbacks, RunAfterCompletionWithTheError) {
@@ -179,6 +183,71 @@ TEST(Callbacks, OfAnOperationThatIsDoneRunAtOnce) {
     has_run = false;
     Handle().then([&](const std::exception_ptr&) { has_run = true; });
     EXPECT_TRUE(has_run);
+  });
+}
+
+// Submits "x" on all ranks; rank 1 lets go of its only Context in the callback, as `let_go` does.
+// The other ranks' next operation must end with the reason.
+void expect_job_ends(Context& ctx,
+                     const std::function<void(const Handle&, std::shared_ptr<Context>)>& let_go) {
+  const int rank = ctx.rank();
+  auto own = std::make_shared<Context>(std::move(ctx));
+  const std::weak_ptr<Runtime> runtime = own->runtime();
+  std::vector<float> x(3, 1.0f);
+  const Handle handle = own->allreduce_async(x, {.name = "x"});
+  if (rank == 1) {
+    let_go(handle, std::move(own));
+    while (!runtime.expired()) std::this_thread::yield();
+    return;
+  }
+  handle.wait();
+  EXPECT_THAT(error_text<CommunicationError>([&] { own->barrier(); }),
+              AllOf(HasSubstr("rank 1 (host"),
+                    HasSubstr("destroyed its Context in a completion callback")));
+}
+
+TEST(Callbacks, DestroyingTheContextEndsTheJobWithTheReason) {
+  run_ranks(3, [](Context& ctx) {
+    expect_job_ends(ctx, [](const Handle& handle, std::shared_ptr<Context> own) {
+      std::promise<void> is_destroyed;
+      handle.then([&](const std::exception_ptr&) {
+        own.reset();
+        is_destroyed.set_value();
+      });
+      is_destroyed.get_future().wait();
+    });
+  });
+}
+
+TEST(Callbacks, TheLastOwnerOfTheContextMayBeTheCallbackItself) {
+  run_ranks(3, [](Context& ctx) {
+    expect_job_ends(ctx, [](const Handle& handle, std::shared_ptr<Context> own) {
+      handle.then([own = std::move(own)](const std::exception_ptr&) {});
+    });
+  });
+}
+
+// What keeps the runtime after shutdown() may go in a callback.
+TEST(Callbacks, TheLastGradientSyncAndProcessSetMayGoInOne) {
+  run_ranks(2, [](Context& ctx) {
+    auto own = std::make_shared<Context>(std::move(ctx));
+    const std::weak_ptr<Runtime> runtime = own->runtime();
+    std::vector<float> g(3, 1.0f), x(3, 1.0f);
+    const std::vector<NamedTensor> gradients = {{"g", g}};
+    auto sync = std::make_unique<GradientSync>(*own, gradients);
+    auto set = std::make_unique<ProcessSet>(own->new_process_set({0, 1}));
+    const Handle handle = own->allreduce_async(x);
+    std::promise<void> are_gone;
+    handle.wait();
+    own->shutdown();
+    own.reset();
+    handle.then([&](const std::exception_ptr&) {
+      sync.reset();
+      set.reset();
+      are_gone.set_value();
+    });
+    are_gone.get_future().wait();
+    while (!runtime.expired()) std::this_thread::yield();
   });
 }
 

@@ -74,6 +74,8 @@ TEST(Context, SumsOfEveryTypeAndSizeAreExact) {
             expect_exact_sums<BFloat16>(ctx, count);
             expect_exact_sums<std::int8_t>(ctx, count);
             expect_exact_sums<std::uint8_t>(ctx, count);
+            expect_exact_sums<std::int16_t>(ctx, count);
+            expect_exact_sums<std::uint16_t>(ctx, count);
             expect_exact_sums<std::int32_t>(ctx, count);
             expect_exact_sums<std::int64_t>(ctx, count);
           }

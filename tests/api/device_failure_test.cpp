@@ -275,6 +275,7 @@ class CutTransport : public collectives::Transport {
       : whole_(std::move(whole)), is_cut_(is_cut) {}
   const Topology& topology() const override { return whole_->topology(); }
   const WaitPolicy& wait_policy() const override { return whole_->wait_policy(); }
+  std::shared_ptr<AbortSignal> abort_signal() const override { return whole_->abort_signal(); }
   std::unique_ptr<collectives::PointToPoint> make_point_to_point() override {
     return std::make_unique<collectives::CutPeers>(whole_->make_point_to_point(), 3, &is_cut_);
   }

@@ -1,10 +1,15 @@
 #include "horo/init_notice.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <functional>
 #include <mutex>
 #include <vector>
+
+#include "horo/observe/watchdog.h"
 
 namespace horo {
 namespace {
@@ -12,42 +17,159 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-class Console {
+template <typename T>
+class Collected {
  public:
   auto listener() {
-    return [this](const std::string& text) {
+    return [this](const T& item) {
       const std::scoped_lock lock(mutex_);
-      said_.push_back(text);
+      items_.push_back(item);
     };
   }
-  std::vector<std::string> said() {
+  std::vector<T> items() {
     const std::scoped_lock lock(mutex_);
-    return said_;
+    return items_;
   }
 
  private:
   std::mutex mutex_;  // guards the one below
-  std::vector<std::string> said_;
+  std::vector<T> items_;
 };
+using Console = Collected<std::string>;
+using ExitCodes = Collected<int>;
 
-TEST(InitNotice, SaysAgainAndAgainThatTheRankWaitsInInit) {
-  Console console;
-  const InitNotice notice("rank 3 (host b, pid 7)", 20ms, 10ms, console.listener());
-  for (int i = 0; i < 30000 && console.said().size() < 3; ++i) std::this_thread::sleep_for(1ms);
-  ASSERT_GE(console.said().size(), 3u);
-  EXPECT_THAT(console.said(), Each(AllOf(StartsWith("rank 3 (host b, pid 7) has waited "),
-                                         HasSubstr("in horo::init() for other ranks"),
-                                         HasSubstr("have not called it"))));
+void wait_until(const std::function<bool()>& condition) {
+  for (int i = 0; i < 30000 && !condition(); ++i) std::this_thread::sleep_for(1ms);
 }
 
-TEST(InitNotice, SaysNothingOnceAllHaveCome) {
+// Unique on this machine, on which the same test may run several times.
+std::string test_job() {
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  return fmt::format("{}-{}", test->name(), getpid());
+}
+
+StartingJob job_of(int size, int rank = 0, int local_size = 0) {
+  return {"b", test_job(), rank, size, local_size == 0 ? size : local_size};
+}
+
+TEST(InitNotice, NamesTheRanksThatAreMissing) {
+  const std::vector<InitRoster::Waiting> here = {{0, 10}, {1, 11}, {3, 13}};
+  EXPECT_EQ(describe_init_wait(job_of(5), here, 3s),
+            "ranks 0-1 and 3 (host b, pids 10, 11, 13) have waited 3s in horo::init() for ranks 2 "
+            "and 4, which have not called it: look at what they do before, and whether they run");
+  EXPECT_EQ(describe_init_wait(job_of(4), here, 3s),
+            "ranks 0-1 and 3 (host b, pids 10, 11, 13) have waited 3s in horo::init() for rank 2, "
+            "which has not called it: look at what they do before, and whether they run");
+}
+
+TEST(InitNotice, NamesARankThatIsStoppedInInit) {
+  const std::vector<InitRoster::Waiting> here = {{0, 10}, {1, 11, true}};
+  EXPECT_EQ(describe_init_wait(job_of(2), here, 3s),
+            "rank 0 (host b, pid 10) has waited 3s in horo::init() for rank 1, which is stopped "
+            "(SIGSTOP, or a debugger): kill -CONT 11 resumes it");
+}
+
+TEST(InitNotice, CountsTheRanksOfItsHostWhereThereAreOthers) {
+  const std::vector<InitRoster::Waiting> here = {{4, 10}, {5, 11}};
+  EXPECT_THAT(describe_init_wait(job_of(8, 4, 4), here, 3s),
+              HasSubstr("for other ranks; 2 of the 4 ranks of this host have not called it"));
+  EXPECT_THAT(describe_init_wait(job_of(8, 4, 2), here, 3s),
+              HasSubstr("for ranks of other hosts, which have not called it"));
+  EXPECT_THAT(describe_init_wait({"b", "", 3, 0, 0}, {}, 3s),
+              AllOf(StartsWith("rank 3 (host b, pid "), HasSubstr("for other ranks, which have")));
+}
+
+TEST(InitNotice, WritesOneLineForAllRanksOfAHost) {
   Console console;
-  for (int i = 0; i < 100; ++i) const InitNotice notice("a rank", 1h, 1h, console.listener());
-  EXPECT_THAT(console.said(), IsEmpty());
+  std::vector<std::unique_ptr<InitNotice>> notices;
+  for (int rank = 0; rank < 8; ++rank)
+    notices.push_back(std::make_unique<InitNotice>(
+        job_of(9, rank),
+        InitNoticeOptions{.stall_warning = 200ms, .timeout = 1h, .report = console.listener()}));
+  wait_until([&] { return !console.items().empty(); });
+  std::this_thread::sleep_for(400ms);
+  EXPECT_THAT(console.items(), ElementsAre(AllOf(StartsWith("rank"), HasSubstr("for rank"))));
+}
+
+TEST(InitNotice, WritesAgainAsLongAsTheRanksWait) {
+  Console console;
+  const InitNotice notice(job_of(2),
+                          {.stall_warning = 2ms, .timeout = 1h, .report = console.listener()});
+  wait_until([&] { return console.items().size() >= 2; });
+  EXPECT_THAT(console.items(), Each(HasSubstr("in horo::init() for rank 1, which has not called")));
+  EXPECT_GE(console.items().size(), 2u);
+}
+
+TEST(InitNotice, WritesNothingOnceAllHaveJoined) {
+  Console console;
+  for (int i = 0; i < 100; ++i)
+    const InitNotice notice(job_of(2),
+                            {.stall_warning = 1h, .timeout = 1h, .report = console.listener()});
+  EXPECT_THAT(console.items(), IsEmpty());
+}
+
+TEST(InitNotice, EndsTheProcessAfterTheTimeout) {
+  Console console;
+  ExitCodes codes;
+  const InitNotice notice(job_of(2), {.stall_warning = 1h,
+                                      .timeout = 50ms,
+                                      .report = console.listener(),
+                                      .end_process = codes.listener()});
+  wait_until([&] { return !codes.items().empty(); });
+  EXPECT_THAT(codes.items(), Each(observe::kStuckExitCode));
+  ASSERT_THAT(console.items(), Not(IsEmpty()));
+  EXPECT_THAT(console.items().front(),
+              AllOf(HasSubstr("for rank 1, which has not called it"),
+                    HasSubstr("(HORO_TIMEOUT is 50ms): the process of rank 0 ends now, with exit "
+                              "code 75")));
+}
+
+TEST(InitNotice, EndsOneProcessFirst) {
+  Collected<int> ended;
+  std::vector<std::unique_ptr<InitNotice>> notices;
+  for (int rank = 0; rank < 4; ++rank)
+    notices.push_back(std::make_unique<InitNotice>(
+        job_of(5, rank),
+        InitNoticeOptions{.stall_warning = 10ms,
+                          .timeout = 2s,
+                          .ends_later = 1h,
+                          .report = [](const std::string&) {},
+                          .end_process = [&, rank](int) { ended.listener()(rank); }}));
+  wait_until([&] { return !ended.items().empty(); });
+  const int first = ended.items().front();
+  notices[static_cast<std::size_t>(first)].reset();  // as when its process has ended
+  std::this_thread::sleep_for(300ms);
+  EXPECT_THAT(ended.items(), Each(first));
+}
+
+TEST(InitNotice, LeavesTheEndToWaitsThatHaveADeadline) {
+  ExitCodes codes;
+  InitNotice notice(job_of(2), {.stall_warning = 10ms,
+                                .timeout = 100ms,
+                                .ends_later = 1h,
+                                .report = [](const std::string&) {},
+                                .end_process = codes.listener()});
+  notice.note_that_mpi_runs();
+  std::this_thread::sleep_for(300ms);
+  EXPECT_THAT(codes.items(), IsEmpty());
+}
+
+TEST(InitRoster, HasOneReporterUntilItEnds) {
+  auto first = std::make_unique<InitRoster>(test_job(), 0, 2);
+  InitRoster second(test_job(), 1, 2);
+  EXPECT_TRUE(first->is_reporter());
+  EXPECT_FALSE(second.is_reporter());
+  EXPECT_THAT(second.waiting(), SizeIs(2));
+  first.reset();
+  EXPECT_THAT(second.waiting(), SizeIs(1));
+  EXPECT_TRUE(second.is_reporter());
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ TEST(MpiApi, TooLargeAnArenaIsRefusedOnEveryRankAndTheJobGoesOn) {
     (void)ctx.allocate(ctx.rank() == 0 ? std::size_t{1} << 45 : 1);
     ADD_FAILURE() << "32 TiB were granted";
   } catch (const SharedMemoryError& error) {
-    EXPECT_NE(std::string(error.what()).find("/dev/shm"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("cannot allocate"), std::string::npos) << error.what();
   }
   std::vector<std::int32_t> x(5, 1);
   ctx.allreduce(TensorView(x), {.name = "x", .op = ReduceOp::kSum});

@@ -56,6 +56,8 @@ TEST(OutOfPlace, EqualsInPlaceAndLeavesTheInputForEveryTypeAndOperation) {
       expect_same_as_in_place<BFloat16>(ctx);
       expect_same_as_in_place<std::int8_t>(ctx);
       expect_same_as_in_place<std::uint8_t>(ctx);
+      expect_same_as_in_place<std::int16_t>(ctx);
+      expect_same_as_in_place<std::uint16_t>(ctx);
       expect_same_as_in_place<std::int32_t>(ctx);
       expect_same_as_in_place<std::int64_t>(ctx);
     });

@@ -18,5 +18,14 @@ TEST(Placement, MoreRanksThanProcessorsGetNoShare) {
   EXPECT_TRUE(share_of({}, 0, 2).empty());
 }
 
+TEST(Placement, OpenMpGetsTheShareUnlessMoreThreadsWereAskedFor) {
+  EXPECT_EQ(plan_openmp(8, false, 8, 2), OpenMpPlan::kSetThreads);
+  EXPECT_EQ(plan_openmp(8, true, 8, 2), OpenMpPlan::kDoNotBind);
+  EXPECT_EQ(plan_openmp(4, false, 8, 2), OpenMpPlan::kDoNotBind) << "by omp_set_num_threads()";
+  EXPECT_EQ(plan_openmp(2, true, 8, 2), OpenMpPlan::kLeave);
+  EXPECT_EQ(plan_openmp(1, false, 8, 2), OpenMpPlan::kLeave);
+  EXPECT_EQ(plan_openmp(8, false, 8, 8), OpenMpPlan::kLeave) << "one rank has all processors";
+}
+
 }  // namespace
 }  // namespace horo

@@ -30,7 +30,52 @@ TEST(TensorView, ContainersConvert) {
   EXPECT_EQ(b.type(), DataType::kInt32);
   EXPECT_EQ(c.count(), 0u);
   static_assert(!std::is_constructible_v<TensorView, const std::vector<float>&>);
-  static_assert(!std::is_constructible_v<TensorView, std::vector<std::string>&>);
+  static_assert(std::is_constructible_v<ConstTensorView, const std::vector<float>&>);
+}
+
+// Memory of a temporary is gone before an operation has used it.
+TEST(TensorView, TemporariesThatOwnTheirElementsDoNotConvert) {
+  static_assert(!std::is_constructible_v<TensorView, std::vector<float>>);
+  static_assert(!std::is_constructible_v<TensorView, std::array<float, 3>>);
+  static_assert(!std::is_constructible_v<ConstTensorView, std::vector<float>>);
+  static_assert(!std::is_constructible_v<ConstTensorView, const std::vector<float>>);
+  static_assert(std::is_constructible_v<TensorView, std::span<float>>);
+  static_assert(std::is_constructible_v<ConstTensorView, std::span<const float>>);
+  static_assert(std::is_constructible_v<ConstTensorView, TensorView>);
+  static_assert(!std::is_constructible_v<TensorView, ConstTensorView>);
+}
+
+TEST(Shape, DimensionsMayBeOfAnyIntegerType) {
+  const int rows = 3;
+  const std::int64_t columns = 4;
+  const unsigned char depth = 2;
+  EXPECT_EQ((Shape{rows, columns, depth}), (Shape{3, 4, 2}));
+  const int bad = -7;
+  try {
+    Shape{rows, bad};
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_STREQ(error.what(), "shape [3, -7]: a dimension must not be negative");
+  }
+}
+
+TEST(Shape, RefusesMoreElementsThanMemoryCanHave) {
+  const std::size_t large = std::size_t{1} << 40;
+  for (const Shape& shape : {Shape{large, large}, Shape{large, 1 << 23}, Shape{1, large, 3, large}})
+    try {
+      (void)TensorView(nullptr, DataType::kInt8, shape);
+      FAIL() << shape.to_string();
+    } catch (const InvalidArgument& error) {
+      EXPECT_EQ(error.what(), "shape " + shape.to_string() + " has 2^63 elements or more");
+    }
+  EXPECT_EQ((Shape{large, large, 0}).count(), 0u);
+  try {
+    (void)TensorView(nullptr, DataType::kFloat32, Shape{large, 1 << 21});
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_STREQ(error.what(),
+                 "a tensor of float32 [1099511627776, 2097152] has 2^63 bytes or more");
+  }
 }
 
 TEST(TensorView, PointerAndShape) {
@@ -45,7 +90,8 @@ TEST(DataType, SizesAndNames) {
   const std::pair<DataType, std::size_t> sizes[] = {
       {DataType::kFloat32, 4},  {DataType::kFloat64, 8}, {DataType::kFloat16, 2},
       {DataType::kBFloat16, 2}, {DataType::kInt8, 1},    {DataType::kUInt8, 1},
-      {DataType::kInt32, 4},    {DataType::kInt64, 8}};
+      {DataType::kInt16, 2},    {DataType::kUInt16, 2},  {DataType::kInt32, 4},
+      {DataType::kInt64, 8},    {DataType::kBool, 1}};
   EXPECT_EQ(std::size(sizes), static_cast<std::size_t>(kDataTypeCount));
   for (const auto& [type, size] : sizes) EXPECT_EQ(size_of(type), size) << name_of(type);
 }

@@ -19,9 +19,11 @@ class Impossible(Exception):
 class Lab:
     """`with Lab(hosts) as lab:` starts it and takes it down again."""
 
-    def __init__(self, hosts, rate="1gbit"):
+    def __init__(self, hosts, rate="1gbit", name=None):
+        """`name`: of a lab beside that of this build; None: that one."""
         self.hosts = hosts
         self.rate = rate
+        self.environment = dict(ENVIRONMENT, CLUSTER_LAB=name) if name else ENVIRONMENT
 
     def __enter__(self):
         self.call("down")
@@ -36,18 +38,18 @@ class Lab:
         self.call("down")
 
     def call(self, *arguments, limit_s=START_LIMIT_S):
-        return subprocess.run([SCRIPT, *map(str, arguments)], env=ENVIRONMENT, capture_output=True, text=True,
+        return subprocess.run([SCRIPT, *map(str, arguments)], env=self.environment, capture_output=True, text=True,
                               timeout=limit_s)
 
     def start(self, *arguments):
-        return subprocess.Popen([SCRIPT, *map(str, arguments)], env=ENVIRONMENT, stdout=subprocess.PIPE,
+        return subprocess.Popen([SCRIPT, *map(str, arguments)], env=self.environment, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True)
 
     def names(self):
         return [f"host{i}" for i in range(self.hosts)]
 
     def namespace(self, host):
-        return f"{ENVIRONMENT['CLUSTER_LAB']}-{host}"
+        return f"{self.environment['CLUSTER_LAB']}-{host}"
 
     def processes(self, host):
         done = subprocess.run(["ip", "netns", "pids", self.namespace(host)], capture_output=True, text=True, check=True)

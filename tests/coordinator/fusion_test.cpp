@@ -38,6 +38,16 @@ TEST(Fusion, NeighboursShareABucketUpToTheTarget) {
   EXPECT_EQ(names(responses[2]), (std::vector<std::string>{"e"}));
 }
 
+TEST(Fusion, ABucketHoldsAtMost4096Tensors) {
+  std::vector<Contribution> complete;
+  for (int i = 0; i < 10000; ++i) complete.push_back(agree(std::to_string(i), 1));
+  const auto responses = fuse(complete, std::size_t{1} << 30, ResponseCache(0));
+  ASSERT_EQ(responses.size(), 3u);
+  EXPECT_EQ(responses[0].tensors.size(), 4096u);
+  EXPECT_EQ(responses[2].tensors.size(), 10000u - 2 * 4096u);
+  EXPECT_EQ(responses[2].tensors.front().name, "8192");
+}
+
 TEST(Fusion, OnlyAllreducesOfOneTypeAndOperationShare) {
   const auto responses = fuse({agree("a", 1), agree("b", 1, Kind::kAllreduce, DataType::kFloat64),
                                agree("c", 1, Kind::kAllreduce, DataType::kFloat64, ReduceOp::kMax),

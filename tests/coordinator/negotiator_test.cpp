@@ -66,8 +66,8 @@ TEST(Negotiator, TellsWhoIsMissingOldestFirst) {
   book.submit(1, request("old"));
   book.submit(1, request("new"), kStart + 5s);
   book.submit(2, request("new"), kStart + 6s);
-  EXPECT_THAT(book.waiting_longer_than(10s, kStart + 9s), IsEmpty());
-  const auto waiting = book.waiting_longer_than(10s, kStart + 20s);
+  EXPECT_THAT(book.waiting_longer_than(10s, kStart + 9s, 8), IsEmpty());
+  const auto waiting = book.waiting_longer_than(10s, kStart + 20s, 8);
   ASSERT_EQ(waiting.size(), 2u);
   EXPECT_EQ(waiting[0], (Waiting{"old", 20s, {0, 2, 3}}));
   EXPECT_EQ(waiting[1], (Waiting{"new", 15s, {0}}));
@@ -77,9 +77,9 @@ TEST(Negotiator, AReportOfASubtreeReplacesTheGuessThatAllItsRanksAreMissing) {
   Book book;
   book.submit(0, request("x"));
   book.submit(1, request("x"));
-  EXPECT_THAT(book.waiting_longer_than(1s, kStart + 2s)[0].missing, ElementsAre(2, 3));
+  EXPECT_THAT(book.waiting_longer_than(1s, kStart + 2s, 8)[0].missing, ElementsAre(2, 3));
   book.report(2, {"x", 1s, {3}}, kStart + 2s);
-  EXPECT_THAT(book.waiting_longer_than(1s, kStart + 2s)[0].missing, ElementsAre(3));
+  EXPECT_THAT(book.waiting_longer_than(1s, kStart + 2s, 8)[0].missing, ElementsAre(3));
   book.submit(2, request("x"), kStart + 3s);
   EXPECT_THAT(book.complete_names(), ElementsAre("x"));
 }
@@ -87,7 +87,7 @@ TEST(Negotiator, AReportOfASubtreeReplacesTheGuessThatAllItsRanksAreMissing) {
 TEST(Negotiator, AReportMakesKnownWhatOnlyASubtreeHasSubmitted) {
   Book book;
   book.report(2, {"far", 30s, {2}}, kStart + 40s);
-  const auto waiting = book.waiting_longer_than(25s, kStart + 40s);
+  const auto waiting = book.waiting_longer_than(25s, kStart + 40s, 8);
   ASSERT_EQ(waiting.size(), 1u);
   EXPECT_EQ(waiting[0], (Waiting{"far", 30s, {0, 1, 2}}));
 }
@@ -157,7 +157,7 @@ TEST(Negotiator, AJoinItselfAndAShutdownNeedEveryRank) {
   book.join(1, {1});
   book.join(2, {2, 3});
   EXPECT_THAT(book.complete_names(), IsEmpty());
-  EXPECT_THAT(book.waiting_longer_than(0s, kStart)[0].missing, ElementsAre(0));
+  EXPECT_THAT(book.waiting_longer_than(0s, kStart, 8)[0].missing, ElementsAre(0));
   book.submit(0, join_request());
   book.join(0, {0});
   EXPECT_THAT(book.complete_names(), ElementsAre(std::string(kJoinName)));
@@ -171,17 +171,40 @@ TEST(Negotiator, AJoinWaitsNoLongerThanSinceTheOthersLastDidSomething) {
   Book book;
   book.submit(1, join_request());
   book.join(1, {1});
-  EXPECT_EQ(book.waiting_longer_than(10s, kStart + 20s).size(), 1u);
+  EXPECT_EQ(book.waiting_longer_than(10s, kStart + 20s, 8).size(), 1u);
   book.refresh_join(kStart + 15s);
-  EXPECT_THAT(book.waiting_longer_than(10s, kStart + 20s), IsEmpty());
+  EXPECT_THAT(book.waiting_longer_than(10s, kStart + 20s, 8), IsEmpty());
+}
+
+TEST(Negotiator, AReportIsOrderedByItsAge) {
+  Book book;
+  book.submit(0, request("young"), kStart + 35s);
+  book.report(2, {"far", 30s, {2}}, kStart + 40s);
+  book.report(2, {"near", 4s, {2}}, kStart + 40s);
+  const auto waiting = book.waiting_longer_than(1s, kStart + 40s, 2);
+  ASSERT_EQ(waiting.size(), 2u);
+  EXPECT_EQ(waiting[0].name, "far");
+  EXPECT_EQ(waiting[1].name, "young");
+}
+
+// With a look at every operation in each of these calls this test would not end within its limit.
+TEST(Negotiator, ManyPendingOperationsDoNotSlowItDown) {
+  Book book;
+  for (int i = 0; i < 200000; ++i) book.submit(0, request(std::to_string(i)));
+  std::size_t seen = 0;
+  for (int round = 0; round < 200000; ++round) {
+    seen += book.waiting_longer_than(1s, kStart + 10s, 3).size();
+    seen += book.under_way(1ms, kStart + 10s);
+  }
+  EXPECT_EQ(seen, 600000u);
 }
 
 TEST(Negotiator, CountsWhatMovedRecently) {
   Book book;
   book.submit(0, request("x"));
   book.submit(0, request("y"), kStart + 3ms);
-  EXPECT_EQ(book.under_way(2ms, kStart + 4ms), 1u);
   EXPECT_EQ(book.under_way(5ms, kStart + 4ms), 2u);
+  EXPECT_EQ(book.under_way(2ms, kStart + 4ms), 1u);
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ class Doctor(unittest.TestCase):
                 report, errors = self.run_to_its_end(ranks, "kill", rank)
                 self.assert_blamed(report, "dead", rank)
                 self.assertIn(f"rank {rank} ", report["verdict"]["text"])
-                self.assertIn("is dead", errors)  # hororun says it too
+                self.assertRegex(errors, rf"(?m)^hororun: rank {rank} .* (was killed by signal 9|is dead)")
                 self.assertIn(f"hororun doctor {self.flights}", errors)
 
     def test_killed_between_named_operations(self):
@@ -102,7 +102,7 @@ class Doctor(unittest.TestCase):
     def test_a_rank_that_left_early(self):
         report, _ = self.run_to_its_end(2, "return", 1)
         # The other's operation ended with an error, which it did not survive.
-        self.assert_blamed(report, "failed", 0)
+        self.assert_blamed(report, "ended", 1)
         self.assertRegex(report["verdict"]["text"], r"'loss' cannot complete: rank 1 \(host .*\) has shut down")
 
     def test_a_rank_that_never_submits(self):
@@ -173,6 +173,11 @@ class Doctor(unittest.TestCase):
         self.assertEqual(len(list(self.base.glob("horo-*/*/rank.*.flight"))), 2)
         newest = subprocess.run([HORORUN, "doctor"], env=environment, capture_output=True, text=True)
         self.assertIn("rank 0", newest.stdout)
+        done = subprocess.run([HORORUN, "-np", "2", JOB, "none", "0"], env=environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        newest = subprocess.run([HORORUN, "doctor"], env=environment, capture_output=True, text=True)
+        self.assertRegex(newest.stdout, r"\Athe newest job that failed, last seen .* ago; jobs that ended well after it "
+                                        r"left no files\n")
 
     def test_the_rank_that_the_others_wait_for(self):
         _, errors = self.start(3, "slow", 1).communicate(timeout=60)
@@ -195,7 +200,8 @@ class Doctor(unittest.TestCase):
             self.assertEqual(sum(event["ph"] == "b" for event in events), sum(event["ph"] == "e" for event in events))
 
     def test_mistakes_are_named(self):
-        for words, said in ((["timeline", str(self.base / "none")], "no flight recorder's files"),
+        for words, said in ((["timeline", str(self.base / "none")], "none cannot be read: No such file or directory"),
+                            (["doctor", str(self.base)], "no flight recorder's files"),
                             (["timeline", "-o"], "--output needs the name of a file"),
                             (["stragglers", "--json"], "hororun stragglers --help"),
                             (["timeline", "a", "b"], "'b' is one more")):

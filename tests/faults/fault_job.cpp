@@ -1,18 +1,33 @@
 // A job in which one rank fails in the middle of a step, for fault_test.py:
 //   fault_job FAULT RANK
-// FAULT: none, kill, throw, throw_slowly (and says why only after a moment), exit, normal_exit,
-// thread_exit, terminate, abandon_set, return, in_flight or device (which stands in for a GPU, and
-// whose rank goes on for a moment). Prints "rank N pid P" for each rank before the first step.
+// FAULT, in a loop of allocations: kill_in_allocate, term_in_allocate (at any moment).
+// FAULT, in the middle of a step: none, kill, throw, throw_slowly (and says why only after a
+// moment), exit, normal_exit, thread_exit, quick_exit (_exit with code 0), callback
+// (destroys the Context in one), abandon_set, return,
+// in_flight or device (which stands in for a GPU, and whose rank goes on for a moment); an
+// exception that nobody catches: uncaught, uncaught_nested, uncaught_int, uncaught_noexcept,
+// uncaught_thread, own_handler (of std::terminate); a crash: terminate, abort, segv, overflow (of
+// the stack), heap (corruption), looping_handler (of SIGSEGV, which never returns); not_ready (an
+// InvalidArgument). FAULT while the other ranks wait in shutdown() or join():
+// throw_before_shutdown, throw_before_join, leak (the Context, and main returns). FAULT on all
+// ranks: shutdown_exit (exit with code 0 after shutdown()). FAULT before or in init(): option (exit
+// with code 2), bad_setting. Prints "rank N pid P" for each rank that has joined.
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <future>
+#include <memory>
 #include <memory_resource>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "horo/base/device/host_device.h"
 #include "horo/horo.h"
@@ -23,13 +38,65 @@ struct Diverged : std::runtime_error {
   Diverged() : std::runtime_error("diverged") {}
 };
 
-void fail(const char* fault) {
-  if (std::strcmp(fault, "kill") == 0) raise(SIGKILL);
-  if (std::strncmp(fault, "throw", 5) == 0) throw Diverged();
-  if (std::strcmp(fault, "exit") == 0) std::_Exit(3);
-  if (std::strcmp(fault, "normal_exit") == 0) std::exit(0);
-  if (std::strcmp(fault, "terminate") == 0) std::terminate();
-  if (std::strcmp(fault, "thread_exit") == 0) std::thread([] { std::exit(3); }).join();
+[[gnu::noinline]] void diverge() { throw Diverged(); }
+void throw_in_noexcept() noexcept { diverge(); }
+
+void throw_nested() {
+  try {
+    throw Diverged();
+  } catch (const Diverged&) {
+    std::throw_with_nested(std::runtime_error("step 5"));
+  }
+}
+
+volatile int deepest = 1 << 30;          // NOLINT: unknown to the compiler
+volatile std::uintptr_t no_address = 8;  // NOLINT: likewise
+
+int overflow_stack(int depth) {
+  volatile char frame[4096] = {};
+  frame[depth % 4096] = 1;
+  return depth == deepest ? 0 : overflow_stack(depth + 1) + frame[0];
+}
+
+char* volatile block = nullptr;  // NOLINT: likewise
+
+// "free(): invalid pointer"
+void corrupt_heap() {
+  block = static_cast<char*>(std::malloc(64)) + 8;
+  std::free(block);  // NOLINT: on purpose
+}
+
+void loop_at(int) {
+  while (true) pause();
+}
+
+void end_in_own_handler() {
+  std::fprintf(stderr, "fault_job: the program's own terminate handler\n");
+  std::_Exit(9);
+}
+
+void crash(std::string_view fault) {
+  if (fault == "terminate") std::terminate();
+  if (fault == "abort") std::abort();
+  if (fault == "segv") *reinterpret_cast<volatile int*>(no_address) = 1;  // NOLINT: on purpose
+  if (fault == "overflow") std::printf("%d\n", overflow_stack(0));
+  if (fault == "heap") corrupt_heap();
+  if (fault == "looping_handler") raise(SIGSEGV);
+}
+
+void fail(std::string_view fault) {
+  if (fault == "kill") raise(SIGKILL);
+  if (fault == "throw" || fault == "throw_slowly" || fault == "uncaught" || fault == "own_handler")
+    throw Diverged();
+  if (fault == "uncaught_nested") throw_nested();
+  if (fault == "uncaught_int") throw 42;
+  if (fault == "uncaught_noexcept") throw_in_noexcept();
+  if (fault == "uncaught_thread") std::thread([] { throw Diverged(); }).join();
+  if (fault == "exit") std::_Exit(3);
+  if (fault == "quick_exit") std::_Exit(0);
+  if (fault == "normal_exit") std::exit(0);
+  if (fault == "thread_exit") std::thread([] { std::exit(3); }).join();
+  crash(fault);
 }
 
 // Of operations that a rank leaves behind: they outlive main().
@@ -62,8 +129,63 @@ void run_on_device(int failing_rank) {
   }
 }
 
+// Runs until a signal ends the failing rank, within a second.
+void allocate_again_and_again(int failing_rank, int signal) {
+  horo::Context ctx = horo::init();
+  say_that_it_runs(ctx);
+  if (ctx.rank() == failing_rank)
+    std::thread([signal] {
+      const auto delay = std::chrono::steady_clock::now().time_since_epoch().count() / 1000 % 1000;
+      std::this_thread::sleep_for(std::chrono::milliseconds(delay));
+      kill(getpid(), signal);
+    }).detach();
+  for (;;) (void)ctx.allocate(std::size_t{16} << 20);
+}
+
+// The destructor of a Context waits for the other ranks, which a callback cannot do.
+void destroy_in_callback(int failing_rank) {
+  auto ctx = std::make_unique<horo::Context>(horo::init());
+  say_that_it_runs(*ctx);
+  const bool is_failing = ctx->rank() == failing_rank;
+  std::vector<float> x(1000, 1.0f);
+  std::promise<void> is_destroyed;
+  ctx->allreduce_async(x, {.name = "x"}).then([&](const std::exception_ptr&) {
+    if (is_failing) ctx.reset();
+    is_destroyed.set_value();
+  });
+  is_destroyed.get_future().wait();
+  while (!is_failing) ctx->barrier();
+}
+
+// Of which the others wait for the rank in shutdown() or join().
+void run_to_the_end(std::string_view fault, int failing_rank) {
+  auto owner = std::make_unique<horo::Context>(horo::init());
+  horo::Context& ctx = *owner;
+  say_that_it_runs(ctx);
+  std::vector<float> tensor(1000, 1.0f);
+  for (int step = 0; step < 3; ++step) ctx.allreduce(horo::TensorView(tensor), {.name = "loss"});
+  const bool is_failing = ctx.rank() == failing_rank;
+  if (is_failing && fault == "leak") {
+    (void)owner.release();
+    return;
+  }
+  // Until the others are there.
+  if (is_failing) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  if (is_failing && fault.starts_with("throw")) throw Diverged();
+  if (fault == "throw_before_join") ctx.join();
+  ctx.shutdown();
+  if (fault == "shutdown_exit") std::exit(0);
+}
+
 void run(const char* fault, int failing_rank) {
   if (std::strcmp(fault, "device") == 0) return run_on_device(failing_rank);
+  if (std::strcmp(fault, "kill_in_allocate") == 0)
+    return allocate_again_and_again(failing_rank, SIGKILL);
+  if (std::strcmp(fault, "term_in_allocate") == 0)
+    return allocate_again_and_again(failing_rank, SIGTERM);
+  if (std::strcmp(fault, "callback") == 0) return destroy_in_callback(failing_rank);
+  for (const char* end : {"throw_before_shutdown", "throw_before_join", "leak", "shutdown_exit"})
+    if (std::strcmp(fault, end) == 0) return run_to_the_end(fault, failing_rank);
   horo::Context ctx = horo::init();
   std::vector<int> all;
   for (int rank = 0; rank < ctx.size(); ++rank) all.push_back(rank);
@@ -77,7 +199,6 @@ void run(const char* fault, int failing_rank) {
   for (auto& tensor : tensors)
     gradients.push_back({"g" + std::to_string(gradients.size()), horo::TensorView(tensor)});
   horo::GradientSync sync(ctx, gradients, {.bucket_bytes = 1 << 20});
-  // Once all ranks say so, no shared memory has a name any more.
   say_that_it_runs(ctx);
   const bool is_endless = std::strcmp(fault, "none") != 0;
   for (int step = 0; is_endless || step < 10; ++step) {
@@ -94,6 +215,7 @@ void run(const char* fault, int failing_rank) {
           const horo::ProcessSet moved = std::move(set);
           throw Diverged();
         }
+        if (std::strcmp(fault, "not_ready") == 0) sync.wait();
         fail(fault);
       }
     }
@@ -106,12 +228,24 @@ void run(const char* fault, int failing_rank) {
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
+  const std::string_view fault = argv[1];
+  const int failing_rank = std::atoi(argv[2]);
+  const char* launched = std::getenv("OMPI_COMM_WORLD_RANK");
+  const bool is_failing = launched != nullptr && std::atoi(launched) == failing_rank;
+  if (is_failing && fault == "option") return 2;
+  if (is_failing && fault == "bad_setting") setenv("HORO_TIMEOUT", "soon", 1);
+  if (is_failing && fault == "looping_handler") signal(SIGSEGV, loop_at);
+  if (is_failing && fault == "own_handler") std::set_terminate(end_in_own_handler);
+  if (is_failing && (fault.starts_with("uncaught") || fault == "own_handler")) {
+    run(argv[1], failing_rank);
+    return 0;
+  }
   try {
-    run(argv[1], std::atoi(argv[2]));
+    run(argv[1], failing_rank);
     return 0;
   } catch (const std::exception& error) {
     const bool is_own = dynamic_cast<const Diverged*>(&error) != nullptr;
-    if (is_own && std::strcmp(argv[1], "throw_slowly") == 0)
+    if (is_own && fault == "throw_slowly")
       std::this_thread::sleep_for(std::chrono::milliseconds(400));
     std::fprintf(stderr, "fault_job: %s\n", error.what());
     return 1;

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from processes import GRACE_S, leftovers, shared_memory_files
+from processes import GRACE_S, MpiFiles, leftovers, shared_memory_files
 
 TIMEOUT_S = 4  # HORO_TIMEOUT
 PATIENT_TIMEOUT_S = 60  # the same, of a job that is not to end
@@ -36,8 +36,8 @@ RANK = r"rank {rank} \(host [^),]*, pid \d+\)"
 PAST = r"(it|ranks? [^;]*) (last finished '|ha(s|ve) finished nothing)"
 WAITS = r"ha(s|ve) waited [^;]* for [^;]*'[^']+'"
 VERDICTS = {
-    "kill": [r"rank {rank} \(host [^)]*\) ended first: killed by signal 9"],
-    "exit": [r"horo: rank {rank} \(host [^)]*\) exited without shutting horo down"],
+    "kill": [r"hororun: rank {rank} \(host [^)]*\) (was killed by signal 9|is dead)"],
+    "exit": [r"horo: rank {rank} \(host [^)]*\) exited with code 0 without calling Context::shutdown\(\)"],
     "throw": [r"watched_job: diverged", r"rank {rank} \(host [^)]*\) failed"],
     "stop": [rf"{RANK} is stopped .*{WAITS}.*; {PAST}.*; kill -CONT"],
     "late": [rf"{RANK} never (marked|submitted) '[^']+'.*; ranks? .* ha(s|ve) waited .* for it; {PAST}"],
@@ -45,12 +45,22 @@ VERDICTS = {
     "missing": [rf"in another: .*{RANK} in (gradient|bucket) '.*; {PAST}", r"in allreduce 'metric' for "],
     "alone": [rf"in another: .*{RANK} in allreduce 'alone' for .*; {PAST}", r"in allreduce 'metric' for "],
     "stuck": [r"rank {rank} \(host [^)]*\).*stuck in .*'gradients"],
+    "callback": [rf"{RANK} has been in the completion callback of 'metric' for",
+                 r"rank {rank} \(host [^)]*\) has been in the completion callback of 'metric' .* in allreduce 'next' .*HORO_TIMEOUT"],
+    "no_finalize": [rf"{RANK} never called 'MPI_Finalize'.*; ranks? .* ha(s|ve) waited .* for it; {PAST}",
+                    r"rank {rank} \(host [^)]*\).*stuck in finalize 'MPI_Finalize'.*exit code 75"],
+    "stop_late": [rf"{RANK} is stopped .*{WAITS}.*; {PAST}.*; kill -CONT"],
 }
 # Of a rank that shares its node with no other: nobody can look at its process. Without rank 0 the nodes do not hear of
 # each other either, and each speaks of all others.
 VERDICT_FROM_AFAR = rf"ranks? {{rank}}\b[^(]*\(host [^)]*\).*(no sign of life|stopped).*{WAITS}"
 # How long the job goes on after its end was due.
-ENDS_AFTER_S = {"stop": TIMEOUT_S + 3, "late": TIMEOUT_S, "missing": TIMEOUT_S, "alone": TIMEOUT_S, "stuck": TIMEOUT_S + 5}
+ENDS_AFTER_S = {"stop": TIMEOUT_S + 3, "late": TIMEOUT_S, "missing": TIMEOUT_S, "alone": TIMEOUT_S, "stuck": TIMEOUT_S + 5,
+                "callback": TIMEOUT_S + 5, "no_finalize": TIMEOUT_S + 5, "stop_late": TIMEOUT_S + 5}
+# Inside MPI, where no exception ends a wait.
+STUCK = ("stuck", "no_finalize", "stop_late")
+# The ranks that fail first decide.
+ENDS_LATE = (*STUCK, "callback")
 
 
 def is_stopped(pid):
@@ -69,6 +79,7 @@ class Job:
         environment = dict(os.environ, HORO_RANKS_PER_NODE=str(per_node), HORO_TIMEOUT=f"{timeout_s}s",
                            HORO_STALL_WARNING=f"{WARNING_S}s", HORO_ALGORITHM="mpi" if fault == "stuck" else "auto")
         self.before = shared_memory_files()
+        self.files = MpiFiles()
         self.ranks = ranks
         self.output = ""
         self.times = []  # (when it came, line)
@@ -80,6 +91,8 @@ class Job:
     def read(self):
         for line in self.process.stdout:
             self.output += line
+            if rank := re.search(r"rank \d+ pid (\d+)$", line):
+                self.files.add_job_of(int(rank[1]))
             self.times.append((time.monotonic(), line))
 
     def first_time_of(self, pattern):
@@ -112,7 +125,7 @@ class Job:
         problems = []
         if len(self.pids()) != self.ranks:
             problems.append(f"{len(self.pids())} ranks started")
-        left = leftovers(self.pids().values(), self.before)
+        left = leftovers(self.pids().values(), self.before, self.files)
         if left:
             problems.append(f"left behind: {left}")
         return problems
@@ -128,14 +141,14 @@ def check_fault(job, fault, rank, is_far):
     end_s = ENDS_AFTER_S.get(fault, 0) + TOLD_WITHIN_S + MARGIN_S
     problems = job.end(START_AND_END_S + end_s)
     ended = time.monotonic()
-    if job.process.returncode == 0 or (fault == "stuck" and job.process.returncode != STUCK_EXIT_CODE):
+    if job.process.returncode == 0 or (fault in STUCK and job.process.returncode != STUCK_EXIT_CODE):
         problems.append(f"exit code {job.process.returncode}")
     if job.started() is None:
         return problems
     if ended - job.started() > end_s + GRACE_S:
         problems.append(f"had ended only after {ended - job.started():.0f} s")
-    told_s = (end_s if fault == "stuck" else TOLD_WITHIN_S) + MARGIN_S
-    for verdict in [VERDICT_FROM_AFAR] if fault == "stop" and is_far else VERDICTS[fault]:
+    told_s = (end_s if fault in ENDS_LATE else TOLD_WITHIN_S) + MARGIN_S
+    for verdict in [VERDICT_FROM_AFAR] if fault in ("stop", "stop_late") and is_far else VERDICTS[fault]:
         told = job.first_time_of(verdict.format(rank=rank))
         if told is None:
             problems.append(f"'{verdict.format(rank=rank)}' was not told")

@@ -1,7 +1,9 @@
 // A training loop in which one rank goes wrong at a random moment, for watchdog_test.py:
 //   watched_job FAULT RANK SEED
-// FAULT: none, endless (without one), kill, stop, exit, throw, mismatch, missing, alone, late, or
-// stuck (late while the others exchange gradients). Prints "rank N pid P" for each rank first.
+// FAULT: none, endless (without one), kill, stop, exit, throw, mismatch, missing, alone, late,
+// stuck (late while the others exchange gradients), no_finalize (late between shutdown() and
+// MPI_Finalize), stop_late (stopped there), or callback (whose completion callback does not
+// return). Prints "rank N pid P" for each rank first.
 #include <unistd.h>
 
 #include <chrono>
@@ -43,8 +45,7 @@ void happen(const Fault& fault, int moment) {
     std::this_thread::sleep_for(std::chrono::hours(1));
 }
 
-void run(const Fault& fault) {
-  horo::Context ctx = horo::init();
+void train(horo::Context& ctx, const Fault& fault) {
   std::printf("rank %d pid %d\n", ctx.rank(), static_cast<int>(getpid()));
   std::fflush(stdout);
   std::vector<std::vector<float>> tensors;
@@ -55,7 +56,8 @@ void run(const Fault& fault) {
   horo::GradientSync sync(ctx, gradients, {.bucket_bytes = 100000});
   std::vector<float> metric(3);
   std::vector<float> more(4);
-  const bool is_endless = fault.kind != "none";
+  const bool ends = fault.kind == "no_finalize" || fault.kind == "stop_late";
+  const bool is_endless = fault.kind != "none" && !ends;
   for (int step = 0; is_endless || step < 50; ++step) {
     const bool is_here = step == fault.step && ctx.rank() == fault.rank;
     if (is_here) happen(fault, 0);
@@ -67,9 +69,29 @@ void run(const Fault& fault) {
     if (is_here) happen(fault, 2);
     if (is_here && fault.kind == "alone") ctx.allreduce(horo::TensorView(more), {.name = "alone"});
     if (is_here && fault.kind == "missing") continue;
+    if (is_here && fault.kind == "callback")
+      ctx.allreduce_async(horo::TensorView(metric), {.name = "metric"}).then([](auto) {
+        std::this_thread::sleep_for(std::chrono::hours(1));
+      });
+    if (fault.kind == "callback" && step >= fault.step) {
+      // Once the callback is registered: later it would run on the thread that registers it.
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      if (ctx.rank() != fault.rank) ctx.allreduce(horo::TensorView(metric), {.name = "metric"});
+      ctx.allreduce_async(horo::TensorView(more), {.name = "next"}).wait();
+      continue;
+    }
     const bool is_odd = is_here && fault.kind == "mismatch";
     ctx.allreduce(horo::TensorView(is_odd ? more : metric), {.name = "metric"});
   }
+}
+
+void run(const Fault& fault) {
+  horo::Context ctx = horo::init();
+  train(ctx, fault);
+  ctx.shutdown();
+  if (ctx.rank() != fault.rank) return;
+  if (fault.kind == "stop_late") raise(SIGSTOP);
+  if (fault.kind == "no_finalize") std::this_thread::sleep_for(std::chrono::hours(1));
 }
 
 }  // namespace

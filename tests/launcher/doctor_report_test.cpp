@@ -60,7 +60,7 @@ TEST_F(DoctorReportTest, JsonQuotesWhatNeedsIt) {
   const auto open = submit(*first, "tab\there\\");
   const std::string json = to_json(examine_now());
   EXPECT_THAT(json, HasSubstr(R"("host": "h\"1")"));
-  EXPECT_THAT(json, HasSubstr(R"("name": "tab\u0009here\\")"));
+  EXPECT_THAT(json, HasSubstr(R"("name": "tab\\x09here\\")"));
   EXPECT_THAT(json, HasSubstr(R"("blamed": [0])"));
 }
 

@@ -24,15 +24,37 @@ constexpr std::string_view kAbort =
 
 TEST(FailureScanner, ReadsASignal) {
   EXPECT_EQ(first_failure(kSignal),
-            "rank 12 (host b-1) ended first: killed by signal 11 (Segmentation fault)");
+            "rank 12 (host b-1) was killed by signal 11 (Segmentation fault)");
 }
 
 TEST(FailureScanner, ReadsAnExitCode) {
-  EXPECT_EQ(first_failure(kExit), "rank 3 ended first: exit code 7");
+  EXPECT_EQ(first_failure(kExit), "rank 3 exited with code 7");
 }
 
 TEST(FailureScanner, ReadsAnAbort) {
-  EXPECT_EQ(first_failure(kAbort), "rank 1 ended first: MPI_Abort with code 9");
+  EXPECT_EQ(first_failure(kAbort), "rank 1 called MPI_Abort with code 9");
+}
+
+TEST(FailureScanner, ReadsAnExitWithoutInitOrFinalize) {
+  constexpr std::string_view kImproper =
+      "mpirun has exited due to process rank 1 with PID 0 on\nnode b-1 exiting improperly. There "
+      "are three reasons this could occur:\n";
+  EXPECT_EQ(
+      first_failure(kImproper),
+      "rank 1 (host b-1) exited with code 0 without horo::init() or without shutdown(), which "
+      "other ranks called");
+}
+
+TEST(FailureScanner, ReadsWhySshCannotStartACommand) {
+  FailureScanner scanner;
+  scanner.feed(
+      "text\nssh: Could not resolve hostname b.example: Name or service not known\r\nssh: x\n");
+  EXPECT_EQ(scanner.remote_shell_error(),
+            "ssh: Could not resolve hostname b.example: Name or service not known");
+  EXPECT_FALSE(scanner.failure());
+  FailureScanner other;
+  other.feed("me@b: Permission denied (publickey,password).\r\n");
+  EXPECT_EQ(other.remote_shell_error(), "me@b: Permission denied (publickey,password)");
 }
 
 TEST(FailureScanner, TakesAnyPieces) {
@@ -47,6 +69,16 @@ TEST(FailureScanner, KeepsTheFirst) {
 TEST(FailureScanner, FindsNothingInOtherText) {
   EXPECT_EQ(first_failure("Exit code: 3\nwith errorcode 1\nProcess name: x\n"), "none");
   EXPECT_EQ(first_failure(std::string(100000, 'x')), "none");
+}
+
+TEST(FailureScanner, NamesTheHostThatMpirunHasLost) {
+  FailureScanner scanner;
+  scanner.feed(
+      "ORTE has lost communication with a remote daemon.\n\n"
+      "  HNP daemon   : [[4514,0],0] on node a\n"
+      "  Remote daemon: [[4514,0],3] on node b.example\n\n");
+  EXPECT_EQ(scanner.lost_host(), "b.example");
+  EXPECT_FALSE(scanner.failure());
 }
 
 }  // namespace

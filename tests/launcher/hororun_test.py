@@ -9,8 +9,12 @@ import time
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from processes import MpiFiles
+
 HORORUN = os.environ["HORORUN"]
 MPI_RANK = os.environ["MPI_RANK"]  # tests/launcher/mpi_rank.cpp, built
+HORO_JOB = os.environ["HORO_JOB"]  # tests/faults/fault_job.cpp, built
 
 
 def hororun(*words, timeout=30, **options):
@@ -84,6 +88,10 @@ class CommandLine(unittest.TestCase):
             ("'/no/such' does not exist", "-np", "2", "/no/such"),
             ("'/tmp' is a directory", "-np", "2", "/tmp"),
             ("is not on PATH", "-np", "2", "no\nsuch"),
+            ("no program or command 'doctro'; did you mean doctor?", "doctro"),
+            ("'/no/such' does not exist", "/no/such"),
+            ("/no/such/directory cannot be read: No such file", "doctor", "/no/such/directory"),
+            ("cannot be read: Not a directory", "doctor", __file__),
             ("--output-dir /dev/null/x", "-np", "2", "--output-dir", "/dev/null/x", "true"),
             ("--json", "settings", "--json"),
         ]:
@@ -95,6 +103,52 @@ class CommandLine(unittest.TestCase):
             path = Path(directory) / "hosts"
             path.write_text("# ours\nlocalhost slots=2\n\nother slots=x\n")
             self.assert_refused(f"{path}:4: 'slots=x'", "--hostfile", str(path), "true")
+
+    def test_an_empty_hostfile_is_called_empty(self):
+        self.assert_refused("--hostfile /dev/null: cannot be read", "--hostfile", "/dev/null", "true")
+        with tempfile.NamedTemporaryFile() as file:
+            self.assert_refused(f"{file.name} is empty", "--hostfile", file.name, "true")
+
+    def test_a_file_that_is_no_program_is_refused(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "notes"
+            path.write_text("true\n")
+            path.chmod(0o755)
+            self.assert_refused("neither a compiled program nor a script", "-np", "2", str(path))
+
+    @unittest.skipIf(os.geteuid() != 0, "another user is needed, whom only root can become")
+    def test_a_directory_that_may_not_be_read_is_named(self):
+        with tempfile.TemporaryDirectory() as directory:  # of mode 0700
+            command = ["setpriv", "--reuid=65534", "--clear-groups", "--inh-caps=-all", HORORUN, "doctor", directory]
+            result = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(result.stderr, f"hororun: {directory} cannot be read: Permission denied\n")
+
+    def test_closed_standard_streams(self):
+        with tempfile.TemporaryDirectory() as directory:
+            for closed in ("<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"):
+                with self.subTest(closed=closed):
+                    path = Path(directory) / "ran"
+                    script = f'exec "$0" -np 2 sh -c "echo text; echo text >&2; echo x >> {path}" {closed}'
+                    result = subprocess.run(["sh", "-c", script, HORORUN], capture_output=True, timeout=60)
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    self.assertEqual(path.read_text(), "x\nx\n")
+                    path.unlink()
+                    failing = ["sh", "-c", f'exec "$0" -np 2 sh -c "exit 7" {closed}', HORORUN]
+                    self.assertEqual(subprocess.run(failing, capture_output=True, timeout=60).returncode, 7)
+
+    def test_the_limit_of_open_files(self):
+        def run(limits):
+            return subprocess.run(["sh", "-c", f'{limits}; exec "$0" -np 2 true', HORORUN], capture_output=True,
+                                  text=True, timeout=60)
+        for limit in (6, 20, 30):
+            with self.subTest(hard_limit=limit):
+                result = run(f"ulimit -n {limit}")
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertRegex(result.stderr, rf"\Ahororun: this process may open {limit} files, "
+                                                r"but mpirun needs .*\n\Z")
+        result = run("ulimit -Sn 20")
+        self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_a_missing_mpirun_is_named(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -181,7 +235,8 @@ class Failing(unittest.TestCase):
     def test_exit_code_passes_through(self):
         result = hororun("-np", "2", "sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 0 ] || exit 7; sleep 60")
         self.assertEqual(result.returncode, 7)
-        self.assert_last_line(result, r"rank 1 ended first: exit code 7",
+        self.assert_last_line(result, r"rank 1 exited with code 7; no rank left a flight record, so look at its output above",
+                              r"the job failed with exit code 7; rank 1 ended before the other ranks, .*",
                               r"the job failed with exit code 7; mpirun did not name a rank")
 
     def test_a_killed_rank_ends_the_job(self):
@@ -189,8 +244,25 @@ class Failing(unittest.TestCase):
         result = hororun("-np", "3", "sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 2 ] && kill -9 $$; sleep 60")
         self.assertLess(time.monotonic() - start, 10)
         self.assertEqual(result.returncode, 137)
-        self.assert_last_line(result, r"rank 2 \(host .+\) ended first: killed by signal 9 \(Killed\)",
+        self.assert_last_line(result, r"rank 2 \(host .+\) was killed by signal 9 \(Killed\); no rank left a flight record.*",
+                              r"the job failed with exit code 137 \(signal 9, Killed\); rank 2 ended before .*",
                               r"the job failed with exit code 137 \(signal 9, Killed\); mpirun did not name a rank")
+
+    def test_a_host_that_ssh_cannot_reach_is_named_with_its_domain(self):
+        ssh = """#!/bin/sh
+for word; do case $word in *nosuch*) host=$word; break;; esac; done
+echo "ssh: Could not resolve hostname $host: Name or service not known" >&2
+exit 255
+"""
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "ssh"
+            path.write_text(ssh)
+            path.chmod(0o755)
+            environment = {**os.environ, "PATH": f"{directory}:{os.environ['PATH']}"}
+            result = hororun("-H", "localhost:1,nosuch.example.org:1", "true", env=environment)
+        self.assertNotEqual(result.returncode, 0)
+        self.assert_last_line(result, r"mpirun could not start ranks on another host: "
+                                      r"ssh: Could not resolve hostname nosuch\.example\.org: .*")
 
     def test_other_ends_of_mpirun_are_reported_too(self):
         result = hororun("-np", "1", "--mpi-args", "--no-such-option", "true")
@@ -203,7 +275,6 @@ class Stopping(unittest.TestCase):
 
     def setUp(self):
         self.mark = f"mark-{os.getpid()}-{self.id()}"
-        self.shared_memory = set(os.listdir("/dev/shm"))
 
     def start(self, program=(MPI_RANK,)):
         """A job of 3 ranks, which have started when this returns."""
@@ -215,6 +286,7 @@ class Stopping(unittest.TestCase):
         self.assertTrue(wait_until(lambda: len(processes_with(self.mark)) >= ranks + 2))
         if program[0] == MPI_RANK:
             self.assertEqual([job.stdout.readline() for _ in range(ranks)], ["ready\n"] * ranks)
+        self.files = MpiFiles(processes_with(self.mark))
         return job
 
     def kill_left_overs(self):
@@ -223,8 +295,7 @@ class Stopping(unittest.TestCase):
 
     def assert_nothing_is_left(self):
         self.assertTrue(wait_until(lambda: not processes_with(self.mark)), processes_with(self.mark))
-        left = [name for name in set(os.listdir("/dev/shm")) - self.shared_memory if name.startswith("vader_segment")]
-        self.assertEqual(left, [])
+        self.assertTrue(wait_until(lambda: not self.files.left()), self.files.left())
 
     def test_signals_that_stop(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -261,13 +332,93 @@ class Stopping(unittest.TestCase):
                 self.assert_nothing_is_left()
 
     def test_a_killed_mpirun_leaves_no_ranks(self):
-        job = self.start(["sh", "-c", "sleep 300; echo"])
-        mpirun = children_of(job.pid)
-        self.assertEqual(len(mpirun), 1)
-        os.kill(mpirun[0], signal.SIGKILL)
+        for program in (["sh", "-c", "sleep 300; echo"], [MPI_RANK]):
+            with self.subTest(program=program):
+                job = self.start(program)
+                mpirun = children_of(job.pid)
+                self.assertEqual(len(mpirun), 1)
+                os.kill(mpirun[0], signal.SIGKILL)
+                job.communicate(timeout=20)
+                self.assertEqual(job.returncode, 137)
+                self.assert_nothing_is_left()
+
+    def test_the_files_of_another_job_stay(self):
+        other = self.start()
+        files = self.files
+        mark, self.mark = self.mark, self.mark + "-second"
+        job = self.start()
+        os.kill(children_of(job.pid)[0], signal.SIGKILL)
         job.communicate(timeout=20)
-        self.assertEqual(job.returncode, 137)
+        self.assertTrue(wait_until(lambda: not self.files.left()), self.files.left())
+        self.assertTrue(files.left())
+        self.assertIsNone(other.poll())
+        other.terminate()
+        other.communicate(timeout=20)
+        self.mark, self.files = mark, files
         self.assert_nothing_is_left()
+
+
+class Deadlocks(unittest.TestCase):
+    """Jobs that would not end by themselves."""
+
+    # Starts two ranks as Open MPI does, waits for their end and hangs.
+    HANGING_MPIRUN = """#!/bin/bash
+export OMPI_COMM_WORLD_SIZE=2 OMPI_MCA_orte_num_nodes=1 PMIX_NAMESPACE=77
+OMPI_COMM_WORLD_RANK=0 sleep 2 &
+OMPI_COMM_WORLD_RANK=1 bash -c 'sleep 1; kill -9 $$' &
+wait
+echo 'mpirun noticed that process rank 1 with PID 0 on node b exited on signal 9 (Killed).' >&2
+trap '' TERM INT
+while :; do sleep 0.2; done
+"""
+
+    def run_to_its_end(self, *words, limit=60, **options):
+        """The result, or a failure if the job does not end; then hororun ends it."""
+        job = subprocess.Popen([HORORUN, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+        try:
+            output, errors = job.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            job.terminate()
+            _, errors = job.communicate(timeout=30)
+            self.fail(f"did not end: {errors}")
+        return subprocess.CompletedProcess(words, job.returncode, output, errors)
+
+    def test_a_hanging_mpirun_without_ranks_is_ended(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "mpirun"
+            path.write_text(self.HANGING_MPIRUN)
+            path.chmod(0o755)
+            environment = {**os.environ, "PATH": f"{directory}:{os.environ['PATH']}"}
+            result = self.run_to_its_end("-np", "2", "true", env=environment)
+        self.assertEqual(result.returncode, 137, result.stderr)
+        self.assertIn("rank 1 (host b) was killed by signal 9 (Killed)", result.stderr)
+        self.assertEqual(processes_with(directory), [])
+
+    def test_a_rank_that_exits_before_init_is_named(self):
+        for delay in ("", "sleep 1;"):
+            with self.subTest(delay=delay):
+                script = f'[ $OMPI_COMM_WORLD_RANK != 1 ] || {{ {delay} exit 0; }}; exec "$0" none 0'
+                result = self.run_to_its_end("-np", "3", "sh", "-c", script, HORO_JOB)
+                # mpirun itself ends the job if the others had called MPI_Init before.
+                self.assertRegex(result.stderr, r"hororun: rank 1( \(pid \d+\))? exited without completing "
+                                                r"horo::init\(\), in which ranks 0 and 2 wait"
+                                                r"|rank 1 \(host .*\) exited with code 0 without horo::init\(\)")
+                self.assertEqual(result.returncode, 75 if "in which" in result.stderr else 1, result.stderr)
+
+    def test_a_program_without_horo_may_end_rank_by_rank(self):
+        script = "[ $OMPI_COMM_WORLD_RANK = 0 ] || exit 0; sleep 8; echo done"
+        result = self.run_to_its_end("-np", "2", "sh", "-c", script)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout, "done\n")
+
+    def test_output_that_is_not_read_yet_is_kept(self):
+        """mpirun outlives its ranks as long as nobody reads their output."""
+        count = 400000
+        job = subprocess.Popen([HORORUN, "-np", "1", "seq", str(count)], stdout=subprocess.PIPE)
+        time.sleep(9)
+        output, _ = job.communicate(timeout=30)
+        self.assertEqual(job.returncode, 0)
+        self.assertTrue(output.endswith(f"{count}\n".encode()))
 
 
 if __name__ == "__main__":

@@ -67,6 +67,8 @@ TEST(Hostfile, ErrorsBeginWithFileAndLine) {
   EXPECT_THAT(hostfile_error("a slots=1\na slots=1\n"),
               StartsWith("hosts.txt:2: 'a' is named twice"));
   EXPECT_THAT(hostfile_error("# nothing\n"), HasSubstr("hosts.txt names no host"));
+  EXPECT_THAT(hostfile_error(""), HasSubstr("hosts.txt is empty"));
+  EXPECT_THAT(hostfile_error("\n \n"), HasSubstr("hosts.txt is empty"));
 }
 
 TEST(Hosts, TotalIsUnknownIfOneHostDoesNotSay) {

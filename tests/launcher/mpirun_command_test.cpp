@@ -33,7 +33,8 @@ std::string error_of(std::vector<std::string> words, const Machine& machine = us
 
 TEST(MpirunCommand, OnThisMachine) {
   EXPECT_EQ(line({"-np", "4", "train", "--epochs", "2"}),
-            "OMP_NUM_THREADS=2 mpirun -np 4 --oversubscribe --bind-to none -x OMP_NUM_THREADS "
+            "OMPI_MCA_opal_signal='' OMP_NUM_THREADS=2 mpirun -np 4 --oversubscribe --bind-to none "
+            "-x OMP_NUM_THREADS "
             "train --epochs 2");
 }
 
@@ -41,16 +42,46 @@ TEST(MpirunCommand, AsRoot) {
   Machine machine = user_machine();
   machine.is_root = true;
   EXPECT_EQ(line({"-np", "8", "train"}, machine),
-            "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 "
+            "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_opal_signal='' "
+            "OMP_NUM_THREADS=1 "
             "mpirun -np 8 --oversubscribe --bind-to none -x OMP_NUM_THREADS train");
 }
 
 TEST(MpirunCommand, OnHosts) {
   EXPECT_EQ(line({"-H", "a:4,b", "train"}),
-            "OMP_NUM_THREADS=2 mpirun -np 5 -H a:4,b:1 --bind-to none -x OMP_NUM_THREADS train");
+            "OMPI_MCA_opal_signal='' OMP_NUM_THREADS=2 mpirun -np 5 -H a:4,b:1 --bind-to none "
+            "--mca oob_tcp_keepalive_time 189 "
+            "--mca oob_tcp_keepalive_intvl 27 --mca oob_tcp_keepalive_probes 3 -x OMP_NUM_THREADS "
+            "train");
   EXPECT_EQ(line({"-np", "2", "--hostfile", "my hosts", "train"}, user_machine(), "a slots=4\n"),
-            "OMP_NUM_THREADS=4 mpirun -np 2 --hostfile 'my hosts' --bind-to none -x "
-            "OMP_NUM_THREADS train");
+            "OMPI_MCA_opal_signal='' OMP_NUM_THREADS=4 mpirun -np 2 --hostfile 'my hosts' "
+            "--bind-to none --mca "
+            "oob_tcp_keepalive_time 189 --mca oob_tcp_keepalive_intvl 27 --mca "
+            "oob_tcp_keepalive_probes 3 -x OMP_NUM_THREADS train");
+}
+
+TEST(MpirunCommand, NoticesALostHostBeforeTheTimeout) {
+  EXPECT_THAT(line({"-H", "a,b", "--env", "HORO_TIMEOUT=8s", "train"}),
+              HasSubstr("--mca oob_tcp_keepalive_time 4 --mca oob_tcp_keepalive_intvl 1 --mca "
+                        "oob_tcp_keepalive_probes 3"));
+  EXPECT_THAT(line({"-H", "here:2", "train"}), Not(HasSubstr("keepalive")));
+  EXPECT_THAT(line({"-H", "a,b", "--env", "HORO_TIMEOUT=soon", "train"}),
+              HasSubstr("oob_tcp_keepalive_time 189"));
+}
+
+TEST(MpirunCommand, AsksForTheNumberOfRanks) {
+  EXPECT_THAT(error_of({"p"}), HasSubstr("Give -np N, such as hororun -np 2 p"));
+}
+
+TEST(MpirunCommand, KeepsTheDomainsOfHosts) {
+  constexpr const char* kOption = "--mca orte_keep_fqdn_hostnames 1";
+  EXPECT_THAT(line({"-H", "a.example.org:2,b", "p"}), HasSubstr(kOption));
+  EXPECT_THAT(line({"-H", "a:2,10.0.0.1", "p"}), Not(HasSubstr(kOption)));
+  EXPECT_THAT(line({"-H", "a.x", "--mpi-args", "--mca orte_keep_fqdn_hostnames 0", "p"}),
+              Not(HasSubstr(kOption)));
+  Machine machine = user_machine();
+  machine.host_name = "here.example.org";
+  EXPECT_THAT(line({"-np", "2", "p"}, machine), HasSubstr(kOption));
 }
 
 TEST(MpirunCommand, QuotesTheProgramsWords) {
@@ -67,9 +98,21 @@ TEST(MpirunCommand, PassesHoroVariablesAndThoseOfTheUser) {
   Machine machine = user_machine();
   machine.environment = {"HORO_SPIN=20us", "HOME=/root", "HORO_TIMEOUT=1 min", "OMP_NUM_THREADS=3"};
   EXPECT_EQ(line({"-np", "2", "--env", "HORO_SPIN=1us", "--env", "DATA=/my data", "p"}, machine),
-            "DATA='/my data' HORO_SPIN=1us HORO_TIMEOUT='1 min' OMP_NUM_THREADS=3 mpirun -np 2 "
+            "DATA='/my data' HORO_SPIN=1us HORO_TIMEOUT='1 min' OMPI_MCA_opal_signal='' "
+            "OMP_NUM_THREADS=3 mpirun -np 2 "
             "--oversubscribe "
             "--bind-to none -x DATA -x HORO_SPIN -x HORO_TIMEOUT -x OMP_NUM_THREADS p");
+}
+
+TEST(MpirunCommand, KeepsOpenMpiFromHandlingCrashesUnlessTheUserWantsIt) {
+  Machine machine = user_machine();
+  EXPECT_THAT(line({"-np", "2", "p"}, machine), testing::StartsWith("OMPI_MCA_opal_signal='' "));
+  EXPECT_THAT(line({"-np", "2", "--mpi-args", "--mca opal_signal 6", "p"}, machine),
+              Not(HasSubstr("OMPI_MCA_opal_signal")));
+  EXPECT_THAT(line({"-np", "2", "--env", "OMPI_MCA_opal_signal=6", "p"}, machine),
+              testing::StartsWith("OMPI_MCA_opal_signal=6 "));
+  machine.environment.push_back("OMPI_MCA_opal_signal=6");
+  EXPECT_THAT(line({"-np", "2", "p"}, machine), Not(HasSubstr("OMPI_MCA_opal_signal")));
 }
 
 TEST(MpirunCommand, YieldsWhenRanksOutnumberCores) {
@@ -104,7 +147,8 @@ TEST(MpirunCommand, WritesOutputFiles) {
 TEST(MpirunCommand, UsersArgumentsGoLastAndReplaceOurs) {
   EXPECT_EQ(
       line({"-np", "9", "--mpi-args", "--bind-to core --mca mpi_yield_when_idle 0", "p", "x"}),
-      "OMP_NUM_THREADS=1 mpirun -np 9 --oversubscribe -x OMP_NUM_THREADS --bind-to core "
+      "OMPI_MCA_opal_signal='' OMP_NUM_THREADS=1 mpirun -np 9 --oversubscribe -x OMP_NUM_THREADS "
+      "--bind-to core "
       "--mca mpi_yield_when_idle 0 p x");
 }
 

@@ -50,5 +50,29 @@ TEST_F(ProgramSearch, SaysWhatIsWrong) {
   EXPECT_THAT(error_of("notes"), HasSubstr("not on PATH"));
 }
 
+TEST_F(ProgramSearch, SaysWhyTheKernelCannotStartAFile) {
+  const auto error_of_text = [&](const std::string& text) -> std::string {
+    std::ofstream(directory_ / "tool", std::ios::binary) << text;
+    try {
+      check_program_format(directory_ / "tool");
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  std::ifstream own("/proc/self/exe", std::ios::binary);
+  std::string header(64, '\0');
+  own.read(header.data(), 64);
+  EXPECT_EQ(error_of_text(header), "no error");
+  EXPECT_EQ(error_of_text("#! /bin/sh -e\ntrue\n"), "no error");
+  EXPECT_THAT(error_of_text("true\n"), HasSubstr("neither a compiled program nor a script"));
+  EXPECT_THAT(error_of_text(""), HasSubstr("an empty file"));
+  EXPECT_THAT(error_of_text("#!/no/such\n"), HasSubstr("the interpreter '/no/such'"));
+  EXPECT_THAT(error_of_text("#!/bin/sh\r\ntrue\r\n"), HasSubstr("carriage return"));
+  header[18] = static_cast<char>(243);  // RISC-V
+  header[19] = 0;
+  EXPECT_THAT(error_of_text(header), HasSubstr("is built for riscv, but this machine is"));
+}
+
 }  // namespace
 }  // namespace horo

@@ -37,12 +37,16 @@ TEST(Supervisor, SetsTheEnvironment) {
   EXPECT_EQ(shell_exit_code(run("test \"$HORO_TEST_VALUE\" = 'a b'").wait_status), 0);
 }
 
+TEST(Supervisor, ABrokenPipeDoesNotKillMpirun) {
+  EXPECT_EQ(shell_exit_code(run("kill -s PIPE $$; exit 3").wait_status), 3);
+}
+
 TEST(Supervisor, ReadsTheReportOfAFailedRank) {
   const JobResult result =
       run("echo 'mpirun noticed that process rank 1 with PID 0 on node b exited on signal 9 "
           "(Killed).' >&2; exit 137");
   ASSERT_TRUE(result.failure);
-  EXPECT_EQ(describe(*result.failure), "rank 1 (host b) ended first: killed by signal 9 (Killed)");
+  EXPECT_EQ(describe(*result.failure), "rank 1 (host b) was killed by signal 9 (Killed)");
 }
 
 TEST(Supervisor, PassesAnInterruptOn) {

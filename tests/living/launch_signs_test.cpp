@@ -69,5 +69,22 @@ TEST(LaunchSigns, LaunchersAreKnownByTheirNames) {
     EXPECT_FALSE(is_launcher(program)) << program;
 }
 
+TEST(LaunchSigns, IdentifyTheJob) {
+  const std::vector<std::string> environment = {
+      "PMIX_NAMESPACE=7", "OMPI_MCA_orte_hnp_uri=7.0;tcp://a:1", "OMPI_COMM_WORLD_RANK=2",
+      "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_SIZE=3"};
+  const auto job = launched_job(environment);
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->rank, 2);
+  EXPECT_EQ(job->size, 4);
+  EXPECT_EQ(job->local_size, 3);
+  auto later = environment;
+  later[1] = "OMPI_MCA_orte_hnp_uri=7.0;tcp://a:2";
+  EXPECT_NE(launched_job(later)->id, job->id);
+  auto incomplete = environment;
+  incomplete.erase(incomplete.begin());
+  EXPECT_FALSE(launched_job(incomplete));
+}
+
 }  // namespace
 }  // namespace horo::collectives

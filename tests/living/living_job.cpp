@@ -1,6 +1,7 @@
 // A job that uses horo in one of the ways that living_test.py names: living_job SCENARIO
 // Prints what has come out, for the script to look for.
 #include <mpi.h>
+#include <omp.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +49,15 @@ void attempt(const std::function<void()>& call) {
 void init_at_level(int level) {
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(nullptr, nullptr, level, &provided);
+  attempt([] {
+    Context ctx = horo::init();
+    use(ctx);
+  });
+  MPI_Finalize();
+}
+
+void init_without_level() {
+  MPI_Init(nullptr, nullptr);
   attempt([] {
     Context ctx = horo::init();
     use(ctx);
@@ -158,16 +168,38 @@ void late_init(bool has_own_mpi, std::chrono::seconds late_by) {
   if (has_own_mpi) MPI_Finalize();
 }
 
+// The last rank ends well before it joins, or never ends; horo initialises MPI.
+void never_join(bool loops) {
+  if (is_last_rank() && !loops) std::exit(0);
+  // mpirun ends a job in which a rank exits after another one has called MPI_Init.
+  if (!loops) std::this_thread::sleep_for(std::chrono::seconds(2));
+  late_init(false, std::chrono::hours(1));
+}
+
 void just_init() {
   Context ctx = horo::init();
   say("rank " + std::to_string(ctx.rank()) + " of " + std::to_string(ctx.size()));
   use(ctx);
 }
 
+// libgomp has counted the processors before horo binds the rank.
+void openmp() {
+  Context ctx = horo::init();
+  int threads = 0;
+#pragma omp parallel
+  {
+#pragma omp single
+    threads = omp_get_num_threads();
+  }
+  say("OpenMP has " + std::to_string(threads) + " threads on " +
+      std::to_string(omp_get_num_procs()) + " processors");
+}
+
 const std::map<std::string, std::function<void()>> scenarios = {
     {"single", [] { init_at_level(MPI_THREAD_SINGLE); }},
     {"funneled", [] { init_at_level(MPI_THREAD_FUNNELED); }},
     {"serialized", [] { init_at_level(MPI_THREAD_SERIALIZED); }},
+    {"plain_init", init_without_level},
     {"multiple", [] { init_at_level(MPI_THREAD_MULTIPLE); }},
     {"finalize_first", finalize_first},
     {"finalize_of_horos_mpi", finalize_of_horos_mpi},
@@ -180,7 +212,10 @@ const std::map<std::string, std::function<void()>> scenarios = {
     {"late_init", [] { late_init(false, std::chrono::seconds(8)); }},
     {"late_init_own_mpi", [] { late_init(true, std::chrono::seconds(8)); }},
     {"never_init", [] { late_init(true, std::chrono::hours(1)); }},
+    {"exit_before_init", [] { never_join(false); }},
+    {"loop_before_init", [] { never_join(true); }},
     {"init", just_init},
+    {"openmp", openmp},
 };
 
 }  // namespace

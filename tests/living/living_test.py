@@ -8,12 +8,15 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 LIMIT_S = 60
-THREADS = r"refused: .*without MPI_THREAD_MULTIPLE.*call MPI_Init_thread\(\.\.\., MPI_THREAD_MULTIPLE"
+STUCK_EXIT_CODE = 75
+THREADS = r"refused: .*without MPI_THREAD_MULTIPLE.*call MPI_Init_thread\(\.\.\., MPI_THREAD_MULTIPLE.*OMPI_MPI_THREAD_LEVEL=3"
 
 # scenario: what each rank's output must show (a pattern, how often for each rank)
 SCENARIOS = {
+    "plain_init": [(THREADS, 1)],
     "single": [(THREADS, 1)],
     "funneled": [(THREADS, 1)],
     "serialized": [(THREADS, 1)],
@@ -65,23 +68,40 @@ def check_scenario(mpirun, job, scenario, ranks):
     return report(f"{scenario} on {ranks} ranks", problems, output)
 
 
+def init_lines(output):
+    return re.findall(r"(\S.*) waited \S+ in horo::init\(\)(.*)", output)
+
+
 def check_late_init(mpirun, job, scenario, ranks):
-    """The last rank comes to init() 8 s late: the others say where they wait, each once, and the job goes on."""
+    """The last rank calls init() 8 s late: one of the others names it, and the job goes on."""
     code, output = run([mpirun, "-n", str(ranks), job, scenario], HORO_STALL_WARNING="3s", HORO_TIMEOUT="50s")
     problems = [] if code == 0 and output.count("joined") == ranks else [f"exit code {code}"]
-    for rank in range(ranks):
-        wanted = rf"rank {rank} \(host \S+, pid \d+\) has waited \S+ in horo::init\(\) for other ranks: .*have not called it"
-        found = len(re.findall(wanted, output))
-        if found != (0 if rank == ranks - 1 else 1):
-            problems.append(f"rank {rank} has said {found} times that it waits")
+    lines = init_lines(output)
+    wanted = rf"for rank {ranks - 1}, which has not called it"
+    if len(lines) != 1 or not re.search(wanted, lines[0][1]):
+        problems.append(f"not one line with '{wanted}', but {lines}")
+    return report(f"{scenario} on {ranks} ranks", problems, output)
+
+
+def check_end_in_init(mpirun, job, scenario, ranks):
+    """The last rank never joins while the others wait in MPI_Init: they end after HORO_TIMEOUT."""
+    start = time.monotonic()
+    code, output = run([mpirun, "-n", str(ranks), job, scenario], HORO_STALL_WARNING="500ms", HORO_TIMEOUT="4s")
+    problems = [] if code == STUCK_EXIT_CODE else [f"exit code {code}"]
+    last = rf"for rank {ranks - 1}, which has not called it"
+    ends = [line for line in init_lines(output) if "HORO_TIMEOUT is 4s" in line[1] and re.search(last, line[1])]
+    # Where mpirun takes long to end the others, another rank ends itself.
+    if not ends or len(init_lines(output)) != 1 + len(ends):
+        problems.append("not one line and then one that ends the job")
+    print(f"ended after {time.monotonic() - start:.1f} s")
     return report(f"{scenario} on {ranks} ranks", problems, output)
 
 
 def check_never_init(mpirun, job):
-    """The last rank never comes: the error at the deadline names init()."""
+    """The last rank never calls init() in an MPI of the program: the error at the deadline names init()."""
     code, output = run([mpirun, "-n", "2", job, "never_init"], HORO_STALL_WARNING="500ms", HORO_TIMEOUT="2s")
     problems = [] if code != 0 else ["it ended well"]
-    for wanted in (r"rank 0 \(host \S+, pid \d+\) has waited \S+ in horo::init\(\)",
+    for wanted in (r"rank 0 \(host \S+, pid \d+\) has waited \S+ in horo::init\(\) for rank 1, which has not called it",
                    r"refused: waited \S+ in horo::init\(\) for ranks that have not called it.*\(HORO_TIMEOUT is 2s\)"):
         if not re.search(wanted, output):
             problems.append(f"'{wanted}' was not found")
@@ -102,6 +122,56 @@ def check_other_launcher(job):
     if len(re.findall(wanted, output)) != 2:
         problems.append("the refusal is not clear")
     return report("started by mpirun.mpich", problems, output)
+
+
+def check_level_variable(mpirun, job):
+    """The remedy that the error names for a program whose source is not at hand."""
+    code, output = run([mpirun, "-n", "2", job, "plain_init"], OMPI_MPI_THREAD_LEVEL="3")
+    problems = [] if code == 0 and output.count("allowed") == 2 else [f"exit code {code}"]
+    return report("OMPI_MPI_THREAD_LEVEL=3", problems, output)
+
+
+def check_other_library(job):
+    """A process in which MPICH's library comes before Open MPI's: its handles are others."""
+    mpirun, compiler = shutil.which("mpirun.mpich"), shutil.which("mpicc.mpich")
+    if mpirun is None or compiler is None:
+        print("MPICH's library: SKIPPED, MPICH is not installed", flush=True)
+        return True
+    folders = re.findall(r"-L(\S+)", run([compiler, "-show"])[1]) + ["/usr/lib", "/usr/lib/x86_64-linux-gnu"]
+    library = next((path for path in (os.path.join(folder, "libmpich.so") for folder in folders)
+                    if os.path.exists(path)), None)
+    if library is None:
+        print("MPICH's library: SKIPPED, libmpich.so was not found", flush=True)
+        return True
+    results = []
+    for scenario in ("init", "multiple"):  # horo initialises MPI; the program does
+        code, output = run([mpirun, "-n", "2", "env", f"LD_PRELOAD={library}", job, scenario])
+        problems = [] if "Invalid communicator" not in output else ["a handle was used"]
+        wanted = r"horo was built for Open MPI \S+, but the MPI library of this process is MPICH.*?libmpich"
+        if len(re.findall(wanted, output)) != 2:
+            problems.append(f"the refusal is not clear; exit code {code}")
+        results.append(report(f"MPICH's library, {scenario}", problems, output))
+    return all(results)
+
+
+def check_openmp(mpirun, job):
+    """Two ranks whose processes may use all cores: each gets a half, and as many threads."""
+    cores = len(os.sched_getaffinity(0))
+    if cores < 2:
+        print("OpenMP: SKIPPED, it takes two cores", flush=True)
+        return True
+    results = []
+    for variables, threads, processors in (({}, cores // 2, cores // 2),
+                                           ({"OMP_NUM_THREADS": str(cores)}, cores, cores),
+                                           ({"HORO_BIND": "none"}, cores, cores)):
+        code, output = run(["env", "-u", "OMP_NUM_THREADS"] + [f"{n}={v}" for n, v in variables.items()]
+                           + [mpirun, "-n", "2", "--bind-to", "none", job, "openmp"])
+        problems = [] if code == 0 else [f"exit code {code}"]
+        wanted = f"OpenMP has {threads} threads on {processors} processors"
+        if output.count(wanted) != 2:
+            problems.append(f"'{wanted}' was found {output.count(wanted)} times")
+        results.append(report(f"OpenMP with {variables}", problems, output))
+    return all(results)
 
 
 def check_variables(job):
@@ -137,9 +207,12 @@ def main():
                if not (scenario == "init_after_failure" and ranks == 1)]
     results += [check_scenario(mpirun, job, scenario, 4) for scenario in ("finalize_first", "fork_return")]
     results += [check_late_init(mpirun, job, scenario, ranks)
-                for scenario, ranks in (("late_init", 2), ("late_init", 3), ("late_init_own_mpi", 3))]
+                for scenario, ranks in (("late_init", 2), ("late_init", 8), ("late_init_own_mpi", 3))]
+    results += [check_end_in_init(mpirun, job, scenario, ranks)
+                for scenario, ranks in (("exit_before_init", 2), ("exit_before_init", 4), ("loop_before_init", 2))]
     results += [check_never_init(mpirun, job)]
-    results += [check_other_launcher(job), check_variables(job), check_nested(mpirun, job)]
+    results += [check_level_variable(mpirun, job), check_other_library(job), check_openmp(mpirun, job),
+                check_other_launcher(job), check_variables(job), check_nested(mpirun, job)]
     print(f"{sum(results)} of {len(results)} as they should be")
     return 0 if all(results) else 1
 

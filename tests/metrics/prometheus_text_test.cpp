@@ -36,15 +36,16 @@ TEST(PrometheusText, AFamilyWithoutSamplesIsNotThere) {
 }
 
 TEST(PrometheusText, LabelsAndHelpAreEscaped) {
-  EXPECT_EQ(escape_label("a\\b\"c\nd{},="), "a\\\\b\\\"c\\nd{},=");
+  EXPECT_EQ(escape_label("a\\b\"c\nd{},="), "a\\\\b\\\"c\\\\x0ad{},=");
   EXPECT_EQ(escape_label("sch\xc3\xb6n"), "sch\xc3\xb6n");
-  EXPECT_EQ(escape_label("\xff|"), "\xef\xbf\xbd|");
+  EXPECT_EQ(escape_label("\xff|"), "\\\\xff|");
   EXPECT_EQ(escape_label(""), "");
   PrometheusText text;
   text.begin("a", kGauge, "first\nsecond \\ \"quoted\"");
   text.add({{"host", "x\ny"}}, 1);
-  EXPECT_EQ(text.text(),
-            "# HELP a first\\nsecond \\\\ \"quoted\"\n# TYPE a gauge\na{host=\"x\\ny\"} 1\n");
+  EXPECT_EQ(
+      text.text(),
+      "# HELP a first\\\\x0asecond \\\\ \"quoted\"\n# TYPE a gauge\na{host=\"x\\\\x0ay\"} 1\n");
 }
 
 TEST(PrometheusText, NumbersAreReadBackAsTheyWere) {

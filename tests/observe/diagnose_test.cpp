@@ -37,6 +37,58 @@ TEST(Diagnose, AMissingGradientNamesTheRankAndWhatItDidLast) {
             "for it; it last finished 'step' 43 s ago, in phase 'data' for 42 s");
 }
 
+// As where the link between two ranks is cut, and the others are through with the exchange.
+TEST(Diagnose, BlamesNoRankForWhatComesAfterAnExchangeThatDoesNotGoOn) {
+  auto job = quiet_job(4);
+  for (int r : {1, 3}) submit(job[r], "metric", 42, "allreduce", true);
+  for (int r : {0, 2}) submit(job[r], "net/g5", 41, "gradient");
+  const Verdict verdict = judge(job);
+  EXPECT_THAT(verdict.blamed, ElementsAre(1, 3));
+  EXPECT_THAT(verdict.text,
+              HasSubstr("have been in allreduce 'metric' for 42 s and ranks 0 and 2 are "
+                        "through with it: the exchange itself does not go on"));
+}
+
+TEST(Diagnose, NamesTheRankThatDoesNotCallMpiFinalize) {
+  auto job = quiet_job(3);
+  for (int r : {0, 2}) submit(job[r], "MPI_Finalize", 41, "finalize");
+  job[1].last_finished = "horo.shutdown";
+  const Verdict verdict = judge(job);
+  EXPECT_EQ(verdict.kind, Kind::kMissing);
+  EXPECT_THAT(verdict.blamed, ElementsAre(1));
+  EXPECT_THAT(verdict.text, HasSubstr("never called 'MPI_Finalize'; ranks 0 and 2 have waited 41 s "
+                                      "for it; it last finished 'horo.shutdown'"));
+}
+
+TEST(Diagnose, NamesTheCallbackThatKeepsWhatAllHaveSubmitted) {
+  auto job = quiet_job(3);
+  for (RankSnapshot& rank : job) submit(rank, "x", 41);
+  job[1].callback = "loss";
+  job[1].callback_since = kNow - 42 * kSecond;
+  const Verdict verdict = judge(job);
+  EXPECT_THAT(verdict.blamed, ElementsAre(1));
+  EXPECT_THAT(verdict.text, HasSubstr("has been in the completion callback of 'loss' for 42 s: its "
+                                      "other operations wait for its return; ranks 0-2 have been "
+                                      "in allreduce 'x' for 41 s"));
+}
+
+TEST(Diagnose, SaysThatARankWhichIsMissingIsInACallback) {
+  auto job = quiet_job(3);
+  for (int r : {0, 2}) submit(job[r], "x", 41);
+  job[1].callback = "loss";
+  job[1].callback_since = kNow - 42 * kSecond;
+  EXPECT_THAT(judge(job).text, HasSubstr("never submitted 'x'"));
+  EXPECT_THAT(judge(job).text, HasSubstr("in the completion callback of 'loss' for 42 s"));
+}
+
+TEST(Diagnose, BlamesNoRankThatHasReturnedFromMpiFinalize) {
+  auto job = quiet_job(3);
+  submit(job[0], "MPI_Finalize", 41, "finalize");
+  for (int r : {1, 2}) job[r].liveness = Liveness::kEnded;
+  EXPECT_NE(judge(job).kind, Kind::kEnded);
+  EXPECT_NE(judge(job).kind, Kind::kMissing);
+}
+
 TEST(Diagnose, SeveralMissingRanksAreNamedTogether) {
   auto job = quiet_job(4);
   submit(job[1], "loss", 20);
@@ -165,18 +217,100 @@ TEST(Diagnose, WhoIsStoppedInAnExchangeIsWaitedForInIt) {
 
 TEST(Diagnose, TheFirstFailureIsTheCause) {
   auto job = quiet_job(3);
-  job[0].failure = "rank 2 failed with an exception";
+  job[0].failure = "disk full";
   job[0].taken = kNow - kSecond;
   job[2].failure = "out of memory";
   job[2].taken = kNow - 2 * kSecond;
   const Verdict verdict = judge(job);
   EXPECT_EQ(verdict.kind, Kind::kFailed);
   EXPECT_THAT(verdict.blamed, ElementsAre(2));
-  EXPECT_THAT(verdict.text, HasSubstr("failed (the first of 2 ranks that failed): out of memory"));
+  EXPECT_THAT(verdict.text, HasSubstr("rank 2 (host b, pid 4702) failed: out of memory; it is the "
+                                      "first of 2 ranks that failed; it last finished 'step'"));
   submit(job[1], "loss", 12);
-  EXPECT_THAT(judge(job).text, HasSubstr("out of memory; it last finished 'step' 43 s ago"));
+  EXPECT_THAT(judge(job).text, HasSubstr("that failed; it last finished 'step' 43 s ago"));
   job[0].failure.clear();
   EXPECT_THAT(judge(job).text, HasSubstr("memory; rank 1 has waited 12 s for 'loss'; it last fin"));
+}
+
+TEST(Diagnose, AFailureThatNamesAnEarlierOneFollowsFromIt) {
+  auto job = quiet_job(3);
+  job[0].failure = "'loss': rank 2 (host b) failed with an exception";
+  job[0].taken = kNow - kSecond;
+  job[2].failure = "rank 2 (host b) failed with an exception";
+  job[2].taken = kNow - 2 * kSecond;
+  EXPECT_THAT(judge(job).blamed, ElementsAre(2));
+  EXPECT_THAT(judge(job).text,
+              testing::StartsWith("rank 2 (host b, pid 4702) failed with an exception; it last"));
+  // A text may quote an older error: only what happened before is a cause.
+  job[2].taken = kNow;
+  EXPECT_THAT(judge(job).blamed, ElementsAre(0));
+}
+
+TEST(Diagnose, ARankThatTheAbortSignalEndedIsNotTheCause) {
+  auto job = quiet_job(3);
+  for (int r : {0, 1}) {
+    job[r].failure = "rank 2 (host b) failed with an exception";
+    job[r].is_aborted = true;
+    job[r].taken = kNow - 3 * kSecond;  // by a clock that is wrong
+  }
+  job[2].failure = "rank 2 (host b) failed with an exception";
+  job[2].taken = kNow - 2 * kSecond;
+  EXPECT_THAT(judge(job).blamed, ElementsAre(2));
+  job[2].failure = "out of memory";
+  EXPECT_THAT(judge(job).text, testing::StartsWith("rank 2 (host b, pid 4702) failed: out of mem"));
+  for (int r : {0, 1}) job[r].is_aborted = false;  // another node passed the text on
+  EXPECT_THAT(judge(job).blamed, ElementsAre(2));
+}
+
+TEST(Diagnose, TheTextOfTheAbortSignalIsTheVerdictWhereNoRankFailedItself) {
+  auto job = quiet_job(3);
+  for (int r : {0, 1}) {
+    job[r].failure = "ranks 2-3 (host b, pids 7, 8) never submitted 'loss' (HORO_TIMEOUT is 8 s)";
+    job[r].is_aborted = true;
+  }
+  EXPECT_EQ(judge(job).kind, Kind::kFailed);
+  EXPECT_THAT(judge(job).blamed, ElementsAre(2, 3));
+  EXPECT_EQ(judge(job).text, job[0].failure);
+}
+
+TEST(Diagnose, ARankThatDiedAfterAnotherHadFailedIsNotTheCause) {
+  auto job = quiet_job(3);
+  job[1].failure = "out of memory";
+  job[1].taken = kNow - 3 * kSecond;
+  job[2].liveness = Liveness::kDead;
+  job[2].last_sign_of_life = kNow - 2 * kSecond;
+  EXPECT_THAT(judge(job).blamed, ElementsAre(1));
+  job[2].last_sign_of_life = kNow - 4 * kSecond;
+  EXPECT_THAT(judge(job).blamed, ElementsAre(2));
+}
+
+TEST(Diagnose, TheLaunchersReportSaysHowADeadRankEnded) {
+  auto job = quiet_job(4);
+  for (int r : {2, 3}) job[r].liveness = Liveness::kDead;
+  job[2].last_sign_of_life = kNow - 3 * kSecond;
+  job[2].ending = "was killed by signal 9 (Killed)";
+  EXPECT_THAT(judge(job).blamed, ElementsAre(2)) << "the launcher killed the other one later";
+  EXPECT_THAT(
+      judge(job).text,
+      testing::StartsWith("rank 2 (host b, pid 4702) was killed by signal 9 (Killed); it "));
+}
+
+TEST(Diagnose, ARankThatLeftIsBlamedForTheFailureThatNamesIt) {
+  auto job = quiet_job(3);
+  submit(job[1], "horo.shutdown", 3, "shutdown");
+  job[1].liveness = Liveness::kEnded;
+  job[2].failure =
+      "rank 2 (host b) failed with an exception; its last error: 'loss' cannot complete: rank 1 "
+      "(host a) has shut down after 12 operations without submitting it";
+  job[1].failure = job[2].failure;
+  job[1].is_aborted = true;
+  const Verdict verdict = judge(job);
+  EXPECT_EQ(verdict.kind, Kind::kEnded);
+  EXPECT_THAT(verdict.blamed, ElementsAre(1));
+  EXPECT_THAT(verdict.text,
+              testing::StartsWith("rank 1 (host a, pid 4701) left while others still worked (by "
+                                  "Context::shutdown(), or by "));
+  EXPECT_THAT(verdict.text, HasSubstr("); rank 2 (host b) failed with an exception; its last "));
 }
 
 TEST(Diagnose, ASilentRankIsNamedWithTheTimeOfItsSilence) {

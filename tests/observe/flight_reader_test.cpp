@@ -65,7 +65,7 @@ TEST(FlightReader, RefusesAnotherVersionAndADamagedHeader) {
   header->identity.size ^= 4;
   EXPECT_EQ(error_of(image), "");
   header->identity.version = 7;
-  EXPECT_EQ(error_of(image), "of format version 7; this hororun reads version 1");
+  EXPECT_EQ(error_of(image), "of format version 7; this hororun reads version 2");
 }
 
 TEST(FlightReader, EveryFlippedBitOfTheIdentityIsNoticed) {

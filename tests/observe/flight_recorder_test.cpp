@@ -12,6 +12,7 @@
 
 #include "horo/observe/flight_copy.h"
 #include "horo/observe/flight_reader.h"
+#include "horo/observe/wall_clock.h"
 #include "tests/observe/temporary_directory.h"
 
 namespace horo::observe {
@@ -110,6 +111,21 @@ TEST(FlightRecorder, AnOperationThatIsGivenUpIsNotOpenAnyMore) {
   EXPECT_TRUE(log.finished_events.empty());
 }
 
+TEST(FlightRecorder, AFailureAfterTheAbortSignalIsRecordedAsTheSignals) {
+  AbortSignal abort;
+  FlightRecorder first({.abort = &abort});
+  FlightRecorder second({.abort = &abort});
+  first.fail("out of memory");
+  abort.raise("rank 0 failed");
+  second.fail("waited for nothing");
+  EXPECT_EQ(parse_flight(first.image()).state, FlightState::kFailed);
+  EXPECT_EQ(parse_flight(first.image()).failure, "out of memory");
+  EXPECT_EQ(parse_flight(second.image()).state, FlightState::kAborted);
+  EXPECT_EQ(parse_flight(second.image()).failure, "rank 0 failed");
+  EXPECT_FALSE(snapshot_of(parse_flight(first.image())).is_aborted);
+  EXPECT_TRUE(snapshot_of(parse_flight(second.image())).is_aborted);
+}
+
 TEST(FlightRecorder, WhatARankFailedInStaysOpen) {
   FlightRecorder recorder(FlightJob{});
   {
@@ -125,15 +141,23 @@ TEST(FlightRecorder, WhatARankFailedInStaysOpen) {
   EXPECT_EQ(log.open_events[0].name, "step");
 }
 
-TEST(FlightRecorder, MoreOpenOperationsThanRowsAreCounted) {
+TEST(FlightRecorder, CountsOperationsThatAreOpenBeyondItsTable) {
   FlightRecorder recorder(FlightJob{});
   std::vector<OpenFlight> open;
   for (std::uint32_t i = 0; i < kOpenEntries + 3; ++i)
     open.push_back(recorder.open(make_record(recorder, "x", i)));
   EXPECT_EQ(log_of(recorder).open_events.size(), kOpenEntries);
-  EXPECT_EQ(log_of(recorder).open_lost, 3u);
+  EXPECT_EQ(log_of(recorder).unlisted, 3u);
+  open.front().finish(flight_clock());
+  EXPECT_EQ(log_of(recorder).unlisted, 3u) << "a free row is not given to an older operation";
+  open.back().finish(flight_clock());
+  EXPECT_EQ(log_of(recorder).unlisted, 2u);
+  const RankSnapshot snapshot = live_snapshot_of(log_of(recorder), wall_time_now());
+  EXPECT_EQ(snapshot.open.size(), kOpenEntries - 1);
+  EXPECT_EQ(snapshot.unlisted, 2u);
   open.clear();
   EXPECT_TRUE(log_of(recorder).open_events.empty());
+  EXPECT_EQ(log_of(recorder).unlisted, 0u);
   const OpenFlight again = recorder.open(make_record(recorder, "y", 1));
   EXPECT_EQ(log_of(recorder).open_events.size(), 1u);
 }
@@ -164,6 +188,15 @@ TEST(FlightRecorder, AFullTableOfNamesLosesOnlyNewNames) {
   ASSERT_EQ(log.finished_events.size(), 2u);
   EXPECT_EQ(log.finished_events[0].name, "(unnamed)");
   EXPECT_EQ(log.finished_events[1].name, "tensor 0");
+}
+
+TEST(FlightRecorder, AnOpenOperationWhoseNameIsLostIsUnlisted) {
+  FlightRecorder recorder(FlightJob{});
+  for (int i = 0; recorder.name(fmt::format("tensor {}", i)) != 0; ++i) continue;
+  const OpenFlight lost = recorder.open(make_record(recorder, "one more", 8));
+  const FlightLog log = log_of(recorder);
+  EXPECT_TRUE(log.open_events.empty());
+  EXPECT_EQ(log.unlisted, 1u);
 }
 
 TEST(FlightRecorder, PhasesNestAndAreRecorded) {

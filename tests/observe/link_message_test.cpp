@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <random>
 
 #include "tests/observe/snapshots.h"
@@ -89,6 +92,18 @@ TEST(LinkMessage, AReportOfAFullNodeFitsTheLimit) {
     for (int i = 0; i < 2000; ++i) report.ranks.back().open.push_back(report.ranks[0].open[0]);
   }
   EXPECT_LE(encode(report).size(), max_message_bytes(8));
+}
+
+// A change of the format makes it necessary to renew them.
+TEST(LinkMessage, TheFuzzingCorpusHoldsWholeMessages) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(HORO_LINK_CORPUS)) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::vector<char> content{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_TRUE(decode_link_message(std::as_bytes(std::span(content)))) << entry.path();
+    ++files;
+  }
+  EXPECT_GE(files, 6);
 }
 
 }  // namespace

@@ -38,6 +38,31 @@ TEST(MissingOperations, OneThatHasStartedIsMissingNowhere) {
   EXPECT_THAT(unfinished[0].missing, ElementsAre(2));
 }
 
+TEST(MissingOperations, NothingIsConcludedFromWhatIsUnlisted) {
+  auto job = quiet_job(3);
+  submit(job[0], "x", 5);
+  job[1].unlisted = 1;
+  job[2].unlisted = 99744;
+  EXPECT_THAT(find_missing(job, kNow, {}), IsEmpty()) << "ranks 1 and 2 may have submitted 'x'";
+  EXPECT_THAT(find_unfinished(job, kNow, {}), IsEmpty()) << "or may not have";
+  job[2].unlisted = 0;
+  const auto found = find_missing(job, kNow, {});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_THAT(found[0].missing, ElementsAre(2)) << "this is proven";
+  const auto awaited = find_awaited(job, {1});
+  ASSERT_TRUE(awaited) << "if rank 1 is dead, rank 0 waits for it in any case";
+  EXPECT_THAT(awaited->missing, IsEmpty());
+}
+
+TEST(MissingOperations, AnUnlistedOperationDoesNotExcuseAGradient) {
+  auto job = quiet_job(2);
+  submit(job[0], "plan/w", 5, "gradient", true);
+  job[1].unlisted = 500;
+  const auto found = find_missing(job, kNow, {});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_THAT(found[0].missing, ElementsAre(1));
+}
+
 TEST(MissingOperations, AGradientIsNotMissingOnARankThatIsAhead) {
   auto job = quiet_job(3);
   submit(job[0], "plan/w", 5, "gradient", true);
@@ -154,6 +179,14 @@ TEST(MissingOperations, AgesAreRoundedForReaders) {
   EXPECT_EQ(name_age(41 * kSecond), "41 s");
   EXPECT_EQ(name_age(720 * kSecond), "12 min");
   EXPECT_EQ(name_age(3 * 3600 * kSecond), "3.0 h");
+}
+
+TEST(RankNames, AreReadBackFromTheBeginningOfAText) {
+  for (const std::vector<int>& ranks :
+       {std::vector<int>{3}, {0, 1, 2, 5}, {0, 2, 4}, {0, 1}, {1, 3, 4, 5, 9}})
+    EXPECT_EQ(ranks_named_first(name_ranks(ranks) + " (host b) and 7 more"), ranks);
+  for (const char* text : {"", "rank", "rank x", "no rank 3", "ranks -1"})
+    EXPECT_TRUE(ranks_named_first(text).empty()) << text;
 }
 
 }  // namespace

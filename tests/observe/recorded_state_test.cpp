@@ -42,6 +42,25 @@ PlanDescription make_plan(std::size_t gradients, std::size_t buckets) {
   return plan;
 }
 
+TEST(RecordedState, TellsWhichCallbackRuns) {
+  FlightRecorder recorder({.rank = 0, .size = 2, .host = "b", .path = {}});
+  RecordedState state(recorder);
+  FlightRecord record{};
+  record.name = recorder.name("loss");
+  record.kind = static_cast<std::uint16_t>(recorder.name(kCallbackKind));
+  record.submitted = flight_clock();
+  {
+    const OpenFlight running = recorder.open(record);
+    const RankSnapshot seen = state.snapshot();
+    EXPECT_EQ(seen.callback, "loss");
+    EXPECT_NEAR(static_cast<double>(seen.callback_since), static_cast<double>(wall_time_now()),
+                60e9);
+    EXPECT_THAT(open_names(seen), IsEmpty());
+  }
+  EXPECT_EQ(state.snapshot().callback, "");
+  EXPECT_EQ(state.snapshot().finished, 0u);
+}
+
 TEST(RecordedState, TellsWhatTheRankIsDoingByThisHostsClock) {
   const std::int64_t hour = 3600 * kSecond;
   FlightRecorder recorder({.rank = 3, .size = 5, .host = "b", .clock_offset = hour, .path = {}});

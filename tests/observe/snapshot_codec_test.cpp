@@ -45,6 +45,8 @@ TEST(SnapshotCodec, LongTextsAndListsAreCutToTheLimitOldestFirst) {
     open.submitted = i;
     snapshot.open.push_back(open);
   }
+  snapshot.open[4999].kind = "gradient";
+  snapshot.unlisted = 7;
   snapshot.failure = std::string(100000, 'y');
   const auto bytes = encode(snapshot);
   EXPECT_LE(bytes.size(), kMaxSnapshotBytes);
@@ -53,6 +55,7 @@ TEST(SnapshotCodec, LongTextsAndListsAreCutToTheLimitOldestFirst) {
   ASSERT_GE(decoded->open.size(), 100u);
   EXPECT_EQ(decoded->open[0].name.substr(0, 3), "0.x");
   EXPECT_EQ(decoded->open[99].submitted, 99);
+  EXPECT_EQ(decoded->unlisted, 7 + 4999 - decoded->open.size()) << "gradients are not counted";
 }
 
 TEST(SnapshotCodec, WhatIsMeasuredIsCutSoThatSixtyOperationsFit) {

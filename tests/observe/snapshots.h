@@ -45,11 +45,15 @@ inline RankSnapshot full_snapshot(int seed) {
   second.submitted = 6 * kSecond;
   second.started = 7 * kSecond;
   snapshot.open.push_back(second);
+  snapshot.unlisted = 90000 + static_cast<std::uint64_t>(seed);
   snapshot.phase = "forward";
   snapshot.phase_since = 97 * kSecond;
   snapshot.pause = "checkpoint";
   snapshot.pause_since = 96 * kSecond;
+  snapshot.callback = "loss";
+  snapshot.callback_since = 95 * kSecond;
   snapshot.failure = "disk full";
+  snapshot.is_aborted = seed % 2 == 1;
   snapshot.times = {3 * kSecond, 2 * kSecond + seed, {{"data", kSecond}, {"forward", seed}}, {}};
   snapshot.times.plans.push_back({"gradients.0", "", 4, 811, {5, 7, 11}});
   snapshot.times.plans.push_back({"gradients.0", "{0, 2}", 2, 3, {}});
@@ -58,12 +62,14 @@ inline RankSnapshot full_snapshot(int seed) {
 
 /// Every field of a snapshot as text, for comparisons.
 inline std::string text_of(const RankSnapshot& s) {
-  std::string text = std::to_string(s.rank) + "|" + s.host + "|" + std::to_string(s.pid) + "|" +
-                     std::to_string(static_cast<int>(s.liveness)) + "|" + std::to_string(s.taken) +
-                     "|" + std::to_string(s.last_sign_of_life) + "|" + std::to_string(s.finished) +
-                     "|" + s.last_finished + "|" + std::to_string(s.last_finished_at) + "|" +
-                     s.phase + "|" + std::to_string(s.phase_since) + "|" + s.pause + "|" +
-                     std::to_string(s.pause_since) + "|" + s.failure;
+  std::string text =
+      std::to_string(s.rank) + "|" + s.host + "|" + std::to_string(s.pid) + "|" +
+      std::to_string(static_cast<int>(s.liveness)) + "|" + std::to_string(s.taken) + "|" +
+      std::to_string(s.last_sign_of_life) + "|" + std::to_string(s.finished) + "|" +
+      s.last_finished + "|" + std::to_string(s.last_finished_at) + "|" + s.phase + "|" +
+      std::to_string(s.phase_since) + "|" + s.pause + "|" + std::to_string(s.pause_since) + "|" +
+      s.callback + "|" + std::to_string(s.callback_since) + "|" + s.failure + "|" +
+      std::to_string(s.unlisted) + "|" + std::to_string(static_cast<int>(s.is_aborted));
   for (const OpenOperation& open : s.open)
     text += "|" + open.name + "," + open.kind + "," + open.process_set + "," +
             std::to_string(open.bytes) + "," + std::to_string(open.submitted) + "," +

@@ -83,6 +83,17 @@ TEST(StallJudge, AStallIsToldWhenNewerPicturesOfThoseThatWaitConfirmIt) {
   EXPECT_THAT(*over.say, HasSubstr("rank 1 (host h0, pid 1001) no longer"));
 }
 
+TEST(StallJudge, ALongQueueThatMovesIsNoStall) {
+  StallJudge judge = make_judge();
+  for (int second = 104; second < 200; ++second) {
+    // Each operation waits for 10 s; rank 1 is seen when it is through with what rank 0 is in.
+    std::vector<RankSnapshot> ranks = {
+        make_rank(0, "operation " + std::to_string(second), (second - 10) * kSecond), make_rank(1)};
+    for (RankSnapshot& rank : ranks) rank.taken = second * kSecond;
+    EXPECT_FALSE(judge.look(ranks, second * kSecond + 1).say) << second;
+  }
+}
+
 TEST(StallJudge, AStallEndsTheJobAfterTheTimeout) {
   StallJudge judge = make_judge();
   EXPECT_FALSE(judge.look(waiting(), 119 * kSecond).end);
@@ -230,6 +241,22 @@ TEST(StallJudge, APauseThatLastsIsNotedWithWhoPausesSinceWhenAndWhoWaits) {
   judge.start_anew(5000 * kSecond);
   EXPECT_FALSE(judge.look(paused, 5019 * kSecond).note);
   EXPECT_TRUE(judge.look(paused, 5020 * kSecond).note);
+}
+
+TEST(StallJudge, NotesACallbackThatLastsOnceForEachTimeout) {
+  StallJudge judge = make_judge();
+  std::vector<RankSnapshot> ranks = {make_rank(0), make_rank(1)};
+  ranks[1].callback = "loss";
+  ranks[1].callback_since = 100 * kSecond;
+  EXPECT_FALSE(judge.look(ranks, 102 * kSecond).note);
+  const auto first = judge.look(ranks, 106 * kSecond);
+  ASSERT_TRUE(first.note);
+  EXPECT_THAT(*first.note,
+              HasSubstr("rank 1 (host h0, pid 1001) has been in the completion callback "
+                        "of 'loss' for 6.0 s: its other operations wait"));
+  EXPECT_FALSE(first.say || first.end);
+  EXPECT_FALSE(judge.look(ranks, 120 * kSecond).note);
+  EXPECT_TRUE(judge.look(ranks, 126 * kSecond).note);
 }
 
 TEST(StallJudge, ARankThatDiesInItsPauseIsToldAllTheSame) {

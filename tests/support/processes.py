@@ -16,6 +16,38 @@ def is_alive(pid):
         return False
 
 
+def is_segment(name):
+    """Whether a file of /dev/shm is Open MPI's."""
+    return name.startswith("vader_segment.")
+
+
+class MpiFiles:
+    """What Open MPI keeps in files for the jobs of some processes, and for no other job."""
+
+    def __init__(self, pids=()):
+        self.segments = set()  # what the names of a job's files in /dev/shm contain
+        self.directories = set()
+        for pid in pids:
+            self.add_job_of(pid)
+
+    def add_job_of(self, pid):
+        """Reads the job from the environment of a process; does nothing if the process has ended."""
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            return
+        values = dict(entry.split("=", 1) for entry in environment if "=" in entry)
+        if "PMIX_NAMESPACE" in values:
+            self.segments.add(f".{os.geteuid()}.{int(values['PMIX_NAMESPACE']):x}.")
+            self.directories.add(Path(values["OMPI_MCA_orte_jobfam_session_dir"]))
+
+    def left(self):
+        """Those that exist."""
+        files = [name for name in os.listdir("/dev/shm")
+                 if is_segment(name) and any(part in name for part in self.segments)]
+        return files + [str(path) for path in self.directories if path.exists()]
+
+
 def shared_memory_files():
     return set(os.listdir("/dev/shm"))
 
@@ -31,15 +63,17 @@ def mapped_files():
     return files
 
 
-def leftovers(pids, before):
+def leftovers(pids, before, mpi_files):
     """What the job of these processes left behind, in words; waits a little for those that are just ending.
 
-    `before`: shared_memory_files() before it began. Of the files since then, those count that no process uses.
+    `before`: shared_memory_files() before it began. Of the files since then, those count that no process uses. Open
+    MPI's files carry the number of their job: only those of `mpi_files` (MpiFiles) count.
     """
     deadline = time.monotonic() + GRACE_S
     while True:
         alive = [pid for pid in pids if is_alive(pid)]
-        files = shared_memory_files() - before - mapped_files()
+        new_files = {name for name in shared_memory_files() - before if not is_segment(name)}
+        files = new_files - mapped_files() | set(mpi_files.left())
         if not alive and not files:
             return ""
         if time.monotonic() > deadline:

@@ -20,6 +20,7 @@ class FullNode : public collectives::Transport {
       : whole_(std::move(whole)), is_full_(is_full) {}
   const Topology& topology() const override { return whole_->topology(); }
   const WaitPolicy& wait_policy() const override { return whole_->wait_policy(); }
+  std::shared_ptr<AbortSignal> abort_signal() const override { return whole_->abort_signal(); }
   std::unique_ptr<collectives::PointToPoint> make_point_to_point() override {
     return whole_->make_point_to_point();
   }

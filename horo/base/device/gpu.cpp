@@ -249,6 +249,8 @@ class Gpu : public Device {
 
 }  // namespace
 
+bool is_built_with_gpus() noexcept { return true; }
+
 int count_gpus() noexcept {
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;

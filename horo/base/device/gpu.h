@@ -8,6 +8,9 @@
 
 namespace horo::device {
 
+/// Whether this build of horo can use GPUs. Never throws.
+bool is_built_with_gpus() noexcept;
+
 /// How many GPUs this process can use. A machine without a GPU or without its driver, and a horo
 /// that was built without CUDA, have none. Never throws.
 int count_gpus() noexcept;

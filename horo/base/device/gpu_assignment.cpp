@@ -19,20 +19,20 @@ using Sharers = std::map<std::string, std::vector<int>>;
 void refuse_sharing(const Topology& topology, const GpuAssignment& assignment, int node,
                     const Sharers& sharers) {
   const std::vector<int> ranks = topology.ranks_of(node);
-  std::string rows = "  host  rank  GPU";
+  std::string rows;
   int count = 0;
   for (const auto& [address, sharing] : sharers)
     for (const int rank : sharing) {
       if (sharing.size() == 1 || ++count > kMostRows) continue;
-      rows += fmt::format("\n  {}  {}  {} ({})", topology.host_of[static_cast<std::size_t>(node)],
-                          topology.job_rank(rank),
-                          assignment.gpu_of[static_cast<std::size_t>(rank)], address);
+      rows +=
+          fmt::format("{}rank {} GPU {} ({})", rows.empty() ? "" : ", ", topology.job_rank(rank),
+                      assignment.gpu_of[static_cast<std::size_t>(rank)], address);
     }
-  if (count > kMostRows) rows += fmt::format("\n  and {} more", count - kMostRows);
+  if (count > kMostRows) rows += fmt::format(" and {} more", count - kMostRows);
   throw DeviceError(fmt::format(
       "{} ranks on host {} would share {} GPU(s): start at most one rank there for each GPU, or "
       "set "
-      "HORO_GPU_OVERSUBSCRIBE=on, with which results are right and times long\n{}",
+      "HORO_GPU_OVERSUBSCRIBE=on, with which results are right and times long; on that host: {}",
       ranks.size(), topology.host_of[static_cast<std::size_t>(node)], sharers.size(), rows));
 }
 

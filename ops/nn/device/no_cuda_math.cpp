@@ -5,7 +5,7 @@ namespace horo::ops {
 
 std::unique_ptr<DeviceMath> make_cuda_math(device::Stream&, device::CachingAllocator&) {
   throw DeviceError(
-      "this horo was built without CUDA; build it where nvcc, NCCL and cuDNN are found");
+      "this build of horo has no CUDA; build it where nvcc, NCCL and cuDNN are found");
 }
 
 }  // namespace horo::ops

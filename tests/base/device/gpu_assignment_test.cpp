@@ -60,13 +60,13 @@ TEST(GpuAssignment, RanksShareInLapsWhereTheyMay) {
   EXPECT_TRUE(assignment.is_shared());
 }
 
-TEST(GpuAssignment, SharingIsRefusedWithATableAndTheRemedy) {
+TEST(GpuAssignment, SharingIsRefusedWithTheRanksAndTheRemedy) {
   const Topology topology = on_hosts({"a", "b", "b", "b"});
   const std::string text =
       refusal(topology, {{"01"}, {"01", "02"}, {"01", "02"}, {"01", "02"}}, false);
   EXPECT_THAT(text, HasSubstr("3 ranks on host b would share 2 GPU(s)"));
   EXPECT_THAT(text, HasSubstr("HORO_GPU_OVERSUBSCRIBE=on"));
-  EXPECT_THAT(text, HasSubstr("\n  host  rank  GPU\n  b  1  0 (01)\n  b  3  0 (01)"));
+  EXPECT_THAT(text, HasSubstr("on that host: rank 1 GPU 0 (01), rank 3 GPU 0 (01)"));
   EXPECT_THAT(text, Not(HasSubstr("(02)")));  // rank 2 has that to itself
   EXPECT_EQ(refusal(on_hosts({"a", "a"}), {{"01", "02"}, {"02", "01"}}, true), "not refused");
 }
@@ -80,7 +80,7 @@ TEST(GpuAssignment, GpusThatAreTheSameByAddressAreShared) {
 TEST(GpuAssignment, ALongTableIsCut) {
   const std::vector<std::string> hosts(40, "a");
   EXPECT_THAT(refusal(on_hosts(hosts), std::vector<Gpus>(40, {"01"}), false),
-              testing::EndsWith("\n  a  15  0 (01)\n  and 24 more"));
+              testing::EndsWith("rank 15 GPU 0 (01) and 24 more"));
 }
 
 TEST(GpuAssignment, ARankWithoutAGpuIsNamedWhetherRanksMayShareOrNot) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "tests/collectives/contract/contract_values.h"
@@ -29,11 +30,15 @@ bool same_bits(const T& a, const T& b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-/// Calls function(T{}) for every element type that is tested.
+/// Calls function(T{}) for every element type that is tested. Not bool, of which a std::vector has
+/// no elements in memory: its reductions are those of std::uint8_t.
 template <typename Function>
 void for_each_type(Function&& function) {
   for (int type = 0; type < kDataTypeCount; ++type)
-    if (is_tested(static_cast<DataType>(type))) visit_type(static_cast<DataType>(type), function);
+    if (is_tested(static_cast<DataType>(type)))
+      visit_type(static_cast<DataType>(type), [&]<typename T>(T zero) {
+        if constexpr (!std::is_same_v<T, bool>) function(zero);
+      });
 }
 
 }  // namespace horo::collectives::contract

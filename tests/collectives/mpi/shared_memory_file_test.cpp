@@ -3,13 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
+#include <unistd.h>
 
-#include <filesystem>
-#include <string>
-
+#include "collectives/mpi/free_memory.h"
 #include "horo/base/error.h"
-#include "tests/support/private_shm.h"
 
 namespace horo::collectives {
 namespace {
@@ -17,14 +14,14 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::string path_of(const SharedMemoryFile& file) { return "/dev/shm" + file.name(); }
-
 TEST(SharedMemoryFile, IsSharedZeroedAndPrivateToTheUser) {
   SharedMemoryFile first = SharedMemoryFile::create(10000);
   struct stat status {};
-  ASSERT_EQ(stat(path_of(first).c_str(), &status), 0);
+  ASSERT_EQ(fstat(first.descriptor(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
-  const SharedMemoryFile second = SharedMemoryFile::open(first.name(), 10000);
+  EXPECT_EQ(status.st_nlink, 0u) << "it has no name";
+  const SharedMemoryFile second =
+      SharedMemoryFile::adopt(FileDescriptor(dup(first.descriptor())), 10000);
   ASSERT_EQ(first.bytes().size(), 10000u);
   EXPECT_NE(first.bytes().data(), second.bytes().data());
   EXPECT_EQ(second.bytes()[9999], std::byte{0});
@@ -32,60 +29,54 @@ TEST(SharedMemoryFile, IsSharedZeroedAndPrivateToTheUser) {
   EXPECT_EQ(second.bytes()[9999], std::byte{7});
 }
 
-TEST(SharedMemoryFile, LeavesNoNameBehind) {
-  std::string path;
-  {
-    SharedMemoryFile file = SharedMemoryFile::create(100);
-    path = path_of(file);
-    EXPECT_TRUE(std::filesystem::exists(path));
-    file.unlink();
-    EXPECT_FALSE(std::filesystem::exists(path));
-    file.bytes()[99] = std::byte{1};  // the memory stays
-  }
-  {
-    const SharedMemoryFile file = SharedMemoryFile::create(100);
-    path = path_of(file);
-  }
-  EXPECT_FALSE(std::filesystem::exists(path));
+TEST(SharedMemoryFile, StaysMappedWithoutItsDescriptor) {
+  SharedMemoryFile file = SharedMemoryFile::create(100);
+  file.claim(0, 1);
+  file.close();
+  EXPECT_EQ(file.descriptor(), -1);
+  file.bytes()[99] = std::byte{1};
+  const SharedMemoryFile moved = std::move(file);
+  EXPECT_EQ(moved.bytes()[99], std::byte{1});
 }
 
-TEST(SharedMemoryFile, SaysWhatIsMissingWhenItDoesNotFit) {
-  struct statvfs space {};
-  ASSERT_EQ(statvfs("/dev/shm", &space), 0);
-  const std::size_t too_much =
-      (static_cast<std::size_t>(space.f_blocks) + 1) * space.f_frsize + (1u << 30);
-  try {
-    SharedMemoryFile::create(too_much);
-    FAIL() << "more than all of /dev/shm was granted";
-  } catch (const CommunicationError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("/dev/shm"), HasSubstr("needs"),
-                                    HasSubstr("are free"), HasSubstr("--shm-size")));
-  }
+TEST(SharedMemoryFile, ClaimsThePagesOfEachPart) {
+  constexpr std::size_t kBytes = 40960;
+  SharedMemoryFile file = SharedMemoryFile::create(kBytes);
+  struct stat status {};
+  for (int part = 0; part < 3; ++part) file.claim(part, 3);
+  ASSERT_EQ(fstat(file.descriptor(), &status), 0);
+  EXPECT_EQ(static_cast<std::size_t>(status.st_blocks) * 512, kBytes);
 }
 
-TEST(SharedMemoryFile, SaysSoWhenAnotherProgramWasFasterToTakeTheMemory) {
-  const PrivateShm shm(1 << 20);
-  if (!shm.is_there()) GTEST_SKIP() << "only root can have a /dev/shm of its own";
-  SharedMemoryFile first = SharedMemoryFile::create(768 << 10);
-  SharedMemoryFile second = SharedMemoryFile::create(768 << 10);  // nothing is taken yet
-  first.claim(0, 1);
-  second.claim(0, 4);
+TEST(SharedMemoryFile, RefusesMoreThanIsFree) {
+  const FreeMemory free = find_free_memory();
   try {
-    second.claim(3, 4);
-    FAIL() << "1.5 of 1 MiB were granted";
+    SharedMemoryFile::create(free.bytes + (std::size_t{1} << 40));
+    FAIL() << "more than all memory was granted";
   } catch (const SharedMemoryError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("needs 192KiB"), HasSubstr("64KiB are free"),
-                                    HasSubstr("--shm-size")));
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("cannot allocate"), HasSubstr("are free (" + free.limit + ")")));
   }
 }
 
-TEST(SharedMemoryFile, NamesTheObjectThatIsNotThere) {
+TEST(SharedMemoryFile, RefusesToClaimWhatIsNotFreeAnyMore) {
+  // Nothing is claimed by creating it, so that it may be larger than what is free later.
+  SharedMemoryFile file = SharedMemoryFile::create(4096);
+  ASSERT_EQ(ftruncate(file.descriptor(), off_t{1} << 45), 0);
+  SharedMemoryFile grown =
+      SharedMemoryFile::adopt(FileDescriptor(dup(file.descriptor())), std::size_t{1} << 45);
   try {
-    SharedMemoryFile::open("/horo.none", 10);
-    FAIL();
-  } catch (const CommunicationError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("/horo.none"));
+    grown.claim(1, 2);
+    FAIL() << "16 TiB were granted";
+  } catch (const SharedMemoryError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("cannot allocate 16384GiB"), HasSubstr("are free")));
   }
+}
+
+TEST(SharedMemoryFile, RefusesADescriptorOfAnotherSize) {
+  const SharedMemoryFile file = SharedMemoryFile::create(100);
+  EXPECT_THROW(SharedMemoryFile::adopt(FileDescriptor(dup(file.descriptor())), 101),
+               SharedMemoryError);
 }
 
 }  // namespace

@@ -119,7 +119,7 @@ class Trial {
 template <typename T>
 class ReduceKernels : public testing::Test {};
 using AllTypes = testing::Types<float, double, Float16, BFloat16, std::int8_t, std::uint8_t,
-                                std::int32_t, std::int64_t>;
+                                std::int16_t, std::uint16_t, std::int32_t, std::int64_t>;
 TYPED_TEST_SUITE(ReduceKernels, AllTypes);
 
 TYPED_TEST(ReduceKernels, EqualTheScalarReferenceForEveryLength) {
@@ -133,6 +133,22 @@ TYPED_TEST(ReduceKernels, EqualTheScalarReferenceForEveryLength) {
           if (this->HasFatalFailure()) FAIL() << table->instruction_set << " sources " << sources;
         }
   }
+}
+
+TEST(ReduceKernelsOfBool, AreOrAndAnd) {
+  const std::vector<std::byte> a = {std::byte{0}, std::byte{0}, std::byte{1}, std::byte{1}};
+  const std::vector<std::byte> b = {std::byte{0}, std::byte{1}, std::byte{0}, std::byte{1}};
+  const std::vector<std::byte> either = {a[0], b[1], a[2], a[3]};
+  const std::vector<std::byte> both = {a[0], a[1], b[2], a[3]};
+  for (const KernelTable* table : runnable_tables())
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProduct}) {
+      std::vector<std::byte> out(a.size());
+      const std::byte* sources[] = {a.data(), b.data()};
+      std::byte* outs[] = {out.data()};
+      table->reduce[static_cast<int>(DataType::kBool)][static_cast<int>(op)](
+          {sources, 2, a.size(), 1, outs, 1, false});
+      EXPECT_EQ(out, op == ReduceOp::kSum || op == ReduceOp::kMax ? either : both) << name_of(op);
+    }
 }
 
 TYPED_TEST(ReduceKernels, EqualTheScalarReferenceForEveryAlignment) {

@@ -1,0 +1,92 @@
+#include "collectives/mpi/free_memory.h"
+
+#include <algorithm>
+#include <fstream>
+#include <initializer_list>
+#include <optional>
+#include <sstream>
+#include <string_view>
+
+namespace horo::collectives {
+namespace {
+
+using std::filesystem::path;
+
+/// The names of a cgroup version's files.
+struct MemoryController {
+  const char* folder;  // below /sys/fs/cgroup
+  const char *limit, *usage;
+  const char *active_file, *inactive_file;  // keys of memory.stat
+};
+constexpr MemoryController kVersion1 = {"memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+                                        "total_active_file", "total_inactive_file"};
+constexpr MemoryController kVersion2 = {"", "memory.max", "memory.current", "active_file",
+                                        "inactive_file"};
+
+// nullopt: no such file, or no number ("max") in it.
+std::optional<std::size_t> read_number(const path& file) {
+  std::ifstream stream(file);
+  std::size_t number = 0;
+  if (!(stream >> number)) return std::nullopt;
+  return number;
+}
+
+// The number after `key` at the beginning of a line.
+std::optional<std::size_t> read_value(const path& file, std::string_view key) {
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) {
+    std::istringstream words(line);
+    std::string word;
+    std::size_t number = 0;
+    if (words >> word && word == key && words >> number) return number;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> room_of_group(const path& group, const MemoryController& controller) {
+  const auto limit = read_number(group / controller.limit);
+  const auto usage = read_number(group / controller.usage);
+  if (!limit || !usage) return std::nullopt;
+  std::size_t cache = 0;
+  for (const char* key : {controller.active_file, controller.inactive_file})
+    cache += read_value(group / "memory.stat", key).value_or(0);
+  const std::size_t used = *usage - std::min(*usage, cache);
+  return *limit - std::min(*limit, used);
+}
+
+// A limit holds for all groups below it. In a container the path that the kernel names may not
+// exist; the container's own group is then the topmost one.
+void apply_groups(const path& root, const MemoryController& controller, const std::string& name,
+                  FreeMemory& free) {
+  const path top = root / "sys/fs/cgroup" / controller.folder;
+  for (path group = path(name).relative_path();; group = group.parent_path()) {
+    const auto room = room_of_group(group.empty() ? top : top / group, controller);
+    if (room && *room < free.bytes) free = {*room, "the memory limit of cgroup /" + group.string()};
+    if (group.empty()) return;
+  }
+}
+
+// A line of /proc/self/cgroup: "4:memory:/job" (version 1) or "0::/job" (version 2).
+void apply_line(const path& root, const std::string& line, FreeMemory& free) {
+  const std::size_t first = line.find(':');
+  if (first == std::string::npos) return;
+  const std::size_t second = line.find(':', first + 1);
+  if (second == std::string::npos) return;
+  const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+  const std::string name = line.substr(second + 1);
+  if (controllers == ",,") apply_groups(root, kVersion2, name, free);
+  if (controllers.find(",memory,") != std::string::npos) apply_groups(root, kVersion1, name, free);
+}
+
+}  // namespace
+
+FreeMemory find_free_memory(const path& root) {
+  FreeMemory free;
+  if (const auto kib = read_value(root / "proc/meminfo", "MemAvailable:"))
+    free = {*kib * 1024, "this host"};
+  std::ifstream groups(root / "proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) apply_line(root, line, free);
+  return free;
+}
+
+}  // namespace horo::collectives

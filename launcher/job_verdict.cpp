@@ -1,0 +1,150 @@
+#include "launcher/job_verdict.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "horo/base/environment.h"
+#include "horo/base/error.h"
+#include "horo/observe/flight_directory.h"
+#include "horo/observe/flight_reader.h"
+#include "horo/observe/missing_operations.h"
+#include "horo/observe/wall_clock.h"
+#include "launcher/doctor_report.h"
+
+namespace horo {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string exit_code_text(int exit_code) {
+  const int signal = exit_code - 128;
+  const char* name = signal > 0 ? sigdescr_np(signal) : nullptr;
+  return name == nullptr ? std::to_string(exit_code)
+                         : fmt::format("{} (signal {}, {})", exit_code, signal, name);
+}
+
+std::optional<fs::path> flight_directory(const std::string& setting) {
+  const auto place = observe::flight_place(setting, 0);
+  return place ? std::optional(place->directory) : std::nullopt;
+}
+
+std::uint64_t newest_job_in(const fs::path& directory) {
+  std::uint64_t newest = 0;
+  for (const fs::path& file : observe::flight_files(directory)) {
+    try {
+      newest = std::max(newest, observe::read_flight(file.string()).job);
+    } catch (const Error&) {  // NOLINT: a file that cannot be read is of no job
+    }
+  }
+  return newest;
+}
+
+void leave_notes(const fs::path& directory, const JobResult& result) {
+  if (result.stop) observe::note_stop(directory, *result.stop);
+  if (result.failure && !result.stop)
+    observe::note_first_end(directory,
+                            {result.failure->rank, observe::wall_time_now(), result.failure->how});
+}
+
+const observe::RankSnapshot* find_rank(const DoctorReport& report, int rank) {
+  const auto found = std::ranges::find(report.snapshots, rank, &observe::RankSnapshot::rank);
+  return found == report.snapshots.end() ? nullptr : &*found;
+}
+
+std::string describe_lost_host(const std::string& host) {
+  return fmt::format(
+      "mpirun has lost the connection to host {}: the host is gone, or the network to it is cut",
+      host);
+}
+
+std::string describe(const ForcedEnd& end) { return end.text + "; hororun ended the job"; }
+
+// A failure or a death explains the loss of a host's daemon. A wait does not.
+bool explains_lost_host(const observe::Verdict& verdict) {
+  using Kind = observe::Verdict::Kind;
+  return verdict.kind == Kind::kFailed || verdict.kind == Kind::kDead;
+}
+
+// A rank of which there is no record, on another host perhaps, is known from mpirun alone.
+void add_unrecorded(DoctorReport& report, const RankFailure& failure,
+                    std::chrono::nanoseconds stall_after) {
+  observe::RankSnapshot& rank = report.snapshots.emplace_back();
+  rank.rank = failure.rank;
+  rank.host = failure.host.empty() ? "?" : failure.host;
+  rank.liveness = observe::Liveness::kDead;
+  rank.ending = failure.how;
+  rank.last_sign_of_life = rank.taken = report.now;
+  report.verdict = observe::diagnose(report.snapshots, report.now, stall_after);
+}
+
+}  // namespace
+
+std::string flight_setting_for_job(const std::string& setting) {
+  if (!setting.empty() && setting != "auto") return setting;
+  const auto now =
+      std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  return fmt::format("auto:{:016x}-{}", now, getpid());
+}
+
+JobVerdict::JobVerdict(std::string flight_setting) : flight_setting_(std::move(flight_setting)) {
+  if (const auto directory = flight_directory(flight_setting_))
+    older_job_ = newest_job_in(*directory);
+}
+
+std::string JobVerdict::of_records(const JobResult& result) const {
+  const auto directory = flight_directory(flight_setting_);
+  if (!directory || observe::flight_files(*directory).empty()) return {};
+  leave_notes(*directory, result);
+  try {
+    const Settings settings = parse_environment(process_environment()).settings;
+    DoctorReport report = examine(*directory, settings.stall_warning, older_job_);
+    const bool is_failure = report.verdict.kind == observe::Verdict::Kind::kFailed;
+    if (result.failure && !is_failure && find_rank(report, result.failure->rank) == nullptr)
+      add_unrecorded(report, *result.failure, settings.stall_warning);
+    std::string text = report.verdict.text;
+    if (text.empty() && result.failure) {
+      text = describe(*result.failure);
+      if (const auto* rank = find_rank(report, result.failure->rank))
+        text = fmt::format("rank {} (host {}, pid {}) {}", rank->rank, rank->host, rank->pid,
+                           result.failure->how);
+      text += "; its record shows no failure";
+    }
+    if (result.lost_host && !explains_lost_host(report.verdict))
+      text = describe_lost_host(*result.lost_host) + (text.empty() ? "" : "; ") + text;
+    if (text.empty() && result.forced_end && !result.stop) text = describe(*result.forced_end);
+    if (text.empty()) text = verdict_text(report);
+    return fmt::format("hororun: {}\nhororun: more: hororun doctor {}\n", text,
+                       directory->string());
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+std::string JobVerdict::text(const JobResult& result, int exit_code) const {
+  const std::string records = of_records(result);
+  if (result.stop)
+    return fmt::format("hororun: stopped by signal {} ({})\n{}", result.stop->signal,
+                       sigdescr_np(result.stop->signal), records);
+  if (!records.empty()) return records;
+  if (result.lost_host) return fmt::format("hororun: {}\n", describe_lost_host(*result.lost_host));
+  if (result.failure)
+    return fmt::format("hororun: {}; no rank left a flight record, so look at its output above\n",
+                       describe(*result.failure));
+  if (result.forced_end) return fmt::format("hororun: {}\n", describe(*result.forced_end));
+  if (result.launch_error)
+    return fmt::format("hororun: mpirun could not start ranks on another host: {}\n",
+                       *result.launch_error);
+  return fmt::format("hororun: the job failed with exit code {}; {}\n", exit_code_text(exit_code),
+                     result.first_ended.empty()
+                         ? "mpirun did not name a rank"
+                         : observe::name_ranks(result.first_ended) +
+                               " ended before the other ranks, and mpirun did not report why");
+}
+
+}  // namespace horo

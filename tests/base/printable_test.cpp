@@ -1,0 +1,58 @@
+#include "horo/base/printable.h"
+
+#include <gtest/gtest.h>
+
+#include "horo/base/error.h"
+#include "horo/base/log.h"
+#include "tests/support/random_text.h"
+
+namespace horo {
+namespace {
+
+TEST(Printable, LeavesTextAsItIs) {
+  for (const char* text : {"", "fc1.weight", "a\\b\"c", "sch\xc3\xb6n", "\xe6\x97\xa5\xe6\x9c\xac",
+                           "\xf0\x9f\x99\x82", "\\x0a"})
+    EXPECT_EQ(printable(text), text);
+}
+
+TEST(Printable, EscapesControlCharactersAndBytesThatAreNoUtf8) {
+  EXPECT_EQ(printable("a\nrank 3 killed"), "a\\x0arank 3 killed");
+  EXPECT_EQ(printable(std::string_view("\0\t\x1b[31m\x7f", 8)), "\\x00\\x09\\x1b[31m\\x7f");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m"),
+            "\\xc2\\x9b31m");  // CSI in one character
+  EXPECT_EQ(printable("\xe2\x80\xa8|\xe2\x80\xa9"), "\\xe2\\x80\\xa8|\\xe2\\x80\\xa9");
+  EXPECT_EQ(printable("\xff|\x80|\xc3"), "\\xff|\\x80|\\xc3");
+  EXPECT_EQ(printable("\xc3(|\xc0\x80|\xed\xa0\x80|\xf5\x80\x80\x80"),
+            "\\xc3(|\\xc0\\x80|\\xed\\xa0\\x80|\\xf5\\x80\\x80\\x80");
+  EXPECT_EQ(printable("sch\xc3\xb6n").substr(0, 4), "sch\xc3");
+  EXPECT_EQ(printable(std::string_view("sch\xc3\xb6n").substr(0, 4)), "sch\\xc3");  // cut off
+}
+
+TEST(Printable, OfAnyBytesIsOneLineOfUtf8AndStaysSo) {
+  RandomText random(1);
+  for (int round = 0; round < 20000; ++round) {
+    const std::string text = printable(random.next(40));
+    ASSERT_TRUE(is_clean_line(text)) << testing::PrintToString(text);
+    ASSERT_EQ(printable(text), text);
+  }
+}
+
+TEST(Printable, ErrorsAndLogLinesAre) {
+  RandomText random(2);
+  std::string log;
+  testing::internal::CaptureStderr();
+  for (int round = 0; round < 200; ++round) {
+    const std::string name = random.next(30);
+    const MismatchError error("tensor '" + name + "': the shapes differ");
+    EXPECT_TRUE(is_clean_line(error.what()));
+    log_error("stalled: {}", name);
+  }
+  log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 200);
+  std::erase(log, '\n');
+  EXPECT_TRUE(is_clean_line(log));
+}
+
+}  // namespace
+}  // namespace horo

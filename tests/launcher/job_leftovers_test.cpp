@@ -1,0 +1,64 @@
+#include "launcher/job_leftovers.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace horo {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(JobLeftovers, SegmentsAreThoseOfTheJobAndItsUser) {
+  const MpiJob job{.id = 0x37d30001, .size = 2, .nodes = 1, .session_directories = {}};
+  const auto name = [](const std::string& host, unsigned user, const std::string& rest) {
+    return fmt::format("vader_segment.{}.{}.{}", host, user, rest);
+  };
+  const unsigned user = geteuid();
+  EXPECT_TRUE(is_segment_of(job, name("vm", user, "37d30001.0")));
+  EXPECT_TRUE(is_segment_of(job, name("a.example.org", user, "37d30001.12")));
+  EXPECT_TRUE(is_segment_of(job, name("vm", user, "37d30002.0")));  // a spawned job
+  EXPECT_FALSE(is_segment_of(job, name("vm", user, "38150001.0")));
+  EXPECT_FALSE(is_segment_of(job, name("vm", user + 1, "37d30001.0")));
+  EXPECT_FALSE(is_segment_of(job, name("vm", user, "37d30001.x")));
+  EXPECT_FALSE(is_segment_of(job, name("vm", user, "")));
+  EXPECT_FALSE(is_segment_of(job, "vader_segment"));
+  EXPECT_FALSE(is_segment_of(job, fmt::format("horo.vm.{}.37d30001.0", user)));
+}
+
+TEST(JobLeftovers, SessionDirectoriesHaveTheNamesThatOpenMpiGives) {
+  const fs::path top = fmt::format("/tmp/ompi.vm.{}", geteuid());
+  EXPECT_TRUE(is_session_directory(top / "pid.4711"));
+  EXPECT_TRUE(is_session_directory(top / "jf.9"));
+  EXPECT_FALSE(is_session_directory(top));
+  EXPECT_FALSE(is_session_directory(top / "pid."));
+  EXPECT_FALSE(is_session_directory("/tmp/pid.4711"));
+  EXPECT_FALSE(is_session_directory("/tmp/ompi.vm.99999/pid.4711"));
+  EXPECT_FALSE(is_session_directory("/"));
+}
+
+TEST(JobLeftovers, OnlyTheJobsOwnFilesAreRemoved) {
+  const fs::path directory =
+      fs::temp_directory_path() / fmt::format("horo-job-leftovers-{}", getpid());
+  fs::create_directories(directory);
+  const auto segment = [&](const char* job) {
+    return directory / fmt::format("vader_segment.vm.{}.{}.0", geteuid(), job);
+  };
+  const fs::path top = directory / fmt::format("ompi.vm.{}", geteuid());
+  for (const char* job : {"37d30001", "38150001"}) std::ofstream(segment(job)) << "x";
+  fs::create_directories(top / "pid.1" / "0");
+  fs::create_directories(top / "pid.2");
+  MpiJob job{.id = 0x37d30001, .size = 1, .nodes = 1, .session_directories = {}};
+  job.session_directories = {top / "pid.1", directory};
+  remove_leftovers(job, directory);
+  EXPECT_FALSE(fs::exists(segment("37d30001")));
+  EXPECT_TRUE(fs::exists(segment("38150001")));
+  EXPECT_FALSE(fs::exists(top / "pid.1"));
+  EXPECT_TRUE(fs::exists(top / "pid.2"));
+  fs::remove_all(directory);
+}
+
+}  // namespace
+}  // namespace horo

@@ -1,0 +1,131 @@
+#include "launcher/job_monitor.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "horo/base/thread_name.h"
+#include "launcher/supervisor.h"
+
+namespace horo {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr Patience kShort{.before_term = 300ms, .before_kill = 300ms};
+constexpr MonitorTimes kFast{
+    .period = 50ms, .search_period = 10ms, .search_phase = 500ms, .judgements = 4};
+
+class Directory {
+ public:
+  Directory() { fs::create_directories(path()); }
+  ~Directory() { fs::remove_all(path()); }
+  fs::path path() const {
+    return fs::temp_directory_path() / fmt::format("horo-job-monitor-{}", getpid());
+  }
+};
+
+/// Shell text that starts `command` in the background as a rank of a job of `size` ranks.
+std::string start_rank(int rank, int size, int nodes, const std::string& command) {
+  return fmt::format(
+      "env OMPI_COMM_WORLD_RANK={} OMPI_COMM_WORLD_SIZE={} OMPI_MCA_orte_num_nodes={} "
+      "PMIX_NAMESPACE=77 {} & ",
+      rank, size, nodes, command);
+}
+
+/// Runs a shell script in the place of mpirun, and as the last resort kills it.
+JobResult run(const std::string& script) {
+  adopt_orphans();  // as run_command() does
+  SignalInbox inbox(supervised_signals());
+  const ChildProcess child({"timeout", "-s", "KILL", "20", "bash", "-c", script}, {},
+                           inbox.previous_mask());
+  return supervise(child, inbox, kShort, kFast);
+}
+
+const std::string kHang = "trap '' TERM INT; while :; do sleep 0.05; done";
+
+TEST(JobMonitor, EndsMpirunWhenNoRankRuns) {
+  const JobResult result =
+      run(start_rank(0, 2, 1, "sleep 0.3") + start_rank(1, 2, 1, "sleep 0.1") + kHang);
+  ASSERT_TRUE(result.forced_end);
+  EXPECT_EQ(result.forced_end->cause, ForcedEnd::Cause::kNoRankRuns);
+  EXPECT_EQ(exit_code_of(result), kForcedEndExitCode);
+  EXPECT_EQ(wait(nullptr), -1);  // no child is left
+}
+
+TEST(JobMonitor, KeepsTheExitCodeOfTheRankThatFailed) {
+  const JobResult result =
+      run(start_rank(0, 1, 1, "sleep 0.2") +
+          "echo 'mpirun noticed that process rank 0 with PID 0 on node b exited on signal 9 "
+          "(Killed).' >&2; " +
+          kHang);
+  ASSERT_TRUE(result.forced_end);
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(exit_code_of(result), 137);
+}
+
+TEST(JobMonitor, WaitsForRanksThatItDoesNotSee) {
+  // The other rank runs on another host.
+  const JobResult result = run(start_rank(0, 2, 2, "sleep 0.1") + "sleep 1");
+  EXPECT_FALSE(result.forced_end);
+  EXPECT_EQ(exit_code_of(result), 0);
+}
+
+TEST(JobMonitor, EndsMpirunThatCannotAbortTheJob) {
+  // Of two hosts one is out of reach; a rank of this one is stopped.
+  const JobResult result = run(
+      start_rank(0, 2, 2, "sh -c 'kill -STOP $$'") +
+      "echo 'a non-zero exit code. Per user-direction, the job has been aborted.' >&2; " + kHang);
+  ASSERT_TRUE(result.forced_end);
+  EXPECT_EQ(result.forced_end->cause, ForcedEnd::Cause::kAbortStuck);
+  EXPECT_EQ(exit_code_of(result), kForcedEndExitCode);
+  EXPECT_EQ(wait(nullptr), -1);  // no child is left
+}
+
+TEST(JobMonitor, WaitsForMpirunBeforeTheFirstRankStarts) {
+  EXPECT_EQ(exit_code_of(run("sleep 1")), 0);
+}
+
+TEST(JobMonitor, WaitsForARankWhoseFirstProcessEnded) {
+  const JobResult result = run(start_rank(0, 1, 1, "sh -c 'sleep 1 & exit 0'") + "sleep 1");
+  EXPECT_FALSE(result.forced_end);
+}
+
+TEST(JobMonitor, NamesTheRankForWhichOthersWaitInInit) {
+  // Its only thread has the name that the thread of a rank in init() has.
+  const Directory directory;
+  const fs::path waiting = directory.path() / kInitThreadName;
+  fs::copy_file("/bin/sleep", waiting);
+  const std::string in_init = fmt::format("'{}' 30", waiting.string());
+  const JobResult result =
+      run(start_rank(0, 3, 1, "sh -c \"" + in_init + "; true\"") + start_rank(1, 3, 1, in_init) +
+          start_rank(2, 3, 1, "sleep 0.3") + kHang);
+  ASSERT_TRUE(result.forced_end);
+  EXPECT_EQ(result.forced_end->cause, ForcedEnd::Cause::kRankMissing);
+  EXPECT_EQ(result.forced_end->text.find("rank 2 (pid "), 0u) << result.forced_end->text;
+  EXPECT_NE(result.forced_end->text.find("horo::init(), in which ranks 0-1 wait"),
+            std::string::npos)
+      << result.forced_end->text;
+  EXPECT_EQ(exit_code_of(result), kForcedEndExitCode);
+}
+
+TEST(JobMonitor, NamesTheRanksThatEndedFirstIfMpirunNamesNone) {
+  const JobResult result = run(start_rank(0, 3, 1, "sleep 5") + start_rank(2, 3, 1, "sleep 0.2") +
+                               start_rank(1, 3, 1, "sleep 5") + "sleep 0.6; exit 1");
+  EXPECT_FALSE(result.forced_end);
+  EXPECT_EQ(result.first_ended, std::vector<int>{2});
+}
+
+TEST(JobMonitor, LeavesAJobAloneIfNoRankIsInInit) {
+  const JobResult result =
+      run(start_rank(0, 2, 1, "sleep 1.2") + start_rank(1, 2, 1, "sleep 0.1") + "wait");
+  EXPECT_FALSE(result.forced_end);
+  EXPECT_EQ(exit_code_of(result), 0);
+}
+
+}  // namespace
+}  // namespace horo

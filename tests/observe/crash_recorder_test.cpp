@@ -1,0 +1,275 @@
+#include "horo/observe/crash_recorder.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <exception>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "horo/observe/flight_reader.h"
+#include "horo/observe/flight_recorder.h"
+#include "horo/observe/wall_clock.h"
+#include "tests/observe/flight_logs.h"
+#include "tests/observe/temporary_directory.h"
+#include "tests/support/sanitizer.h"
+
+namespace horo::observe {
+namespace {
+
+struct End {
+  RankSnapshot snapshot;
+  int status = 0;
+  std::string errors;  // what it wrote to standard error
+  std::string abort;   // the text of the abort signal
+  bool is_raised = false;
+};
+
+// What is left by a process that ends in `die`.
+End end_of(
+    const std::function<void()>& die, const std::function<void()>& before = [] {}) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("rank.0.flight");
+  void* memory =
+      mmap(nullptr, sizeof(AbortSignal), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  auto* abort = new (memory) AbortSignal;
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    before();
+    FlightRecorder recorder({.host = "h", .path = path, .abort = abort});
+    FlightRecord record{};
+    record.name = recorder.name("lo\nss");
+    record.kind = static_cast<std::uint16_t>(recorder.name("allreduce"));
+    record.submitted = flight_clock();
+    const OpenFlight open = recorder.open(record);
+    const CrashRecorder crash(*recorder.layout().header, abort, "rank 0 (host h, pid 7)");
+    die();
+    _exit(0);
+  }
+  close(ends[1]);
+  End end;
+  char buffer[4096];
+  for (ssize_t count = 0; (count = read(ends[0], buffer, sizeof buffer)) > 0;)
+    end.errors.append(buffer, static_cast<std::size_t>(count));
+  close(ends[0]);
+  waitpid(child, &end.status, 0);
+  end.snapshot = snapshot_of(read_flight(path));
+  end.is_raised = abort->is_raised();
+  if (end.is_raised) end.abort = abort->text();
+  munmap(memory, sizeof(AbortSignal));
+  return end;
+}
+
+// The sanitizers handle crashes themselves.
+void reset_crash_handlers() {
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) signal(number, SIG_DFL);
+  stack_t none{};
+  none.ss_flags = SS_DISABLE;
+  sigaltstack(&none, nullptr);
+}
+
+std::pair<RankSnapshot, int> snapshot_after(
+    const std::function<void()>& die, const std::function<void()>& before = [] {}) {
+  const End end = end_of(die, before);
+  return {end.snapshot, end.status};
+}
+
+[[gnu::noinline]] void throw_error() { throw std::runtime_error("x"); }
+
+volatile int deepest = 1 << 30;  // NOLINT: unknown to the compiler
+
+int overflow_stack(int depth) {
+  volatile char frame[4096] = {};
+  frame[depth % 4096] = 1;
+  return depth == deepest ? 0 : overflow_stack(depth + 1) + frame[0];
+}
+
+TEST(CrashRecorder, AProcessEndedFromOutsideIsShownAsItRan) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    const auto [snapshot, status] = snapshot_after([&] { raise(signal); });
+    EXPECT_TRUE(WIFSIGNALED(status));
+    EXPECT_EQ(WTERMSIG(status), signal) << "it still ends by that signal";
+    EXPECT_EQ(snapshot.liveness, Liveness::kRunning);
+    EXPECT_EQ(snapshot.failure, "");
+  }
+}
+
+TEST(CrashRecorder, NamesTheSignalAndTheLastOperationOnceAndEverywhere) {
+  const std::pair<int, const char*> signals[] = {{SIGFPE, "signal 8 (Floating point exception)"},
+                                                 {SIGSEGV, "signal 11 (Segmentation fault)"},
+                                                 {SIGABRT, "signal 6 (Aborted)"}};
+  for (const auto& [number, name] : signals) {
+    const End end = end_of([&] { raise(number); }, reset_crash_handlers);
+    EXPECT_TRUE(WIFSIGNALED(end.status));
+    EXPECT_EQ(WTERMSIG(end.status), number);
+    const std::string text = fmt::format(
+        "rank 0 (host h, pid 7) crashed: {}; its last operation was allreduce 'lo?ss'", name);
+    EXPECT_EQ(end.snapshot.failure, text);
+    EXPECT_EQ(end.errors, "horo: " + text + "\n");
+    EXPECT_EQ(end.abort, text);
+  }
+}
+
+TEST(CrashRecorder, RecordsAFullStack) {
+  if (kHasSanitizer) GTEST_SKIP() << "frames are larger, and the stack another, with a sanitizer";
+  const End end = end_of([] { overflow_stack(0); }, reset_crash_handlers);
+  EXPECT_TRUE(WIFSIGNALED(end.status));
+  EXPECT_EQ(WTERMSIG(end.status), SIGSEGV);
+  EXPECT_THAT(end.errors, testing::HasSubstr("crashed: signal 11 (Segmentation fault)"));
+}
+
+TEST(CrashRecorder, NamesAnUncaughtExceptionWithThoseNestedInIt) {
+  const auto throw_nested = [] {
+    try {
+      throw std::runtime_error("disk full");
+    } catch (...) {
+      std::throw_with_nested(std::invalid_argument("step 5"));
+    }
+  };
+  const End end = end_of([&] { std::thread(throw_nested).join(); }, reset_crash_handlers);
+  EXPECT_TRUE(WIFSIGNALED(end.status));
+  EXPECT_EQ(WTERMSIG(end.status), SIGABRT);
+  EXPECT_THAT(end.abort, testing::StartsWith("rank 0 (host h, pid 7) ended with an uncaught "
+                                             "exception (std::_Nested_exception<std::invalid_"));
+  EXPECT_THAT(end.abort, testing::EndsWith("): step 5; caused by: disk full"));
+  EXPECT_EQ(end.errors, "horo: " + end.abort + "\n");
+  EXPECT_EQ(end.snapshot.failure, end.abort);
+}
+
+TEST(CrashRecorder, NamesWhatIsNoStandardExceptionAndTerminateWithoutOne) {
+  const End thrown = end_of([] { std::thread([] { throw 42; }).join(); }, reset_crash_handlers);
+  EXPECT_THAT(thrown.abort, testing::EndsWith("uncaught exception (int): unknown exception"));
+  const auto leave_noexcept = []() noexcept { throw_error(); };
+  const End left = end_of(leave_noexcept, reset_crash_handlers);
+  EXPECT_THAT(left.abort, testing::ContainsRegex("ended with an (uncaught exception .*: x$|"
+                                                 "exception that left a noexcept function)"));
+  const End bare = end_of([] { std::terminate(); }, reset_crash_handlers);
+  EXPECT_THAT(bare.abort, testing::EndsWith("called std::terminate() without an exception"));
+  EXPECT_EQ(WTERMSIG(bare.status), SIGABRT);
+}
+
+TEST(CrashRecorder, ATerminateHandlerOfTheProgramIsCalledAfterIt) {
+  const End end = end_of([] { std::terminate(); }, [] { std::set_terminate([] { _exit(9); }); });
+  EXPECT_TRUE(WIFEXITED(end.status));
+  EXPECT_EQ(WEXITSTATUS(end.status), 9);
+  EXPECT_THAT(end.snapshot.failure, testing::HasSubstr("std::terminate()"));
+}
+
+TEST(CrashRecorder, AHandlerOfTheProgramDecides) {
+  const End end = end_of([] { raise(SIGABRT); }, [] { signal(SIGABRT, [](int) { _exit(42); }); });
+  EXPECT_TRUE(WIFEXITED(end.status));
+  EXPECT_EQ(WEXITSTATUS(end.status), 42);
+  EXPECT_EQ(end.errors, "");
+  EXPECT_FALSE(end.is_raised);
+  EXPECT_THAT(end.snapshot.failure, testing::HasSubstr("crashed: signal 6 (Aborted)"));
+  // It has repaired what was wrong, and the process goes on.
+  const End repaired = end_of([] { raise(SIGSEGV); }, [] { signal(SIGSEGV, [](int) {}); });
+  EXPECT_TRUE(WIFEXITED(repaired.status));
+  EXPECT_EQ(repaired.snapshot.failure, "");
+  EXPECT_FALSE(repaired.is_raised);
+}
+
+TEST(CrashRecorder, AHandlerThatRestoresTheDefaultActionKeepsTheRecord) {
+  const End end = end_of([] { raise(SIGFPE); },
+                         [] {
+                           std::signal(SIGFPE, [](int signal) {
+                             std::signal(signal, SIG_DFL);
+                             raise(signal);  // Ends the process when the handler has returned.
+                           });
+                         });
+  EXPECT_TRUE(WIFSIGNALED(end.status));
+  EXPECT_THAT(end.snapshot.failure, testing::HasSubstr("signal 8"));
+}
+
+TEST(CrashRecorder, ACrashThatDoesNotEndTheProcessIsShownAsACrash) {
+  FlightLog log = empty_flights(1)[0];
+  log.signal = SIGSEGV;
+  log.signal_at = log.pulse;
+  EXPECT_EQ(live_snapshot_of(log, log.pulse + 900 * kMillisecond).failure, "");
+  const RankSnapshot crashed = live_snapshot_of(log, log.pulse + 1100 * kMillisecond);
+  EXPECT_EQ(crashed.failure,
+            "rank 0 (host a, pid 100) crashed: signal 11 (Segmentation fault), and its process has "
+            "not ended since");
+  EXPECT_EQ(crashed.taken, log.pulse);
+}
+
+TEST(CrashRecorder, AProgramThatHandlesSigtermIsLeftAlone) {
+  const auto [snapshot, status] =
+      snapshot_after([] { raise(SIGTERM); }, [] { signal(SIGTERM, [](int) {}); });
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(snapshot.liveness, Liveness::kDead) << "gone without a word";
+}
+
+TEST(CrashRecorder, ASignalInAForkedChildLeavesNoWordOfTheParent) {
+  if (kHasThreadSanitizer)
+    GTEST_SKIP() << "the thread sanitizer puts the signal off, and the child ends before it";
+  for (const int signal : {SIGTERM, SIGSEGV}) {
+    const auto [snapshot, status] = snapshot_after(
+        [&] {
+          const pid_t child = fork();
+          if (child == 0) {
+            raise(signal);
+            _exit(0);
+          }
+          int end = 0;
+          waitpid(child, &end, 0);
+          _exit(WIFSIGNALED(end) && WTERMSIG(end) == signal ? 7 : 1);
+        },
+        [] { ::signal(SIGSEGV, SIG_DFL); });
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 7) << "the child still ends by its signal";
+    EXPECT_EQ(snapshot.failure, "");
+    EXPECT_EQ(snapshot.liveness, Liveness::kDead) << "the parent is gone without a word";
+  }
+}
+
+TEST(CrashRecorder, WhoWasKilledWithAStoppedJobIsTakenToHaveLeftThem) {
+  const auto picture_after = [](WallTime stopped_after_pulse) {
+    FlightLog log = empty_flights(1)[0];
+    note_stop_order(log, SIGINT, log.pulse + stopped_after_pulse);
+    return snapshot_of(log);
+  };
+  for (const WallTime ms : {-3000, 0, 200, 900}) {
+    EXPECT_EQ(picture_after(ms * kMillisecond).liveness, Liveness::kRunning) << ms;
+    EXPECT_EQ(picture_after(ms * kMillisecond).failure, "") << ms;
+  }
+  // It was dead before, or it is of a later job in the same directory.
+  for (const WallTime ms : {1500, 60000, -20000})
+    EXPECT_EQ(picture_after(ms * kMillisecond).liveness, Liveness::kDead) << ms;
+}
+
+TEST(CrashRecorder, AStopOrderChangesNothingAboutWhoHasLeftWordOrLives) {
+  FlightLog log = empty_flights(1)[0];
+  log.signal = SIGSEGV;
+  log.signal_at = log.pulse;
+  note_stop_order(log, SIGTERM, log.pulse);
+  EXPECT_EQ(log.signal, SIGSEGV);
+  FlightLog alive = empty_flights(1)[0];
+  alive.pulse = wall_time_now();
+  note_stop_order(alive, SIGTERM, alive.pulse);
+  EXPECT_EQ(alive.signal, 0);
+}
+
+TEST(CrashRecorder, LeavesTheHandlersAsTheyWere) {
+  const std::terminate_handler before = std::get_terminate();
+  FlightHeader header{};
+  { const CrashRecorder crash(header, nullptr, "rank 0"); }
+  EXPECT_EQ(std::get_terminate(), before);
+  struct sigaction action {};
+  sigaction(SIGTERM, nullptr, &action);
+  EXPECT_EQ(action.sa_handler, SIG_DFL);
+}
+
+}  // namespace
+}  // namespace horo::observe
