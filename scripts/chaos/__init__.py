@@ -1,0 +1,1 @@
+"""Jobs with injected faults: drawing them, running them, judging how they ended. See scripts/chaos.py."""

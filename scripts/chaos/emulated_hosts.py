@@ -1,0 +1,76 @@
+"""Hosts with a network, /dev/shm and temporary folder of their own: network namespaces, which need root."""
+import os
+import sys
+import threading
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "tests" / "cluster"))
+from lab import SCRIPT, Impossible, Lab
+
+from .sandbox import JobFolder, describe_process, files_below, is_record
+
+
+class LabSandbox(JobFolder):
+    """A job on the hosts of a lab, beside no other job."""
+
+    def __init__(self, lab):
+        self.lab = lab
+
+    def wrap(self, command):
+        return [str(SCRIPT), "exec", "host0", *command]
+
+    def environment(self):
+        return {"CLUSTER_LAB": self.lab.environment["CLUSTER_LAB"]}
+
+    def processes(self):
+        return [pid for host in self.lab.names() for pid in self.lab.processes(host)]
+
+    def files(self):
+        """(what to call it, path) of each file that the job's hosts have."""
+        for host in self.lab.names():
+            for name in ("shm", "tmp"):
+                folder = Path(f"/run/horo-cluster-lab/{self.lab.environment['CLUSTER_LAB']}/{host}/{name}")
+                for file in files_below(folder):
+                    if name == "shm" or not is_record(file):
+                        yield f"{host}:/{name}/{file}", folder / file
+
+    def left(self):
+        return [describe_process(pid) for pid in self.processes()] + [name for name, _ in self.files()]
+
+    def __exit__(self, *_):
+        super().__exit__()
+        for _, path in sorted(self.files(), reverse=True):  # what is in a folder before the folder
+            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+
+
+class LabOnDemand:
+    """A lab that is started by the first job that needs it, and serves one job at a time."""
+
+    def __init__(self, hosts, rate):
+        self.hosts = hosts
+        self.rate = rate
+        self.lock = threading.Lock()
+        self.lab = None
+        self.refusal = ""
+
+    def run(self, work):
+        """work(sandbox), or None where this machine cannot have a lab."""
+        with self.lock:
+            if self.lab is None and not self.refusal:
+                self.start()
+            if self.lab is None:
+                return None
+            with LabSandbox(self.lab) as sandbox:
+                return work(sandbox)
+
+    def start(self):
+        lab = Lab(self.hosts, self.rate, name=f"chaos-{os.getpid()}")
+        try:
+            self.lab = lab.__enter__()
+        except Impossible as refusal:
+            self.refusal = str(refusal)
+
+    def stop(self):
+        if self.lab is not None:
+            self.lab.__exit__()

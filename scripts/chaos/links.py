@@ -1,0 +1,225 @@
+"""Rounds in which the network between emulated hosts fails, or a whole host stops."""
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+from dataclasses import asdict, dataclass
+
+from .expectations import ANY_FAILURE, LATE_LIMIT_S, WELL
+from .judge import Findings, Outcome, blamed_by, describe_codes, exceptions_of_others, launcher_verdicts, statements
+from .runner import MORE_S, START_LIMIT_S, close, job_environment, mpi_command
+
+KINDS = ("short cut", "cut", "loss", "freeze")
+CUT_S = 2  # of a short cut
+LOSS = 0.02
+STEPS = 1000
+WELL_LIMIT_S = 90  # of a job that goes on, on a busy machine
+THAW_GRACE_S = 15
+EVENT = r"no sign of life|stopped|lost|connection|network|link|did not (send|receive|answer)|has not (sent|received)|" \
+        r"never (submitted|marked|registered)|not called"
+
+
+@dataclass(frozen=True)
+class LinkScenario:
+    number: int
+    fault: str  # one of KINDS
+    place: str  # "host" (its link to the others), "pair" (between two hosts) or "all"
+    hosts: int
+    per_node: int
+    launcher: str
+    targets: tuple  # indices of hosts
+    after_s: float  # from when all processes run
+
+    @property
+    def ranks(self):
+        return self.hosts * self.per_node
+
+    def ranks_of(self, hosts):
+        return {rank for host in hosts for rank in range(host * self.per_node, (host + 1) * self.per_node)}
+
+    def suspects(self):
+        """The ranks that a verdict may name: those behind the link. Without host 0 both sides of it are the same."""
+        return self.ranks_of(range(self.hosts) if 0 in self.targets and self.place == "host" else self.targets)
+
+    def describe(self):
+        targets = " and ".join(f"host{host}" for host in self.targets)
+        return f"{self.fault} of {self.place} {targets}, {self.hosts} hosts of {self.per_node}, {self.launcher}, " \
+               f"after {self.after_s:.1f} s"
+
+    def as_dict(self):
+        return asdict(self)
+
+
+def draw_link(seed, number):
+    """The same in every run. All kinds take turns."""
+    numbers = random.Random(f"links/{seed}/{number}")
+    fault = KINDS[number % len(KINDS)]
+    hosts = numbers.randint(2, 4)
+    place = {"loss": "all", "freeze": "host"}.get(fault) or numbers.choice(("host", "pair"))
+    # On host 0 the launcher itself would be frozen.
+    targets = {"all": lambda: range(hosts), "pair": lambda: numbers.sample(range(hosts), 2),
+               "host": lambda: [numbers.randrange(1 if fault == "freeze" else 0, hosts)]}[place]()
+    return LinkScenario(number, fault, place, hosts, numbers.randint(1, 2), numbers.choice(("hororun", "mpirun")),
+                        tuple(sorted(targets)), numbers.uniform(0.1, 3.0))
+
+
+class Network:
+    """Changes the links of a lab; `with` undoes the changes."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.undo = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.restore()
+
+    def restore(self):
+        while self.undo:
+            self.undo.pop()()
+
+    def ip(self, namespace, *words):
+        subprocess.run(["ip", "-n", namespace, *words], check=True)
+
+    def cut_host(self, host):
+        switch = self.lab.namespace("switch")
+        self.ip(switch, "link", "set", f"host{host}", "down")
+        self.undo.append(lambda: self.ip(switch, "link", "set", f"host{host}", "up"))
+
+    def cut_pair(self, hosts):
+        for host, other in (hosts, reversed(hosts)):
+            route = ("blackhole", f"10.77.0.{other + 1}/32")
+            self.ip(self.lab.namespace(f"host{host}"), "route", "add", *route)
+            self.undo.append(lambda host=host, route=route: self.ip(self.lab.namespace(f"host{host}"), "route", "delete",
+                                                                    *route))
+
+    def lose_packets(self, hosts):
+        """Each packet that a host sends is dropped with probability LOSS: a filter draws a random number."""
+        program = f"4,32 0 0 4294963256,37 1 0 {int(LOSS * (1 << 32))},6 0 0 4294967295,6 0 0 0"
+        for host in hosts:
+            namespace = self.lab.namespace(f"host{host}")
+            for words in (["qdisc", "add", "dev", "eth0", "root", "handle", "1:", "htb", "default", "1"],
+                          ["class", "add", "dev", "eth0", "parent", "1:", "classid", "1:1", "htb", "rate", "1gbit",
+                           "quantum", "100000"],
+                          ["class", "add", "dev", "eth0", "parent", "1:", "classid", "1:2", "htb", "rate", "1gbit",
+                           "quantum", "100000"],
+                          ["qdisc", "add", "dev", "eth0", "parent", "1:2", "bfifo", "limit", "1"],
+                          ["filter", "add", "dev", "eth0", "parent", "1:", "bpf", "bytecode", program, "flowid", "1:2"]):
+                subprocess.run(["tc", "-n", namespace, *words], check=True)
+            self.undo.append(lambda namespace=namespace: subprocess.run(
+                ["tc", "-n", namespace, "qdisc", "delete", "dev", "eth0", "root"], check=True))
+
+    def freeze(self, host):
+        pids = self.lab.processes(f"host{host}")
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        self.undo.append(lambda: thaw(pids))
+
+
+def thaw(pids):
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+
+
+def disturb(network, scenario):
+    if scenario.fault == "loss":
+        network.lose_packets(scenario.targets)
+    elif scenario.fault == "freeze":
+        network.freeze(*scenario.targets)
+    elif scenario.place == "pair":
+        network.cut_pair(scenario.targets)
+    else:
+        network.cut_host(*scenario.targets)
+
+
+def wait_until(condition, deadline):
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.03)
+    return condition()
+
+
+def started(notes):
+    return notes.read_text().count("start ") if notes.exists() else 0
+
+
+def run_link(programs, scenario, sandbox):
+    """Runs the job to its end; what is left is looked for while a link is cut, but after a frozen host goes on."""
+    words = [str(programs.job), "none", "none", "", "0", "0", str(STEPS), str(sandbox.notes)]
+    hosts = ",".join(f"host{host}:{scenario.per_node}" for host in range(scenario.hosts))
+    command = mpi_command(programs, scenario, hosts, words)
+    with open(sandbox.folder / "output", "wb") as output, Network(sandbox.lab) as network:
+        process = subprocess.Popen(sandbox.wrap(command), stdin=subprocess.DEVNULL, stdout=output,
+                                   stderr=subprocess.STDOUT, env=dict(job_environment(), **sandbox.environment()),
+                                   start_new_session=True, cwd=sandbox.folder)
+        has_ended = lambda: process.poll() is not None
+        wait_until(lambda: has_ended() or started(sandbox.notes) == scenario.ranks, time.monotonic() + START_LIMIT_S)
+        wait_until(has_ended, time.monotonic() + scenario.after_s)
+        begin = time.monotonic()
+        injected = [] if has_ended() else [(-1, scenario.place, begin)]
+        if injected:
+            disturb(network, scenario)
+        if scenario.fault == "short cut":
+            wait_until(has_ended, begin + CUT_S)
+            network.restore()
+        goes_on = scenario.fault in ("short cut", "loss")
+        was_killed = not wait_until(has_ended, begin + (WELL_LIMIT_S if goes_on else LATE_LIMIT_S) + MORE_S)
+        seconds = time.monotonic() - begin
+        if scenario.fault == "freeze":
+            network.restore()
+            wait_until(lambda: not sandbox.left(), time.monotonic() + THAW_GRACE_S)
+        left, code, text = close(process, sandbox, was_killed)
+    return Outcome(code, text, seconds, was_killed, injected, left)
+
+
+def names_link(text, scenario):
+    """Whether the sentence names ranks behind the link, or else its hosts."""
+    blamed = blamed_by(text)
+    if blamed:
+        return blamed <= scenario.suspects()
+    return any(f"host{host}" in text for host in scenario.targets)
+
+
+def judge_link(scenario, outcome):
+    findings = Findings(leftovers=list(outcome.left))
+    must_go_on = scenario.fault == "loss"
+    limit_s = WELL_LIMIT_S if outcome.exit_code == 0 or must_go_on else LATE_LIMIT_S
+    if not outcome.injected:
+        findings.wrong.append(f"the job ended before the disturbance (exit code {outcome.exit_code})")
+        return findings
+    if outcome.was_killed or outcome.seconds > limit_s:
+        findings.hang = f"{'not ended' if outcome.was_killed else 'ended'} after {outcome.seconds:.1f} s, " \
+                        f"more than {limit_s} s"
+    if outcome.was_killed:
+        return findings
+    codes = {"loss": WELL, "short cut": WELL | ANY_FAILURE}.get(scenario.fault, ANY_FAILURE)
+    if outcome.exit_code not in codes:
+        findings.wrong.append(f"exit code {outcome.exit_code}, expected {describe_codes(codes)}")
+    if outcome.exit_code != 0:
+        findings.wrong += judge_link_verdict(scenario, outcome)
+    return findings
+
+
+def judge_link_verdict(scenario, outcome):
+    if scenario.launcher == "hororun":
+        # That hororun ended mpirun is no statement about the cause.
+        verdicts = [text for text in launcher_verdicts(outcome.output) if blamed_by(text) or re.search(r"\bhost\d", text)]
+        if not verdicts:
+            return ["hororun names neither a rank nor a host"]
+        problems = [] if names_link(verdicts[0], scenario) and re.search(EVENT, verdicts[0]) else \
+            [f"hororun's verdict is not the cause: {verdicts[0]}"]
+        return problems + [f"hororun contradicts the cause: {text}" for text in verdicts[1:]
+                           if not names_link(text, scenario)]
+    problems = []
+    if not any(names_link(text, scenario) and re.search(EVENT, text) for text in statements(outcome.output)):
+        problems.append("no line names the cause")
+    # A rank behind the link sees the others behind it.
+    return problems + [f"a rank blames another cause: {text}"
+                       for text in exceptions_of_others(outcome.output, scenario.ranks_of(scenario.targets))
+                       if blamed_by(text) and not names_link(text, scenario)]
