@@ -105,11 +105,7 @@ class Diagnosis {
 
   std::optional<Verdict> find_dead() const {
     std::vector<const RankSnapshot*> dead = all_that_are(Liveness::kDead);
-    // A rank that died after another had failed did not cause that failure.
-    if (const FirstFailure failure = find_first_failure(ranks_); failure.rank != nullptr)
-      std::erase_if(dead, [&](const RankSnapshot* rank) {
-        return rank->last_sign_of_life > failure.rank->taken;
-      });
+    drop_deaths_after_failures(dead);
     drop_late_deaths(dead);
     if (dead.size() == ranks_.size() && dead.size() > 1) {
       WallTime last = 0;
@@ -129,6 +125,19 @@ class Diagnosis {
                     "exit of its own), last sign of life {} ago",
                     describe(numbers), numbers.size() == 1 ? "is" : "are",
                     age(of(numbers[0]).last_sign_of_life)));
+  }
+
+  // A rank that died after another had failed did not cause that failure. Where a time-out ended
+  // the job, the ranks that it was about lived: one that was stopped is dead now because the
+  // launcher killed it. Only one that the launcher names as the first may have died before.
+  void drop_deaths_after_failures(std::vector<const RankSnapshot*>& dead) const {
+    const FirstFailure failure = find_first_failure(ranks_);
+    const RankSnapshot* first = failure.rank != nullptr ? failure.rank : failure.passed_on;
+    if (first == nullptr) return;
+    const bool is_timeout = first->is_aborted && names_timeout(first->failure);
+    std::erase_if(dead, [&](const RankSnapshot* rank) {
+      return rank->last_sign_of_life > first->taken || (is_timeout && rank->ending.empty());
+    });
   }
 
   // The launcher names the rank that ended first; it kills the others a second later or more.

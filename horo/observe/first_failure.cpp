@@ -6,10 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "horo/base/quantity.h"
 #include "horo/observe/missing_operations.h"
 
 namespace horo::observe {
 namespace {
+
+constexpr std::string_view kTimeoutMark = " (HORO_TIMEOUT is ";
 
 // Texts name ranks as Topology::describe() and describe_ranks() do: "rank 3 (host b".
 std::string name_in_texts(const RankSnapshot& rank) { return fmt::format("rank {} (", rank.rank); }
@@ -66,6 +69,14 @@ FirstFailure find_first_failure(std::span<const RankSnapshot> ranks) {
         is_departed_in(first.rank->failure, other))
       first.departed = &other;
   return first;
+}
+
+std::string with_timeout(std::string_view text, std::chrono::nanoseconds timeout) {
+  return fmt::format("{}{}{})", text, kTimeoutMark, format_duration(timeout));
+}
+
+bool names_timeout(std::string_view failure) {
+  return failure.find(kTimeoutMark) != std::string_view::npos;
 }
 
 std::string failure_without_rank(const RankSnapshot& rank) {

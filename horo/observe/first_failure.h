@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "horo/observe/rank_snapshot.h"
 
@@ -23,6 +25,11 @@ struct FirstFailure {
 /// begins with another rank. An own failure does not count if its text names another rank that
 /// failed before it, or that has died. Of those that count the earliest is the first. Pure.
 FirstFailure find_first_failure(std::span<const RankSnapshot> ranks);
+
+/// The text with which a time-out ends a job, and whether a failure has it: "TEXT (HORO_TIMEOUT is
+/// 5min)".
+std::string with_timeout(std::string_view text, std::chrono::nanoseconds timeout);
+bool names_timeout(std::string_view failure);
 
 /// "failed with an exception", "failed: out of memory": the failure as the predicate of a sentence
 /// about the rank, without the rank's own name.

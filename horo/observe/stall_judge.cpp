@@ -8,6 +8,7 @@
 
 #include "horo/base/quantity.h"
 #include "horo/observe/diagnose.h"
+#include "horo/observe/first_failure.h"
 #include "horo/observe/flight_file.h"
 #include "horo/observe/missing_operations.h"
 #include "horo/observe/pauses.h"
@@ -192,9 +193,7 @@ StallJudge::Decision StallJudge::decide(std::vector<RankSnapshot> ranks, WallTim
   }
   if (!is_of_ranks(verdict, keepers) && is_over(verdict, ranks, now)) {
     has_ended_ = true;
-    decision.end = is_final(verdict.kind) ? verdict.text
-                                          : fmt::format("{} (HORO_TIMEOUT is {})", verdict.text,
-                                                        format_duration(timeout_));
+    decision.end = is_final(verdict.kind) ? verdict.text : with_timeout(verdict.text, timeout_);
   }
   return decision;
 }

@@ -273,6 +273,36 @@ TEST(Diagnose, TheTextOfTheAbortSignalIsTheVerdictWhereNoRankFailedItself) {
   EXPECT_EQ(judge(job).text, job[0].failure);
 }
 
+TEST(Diagnose, RanksThatDiedAfterATimeoutHadEndedTheJobAreNotTheCause) {
+  auto job = quiet_job(4);
+  for (int r : {0, 1, 2}) submit(job[r], "MPI_Finalize", 9, "finalize");
+  for (int r : {0, 1}) {
+    job[r].failure =
+        "rank 3 (host b, pid 4703) is stopped (SIGSTOP, or a debugger) (HORO_TIMEOUT is 4s)";
+    job[r].is_aborted = true;
+    job[r].taken = kNow - kSecond;
+  }
+  // The launcher killed both. Rank 3 gave its last sign of life before it was stopped.
+  for (int r : {2, 3}) job[r].liveness = Liveness::kDead;
+  job[3].last_sign_of_life = kNow - 10 * kSecond;
+  EXPECT_EQ(judge(job).kind, Kind::kFailed);
+  EXPECT_THAT(judge(job).blamed, ElementsAre(3));
+  EXPECT_EQ(judge(job).text, job[0].failure);
+  job[3].ending = "was killed by signal 9 (Killed)";
+  EXPECT_EQ(judge(job).kind, Kind::kDead);
+}
+
+TEST(Diagnose, ADeathThatTheAbortSignalNamesIsTheCause) {
+  auto job = quiet_job(3);
+  job[0].failure = "rank 1 (host a, pid 4701) is dead";
+  job[0].is_aborted = true;
+  job[0].taken = kNow - kSecond;
+  for (int r : {1, 2}) job[r].liveness = Liveness::kDead;
+  job[1].last_sign_of_life = kNow - 2 * kSecond;
+  EXPECT_EQ(judge(job).kind, Kind::kDead);
+  EXPECT_THAT(judge(job).blamed, ElementsAre(1));
+}
+
 TEST(Diagnose, ARankThatDiedAfterAnotherHadFailedIsNotTheCause) {
   auto job = quiet_job(3);
   job[1].failure = "out of memory";
