@@ -15,15 +15,11 @@ namespace horo {
 namespace {
 
 constexpr int kMaxRanksPerCore = 256;
+// Open MPI's parameters as variables, which mpirun passes on to the ranks.
+constexpr std::string_view kParameterPrefix = "OMPI_MCA_";
 // The signals on which Open MPI prints the stack. Its handler may deadlock after a crash, and horo
-// reports crashes itself. mpirun passes variables of this kind on to the ranks.
-constexpr const char* kCrashVariable = "OMPI_MCA_opal_signal";
-
-bool has_variable(const Machine& machine, std::string_view name) {
-  return std::ranges::any_of(machine.environment, [&](const std::string& entry) {
-    return std::string_view(entry).substr(0, entry.find('=')) == name;
-  });
-}
+// reports crashes itself.
+constexpr const char* kCrashParameter = "opal_signal";
 
 int rank_count(const LaunchOptions& options, std::span<const Host> hosts, const Machine& machine) {
   const auto slots = hosts.empty() ? std::nullopt : total_slots(hosts);
@@ -55,6 +51,21 @@ bool mentions(const LaunchOptions& options, std::string_view word) {
   return std::any_of(
       options.mpi_arguments.begin(), options.mpi_arguments.end(),
       [&](const std::string& argument) { return argument.find(word) != std::string::npos; });
+}
+
+/// Whether the user sets a parameter of Open MPI whose name contains `name`: by an argument for
+/// mpirun, or by a variable, over which an argument of hororun's would win.
+bool is_set_by_user(const LaunchOptions& options, const Machine& machine, std::string_view name) {
+  const auto sets = [&](std::string_view variable) {
+    return variable.starts_with(kParameterPrefix) && variable.find(name) != std::string_view::npos;
+  };
+  return mentions(options, name) ||
+         std::ranges::any_of(machine.environment,
+                             [&](const std::string& entry) {
+                               return sets(std::string_view(entry).substr(0, entry.find('=')));
+                             }) ||
+         std::ranges::any_of(options.environment,
+                             [&](const auto& variable) { return sets(variable.first); });
 }
 
 /// The variables that every rank must see.
@@ -113,7 +124,8 @@ std::vector<std::string> keepalive_arguments(std::chrono::nanoseconds timeout) {
 bool must_be_isolated(const LaunchOptions& options, std::span<const Host> hosts,
                       const Machine& machine) {
   return !machine.has_remote_shell && are_all_local(hosts, machine) &&
-         variable_in(machine.environment, "SLURM_JOB_ID").empty() && !mentions(options, "plm");
+         variable_in(machine.environment, "SLURM_JOB_ID").empty() &&
+         !is_set_by_user(options, machine, "plm");
 }
 
 std::string join_hosts(std::span<const Host> hosts) {
@@ -150,19 +162,24 @@ MpirunCommand compose_mpirun(const LaunchOptions& options, std::span<const Host>
   add("mpirun", "-np", std::to_string(ranks));
   if (options.hosts) add("-H", join_hosts(hosts));
   if (options.hostfile) add("--hostfile", *options.hostfile);
-  if (hosts.empty() || options.oversubscribe) add("--oversubscribe");
+  const auto is_free = [&](std::string_view name) {
+    return !is_set_by_user(options, machine, name);
+  };
+  const bool may_oversubscribe =
+      is_free("rmaps_base_oversubscribe") && is_free("rmaps_base_no_oversubscribe");
+  if (options.oversubscribe || (hosts.empty() && may_oversubscribe)) add("--oversubscribe");
   // A rank has several threads: left unbound they can use every core. mpirun would bind a rank to
   // one.
-  if (!mentions(options, "bind-to")) add("--bind-to", "none");
+  if (!mentions(options, "bind-to") && is_free("binding_policy")) add("--bind-to", "none");
+  const auto set = [&](const char* name, const char* value) {
+    if (is_free(name)) add("--mca", name, value);
+  };
   // MPI's own waits would keep the cores that other ranks need.
-  if (ranks_on_host > machine.cores && !mentions(options, "mpi_yield_when_idle"))
-    add("--mca", "mpi_yield_when_idle", "1");
-  if (!machine.allows_cross_memory_copy && !mentions(options, "btl_vader_single_copy_mechanism"))
-    add("--mca", "btl_vader_single_copy_mechanism", "none");
+  if (ranks_on_host > machine.cores) set("mpi_yield_when_idle", "1");
+  if (!machine.allows_cross_memory_copy) set("btl_vader_single_copy_mechanism", "none");
   if (must_be_isolated(options, hosts, machine)) add("--mca", "plm", "isolated");
-  if (must_keep_domains(hosts, machine) && !mentions(options, "orte_keep_fqdn_hostnames"))
-    add("--mca", "orte_keep_fqdn_hostnames", "1");
-  if (!are_all_local(hosts, machine) && !mentions(options, "oob_tcp_keepalive"))
+  if (must_keep_domains(hosts, machine)) set("orte_keep_fqdn_hostnames", "1");
+  if (!are_all_local(hosts, machine) && is_free("oob_tcp_keepalive"))
     for (std::string& word : keepalive_arguments(timeout_in(variables))) add(std::move(word));
   if (options.output_directory) add("--output-filename", *options.output_directory + ":nojobid");
   for (const auto& [name, value] : variables) add("-x", name);
@@ -174,9 +191,8 @@ MpirunCommand compose_mpirun(const LaunchOptions& options, std::span<const Host>
     variables["OMPI_ALLOW_RUN_AS_ROOT"] = "1";
     variables["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
   }
-  if (!mentions(options, "opal_signal") && !variables.contains(kCrashVariable) &&
-      !has_variable(machine, kCrashVariable))
-    variables[kCrashVariable] = "";
+  if (is_free(kCrashParameter))
+    variables[fmt::format("{}{}", kParameterPrefix, kCrashParameter)] = "";
   command.environment.assign(variables.begin(), variables.end());
   return command;
 }

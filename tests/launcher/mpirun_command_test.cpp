@@ -115,6 +115,33 @@ TEST(MpirunCommand, KeepsOpenMpiFromHandlingCrashesUnlessTheUserWantsIt) {
   EXPECT_THAT(line({"-np", "2", "p"}, machine), Not(HasSubstr("OMPI_MCA_opal_signal")));
 }
 
+TEST(MpirunCommand, LeavesParametersThatTheUserSetsByVariables) {
+  const auto has = [](const std::string& option, const std::string& variable,
+                      const std::vector<std::string>& words) {
+    Machine machine = user_machine();
+    machine.host_name = "here.example.org";
+    machine.allows_cross_memory_copy = false;
+    machine.has_remote_shell = false;
+    EXPECT_THAT(line(words, machine), HasSubstr(option));
+    machine.environment.push_back(variable);
+    EXPECT_THAT(line(words, machine), Not(HasSubstr(option))) << variable;
+    machine.environment.pop_back();
+    std::vector<std::string> with_option = {"--env", variable};
+    with_option.insert(with_option.end(), words.begin(), words.end());
+    EXPECT_THAT(line(with_option, machine), Not(HasSubstr(option))) << variable;
+  };
+  const std::vector<std::string> here = {"-np", "9", "p"};
+  const std::vector<std::string> hosts = {"-H", "a,b", "p"};
+  has("--mca oob_tcp_keepalive_time", "OMPI_MCA_oob_tcp_keepalive_time=60", hosts);
+  has("--mca oob_tcp_keepalive_probes", "OMPI_MCA_oob_tcp_keepalive_time=60", hosts);
+  has("--mca orte_keep_fqdn_hostnames", "OMPI_MCA_orte_keep_fqdn_hostnames=0", hosts);
+  has("--mca mpi_yield_when_idle", "OMPI_MCA_mpi_yield_when_idle=0", here);
+  has("--mca btl_vader_single_copy", "OMPI_MCA_btl_vader_single_copy_mechanism=cma", here);
+  has("--mca plm", "OMPI_MCA_plm=rsh", here);
+  has("--bind-to none", "OMPI_MCA_hwloc_base_binding_policy=core", here);
+  has("--oversubscribe", "OMPI_MCA_rmaps_base_no_oversubscribe=1", here);
+}
+
 TEST(MpirunCommand, YieldsWhenRanksOutnumberCores) {
   EXPECT_THAT(line({"-np", "9", "p"}), HasSubstr("--mca mpi_yield_when_idle 1"));
   EXPECT_THAT(line({"-np", "9", "p"}), HasSubstr("OMP_NUM_THREADS=1 "));
