@@ -66,11 +66,11 @@ std::string write_rank(const FlightLog& log, const RankSnapshot& rank, observe::
   return fmt::format(
       R"({{"rank": {}, "host": {}, "pid": {}, "state": {}, "failure": {}, "finished": {}, )"
       R"("last_finished": {}, "last_finished_ago": {}, "last_sign_of_life_ago": {}, "phase": {}, )"
-      R"("pause": {}, "clock_offset_s": {:.9f}, "open": {}}})",
+      R"("pause": {}, "clock_offset_s": {:.9f}, "open": {}, "unlisted": {}}})",
       rank.rank, quote(rank.host), rank.pid, quote(state_text(log, rank)), quote(rank.failure),
       rank.finished, quote(rank.last_finished), seconds(now, rank.last_finished_at),
       seconds(now, rank.last_sign_of_life), quote(rank.phase), quote(rank.pause),
-      static_cast<double>(log.clock_offset) * 1e-9, list(rank.open, write_open));
+      static_cast<double>(log.clock_offset) * 1e-9, list(rank.open, write_open), rank.unlisted);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "launcher/doctor_report.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -62,6 +63,16 @@ TEST_F(DoctorReportTest, JsonQuotesWhatNeedsIt) {
   EXPECT_THAT(json, HasSubstr(R"("host": "h\"1")"));
   EXPECT_THAT(json, HasSubstr(R"("name": "tab\\x09here\\")"));
   EXPECT_THAT(json, HasSubstr(R"("blamed": [0])"));
+}
+
+TEST_F(DoctorReportTest, BothFormsCountOperationsThatTheTableOfOpenOnesDoesNotHold) {
+  const auto first = record(0, 1);
+  std::vector<observe::OpenFlight> open;
+  for (std::size_t i = 0; i < first->layout().open.size() + 3; ++i)
+    open.push_back(submit(*first, "x"));
+  const DoctorReport report = examine_now();
+  EXPECT_THAT(to_json(report), HasSubstr(R"("unlisted": 3})"));
+  EXPECT_THAT(to_text(report), HasSubstr(fmt::format("x +{}, ", open.size() - 1)));
 }
 
 TEST_F(DoctorReportTest, NamesRanksWithoutAFileAndFilesThatCannotBeRead) {
