@@ -26,17 +26,17 @@ class LabSandbox(JobFolder):
     def processes(self):
         return [pid for host in self.lab.names() for pid in self.lab.processes(host)]
 
-    def files(self):
-        """(what to call it, path) of each file that the job's hosts have."""
+    def files(self, has_failed=False):
+        """(what to call it, path) of each file that the job's hosts have; of a failed job, without its records."""
         for host in self.lab.names():
             for name in ("shm", "tmp"):
                 folder = Path(f"/run/horo-cluster-lab/{self.lab.environment['CLUSTER_LAB']}/{host}/{name}")
                 for file in files_below(folder):
-                    if name == "shm" or not is_record(file):
+                    if name == "shm" or not (has_failed and is_record(file)):
                         yield f"{host}:/{name}/{file}", folder / file
 
-    def left(self):
-        return [describe_process(pid) for pid in self.processes()] + [name for name, _ in self.files()]
+    def left(self, has_failed=True):
+        return [describe_process(pid) for pid in self.processes()] + [name for name, _ in self.files(has_failed)]
 
     def __exit__(self, *_):
         super().__exit__()

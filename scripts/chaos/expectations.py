@@ -7,6 +7,7 @@ TIMEOUT_S = 8  # HORO_TIMEOUT of every round
 WARNING_S = 2  # HORO_STALL_WARNING
 DEAD_LIMIT_S = 10
 LATE_LIMIT_S = TIMEOUT_S + 15
+LATE_LEAST_S = TIMEOUT_S - 1  # what ends before was not ended by HORO_TIMEOUT
 
 STUCK = 75
 ANY_FAILURE = frozenset(range(1, 256))
@@ -16,32 +17,41 @@ ANY_FAILURE = frozenset(range(1, 256))
 class Expectation:
     limit_s: float  # from the first fault to the launcher's end
     codes: frozenset
-    event: str  # regular expression: the right kind of event in the verdict; "" if the job ends well
+    event: str  # regular expression: the right kind of event in the verdict; "" if no verdict need name a rank
     sentence: str
     text: str = ""  # regular expression: what else the output must have
+    least_s: float = 0  # the job may not end earlier
     is_stopped_by_user: bool = False  # the job does not end by itself: the driver stops it with SIGTERM
 
 
-LATE = (r"never (submitted|marked|registered|called|entered)|not (called|reached|entered|returned|finished|exited|ended)|"
-        r"stuck|(is|are) late|does not (return|end)|callback|no sign of life")
+LATE = (r"never (submitted|marked|called)|(has|have) not called it|(has|have) been in the completion callback|"
+        r"(is|are) late with")
+STOPPED = r"(is|are) stopped \(SIGSTOP"
+SILENT = r"(has|have) given no sign of life"
+# How a rank that ends itself without horo's knowledge is described, with the report of mpirun where there is one.
+GONE = r"(is|are) dead: the process is gone"
+BY_CODE = r"(exited with code|ended with exit code|the job failed with exit code) {}\b"
+IMPROPER = r"ended improperly"  # mpirun's report of exit code 0 without MPI_Finalize
 
 BY_FAULT = {
-    "kill": Expectation(DEAD_LIMIT_S, frozenset({137}), r"signal 9|SIGKILL|\bdead\b",
-                        "mpirun or the watchdog sees the death"),
-    "segv": Expectation(DEAD_LIMIT_S, frozenset({139}), r"signal 11|SIGSEGV|Segmentation fault",
-                        "the signal is the cause"),
-    "abort": Expectation(DEAD_LIMIT_S, frozenset({134}), r"signal 6|SIGABRT|Aborted", "the signal is the cause"),
-    "terminate": Expectation(DEAD_LIMIT_S, frozenset({134}), r"signal 6|SIGABRT|Aborted|terminate",
+    "kill": Expectation(DEAD_LIMIT_S, frozenset({137}), rf"signal 9\b|{GONE}", "mpirun or the watchdog sees the death"),
+    "segv": Expectation(DEAD_LIMIT_S, frozenset({139}), r"signal 11\b", "the signal is the cause"),
+    "abort": Expectation(DEAD_LIMIT_S, frozenset({134}), r"signal 6\b", "the signal is the cause"),
+    "terminate": Expectation(DEAD_LIMIT_S, frozenset({134}), r"signal 6\b|std::terminate\(\)",
                              "std::terminate() ends in SIGABRT"),
-    "exit": Expectation(DEAD_LIMIT_S, ANY_FAILURE, r"exited|exit code 0|ended|shut ?down|exit\(",
-                        "a rank that exits without shutdown() fails the job, whatever its exit code"),
-    "_exit": Expectation(DEAD_LIMIT_S, frozenset({3}), r"exit code 3|exited|\bdead\b", "mpirun sees the exit code"),
-    "throw": Expectation(DEAD_LIMIT_S, frozenset({1}), r"failed|exit code 1|exited with code 1|injected failure",
+    "exit": Expectation(DEAD_LIMIT_S, frozenset({1}), rf"{BY_CODE.format(0)}|{IMPROPER}",
+                        "exit(0) without shutdown() fails the job: the exception that the other ranks get makes them "
+                        "return 1, and mpirun returns 1 for an exit without MPI_Finalize"),
+    "_exit": Expectation(DEAD_LIMIT_S, frozenset({3}), rf"{BY_CODE.format(3)}|{GONE}", "mpirun sees the exit code"),
+    "_exit0": Expectation(DEAD_LIMIT_S, frozenset({1}), rf"{BY_CODE.format(0)}|{IMPROPER}|{GONE}",
+                          "as exit(0), but no code of horo runs in the rank: mpirun or the watchdog sees that it is gone"),
+    "throw": Expectation(DEAD_LIMIT_S, frozenset({1}), rf"failed with an exception|{BY_CODE.format(1)}|injected failure",
                          "main() prints the exception and returns 1", text=r"injected failure of rank {victim}\b"),
-    "stop": Expectation(LATE_LIMIT_S, frozenset({1, STUCK}), rf"stopped|{LATE}",
-                        "the watchdog names the stopped process, and ends the job after HORO_TIMEOUT"),
+    "stop": Expectation(LATE_LIMIT_S, frozenset({1, STUCK}), STOPPED,
+                        "the watchdog names the stopped process, and ends the job after HORO_TIMEOUT",
+                        least_s=LATE_LEAST_S),
     "loop": Expectation(LATE_LIMIT_S, frozenset({1, STUCK}), LATE,
-                        "the rank is late, and the job ends after HORO_TIMEOUT"),
+                        "the rank is late, and the job ends after HORO_TIMEOUT", least_s=LATE_LEAST_S),
 }
 BY_FAULT["stuck"] = BY_FAULT["loop"]
 
@@ -51,20 +61,36 @@ WELL = frozenset({0})
 def exceptions_for(fault, place):
     """What differs from BY_FAULT, as a dictionary of fields; None: nothing."""
     inside = place.startswith("in_") and place != "in_callback"
+    is_endless = fault in ("stop", "loop", "stuck")
     if fault == "throw" and place == "in_callback":
-        return {"codes": WELL, "event": "", "text": "",
+        return {"codes": WELL, "event": "", "text": r"a completion callback threw: injected failure of rank {victim}\b",
                 "sentence": "an exception of a callback is logged and disturbs no operation"}
     if fault == "throw" and inside:
-        return {"codes": frozenset({134}), "event": r"signal 6|SIGABRT|Aborted|terminate|injected failure",
+        return {"codes": frozenset({134}), "event": r"signal 6\b|ended with an uncaught exception",
                 "sentence": "the exception leaves a thread of the program, so std::terminate() is called"}
-    if fault == "exit" and place == "end_of_main":
-        return {"codes": WELL, "event": "", "sentence": "the rank has shut down: exit(0) is a return from main()"}
-    if fault in ("exit",) and place == "before_init":
-        return {"limit_s": LATE_LIMIT_S,
-                "sentence": "no horo runs in the rank: the others end in init() after HORO_TIMEOUT at the latest"}
-    if fault in ("stop", "loop") and place == "end_of_main":
-        return {"codes": ANY_FAILURE, "event": "", "is_stopped_by_user": True,
+    if fault in ("exit", "_exit0") and place == "end_of_main":
+        return {"codes": WELL, "event": "", "sentence": "the rank has shut down: its exit is a return from main()"}
+    if fault in ("exit", "_exit0") and place == "after_shutdown":
+        seen = "" if fault == "exit" else f"|{GONE}"
+        return {"event": rf"{BY_CODE.format(0)}(?! without calling Context::shutdown)|{IMPROPER}{seen}",
+                "sentence": f"{BY_FAULT[fault].sentence}; the rank has called shutdown(), and left before MPI_Finalize"}
+    if fault in ("exit", "_exit0") and place == "before_init":
+        return {"limit_s": LATE_LIMIT_S, "codes": frozenset({1, STUCK}),
+                "event": rf"{BY_CODE.format(0)}|{IMPROPER}|exited without completing horo::init\(\)|not called it",
+                "sentence": "no horo runs in the rank: mpirun's report ends the job with 1, or hororun or the others' "
+                            "init() with 75, after HORO_TIMEOUT at the latest"}
+    if is_endless and place == "end_of_main":
+        return {"codes": ANY_FAILURE, "event": "", "least_s": 0, "is_stopped_by_user": True,
                 "sentence": "the rank has left horo and may run on for as long as it likes; the user stops the job"}
+    if is_endless and place == "before_init":
+        return {"codes": frozenset({STUCK}), "event": r"not called it",
+                "sentence": "the others wait in init(), which ends the job with 75 after HORO_TIMEOUT"}
+    if fault == "stop" and place == "in_init":
+        return {"event": rf"{STOPPED}|not called it",
+                "sentence": "as after init(); a rank that is stopped before others see it in init() has not called it"}
+    if is_endless and place == "after_shutdown":
+        return {"codes": frozenset({STUCK}),
+                "sentence": "the others wait in MPI_Finalize, and end with 75 after HORO_TIMEOUT"}
     return None
 
 
@@ -77,14 +103,34 @@ def horo_cannot_see(fault, place):
     if place in ("before_init", "end_of_main"):
         return True
     # There is no job yet whose watchdog could see the death; crashes are recorded by the rank itself.
-    return place == "in_init" and fault in ("kill", "_exit")
+    return place == "in_init" and fault in ("kill", "_exit", "_exit0")
+
+
+def is_stopped_alone(scenario):
+    """Whether no rank of the node of some victim is left that could see that it is stopped."""
+    if scenario.per_node == 0:
+        return False
+
+    def node_is_stopped(node):
+        ranks = range(node * scenario.per_node, min((node + 1) * scenario.per_node, scenario.ranks))
+        return set(ranks) <= set(scenario.victims)
+
+    return any(node_is_stopped(victim // scenario.per_node) for victim in scenario.victims)
 
 
 def expectation_of(scenario):
     expected = TABLE[scenario.fault, scenario.place]
     dies = expected.limit_s == DEAD_LIMIT_S
-    if scenario.launcher == "mpirun" and dies and horo_cannot_see(scenario.fault, scenario.place):
+    if expected.is_stopped_by_user and scenario.launcher == "hororun":
+        return replace(expected, codes=frozenset({143}), text=r"hororun: stopped by signal 15 \(Terminated\)")
+    if scenario.launcher == "mpirun" and dies and expected.codes != WELL and horo_cannot_see(scenario.fault, scenario.place):
         return replace(expected, event="", text="",
                        sentence=f"{expected.sentence}; plain mpirun does not always name a rank: only its exit code is "
                                 "promised")
+    if scenario.hosts == "lab" and scenario.place in ("before_init", "in_init") and expected.least_s:
+        return replace(expected, event="", text=r"(?:has|have) waited .* in horo::init\(\)|never submitted|is stopped",
+                       sentence=f"{expected.sentence}; on several hosts the line of init() counts the missing ranks")
+    if scenario.fault == "stop" and expected.event and is_stopped_alone(scenario):
+        return replace(expected, event=rf"{expected.event}|{SILENT}",
+                       sentence=f"{expected.sentence}; where no rank of its node is left, it gives no sign of life")
     return expected

@@ -2,19 +2,31 @@
 import re
 from dataclasses import dataclass, field
 
-from .expectations import expectation_of
+from .expectations import WELL, expectation_of
 
-RANKS = re.compile(r"\branks? (\d+(?:-\d+)?(?:(?:, | and )\d+(?:-\d+)?)*)")
+# "ranks 0, 2-4 and 6 (host a, pids 1, 2)"; what follows another such part and ", " is named with it.
+RANKS = re.compile(r"ranks? (\d+(?:-\d+)?(?:(?:, | and )\d+(?:-\d+)?)*)(?: \([^)]*\))*")
+QUOTED = r"'[^']*'(?: of process set \{[^}]*\})?"
+# What may stand before the subject of a sentence; after anything else, no rank is the subject.
+BEFORE_SUBJECT = re.compile("|".join((
+    r"shutdown: ",
+    rf"{QUOTED} cannot complete: ",
+    rf"gradients {QUOTED}: ",
+    rf"(?:{QUOTED} has )?waited \S+(?: \S+)? for (?=rank )",
+    # "ranks 0-1 (host b, pids 6, 7) have waited 3s in horo::init() for rank 2, ...": rank 2 is the cause.
+    r"ranks? [-\d, and]+ (?:\([^)]*\) )?(?:has|have) waited [^;]*? in horo::init\(\)(?: for )?",
+    r"the job failed with exit code \d+(?: \([^)]*\))?; ",
+)))
 LAUNCHER_LINE = re.compile(r"^hororun: (.*)")
 SAME_MOMENT_S = 1
 # What hororun prints besides the verdict.
-NO_VERDICT = re.compile(r"^(more: |stopped by signal|note: )")
-LOG_LINE = re.compile(r"^\d\d:\d\d:\d\d\.\d+ (?:warning|error) \[[^]]*\] (.*)")
+NO_VERDICT = re.compile(r"^(more: hororun doctor |stopped by signal )")
+LOG_LINE = re.compile(r"^\d\d:\d\d:\d\d\.\d+ (warning|error) \[[^]]*\] (.*)")
+CRASH_LINE = re.compile(r"^horo: (.*)")  # of a rank that crashes or exits
 EXCEPTION_LINE = re.compile(r"^chaos_job: rank (\d+): (.*)")
 MPIRUN_SIGNAL = re.compile(r"noticed that process rank (\d+) .*exited on signal (\d+)")
 MPIRUN_CODE = re.compile(r"Process name: \[\[\d+,\d+\],(\d+)\]\s+Exit code:\s+(\d+)")
-# "ranks 0-1 (host b, pids 6, 7) have waited 3s in horo::init() for rank 2, ...": rank 2 is the cause.
-WAITING = re.compile(r"^ranks? [-\d, and]+ (?:\([^)]*\) )?(?:has|have) waited [^;]*? for (?=ranks? \d)")
+MPIRUN_IMPROPER = re.compile(r"has exited due to process rank (\d+) with PID \d+ on\s+node \S+ exiting improperly")
 
 
 @dataclass
@@ -26,6 +38,7 @@ class Outcome:
     was_killed: bool  # by the runner, as it did not end
     injected: list = field(default_factory=list)  # (rank, where, time in seconds), in order of time
     left: list = field(default_factory=list)
+    seconds_since_start: float = 0  # of the first rank
 
     def failed_ranks(self):
         return {rank for rank, _, _ in self.injected}
@@ -58,9 +71,17 @@ def numbers_in(text):
 
 
 def blamed_by(text):
-    """The ranks that a sentence names as the cause; empty: it names none."""
-    match = RANKS.search(WAITING.sub("", text, count=1))
-    return numbers_in(match.group(1)) if match else set()
+    """The ranks that are the subject of a sentence; empty: it names none as the cause."""
+    at = 0
+    while match := BEFORE_SUBJECT.match(text, at):
+        at = match.end()
+    found = set()
+    while match := RANKS.match(text, at):
+        found |= numbers_in(match.group(1))
+        at = match.end() + len(", ")
+        if text[match.end():at] != ", ":
+            break
+    return found
 
 
 def launcher_verdicts(output):
@@ -75,18 +96,23 @@ def exceptions_of_others(output, victims):
     return [line.group(2) for line in lines if line and int(line.group(1)) not in victims]
 
 
+def lines_of_horo(output, *levels):
+    """The texts of log lines of these levels, and those that crash handlers write."""
+    found = []
+    for line in output.splitlines():
+        if match := LOG_LINE.match(line):
+            found += [match.group(2)] if match.group(1) in levels else []
+        elif match := CRASH_LINE.match(line):
+            found.append(match.group(1))
+    return found
+
+
 def statements(output):
     """All sentences about a cause in the output of a job without hororun, mpirun's own among them."""
     found = [f"rank {rank} ended with signal {signal}" for rank, signal in MPIRUN_SIGNAL.findall(output)]
     found += [f"rank {rank} ended with exit code {code}" for rank, code in MPIRUN_CODE.findall(output)]
-    for line in output.splitlines():
-        text = line
-        if match := LOG_LINE.match(line):
-            text = match.group(1)
-        elif match := EXCEPTION_LINE.match(line):
-            text = match.group(2)
-        found.append(text)
-    return found
+    found += [f"rank {rank} ended improperly" for rank in MPIRUN_IMPROPER.findall(output)]
+    return found + lines_of_horo(output, "warning", "error") + exceptions_of_others(output, ())
 
 
 def blames_only_failed(text, outcome):
@@ -99,35 +125,59 @@ def names_cause(text, outcome, event):
         and re.search(event, text) is not None
 
 
-def judge_hororun(outcome, event):
-    verdicts = [text for text in launcher_verdicts(outcome.output) if blamed_by(text) or "nothing is wrong" in text]
+def false_blames(outcome):
+    """What ranks say of ranks that have not failed."""
+    texts = lines_of_horo(outcome.output, "error") + exceptions_of_others(outcome.output, ())
+    return [f"a rank blames another cause: {text}" for text in dict.fromkeys(texts)
+            if blamed_by(text) and not blames_only_failed(text, outcome)]
+
+
+def judge_hororun(outcome, expectation):
+    verdicts = launcher_verdicts(outcome.output)
+    problems = [f"hororun gives more than one verdict: {text}" for text in verdicts[1:]]
     if not verdicts:
-        return ["hororun names no rank"]
-    problems = []
-    if not names_cause(verdicts[0], outcome, event):
-        problems.append(f"hororun's verdict is not the cause: {verdicts[0]}")
-    return problems + [f"hororun contradicts the cause: {text}" for text in verdicts[1:]
-                       if not blames_only_failed(text, outcome)]
-
-
-def judge_mpirun(outcome, event):
-    problems = []
-    if not any(names_cause(text, outcome, event) for text in statements(outcome.output)):
-        problems.append("no line names the cause")
-    return problems + [f"a rank blames another cause: {text}"
-                       for text in exceptions_of_others(outcome.output, outcome.failed_ranks())
-                       if blamed_by(text) and not blames_only_failed(text, outcome)]
-
-
-def judge_verdict(scenario, outcome, expectation):
-    if not expectation.event:
-        return []
-    judged = judge_hororun if scenario.launcher == "hororun" else judge_mpirun
-    problems = judged(outcome, expectation.event)
-    texts = [expectation.text.format(victim=victim) for victim in sorted(outcome.first_causes())]
-    if expectation.text and not any(re.search(text, outcome.output) for text in texts):
-        problems.append(f"'{' or '.join(texts)}' is not in the output")
+        return [] if expectation.is_stopped_by_user else ["hororun gives no verdict"]
+    if expectation.event and not names_cause(verdicts[0], outcome, expectation.event) or \
+            blamed_by(verdicts[0]) and not blames_only_failed(verdicts[0], outcome):
+        problems.insert(0, f"hororun's verdict is not the cause: {verdicts[0]}")
     return problems
+
+
+def judge_mpirun(outcome, expectation):
+    if expectation.event and not any(names_cause(text, outcome, expectation.event) for text in statements(outcome.output)):
+        return ["no line names the cause"]
+    return []
+
+
+def judge_good_end(outcome, text=""):
+    """Of a job that shall end well: no verdict, and no error but `text`."""
+    problems = [f"hororun gives a verdict on a job that ended well: {line}" for line in launcher_verdicts(outcome.output)]
+    return problems + [f"an error in a job that ended well: {line}" for line in lines_of_horo(outcome.output, "error")
+                       if not (text and re.match(text, line))]
+
+
+def judge_output(scenario, outcome, expectation):
+    texts = [expectation.text.format(victim=victim) for victim in sorted(outcome.first_causes())]
+    text = "|".join(texts) if expectation.text else ""
+    if expectation.codes == WELL:
+        problems = judge_good_end(outcome, text)
+    else:
+        judged = judge_hororun if scenario.launcher == "hororun" else judge_mpirun
+        problems = judged(outcome, expectation) + false_blames(outcome)
+    if not re.search(text, outcome.output):
+        problems.append(f"'{text}' is not in the output")
+    return problems
+
+
+def judge_time(scenario, outcome, expectation, findings):
+    if outcome.was_killed or outcome.seconds > expectation.limit_s:
+        findings.hang = f"{'not ended' if outcome.was_killed else 'ended'} after {outcome.seconds:.1f} s, " \
+                        f"more than {expectation.limit_s} s"
+    # Others may have waited in init() before the fault.
+    is_early = scenario.place in ("before_init", "in_init")
+    seconds = outcome.seconds_since_start if is_early else outcome.seconds
+    if not outcome.was_killed and seconds < expectation.least_s:
+        findings.wrong.append(f"ended after {seconds:.1f} s, before HORO_TIMEOUT")
 
 
 def judge(scenario, outcome):
@@ -137,13 +187,11 @@ def judge(scenario, outcome):
     if not outcome.injected:
         findings.wrong.append(f"the fault did not happen (exit code {outcome.exit_code})")
         return findings
-    if outcome.was_killed or outcome.seconds > expectation.limit_s:
-        findings.hang = f"{'not ended' if outcome.was_killed else 'ended'} after {outcome.seconds:.1f} s, " \
-                        f"more than {expectation.limit_s} s"
+    judge_time(scenario, outcome, expectation, findings)
     if not outcome.was_killed and outcome.exit_code not in expectation.codes:
         findings.wrong.append(f"exit code {outcome.exit_code}, expected {describe_codes(expectation.codes)}")
     if not outcome.was_killed:
-        findings.wrong += judge_verdict(scenario, outcome, expectation)
+        findings.wrong += judge_output(scenario, outcome, expectation)
     return findings
 
 

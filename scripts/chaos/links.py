@@ -8,7 +8,8 @@ import time
 from dataclasses import asdict, dataclass
 
 from .expectations import ANY_FAILURE, LATE_LIMIT_S, WELL
-from .judge import Findings, Outcome, blamed_by, describe_codes, exceptions_of_others, launcher_verdicts, statements
+from .judge import Findings, Outcome, blamed_by, describe_codes, exceptions_of_others, judge_good_end, \
+    launcher_verdicts, statements
 from .runner import MORE_S, START_LIMIT_S, close, job_environment, mpi_command
 
 KINDS = ("short cut", "cut", "loss", "freeze")
@@ -17,6 +18,9 @@ LOSS = 0.02
 STEPS = 1000
 WELL_LIMIT_S = 90  # of a job that goes on, on a busy machine
 THAW_GRACE_S = 15
+# hororun puts the first before what the records show; the second is the watchdog's.
+LOST_HOST = re.compile(r"(?:mpirun has lost the connection to host|the connection to the watchdog of node \d+ \(host) host"
+                       r"(\d+)\b[^;]*(?:; |$)")
 EVENT = r"no sign of life|stopped|lost|connection|network|link|did not (send|receive|answer)|has not (sent|received)|" \
         r"never (submitted|marked|registered)|not called"
 
@@ -39,9 +43,13 @@ class LinkScenario:
     def ranks_of(self, hosts):
         return {rank for host in hosts for rank in range(host * self.per_node, (host + 1) * self.per_node)}
 
+    def suspect_hosts(self):
+        """The hosts that a verdict may name: those behind the link. Without host 0 both sides of it are the same."""
+        return set(range(self.hosts) if 0 in self.targets and self.place == "host" else self.targets)
+
     def suspects(self):
-        """The ranks that a verdict may name: those behind the link. Without host 0 both sides of it are the same."""
-        return self.ranks_of(range(self.hosts) if 0 in self.targets and self.place == "host" else self.targets)
+        """The ranks that a verdict may name."""
+        return self.ranks_of(self.suspect_hosts())
 
     def describe(self):
         targets = " and ".join(f"host{host}" for host in self.targets)
@@ -179,11 +187,12 @@ def run_link(programs, scenario, sandbox):
 
 
 def names_link(text, scenario):
-    """Whether the sentence names ranks behind the link, or else its hosts."""
-    blamed = blamed_by(text)
-    if blamed:
-        return blamed <= scenario.suspects()
-    return any(f"host{host}" in text for host in scenario.targets)
+    """Whether a sentence names ranks behind the link or a host behind it, and no others."""
+    lost = LOST_HOST.match(text)
+    if lost and int(lost.group(1)) not in scenario.suspect_hosts():
+        return False
+    blamed = blamed_by(text[lost.end():] if lost else text)
+    return blamed <= scenario.suspects() and (bool(lost) or bool(blamed))
 
 
 def judge_link(scenario, outcome):
@@ -201,21 +210,19 @@ def judge_link(scenario, outcome):
     codes = {"loss": WELL, "short cut": WELL | ANY_FAILURE}.get(scenario.fault, ANY_FAILURE)
     if outcome.exit_code not in codes:
         findings.wrong.append(f"exit code {outcome.exit_code}, expected {describe_codes(codes)}")
-    if outcome.exit_code != 0:
-        findings.wrong += judge_link_verdict(scenario, outcome)
+    findings.wrong += judge_good_end(outcome) if outcome.exit_code == 0 else judge_link_verdict(scenario, outcome)
     return findings
 
 
 def judge_link_verdict(scenario, outcome):
     if scenario.launcher == "hororun":
-        # That hororun ended mpirun is no statement about the cause.
-        verdicts = [text for text in launcher_verdicts(outcome.output) if blamed_by(text) or re.search(r"\bhost\d", text)]
+        verdicts = launcher_verdicts(outcome.output)
+        problems = [f"hororun gives more than one verdict: {text}" for text in verdicts[1:]]
         if not verdicts:
-            return ["hororun names neither a rank nor a host"]
-        problems = [] if names_link(verdicts[0], scenario) and re.search(EVENT, verdicts[0]) else \
-            [f"hororun's verdict is not the cause: {verdicts[0]}"]
-        return problems + [f"hororun contradicts the cause: {text}" for text in verdicts[1:]
-                           if not names_link(text, scenario)]
+            return ["hororun gives no verdict"]
+        if not (names_link(verdicts[0], scenario) and re.search(EVENT, verdicts[0])):
+            problems.insert(0, f"hororun's verdict is not the cause: {verdicts[0]}")
+        return problems
     problems = []
     if not any(names_link(text, scenario) and re.search(EVENT, text) for text in statements(outcome.output)):
         problems.append("no line names the cause")

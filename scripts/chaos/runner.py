@@ -68,6 +68,15 @@ def faults_in(notes):
     return sorted(((int(rank), where, int(at) * 1e-9) for _, rank, where, at in found), key=lambda fault: fault[2])
 
 
+def first_start_in(notes):
+    """When the first rank started, in seconds; None: none has."""
+    try:
+        lines = notes.read_text().splitlines()
+    except OSError:
+        return None
+    return min((int(line.split()[3]) * 1e-9 for line in lines if line.startswith("start ")), default=None)
+
+
 class Watch:
     """Waits for the end of a job; stops it as a user would, or kills it, when its time is over."""
 
@@ -107,18 +116,20 @@ def run(programs, scenario, sandbox):
                                    stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                                    env=environment, start_new_session=True, cwd=sandbox.folder)
     was_killed, seconds = Watch(process, sandbox.notes, expectation_of(scenario)).wait()
+    end, start = time.monotonic(), first_start_in(sandbox.notes)
     left, code, text = close(process, sandbox, was_killed)
-    return Outcome(code, text, seconds, was_killed, faults_in(sandbox.notes), left)
+    return Outcome(code, text, seconds, was_killed, faults_in(sandbox.notes), left,
+                   end - start if start is not None else 0)
 
 
 def close(process, sandbox, is_hung):
     """What is left of a job that has ended, or kills one that has not. (left, exit code, output)"""
-    left, running = [], ""
-    if is_hung:
-        running = "".join(f"chaos: still there: {thing}\n" for thing in sandbox.left())
-        sandbox.kill_all()
-        process.kill()
-    else:
-        left = sandbox.left_after_grace()
+    if not is_hung:
+        code = process.wait()
+        left = sandbox.left_after_grace(has_failed=code != 0)
+        return left, code, (sandbox.folder / "output").read_text(errors="replace")
+    running = "".join(f"chaos: still there: {thing}\n" for thing in sandbox.left())
+    sandbox.kill_all()
+    process.kill()
     code = process.wait()
-    return left, code, (sandbox.folder / "output").read_text(errors="replace") + running
+    return [], code, (sandbox.folder / "output").read_text(errors="replace") + running

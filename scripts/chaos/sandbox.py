@@ -1,5 +1,6 @@
 """A private TMPDIR and /dev/shm for one job, so that what it leaves is told from what other jobs have."""
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -11,16 +12,16 @@ GRACE_S = 5  # for processes that are just ending
 NAMESPACE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
 
 
-def processes_with(mark):
-    """The processes, other than zombies, that have `mark` in their environment or command line."""
+def processes_in(namespace):
+    """The processes, other than zombies, of a mount namespace, as /proc/PID/ns/mnt names it."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if mark in (entry / "environ").read_bytes() or mark in (entry / "cmdline").read_bytes():
+            if os.readlink(entry / "ns" / "mnt") == namespace:
                 found.append(int(entry.name))
         except OSError:
             pass  # it has ended, or belongs to another user
-    return [pid for pid in found if pid != os.getpid()]
+    return found
 
 
 def describe_process(pid):
@@ -36,13 +37,16 @@ def files_below(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
+# What a failed job keeps for hororun doctor: flight recorders, and what hororun knows of the end (flight_directory.cpp).
+RECORD = re.compile(r"horo-\d+(/[0-9a-f]{16}(-\d+)?(/(rank\.\d+\.flight|stopped|ended))?)?")
+
+
 def is_record(name):
-    """Flight recorders of a failed job are kept for hororun doctor."""
-    return name.split("/")[0] == f"horo-{os.geteuid()}"
+    return RECORD.fullmatch(name) is not None
 
 
 class JobFolder:
-    """The folder of one job, which everything that the job starts has in its command line or environment."""
+    """The folder of one job. A subclass knows the job's processes() and what is left()."""
 
     def __enter__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="chaos-", dir="/tmp"))  # short: sockets are made below it
@@ -53,12 +57,9 @@ class JobFolder:
         self.kill_all()
         rmtree(self.folder, ignore_errors=True)
 
-    def processes(self):
-        return processes_with(str(self.folder).encode())
-
-    def left_after_grace(self):
+    def left_after_grace(self, has_failed):
         deadline = time.monotonic() + GRACE_S
-        while (left := self.left()) and time.monotonic() < deadline:
+        while (left := self.left(has_failed)) and time.monotonic() < deadline:
             time.sleep(0.05)
         return left
 
@@ -114,13 +115,13 @@ class Sandbox(JobFolder):
     def shared_memory(self):
         return files_below(Path(f"/proc/{self.holder.pid}/root/dev/shm"))
 
-    def sockets(self):
-        """Names of Unix sockets, abstract ones too."""
-        lines = Path("/proc/net/unix").read_text().splitlines()
-        return [line.split()[-1] for line in lines if str(self.folder) in line]
+    def processes(self):
+        """Whatever they have done to their environment, session or parent: nothing leaves the namespace."""
+        namespace = os.readlink(f"/proc/{self.holder.pid}/ns/mnt")
+        return [pid for pid in processes_in(namespace) if pid != self.holder.pid]
 
-    def left(self):
+    # A socket is either a file, or ends with the processes that hold it.
+    def left(self, has_failed=True):
         return [describe_process(pid) for pid in self.processes()] \
             + [f"/dev/shm/{name}" for name in self.shared_memory()] \
-            + [f"socket {name}" for name in self.sockets()] \
-            + [f"$TMPDIR/{name}" for name in files_below(self.temporary) if not is_record(name)]
+            + [f"$TMPDIR/{name}" for name in files_below(self.temporary) if not (has_failed and is_record(name))]

@@ -2,7 +2,7 @@
 import random
 from dataclasses import asdict, dataclass
 
-FAULTS = ("kill", "stop", "segv", "abort", "terminate", "exit", "_exit", "throw", "loop")
+FAULTS = ("kill", "stop", "segv", "abort", "terminate", "exit", "_exit", "_exit0", "throw", "loop")
 # Only if --only names it: the main thread stays inside the call. No verdict names the rank yet, as far as the records show
 # every rank is in the operation.
 NOT_DRAWN = ("stuck",)

@@ -5,7 +5,7 @@
 // second thread of the victim injects the fault DELAY_MS after the victim has entered it. The main
 // thread waits for that thread after the call, so "loop" makes the rank late; with "stuck" the main
 // thread stays inside the call. STEPS: of the training. NOTES: a file to which each rank appends
-// "start RANK PID" and a victim "fault RANK WHERE NS": WHERE is "at", "inside" or, if the call
+// "start RANK PID NS" and a victim "fault RANK WHERE NS": WHERE is "at", "inside" or, if the call
 // ended first, "after"; NS is CLOCK_MONOTONIC.
 #include <fcntl.h>
 #include <pthread.h>
@@ -46,6 +46,11 @@ int own_rank() {
   return rank == nullptr ? 0 : std::atoi(rank);
 }
 
+std::string now_text() {
+  return std::to_string(std::chrono::steady_clock::now().time_since_epoch() /
+                        std::chrono::nanoseconds(1));
+}
+
 [[noreturn]] void fail_with_exception() {
   throw std::runtime_error("injected failure of rank " + std::to_string(own_rank()));
 }
@@ -58,6 +63,7 @@ const std::map<std::string, void (*)()> kFaults = {
     {"terminate", [] { std::terminate(); }},
     {"exit", [] { std::exit(0); }},
     {"_exit", [] { _exit(3); }},
+    {"_exit0", [] { _exit(0); }},
     {"throw", [] { fail_with_exception(); }},
     {"loop", [] { loop(); }},
     {"stuck", [] { loop(); }},
@@ -79,7 +85,7 @@ class Injector {
       is_victim_ |= std::atoi(word.c_str()) == own_rank();
     // The main thread does not leave the call, as the handler does not return.
     std::signal(SIGUSR1, [](int) { loop(); });
-    note("start " + std::to_string(own_rank()) + " " + std::to_string(getpid()));
+    note("start " + std::to_string(own_rank()) + " " + std::to_string(getpid()) + " " + now_text());
   }
 
   void at(const std::string& place) {
@@ -122,9 +128,7 @@ class Injector {
   }
 
   void note_fault(const char* where) const {
-    const auto now =
-        std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-    note("fault " + std::to_string(own_rank()) + " " + where + " " + std::to_string(now));
+    note("fault " + std::to_string(own_rank()) + " " + where + " " + now_text());
   }
 
   void note(const std::string& text) const {

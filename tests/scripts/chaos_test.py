@@ -11,14 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, sys.argv[1])
-from chaos.expectations import DEAD_LIMIT_S, LATE_LIMIT_S, TABLE
+from chaos.expectations import DEAD_LIMIT_S, LATE_LIMIT_S, TABLE, TIMEOUT_S
 from chaos.judge import Outcome, blamed_by, judge, launcher_verdicts
 from chaos.links import KINDS, LinkScenario, draw_link, judge_link
 from chaos.report import last_line
-from chaos.sandbox import Sandbox
+from chaos.sandbox import Sandbox, is_record
 from chaos.scenario import FAULTS, PLACES, Scenario, combinations, draw
 
-KILLED = "hororun: rank 1 (host a) ended first: killed by signal 9 (Killed)\nhororun: more: hororun doctor /tmp/x\n"
+KILLED = "hororun: rank 1 (host a) was killed by signal 9 (Killed)\nhororun: more: hororun doctor /tmp/x\n"
 NOTICED = "mpirun noticed that process rank {} with PID 0 on node a exited on signal 9 (Killed).\n"
 
 
@@ -57,19 +57,28 @@ class Drawing(unittest.TestCase):
 class Reading(unittest.TestCase):
     def test_blamed_ranks_are_the_subject_of_a_sentence(self):
         for text, ranks in (
-                ("rank 1 (host a) ended first: killed by signal 9 (Killed)", {1}),
+                ("rank 1 (host a) was killed by signal 9 (Killed)", {1}),
                 ("ranks 0, 2-4 and 6 (host a, pids 1, 2) are stopped; ranks 1 and 5 have waited 2 s for them",
                  {0, 2, 3, 4, 6}),
                 ("rank 0 (host a, pid 5) failed (the first of 2 ranks that failed): rank 1 never submitted 'x'", {0}),
                 ("ranks 0-1 (host b, pids 6, 7) have waited 3s in horo::init() for rank 2, which has not called it", {2}),
-                ("rank 3 (host b, pid 6) has waited 3s in horo::init() for other ranks", {3}),
+                ("rank 3 (host b, pid 6) has waited 3s in horo::init() for other ranks; 1 of the 2 ranks of this host", set()),
+                ("rank 3 (host b, pid 6) has waited 3s in horo::init(): all ranks of the job have called it", set()),
                 ("'x' cannot complete: rank 2 (host b) has shut down", {2}),
+                ("shutdown: 'x' of process set {0, 2} cannot complete: rank 2 (host b) has shut down", {2}),
+                ("gradients 'net': rank 2 (host b) has left after 3 steps, rank 0 (host b) exchanges one more", {2}),
+                ("'x' has waited 8.1 s for rank 2 (host b), rank 3 (host a; host c) to submit it", {2, 3}),
+                ("waited 8.1s for rank 2 (host b) to take part in a collective (HORO_TIMEOUT is 8s)", {2}),
+                ("rank 1 (pid 8) (and 1 more) exited without completing horo::init(), in which ranks 0 and 2 wait", {1}),
+                ("the job failed with exit code 137 (signal 9, Killed); ranks 1-2 ended before the other ranks", {1, 2}),
+                ("a subset of ranks is in one collective and the rest in another: rank 1 (host b) in allreduce", set()),
+                ("ended after rank 1 (host a) was killed by signal 9 (Killed)", set()),
                 ("the job failed with exit code 1; mpirun did not name a rank", set())):
             self.assertEqual(blamed_by(text), ranks, text)
 
     def test_only_lines_about_the_cause_are_verdicts(self):
         self.assertEqual(launcher_verdicts("rank 0 is dead\n" + KILLED),
-                         ["rank 1 (host a) ended first: killed by signal 9 (Killed)"])
+                         ["rank 1 (host a) was killed by signal 9 (Killed)"])
 
 
 class Judging(unittest.TestCase):
@@ -79,7 +88,8 @@ class Judging(unittest.TestCase):
     def test_a_job_that_ended_as_documented_passes(self):
         self.assertTrue(judge(scenario(), outcome()).is_good())
         self.assertTrue(judge(scenario(launcher="mpirun"), outcome(output=NOTICED.format(1))).is_good())
-        self.assertTrue(judge(scenario("throw", "in_callback"), outcome(0, "")).is_good())
+        self.assertTrue(judge(scenario("throw", "in_callback"), outcome(
+            0, "10:00:00.000 error [rank 1] a completion callback threw: injected failure of rank 1\n")).is_good())
         stopped = "10:00:00.000 warning [rank 0] rank 1 (host a, pid 7) is stopped (SIGSTOP, or a debugger)\n"
         self.assertTrue(judge(scenario("stop", launcher="mpirun"), outcome(1, stopped, seconds=9.0)).is_good())
 
@@ -95,8 +105,8 @@ class Judging(unittest.TestCase):
         self.assert_finds(judge(scenario("throw", "in_callback"), outcome(1, "")), "WRONG", "exit code 1, expected 0")
 
     def test_another_rank_or_event_is_wrong(self):
-        for text in ("rank 0 (host a) ended first: killed by signal 9 (Killed)", "ranks 0-1 (host a) are dead",
-                     "rank 1 (host a) ended first: exit code 1"):
+        for text in ("rank 0 (host a) was killed by signal 9 (Killed)", "ranks 0-1 (host a) are dead",
+                     "rank 1 (host a) exited with code 1"):
             self.assert_finds(judge(scenario(), outcome(output=f"hororun: {text}\n")), "WRONG", "is not the cause")
             self.assert_finds(judge(scenario(launcher="mpirun"), outcome(output=f"{text}\n")), "WRONG", "no line names")
         self.assert_finds(judge(scenario(launcher="mpirun"), outcome(output=NOTICED.format(2))), "WRONG", "no line names")
@@ -111,27 +121,105 @@ class Judging(unittest.TestCase):
         self.assertTrue(judge(both, outcome(output=named, injected=late)).is_good())
 
     def test_no_verdict_is_wrong(self):
-        for launcher, text in (("hororun", "hororun names no rank"), ("mpirun", "no line names")):
-            for output in ("", "hororun: more: hororun doctor /tmp/rank 1\n", "hororun: the job failed with exit code 137\n"):
-                self.assert_finds(judge(scenario(launcher=launcher), outcome(output=output)), "WRONG", text)
+        for output in ("", "hororun: more: hororun doctor /tmp/rank 1\n", "hororun: the job failed with exit code 137\n"):
+            self.assert_finds(judge(scenario(), outcome(output=output)), "WRONG", "no verdict|is not the cause")
+            self.assert_finds(judge(scenario(launcher="mpirun"), outcome(output=output)), "WRONG", "no line names")
 
-    def test_a_second_verdict_may_not_contradict_the_first(self):
-        for second in ("rank 0 (host a) failed: x", "nothing is wrong as far as these files show"):
-            self.assert_finds(judge(scenario(), outcome(output=f"{KILLED}hororun: {second}\n")), "WRONG", "contradicts")
-        both = f"{KILLED}hororun: rank 1 (host a, pid 7) is dead\n"
-        self.assertTrue(judge(scenario(), outcome(output=both)).is_good())
+    def test_a_rank_that_is_not_the_subject_is_not_named(self):
+        for text in ("ended after rank 1 (host a) was killed by signal 9 (Killed)", "signal 9: see rank 1"):
+            self.assert_finds(judge(scenario(), outcome(output=f"hororun: {text}\n")), "WRONG", "is not the cause")
+            self.assert_finds(judge(scenario(launcher="mpirun"), outcome(output=f"horo: {text}\n")), "WRONG", "no line names")
+
+    def test_hororun_gives_one_verdict(self):
+        for second in ("rank 0 (host a) failed: x", "nothing is wrong as far as these files show",
+                       "rank 1 (host a, pid 7) is dead", "no rank of the job runs any more; hororun ended the job"):
+            self.assert_finds(judge(scenario(), outcome(output=f"{KILLED}hororun: {second}\n")), "WRONG",
+                              "more than one verdict: ")
 
     def test_ranks_may_not_blame_another_rank(self):
         blame = "chaos_job: rank 2: rank 3 (host a) is dead\n"
         self.assert_finds(judge(scenario(launcher="mpirun"), outcome(output=NOTICED.format(1) + blame)), "WRONG",
                           "a rank blames another cause: rank 3")
 
+        for line in ("10:00:00.000 error [rank 2] rank 3 (host a) is dead", "horo: rank 2 (host a) exited with code 1"):
+            for launcher, verdict in (("mpirun", NOTICED.format(1)), ("hororun", KILLED)):
+                self.assert_finds(judge(scenario(launcher=launcher), outcome(output=f"{verdict}{line}\n")), "WRONG",
+                                  "a rank blames another cause: rank [23]")
+        no_blame = "10:00:00.000 error [rank 0] what the ranks did last is in /tmp/rank 2\nchaos_job: rank 0: rank 1 is dead\n"
+        self.assertTrue(judge(scenario(), outcome(output=KILLED + no_blame)).is_good())
+
     def test_a_rank_that_waits_is_not_the_cause(self):
         text = "10:00:00.000 warning [rank 1] rank 1 (host a, pid 7) has waited 3s in horo::init() for other ranks\n"
-        self.assert_finds(judge(scenario("stop", launcher="mpirun"), outcome(1, text)), "WRONG", "no line names")
+        self.assert_finds(judge(scenario("stop", launcher="mpirun"), outcome(1, text, seconds=9)), "WRONG", "no line names")
+
+    def test_an_end_before_the_timeout_is_not_by_the_timeout(self):
+        stopped = "hororun: rank 1 (host a, pid 7) is stopped (SIGSTOP, or a debugger)\n"
+        late = "hororun: rank 1 (host a, pid 7) never submitted 'x'; rank 0 has waited 8 s for it\n"
+        for fault, text in (("stop", stopped), ("loop", late)):
+            self.assertTrue(judge(scenario(fault), outcome(1, text, seconds=TIMEOUT_S)).is_good())
+            self.assert_finds(judge(scenario(fault), outcome(1, text, seconds=TIMEOUT_S - 1.1)), "WRONG", "before HORO_TIMEOUT")
+        # The others wait in init() since they have started, whenever the fault was.
+        early = scenario("loop", "before_init")
+        text = "hororun: ranks 0 and 2-3 (host a) have waited 8s in horo::init() for rank 1, which has not called it\n"
+        self.assertTrue(judge(early, outcome(75, text, seconds=5.0, seconds_since_start=9.0)).is_good())
+        self.assert_finds(judge(early, outcome(75, text, seconds=5.0, seconds_since_start=6.0)), "WRONG", "ended after 6.0 s")
+
+    def test_a_stopped_rank_is_called_so_by_the_ranks_of_its_node(self):
+        late = "hororun: rank 1 (host a, pid 7) never submitted 'x'; rank 0 has waited 8 s for it\n"
+        silent = "hororun: rank 1 (host a, pid 7) has given no sign of life for 8 s\n"
+        two, alone = ({"hosts": "pretended", "per_node": count} for count in (2, 1))
+        for fields in ({}, two, alone):
+            self.assert_finds(judge(scenario("stop", **fields), outcome(1, late, seconds=9)), "WRONG", "is not the cause")
+        for fields in ({}, two):
+            self.assertFalse(judge(scenario("stop", **fields), outcome(1, silent, seconds=9)).is_good())
+        self.assertTrue(judge(scenario("stop", **alone), outcome(1, silent, seconds=9)).is_good())
+        self.assertTrue(judge(scenario("stop", victims=(0, 1), **two), outcome(
+            1, silent, seconds=9, injected=[(1, "at", 10.0), (0, "at", 10.0)])).is_good())
+
+    def test_an_exit_is_named_with_its_code(self):
+        named = "hororun: rank 1 (host a, pid 7) exited with code 0 without calling Context::shutdown()\n"
+        self.assertTrue(judge(scenario("exit"), outcome(1, named)).is_good())
+        self.assertTrue(judge(scenario("_exit0"), outcome(1, named)).is_good())
+        for text in ("rank 1 (host a, pid 7) ended", "rank 1 (host a) exited with code 1", "rank 1 (host a) exited"):
+            for fault in ("exit", "_exit0"):
+                self.assert_finds(judge(scenario(fault), outcome(1, f"hororun: {text}\n")), "WRONG", "is not the cause")
+        first = "hororun: the job failed with exit code 3; rank 1 ended before the other ranks, and mpirun did not report why\n"
+        self.assertTrue(judge(scenario("_exit"), outcome(3, first)).is_good())
+        self.assertFalse(judge(scenario("_exit"), outcome(3, first.replace("rank 1", "rank 2"))).is_good())
+        for code in (3, 75, 143):
+            self.assert_finds(judge(scenario("exit"), outcome(code, named)), "WRONG", f"exit code {code}, expected 1")
+        self.assert_finds(judge(scenario("exit", "after_shutdown"), outcome(1, named)), "WRONG", "is not the cause")
+        dead = "hororun: rank 1 (host a, pid 7) is dead: the process is gone without a word\n"
+        self.assertFalse(judge(scenario("exit"), outcome(1, dead)).is_good())
+        self.assertTrue(judge(scenario("_exit0"), outcome(1, dead)).is_good())
+        self.assertFalse(judge(scenario("_exit0"), outcome(0, "")).is_good())
+        improper = "mpirun has exited due to process rank {} with PID 0 on\nnode a exiting improperly. There are\n"
+        self.assertTrue(judge(scenario("_exit0", launcher="mpirun"), outcome(1, improper.format(1))).is_good())
+        self.assertFalse(judge(scenario("_exit0", launcher="mpirun"), outcome(1, improper.format(2))).is_good())
+
+    def test_a_job_that_ends_well_has_no_verdict_and_no_error(self):
+        thrown = "10:00:00.000 error [rank 1] a completion callback threw: injected failure of rank 1\n"
+        callback, left = scenario("throw", "in_callback"), scenario("exit", "end_of_main")
+        self.assertTrue(judge(callback, outcome(0, thrown)).is_good())
+        self.assertTrue(judge(left, outcome(0, "")).is_good())
+        self.assert_finds(judge(callback, outcome(0, "")), "WRONG", "is not in the output")
+        for line in ("hororun: nothing is wrong as far as these files show", "10:00:00.000 error [rank 0] shutdown: x",
+                     "hororun: rank 1 (host a) failed: x", "horo: rank 1 (host a) exited with code 0"):
+            self.assert_finds(judge(callback, outcome(0, f"{thrown}{line}\n")), "WRONG", "that ended well")
+            self.assert_finds(judge(left, outcome(0, f"{line}\n")), "WRONG", "that ended well")
+        self.assert_finds(judge(left, outcome(0, thrown)), "WRONG", "an error in a job that ended well")
+
+    def test_a_job_that_the_user_stops_blames_nobody_else(self):
+        endless = scenario("loop", "end_of_main")
+        stopped = "hororun: stopped by signal 15 (Terminated)\n"
+        self.assertTrue(judge(endless, outcome(143, stopped)).is_good())
+        self.assertFalse(judge(endless, outcome(143, "")).is_good())
+        self.assertFalse(judge(endless, outcome(1, stopped)).is_good())
+        self.assert_finds(judge(endless, outcome(143, f"{stopped}hororun: rank 0 (host a) is dead\n")), "WRONG",
+                          "is not the cause")
 
     def test_the_text_of_an_exception_must_be_there(self):
-        verdict = "hororun: rank 1 (host a) ended first: exit code 1\n"
+        verdict = "hororun: rank 1 (host a) exited with code 1\n"
         self.assert_finds(judge(scenario("throw"), outcome(1, verdict)), "WRONG", "is not in the output")
         text = "chaos_job: rank 1: injected failure of rank 1\n"
         self.assertTrue(judge(scenario("throw"), outcome(1, text + verdict)).is_good())
@@ -179,8 +267,18 @@ class Links(unittest.TestCase):
         self.assertFalse(self.judge(output="").is_good())
         ended = "hororun: no rank of the job runs any more, but mpirun did not end; hororun ended the job\n"
         self.assertFalse(self.judge(output=ended).is_good())
-        self.assertTrue(self.judge(output=ended + self.TEXT).is_good())
-        self.assertFalse(self.judge(output=self.TEXT + "hororun: rank 0 failed\n").is_good())
+        self.assertFalse(self.judge(output=ended + self.TEXT).is_good())
+        for second in ("rank 0 failed", "nothing is wrong as far as these files show"):
+            self.assertFalse(self.judge(output=f"{self.TEXT}hororun: {second}\n").is_good())
+
+    def test_the_lost_host_must_be_the_one_behind_the_link(self):
+        lost = "hororun: mpirun has lost the connection to host host{}: the host is gone, or the network to it is cut{}\n"
+        self.assertTrue(self.judge(output=lost.format(2, "")).is_good())
+        self.assertTrue(self.judge(output=lost.format(2, "; rank 5 (host host2) never submitted 'x'")).is_good())
+        self.assertFalse(self.judge(output=lost.format(1, "")).is_good())
+        self.assertFalse(self.judge(output=lost.format(1, "; rank 5 (host host2) never submitted 'x'")).is_good())
+        self.assertFalse(self.judge(output=lost.format(2, "; rank 3 (host host1) never submitted 'x'")).is_good())
+        self.assertFalse(self.judge(output="hororun: the network of host2 is cut\n").is_good())
 
     def test_under_mpirun_no_rank_may_blame_another_host(self):
         scenario = replace(self.CUT, launcher="mpirun")
@@ -202,31 +300,70 @@ class Links(unittest.TestCase):
         loss = replace(self.CUT, fault="loss", place="all", targets=(0, 1, 2, 3))
         self.assertTrue(self.judge(0, "", scenario=loss, seconds=40).is_good())
         self.assertFalse(self.judge(1, scenario=loss).is_good())
+        self.assertFalse(self.judge(0, "10:00:00.000 error [rank 0] x\n", scenario=loss, seconds=40).is_good())
         self.assertFalse(self.judge(0, "", scenario=loss, left=["host1:/shm/x"]).is_good())
 
 
+class Records(unittest.TestCase):
+    def test_only_what_doctor_reads_is_a_record(self):
+        job = "horo-0/18ea952515a852f1"
+        for name in ("horo-0", job, f"{job}-13795", f"{job}-13795/rank.11.flight", f"{job}/stopped", f"{job}/ended"):
+            self.assertTrue(is_record(name), name)
+        for name in ("horo-0/x", f"{job}/rank.1.flight.new", f"{job}/rank.x.flight", f"{job}/socket", f"{job}/ended/x",
+                     f"x/{job}", "ompi.a.0", "horo-0.x"):
+            self.assertFalse(is_record(name), name)
+
+
 class Sandboxes(unittest.TestCase):
-    def test_what_a_job_leaves_is_found(self):
+    def setUp(self):
         try:
-            sandbox = Sandbox().__enter__()
+            self.sandbox = Sandbox().__enter__()
         except OSError as reason:
             self.skipTest(str(reason))
-        self.addCleanup(sandbox.__exit__)
-        self.assertEqual(sandbox.left(), [])
-        make = "touch /dev/shm/left $TMPDIR/left; mkdir -p $TMPDIR/horo-$(id -u); exec sleep 100 >/dev/null"
-        job = subprocess.Popen(sandbox.wrap(["sh", "-c", make]), env={"PATH": "/usr/bin:/bin", **sandbox.environment()})
+        self.addCleanup(self.sandbox.__exit__)
+
+    def start(self, *command):
+        environment = {"PATH": "/usr/bin:/bin", **self.sandbox.environment()}
+        return subprocess.Popen(self.sandbox.wrap(command), env=environment)
+
+    def wait_for(self, condition):
         deadline = time.monotonic() + 30
-        while len(sandbox.left()) < 3 and time.monotonic() < deadline:
+        while not condition() and time.monotonic() < deadline:
             time.sleep(0.05)
-        left = "\n".join(sandbox.left())
+        self.assertTrue(condition(), self.sandbox.left())
+
+    def test_what_a_job_leaves_is_found(self):
+        self.assertEqual(self.sandbox.left(), [])
+        job = self.start("sh", "-c", "touch /dev/shm/left $TMPDIR/left; exec sleep 100 >/dev/null")
+        self.wait_for(lambda: len(self.sandbox.left()) >= 3)
+        left = "\n".join(self.sandbox.left())
         self.assertRegex(left, rf"process {job.pid} ")
         self.assertIn("/dev/shm/left", left)
         self.assertIn("$TMPDIR/left", left)
-        self.assertNotIn("horo-", left)
         self.assertFalse(Path("/dev/shm/left").exists())
-        sandbox.kill_all()
+        self.sandbox.kill_all()
         job.wait(10)
-        self.assertEqual([thing for thing in sandbox.left() if thing.startswith("process")], [])
+        self.assertEqual([thing for thing in self.sandbox.left() if thing.startswith("process")], [])
+
+    def test_records_may_stay_of_a_failed_job_alone(self):
+        self.start("sh", "-c", "mkdir -p $TMPDIR/horo-0/0123456789abcdef && touch $TMPDIR/horo-0/0123456789abcdef/rank.0.flight"
+                   ).wait(10)
+        self.assertEqual(self.sandbox.left(has_failed=True), [])
+        self.assertIn("$TMPDIR/horo-0/0123456789abcdef/rank.0.flight", self.sandbox.left(has_failed=False))
+        self.start("sh", "-c", "touch $TMPDIR/horo-0/0123456789abcdef/x").wait(10)
+        self.assertEqual(self.sandbox.left(has_failed=True), ["$TMPDIR/horo-0/0123456789abcdef/x"])
+
+    def test_a_process_of_its_own_session_without_environment_is_found(self):
+        listener = "import socket, time; s = socket.socket(socket.AF_UNIX); s.bind(chr(0) + 'x'); s.listen(); time.sleep(100)"
+        self.start("sh", "-c", f'setsid env -i {sys.executable} -c "{listener}" & exit 0').wait(10)
+        self.wait_for(lambda: any("socket" in thing for thing in self.sandbox.left()))
+        self.sandbox.kill_all()
+        self.assertEqual(self.sandbox.left(), [])
+
+    def test_a_socket_that_has_a_file_is_found(self):
+        self.start(sys.executable, "-c", "import os, socket\n"
+                   "socket.socket(socket.AF_UNIX).bind(os.environ['TMPDIR'] + '/any')").wait(10)
+        self.assertEqual(self.sandbox.left(), ["$TMPDIR/any"])
 
 
 if __name__ == "__main__":
