@@ -208,7 +208,8 @@ bool is_writer_alive(const FlightLog& log) {
 
 RankSnapshot snapshot_of(const FlightLog& log) {
   RankSnapshot snapshot = picture_of(log);
-  for (const FlightEvent& event : log.open_events) note_open(event, snapshot);
+  for (const FlightEvent& event : log.open_events)
+    if (event.kind != kCallbackKind || event.given_up == 0) note_open(event, snapshot);
   for (const FlightPlanState& plan : log.plans) add_plan(plan, snapshot);
   sort_by_age(snapshot.open);
   note_liveness(log, snapshot);

@@ -61,6 +61,22 @@ TEST(RecordedState, TellsWhichCallbackRuns) {
   EXPECT_EQ(state.snapshot().finished, 0u);
 }
 
+TEST(RecordedState, ACallbackThatHasEndedDoesNotRunInWhatAFailedRankLeaves) {
+  FlightRecorder recorder(FlightJob{});
+  FlightRecord record{};
+  record.kind = static_cast<std::uint16_t>(recorder.name(kCallbackKind));
+  record.name = recorder.name("running");
+  record.submitted = 2;
+  const OpenFlight running = recorder.open(record);
+  record.name = recorder.name("ended");
+  record.submitted = 1;
+  {
+    const OpenFlight ended = recorder.open(record);
+    recorder.fail("rank 1 is dead");
+  }
+  EXPECT_EQ(snapshot_of(parse_flight(recorder.image())).callback, "running");
+}
+
 TEST(RecordedState, TellsWhatTheRankIsDoingByThisHostsClock) {
   const std::int64_t hour = 3600 * kSecond;
   FlightRecorder recorder({.rank = 3, .size = 5, .host = "b", .clock_offset = hour, .path = {}});
