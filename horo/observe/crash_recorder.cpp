@@ -15,8 +15,10 @@
 #include <exception>
 #include <iterator>
 #include <mutex>
+#include <utility>
 
 #include "horo/observe/crash_text.h"
+#include "horo/observe/fault_claim.h"
 #include "horo/observe/flight_layout.h"
 
 namespace horo::observe {
@@ -26,6 +28,8 @@ constexpr int kSignals[] = {SIGTERM, SIGINT, SIGHUP, SIGSEGV, SIGBUS, SIGFPE, SI
 // How long a process whose exception follows from another rank's failure leaves that rank to end
 // first, with its own text.
 constexpr timespec kTimeForTheFirst{3, 0};
+// How long a thread that crashes leaves another one that ends the process, and says why.
+constexpr timespec kTimeToEnd{5, 0};
 
 // A handler finds things by static variables only, which a damaged heap leaves alone. It reads them
 // while other threads change them: `header` is the first field to be set and the first to be reset.
@@ -37,10 +41,10 @@ struct Listener {
 std::array<Listener, 16> listeners{};
 struct sigaction previous[std::size(kSignals)];
 bool is_installed[std::size(kSignals)];
-std::terminate_handler previous_terminate = nullptr;
+std::terminate_handler previous_terminate = nullptr;  // null: ours is not installed
 std::atomic<pid_t> home{0};  // a child of fork() inherits the handlers, and the file is not its own
+std::atomic<pid_t> ending_thread{0};  // it ends the process, and says why
 std::atomic<bool> has_reported{false};
-std::atomic<pid_t> terminating_thread{0};
 std::mutex mutex;  // guards changes of the above
 int listener_count = 0;
 // For a handler that runs because the stack is full.
@@ -50,6 +54,10 @@ using Action = struct sigaction;
 
 bool is_default(const Action& action) {
   return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_DFL;
+}
+
+bool is_ignored(const Action& action) {
+  return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_IGN;
 }
 
 // Open MPI's handler prints the stack, and may wait for ever for a lock of the heap.
@@ -98,24 +106,47 @@ void record_failure(Listener& listener, FlightStatus& status, std::string_view t
   publish_last(status.state, is_aborted ? FlightState::kAborted : FlightState::kFailed);
 }
 
-void record_signal(int signal, std::int64_t now) {
-  for_each_listener([&](Listener&, FlightHeader& header) {
-    FlightStatus& status = header.status;
-    if (status.signal != 0) return;
-    status.signal_at = now;
-    status.signal = static_cast<std::uint32_t>(signal);
-  });
+// Other threads claim and release faults meanwhile.
+void show_claimed_fault() {
+  Fault shown = 0;
+  do {
+    shown = claimed_fault();
+    for_each_listener([&](Listener&, FlightHeader& header) {
+      std::atomic_ref(header.status.signal).store(static_cast<std::uint32_t>(signal_of(shown)));
+    });
+  } while (shown != claimed_fault());
 }
 
-void forget_signal(std::int64_t at) {
-  for_each_listener([&](Listener&, FlightHeader& header) {
-    if (header.status.signal_at == at) header.status.signal = 0;
-  });
+// In a thread that handles a signal the kernel blocks it, but for SA_NODEFER: another signal, which
+// nothing sends, is then the witness.
+int block_witness(int signal, const Action& action) {
+  if ((action.sa_flags & SA_NODEFER) == 0) return signal;
+  sigset_t witness, before;
+  sigemptyset(&witness);
+  sigaddset(&witness, SIGRTMAX);
+  pthread_sigmask(SIG_BLOCK, &witness, &before);
+  return sigismember(&before, SIGRTMAX) == 0 ? SIGRTMAX : signal;
 }
 
-// Of several jobs of one process each records it and ends, and the first gives the line.
-void report(const auto& compose) {
+Fault record_fault(int signal, const Action& action) {
+  const Fault fault = claim_fault(signal, block_witness(signal, action));
+  if (fault == 0) return fault;
+  const std::int64_t now = monotonic_now();
+  for_each_listener(
+      [&](Listener&, FlightHeader& header) { publish(header.status.signal_at, now); });
+  show_claimed_fault();
+  return fault;
+}
+
+void forget_fault(Fault fault) {
+  if (release_fault(fault)) show_claimed_fault();
+}
+
+// Of several jobs of one process each records it and ends, and the first gives the line. False:
+// there is no job, or it has been reported.
+bool report(const auto& compose) {
   bool has_line = false;
+  if (has_reported.exchange(true)) return has_line;
   for_each_listener([&](Listener& listener, FlightHeader& header) {
     CrashText text;
     compose(text, listener, header);
@@ -127,6 +158,7 @@ void report(const auto& compose) {
     }
     if (AbortSignal* abort = listener.abort.load()) abort->raise(text.view());
   });
+  return has_line;
 }
 
 void report_crash(int signal) {
@@ -138,6 +170,7 @@ void report_crash(int signal) {
   });
 }
 
+// The signal is blocked until it ends the process, so that the fault stays claimed.
 [[noreturn]] void die(int signal) {
   Action action{};
   action.sa_handler = SIG_DFL;
@@ -145,23 +178,38 @@ void report_crash(int signal) {
   sigset_t own;
   sigemptyset(&own);
   sigaddset(&own, signal);
-  pthread_sigmask(SIG_UNBLOCK, &own, nullptr);
+  pthread_sigmask(SIG_BLOCK, &own, nullptr);
   raise(signal);
+  pthread_sigmask(SIG_UNBLOCK, &own, nullptr);
   _exit(128 + signal);
+}
+
+enum class Turn { kFirst, kAgain, kLater };
+
+// kAgain: the thread ends the process already, and what it called for that has brought it here.
+Turn take_turn() {
+  pid_t holder = 0;
+  if (ending_thread.compare_exchange_strong(holder, gettid())) return Turn::kFirst;
+  return holder == gettid() ? Turn::kAgain : Turn::kLater;
+}
+
+[[noreturn]] void end_of_home(int signal) {
+  const Turn turn = take_turn();
+  if (turn == Turn::kLater) nanosleep(&kTimeToEnd, nullptr);
+  if (turn != Turn::kLater && !is_outside_signal(signal)) report_crash(signal);
+  die(signal);
 }
 
 // Async-signal-safe, but for what a handler of the program does that it calls.
 void on_signal(int signal, siginfo_t* info, void* context) {
   const int error = errno;
-  const bool is_home = getpid() == home;
   const Action& other = previous[place_of(signal)];
-  const bool is_ignored = (other.sa_flags & SA_SIGINFO) == 0 && other.sa_handler == SIG_IGN;
   // The kernel does not let a process ignore its own fault.
-  if (is_ignored && info->si_code <= 0) return;
-  const std::int64_t now = monotonic_now();
-  if (is_home) record_signal(signal, now);
-  if (is_default(other) || is_ignored) {
-    if (is_home && !is_outside_signal(signal) && !has_reported.exchange(true)) report_crash(signal);
+  if (is_ignored(other) && info->si_code <= 0) return;
+  const bool is_home = getpid() == home;
+  const Fault fault = is_home ? record_fault(signal, other) : 0;
+  if (is_default(other) || is_ignored(other)) {
+    if (is_home) end_of_home(signal);
     die(signal);
   }
   if ((other.sa_flags & SA_SIGINFO) != 0)
@@ -171,8 +219,12 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   // The program continues, unless abort() or a restored default action ends it now.
   Action left{};
   const bool continues = sigaction(signal, nullptr, &left) == 0 && !is_default(left);
-  if (is_home && continues && signal != SIGABRT) forget_signal(now);
+  if (fault != 0 && continues && signal != SIGABRT) forget_fault(fault);
   errno = error;
+}
+
+bool is_ours(const Action& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == on_signal;
 }
 
 void add_exception(CrashText& text, const std::exception_ptr& exception) {
@@ -216,42 +268,68 @@ bool is_any_aborted() {
   return is_raised;
 }
 
-// One thread ends the process. Another waits for that. What the handler itself calls must not bring
-// it here again.
-void enter_terminate() {
-  pid_t first = 0;
-  if (terminating_thread.compare_exchange_strong(first, gettid())) return;
-  if (first == gettid()) die(SIGABRT);
-  while (true) pause();
-}
-
-void on_terminate() {
-  enter_terminate();
+// False: no job had to be told.
+bool report_uncaught() {
   const bool follows = is_any_aborted();
   CrashText reason;
   add_uncaught(reason);
-  if (getpid() == home && !has_reported.exchange(true)) {
-    report([&](CrashText& text, const Listener& listener, const FlightHeader&) {
-      text.add(listener.rank).add(reason.view());
-    });
-    if (follows) nanosleep(&kTimeForTheFirst, nullptr);
-  }
-  if (previous_terminate != nullptr) previous_terminate();
+  // What ends the process meanwhile would cut the report off.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  const bool is_said = report([&](CrashText& text, const Listener& listener, const FlightHeader&) {
+    text.add(listener.rank).add(reason.view());
+  });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (is_said && follows) nanosleep(&kTimeForTheFirst, nullptr);
+  return is_said;
+}
+
+// Another thread may have been ending the parent when it was forked.
+Turn take_turn_in_child() {
+  return ending_thread.exchange(gettid()) == gettid() ? Turn::kAgain : Turn::kFirst;
+}
+
+// One thread ends the process. Another waits for that. What the handler itself calls must not bring
+// it here again.
+void on_terminate() {
+  const bool is_home = getpid() == home;
+  const Turn turn = is_home ? take_turn() : take_turn_in_child();
+  if (turn == Turn::kAgain) die(SIGABRT);
+  while (turn == Turn::kLater) pause();
+  const bool is_said = is_home && report_uncaught();
+  const std::terminate_handler next = previous_terminate;
+  const bool says_it_again = is_said && next == __gnu_cxx::__verbose_terminate_handler;
+  if (next != nullptr && !says_it_again) next();
   std::abort();  // A handler of the program for SIGABRT is called.
+}
+
+// The kernel treats ours as the program's own handler has asked it to.
+Action action_before(const Action& other) {
+  Action action = other;
+  if (is_default(other) || is_ignored(other)) {
+    action.sa_flags = SA_ONSTACK;
+    sigfillset(&action.sa_mask);
+  }
+  action.sa_flags |= SA_SIGINFO;
+  action.sa_sigaction = on_signal;
+  return action;
 }
 
 void install_signals() {
   for (std::size_t i = 0; i < std::size(kSignals); ++i) {
-    if (sigaction(kSignals[i], nullptr, &previous[i]) != 0) continue;
+    Action current{};
+    if (sigaction(kSignals[i], nullptr, &current) != 0) continue;
+    // A handler that came after ours may call it: installed anew, ours would call that one again.
+    if (is_installed[i] && !is_default(current)) continue;
     // A program that handles it may go on.
-    if (is_outside_signal(kSignals[i]) && !is_default(previous[i])) continue;
-    if (is_of_open_mpi(previous[i])) {
-      previous[i] = {};
-      previous[i].sa_handler = SIG_DFL;
+    if (is_outside_signal(kSignals[i]) && !is_default(current)) continue;
+    if (is_of_open_mpi(current)) {
+      current = {};
+      current.sa_handler = SIG_DFL;
     }
-    Action action{};
-    action.sa_sigaction = on_signal;
-    action.sa_flags = SA_ONSTACK | SA_SIGINFO;
+    previous[i] = current;
+    const Action action = action_before(current);
     is_installed[i] = sigaction(kSignals[i], &action, nullptr) == 0;
   }
 }
@@ -266,31 +344,32 @@ void install_stack() {
   sigaltstack(&stack, nullptr);
 }
 
+// Like the handlers of signals, it stays below one that came later.
 void install_terminate() {
-  previous_terminate = std::set_terminate(on_terminate);
-  // It would say once more what on_terminate() says.
-  if (previous_terminate == __gnu_cxx::__verbose_terminate_handler ||
-      previous_terminate == &std::abort)
-    previous_terminate = nullptr;
+  if (previous_terminate == nullptr) previous_terminate = std::set_terminate(on_terminate);
 }
 
 void uninstall() {
   for (std::size_t i = 0; i < std::size(kSignals); ++i) {
     Action current{};
-    const bool is_ours = is_installed[i] && sigaction(kSignals[i], nullptr, &current) == 0 &&
-                         (current.sa_flags & SA_SIGINFO) != 0 && current.sa_sigaction == on_signal;
-    if (is_ours) sigaction(kSignals[i], &previous[i], nullptr);
+    if (!is_installed[i] || sigaction(kSignals[i], nullptr, &current) != 0 || !is_ours(current))
+      continue;
+    sigaction(kSignals[i], &previous[i], nullptr);
     is_installed[i] = false;
   }
   if (std::get_terminate() == on_terminate)
-    std::set_terminate(previous_terminate != nullptr ? previous_terminate
-                                                     : __gnu_cxx::__verbose_terminate_handler);
+    std::set_terminate(std::exchange(previous_terminate, nullptr));
 }
 
 }  // namespace
 
 bool is_outside_signal(int signal) {
   return signal == SIGTERM || signal == SIGINT || signal == SIGHUP;
+}
+
+void forget_survived_fault() {
+  const Fault fault = claimed_fault();
+  if (fault != 0 && !is_handled_now(fault)) forget_fault(fault);
 }
 
 CrashRecorder::CrashRecorder(FlightHeader& header, AbortSignal* abort, std::string_view rank)

@@ -11,18 +11,28 @@ namespace horo::observe {
 /// ranks that are left, and no crash.
 bool is_outside_signal(int signal);
 
+/// Takes a signal that a handler of the program has dealt with out of the records, if the handler
+/// has been left by siglongjmp(). To be called again and again.
+void forget_survived_fault();
+
 /// While this lives, the process that crashes records why in the rank's flight recorder, writes one
 /// line to standard error and raises the job's abort signal, so that the other ranks need not wait
 /// for its end. Then it ends as it would have ended. Thread-safe.
 ///
 ///   - SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT: the line names the rank, the signal and the
-///     rank's last operation. If the program or a sanitizer had a handler before, only the signal
-///     and its time are recorded, and that handler is called: it decides what comes of the signal.
-///     Open MPI's own handler is not called: it may deadlock when the heap is damaged.
+///     rank's last operation. Of several threads that crash at once the first is recorded. If the
+///     program or a sanitizer had a handler before, only the signal and its time are recorded, and
+///     that handler is called, with its own flags and mask: it decides what comes of the signal. It
+///     may leave by siglongjmp(), see forget_survived_fault(). Open MPI's own handler is not
+///     called: it may deadlock when the heap is damaged.
 ///   - std::terminate, as after an exception that nothing catches: the line has the exception's
 ///     text, with those nested in it. A handler that the program had set before is called then.
+///     In a child process of fork() that one alone is called.
 ///   - SIGTERM, SIGINT and SIGHUP, where the program has no handler of its own: the signal and its
 ///     time are recorded, no line is written.
+///
+/// A handler that the program sets later, and that calls this one, stays in charge for later
+/// recorders of the process too.
 class CrashRecorder {
  public:
   /// `header`: of the rank's recorder. `abort`: the job's, may be null. Both outlive this.

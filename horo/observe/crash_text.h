@@ -15,6 +15,8 @@ class CrashText {
   CrashText& add(std::string_view text);
   CrashText& add(std::int64_t number);
   std::string_view view() const { return {bytes_, length_}; }
+  /// The same, with a zero after it.
+  const char* text() const { return bytes_; }
   /// Writes the text and a newline to standard error, in one call of write().
   void write_to_errors();
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "horo/observe/crash_recorder.h"
 #include "horo/observe/flight_copy.h"
 #include "horo/observe/process_state.h"
 #include "horo/observe/wall_clock.h"
@@ -143,6 +144,7 @@ void FlightRecorder::end() noexcept {
 }
 
 void FlightRecorder::pulse() {
+  forget_survived_fault();
   const std::int64_t now = flight_clock();
   publish(layout_.header->status.pulse, now);
   pulses_.fetch_add(1, std::memory_order_relaxed);

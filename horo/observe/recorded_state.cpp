@@ -1,5 +1,6 @@
 #include "horo/observe/recorded_state.h"
 
+#include "horo/observe/crash_recorder.h"
 #include "horo/observe/wall_clock.h"
 
 namespace horo::observe {
@@ -26,6 +27,7 @@ void RecordedState::note_exchanges(FlightLog& log, WallTime now) {
 }
 
 RankSnapshot RecordedState::snapshot() {
+  forget_survived_fault();  // The recorder's thread may be late.
   // A recorder without a file has no thread that does.
   if (recorder_.path().empty()) recorder_.pulse();
   FlightLog log = parse_flight(recorder_.image(), kLatest);

@@ -7,13 +7,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <barrier>
+#include <chrono>
+#include <csetjmp>
 #include <csignal>
 #include <exception>
 #include <functional>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "horo/observe/fault_claim.h"
 #include "horo/observe/flight_reader.h"
 #include "horo/observe/flight_recorder.h"
 #include "horo/observe/wall_clock.h"
@@ -120,6 +126,28 @@ TEST(CrashRecorder, NamesTheSignalAndTheLastOperationOnceAndEverywhere) {
   }
 }
 
+// Without order the second thread would end the process before the first has told anyone.
+TEST(CrashRecorder, OfThreadsThatCrashAtOnceOneSaysSoAndAllOfIt) {
+  for (int round = 0; round < 20; ++round) {
+    const End end = end_of(
+        [] {
+          std::barrier start(8);
+          std::vector<std::jthread> threads;
+          for (int i = 0; i < 8; ++i)
+            threads.emplace_back([&] {
+              start.arrive_and_wait();
+              raise(SIGSEGV);
+            });
+        },
+        reset_crash_handlers);
+    EXPECT_TRUE(WIFSIGNALED(end.status));
+    EXPECT_EQ(WTERMSIG(end.status), SIGSEGV);
+    ASSERT_THAT(end.abort, testing::StartsWith("rank 0 (host h, pid 7) crashed: signal 11"));
+    EXPECT_EQ(end.errors, "horo: " + end.abort + "\n");
+    EXPECT_EQ(end.snapshot.failure, end.abort);
+  }
+}
+
 TEST(CrashRecorder, RecordsAFullStack) {
   if (kHasSanitizer) GTEST_SKIP() << "frames are larger, and the stack another, with a sanitizer";
   const End end = end_of([] { overflow_stack(0); }, reset_crash_handlers);
@@ -179,6 +207,130 @@ TEST(CrashRecorder, AHandlerOfTheProgramDecides) {
   EXPECT_FALSE(repaired.is_raised);
 }
 
+sigjmp_buf recovery;
+
+void set_handler(int signal, void (*handler)(int), int flags, std::initializer_list<int> blocked) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  for (const int other : blocked) sigaddset(&action.sa_mask, other);
+  sigaction(signal, &action, nullptr);
+}
+
+void raise_and_recover() {
+  if (sigsetjmp(recovery, 1) == 0) raise(SIGSEGV);
+}
+
+// The recorder sees it within a pulse; the limit is for a busy machine.
+void wait_until_forgotten() {
+  for (int i = 0; i < 3000 && claimed_fault() != 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+TEST(CrashRecorder, AHandlerThatLeavesByALongJumpHasSurvived) {
+  if (kHasSanitizer) GTEST_SKIP() << "the sanitizers keep their own account of signal handlers";
+  for (const int flags : {0, SA_NODEFER}) {
+    const End end = end_of(
+        [] {
+          raise_and_recover();
+          raise_and_recover();
+          wait_until_forgotten();
+        },
+        [&] { set_handler(SIGSEGV, [](int) { siglongjmp(recovery, 1); }, flags, {}); });
+    EXPECT_TRUE(WIFEXITED(end.status));
+    EXPECT_EQ(end.snapshot.failure, "") << flags;
+    EXPECT_EQ(end.errors, "");
+  }
+}
+
+TEST(CrashRecorder, AHandlerThatStillRunsKeepsTheRecord) {
+  if (kHasSanitizer) GTEST_SKIP() << "the sanitizers keep their own account of signal handlers";
+  for (const int flags : {0, SA_NODEFER}) {
+    const End end = end_of([] { raise(SIGSEGV); },
+                           [&] {
+                             set_handler(SIGSEGV,
+                                         [](int) {
+                                           forget_survived_fault();
+                                           std::thread(forget_survived_fault).join();
+                                           _exit(3);
+                                         },
+                                         flags, {});
+                           });
+    EXPECT_EQ(WEXITSTATUS(end.status), 3);
+    EXPECT_THAT(end.snapshot.failure, testing::HasSubstr("crashed: signal 11")) << flags;
+  }
+}
+
+TEST(CrashRecorder, AFaultOfAnotherThreadTakesThePlaceOfOneThatWasSurvived) {
+  if (kHasSanitizer) GTEST_SKIP() << "the sanitizers keep their own account of signal handlers";
+  const End end = end_of(
+      [] {
+        std::thread(raise_and_recover).join();
+        raise(SIGFPE);
+      },
+      [] {
+        set_handler(SIGSEGV, [](int) { siglongjmp(recovery, 1); }, 0, {});
+        set_handler(SIGFPE, [](int) { _exit(3); }, 0, {});
+      });
+  EXPECT_EQ(WEXITSTATUS(end.status), 3);
+  EXPECT_THAT(end.snapshot.failure, testing::HasSubstr("crashed: signal 8"));
+}
+
+TEST(CrashRecorder, AHandlerOfTheProgramKeepsItsFlagsAndItsMask) {
+  if (kHasSanitizer) GTEST_SKIP() << "the sanitizers keep their own account of signal handlers";
+  const auto exit_code_with = [](int flags, std::initializer_list<int> blocked) {
+    const End end =
+        end_of([] { raise(SIGFPE); },
+               [&] {
+                 set_handler(
+                     SIGFPE,
+                     [](int) {
+                       sigset_t mask;
+                       sigemptyset(&mask);
+                       pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+                       struct sigaction action {};
+                       sigaction(SIGFPE, nullptr, &action);
+                       const bool is_reset = action.sa_handler == SIG_DFL;
+                       const bool restarts = (action.sa_flags & SA_RESTART) != 0;
+                       _exit(sigismember(&mask, SIGFPE) + 2 * sigismember(&mask, SIGUSR1) +
+                             4 * (is_reset ? 1 : 0) + 8 * (restarts ? 1 : 0));
+                     },
+                     flags, blocked);
+               });
+    return WEXITSTATUS(end.status);
+  };
+  EXPECT_EQ(exit_code_with(0, {}), 1);
+  EXPECT_EQ(exit_code_with(SA_NODEFER, {}), 0);
+  EXPECT_EQ(exit_code_with(0, {SIGUSR1}), 3);
+  EXPECT_EQ(exit_code_with(SA_RESTART, {}), 9);
+  EXPECT_EQ(exit_code_with(SA_RESETHAND, {}) & 4, 4);
+}
+
+struct sigaction below {};
+
+// Of a program that hands each crash on to whoever handled it before.
+void hand_on(int signal, siginfo_t* info, void* context) {
+  if (write(STDERR_FILENO, "program\n", 8) != 8) _exit(1);
+  below.sa_sigaction(signal, info, context);
+}
+
+TEST(CrashRecorder, AHandlerThatCallsItIsNotCalledBackByALaterRecorder) {
+  if (kHasSanitizer) GTEST_SKIP() << "the sanitizers keep their own account of signal handlers";
+  const End end = end_of([] { raise(SIGSEGV); },
+                         [] {
+                           reset_crash_handlers();
+                           FlightHeader header{};
+                           const CrashRecorder earlier(header, nullptr, "rank 0");
+                           struct sigaction action {};
+                           action.sa_sigaction = hand_on;
+                           action.sa_flags = SA_SIGINFO;
+                           sigaction(SIGSEGV, &action, &below);
+                         });
+  EXPECT_TRUE(WIFSIGNALED(end.status));
+  EXPECT_EQ(end.errors, "program\nhoro: " + end.abort + "\n");
+  EXPECT_THAT(end.snapshot.failure, testing::HasSubstr("crashed: signal 11"));
+}
+
 TEST(CrashRecorder, AHandlerThatRestoresTheDefaultActionKeepsTheRecord) {
   const End end = end_of([] { raise(SIGFPE); },
                          [] {
@@ -232,6 +384,26 @@ TEST(CrashRecorder, ASignalInAForkedChildLeavesNoWordOfTheParent) {
     EXPECT_EQ(snapshot.failure, "");
     EXPECT_EQ(snapshot.liveness, Liveness::kDead) << "the parent is gone without a word";
   }
+}
+
+TEST(CrashRecorder, AnUncaughtExceptionInAForkedChildIsToldByTheProgramsHandlerAlone) {
+  const End end = end_of(
+      [] {
+        const pid_t child = fork();
+        if (child == 0) {
+          []() noexcept { throw_error(); }();
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        _exit(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT ? 7 : 1);
+      },
+      reset_crash_handlers);
+  ASSERT_TRUE(WIFEXITED(end.status));
+  EXPECT_EQ(WEXITSTATUS(end.status), 7);
+  EXPECT_THAT(end.errors, testing::StartsWith("terminate called"));
+  EXPECT_THAT(end.errors, testing::Not(testing::HasSubstr("horo")));
+  EXPECT_EQ(end.snapshot.failure, "");
+  EXPECT_FALSE(end.is_raised);
 }
 
 TEST(CrashRecorder, WhoWasKilledWithAStoppedJobIsTakenToHaveLeftThem) {

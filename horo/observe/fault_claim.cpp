@@ -1,0 +1,81 @@
+#include "horo/observe/fault_claim.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "horo/observe/crash_text.h"
+
+namespace horo::observe {
+namespace {
+
+// From the lowest bit: the thread, the signal, the witness, and a number that tells faults apart
+// that are the same in these.
+constexpr int kThreadBits = 24, kSignalBits = 8;
+constexpr int kWitnessAt = kThreadBits + kSignalBits, kNumberAt = kWitnessAt + kSignalBits;
+
+std::atomic<Fault> claimed{0};
+std::atomic<std::uint64_t> count{0};
+
+constexpr int field(Fault fault, int at, int bits) {
+  return static_cast<int>(fault >> at & ((Fault{1} << bits) - 1));
+}
+pid_t thread_of(Fault fault) { return field(fault, 0, kThreadBits); }
+
+bool has_ended(pid_t thread) {
+  return syscall(SYS_tgkill, getpid(), thread, 0) != 0 && errno == ESRCH;
+}
+
+// The signals that a thread of this process blocks, the first in the lowest bit.
+std::optional<std::uint64_t> blocked_signals(pid_t thread) {
+  CrashText path;
+  path.add("/proc/self/task/").add(std::int64_t{thread}).add("/status");
+  const int file = open(path.text(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  char bytes[4096];
+  const ssize_t length = read(file, bytes, sizeof bytes);
+  close(file);
+  if (length <= 0) return std::nullopt;
+  constexpr std::string_view kField = "\nSigBlk:\t";
+  const std::string_view text(bytes, static_cast<std::size_t>(length));
+  const std::size_t at = text.find(kField);
+  if (at == std::string_view::npos) return std::nullopt;
+  std::uint64_t blocked = 0;
+  const char* const number = text.data() + at + kField.size();
+  if (std::from_chars(number, text.data() + text.size(), blocked, 16).ec != std::errc{})
+    return std::nullopt;
+  return blocked;
+}
+
+}  // namespace
+
+Fault claim_fault(int signal, int witness) {
+  const pid_t self = gettid();
+  const Fault fault = count.fetch_add(1) << kNumberAt | static_cast<Fault>(witness) << kWitnessAt |
+                      static_cast<Fault>(signal) << kThreadBits | static_cast<Fault>(self);
+  Fault holder = 0;
+  while (!claimed.compare_exchange_strong(holder, fault))
+    if (thread_of(holder) != self && holder != 0 && is_handled_now(holder)) return 0;
+  return fault;
+}
+
+Fault claimed_fault() { return claimed; }
+
+int signal_of(Fault fault) { return field(fault, kThreadBits, kSignalBits); }
+
+bool is_handled_now(Fault fault) {
+  const pid_t thread = thread_of(fault);
+  if (has_ended(thread)) return false;
+  const auto blocked = blocked_signals(thread);
+  return !blocked || (*blocked >> (field(fault, kWitnessAt, kSignalBits) - 1) & 1) != 0;
+}
+
+bool release_fault(Fault fault) { return claimed.compare_exchange_strong(fault, 0); }
+
+}  // namespace horo::observe
