@@ -1,108 +1,85 @@
 #include "horo/init_roster.h"
 
-#include <fmt/format.h>
-#include <sys/socket.h>
-#include <sys/un.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstddef>
-#include <cstring>
 #include <utility>
 
+#include "horo/base/hash.h"
 #include "horo/observe/process_state.h"
 
 namespace horo {
 namespace {
 
-constexpr int kBacklog = 4096;
-constexpr std::string_view kReporter = "reporter";
-constexpr std::string_view kDeputy = "deputy";  // while the reporter is stopped
+// The kernel does not tell who holds a lock of an open file, but it tells the lock's length: that
+// is the holder's pid.
+constexpr int kRangeBits = 23;  // the kernel's pids have 22 bits
+constexpr std::int64_t kRangeBytes = std::int64_t{1} << kRangeBits;
+constexpr std::uint64_t kRanges = std::uint64_t{1} << (63 - kRangeBits);
 
-struct Address {
-  sockaddr_un name{};
-  socklen_t length = 0;
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
-};
+// Every process of the host may open and lock it, and nothing else depends on its locks.
+FileDescriptor open_lock_file() { return FileDescriptor(open("/dev/null", O_RDWR | O_CLOEXEC)); }
 
-// The leading zero byte makes it an abstract name, which has no file.
-Address abstract_address(std::string_view text) {
-  Address address;
-  address.name.sun_family = AF_UNIX;
-  const std::size_t length = std::min(text.size(), sizeof address.name.sun_path - 1);
-  std::memcpy(address.name.sun_path + 1, text.data(), length);
-  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
-  return address;
-}
-
-FileDescriptor make_socket() {
-  return FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-}
-
-// Connections only show that somebody listens: they are dropped, so that the queue stays short.
-void drop_connections(const FileDescriptor& listener) {
-  while (listener.get() >= 0) {
-    const FileDescriptor connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (connection.get() < 0) return;
-  }
+struct flock write_lock(std::int64_t begin, std::int64_t length) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = begin;
+  lock.l_len = length;
+  return lock;
 }
 
 }  // namespace
 
 InitRoster::InitRoster(std::string_view job, int rank, int size)
-    : name_(fmt::format("horo-init-{}-{}", geteuid(), job)),
-      rank_(rank),
-      size_(size),
-      own_(listen_on(fmt::format("{}", rank))) {}
+    : job_(Hash().add(geteuid()).add(job).value()), rank_(rank), size_(size), own_(hold(rank)) {}
 
-FileDescriptor InitRoster::listen_on(std::string_view role) const {
-  FileDescriptor listener = make_socket();
-  const Address address = abstract_address(fmt::format("{}-{}", name_, role));
-  const bool is_listening = bind(listener.get(), address.get(), address.length) == 0 &&
-                            listen(listener.get(), kBacklog) == 0;
-  return is_listening ? std::move(listener) : FileDescriptor();
+// Jobs have ranges that begin anywhere; those of two jobs hardly ever meet.
+std::int64_t InitRoster::range_of_role(int role) const {
+  const auto range = (job_ + static_cast<std::uint64_t>(role)) % kRanges;
+  return static_cast<std::int64_t>(range) * kRangeBytes;
 }
 
-std::optional<InitRoster::Listener> InitRoster::find(std::string_view role) const {
-  const FileDescriptor connection = make_socket();
-  const Address address = abstract_address(fmt::format("{}-{}", name_, role));
-  if (connect(connection.get(), address.get(), address.length) != 0)
-    // A full queue is that of a process that listens.
-    return errno == EAGAIN ? std::optional(Listener{}) : std::nullopt;
-  ucred peer{};
-  socklen_t length = sizeof peer;
-  if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.pid <= 0)
-    return Listener{};
-  const auto state = observe::state_of_process(peer.pid, 0);
-  return Listener{peer.pid, state == observe::ProcessState::kStopped};
+FileDescriptor InitRoster::hold(int role) const {
+  FileDescriptor file = open_lock_file();
+  struct flock lock = write_lock(range_of_role(role), getpid());
+  const bool is_held = fcntl(file.get(), F_OFD_SETLK, &lock) == 0;
+  return is_held ? std::move(file) : FileDescriptor();
 }
 
-std::vector<InitRoster::Waiting> InitRoster::waiting() {
+std::optional<InitRoster::Waiting> InitRoster::find(int role) const {
+  const FileDescriptor file = open_lock_file();
+  struct flock lock = write_lock(range_of_role(role), kRangeBytes);
+  if (fcntl(file.get(), F_OFD_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return std::nullopt;
+  const auto pid = static_cast<pid_t>(lock.l_len);
+  const auto state = observe::state_of_process(pid, 0);
+  return Waiting{role, pid, state == observe::ProcessState::kStopped};
+}
+
+std::vector<InitRoster::Waiting> InitRoster::waiting() const {
   std::vector<Waiting> found;
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_)
       found.push_back({rank, getpid(), false});
-    else if (const auto listener = find(fmt::format("{}", rank)))
-      found.push_back({rank, listener->pid, listener->is_stopped});
+    else if (const auto other = find(rank))
+      found.push_back(*other);
   }
   return found;
 }
 
 bool InitRoster::is_reporter() {
-  drop_connections(own_);
-  drop_connections(reporter_);
-  if (reporter_.get() >= 0) return true;
-  reporter_ = listen_on(kReporter);
-  if (reporter_.get() >= 0) return true;
-  const auto other = find(kReporter);
+  const int reporter = size_, deputy = size_ + 1;
+  if (reporter_.is_open()) return true;
+  reporter_ = hold(reporter);
+  if (reporter_.is_open()) return true;
+  const auto other = find(reporter);
   if (!other || !other->is_stopped) {
     deputy_ = FileDescriptor();
     return false;
   }
-  drop_connections(deputy_);
-  if (deputy_.get() < 0) deputy_ = listen_on(kDeputy);
-  return deputy_.get() >= 0;
+  if (!deputy_.is_open()) deputy_ = hold(deputy);
+  return deputy_.is_open();
 }
 
 }  // namespace horo

@@ -85,16 +85,18 @@ std::optional<int> launched_rank(const std::vector<std::string>& environment) {
 }
 
 std::optional<LaunchedJob> launched_job(const std::vector<std::string>& environment) {
-  // The number of the job repeats on a host; the ports of its mpirun tell such jobs apart.
+  // The number of the job repeats on a host; the ports of its mpirun tell such jobs apart. Hosts
+  // that are emulated on one machine have a daemon each.
   const auto number = text_in(environment, "PMIX_NAMESPACE");
   const auto mpirun = text_in(environment, "OMPI_MCA_orte_hnp_uri");
+  const auto daemon = text_in(environment, "OMPI_MCA_orte_local_daemon_uri");
   const auto rank = number_in(environment, "OMPI_COMM_WORLD_RANK");
   const auto size = number_in(environment, "OMPI_COMM_WORLD_SIZE");
   const auto local_size = number_in(environment, "OMPI_COMM_WORLD_LOCAL_SIZE");
   if (!number || !mpirun || !rank || !size || !local_size) return std::nullopt;
-  return LaunchedJob{fmt::format("{:016x}", Hash().add(*number).add(*mpirun).value()),
-                     static_cast<int>(*rank), static_cast<int>(*size),
-                     static_cast<int>(*local_size)};
+  const Hash id = Hash().add(*number).add(*mpirun).add(daemon.value_or(""));
+  return LaunchedJob{fmt::format("{:016x}", id.value()), static_cast<int>(*rank),
+                     static_cast<int>(*size), static_cast<int>(*local_size)};
 }
 
 std::string warning_of_step_without_mpi(const std::vector<std::string>& environment) {

@@ -35,7 +35,7 @@ std::optional<int> launched_rank(const std::vector<std::string>& environment);
 
 /// A job as the mpirun of Open MPI describes it to a rank's process.
 struct LaunchedJob {
-  std::string id;  ///< the same on all ranks; no other job that runs on the host has it
+  std::string id;  ///< the same on all ranks of this host; no other job that runs there has it
   int rank = 0, size = 1;
   int local_size = 1;  ///< ranks on this host
 };

@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "horo/observe/watchdog.h"
+#include "tests/support/private_network.h"
 
 namespace horo {
 namespace {
@@ -23,6 +27,8 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
+
+constexpr int kManyLooks = 5000;  // more than a queue of connections holds
 
 template <typename T>
 class Collected {
@@ -50,10 +56,11 @@ void wait_until(const std::function<bool()>& condition) {
 }
 
 // Unique on this machine, on which the same test may run several times.
-std::string test_job() {
+std::string test_job_of(pid_t process) {
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-  return fmt::format("{}-{}", test->name(), getpid());
+  return fmt::format("{}-{}", test->name(), process);
 }
+std::string test_job() { return test_job_of(getpid()); }
 
 StartingJob job_of(int size, int rank = 0, int local_size = 0) {
   return {"b", test_job(), rank, size, local_size == 0 ? size : local_size};
@@ -170,6 +177,41 @@ TEST(InitRoster, HasOneReporterUntilItEnds) {
   first.reset();
   EXPECT_THAT(second.waiting(), SizeIs(1));
   EXPECT_TRUE(second.is_reporter());
+}
+
+TEST(InitRoster, ReplacesAStoppedReporterHoweverOftenItLooks) {
+  const pid_t stopped = fork();
+  ASSERT_GE(stopped, 0);
+  if (stopped == 0) {
+    InitRoster first(test_job_of(getppid()), 0, 2);
+    if (first.is_reporter()) raise(SIGSTOP);
+    _exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(stopped, &status, WUNTRACED), stopped);
+  EXPECT_TRUE(WIFSTOPPED(status));
+  InitRoster second(test_job(), 1, 2);
+  int reports = 0;
+  for (int i = 0; i < kManyLooks; ++i) reports += second.is_reporter();
+  EXPECT_EQ(reports, kManyLooks);
+  const auto waiting = second.waiting();
+  ASSERT_THAT(waiting, SizeIs(2));
+  EXPECT_EQ(waiting.front().pid, stopped);
+  EXPECT_TRUE(waiting.front().is_stopped);
+  kill(stopped, SIGKILL);
+  waitpid(stopped, &status, 0);
+  EXPECT_THAT(second.waiting(), SizeIs(1));
+}
+
+TEST(InitRoster, FindsRanksInAnotherNetworkNamespace) {
+  std::optional<PrivateNetwork> elsewhere(std::in_place);
+  if (!elsewhere->is_there()) GTEST_SKIP() << "only root can have a network of its own";
+  InitRoster first(test_job(), 0, 2);
+  EXPECT_TRUE(first.is_reporter());
+  elsewhere.reset();
+  InitRoster second(test_job(), 1, 2);
+  EXPECT_THAT(second.waiting(), SizeIs(2));
+  EXPECT_FALSE(second.is_reporter());
 }
 
 }  // namespace

@@ -81,6 +81,9 @@ TEST(LaunchSigns, IdentifyTheJob) {
   auto later = environment;
   later[1] = "OMPI_MCA_orte_hnp_uri=7.0;tcp://a:2";
   EXPECT_NE(launched_job(later)->id, job->id);
+  auto elsewhere = environment;
+  elsewhere.push_back("OMPI_MCA_orte_local_daemon_uri=7.1;tcp://b:1");
+  EXPECT_NE(launched_job(elsewhere)->id, job->id);
   auto incomplete = environment;
   incomplete.erase(incomplete.begin());
   EXPECT_FALSE(launched_job(incomplete));
