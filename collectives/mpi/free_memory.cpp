@@ -6,6 +6,9 @@
 #include <optional>
 #include <sstream>
 #include <string_view>
+#include <system_error>
+
+#include "horo/base/hash.h"
 
 namespace horo::collectives {
 namespace {
@@ -54,39 +57,60 @@ std::optional<std::size_t> room_of_group(const path& group, const MemoryControll
   return *limit - std::min(*limit, used);
 }
 
+// Groups of different namespaces may have the same name.
+std::uint64_t id_of_group(const path& root, const MemoryController& controller, const path& group) {
+  std::error_code error;
+  const path space = std::filesystem::read_symlink(root / "proc/self/ns/cgroup", error);
+  return Hash().add(space.native()).add(controller.folder).add(group.native()).value();
+}
+
 // A limit holds for all groups below it. In a container the path that the kernel names may not
 // exist; the container's own group is then the topmost one.
-void apply_groups(const path& root, const MemoryController& controller, const std::string& name,
-                  FreeMemory& free) {
+void add_groups(const path& root, const MemoryController& controller, const std::string& name,
+                std::vector<FreeMemory>& limits) {
   const path top = root / "sys/fs/cgroup" / controller.folder;
   for (path group = path(name).relative_path();; group = group.parent_path()) {
-    const auto room = room_of_group(group.empty() ? top : top / group, controller);
-    if (room && *room < free.bytes) free = {*room, "the memory limit of cgroup /" + group.string()};
+    if (const auto room = room_of_group(group.empty() ? top : top / group, controller))
+      limits.push_back({*room, "the memory limit of cgroup /" + group.string(),
+                        id_of_group(root, controller, group)});
     if (group.empty()) return;
   }
 }
 
 // A line of /proc/self/cgroup: "4:memory:/job" (version 1) or "0::/job" (version 2).
-void apply_line(const path& root, const std::string& line, FreeMemory& free) {
+void add_line(const path& root, const std::string& line, std::vector<FreeMemory>& limits) {
   const std::size_t first = line.find(':');
   if (first == std::string::npos) return;
   const std::size_t second = line.find(':', first + 1);
   if (second == std::string::npos) return;
   const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
   const std::string name = line.substr(second + 1);
-  if (controllers == ",,") apply_groups(root, kVersion2, name, free);
-  if (controllers.find(",memory,") != std::string::npos) apply_groups(root, kVersion1, name, free);
+  if (controllers == ",,") add_groups(root, kVersion2, name, limits);
+  if (controllers.find(",memory,") != std::string::npos) add_groups(root, kVersion1, name, limits);
 }
 
 }  // namespace
 
-FreeMemory find_free_memory(const path& root) {
-  FreeMemory free;
+std::vector<FreeMemory> find_memory_limits(const path& root) {
+  std::vector<FreeMemory> limits;
   if (const auto kib = read_value(root / "proc/meminfo", "MemAvailable:"))
-    free = {*kib * 1024, "this host"};
+    limits.push_back({*kib * 1024, "this host"});
   std::ifstream groups(root / "proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) apply_line(root, line, free);
-  return free;
+  for (std::string line; std::getline(groups, line);) add_line(root, line, limits);
+  return limits;
+}
+
+FreeMemory find_free_memory(const path& root) {
+  const std::vector<FreeMemory> limits = find_memory_limits(root);
+  const auto smallest = std::ranges::min_element(limits, {}, &FreeMemory::bytes);
+  return smallest == limits.end() ? FreeMemory() : *smallest;
+}
+
+std::size_t bytes_charged_to(std::uint64_t id, std::span<const Charge> charges) {
+  std::size_t bytes = 0;
+  for (const Charge& charge : charges)
+    if (std::ranges::find(charge.limits, id) != charge.limits.end()) bytes += charge.bytes;
+  return bytes;
 }
 
 }  // namespace horo::collectives

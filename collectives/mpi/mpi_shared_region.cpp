@@ -4,12 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <random>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "collectives/mpi/descriptor_socket.h"
+#include "collectives/mpi/free_memory.h"
 #include "horo/base/error.h"
 
 namespace horo::collectives {
@@ -20,6 +25,24 @@ struct Announcement {
   char address[64] = {};
   char error[448] = {};
 };
+
+/// What a rank tells the others of what it will claim, and of the limits that this counts against.
+struct ChargeMessage {
+  static constexpr std::size_t kMostLimits = 30;  // the groups that enclose a process
+  std::uint64_t bytes = 0, limits = 0;
+  std::uint64_t limit_ids[kMostLimits] = {};
+};
+
+ChargeMessage message_of(std::size_t bytes, std::span<const FreeMemory> limits) {
+  ChargeMessage message{.bytes = bytes};
+  for (const FreeMemory& limit : limits.first(std::min(limits.size(), ChargeMessage::kMostLimits)))
+    message.limit_ids[message.limits++] = limit.id;
+  return message;
+}
+
+Charge charge_of(const ChargeMessage& message) {
+  return {message.bytes, {message.limit_ids, message.limit_ids + message.limits}};
+}
 
 template <std::size_t N>
 void put_text(char (&to)[N], const std::string& text) {
@@ -43,6 +66,7 @@ class Sharing {
       : node_(node), policy_(policy), bytes_(bytes) {}
 
   SharedMemoryFile share() {
+    agree([&] { check_room(); });
     announce();
     if (node_.size() > 1) {
       agree([&] {
@@ -64,6 +88,28 @@ class Sharing {
   }
 
  private:
+  // Ranks may have memory limits of their own, or share some: each limit must have room for what
+  // all ranks that it holds for will claim.
+  void check_room() const {
+    const std::vector<FreeMemory> limits = find_memory_limits();
+    const Range part = SharedMemoryFile::part_of(bytes_, node_.rank(), node_.size());
+    const std::vector<Charge> charges = gather(message_of(part.count(), limits));
+    for (const FreeMemory& limit : limits) require_free(bytes_charged_to(limit.id, charges), limit);
+  }
+
+  std::vector<Charge> gather(const ChargeMessage& own) const {
+    const MpiBuffer<ChargeMessage> sent(own);
+    const MpiBuffer<std::vector<ChargeMessage>> all(
+        std::vector<ChargeMessage>(static_cast<std::size_t>(node_.size())));
+    MPI_Request request = MPI_REQUEST_NULL;
+    HORO_MPI(MPI_Iallgather(&*sent, sizeof own, MPI_BYTE, all->data(), sizeof own, MPI_BYTE,
+                            node_.get(), &request));
+    wait_for_mpi(request, policy_, "for the ranks of the node to share memory");
+    std::vector<Charge> charges;
+    std::ranges::transform(*all, std::back_inserter(charges), charge_of);
+    return charges;
+  }
+
   void announce() {
     if (node_.rank() == 0) try {
         file_.emplace(SharedMemoryFile::create(bytes_));

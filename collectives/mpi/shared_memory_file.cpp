@@ -11,8 +11,6 @@
 #include <cstring>
 #include <utility>
 
-#include "collectives/chunks.h"
-#include "collectives/mpi/free_memory.h"
 #include "horo/base/error.h"
 #include "horo/base/quantity.h"
 
@@ -21,22 +19,9 @@ namespace {
 
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
 
-[[noreturn]] void throw_no_space(std::size_t bytes, const FreeMemory& free) {
-  throw SharedMemoryError(fmt::format(
-      "cannot allocate {} of shared memory: {} are free ({}). Ask for less, start fewer ranks on "
-      "the node, or raise the limit (a container: --memory)",
-      format_bytes(bytes), format_bytes(free.bytes / kMebibyte * kMebibyte), free.limit));
-}
-
 [[noreturn]] void throw_error(std::size_t bytes, int error) {
   throw SharedMemoryError(fmt::format("cannot allocate {} of shared memory: {}",
                                       format_bytes(bytes), std::strerror(error)));
-}
-
-// Nothing but this check limits a memfd: the kernel kills a process that claims what is not there.
-void require_free(std::size_t bytes) {
-  const FreeMemory free = find_free_memory();
-  if (free.bytes < bytes) throw_no_space(bytes, free);
 }
 
 FileDescriptor make_memory_file() {
@@ -54,8 +39,16 @@ FileDescriptor make_memory_file() {
 
 }  // namespace
 
+// Nothing but this check limits a memfd: the kernel kills a process that claims what is not there.
+void require_free(std::size_t bytes, const FreeMemory& limit) {
+  if (bytes <= limit.bytes) return;
+  throw SharedMemoryError(fmt::format(
+      "cannot allocate {} of shared memory: {} are free ({}). Ask for less, start fewer ranks on "
+      "the node, or raise the limit (a container: --memory)",
+      format_bytes(bytes), format_bytes(limit.bytes / kMebibyte * kMebibyte), limit.limit));
+}
+
 SharedMemoryFile SharedMemoryFile::create(std::size_t bytes) {
-  require_free(bytes);
   FileDescriptor descriptor = make_memory_file();
   if (fchmod(descriptor.get(), 0600) != 0 ||
       ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0)
@@ -87,14 +80,17 @@ SharedMemoryFile::~SharedMemoryFile() {
   if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
 }
 
-void SharedMemoryFile::claim(int part, int parts) {
+Range SharedMemoryFile::part_of(std::size_t bytes, int part, int parts) {
   constexpr std::size_t kPage = 4096;
-  const Range pages = chunk_of((bytes_.size() + kPage - 1) / kPage, static_cast<std::size_t>(parts),
+  const Range pages = chunk_of((bytes + kPage - 1) / kPage, static_cast<std::size_t>(parts),
                                static_cast<std::size_t>(part));
-  const std::size_t begin = pages.begin * kPage;
-  const std::size_t end = std::min(pages.end * kPage, bytes_.size());
-  if (begin >= end) return;
-  require_free(end - begin);  // another program, or another rank's limit
+  return {std::min(pages.begin * kPage, bytes), std::min(pages.end * kPage, bytes)};
+}
+
+void SharedMemoryFile::claim(int part, int parts) {
+  const auto [begin, end] = part_of(bytes_.size(), part, parts);
+  if (begin == end) return;
+  require_free(end - begin, find_free_memory());
   int error = 0;
   do
     error = posix_fallocate(descriptor_.get(), static_cast<off_t>(begin),

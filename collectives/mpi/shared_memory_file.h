@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <span>
 
+#include "collectives/chunks.h"
+#include "collectives/mpi/free_memory.h"
 #include "horo/base/file_descriptor.h"
 
 namespace horo::collectives {
@@ -12,7 +14,7 @@ namespace horo::collectives {
 /// remove. Move-only; the destructor unmaps. Errors are SharedMemoryError.
 class SharedMemoryFile {
  public:
-  /// Makes `bytes` of zeroed memory. Refuses more than is free (find_free_memory()).
+  /// Makes `bytes` of zeroed memory, none of which is claimed yet.
   static SharedMemoryFile create(std::size_t bytes);
   /// Maps the memory of another process, of which it has passed a descriptor.
   static SharedMemoryFile adopt(FileDescriptor descriptor, std::size_t bytes);
@@ -21,7 +23,9 @@ class SharedMemoryFile {
   SharedMemoryFile& operator=(SharedMemoryFile&&) = delete;
   ~SharedMemoryFile();
 
-  /// Claims part number `part` of `parts` equal ones, in whole pages: an error that says how much
+  /// The bytes of part number `part` of `parts` equal ones, in whole pages.
+  static Range part_of(std::size_t bytes, int part, int parts);
+  /// Claims that part. Refuses more than is free (find_free_memory()): an error that says how much
   /// is missing comes now, not as a SIGBUS or an out-of-memory kill later, and the memory lies on
   /// the NUMA node of the processor that this runs on. Once for each part, by the process that uses
   /// it most.
@@ -39,5 +43,8 @@ class SharedMemoryFile {
   FileDescriptor descriptor_;
   std::span<std::byte> bytes_;
 };
+
+/// Throws SharedMemoryError if `limit` leaves less than `bytes`.
+void require_free(std::size_t bytes, const FreeMemory& limit);
 
 }  // namespace horo::collectives

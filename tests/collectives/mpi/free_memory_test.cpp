@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 namespace horo::collectives {
 namespace {
@@ -29,7 +30,12 @@ class Root {
     std::ofstream(path_ / file) << text;
     return *this;
   }
+  void link(const std::string& file, const std::string& target) {
+    std::filesystem::create_directories((path_ / file).parent_path());
+    std::filesystem::create_symlink(target, path_ / file);
+  }
   FreeMemory find() const { return find_free_memory(path_); }
+  const std::filesystem::path& path() const { return path_; }
 
  private:
   std::filesystem::path path_;
@@ -73,6 +79,45 @@ TEST(FreeMemory, ReadsGroupsOfVersion1) {
       .write("sys/fs/cgroup/memory/job/memory.stat", "active_file 9\ntotal_active_file 100000\n");
   EXPECT_EQ(root.find().bytes, 200000u);
   EXPECT_EQ(root.find().limit, "the memory limit of cgroup /job");
+}
+
+TEST(FreeMemory, EachLimitCountsWhatAllItsProcessesCharge) {
+  Root first, second;
+  for (Root* root : {&first, &second})
+    root->write("proc/meminfo", kMemInfo)
+        .write("sys/fs/cgroup/job/memory.max", "9000")
+        .write("sys/fs/cgroup/job/memory.current", "1000");
+  first.write("proc/self/cgroup", "0::/job/a\n")
+      .write("sys/fs/cgroup/job/a/memory.max", "700")
+      .write("sys/fs/cgroup/job/a/memory.current", "100");
+  second.write("proc/self/cgroup", "0::/job/b\n");
+  const auto limits = find_memory_limits(first.path()), others = find_memory_limits(second.path());
+  ASSERT_EQ(limits.size(), 3u);
+  ASSERT_EQ(others.size(), 2u);
+  const auto charge_to = [](const std::vector<FreeMemory>& all, std::size_t bytes) {
+    Charge charge{bytes, {}};
+    for (const FreeMemory& limit : all) charge.limits.push_back(limit.id);
+    return charge;
+  };
+  const std::vector<Charge> charges = {charge_to(limits, 10), charge_to(others, 300)};
+  EXPECT_EQ(limits[0].limit, "this host");
+  EXPECT_EQ(bytes_charged_to(limits[0].id, charges), 310u);
+  EXPECT_EQ(limits[1].limit, "the memory limit of cgroup /job/a");
+  EXPECT_EQ(limits[1].bytes, 600u);
+  EXPECT_EQ(bytes_charged_to(limits[1].id, charges), 10u);
+  EXPECT_EQ(limits[2].limit, "the memory limit of cgroup /job");
+  EXPECT_EQ(bytes_charged_to(limits[2].id, charges), 310u);
+}
+
+TEST(FreeMemory, GroupsOfContainersAreApart) {
+  Root first, second;
+  for (Root* root : {&first, &second})
+    root->write("proc/self/cgroup", "0::/\n")
+        .write("sys/fs/cgroup/memory.max", "9000")
+        .write("sys/fs/cgroup/memory.current", "1000");
+  EXPECT_EQ(find_memory_limits(first.path())[0].id, find_memory_limits(second.path())[0].id);
+  second.link("proc/self/ns/cgroup", "cgroup:[4026532999]");
+  EXPECT_NE(find_memory_limits(first.path())[0].id, find_memory_limits(second.path())[0].id);
 }
 
 TEST(FreeMemory, IsKnownOnThisMachine) {

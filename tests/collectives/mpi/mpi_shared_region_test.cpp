@@ -10,6 +10,7 @@
 
 #include "collectives/mpi/mpi_transport.h"
 #include "horo/base/error.h"
+#include "tests/support/private_memory_limit.h"
 #include "tests/support/private_network.h"
 
 namespace horo::collectives {
@@ -53,6 +54,26 @@ TEST(MpiSharedRegion, AllRanksLearnThatThereIsTooLittleMemory) {
   }
   EXPECT_EQ(transport.make_node_region(100)->bytes().size(), 100u)
       << "the transport must stay usable";
+}
+
+TEST(MpiSharedRegion, ARankWithALimitOfItsOwnNeedsRoomForItsPartAlone) {
+  MpiTransport transport(MPI_COMM_WORLD, {}, 0);
+  const Topology& topology = transport.topology();
+  std::optional<PrivateMemoryLimit> limit;
+  if (topology.rank == 0) limit.emplace(std::size_t{96} << 20);
+  int can_be_limited = !limit || limit->is_there();
+  MPI_Bcast(&can_be_limited, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  if (!can_be_limited) GTEST_SKIP() << "only root can have a memory limit of its own";
+  const std::size_t part = std::size_t{64} << 20;
+  const auto ranks = static_cast<std::size_t>(topology.size);
+  EXPECT_EQ(transport.make_node_region(ranks * part)->bytes().size(), ranks * part);
+  try {
+    transport.make_node_region(ranks * (part + (std::size_t{64} << 20)));
+    FAIL() << "granted beyond the limit of rank 0";
+  } catch (const SharedMemoryError& error) {
+    EXPECT_THAT(error.what(), topology.rank == 0 ? HasSubstr("cannot allocate 128MiB")
+                                                 : HasSubstr("rank 0 of the node could not"));
+  }
 }
 
 TEST(MpiSharedRegion, AllRanksLearnThatOneRankCannotHaveIt) {
