@@ -60,6 +60,9 @@ void RankMetrics::start(std::uint64_t job, const observe::FlightRecorder& record
   files_.reset();
 }
 
+void RankMetrics::flush() {
+  if (writer_ != nullptr) writer_->flush();
+}
 void RankMetrics::end() noexcept { writer_.reset(); }
 void RankMetrics::forget() noexcept { (void)writer_.release(); }
 void RankMetrics::note_ranks(std::span<const observe::RankSnapshot> ranks) {

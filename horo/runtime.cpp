@@ -286,6 +286,8 @@ void Runtime::close() {
   finish_sets();
   // Until MPI is finalised, the rank's record shows whether it has called MPI_Finalize.
   if (flight_ != nullptr && (session_ == nullptr || !session_->is_last())) flight_->end();
+  // The process may end without destroying this.
+  metrics_.flush();
   is_closed_ = true;
 }
 

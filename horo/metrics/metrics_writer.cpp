@@ -31,20 +31,43 @@ void MetricsWriter::note_ranks(std::span<const observe::RankSnapshot> ranks) {
   skew_.note(ranks);
 }
 
+void MetricsWriter::flush() {
+  std::unique_lock lock(sleep_mutex_);
+  const std::uint64_t asked = ++flushes_asked_;
+  wake_.notify_one();
+  written_.wait(lock, [&] { return flushes_done_ >= asked || has_stopped_; });
+}
+
 void MetricsWriter::run(const std::string& log_label) noexcept {
   try {
     set_log_label(log_label);
-    bool is_last = false;
-    for (int round = 0; !is_last; ++round) {
-      {
-        std::unique_lock lock(sleep_mutex_);
-        is_last = wake_.wait_for(lock, kLinesInterval, [this] { return should_stop_; });
-      }
-      write_lines();
-      if (is_last || round % kLinesPerPage == 0) write_page();
-    }
+    write_rounds();
   } catch (const std::exception& error) {
     log_error("HORO_METRICS: nothing more is written: {}", error.what());
+  }
+  const std::scoped_lock lock(sleep_mutex_);
+  has_stopped_ = true;
+  written_.notify_all();
+}
+
+void MetricsWriter::write_rounds() {
+  bool is_last = false;
+  for (int round = 0; !is_last; ++round) {
+    std::uint64_t flushes = 0;
+    bool is_flush = false;
+    {
+      std::unique_lock lock(sleep_mutex_);
+      wake_.wait_for(lock, kLinesInterval,
+                     [this] { return should_stop_ || flushes_asked_ > flushes_done_; });
+      is_last = should_stop_;
+      flushes = flushes_asked_;
+      is_flush = flushes > flushes_done_;
+    }
+    write_lines();
+    if (is_last || is_flush || round % kLinesPerPage == 0) write_page();
+    const std::scoped_lock lock(sleep_mutex_);
+    flushes_done_ = flushes;
+    written_.notify_all();
   }
 }
 

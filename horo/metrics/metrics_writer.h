@@ -34,11 +34,14 @@ class MetricsWriter {
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;
 
+  /// Writes what has been measured so far and returns once it is written, or cannot be.
+  void flush();
   /// What rank 0's watchdog sees of all ranks. Thread-safe.
   void note_ranks(std::span<const observe::RankSnapshot> ranks);
 
  private:
   void run(const std::string& log_label) noexcept;
+  void write_rounds();
   void write_lines();
   void write_page();
   void warn_once();
@@ -58,9 +61,11 @@ class MetricsWriter {
   std::mutex skew_mutex_;  // guards skew_
   ArrivalSkew skew_;
 
-  std::mutex sleep_mutex_;  // guards should_stop_
-  std::condition_variable wake_;
+  std::mutex sleep_mutex_;  // guards should_stop_ and those below it
+  std::condition_variable wake_, written_;
   bool should_stop_ = false;
+  bool has_stopped_ = false;
+  std::uint64_t flushes_asked_ = 0, flushes_done_ = 0;
   std::jthread thread_;
 };
 

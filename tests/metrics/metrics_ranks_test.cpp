@@ -103,6 +103,21 @@ TEST(MetricsOfRanks, EveryStepOfEveryRankHasALine) {
   }
 }
 
+TEST(MetricsOfRanks, ShutdownWritesTheLastInterval) {
+  for (const int ranks : {1, 2}) {
+    const TemporaryDirectory directory;
+    testing::run_ranks(
+        ranks,
+        [&](Context& ctx) {
+          train(ctx, 3);
+          ctx.shutdown();
+          EXPECT_EQ(lines_of(directory, ctx.rank()).size(), 3u);
+          EXPECT_EQ(sample(page_of(directory, ctx.rank()), "horo_steps_total", "plan=\"g\""), 3);
+        },
+        measured_in(directory.path()));
+  }
+}
+
 TEST(MetricsOfRanks, AStepWithoutDataExchangesNothing) {
   const TemporaryDirectory directory;
   testing::run_ranks(
