@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Checks that mistakes in calls of horo's API are refused by the compiler, with a text that says why.
 
-usage: does_not_compile_test.py COMPILER SOURCE_DIR
+usage: does_not_compile_test.py COMPILER INCLUDE_DIRECTORIES
+INCLUDE_DIRECTORIES: those of horo and of what it uses, with ":" between them.
 """
 import subprocess
 import sys
 import unittest
 
-COMPILER, SOURCE_DIR = sys.argv[1:3]
+COMPILER = sys.argv[1]
+INCLUDES = [f"-I{directory}" for directory in sys.argv[2].split(":") if directory]
 
 HEAD = """#include <horo/context.h>
 #include <complex>
@@ -21,7 +23,7 @@ TEMPORARY = "a view does not keep a temporary alive"
 
 def compile_call(call, standard="c++20"):
     """The exit code and the compiler's text."""
-    run = subprocess.run([COMPILER, f"-std={standard}", "-fsyntax-only", "-I", SOURCE_DIR, "-x", "c++", "-"],
+    run = subprocess.run([COMPILER, f"-std={standard}", "-fsyntax-only", *INCLUDES, "-x", "c++", "-"],
                          input=HEAD + call + "\n}\n", capture_output=True, text=True, timeout=120,
                          env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"})
     return run.returncode, run.stderr
