@@ -4,7 +4,8 @@ import re
 import time
 from pathlib import Path
 
-GRACE_S = 5  # for what is just ending
+GRACE_S = 5  # for what is just beginning or ending
+FORKED_ONLY = 0x40  # flag of /proc/PID/stat (the kernel's PF_FORKNOEXEC)
 
 
 def is_alive(pid):
@@ -14,6 +15,19 @@ def is_alive(pid):
             return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def has_executed(pid):
+    """Whether the process runs a program of its own: between fork and exec its words and environment are its parent's.
+
+    True of a process that has ended.
+    """
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+    except OSError:
+        return True
+    return fields[0] in "ZX" or not int(fields[6]) & FORKED_ONLY
 
 
 def is_segment(name):
@@ -31,7 +45,13 @@ class MpiFiles:
             self.add_job_of(pid)
 
     def add_job_of(self, pid):
-        """Reads the job from the environment of a process; does nothing if the process has ended."""
+        """Reads the job from the environment of a process; does nothing if the process has ended.
+
+        Waits for a process that was forked and is about to execute its program.
+        """
+        deadline = time.monotonic() + GRACE_S
+        while not has_executed(pid) and time.monotonic() < deadline:
+            time.sleep(0.001)
         try:
             environment = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
         except OSError:
