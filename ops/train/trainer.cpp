@@ -1,11 +1,13 @@
 #include "ops/train/trainer.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "ops/train/agreed_options.h"
 #include "ops/train/evaluation.h"
 #include "ops/train/host_replica.h"
 #include "ops/train/micro_batches.h"
@@ -27,6 +29,39 @@ ProgressOptions progress_options(const Context& context, const TrainerOptions& o
 std::uint64_t count_steps(const GlobalSampler& sampler, const TrainerOptions& options) {
   const std::uint64_t steps = options.epochs * sampler.steps_per_epoch();
   return options.max_steps > 0 ? std::min(steps, options.max_steps) : steps;
+}
+
+std::string describe_schedule(const std::optional<LearningRateSchedule>& schedule) {
+  if (!schedule) return "the optimizer's";
+  const auto& [decay, base_rate, warm_up_steps, start_rate, milestones, step_factor, total_steps,
+               final_rate] = *schedule;
+  return fmt::format(
+      "{{decay {}, base_rate {}, warm_up_steps {}, start_rate {}, milestones [{}], step_factor {}, "
+      "total_steps {}, final_rate {}}}",
+      static_cast<int>(decay), base_rate, warm_up_steps, start_rate, fmt::join(milestones, ", "),
+      step_factor, total_steps, final_rate);
+}
+
+// What decides which steps and collectives there are, and what is computed.
+std::vector<std::string> describe_options(const TrainerOptions& options, const Dataset& train_set,
+                                          const Dataset& test_set) {
+  // Names every field, so that a new one does not compile until it is dealt with here. The gradient
+  // exchange compares compression. A rank may load data and show progress in its own way.
+  const auto& [epochs, global_batch, max_steps, learning_rate, gradient_op, seed, evaluation_batch,
+               loader, compression, accumulate, clip_norm, max_skipped, device, progress] = options;
+  return {fmt::format("epochs = {}", epochs),
+          fmt::format("global_batch = {}", global_batch),
+          fmt::format("max_steps = {}", max_steps),
+          fmt::format("learning_rate = {}", describe_schedule(learning_rate)),
+          fmt::format("gradient_op = {}", name_of(gradient_op)),
+          fmt::format("seed = {}", seed),
+          fmt::format("evaluation_batch = {}", evaluation_batch),
+          fmt::format("accumulate = {}", accumulate),
+          clip_norm ? fmt::format("clip_norm = {}", *clip_norm) : "clip_norm is unset",
+          fmt::format("max_skipped = {}", max_skipped),
+          device.device == nullptr ? "device is unset" : "device is set",
+          fmt::format("training samples = {}", train_set.size()),
+          fmt::format("test samples = {}", test_set.size())};
 }
 
 // With `all`, waits for those of all steps.
@@ -79,6 +114,7 @@ Trainer::Trainer(Context& context, Layer& model, Optimizer& optimizer, const Dat
 
 TrainReport Trainer::run() {
   TrainReport report{.ranks = context_.size(), .global_batch = options_.global_batch};
+  require_same_options(context_, describe_options(options_, train_set_, test_set_));
   const std::unique_ptr<Replica> replica = make_replica();
   replica->share_state();
   train_epochs(*replica, report);

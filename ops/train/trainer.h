@@ -76,7 +76,8 @@ class Trainer {
   /// evaluates after each epoch. Collective. Throws Error on all ranks if the loss is not finite
   /// (on a device, or the gradients), if more than max_skipped steps in a row were to be skipped,
   /// or if parameters end up different between ranks; InvalidArgument for options that a device
-  /// does not have; MismatchError if the models or optimizers of the ranks differ.
+  /// does not have; MismatchError if the models, optimizers, or options of the ranks differ, but
+  /// for options.loader and options.progress.
   TrainReport run();
 
  private:

@@ -5,7 +5,10 @@
 
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "horo/testing.h"
 #include "ops/kernels/cpu/threads.h"
@@ -290,6 +293,57 @@ TEST(Trainer, OnlyRankZeroShowsProgress) {
   EXPECT_THAT(shown, HasSubstr("epoch 2/2  step 20/20"));
   EXPECT_THAT(shown, HasSubstr("epoch 2: test accuracy"));
   EXPECT_THAT(shown, HasSubstr("exposed communication"));
+}
+
+TEST(Trainer, OptionsThatDifferAreNamedOnEveryRank) {
+  struct Difference {
+    std::string other;  // what rank 2 asks for
+    std::function<void(TrainerOptions&)> change;
+  };
+  const std::vector<Difference> differences = {
+      {"epochs = 3", [](auto& o) { o.epochs = 3; }},
+      {"global_batch = 48", [](auto& o) { o.global_batch = 48; }},
+      {"max_steps = 4", [](auto& o) { o.max_steps = 4; }},
+      {"warm_up_steps 7",
+       [](auto& o) { o.learning_rate = LearningRateSchedule{.warm_up_steps = 7}; }},
+      {"gradient_op = adasum", [](auto& o) { o.gradient_op = ReduceOp::kAdasum; }},
+      {"seed = 6", [](auto& o) { o.seed = 6; }},
+      {"evaluation_batch = 32", [](auto& o) { o.evaluation_batch = 32; }},
+      {"accumulate = 2", [](auto& o) { o.accumulate = 2; }},
+      {"clip_norm = 0.5", [](auto& o) { o.clip_norm = 0.5; }},
+      {"max_skipped = 1", [](auto& o) { o.max_skipped = 1; }}};
+  for (const Difference& difference : differences)
+    testing::run_ranks(3, [&](Context& context) {
+      auto options = small_options();
+      if (context.rank() == 2) difference.change(options);
+      const auto model = make_small_model(0);
+      Sgd optimizer(model->parameters(), {});
+      Trainer trainer(context, *model, optimizer, kTrainSet, kTestSet, options);
+      try {
+        trainer.run();
+        ADD_FAILURE() << "trained with " << difference.other;
+      } catch (const MismatchError& error) {
+        EXPECT_THAT(error.what(), ::testing::AllOf(HasSubstr(difference.other),
+                                                   HasSubstr("on rank 0"), HasSubstr("on rank 2")));
+      }
+    });
+}
+
+TEST(Trainer, DataSetsOfOtherSizesAreNamedOnEveryRank) {
+  const BarsDataset smaller(360, 1);
+  testing::run_ranks(2, [&](Context& context) {
+    const auto model = make_small_model(0);
+    Sgd optimizer(model->parameters(), {});
+    Trainer trainer(context, *model, optimizer, context.rank() == 0 ? kTrainSet : smaller, kTestSet,
+                    small_options());
+    try {
+      trainer.run();
+      ADD_FAILURE() << "trained";
+    } catch (const MismatchError& error) {
+      EXPECT_THAT(error.what(),
+                  HasSubstr("training samples = 480 on rank 0, training samples = 360 on rank 1"));
+    }
+  });
 }
 
 }  // namespace
