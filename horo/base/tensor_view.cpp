@@ -11,6 +11,7 @@
 namespace horo {
 
 Shape::Shape(std::initializer_list<Dimension> dimensions) {
+  dimensions_.reserve(dimensions.size());
   for (const Dimension& dimension : dimensions) dimensions_.push_back(dimension.value_);
   if (std::ranges::none_of(dimensions, &Dimension::is_negative_)) return;
   std::vector<std::string> given;

@@ -45,6 +45,11 @@ TEST(TensorView, TemporariesThatOwnTheirElementsDoNotConvert) {
   static_assert(!std::is_constructible_v<TensorView, ConstTensorView>);
 }
 
+TEST(Shape, AllocatesOnce) {
+  EXPECT_EQ((Shape{2, 3, 4}).dimensions().capacity(), 3u);
+  EXPECT_EQ((Shape{2, 3, 4, 5, 6}).dimensions().capacity(), 5u);
+}
+
 TEST(Shape, DimensionsMayBeOfAnyIntegerType) {
   const int rows = 3;
   const std::int64_t columns = 4;
