@@ -39,6 +39,8 @@ class ByteRingWriter {
   /// Writes as much of what is left as there is room for. Returns whether any bytes were written.
   bool flush();
   bool is_flushed() const { return outbox_.empty(); }
+  /// What bytes that wait for room take.
+  std::size_t memory_bytes() const { return outbox_.capacity(); }
 
  private:
   std::uint64_t slowest_reader() const;

@@ -73,6 +73,20 @@ TEST(ByteRing, NothingIsOverwrittenThatTheSlowestReaderHasNotTaken) {
   }
 }
 
+TEST(ByteRing, AWriterThatIsNeverFlushedKeepsWhatIsNotSentAlone) {
+  RingMemory memory(64, 1);
+  ByteRingWriter writer(memory.ring());
+  ByteRingReader reader(memory.ring(), 0);
+  const std::size_t length = 60;  // fills the ring, with its own length
+  for (unsigned k = 0; k < 10000; ++k) {
+    writer.send(message(length, k));
+    if (k == 0) continue;
+    ASSERT_FALSE(writer.is_flushed());
+    EXPECT_EQ(reader.next(), message(length, k - 1));
+  }
+  EXPECT_LT(writer.memory_bytes(), 1000u);
+}
+
 TEST(ByteRing, ReaderAndWriterOnTwoThreads) {
   RingMemory memory(256, 1);
   constexpr unsigned kMessages = 20000;
