@@ -86,10 +86,17 @@ void check_allreduce_output(const std::string& name, const ConstTensorView& inpu
 
 std::string find_overlap(std::span<const NamedTensor> tensors) {
   std::vector<const NamedTensor*> by_address;
+  by_address.reserve(tensors.size());
   for (const NamedTensor& tensor : tensors)
     if (tensor.tensor.bytes() > 0) by_address.push_back(&tensor);
-  std::ranges::stable_sort(by_address, std::less<>(),
-                           [](const NamedTensor* tensor) { return tensor->tensor.data(); });
+  const auto address_of = [](const NamedTensor* tensor) { return tensor->tensor.data(); };
+  // Groups are checked in every step, and usually lie in memory in their order or in its reverse.
+  if (!std::ranges::is_sorted(by_address, std::less<>(), address_of)) {
+    if (std::ranges::is_sorted(by_address, std::greater<>(), address_of))
+      std::ranges::reverse(by_address);
+    else
+      std::ranges::stable_sort(by_address, std::less<>(), address_of);
+  }
   // If any two overlap, two neighbours do.
   const auto found = std::ranges::adjacent_find(
       by_address, [](const auto* a, const auto* b) { return overlap(a->tensor, b->tensor); });
