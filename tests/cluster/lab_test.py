@@ -212,10 +212,13 @@ class Links(InLab):
             subprocess.run(["ip", "-n", self.lab.namespace(f"host{host}"), "route", change, "blackhole",
                             f"10.77.0.{other + 1}/32"], check=True)
 
-    def text_of_cut_job(self, hosts, *launch):
-        """What a job of a rank on each host writes, whose link between `hosts` is cut, until it has ended."""
+    def text_of_cut_job(self, hosts, *launch, kind="endless"):
+        """What a job of a rank on each host writes, whose link between `hosts` is cut, until it has ended.
+
+        `kind`: "endless" trains, "registering" registers plans.
+        """
         program = ["env", f"HORO_TIMEOUT={self.TIMEOUT_S}s", "HORO_STALL_WARNING=1s", os.environ["WATCHED_JOB"],
-                   "endless", "0", "5"]
+                   kind, "0", "5"]
         job = self.lab.start(*launch, *program)
         self.addCleanup(job.stdout.close)
         text = ""
@@ -225,13 +228,14 @@ class Links(InLab):
             text += line
         time.sleep(1)
         self.blackhole("add", hosts)
-        self.addCleanup(self.blackhole, "delete", hosts)
         start = time.monotonic()
         try:
             text += job.communicate(timeout=self.LIMIT_S)[0]
         except subprocess.TimeoutExpired:
             self.lab.call("down")
             self.fail(f"not ended after {self.LIMIT_S} s: {text}{job.communicate()[0]}")
+        finally:
+            self.blackhole("delete", hosts)
         print(f"ended with exit code {job.returncode} {time.monotonic() - start:.1f} s after the cut", flush=True)
         self.assertNotEqual(job.returncode, 0, text)
         return text
@@ -246,14 +250,24 @@ class Links(InLab):
             self.assertLess(time.monotonic(), deadline, f"left behind: {left}\n{text}")
             time.sleep(0.05)
 
-    def test_hororun_ends_where_it_cannot_reach_a_host(self):
-        hosts = ",".join(f"{host}:1" for host in self.lab.names())
-        text = self.text_of_cut_job((0, 3), "exec", "host0", os.environ["HORORUN"], "--env", f"HORO_TIMEOUT={self.TIMEOUT_S}s",
-                                    "-H", hosts)
-        self.assertRegex(text, r"rank 3 \(host host3\b.*no sign of life")
+    def text_of_cut_hororun(self, hosts, kind):
+        listed = ",".join(f"{host}:1" for host in self.lab.names())
+        text = self.text_of_cut_job(hosts, "exec", "host0", os.environ["HORORUN"], "--env",
+                                    f"HORO_TIMEOUT={self.TIMEOUT_S}s", "-H", listed, kind=kind)
         # Open MPI's daemon on the host that is cut off may stay.
         for host in self.lab.names()[:3]:
             self.assertEqual(self.lab.processes(host), [], text)
+        return text
+
+    def test_hororun_ends_where_it_cannot_reach_a_host(self):
+        text = self.text_of_cut_hororun((0, 3), "endless")
+        self.assertRegex(text, r"rank 3 \(host host3\b.*no sign of life")
+
+    def test_a_cut_while_plans_are_registered_names_who_is_behind_it(self):
+        for hosts in ((0, 3), (1, 3)):
+            with self.subTest(hosts=hosts):
+                text = self.text_of_cut_hororun(hosts, "registering")
+                self.assertRegex(text, rf"hororun: .*\bhost({hosts[0]}|{hosts[1]})\b")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 // A training loop in which one rank goes wrong at a random moment, for watchdog_test.py:
 //   watched_job FAULT RANK SEED
-// FAULT: none, endless (without one), kill, stop, exit, throw, mismatch, missing, alone, late,
-// stuck (late while the others exchange gradients), no_finalize (late between shutdown() and
-// MPI_Finalize), stop_late (stopped there), or callback (whose completion callback does not
-// return). Prints "rank N pid P" for each rank first.
+// FAULT: none, endless (without one), registering (without one, and plans are registered for ever),
+// kill, stop, exit, throw, mismatch, missing, alone, late, stuck (late while the others exchange
+// gradients), no_finalize (late between shutdown() and MPI_Finalize), stop_late (stopped there), or
+// callback (whose completion callback does not return). Prints "rank N pid P" for each rank first.
 #include <unistd.h>
 
 #include <chrono>
@@ -53,6 +53,7 @@ void train(horo::Context& ctx, const Fault& fault) {
   std::vector<horo::NamedTensor> gradients;
   for (auto& tensor : tensors)
     gradients.push_back({"g" + std::to_string(gradients.size()), horo::TensorView(tensor)});
+  while (fault.kind == "registering") horo::GradientSync(ctx, gradients, {.bucket_bytes = 100000});
   horo::GradientSync sync(ctx, gradients, {.bucket_bytes = 100000});
   std::vector<float> metric(3);
   std::vector<float> more(4);
