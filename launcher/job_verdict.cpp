@@ -63,7 +63,30 @@ std::string describe_lost_host(const std::string& host) {
       host);
 }
 
+std::string describe_signal(int signal) {
+  return fmt::format("signal {} ({})", signal, sigdescr_np(signal));
+}
+
 std::string describe(const ForcedEnd& end) { return end.text + "; hororun ended the job"; }
+
+std::string describe_without_records(const JobResult& result, int exit_code) {
+  if (result.lost_host) return describe_lost_host(*result.lost_host);
+  if (result.failure)
+    return describe(*result.failure) +
+           "; no rank left a flight record, so look at its output above";
+  if (result.forced_end) return describe(*result.forced_end);
+  if (result.launch_error)
+    return "mpirun could not start ranks on another host: " + *result.launch_error;
+  return fmt::format("the job failed with exit code {}; {}", exit_code_text(exit_code),
+                     result.first_ended.empty()
+                         ? "mpirun did not name a rank"
+                         : observe::name_ranks(result.first_ended) +
+                               " ended before the other ranks, and mpirun did not report why");
+}
+
+std::chrono::nanoseconds stall_warning() {
+  return parse_environment(process_environment()).settings.stall_warning;
+}
 
 // A failure or a death explains the loss of a host's daemon. A wait does not.
 bool explains_lost_host(const observe::Verdict& verdict) {
@@ -97,54 +120,65 @@ JobVerdict::JobVerdict(std::string flight_setting) : flight_setting_(std::move(f
     older_job_ = newest_job_in(*directory);
 }
 
+std::optional<DoctorReport> JobVerdict::read_records() const {
+  const auto directory = flight_directory(flight_setting_);
+  if (!directory || observe::flight_files(*directory).empty()) return std::nullopt;
+  try {
+    return examine(*directory, stall_warning(), older_job_);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+int JobVerdict::exit_code(const JobResult& result) const {
+  const int reported = exit_code_of(result);
+  if (!crash_of_mpirun(result) || result.failure) return reported;
+  const auto report = read_records();
+  if (!report || report->verdict.kind != observe::Verdict::Kind::kFailed) return reported;
+  const int first = report->verdict.blamed.front();
+  const auto log = std::ranges::find(report->logs, first, &observe::FlightLog::rank);
+  // The text that ended the job is about this rank.
+  if (log == report->logs.end() || log->state == observe::FlightState::kAborted)
+    return kForcedEndExitCode;
+  if (log->state == observe::FlightState::kFailed) return 1;
+  return log->signal != 0 && !observe::was_ended_from_outside(*log) ? 128 + log->signal
+                                                                    : kForcedEndExitCode;
+}
+
 std::string JobVerdict::of_records(const JobResult& result) const {
   const auto directory = flight_directory(flight_setting_);
   if (!directory || observe::flight_files(*directory).empty()) return {};
   leave_notes(*directory, result);
-  try {
-    const Settings settings = parse_environment(process_environment()).settings;
-    DoctorReport report = examine(*directory, settings.stall_warning, older_job_);
-    const bool is_failure = report.verdict.kind == observe::Verdict::Kind::kFailed;
-    if (result.failure && !is_failure && find_rank(report, result.failure->rank) == nullptr)
-      add_unrecorded(report, *result.failure, settings.stall_warning);
-    std::string text = report.verdict.text;
-    if (text.empty() && result.failure) {
-      text = describe(*result.failure);
-      if (const auto* rank = find_rank(report, result.failure->rank))
-        text = fmt::format("rank {} (host {}, pid {}) {}", rank->rank, rank->host, rank->pid,
-                           result.failure->how);
-      text += "; its record shows no failure";
-    }
-    if (result.lost_host && !explains_lost_host(report.verdict))
-      text = describe_lost_host(*result.lost_host) + (text.empty() ? "" : "; ") + text;
-    if (text.empty() && result.forced_end && !result.stop) text = describe(*result.forced_end);
-    if (text.empty()) text = verdict_text(report);
-    return fmt::format("hororun: {}\nhororun: more: hororun doctor {}\n", text,
-                       directory->string());
-  } catch (const Error&) {
-    return {};
+  auto records = read_records();
+  if (!records) return {};
+  DoctorReport& report = *records;
+  const bool is_failure = report.verdict.kind == observe::Verdict::Kind::kFailed;
+  if (result.failure && !is_failure && find_rank(report, result.failure->rank) == nullptr)
+    add_unrecorded(report, *result.failure, stall_warning());
+  std::string text = report.verdict.text;
+  if (text.empty() && result.failure) {
+    text = describe(*result.failure);
+    if (const auto* rank = find_rank(report, result.failure->rank))
+      text = fmt::format("rank {} (host {}, pid {}) {}", rank->rank, rank->host, rank->pid,
+                         result.failure->how);
+    text += "; its record shows no failure";
   }
+  if (result.lost_host && !explains_lost_host(report.verdict))
+    text = describe_lost_host(*result.lost_host) + (text.empty() ? "" : "; ") + text;
+  if (text.empty() && result.forced_end && !result.stop) text = describe(*result.forced_end);
+  if (text.empty()) text = verdict_text(report);
+  return fmt::format("hororun: {}\nhororun: more: hororun doctor {}\n", text, directory->string());
 }
 
 std::string JobVerdict::text(const JobResult& result, int exit_code) const {
-  const std::string records = of_records(result);
+  std::string text = of_records(result);
   if (result.stop)
-    return fmt::format("hororun: stopped by signal {} ({})\n{}", result.stop->signal,
-                       sigdescr_np(result.stop->signal), records);
-  if (!records.empty()) return records;
-  if (result.lost_host) return fmt::format("hororun: {}\n", describe_lost_host(*result.lost_host));
-  if (result.failure)
-    return fmt::format("hororun: {}; no rank left a flight record, so look at its output above\n",
-                       describe(*result.failure));
-  if (result.forced_end) return fmt::format("hororun: {}\n", describe(*result.forced_end));
-  if (result.launch_error)
-    return fmt::format("hororun: mpirun could not start ranks on another host: {}\n",
-                       *result.launch_error);
-  return fmt::format("hororun: the job failed with exit code {}; {}\n", exit_code_text(exit_code),
-                     result.first_ended.empty()
-                         ? "mpirun did not name a rank"
-                         : observe::name_ranks(result.first_ended) +
-                               " ended before the other ranks, and mpirun did not report why");
+    return fmt::format("hororun: stopped by {}\n{}", describe_signal(result.stop->signal), text);
+  if (text.empty())
+    text = fmt::format("hororun: {}\n", describe_without_records(result, exit_code));
+  if (const auto signal = crash_of_mpirun(result))
+    text += fmt::format("hororun: mpirun itself was killed by {}\n", describe_signal(*signal));
+  return text;
 }
 
 }  // namespace horo

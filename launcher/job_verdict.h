@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "launcher/doctor_report.h"
 #include "launcher/supervisor.h"
 
 namespace horo {
@@ -17,6 +19,11 @@ class JobVerdict {
   /// `flight_setting`: the job's HORO_FLIGHT_DIR.
   explicit JobVerdict(std::string flight_setting);
 
+  /// The job's exit code: exit_code_of(), or, where mpirun crashed and did not name a rank, that of
+  /// the rank that failed first by the records: of a crash as shells give it, of a rank that its
+  /// watchdog ended kForcedEndExitCode, otherwise 1.
+  int exit_code(const JobResult& result) const;
+
   /// One verdict on a job that failed or was stopped, in a few lines, each with the prefix
   /// "hororun: ". The ranks' own records come first. mpirun's report counts where they have no
   /// reason, as for a rank that was killed or had not joined the job. Leaves what the launcher
@@ -24,6 +31,7 @@ class JobVerdict {
   std::string text(const JobResult& result, int exit_code) const;
 
  private:
+  std::optional<DoctorReport> read_records() const;
   std::string of_records(const JobResult& result) const;
 
   std::string flight_setting_;

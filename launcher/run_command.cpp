@@ -104,7 +104,7 @@ int run_job(const MpirunCommand& command, const std::string& flight_setting) {
   const JobVerdict verdict(flight_setting);
   const ChildProcess mpirun(command.arguments, command.environment, inbox.previous_mask());
   const JobResult result = supervise(mpirun, inbox);
-  const int exit_code = exit_code_of(result);
+  const int exit_code = verdict.exit_code(result);
   if (exit_code != 0) fmt::print(stderr, "{}", verdict.text(result, exit_code));
   return exit_code;
 }

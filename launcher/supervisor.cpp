@@ -1,10 +1,13 @@
 #include "launcher/supervisor.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "horo/observe/wall_clock.h"
 #include "launcher/job_leftovers.h"
@@ -13,6 +16,8 @@ namespace horo {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int kReadBytes = 16384;
 
 /// SIGTERM, then SIGKILL, for a job that does not stop by itself.
 class Escalation {
@@ -75,7 +80,7 @@ void write_all(const char* bytes, std::size_t count) {
 
 /// Copies what can be read to this process's standard error. False at the end of the stream.
 bool pass_on_errors(int descriptor, FailureScanner& scanner) {
-  char buffer[16384];
+  char buffer[kReadBytes];
   const ssize_t count = read(descriptor, buffer, sizeof(buffer));
   if (count < 0) return errno == EAGAIN || errno == EINTR;
   if (count == 0) return false;
@@ -84,10 +89,12 @@ bool pass_on_errors(int descriptor, FailureScanner& scanner) {
   return true;
 }
 
+/// Reads what mpirun has written so far, and no more: it may write on.
 void drain_errors(int descriptor, FailureScanner& scanner) {
-  pollfd ready{descriptor, POLLIN, 0};
-  while (poll(&ready, 1, 0) > 0 && pass_on_errors(descriptor, scanner)) {
-  }
+  int pending = 0;
+  ioctl(descriptor, FIONREAD, &pending);
+  for (; pending > 0; pending -= kReadBytes)
+    if (!pass_on_errors(descriptor, scanner)) return;
 }
 
 /// Whether a write to this process's standard output, which is mpirun's too, would block.
@@ -109,11 +116,17 @@ int earlier(int milliseconds, std::chrono::milliseconds other) {
 
 }  // namespace
 
+std::optional<int> crash_of_mpirun(const JobResult& result) {
+  if (result.stop || result.forced_end || !WIFSIGNALED(result.wait_status)) return std::nullopt;
+  return WTERMSIG(result.wait_status);
+}
+
 int exit_code_of(const JobResult& result) {
   if (result.stop) return 128 + result.stop->signal;
-  if (!result.forced_end) return shell_exit_code(result.wait_status);
-  const bool is_known = result.failure && result.failure->exit_code != 0;
-  return is_known ? result.failure->exit_code : kForcedEndExitCode;
+  const bool is_reported = result.failure && result.failure->exit_code != 0;
+  if (is_reported && (result.forced_end || crash_of_mpirun(result)))
+    return result.failure->exit_code;
+  return result.forced_end ? kForcedEndExitCode : shell_exit_code(result.wait_status);
 }
 
 std::vector<int> supervised_signals() {
@@ -126,6 +139,15 @@ JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, const Patien
   FailureScanner scanner;
   Escalation escalation(mpirun, patience);
   JobMonitor monitor(times);
+  bool is_known = false;
+  const auto save_what_is_known = [&] {
+    if (std::exchange(is_known, true)) return;
+    drain_errors(mpirun.error_output(), scanner);
+    result.failure = scanner.failure();
+    result.lost_host = scanner.lost_host();
+    result.first_ended = monitor.first_ended();
+    if (!monitor.ranks().job()) result.launch_error = scanner.remote_shell_error();
+  };
   pollfd events[] = {{inbox.descriptor(), POLLIN, 0}, {mpirun.error_output(), POLLIN, 0}};
   for (bool has_ended = false; !has_ended;) {
     poll(events, 2, earlier(escalation.advance(), monitor.time_to_next_look()));
@@ -133,10 +155,12 @@ JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, const Patien
       events[1].fd = -1;
     while (const auto signal = inbox.next()) {
       if (*signal == SIGCHLD) continue;
+      if (stops_a_job(*signal)) {
+        save_what_is_known();
+        if (!result.stop) result.stop = {*signal, observe::wall_time_now()};
+        escalation.start();
+      }
       mpirun.send(*signal);
-      if (!stops_a_job(*signal)) continue;
-      if (!result.stop) result.stop = {*signal, observe::wall_time_now()};
-      escalation.start();
     }
     const auto ended = reap_children();
     if (const auto it = ended.find(mpirun.pid()); it != ended.end()) {
@@ -146,18 +170,14 @@ JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, const Patien
                    monitor.look({output_is_blocked(), has_pending_errors(mpirun.error_output()),
                                  scanner.is_aborting()});
                end && !result.forced_end) {
+      save_what_is_known();
       result.forced_end = std::move(end);
-      // What mpirun reports from now on is the consequence.
-      result.failure = scanner.failure();
       escalation.start_with_term(result.forced_end->cause);
     }
   }
   drain_errors(mpirun.error_output(), scanner);
-  if (!result.forced_end) result.failure = scanner.failure();
+  save_what_is_known();
   if (exit_code_of(result) != 0) {
-    result.first_ended = monitor.first_ended();
-    result.lost_host = scanner.lost_host();
-    if (!monitor.ranks().job()) result.launch_error = scanner.remote_shell_error();
     monitor.ranks().update();  // those that mpirun left behind
     kill_all_children();
     if (monitor.ranks().job()) remove_leftovers(*monitor.ranks().job());

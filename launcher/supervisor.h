@@ -20,7 +20,8 @@ struct Patience {
 };
 
 /// How a job ended. Of several causes the first in this order counts: stop, failure, forced_end,
-/// launch_error.
+/// launch_error. What is known of the job is what was known when it was first told to stop, by a
+/// signal or by this process: what follows is the consequence.
 struct JobResult {
   int wait_status = 0;                      ///< of mpirun
   std::optional<observe::StopOrder> stop;   ///< this process was told to stop the job
@@ -31,11 +32,14 @@ struct JobResult {
   std::optional<std::string> launch_error;  ///< of the remote shell, if no rank was seen to start
 };
 
+/// The signal that killed mpirun although nobody had told the job to stop; none if none did.
+std::optional<int> crash_of_mpirun(const JobResult& result);
+
 /// Exit code of a job that this process ended by itself, as of a rank that its watchdog ended.
 inline constexpr int kForcedEndExitCode = 75;
 
 /// The exit code for a job: as shells give it for the signal that stopped it, or the first rank
-/// that failed.
+/// that failed, as far as mpirun says.
 int exit_code_of(const JobResult& result);
 
 /// The signals that supervise() acts on: those that stop a job, those passed on to it (SIGUSR1,

@@ -264,6 +264,22 @@ exit 255
         self.assert_last_line(result, r"mpirun could not start ranks on another host: "
                                       r"ssh: Could not resolve hostname nosuch\.example\.org: .*")
 
+    def test_an_mpirun_that_crashes_hides_no_failed_rank(self):
+        mpirun = """#!/bin/bash
+echo 'mpirun detected that one or more processes exited with non-zero status, thus causing' >&2
+echo 'the job to be terminated. The first process to do so was:' >&2
+printf '\n  Process name: [[10768,1],1]\n  Exit code:    75\n' >&2
+kill -SEGV $$
+"""
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "mpirun"
+            path.write_text(mpirun)
+            path.chmod(0o755)
+            result = hororun("-np", "2", "true", env={**os.environ, "PATH": f"{directory}:{os.environ['PATH']}"})
+        self.assertEqual(result.returncode, 75, result.stderr)
+        self.assertIn("hororun: rank 1 exited with code 75; ", result.stderr)
+        self.assert_last_line(result, r"mpirun itself was killed by signal 11 \(Segmentation fault\)")
+
     def test_other_ends_of_mpirun_are_reported_too(self):
         result = hororun("-np", "1", "--mpi-args", "--no-such-option", "true")
         self.assertNotEqual(result.returncode, 0)

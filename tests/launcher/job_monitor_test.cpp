@@ -68,6 +68,15 @@ TEST(JobMonitor, KeepsTheExitCodeOfTheRankThatFailed) {
   EXPECT_EQ(exit_code_of(result), 137);
 }
 
+TEST(JobMonitor, TakesNothingFromWhatMpirunReportsWhileItIsEnded) {
+  const JobResult result =
+      run(start_rank(0, 1, 1, "sleep 0.2") +
+          "trap 'echo \"  Remote daemon: [[4514,0],3] on node b\" >&2; exit 1' TERM; "
+          "while :; do sleep 0.05; done");
+  ASSERT_TRUE(result.forced_end);
+  EXPECT_FALSE(result.lost_host);
+}
+
 TEST(JobMonitor, WaitsForRanksThatItDoesNotSee) {
   // The other rank runs on another host.
   const JobResult result = run(start_rank(0, 2, 2, "sleep 0.1") + "sleep 1");

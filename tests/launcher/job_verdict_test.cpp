@@ -2,9 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
+#include <functional>
 #include <memory>
 
+#include "horo/base/wait.h"
 #include "horo/observe/flight_directory.h"
 #include "horo/observe/flight_recorder.h"
 #include "tests/observe/temporary_directory.h"
@@ -26,6 +31,23 @@ class JobVerdictTest : public testing::Test {
                            .size = 2,
                            .host = "h",
                            .path = directory_.file(observe::flight_file_name(rank))});
+  }
+  /// The record of a process that is killed after `last`.
+  void record_and_die(int rank, const std::function<void(FlightRecorder&)>& last,
+                      const AbortSignal* abort = nullptr) const {
+    const pid_t child = fork();
+    if (child == 0) {
+      FlightRecorder recorder(
+          observe::FlightJob{.id = 7,
+                             .rank = rank,
+                             .size = 4,
+                             .host = "h",
+                             .path = directory_.file(observe::flight_file_name(rank)),
+                             .abort = abort});
+      last(recorder);
+      raise(SIGKILL);
+    }
+    waitpid(child, nullptr, 0);
   }
   JobVerdict verdict() const { return JobVerdict(directory_.path().string()); }
 
@@ -71,6 +93,43 @@ TEST_F(JobVerdictTest, AnOlderJobOfTheDirectoryDoesNotCount) {
             "output above\n");
   record(1, 8)->fail("of this job");
   EXPECT_THAT(verdict.text(exit_of_rank_0_, 1), HasSubstr("failed: of this job"));
+}
+
+TEST_F(JobVerdictTest, ACrashOfMpirunHidesNoTimeoutThatEndedTheJob) {
+  const JobVerdict verdict = this->verdict();
+  AbortSignal abort;
+  abort.raise("rank 3 (host h, pid 7) is stopped (SIGSTOP, or a debugger) (HORO_TIMEOUT is 4s)");
+  const auto nothing = [](FlightRecorder&) {};
+  record_and_die(3, nothing);
+  for (int rank : {0, 1})
+    record_and_die(
+        rank, [](FlightRecorder& recorder) { recorder.fail("of the abort"); }, &abort);
+  record_and_die(2, nothing);
+  JobResult result{.wait_status = SIGSEGV,
+                   .failure = RankFailure{1, "", "exited with code 75", 75}};
+  EXPECT_EQ(verdict.exit_code(result), 75);
+  const std::string text = verdict.text(result, 75);
+  EXPECT_THAT(text, StartsWith("hororun: rank 3 (host h, pid 7) is stopped"));
+  EXPECT_THAT(text, testing::EndsWith(
+                        "hororun: mpirun itself was killed by signal 11 (Segmentation fault)\n"));
+  result.failure.reset();
+  EXPECT_EQ(verdict.exit_code(result), 75) << "from the records";
+}
+
+TEST_F(JobVerdictTest, TheExitCodeIsThatOfTheFirstFailureWhereMpirunCrashes) {
+  const JobVerdict verdict = this->verdict();
+  const JobResult crash{.wait_status = SIGSEGV};
+  EXPECT_EQ(verdict.exit_code(crash), 128 + SIGSEGV);
+  record_and_die(0, [](FlightRecorder& recorder) { recorder.fail("out of memory"); });
+  EXPECT_EQ(verdict.exit_code(crash), 1);
+  EXPECT_EQ(verdict.exit_code(
+                {.wait_status = SIGSEGV, .stop = observe::StopOrder{.signal = SIGINT, .at = 1}}),
+            128 + SIGINT);
+  record_and_die(0, [](FlightRecorder& recorder) {
+    recorder.layout().header->status.signal = SIGABRT;
+    recorder.layout().header->status.signal_at = observe::flight_clock();
+  });
+  EXPECT_EQ(verdict.exit_code(crash), 128 + SIGABRT);
 }
 
 TEST_F(JobVerdictTest, WithoutAnyRecordOrReportTheExitCodeIsNamed) {

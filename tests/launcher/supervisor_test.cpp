@@ -1,5 +1,6 @@
 #include "launcher/supervisor.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,6 +48,30 @@ TEST(Supervisor, ReadsTheReportOfAFailedRank) {
           "(Killed).' >&2; exit 137");
   ASSERT_TRUE(result.failure);
   EXPECT_EQ(describe(*result.failure), "rank 1 (host b) was killed by signal 9 (Killed)");
+}
+
+constexpr const char* kReportOfRank1 =
+    "echo '  Process name: [[10768,1],1]' >&2; echo '  Exit code:    75' >&2; ";
+
+TEST(Supervisor, TakesTheExitCodeFromTheReportOfAMpirunThatCrashes) {
+  const JobResult result = run(std::string(kReportOfRank1) + "kill -SEGV $$");
+  EXPECT_EQ(crash_of_mpirun(result), SIGSEGV);
+  EXPECT_EQ(exit_code_of(result), 75);
+  EXPECT_EQ(exit_code_of(run("kill -SEGV $$")), 128 + SIGSEGV);
+}
+
+TEST(Supervisor, KeepsWhatWasKnownWhenTheJobWasToldToStop) {
+  constexpr const char* kLostHost = "echo '  Remote daemon: [[4514,0],3] on node b' >&2; ";
+  constexpr const char* kScript =
+      "consequence() {{ {} exit 1; }}; trap consequence INT; {} kill -s INT $PPID; "
+      "while :; do sleep 0.01; done";
+  const JobResult lost = run(fmt::format(kScript, kReportOfRank1, kLostHost));
+  EXPECT_EQ(lost.lost_host, "b");
+  EXPECT_FALSE(lost.failure);
+  const JobResult failed = run(fmt::format(kScript, kLostHost, kReportOfRank1));
+  ASSERT_TRUE(failed.failure);
+  EXPECT_EQ(failed.failure->rank, 1);
+  EXPECT_FALSE(failed.lost_host);
 }
 
 TEST(Supervisor, PassesAnInterruptOn) {
