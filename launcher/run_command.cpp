@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "horo/base/environment.h"
@@ -15,6 +17,7 @@
 #include "launcher/launch_options.h"
 #include "launcher/machine.h"
 #include "launcher/mpirun_command.h"
+#include "launcher/output_queue.h"
 #include "launcher/process.h"
 #include "launcher/program_search.h"
 #include "launcher/supervisor.h"
@@ -103,9 +106,13 @@ int run_job(const MpirunCommand& command, const std::string& flight_setting) {
   SignalInbox inbox(supervised_signals());
   const JobVerdict verdict(flight_setting);
   const ChildProcess mpirun(command.arguments, command.environment, inbox.previous_mask());
-  const JobResult result = supervise(mpirun, inbox);
+  OutputQueue errors(STDERR_FILENO);
+  const JobResult result = supervise(mpirun, inbox, errors);
   const int exit_code = verdict.exit_code(result);
-  if (exit_code != 0) fmt::print(stderr, "{}", verdict.text(result, exit_code));
+  if (exit_code != 0) errors.add(verdict.text(result, exit_code));
+  // A user who stops the job need not read all of its output first.
+  constexpr std::chrono::seconds kAfterStop(5);
+  write_out(errors, inbox, result.stop ? std::optional(kAfterStop) : std::nullopt);
   return exit_code;
 }
 

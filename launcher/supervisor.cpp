@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "horo/observe/wall_clock.h"
@@ -68,33 +70,24 @@ class Escalation {
 
 bool stops_a_job(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
 
-void write_all(const char* bytes, std::size_t count) {
-  while (count > 0) {
-    const ssize_t written = write(STDERR_FILENO, bytes, count);
-    if (written < 0 && errno != EINTR && errno != EAGAIN) return;  // nobody reads it
-    if (written <= 0) continue;
-    bytes += written;
-    count -= static_cast<std::size_t>(written);
-  }
-}
-
-/// Copies what can be read to this process's standard error. False at the end of the stream.
-bool pass_on_errors(int descriptor, FailureScanner& scanner) {
+/// Copies what can be read to `output`. False at the end of the stream.
+bool pass_on_errors(int descriptor, FailureScanner& scanner, OutputQueue& output) {
   char buffer[kReadBytes];
   const ssize_t count = read(descriptor, buffer, sizeof(buffer));
   if (count < 0) return errno == EAGAIN || errno == EINTR;
   if (count == 0) return false;
-  scanner.feed({buffer, static_cast<std::size_t>(count)});
-  write_all(buffer, static_cast<std::size_t>(count));
+  const std::string_view bytes(buffer, static_cast<std::size_t>(count));
+  scanner.feed(bytes);
+  output.add(bytes);
   return true;
 }
 
 /// Reads what mpirun has written so far, and no more: it may write on.
-void drain_errors(int descriptor, FailureScanner& scanner) {
+void drain_errors(int descriptor, FailureScanner& scanner, OutputQueue& output) {
   int pending = 0;
   ioctl(descriptor, FIONREAD, &pending);
   for (; pending > 0; pending -= kReadBytes)
-    if (!pass_on_errors(descriptor, scanner)) return;
+    if (!pass_on_errors(descriptor, scanner, output)) return;
 }
 
 /// Whether a write to this process's standard output, which is mpirun's too, would block.
@@ -133,8 +126,8 @@ std::vector<int> supervised_signals() {
   return {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD};
 }
 
-JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, const Patience& patience,
-                    const MonitorTimes& times) {
+JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, OutputQueue& errors,
+                    const Patience& patience, const MonitorTimes& times) {
   JobResult result;
   FailureScanner scanner;
   Escalation escalation(mpirun, patience);
@@ -142,17 +135,22 @@ JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, const Patien
   bool is_known = false;
   const auto save_what_is_known = [&] {
     if (std::exchange(is_known, true)) return;
-    drain_errors(mpirun.error_output(), scanner);
+    drain_errors(mpirun.error_output(), scanner, errors);
     result.failure = scanner.failure();
     result.lost_host = scanner.lost_host();
     result.first_ended = monitor.first_ended();
     if (!monitor.ranks().job()) result.launch_error = scanner.remote_shell_error();
   };
-  pollfd events[] = {{inbox.descriptor(), POLLIN, 0}, {mpirun.error_output(), POLLIN, 0}};
+  bool is_open = true;
   for (bool has_ended = false; !has_ended;) {
-    poll(events, 2, earlier(escalation.advance(), monitor.time_to_next_look()));
-    if (events[1].revents != 0 && !pass_on_errors(mpirun.error_output(), scanner))
-      events[1].fd = -1;
+    pollfd events[] = {
+        {inbox.descriptor(), POLLIN, 0},
+        {is_open && !errors.is_full() ? mpirun.error_output() : -1, POLLIN, 0},
+        {errors.is_empty() ? -1 : errors.descriptor(), POLLOUT, 0},
+    };
+    poll(events, std::size(events), earlier(escalation.advance(), monitor.time_to_next_look()));
+    if (events[1].revents != 0) is_open = pass_on_errors(mpirun.error_output(), scanner, errors);
+    if (events[2].revents != 0) errors.write_some();
     while (const auto signal = inbox.next()) {
       if (*signal == SIGCHLD) continue;
       if (stops_a_job(*signal)) {
@@ -175,7 +173,7 @@ JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, const Patien
       escalation.start_with_term(result.forced_end->cause);
     }
   }
-  drain_errors(mpirun.error_output(), scanner);
+  drain_errors(mpirun.error_output(), scanner, errors);
   save_what_is_known();
   if (exit_code_of(result) != 0) {
     monitor.ranks().update();  // those that mpirun left behind
@@ -183,6 +181,25 @@ JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, const Patien
     if (monitor.ranks().job()) remove_leftovers(*monitor.ranks().job());
   }
   return result;
+}
+
+void write_out(OutputQueue& output, SignalInbox& inbox,
+               std::optional<std::chrono::milliseconds> limit) {
+  const Clock::time_point start = Clock::now();
+  while (!output.is_empty()) {
+    int timeout = -1;
+    if (limit) {
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(start + *limit - Clock::now()).count();
+      if (left <= 0) return output.give_up();
+      timeout = static_cast<int>(left);
+    }
+    pollfd events[] = {{inbox.descriptor(), POLLIN, 0}, {output.descriptor(), POLLOUT, 0}};
+    poll(events, std::size(events), timeout);
+    while (const auto signal = inbox.next())
+      if (stops_a_job(*signal)) return output.give_up();
+    output.write_some();
+  }
 }
 
 }  // namespace horo

@@ -6,6 +6,7 @@
 #include "horo/observe/flight_directory.h"
 #include "launcher/failure_scanner.h"
 #include "launcher/job_monitor.h"
+#include "launcher/output_queue.h"
 #include "launcher/process.h"
 #include "launcher/signal_inbox.h"
 
@@ -46,11 +47,17 @@ int exit_code_of(const JobResult& result);
 /// SIGUSR2) and SIGCHLD.
 std::vector<int> supervised_signals();
 
-/// Waits for `mpirun` to end. Passes its standard error and the signals of `inbox` on, and stops it
-/// with growing force once it has been told to stop. When the job failed or was stopped, no process
-/// of it is left on return, and no file of Open MPI's in this machine's /dev/shm and temporary
-/// directory. Ends a job that cannot end by itself (JobMonitor).
-JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, const Patience& patience = {},
-                    const MonitorTimes& times = {});
+/// Waits for `mpirun` to end. Passes its standard error to `errors`, whose reader may be slow, and
+/// the signals of `inbox` on, and stops it with growing force once it has been told to stop. When
+/// the job failed or was stopped, no process of it is left on return, and no file of Open MPI's in
+/// this machine's /dev/shm and temporary directory. Ends a job that cannot end by itself
+/// (JobMonitor).
+JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, OutputQueue& errors,
+                    const Patience& patience = {}, const MonitorTimes& times = {});
+
+/// Waits until all of `output` is written. Gives it up when a signal that stops a job comes, or
+/// after `limit`.
+void write_out(OutputQueue& output, SignalInbox& inbox,
+               std::optional<std::chrono::milliseconds> limit = {});
 
 }  // namespace horo

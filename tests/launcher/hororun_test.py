@@ -410,6 +410,20 @@ while :; do sleep 0.2; done
         self.assertIn("rank 1 (host b) was killed by signal 9 (Killed)", result.stderr)
         self.assertEqual(processes_with(directory), [])
 
+    def test_a_hanging_mpirun_whose_errors_nobody_reads_is_ended(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "mpirun"
+            path.write_text(self.HANGING_MPIRUN.replace("wait\n", "seq 100000 | head -c 200000 >&2\nwait\n"))
+            path.chmod(0o755)
+            environment = {**os.environ, "PATH": f"{directory}:{os.environ['PATH']}"}
+            job = subprocess.Popen([HORORUN, "-np", "2", "true"], stderr=subprocess.PIPE, env=environment)
+            self.assertTrue(wait_until(lambda: processes_with(str(path))))
+            self.assertTrue(wait_until(lambda: not processes_with(str(path)), 60))
+            _, errors = job.communicate(timeout=30)
+        self.assertEqual(job.returncode, 137)
+        self.assertGreater(len(errors), 200000)
+        self.assertIn(b"rank 1 (host b) was killed by signal 9 (Killed)", errors)
+
     def test_a_rank_that_exits_before_init_is_named(self):
         for delay in ("", "sleep 1;"):
             with self.subTest(delay=delay):

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "horo/base/file_descriptor.h"
 #include "horo/base/thread_name.h"
 #include "launcher/supervisor.h"
 
@@ -37,13 +38,17 @@ std::string start_rank(int rank, int size, int nodes, const std::string& command
       rank, size, nodes, command);
 }
 
-/// Runs a shell script in the place of mpirun, and as the last resort kills it.
-JobResult run(const std::string& script) {
+/// Runs a shell script in the place of mpirun, and as the last resort kills it. What it writes goes
+/// to `output`.
+JobResult run(const std::string& script, int output = STDERR_FILENO) {
   adopt_orphans();  // as run_command() does
   SignalInbox inbox(supervised_signals());
   const ChildProcess child({"timeout", "-s", "KILL", "20", "bash", "-c", script}, {},
                            inbox.previous_mask());
-  return supervise(child, inbox, kShort, kFast);
+  OutputQueue errors(output);
+  const JobResult result = supervise(child, inbox, errors, kShort, kFast);
+  write_out(errors, inbox, 0ms);
+  return result;
 }
 
 const std::string kHang = "trap '' TERM INT; while :; do sleep 0.05; done";
@@ -55,6 +60,18 @@ TEST(JobMonitor, EndsMpirunWhenNoRankRuns) {
   EXPECT_EQ(result.forced_end->cause, ForcedEnd::Cause::kNoRankRuns);
   EXPECT_EQ(exit_code_of(result), kForcedEndExitCode);
   EXPECT_EQ(wait(nullptr), -1);  // no child is left
+}
+
+TEST(JobMonitor, EndsMpirunAlthoughNobodyReadsItsOutput) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const FileDescriptor reader(ends[0]);
+  const FileDescriptor writer(ends[1]);
+  // More than a pipe holds.
+  const JobResult result = run(
+      start_rank(0, 1, 1, "sleep 0.2") + "seq 100000 | head -c 200000 >&2; " + kHang, writer.get());
+  ASSERT_TRUE(result.forced_end);
+  EXPECT_EQ(result.forced_end->cause, ForcedEnd::Cause::kNoRankRuns);
 }
 
 TEST(JobMonitor, KeepsTheExitCodeOfTheRankThatFailed) {

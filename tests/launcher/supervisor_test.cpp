@@ -20,7 +20,10 @@ JobResult run(const std::string& script) {
   SignalInbox inbox(supervised_signals());
   const ChildProcess child({"sh", "-c", script}, {{"HORO_TEST_VALUE", "a b"}},
                            inbox.previous_mask());
-  return supervise(child, inbox, kShort);
+  OutputQueue errors(STDERR_FILENO);
+  const JobResult result = supervise(child, inbox, errors, kShort);
+  write_out(errors, inbox);
+  return result;
 }
 
 TEST(Supervisor, PassesTheExitCodeOn) {

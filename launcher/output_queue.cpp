@@ -1,0 +1,63 @@
+#include "launcher/output_queue.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+
+namespace horo {
+
+OutputQueue::OutputQueue(int descriptor) : descriptor_(descriptor), kind_(open_again()) {}
+
+OutputQueue::Kind OutputQueue::open_again() {
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0) return Kind::kOther;
+  if (S_ISSOCK(status.st_mode)) return Kind::kSocket;
+  if (!S_ISFIFO(status.st_mode) && !S_ISCHR(status.st_mode)) return Kind::kFile;
+  reopened_ = FileDescriptor(open(fmt::format("/proc/self/fd/{}", descriptor_).c_str(),
+                                  O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  return reopened_.is_open() ? Kind::kReopened : Kind::kOther;
+}
+
+void OutputQueue::add(std::string_view bytes) {
+  if (has_given_up_) return;
+  waiting_ += bytes;
+  write_some();
+}
+
+void OutputQueue::write_some() {
+  std::size_t written = 0;
+  while (written < waiting_.size()) {
+    const long count = write_part(std::string_view(waiting_).substr(written));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno != EAGAIN) return give_up();  // nobody reads it
+    if (count <= 0) break;
+    written += static_cast<std::size_t>(count);
+  }
+  waiting_.erase(0, written);
+}
+
+long OutputQueue::write_part(std::string_view bytes) const {
+  if (kind_ == Kind::kSocket) return send(descriptor_, bytes.data(), bytes.size(), MSG_DONTWAIT);
+  if (kind_ != Kind::kOther) return write(descriptor(), bytes.data(), bytes.size());
+  // As much as a pipe that is ready takes, unless another process fills it first.
+  pollfd ready{descriptor_, POLLOUT, 0};
+  if (poll(&ready, 1, 0) <= 0) {
+    errno = EAGAIN;
+    return -1;
+  }
+  return write(descriptor_, bytes.data(), std::min<std::size_t>(bytes.size(), PIPE_BUF));
+}
+
+void OutputQueue::give_up() {
+  has_given_up_ = true;
+  waiting_.clear();
+}
+
+}  // namespace horo

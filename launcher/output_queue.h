@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "horo/base/file_descriptor.h"
+
+namespace horo {
+
+/// Writes to a file descriptor, never waits for its reader, and keeps what cannot be written yet.
+/// The descriptor itself stays as it is: other processes share its flags. Used by one thread.
+class OutputQueue {
+ public:
+  /// `descriptor` outlives this.
+  explicit OutputQueue(int descriptor);
+
+  /// Adds bytes and writes what can be written now.
+  void add(std::string_view bytes);
+  void write_some();
+  /// Forgets what was not written. From now on nothing is written.
+  void give_up();
+
+  bool is_empty() const { return waiting_.empty(); }
+  /// Whether the source of the bytes should wait.
+  bool is_full() const { return waiting_.size() >= kMost; }
+  /// For poll(): ready for POLLOUT when write_some() can write.
+  int descriptor() const { return reopened_.is_open() ? reopened_.get() : descriptor_; }
+
+ private:
+  static constexpr std::size_t kMost = std::size_t{1} << 18;
+
+  enum class Kind { kFile, kReopened, kSocket, kOther };
+  Kind open_again();
+  long write_part(std::string_view bytes) const;
+
+  const int descriptor_;
+  FileDescriptor reopened_;  // the same pipe or terminal, non-blocking
+  const Kind kind_;
+  bool has_given_up_ = false;
+  std::string waiting_;
+};
+
+}  // namespace horo
