@@ -8,6 +8,7 @@
 #include "collectives/in_process/in_process_job.h"
 #include "collectives/mpi/launch_signs.h"
 #include "collectives/mpi/mpi_handles.h"
+#include "collectives/mpi/mpi_library.h"
 #include "collectives/mpi/mpi_session.h"
 #include "collectives/mpi/mpi_topology.h"
 #include "collectives/mpi/mpi_transport.h"
@@ -74,6 +75,7 @@ StartingJob starting_job(MPI_Comm communicator, const std::vector<std::string>& 
 
 Context init_with_mpi(MPI_Comm communicator, const std::vector<std::string>& entries,
                       ParsedEnvironment environment, const InitOptions& options) {
+  collectives::require_mpi_of_build();
   const Settings& settings = environment.settings;
   set_log_level(settings.log_level);
   std::optional<InitNotice> notice;

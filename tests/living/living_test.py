@@ -154,6 +154,15 @@ def check_other_library(job):
     return all(results)
 
 
+def check_other_name(mpirun, job, library):
+    """MPI calls itself one of another family: the refusal comes before a handle is used."""
+    code, output = run([mpirun, "-n", "2", "-x", f"LD_PRELOAD={library}", job, "multiple"])
+    problems = [] if "Invalid communicator" not in output else ["a handle was used"]
+    if output.count("but the MPI library of this process is MPICH Version: 4.0.2") != 2:
+        problems.append(f"the refusal is not clear; exit code {code}")
+    return report("another MPI's name", problems, output)
+
+
 def check_openmp(mpirun, job):
     """Two ranks whose processes may use all cores: each gets a half, and as many threads."""
     cores = len(os.sched_getaffinity(0))
@@ -202,7 +211,7 @@ def check_nested(mpirun, job):
 
 
 def main():
-    mpirun, job = sys.argv[1:3]
+    mpirun, job, other_mpi = sys.argv[1:4]
     results = [check_scenario(mpirun, job, scenario, ranks) for scenario in SCENARIOS for ranks in (1, 2)
                if not (scenario == "init_after_failure" and ranks == 1)]
     results += [check_scenario(mpirun, job, scenario, 4) for scenario in ("finalize_first", "fork_return")]
@@ -211,7 +220,7 @@ def main():
     results += [check_end_in_init(mpirun, job, scenario, ranks)
                 for scenario, ranks in (("exit_before_init", 2), ("exit_before_init", 4), ("loop_before_init", 2))]
     results += [check_never_init(mpirun, job)]
-    results += [check_level_variable(mpirun, job), check_other_library(job), check_openmp(mpirun, job),
+    results += [check_level_variable(mpirun, job), check_other_library(job), check_other_name(mpirun, job, other_mpi), check_openmp(mpirun, job),
                 check_other_launcher(job), check_variables(job), check_nested(mpirun, job)]
     print(f"{sum(results)} of {len(results)} as they should be")
     return 0 if all(results) else 1
