@@ -80,9 +80,11 @@ Context init_with_mpi(MPI_Comm communicator, const std::vector<std::string>& ent
   set_log_level(settings.log_level);
   std::optional<InitNotice> notice;
   notice.emplace(starting_job(communicator, entries),
-                 InitNoticeOptions{.stall_warning = settings.stall_warning,
-                                   .timeout = settings.timeout,
-                                   .is_mpi_running = mpi_is_running()});
+                 InitNoticeOptions{
+                     .stall_warning = settings.stall_warning,
+                     .timeout = settings.timeout,
+                     .is_mpi_running = mpi_is_running(),
+                     .record = [&](const std::string& why) { record_failed_init(entries, why); }});
   auto session = std::make_unique<OwnedMpi>(settings, entries);
   notice->note_that_mpi_runs();
   // How many ranks share the machine is known only once all have come.

@@ -185,11 +185,13 @@ void InitNotice::look() {
 }
 
 void InitNotice::end(const std::vector<Waiting>& here) {
-  const std::string text =
-      fmt::format("{} (HORO_TIMEOUT is {}): the process of rank {} ends now, with exit code {}",
-                  describe_init_wait(job_, here, waited_), format_duration(options_.timeout),
-                  job_.rank, kStuckExitCode);
+  const std::string why =
+      fmt::format("{} (HORO_TIMEOUT is {})", describe_init_wait(job_, here, waited_),
+                  format_duration(options_.timeout));
+  const std::string text = fmt::format("{}: the process of rank {} ends now, with exit code {}",
+                                       why, job_.rank, kStuckExitCode);
   options_.report ? options_.report(text) : log_error("{}", text);
+  if (options_.record) options_.record(why);
   options_.end_process ? options_.end_process(kStuckExitCode) : _exit(kStuckExitCode);
 }
 

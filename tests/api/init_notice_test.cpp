@@ -122,12 +122,14 @@ TEST(InitNotice, WritesNothingOnceAllHaveJoined) {
   EXPECT_THAT(console.items(), IsEmpty());
 }
 
-TEST(InitNotice, EndsTheProcessAfterTheTimeout) {
+TEST(InitNotice, EndsTheProcessAfterTheTimeoutAndLeavesWord) {
   Console console;
+  Collected<std::string> records;
   ExitCodes codes;
   const InitNotice notice(job_of(2), {.stall_warning = 1h,
                                       .timeout = 50ms,
                                       .report = console.listener(),
+                                      .record = records.listener(),
                                       .end_process = codes.listener()});
   wait_until([&] { return !codes.items().empty(); });
   EXPECT_THAT(codes.items(), Each(observe::kStuckExitCode));
@@ -136,6 +138,9 @@ TEST(InitNotice, EndsTheProcessAfterTheTimeout) {
               AllOf(HasSubstr("for rank 1, which has not called it"),
                     HasSubstr("(HORO_TIMEOUT is 50ms): the process of rank 0 ends now, with exit "
                               "code 75")));
+  ASSERT_THAT(records.items(), Not(IsEmpty()));
+  EXPECT_THAT(console.items().front(), StartsWith(records.items().front()));
+  EXPECT_THAT(records.items().front(), HasSubstr("(HORO_TIMEOUT is 50ms)"));
 }
 
 TEST(InitNotice, EndsOneProcessFirst) {

@@ -435,6 +435,13 @@ while :; do sleep 0.2; done
                                                 r"|rank 1 \(host .*\) exited with code 0 without horo::init\(\)")
                 self.assertEqual(result.returncode, 75 if "in which" in result.stderr else 1, result.stderr)
 
+    def test_the_end_of_a_wait_in_init_is_the_verdict(self):
+        script = '[ $OMPI_COMM_WORLD_RANK != 1 ] || exec sleep 60; exec "$0" none 0'
+        result = self.run_to_its_end("-np", "2", "sh", "-c", script, HORO_JOB, env={**os.environ, "HORO_TIMEOUT": "4s"})
+        self.assertEqual(result.returncode, 75, result.stderr)
+        self.assertRegex(result.stderr, r"(?m)^hororun: rank 0 \(host \S+, pid \d+\) failed in horo::init\(\): rank 0 .* "
+                                        r"has waited \S+ in horo::init\(\) for rank 1, which has not called it")
+
     def test_a_program_without_horo_may_end_rank_by_rank(self):
         script = "[ $OMPI_COMM_WORLD_RANK = 0 ] || exit 0; sleep 8; echo done"
         result = self.run_to_its_end("-np", "2", "sh", "-c", script)
