@@ -12,7 +12,8 @@ BEFORE_SUBJECT = re.compile("|".join((
     r"shutdown: ",
     rf"{QUOTED} cannot complete: ",
     rf"gradients {QUOTED}: ",
-    rf"(?:{QUOTED} has )?waited \S+(?: \S+)? for (?=rank )",
+    # Not "waited 16s for rank 6 to send ...", the deadline of a wait: it sees one peer, which may wait itself.
+    rf"{QUOTED} has waited \S+(?: \S+)? for (?=rank )",
     # "ranks 0-1 (host b, pids 6, 7) have waited 3s in horo::init() for rank 2, ...": rank 2 is the cause.
     r"ranks? [-\d, and]+ (?:\([^)]*\) )?(?:has|have) waited [^;]*? in horo::init\(\)(?: for )?",
     r"the job failed with exit code \d+(?: \([^)]*\))?; ",
