@@ -17,11 +17,11 @@ std::chrono::milliseconds JobMonitor::time_to_next_look() const {
 
 std::optional<ForcedEnd> JobMonitor::look(const MpirunState& mpirun) {
   const auto now = Clock::now();
-  if (now < next_look_) return std::nullopt;
+  const bool has_ended = ranks_.ends().take();
+  if (!has_ended && now < next_look_) return std::nullopt;
   ranks_.update();
-  if (!first_seen_ && ranks_.job()) first_seen_ = now;
-  if (first_ended_.empty() && ranks_.any_runs()) note_first_ended(now);
-  const bool is_searching = now < start_ + times_.search_phase;
+  note_first_end();
+  const bool is_searching = now < start_ + times_.search_phase && !ranks_.all_are_found();
   next_look_ = now + (is_searching ? times_.search_period : times_.period);
   if (now < next_judgement_) return std::nullopt;
   next_judgement_ = now + times_.period;
@@ -55,16 +55,38 @@ std::optional<ForcedEnd> JobMonitor::judge(const MpirunState& mpirun) const {
   return std::nullopt;
 }
 
-void JobMonitor::note_first_ended(Clock::time_point now) {
-  // mpirun starts its ranks within this time; one that was not seen then has ended before a look.
-  constexpr auto kStartTime = std::chrono::milliseconds(200);
-  for (const auto& [rank, pid] : ranks_.ended()) first_ended_.push_back(rank);
-  if (first_ended_.empty() && now > *first_seen_ + kStartTime) first_ended_ = ranks_.never_seen();
+// Ranks are looked at one after the other, and end meanwhile. If two looks in a row find the same
+// ones ended, all others ran after those had ended.
+void JobMonitor::note_first_end() {
+  if (has_noted_first_end_) {
+    // One that had not been seen then, and runs now, is not the first.
+    std::erase_if(ended_first_.ranks, [this](int rank) {
+      return unseen_at_first_end_.contains(rank) && ranks_.was_seen(rank);
+    });
+    return;
+  }
+  std::map<int, pid_t> ended = ranks_.ended();
+  if (ended.empty()) return;
+  for (auto again = ranks_.ended(); again.size() != ended.size(); again = ranks_.ended())
+    ended = again;
+  has_noted_first_end_ = true;
+  ranks_.ends().clear();
+  ended_first_.is_of_this_host = ranks_.job()->nodes != 1;
+  // Any rank whose number is not known may have ended before these.
+  const bool is_uncertain =
+      ranks_.has_unnumbered() || (ended_first_.is_of_this_host && !ranks_.all_are_found());
+  if (!ranks_.any_runs() || is_uncertain) return;
+  const std::vector<int> never_seen = ranks_.never_seen();
+  for (const auto& [rank, pid] : ended) ended_first_.ranks.push_back(rank);
+  unseen_at_first_end_.insert(never_seen.begin(), never_seen.end());
+  ended_first_.ranks.insert(ended_first_.ranks.end(), never_seen.begin(), never_seen.end());
+  std::ranges::sort(ended_first_.ranks);
 }
 
 std::optional<std::string> JobMonitor::missing_rank() const {
   const std::map<int, pid_t> ended = ranks_.ended();
-  const std::vector<int> never_seen = ranks_.never_seen();
+  std::vector<int> never_seen;
+  if (!ranks_.has_unnumbered()) never_seen = ranks_.never_seen();
   if (ended.empty() && never_seen.empty()) return std::nullopt;
   const std::vector<int> waiting = ranks_.in_init();
   if (waiting.empty()) return std::nullopt;

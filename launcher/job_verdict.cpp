@@ -69,6 +69,16 @@ std::string describe_signal(int signal) {
 
 std::string describe(const ForcedEnd& end) { return end.text + "; hororun ended the job"; }
 
+std::string describe(const EndedFirst& first) {
+  if (first.ranks.empty()) return {};
+  const std::string names = observe::name_ranks(first.ranks);
+  const char* host = first.is_of_this_host ? " of this host" : "";
+  if (first.ranks.size() == 1)
+    return fmt::format("; {} ended before the other ranks{}", names, host);
+  return fmt::format("; one of {} ended before the other ranks{}, it is not known which", names,
+                     host);
+}
+
 std::string describe_without_records(const JobResult& result, int exit_code) {
   if (result.lost_host) return describe_lost_host(*result.lost_host);
   if (result.failure)
@@ -77,11 +87,8 @@ std::string describe_without_records(const JobResult& result, int exit_code) {
   if (result.forced_end) return describe(*result.forced_end);
   if (result.launch_error)
     return "mpirun could not start ranks on another host: " + *result.launch_error;
-  return fmt::format("the job failed with exit code {}; {}", exit_code_text(exit_code),
-                     result.first_ended.empty()
-                         ? "mpirun did not name a rank"
-                         : observe::name_ranks(result.first_ended) +
-                               " ended before the other ranks, and mpirun did not report why");
+  return fmt::format("the job failed with exit code {}; mpirun did not name a rank{}",
+                     exit_code_text(exit_code), describe(result.ended_first));
 }
 
 std::chrono::nanoseconds stall_warning() {

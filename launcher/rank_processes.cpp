@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view kRank = "OMPI_COMM_WORLD_RANK";
 constexpr std::string_view kSize = "OMPI_COMM_WORLD_SIZE";
+constexpr std::string_view kLocalSize = "OMPI_COMM_WORLD_LOCAL_SIZE";
 constexpr std::string_view kJob = "PMIX_NAMESPACE";
 constexpr std::string_view kNodes = "OMPI_MCA_orte_num_nodes";
 constexpr std::string_view kSession = "OMPI_MCA_orte_jobfam_session_dir";
@@ -29,6 +30,10 @@ std::optional<Number> number_in(const std::vector<std::string>& environment,
 }
 
 bool runs(const ProcessId& process) { return running_process(process.pid) == process; }
+
+bool contains(const std::vector<ProcessId>& processes, const ProcessId& process) {
+  return std::find(processes.begin(), processes.end(), process) != processes.end();
+}
 
 bool any_of_them_runs(const std::vector<ProcessId>& processes) {
   return std::any_of(processes.begin(), processes.end(), runs);
@@ -48,17 +53,21 @@ bool is_in_init(pid_t pid, unsigned job) {
 }  // namespace
 
 void RankProcesses::update() {
-  for (pid_t child : children_of(getpid())) visit(child);
+  unnumbered_.clear();
+  const ProcessId self{.pid = getpid()};
+  for (pid_t child : children_of(self.pid))
+    if (const auto process = running_process(child)) visit(*process, self);
 }
 
-void RankProcesses::visit(pid_t pid) {
-  const auto process = running_process(pid);
-  if (!process || add_if_rank(*process)) return;
-  for (pid_t child : children_of(pid)) visit(child);
+void RankProcesses::visit(const ProcessId& process, const ProcessId& parent) {
+  if (add_if_rank(process, parent)) return;
+  if (job_ && job_->nodes == 1 && contains(starters_, parent)) unnumbered_.push_back(process);
+  for (pid_t child : children_of(process.pid))
+    if (const auto found = running_process(child)) visit(*found, process);
 }
 
-bool RankProcesses::add_if_rank(const ProcessId& process) {
-  if (std::find(known_.begin(), known_.end(), process) != known_.end()) return true;
+bool RankProcesses::add_if_rank(const ProcessId& process, const ProcessId& parent) {
+  if (contains(known_, process)) return true;
   const std::vector<std::string> environment = environment_of(process.pid);
   const auto rank = number_in<int>(environment, kRank);
   const auto job = number_in<unsigned>(environment, kJob);
@@ -68,19 +77,31 @@ bool RankProcesses::add_if_rank(const ProcessId& process) {
     job_ = MpiJob{.id = *job,
                   .size = number_in<int>(environment, kSize).value_or(0),
                   .nodes = number_in<int>(environment, kNodes).value_or(0),
+                  .local_size = number_in<int>(environment, kLocalSize).value_or(0),
                   .session_directories = {}};
   if (const std::string_view session = variable_in(environment, kSession);
       *job == job_->id && !session.empty())
     job_->session_directories.emplace(session);
   (*job == job_->id ? ranks_[*rank] : others_).push_back(process);
+  if (*job == job_->id && parent.pid != getpid() && !contains(starters_, parent))
+    starters_.push_back(parent);
   known_.push_back(process);
+  ends_.add(process.pid);
   return true;
 }
 
-bool RankProcesses::any_runs() const { return any_of_them_runs(known_); }
+bool RankProcesses::any_runs() const {
+  return any_of_them_runs(known_) || any_of_them_runs(unnumbered_);
+}
 
 bool RankProcesses::all_are_here() const {
   return job_ && (job_->nodes == 1 || static_cast<int>(ranks_.size()) == job_->size);
+}
+
+bool RankProcesses::all_are_found() const {
+  if (!job_) return false;
+  const int here = job_->nodes == 1 ? job_->size : job_->local_size;
+  return here > 0 && static_cast<int>(ranks_.size()) >= here;
 }
 
 std::map<int, pid_t> RankProcesses::ended() const {
@@ -93,6 +114,7 @@ std::map<int, pid_t> RankProcesses::ended() const {
 std::vector<int> RankProcesses::never_seen() const {
   std::vector<int> found;
   if (!job_ || job_->nodes != 1) return found;
+  if (static_cast<int>(ranks_.size() + unnumbered_.size()) >= job_->size) return found;
   for (int rank = 0; rank < job_->size; ++rank)
     if (!ranks_.contains(rank)) found.push_back(rank);
   return found;

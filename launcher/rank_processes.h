@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launcher/proc_status.h"
+#include "launcher/process_ends.h"
 
 namespace horo {
 
@@ -16,11 +17,14 @@ struct MpiJob {
   unsigned id = 0;                                      ///< PMIX_NAMESPACE
   int size = 0;                                         ///< ranks
   int nodes = 0;                                        ///< hosts that may run ranks; 0: unknown
+  int local_size = 0;                                   ///< ranks on this host; 0: unknown
   std::set<std::filesystem::path> session_directories;  ///< of mpirun and the daemons seen here
 };
 
 /// The ranks of the job that this process started, as far as they run on this machine. Ranks are
-/// descendants of this process, which must adopt orphans (adopt_orphans()).
+/// descendants of this process, which must adopt orphans (adopt_orphans()). A rank is known by its
+/// environment. A program may have cleaned that before it was seen: on one host, where mpirun
+/// starts nothing but ranks, what it starts is a rank of unknown number then.
 class RankProcesses {
  public:
   /// Looks for new ranks. Reads only the descendants of this process that are not below a rank.
@@ -32,21 +36,34 @@ class RankProcesses {
   bool any_runs() const;
   /// Whether every rank was seen on this machine, or all ranks must be here.
   bool all_are_here() const;
+  /// Whether every rank that must be on this machine was seen.
+  bool all_are_found() const;
   /// The ranks of the job that were seen, and do not run any more, with their process ids.
   std::map<int, pid_t> ended() const;
-  /// The ranks of the job that were never seen although all ranks must be here.
+  /// The ranks of the job that were never seen although all ranks must be here. Empty if their
+  /// processes may be those of unknown number.
   std::vector<int> never_seen() const;
+  /// Whether a process runs that is a rank of unknown number.
+  bool has_unnumbered() const { return !unnumbered_.empty(); }
+  bool was_seen(int rank) const { return ranks_.contains(rank); }
   /// The ranks of the job that wait in horo::init() now.
   std::vector<int> in_init() const;
 
+  /// Tells when one of the processes that were seen ends.
+  ProcessEnds& ends() { return ends_; }
+  const ProcessEnds& ends() const { return ends_; }
+
  private:
-  void visit(pid_t pid);
-  bool add_if_rank(const ProcessId& process);
+  void visit(const ProcessId& process, const ProcessId& parent);
+  bool add_if_rank(const ProcessId& process, const ProcessId& parent);
 
   std::optional<MpiJob> job_;
   std::map<int, std::vector<ProcessId>> ranks_;  ///< of job_; the first process first
   std::vector<ProcessId> others_;                ///< ranks of jobs that ranks spawned
   std::vector<ProcessId> known_;                 ///< those of both
+  std::vector<ProcessId> starters_;              ///< the parents of ranks of job_
+  std::vector<ProcessId> unnumbered_;            ///< other children of those, at the last update
+  ProcessEnds ends_;
 };
 
 }  // namespace horo

@@ -138,7 +138,7 @@ JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, OutputQueue&
     drain_errors(mpirun.error_output(), scanner, errors);
     result.failure = scanner.failure();
     result.lost_host = scanner.lost_host();
-    result.first_ended = monitor.first_ended();
+    result.ended_first = monitor.ended_first();
     if (!monitor.ranks().job()) result.launch_error = scanner.remote_shell_error();
   };
   bool is_open = true;
@@ -147,6 +147,7 @@ JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, OutputQueue&
         {inbox.descriptor(), POLLIN, 0},
         {is_open && !errors.is_full() ? mpirun.error_output() : -1, POLLIN, 0},
         {errors.is_empty() ? -1 : errors.descriptor(), POLLOUT, 0},
+        {monitor.descriptor(), POLLIN, 0},
     };
     poll(events, std::size(events), earlier(escalation.advance(), monitor.time_to_next_look()));
     if (events[1].revents != 0) is_open = pass_on_errors(mpirun.error_output(), scanner, errors);

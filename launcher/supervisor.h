@@ -28,7 +28,7 @@ struct JobResult {
   std::optional<observe::StopOrder> stop;   ///< this process was told to stop the job
   std::optional<RankFailure> failure;       ///< the first rank that failed, if mpirun said
   std::optional<ForcedEnd> forced_end;      ///< this process ended the job by itself
-  std::vector<int> first_ended;             ///< ranks that ended while other ranks still ran
+  EndedFirst ended_first;                   ///< as far as the processes show
   std::optional<std::string> lost_host;     ///< that mpirun has lost its connection to
   std::optional<std::string> launch_error;  ///< of the remote shell, if no rank was seen to start
 };

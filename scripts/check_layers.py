@@ -33,7 +33,7 @@ MAY_INCLUDE = {
     "tests": ["base", "collectives", "observe", "metrics", "public API", "coordinator", "runtime", "compute", "training", "examples",
               "launcher"],
 }
-LAUNCHER_MAY_ALSO = {f"horo/base/{name}.h" for name in ("environment", "error", "log", "printable", "quantity", "thread_name")}
+LAUNCHER_MAY_ALSO = {f"horo/base/{name}.h" for name in ("environment", "error", "file_descriptor", "log", "printable", "quantity", "thread_name")}
 LAUNCHER_MAY_ALSO |= {f"horo/observe/{name}.h" for name in ("diagnose", "flight_directory", "flight_file",
                                                             "flight_reader", "missing_operations", "rank_snapshot",
                                                             "stragglers", "timeline", "trace_writer", "wall_clock")}

@@ -236,8 +236,8 @@ class Failing(unittest.TestCase):
         result = hororun("-np", "2", "sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 0 ] || exit 7; sleep 60")
         self.assertEqual(result.returncode, 7)
         self.assert_last_line(result, r"rank 1 exited with code 7; no rank left a flight record, so look at its output above",
-                              r"the job failed with exit code 7; rank 1 ended before the other ranks, .*",
-                              r"the job failed with exit code 7; mpirun did not name a rank")
+                              r"the job failed with exit code 7; mpirun did not name a rank"
+                              r"(; rank 1 ended before the other ranks|; one of .*not known which)?")
 
     def test_a_killed_rank_ends_the_job(self):
         start = time.monotonic()
@@ -245,8 +245,8 @@ class Failing(unittest.TestCase):
         self.assertLess(time.monotonic() - start, 10)
         self.assertEqual(result.returncode, 137)
         self.assert_last_line(result, r"rank 2 \(host .+\) was killed by signal 9 \(Killed\); no rank left a flight record.*",
-                              r"the job failed with exit code 137 \(signal 9, Killed\); rank 2 ended before .*",
-                              r"the job failed with exit code 137 \(signal 9, Killed\); mpirun did not name a rank")
+                              r"the job failed with exit code 137 \(signal 9, Killed\); mpirun did not name a rank"
+                              r"(; rank 2 ended before the other ranks|; one of .*not known which)?")
 
     def test_a_host_that_ssh_cannot_reach_is_named_with_its_domain(self):
         ssh = """#!/bin/sh
@@ -385,7 +385,8 @@ OMPI_COMM_WORLD_RANK=1 bash -c 'sleep 1; kill -9 $$' &
 wait
 echo 'mpirun noticed that process rank 1 with PID 0 on node b exited on signal 9 (Killed).' >&2
 trap '' TERM INT
-while :; do sleep 0.2; done
+exec 3<> <(:)  # without a child, which would be taken for a rank
+while :; do read -r -t 1 -u 3; done
 """
 
     def run_to_its_end(self, *words, limit=60, **options):

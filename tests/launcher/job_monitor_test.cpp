@@ -21,6 +21,9 @@ constexpr Patience kShort{.before_term = 300ms, .before_kill = 300ms};
 constexpr MonitorTimes kFast{
     .period = 50ms, .search_period = 10ms, .search_phase = 500ms, .judgements = 4};
 
+// Lets hororun see ranks that have just started, or ended.
+const std::string kPass = "exec 4<> <(:); read -r -t 2 -u 4; ";
+
 class Directory {
  public:
   Directory() { fs::create_directories(path()); }
@@ -51,7 +54,9 @@ JobResult run(const std::string& script, int output = STDERR_FILENO) {
   return result;
 }
 
-const std::string kHang = "trap '' TERM INT; while :; do sleep 0.05; done";
+// Without a child, which would be taken for a rank.
+const std::string kWait = "exec 3<> <(:); while :; do read -r -t 0.05 -u 3; done";
+const std::string kHang = "trap '' TERM INT; " + kWait;
 
 TEST(JobMonitor, EndsMpirunWhenNoRankRuns) {
   const JobResult result =
@@ -88,8 +93,7 @@ TEST(JobMonitor, KeepsTheExitCodeOfTheRankThatFailed) {
 TEST(JobMonitor, TakesNothingFromWhatMpirunReportsWhileItIsEnded) {
   const JobResult result =
       run(start_rank(0, 1, 1, "sleep 0.2") +
-          "trap 'echo \"  Remote daemon: [[4514,0],3] on node b\" >&2; exit 1' TERM; "
-          "while :; do sleep 0.05; done");
+          "trap 'echo \"  Remote daemon: [[4514,0],3] on node b\" >&2; exit 1' TERM; " + kWait);
   ASSERT_TRUE(result.forced_end);
   EXPECT_FALSE(result.lost_host);
 }
@@ -139,11 +143,36 @@ TEST(JobMonitor, NamesTheRankForWhichOthersWaitInInit) {
   EXPECT_EQ(exit_code_of(result), kForcedEndExitCode);
 }
 
-TEST(JobMonitor, NamesTheRanksThatEndedFirstIfMpirunNamesNone) {
-  const JobResult result = run(start_rank(0, 3, 1, "sleep 5") + start_rank(2, 3, 1, "sleep 0.2") +
-                               start_rank(1, 3, 1, "sleep 5") + "sleep 0.6; exit 1");
+TEST(JobMonitor, NamesTheRankThatEndedFirstIfMpirunNamesNone) {
+  const JobResult result = run(start_rank(0, 3, 1, "sleep 8") + start_rank(2, 3, 1, "sleep 0.2") +
+                               start_rank(1, 3, 1, "sleep 8") + kPass + "exit 1");
   EXPECT_FALSE(result.forced_end);
-  EXPECT_EQ(result.first_ended, std::vector<int>{2});
+  EXPECT_EQ(result.ended_first.ranks, std::vector<int>{2});
+  EXPECT_FALSE(result.ended_first.is_of_this_host);
+}
+
+TEST(JobMonitor, ARankThatWasNeverSeenMayHaveEndedBefore) {
+  const JobResult result =
+      run(start_rank(0, 3, 1, "sleep 8") + start_rank(2, 3, 1, "sleep 0.2") + kPass + "exit 1");
+  EXPECT_EQ(result.ended_first.ranks, (std::vector<int>{1, 2}));
+}
+
+TEST(JobMonitor, ARankThatStartsAfterAnotherHasEndedIsNotTheFirst) {
+  const JobResult result = run(start_rank(0, 3, 1, "sleep 8") + start_rank(2, 3, 1, "sleep 0.2") +
+                               kPass + start_rank(1, 3, 1, "sleep 8") + kPass + "exit 1");
+  EXPECT_EQ(result.ended_first.ranks, std::vector<int>{2});
+}
+
+TEST(JobMonitor, NoRankIsTheFirstWhereOthersOfThisHostWereNotSeen) {
+  const JobResult result =
+      run(start_rank(0, 3, 2, "sleep 8") + start_rank(2, 3, 2, "sleep 0.2") + kPass + "exit 1");
+  EXPECT_TRUE(result.ended_first.ranks.empty());
+}
+
+TEST(JobMonitor, WaitsForARankThatHasCleanedItsEnvironment) {
+  const JobResult result = run(start_rank(0, 2, 1, "sleep 0.1") + "env -i sleep 1.2 & wait");
+  EXPECT_FALSE(result.forced_end);
+  EXPECT_EQ(exit_code_of(result), 0);
 }
 
 TEST(JobMonitor, LeavesAJobAloneIfNoRankIsInInit) {

@@ -132,6 +132,31 @@ TEST_F(JobVerdictTest, TheExitCodeIsThatOfTheFirstFailureWhereMpirunCrashes) {
   EXPECT_EQ(verdict.exit_code(crash), 128 + SIGABRT);
 }
 
+TEST_F(JobVerdictTest, ARankThatEndedFirstIsNamedOnlyIfThatIsKnown) {
+  const JobVerdict verdict("off");
+  const auto end_of = [&](const EndedFirst& first) {
+    const std::string text = verdict.text({.ended_first = first}, 7);
+    EXPECT_THAT(text,
+                StartsWith("hororun: the job failed with exit code 7; mpirun did not name a rank"));
+    return text;
+  };
+  EXPECT_THAT(end_of({}), testing::EndsWith("name a rank\n"));
+  EXPECT_THAT(end_of({.ranks = {2}}), testing::EndsWith("; rank 2 ended before the other ranks\n"));
+  EXPECT_THAT(end_of({.ranks = {2}, .is_of_this_host = true}),
+              testing::EndsWith("; rank 2 ended before the other ranks of this host\n"));
+  EXPECT_THAT(end_of({.ranks = {1, 3}}),
+              testing::EndsWith(
+                  "; one of ranks 1 and 3 ended before the other ranks, it is not known which\n"));
+}
+
+TEST_F(JobVerdictTest, TheReportOfMpirunComesBeforeWhatTheProcessesShow) {
+  const JobResult result{.failure = RankFailure{1, "", "exited with code 7", 7},
+                         .ended_first = {.ranks = {2}}};
+  const std::string text = JobVerdict("off").text(result, 7);
+  EXPECT_THAT(text, StartsWith("hororun: rank 1 exited with code 7; "));
+  EXPECT_THAT(text, Not(HasSubstr("rank 2")));
+}
+
 TEST_F(JobVerdictTest, WithoutAnyRecordOrReportTheExitCodeIsNamed) {
   EXPECT_EQ(JobVerdict("off").text({}, 137),
             "hororun: the job failed with exit code 137 (signal 9, Killed); mpirun did not name a "
