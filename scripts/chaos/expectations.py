@@ -121,14 +121,14 @@ def is_stopped_alone(scenario):
 
 def expectation_of(scenario):
     expected = TABLE[scenario.fault, scenario.place]
-    dies = expected.limit_s == DEAD_LIMIT_S
+    ends = not (expected.least_s or expected.is_stopped_by_user)  # the rank, by itself
     if expected.is_stopped_by_user and scenario.launcher == "hororun":
         return replace(expected, codes=frozenset({143}), text=r"hororun: stopped by signal 15 \(Terminated\)")
-    if scenario.launcher == "mpirun" and dies and expected.codes != WELL and horo_cannot_see(scenario.fault, scenario.place):
+    if scenario.launcher == "mpirun" and ends and expected.codes != WELL and horo_cannot_see(scenario.fault, scenario.place):
         return replace(expected, event="", text="",
                        sentence=f"{expected.sentence}; plain mpirun does not always name a rank: only its exit code is "
                                 "promised")
-    if scenario.hosts == "lab" and scenario.place in ("before_init", "in_init") and not dies:
+    if scenario.hosts == "lab" and scenario.place in ("before_init", "in_init") and expected.limit_s == LATE_LIMIT_S:
         return replace(expected, event="", text=rf"(?:has|have) waited .* in horo::init\(\)|{expected.event}",
                        sentence=f"{expected.sentence}; on several hosts the line of init() counts the missing ranks")
     if scenario.fault == "stop" and expected.event and is_stopped_alone(scenario):

@@ -199,7 +199,7 @@ class Judging(unittest.TestCase):
 
     def test_on_several_hosts_no_rank_need_be_named_that_has_not_called_init(self):
         counts = "10:00:00.000 error [horo] ranks 0-1 (host a) have waited 8s in horo::init() for ranks of other hosts\n"
-        for fault in ("stop", "loop", "exit", "_exit0"):
+        for fault in ("stop", "loop"):
             early = scenario(fault, "before_init", launcher="mpirun")
             end = {"exit_code": 75, "seconds_since_start": 9.0}
             self.assertTrue(judge(replace(early, hosts="lab", per_node=2), outcome(output=counts, **end)).is_good())
@@ -240,7 +240,11 @@ class Judging(unittest.TestCase):
         self.assertTrue(judge(early, outcome(output="")).is_good())
         self.assertFalse(judge(early, outcome(0, output="")).is_good())
         self.assertFalse(judge(replace(early, launcher="hororun"), outcome(output="")).is_good())
-        self.assertFalse(judge(replace(early, fault="exit"), outcome(output="")).is_good())
+        for fault in ("exit", "_exit0"):
+            self.assertTrue(judge(replace(early, fault=fault), outcome(1, output="")).is_good())
+            self.assertFalse(judge(replace(early, fault=fault), outcome(137, output="")).is_good())
+            self.assertFalse(judge(replace(early, fault=fault, launcher="hororun"), outcome(1, output="")).is_good())
+            self.assertFalse(judge(replace(early, fault=fault), outcome(1, "horo: rank 2 (host a) is dead\n")).is_good())
         self.assertTrue(judge(replace(early, place="in_init"), outcome(output="")).is_good())
         self.assertFalse(judge(replace(early, place="in_init", fault="segv"), outcome(139, output="")).is_good())
         self.assertFalse(judge(replace(early, place="after_init"), outcome(output="")).is_good())
