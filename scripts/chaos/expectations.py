@@ -77,7 +77,7 @@ def exceptions_for(fault, place):
     if fault in ("exit", "_exit0") and place == "before_init":
         return {"limit_s": LATE_LIMIT_S, "codes": frozenset({1, STUCK}),
                 "event": rf"{BY_CODE.format(0)}|{IMPROPER}|exited without completing horo::init\(\)|not called it|"
-                         r"ended before the other ranks, and mpirun did not report why",
+                         r"ended before the other ranks",
                 "sentence": "no horo runs in the rank: mpirun's report ends the job with 1, or hororun or the others' "
                             "init() with 75, after HORO_TIMEOUT at the latest"}
     if is_endless and place == "end_of_main":

@@ -16,12 +16,12 @@ BEFORE_SUBJECT = re.compile("|".join((
     rf"{QUOTED} has waited \S+(?: \S+)? for (?=rank )",
     # "ranks 0-1 (host b, pids 6, 7) have waited 3s in horo::init() for rank 2, ...": rank 2 is the cause.
     r"ranks? [-\d, and]+ (?:\([^)]*\) )?(?:has|have) waited [^;]*? in horo::init\(\)(?: for )?",
-    r"the job failed with exit code \d+(?: \([^)]*\))?; ",
+    r"the job failed with exit code \d+(?: \([^)]*\))?; mpirun did not name a rank; (?:one of )?",
 )))
 LAUNCHER_LINE = re.compile(r"^hororun: (.*)")
 SAME_MOMENT_S = 1
 # What hororun prints besides the verdict.
-NO_VERDICT = re.compile(r"^(more: hororun doctor |stopped by signal )")
+NO_VERDICT = re.compile(r"^(more: hororun doctor |stopped by signal |mpirun itself was killed by signal )")
 LOG_LINE = re.compile(r"^\d\d:\d\d:\d\d\.\d+ (warning|error) \[[^]]*\] (.*)")
 CRASH_LINE = re.compile(r"^horo: (.*)")  # of a rank that crashes or exits
 EXCEPTION_LINE = re.compile(r"^chaos_job: rank (\d+): (.*)")

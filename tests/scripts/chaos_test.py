@@ -70,7 +70,9 @@ class Reading(unittest.TestCase):
                 ("'x' has waited 8.1 s for rank 2 (host b), rank 3 (host a; host c) to submit it", {2, 3}),
                 ("waited 8.1s for rank 2 (host b) to take part in a collective (HORO_TIMEOUT is 8s)", set()),
                 ("rank 1 (pid 8) (and 1 more) exited without completing horo::init(), in which ranks 0 and 2 wait", {1}),
-                ("the job failed with exit code 137 (signal 9, Killed); ranks 1-2 ended before the other ranks", {1, 2}),
+                ("the job failed with exit code 1; mpirun did not name a rank; rank 1 ended before the other ranks", {1}),
+                ("the job failed with exit code 137 (signal 9, Killed); mpirun did not name a rank; one of ranks 1-2 ended",
+                 {1, 2}),
                 ("a subset of ranks is in one collective and the rest in another: rank 1 (host b) in allreduce", set()),
                 ("ended after rank 1 (host a) was killed by signal 9 (Killed)", set()),
                 ("the job failed with exit code 1; mpirun did not name a rank", set())):
@@ -131,6 +133,9 @@ class Judging(unittest.TestCase):
             self.assert_finds(judge(scenario(launcher="mpirun"), outcome(output=f"horo: {text}\n")), "WRONG", "no line names")
 
     def test_hororun_gives_one_verdict(self):
+        crash = "hororun: mpirun itself was killed by signal 11 (Segmentation fault)\n"
+        self.assertTrue(judge(scenario(), outcome(output=KILLED + crash)).is_good())
+        self.assertFalse(judge(scenario(), outcome(output=crash)).is_good())
         for second in ("rank 0 (host a) failed: x", "nothing is wrong as far as these files show",
                        "rank 1 (host a, pid 7) is dead", "no rank of the job runs any more; hororun ended the job"):
             self.assert_finds(judge(scenario(), outcome(output=f"{KILLED}hororun: {second}\n")), "WRONG",
@@ -183,7 +188,7 @@ class Judging(unittest.TestCase):
         for text in ("rank 1 (host a, pid 7) ended", "rank 1 (host a) exited with code 1", "rank 1 (host a) exited"):
             for fault in ("exit", "_exit0"):
                 self.assert_finds(judge(scenario(fault), outcome(1, f"hororun: {text}\n")), "WRONG", "is not the cause")
-        first = "hororun: the job failed with exit code 3; rank 1 ended before the other ranks, and mpirun did not report why\n"
+        first = "hororun: the job failed with exit code 3; mpirun did not name a rank; rank 1 ended before the other ranks\n"
         self.assertTrue(judge(scenario("_exit"), outcome(3, first)).is_good())
         self.assertFalse(judge(scenario("_exit"), outcome(3, first.replace("rank 1", "rank 2"))).is_good())
         for code in (3, 75, 143):
