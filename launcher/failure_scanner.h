@@ -28,15 +28,23 @@ class FailureScanner {
   const std::optional<std::string>& remote_shell_error() const { return remote_shell_error_; }
   /// The host of a daemon that mpirun has lost its connection to.
   const std::optional<std::string>& lost_host() const { return lost_host_; }
+  /// The last line before Open MPI's report of the end, of any rank; none before the report, and
+  /// if there was no line. At most 1000 characters.
+  const std::optional<std::string>& last_line() const { return last_line_; }
 
  private:
   void read_line(std::string_view line);
+  void note_last_line(std::string_view line);
 
   std::string line_;
   std::optional<RankFailure> failure_;
   bool is_aborting_ = false;
   std::optional<std::string> remote_shell_error_;
   std::optional<std::string> lost_host_;
+  std::string latest_line_;
+  bool follows_rule_ = false;  ///< the line before was a rule of dashes
+  bool has_report_ = false;
+  std::optional<std::string> last_line_;
   std::optional<int> aborting_rank_;  ///< named by MPI_Abort's report, whose next line has the code
   std::optional<int> exited_rank_;    ///< named by the report of an exit code, likewise
   std::optional<int> improper_rank_;  ///< exited without MPI_Init or MPI_Finalize, likewise

@@ -11,6 +11,7 @@
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
+#include "horo/base/printable.h"
 #include "horo/observe/flight_directory.h"
 #include "horo/observe/flight_reader.h"
 #include "horo/observe/missing_operations.h"
@@ -89,6 +90,16 @@ std::string describe_without_records(const JobResult& result, int exit_code) {
     return "mpirun could not start ranks on another host: " + *result.launch_error;
   return fmt::format("the job failed with exit code {}; mpirun did not name a rank{}",
                      exit_code_text(exit_code), describe(result.ended_first));
+}
+
+// A rank that ends before it has joined the job leaves its reason there alone, if at all. The
+// ranks' lines come through one stream: whose line it is is not known.
+std::string describe_last_line(const JobResult& result) {
+  constexpr std::size_t kMostCharacters = 300;
+  if (!result.last_line || result.forced_end) return {};
+  const bool is_long = result.last_line->size() > kMostCharacters;
+  return fmt::format("hororun: the last line of the job's standard error: '{}{}'\n",
+                     printable(result.last_line->substr(0, kMostCharacters)), is_long ? "..." : "");
 }
 
 std::chrono::nanoseconds stall_warning() {
@@ -181,8 +192,10 @@ std::string JobVerdict::text(const JobResult& result, int exit_code) const {
   std::string text = of_records(result);
   if (result.stop)
     return fmt::format("hororun: stopped by {}\n{}", describe_signal(result.stop->signal), text);
-  if (text.empty())
+  if (text.empty()) {
     text = fmt::format("hororun: {}\n", describe_without_records(result, exit_code));
+    text += describe_last_line(result);
+  }
   if (const auto signal = crash_of_mpirun(result))
     text += fmt::format("hororun: mpirun itself was killed by {}\n", describe_signal(*signal));
   return text;

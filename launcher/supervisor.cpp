@@ -139,6 +139,7 @@ JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, OutputQueue&
     result.failure = scanner.failure();
     result.lost_host = scanner.lost_host();
     result.ended_first = monitor.ended_first();
+    result.last_line = scanner.last_line();
     if (!monitor.ranks().job()) result.launch_error = scanner.remote_shell_error();
   };
   bool is_open = true;

@@ -30,6 +30,7 @@ struct JobResult {
   std::optional<ForcedEnd> forced_end;      ///< this process ended the job by itself
   EndedFirst ended_first;                   ///< as far as the processes show
   std::optional<std::string> lost_host;     ///< that mpirun has lost its connection to
+  std::optional<std::string> last_line;     ///< see FailureScanner::last_line()
   std::optional<std::string> launch_error;  ///< of the remote shell, if no rank was seen to start
 };
 

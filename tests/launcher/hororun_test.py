@@ -239,6 +239,11 @@ class Failing(unittest.TestCase):
                               r"the job failed with exit code 7; mpirun did not name a rank"
                               r"(; rank 1 ended before the other ranks|; one of .*not known which)?")
 
+    def test_the_last_line_of_a_job_without_records_is_shown(self):
+        result = hororun("-np", "2", "sh", "-c", "echo 'train: unknown option --foo' >&2; exit 2")
+        self.assertEqual(result.returncode, 2)
+        self.assert_last_line(result, r"the last line of the job's standard error: 'train: unknown option --foo'")
+
     def test_a_killed_rank_ends_the_job(self):
         start = time.monotonic()
         result = hororun("-np", "3", "sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 2 ] && kill -9 $$; sleep 60")

@@ -157,6 +157,19 @@ TEST_F(JobVerdictTest, TheReportOfMpirunComesBeforeWhatTheProcessesShow) {
   EXPECT_THAT(text, Not(HasSubstr("rank 2")));
 }
 
+TEST_F(JobVerdictTest, WithoutAnyRecordTheLastLineOfTheJobIsShown) {
+  JobResult result = exit_of_rank_0_;
+  result.last_line = "train: unknown option --foo\x1b[0m";
+  EXPECT_EQ(JobVerdict("off").text(result, 1),
+            "hororun: rank 0 exited with code 1; no rank left a flight record, so look at its "
+            "output above\n"
+            "hororun: the last line of the job's standard error: 'train: unknown option "
+            "--foo\\x1b[0m'\n");
+  const JobVerdict verdict = this->verdict();
+  record(0, 7)->fail("out of memory");
+  EXPECT_THAT(verdict.text(result, 1), Not(HasSubstr("standard error")));
+}
+
 TEST_F(JobVerdictTest, WithoutAnyRecordOrReportTheExitCodeIsNamed) {
   EXPECT_EQ(JobVerdict("off").text({}, 137),
             "hororun: the job failed with exit code 137 (signal 9, Killed); mpirun did not name a "
