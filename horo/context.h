@@ -229,7 +229,8 @@ class Context {
   /// Waits until every rank has come here and ends the named operations; those still pending on
   /// other ranks that need this rank end there with ShutdownError. Memory and channels are
   /// released, and MPI finalised if init() had initialised it, when the Context, every ProcessSet
-  /// and every GradientSync are gone. Process sets that are still open are closed. Called while an
+  /// and every GradientSync are gone. If one of them is never destroyed, MPI is finalised when the
+  /// process exits with code 0. Process sets that are still open are closed. Called while an
   /// exception unwinds (from the destructor), it does not wait: the other ranks are told that this
   /// rank failed. A second call does nothing. Throws CommunicationError; InvalidArgument in a
   /// completion callback. The destructor cannot throw there: it logs an error and ends the job with

@@ -316,8 +316,12 @@ void Runtime::on_finalize() noexcept {
 // Other threads go on, this one must not wait for them; nor may it use a label of the log, which
 // may have been destroyed already.
 void Runtime::on_exit(int exit_code) noexcept {
-  if (is_closed_ || home_.is_elsewhere()) return;
+  if (home_.is_elsewhere()) return;
   try {
+    if (is_closed_) {
+      if (is_shut_down_ && exit_code == 0) finalize_at_exit();
+      return;
+    }
     const std::string text =
         fmt::format("{} exited with code {} without calling Context::shutdown()",
                     topology_.describe(topology_.rank), exit_code);
@@ -326,6 +330,14 @@ void Runtime::on_exit(int exit_code) noexcept {
     transport_->abort(text.c_str());
   } catch (const std::exception&) {  // NOLINT: the process ends, and mpirun with it
   }
+}
+
+// Nobody destroys the Context, and the launcher fails a job whose processes do not end MPI. A rank
+// that has failed is not to wait for the others.
+void Runtime::finalize_at_exit() {
+  if (session_->is_last()) return finalize();
+  session_->finalize();
+  flight_->end();
 }
 
 void Runtime::end_job(const std::string& why) noexcept {

@@ -29,7 +29,8 @@ class Session {
  public:
   virtual ~Session() = default;
   /// Until unwatch(): `before_finalize` runs if the program ends MPI itself, before MPI does;
-  /// `at_exit` if the process exits, with its exit code. Called at most once.
+  /// `at_exit` if the process exits, with its exit code; it may call finalize(). Called at most
+  /// once.
   virtual void watch(std::function<void()> before_finalize, std::function<void(int)> at_exit) = 0;
   virtual void unwatch() = 0;
   /// This rank has failed because another has: the process is to leave that one a moment to say why
@@ -122,6 +123,7 @@ class Runtime {
   void end_watch();
   void finalize();
   void on_exit(int exit_code) noexcept;
+  void finalize_at_exit();
 
   const HomeProcess home_;
   const std::shared_ptr<Runtime> parent_;

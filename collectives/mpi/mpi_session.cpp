@@ -42,7 +42,8 @@ void keep_open_mpi_from_crashes() { setenv("OMPI_MCA_opal_signal", "", 0); }
 
 // The sessions of this process.
 struct Sessions {
-  std::mutex mutex;  // guards all below
+  // Guards all below. A session may end in its at_exit().
+  std::recursive_mutex mutex;
   int open = 0;
   bool is_mpi_ours = false;
   std::optional<HomeProcess> home;
@@ -136,7 +137,11 @@ void MpiSession::on_exit() {
   Sessions& all = sessions();
   if (!all.home || all.home->is_elsewhere()) return;
   const std::scoped_lock lock(all.mutex);
-  for (MpiSession* session : all.watching) session->at_exit_(all.exit_code);
+  while (!all.watching.empty()) {
+    MpiSession* const session = all.watching.back();
+    all.watching.pop_back();
+    session->at_exit_(all.exit_code);
+  }
   std::this_thread::sleep_until(all.exit_after);
 }
 

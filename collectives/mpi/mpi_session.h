@@ -28,8 +28,8 @@ class MpiSession {
   MpiSession& operator=(const MpiSession&) = delete;
 
   /// Until unwatch(): `before_finalize` runs if the program calls MPI_Finalize, before MPI ends;
-  /// `at_exit` if the process exits while the session lasts, with its exit code. Once for each
-  /// session.
+  /// `at_exit` if the process exits while the session lasts, with its exit code; it may call
+  /// finalize(). Once for each session.
   void watch(std::function<void()> before_finalize, std::function<void(int)> at_exit);
   /// On return neither runs, nor will.
   void unwatch();

@@ -10,8 +10,10 @@
 // the stack), heap (corruption), looping_handler (of SIGSEGV, which never returns); not_ready (an
 // InvalidArgument). FAULT while the other ranks wait in shutdown() or join():
 // throw_before_shutdown, throw_before_join, leak (the Context, and main returns). FAULT on all
-// ranks: shutdown_exit (exit with code 0 after shutdown()). FAULT before or in init(): option (exit
-// with code 2), bad_setting. Prints "rank N pid P" for each rank that has joined.
+// ranks: shutdown_exit (exit with code 0 after shutdown(), with a Context and a plan that nobody
+// destroys), shutdown_static (with one that exit() destroys), shutdown_alone (as shutdown_exit, but
+// RANK, which never ends). FAULT before or in init(): option (exit with code 2), bad_setting.
+// Prints "rank N pid P" for each rank that has joined.
 #include <unistd.h>
 
 #include <chrono>
@@ -24,6 +26,7 @@
 #include <future>
 #include <memory>
 #include <memory_resource>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
@@ -102,6 +105,8 @@ void fail(std::string_view fault) {
 // Of operations that a rank leaves behind: they outlive main().
 std::vector<float> in_flight(1000000);  // NOLINT: on purpose
 
+std::unique_ptr<horo::Context> kept;  // NOLINT: destroyed by exit()
+
 void say_that_it_runs(const horo::Context& ctx) {
   std::printf("rank %d pid %d\n", ctx.rank(), static_cast<int>(getpid()));
   std::fflush(stdout);
@@ -164,6 +169,11 @@ void run_to_the_end(std::string_view fault, int failing_rank) {
   say_that_it_runs(ctx);
   std::vector<float> tensor(1000, 1.0f);
   for (int step = 0; step < 3; ++step) ctx.allreduce(horo::TensorView(tensor), {.name = "loss"});
+  std::optional<horo::GradientSync> sync;
+  if (fault == "shutdown_exit") {
+    const std::vector<horo::NamedTensor> gradients{{"g", horo::TensorView(tensor)}};
+    sync.emplace(ctx, gradients).exchange();
+  }
   const bool is_failing = ctx.rank() == failing_rank;
   if (is_failing && fault == "leak") {
     (void)owner.release();
@@ -174,7 +184,9 @@ void run_to_the_end(std::string_view fault, int failing_rank) {
   if (is_failing && fault.starts_with("throw")) throw Diverged();
   if (fault == "throw_before_join") ctx.join();
   ctx.shutdown();
-  if (fault == "shutdown_exit") std::exit(0);
+  if (is_failing && fault == "shutdown_alone") loop_at(0);
+  if (fault == "shutdown_static") kept = std::move(owner);
+  if (fault.starts_with("shutdown")) std::exit(0);
 }
 
 void run(const char* fault, int failing_rank) {
@@ -184,7 +196,8 @@ void run(const char* fault, int failing_rank) {
   if (std::strcmp(fault, "term_in_allocate") == 0)
     return allocate_again_and_again(failing_rank, SIGTERM);
   if (std::strcmp(fault, "callback") == 0) return destroy_in_callback(failing_rank);
-  for (const char* end : {"throw_before_shutdown", "throw_before_join", "leak", "shutdown_exit"})
+  for (const char* end : {"throw_before_shutdown", "throw_before_join", "leak", "shutdown_exit",
+                          "shutdown_static", "shutdown_alone"})
     if (std::strcmp(fault, end) == 0) return run_to_the_end(fault, failing_rank);
   horo::Context ctx = horo::init();
   std::vector<int> all;
@@ -234,6 +247,7 @@ int main(int argc, char** argv) {
   const bool is_failing = launched != nullptr && std::atoi(launched) == failing_rank;
   if (is_failing && fault == "option") return 2;
   if (is_failing && fault == "bad_setting") setenv("HORO_TIMEOUT", "soon", 1);
+  if (fault == "shutdown_alone") setenv("HORO_TIMEOUT", "5s", 1);
   if (is_failing && fault == "looping_handler") signal(SIGSEGV, loop_at);
   if (is_failing && fault == "own_handler") std::set_terminate(end_in_own_handler);
   if (is_failing && (fault.starts_with("uncaught") || fault == "own_handler")) {

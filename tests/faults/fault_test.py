@@ -23,9 +23,13 @@ from processes import MpiFiles, leftovers, shared_memory_files
 LIMIT_S = 30
 START_S = 60
 
+# The job ends well.
+HEALTHY = ("none", "shutdown_exit", "shutdown_static")
 # What the output must show beside hororun's verdict, of the rank at fault.
 TELLING = {
     "none": [],
+    "shutdown_exit": [],
+    "shutdown_static": [],
     "kill": [],
     "throw": [r"diverged"],
     # The others, which fail because of it, must not have the job ended before it has said why.
@@ -79,6 +83,7 @@ VERDICTS = {
     "heap": rf"{CRASHED} (6|11) ",
     "looping_handler": rf"{CRASHED} 11 \(Segmentation fault\), and its process has not ended since",
     "bad_setting": r"[^)]*\) failed in horo::init\(\): HORO_TIMEOUT",
+    "shutdown_alone": r", pid \d+\) never called 'MPI_Finalize'",
     "not_ready": rf"{FAILED}; its last error: wait\(\) before ready\(\) of 10 of 20 gradients: g0",
     "callback": r"[^)]*\) destroyed its Context in a completion callback",
     "abandon_set": rf"({FAILED}|{LEFT})",
@@ -102,7 +107,7 @@ def problems_of_crash(output, fault, rank):
 def problems_of_verdict(output, fault, rank):
     verdicts = [line for line in output.splitlines()
                 if line.startswith("hororun: ") and not line.startswith("hororun: more: ")]
-    if fault == "none":
+    if fault in HEALTHY:
         return [f"hororun said '{line}'" for line in verdicts]
     if len(verdicts) != 1:
         return [f"hororun gave {len(verdicts)} verdicts"]
@@ -138,7 +143,7 @@ def run_job(hororun, job, ranks, fault, rank, ranks_per_node=0):
     problems = []
     if len(pids) != ranks and fault != "bad_setting":
         problems.append(f"{len(pids)} ranks started")
-    if (code == 0) != (fault == "none"):
+    if (code == 0) != (fault in HEALTHY):
         problems.append(f"exit code {code}")
     if seconds > LIMIT_S:
         problems.append(f"it ended {seconds:.0f} s after its start, more than {LIMIT_S} s")
