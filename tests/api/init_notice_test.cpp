@@ -184,27 +184,49 @@ TEST(InitRoster, HasOneReporterUntilItEnds) {
   EXPECT_TRUE(second.is_reporter());
 }
 
-TEST(InitRoster, ReplacesAStoppedReporterHoweverOftenItLooks) {
-  const pid_t stopped = fork();
-  ASSERT_GE(stopped, 0);
-  if (stopped == 0) {
-    InitRoster first(test_job_of(getppid()), 0, 2);
-    if (first.is_reporter()) raise(SIGSTOP);
-    _exit(1);
+/// Another process, which runs `function` and stops.
+class StoppedProcess {
+ public:
+  template <typename Function>
+  explicit StoppedProcess(Function&& function) : pid_(fork()) {
+    if (pid_ == 0) {
+      function();
+      raise(SIGSTOP);
+      _exit(1);
+    }
+    int status = 0;
+    is_stopped_ = pid_ > 0 && waitpid(pid_, &status, WUNTRACED) == pid_ && WIFSTOPPED(status);
   }
-  int status = 0;
-  ASSERT_EQ(waitpid(stopped, &status, WUNTRACED), stopped);
-  EXPECT_TRUE(WIFSTOPPED(status));
+  ~StoppedProcess() {
+    if (pid_ > 0 && kill(pid_, SIGKILL) == 0) waitpid(pid_, nullptr, 0);
+  }
+  StoppedProcess(const StoppedProcess&) = delete;
+  StoppedProcess& operator=(const StoppedProcess&) = delete;
+
+  pid_t pid() const { return pid_; }
+  bool is_stopped() const { return is_stopped_; }
+
+ private:
+  pid_t pid_;
+  bool is_stopped_ = false;
+};
+
+TEST(InitRoster, ReplacesAStoppedReporterHoweverOftenItLooks) {
+  std::optional<InitRoster> first;
+  std::optional<StoppedProcess> process(std::in_place, [&] {
+    first.emplace(test_job_of(getppid()), 0, 2);
+    first->is_reporter();
+  });
+  ASSERT_TRUE(process->is_stopped());
   InitRoster second(test_job(), 1, 2);
   int reports = 0;
   for (int i = 0; i < kManyLooks; ++i) reports += second.is_reporter();
   EXPECT_EQ(reports, kManyLooks);
   const auto waiting = second.waiting();
   ASSERT_THAT(waiting, SizeIs(2));
-  EXPECT_EQ(waiting.front().pid, stopped);
+  EXPECT_EQ(waiting.front().pid, process->pid());
   EXPECT_TRUE(waiting.front().is_stopped);
-  kill(stopped, SIGKILL);
-  waitpid(stopped, &status, 0);
+  process.reset();
   EXPECT_THAT(second.waiting(), SizeIs(1));
 }
 
