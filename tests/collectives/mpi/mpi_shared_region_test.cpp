@@ -60,18 +60,18 @@ TEST(MpiSharedRegion, ARankWithALimitOfItsOwnNeedsRoomForItsPartAlone) {
   MpiTransport transport(MPI_COMM_WORLD, {}, 0);
   const Topology& topology = transport.topology();
   std::optional<PrivateMemoryLimit> limit;
-  if (topology.rank == 0) limit.emplace(std::size_t{96} << 20);
+  if (topology.rank == 0) limit.emplace(std::size_t{224} << 20);
   int can_be_limited = !limit || limit->is_there();
   MPI_Bcast(&can_be_limited, 1, MPI_INT, 0, MPI_COMM_WORLD);
   if (!can_be_limited) GTEST_SKIP() << "only root can have a memory limit of its own";
-  const std::size_t part = std::size_t{64} << 20;
+  const std::size_t part = std::size_t{128} << 20;
   const auto ranks = static_cast<std::size_t>(topology.size);
   EXPECT_EQ(transport.make_node_region(ranks * part)->bytes().size(), ranks * part);
   try {
-    transport.make_node_region(ranks * (part + (std::size_t{64} << 20)));
+    transport.make_node_region(ranks * 2 * part);
     FAIL() << "granted beyond the limit of rank 0";
   } catch (const SharedMemoryError& error) {
-    EXPECT_THAT(error.what(), topology.rank == 0 ? HasSubstr("cannot allocate 128MiB")
+    EXPECT_THAT(error.what(), topology.rank == 0 ? HasSubstr("cannot allocate 256MiB")
                                                  : HasSubstr("rank 0 of the node could not"));
   }
 }
