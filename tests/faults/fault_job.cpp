@@ -8,15 +8,17 @@
 // exception that nobody catches: uncaught, uncaught_nested, uncaught_int, uncaught_noexcept,
 // uncaught_thread, own_handler (of std::terminate); a crash: terminate, abort, segv, overflow (of
 // the stack), heap (corruption), looping_handler (of SIGSEGV, which never returns); not_ready (an
-// InvalidArgument). FAULT while the other ranks wait in shutdown() or join():
-// throw_before_shutdown, throw_before_join, leak (the Context, and main returns). FAULT on all
-// ranks: shutdown_exit (exit with code 0 after shutdown(), with a Context and a plan that nobody
-// destroys), shutdown_static (with one that exit() destroys), shutdown_alone (as shutdown_exit, but
-// RANK, which never ends). FAULT before or in init(): option (exit with code 2), bad_setting.
-// Prints "rank N pid P" for each rank that has joined.
+// InvalidArgument), survived (a SIGSEGV that the program's handler leaves by siglongjmp). FAULT
+// while the other ranks wait in shutdown() or join(): throw_before_shutdown, throw_before_join,
+// leak (the Context, and main returns). FAULT on all ranks: shutdown_exit (exit with code 0 after
+// shutdown(), with a Context and a plan that nobody destroys), shutdown_static (with one that
+// exit() destroys), shutdown_alone (as shutdown_exit, but RANK, which never ends). FAULT before or
+// in init(): option (exit with code 2), bad_setting. Prints "rank N pid P" for each rank that has
+// joined.
 #include <unistd.h>
 
 #include <chrono>
+#include <csetjmp>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -73,6 +75,16 @@ void loop_at(int) {
   while (true) pause();
 }
 
+sigjmp_buf recovery;
+
+void recover(int) { siglongjmp(recovery, 1); }
+
+// The other ranks wait for longer than a handler may take.
+void survive_crash() {
+  if (sigsetjmp(recovery, 1) == 0) raise(SIGSEGV);
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+}
+
 void end_in_own_handler() {
   std::fprintf(stderr, "fault_job: the program's own terminate handler\n");
   std::_Exit(9);
@@ -85,6 +97,7 @@ void crash(std::string_view fault) {
   if (fault == "overflow") std::printf("%d\n", overflow_stack(0));
   if (fault == "heap") corrupt_heap();
   if (fault == "looping_handler") raise(SIGSEGV);
+  if (fault == "survived") survive_crash();
 }
 
 void fail(std::string_view fault) {
@@ -213,7 +226,7 @@ void run(const char* fault, int failing_rank) {
     gradients.push_back({"g" + std::to_string(gradients.size()), horo::TensorView(tensor)});
   horo::GradientSync sync(ctx, gradients, {.bucket_bytes = 1 << 20});
   say_that_it_runs(ctx);
-  const bool is_endless = std::strcmp(fault, "none") != 0;
+  const bool is_endless = std::strcmp(fault, "none") != 0 && std::strcmp(fault, "survived") != 0;
   for (int step = 0; is_endless || step < 10; ++step) {
     for (std::size_t i = gradients.size(); i-- > 0;) {
       sync.ready(i);
@@ -249,6 +262,7 @@ int main(int argc, char** argv) {
   if (is_failing && fault == "bad_setting") setenv("HORO_TIMEOUT", "soon", 1);
   if (fault == "shutdown_alone") setenv("HORO_TIMEOUT", "5s", 1);
   if (is_failing && fault == "looping_handler") signal(SIGSEGV, loop_at);
+  if (is_failing && fault == "survived") signal(SIGSEGV, recover);
   if (is_failing && fault == "own_handler") std::set_terminate(end_in_own_handler);
   if (is_failing && (fault.starts_with("uncaught") || fault == "own_handler")) {
     run(argv[1], failing_rank);
