@@ -68,11 +68,12 @@ def exceptions_for(fault, place):
     if fault == "throw" and inside:
         return {"codes": frozenset({134}), "event": r"signal 6\b|ended with an uncaught exception",
                 "sentence": "the exception leaves a thread of the program, so std::terminate() is called"}
-    if fault in ("exit", "_exit0") and place == "end_of_main":
+    if fault in ("exit", "_exit0") and place == "end_of_main" or (fault, place) == ("exit", "after_shutdown"):
         return {"codes": WELL, "event": "", "sentence": "the rank has shut down: its exit is a return from main()"}
-    if fault in ("exit", "_exit0") and place == "after_shutdown":
-        seen = "" if fault == "exit" else f"|{GONE}"
-        return {"event": rf"{BY_CODE.format(0)}(?! without calling Context::shutdown)|{IMPROPER}{seen}",
+    if (fault, place) == ("exit", "in_shutdown"):
+        return {"codes": frozenset({0, 1}), "sentence": f"{BY_FAULT[fault].sentence}; unless shutdown() had ended"}
+    if (fault, place) == ("_exit0", "after_shutdown"):
+        return {"event": rf"{BY_CODE.format(0)}(?! without calling Context::shutdown)|{IMPROPER}|{GONE}",
                 "sentence": f"{BY_FAULT[fault].sentence}; the rank has called shutdown(), and left before MPI_Finalize"}
     if fault in ("exit", "_exit0") and place == "before_init":
         return {"limit_s": LATE_LIMIT_S, "codes": frozenset({1, STUCK}),

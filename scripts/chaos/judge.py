@@ -21,7 +21,8 @@ BEFORE_SUBJECT = re.compile("|".join((
 LAUNCHER_LINE = re.compile(r"^hororun: (.*)")
 SAME_MOMENT_S = 1
 # What hororun prints besides the verdict.
-NO_VERDICT = re.compile(r"^(more: hororun doctor |stopped by signal |mpirun itself was killed by signal )")
+NO_VERDICT = re.compile(r"^(more: hororun doctor |stopped by signal |mpirun itself was killed by signal |"
+                        r"the last line of the job's standard error: ')")
 LOG_LINE = re.compile(r"^\d\d:\d\d:\d\d\.\d+ (warning|error) \[[^]]*\] (.*)")
 CRASH_LINE = re.compile(r"^horo: (.*)")  # of a rank that crashes or exits
 EXCEPTION_LINE = re.compile(r"^chaos_job: rank (\d+): (.*)")
@@ -160,7 +161,7 @@ def judge_good_end(outcome, text=""):
 def judge_output(scenario, outcome, expectation):
     texts = [expectation.text.format(victim=victim) for victim in sorted(outcome.first_causes())]
     text = "|".join(texts) if expectation.text else ""
-    if expectation.codes == WELL:
+    if expectation.codes == WELL or outcome.exit_code == 0 and 0 in expectation.codes:
         problems = judge_good_end(outcome, text)
     else:
         judged = judge_hororun if scenario.launcher == "hororun" else judge_mpirun

@@ -134,7 +134,8 @@ class Judging(unittest.TestCase):
 
     def test_hororun_gives_one_verdict(self):
         crash = "hororun: mpirun itself was killed by signal 11 (Segmentation fault)\n"
-        self.assertTrue(judge(scenario(), outcome(output=KILLED + crash)).is_good())
+        last_line = "hororun: the last line of the job's standard error: 'rank 0 (host a) is dead'\n"
+        self.assertTrue(judge(scenario(), outcome(output=KILLED + crash + last_line)).is_good())
         self.assertFalse(judge(scenario(), outcome(output=crash)).is_good())
         for second in ("rank 0 (host a) failed: x", "nothing is wrong as far as these files show",
                        "rank 1 (host a, pid 7) is dead", "no rank of the job runs any more; hororun ended the job"):
@@ -193,7 +194,13 @@ class Judging(unittest.TestCase):
         self.assertFalse(judge(scenario("_exit"), outcome(3, first.replace("rank 1", "rank 2"))).is_good())
         for code in (3, 75, 143):
             self.assert_finds(judge(scenario("exit"), outcome(code, named)), "WRONG", f"exit code {code}, expected 1")
-        self.assert_finds(judge(scenario("exit", "after_shutdown"), outcome(1, named)), "WRONG", "is not the cause")
+        self.assert_finds(judge(scenario("_exit0", "after_shutdown"), outcome(1, named)), "WRONG", "is not the cause")
+        self.assertFalse(judge(scenario("exit", "after_shutdown"), outcome(1, named)).is_good())
+        self.assertTrue(judge(scenario("exit", "after_shutdown"), outcome(0, "")).is_good())
+        self.assertTrue(judge(scenario("exit", "in_shutdown"), outcome(1, named)).is_good())
+        self.assertTrue(judge(scenario("exit", "in_shutdown"), outcome(0, "")).is_good())
+        self.assertFalse(judge(scenario("exit", "in_shutdown"), outcome(1, "")).is_good())
+        self.assertFalse(judge(scenario("exit", "in_shutdown"), outcome(0, named)).is_good())
         dead = "hororun: rank 1 (host a, pid 7) is dead: the process is gone without a word\n"
         self.assertFalse(judge(scenario("exit"), outcome(1, dead)).is_good())
         self.assertTrue(judge(scenario("_exit0"), outcome(1, dead)).is_good())
