@@ -107,6 +107,103 @@ int earlier(int milliseconds, std::chrono::milliseconds other) {
   return milliseconds < 0 ? limit : std::min(milliseconds, limit);
 }
 
+/// One call of supervise().
+class Supervision {
+ public:
+  Supervision(const ChildProcess& mpirun, SignalInbox& inbox, OutputQueue& errors,
+              const Patience& patience, const MonitorTimes& times)
+      : mpirun_(mpirun),
+        inbox_(inbox),
+        errors_(errors),
+        escalation_(mpirun, patience),
+        monitor_(times) {}
+
+  JobResult run() {
+    for (bool has_ended = false; !has_ended;) {
+      wait();
+      take_signals();
+      has_ended = has_mpirun_ended();
+      if (!has_ended) look();
+    }
+    drain_errors(mpirun_.error_output(), scanner_, errors_);
+    save_what_is_known();
+    if (exit_code_of(result_) != 0) clean_up();
+    return std::move(result_);
+  }
+
+ private:
+  /// Until something happens, and passes on what mpirun has written.
+  void wait() {
+    pollfd events[] = {
+        {inbox_.descriptor(), POLLIN, 0},
+        {is_open_ && !errors_.is_full() ? mpirun_.error_output() : -1, POLLIN, 0},
+        {errors_.is_empty() ? -1 : errors_.descriptor(), POLLOUT, 0},
+        {monitor_.descriptor(), POLLIN, 0},
+    };
+    poll(events, std::size(events), earlier(escalation_.advance(), monitor_.time_to_next_look()));
+    if (events[1].revents != 0)
+      is_open_ = pass_on_errors(mpirun_.error_output(), scanner_, errors_);
+    if (events[2].revents != 0) errors_.write_some();
+  }
+
+  void take_signals() {
+    while (const auto signal = inbox_.next()) {
+      if (*signal == SIGCHLD) continue;
+      if (stops_a_job(*signal)) {
+        save_what_is_known();
+        if (!result_.stop) result_.stop = {*signal, observe::wall_time_now()};
+        escalation_.start();
+      }
+      mpirun_.send(*signal);
+    }
+  }
+
+  bool has_mpirun_ended() {
+    const auto ended = reap_children();
+    const auto mpirun = ended.find(mpirun_.pid());
+    if (mpirun == ended.end()) return false;
+    result_.wait_status = mpirun->second;
+    return true;
+  }
+
+  /// Ends the job if it cannot end by itself.
+  void look() {
+    auto end = monitor_.look(
+        {output_is_blocked(), has_pending_errors(mpirun_.error_output()), scanner_.is_aborting()});
+    if (!end || result_.forced_end) return;
+    save_what_is_known();
+    escalation_.start_with_term(end->cause);
+    result_.forced_end = std::move(end);
+  }
+
+  /// What is reported after the job was first told to stop is the consequence.
+  void save_what_is_known() {
+    if (std::exchange(is_known_, true)) return;
+    drain_errors(mpirun_.error_output(), scanner_, errors_);
+    result_.failure = scanner_.failure();
+    result_.lost_host = scanner_.lost_host();
+    result_.ended_first = monitor_.ended_first();
+    result_.last_line = scanner_.last_line();
+    if (!monitor_.ranks().job()) result_.launch_error = scanner_.remote_shell_error();
+  }
+
+  void clean_up() {
+    monitor_.ranks().update();  // those that mpirun left behind
+    kill_all_children();
+    if (monitor_.ranks().job()) remove_leftovers(*monitor_.ranks().job());
+  }
+
+  const ChildProcess& mpirun_;
+  SignalInbox& inbox_;
+  OutputQueue& errors_;
+  Escalation escalation_;
+  JobMonitor monitor_;
+  FailureScanner scanner_;
+  JobResult result_;
+  bool is_open_ = true;    // mpirun's standard error
+  bool is_known_ = false;  // see save_what_is_known()
+};
+
 }  // namespace
 
 std::optional<int> crash_of_mpirun(const JobResult& result) {
@@ -128,61 +225,7 @@ std::vector<int> supervised_signals() {
 
 JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, OutputQueue& errors,
                     const Patience& patience, const MonitorTimes& times) {
-  JobResult result;
-  FailureScanner scanner;
-  Escalation escalation(mpirun, patience);
-  JobMonitor monitor(times);
-  bool is_known = false;
-  const auto save_what_is_known = [&] {
-    if (std::exchange(is_known, true)) return;
-    drain_errors(mpirun.error_output(), scanner, errors);
-    result.failure = scanner.failure();
-    result.lost_host = scanner.lost_host();
-    result.ended_first = monitor.ended_first();
-    result.last_line = scanner.last_line();
-    if (!monitor.ranks().job()) result.launch_error = scanner.remote_shell_error();
-  };
-  bool is_open = true;
-  for (bool has_ended = false; !has_ended;) {
-    pollfd events[] = {
-        {inbox.descriptor(), POLLIN, 0},
-        {is_open && !errors.is_full() ? mpirun.error_output() : -1, POLLIN, 0},
-        {errors.is_empty() ? -1 : errors.descriptor(), POLLOUT, 0},
-        {monitor.descriptor(), POLLIN, 0},
-    };
-    poll(events, std::size(events), earlier(escalation.advance(), monitor.time_to_next_look()));
-    if (events[1].revents != 0) is_open = pass_on_errors(mpirun.error_output(), scanner, errors);
-    if (events[2].revents != 0) errors.write_some();
-    while (const auto signal = inbox.next()) {
-      if (*signal == SIGCHLD) continue;
-      if (stops_a_job(*signal)) {
-        save_what_is_known();
-        if (!result.stop) result.stop = {*signal, observe::wall_time_now()};
-        escalation.start();
-      }
-      mpirun.send(*signal);
-    }
-    const auto ended = reap_children();
-    if (const auto it = ended.find(mpirun.pid()); it != ended.end()) {
-      result.wait_status = it->second;
-      has_ended = true;
-    } else if (auto end =
-                   monitor.look({output_is_blocked(), has_pending_errors(mpirun.error_output()),
-                                 scanner.is_aborting()});
-               end && !result.forced_end) {
-      save_what_is_known();
-      result.forced_end = std::move(end);
-      escalation.start_with_term(result.forced_end->cause);
-    }
-  }
-  drain_errors(mpirun.error_output(), scanner, errors);
-  save_what_is_known();
-  if (exit_code_of(result) != 0) {
-    monitor.ranks().update();  // those that mpirun left behind
-    kill_all_children();
-    if (monitor.ranks().job()) remove_leftovers(*monitor.ranks().job());
-  }
-  return result;
+  return Supervision(mpirun, inbox, errors, patience, times).run();
 }
 
 void write_out(OutputQueue& output, SignalInbox& inbox,
