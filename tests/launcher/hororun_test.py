@@ -335,6 +335,16 @@ class Stopping(unittest.TestCase):
         self.assertEqual(job.returncode, 130)
         self.assert_nothing_is_left()
 
+    def test_a_job_whose_errors_nobody_reads(self):
+        script = 'seq 1000000 >&2; sleep 300; : "$0"'  # the mark
+        job = subprocess.Popen([HORORUN, "-np", "1", "sh", "-c", script, self.mark], stderr=subprocess.PIPE)
+        self.addCleanup(self.kill_left_overs)
+        self.addCleanup(job.stderr.close)
+        self.assertTrue(wait_until(lambda: len(processes_with(self.mark)) == 3))
+        job.send_signal(signal.SIGINT)
+        self.assertEqual(job.wait(timeout=60), 130)
+        self.assertTrue(wait_until(lambda: not processes_with(self.mark)), processes_with(self.mark))
+
     def test_a_killed_rank(self):
         job = self.start()
         start = time.monotonic()
