@@ -110,14 +110,17 @@ void StallJudge::start_anew(WallTime now) {
 }
 
 // If ranks are in an operation without going on, and none of those seen keeps them: the members
-// among `unheard` of what has lasted too long.
+// among `unheard` of what has lasted longer than `lasting`. Whether an exchange has begun
+// everywhere is not known then.
 std::vector<RankSnapshot> StallJudge::possible_keepers(const std::vector<RankSnapshot>& ranks,
                                                        std::span<const RankSnapshot> unheard,
-                                                       WallTime now) const {
+                                                       WallTime now, nanoseconds lasting) const {
   std::vector<RankSnapshot> keepers;
   if (!find_missing(ranks, now, stall_warning_).empty()) return keepers;
   const auto is_awaited = [&](const OpenOperation& open, int rank) {
-    return now - open.submitted > stall_warning_.count() && is_of_set(rank, open.process_set);
+    const WallTime slow_link =
+        open.started == 0 ? 0 : static_cast<WallTime>(open.bytes) * kNanosecondsPerByte;
+    return now - open.submitted > lasting.count() + slow_link && is_of_set(rank, open.process_set);
   };
   for (const RankSnapshot& other : unheard) {
     const bool may_keep = std::ranges::any_of(ranks, [&](const RankSnapshot& rank) {
@@ -174,9 +177,11 @@ StallJudge::Decision StallJudge::decide(std::vector<RankSnapshot> ranks, WallTim
   }
   std::vector<RankSnapshot> keepers;
   if (!is_final(verdict.kind) && !is_of_the_process(verdict.kind))
-    keepers = possible_keepers(ranks, unheard, now);
+    keepers = possible_keepers(ranks, unheard, now, stall_warning_);
+  bool keeps_too_long = false;
   if (!keepers.empty()) {
     if (keepers[0].liveness != Liveness::kSilent) return {};
+    keeps_too_long = !possible_keepers(ranks, unheard, now, timeout_ + ends_later_).empty();
     ranks.insert(ranks.end(), keepers.begin(), keepers.end());
     verdict = find_stall(ranks, now, stall_warning_);
   }
@@ -191,7 +196,7 @@ StallJudge::Decision StallJudge::decide(std::vector<RankSnapshot> ranks, WallTim
     told_.awaited = verdict.awaited;
     decision.say = verdict.text;
   }
-  if (!is_of_ranks(verdict, keepers) && is_over(verdict, ranks, now)) {
+  if (is_of_ranks(verdict, keepers) ? keeps_too_long : is_over(verdict, ranks, now)) {
     has_ended_ = true;
     decision.end = is_final(verdict.kind) ? verdict.text : with_timeout(verdict.text, timeout_);
   }

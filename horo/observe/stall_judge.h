@@ -34,8 +34,8 @@ class StallJudge {
   /// A pause that has lasted for `timeout` is noted, and again after each more; it ends nothing.
   /// A callback that has run for `stall_warning` is noted, and again after each `timeout`.
   /// `unheard`: ranks of which nothing is known yet. Members of an operation are blamed, once they
-  /// are silent, for what no other rank keeps; that does not end the job, as they may only be out
-  /// of the watchdogs' reach.
+  /// are silent, for what no other rank keeps. As they may only be out of the watchdogs' reach, the
+  /// job ends when the operation has lasted for `timeout`, however long they have been silent.
   Decision look(std::vector<RankSnapshot> ranks, WallTime now,
                 std::span<const RankSnapshot> unheard = {});
   /// Whether a rank that runs was in a pause at the last look.
@@ -65,8 +65,8 @@ class StallJudge {
   bool is_confirmed(const Verdict& verdict, const std::vector<RankSnapshot>& ranks, WallTime now);
   void forgive(std::vector<RankSnapshot>& ranks, WallTime now);
   std::vector<RankSnapshot> possible_keepers(const std::vector<RankSnapshot>& ranks,
-                                             std::span<const RankSnapshot> unheard,
-                                             WallTime now) const;
+                                             std::span<const RankSnapshot> unheard, WallTime now,
+                                             std::chrono::nanoseconds lasting) const;
   WallTime silent_since(const Verdict& verdict, const std::vector<RankSnapshot>& ranks) const;
   bool is_over(const Verdict& verdict, const std::vector<RankSnapshot>& ranks, WallTime now) const;
 
