@@ -84,7 +84,7 @@ Context init_with_mpi(MPI_Comm communicator, const std::vector<std::string>& ent
                      .stall_warning = settings.stall_warning,
                      .timeout = settings.timeout,
                      .is_mpi_running = mpi_is_running(),
-                     .record = [&](const std::string& why) { record_failed_init(entries, why); }});
+                     .record = [&](const std::string& why) { record_wait_in_init(entries, why); }});
   auto session = std::make_unique<OwnedMpi>(settings, entries);
   notice->note_that_mpi_runs();
   // How many ranks share the machine is known only once all have come.

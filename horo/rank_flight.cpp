@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <climits>
+#include <functional>
 
 #include "collectives/mpi/launch_signs.h"
 #include "horo/base/error.h"
@@ -85,34 +86,53 @@ bool has_living_recorder(const std::string& path) {
   }
 }
 
+// `end` records why the rank ends, into a new recorder.
+void record_early_end(
+    const std::vector<std::string>& environment,
+    const std::function<void(observe::FlightRecorder&, const observe::FlightJob&)>& end) {
+  constexpr std::string_view kName = "HORO_FLIGHT_DIR=";
+  std::string_view setting;
+  for (const std::string& entry : environment)
+    if (entry.starts_with(kName)) setting = std::string_view(entry).substr(kName.size());
+  const auto launched = collectives::launched_job(environment);
+  if (!launched || setting.empty() || setting == "auto") return;
+  const std::uint64_t id = job_of_launcher(setting);
+  const auto place = observe::flight_place(setting, id);
+  if (!place) return;
+  char host[HOST_NAME_MAX + 1] = "?";
+  gethostname(host, sizeof host - 1);
+  const observe::FlightJob job{
+      .id = id,
+      .rank = launched->rank,
+      .size = launched->size,
+      .host = host,
+      .path = place->directory / observe::flight_file_name(launched->rank)};
+  if (has_living_recorder(job.path)) return;
+  observe::make_flight_place(*place);
+  observe::FlightRecorder recorder(job);
+  end(recorder, job);
+}
+
 }  // namespace
 
 void record_failed_init(const std::vector<std::string>& environment,
                         std::string_view why) noexcept {
   try {
-    constexpr std::string_view kName = "HORO_FLIGHT_DIR=";
-    std::string_view setting;
-    for (const std::string& entry : environment)
-      if (entry.starts_with(kName)) setting = std::string_view(entry).substr(kName.size());
-    const auto launched = collectives::launched_job(environment);
-    if (!launched || setting.empty() || setting == "auto") return;
-    const std::uint64_t id = job_of_launcher(setting);
-    const auto place = observe::flight_place(setting, id);
-    if (!place) return;
-    char host[HOST_NAME_MAX + 1] = "?";
-    gethostname(host, sizeof host - 1);
-    const observe::FlightJob job{
-        .id = id,
-        .rank = launched->rank,
-        .size = launched->size,
-        .host = host,
-        .path = place->directory / observe::flight_file_name(launched->rank)};
-    if (has_living_recorder(job.path)) return;
-    observe::make_flight_place(*place);
-    observe::FlightRecorder(job).fail(
-        fmt::format("rank {} (host {}) failed in horo::init(): {}", launched->rank, host, why));
+    record_early_end(environment, [&](auto& recorder, const auto& job) {
+      recorder.fail(
+          fmt::format("rank {} (host {}) failed in horo::init(): {}", job.rank, job.host, why));
+    });
   } catch (const std::exception& error) {
     log_debug("the failure of horo::init() was not recorded: {}", error.what());
+  }
+}
+
+void record_wait_in_init(const std::vector<std::string>& environment,
+                         std::string_view why) noexcept {
+  try {
+    record_early_end(environment, [&](auto& recorder, const auto&) { recorder.give_up(why); });
+  } catch (const std::exception& error) {
+    log_debug("the end of a wait in horo::init() was not recorded: {}", error.what());
   }
 }
 

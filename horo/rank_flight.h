@@ -44,4 +44,9 @@ class RankFlight {
 /// recorder there already.
 void record_failed_init(const std::vector<std::string>& environment, std::string_view why) noexcept;
 
+/// The same for a wait in horo::init() that lasted too long. `why` is about the ranks that did not
+/// come.
+void record_wait_in_init(const std::vector<std::string>& environment,
+                         std::string_view why) noexcept;
+
 }  // namespace horo

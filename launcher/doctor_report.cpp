@@ -40,21 +40,27 @@ bool was_killed_first(const FlightLog& log, const observe::FirstEnd& end) {
          end.how.starts_with(fmt::format("was killed by signal {} ", log.signal));
 }
 
-// A rank that is gone and left no reason ended as the launcher says.
+// How the launcher saw the rank end, and which call of horo it had not made.
+std::string ending_of(const RankSnapshot& rank, const observe::FirstEnd& end) {
+  constexpr std::string_view kExit = "exited with code ";
+  if (!end.how.starts_with(kExit)) return end.how;
+  const std::string code = end.how.substr(0, end.how.find(' ', kExit.size()));
+  const bool has_shut_down = rank.last_finished == observe::kShutdownName;
+  return code + (has_shut_down ? " after Context::shutdown(), before the end of its Context"
+                               : " without calling Context::shutdown()");
+}
+
+// A rank that is gone and left no reason ended as the launcher says. The reason that a rank has
+// left stays, with what the launcher says beside it.
 void note_end(DoctorReport& report, const observe::FirstEnd& end) {
   constexpr observe::WallTime kLongestEnd = 600'000'000'000;  // of a job, from its first dead rank
-  constexpr std::string_view kExit = "exited with code ";
   for (std::size_t i = 0; i < report.snapshots.size(); ++i) {
     RankSnapshot& rank = report.snapshots[i];
-    if (rank.rank != end.rank || !rank.failure.empty() ||
-        end.at - rank.last_sign_of_life >= kLongestEnd)
-      continue;
-    if (was_killed_first(report.logs[i], end)) rank.liveness = Liveness::kDead;
-    if (rank.liveness != Liveness::kDead) continue;
-    rank.ending = end.how;
-    if (!end.how.starts_with(kExit)) continue;
-    rank.ending.resize(std::min(end.how.find(' ', kExit.size()), end.how.size()));
-    rank.ending += " without calling Context::shutdown()";
+    if (rank.rank != end.rank || end.at - rank.last_sign_of_life >= kLongestEnd) continue;
+    if (rank.failure.empty() && was_killed_first(report.logs[i], end))
+      rank.liveness = Liveness::kDead;
+    if (!rank.failure.empty() || rank.liveness == Liveness::kDead)
+      rank.ending = ending_of(rank, end);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "horo/base/reduce_op.h"
 #include "horo/base/tensor_view.h"
 #include "horo/coordinator/scale_factors.h"
+#include "horo/observe/flight_file.h"
 
 namespace horo::coordinator {
 
@@ -32,7 +33,7 @@ constexpr bool has_own_rows(Kind kind) {
 }
 
 /// The names of the last two kinds: one such operation at a time.
-inline constexpr std::string_view kShutdownName = "horo.shutdown";
+using observe::kShutdownName;
 inline constexpr std::string_view kJoinName = "horo.join";
 
 /// One rank's description of one operation: what the ranks must agree on. Fields that a kind does

@@ -106,7 +106,7 @@ class Diagnosis {
   std::optional<Verdict> find_dead() const {
     std::vector<const RankSnapshot*> dead = all_that_are(Liveness::kDead);
     drop_deaths_after_failures(dead);
-    drop_late_deaths(dead);
+    drop_deaths_beside_named(dead);
     if (dead.size() == ranks_.size() && dead.size() > 1) {
       WallTime last = 0;
       for (const RankSnapshot* rank : dead) last = std::max(last, rank->last_sign_of_life);
@@ -135,22 +135,27 @@ class Diagnosis {
     const RankSnapshot* first = failure.rank != nullptr ? failure.rank : failure.passed_on;
     if (first == nullptr) return;
     const bool is_timeout = first->is_aborted && names_timeout(first->failure);
+    // Of the rank that the launcher names first, the record has the time.
+    const WallTime since = first->ending.empty() ? first->taken : first->taken - kTogether;
     std::erase_if(dead, [&](const RankSnapshot* rank) {
-      return rank->last_sign_of_life > first->taken || (is_timeout && rank->ending.empty());
+      return rank->last_sign_of_life > since || (is_timeout && rank->ending.empty());
     });
   }
 
-  // The launcher names the rank that ended first; it kills the others a second later or more.
-  static void drop_late_deaths(std::vector<const RankSnapshot*>& dead) {
-    const auto first =
+  // The launcher names the rank that ended first, and kills the others. One that it does not name
+  // died before only if its last sign of life is much older.
+  static void drop_deaths_beside_named(std::vector<const RankSnapshot*>& dead) {
+    const auto named =
         std::ranges::find_if(dead, [](const RankSnapshot* rank) { return !rank->ending.empty(); });
-    if (first == dead.end()) return;
-    const WallTime last = (*first)->last_sign_of_life + kTogether / 2;
-    std::erase_if(dead, [&](const RankSnapshot* rank) { return rank->last_sign_of_life > last; });
+    if (named == dead.end()) return;
+    const WallTime before = (*named)->last_sign_of_life - kTogether;
+    std::erase_if(dead, [&](const RankSnapshot* rank) {
+      return rank->ending.empty() && rank->last_sign_of_life > before;
+    });
   }
 
   // When one rank has died, launchers end those that are left, and kill who is slow to go: a dead
-  // rank that waited for another dead one is no cause.
+  // rank that waited for another dead one is no cause, unless the launcher names it as the first.
   std::vector<int> without_victims(const std::vector<int>& dead) const {
     std::vector<int> causes = dead;
     for (const MissingOperation& missing : find_missing(ranks_, now_, {})) {
@@ -159,7 +164,9 @@ class Diagnosis {
                missing.missing.end();
       });
       if (is_for_a_cause)
-        std::erase_if(causes, [&](int number) { return is_waiting_in(missing, number); });
+        std::erase_if(causes, [&](int number) {
+          return of(number).ending.empty() && is_waiting_in(missing, number);
+        });
     }
     return causes;
   }

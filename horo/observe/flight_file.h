@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 /// The format of a flight recorder's file: FlightHeader, then the tables that it places. All in the
 /// byte order of the machine that wrote it; times are nanoseconds of that host's CLOCK_MONOTONIC,
@@ -27,8 +28,9 @@ inline constexpr const char* kPauseKind = "pause";
 inline constexpr const char* kWaitKind = "wait";
 /// The kind of an open operation that a reader makes of a marked gradient.
 inline constexpr const char* kGradientKind = "gradient";
-/// The kind of a rank's last operation, as coordinator::name_of has it.
+/// The kind of a rank's last operation, as coordinator::name_of has it, and its name.
 inline constexpr const char* kShutdownKind = "shutdown";
+inline constexpr std::string_view kShutdownName = "horo.shutdown";
 /// The same of what a rank without more data waits in.
 inline constexpr const char* kJoinKind = "join";
 /// The kind of the operation that ends MPI, and its name: a rank's last one where horo has

@@ -117,12 +117,23 @@ void FlightRecorder::end(StretchKind kind, const Stretch& stretch) {
 
 void FlightRecorder::fail(std::string_view text) noexcept {
   const std::scoped_lock lock(state_mutex_);
+  if (abort_ != nullptr && abort_->is_raised())
+    end_with(FlightState::kAborted, abort_->view());
+  else
+    end_with(FlightState::kFailed, text);
+}
+
+void FlightRecorder::give_up(std::string_view text) noexcept {
+  const std::scoped_lock lock(state_mutex_);
+  end_with(FlightState::kAborted, text);
+}
+
+void FlightRecorder::end_with(FlightState state, std::string_view text) noexcept {
   FlightStatus& status = layout_.header->status;
   if (status.state != FlightState::kRunning) return;
-  const bool is_aborted = abort_ != nullptr && abort_->is_raised();
-  (is_aborted ? abort_->view() : text).copy(status.failure, sizeof status.failure - 1);
+  text.copy(status.failure, sizeof status.failure - 1);
   publish(status.state_since, flight_clock());
-  publish_last(status.state, is_aborted ? FlightState::kAborted : FlightState::kFailed);
+  publish_last(status.state, state);
 }
 
 void FlightRecorder::note_error(std::string_view text) {

@@ -82,6 +82,8 @@ class FlightRecorder {
   /// job's abort signal was raised before, its text is recorded in place of `text`, as
   /// FlightState::kAborted: a rank that fails itself records that before it raises the signal.
   void fail(std::string_view text) noexcept;
+  /// The rank ends for `text`, which is about other ranks: FlightState::kAborted.
+  void give_up(std::string_view text) noexcept;
   /// An operation ended with an error, which the program may or may not survive.
   void note_error(std::string_view text);
   /// The last of them; empty: none.
@@ -104,6 +106,7 @@ class FlightRecorder {
   std::mutex& plans_mutex() const { return plans_mutex_; }
 
  private:
+  void end_with(FlightState state, std::string_view text) noexcept;
   void run_pulses();
 
   const std::string path_;

@@ -149,6 +149,24 @@ TEST_F(JobVerdictTest, ARankThatEndedFirstIsNamedOnlyIfThatIsKnown) {
                   "; one of ranks 1 and 3 ended before the other ranks, it is not known which\n"));
 }
 
+TEST_F(JobVerdictTest, AnExitAfterShutdownIsNotCalledOneWithout) {
+  const JobVerdict verdict = this->verdict();
+  for (const std::string_view last : {"step", "horo.shutdown"}) {
+    record_and_die(0, [&](FlightRecorder& recorder) {
+      observe::FlightRecord operation{};
+      operation.name = recorder.name(last);
+      operation.submitted = observe::flight_clock();
+      recorder.open(operation).finish(observe::flight_clock());
+    });
+    const JobResult result{.wait_status = 3 << 8,
+                           .failure = RankFailure{0, "", "exited with code 3", 3}};
+    EXPECT_THAT(
+        verdict.text(result, 3),
+        HasSubstr(last == "step" ? ") exited with code 3 without calling Context::shutdown()"
+                                 : ") exited with code 3 after Context::shutdown(), before"));
+  }
+}
+
 TEST_F(JobVerdictTest, TheReportOfMpirunComesBeforeWhatTheProcessesShow) {
   const JobResult result{.failure = RankFailure{1, "", "exited with code 7", 7},
                          .ended_first = {.ranks = {2}}};

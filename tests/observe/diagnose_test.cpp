@@ -325,6 +325,38 @@ TEST(Diagnose, TheLaunchersReportSaysHowADeadRankEnded) {
       testing::StartsWith("rank 2 (host b, pid 4702) was killed by signal 9 (Killed); it "));
 }
 
+TEST(Diagnose, TheRankThatTheLauncherNamesIsTheCauseThoughItWaitedForAnotherThatDied) {
+  auto job = quiet_job(4);
+  for (int r : {2, 3}) submit(job[r], "step", 1);
+  for (int r : {0, 2}) {
+    job[r].liveness = Liveness::kDead;
+    job[r].last_sign_of_life = kNow - kSecond / 10;
+  }
+  job[2].ending = "exited with code 3";
+  EXPECT_THAT(judge(job).blamed, ElementsAre(2)) << "the launcher killed rank 0";
+  job[0].last_sign_of_life = kNow - 20 * kSecond;
+  EXPECT_THAT(judge(job).blamed, testing::Contains(0)) << "long before";
+}
+
+TEST(Diagnose, WithoutTheOthersRecordsTheRankThatTheLauncherNamesIsTheCause) {
+  auto job = quiet_job(2);
+  for (auto& rank : job) rank.liveness = Liveness::kDead;
+  job[1].ending = "was killed by signal 9 (Killed)";
+  EXPECT_THAT(judge(job).blamed, ElementsAre(1));
+  EXPECT_THAT(judge(job).text, HasSubstr("was killed by signal 9"));
+}
+
+TEST(Diagnose, ACrashThatTheLauncherNamesIsTheCauseOfDeathsAtTheSameTime) {
+  auto job = quiet_job(3);
+  job[1].failure = "rank 1 (host a, pid 4701) crashed: signal 6 (Aborted)";
+  job[1].taken = kNow - kSecond / 10;
+  job[1].ending = "was killed by signal 6 (Aborted)";
+  job[0].liveness = Liveness::kDead;
+  job[0].last_sign_of_life = kNow - kSecond / 5;
+  EXPECT_EQ(judge(job).kind, Kind::kFailed);
+  EXPECT_THAT(judge(job).blamed, ElementsAre(1));
+}
+
 TEST(Diagnose, ARankThatLeftIsBlamedForTheFailureThatNamesIt) {
   auto job = quiet_job(3);
   submit(job[1], "horo.shutdown", 3, "shutdown");
