@@ -368,6 +368,9 @@ bool is_outside_signal(int signal) {
 }
 
 void forget_survived_fault() {
+  // A recorder that goes may be unmapped after it. The next call does what this one leaves.
+  const std::unique_lock lock(mutex, std::try_to_lock);
+  if (!lock) return;
   const Fault fault = claimed_fault();
   if (fault != 0 && !is_handled_now(fault)) forget_fault(fault);
 }

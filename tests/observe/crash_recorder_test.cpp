@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <csetjmp>
@@ -431,6 +432,27 @@ TEST(CrashRecorder, AStopOrderChangesNothingAboutWhoHasLeftWordOrLives) {
   alive.pulse = wall_time_now();
   note_stop_order(alive, SIGTERM, alive.pulse);
   EXPECT_EQ(alive.signal, 0);
+}
+
+// The header of a recorder that is gone is not mapped any more.
+TEST(CrashRecorder, ForgetsASurvivedFaultWhileAnotherRecorderGoes) {
+  FlightHeader header{};
+  const CrashRecorder stays(header, nullptr, "rank 0");
+  std::atomic<bool> is_done{false};
+  std::jthread pulse([&] {
+    while (!is_done) {
+      claim_fault(SIGSEGV, SIGRTMAX);  // Not blocked: the thread does not handle it any more.
+      forget_survived_fault();
+    }
+  });
+  for (int i = 0; i < 20'000; ++i) {
+    void* memory = mmap(nullptr, sizeof(FlightHeader), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    { const CrashRecorder goes(*new (memory) FlightHeader, nullptr, "rank 1"); }
+    munmap(memory, sizeof(FlightHeader));
+  }
+  is_done = true;
 }
 
 TEST(CrashRecorder, LeavesTheHandlersAsTheyWere) {
