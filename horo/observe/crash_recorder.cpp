@@ -117,29 +117,34 @@ void show_claimed_fault() {
   } while (shown != claimed_fault());
 }
 
-// In a thread that handles a signal the kernel blocks it, but for SA_NODEFER: another signal, which
-// nothing sends, is then the witness.
-int block_witness(int signal, const Action& action) {
-  if ((action.sa_flags & SA_NODEFER) == 0) return signal;
-  sigset_t witness, before;
-  sigemptyset(&witness);
-  sigaddset(&witness, SIGRTMAX);
-  pthread_sigmask(SIG_BLOCK, &witness, &before);
-  return sigismember(&before, SIGRTMAX) == 0 ? SIGRTMAX : signal;
+// The kernel blocks a signal in the thread that handles it, unless its action has SA_NODEFER. Then
+// the witness is a real-time signal that the thread does not block yet; 0 if it blocks all.
+int block_witness(int signal) {
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  if (sigismember(&blocked, signal) != 0) return signal;
+  int witness = SIGRTMAX;
+  while (witness >= SIGRTMIN && sigismember(&blocked, witness) != 0) --witness;
+  if (witness < SIGRTMIN) return 0;
+  sigset_t own;
+  sigemptyset(&own);
+  sigaddset(&own, witness);
+  pthread_sigmask(SIG_BLOCK, &own, nullptr);
+  return witness;
 }
 
-Fault record_fault(int signal, const Action& action) {
-  const Fault fault = claim_fault(signal, block_witness(signal, action));
-  if (fault == 0) return fault;
+FaultClaim record_fault(int signal) {
+  const FaultClaim claim = claim_fault(signal, block_witness(signal));
+  if (claim.fault == 0) return claim;
   const std::int64_t now = monotonic_now();
   for_each_listener(
       [&](Listener&, FlightHeader& header) { publish(header.status.signal_at, now); });
   show_claimed_fault();
-  return fault;
+  return claim;
 }
 
-void forget_fault(Fault fault) {
-  if (release_fault(fault)) show_claimed_fault();
+void forget_fault(const FaultClaim& claim) {
+  if (release_fault(claim)) show_claimed_fault();
 }
 
 // Of several jobs of one process each records it and ends, and the first gives the line. False:
@@ -207,7 +212,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   // The kernel does not let a process ignore its own fault.
   if (is_ignored(other) && info->si_code <= 0) return;
   const bool is_home = getpid() == home;
-  const Fault fault = is_home ? record_fault(signal, other) : 0;
+  const FaultClaim claim = is_home ? record_fault(signal) : FaultClaim{};
   if (is_default(other) || is_ignored(other)) {
     if (is_home) end_of_home(signal);
     die(signal);
@@ -219,7 +224,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   // The program continues, unless abort() or a restored default action ends it now.
   Action left{};
   const bool continues = sigaction(signal, nullptr, &left) == 0 && !is_default(left);
-  if (fault != 0 && continues && signal != SIGABRT) forget_fault(fault);
+  if (claim.fault != 0 && continues && signal != SIGABRT) forget_fault(claim);
   errno = error;
 }
 
@@ -372,7 +377,7 @@ void forget_survived_fault() {
   const std::unique_lock lock(mutex, std::try_to_lock);
   if (!lock) return;
   const Fault fault = claimed_fault();
-  if (fault != 0 && !is_handled_now(fault)) forget_fault(fault);
+  if (fault != 0 && !is_handled_now(fault)) forget_fault({.fault = fault});
 }
 
 CrashRecorder::CrashRecorder(FlightHeader& header, AbortSignal* abort, std::string_view rank)

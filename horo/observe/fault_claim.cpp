@@ -55,14 +55,14 @@ std::optional<std::uint64_t> blocked_signals(pid_t thread) {
 
 }  // namespace
 
-Fault claim_fault(int signal, int witness) {
+FaultClaim claim_fault(int signal, int witness) {
   const pid_t self = gettid();
   const Fault fault = count.fetch_add(1) << kNumberAt | static_cast<Fault>(witness) << kWitnessAt |
                       static_cast<Fault>(signal) << kThreadBits | static_cast<Fault>(self);
   Fault holder = 0;
   while (!claimed.compare_exchange_strong(holder, fault))
-    if (thread_of(holder) != self && holder != 0 && is_handled_now(holder)) return 0;
-  return fault;
+    if (thread_of(holder) != self && holder != 0 && is_handled_now(holder)) return {};
+  return {fault, holder != 0 && thread_of(holder) == self ? holder : 0};
 }
 
 Fault claimed_fault() { return claimed; }
@@ -72,10 +72,15 @@ int signal_of(Fault fault) { return field(fault, kThreadBits, kSignalBits); }
 bool is_handled_now(Fault fault) {
   const pid_t thread = thread_of(fault);
   if (has_ended(thread)) return false;
+  const int witness = field(fault, kWitnessAt, kSignalBits);
+  if (witness == 0) return true;
   const auto blocked = blocked_signals(thread);
-  return !blocked || (*blocked >> (field(fault, kWitnessAt, kSignalBits) - 1) & 1) != 0;
+  return !blocked || (*blocked >> (witness - 1) & 1) != 0;
 }
 
-bool release_fault(Fault fault) { return claimed.compare_exchange_strong(fault, 0); }
+bool release_fault(const FaultClaim& claim) {
+  Fault fault = claim.fault;
+  return claimed.compare_exchange_strong(fault, claim.outer);
+}
 
 }  // namespace horo::observe

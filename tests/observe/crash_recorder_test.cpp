@@ -262,6 +262,57 @@ TEST(CrashRecorder, AHandlerThatStillRunsKeepsTheRecord) {
   }
 }
 
+// Its records show the crash after forget_survived_fault() has run in the handler.
+void expect_kept_by(void (*handler)(int), const std::function<void()>& crash) {
+  const End end = end_of(crash, [&] { set_handler(SIGSEGV, handler, SA_NODEFER, {}); });
+  EXPECT_EQ(WEXITSTATUS(end.status), 3);
+  EXPECT_THAT(end.snapshot.failure, testing::HasSubstr("crashed: signal 11"));
+}
+
+void forget_and_exit(int) {
+  forget_survived_fault();
+  _exit(3);
+}
+
+TEST(CrashRecorder, AHandlerThatStillRunsKeepsTheRecordWhateverTheThreadBlocks) {
+  if (kHasSanitizer) GTEST_SKIP() << "the sanitizers keep their own account of signal handlers";
+  expect_kept_by(forget_and_exit, [] {
+    sigset_t all;
+    sigfillset(&all);
+    sigdelset(&all, SIGSEGV);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    raise(SIGSEGV);
+  });
+}
+
+TEST(CrashRecorder, AFaultInAHandlerThatDoesNotDeferItKeepsTheRecord) {
+  if (kHasSanitizer) GTEST_SKIP() << "the sanitizers keep their own account of signal handlers";
+  static volatile bool is_nested = false;
+  expect_kept_by(
+      [](int signal) {
+        if (is_nested) forget_and_exit(signal);
+        is_nested = true;
+        raise(signal);
+      },
+      [] { raise(SIGSEGV); });
+}
+
+TEST(CrashRecorder, AFaultThatAHandlerSurvivesKeepsTheRecordOfTheHandledOne) {
+  if (kHasSanitizer) GTEST_SKIP() << "the sanitizers keep their own account of signal handlers";
+  const End end = end_of([] { raise(SIGSEGV); },
+                         [] {
+                           set_handler(SIGFPE, [](int) {}, 0, {});
+                           set_handler(SIGSEGV,
+                                       [](int) {
+                                         raise(SIGFPE);
+                                         _exit(3);
+                                       },
+                                       0, {});
+                         });
+  EXPECT_EQ(WEXITSTATUS(end.status), 3);
+  EXPECT_THAT(end.snapshot.failure, testing::HasSubstr("crashed: signal 11"));
+}
+
 TEST(CrashRecorder, AFaultOfAnotherThreadTakesThePlaceOfOneThatWasSurvived) {
   if (kHasSanitizer) GTEST_SKIP() << "the sanitizers keep their own account of signal handlers";
   const End end = end_of(
@@ -329,6 +380,22 @@ TEST(CrashRecorder, AHandlerThatCallsItIsNotCalledBackByALaterRecorder) {
                          });
   EXPECT_TRUE(WIFSIGNALED(end.status));
   EXPECT_EQ(end.errors, "program\nhoro: " + end.abort + "\n");
+  EXPECT_THAT(end.snapshot.failure, testing::HasSubstr("crashed: signal 11"));
+}
+
+// The mask in the handler is that of the action that was delivered.
+TEST(CrashRecorder, AHandlerAboveItThatDoesNotDeferTheSignalKeepsTheRecord) {
+  if (kHasSanitizer) GTEST_SKIP() << "the sanitizers keep their own account of signal handlers";
+  const End end = end_of(
+      [] {
+        struct sigaction action {};
+        action.sa_sigaction = hand_on;
+        action.sa_flags = SA_SIGINFO | SA_NODEFER;
+        sigaction(SIGSEGV, &action, &below);
+        raise(SIGSEGV);
+      },
+      [] { set_handler(SIGSEGV, forget_and_exit, 0, {}); });
+  EXPECT_EQ(WEXITSTATUS(end.status), 3);
   EXPECT_THAT(end.snapshot.failure, testing::HasSubstr("crashed: signal 11"));
 }
 
