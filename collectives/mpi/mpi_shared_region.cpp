@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <new>
 #include <optional>
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/mpi/descriptor_socket.h"
@@ -66,7 +68,7 @@ class Sharing {
       : node_(node), policy_(policy), bytes_(bytes) {}
 
   SharedMemoryFile share() {
-    agree([&] { check_room(); });
+    check_room();
     announce();
     if (node_.size() > 1) {
       agree([&] {
@@ -90,19 +92,23 @@ class Sharing {
  private:
   // Ranks may have memory limits of their own, or share some: each limit must have room for what
   // all ranks that it holds for will claim.
-  void check_room() const {
-    const std::vector<FreeMemory> limits = find_memory_limits();
-    const Range part = SharedMemoryFile::part_of(bytes_, node_.rank(), node_.size());
-    const std::vector<Charge> charges = gather(message_of(part.count(), limits));
-    for (const FreeMemory& limit : limits) require_free(bytes_charged_to(limit.id, charges), limit);
+  void check_room() {
+    std::vector<FreeMemory> limits;
+    agree([&] { limits = find_memory_limits(); });
+    const std::vector<Charge> charges = gather_charges(limits);
+    agree([&] {
+      for (const FreeMemory& limit : limits)
+        require_free(bytes_charged_to(limit.id, charges), limit);
+    });
   }
 
-  std::vector<Charge> gather(const ChargeMessage& own) const {
-    const MpiBuffer<ChargeMessage> sent(own);
+  std::vector<Charge> gather_charges(std::span<const FreeMemory> limits) const {
+    const Range part = SharedMemoryFile::part_of(bytes_, node_.rank(), node_.size());
+    const MpiBuffer<ChargeMessage> sent(message_of(part.count(), limits));
     const MpiBuffer<std::vector<ChargeMessage>> all(
         std::vector<ChargeMessage>(static_cast<std::size_t>(node_.size())));
     MPI_Request request = MPI_REQUEST_NULL;
-    HORO_MPI(MPI_Iallgather(&*sent, sizeof own, MPI_BYTE, all->data(), sizeof own, MPI_BYTE,
+    HORO_MPI(MPI_Iallgather(&*sent, sizeof *sent, MPI_BYTE, all->data(), sizeof *sent, MPI_BYTE,
                             node_.get(), &request));
     wait_for_mpi(request, policy_, "for the ranks of the node to share memory");
     std::vector<Charge> charges;
@@ -125,6 +131,7 @@ class Sharing {
     if (announcement_.error[0] != '\0') throw SharedMemoryError(announcement_.error);
   }
 
+  // `step` must not communicate: where it fails, the rank goes straight to the agreement.
   template <typename Step>
   void agree(Step&& step) {
     std::string error;
@@ -132,6 +139,8 @@ class Sharing {
       step();
     } catch (const SharedMemoryError& caught) {
       error = caught.what();
+    } catch (const std::bad_alloc&) {
+      error = "out of memory";
     }
     const int failed = first_failed_rank(!error.empty());
     if (!error.empty()) throw SharedMemoryError(error);
@@ -163,7 +172,9 @@ class Sharing {
 std::unique_ptr<MpiSharedRegion> MpiSharedRegion::create(const MpiComm& node, std::size_t bytes,
                                                          const WaitPolicy& policy) {
   Sharing sharing(node, std::max<std::size_t>(bytes, 1), policy);
-  return std::unique_ptr<MpiSharedRegion>(new MpiSharedRegion(sharing.share()));
+  // Nothing is allocated before the steps: `new` may come before its argument is evaluated.
+  SharedMemoryFile file = sharing.share();
+  return std::unique_ptr<MpiSharedRegion>(new MpiSharedRegion(std::move(file)));
 }
 
 }  // namespace horo::collectives

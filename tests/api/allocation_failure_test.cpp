@@ -7,7 +7,7 @@
 
 #include "horo/horo.h"
 #include "horo/testing.h"
-#include "tests/api/failing_allocation.h"
+#include "tests/support/failing_allocation.h"
 
 namespace horo {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "collectives/mpi/mpi_transport.h"
 #include "horo/base/error.h"
+#include "tests/support/failing_allocation.h"
 #include "tests/support/private_memory_limit.h"
 #include "tests/support/private_network.h"
 
@@ -52,6 +53,14 @@ TEST(MpiSharedRegion, AllRanksLearnThatThereIsTooLittleMemory) {
   } catch (const SharedMemoryError& error) {
     EXPECT_THAT(error.what(), HasSubstr("cannot allocate 32768GiB"));
   }
+  EXPECT_EQ(transport.make_node_region(100)->bytes().size(), 100u)
+      << "the transport must stay usable";
+}
+
+TEST(MpiSharedRegion, AllRanksLearnThatAnAllocationOfOneRankFailed) {
+  MpiTransport transport(MPI_COMM_WORLD, {}, 0);
+  if (transport.topology().rank == 0) failing_allocation_bytes = 1;
+  EXPECT_THROW(transport.make_node_region(100), SharedMemoryError);
   EXPECT_EQ(transport.make_node_region(100)->bytes().size(), 100u)
       << "the transport must stay usable";
 }

@@ -1,4 +1,4 @@
-#include "tests/api/failing_allocation.h"
+#include "tests/support/failing_allocation.h"
 
 #include <cstdlib>
 #include <new>
