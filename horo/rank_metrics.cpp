@@ -60,8 +60,8 @@ void RankMetrics::start(std::uint64_t job, const observe::FlightRecorder& record
   files_.reset();
 }
 
-void RankMetrics::flush() {
-  if (writer_ != nullptr) writer_->flush();
+void RankMetrics::flush(std::chrono::nanoseconds limit) {
+  if (writer_ != nullptr) writer_->flush(limit);
 }
 void RankMetrics::end() noexcept { writer_.reset(); }
 void RankMetrics::forget() noexcept { (void)writer_.release(); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -36,8 +37,8 @@ class RankMetrics {
   void require_files() const;
   /// Begins to write. `recorder` lives until end().
   void start(std::uint64_t job, const observe::FlightRecorder& recorder);
-  /// Writes what has been measured so far, before it returns.
-  void flush();
+  /// Writes what has been measured so far, before it returns; waits for at most `limit`.
+  void flush(std::chrono::nanoseconds limit);
   /// Writes what is left. Nothing is written afterwards.
   void end() noexcept;
   /// In a child process of fork(), where the thread is not.

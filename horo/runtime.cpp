@@ -287,7 +287,7 @@ void Runtime::close() {
   // Until MPI is finalised, the rank's record shows whether it has called MPI_Finalize.
   if (flight_ != nullptr && (session_ == nullptr || !session_->is_last())) flight_->end();
   // The process may end without destroying this.
-  metrics_.flush();
+  metrics_.flush(settings().timeout);
   is_closed_ = true;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "horo/base/log.h"
+#include "horo/base/quantity.h"
 #include "horo/observe/wall_clock.h"
 
 namespace horo::metrics {
@@ -31,11 +32,16 @@ void MetricsWriter::note_ranks(std::span<const observe::RankSnapshot> ranks) {
   skew_.note(ranks);
 }
 
-void MetricsWriter::flush() {
+void MetricsWriter::flush(std::chrono::nanoseconds limit) {
   std::unique_lock lock(sleep_mutex_);
   const std::uint64_t asked = ++flushes_asked_;
   wake_.notify_one();
-  written_.wait(lock, [&] { return flushes_done_ >= asked || has_stopped_; });
+  const auto is_over = [&] { return flushes_done_ >= asked || has_stopped_; };
+  if (written_.wait_for(lock, limit, is_over)) return;
+  log_warning(
+      "HORO_METRICS: the last interval was not written within {}, and may be lost: does the file "
+      "system respond?",
+      format_duration(limit));
 }
 
 void MetricsWriter::run(const std::string& log_label) noexcept {

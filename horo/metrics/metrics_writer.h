@@ -34,8 +34,9 @@ class MetricsWriter {
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;
 
-  /// Writes what has been measured so far and returns once it is written, or cannot be.
-  void flush();
+  /// Writes what has been measured so far. Returns once it is written or cannot be, or, with a
+  /// warning, after `limit`: the file system may hang.
+  void flush(std::chrono::nanoseconds limit);
   /// What rank 0's watchdog sees of all ranks. Thread-safe.
   void note_ranks(std::span<const observe::RankSnapshot> ranks);
 
