@@ -16,7 +16,9 @@ class MpiFiles(unittest.TestCase):
         go, tell = os.pipe()
         pid = os.fork()
         if pid == 0:
-            os.read(go, 1)
+            os.close(tell)
+            if not os.read(go, 1):
+                os._exit(1)
             os.execve("/bin/sleep", ["sleep", "60"], VARIABLES)
         os.close(go)
         self.addCleanup(os.waitpid, pid, 0)
