@@ -38,7 +38,7 @@ struct InitNoticeOptions {
   bool is_mpi_running = false;
   /// Shows a line, from the thread; null: log_warning and, for the last line, log_error.
   std::function<void(const std::string&)> report;
-  /// Leaves word of why the process ends, from the thread, before it does; null: nothing.
+  /// Records, from the thread, why the process ends, before it ends; null: nothing.
   std::function<void(const std::string&)> record;
   /// Ends the process at once, without destructors; null: _exit.
   std::function<void(int code)> end_process;
@@ -48,8 +48,8 @@ struct InitNoticeOptions {
 /// MPI_Init has no deadline, and the watchdog starts later. One rank of the host writes a line
 /// after `stall_warning`, and again after ten times as long. A host on which rank 0 does not wait
 /// writes it after four times as long, so that a slow start on many hosts is one line. After
-/// `timeout` it leaves word and ends the process with kStuckExitCode, and the launcher ends the
-/// job. Time in which the process was stopped does not count. The thread calls no MPI.
+/// `timeout` it records the reason and ends the process with kStuckExitCode, and the launcher ends
+/// the job. Time in which the process was stopped does not count. The thread calls no MPI.
 class InitNotice {
  public:
   InitNotice(StartingJob job, InitNoticeOptions options);

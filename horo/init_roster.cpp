@@ -12,8 +12,8 @@
 namespace horo {
 namespace {
 
-// The kernel does not tell who holds a lock of an open file, but it tells the lock's length: that
-// is the holder's pid.
+// F_OFD_GETLK does not return the pid of the lock's holder, but it returns the lock's length. The
+// length is therefore the holder's pid.
 constexpr int kRangeBits = 23;  // the kernel's pids have 22 bits
 constexpr std::int64_t kRangeBytes = std::int64_t{1} << kRangeBits;
 constexpr std::uint64_t kRanges = std::uint64_t{1} << (63 - kRangeBits);
@@ -35,7 +35,7 @@ struct flock write_lock(std::int64_t begin, std::int64_t length) {
 InitRoster::InitRoster(std::string_view job, int rank, int size)
     : job_(Hash().add(geteuid()).add(job).value()), rank_(rank), size_(size), own_(hold(rank)) {}
 
-// Jobs have ranges that begin anywhere; those of two jobs hardly ever meet.
+// Each job starts at a hashed range; a collision between two jobs is unlikely.
 std::int64_t InitRoster::range_of_role(int role) const {
   const auto range = (job_ + static_cast<std::uint64_t>(role)) % kRanges;
   return static_cast<std::int64_t>(range) * kRangeBytes;

@@ -44,8 +44,8 @@ class RankFlight {
 /// recorder there already.
 void record_failed_init(const std::vector<std::string>& environment, std::string_view why) noexcept;
 
-/// The same for a wait in horo::init() that lasted too long. `why` is about the ranks that did not
-/// come.
+/// Records a wait in horo::init() that timed out, under the same conditions. `why` names the ranks
+/// that did not call it.
 void record_wait_in_init(const std::vector<std::string>& environment,
                          std::string_view why) noexcept;
 

@@ -313,8 +313,8 @@ void Runtime::on_finalize() noexcept {
   is_finalised_ = true;
 }
 
-// Other threads go on, this one must not wait for them; nor may it use a label of the log, which
-// may have been destroyed already.
+// Threads of the program may still run: this one must not wait for them. It must not use a label of
+// the log either, which may have been destroyed already.
 void Runtime::on_exit(int exit_code) noexcept {
   if (home_.is_elsewhere()) return;
   try {
@@ -332,8 +332,8 @@ void Runtime::on_exit(int exit_code) noexcept {
   }
 }
 
-// Nobody destroys the Context, and the launcher fails a job whose processes do not end MPI. A rank
-// that has failed is not to wait for the others.
+// The Context is never destroyed, and mpirun fails a job whose processes exit without MPI_Finalize.
+// A failed rank must not wait for the others.
 void Runtime::finalize_at_exit() {
   if (session_->is_last()) return finalize();
   session_->finalize();

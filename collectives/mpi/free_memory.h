@@ -14,7 +14,7 @@ namespace horo::collectives {
 struct FreeMemory {
   std::size_t bytes = std::numeric_limits<std::size_t>::max();  ///< the largest number: unknown
   std::string limit;  ///< what sets it: "this host", "the memory limit of cgroup /job"
-  /// Of what sets it: equal in all processes of the host that share it. 0: the host.
+  /// Identifies the limit: equal in all processes of the host that share it. 0: the host.
   std::uint64_t id = 0;
 };
 

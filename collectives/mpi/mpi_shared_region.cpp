@@ -28,7 +28,7 @@ struct Announcement {
   char error[448] = {};
 };
 
-/// What a rank tells the others of what it will claim, and of the limits that this counts against.
+/// The bytes that a rank will claim, and the limits that they count against.
 struct ChargeMessage {
   static constexpr std::size_t kMostLimits = 30;  // the groups that enclose a process
   std::uint64_t bytes = 0, limits = 0;

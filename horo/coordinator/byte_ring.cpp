@@ -24,7 +24,8 @@ ByteRing::ByteRing(std::byte* memory, std::size_t capacity, std::size_t readers)
 void ByteRingWriter::send(std::span<const std::byte> message) {
   const auto length = static_cast<Length>(message.size());
   HORO_CHECK(length == message.size(), "a control message must be shorter than 4 GiB");
-  // A ring that is never empty would keep all that was ever sent. Each byte is moved once at most.
+  // Without this, a ring that never empties would keep all sent bytes. Fewer bytes are moved than
+  // dropped.
   if (sent_ > outbox_.size() / 2) {
     outbox_.erase(outbox_.begin(), outbox_.begin() + static_cast<std::ptrdiff_t>(sent_));
     sent_ = 0;

@@ -28,7 +28,7 @@ constexpr int kSignals[] = {SIGTERM, SIGINT, SIGHUP, SIGSEGV, SIGBUS, SIGFPE, SI
 // How long a process whose exception follows from another rank's failure leaves that rank to end
 // first, with its own text.
 constexpr timespec kTimeForTheFirst{3, 0};
-// How long a thread that crashes leaves another one that ends the process, and says why.
+// How long a thread that crashes waits for the thread that reports and ends the process.
 constexpr timespec kTimeToEnd{5, 0};
 
 // A handler finds things by static variables only, which a damaged heap leaves alone. It reads them
@@ -273,7 +273,7 @@ bool is_any_aborted() {
   return is_raised;
 }
 
-// False: no job had to be told.
+// Returns false if there was no job to report to.
 bool report_uncaught() {
   const bool follows = is_any_aborted();
   CrashText reason;

@@ -11,8 +11,7 @@ namespace horo::observe {
 /// ranks that are left, and no crash.
 bool is_outside_signal(int signal);
 
-/// Takes a signal that a handler of the program has dealt with out of the records, if the handler
-/// has been left by siglongjmp(). To be called again and again.
+/// Clears a recorded signal if the program's handler has left by siglongjmp(). Called periodically.
 void forget_survived_fault();
 
 /// While this lives, the process that crashes records why in the rank's flight recorder, writes one
@@ -22,12 +21,12 @@ void forget_survived_fault();
 ///   - SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT: the line names the rank, the signal and the
 ///     rank's last operation. Of several threads that crash at once the first is recorded. If the
 ///     program or a sanitizer had a handler before, only the signal and its time are recorded, and
-///     that handler is called, with its own flags and mask: it decides what comes of the signal. It
+///     that handler is called, with its own flags and mask: it determines what happens next. It
 ///     may leave by siglongjmp(), see forget_survived_fault(). Open MPI's own handler is not
 ///     called: it may deadlock when the heap is damaged.
 ///   - std::terminate, as after an exception that nothing catches: the line has the exception's
 ///     text, with those nested in it. A handler that the program had set before is called then.
-///     In a child process of fork() that one alone is called.
+///     In a child of fork() only that handler is called.
 ///   - SIGTERM, SIGINT and SIGHUP, where the program has no handler of its own: the signal and its
 ///     time are recorded, no line is written.
 ///

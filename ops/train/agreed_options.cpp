@@ -30,10 +30,10 @@ void require_same_options(Context& context, std::span<const std::string> options
     while (!first.empty() || !other.empty()) {
       const std::string_view a = next_line(first), b = next_line(other);
       if (a != b)
-        throw MismatchError(fmt::format(
-            "the options of the ranks' trainers differ: {} on rank 0, {} on rank {}; give every "
-            "rank the same",
-            a, b, rank));
+        throw MismatchError(
+            fmt::format("Trainer options differ between ranks: {} on rank 0, {} on rank {}; pass "
+                        "the same options on every rank",
+                        a, b, rank));
     }
   }
 }

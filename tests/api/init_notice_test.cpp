@@ -122,7 +122,7 @@ TEST(InitNotice, WritesNothingOnceAllHaveJoined) {
   EXPECT_THAT(console.items(), IsEmpty());
 }
 
-TEST(InitNotice, EndsTheProcessAfterTheTimeoutAndLeavesWord) {
+TEST(InitNotice, EndsTheProcessAfterTheTimeoutAndRecordsTheReason) {
   Console console;
   Collected<std::string> records;
   ExitCodes codes;
