@@ -27,7 +27,8 @@ def has_executed(pid):
             fields = stat.read().rsplit(")", 1)[1].split()
     except OSError:
         return True
-    return fields[0] in "ZX" or not int(fields[6]) & FORKED_ONLY
+    has_environment = int(fields[48]) != 0  # env_end, which exec sets after it has reset the flag
+    return fields[0] in "ZX" or (has_environment and not int(fields[6]) & FORKED_ONLY)
 
 
 def is_segment(name):
