@@ -41,12 +41,15 @@ bool was_killed_first(const FlightLog& log, const observe::FirstEnd& end) {
 }
 
 // How the launcher saw the rank end, and which call of horo it had not made.
-std::string ending_of(const RankSnapshot& rank, const observe::FirstEnd& end) {
+std::string ending_of(const FlightLog& log, const observe::FirstEnd& end) {
   constexpr std::string_view kExit = "exited with code ";
   if (!end.how.starts_with(kExit)) return end.how;
   const std::string code = end.how.substr(0, end.how.find(' ', kExit.size()));
-  const bool has_shut_down = rank.last_finished == observe::kShutdownName;
-  return code + (has_shut_down ? " after Context::shutdown(), before the end of its Context"
+  const bool has_shut_down =
+      std::ranges::any_of(log.finished_events, [](const observe::FlightEvent& event) {
+        return event.name == observe::kShutdownName && event.process_set.empty();
+      });
+  return code + (has_shut_down ? " after Context::shutdown(), before its Context was destroyed"
                                : " without calling Context::shutdown()");
 }
 
@@ -60,7 +63,7 @@ void note_end(DoctorReport& report, const observe::FirstEnd& end) {
     if (rank.failure.empty() && was_killed_first(report.logs[i], end))
       rank.liveness = Liveness::kDead;
     if (!rank.failure.empty() || rank.liveness == Liveness::kDead)
-      rank.ending = ending_of(rank, end);
+      rank.ending = ending_of(report.logs[i], end);
   }
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <utility>
 
 namespace horo {
 namespace {
@@ -68,21 +67,6 @@ std::optional<std::string> read_lost_host(std::string_view line) {
   return std::string(line.substr(0, line.find(' ')));
 }
 
-/// Open MPI's reports of how a job ended, which follow a rule of dashes, begin so.
-bool begins_report(std::string_view line) {
-  constexpr std::string_view kBeginnings[] = {
-      "Primary job  terminated normally", "mpirun noticed that process rank ",
-      "mpirun detected that one or more processes exited", "mpirun has exited due to process rank ",
-      "MPI_ABORT was invoked on rank "};
-  return std::ranges::any_of(
-      kBeginnings, [&](std::string_view beginning) { return line.starts_with(beginning); });
-}
-
-bool is_rule(std::string_view line) {
-  constexpr std::size_t kLength = 74;
-  return line.size() == kLength && line.find_first_not_of('-') == std::string_view::npos;
-}
-
 /// Without the carriage return that ssh ends its lines with.
 std::string_view trim_end(std::string_view line) {
   return line.substr(0, line.find_last_not_of(" \r.") + 1);
@@ -102,19 +86,7 @@ void FailureScanner::feed(std::string_view bytes) {
   }
 }
 
-void FailureScanner::note_last_line(std::string_view line) {
-  if (has_report_) return;
-  const bool follows_rule = std::exchange(follows_rule_, is_rule(line));
-  if (follows_rule && begins_report(line)) {
-    has_report_ = true;
-    if (!latest_line_.empty()) last_line_ = latest_line_;
-  } else if (!follows_rule_ && line.find_first_not_of(" \t\r") != std::string_view::npos) {
-    latest_line_ = line;
-  }
-}
-
 void FailureScanner::read_line(std::string_view line) {
-  note_last_line(line);
   if (!remote_shell_error_ && is_remote_shell_error(line)) remote_shell_error_ = trim_end(line);
   is_aborting_ |= line == kAborting || line.starts_with("MPI_ABORT was invoked on rank ");
   if (!lost_host_ && !failure_) lost_host_ = read_lost_host(line);

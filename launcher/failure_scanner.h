@@ -6,13 +6,14 @@
 
 namespace horo {
 
-/// The rank that ended a job, as far as mpirun says.
+/// The rank that ended a job.
 struct RankFailure {
   int rank = 0;
   std::string host;  ///< empty: not said
   /// "was killed by signal 9 (Killed)", "exited with code 7", "called MPI_Abort with code 9"
   std::string how;
-  int exit_code = 1;  ///< as shells give it: 137, 7, 9
+  int exit_code = 1;           ///< as shells give it: 137, 7, 9
+  std::string last_line = {};  ///< that it wrote to its standard error; empty: not known
 };
 
 /// Looks for Open MPI 4's report of the first failed rank in its standard error, fed in any pieces.
@@ -28,23 +29,15 @@ class FailureScanner {
   const std::optional<std::string>& remote_shell_error() const { return remote_shell_error_; }
   /// The host of a daemon that mpirun has lost its connection to.
   const std::optional<std::string>& lost_host() const { return lost_host_; }
-  /// The last line before Open MPI's report of the end, of any rank; none before the report, and
-  /// if there was no line. At most 1000 characters.
-  const std::optional<std::string>& last_line() const { return last_line_; }
 
  private:
   void read_line(std::string_view line);
-  void note_last_line(std::string_view line);
 
   std::string line_;
   std::optional<RankFailure> failure_;
   bool is_aborting_ = false;
   std::optional<std::string> remote_shell_error_;
   std::optional<std::string> lost_host_;
-  std::string latest_line_;
-  bool follows_rule_ = false;  ///< the line before was a rule of dashes
-  bool has_report_ = false;
-  std::optional<std::string> last_line_;
   std::optional<int> aborting_rank_;  ///< named by MPI_Abort's report, whose next line has the code
   std::optional<int> exited_rank_;    ///< named by the report of an exit code, likewise
   std::optional<int> improper_rank_;  ///< exited without MPI_Init or MPI_Finalize, likewise

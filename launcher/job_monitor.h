@@ -2,10 +2,11 @@
 
 #include <chrono>
 #include <optional>
-#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "launcher/rank_end.h"
 #include "launcher/rank_processes.h"
 
 namespace horo {
@@ -21,22 +22,16 @@ struct ForcedEnd {
   std::string text;
 };
 
-/// What is known of mpirun besides its processes.
-struct MpirunState {
+/// What is known of the job besides its processes.
+struct JobState {
   /// mpirun cannot write its output, so that it may be alive without its ranks for any time.
   bool output_is_blocked = false;
   /// Its standard error holds bytes that were not read, so that it may be alive for them alone.
   bool has_pending_errors = false;
   /// mpirun has reported that it aborts the job: it kills every rank within about a second.
   bool is_aborting = false;
-};
-
-/// The ranks among which the first one is that ended while other ranks still ran, as far as looks
-/// at the processes show. Empty: nothing is known. More than one: they had ended, or had not been
-/// seen, when it was noticed that one had ended.
-struct EndedFirst {
-  std::vector<int> ranks;
-  bool is_of_this_host = false;  ///< of the ranks of this host alone: others are not seen
+  /// The ends of ranks that were reported.
+  std::span<const RankEnd> rank_ends = {};
 };
 
 /// Times of a JobMonitor.
@@ -45,7 +40,7 @@ struct MonitorTimes {
   std::chrono::milliseconds search_period{20};    ///< between two looks until all ranks are found
   std::chrono::milliseconds search_phase{10000};  ///< how long they are looked for so often
   int judgements = 4;                             ///< that must agree before the job is ended
-  int judgements_if_uncertain = 6;  ///< the same if a rank may still start, or end slowly
+  int judgements_if_uncertain = 6;                ///< the same if ranks may end slowly
 };
 
 /// Watches the processes of a job and says when it cannot end by itself any more.
@@ -53,31 +48,24 @@ class JobMonitor {
  public:
   explicit JobMonitor(const MonitorTimes& times);
 
-  /// Until look() has something to do, unless descriptor() is readable before.
+  /// Until look() has something to do.
   std::chrono::milliseconds time_to_next_look() const;
-  /// For poll(): a rank has ended; -1: not known.
-  int descriptor() const { return ranks_.ends().descriptor(); }
-  /// Looks at the processes if it is time, or if a rank has ended.
-  std::optional<ForcedEnd> look(const MpirunState& mpirun);
+  /// Looks at the processes if it is time.
+  std::optional<ForcedEnd> look(const JobState& state);
 
   RankProcesses& ranks() { return ranks_; }
-  const EndedFirst& ended_first() const { return ended_first_; }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  std::optional<ForcedEnd> judge(const MpirunState& mpirun) const;
-  std::optional<std::string> missing_rank() const;
-  void note_first_end();
+  std::optional<ForcedEnd> judge(const JobState& state) const;
+  std::optional<std::string> missing_rank(std::span<const RankEnd> rank_ends) const;
 
   MonitorTimes times_;
   Clock::time_point start_ = Clock::now();
   Clock::time_point next_look_ = start_;
   Clock::time_point next_judgement_ = start_;
   RankProcesses ranks_;
-  EndedFirst ended_first_;
-  std::set<int> unseen_at_first_end_;  ///< of ended_first_.ranks
-  bool has_noted_first_end_ = false;
   /// The latest judgement, and how many in a row were the same. Judgements are counted in place of
   /// seconds: no time passes for them while this process, and so perhaps all others, is suspended.
   std::string latest_;

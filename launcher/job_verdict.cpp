@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "horo/base/environment.h"
@@ -70,36 +71,23 @@ std::string describe_signal(int signal) {
 
 std::string describe(const ForcedEnd& end) { return end.text + "; hororun ended the job"; }
 
-std::string describe(const EndedFirst& first) {
-  if (first.ranks.empty()) return {};
-  const std::string names = observe::name_ranks(first.ranks);
-  const char* host = first.is_of_this_host ? " of this host" : "";
-  if (first.ranks.size() == 1)
-    return fmt::format("; {} ended before the other ranks{}", names, host);
-  return fmt::format("; one of {} ended before the other ranks{}, it is not known which", names,
-                     host);
+std::string describe_last_line(const RankFailure& failure) {
+  return failure.last_line.empty()
+             ? ""
+             : fmt::format("; its last line on standard error is '{}'", failure.last_line);
 }
 
 std::string describe_without_records(const JobResult& result, int exit_code) {
   if (result.lost_host) return describe_lost_host(*result.lost_host);
   if (result.failure)
-    return describe(*result.failure) +
-           "; no rank left a flight record, so look at its output above";
+    return fmt::format("{}{}; no rank left a flight record{}", describe(*result.failure),
+                       describe_last_line(*result.failure),
+                       result.failure->last_line.empty() ? ", so look at its output above" : "");
   if (result.forced_end) return describe(*result.forced_end);
   if (result.launch_error)
     return "mpirun could not start ranks on another host: " + *result.launch_error;
-  return fmt::format("the job failed with exit code {}; mpirun did not name a rank{}",
-                     exit_code_text(exit_code), describe(result.ended_first));
-}
-
-// A rank that ends before it has joined the job leaves its reason there alone, if at all. The
-// ranks' lines come through one stream: whose line it is is not known.
-std::string describe_last_line(const JobResult& result) {
-  constexpr std::size_t kMostCharacters = 300;
-  if (!result.last_line || result.forced_end) return {};
-  const bool is_long = result.last_line->size() > kMostCharacters;
-  return fmt::format("hororun: the last line of the job's standard error: '{}{}'\n",
-                     printable(result.last_line->substr(0, kMostCharacters)), is_long ? "..." : "");
+  return fmt::format("the job failed with exit code {}; mpirun did not name a rank",
+                     exit_code_text(exit_code));
 }
 
 std::chrono::nanoseconds stall_warning() {
@@ -110,6 +98,24 @@ std::chrono::nanoseconds stall_warning() {
 bool explains_lost_host(const observe::Verdict& verdict) {
   using Kind = observe::Verdict::Kind;
   return verdict.kind == Kind::kFailed || verdict.kind == Kind::kDead;
+}
+
+// The first rank that exited with code 0 and whose record shows that it was not done, if none had
+// failed before.
+std::optional<RankFailure> early_end(const DoctorReport& report, std::span<const RankEnd> ends) {
+  for (const RankEnd& end : ends) {
+    if (end.wait_status != 0) break;
+    const auto log = std::ranges::find(report.logs, end.rank, &observe::FlightLog::rank);
+    if (log != report.logs.end() && log->state == observe::FlightState::kRunning)
+      return RankFailure{end.rank, end.host, describe(end), 1, end.last_line};
+  }
+  return std::nullopt;
+}
+
+// An exception that the program has caught is known to the program alone.
+bool is_unexplained(const observe::Verdict& verdict, int rank) {
+  return verdict.kind == observe::Verdict::Kind::kFailed && verdict.blamed.front() == rank &&
+         verdict.text.find(" failed with an exception") != std::string::npos;
 }
 
 // A rank of which there is no record, on another host perhaps, is known from mpirun alone.
@@ -158,22 +164,25 @@ int JobVerdict::exit_code(const JobResult& result) const {
   // The text that ended the job is about this rank.
   if (log == report->logs.end() || log->state == observe::FlightState::kAborted)
     return kForcedEndExitCode;
-  if (log->state == observe::FlightState::kFailed) return 1;
-  return log->signal != 0 && !observe::was_ended_from_outside(*log) ? 128 + log->signal
-                                                                    : kForcedEndExitCode;
+  if (log->signal != 0 && !observe::was_ended_from_outside(*log)) return 128 + log->signal;
+  return log->state == observe::FlightState::kFailed ? 1 : kForcedEndExitCode;
 }
 
-std::string JobVerdict::of_records(const JobResult& result) const {
+std::string JobVerdict::of_records(JobResult result) const {
   const auto directory = flight_directory(flight_setting_);
-  if (!directory || observe::flight_files(*directory).empty()) return {};
-  leave_notes(*directory, result);
   auto records = read_records();
+  if (!records) return {};
+  if (auto early = early_end(*records, result.rank_ends)) result.failure = std::move(early);
+  leave_notes(*directory, result);
+  records = read_records();  // with the notes
   if (!records) return {};
   DoctorReport& report = *records;
   const bool is_failure = report.verdict.kind == observe::Verdict::Kind::kFailed;
   if (result.failure && !is_failure && find_rank(report, result.failure->rank) == nullptr)
     add_unrecorded(report, *result.failure, stall_warning());
   std::string text = report.verdict.text;
+  if (result.failure && is_unexplained(report.verdict, result.failure->rank))
+    text += describe_last_line(*result.failure);
   if (text.empty() && result.failure) {
     text = describe(*result.failure);
     if (const auto* rank = find_rank(report, result.failure->rank))
@@ -192,10 +201,8 @@ std::string JobVerdict::text(const JobResult& result, int exit_code) const {
   std::string text = of_records(result);
   if (result.stop)
     return fmt::format("hororun: stopped by {}\n{}", describe_signal(result.stop->signal), text);
-  if (text.empty()) {
+  if (text.empty())
     text = fmt::format("hororun: {}\n", describe_without_records(result, exit_code));
-    text += describe_last_line(result);
-  }
   if (const auto signal = crash_of_mpirun(result))
     text += fmt::format("hororun: mpirun itself was killed by {}\n", describe_signal(*signal));
   return text;

@@ -32,7 +32,7 @@ class JobVerdict {
 
  private:
   std::optional<DoctorReport> read_records() const;
-  std::string of_records(const JobResult& result) const;
+  std::string of_records(JobResult result) const;
 
   std::string flight_setting_;
   std::uint64_t older_job_ = 0;  // the newest job whose files lay there before

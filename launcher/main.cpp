@@ -11,6 +11,7 @@
 #include "horo/base/error.h"
 #include "horo/base/printable.h"
 #include "launcher/doctor_command.h"
+#include "launcher/rank_command.h"
 #include "launcher/run_command.h"
 #include "launcher/settings_command.h"
 #include "launcher/trace_commands.h"
@@ -27,6 +28,7 @@ int dispatch(std::span<const std::string> words) {
   if (first == "doctor") return horo::doctor_command(words.subspan(1));
   if (first == "timeline") return horo::timeline_command(words.subspan(1));
   if (first == "stragglers") return horo::stragglers_command(words.subspan(1));
+  if (first == "rank") return horo::rank_command(words.subspan(1));
   if (first == "run") return horo::run_command(words.subspan(1));
   return horo::run_command(words);
 }

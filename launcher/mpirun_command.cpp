@@ -53,11 +53,14 @@ bool mentions(const LaunchOptions& options, std::string_view word) {
       [&](const std::string& argument) { return argument.find(word) != std::string::npos; });
 }
 
-/// Whether the user sets a parameter of Open MPI whose name contains `name`: by an argument for
-/// mpirun, or by a variable, over which an argument of hororun's would win.
+/// Whether the user sets a parameter of Open MPI, or one of the parameters whose names begin with
+/// `name` where that ends in '_': by an argument for mpirun, or by a variable, which an argument of
+/// hororun's would override.
 bool is_set_by_user(const LaunchOptions& options, const Machine& machine, std::string_view name) {
   const auto sets = [&](std::string_view variable) {
-    return variable.starts_with(kParameterPrefix) && variable.find(name) != std::string_view::npos;
+    if (!variable.starts_with(kParameterPrefix)) return false;
+    variable.remove_prefix(kParameterPrefix.size());
+    return name.ends_with('_') ? variable.starts_with(name) : variable == name;
   };
   return mentions(options, name) ||
          std::ranges::any_of(machine.environment,
@@ -170,7 +173,8 @@ MpirunCommand compose_mpirun(const LaunchOptions& options, std::span<const Host>
   if (options.oversubscribe || (hosts.empty() && may_oversubscribe)) add("--oversubscribe");
   // A rank has several threads: left unbound they can use every core. mpirun would bind a rank to
   // one.
-  if (!mentions(options, "bind-to") && is_free("binding_policy")) add("--bind-to", "none");
+  if (!mentions(options, "bind-to") && is_free("hwloc_base_binding_policy"))
+    add("--bind-to", "none");
   const auto set = [&](const char* name, const char* value) {
     if (is_free(name)) add("--mca", name, value);
   };
@@ -179,12 +183,13 @@ MpirunCommand compose_mpirun(const LaunchOptions& options, std::span<const Host>
   if (!machine.allows_cross_memory_copy) set("btl_vader_single_copy_mechanism", "none");
   if (must_be_isolated(options, hosts, machine)) add("--mca", "plm", "isolated");
   if (must_keep_domains(hosts, machine)) set("orte_keep_fqdn_hostnames", "1");
-  if (!are_all_local(hosts, machine) && is_free("oob_tcp_keepalive"))
+  if (!are_all_local(hosts, machine) && is_free("oob_tcp_keepalive_"))
     for (std::string& word : keepalive_arguments(timeout_in(variables))) add(std::move(word));
   if (options.output_directory) add("--output-filename", *options.output_directory + ":nojobid");
   for (const auto& [name, value] : variables) add("-x", name);
   arguments.insert(arguments.end(), options.mpi_arguments.begin(), options.mpi_arguments.end());
   const std::vector<std::string> program = past_mpirun(options.program);
+  command.program = arguments.size();
   arguments.insert(arguments.end(), program.begin(), program.end());
 
   if (machine.is_root) {

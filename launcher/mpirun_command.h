@@ -17,6 +17,7 @@ struct MpirunCommand {
   /// on to the ranks.
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> arguments;  ///< beginning with "mpirun"
+  std::size_t program = 0;             ///< the index of the program in `arguments`
 };
 
 /// Composes the call for Open MPI 4. `hosts` are those of options.hosts or options.hostfile, read.

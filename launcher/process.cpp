@@ -33,13 +33,15 @@ struct Pipe {
 /// the program.
 [[noreturn]] void become(const std::vector<std::string>& arguments,
                          const std::vector<std::pair<std::string, std::string>>& environment,
-                         const sigset_t& signal_mask, pid_t parent, int error_output, int failure) {
-  setpgid(0, 0);
+                         const sigset_t& signal_mask, ChildProcess::Kind kind, pid_t parent,
+                         int error_output, int failure) {
+  const bool is_mpirun = kind == ChildProcess::Kind::kMpirun;
+  if (is_mpirun) setpgid(0, 0);
   // mpirun has a handler of its own while the job runs. A rank that ends while mpirun starts or
   // shuts down would kill it by this signal, before mpirun reports anything. mpirun resets the
   // signal for the ranks.
-  std::signal(SIGPIPE, SIG_IGN);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (is_mpirun) std::signal(SIGPIPE, SIG_IGN);
+  prctl(PR_SET_PDEATHSIG, is_mpirun ? SIGTERM : SIGKILL);
   if (getppid() != parent) _exit(128 + SIGTERM);  // it died before the line above
   dup2(error_output, STDERR_FILENO);
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
@@ -76,14 +78,14 @@ std::vector<pid_t> children() {
 
 ChildProcess::ChildProcess(const std::vector<std::string>& arguments,
                            const std::vector<std::pair<std::string, std::string>>& environment,
-                           const sigset_t& signal_mask) {
+                           const sigset_t& signal_mask, Kind kind) {
   const Pipe errors;
   const Pipe failure;
   const pid_t parent = getpid();
   pid_ = fork();
   if (pid_ < 0) throw Error(fmt::format("fork: {}", std::strerror(errno)));
   if (pid_ == 0)
-    become(arguments, environment, signal_mask, parent, errors.write_end, failure.write_end);
+    become(arguments, environment, signal_mask, kind, parent, errors.write_end, failure.write_end);
   close(errors.write_end);
   close(failure.write_end);
   error_output_ = errors.read_end;
@@ -97,9 +99,10 @@ ChildProcess::ChildProcess(const std::vector<std::string>& arguments,
   if (count == sizeof(error)) {
     waitpid(pid_, nullptr, 0);
     close(error_output_);
-    throw Error(
-        fmt::format("cannot start {}: {}{}", arguments[0], std::strerror(error),
-                    error == ENOENT ? "; install Open MPI, or put its bin directory on PATH" : ""));
+    throw Error(fmt::format("cannot start {}: {}{}", arguments[0], std::strerror(error),
+                            error == ENOENT && kind == Kind::kMpirun
+                                ? "; install Open MPI, or put its bin directory on PATH"
+                                : ""));
   }
 }
 

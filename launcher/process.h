@@ -11,15 +11,19 @@
 
 namespace horo {
 
-/// A child process that leads a process group of its own and writes its standard error into a pipe.
-/// It gets SIGTERM when this process dies, however that happens.
+/// A child process that writes its standard error into a pipe.
 class ChildProcess {
  public:
+  enum class Kind {
+    kMpirun,  ///< leads a process group of its own; gets SIGTERM when this process dies
+    kRank,    ///< stays in this process's group; gets SIGKILL when this process dies
+  };
+
   /// Starts arguments[0], searched on PATH, with `environment` added to this process's and
   /// `signal_mask` as its mask of blocked signals. Throws Error if it cannot be started.
   ChildProcess(const std::vector<std::string>& arguments,
                const std::vector<std::pair<std::string, std::string>>& environment,
-               const sigset_t& signal_mask);
+               const sigset_t& signal_mask, Kind kind = Kind::kMpirun);
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;

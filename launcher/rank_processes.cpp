@@ -53,20 +53,17 @@ bool is_in_init(pid_t pid, unsigned job) {
 }  // namespace
 
 void RankProcesses::update() {
-  unnumbered_.clear();
-  const ProcessId self{.pid = getpid()};
-  for (pid_t child : children_of(self.pid))
-    if (const auto process = running_process(child)) visit(*process, self);
+  for (pid_t child : children_of(getpid()))
+    if (const auto process = running_process(child)) visit(*process);
 }
 
-void RankProcesses::visit(const ProcessId& process, const ProcessId& parent) {
-  if (add_if_rank(process, parent)) return;
-  if (job_ && job_->nodes == 1 && contains(starters_, parent)) unnumbered_.push_back(process);
+void RankProcesses::visit(const ProcessId& process) {
+  if (add_if_rank(process)) return;
   for (pid_t child : children_of(process.pid))
-    if (const auto found = running_process(child)) visit(*found, process);
+    if (const auto found = running_process(child)) visit(*found);
 }
 
-bool RankProcesses::add_if_rank(const ProcessId& process, const ProcessId& parent) {
+bool RankProcesses::add_if_rank(const ProcessId& process) {
   if (contains(known_, process)) return true;
   const std::vector<std::string> environment = environment_of(process.pid);
   const auto rank = number_in<int>(environment, kRank);
@@ -83,16 +80,11 @@ bool RankProcesses::add_if_rank(const ProcessId& process, const ProcessId& paren
       *job == job_->id && !session.empty())
     job_->session_directories.emplace(session);
   (*job == job_->id ? ranks_[*rank] : others_).push_back(process);
-  if (*job == job_->id && parent.pid != getpid() && !contains(starters_, parent))
-    starters_.push_back(parent);
   known_.push_back(process);
-  ends_.add(process.pid);
   return true;
 }
 
-bool RankProcesses::any_runs() const {
-  return any_of_them_runs(known_) || any_of_them_runs(unnumbered_);
-}
+bool RankProcesses::any_runs() const { return any_of_them_runs(known_); }
 
 bool RankProcesses::all_are_here() const {
   return job_ && (job_->nodes == 1 || static_cast<int>(ranks_.size()) == job_->size);
@@ -108,15 +100,6 @@ std::map<int, pid_t> RankProcesses::ended() const {
   std::map<int, pid_t> found;
   for (const auto& [rank, processes] : ranks_)
     if (!any_of_them_runs(processes)) found[rank] = processes.front().pid;
-  return found;
-}
-
-std::vector<int> RankProcesses::never_seen() const {
-  std::vector<int> found;
-  if (!job_ || job_->nodes != 1) return found;
-  if (static_cast<int>(ranks_.size() + unnumbered_.size()) >= job_->size) return found;
-  for (int rank = 0; rank < job_->size; ++rank)
-    if (!ranks_.contains(rank)) found.push_back(rank);
   return found;
 }
 

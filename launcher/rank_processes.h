@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "launcher/proc_status.h"
-#include "launcher/process_ends.h"
 
 namespace horo {
 
@@ -21,10 +20,9 @@ struct MpiJob {
   std::set<std::filesystem::path> session_directories;  ///< of mpirun and the daemons seen here
 };
 
-/// The ranks of the job that this process started, as far as they run on this machine. Ranks are
-/// descendants of this process, which must adopt orphans (adopt_orphans()). A rank is known by its
-/// environment. A program may have cleaned that before it was seen: on one host, where mpirun
-/// starts nothing but ranks, what it starts is a rank of unknown number then.
+/// The ranks of the job that this process started, as far as they run on this machine: descendants
+/// of this process, which must adopt orphans (adopt_orphans()), that mpirun started with a rank's
+/// environment. In a job of hororun these are the ranks' runners (rank_command()).
 class RankProcesses {
  public:
   /// Looks for new ranks. Reads only the descendants of this process that are not below a rank.
@@ -40,30 +38,17 @@ class RankProcesses {
   bool all_are_found() const;
   /// The ranks of the job that were seen, and do not run any more, with their process ids.
   std::map<int, pid_t> ended() const;
-  /// The ranks of the job that were never seen although all ranks must be here. Empty if their
-  /// processes may be those of unknown number.
-  std::vector<int> never_seen() const;
-  /// Whether a process runs that is a rank of unknown number.
-  bool has_unnumbered() const { return !unnumbered_.empty(); }
-  bool was_seen(int rank) const { return ranks_.contains(rank); }
   /// The ranks of the job that wait in horo::init() now.
   std::vector<int> in_init() const;
 
-  /// Tells when one of the processes that were seen ends.
-  ProcessEnds& ends() { return ends_; }
-  const ProcessEnds& ends() const { return ends_; }
-
  private:
-  void visit(const ProcessId& process, const ProcessId& parent);
-  bool add_if_rank(const ProcessId& process, const ProcessId& parent);
+  void visit(const ProcessId& process);
+  bool add_if_rank(const ProcessId& process);
 
   std::optional<MpiJob> job_;
   std::map<int, std::vector<ProcessId>> ranks_;  ///< of job_; the first process first
   std::vector<ProcessId> others_;                ///< ranks of jobs that ranks spawned
   std::vector<ProcessId> known_;                 ///< those of both
-  std::vector<ProcessId> starters_;              ///< the parents of ranks of job_
-  std::vector<ProcessId> unnumbered_;            ///< other children of those, at the last update
-  ProcessEnds ends_;
 };
 
 }  // namespace horo

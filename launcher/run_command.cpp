@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <sstream>
 
@@ -101,11 +104,29 @@ void check_open_files(const LaunchOptions& options, std::span<const Host> hosts,
   require_open_files(ranks_on_busiest_host(hosts, ranks, machine.cores));
 }
 
+/// Has mpirun start each rank through this program's rank_command(). Where mpirun writes files of
+/// what the ranks write, or marks their lines, reports would be in them.
+std::vector<std::string> with_rank_command(const MpirunCommand& command) {
+  constexpr std::string_view kOptions[] = {
+      "--output-filename",  "-output-filename",  "--tag-output", "-tag-output",
+      "--timestamp-output", "-timestamp-output", "--xterm",      "-xterm"};
+  std::vector<std::string> arguments = command.arguments;
+  const auto program = arguments.begin() + static_cast<std::ptrdiff_t>(command.program);
+  std::vector<std::string> words = {fs::read_symlink("/proc/self/exe").string(), "rank"};
+  if (std::find_first_of(arguments.begin(), program, std::begin(kOptions), std::end(kOptions)) !=
+      program)
+    words.emplace_back("--silent");
+  arguments.insert(program, words.begin(), words.end());
+  return arguments;
+}
+
 int run_job(const MpirunCommand& command, const std::string& flight_setting) {
   adopt_orphans();
+  // A reader that closes this process's standard error must not end it before the job.
+  std::signal(SIGPIPE, SIG_IGN);
   SignalInbox inbox(supervised_signals());
   const JobVerdict verdict(flight_setting);
-  const ChildProcess mpirun(command.arguments, command.environment, inbox.previous_mask());
+  const ChildProcess mpirun(with_rank_command(command), command.environment, inbox.previous_mask());
   OutputQueue errors(STDERR_FILENO);
   const JobResult result = supervise(mpirun, inbox, errors);
   const int exit_code = verdict.exit_code(result);

@@ -70,35 +70,55 @@ class Escalation {
 
 bool stops_a_job(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
 
-/// Copies what can be read to `output`. False at the end of the stream.
-bool pass_on_errors(int descriptor, FailureScanner& scanner, OutputQueue& output) {
+/// The standard error of mpirun and the ranks, with the reports of the ranks' runners.
+class JobErrors {
+ public:
+  JobErrors(int descriptor, OutputQueue& output) : descriptor_(descriptor), output_(output) {}
+
+  /// Passes on what can be read. False at the end of the stream.
+  bool pass_on();
+  /// Passes on what mpirun has written so far, and no more: it may write on.
+  void drain();
+  bool are_pending() const;
+
+  const FailureScanner& reports_of_mpirun() const { return scanner_; }
+  const std::vector<RankEnd>& rank_ends() const { return rank_ends_.ends(); }
+
+ private:
+  int descriptor_;
+  OutputQueue& output_;
+  RankEndReader rank_ends_;
+  FailureScanner scanner_;
+};
+
+bool JobErrors::pass_on() {
   char buffer[kReadBytes];
-  const ssize_t count = read(descriptor, buffer, sizeof(buffer));
+  const ssize_t count = read(descriptor_, buffer, sizeof(buffer));
   if (count < 0) return errno == EAGAIN || errno == EINTR;
   if (count == 0) return false;
-  const std::string_view bytes(buffer, static_cast<std::size_t>(count));
-  scanner.feed(bytes);
-  output.add(bytes);
+  const std::string text =
+      rank_ends_.without_reports(std::string_view(buffer, static_cast<std::size_t>(count)));
+  scanner_.feed(text);
+  output_.add(text);
   return true;
 }
 
-/// Reads what mpirun has written so far, and no more: it may write on.
-void drain_errors(int descriptor, FailureScanner& scanner, OutputQueue& output) {
+void JobErrors::drain() {
   int pending = 0;
-  ioctl(descriptor, FIONREAD, &pending);
+  ioctl(descriptor_, FIONREAD, &pending);
   for (; pending > 0; pending -= kReadBytes)
-    if (!pass_on_errors(descriptor, scanner, output)) return;
+    if (!pass_on()) return;
+}
+
+bool JobErrors::are_pending() const {
+  pollfd errors{descriptor_, POLLIN, 0};
+  return poll(&errors, 1, 0) > 0 && (errors.revents & POLLIN) != 0;
 }
 
 /// Whether a write to this process's standard output, which is mpirun's too, would block.
 bool output_is_blocked() {
   pollfd output{STDOUT_FILENO, POLLOUT, 0};
   return poll(&output, 1, 0) == 0;
-}
-
-bool has_pending_errors(int descriptor) {
-  pollfd errors{descriptor, POLLIN, 0};
-  return poll(&errors, 1, 0) > 0 && (errors.revents & POLLIN) != 0;
 }
 
 /// The earlier of two poll() timeouts, of which `milliseconds` may be -1 for none.
@@ -114,7 +134,8 @@ class Supervision {
               const Patience& patience, const MonitorTimes& times)
       : mpirun_(mpirun),
         inbox_(inbox),
-        errors_(errors),
+        output_(errors),
+        errors_(mpirun.error_output(), errors),
         escalation_(mpirun, patience),
         monitor_(times) {}
 
@@ -125,7 +146,7 @@ class Supervision {
       has_ended = has_mpirun_ended();
       if (!has_ended) look();
     }
-    drain_errors(mpirun_.error_output(), scanner_, errors_);
+    errors_.drain();
     save_what_is_known();
     if (exit_code_of(result_) != 0) clean_up();
     return std::move(result_);
@@ -136,14 +157,12 @@ class Supervision {
   void wait() {
     pollfd events[] = {
         {inbox_.descriptor(), POLLIN, 0},
-        {is_open_ && !errors_.is_full() ? mpirun_.error_output() : -1, POLLIN, 0},
-        {errors_.is_empty() ? -1 : errors_.descriptor(), POLLOUT, 0},
-        {monitor_.descriptor(), POLLIN, 0},
+        {is_open_ && !output_.is_full() ? mpirun_.error_output() : -1, POLLIN, 0},
+        {output_.is_empty() ? -1 : output_.descriptor(), POLLOUT, 0},
     };
     poll(events, std::size(events), earlier(escalation_.advance(), monitor_.time_to_next_look()));
-    if (events[1].revents != 0)
-      is_open_ = pass_on_errors(mpirun_.error_output(), scanner_, errors_);
-    if (events[2].revents != 0) errors_.write_some();
+    if (events[1].revents != 0) is_open_ = errors_.pass_on();
+    if (events[2].revents != 0) output_.write_some();
   }
 
   void take_signals() {
@@ -168,8 +187,8 @@ class Supervision {
 
   /// Ends the job if it cannot end by itself.
   void look() {
-    auto end = monitor_.look(
-        {output_is_blocked(), has_pending_errors(mpirun_.error_output()), scanner_.is_aborting()});
+    auto end = monitor_.look({output_is_blocked(), errors_.are_pending(),
+                              errors_.reports_of_mpirun().is_aborting(), errors_.rank_ends()});
     if (!end || result_.forced_end) return;
     save_what_is_known();
     escalation_.start_with_term(end->cause);
@@ -179,12 +198,12 @@ class Supervision {
   /// What is reported after the job was first told to stop is the consequence.
   void save_what_is_known() {
     if (std::exchange(is_known_, true)) return;
-    drain_errors(mpirun_.error_output(), scanner_, errors_);
-    result_.failure = scanner_.failure();
-    result_.lost_host = scanner_.lost_host();
-    result_.ended_first = monitor_.ended_first();
-    result_.last_line = scanner_.last_line();
-    if (!monitor_.ranks().job()) result_.launch_error = scanner_.remote_shell_error();
+    errors_.drain();
+    const FailureScanner& mpirun = errors_.reports_of_mpirun();
+    result_.rank_ends = errors_.rank_ends();
+    result_.failure = first_failure(result_.rank_ends, mpirun.failure());
+    result_.lost_host = mpirun.lost_host();
+    if (!monitor_.ranks().job()) result_.launch_error = mpirun.remote_shell_error();
   }
 
   void clean_up() {
@@ -195,16 +214,26 @@ class Supervision {
 
   const ChildProcess& mpirun_;
   SignalInbox& inbox_;
-  OutputQueue& errors_;
+  OutputQueue& output_;
+  JobErrors errors_;
   Escalation escalation_;
   JobMonitor monitor_;
-  FailureScanner scanner_;
   JobResult result_;
   bool is_open_ = true;    // mpirun's standard error
   bool is_known_ = false;  // see save_what_is_known()
 };
 
 }  // namespace
+
+std::optional<RankFailure> first_failure(const std::vector<RankEnd>& ends,
+                                         const std::optional<RankFailure>& of_mpirun) {
+  const auto failed = std::ranges::find_if(ends, [](const RankEnd& end) {
+    return end.wait_status != 0;  // whether code 0 is a failure the rank's record shows
+  });
+  if (failed == ends.end()) return of_mpirun;
+  return RankFailure{failed->rank, failed->host, describe(*failed),
+                     shell_exit_code(failed->wait_status), failed->last_line};
+}
 
 std::optional<int> crash_of_mpirun(const JobResult& result) {
   if (result.stop || result.forced_end || !WIFSIGNALED(result.wait_status)) return std::nullopt;

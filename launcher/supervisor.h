@@ -2,12 +2,14 @@
 
 #include <chrono>
 #include <optional>
+#include <vector>
 
 #include "horo/observe/flight_directory.h"
 #include "launcher/failure_scanner.h"
 #include "launcher/job_monitor.h"
 #include "launcher/output_queue.h"
 #include "launcher/process.h"
+#include "launcher/rank_end.h"
 #include "launcher/signal_inbox.h"
 
 namespace horo {
@@ -26,13 +28,16 @@ struct Patience {
 struct JobResult {
   int wait_status = 0;                      ///< of mpirun
   std::optional<observe::StopOrder> stop;   ///< this process was told to stop the job
-  std::optional<RankFailure> failure;       ///< the first rank that failed, if mpirun said
+  std::vector<RankEnd> rank_ends;           ///< in the order in which they were reported
+  std::optional<RankFailure> failure;       ///< see first_failure()
   std::optional<ForcedEnd> forced_end;      ///< this process ended the job by itself
-  EndedFirst ended_first;                   ///< as far as the processes show
   std::optional<std::string> lost_host;     ///< that mpirun has lost its connection to
-  std::optional<std::string> last_line;     ///< see FailureScanner::last_line()
   std::optional<std::string> launch_error;  ///< of the remote shell, if no rank was seen to start
 };
+
+/// The first rank that failed: by the ends that were reported, or else by mpirun's report.
+std::optional<RankFailure> first_failure(const std::vector<RankEnd>& ends,
+                                         const std::optional<RankFailure>& of_mpirun);
 
 /// The signal that killed mpirun although nobody had told the job to stop; none if none did.
 std::optional<int> crash_of_mpirun(const JobResult& result);

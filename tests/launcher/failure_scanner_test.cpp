@@ -45,19 +45,6 @@ TEST(FailureScanner, ReadsAnExitWithoutInitOrFinalize) {
       "other ranks called");
 }
 
-TEST(FailureScanner, KeepsTheLastLineBeforeTheReport) {
-  const std::string rule(74, '-');
-  FailureScanner scanner;
-  scanner.feed("a\n" + rule + "\nof a rank\n" + rule + "\ntrain: unknown option --foo\n \n");
-  EXPECT_FALSE(scanner.last_line());
-  scanner.feed(rule + "\nPrimary job  terminated normally, but 1 process returned\n" + rule +
-               "\nx\n");
-  EXPECT_EQ(scanner.last_line(), "train: unknown option --foo");
-  FailureScanner silent;
-  silent.feed(rule + "\n" + std::string(kSignal.substr(kSignal.find("mpirun"))));
-  EXPECT_FALSE(silent.last_line());
-}
-
 TEST(FailureScanner, ReadsWhySshCannotStartACommand) {
   FailureScanner scanner;
   scanner.feed(

@@ -179,7 +179,9 @@ class CommandLine(unittest.TestCase):
             printed = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env={**bare, **search})
         self.assertIn("a b\n$c'", ran.stdout)
         self.assertIn("tcp,self", ran.stdout)
-        self.assertEqual(ran.stdout, printed.stdout)
+        # But for the process that runs each rank.
+        self.assertIn(f"\0{os.path.realpath(HORORUN)}\0rank\0sh\0", ran.stdout)
+        self.assertEqual(ran.stdout.replace(f"{os.path.realpath(HORORUN)}\0rank\0", ""), printed.stdout)
 
 
 class Running(unittest.TestCase):
@@ -229,29 +231,42 @@ class Running(unittest.TestCase):
 
 class Failing(unittest.TestCase):
     def assert_last_line(self, result, *patterns):
-        """One of the patterns matches. mpirun names the first rank to fail most times, not always."""
         self.assertRegex(result.stderr.splitlines()[-1], r"\Ahororun: (" + "|".join(patterns) + r")\Z")
 
     def test_exit_code_passes_through(self):
         result = hororun("-np", "2", "sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 0 ] || exit 7; sleep 60")
         self.assertEqual(result.returncode, 7)
-        self.assert_last_line(result, r"rank 1 exited with code 7; no rank left a flight record, so look at its output above",
-                              r"the job failed with exit code 7; mpirun did not name a rank"
-                              r"(; rank 1 ended before the other ranks|; one of .*not known which)?")
+        self.assert_last_line(result, r"rank 1 \(host .+\) exited with code 7; no rank left a flight record, "
+                                      r"so look at its output above")
 
-    def test_the_last_line_of_a_job_without_records_is_shown(self):
-        result = hororun("-np", "2", "sh", "-c", "echo 'train: unknown option --foo' >&2; exit 2")
+    def test_the_last_line_of_a_rank_without_a_record_is_shown(self):
+        script = "[ $OMPI_COMM_WORLD_RANK = 1 ] || { echo other >&2; exec sleep 60; }; " \
+                 "echo 'train: unknown option --foo' >&2; exit 2"
+        result = hororun("-np", "3", "sh", "-c", script)
         self.assertEqual(result.returncode, 2)
-        self.assert_last_line(result, r"the last line of the job's standard error: 'train: unknown option --foo'")
+        self.assert_last_line(result, r"rank 1 \(host .+\) exited with code 2; its last line on standard error is "
+                                      r"'train: unknown option --foo'; no rank left a flight record")
+        self.assertNotIn("\x1e", result.stderr)
+
+    def test_a_rank_that_fails_as_it_starts_is_named(self):
+        for program, code, how in (("exit 3", 3, "exited with code 3"),
+                                   ("kill -9 $$", 137, r"was killed by signal 9 \(Killed\)")):
+            with self.subTest(program=program):
+                result = hororun("-np", "4", "sh", "-c", f"[ $OMPI_COMM_WORLD_RANK != 2 ] || {{ {program}; }}; sleep 60")
+                self.assertEqual(result.returncode, code)
+                self.assert_last_line(result, rf"rank 2 \(host .+\) {how}; no rank left a flight record.*")
+
+    def test_a_program_that_is_not_there_is_named_by_each_host(self):
+        rank = subprocess.run([HORORUN, "rank", "/no/such"], capture_output=True, text=True, timeout=30)
+        self.assertEqual((rank.returncode, rank.stderr),
+                         (2, "hororun: program '/no/such' does not exist; has it been built?\n"))
 
     def test_a_killed_rank_ends_the_job(self):
         start = time.monotonic()
         result = hororun("-np", "3", "sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 2 ] && kill -9 $$; sleep 60")
         self.assertLess(time.monotonic() - start, 10)
         self.assertEqual(result.returncode, 137)
-        self.assert_last_line(result, r"rank 2 \(host .+\) was killed by signal 9 \(Killed\); no rank left a flight record.*",
-                              r"the job failed with exit code 137 \(signal 9, Killed\); mpirun did not name a rank"
-                              r"(; rank 2 ended before the other ranks|; one of .*not known which)?")
+        self.assert_last_line(result, r"rank 2 \(host .+\) was killed by signal 9 \(Killed\); no rank left a flight record.*")
 
     def test_a_host_that_ssh_cannot_reach_is_named_with_its_domain(self):
         ssh = """#!/bin/sh
@@ -303,8 +318,8 @@ class Stopping(unittest.TestCase):
         job = subprocess.Popen([HORORUN, "-np", str(ranks), *program, self.mark], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.kill_left_overs)
-        # hororun and mpirun have the mark among their words as well
-        self.assertTrue(wait_until(lambda: len(processes_with(self.mark)) >= ranks + 2))
+        # hororun, mpirun and the processes that run the ranks have the mark among their words as well
+        self.assertTrue(wait_until(lambda: len(processes_with(self.mark)) >= 2 * ranks + 2))
         if program[0] == MPI_RANK:
             self.assertEqual([job.stdout.readline() for _ in range(ranks)], ["ready\n"] * ranks)
         self.files = MpiFiles(processes_with(self.mark))
@@ -340,7 +355,19 @@ class Stopping(unittest.TestCase):
         job = subprocess.Popen([HORORUN, "-np", "1", "sh", "-c", script, self.mark], stderr=subprocess.PIPE)
         self.addCleanup(self.kill_left_overs)
         self.addCleanup(job.stderr.close)
-        self.assertTrue(wait_until(lambda: len(processes_with(self.mark)) == 3))
+        self.assertTrue(wait_until(lambda: len(processes_with(self.mark)) == 4))
+        job.send_signal(signal.SIGINT)
+        self.assertEqual(job.wait(timeout=60), 130)
+        self.assertTrue(wait_until(lambda: not processes_with(self.mark)), processes_with(self.mark))
+
+    def test_a_job_whose_errors_have_lost_their_reader(self):
+        script = 'while :; do echo text >&2; sleep 0.05; done; : "$0"'
+        job = subprocess.Popen([HORORUN, "-np", "1", "sh", "-c", script, self.mark], stderr=subprocess.PIPE)
+        self.addCleanup(self.kill_left_overs)
+        self.assertEqual(job.stderr.readline(), b"text\n")
+        job.stderr.close()
+        time.sleep(0.5)
+        self.assertIsNone(job.poll())
         job.send_signal(signal.SIGINT)
         self.assertEqual(job.wait(timeout=60), 130)
         self.assertTrue(wait_until(lambda: not processes_with(self.mark)), processes_with(self.mark))

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "horo/base/file_descriptor.h"
 #include "horo/base/thread_name.h"
@@ -20,9 +21,6 @@ using namespace std::chrono_literals;
 constexpr Patience kShort{.before_term = 300ms, .before_kill = 300ms};
 constexpr MonitorTimes kFast{
     .period = 50ms, .search_period = 10ms, .search_phase = 500ms, .judgements = 4};
-
-// Lets hororun see ranks that have just started, or ended.
-const std::string kPass = "exec 4<> <(:); read -r -t 2 -u 4; ";
 
 class Directory {
  public:
@@ -143,36 +141,19 @@ TEST(JobMonitor, NamesTheRankForWhichOthersWaitInInit) {
   EXPECT_EQ(exit_code_of(result), kForcedEndExitCode);
 }
 
-TEST(JobMonitor, NamesTheRankThatEndedFirstIfMpirunNamesNone) {
-  const JobResult result = run(start_rank(0, 3, 1, "sleep 8") + start_rank(2, 3, 1, "sleep 0.2") +
-                               start_rank(1, 3, 1, "sleep 8") + kPass + "exit 1");
-  EXPECT_FALSE(result.forced_end);
-  EXPECT_EQ(result.ended_first.ranks, std::vector<int>{2});
-  EXPECT_FALSE(result.ended_first.is_of_this_host);
-}
-
-TEST(JobMonitor, ARankThatWasNeverSeenMayHaveEndedBefore) {
+TEST(JobMonitor, NamesARankWhoseEndWasReported) {
+  const Directory directory;
+  const fs::path waiting = directory.path() / kInitThreadName;
+  fs::copy_file("/bin/sleep", waiting);
+  const fs::path report = directory.path() / "report";
+  std::ofstream(report) << encode({.rank = 1, .pid = 4711, .host = "h"});
   const JobResult result =
-      run(start_rank(0, 3, 1, "sleep 8") + start_rank(2, 3, 1, "sleep 0.2") + kPass + "exit 1");
-  EXPECT_EQ(result.ended_first.ranks, (std::vector<int>{1, 2}));
-}
-
-TEST(JobMonitor, ARankThatStartsAfterAnotherHasEndedIsNotTheFirst) {
-  const JobResult result = run(start_rank(0, 3, 1, "sleep 8") + start_rank(2, 3, 1, "sleep 0.2") +
-                               kPass + start_rank(1, 3, 1, "sleep 8") + kPass + "exit 1");
-  EXPECT_EQ(result.ended_first.ranks, std::vector<int>{2});
-}
-
-TEST(JobMonitor, NoRankIsTheFirstWhereOthersOfThisHostWereNotSeen) {
-  const JobResult result =
-      run(start_rank(0, 3, 2, "sleep 8") + start_rank(2, 3, 2, "sleep 0.2") + kPass + "exit 1");
-  EXPECT_TRUE(result.ended_first.ranks.empty());
-}
-
-TEST(JobMonitor, WaitsForARankThatHasCleanedItsEnvironment) {
-  const JobResult result = run(start_rank(0, 2, 1, "sleep 0.1") + "env -i sleep 1.2 & wait");
-  EXPECT_FALSE(result.forced_end);
-  EXPECT_EQ(exit_code_of(result), 0);
+      run(fmt::format("cat '{}' >&2; ", report.string()) +
+          start_rank(0, 2, 1, fmt::format("'{}' 30", waiting.string())) + kHang);
+  ASSERT_TRUE(result.forced_end);
+  EXPECT_EQ(result.forced_end->cause, ForcedEnd::Cause::kRankMissing);
+  EXPECT_EQ(result.forced_end->text.find("rank 1 (pid 4711) exited without completing"), 0u)
+      << result.forced_end->text;
 }
 
 TEST(JobMonitor, LeavesAJobAloneIfNoRankIsInInit) {

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <functional>
 #include <memory>
+#include <tuple>
 
 #include "horo/base/wait.h"
 #include "horo/observe/flight_directory.h"
@@ -128,64 +129,64 @@ TEST_F(JobVerdictTest, TheExitCodeIsThatOfTheFirstFailureWhereMpirunCrashes) {
   record_and_die(0, [](FlightRecorder& recorder) {
     recorder.layout().header->status.signal = SIGABRT;
     recorder.layout().header->status.signal_at = observe::flight_clock();
+    recorder.fail("rank 0 (host h, pid 1) crashed: signal 6 (Aborted)");  // as CrashRecorder does
   });
   EXPECT_EQ(verdict.exit_code(crash), 128 + SIGABRT);
 }
 
-TEST_F(JobVerdictTest, ARankThatEndedFirstIsNamedOnlyIfThatIsKnown) {
-  const JobVerdict verdict("off");
-  const auto end_of = [&](const EndedFirst& first) {
-    const std::string text = verdict.text({.ended_first = first}, 7);
-    EXPECT_THAT(text,
-                StartsWith("hororun: the job failed with exit code 7; mpirun did not name a rank"));
-    return text;
-  };
-  EXPECT_THAT(end_of({}), testing::EndsWith("name a rank\n"));
-  EXPECT_THAT(end_of({.ranks = {2}}), testing::EndsWith("; rank 2 ended before the other ranks\n"));
-  EXPECT_THAT(end_of({.ranks = {2}, .is_of_this_host = true}),
-              testing::EndsWith("; rank 2 ended before the other ranks of this host\n"));
-  EXPECT_THAT(end_of({.ranks = {1, 3}}),
-              testing::EndsWith(
-                  "; one of ranks 1 and 3 ended before the other ranks, it is not known which\n"));
-}
-
 TEST_F(JobVerdictTest, AnExitAfterShutdownIsNotCalledOneWithout) {
   const JobVerdict verdict = this->verdict();
-  for (const std::string_view last : {"step", "horo.shutdown"}) {
+  for (const auto& [last, set, is_done] : {std::tuple("step", "", false),
+                                           {"horo.shutdown", "{0, 1}", false},
+                                           {"horo.shutdown", "", true}}) {
     record_and_die(0, [&](FlightRecorder& recorder) {
       observe::FlightRecord operation{};
       operation.name = recorder.name(last);
+      operation.process_set = recorder.name(set);
       operation.submitted = observe::flight_clock();
       recorder.open(operation).finish(observe::flight_clock());
     });
     const JobResult result{.wait_status = 3 << 8,
                            .failure = RankFailure{0, "", "exited with code 3", 3}};
-    EXPECT_THAT(
-        verdict.text(result, 3),
-        HasSubstr(last == "step" ? ") exited with code 3 without calling Context::shutdown()"
-                                 : ") exited with code 3 after Context::shutdown(), before"));
+    EXPECT_THAT(verdict.text(result, 3),
+                HasSubstr(is_done ? ") exited with code 3 after Context::shutdown(), before"
+                                  : ") exited with code 3 without calling Context::shutdown()"));
   }
 }
 
-TEST_F(JobVerdictTest, TheReportOfMpirunComesBeforeWhatTheProcessesShow) {
-  const JobResult result{.failure = RankFailure{1, "", "exited with code 7", 7},
-                         .ended_first = {.ranks = {2}}};
-  const std::string text = JobVerdict("off").text(result, 7);
-  EXPECT_THAT(text, StartsWith("hororun: rank 1 exited with code 7; "));
-  EXPECT_THAT(text, Not(HasSubstr("rank 2")));
-}
-
-TEST_F(JobVerdictTest, WithoutAnyRecordTheLastLineOfTheJobIsShown) {
+TEST_F(JobVerdictTest, WithoutAnyRecordTheLastLineOfTheRankIsShown) {
   JobResult result = exit_of_rank_0_;
-  result.last_line = "train: unknown option --foo\x1b[0m";
-  EXPECT_EQ(JobVerdict("off").text(result, 1),
-            "hororun: rank 0 exited with code 1; no rank left a flight record, so look at its "
-            "output above\n"
-            "hororun: the last line of the job's standard error: 'train: unknown option "
-            "--foo\\x1b[0m'\n");
+  result.failure->last_line = "train: unknown option --foo";
+  EXPECT_EQ(
+      JobVerdict("off").text(result, 1),
+      "hororun: rank 0 exited with code 1; its last line on standard error is 'train: unknown "
+      "option --foo'; no rank left a flight record\n");
   const JobVerdict verdict = this->verdict();
   record(0, 7)->fail("out of memory");
   EXPECT_THAT(verdict.text(result, 1), Not(HasSubstr("standard error")));
+}
+
+TEST_F(JobVerdictTest, AnExceptionThatTheProgramCaughtIsExplainedByTheLastLineOfItsRank) {
+  JobResult result = exit_of_rank_0_;
+  result.failure->last_line = "train: disk full";
+  const JobVerdict verdict = this->verdict();
+  record(0, 7)->fail("rank 0 (host h, pid 1) failed with an exception");
+  EXPECT_THAT(verdict.text(result, 1), HasSubstr("'train: disk full'"));
+  result.failure->rank = 1;
+  EXPECT_THAT(verdict.text(result, 1), Not(HasSubstr("disk full")));
+}
+
+TEST_F(JobVerdictTest, ARankThatExitedWithCode0BeforeItWasDoneIsTheFirstCause) {
+  const JobVerdict verdict = this->verdict();
+  const auto nothing = [](FlightRecorder&) {};
+  record_and_die(1, nothing);
+  record_and_die(2, [](FlightRecorder& recorder) { recorder.fail("rank 1 (host h) is dead"); });
+  const JobResult result{
+      .rank_ends = {{.rank = 0}, {.rank = 1, .host = "h"}, {.rank = 2, .wait_status = 256}},
+      .failure = RankFailure{2, "h", "exited with code 1"}};
+  EXPECT_THAT(verdict.text(result, 1),
+              testing::ContainsRegex("^hororun: rank 1 .host h, pid [0-9]+. exited with code 0 "
+                                     "without calling Context::shutdown"));
 }
 
 TEST_F(JobVerdictTest, WithoutAnyRecordOrReportTheExitCodeIsNamed) {

@@ -139,6 +139,10 @@ TEST(MpirunCommand, LeavesParametersThatTheUserSetsByVariables) {
   has("--mca btl_vader_single_copy", "OMPI_MCA_btl_vader_single_copy_mechanism=cma", here);
   has("--mca plm", "OMPI_MCA_plm=rsh", here);
   has("--bind-to none", "OMPI_MCA_hwloc_base_binding_policy=core", here);
+  Machine machine = user_machine();
+  machine.has_remote_shell = false;
+  machine.environment.push_back("OMPI_MCA_plm_rsh_no_tree_spawn=1");
+  EXPECT_THAT(line(here, machine), HasSubstr("--mca plm isolated")) << "another parameter is set";
   has("--oversubscribe", "OMPI_MCA_rmaps_base_no_oversubscribe=1", here);
 }
 

@@ -53,6 +53,21 @@ TEST(Supervisor, ReadsTheReportOfAFailedRank) {
   EXPECT_EQ(describe(*result.failure), "rank 1 (host b) was killed by signal 9 (Killed)");
 }
 
+TEST(Supervisor, TheFirstReportedEndThatIsNoSuccessIsTheFailure) {
+  const RankFailure of_mpirun{5, "b", "was killed by signal 9 (Killed)", 137};
+  EXPECT_EQ(first_failure({}, of_mpirun)->rank, 5);
+  EXPECT_FALSE(first_failure({{.rank = 0}}, std::nullopt));
+  const auto failure =
+      first_failure({{.rank = 0},
+                     {.rank = 2, .host = "a", .wait_status = SIGSEGV, .last_line = "x"},
+                     {.rank = 1, .wait_status = 1 << 8}},
+                    of_mpirun);
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(describe(*failure), "rank 2 (host a) was killed by signal 11 (Segmentation fault)");
+  EXPECT_EQ(failure->exit_code, 139);
+  EXPECT_EQ(failure->last_line, "x");
+}
+
 constexpr const char* kReportOfRank1 =
     "echo '  Process name: [[10768,1],1]' >&2; echo '  Exit code:    75' >&2; ";
 
