@@ -203,7 +203,8 @@ TEST(Watchdog, RanksThatWereNeverHeardOfAreNamedByThoseThatWait) {
     });
   });
   for (const std::string& text : job.said()) EXPECT_THAT(text, Not(HasSubstr("every rank")));
-  EXPECT_FALSE(job.abort().is_raised());
+  job.await([&] { return job.abort().is_raised(); });
+  EXPECT_THAT(job.abort().text(), testing::StartsWith("ranks 0-1 (host "));
 }
 
 TEST(Watchdog, ARankThatStaysInAnOperationAfterTheEndWasOrderedIsStuck) {
