@@ -1,5 +1,6 @@
 """Whether a job ended as documented: in time, with the right exit code, the true cause, and nothing left."""
 import re
+import signal
 from dataclasses import dataclass, field
 
 from .expectations import WELL, expectation_of
@@ -16,13 +17,14 @@ BEFORE_SUBJECT = re.compile("|".join((
     rf"{QUOTED} has waited \S+(?: \S+)? for (?=rank )",
     # "ranks 0-1 (host b, pids 6, 7) have waited 3s in horo::init() for rank 2, ...": rank 2 is the cause.
     r"ranks? [-\d, and]+ (?:\([^)]*\) )?(?:has|have) waited [^;]*? in horo::init\(\)(?: for )?",
-    r"the job failed with exit code \d+(?: \([^)]*\))?; mpirun did not name a rank; (?:one of )?",
 )))
 LAUNCHER_LINE = re.compile(r"^hororun: (.*)")
 SAME_MOMENT_S = 1
 # What hororun prints besides the verdict.
-NO_VERDICT = re.compile(r"^(more: hororun doctor |stopped by signal |mpirun itself was killed by signal |"
-                        r"the last line of the job's standard error: ')")
+NO_VERDICT = re.compile(r"^(more: hororun doctor |stopped by signal |mpirun itself was killed by signal )")
+# Where plain mpirun crashes by itself: its end and its own files are not horo's.
+CRASHES = (signal.SIGSEGV, signal.SIGPIPE, signal.SIGABRT, signal.SIGBUS)
+FILE_OF_MPIRUN = re.compile(r"(\$TMPDIR|host\d+:/tmp)/ompi\.|(/dev|host\d+:)/shm/vader_segment\.")
 LOG_LINE = re.compile(r"^\d\d:\d\d:\d\d\.\d+ (warning|error) \[[^]]*\] (.*)")
 CRASH_LINE = re.compile(r"^horo: (.*)")  # of a rank that crashes or exits
 EXCEPTION_LINE = re.compile(r"^chaos_job: rank (\d+): (.*)")
@@ -42,6 +44,10 @@ class Outcome:
     left: list = field(default_factory=list)
     seconds_since_start: float = 0  # of the first rank
 
+    def crash_of_launcher(self):
+        """The signal that killed the launcher, which nobody had sent; 0: none."""
+        return -self.exit_code if not self.was_killed and -self.exit_code in CRASHES else 0
+
     def failed_ranks(self):
         return {rank for rank, _, _ in self.injected}
 
@@ -55,13 +61,15 @@ class Findings:
     hang: str = ""
     leftovers: list = field(default_factory=list)
     wrong: list = field(default_factory=list)
+    crash_of_mpirun: int = 0  # the signal that killed plain mpirun; counted apart
 
     def is_good(self):
         return not (self.hang or self.leftovers or self.wrong)
 
     def describe(self):
         return ([f"HANG: {self.hang}"] if self.hang else []) + [f"LEFT: {thing}" for thing in self.leftovers] \
-            + [f"WRONG: {problem}" for problem in self.wrong]
+            + [f"WRONG: {problem}" for problem in self.wrong] \
+            + ([f"mpirun itself was killed by signal {self.crash_of_mpirun}"] if self.crash_of_mpirun else [])
 
 
 def numbers_in(text):
@@ -189,8 +197,12 @@ def judge(scenario, outcome):
     if not outcome.injected:
         findings.wrong.append(f"the fault did not happen (exit code {outcome.exit_code})")
         return findings
+    if scenario.launcher == "mpirun":
+        findings.crash_of_mpirun = outcome.crash_of_launcher()
     judge_time(scenario, outcome, expectation, findings)
-    if not outcome.was_killed and outcome.exit_code not in expectation.codes:
+    if findings.crash_of_mpirun:
+        findings.leftovers = [thing for thing in findings.leftovers if not FILE_OF_MPIRUN.match(thing)]
+    elif not outcome.was_killed and outcome.exit_code not in expectation.codes:
         findings.wrong.append(f"exit code {outcome.exit_code}, expected {describe_codes(expectation.codes)}")
     if not outcome.was_killed:
         findings.wrong += judge_output(scenario, outcome, expectation)

@@ -10,12 +10,12 @@ def round_line(scenario, outcome, findings):
 
 def table(rounds):
     """One markdown row for each fault and place that had a problem, and one for all rounds."""
-    counts = defaultdict(lambda: [0, 0, 0, 0])
+    counts = defaultdict(lambda: [0, 0, 0, 0, 0])
     for scenario, _, findings in rounds:
         for key in ((scenario.fault, scenario.place), ("all", "")):
-            for i, is_so in enumerate((True, findings.hang, findings.leftovers, findings.wrong)):
+            for i, is_so in enumerate((True, findings.hang, findings.leftovers, findings.wrong, findings.crash_of_mpirun)):
                 counts[key][i] += bool(is_so)
-    rows = ["| fault | place | rounds | hangs | leftovers | wrong |", "|---|---|---|---|---|---|"]
+    rows = ["| fault | place | rounds | hangs | leftovers | wrong | mpirun crashed |", "|---|---|---|---|---|---|---|"]
     for (fault, place), numbers in sorted(counts.items(), key=lambda item: (item[0][0] == "all", item[0])):
         if fault == "all" or any(numbers[1:]):
             rows.append(f"| {fault} | {place} | " + " | ".join(map(str, numbers)) + " |")

@@ -70,9 +70,6 @@ class Reading(unittest.TestCase):
                 ("'x' has waited 8.1 s for rank 2 (host b), rank 3 (host a; host c) to submit it", {2, 3}),
                 ("waited 8.1s for rank 2 (host b) to take part in a collective (HORO_TIMEOUT is 8s)", set()),
                 ("rank 1 (pid 8) (and 1 more) exited without completing horo::init(), in which ranks 0 and 2 wait", {1}),
-                ("the job failed with exit code 1; mpirun did not name a rank; rank 1 ended before the other ranks", {1}),
-                ("the job failed with exit code 137 (signal 9, Killed); mpirun did not name a rank; one of ranks 1-2 ended",
-                 {1, 2}),
                 ("a subset of ranks is in one collective and the rest in another: rank 1 (host b) in allreduce", set()),
                 ("ended after rank 1 (host a) was killed by signal 9 (Killed)", set()),
                 ("the job failed with exit code 1; mpirun did not name a rank", set())):
@@ -134,13 +131,22 @@ class Judging(unittest.TestCase):
 
     def test_hororun_gives_one_verdict(self):
         crash = "hororun: mpirun itself was killed by signal 11 (Segmentation fault)\n"
-        last_line = "hororun: the last line of the job's standard error: 'rank 0 (host a) is dead'\n"
-        self.assertTrue(judge(scenario(), outcome(output=KILLED + crash + last_line)).is_good())
+        self.assertTrue(judge(scenario(), outcome(output=KILLED + crash)).is_good())
         self.assertFalse(judge(scenario(), outcome(output=crash)).is_good())
         for second in ("rank 0 (host a) failed: x", "nothing is wrong as far as these files show",
                        "rank 1 (host a, pid 7) is dead", "no rank of the job runs any more; hororun ended the job"):
             self.assert_finds(judge(scenario(), outcome(output=f"{KILLED}hororun: {second}\n")), "WRONG",
                               "more than one verdict: ")
+
+    def test_a_crash_of_plain_mpirun_is_counted_apart(self):
+        left = ["$TMPDIR/ompi.vm.0/pid.7", "/dev/shm/vader_segment.vm.0.1.0"]
+        crash = judge(scenario(launcher="mpirun"), outcome(-11, NOTICED.format(1), left=left))
+        self.assertTrue(crash.is_good(), crash.describe())
+        self.assertEqual(crash.crash_of_mpirun, 11)
+        self.assertFalse(judge(scenario(launcher="mpirun"), outcome(-11, "")).is_good())
+        self.assertFalse(judge(scenario(launcher="mpirun"), outcome(-11, NOTICED.format(1), left=["process 7"])).is_good())
+        self.assertFalse(judge(scenario(), outcome(-11, KILLED)).is_good())
+        self.assertFalse(judge(scenario(launcher="mpirun"), outcome(-9, NOTICED.format(1))).is_good())
 
     def test_ranks_may_not_blame_another_rank(self):
         blame = "chaos_job: rank 2: rank 3 (host a) is dead\n"
@@ -189,9 +195,10 @@ class Judging(unittest.TestCase):
         for text in ("rank 1 (host a, pid 7) ended", "rank 1 (host a) exited with code 1", "rank 1 (host a) exited"):
             for fault in ("exit", "_exit0"):
                 self.assert_finds(judge(scenario(fault), outcome(1, f"hororun: {text}\n")), "WRONG", "is not the cause")
-        first = "hororun: the job failed with exit code 3; mpirun did not name a rank; rank 1 ended before the other ranks\n"
-        self.assertTrue(judge(scenario("_exit"), outcome(3, first)).is_good())
-        self.assertFalse(judge(scenario("_exit"), outcome(3, first.replace("rank 1", "rank 2"))).is_good())
+        gone = "hororun: rank 1 (host a, pid 7) is dead: the process is gone without a word\n"
+        self.assertFalse(judge(scenario("_exit"), outcome(3, gone)).is_good())
+        seen = gone.replace("hororun: ", "chaos_job: rank 0: ")
+        self.assertTrue(judge(scenario("_exit", launcher="mpirun"), outcome(3, seen)).is_good())
         for code in (3, 75, 143):
             self.assert_finds(judge(scenario("exit"), outcome(code, named)), "WRONG", f"exit code {code}, expected 1")
         self.assert_finds(judge(scenario("_exit0", "after_shutdown"), outcome(1, named)), "WRONG", "is not the cause")
