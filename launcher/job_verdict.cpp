@@ -77,6 +77,11 @@ std::string describe_last_line(const RankFailure& failure) {
              : fmt::format("; its last line on standard error is '{}'", failure.last_line);
 }
 
+// "rank 1 (host b) exited with code 0".
+std::string describe_end(const RankEnd& end) {
+  return fmt::format("rank {} (host {}) {}", end.rank, end.host, describe(end));
+}
+
 std::string describe_without_records(const JobResult& result, int exit_code) {
   if (result.lost_host) return describe_lost_host(*result.lost_host);
   if (result.failure)
@@ -86,6 +91,9 @@ std::string describe_without_records(const JobResult& result, int exit_code) {
   if (result.forced_end) return describe(*result.forced_end);
   if (result.launch_error)
     return "mpirun could not start ranks on another host: " + *result.launch_error;
+  if (!result.rank_ends.empty())
+    return fmt::format("{} before other ranks, and the job ended with exit code {}",
+                       describe_end(result.rank_ends.front()), exit_code_text(exit_code));
   return fmt::format("the job failed with exit code {}; mpirun did not name a rank",
                      exit_code_text(exit_code));
 }

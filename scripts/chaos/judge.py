@@ -3,7 +3,7 @@ import re
 import signal
 from dataclasses import dataclass, field
 
-from .expectations import WELL, expectation_of
+from .expectations import SILENT, WELL, expectation_of
 
 # "ranks 0, 2-4 and 6 (host a, pids 1, 2)"; what follows another such part and ", " is named with it.
 RANKS = re.compile(r"ranks? (\d+(?:-\d+)?(?:(?:, | and )\d+(?:-\d+)?)*)(?: \([^)]*\))*")
@@ -135,11 +135,16 @@ def names_cause(text, outcome, event):
         and re.search(event, text) is not None
 
 
+def is_silence_without_hub(text, outcome):
+    """Where rank 0 has failed the nodes do not hear of each other: each reports the silence of all others."""
+    return 0 in outcome.failed_ranks() & blamed_by(text) and re.search(SILENT, text) is not None
+
+
 def false_blames(outcome):
     """What ranks say of ranks that have not failed."""
     texts = lines_of_horo(outcome.output, "error") + exceptions_of_others(outcome.output, ())
     return [f"a rank blames another cause: {text}" for text in dict.fromkeys(texts)
-            if blamed_by(text) and not blames_only_failed(text, outcome)]
+            if blamed_by(text) and not blames_only_failed(text, outcome) and not is_silence_without_hub(text, outcome)]
 
 
 def judge_hororun(outcome, expectation):

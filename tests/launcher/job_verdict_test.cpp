@@ -193,6 +193,10 @@ TEST_F(JobVerdictTest, WithoutAnyRecordOrReportTheExitCodeIsNamed) {
   EXPECT_EQ(JobVerdict("off").text({}, 137),
             "hororun: the job failed with exit code 137 (signal 9, Killed); mpirun did not name a "
             "rank\n");
+  EXPECT_EQ(
+      JobVerdict("off").text({.rank_ends = {{.rank = 1, .host = "b"}}}, 1),
+      "hororun: rank 1 (host b) exited with code 0 before other ranks, and the job ended with "
+      "exit code 1\n");
 }
 
 }  // namespace

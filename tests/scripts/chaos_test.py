@@ -148,6 +148,19 @@ class Judging(unittest.TestCase):
         self.assertFalse(judge(scenario(), outcome(-11, KILLED)).is_good())
         self.assertFalse(judge(scenario(launcher="mpirun"), outcome(-9, NOTICED.format(1))).is_good())
 
+    def test_without_rank_0_a_node_may_report_the_silence_of_others(self):
+        stopped = "10:00:00.000 error [rank 1] rank 0 (host a, pid 7) is stopped (SIGSTOP, or a debugger)\n"
+        silent = "10:00:00.000 error [rank 2] ranks 0-1 (host a) have given no sign of life for 9 s\n"
+        for victim, is_good in ((0, True), (1, False)):
+            judged = judge(scenario("stop", launcher="mpirun", victims=(victim,)),
+                           outcome(75, stopped.replace("rank 0", f"rank {victim}") + silent, seconds=9.0,
+                                   injected=[(victim, "at", 10.0)]))
+            self.assertEqual(judged.is_good(), is_good, judged.describe())
+
+    def test_plain_mpirun_may_return_the_code_of_a_rank_that_failed_because_of_the_victim(self):
+        self.assertTrue(judge(scenario(launcher="mpirun"), outcome(1, NOTICED.format(1))).is_good())
+        self.assertFalse(judge(scenario(), outcome(1)).is_good())
+
     def test_ranks_may_not_blame_another_rank(self):
         blame = "chaos_job: rank 2: rank 3 (host a) is dead\n"
         self.assert_finds(judge(scenario(launcher="mpirun"), outcome(output=NOTICED.format(1) + blame)), "WRONG",
@@ -210,7 +223,7 @@ class Judging(unittest.TestCase):
         self.assertFalse(judge(scenario("exit", "in_shutdown"), outcome(0, named)).is_good())
         dead = "hororun: rank 1 (host a, pid 7) is dead: the process is gone without a word\n"
         self.assertFalse(judge(scenario("exit"), outcome(1, dead)).is_good())
-        self.assertTrue(judge(scenario("_exit0"), outcome(1, dead)).is_good())
+        self.assertFalse(judge(scenario("_exit0"), outcome(1, dead)).is_good())
         self.assertFalse(judge(scenario("_exit0"), outcome(0, "")).is_good())
         improper = "mpirun has exited due to process rank {} with PID 0 on\nnode a exiting improperly. There are\n"
         self.assertTrue(judge(scenario("_exit0", launcher="mpirun"), outcome(1, improper.format(1))).is_good())
