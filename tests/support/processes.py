@@ -48,17 +48,15 @@ class MpiFiles:
     def add_job_of(self, pid):
         """Reads the job from the environment of a process; does nothing if the process has ended.
 
-        Waits for a process that was forked and is about to execute its program. During exec its environment is empty.
+        Waits for a process that was forked and is about to execute its program.
         """
         deadline = time.monotonic() + GRACE_S
-        text = ""
-        while not (has_executed(pid) and text) and is_alive(pid) and time.monotonic() < deadline:
+        while not has_executed(pid) and time.monotonic() < deadline:
             time.sleep(0.001)
-            try:
-                text = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace") if has_executed(pid) else ""
-            except OSError:
-                return
-        environment = text.split("\0")
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            return
         values = dict(entry.split("=", 1) for entry in environment if "=" in entry)
         if "PMIX_NAMESPACE" in values:
             self.segments.add(f".{os.geteuid()}.{int(values['PMIX_NAMESPACE']):x}.")
