@@ -227,9 +227,10 @@ class Supervision {
 
 std::optional<RankFailure> first_failure(const std::vector<RankEnd>& ends,
                                          const std::optional<RankFailure>& of_mpirun) {
-  const auto failed = std::ranges::find_if(ends, [](const RankEnd& end) {
-    return end.wait_status != 0;  // whether code 0 is a failure the rank's record shows
-  });
+  // Whether code 0 is a failure the rank's record shows. A rank whose output mpirun has closed is
+  // killed by SIGPIPE, as a consequence.
+  const auto failed = std::ranges::find_if(
+      ends, [](const RankEnd& end) { return end.wait_status != 0 && end.wait_status != SIGPIPE; });
   if (failed == ends.end()) return of_mpirun;
   return RankFailure{failed->rank, failed->host, describe(*failed),
                      shell_exit_code(failed->wait_status), failed->last_line};

@@ -24,6 +24,8 @@ SAME_MOMENT_S = 1
 NO_VERDICT = re.compile(r"^(more: hororun doctor |stopped by signal |mpirun itself was killed by signal )")
 # Where plain mpirun crashes by itself: its end and its own files are not horo's.
 CRASHES = (signal.SIGSEGV, signal.SIGPIPE, signal.SIGABRT, signal.SIGBUS)
+STILL_THERE = re.compile(r"^chaos: still there: process \d+ \(\w, (.*)\)$", re.M)
+LAUNCHERS = re.compile(r"(/\S*/)?(mpirun|orted|cluster_lab\.sh)\b")
 FILE_OF_MPIRUN = re.compile(r"(\$TMPDIR|host\d+:/tmp)/ompi\.|(/dev|host\d+:)/shm/vader_segment\.")
 LOG_LINE = re.compile(r"^\d\d:\d\d:\d\d\.\d+ (warning|error) \[[^]]*\] (.*)")
 CRASH_LINE = re.compile(r"^horo: (.*)")  # of a rank that crashes or exits
@@ -44,9 +46,17 @@ class Outcome:
     left: list = field(default_factory=list)
     seconds_since_start: float = 0  # of the first rank
 
-    def crash_of_launcher(self):
-        """The signal that killed the launcher, which nobody had sent; 0: none."""
-        return -self.exit_code if not self.was_killed and -self.exit_code in CRASHES else 0
+    def only_launcher_is_left(self):
+        """Whether the launcher did not end although no rank ran any more."""
+        processes = STILL_THERE.findall(self.output)
+        return self.was_killed and bool(processes) and all(LAUNCHERS.match(process) for process in processes)
+
+    def end_of_launcher(self):
+        """How the launcher failed by itself; empty: it did not."""
+        if self.only_launcher_is_left():
+            return "did not end"
+        is_crash = not self.was_killed and -self.exit_code in CRASHES
+        return f"was killed by signal {-self.exit_code}" if is_crash else ""
 
     def failed_ranks(self):
         return {rank for rank, _, _ in self.injected}
@@ -61,7 +71,7 @@ class Findings:
     hang: str = ""
     leftovers: list = field(default_factory=list)
     wrong: list = field(default_factory=list)
-    crash_of_mpirun: int = 0  # the signal that killed plain mpirun; counted apart
+    end_of_mpirun: str = ""  # how plain mpirun failed by itself; counted apart
 
     def is_good(self):
         return not (self.hang or self.leftovers or self.wrong)
@@ -69,7 +79,7 @@ class Findings:
     def describe(self):
         return ([f"HANG: {self.hang}"] if self.hang else []) + [f"LEFT: {thing}" for thing in self.leftovers] \
             + [f"WRONG: {problem}" for problem in self.wrong] \
-            + ([f"mpirun itself was killed by signal {self.crash_of_mpirun}"] if self.crash_of_mpirun else [])
+            + ([f"mpirun itself {self.end_of_mpirun}"] if self.end_of_mpirun else [])
 
 
 def numbers_in(text):
@@ -127,12 +137,7 @@ def statements(output):
 
 def blames_only_failed(text, outcome):
     blamed = blamed_by(text)
-    return bool(blamed) and blamed <= outcome.failed_ranks()
-
-
-def names_cause(text, outcome, event):
-    return blames_only_failed(text, outcome) and bool(blamed_by(text) & outcome.first_causes()) \
-        and re.search(event, text) is not None
+    return bool(blamed) and (blamed <= outcome.failed_ranks() or is_silence_without_hub(text, outcome))
 
 
 def is_silence_without_hub(text, outcome):
@@ -140,11 +145,16 @@ def is_silence_without_hub(text, outcome):
     return 0 in outcome.failed_ranks() & blamed_by(text) and re.search(SILENT, text) is not None
 
 
+def names_cause(text, outcome, event):
+    return blames_only_failed(text, outcome) and bool(blamed_by(text) & outcome.first_causes()) \
+        and re.search(event, text) is not None
+
+
 def false_blames(outcome):
     """What ranks say of ranks that have not failed."""
     texts = lines_of_horo(outcome.output, "error") + exceptions_of_others(outcome.output, ())
     return [f"a rank blames another cause: {text}" for text in dict.fromkeys(texts)
-            if blamed_by(text) and not blames_only_failed(text, outcome) and not is_silence_without_hub(text, outcome)]
+            if blamed_by(text) and not blames_only_failed(text, outcome)]
 
 
 def judge_hororun(outcome, expectation):
@@ -203,9 +213,11 @@ def judge(scenario, outcome):
         findings.wrong.append(f"the fault did not happen (exit code {outcome.exit_code})")
         return findings
     if scenario.launcher == "mpirun":
-        findings.crash_of_mpirun = outcome.crash_of_launcher()
+        findings.end_of_mpirun = outcome.end_of_launcher()
+        if outcome.only_launcher_is_left():
+            return findings
     judge_time(scenario, outcome, expectation, findings)
-    if findings.crash_of_mpirun:
+    if findings.end_of_mpirun:
         findings.leftovers = [thing for thing in findings.leftovers if not FILE_OF_MPIRUN.match(thing)]
     elif not outcome.was_killed and outcome.exit_code not in expectation.codes:
         findings.wrong.append(f"exit code {outcome.exit_code}, expected {describe_codes(expectation.codes)}")

@@ -13,9 +13,9 @@ def table(rounds):
     counts = defaultdict(lambda: [0, 0, 0, 0, 0])
     for scenario, _, findings in rounds:
         for key in ((scenario.fault, scenario.place), ("all", "")):
-            for i, is_so in enumerate((True, findings.hang, findings.leftovers, findings.wrong, findings.crash_of_mpirun)):
+            for i, is_so in enumerate((True, findings.hang, findings.leftovers, findings.wrong, findings.end_of_mpirun)):
                 counts[key][i] += bool(is_so)
-    rows = ["| fault | place | rounds | hangs | leftovers | wrong | mpirun crashed |", "|---|---|---|---|---|---|---|"]
+    rows = ["| fault | place | rounds | hangs | leftovers | wrong | mpirun's own |", "|---|---|---|---|---|---|---|"]
     for (fault, place), numbers in sorted(counts.items(), key=lambda item: (item[0][0] == "all", item[0])):
         if fault == "all" or any(numbers[1:]):
             rows.append(f"| {fault} | {place} | " + " | ".join(map(str, numbers)) + " |")

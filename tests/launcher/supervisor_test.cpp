@@ -59,6 +59,8 @@ TEST(Supervisor, TheFirstReportedEndThatIsNoSuccessIsTheFailure) {
   EXPECT_FALSE(first_failure({{.rank = 0}}, std::nullopt));
   const auto failure =
       first_failure({{.rank = 0},
+                     {.rank = 3, .wait_status = SIGPIPE},  // mpirun has closed its output
+                     {.rank = 3, .wait_status = SIGPIPE},  // mpirun has closed its output
                      {.rank = 2, .host = "a", .wait_status = SIGSEGV, .last_line = "x"},
                      {.rank = 1, .wait_status = 1 << 8}},
                     of_mpirun);

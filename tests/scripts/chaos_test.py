@@ -142,11 +142,16 @@ class Judging(unittest.TestCase):
         left = ["$TMPDIR/ompi.vm.0/pid.7", "/dev/shm/vader_segment.vm.0.1.0"]
         crash = judge(scenario(launcher="mpirun"), outcome(-11, NOTICED.format(1), left=left))
         self.assertTrue(crash.is_good(), crash.describe())
-        self.assertEqual(crash.crash_of_mpirun, 11)
+        self.assertEqual(crash.end_of_mpirun, "was killed by signal 11")
         self.assertFalse(judge(scenario(launcher="mpirun"), outcome(-11, "")).is_good())
         self.assertFalse(judge(scenario(launcher="mpirun"), outcome(-11, NOTICED.format(1), left=["process 7"])).is_good())
         self.assertFalse(judge(scenario(), outcome(-11, KILLED)).is_good())
         self.assertFalse(judge(scenario(launcher="mpirun"), outcome(-9, NOTICED.format(1))).is_good())
+        hung = NOTICED.format(1) + "chaos: still there: process 5 (S, mpirun -np 4)\n"
+        rank = "chaos: still there: process 6 (S, /x/chaos_job kill)\n"
+        for launcher, output, is_good in (("mpirun", hung, True), ("mpirun", hung + rank, False), ("hororun", hung, False)):
+            judged = judge(scenario(launcher=launcher), outcome(-9, output, was_killed=True, seconds=15))
+            self.assertEqual(judged.is_good(), is_good, judged.describe())
 
     def test_without_rank_0_a_node_may_report_the_silence_of_others(self):
         stopped = "10:00:00.000 error [rank 1] rank 0 (host a, pid 7) is stopped (SIGSTOP, or a debugger)\n"
