@@ -1,5 +1,6 @@
 #include "launcher/job_leftovers.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,6 +8,8 @@
 #include <charconv>
 #include <exception>
 #include <string>
+
+#include "launcher/machine.h"
 
 namespace horo {
 namespace {
@@ -29,6 +32,15 @@ bool is_number(std::string_view text) {
 bool belongs_to_this_user(const fs::path& path) {
   struct stat status {};
   return lstat(path.c_str(), &status) == 0 && status.st_uid == geteuid();
+}
+
+template <class Predicate>
+void remove_files(const fs::path& directory, const Predicate& is_unwanted) {
+  std::error_code error;
+  fs::directory_iterator file(directory, error);
+  for (; !error && file != fs::directory_iterator(); file.increment(error))
+    if (is_unwanted(file->path().filename().string()) && belongs_to_this_user(*file))
+      unlink(file->path().c_str());
 }
 
 }  // namespace
@@ -58,16 +70,29 @@ bool is_session_directory(const fs::path& path) {
 void remove_leftovers(const MpiJob& job, const fs::path& shared_memory) noexcept {
   try {
     std::error_code error;
-    fs::directory_iterator file(shared_memory, error);
-    for (; !error && file != fs::directory_iterator(); file.increment(error))
-      if (is_segment_of(job, file->path().filename().string()) && belongs_to_this_user(*file))
-        unlink(file->path().c_str());
+    remove_files(shared_memory, [&](std::string_view name) { return is_segment_of(job, name); });
     for (const fs::path& session : job.session_directories) {
       if (!is_session_directory(session) || !belongs_to_this_user(session)) continue;
       fs::remove_all(session, error);
       fs::remove(session.parent_path(), error);  // only if no other job has a directory there
     }
   } catch (const std::exception&) {  // NOLINT: out of memory; the files stay
+  }
+}
+
+void remove_segment_of_rank(const std::vector<std::string>& environment,
+                            const fs::path& shared_memory) noexcept {
+  try {
+    const std::string_view job = variable_in(environment, "PMIX_NAMESPACE");
+    const std::string_view local_rank = variable_in(environment, "OMPI_COMM_WORLD_LOCAL_RANK");
+    unsigned id = 0;
+    const auto [rest, status] = std::from_chars(job.data(), job.data() + job.size(), id);
+    if (status != std::errc{} || rest != job.data() + job.size() || local_rank.empty()) return;
+    const std::string end = fmt::format(".{}.{:x}.{}", geteuid(), id, local_rank);
+    remove_files(shared_memory, [&](std::string_view name) {
+      return name.starts_with("vader_segment.") && name.ends_with(end);
+    });
+  } catch (const std::exception&) {  // NOLINT: out of memory; the file stays
   }
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "launcher/rank_processes.h"
 
@@ -19,5 +21,10 @@ bool is_session_directory(const std::filesystem::path& path);
 /// machine. What cannot be removed stays.
 void remove_leftovers(const MpiJob& job,
                       const std::filesystem::path& shared_memory = "/dev/shm") noexcept;
+
+/// Removes the segment of one rank that did not end in order. `environment`: the rank's,
+/// "NAME=VALUE" entries. For hosts on which nothing else of hororun's runs.
+void remove_segment_of_rank(const std::vector<std::string>& environment,
+                            const std::filesystem::path& shared_memory = "/dev/shm") noexcept;
 
 }  // namespace horo

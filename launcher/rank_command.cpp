@@ -18,6 +18,7 @@
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
 #include "horo/base/printable.h"
+#include "launcher/job_leftovers.h"
 #include "launcher/machine.h"
 #include "launcher/process.h"
 #include "launcher/program_search.h"
@@ -59,6 +60,11 @@ void write_all(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = write(STDERR_FILENO, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) {
+      pollfd output{STDERR_FILENO, POLLOUT, 0};
+      poll(&output, 1, -1);
+      continue;
+    }
     if (count < 0) return;  // nobody reads it any more
     bytes.remove_prefix(static_cast<std::size_t>(count));
   }
@@ -82,8 +88,8 @@ std::optional<int> take_end(const ChildProcess& program) {
                                                                    : std::nullopt;
 }
 
-void report(const ChildProcess& program, int wait_status, LastLine& last) {
-  const std::vector<std::string> environment = process_environment();
+void report(const ChildProcess& program, const std::vector<std::string>& environment,
+            int wait_status, LastLine& last) {
   const std::string_view rank = variable_in(environment, "OMPI_COMM_WORLD_RANK");
   RankEnd end{.pid = program.pid(), .wait_status = wait_status};
   if (std::from_chars(rank.data(), rank.data() + rank.size(), end.rank).ec != std::errc{}) return;
@@ -115,9 +121,9 @@ int rank_command(std::span<const std::string> words) {
   const bool is_silent = !words.empty() && words[0] == "--silent";
   if (is_silent) words = words.subspan(1);
   if (words.empty()) throw InvalidArgument("rank: no program is given");
-  std::vector<std::string> program_words(words.begin(), words.end());
+  const std::vector<std::string> program_words(words.begin(), words.end());
   const std::vector<std::string> environment = process_environment();
-  program_words[0] = find_program(words[0], variable_in(environment, "PATH"));
+  check_program_format(find_program(words[0], variable_in(environment, "PATH")));
   // mpirun passes SIGUSR1 and SIGUSR2 on to the whole group.
   SignalInbox inbox({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2});
   const ChildProcess program(program_words, {}, inbox.previous_mask(), ChildProcess::Kind::kRank);
@@ -138,7 +144,8 @@ int rank_command(std::span<const std::string> words) {
     is_stopped |= *signal == SIGTERM || *signal == SIGINT || *signal == SIGHUP;
   while (is_open && pass_on(program.error_output(), last)) {
   }
-  if (!is_stopped && !is_silent) report(program, *wait_status, last);
+  if (*wait_status != 0) remove_segment_of_rank(environment);
+  if (!is_stopped && !is_silent) report(program, environment, *wait_status, last);
   end_like(*wait_status);
 }
 

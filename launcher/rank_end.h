@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace horo {
@@ -28,6 +29,8 @@ class RankEndReader {
  public:
   /// `bytes` without the reports. Bytes of a report that is not complete are kept.
   std::string without_reports(std::string_view bytes);
+  /// The bytes of a report that was not complete at the end of the stream.
+  std::string take_rest() { return std::exchange(report_, {}); }
   /// The reports so far, in the order of their arrival.
   const std::vector<RankEnd>& ends() const { return ends_; }
 

@@ -80,6 +80,8 @@ class JobErrors {
   /// Passes on what mpirun has written so far, and no more: it may write on.
   void drain();
   bool are_pending() const;
+  /// What was kept as the beginning of a report and is none.
+  std::string take_rest() { return rank_ends_.take_rest(); }
 
   const FailureScanner& reports_of_mpirun() const { return scanner_; }
   const std::vector<RankEnd>& rank_ends() const { return rank_ends_.ends(); }
@@ -147,6 +149,7 @@ class Supervision {
       if (!has_ended) look();
     }
     errors_.drain();
+    output_.add(errors_.take_rest());
     save_what_is_known();
     if (exit_code_of(result_) != 0) clean_up();
     return std::move(result_);

@@ -23,8 +23,8 @@ struct Patience {
 };
 
 /// How a job ended. Of several causes the first in this order counts: stop, failure, forced_end,
-/// launch_error. What is known of the job is what was known when it was first told to stop, by a
-/// signal or by this process: what follows is the consequence.
+/// launch_error. The fields hold what was known when the job was first stopped, by a signal or by
+/// this process. Later reports are consequences.
 struct JobResult {
   int wait_status = 0;                      ///< of mpirun
   std::optional<observe::StopOrder> stop;   ///< this process was told to stop the job

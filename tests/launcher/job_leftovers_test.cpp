@@ -60,5 +60,25 @@ TEST(JobLeftovers, OnlyTheJobsOwnFilesAreRemoved) {
   fs::remove_all(directory);
 }
 
+TEST(JobLeftovers, OfOneRankOnlyItsSegmentIsRemoved) {
+  const fs::path directory =
+      fs::temp_directory_path() / fmt::format("horo-rank-leftovers-{}", getpid());
+  fs::create_directories(directory);
+  const auto segment = [&](const char* end) {
+    return directory / fmt::format("vader_segment.vm.{}.{}", geteuid(), end);
+  };
+  for (const char* end : {"37d30001.1", "37d30001.11", "37d30002.1", "37d30001.0"})
+    std::ofstream(segment(end)) << "x";
+  remove_segment_of_rank({"PMIX_NAMESPACE=x", "OMPI_COMM_WORLD_LOCAL_RANK=0"}, directory);
+  remove_segment_of_rank({"PMIX_NAMESPACE=936574977"}, directory);
+  EXPECT_TRUE(fs::exists(segment("37d30001.0")));
+  remove_segment_of_rank(
+      {fmt::format("PMIX_NAMESPACE={}", 0x37d30001), "OMPI_COMM_WORLD_LOCAL_RANK=1"}, directory);
+  EXPECT_FALSE(fs::exists(segment("37d30001.1")));
+  for (const char* end : {"37d30001.11", "37d30002.1", "37d30001.0"})
+    EXPECT_TRUE(fs::exists(segment(end))) << end;
+  fs::remove_all(directory);
+}
+
 }  // namespace
 }  // namespace horo

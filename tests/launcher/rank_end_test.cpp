@@ -36,6 +36,13 @@ TEST(RankEndReader, TakesReportsOutInPiecesOfAnySize) {
   }
 }
 
+TEST(RankEndReader, AReportThatIsNotCompleteIsLeftAtTheEnd) {
+  RankEndReader reader;
+  EXPECT_EQ(reader.without_reports("a\x1e text"), "a");
+  EXPECT_EQ(reader.take_rest(), "\x1e text");
+  EXPECT_EQ(reader.take_rest(), "");
+}
+
 TEST(RankEndReader, KeepsWhatOnlyLooksLikeAReport) {
   for (const std::string& text :
        {std::string("\x1ehororun-rank-end\n"), std::string("\x1ehororun-rank-end 1 2 x h \n"),
