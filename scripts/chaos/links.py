@@ -18,6 +18,9 @@ LOSS = 0.02
 STEPS = 1000
 WELL_LIMIT_S = 90  # of a job that goes on, on a busy machine
 THAW_GRACE_S = 15
+# For plain mpirun, which does not notice a lost host by itself: docs/watchdog.md, "When a link is cut".
+KEEPALIVE = [word for name, value in (("time", 4), ("intvl", 1), ("probes", 3))
+             for word in ("--mca", f"oob_tcp_keepalive_{name}", str(value))]
 # hororun puts the first before what the records show; the second is the watchdog's.
 LOST_HOST = re.compile(r"(?:mpirun has lost the connection to host|the connection to the watchdog of node \d+ \(host) host"
                        r"(\d+)\b[^;]*(?:; |$)")
@@ -161,7 +164,7 @@ def run_link(programs, scenario, sandbox):
     """Runs the job to its end; what is left is looked for while a link is cut, but after a frozen host goes on."""
     words = [str(programs.job), "none", "none", "", "0", "0", str(STEPS), str(sandbox.notes)]
     hosts = ",".join(f"host{host}:{scenario.per_node}" for host in range(scenario.hosts))
-    command = mpi_command(programs, scenario, hosts, words)
+    command = mpi_command(programs, scenario, hosts, words, KEEPALIVE)
     with open(sandbox.folder / "output", "wb") as output, Network(sandbox.lab) as network:
         process = subprocess.Popen(sandbox.wrap(command), stdin=subprocess.DEVNULL, stdout=output,
                                    stderr=subprocess.STDOUT, env=dict(job_environment(), **sandbox.environment()),

@@ -35,12 +35,12 @@ def job_words(programs, scenario, notes):
             str(scenario.lag_ms), str(scenario.delay_ms), str(STEPS), str(notes)]
 
 
-def mpi_command(programs, scenario, hosts, words):
-    """`hosts`: "host0:2,host1:1", or empty for this machine."""
+def mpi_command(programs, scenario, hosts, words, mpirun_words=()):
+    """`hosts`: "host0:2,host1:1", or empty for this machine. `mpirun_words`: options of plain mpirun."""
     if scenario.launcher == "hororun":
         return [str(programs.hororun), "-np", str(scenario.ranks), *(["-H", hosts] if hosts else []), *words]
     forwarded = [word for name in FORWARDED for word in ("-x", name)]
-    return ["mpirun", "-np", str(scenario.ranks), "--oversubscribe", "--bind-to", "none",
+    return ["mpirun", *mpirun_words, "-np", str(scenario.ranks), "--oversubscribe", "--bind-to", "none",
             *(["--host", hosts, *forwarded] if hosts else []), *words]
 
 
