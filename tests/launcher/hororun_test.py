@@ -333,6 +333,11 @@ class Stopping(unittest.TestCase):
         self.assertTrue(wait_until(lambda: not processes_with(self.mark)), processes_with(self.mark))
         self.assertTrue(wait_until(lambda: not self.files.left()), self.files.left())
 
+    def assert_can_be_stopped(self, job):
+        job.send_signal(signal.SIGINT)
+        self.assertEqual(job.wait(timeout=60), 130)
+        self.assertTrue(wait_until(lambda: not processes_with(self.mark)), processes_with(self.mark))
+
     def test_signals_that_stop(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(signal=number):
@@ -356,21 +361,20 @@ class Stopping(unittest.TestCase):
         self.addCleanup(self.kill_left_overs)
         self.addCleanup(job.stderr.close)
         self.assertTrue(wait_until(lambda: len(processes_with(self.mark)) == 4))
-        job.send_signal(signal.SIGINT)
-        self.assertEqual(job.wait(timeout=60), 130)
-        self.assertTrue(wait_until(lambda: not processes_with(self.mark)), processes_with(self.mark))
+        self.assert_can_be_stopped(job)
 
     def test_a_job_whose_errors_have_lost_their_reader(self):
-        script = 'while :; do echo text >&2; sleep 0.05; done; : "$0"'
-        job = subprocess.Popen([HORORUN, "-np", "1", "sh", "-c", script, self.mark], stderr=subprocess.PIPE)
-        self.addCleanup(self.kill_left_overs)
-        self.assertEqual(job.stderr.readline(), b"text\n")
-        job.stderr.close()
-        time.sleep(0.5)
-        self.assertIsNone(job.poll())
-        job.send_signal(signal.SIGINT)
-        self.assertEqual(job.wait(timeout=60), 130)
-        self.assertTrue(wait_until(lambda: not processes_with(self.mark)), processes_with(self.mark))
+        with tempfile.TemporaryDirectory() as directory:
+            written = Path(directory) / "written"
+            script = f'while :; do echo text >&2; echo >> {written}; sleep 0.05; done; : "$0"'
+            job = subprocess.Popen([HORORUN, "-np", "1", "sh", "-c", script, self.mark], stderr=subprocess.PIPE)
+            self.addCleanup(self.kill_left_overs)
+            self.assertEqual(job.stderr.readline(), b"text\n")
+            job.stderr.close()
+            before = written.stat().st_size
+            self.assertTrue(wait_until(lambda: written.stat().st_size >= before + 10))
+            self.assertIsNone(job.poll())
+            self.assert_can_be_stopped(job)
 
     def test_a_killed_rank(self):
         job = self.start()

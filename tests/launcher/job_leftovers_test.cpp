@@ -6,6 +6,8 @@
 
 #include <fstream>
 
+#include "tests/observe/temporary_directory.h"
+
 namespace horo {
 namespace {
 
@@ -40,9 +42,8 @@ TEST(JobLeftovers, SessionDirectoriesHaveTheNamesThatOpenMpiGives) {
 }
 
 TEST(JobLeftovers, OnlyTheJobsOwnFilesAreRemoved) {
-  const fs::path directory =
-      fs::temp_directory_path() / fmt::format("horo-job-leftovers-{}", getpid());
-  fs::create_directories(directory);
+  const observe::TemporaryDirectory temporary;
+  const fs::path& directory = temporary.path();
   const auto segment = [&](const char* job) {
     return directory / fmt::format("vader_segment.vm.{}.{}.0", geteuid(), job);
   };
@@ -57,13 +58,11 @@ TEST(JobLeftovers, OnlyTheJobsOwnFilesAreRemoved) {
   EXPECT_TRUE(fs::exists(segment("38150001")));
   EXPECT_FALSE(fs::exists(top / "pid.1"));
   EXPECT_TRUE(fs::exists(top / "pid.2"));
-  fs::remove_all(directory);
 }
 
 TEST(JobLeftovers, OfOneRankOnlyItsSegmentIsRemoved) {
-  const fs::path directory =
-      fs::temp_directory_path() / fmt::format("horo-rank-leftovers-{}", getpid());
-  fs::create_directories(directory);
+  const observe::TemporaryDirectory temporary;
+  const fs::path& directory = temporary.path();
   const auto segment = [&](const char* end) {
     return directory / fmt::format("vader_segment.vm.{}.{}", geteuid(), end);
   };
@@ -77,7 +76,6 @@ TEST(JobLeftovers, OfOneRankOnlyItsSegmentIsRemoved) {
   EXPECT_FALSE(fs::exists(segment("37d30001.1")));
   for (const char* end : {"37d30001.11", "37d30002.1", "37d30001.0"})
     EXPECT_TRUE(fs::exists(segment(end))) << end;
-  fs::remove_all(directory);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "horo/base/file_descriptor.h"
 #include "horo/base/thread_name.h"
 #include "launcher/supervisor.h"
+#include "tests/observe/temporary_directory.h"
 
 namespace horo {
 namespace {
@@ -21,15 +22,6 @@ using namespace std::chrono_literals;
 constexpr Patience kShort{.before_term = 300ms, .before_kill = 300ms};
 constexpr MonitorTimes kFast{
     .period = 50ms, .search_period = 10ms, .search_phase = 500ms, .judgements = 4};
-
-class Directory {
- public:
-  Directory() { fs::create_directories(path()); }
-  ~Directory() { fs::remove_all(path()); }
-  fs::path path() const {
-    return fs::temp_directory_path() / fmt::format("horo-job-monitor-{}", getpid());
-  }
-};
 
 /// Shell text that starts `command` in the background as a rank of a job of `size` ranks.
 std::string start_rank(int rank, int size, int nodes, const std::string& command) {
@@ -125,7 +117,7 @@ TEST(JobMonitor, WaitsForARankWhoseFirstProcessEnded) {
 
 TEST(JobMonitor, NamesTheRankForWhichOthersWaitInInit) {
   // Its only thread has the name that the thread of a rank in init() has.
-  const Directory directory;
+  const observe::TemporaryDirectory directory;
   const fs::path waiting = directory.path() / kInitThreadName;
   fs::copy_file("/bin/sleep", waiting);
   const std::string in_init = fmt::format("'{}' 30", waiting.string());
@@ -142,7 +134,7 @@ TEST(JobMonitor, NamesTheRankForWhichOthersWaitInInit) {
 }
 
 TEST(JobMonitor, NamesARankWhoseEndWasReported) {
-  const Directory directory;
+  const observe::TemporaryDirectory directory;
   const fs::path waiting = directory.path() / kInitThreadName;
   fs::copy_file("/bin/sleep", waiting);
   const fs::path report = directory.path() / "report";

@@ -1,12 +1,13 @@
 #include "collectives/mpi/free_memory.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
+
+#include "tests/observe/temporary_directory.h"
 
 namespace horo::collectives {
 namespace {
@@ -14,31 +15,20 @@ namespace {
 /// A folder with files that say what those of /proc and /sys would.
 class Root {
  public:
-  Root() {
-    std::string name = (std::filesystem::temp_directory_path() / "free_memory.XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Root() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Root(const Root&) = delete;
-  Root& operator=(const Root&) = delete;
-
   Root& write(const std::string& file, const std::string& text) {
-    std::filesystem::create_directories((path_ / file).parent_path());
-    std::ofstream(path_ / file) << text;
+    std::filesystem::create_directories((path() / file).parent_path());
+    std::ofstream(path() / file) << text;
     return *this;
   }
   void link(const std::string& file, const std::string& target) {
-    std::filesystem::create_directories((path_ / file).parent_path());
-    std::filesystem::create_symlink(target, path_ / file);
+    std::filesystem::create_directories((path() / file).parent_path());
+    std::filesystem::create_symlink(target, path() / file);
   }
-  FreeMemory find() const { return find_free_memory(path_); }
-  const std::filesystem::path& path() const { return path_; }
+  FreeMemory find() const { return find_free_memory(path()); }
+  const std::filesystem::path& path() const { return directory_.path(); }
 
  private:
-  std::filesystem::path path_;
+  observe::TemporaryDirectory directory_;
 };
 
 constexpr const char* kMemInfo = "MemTotal: 9000 kB\nMemAvailable:    4000 kB\nSwapFree: 7 kB\n";
