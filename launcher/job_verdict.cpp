@@ -12,7 +12,6 @@
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
-#include "horo/base/printable.h"
 #include "horo/observe/flight_directory.h"
 #include "horo/observe/flight_reader.h"
 #include "horo/observe/missing_operations.h"
@@ -63,10 +62,6 @@ std::string describe_lost_host(const std::string& host) {
   return fmt::format(
       "mpirun has lost the connection to host {}: the host is gone, or the network to it is cut",
       host);
-}
-
-std::string describe_signal(int signal) {
-  return fmt::format("signal {} ({})", signal, sigdescr_np(signal));
 }
 
 std::string describe(const ForcedEnd& end) { return end.text + "; hororun ended the job"; }

@@ -111,6 +111,11 @@ ChildProcess::~ChildProcess() { close(error_output_); }
 void ChildProcess::send(int signal) const { kill(pid_, signal); }
 void ChildProcess::send_to_group(int signal) const { kill(-pid_, signal); }
 
+std::string describe_signal(int signal) {
+  const char* name = sigdescr_np(signal);
+  return fmt::format("signal {} ({})", signal, name == nullptr ? "?" : name);
+}
+
 int shell_exit_code(int wait_status) {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }

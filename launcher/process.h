@@ -40,6 +40,9 @@ class ChildProcess {
   int error_output_ = -1;
 };
 
+/// "signal 9 (Killed)".
+std::string describe_signal(int signal);
+
 /// An exit status as shells give it: the exit code, or 128 + the signal that killed the process.
 int shell_exit_code(int wait_status);
 

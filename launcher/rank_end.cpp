@@ -4,9 +4,10 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
 #include <optional>
+#include <sstream>
+
+#include "launcher/process.h"
 
 namespace horo {
 namespace {
@@ -17,26 +18,15 @@ constexpr char kEnd = '\n';
 constexpr std::string_view kTitle = "hororun-rank-end ";
 constexpr std::size_t kLongestReport = 1000;
 
-std::optional<int> take_number(std::string_view& text) {
-  int value = 0;
-  const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const auto length = static_cast<std::size_t>(rest - text.data());
-  if (status != std::errc{} || length == text.size() || text[length] != ' ') return std::nullopt;
-  text.remove_prefix(length + 1);
-  return value;
-}
-
 std::optional<RankEnd> decode(std::string_view report) {
   report.remove_prefix(1);
   if (!report.starts_with(kTitle)) return std::nullopt;
-  report.remove_prefix(kTitle.size());
-  const auto rank = take_number(report);
-  const auto pid = rank ? take_number(report) : std::nullopt;
-  const auto wait_status = pid ? take_number(report) : std::nullopt;
-  const std::size_t end_of_host = report.find(' ');
-  if (!wait_status || end_of_host == std::string_view::npos) return std::nullopt;
-  return RankEnd{*rank, *pid, std::string(report.substr(0, end_of_host)), *wait_status,
-                 std::string(report.substr(end_of_host + 1))};
+  std::istringstream fields{std::string(report.substr(kTitle.size()))};
+  RankEnd end;
+  fields >> end.rank >> end.pid >> end.wait_status >> end.host;
+  if (!fields || fields.get() != ' ') return std::nullopt;
+  std::getline(fields, end.last_line);  // may be empty
+  return end;
 }
 
 }  // namespace
@@ -44,9 +34,7 @@ std::optional<RankEnd> decode(std::string_view report) {
 std::string describe(const RankEnd& end) {
   if (!WIFSIGNALED(end.wait_status))
     return fmt::format("exited with code {}", WEXITSTATUS(end.wait_status));
-  const int signal = WTERMSIG(end.wait_status);
-  const char* name = sigdescr_np(signal);
-  return fmt::format("was killed by signal {} ({})", signal, name == nullptr ? "?" : name);
+  return "was killed by " + describe_signal(WTERMSIG(end.wait_status));
 }
 
 std::string encode(const RankEnd& end) {

@@ -54,7 +54,7 @@ int exit_code_of(const JobResult& result);
 std::vector<int> supervised_signals();
 
 /// Waits for `mpirun` to end. Passes its standard error to `errors`, whose reader may be slow, and
-/// the signals of `inbox` on, and stops it with growing force once it has been told to stop. When
+/// the signals of `inbox` on. After a request to stop it sends SIGTERM, then SIGKILL. When
 /// the job failed or was stopped, no process of it is left on return, and no file of Open MPI's in
 /// this machine's /dev/shm and temporary directory. Ends a job that cannot end by itself
 /// (JobMonitor).
