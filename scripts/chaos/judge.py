@@ -141,7 +141,7 @@ def blames_only_failed(text, outcome):
 
 
 def is_silence_without_hub(text, outcome):
-    """Where rank 0 has failed the nodes do not hear of each other: each reports the silence of all others."""
+    """Where rank 0 has failed the watchdogs of the nodes have no connection: each reports the silence of all others."""
     return 0 in outcome.failed_ranks() & blamed_by(text) and re.search(SILENT, text) is not None
 
 

@@ -15,7 +15,7 @@ def table(rounds):
         for key in ((scenario.fault, scenario.place), ("all", "")):
             for i, is_so in enumerate((True, findings.hang, findings.leftovers, findings.wrong, findings.end_of_mpirun)):
                 counts[key][i] += bool(is_so)
-    rows = ["| fault | place | rounds | hangs | leftovers | wrong | mpirun's own |", "|---|---|---|---|---|---|---|"]
+    rows = ["| fault | place | rounds | hangs | leftovers | wrong | mpirun failed |", "|---|---|---|---|---|---|---|"]
     for (fault, place), numbers in sorted(counts.items(), key=lambda item: (item[0][0] == "all", item[0])):
         if fault == "all" or any(numbers[1:]):
             rows.append(f"| {fault} | {place} | " + " | ".join(map(str, numbers)) + " |")
