@@ -1,4 +1,4 @@
-# Finds cuBLASLt, in the CUDA toolkit or beside it.  Result: cuBLASLt_FOUND, cuBLASLt_INCLUDE_DIR, cuBLASLt_LIBRARY
+# Finds cuBLASLt in the CUDA toolkit or next to it.  Result: cuBLASLt_FOUND, cuBLASLt_INCLUDE_DIR, cuBLASLt_LIBRARY
 find_package(CUDAToolkit QUIET)
 set(_hints ${cuBLASLt_ROOT} ${CUDAToolkit_LIBRARY_ROOT} ${CUDAToolkit_LIBRARY_DIR}/..)
 if(HORO_PYTHON_NVIDIA)

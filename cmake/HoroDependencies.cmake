@@ -1,5 +1,4 @@
-# What horo needs from the system. Everything comes from packages (scripts/install_deps.sh);
-# nothing is downloaded.
+# Dependencies. scripts/install_deps.sh installs them from packages; the build downloads nothing.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 set(MPI_CXX_SKIP_MPICXX ON)  # the C bindings only
@@ -31,7 +30,7 @@ if(NOT HORO_WITH_CUDA STREQUAL "OFF")
     endif()
     enable_language(CUDA)
     set(CMAKE_CUDA_STANDARD 20)
-    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc takes it
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc accepts -std=c++20
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
     endif()

@@ -1,4 +1,4 @@
-# `cmake --install`: libraries, public headers, programs, and the files behind find_package(horo).
+# `cmake --install` installs libraries, public headers, programs, and the package files for find_package(horo).
 include(CMakePackageConfigHelpers)
 set(_dir ${CMAKE_INSTALL_LIBDIR}/cmake/horo)
 install(EXPORT horoTargets NAMESPACE horo:: DESTINATION ${_dir})

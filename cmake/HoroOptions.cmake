@@ -1,4 +1,4 @@
-# Every switch of the build, in one place.
+# All build options.
 include(CMakeDependentOption)
 
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -12,7 +12,7 @@ set_property(CACHE HORO_SANITIZER PROPERTY STRINGS "" address thread)
 option(HORO_WARNINGS_AS_ERRORS "Treat compiler warnings as errors" OFF)
 option(HORO_BUILD_EXAMPLES "Build the example programs and benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(BUILD_TESTING "Build the tests" ON)
-option(HORO_UNITY_TESTS "Compile several files of a test program as one: sooner built, later rebuilt" ${CMAKE_UNITY_BUILD})
+option(HORO_UNITY_TESTS "Compile several files of a test program as one: faster full builds, slower incremental builds" ${CMAKE_UNITY_BUILD})
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -28,6 +28,6 @@ find_program(HORO_CCACHE ccache)
 if(HORO_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${HORO_CCACHE})
 endif()
-# ccache cannot tell what a file takes from them.
-cmake_dependent_option(HORO_PRECOMPILE_HEADERS "Precompile what nearly every file includes" ON
+# ccache does not cache objects that use precompiled headers well, so they are off with a compiler launcher.
+cmake_dependent_option(HORO_PRECOMPILE_HEADERS "Precompile the headers that nearly every file includes" ON
                        "PROJECT_IS_TOP_LEVEL;NOT CMAKE_CXX_COMPILER_LAUNCHER" OFF)

@@ -1,4 +1,4 @@
-# One screen that says what the build found.
+# Prints the configuration and the dependencies that were found.
 if(PROJECT_IS_TOP_LEVEL)
   if(HORO_CUDA_FOUND)
     set(_cuda "CUDA ${CUDAToolkit_VERSION}, NCCL ${NCCL_VERSION}, cuDNN ${cuDNN_VERSION} for architecture ${CMAKE_CUDA_ARCHITECTURES}")
@@ -7,7 +7,7 @@ if(PROJECT_IS_TOP_LEVEL)
   endif()
   message(STATUS "horo ${PROJECT_VERSION}")
   message(STATUS "  build      ${CMAKE_BUILD_TYPE}, sanitizer '${HORO_SANITIZER}', ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
-  message(STATUS "  MPI        ${MPI_CXX_VERSION}, started by ${MPIEXEC_EXECUTABLE}")
+  message(STATUS "  MPI        ${MPI_CXX_VERSION}, launcher ${MPIEXEC_EXECUTABLE}")
   message(STATUS "  oneDNN     ${oneDNN_VERSION}")
   message(STATUS "  GPU        ${_cuda}")
 endif()

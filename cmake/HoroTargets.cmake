@@ -1,12 +1,15 @@
-# How horo's own targets are compiled.
+# Compile flags and target functions of horo's own targets.
 add_library(horo_compile_flags INTERFACE)
 target_compile_options(horo_compile_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers>
-  # g++ 12 sees overlaps in std::string's operator+ that are not there (GCC bug 105651), and too long copies.
+  # g++ 12 reports overlaps in std::string's operator+ (GCC bug 105651) and overlong copies that do not exist.
   $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict;-Wno-error=stringop-overflow>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${HORO_WARNINGS_AS_ERRORS}>>:-Werror>)
 if(HORO_SANITIZER STREQUAL "address")
-  # What the address sanitizer finds anyhow is left out of the other, whose checks are most of the compiler's work.
+  # Two checks of the undefined-behaviour sanitizer are off:
+  #   null         an access through a null pointer raises SIGSEGV, which the address sanitizer reports with a stack; only a
+  #                null reference that is never used goes undetected
+  #   object-size  the address sanitizer detects accesses outside of an object at every optimization level
   set(_sanitize -fsanitize=address,undefined -fno-sanitize=null,object-size -fno-sanitize-recover=all -fno-omit-frame-pointer)
 elseif(HORO_SANITIZER STREQUAL "thread")
   set(_sanitize -fsanitize=thread -fno-omit-frame-pointer)
@@ -16,14 +19,7 @@ endif()
 target_compile_options(horo_compile_flags INTERFACE ${_sanitize})
 target_link_options(horo_compile_flags INTERFACE ${_sanitize})
 
-# Code that touches no memory but through types, where the checks of addresses' alignment are half of the compiler's work.
-# Link it after horo_compile_flags.
-add_library(horo_control_flags INTERFACE)
-if(HORO_SANITIZER STREQUAL "address")
-  target_compile_options(horo_control_flags INTERFACE -fno-sanitize=alignment)
-endif()
-
-# Without a compiler cache, what nearly every file includes is compiled once for each library.
+# Without a compiler cache, each library precompiles the headers that nearly every file includes.
 set(_horo_precompiled <fmt/format.h> <algorithm> <atomic> <chrono> <condition_variable> <functional> <map> <memory> <mutex>
     <optional> <span> <string> <thread> <unordered_map> <vector>)
 
@@ -50,16 +46,10 @@ function(horo_library name)
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endfunction()
 
-# horo_compile_apart(TARGET SOURCES...): what a unity build (CMAKE_UNITY_BUILD, HORO_UNITY_TESTS) leaves as a file of
-# its own, since it has names that another of the target's files has too.
-function(horo_compile_apart target)
-  set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-endfunction()
-
-# horo_kernels(TARGET SOURCES...): kernels, which nvcc compiles for the GPU and the host, and where it is not, the C++
-# compiler for the host alone (horo/base/device/launch.h).
+# horo_kernels(TARGET SOURCES...): adds kernels to TARGET. nvcc compiles them for the GPU and the host. Without nvcc the C++
+# compiler compiles them for the host only (horo/device/launch.h).
 function(horo_kernels target)
-  # Objects, so that what links the target needs no CUDA language for it.
+  # An object library, so that targets that link TARGET do not need the CUDA language.
   add_library(${target}_kernels OBJECT ${ARGN})
   target_include_directories(${target}_kernels PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${target}_kernels PRIVATE horo_compile_flags)

@@ -1,29 +1,30 @@
-# How tests are registered. One CTest per program (and, for MPI tests, per number of ranks).
+# Functions that register tests. There is one CTest per program and, for MPI tests, per number of ranks.
 find_package(GTest REQUIRED)
 
 set(HORO_MPI_TEST_ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_hwloc_base_binding_policy=none;OMP_NUM_THREADS=1")
 set(_sanitizer_environment
     "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp"
     "ASAN_OPTIONS=detect_leaks=1" "UBSAN_OPTIONS=print_stacktrace=1")
-# Messages between ranks that are threads are late there, in every test (horo/testing.h).
+# Under tsan, messages between ranks that are threads are delayed in every test (horo/testing.h).
 if(HORO_SANITIZER STREQUAL "thread")
   list(APPEND _sanitizer_environment "HORO_TEST_DELAY=50us")
 endif()
 
-# How tests are compiled: to be there soon, as they are most of the compiler's work and little of a test's time is spent in
-# their own code. Undefined behaviour is looked for in the libraries. Link it after horo_compile_flags.
+# Compile flags of tests. Tests take most of the compile time, and spend little run time in their own code, so they are
+# compiled with little optimization. The undefined-behaviour sanitizer checks the libraries only. Link this target after
+# horo_compile_flags.
 add_library(horo_test_flags INTERFACE)
 if(HORO_SANITIZER STREQUAL "address")
   target_compile_options(horo_test_flags INTERFACE -O0 -fno-sanitize=undefined)
 elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   target_compile_options(horo_test_flags INTERFACE -O1)
 endif()
-# Several files as one: a local name may be another file's.
+# Several files are compiled as one, so a local name may shadow a name of another file.
 if(HORO_UNITY_TESTS)
   target_compile_options(horo_test_flags INTERFACE -Wno-shadow)
 endif()
-# What nearly every test includes is compiled once, for all of them. (Not horo/testing.h, whose namespace would come before
-# GoogleTest's in those that use the latter.)
+# GoogleTest's headers are precompiled once for all tests. horo/testing.h is not among them: its namespace horo::testing
+# would hide ::testing in tests that use GoogleTest's names inside namespace horo.
 if(HORO_PRECOMPILE_HEADERS)
   add_executable(horo_test_headers ${PROJECT_SOURCE_DIR}/tests/support/precompiled.cpp)
   target_link_libraries(horo_test_headers PRIVATE horo_compile_flags horo_test_flags horo::horo GTest::gmock)
@@ -35,21 +36,21 @@ function(horo_precompile_test name)
   endif()
 endfunction()
 
-# What many programs of tests have in common, compiled once: main() under mpirun, and the need for a GPU.
+# Sources that many test programs share are compiled once: main() under mpirun, and the check for a GPU.
 add_library(horo_mpi_main OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
 target_link_libraries(horo_mpi_main PRIVATE horo_compile_flags horo_test_flags GTest::gtest MPI::MPI_CXX)
 add_library(horo_gpu_environment OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/support/gpu_environment.cpp)
-target_link_libraries(horo_gpu_environment PRIVATE horo_compile_flags horo_test_flags horo::base GTest::gtest)
+target_link_libraries(horo_gpu_environment PRIVATE horo_compile_flags horo_test_flags horo::device GTest::gtest)
 
-# What the presets of the sanitizers build: asan, tsan.
+# The targets that the presets asan and tsan build.
 add_custom_target(horo_in_process_tests)
 add_custom_target(horo_thread_tests)
-# What scripts/gpu_check.sh builds.
+# The target that scripts/gpu_check.sh builds.
 add_custom_target(horo_gpu_tests)
 
 # horo_add_test(NAME SOURCES ... LINK ... [LABEL unit|threads] [TIMEOUT seconds])
-# LABEL threads: several threads, most often the ranks, work in the test's process. Both labels run under asan,
-# threads under tsan as well.
+# LABEL threads: the test runs several threads, usually one per rank, in its process. asan runs both labels, tsan runs
+# threads only.
 function(horo_add_test name)
   cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
   if(NOT ARG_LABEL)
@@ -71,9 +72,13 @@ function(horo_add_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
                        ENVIRONMENT "${_sanitizer_environment};${ARG_ENVIRONMENT}")
+  # Ranks that are threads spin while they wait for each other, so another test beside them slows both down.
+  if(ARG_LABEL STREQUAL threads)
+    set_tests_properties(${name} PROPERTIES PROCESSORS 2)
+  endif()
 endfunction()
 
-# A program of tests that mpirun starts: a failing rank aborts the job (tests/support/mpi_main.cpp).
+# A test program that mpirun starts. A rank that fails aborts the job (tests/support/mpi_main.cpp).
 # horo_add_mpi_test_program(NAME SOURCES ... LINK ...)
 function(horo_add_mpi_test_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
@@ -98,16 +103,17 @@ function(horo_add_mpi_test name)
   endforeach()
 endfunction()
 
-# Tests that need a GPU, of builds with CUDA. Where there is none they are skipped, saying so, or fail if
-# HORO_TEST_GPU=required (tests/support/gpu_test.h). One at a time: they measure memory and share a device. Their limits of
-# time are shorter than those of scripts/gpu_check.sh, which runs several together.
+# Properties of tests that need a GPU, in builds with CUDA. On a machine without a GPU such a test is skipped with a message,
+# or fails if HORO_TEST_GPU=required (tests/support/gpu_test.h). The tests run one at a time because they measure device
+# memory. Their timeouts are shorter than those of scripts/gpu_check.sh, which runs several of them in sequence.
 function(horo_set_gpu_properties test)
   set_tests_properties(${test} PROPERTIES LABELS gpu RESOURCE_LOCK gpu
                        SKIP_REGULAR_EXPRESSION "SKIPPED: this test needs a GPU")
 endfunction()
 
-# horo_add_gpu_test(NAME [LAZY] SOURCES ... LINK ...): as horo_add_test, with label gpu. Kernels are loaded before they are
-# launched, since loading one waits for those that run, which may wait for a later one; but with LAZY, where none does.
+# horo_add_gpu_test(NAME [LAZY] SOURCES ... LINK ...): as horo_add_test, with label gpu. All kernels are loaded at the start:
+# a lazy load waits for running kernels, and deadlocks if one of these waits for the kernel that is being loaded. LAZY keeps
+# lazy loading, for tests whose kernels do not wait for each other.
 function(horo_add_gpu_test name)
   cmake_parse_arguments(ARG "LAZY" "" "SOURCES;LINK" ${ARGN})
   if(HORO_CUDA_FOUND)
@@ -136,11 +142,12 @@ function(horo_add_gpu_mpi_test name)
   endif()
 endfunction()
 
-# A test that uses emulated hosts runs alone, and exit code 77 means that this machine cannot have them.
+# Only one test at a time uses the emulated hosts. It is skipped with exit code 77 if this machine does not allow network
+# namespaces.
 function(horo_set_cluster_properties test)
   cmake_parse_arguments(ARG "" "TIMEOUT" "ENVIRONMENT" ${ARGN})
   set_tests_properties(${test} PROPERTIES LABELS cluster TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77
-                       RUN_SERIAL TRUE RESOURCE_LOCK cluster_lab
+                       RESOURCE_LOCK cluster_lab
                        ENVIRONMENT "OMP_NUM_THREADS=1;PYTHONDONTWRITEBYTECODE=1;${ARG_ENVIRONMENT}")
 endfunction()
 
@@ -151,7 +158,7 @@ function(horo_add_cluster_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
-  # The script ends before CTest would end it, so that it takes the hosts down.
+  # The script's own timeout is shorter than CTest's, so that it can remove the emulated hosts.
   math(EXPR limit "${ARG_TIMEOUT} - 20")
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   horo_add_mpi_test_program(${name} SOURCES ${ARG_SOURCES} LINK ${ARG_LINK})
@@ -161,5 +168,6 @@ function(horo_add_cluster_test name)
              COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/cluster/run_in_lab.py ${hosts_and_ranks}
                      ${limit} $<TARGET_FILE:${name}>)
     horo_set_cluster_properties(${name}.${shape} TIMEOUT ${ARG_TIMEOUT})
+    set_tests_properties(${name}.${shape} PROPERTIES PROCESSORS 2)
   endforeach()
 endfunction()

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace horo::collectives {
@@ -27,5 +29,32 @@ inline std::vector<std::size_t> chunk_sizes(std::size_t count, std::size_t parts
   for (std::size_t i = 0; i < parts; ++i) sizes[i] = chunk_of(count, parts, i).count();
   return sizes;
 }
+
+inline constexpr std::size_t kCacheLineBytes = 64;
+
+/// The elements of `count` that `rank` of `ranks` owns, in units of a cache line. If the buffer
+/// starts at a cache line, no two ranks write to the same line.
+inline Range chunk_of_lines(std::size_t count, std::size_t element_bytes, int ranks, int rank) {
+  const std::size_t per_line = kCacheLineBytes / element_bytes;
+  const Range lines = chunk_of((count + per_line - 1) / per_line, ranks, rank);
+  return {std::min(lines.begin * per_line, count), std::min(lines.end * per_line, count)};
+}
+
+/// The ranges of consecutive parts of given sizes.
+class PartOffsets {
+ public:
+  explicit PartOffsets(std::span<const std::size_t> sizes) {
+    ends_.reserve(sizes.size());
+    for (const std::size_t size : sizes) ends_.push_back(total() + size);
+  }
+  Range operator[](int part) const {
+    const auto i = static_cast<std::size_t>(part);
+    return {i == 0 ? 0 : ends_[i - 1], ends_[i]};
+  }
+  std::size_t total() const { return ends_.empty() ? 0 : ends_.back(); }
+
+ private:
+  std::vector<std::size_t> ends_;
+};
 
 }  // namespace horo::collectives

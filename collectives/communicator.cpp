@@ -2,10 +2,10 @@
 
 #include "collectives/hierarchical/hierarchical_collectives.h"
 #include "collectives/parameter_server/parameter_server_collectives.h"
-#include "collectives/rank_names.h"
 #include "collectives/ring/ring_collectives.h"
 #include "collectives/shared_memory/shared_memory_collectives.h"
 #include "horo/base/error.h"
+#include "horo/base/topology.h"
 
 namespace horo::collectives {
 namespace {
@@ -26,7 +26,7 @@ std::function<void(std::size_t, std::optional<DataType>)> rings_of(Rings& rings,
                                                                    WireReport& report) {
   return [&](std::size_t segment_bytes, std::optional<DataType> wire) {
     rings.set_segment_bytes(segment_bytes);
-    rings.narrow_the_wire(wire, report);
+    rings.set_wire_type(wire, report);
   };
 }
 
@@ -54,7 +54,7 @@ Communicator::Communicator(Transport& transport, const Settings& settings,
       peers_->set_wait_policy(between_nodes);
       auto ring = std::make_unique<RingCollectives>(*peers_, settings.ring_segment_bytes,
                                                     names_of(transport.topology()), allreduce);
-      ring->narrow_the_wire(wire, wire_report_);
+      ring->set_wire_type(wire, wire_report_);
       set_rings_ = rings_of(*ring, wire_report_);
       collectives_ = std::move(ring);
       break;
@@ -67,7 +67,7 @@ Communicator::Communicator(Transport& transport, const Settings& settings,
           transport.topology(), *node_, *peers_,
           HierarchicalCollectives::Options{.segment_bytes = settings.ring_segment_bytes,
                                            .allreduce = allreduce});
-      hierarchical->narrow_the_wire(wire, wire_report_);
+      hierarchical->set_wire_type(wire, wire_report_);
       set_rings_ = rings_of(*hierarchical, wire_report_);
       collectives_ = std::move(hierarchical);
       break;
@@ -86,6 +86,7 @@ Communicator::Communicator(Transport& transport, const Settings& settings,
       HORO_CHECK(collectives_ != nullptr, "HORO_ALGORITHM=mpi needs a job started by mpirun");
       break;
   }
+  // Adasum runs over the selected algorithm.
   adasum_.emplace(*collectives_, transport.topology().rank, transport.topology().size);
 }
 
@@ -100,7 +101,8 @@ void Communicator::set_rings(std::size_t segment_bytes, std::optional<DataType> 
   if (set_rings_) set_rings_(segment_bytes, wire);
 }
 
-// Transfers that a failure left open end before the memory that they write to.
+// peers_ is destroyed first: transfers that a failure left in flight must end before the memory
+// that they access is freed.
 Communicator::~Communicator() { peers_.reset(); }
 
 }  // namespace horo::collectives

@@ -9,20 +9,21 @@
 #include "collectives/selection/allreduce_selection.h"
 #include "collectives/transport.h"
 #include "horo/base/environment.h"
-#include "horo/base/wire_report.h"
+#include "horo/base/step_report.h"
 
 namespace horo::collectives {
 
-/// An isolated stream of collectives over all ranks of the job, in MPI's sense of the word: what
-/// runs on one communicator is never confused with another's, so each may be driven by its own
-/// thread. Owns the memory and the channels that its algorithm needs.
+/// An isolated stream of collectives over all ranks of the job, as an MPI communicator. Messages of
+/// one communicator never match those of another, so each can have a thread of its own. Owns the
+/// memory and the channels of its algorithm.
 class Communicator {
  public:
-  /// Collective over the job; all ranks call it in the same order with equal settings and `wire`:
-  /// what float32 travels as between nodes, in allreduces large enough for the ring. The
-  /// algorithm is settings.algorithm, or for kAuto the one select_algorithm() gives; `allreduce`
-  /// chooses among those over messages, equal on all ranks. `in_node` and `between_nodes` (how to
-  /// wait for flags in shared memory and for messages) and `transport` outlive the communicator.
+  /// Collective over the job. All ranks call it in the same order with equal `settings`, `wire` and
+  /// `allreduce`. `wire`: the type in which float32 is sent between nodes, in allreduces large
+  /// enough for the ring. The algorithm is settings.algorithm, or the result of select_algorithm()
+  /// for kAuto. `allreduce` selects among the allreduces over messages. `in_node` and
+  /// `between_nodes` (the wait policies for flags in shared memory and for messages) and
+  /// `transport` outlive the communicator.
   Communicator(Transport& transport, const Settings& settings, const AllreduceSelection& allreduce,
                const WaitPolicy& in_node, const WaitPolicy& between_nodes,
                std::optional<DataType> wire = {});
@@ -32,10 +33,10 @@ class Communicator {
   /// for any operation, kAdasum included. All ranks have the same pieces.
   void allreduce(const ScatteredBuffer& buffer, ReduceOp op);
   Collectives& collectives() { return *collectives_; }
-  /// Goes on with other segments on its rings, and another wire type or none. Nothing happens where
-  /// there are no rings. All ranks call it between the same collectives; no message.
+  /// Changes the segment size and the wire type of the rings. Does nothing if there are no rings.
+  /// All ranks call it between the same collectives. Sends no message.
   void set_rings(std::size_t segment_bytes, std::optional<DataType> wire);
-  /// What the wire type has done; not while a collective runs.
+  /// The figures of the wire type. Do not call it while a collective runs.
   const WireReport& wire_report() const { return wire_report_; }
 
  private:
@@ -47,9 +48,9 @@ class Communicator {
   std::optional<Adasum> adasum_;
 };
 
-/// The algorithm for a job of this shape: shared memory on one node, hierarchical on several that
-/// hold more than one rank each, the ring where every node holds one rank. `setting` other than
-/// kAuto wins; throws InvalidArgument if it cannot serve the topology.
+/// Selects the algorithm for a job of this shape: shared memory for one node, hierarchical for
+/// several nodes with more than one rank each, the ring if every node has one rank. If `setting` is
+/// not kAuto, returns it; throws InvalidArgument if it does not support the topology.
 Algorithm select_algorithm(const Topology& topology, Algorithm setting);
 
 }  // namespace horo::collectives

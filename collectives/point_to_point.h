@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,24 +12,26 @@
 namespace horo::collectives {
 
 /// Messages of known size between the ranks of a group. Messages from one rank to another with the
-/// same tag arrive in the order in which they were sent; each receive names the exact size that was
-/// sent. Used by one thread at a time.
+/// same tag arrive in order. Each receive has the exact size of its send. Used by one thread at a
+/// time.
 class PointToPoint {
  public:
-  /// Names a transfer that is under way. 0: none.
+  /// Identifies a transfer in flight. 0: none.
   using Ticket = std::uint64_t;
 
   virtual ~PointToPoint() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Starts sending `bytes` (any 64-bit size, 0 too); the memory must stay unchanged until done.
+  /// Starts to send `bytes` (any 64-bit size, including 0). The memory must stay unchanged until
+  /// the transfer is done.
   virtual Ticket start_send(int peer, int tag, std::span<const std::byte> bytes) = 0;
-  /// Starts receiving into `bytes`; the memory must not be touched until done.
+  /// Starts to receive into `bytes`. Do not access the memory until the transfer is done.
   virtual Ticket start_receive(int peer, int tag, std::span<std::byte> bytes) = 0;
-  /// Whether the transfer is done; once true, the ticket is used up. Makes progress; does not
-  /// block.
+  /// Whether the transfer is done. After it has returned true, the ticket is invalid. Makes
+  /// progress; does not block.
   virtual bool test(Ticket ticket) = 0;
-  /// How waits on this object go: as its transport's, unless set_wait_policy() said otherwise.
+  /// The policy of waits on this object: that of its transport, unless set_wait_policy() has
+  /// changed it.
   const WaitPolicy& wait_policy() const {
     return policy_ != nullptr ? *policy_ : default_wait_policy();
   }
@@ -46,5 +50,15 @@ class PointToPoint {
  private:
   const WaitPolicy* policy_ = nullptr;
 };
+
+/// Waits for a transfer. A timeout error contains "for <peer_name> <what>". This text is built only
+/// if the transfer is not done soon.
+inline void await(PointToPoint& peers, PointToPoint::Ticket ticket, std::string_view what,
+                  std::string_view peer_name) {
+  constexpr int kQuickTests = 16;
+  for (int i = 0; i < kQuickTests; ++i)
+    if (ticket == 0 || peers.test(ticket)) return;
+  peers.wait(ticket, fmt::format("for {} {}", peer_name, what));
+}
 
 }  // namespace horo::collectives

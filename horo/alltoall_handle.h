@@ -8,14 +8,14 @@
 
 namespace horo {
 
-/// The result to come of an alltoall: a Handle that also knows how many rows each rank has sent
-/// here.
+/// The future result of an alltoall: a Handle that also returns the number of rows received from
+/// each rank.
 class [[nodiscard]] AlltoallHandle : public Handle {
  public:
   AlltoallHandle() = default;
   AlltoallHandle(Handle handle, std::shared_ptr<const std::vector<std::size_t>> received_splits);
 
-  /// How many rows of the output came from each rank, by rank. Blocks and throws as wait().
+  /// The number of rows received from each rank, by rank. Blocks and throws as wait() does.
   std::vector<std::size_t> received_splits() const;
 
  private:

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "collectives/node_block.h"
+#include "collectives/shared_region.h"
 #include "horo/base/error.h"
 #include "horo/base/quantity.h"
 #include "horo/context.h"
-#include "horo/runtime.h"
+#include "horo/runtime/runtime.h"
 
 namespace horo {
 namespace {
@@ -22,6 +22,9 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
 
 }  // namespace
 
+// A bump allocator over this rank's part of a node block. Plans with gradients in the block share
+// its ownership, so the memory stays mapped until the last of them is destroyed. Other ranks map
+// the block too and may still write to it: nothing here may shrink or reuse it.
 class Arena::Impl : public std::pmr::memory_resource {
  public:
   explicit Impl(std::shared_ptr<collectives::NodeBlock> block) : block_(std::move(block)) {}
@@ -33,11 +36,12 @@ class Arena::Impl : public std::pmr::memory_resource {
     const std::size_t begin = round_up(used_, std::max(alignment, kLine));
     const std::size_t all = block_->own().size();
     HORO_CHECK(begin <= all && bytes <= all - begin,
-               fmt::format("the arena of {} is full: {} are in use, {} more were asked for",
+               fmt::format("the arena of {} is full: {} are in use, {} more were requested",
                            format_bytes(all), format_bytes(used_), format_bytes(bytes)));
     used_ = begin + bytes;
     return block_->own().data() + begin;
   }
+  // Memory is not reused: the tensors in an arena usually live as long as the arena.
   void do_deallocate(void*, std::size_t, std::size_t) override {}
   bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
 
@@ -53,8 +57,14 @@ Arena::~Arena() = default;
 std::span<std::byte> Arena::bytes() const { return impl_->bytes(); }
 std::pmr::memory_resource* Arena::resource() const { return impl_.get(); }
 
+// The task refers to this stack frame, because run_task() waits for it. It runs at the same point
+// in the order of collectives on every rank. Therefore all ranks add their blocks to ArenaTable in
+// the same order, and a block has the same number everywhere.
+//
+// Only InvalidArgument and MismatchError may leave a task: any other error ends the job.
+// SharedMemoryError is caught in the task and thrown to the caller after it.
 Arena Context::allocate(std::size_t bytes) {
-  // More than any address space; also keeps the sums below from wrapping.
+  // This limit exceeds any address space, and the sums below cannot wrap.
   constexpr std::size_t kMost = std::size_t{1} << 47;
   HORO_CHECK(bytes > 0 && bytes <= kMost, fmt::format("an arena of {} bytes: give between 1 and {}",
                                                       bytes, format_bytes(kMost)));
@@ -78,9 +88,11 @@ Arena Context::allocate(std::size_t bytes) {
     } catch (const SharedMemoryError& caught) {
       error = caught.what();
     }
-    std::uint8_t is_had = error.empty();
-    collectives.allreduce({DataType::kUInt8, &is_had, 1}, ReduceOp::kMin);
-    if (is_had == 0 && error.empty()) error = "another node has not enough shared memory";
+    // Every rank takes part in this allreduce, whether its own allocation has succeeded or not.
+    std::uint8_t is_allocated = error.empty();
+    collectives.allreduce({DataType::kUInt8, &is_allocated, 1}, ReduceOp::kMin);
+    if (is_allocated == 0 && error.empty())
+      error = "another node does not have enough shared memory";
     if (error.empty()) runtime_->arenas().add(block);
   };
   runtime_->run_task(std::move(entry));

@@ -7,28 +7,31 @@
 
 namespace horo {
 
-/// Memory that all ranks of a node have mapped, made by Context::allocate(). Gradients that lie in
-/// an arena on every rank are exchanged in place: each rank combines its share of the gradients of
-/// all ranks of its node, takes it round the other nodes, if there are any, and writes the result
-/// to all of them, with nothing staged in between but what is on the wire. (Where every node has
-/// one rank, unless HORO_ALGORITHM is hierarchical, and where it is ring, parameter_server or mpi,
-/// an arena is memory like any other.)
+/// Memory that all ranks of a node have mapped, made by Context::allocate().
 ///
-/// Moved, not copied. The memory is released when the Arena and every GradientSync that was given
-/// tensors in it are gone; nothing is left behind when a process is killed. Used by one thread at a
-/// time.
+/// If the gradients of a bucket lie in arenas on every rank, a GradientSync reduces them in place.
+/// Each rank reduces its share of the bucket over the ranks of its node and exchanges the result
+/// with the other nodes. It then writes the result to the arenas of all ranks of its node. Nothing
+/// is staged except the data on the wire.
+///
+/// An arena is ordinary memory, without this effect, if HORO_ALGORITHM is ring, parameter_server or
+/// mpi. The same holds if every node has one rank, unless HORO_ALGORITHM is hierarchical.
+///
+/// Move-only. The memory is released when the Arena and all GradientSyncs whose tensors lie in it
+/// have been destroyed. A killed process leaves nothing behind. Used by one thread at a time.
 class Arena {
  public:
   Arena(Arena&&) noexcept;
   Arena& operator=(Arena&&) noexcept;
   ~Arena();
 
-  /// This rank's memory: zeros at first, aligned to 4 KiB, at least as large as was asked for.
+  /// The memory of this rank: initially zero, aligned to 4 KiB, at least as large as requested.
   std::span<std::byte> bytes() const;
 
-  /// Deals the same memory out from front to back, to std::pmr containers or by allocate(); in
-  /// units of 64 bytes. Memory given back is not dealt again. Throws InvalidArgument when it is
-  /// used up. Valid while the Arena lives; moving the Arena does not move it.
+  /// A memory resource for std::pmr containers that allocates from bytes(), from front to back, in
+  /// units of 64 bytes. Deallocation does not make memory available again. allocate() throws
+  /// InvalidArgument if the rest is too small, or for an alignment above 4 KiB. The pointer is
+  /// valid while the Arena lives, also after the Arena has been moved.
   std::pmr::memory_resource* resource() const;
 
  private:

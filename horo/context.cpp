@@ -3,26 +3,41 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <numeric>
 
 #include "horo/base/log.h"
-#include "horo/equality_check.h"
-#include "horo/operation_entries.h"
-#include "horo/runtime.h"
+#include "horo/runtime/equality_check.h"
+#include "horo/runtime/operation_entries.h"
+#include "horo/runtime/runtime.h"
 
 namespace horo {
+namespace {
 
+// The name of one of the two operations that exchange an object. The name that the user has given
+// names the operation on the contents.
+std::string part_name(const std::string& name, const char* part) { return name + "." + part; }
+
+}  // namespace
+
+// A program may make a Context in a destructor while an exception unwinds the stack. shutdown()
+// therefore compares the number of exceptions with the number at construction.
 Context::Context(std::shared_ptr<Runtime> runtime)
     : runtime_(std::move(runtime)), exceptions_at_start_(std::uncaught_exceptions()) {}
 Context::Context(RuntimePointer runtime)
     : runtime_(std::move(runtime)), exceptions_at_start_(std::uncaught_exceptions()) {}
 Context::Context(Context&&) noexcept = default;
 
+// The two objects swap their runtimes. The previous runtime of this object shuts down when `other`
+// is destroyed.
 Context& Context::operator=(Context&& other) noexcept {
   runtime_ = std::move(other.runtime_);
   std::swap(exceptions_at_start_, other.exceptions_at_start_);
   return *this;
 }
 
+// A child process of fork() has copies of the objects but not of the threads, so it must not shut
+// down. A completion callback cannot wait for the shutdown, because the coordinator's thread runs
+// the callback and has to complete the shutdown.
 Context::~Context() {
   if (!runtime_ || runtime_.is_elsewhere()) return;
   try {
@@ -35,7 +50,7 @@ Context::~Context() {
   }
 }
 
-// The other ranks would wait for this one's shutdown() for ever.
+// Without this, the other ranks would wait forever for the shutdown() of this rank.
 void Context::end_job_in_callback() {
   if (runtime_->is_closed()) return;
   const std::string text = fmt::format(
@@ -46,6 +61,8 @@ void Context::end_job_in_callback() {
   runtime_->end_job(text);
 }
 
+// While an exception unwinds, the other ranks may wait for an operation that this rank will not
+// submit. Waiting for them would deadlock, so this rank reports its failure instead.
 void Context::shutdown() {
   if (!runtime_) return;
   if (std::uncaught_exceptions() > exceptions_at_start_) {
@@ -62,6 +79,8 @@ int Context::local_size() const { return runtime_->topology().local_size; }
 int Context::node() const { return runtime_->topology().node; }
 int Context::node_count() const { return runtime_->topology().node_count; }
 
+// submit() leaves an operation to the coordinator's thread. The blocking forms call perform(),
+// which may run the operation on the caller's thread and saves two thread switches.
 Handle Context::allreduce_async(TensorView tensor, const AllreduceOptions& options) {
   return Handle(runtime_->submit(allreduce_entry(tensor, options)));
 }
@@ -84,6 +103,7 @@ Handle Context::reduce_scatter_async(const ConstTensorView& input, TensorView ou
 AlltoallHandle Context::alltoall_async(const ConstTensorView& input, TensorView output,
                                        const AlltoallOptions& options) {
   Entry entry = alltoall_entry(input, output, options, runtime_->topology());
+  // The handle shares the vector, which the executor fills before it completes the operation.
   const auto received_splits = entry.received_splits;
   return {Handle(runtime_->submit(std::move(entry))), received_splits};
 }
@@ -126,11 +146,71 @@ void Context::check_equal(std::span<const NamedTensor> tensors, const CheckEqual
 
 Counters Context::counters() const { return runtime_->counters(); }
 
-Phase Context::phase(std::string_view name) {
-  return Phase(runtime_.get(), Phase::Kind::kPhase, name);
+TraceScope Context::phase(std::string_view name) {
+  return TraceScope(runtime_.get(), TraceScope::Kind::kPhase, name);
 }
-Phase Context::pause(std::string_view name) {
-  return Phase(runtime_.get(), Phase::Kind::kPause, name);
+TraceScope Context::pause(std::string_view name) {
+  return TraceScope(runtime_.get(), TraceScope::Kind::kPause, name);
+}
+
+void Context::allreduce_group(std::span<const NamedTensor> tensors,
+                              const AllreduceOptions& options) {
+  runtime_->perform(allreduce_group_entry(tensors, options));
+}
+Handle Context::allreduce_group_async(std::span<const NamedTensor> tensors,
+                                      const AllreduceOptions& options) {
+  return Handle(runtime_->submit(allreduce_group_entry(tensors, options)));
+}
+void Context::broadcast_group(std::span<const NamedTensor> tensors,
+                              const BroadcastOptions& options) {
+  runtime_->perform(broadcast_group_entry(tensors, options, runtime_->topology()));
+}
+Handle Context::broadcast_group_async(std::span<const NamedTensor> tensors,
+                                      const BroadcastOptions& options) {
+  return Handle(runtime_->submit(broadcast_group_entry(tensors, options, runtime_->topology())));
+}
+
+// The number of bytes comes first, because the other ranks need it for their shape. A rank without
+// a name for the operation takes one automatic name for both parts, so the parts match on all ranks
+// even if other threads submit operations in between.
+void Context::broadcast_object(std::vector<std::byte>& object, const BroadcastOptions& options) {
+  const std::string name =
+      options.name.empty() ? runtime_->automatic_name("broadcast_object") : options.name;
+  auto bytes = static_cast<std::int64_t>(object.size());
+  broadcast(TensorView(&bytes, {1}), {.name = part_name(name, "bytes"), .root = options.root});
+  object.resize(static_cast<std::size_t>(bytes));
+  broadcast(TensorView(object.data(), DataType::kUInt8, {object.size()}),
+            {.name = name, .root = options.root});
+}
+
+// The numbers of bytes come first: they give the size of the output, and later the bounds of each
+// rank's part.
+std::vector<std::vector<std::byte>> Context::allgather_object(std::span<const std::byte> object,
+                                                              const AllgatherOptions& options) {
+  const std::string name =
+      options.name.empty() ? runtime_->automatic_name("allgather_object") : options.name;
+  auto own = static_cast<std::int64_t>(object.size());
+  std::vector<std::int64_t> bytes_of(static_cast<std::size_t>(size()));
+  allgather(TensorView(&own, {1}), TensorView(bytes_of), {.name = part_name(name, "bytes")});
+  std::vector<std::byte> all(
+      static_cast<std::size_t>(std::accumulate(bytes_of.begin(), bytes_of.end(), std::int64_t{0})));
+  allgather(ConstTensorView(object.data(), DataType::kUInt8, {object.size()}),
+            TensorView(all.data(), DataType::kUInt8, {all.size()}), {.name = name});
+  std::vector<std::vector<std::byte>> objects;
+  for (auto at = all.begin(); const std::int64_t bytes : bytes_of) {
+    objects.emplace_back(at, at + bytes);
+    at += bytes;
+  }
+  return objects;
+}
+
+// The executor writes the result before it completes the operation. The entry is moved away, so the
+// pointer is copied first.
+int Context::join() {
+  Entry entry = join_entry();
+  const std::shared_ptr<int> last_to_join = entry.last_to_join;
+  runtime_->perform(std::move(entry));
+  return *last_to_join;
 }
 
 }  // namespace horo

@@ -5,9 +5,10 @@
 
 #include <algorithm>
 
-#include "horo/allreduce_checks.h"
-#include "horo/device_plan.h"
-#include "horo/gradient_checks.h"
+#include "horo/coordinator/allreduce_checks.h"
+#include "horo/plan/gradient_checks.h"
+#include "horo/runtime/device_plan.h"
+#include "horo/runtime/gradient_plan.h"
 
 namespace horo {
 namespace {
@@ -47,7 +48,7 @@ class DeviceGradientSync::Impl {
   Impl(Context& context, device::Device& device, std::span<const NamedTensor> gradients,
        const DeviceGradientSyncOptions& options)
       : runtime_(context.runtime()),
-        treatment_{.op = options.op, .leave_as_reduced = options.leave_as_reduced} {
+        spec_{.op = options.op, .leave_as_reduced = options.leave_as_reduced} {
     const std::string name =
         options.name.empty() ? runtime_->automatic_name("gradients") : options.name;
     check_together(*runtime_, name, [&] {
@@ -58,12 +59,13 @@ class DeviceGradientSync::Impl {
     });
     device.make_current();
     auto runner = std::make_unique<coordinator::DeviceRunner>(
-        agree_on_device_plan(*runtime_, name, device, gradients, options), treatment_,
+        agree_on_device_plan(*runtime_, name, device, gradients, options), spec_,
         [runtime = runtime_.get()](std::size_t bytes, std::size_t tensors) {
           runtime->count_collective(bytes, tensors);
         },
         runtime_->recorder(), name, runtime_->topology().set_name());
-    // The thread is not in a child process of fork().
+    // A child process of fork() does not have the runner's thread, which the destructor would join.
+    // There the runner is leaked. The deleter owns the runtime, so the runner never outlives it.
     runner_ = {runner.release(), [runtime = runtime_](coordinator::DeviceRunner* owned) {
                  if (!runtime->home().is_elsewhere()) delete owned;
                }};
@@ -104,12 +106,12 @@ class DeviceGradientSync::Impl {
     const auto& parts = runner_->parts();
     const TensorView& own = parts.gradients[index].tensor;
     ReducedGradient where{own.data(), own.type(), 1};
-    // A job of one rank exchanges nothing.
-    if (!treatment_.leave_as_reduced || parts.pipeline == nullptr) return where;
+    // A job of one rank exchanges nothing, so the gradient stays where it is.
+    if (!spec_.leave_as_reduced || parts.pipeline == nullptr) return where;
     const std::size_t bucket = parts.plan.bucket_of[index];
     const auto& members = parts.plan.buckets[bucket];
     const auto& layout = parts.layouts[bucket];
-    where.scale = collectives::ChunkPipeline::factor_left(treatment_, layout.type(), layout.wire(),
+    where.scale = collectives::ChunkPipeline::factor_left(spec_, layout.type(), layout.wire(),
                                                           parts.collectives->size());
     const auto place =
         static_cast<std::size_t>(std::ranges::find(members, index) - members.begin());
@@ -122,7 +124,7 @@ class DeviceGradientSync::Impl {
 
  private:
   std::shared_ptr<Runtime> runtime_;
-  const collectives::ChunkPipeline::Treatment treatment_;
+  const collectives::ChunkPipeline::ReduceSpec spec_;
   std::vector<std::string> names_;
   std::shared_ptr<coordinator::DeviceRunner> runner_;
 };

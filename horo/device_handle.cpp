@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "horo/coordinator/device_lane.h"
+#include "horo/coordinator/device_operation_queue.h"
 
 namespace horo {
 
@@ -11,19 +11,19 @@ DeviceHandle::DeviceHandle(std::shared_ptr<coordinator::DeviceOperation> operati
     : operation_(std::move(operation)), completion_(std::move(completion)) {}
 
 void DeviceHandle::wait_on(void* stream) const {
-  if (operation_ != nullptr) operation_->lane().wait_on(*operation_, *completion_, stream);
+  if (operation_ != nullptr) operation_->queue().wait_on(*operation_, *completion_, stream);
 }
 
 void DeviceHandle::wait() const {
-  if (operation_ != nullptr) operation_->lane().wait(*operation_, *completion_);
+  if (operation_ != nullptr) operation_->queue().wait(*operation_, *completion_);
 }
 
 void DeviceHandle::await_given() const {
-  if (operation_ != nullptr) operation_->lane().await_given(*operation_, *completion_);
+  if (operation_ != nullptr) operation_->queue().await_launched(*operation_, *completion_);
 }
 
 bool DeviceHandle::is_done() const {
-  return operation_ == nullptr || operation_->lane().is_done(*operation_, *completion_);
+  return operation_ == nullptr || operation_->queue().is_done(*operation_, *completion_);
 }
 
 DeviceAlltoallHandle::DeviceAlltoallHandle(

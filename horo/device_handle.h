@@ -11,30 +11,31 @@ class Completion;
 class DeviceOperation;
 }  // namespace coordinator
 
-/// The result to come of an operation on a device: DeviceOperations'. Copies share it. It ends in
-/// two stages: the ranks agree on it and it is given to the device, which then does it. May be used
-/// from any thread, any number of times, and kept longer than the DeviceOperations.
+/// The future result of a DeviceOperations operation. Copies share it. The operation has two
+/// stages: the ranks agree on it and it is enqueued on the device, then the device runs it.
+/// Thread-safe; functions may be called any number of times. May outlive the DeviceOperations.
 class [[nodiscard]] DeviceHandle {
  public:
   DeviceHandle() = default;
   DeviceHandle(std::shared_ptr<coordinator::DeviceOperation> operation,
                std::shared_ptr<coordinator::Completion> completion);
 
-  /// What `stream` is given from now on begins when the operation is done. Waits until it has been
-  /// given to the device, not for the device. From then on its name may be used again. If it fails
-  /// later, the stream goes on with tensors of any values: what it has made of them counts once
-  /// wait() has returned, of this or of a later operation. Throws what the operation has ended
-  /// with: MismatchError, CommunicationError (also if the device of any rank failed) and
-  /// ShutdownError as a Handle does, InvalidArgument for an output without the rows that come,
-  /// DeviceError if the device of a rank alone failed.
+  /// Later work of `stream` starts after the operation. Blocks until the operation is enqueued on
+  /// the device, not until it has run. After that, its name may be used again. If the operation
+  /// fails on the device, the stream works with undefined tensors. Do not use its results before
+  /// wait() of this or a later operation has returned.
+  ///
+  /// Rethrows the error of the operation: MismatchError, ShutdownError, or CommunicationError, also
+  /// if the device of a rank failed. A job of one rank throws DeviceError if its device failed.
+  /// Throws InvalidArgument if an output has the wrong number of rows.
   void wait_on(void* stream) const;
-  /// Waits until the device has done it. Throws likewise.
+  /// Blocks until the device has completed the operation. Throws as wait_on() does.
   void wait() const;
-  /// Whether it has ended (well or not). Does not block.
+  /// Whether the operation has completed, with or without an error. Does not block.
   bool is_done() const;
 
  protected:
-  /// Waits until it has been given to the device. Throws likewise.
+  /// Blocks until the operation is enqueued on the device. Throws as wait_on() does.
   void await_given() const;
 
  private:
@@ -42,14 +43,14 @@ class [[nodiscard]] DeviceHandle {
   std::shared_ptr<coordinator::Completion> completion_;
 };
 
-/// That of an alltoall.
+/// The future result of an alltoall on a device.
 class [[nodiscard]] DeviceAlltoallHandle : public DeviceHandle {
  public:
   DeviceAlltoallHandle() = default;
   DeviceAlltoallHandle(DeviceHandle handle,
                        std::shared_ptr<const std::vector<std::size_t>> received_splits);
 
-  /// How many rows of the output come from each rank, by rank. Waits and throws as wait_on().
+  /// The number of rows received from each rank, by rank. Blocks and throws as wait_on() does.
   std::vector<std::size_t> received_splits() const;
 
  private:

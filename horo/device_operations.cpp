@@ -8,28 +8,28 @@
 #include <span>
 #include <utility>
 
-#include "collectives/device/lone_collectives.h"
-#include "horo/allreduce_checks.h"
-#include "horo/base/device/host_device.h"
+#include "collectives/agreement.h"
+#include "collectives/device/device_collectives.h"
 #include "horo/base/error.h"
-#include "horo/coordinator/device_lane.h"
-#include "horo/coordinator/plan_agreement.h"
-#include "horo/device_connection.h"
-#include "horo/operation_entries.h"
+#include "horo/coordinator/allreduce_checks.h"
+#include "horo/coordinator/device_operation_queue.h"
+#include "horo/device/host/host_device.h"
+#include "horo/runtime/device_connection.h"
+#include "horo/runtime/operation_entries.h"
 
 namespace horo {
 namespace {
 
 using coordinator::DeviceExecutor;
-using coordinator::DeviceLane;
+using coordinator::DeviceOperationQueue;
 
 constexpr const char* kWhat = "DeviceOperations";
 constexpr std::size_t kLeastBufferBytes = 4096;
 
-// Throws MismatchError on every rank if they are not the same.
+// Throws MismatchError on every rank if the options differ.
 void agree_on_options(const std::string& own, collectives::Collectives& control,
                       const Topology& topology) {
-  const auto all = coordinator::gather_all(std::as_bytes(std::span(own)), control, topology);
+  const auto all = collectives::gather_all(std::as_bytes(std::span(own)), control, topology);
   const auto text = [&](std::size_t rank) {
     return std::string(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
   };
@@ -39,7 +39,8 @@ void agree_on_options(const std::string& own, collectives::Collectives& control,
                                       text(0), topology.describe(static_cast<int>(r)), text(r)));
 }
 
-/// What the ranks agree on when DeviceOperations are made.
+// Makes the queue of a DeviceOperations. Errors of one rank are collected and compared in a task,
+// so that either all ranks have a queue or all ranks throw the same error.
 class Maker {
  public:
   Maker(Runtime& runtime, device::Device& device, const DeviceOperationsOptions& options)
@@ -59,14 +60,14 @@ class Maker {
     HORO_CHECK(parts_.chunk_bytes > 0, fmt::format("{}: chunk_bytes is 0", kWhat));
   }
 
-  std::shared_ptr<DeviceLane> make() {
+  std::shared_ptr<DeviceOperationQueue> make() {
     coordinator::Entry entry;
     entry.request.kind = coordinator::Kind::kTask;
     entry.request.name = runtime_.automatic_name("device_operations");
     entry.task = [this](collectives::Collectives& control) { agree(control); };
     try {
       runtime_.run_task(std::move(entry));
-      if (!problem_.empty()) throw DeviceError(problem_);
+      if (!job_error_text_.empty()) throw DeviceError(job_error_text_);
       return make_lane();
     } catch (...) {
       if (number_ > 0) runtime_.plan_names().release(kWhat, number_);
@@ -88,18 +89,18 @@ class Maker {
     if (topology.size == 1) {
       parts_.collectives = std::make_unique<collectives::LoneCollectives>();
     } else {
-      DeviceConnection made = connect_devices(runtime_, numbered_name(kWhat, number_),
+      DeviceConnection made = connect_devices(runtime_, coordinator::numbered_name(kWhat, number_),
                                               parts_.device, *parts_.waits, control);
       parts_.communicator = std::move(made.communicator);
       parts_.collectives = std::move(made.collectives);
-      if (own.empty()) own = made.refusal;
+      if (own.empty()) own = made.error_text;
       if (own.empty()) own = make_pipeline(control);
     }
-    problem_ = first_problem(own, control, topology);
+    job_error_text_ = first_problem(own, control, topology);
   }
 
-  std::shared_ptr<DeviceLane> make_lane() {
-    return std::make_shared<DeviceLane>(
+  std::shared_ptr<DeviceOperationQueue> make_lane() {
+    return std::make_shared<DeviceOperationQueue>(
         std::move(parts_), static_cast<std::uint8_t>(number_),
         [runtime = &runtime_](std::size_t bytes, std::size_t tensors) {
           runtime->count_collective(bytes, tensors);
@@ -108,7 +109,7 @@ class Maker {
         runtime_.recorder(), runtime_.topology().set_name());
   }
 
-  // Returns why this rank cannot.
+  // Returns the error of this rank; empty if the pipeline was made.
   std::string make_pipeline(collectives::Collectives& control) {
     try {
       parts_.pipeline =
@@ -123,8 +124,8 @@ class Maker {
 
   Runtime& runtime_;
   DeviceExecutor::Parts parts_;
-  int number_ = 0;       // taken until release(); 0: none is
-  std::string problem_;  // of any rank
+  int number_ = 0;              // in use until PlanNames::release(); 0: none yet
+  std::string job_error_text_;  // the first error of any rank
 };
 
 }  // namespace
@@ -134,22 +135,25 @@ class DeviceOperations::Impl {
   Impl(Context& context, device::Device& device, const DeviceOperationsOptions& options)
       : runtime_(context.runtime()), device_(device) {
     device.make_current();
-    lane_ = Maker(*runtime_, device, options).make();
+    queue_ = Maker(*runtime_, device, options).make();
   }
   ~Impl() {
     if (runtime_->home().is_elsewhere()) {
-      // The thread is not in a child process of fork().
-      (void)new std::shared_ptr<DeviceLane>(std::move(lane_));
+      // A child process of fork() does not have the queue's thread, which the destructor would
+      // join. The queue is leaked there.
+      (void)new std::shared_ptr<DeviceOperationQueue>(std::move(queue_));
       return;
     }
-    lane_->close();
-    runtime_->plan_names().release(kWhat, lane_->number());
+    queue_->close();
+    runtime_->plan_names().release(kWhat, queue_->number());
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
   const Topology& topology() const { return runtime_->topology(); }
 
+  // The event on `stream` is recorded before the entry is submitted: the coordinator may enqueue
+  // the operation at once.
   DeviceHandle submit(Entry entry, void* stream) {
     const DeviceHandle handle = prepare(entry, stream);
     runtime_->submit(std::move(entry));
@@ -171,8 +175,8 @@ class DeviceOperations::Impl {
                fmt::format("{} '{}': options.stream is null, and {} has no default stream",
                            coordinator::name_of(entry.request.kind), entry.request.name,
                            device_.describe()));
-    entry.request.lane = lane_->number();
-    entry.on_device = lane_->open(stream);
+    entry.request.device_queue = queue_->number();
+    entry.on_device = queue_->open(stream);
     return {entry.on_device, entry.completion};
   }
   void check_memory(const Entry& entry, const char* which, const TensorView& tensor) const {
@@ -184,7 +188,7 @@ class DeviceOperations::Impl {
 
   std::shared_ptr<Runtime> runtime_;
   device::Device& device_;
-  std::shared_ptr<DeviceLane> lane_;
+  std::shared_ptr<DeviceOperationQueue> queue_;
 };
 
 namespace {

@@ -4,8 +4,8 @@
 
 #include "horo/base/error.h"
 #include "horo/coordinator/completion.h"
-#include "horo/coordinator/device_runner.h"
-#include "horo/runtime.h"
+#include "horo/plan/device_runner.h"
+#include "horo/runtime/runtime.h"
 
 namespace horo {
 
@@ -15,7 +15,8 @@ class DeviceStepGraph::Impl {
        std::unique_ptr<coordinator::CapturedStep> step)
       : runtime_(std::move(runtime)), runner_(std::move(runner)), step_(std::move(step)) {}
   ~Impl() {
-    // Neither the runner's thread nor the device is in a child process of fork().
+    // A child process of fork() has neither the runner's thread nor the device, so it leaks the
+    // step.
     if (runtime_->home().is_elsewhere())
       (void)step_.release();
     else
@@ -41,7 +42,7 @@ class DeviceStepGraph::Impl {
 
   std::shared_ptr<Runtime> runtime_;
   std::shared_ptr<coordinator::DeviceRunner> runner_;
-  std::unique_ptr<coordinator::CapturedStep> step_;  // goes first
+  std::unique_ptr<coordinator::CapturedStep> step_;  // destroyed first: it refers to the runner
 };
 
 DeviceStepGraph::DeviceStepGraph(std::shared_ptr<Runtime> runtime,

@@ -10,27 +10,27 @@ class CapturedStep;
 class DeviceRunner;
 }  // namespace coordinator
 
-/// A training step as a graph of the device, with the exchange of its gradients in it: what
-/// DeviceGradientSync::capture() makes. What the step computes with stays where it is: other data
-/// is copied to the same place, on the stream, before each launch. Move-only; used by one thread at
-/// a time, which is that of the plan's wait_on().
+/// A training step as a graph of the device, with the exchange of its gradients, made by
+/// DeviceGradientSync::capture(). The step always uses the same memory: copy new data there, on the
+/// stream of capture(), before each launch. Move-only. Used by one thread at a time, the one that
+/// calls DeviceGradientSync::wait_on().
 class DeviceStepGraph {
  public:
   DeviceStepGraph(DeviceStepGraph&&) noexcept;
   DeviceStepGraph& operator=(DeviceStepGraph&&) noexcept;
-  /// Waits until the device is through with its launches. While graphs live, what their
-  /// DeviceGradientSync has on the device stays too.
+  /// Waits until the device has completed the launches. The device resources of the
+  /// DeviceGradientSync stay until its last graph is destroyed.
   ~DeviceStepGraph();
 
-  /// Gives one more step to the stream of capture(). Collective: NCCL wants an exchange to be in a
-  /// graph on all ranks or on none. Steps without a graph may come between. Waits until the step
-  /// before the last is done, not for the device otherwise. HORO_TIMEOUT is for the whole graph,
-  /// since the device is at it. Throws InvalidArgument if gradients are marked and their step has
-  /// not ended, or if the stream is being captured; otherwise as DeviceGradientSync::wait_on():
-  /// errors of earlier steps.
+  /// Enqueues one more step on the stream of capture(). Collective: an NCCL exchange must be in a
+  /// graph on all ranks or on none. Steps without a graph may run between launches. Blocks until
+  /// the step before the previous one is complete. HORO_TIMEOUT applies to the whole graph, from
+  /// its start on the device. Throws InvalidArgument if gradients are marked in an incomplete step,
+  /// or if the stream is in a capture. Throws errors of earlier steps as
+  /// DeviceGradientSync::wait_on() does.
   void launch();
-  /// Waits until the device is through with the latest launch. Throws as
-  /// DeviceGradientSync::wait() if it, or a step before it, failed.
+  /// Blocks until the device has completed the latest launch. Throws as DeviceGradientSync::wait()
+  /// does if it or an earlier step failed.
   void wait();
 
  private:

@@ -1,10 +1,201 @@
 #include "horo/gradient_sync.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include "horo/gradient_sync_impl.h"
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+
+#include "collectives/agreement.h"
+#include "collectives/reduce/tensor_values.h"
+#include "horo/coordinator/operation_flights.h"
+#include "horo/plan/bucket_scheduler.h"
+#include "horo/plan/gradient_checks.h"
+#include "horo/plan/plan_update_rendezvous.h"
+#include "horo/runtime/gradient_plan.h"
+#include "horo/runtime/runtime.h"
 
 namespace horo {
+
+using coordinator::BucketScheduler;
+using coordinator::PlanUpdateRendezvous;
+
+/// The state of a GradientSync, and the code that several of its functions share.
+struct GradientSync::Impl {
+  Impl(Context& context, std::span<const NamedTensor> registered,
+       const GradientSyncOptions& options);
+  ~Impl();
+
+  /// Throws if the runtime cannot be used any more.
+  void require_usable() const { runtime->require_usable(); }
+  /// The same, for a function that waits for other ranks.
+  void require_may_wait() const {
+    coordinator::forbid_blocking_in_callbacks();
+    require_usable();
+  }
+  void require_registered(std::size_t index) const;
+  void require_none_marked(std::string_view what) const;
+  void require_weights(std::string_view what) const;
+  void require_bucket(std::size_t bucket) const;
+  /// Throws InvalidArgument that names gradients that were not marked, unless find_unused is set.
+  void require_unused_allowed(const std::vector<std::size_t>& unmarked) const;
+
+  bool has_peers() const { return runtime->topology().size > 1; }
+  std::string update_name() const { return plan.name() + ".update"; }
+  coordinator::Entry make_task(const std::string& name) const;
+  BucketScheduler::Parts agree(const std::string& operation,
+                               std::span<const NamedTensor> registered, std::string found,
+                               std::unique_ptr<collectives::MessageChannel>* channel);
+  void hold_first_passes();
+  const StepReport& end_pass();
+  const StepReport& exchange_step(std::vector<std::size_t> unmarked);
+  const StepReport& wait_for_exchange();
+  void wait_for_updates();
+
+  const std::shared_ptr<Runtime> runtime;
+  GradientPlan plan;
+  std::vector<NamedTensor> gradients;
+  std::unique_ptr<PlanUpdateRendezvous> rendezvous;  // null: one rank; the scheduler's waits use it
+  std::unique_ptr<BucketScheduler> scheduler;
+  std::size_t pass = 0;  // of the current step
+  std::size_t no_sync_depth = 0;
+  std::vector<std::size_t> unused;
+  const StepReport report_of_pass;  // of a pass that exchanges nothing
+};
+
+GradientSync::Impl::Impl(Context& context, std::span<const NamedTensor> registered,
+                         const GradientSyncOptions& options)
+    : runtime(context.runtime()),
+      plan(*runtime, options.name.empty() ? runtime->automatic_name("gradients") : options.name,
+           options),
+      gradients(registered.begin(), registered.end()) {
+  check_together(*runtime, plan.name(), [&] { check_gradients(gradients, options); });
+  const Topology& topology = runtime->topology();
+  std::unique_ptr<collectives::MessageChannel> channel;
+  BucketScheduler::Parts parts =
+      agree(plan.name(), gradients, {}, has_peers() ? &channel : nullptr);
+  if (has_peers())
+    rendezvous = std::make_unique<PlanUpdateRendezvous>(plan.name(), topology, std::move(channel),
+                                                        runtime->long_waits());
+  scheduler = std::make_unique<BucketScheduler>(
+      std::move(parts), topology, options.op,
+      [counter = runtime.get()](std::size_t bytes, std::size_t tensors) {
+        counter->count_collective(bytes, tensors);
+      },
+      runtime->recorder(), plan.name(),
+      metrics::StepMeter(runtime->meter(), {plan.name(), topology.set_name(), topology.size}));
+  hold_first_passes();
+}
+
+GradientSync::Impl::~Impl() {
+  if (!runtime->home().is_elsewhere()) return;
+  // In a child process of fork(), the scheduler's thread does not exist and MPI must not be called.
+  (void)scheduler.release();
+  (void)rendezvous.release();
+}
+
+BucketScheduler::Parts GradientSync::Impl::agree(
+    const std::string& operation, std::span<const NamedTensor> registered, std::string found,
+    std::unique_ptr<collectives::MessageChannel>* channel) {
+  std::function<void()> look;
+  if (has_peers())
+    look = [this] {
+      if (rendezvous != nullptr) rendezvous->check_while_exchanging();
+    };
+  return plan.agree(operation, registered, std::move(found), std::move(look), channel);
+}
+
+coordinator::Entry GradientSync::Impl::make_task(const std::string& name) const {
+  coordinator::Entry entry;
+  entry.request.kind = coordinator::Kind::kTask;
+  entry.request.name = name;
+  return entry;
+}
+
+void GradientSync::Impl::require_registered(std::size_t index) const {
+  HORO_CHECK(index < gradients.size(),
+             fmt::format("ready({}): only {} gradients are registered", index, gradients.size()));
+}
+
+void GradientSync::Impl::require_none_marked(std::string_view what) const {
+  HORO_CHECK(!scheduler->marks().is_any_marked(),
+             fmt::format("{} between ready() and wait(); call it after wait()", what));
+}
+
+void GradientSync::Impl::require_weights(std::string_view what) const {
+  HORO_CHECK(scheduler->hooks().weights != nullptr,
+             fmt::format("{} needs GradientSyncOptions::weighted", what));
+}
+
+void GradientSync::Impl::require_bucket(std::size_t bucket) const {
+  const std::size_t count = scheduler->plan().buckets.size();
+  HORO_CHECK(bucket < count, fmt::format("bucket {} of {} does not exist", bucket, count));
+}
+
+void GradientSync::Impl::require_unused_allowed(const std::vector<std::size_t>& unmarked) const {
+  if (unmarked.empty() || plan.options().find_unused) return;
+  std::vector<std::string_view> names;
+  for (std::size_t i : unmarked)
+    if (names.size() < 6) names.push_back(gradients[i].name);
+  throw InvalidArgument(fmt::format("wait() before ready() of {} of {} gradients: {}{}",
+                                    unmarked.size(), gradients.size(), fmt::join(names, ", "),
+                                    unmarked.size() > 6 ? ", ..." : ""));
+}
+
+void GradientSync::Impl::hold_first_passes() {
+  pass = 0;
+  if (plan.options().backward_passes_per_step > 1) scheduler->set_held(true);
+}
+
+const StepReport& GradientSync::Impl::end_pass() {
+  scheduler->end_pass();
+  if (const auto& order = scheduler->hooks().order) order->end_pass();
+  if (no_sync_depth == 0 && ++pass + 1 == plan.options().backward_passes_per_step)
+    scheduler->set_held(false);
+  return report_of_pass;
+}
+
+// `unmarked`: the gradients that this rank has not marked in the step.
+const StepReport& GradientSync::Impl::exchange_step(std::vector<std::size_t> unmarked) {
+  for (const std::size_t i : unmarked) {
+    collectives::set_zero(gradients[i].tensor);
+    if (const auto& hook = scheduler->hooks().unused) hook->note(i);
+  }
+  unused = std::move(unmarked);
+  if (!scheduler->marks().are_all_marked()) scheduler->mark_all();
+  const StepReport& report = wait_for_exchange();
+  if (rendezvous != nullptr) rendezvous->end_step();
+  hold_first_passes();
+  return report;
+}
+
+// If a rank has shut down, the error also states the number of steps of the ranks.
+const StepReport& GradientSync::Impl::wait_for_exchange() {
+  try {
+    return scheduler->wait();
+  } catch (const ShutdownError& error) {
+    if (rendezvous == nullptr) throw;
+    const std::string text = fmt::format(
+        "gradients '{}': {} after {} steps, {} exchanges one more; call GradientSync::join() where "
+        "ranks have data for different numbers of steps",
+        plan.name(), error.what(), rendezvous->steps(),
+        runtime->topology().describe(runtime->topology().rank));
+    runtime->recorder().note_error(text);
+    throw ShutdownError(text);
+  }
+}
+
+// Waits until all ranks have called update(). The flight recorder shows this wait as the beginning
+// of the named operation that follows.
+void GradientSync::Impl::wait_for_updates() {
+  if (rendezvous == nullptr) return;
+  coordinator::Entry entry = make_task(update_name());
+  coordinator::OperationFlights(runtime->recorder(), runtime->topology().set_name()).open(entry);
+  const metrics::Blocked blocked(runtime->meter().get());
+  rendezvous->wait_for_all(runtime->transport().wait_policy(), runtime->settings().stall_warning);
+}
 
 GradientSync::GradientSync(Context& context, std::span<const NamedTensor> gradients,
                            const GradientSyncOptions& options) {
@@ -15,63 +206,171 @@ GradientSync::GradientSync(GradientSync&&) noexcept = default;
 GradientSync& GradientSync::operator=(GradientSync&&) noexcept = default;
 GradientSync::~GradientSync() = default;
 
-void GradientSync::ready(std::size_t index) { impl_->ready(index); }
-void GradientSync::ready(std::size_t index, const ConstTensorView& gradient) {
-  impl_->ready(index, gradient);
+void GradientSync::ready(std::size_t index) {
+  impl_->require_usable();
+  impl_->require_registered(index);
+  BucketScheduler& scheduler = *impl_->scheduler;
+  if (const auto& order = scheduler.hooks().order) order->note(index);
+  HORO_CHECK(scheduler.mark(index), fmt::format("gradient '{}' was marked ready twice in one pass",
+                                                impl_->gradients[index].name));
 }
+
+void GradientSync::ready(std::size_t index, const ConstTensorView& gradient) {
+  impl_->require_registered(index);
+  const auto& [name, registered] = impl_->gradients[index];
+  HORO_CHECK(gradient.data() == registered.data(),
+             fmt::format(
+                 "gradient '{}' was registered at {} and is now at {}: keep its memory in place "
+                 "(libtorch: zero_grad(/*set_to_none=*/false)), or register it again with update()",
+                 name, fmt::ptr(registered.data()), fmt::ptr(gradient.data())));
+  HORO_CHECK(gradient.count() == registered.count() && gradient.type() == registered.type(),
+             fmt::format("gradient '{}' was registered as {} {} and is now {} {}: register it "
+                         "again with update()",
+                         name, name_of(registered.type()), registered.shape().to_string(),
+                         name_of(gradient.type()), gradient.shape().to_string()));
+  ready(index);
+}
+
 const StepReport& GradientSync::wait() {
   impl_->require_may_wait();
-  return impl_->wait();
+  if (impl_->scheduler->is_held()) return impl_->end_pass();
+  std::vector<std::size_t> unmarked = impl_->scheduler->marks().unmarked_in_step();
+  impl_->require_unused_allowed(unmarked);
+  return impl_->exchange_step(std::move(unmarked));
 }
 
 const StepReport& GradientSync::exchange() {
   impl_->require_may_wait();
-  return impl_->exchange();
+  impl_->scheduler->mark_all();
+  if (impl_->scheduler->is_held()) {
+    impl_->unused.clear();
+    return impl_->end_pass();
+  }
+  return impl_->exchange_step({});
 }
 
 GradientSync::NoSync::NoSync(GradientSync& sync) : impl_(sync.impl_.get()) {
-  impl_->begin_no_sync();
+  impl_->require_none_marked("no_sync()");
+  HORO_CHECK(impl_->plan.options().backward_passes_per_step == 1,
+             "no_sync() does not go with backward_passes_per_step; choose one");
+  ++impl_->no_sync_depth;
+  impl_->scheduler->set_held(true);
 }
-GradientSync::NoSync::~NoSync() { impl_->end_no_sync(); }
+
+GradientSync::NoSync::~NoSync() {
+  impl_->end_pass();
+  if (--impl_->no_sync_depth == 0) impl_->scheduler->set_held(false);
+}
+
 GradientSync::NoSync GradientSync::no_sync() { return NoSync(*this); }
 
-void GradientSync::set_weight(double weight) { impl_->set_weight(weight); }
-int GradientSync::join(const std::function<void(const StepReport&)>& after_step) {
-  impl_->require_may_wait();
-  return impl_->join(after_step);
-}
-const std::vector<std::size_t>& GradientSync::unused() const { return impl_->unused(); }
-std::vector<std::vector<std::size_t>> GradientSync::unused_by_rank() const {
-  impl_->require_may_wait();
-  return impl_->gather_unused();
-}
-void GradientSync::update(std::span<const NamedTensor> gradients) {
-  impl_->require_may_wait();
-  impl_->update(gradients);
+void GradientSync::set_weight(double weight) {
+  impl_->require_weights("set_weight()");
+  HORO_CHECK(weight >= 0 && std::isfinite(weight),
+             fmt::format("set_weight({}): a weight is finite and at least 0", weight));
+  impl_->require_none_marked("set_weight()");
+  impl_->scheduler->hooks().weights->set_own(weight);
 }
 
-std::size_t GradientSync::bucket_count() const { return impl_->runner().plan().buckets.size(); }
-bool GradientSync::is_tuning() const { return impl_->is_tuning(); }
-WireReport GradientSync::wire_report() const { return impl_->runner().wire_report(); }
+int GradientSync::join(const std::function<void(const StepReport&)>& after_step) {
+  impl_->require_may_wait();
+  impl_->require_weights("join()");
+  impl_->require_none_marked("join()");
+  HORO_CHECK(impl_->no_sync_depth == 0, "join() in a no_sync() scope; call it after the scope");
+  BucketScheduler& scheduler = *impl_->scheduler;
+  const auto exchange_marked = [&]() -> const StepReport& {
+    scheduler.set_held(false);
+    return impl_->exchange_step(scheduler.marks().unmarked_in_step());
+  };
+  if (scheduler.marks().has_earlier_marks()) {
+    const StepReport& report = exchange_marked();
+    if (after_step) after_step(report);
+  }
+  coordinator::StepWeights& weights = *scheduler.hooks().weights;
+  weights.set_ended(true);
+  while (true) {
+    const StepReport& report = exchange_marked();
+    if (weights.have_all_ended()) break;
+    if (after_step) after_step(report);
+  }
+  weights.set_ended(false);
+  return weights.take_last_with_data();
+}
+
+const std::vector<std::size_t>& GradientSync::unused() const { return impl_->unused; }
+
+std::vector<std::vector<std::size_t>> GradientSync::unused_by_rank() const {
+  impl_->require_may_wait();
+  std::vector<std::vector<std::size_t>> unused;
+  coordinator::Entry entry = impl_->make_task(impl_->plan.name() + ".unused_by_rank");
+  entry.task = [&](collectives::Collectives& collectives) {
+    for (const std::vector<std::byte>& bytes : collectives::gather_all(
+             std::as_bytes(std::span(impl_->unused)), collectives, impl_->runtime->topology())) {
+      auto& of_rank = unused.emplace_back(bytes.size() / sizeof(std::size_t));
+      std::ranges::copy(bytes, std::as_writable_bytes(std::span(of_rank)).begin());
+    }
+  };
+  impl_->runtime->run_task(std::move(entry));
+  return unused;
+}
+
+void GradientSync::update(std::span<const NamedTensor> gradients) {
+  impl_->require_may_wait();
+  BucketScheduler& scheduler = *impl_->scheduler;
+  if (!scheduler.has_failed()) {
+    impl_->require_none_marked("update()");
+    HORO_CHECK(impl_->no_sync_depth == 0 && !scheduler.marks().has_earlier_marks(),
+               "update() in a step of several passes; call it after the step's last wait()");
+  }
+  impl_->wait_for_updates();
+  check_together(*impl_->runtime, impl_->update_name(),
+                 [&] { check_gradients(gradients, impl_->plan.options()); });
+  BucketScheduler::Parts parts =
+      impl_->agree(impl_->update_name(), gradients, scheduler.hooks().tuning->found(), nullptr);
+  if (parts.hooks.weights != nullptr)
+    parts.hooks.weights->set_own(scheduler.hooks().weights->own());
+  scheduler.replace(std::move(parts));
+  impl_->gradients.assign(gradients.begin(), gradients.end());
+  impl_->unused.clear();
+  impl_->hold_first_passes();
+}
+
+std::size_t GradientSync::bucket_count() const { return impl_->scheduler->plan().buckets.size(); }
+
+const std::vector<std::size_t>& GradientSync::bucket(std::size_t bucket) const {
+  impl_->require_bucket(bucket);
+  return impl_->scheduler->plan().buckets[bucket];
+}
+
+bool GradientSync::is_in_place(std::size_t bucket) const {
+  impl_->require_bucket(bucket);
+  return impl_->scheduler->is_mapped(bucket);
+}
+
+bool GradientSync::is_tuning() const { return impl_->scheduler->hooks().tuning->is_searching(); }
+
+WireReport GradientSync::wire_report() const {
+  return impl_->scheduler->communicators().wire_report();
+}
+
 CompressionReport GradientSync::compression_report() const {
-  return impl_->runner().compressed().report();
+  return impl_->scheduler->hooks().compression->report();
 }
+
 std::vector<std::byte> GradientSync::save_compression_state() const {
-  return impl_->save_compression_state();
+  impl_->require_none_marked("save_compression_state()");
+  return impl_->scheduler->hooks().compression->save_state();
 }
+
 void GradientSync::load_compression_state(std::span<const std::byte> state) {
   impl_->require_may_wait();
-  impl_->load_compression_state(state);
-}
-bool GradientSync::is_in_place(std::size_t bucket) const {
-  HORO_CHECK(bucket < bucket_count(),
-             fmt::format("bucket {} of {} does not exist", bucket, bucket_count()));
-  return impl_->runner().is_mapped(bucket);
-}
-const std::vector<std::size_t>& GradientSync::bucket(std::size_t bucket) const {
-  HORO_CHECK(bucket < bucket_count(),
-             fmt::format("bucket {} of {} does not exist", bucket, bucket_count()));
-  return impl_->runner().plan().buckets[bucket];
+  impl_->require_none_marked("load_compression_state()");
+  coordinator::Entry entry = impl_->make_task(impl_->plan.name() + ".load_compression_state");
+  entry.task = [&](collectives::Collectives& collectives) {
+    impl_->scheduler->hooks().compression->load_state(state, collectives,
+                                                      impl_->runtime->topology());
+  };
+  impl_->runtime->run_task(std::move(entry));
 }
 
 }  // namespace horo

@@ -1,5 +1,8 @@
 #include "horo/handle.h"
 
+#include <utility>
+
+#include "horo/alltoall_handle.h"
 #include "horo/base/error.h"
 #include "horo/coordinator/completion.h"
 
@@ -8,18 +11,29 @@ namespace horo {
 Handle::Handle(std::shared_ptr<coordinator::Completion> completion)
     : completion_(std::move(completion)) {}
 
+// A handle without a completion counts as done. It has no operation that could fail.
 bool Handle::is_done() const { return completion_ == nullptr || completion_->is_done(); }
 
 void Handle::wait() const {
   if (completion_ != nullptr) completion_->wait();
 }
 
+// run_callback() marks the thread, so that blocking calls in the callback throw here too.
 void Handle::then(std::function<void(std::exception_ptr)> callback) const {
   HORO_CHECK(callback != nullptr, "then() needs a callback");
   if (completion_ != nullptr)
     completion_->then(std::move(callback));
   else
     coordinator::run_callback(callback, nullptr);
+}
+
+AlltoallHandle::AlltoallHandle(Handle handle,
+                               std::shared_ptr<const std::vector<std::size_t>> received_splits)
+    : Handle(std::move(handle)), received_splits_(std::move(received_splits)) {}
+
+std::vector<std::size_t> AlltoallHandle::received_splits() const {
+  wait();  // the executor writes the splits before it completes the operation
+  return *received_splits_;
 }
 
 }  // namespace horo

@@ -10,22 +10,26 @@ namespace coordinator {
 class Completion;
 }
 
-/// The result to come of an asynchronous operation. Copies share it. Every rank that submitted the
-/// operation sees the same outcome. May be waited on from any thread, any number of times.
+/// The future result of an asynchronous operation. Copies share it. All ranks that submitted the
+/// operation get the same outcome. A default-constructed handle is done, without an error.
+/// Thread-safe; wait() may be called any number of times.
 class [[nodiscard]] Handle {
  public:
   Handle() = default;
   explicit Handle(std::shared_ptr<coordinator::Completion> completion);
 
-  /// Whether the operation has ended (well or not). Does not block.
+  /// Whether the operation has completed, with or without an error. Does not block.
   bool is_done() const;
-  /// Blocks until the operation has ended; throws the horo::Error it ended with, if any.
+  /// Blocks until the operation has completed. Rethrows its error, if any.
   void wait() const;
-  /// Has `callback` called once when the operation has ended, with its error or null: on horo's own
-  /// thread, in the order of completion, or here and now if it has ended already. The callback may
-  /// submit further operations (after shutdown they end at once with ShutdownError) but not wait
-  /// for one: blocking forms and wait() throw InvalidArgument in it. It should be short, since
-  /// other operations wait meanwhile. What it throws is logged.
+  /// Calls `callback` once after the operation has completed, with its error or null. If the
+  /// operation has completed already, the call happens before then() returns. Otherwise it happens
+  /// on horo's thread, in the order of completion.
+  ///
+  /// The callback may submit operations. After shutdown() they fail at once with ShutdownError. It
+  /// must not wait for operations: blocking calls throw InvalidArgument there, and so does wait(),
+  /// unless the operation has completed. Keep it short, because it delays other operations. Its
+  /// exceptions are logged and dropped.
   void then(std::function<void(std::exception_ptr)> callback) const;
 
  private:

@@ -3,25 +3,27 @@
 
 #include <algorithm>
 #include <climits>
-#include <optional>
 
 #include "collectives/in_process/in_process_job.h"
-#include "collectives/mpi/launch_signs.h"
+#include "collectives/mpi/launch_environment.h"
 #include "collectives/mpi/mpi_handles.h"
 #include "collectives/mpi/mpi_library.h"
 #include "collectives/mpi/mpi_session.h"
-#include "collectives/mpi/mpi_topology.h"
 #include "collectives/mpi/mpi_transport.h"
 #include "horo/base/hash.h"
 #include "horo/base/log.h"
-#include "horo/init_notice.h"
+#include "horo/flight_recorder/crash_recorder.h"
+#include "horo/flight_recorder/flight_format.h"
 #include "horo/mpi.h"
-#include "horo/rank_flight.h"
-#include "horo/runtime.h"
+#include "horo/runtime/init_notice.h"
+#include "horo/runtime/rank_flight.h"
+#include "horo/runtime/runtime.h"
 
 namespace horo {
 namespace {
 
+// Adapts MpiSession to the interface of Runtime, which does not depend on MPI. Runtime destroys its
+// transport before it calls finalize().
 class OwnedMpi : public Session {
  public:
   OwnedMpi(const Settings& settings, const std::vector<std::string>& entries)
@@ -38,6 +40,7 @@ class OwnedMpi : public Session {
   collectives::MpiSession session_;
 };
 
+// The label is set before the runtime starts its threads, which inherit it.
 Context make_context(std::unique_ptr<Session> session,
                      std::unique_ptr<collectives::Transport> transport,
                      ParsedEnvironment environment, const InitOptions& options) {
@@ -50,7 +53,9 @@ Context make_context(std::unique_ptr<Session> session,
       std::make_unique<Runtime>(std::move(session), std::move(transport), std::move(environment))));
 }
 
-// As far as it is known without MPI, or from an MPI that the program has initialised.
+// What is known about the job before MPI connects the ranks: the environment variables of the
+// launcher. If the program has initialised MPI, the ranks of `communicator` are known too. They may
+// be fewer than the launcher has started; such a job gets an id of its own.
 StartingJob starting_job(MPI_Comm communicator, const std::vector<std::string>& entries) {
   char host[HOST_NAME_MAX + 1] = "?";
   gethostname(host, sizeof host - 1);
@@ -63,7 +68,7 @@ StartingJob starting_job(MPI_Comm communicator, const std::vector<std::string>& 
   if (!mpi_is_running()) return job;
   const std::vector<int> ranks = collectives::world_ranks_of(communicator);
   if (static_cast<int>(ranks.size()) == job.size) return job;
-  // Which of them are on this host is not known.
+  // It is unknown how many of these ranks are on this host.
   job.id +=
       fmt::format("-{:08x}", Hash().add_bytes(ranks.data(), ranks.size() * sizeof(int)).value());
   const auto own = std::ranges::find(ranks, launched->rank);
@@ -73,32 +78,40 @@ StartingJob starting_job(MPI_Comm communicator, const std::vector<std::string>& 
   return job;
 }
 
+// The order of the local objects matters. The crash recorder and the notice cover the time in which
+// MPI_Init and the first collectives wait for other ranks. Both are destroyed after make_context()
+// has returned. From then on the recorder and the watchdog of the Runtime replace them.
 Context init_with_mpi(MPI_Comm communicator, const std::vector<std::string>& entries,
                       ParsedEnvironment environment, const InitOptions& options) {
   collectives::require_mpi_of_build();
   const Settings& settings = environment.settings;
   set_log_level(settings.log_level);
-  std::optional<InitNotice> notice;
-  notice.emplace(starting_job(communicator, entries),
-                 InitNoticeOptions{
-                     .stall_warning = settings.stall_warning,
-                     .timeout = settings.timeout,
-                     .is_mpi_running = mpi_is_running(),
-                     .record = [&](const std::string& why) { record_wait_in_init(entries, why); }});
+  const StartingJob job = starting_job(communicator, entries);
+  // Installed before MPI_Init, so that Open MPI keeps it in place of its own handlers.
+  observe::FlightHeader no_recorder{};
+  const observe::CrashRecorder crash_recorder(no_recorder, nullptr, describe_rank(job));
+  // Its thread ends the process if MPI_Init does not return in time.
+  InitNotice notice(job, InitNoticeOptions{.stall_warning = settings.stall_warning,
+                                           .timeout = settings.timeout,
+                                           .is_mpi_running = mpi_is_running(),
+                                           .record = [&](const std::string& why) {
+                                             record_wait_in_init(entries, why);
+                                           }});
   auto session = std::make_unique<OwnedMpi>(settings, entries);
-  notice->note_that_mpi_runs();
-  // How many ranks share the machine is known only once all have come.
+  notice.note_that_mpi_runs();
+  // The transport determines how many ranks share this machine. Until then, assume one.
   WaitPolicy policy = make_wait_policy(settings, 1);
   policy.grace = std::chrono::nanoseconds(0);  // there is no watchdog yet
   auto transport =
       std::make_unique<collectives::MpiTransport>(communicator, policy, settings.ranks_per_node);
-  notice.reset();
   const Topology& topology = transport->topology();
   const int ranks_here = settings.ranks_per_node == 0 ? topology.local_size : topology.size;
   transport->set_wait_policy(make_wait_policy(settings, ranks_here));
   return make_context(std::move(session), std::move(transport), std::move(environment), options);
 }
 
+// A process without a launcher is a job of one rank and does not initialise MPI. The transport
+// keeps the state of the job alive, so the InProcessJob may be a temporary object.
 Context init_from_environment(const std::vector<std::string>& entries, const InitOptions& options) {
   ParsedEnvironment environment = parse_environment(entries);
   if (mpi_is_running() || is_started_by_launcher(entries))
@@ -111,6 +124,7 @@ Context init_from_environment(const std::vector<std::string>& entries, const Ini
                       std::move(environment), options);
 }
 
+// If init() fails, the rank has no flight recorder yet. hororun reads the reason from a file.
 template <typename Join>
 Context join_or_record(const std::vector<std::string>& entries, const Join& join) {
   try {

@@ -1,16 +1,16 @@
 #pragma once
 
-/// For programs that use MPI themselves.
+/// For programs that call MPI themselves.
 #include <mpi.h>
 
 #include "horo/context.h"
 
 namespace horo {
 
-/// Joins the ranks of `communicator` (an intracommunicator of an initialised MPI with
-/// MPI_THREAD_MULTIPLE), of which horo works on duplicates. Collective over it. MPI stays the
-/// caller's: horo does not finalise it, and the context must be gone before the caller does. Throws
-/// InvalidArgument if MPI is not initialised at that thread level; otherwise as init().
+/// Makes a job of the ranks of `communicator`, an intracommunicator. Collective over it. The caller
+/// has initialised MPI with MPI_THREAD_MULTIPLE. horo works on duplicates of the communicator and
+/// never finalises MPI. Destroy the context before MPI_Finalize. Throws InvalidArgument if MPI is
+/// not initialised or has a lower thread level; otherwise throws as init() does.
 Context init(MPI_Comm communicator, const InitOptions& options = {});
 
 }  // namespace horo

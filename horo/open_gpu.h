@@ -2,17 +2,19 @@
 
 #include <memory>
 
-#include "horo/base/device/device.h"
 #include "horo/context.h"
+#include "horo/device/device.h"
 
 namespace horo {
 
-/// The GPU of this rank: rank k of a node has the k-th that it sees. It becomes the calling
-/// thread's current device. Collective over `context`; before the program itself uses CUDA. Throws
-/// DeviceError, on all ranks, if a rank sees none, or where two would share one: with the ranks
-/// and GPUs of that host, and the remedy. HORO_GPU_OVERSUBSCRIBE=on lets them share, for tests;
-/// NCCL and CUDA are then told so in environment variables, as far as the program's environment
-/// does not set them.
+/// Opens the GPU of this rank: the rank with local_rank() k gets the k-th GPU that it sees. The GPU
+/// becomes the current device of the calling thread. Collective over `context`. Call it before the
+/// program uses CUDA.
+///
+/// Throws DeviceError on all ranks if a rank sees no GPU, or if two ranks would share one. The text
+/// lists the ranks and GPUs of that host and the remedy. HORO_GPU_OVERSUBSCRIBE=on allows ranks to
+/// share a GPU, for tests. horo then sets the environment variables that NCCL and CUDA need for
+/// sharing, unless they are set already.
 std::unique_ptr<device::Device> open_gpu(Context& context);
 
 }  // namespace horo

@@ -7,10 +7,10 @@
 #include <cstring>
 #include <span>
 
+#include "collectives/agreement.h"
 #include "horo/base/hash.h"
 #include "horo/base/log.h"
-#include "horo/coordinator/plan_agreement.h"
-#include "horo/runtime.h"
+#include "horo/runtime/runtime.h"
 
 namespace horo {
 namespace {
@@ -28,14 +28,15 @@ void check_ranks(const std::vector<int>& ranks, int size) {
                          list_of(ranks), size, size - 1));
 }
 
-// Throws MismatchError on every rank if the lists differ.
+// Throws MismatchError on every rank if the lists differ. The usual case costs one allreduce of a
+// hash; the lists are gathered only for the error text.
 void agree_on_ranks(const std::string& name, const std::vector<int>& ranks,
                     collectives::Collectives& collectives, const Topology& topology) {
   const auto bytes = std::as_bytes(std::span(ranks));
-  if (coordinator::all_equal(Hash().add_bytes(bytes.data(), bytes.size()).value(), collectives))
+  if (collectives::all_equal(Hash().add_bytes(bytes.data(), bytes.size()).value(), collectives))
     return;
   std::vector<std::vector<int>> lists;
-  for (const auto& part : coordinator::gather_all(bytes, collectives, topology)) {
+  for (const auto& part : collectives::gather_all(bytes, collectives, topology)) {
     std::vector<int>& list = lists.emplace_back(part.size() / sizeof(int));
     if (!part.empty()) std::memcpy(list.data(), part.data(), part.size());
   }
@@ -47,7 +48,8 @@ void agree_on_ranks(const std::string& name, const std::vector<int>& ranks,
       topology.describe(static_cast<int>(other - lists.begin())), list_of(*other)));
 }
 
-// What a set's own thread writes is labelled with the set.
+// Sets the log label of this thread while the runtime of a set is made. The threads of that runtime
+// inherit the label.
 class LogLabelOfSet {
  public:
   explicit LogLabelOfSet(const Topology& topology) : before_(log_label()) {
@@ -61,8 +63,9 @@ class LogLabelOfSet {
   std::string before_;
 };
 
-// The runtime of a set; null if this rank is not a member. `error` says why it could not be made
-// on this rank. Collective over the job.
+// Makes the runtime of a set. Returns null if this rank is not a member, or if the node has too
+// little shared memory; then sets `error`. Collective over the job. The runtime of the set keeps
+// that of the parent alive, because both use the same MPI session and flight recorder.
 std::shared_ptr<Runtime> make_runtime(const std::shared_ptr<Runtime>& parent,
                                       const std::vector<int>& members, int number,
                                       std::string& error) {
@@ -79,12 +82,15 @@ std::shared_ptr<Runtime> make_runtime(const std::shared_ptr<Runtime>& parent,
 
 }  // namespace
 
+// The task refers to this stack frame, because run_task() waits for it. All ranks of the parent run
+// it at the same point in the order of collectives, so sets are made in the same order everywhere.
+// If one node fails, members on other nodes discard the runtime that they have just made.
 ProcessSet Context::new_process_set(std::vector<int> ranks) {
   const std::shared_ptr<Runtime> parent = runtime();
   const Topology& topology = parent->topology();
   check_ranks(ranks, topology.size);
   coordinator::forbid_blocking_in_callbacks();  // before a name is taken
-  parent->sets().sweep();
+  parent->sets().sweep();  // frees retired sets, for programs that make sets repeatedly
   std::vector<int> job_ranks;
   for (const int rank : ranks) job_ranks.push_back(topology.job_rank(rank));
 
@@ -98,7 +104,7 @@ ProcessSet Context::new_process_set(std::vector<int> ranks) {
     set = make_runtime(parent, ranks, parent->sets().number_of(ranks), error);
     std::uint8_t is_made = error.empty();
     collectives.allreduce({DataType::kUInt8, &is_made, 1}, ReduceOp::kMin);
-    if (is_made == 0 && error.empty()) error = "another node has not enough shared memory";
+    if (is_made == 0 && error.empty()) error = "another node does not have enough shared memory";
   };
   parent->run_task(std::move(entry));
   if (!error.empty())
@@ -116,6 +122,9 @@ ProcessSet Context::new_process_set(std::vector<int> ranks) {
 ProcessSet::ProcessSet(RuntimePointer runtime, std::vector<int> ranks)
     : Context(std::move(runtime)), ranks_(std::move(ranks)), includes_me_(has_runtime()) {}
 
+// release() leaves the base class without a runtime: ~Context() would wait for the other members.
+// The parent takes over the runtime and keeps it until all members have left the set. `parent` is a
+// copy, because retire() may destroy the set, which may own the last reference to its parent.
 ProcessSet::~ProcessSet() {
   auto set = release(nullptr);
   if (set == nullptr || set->home().is_elsewhere()) return;
@@ -136,6 +145,7 @@ int ProcessSet::rank_of(int job_rank) const {
 
 std::string ProcessSet::name() const { return list_of(ranks_); }
 
+// If shut_down() throws, the object keeps its runtime, and the destructor retires it.
 void ProcessSet::close() {
   if (!has_runtime()) return;
   runtime()->shut_down();

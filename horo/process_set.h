@@ -8,49 +8,50 @@
 
 namespace horo {
 
-/// Some ranks of the job as a group of their own, made by Context::new_process_set(): everything
-/// that a Context offers, among the members. Sets may overlap, one may hold all ranks or a single
-/// one, and there may be any number, made and closed while the job runs. Moved, not copied.
+/// A group of ranks with collectives of its own, made by Context::new_process_set(). A set offers
+/// everything that a Context offers, among its members. Sets may overlap, and a set may have any
+/// number of members, from one to all ranks. Sets may be made and closed at any time. Move-only.
 ///
-/// Inside a set the members are numbered 0 ... size() - 1 in the order of their ranks in the job:
-/// rank(), the root of a broadcast, the splits of an alltoall and the order of what is gathered
-/// count in these numbers, so that code written for a Context works on a set. ranks() and
-/// rank_of() translate. Errors name ranks as the job does.
+/// Members are numbered 0 ... size() - 1, in the order of their ranks in the job. rank(), the root
+/// of a broadcast, the splits of an alltoall and the order of an allgather use this number. So code
+/// for a Context works on a set. ranks() and rank_of() convert between this number and the rank in
+/// the job. Errors name ranks by their rank in the job.
 ///
-/// A rank that is not a member gets an object too: includes_me() is false, and everything but
-/// ranks(), size(), rank_of() and close() throws InvalidArgument.
+/// A rank that is not a member gets an object too. Its includes_me() is false, and all functions
+/// except ranks(), size(), rank_of(), name() and close() throw InvalidArgument.
 ///
-/// Each set has its own thread for named operations, its own shared memory (what a plan has; see
-/// docs/process_sets.md) and its own channels: sets run at the same time, from as many threads as
-/// the program likes, and none can block another, whatever the order in which ranks use them. Names
-/// are the set's own: "loss" in one set is another operation than "loss" in the next.
+/// Each set has its own coordinator thread, shared memory and communicators.
+/// docs/guides/process_sets.md describes their cost. Sets work at the same time and do not block
+/// each other. Ranks may use them in any order and from several threads. Names belong to a set:
+/// "loss" in one set is not "loss" in another.
 ///
-/// All members may be called from several threads at once, but for close(): what another thread
-/// asks of the set has returned before.
+/// All functions may be called from several threads at the same time, except close(): call it after
+/// the calls of other threads have returned.
 ///
-/// A set that fails with CommunicationError has lost a rank, and the job ends with it.
+/// CommunicationError in a set ends the whole job.
 ///
-/// The destructor leaves the set without waiting for the other members: what they still ask of this
-/// rank there ends with ShutdownError. Sets may be destroyed in any order, also after the Context,
-/// whose shutdown() closes those that are open.
+/// The destructor leaves the set and does not wait for the other members. Their operations that
+/// need this rank then fail with ShutdownError. Sets may be destroyed in any order, also after the
+/// Context. Context::shutdown() closes all sets.
 class ProcessSet : public Context {
  public:
   ProcessSet(ProcessSet&&) noexcept = default;
   ProcessSet& operator=(ProcessSet&&) noexcept = default;
   ~ProcessSet();
 
-  /// The members, by their ranks in the job, ascending.
+  /// The ranks of the members in the job, ascending.
   const std::vector<int>& ranks() const { return ranks_; }
-  int size() const { return static_cast<int>(ranks_.size()); }
-  bool includes_me() const { return includes_me_; }
-  /// The number inside this set of `job_rank`. Throws InvalidArgument if it is not a member.
+  int size() const { return static_cast<int>(ranks_.size()); }  ///< number of members
+  bool includes_me() const { return includes_me_; }             ///< whether this rank is a member
+  /// The number of rank `job_rank` in this set. Throws InvalidArgument if it is not a member.
   int rank_of(int job_rank) const;
-  /// "{0, 2}"
+  /// The ranks of the members in the job: "{0, 2}".
   std::string name() const;
 
-  /// Waits until every member has called it (or left) and releases the set's thread, memory and
-  /// channels, as far as no GradientSync or Arena of the set needs them. Later calls throw
-  /// ShutdownError; a second close() does nothing. Throws CommunicationError.
+  /// Closes the set. Collective over the members: blocks until every member has called close() or
+  /// destroyed its object. Releases the thread, the memory and the communicators of the set, except
+  /// those that its GradientSyncs and Arenas still use. Later calls throw ShutdownError. A second
+  /// close() has no effect. Throws CommunicationError.
   void close();
 
  private:

@@ -1,10 +1,12 @@
 #include "horo/runtime_pointer.h"
 
 #include "horo/base/error.h"
-#include "horo/runtime.h"
+#include "horo/runtime/runtime.h"
 
 namespace horo {
 
+// Context and ProcessSet reach the runtime only through this function, so its check for fork()
+// covers all their calls. The check is one relaxed load.
 const std::shared_ptr<Runtime>& RuntimePointer::get() const {
   if (runtime_ == nullptr) {
     if (why_ != nullptr) std::rethrow_exception(why_);

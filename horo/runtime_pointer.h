@@ -8,14 +8,15 @@ namespace horo {
 
 class Runtime;
 
-/// How a Context reaches its runtime: a pointer that throws where there is none (it was moved from,
-/// its process set is closed or without this rank) and in a child process of fork(). Not for use by
-/// several threads while it is assigned.
+/// The pointer of a Context to its runtime. Access throws an error in a child process of fork(),
+/// and if there is no runtime. There is none if the Context was moved from, if its process set is
+/// closed, or if this rank is not a member of the set. Several threads may read it at the same
+/// time, but not while it is assigned or released.
 class RuntimePointer {
  public:
   RuntimePointer() = default;
   explicit RuntimePointer(std::shared_ptr<Runtime> runtime) : runtime_(std::move(runtime)) {}
-  /// No runtime: every use throws `why`.
+  /// A pointer without a runtime: every access throws `why`.
   explicit RuntimePointer(std::exception_ptr why) : why_(std::move(why)) {}
   RuntimePointer(RuntimePointer&&) noexcept = default;
   RuntimePointer& operator=(RuntimePointer&& other) noexcept {
@@ -25,12 +26,14 @@ class RuntimePointer {
   }
 
   Runtime* operator->() const { return get().get(); }
+  /// Throws ShutdownError after a move and in a child process of fork(); otherwise the given error
+  /// if there is no runtime.
   const std::shared_ptr<Runtime>& get() const;
-  /// Whether there is one; does not throw.
+  /// Whether there is a runtime. Does not throw.
   explicit operator bool() const noexcept { return runtime_ != nullptr; }
-  /// Whether this process is not the one that made the runtime; does not throw.
+  /// Whether this process is a fork() child of the process that made the runtime. Does not throw.
   bool is_elsewhere() const noexcept;
-  /// Gives the runtime away, if there is one; later uses throw `why`.
+  /// Removes the runtime and returns it; null if there is none. Later accesses throw `why`.
   std::shared_ptr<Runtime> release(std::exception_ptr why) {
     why_ = std::move(why);
     return std::exchange(runtime_, nullptr);

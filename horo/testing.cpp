@@ -10,12 +10,13 @@
 #include "collectives/in_process/in_process_job.h"
 #include "horo/base/log.h"
 #include "horo/base/quantity.h"
-#include "horo/runtime.h"
+#include "horo/runtime/runtime.h"
 
 namespace horo::testing {
 namespace {
 
-// Rethrows `error` as the same horo::Error class (others as Error), with `prefix` before its text.
+// Throws the class of `error` again (as Error if it is not a class of horo), with `prefix` before
+// its text.
 [[noreturn]] void rethrow_with_prefix(const std::exception_ptr& error, const std::string& prefix) {
   try {
     std::rethrow_exception(error);
@@ -44,6 +45,10 @@ std::chrono::microseconds delay_of_environment() {
 
 }  // namespace
 
+// `job` is declared before the threads, whose destructors join them, so it outlives every
+// transport. Each rank makes and destroys its Context on its own thread, because log labels and the
+// current callback are thread-local. Making a Runtime is collective, so all threads must run at the
+// same time, even on fewer cores.
 void run_ranks(int ranks, const std::function<void(Context&)>& function,
                const RunOptions& options) {
   HORO_CHECK(ranks > 0, "run_ranks: at least one rank is needed");
@@ -57,7 +62,7 @@ void run_ranks(int ranks, const std::function<void(Context&)>& function,
   job_options.drop_messages_of = options.drop_messages_of;
   collectives::InProcessJob job(ranks, job_options);
 
-  std::mutex mutex;  // guards the two below
+  std::mutex mutex;  // guards first_error and first_rank
   std::exception_ptr first_error;
   int first_rank = 0;
   {
@@ -77,8 +82,9 @@ void run_ranks(int ranks, const std::function<void(Context&)>& function,
           try {
             function(context);
           } catch (...) {
-            note_error();  // before the context tells the others, whose errors only follow from
-                           // this one
+            // Before the destructor of the Context aborts the job: the errors of the other ranks
+            // are consequences of this one.
+            note_error();
             throw;
           }
           context.shutdown();

@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kAborting =
     "a non-zero exit code. Per user-direction, the job has been aborted.";
 
-/// Removes from `text` all up to and including `mark`; false if it is not there.
+/// Removes the beginning of `text` up to and including `mark`. Returns false if there is no `mark`.
 bool skip_past(std::string_view& text, std::string_view mark) {
   const std::size_t at = text.find(mark);
   if (at == std::string_view::npos) return false;
@@ -48,7 +48,7 @@ std::optional<int> read_process_name(std::string_view line) {
   return take_number(line);
 }
 
-/// "mpirun has exited due to process rank 1 with PID 0 on": the report goes on in the next line.
+/// "mpirun has exited due to process rank 1 with PID 0 on": the next line continues the report.
 std::optional<int> read_improper_exit(std::string_view line) {
   if (!skip_past(line, "has exited due to process rank ")) return std::nullopt;
   return take_number(line);
@@ -67,7 +67,7 @@ std::optional<std::string> read_lost_host(std::string_view line) {
   return std::string(line.substr(0, line.find(' ')));
 }
 
-/// Without the carriage return that ssh ends its lines with.
+/// Removes the carriage return that ssh puts at the end of a line.
 std::string_view trim_end(std::string_view line) {
   return line.substr(0, line.find_last_not_of(" \r.") + 1);
 }
@@ -75,7 +75,7 @@ std::string_view trim_end(std::string_view line) {
 }  // namespace
 
 void FailureScanner::feed(std::string_view bytes) {
-  constexpr std::size_t kLongestLine = 1000;  // a report's line is shorter
+  constexpr std::size_t kLongestLine = 1000;  // lines of reports are shorter
   for (char c : bytes) {
     if (c == '\n') {
       read_line(line_);

@@ -68,7 +68,7 @@ bool has_host(std::span<const Host> hosts, std::string_view name) {
                      [&](const Host& host) { return host.name == name; });
 }
 
-/// Splits at any run of the given characters.
+/// The words of a line, which blanks separate.
 std::vector<std::string_view> words_of(std::string_view line) {
   constexpr std::string_view kBlanks = " \t\r";
   std::vector<std::string_view> words;
@@ -137,7 +137,7 @@ std::vector<Host> parse_hostfile(std::string_view text, std::string_view file_na
   }
   const bool is_empty = text.find_first_not_of(" \t\r\n") == std::string_view::npos;
   if (hosts.empty())
-    throw InvalidArgument(fmt::format("{} {}; write one host a line, such as: node1 slots=4",
+    throw InvalidArgument(fmt::format("{} {}; write one host per line, such as: node1 slots=4",
                                       file_name, is_empty ? "is empty" : "names no host"));
   return hosts;
 }
@@ -161,7 +161,7 @@ int ranks_on_busiest_host(std::span<const Host> hosts, int ranks, int cores) {
     remaining -= taken;
   }
   const int host_count = static_cast<int>(hosts.size());
-  // What does not fit is dealt evenly.
+  // mpirun distributes the ranks that exceed the slots evenly.
   return busiest + (remaining + host_count - 1) / host_count;
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Takes ".TEXT" from the end of `text`; empty if there is none.
+/// Removes ".TEXT" from the end of `text` and returns TEXT; empty if there is no dot.
 std::string_view take_last_field(std::string_view& text) {
   const std::size_t dot = text.rfind('.');
   if (dot == std::string_view::npos) return {};
@@ -45,6 +45,8 @@ void remove_files(const fs::path& directory, const Predicate& is_unwanted) {
 
 }  // namespace
 
+// Open MPI names its segments "vader_segment.HOST.USER.JOB.NUMBER", with the job number in
+// hexadecimal digits. The host may contain dots, so the fields are read from the end.
 bool is_segment_of(const MpiJob& job, std::string_view file_name) {
   const std::string_view number = take_last_field(file_name);
   const std::string_view job_text = take_last_field(file_name);
@@ -53,7 +55,7 @@ bool is_segment_of(const MpiJob& job, std::string_view file_name) {
   const auto [rest, status] =
       std::from_chars(job_text.data(), job_text.data() + job_text.size(), id, 16);
   if (status != std::errc{} || rest != job_text.data() + job_text.size()) return false;
-  // All jobs of one mpirun share the upper half of the number.
+  // All jobs of one mpirun have the same upper half of the job number.
   return file_name.starts_with("vader_segment.") && is_number(number) &&
          user == std::to_string(geteuid()) && id >> 16 == job.id >> 16;
 }
@@ -67,6 +69,8 @@ bool is_session_directory(const fs::path& path) {
          parent.ends_with("." + std::to_string(geteuid()));
 }
 
+// Runs after all processes of the job have ended, so nothing maps these files. Each path is checked
+// again, because it comes from the environment of a rank.
 void remove_leftovers(const MpiJob& job, const fs::path& shared_memory) noexcept {
   try {
     std::error_code error;
@@ -74,7 +78,7 @@ void remove_leftovers(const MpiJob& job, const fs::path& shared_memory) noexcept
     for (const fs::path& session : job.session_directories) {
       if (!is_session_directory(session) || !belongs_to_this_user(session)) continue;
       fs::remove_all(session, error);
-      fs::remove(session.parent_path(), error);  // only if no other job has a directory there
+      fs::remove(session.parent_path(), error);  // fails if another job has a directory there
     }
   } catch (const std::exception&) {  // NOLINT: out of memory; the files stay
   }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "horo/observe/missing_operations.h"
+#include "horo/diagnosis/missing_operations.h"
 
 namespace horo {
 
@@ -16,6 +16,9 @@ std::chrono::milliseconds JobMonitor::time_to_next_look() const {
   return std::max(left, std::chrono::milliseconds(0));
 }
 
+// The search for processes runs often at first, because a rank that ends early must be found before
+// it ends. A decision must be the same several times in a row, because mpirun itself needs time to
+// end a job.
 std::optional<ForcedEnd> JobMonitor::look(const JobState& state) {
   const auto now = Clock::now();
   if (now < next_look_) return std::nullopt;
@@ -29,7 +32,7 @@ std::optional<ForcedEnd> JobMonitor::look(const JobState& state) {
   equal_judgements_ = text == latest_ ? equal_judgements_ + 1 : 1;
   latest_ = text;
   if (!end) return std::nullopt;
-  // An abort may wait for a rank that ends slowly.
+  // During an abort, mpirun waits for ranks that end slowly.
   const bool is_certain = end->cause != ForcedEnd::Cause::kAbortStuck;
   const int needed = is_certain ? times_.judgements : times_.judgements_if_uncertain;
   return equal_judgements_ < needed ? std::nullopt : end;
@@ -42,7 +45,7 @@ std::optional<ForcedEnd> JobMonitor::judge(const JobState& state) const {
       !state.has_pending_errors)
     return ForcedEnd{ForcedEnd::Cause::kNoRankRuns,
                      "no rank of the job runs any more, but mpirun did not end"};
-  // On one host there is no daemon that mpirun may not reach.
+  // On one host there is no remote daemon that may be unreachable.
   if (state.is_aborting && !state.output_is_blocked && ranks_.job()->nodes != 1)
     return ForcedEnd{ForcedEnd::Cause::kAbortStuck,
                      "mpirun aborted the job but did not end: it may not reach a host"};
@@ -52,6 +55,8 @@ std::optional<ForcedEnd> JobMonitor::judge(const JobState& state) const {
   return std::nullopt;
 }
 
+// A rank that exits with code 0 before MPI_Init does not end the job: mpirun waits for the others,
+// which wait in MPI_Init. Reports of the runners also cover ranks on other hosts.
 std::optional<std::string> JobMonitor::missing_rank(std::span<const RankEnd> rank_ends) const {
   std::map<int, pid_t> ended = ranks_.ended();
   for (const RankEnd& end : rank_ends) ended[end.rank] = end.pid;
@@ -63,7 +68,7 @@ std::optional<std::string> JobMonitor::missing_rank(std::span<const RankEnd> ran
   if (ended.size() > 1) missing += fmt::format(" (and {} more)", ended.size() - 1);
   return fmt::format(
       "{} exited without completing horo::init(), in which {} wait{}; every rank must call it",
-      missing, observe::name_ranks(waiting), waiting.size() == 1 ? "s" : "");
+      missing, observe::format_ranks(waiting), waiting.size() == 1 ? "s" : "");
 }
 
 }  // namespace horo

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "launcher/rank_end.h"
+#include "launcher/rank/rank_end.h"
 #include "launcher/rank_processes.h"
 
 namespace horo {
 
-/// Why this process ended a job that would not have ended by itself.
+/// Why hororun ended a job that could not end by itself.
 struct ForcedEnd {
   enum class Cause {
     kNoRankRuns,   ///< mpirun has not ended although no rank runs any more
@@ -22,35 +22,36 @@ struct ForcedEnd {
   std::string text;
 };
 
-/// What is known of the job besides its processes.
+/// The state of the job apart from its processes.
 struct JobState {
-  /// mpirun cannot write its output, so that it may be alive without its ranks for any time.
+  /// mpirun cannot write its output. It then may outlive its ranks for any time.
   bool output_is_blocked = false;
-  /// Its standard error holds bytes that were not read, so that it may be alive for them alone.
+  /// The standard error of mpirun holds unread bytes. mpirun may still run only to write them.
   bool has_pending_errors = false;
-  /// mpirun has reported that it aborts the job: it kills every rank within about a second.
+  /// mpirun has reported that it aborts the job. It kills every rank within about a second.
   bool is_aborting = false;
-  /// The ends of ranks that were reported.
+  /// The reported ends of ranks.
   std::span<const RankEnd> rank_ends = {};
 };
 
 /// Times of a JobMonitor.
 struct MonitorTimes {
-  std::chrono::milliseconds period{1000};         ///< between two judgements
-  std::chrono::milliseconds search_period{20};    ///< between two looks until all ranks are found
-  std::chrono::milliseconds search_phase{10000};  ///< how long they are looked for so often
-  int judgements = 4;                             ///< that must agree before the job is ended
+  std::chrono::milliseconds period{1000};       ///< between two decisions
+  std::chrono::milliseconds search_period{20};  ///< between two searches until all ranks are found
+  std::chrono::milliseconds search_phase{10000};  ///< duration of the searches at search_period
+  int judgements = 4;                             ///< equal decisions in a row that end the job
   int judgements_if_uncertain = 6;                ///< the same if ranks may end slowly
 };
 
-/// Watches the processes of a job and says when it cannot end by itself any more.
+/// Watches the processes of a job and detects that it cannot end by itself any more. Used by one
+/// thread.
 class JobMonitor {
  public:
   explicit JobMonitor(const MonitorTimes& times);
 
-  /// Until look() has something to do.
+  /// The time until look() has something to do.
   std::chrono::milliseconds time_to_next_look() const;
-  /// Looks at the processes if it is time.
+  /// Inspects the processes if the time has come. Returns why the job must be ended, if it must.
   std::optional<ForcedEnd> look(const JobState& state);
 
   RankProcesses& ranks() { return ranks_; }
@@ -66,8 +67,8 @@ class JobMonitor {
   Clock::time_point next_look_ = start_;
   Clock::time_point next_judgement_ = start_;
   RankProcesses ranks_;
-  /// The latest judgement, and how many in a row were the same. Judgements are counted in place of
-  /// seconds: no time passes for them while this process, and so perhaps all others, is suspended.
+  /// The latest decision, and the number of equal decisions in a row. Counts decisions and not
+  /// seconds, because a suspended machine makes no decisions while seconds pass.
   std::string latest_;
   int equal_judgements_ = 0;
 };

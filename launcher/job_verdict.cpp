@@ -12,11 +12,13 @@
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
-#include "horo/observe/flight_directory.h"
-#include "horo/observe/flight_reader.h"
-#include "horo/observe/missing_operations.h"
-#include "horo/observe/wall_clock.h"
-#include "launcher/doctor_report.h"
+#include "horo/diagnosis/diagnose.h"
+#include "horo/diagnosis/missing_operations.h"
+#include "horo/diagnosis/rank_format.h"
+#include "horo/flight_recorder/flight_directory.h"
+#include "horo/flight_recorder/flight_reader.h"
+#include "horo/flight_recorder/rank_snapshot.h"
+#include "launcher/doctor/doctor_report.h"
 
 namespace horo {
 namespace {
@@ -31,7 +33,7 @@ std::string exit_code_text(int exit_code) {
 }
 
 std::optional<fs::path> flight_directory(const std::string& setting) {
-  const auto place = observe::flight_place(setting, 0);
+  const auto place = observe::flight_location(setting, 0);
   return place ? std::optional(place->directory) : std::nullopt;
 }
 
@@ -47,10 +49,10 @@ std::uint64_t newest_job_in(const fs::path& directory) {
 }
 
 void leave_notes(const fs::path& directory, const JobResult& result) {
-  if (result.stop) observe::note_stop(directory, *result.stop);
+  if (result.stop) observe::record_stop_request(directory, *result.stop);
   if (result.failure && !result.stop)
-    observe::note_first_end(directory,
-                            {result.failure->rank, observe::wall_time_now(), result.failure->how});
+    observe::record_first_end(
+        directory, {result.failure->rank, observe::wall_time_now(), result.failure->how});
 }
 
 const observe::RankSnapshot* find_rank(const DoctorReport& report, int rank) {
@@ -77,12 +79,27 @@ std::string describe_end(const RankEnd& end) {
   return fmt::format("rank {} (host {}) {}", end.rank, end.host, describe(end));
 }
 
+// "rank 3 (host b) has waited 13 s in horo::init() for ranks of other hosts ...", from the last
+// line of a rank that ended its own process because of a timeout; empty: it ended for another
+// reason.
+std::string reason_of_timeout(const RankFailure& failure) {
+  const std::string& line = failure.last_line;
+  const std::size_t label = line.find("] ");
+  if (failure.exit_code != kForcedEndExitCode || label == std::string::npos) return {};
+  for (const std::string_view mark : {observe::kEndOfReasonInInit, observe::kEndOfReason})
+    if (const std::size_t end = line.rfind(mark); end != std::string::npos && end > label)
+      return line.substr(label + 2, end - label - 2);
+  return {};
+}
+
 std::string describe_without_records(const JobResult& result, int exit_code) {
   if (result.lost_host) return describe_lost_host(*result.lost_host);
-  if (result.failure)
+  if (result.failure) {
+    if (std::string reason = reason_of_timeout(*result.failure); !reason.empty()) return reason;
     return fmt::format("{}{}; no rank left a flight record{}", describe(*result.failure),
                        describe_last_line(*result.failure),
                        result.failure->last_line.empty() ? ", so look at its output above" : "");
+  }
   if (result.forced_end) return describe(*result.forced_end);
   if (result.launch_error)
     return "mpirun could not start ranks on another host: " + *result.launch_error;
@@ -103,6 +120,15 @@ bool explains_lost_host(const observe::Verdict& verdict) {
   return verdict.kind == Kind::kFailed || verdict.kind == Kind::kDead;
 }
 
+// Ranks of other hosts only wait for those of the lost one.
+bool is_about_host(const DoctorReport& report, const std::string& host) {
+  const std::vector<int>& blamed = report.verdict.blamed;
+  return !blamed.empty() && std::ranges::all_of(blamed, [&](int rank) {
+    const auto* snapshot = find_rank(report, rank);
+    return snapshot != nullptr && snapshot->host == host;
+  });
+}
+
 // The first rank that exited with code 0 and whose record shows that it was not done, if none had
 // failed before.
 std::optional<RankFailure> early_end(const DoctorReport& report, std::span<const RankEnd> ends) {
@@ -115,13 +141,35 @@ std::optional<RankFailure> early_end(const DoctorReport& report, std::span<const
   return std::nullopt;
 }
 
-// An exception that the program has caught is known to the program alone.
+// Whether the record shows an exception without its text: the program has caught it, so horo cannot
+// read the text.
 bool is_unexplained(const observe::Verdict& verdict, int rank) {
   return verdict.kind == observe::Verdict::Kind::kFailed && verdict.blamed.front() == rank &&
          verdict.text.find(" failed with an exception") != std::string::npos;
 }
 
-// A rank of which there is no record, on another host perhaps, is known from mpirun alone.
+// The end of the first clause. The names of ranks on several hosts have a "; " in parentheses.
+std::size_t end_of_first_clause(const std::string& text) {
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    depth += text[i] == '(';
+    depth -= text[i] == ')';
+    if (depth == 0 && text.compare(i, 2, "; ") == 0) return i;
+  }
+  return std::string::npos;
+}
+
+// The exceptions of the ranks have the text of the watchdog, which is also the verdict. If the
+// program has printed them, the verdict need only name the ranks and the reason again.
+std::string without_printed_details(const std::string& text, const std::string& printed) {
+  const std::size_t details = end_of_first_clause(text);
+  if (details == std::string::npos || printed.find(text) == std::string::npos) return text;
+  const std::size_t timeout = text.rfind(observe::kTimeoutMark);
+  return fmt::format("{}{}; details are above", text.substr(0, details),
+                     timeout == std::string::npos || timeout < details ? "" : text.substr(timeout));
+}
+
+// For a rank without a record, for example on another host, mpirun's report is the only source.
 void add_unrecorded(DoctorReport& report, const RankFailure& failure,
                     std::chrono::nanoseconds stall_after) {
   observe::RankSnapshot& rank = report.snapshots.emplace_back();
@@ -167,7 +215,7 @@ int JobVerdict::exit_code(const JobResult& result) const {
   // The text that ended the job is about this rank.
   if (log == report->logs.end() || log->state == observe::FlightState::kAborted)
     return kForcedEndExitCode;
-  if (log->signal != 0 && !observe::was_ended_from_outside(*log)) return 128 + log->signal;
+  if (log->signal != 0 && !observe::was_terminated_by_signal(*log)) return 128 + log->signal;
   return log->state == observe::FlightState::kFailed ? 1 : kForcedEndExitCode;
 }
 
@@ -177,13 +225,16 @@ std::string JobVerdict::of_records(JobResult result) const {
   if (!records) return {};
   if (auto early = early_end(*records, result.rank_ends)) result.failure = std::move(early);
   leave_notes(*directory, result);
-  records = read_records();  // with the notes
+  records = read_records();  // now with the notes of the launcher
   if (!records) return {};
   DoctorReport& report = *records;
   const bool is_failure = report.verdict.kind == observe::Verdict::Kind::kFailed;
-  if (result.failure && !is_failure && find_rank(report, result.failure->rank) == nullptr)
-    add_unrecorded(report, *result.failure, stall_warning());
+  const bool is_added =
+      result.failure && !is_failure && find_rank(report, result.failure->rank) == nullptr;
+  if (is_added) add_unrecorded(report, *result.failure, stall_warning());
   std::string text = report.verdict.text;
+  if (is_added && !reason_of_timeout(*result.failure).empty())
+    text = reason_of_timeout(*result.failure);
   if (result.failure && is_unexplained(report.verdict, result.failure->rank))
     text += describe_last_line(*result.failure);
   if (text.empty() && result.failure) {
@@ -194,9 +245,11 @@ std::string JobVerdict::of_records(JobResult result) const {
     text += "; its record shows no failure";
   }
   if (result.lost_host && !explains_lost_host(report.verdict))
-    text = describe_lost_host(*result.lost_host) + (text.empty() ? "" : "; ") + text;
+    text = describe_lost_host(*result.lost_host) +
+           (is_about_host(report, *result.lost_host) ? "; " + text : "");
   if (text.empty() && result.forced_end && !result.stop) text = describe(*result.forced_end);
   if (text.empty()) text = verdict_text(report);
+  text = without_printed_details(text, result.printed);
   return fmt::format("hororun: {}\nhororun: more: hororun doctor {}\n", text, directory->string());
 }
 

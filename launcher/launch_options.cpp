@@ -9,33 +9,32 @@
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
-#include "launcher/shell_quote.h"
+#include "launcher/mpirun_command.h"
 
 namespace horo {
 namespace {
 
 namespace po = boost::program_options;
 
-constexpr int kMaxRanks = 65536;
-
 po::options_description option_table() {
   po::options_description table("Options", 100, 50);
   const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
   table.add_options()("np,n", text("N"),
-                      "ranks to start (-np N works too); default: every slot of the hosts")(
-      "host,H", text("HOST:SLOTS,..."), "hosts to start them on; default: this machine")(
-      "hostfile", text("FILE"), "the same from a file, one \"HOST slots=N\" a line")(
+                      "number of ranks (-np N works too); default: the slots of the hosts")(
+      "host,H", text("HOST:SLOTS,..."), "hosts of the ranks; default: this machine")(
+      "hostfile", text("FILE"), "file with the hosts, one \"HOST slots=N\" per line")(
       "output-dir", text("DIR"), "also write each rank's output to DIR/rank.N/{stdout,stderr}")(
       "env", po::value<std::vector<std::string>>()->value_name("NAME=VALUE")->composing(),
-      "set a variable for every rank; may be repeated")(
+      "set an environment variable for every rank; may be repeated")(
       "oversubscribe", "allow more ranks than the hosts have slots")(
       "mpi-args", po::value<std::vector<std::string>>()->value_name("\"ARGS\"")->composing(),
-      "more arguments for mpirun; they go last")(
-      "dry-run", "print the command in place of running it")("help,h", "this text");
+      "further arguments for mpirun, after those of hororun")(
+      "dry-run", "print the mpirun command without running it")("help,h", "print this help");
   return table;
 }
 
-/// The option that `word` names by itself ("--np", "-n", and Open MPI's "-np"); null if none does.
+/// The option whose whole name is `word` ("--np", "-n", and "-np" as in Open MPI); null if there is
+/// none.
 const po::option_description* find_option(const po::options_description& table,
                                           const std::string& word) {
   const std::string name = word == "-np" ? "--np" : word;
@@ -46,11 +45,11 @@ const po::option_description* find_option(const po::options_description& table,
   return nullptr;
 }
 
-/// The leading words that are hororun's own, each option in one word with its value. Boost alone
-/// would take "-np" for "-n p", and refuse values that begin with a dash.
+/// The leading words that belong to hororun, each option in one word with its value. Without this
+/// step, Boost would read "-np" as "-n p" and refuse values that begin with a dash.
 struct OwnWords {
   std::vector<std::string> words;
-  std::size_t count = 0;  ///< of the original words
+  std::size_t count = 0;  ///< the number of original words
 };
 
 OwnWords own_words(const po::options_description& table, std::span<const std::string> words) {
@@ -82,7 +81,8 @@ OwnWords own_words(const po::options_description& table, std::span<const std::st
   throw InvalidArgument(fmt::format(
       "unknown option {}{}", name,
       near ? fmt::format("; did you mean {}?", *near)
-           : std::string("; hororun --help lists them; options of the program go after it")));
+           : std::string(
+                 "; hororun --help lists them; write options of the program after its name")));
 }
 
 po::variables_map parse_own_words(const po::options_description& table,
@@ -166,7 +166,7 @@ LaunchOptions parse_launch_options(std::span<const std::string> words) {
   if (options.help) return options;
   if (options.output_directory && options.output_directory->find(':') != std::string::npos)
     throw InvalidArgument(
-        fmt::format("--output-dir {}: mpirun takes no ':' in it; choose another name",
+        fmt::format("--output-dir {}: mpirun does not accept ':' in this path; choose another name",
                     *options.output_directory));
   if (options.hosts && options.hostfile)
     throw InvalidArgument("-H and --hostfile are both given; give one of them");
@@ -178,17 +178,20 @@ LaunchOptions parse_launch_options(std::span<const std::string> words) {
 std::string launch_help() {
   std::ostringstream text;
   text
-      << "Starts a program on several ranks with Open MPI's mpirun, and ends them all together.\n\n"
+      << "Starts a program on several ranks with Open MPI's mpirun. If a rank fails, ends all "
+         "ranks.\n\n"
          "  hororun -np 4 PROGRAM [ARGS...]              4 ranks on this machine\n"
          "  hororun -H node1:4,node2:4 PROGRAM [ARGS...] 8 ranks on two hosts\n"
-         "  hororun settings [--markdown]                the HORO_ settings\n"
-         "  hororun doctor [DIR]                         what keeps a job, or what ended it\n"
-         "  hororun timeline [DIR] [-o FILE]             what its ranks did, as a trace\n"
-         "  hororun stragglers [DIR]                     which ranks the others waited for\n\n"
+         "  hororun settings [--markdown]                print the HORO_ settings\n"
+         "  hororun doctor [DIR]                         print why a job hangs, or why it ended\n"
+         "  hororun timeline [DIR] [-o FILE]             write a trace of the operations of a job\n"
+         "  hororun stragglers [DIR]                     print which ranks the others waited "
+         "for\n\n"
       << option_table()
-      << "\nOptions end at PROGRAM. Every HORO_ variable and OMP_NUM_THREADS reach all ranks. The "
+      << "\nWrite options before PROGRAM. All ranks get every HORO_ variable and OMP_NUM_THREADS. "
+         "The "
          "exit code is\n"
-         "that of the first rank that failed, 128 + n for signal n, and 2 for a mistake on this "
+         "that of the first rank that failed, 128 + n for signal n, and 2 for an invalid "
          "command line.\n";
   return text.str();
 }

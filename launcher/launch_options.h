@@ -9,7 +9,10 @@
 
 namespace horo {
 
-/// What the user asked of `hororun run`.
+/// The largest number of ranks of a job.
+inline constexpr int kMaxRanks = 65536;
+
+/// The options of `hororun run`.
 struct LaunchOptions {
   std::optional<int> ranks;          ///< -np; none: one for each slot of the hosts
   std::optional<std::string> hosts;  ///< -H, as written
@@ -20,12 +23,12 @@ struct LaunchOptions {
   bool oversubscribe = false;
   bool dry_run = false;
   bool help = false;
-  std::vector<std::string> program;  ///< the program and its arguments, untouched
+  std::vector<std::string> program;  ///< the program and its arguments, unchanged
 };
 
-/// Reads the words after `hororun run`. Options end at the first word that is neither an option nor
-/// an option's value, or at "--"; from there on every word belongs to the program. Throws
-/// InvalidArgument that names the word and the remedy.
+/// Reads the words after `hororun run`. Options end at "--", or at the first word that is neither
+/// an option nor the value of an option. All further words belong to the program. Throws
+/// InvalidArgument with the word and the remedy.
 LaunchOptions parse_launch_options(std::span<const std::string> words);
 
 /// The text of --help.

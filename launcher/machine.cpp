@@ -15,11 +15,14 @@
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
+#include "horo/base/quantity.h"
 #include "launcher/program_search.h"
 
 namespace horo {
 namespace {
 
+// The affinity mask does not include the quota of a container, which limits the processor time
+// instead of the processors.
 int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -37,8 +40,8 @@ std::string host_name() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "localhost";
 }
 
-/// Tries it on this process: what forbids it between processes of one user (seccomp) forbids this
-/// too.
+/// Tries to read memory of this process. seccomp, which may forbid the call between processes of
+/// one user, forbids this one too.
 bool allows_cross_memory_copy() {
   char from = 1;
   char to = 0;
@@ -61,16 +64,16 @@ Machine inspect_machine() {
 }
 
 void require_open_files(int ranks) {
-  // Measured with Open MPI 4.1 on one host: 28 and 4.5 for each rank, for pipes and connections.
+  // Measured with Open MPI 4.1 on one host: 28 files, and 4.5 per rank for pipes and connections.
   const rlim_t needed = 30 + 5 * static_cast<rlim_t>(ranks);
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   limit.rlim_cur = std::min(needed, limit.rlim_max);
   if (limit.rlim_cur < needed || setrlimit(RLIMIT_NOFILE, &limit) != 0)
-    throw InvalidArgument(
-        fmt::format("this process may open {} files, but mpirun needs {} for {} rank{}; raise the "
-                    "limit (ulimit -n {})",
-                    limit.rlim_max, needed, ranks, ranks == 1 ? "" : "s", needed));
+    throw InvalidArgument(fmt::format(
+        "this process may open {} files, but mpirun needs {} for {}; raise the limit "
+        "(ulimit -n {})",
+        limit.rlim_max, needed, format_count(static_cast<std::size_t>(ranks), "rank"), needed));
 }
 
 bool is_this_machine(const Machine& machine, std::string_view host) {
@@ -84,6 +87,8 @@ std::string_view variable_in(const std::vector<std::string>& environment, std::s
   return {};
 }
 
+// cpu.max holds "QUOTA PERIOD" in microseconds, or "max PERIOD" without a limit. A part of a core
+// counts as a core.
 int cores_within_quota(std::string_view cpu_max, int cores) {
   std::istringstream text{std::string(cpu_max)};
   double quota = 0;

@@ -8,15 +8,41 @@
 #include <string>
 #include <vector>
 
+#include "horo/base/environment.h"
 #include "horo/base/error.h"
 #include "horo/base/printable.h"
-#include "launcher/doctor_command.h"
-#include "launcher/rank_command.h"
-#include "launcher/run_command.h"
-#include "launcher/settings_command.h"
-#include "launcher/trace_commands.h"
+#include "launcher/commands.h"
 
 namespace {
+
+// `hororun settings [--markdown]`: prints every HORO_ setting with the value that is in effect in
+// this environment, or docs/reference/environment.md.
+int settings_command(std::span<const std::string> words) {
+  if (words.size() == 1 && (words[0] == "-h" || words[0] == "--help")) {
+    fmt::print(
+        "Prints the HORO_ settings with the values that are in effect here.\n\n"
+        "  hororun settings\n"
+        "  --markdown                  print docs/reference/environment.md, with the defaults\n");
+    return 0;
+  }
+  if (words.size() == 1 && words[0] == "--markdown") {
+    fmt::print("{}", horo::environment_markdown());
+    return 0;
+  }
+  if (!words.empty())
+    throw horo::InvalidArgument(
+        fmt::format("settings takes --markdown, --help or nothing, not '{}'", words.back()));
+  const horo::ParsedEnvironment parsed = horo::parse_environment(horo::process_environment());
+  for (std::size_t i = 0; i < horo::settings_table().size(); ++i) {
+    const horo::SettingInfo& info = horo::settings_table()[i];
+    const bool is_default = parsed.value_of[i] == info.default_value;
+    fmt::print("{}={}{}\n    {} (accepts {})\n", info.name, parsed.value_of[i],
+               is_default ? "" : fmt::format("   default: {}", info.default_value), info.meaning,
+               info.accepts);
+  }
+  for (const std::string& warning : parsed.warnings) fmt::print(stderr, "hororun: {}\n", warning);
+  return 0;
+}
 
 int dispatch(std::span<const std::string> words) {
   const std::string first = words.empty() ? "" : words[0];
@@ -24,7 +50,7 @@ int dispatch(std::span<const std::string> words) {
     fmt::print("hororun {}\n", HORO_VERSION);
     return 0;
   }
-  if (first == "settings") return horo::settings_command(words.subspan(1));
+  if (first == "settings") return settings_command(words.subspan(1));
   if (first == "doctor") return horo::doctor_command(words.subspan(1));
   if (first == "timeline") return horo::timeline_command(words.subspan(1));
   if (first == "stragglers") return horo::stragglers_command(words.subspan(1));
@@ -33,14 +59,14 @@ int dispatch(std::span<const std::string> words) {
   return horo::run_command(words);
 }
 
-/// A message stays one line, whatever the words it quotes.
+/// Prints the message in one line, also if it quotes words with control characters.
 int report_error(const std::exception& error, int exit_code) {
   fmt::print(stderr, "hororun: {}\n", horo::printable(error.what()));
   return exit_code;
 }
 
-/// Where a standard stream is closed, a file that is opened later would get its number and what is
-/// meant for the stream. Must run before anything opens a file.
+/// Opens /dev/null for each closed standard stream. Otherwise a file that is opened later would get
+/// the number of the stream, and its output. Must run before any other code opens a file.
 void open_closed_streams() {
   for (int descriptor = 0; descriptor <= 2; ++descriptor)
     if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDWR);

@@ -3,59 +3,147 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <map>
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
 #include "horo/base/quantity.h"
-#include "launcher/shell_quote.h"
 
 namespace horo {
+
+namespace {
+
+bool is_plain(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+         std::string_view("@%+=:,./-_").find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string shell_quote(std::string_view word) {
+  bool plain = !word.empty();
+  for (char c : word) plain = plain && is_plain(c);
+  if (plain) return std::string(word);
+  std::string quoted = "'";
+  for (char c : word) {
+    if (c == '\'')
+      quoted += "'\\''";
+    else
+      quoted += c;
+  }
+  return quoted + "'";
+}
+
+std::string shell_join(std::span<const std::string> words) {
+  std::string line;
+  for (const std::string& word : words) {
+    if (!line.empty()) line += ' ';
+    line += shell_quote(word);
+  }
+  return line;
+}
+
+std::vector<std::string> split_words(std::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  bool in_word = false;
+  char quote = '\0';
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool escapes = c == '\\' && quote != '\'' && i + 1 < text.size();
+    if (escapes) {
+      // Inside double quotes a backslash is special only before these.
+      if (quote == '"' && std::string_view("\"\\$`").find(text[i + 1]) == std::string_view::npos)
+        word += c;
+      word += text[++i];
+      in_word = true;
+    } else if (quote != '\0') {
+      if (c == quote)
+        quote = '\0';
+      else
+        word += c;
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+      in_word = true;
+    } else if (std::isspace(static_cast<unsigned char>(c)) != 0) {
+      if (in_word) words.push_back(std::move(word));
+      word.clear();
+      in_word = false;
+    } else {
+      word += c;
+      in_word = true;
+    }
+  }
+  if (quote != '\0')
+    throw InvalidArgument(fmt::format("the quote {} is not closed in: {}", quote, text));
+  if (in_word) words.push_back(std::move(word));
+  return words;
+}
+
 namespace {
 
 constexpr int kMaxRanksPerCore = 256;
-// Open MPI's parameters as variables, which mpirun passes on to the ranks.
+// The prefix of variables that set parameters of Open MPI. mpirun forwards them to the ranks.
 constexpr std::string_view kParameterPrefix = "OMPI_MCA_";
-// The signals on which Open MPI prints the stack. Its handler may deadlock after a crash, and horo
-// reports crashes itself.
+// The parameter with the signals on which Open MPI prints the stack. Its handler may deadlock after
+// a crash, and horo reports crashes itself.
 constexpr const char* kCrashParameter = "opal_signal";
+
+bool are_all_local(std::span<const Host> hosts, const Machine& machine) {
+  return std::all_of(hosts.begin(), hosts.end(),
+                     [&](const Host& host) { return is_this_machine(machine, host.name); });
+}
+
+/// Returns `slots` as the number of ranks of a job without -np. Throws if it is too large to be
+/// intended.
+int checked_slots(int slots, std::span<const Host> hosts, const Machine& machine) {
+  const bool is_too_many = slots > kMaxRanks || (are_all_local(hosts, machine) &&
+                                                 slots > kMaxRanksPerCore * machine.cores);
+  if (is_too_many)
+    throw InvalidArgument(
+        fmt::format("the hosts have {} slots, which is more than {} ranks in all or {} per core of "
+                    "this machine; give -np N",
+                    slots, kMaxRanks, kMaxRanksPerCore));
+  return slots;
+}
 
 int rank_count(const LaunchOptions& options, std::span<const Host> hosts, const Machine& machine) {
   const auto slots = hosts.empty() ? std::nullopt : total_slots(hosts);
   if (!options.ranks) {
-    if (slots) return *slots;
+    if (slots) return checked_slots(*slots, hosts, machine);
     if (hosts.empty())
-      throw InvalidArgument("how many ranks? Give -np N, such as hororun -np 2 " +
+      throw InvalidArgument("the number of ranks is missing; give -np N, such as hororun -np 2 " +
                             options.program[0]);
     throw InvalidArgument(
-        "how many ranks? The hostfile does not say how many slots each host has; give -np N");
+        "the number of ranks is missing, because the hostfile has no slots; give -np N");
   }
   const int ranks = *options.ranks;
   if (options.oversubscribe) return ranks;
   if (slots && ranks > *slots)
     throw InvalidArgument(
-        fmt::format("-np {} is more than the {} slots of the hosts; give them more slots, or add "
+        fmt::format("-np {} is more than the {} of the hosts; give them more slots, or add "
                     "--oversubscribe",
-                    ranks, *slots));
+                    ranks, format_count(static_cast<std::size_t>(*slots), "slot")));
   if (hosts.empty() && ranks > kMaxRanksPerCore * machine.cores)
-    throw InvalidArgument(
-        fmt::format("-np {} is more than {} ranks for each of this machine's {} cores; name hosts "
-                    "with -H, or add --oversubscribe",
-                    ranks, kMaxRanksPerCore, machine.cores));
+    throw InvalidArgument(fmt::format(
+        "-np {} is more than {} ranks per core on this machine with {}; name hosts "
+        "with -H, or add --oversubscribe",
+        ranks, kMaxRanksPerCore, format_count(static_cast<std::size_t>(machine.cores), "core")));
   return ranks;
 }
 
-/// Whether the user's own arguments for mpirun speak of this option or parameter.
+/// Whether the arguments of the user for mpirun contain this option or parameter.
 bool mentions(const LaunchOptions& options, std::string_view word) {
   return std::any_of(
       options.mpi_arguments.begin(), options.mpi_arguments.end(),
       [&](const std::string& argument) { return argument.find(word) != std::string::npos; });
 }
 
-/// Whether the user sets a parameter of Open MPI, or one of the parameters whose names begin with
-/// `name` where that ends in '_': by an argument for mpirun, or by a variable, which an argument of
-/// hororun's would override.
+/// Whether the user sets the parameter `name` of Open MPI, by an argument for mpirun or by a
+/// variable. hororun then leaves it alone, because its own argument would override the variable. A
+/// `name` that ends in '_' stands for all parameters that begin with it.
 bool is_set_by_user(const LaunchOptions& options, const Machine& machine, std::string_view name) {
   const auto sets = [&](std::string_view variable) {
     if (!variable.starts_with(kParameterPrefix)) return false;
@@ -71,7 +159,7 @@ bool is_set_by_user(const LaunchOptions& options, const Machine& machine, std::s
                              [&](const auto& variable) { return sets(variable.first); });
 }
 
-/// The variables that every rank must see.
+/// The variables that every rank gets.
 std::map<std::string, std::string> rank_environment(const LaunchOptions& options,
                                                     const Machine& machine, int ranks_on_host) {
   std::map<std::string, std::string> variables;
@@ -86,18 +174,14 @@ std::map<std::string, std::string> rank_environment(const LaunchOptions& options
   return variables;
 }
 
-/// The program's words so that mpirun passes them on: it would start another program at a word ":".
+/// The words of the program in a form that mpirun passes on unchanged. mpirun takes the word ":"
+/// for the beginning of another program, so a shell starts a program with such a word.
 std::vector<std::string> past_mpirun(const std::vector<std::string>& program) {
   if (std::find(program.begin(), program.end(), ":") == program.end()) return program;
   return {"sh", "-c", "exec " + shell_join(program)};
 }
 
-bool are_all_local(std::span<const Host> hosts, const Machine& machine) {
-  return std::all_of(hosts.begin(), hosts.end(),
-                     [&](const Host& host) { return is_this_machine(machine, host.name); });
-}
-
-/// HORO_TIMEOUT as the ranks see it. They report a value that cannot be read.
+/// HORO_TIMEOUT of the ranks. The default if the value is invalid, which the ranks report.
 std::chrono::nanoseconds timeout_in(const std::map<std::string, std::string>& variables) {
   const std::chrono::nanoseconds default_timeout = Settings().timeout;
   const auto found = variables.find("HORO_TIMEOUT");
@@ -109,9 +193,9 @@ std::chrono::nanoseconds timeout_in(const std::map<std::string, std::string>& va
   }
 }
 
-/// mpirun waits for a host that it cannot reach until its connection is known to be lost: after 8
-/// minutes by default. Probes find that out shortly before HORO_TIMEOUT passes, from when on a
-/// message to the host would be under way, during which the kernel sends no probes.
+/// Arguments that make mpirun detect a lost host shortly before HORO_TIMEOUT. By default the kernel
+/// reports a lost connection after 8 minutes. The probes must end before the timeout: horo then
+/// sends a message to the host, and the kernel sends no probes while a message is unacknowledged.
 std::vector<std::string> keepalive_arguments(std::chrono::nanoseconds timeout) {
   constexpr long kProbes = 3;
   const long total = std::clamp<long>(
@@ -122,8 +206,8 @@ std::vector<std::string> keepalive_arguments(std::chrono::nanoseconds timeout) {
           "--mca", "oob_tcp_keepalive_probes", std::to_string(kProbes)};
 }
 
-/// Without ssh and rsh mpirun does not start even local ranks, unless told that it has to start no
-/// others.
+/// Whether mpirun needs the option for a job without remote hosts. Without ssh and rsh, and without
+/// this option, mpirun does not even start local ranks.
 bool must_be_isolated(const LaunchOptions& options, std::span<const Host> hosts,
                       const Machine& machine) {
   return !machine.has_remote_shell && are_all_local(hosts, machine) &&
@@ -138,8 +222,8 @@ std::string join_hosts(std::span<const Host> hosts) {
   return text;
 }
 
-/// Whether a name of a host has a domain, which mpirun would cut off: it would then look for a host
-/// of the short name.
+/// Whether a host name has a domain. By default mpirun removes the domain and looks for a host with
+/// the short name.
 bool has_domain(std::string_view name) {
   return name.find('.') != std::string_view::npos &&
          name.find_first_not_of("0123456789.") != std::string_view::npos;
@@ -171,14 +255,13 @@ MpirunCommand compose_mpirun(const LaunchOptions& options, std::span<const Host>
   const bool may_oversubscribe =
       is_free("rmaps_base_oversubscribe") && is_free("rmaps_base_no_oversubscribe");
   if (options.oversubscribe || (hosts.empty() && may_oversubscribe)) add("--oversubscribe");
-  // A rank has several threads: left unbound they can use every core. mpirun would bind a rank to
-  // one.
+  // mpirun would bind each rank to one core, but a rank has several threads.
   if (!mentions(options, "bind-to") && is_free("hwloc_base_binding_policy"))
     add("--bind-to", "none");
   const auto set = [&](const char* name, const char* value) {
     if (is_free(name)) add("--mca", name, value);
   };
-  // MPI's own waits would keep the cores that other ranks need.
+  // Otherwise waits inside MPI would occupy cores that other ranks need.
   if (ranks_on_host > machine.cores) set("mpi_yield_when_idle", "1");
   if (!machine.allows_cross_memory_copy) set("btl_vader_single_copy_mechanism", "none");
   if (must_be_isolated(options, hosts, machine)) add("--mca", "plm", "isolated");

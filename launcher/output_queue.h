@@ -4,25 +4,26 @@
 #include <string>
 #include <string_view>
 
-#include "horo/base/file_descriptor.h"
+#include "horo/base/system/file_descriptor.h"
 
 namespace horo {
 
-/// Writes to a file descriptor, never waits for its reader, and keeps what cannot be written yet.
-/// The descriptor itself stays as it is: other processes share its flags. Used by one thread.
+/// Writes to a file descriptor without waiting for its reader, and keeps the bytes that it cannot
+/// write yet. Does not change the flags of the descriptor, because other processes share them. Used
+/// by one thread.
 class OutputQueue {
  public:
-  /// `descriptor` outlives this.
+  /// `descriptor` outlives this object.
   explicit OutputQueue(int descriptor);
 
-  /// Adds bytes and writes what can be written now.
+  /// Adds bytes and writes as many as possible now.
   void add(std::string_view bytes);
   void write_some();
-  /// Forgets what was not written. From now on nothing is written.
+  /// Drops the unwritten bytes, and all bytes that are added later.
   void give_up();
 
   bool is_empty() const { return waiting_.empty(); }
-  /// Whether the source of the bytes should wait.
+  /// Whether the producer of the bytes should wait.
   bool is_full() const { return waiting_.size() >= kMost; }
   /// For poll(): ready for POLLOUT when write_some() can write.
   int descriptor() const { return reopened_.is_open() ? reopened_.get() : descriptor_; }

@@ -3,18 +3,48 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "horo/base/error.h"
+#include "launcher/rank/rank_cleaner.h"
 
 namespace horo {
+
+// Blocked signals stay pending until read() takes them from the descriptor, so a signal between two
+// calls of next() is not lost. Requires a process with one thread: another thread would have a mask
+// of its own.
+SignalInbox::SignalInbox(const std::vector<int>& signals) {
+  sigset_t mask;
+  sigemptyset(&mask);
+  for (int signal : signals) sigaddset(&mask, signal);
+  descriptor_ = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (descriptor_ < 0) throw Error(std::string("signalfd: ") + std::strerror(errno));
+  sigprocmask(SIG_BLOCK, &mask, &previous_mask_);
+}
+
+SignalInbox::~SignalInbox() {
+  sigprocmask(SIG_SETMASK, &previous_mask_, nullptr);
+  close(descriptor_);
+}
+
+std::optional<int> SignalInbox::next() {
+  signalfd_siginfo info{};
+  if (read(descriptor_, &info, sizeof(info)) != sizeof(info)) return std::nullopt;
+  return static_cast<int>(info.ssi_signo);
+}
+
 namespace {
 
 struct Pipe {
@@ -29,20 +59,19 @@ struct Pipe {
   }
 };
 
-/// The child's side of the fork: does not return. Writes errno into `failure` if it cannot become
-/// the program.
+/// Runs in the child after fork() and does not return. Writes errno to `failure` if exec() fails.
 [[noreturn]] void become(const std::vector<std::string>& arguments,
                          const std::vector<std::pair<std::string, std::string>>& environment,
                          const sigset_t& signal_mask, ChildProcess::Kind kind, pid_t parent,
                          int error_output, int failure) {
   const bool is_mpirun = kind == ChildProcess::Kind::kMpirun;
   if (is_mpirun) setpgid(0, 0);
-  // mpirun has a handler of its own while the job runs. A rank that ends while mpirun starts or
-  // shuts down would kill it by this signal, before mpirun reports anything. mpirun resets the
+  // mpirun handles SIGPIPE itself while the job runs, but not while it starts or shuts down. A rank
+  // that ends then would kill mpirun by SIGPIPE before it reports anything. mpirun resets the
   // signal for the ranks.
   if (is_mpirun) std::signal(SIGPIPE, SIG_IGN);
   prctl(PR_SET_PDEATHSIG, is_mpirun ? SIGTERM : SIGKILL);
-  if (getppid() != parent) _exit(128 + SIGTERM);  // it died before the line above
+  if (getppid() != parent) _exit(128 + SIGTERM);  // it died before prctl()
   dup2(error_output, STDERR_FILENO);
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
   sigprocmask(SIG_SETMASK, &signal_mask, nullptr);
@@ -56,9 +85,15 @@ struct Pipe {
   _exit(127);
 }
 
-/// Processes whose parent is this one.
-std::vector<pid_t> children() {
-  std::vector<pid_t> found;
+struct Child {
+  pid_t pid = 0;
+  bool cleans_up = false;  // a RankCleaner, which ends by itself
+};
+
+// The children of this process, without cleaning processes that are stopped. A cleaning process on
+// a frozen host ends when the host continues.
+std::vector<Child> children() {
+  std::vector<Child> found;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
     const pid_t pid = std::atoi(entry.path().filename().c_str());
@@ -66,16 +101,22 @@ std::vector<pid_t> children() {
     std::ifstream file(entry.path() / "stat");
     std::string text;
     std::getline(file, text);
-    // "PID (NAME) STATE PARENT ..."; the name may hold blanks and parentheses.
+    // "PID (NAME) STATE PARENT ..."; the name may contain blanks and parentheses.
     const std::size_t end_of_name = text.rfind(") ");
     if (end_of_name == std::string::npos || end_of_name + 4 > text.size()) continue;
-    if (std::atoi(text.c_str() + end_of_name + 4) == getpid()) found.push_back(pid);
+    if (std::atoi(text.c_str() + end_of_name + 4) != getpid()) continue;
+    const bool is_stopped = text[end_of_name + 2] == 'T';
+    const bool cleans_up =
+        std::string_view(text).substr(0, end_of_name).ends_with(kRankCleanerName);
+    if (!cleans_up || !is_stopped) found.push_back({pid, cleans_up});
   }
   return found;
 }
 
 }  // namespace
 
+// Two pipes: one is the standard error of the child, the other reports a failed exec(). Both are
+// O_CLOEXEC, and the child duplicates the first to descriptor 2.
 ChildProcess::ChildProcess(const std::vector<std::string>& arguments,
                            const std::vector<std::pair<std::string, std::string>>& environment,
                            const sigset_t& signal_mask, Kind kind) {
@@ -90,7 +131,7 @@ ChildProcess::ChildProcess(const std::vector<std::string>& arguments,
   close(failure.write_end);
   error_output_ = errors.read_end;
   fcntl(error_output_, F_SETFL, O_NONBLOCK);
-  // End of file comes when the child has become the program: the pipe closes on exec.
+  // exec() closes the pipe, so the end of the file means that the child runs the program.
   int error = 0;
   ssize_t count = 0;
   do count = read(failure.read_end, &error, sizeof(error));
@@ -120,6 +161,7 @@ int shell_exit_code(int wait_status) {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
+// One SIGCHLD may stand for several children, so all that have ended are reaped.
 std::map<pid_t, int> reap_children() {
   std::map<pid_t, int> ended;
   int status = 0;
@@ -128,12 +170,21 @@ std::map<pid_t, int> reap_children() {
   return ended;
 }
 
+// If mpirun dies, its ranks become children of this process instead of init, so kill_all_children()
+// finds them.
 void adopt_orphans() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
+// Repeats until there is no child, because the children of a killed child become children of this
+// process.
 void kill_all_children() {
-  for (auto pids = children(); !pids.empty(); pids = children()) {
-    for (pid_t pid : pids) kill(pid, SIGKILL);
-    for (pid_t pid : pids) waitpid(pid, nullptr, 0);
+  for (auto left = children(); !left.empty(); left = children()) {
+    // A cleaning process may wait for the end of another child, so it is waited for last.
+    const bool only_clean_up = std::ranges::all_of(left, &Child::cleans_up);
+    std::erase_if(left, [&](const Child& child) { return child.cleans_up != only_clean_up; });
+    for (const Child& child : left)
+      if (!only_clean_up) kill(child.pid, SIGKILL);
+    // WUNTRACED: return also if the child is stopped.
+    for (const Child& child : left) waitpid(child.pid, nullptr, only_clean_up ? WUNTRACED : 0);
   }
 }
 

@@ -11,7 +11,29 @@
 
 namespace horo {
 
-/// A child process that writes its standard error into a pipe.
+/// Receives signals through a file descriptor in place of handlers, from construction to
+/// destruction. At most one object exists at a time. Constructed before any other thread starts,
+/// because threads inherit the mask of blocked signals.
+class SignalInbox {
+ public:
+  explicit SignalInbox(const std::vector<int>& signals);
+  ~SignalInbox();
+  SignalInbox(const SignalInbox&) = delete;
+  SignalInbox& operator=(const SignalInbox&) = delete;
+
+  /// Readable when a signal is pending.
+  int descriptor() const { return descriptor_; }
+  /// Returns the next pending signal; none if no signal is pending.
+  std::optional<int> next();
+  /// The mask of blocked signals before the construction, for a child process.
+  const sigset_t& previous_mask() const { return previous_mask_; }
+
+ private:
+  sigset_t previous_mask_{};
+  int descriptor_ = -1;
+};
+
+/// A child process whose standard error is a pipe to this process.
 class ChildProcess {
  public:
   enum class Kind {
@@ -19,8 +41,8 @@ class ChildProcess {
     kRank,    ///< stays in this process's group; gets SIGKILL when this process dies
   };
 
-  /// Starts arguments[0], searched on PATH, with `environment` added to this process's and
-  /// `signal_mask` as its mask of blocked signals. Throws Error if it cannot be started.
+  /// Starts arguments[0], searched on PATH. The child gets the environment of this process plus
+  /// `environment`, and the mask of blocked signals `signal_mask`. Throws Error if it cannot start.
   ChildProcess(const std::vector<std::string>& arguments,
                const std::vector<std::pair<std::string, std::string>>& environment,
                const sigset_t& signal_mask, Kind kind = Kind::kMpirun);
@@ -43,15 +65,17 @@ class ChildProcess {
 /// "signal 9 (Killed)".
 std::string describe_signal(int signal);
 
-/// An exit status as shells give it: the exit code, or 128 + the signal that killed the process.
+/// The exit code that a shell reports: the exit code of the process, or 128 + the signal that
+/// killed it.
 int shell_exit_code(int wait_status);
 
-/// Children that have ended since the last call, with their wait() status.
+/// Returns the children that have ended since the last call, with their wait() statuses.
 std::map<pid_t, int> reap_children();
 
-/// From now on, processes whose parent dies become children of this one in place of init's.
+/// Makes this process the new parent of its descendants whose parent dies, in place of init.
 void adopt_orphans();
-/// Kills every child of this process, and theirs as they are adopted, until none is left.
+/// Kills every child of this process, and adopted descendants, until none is left. Waits for
+/// cleaning processes (RankCleaner), which end by themselves, unless they are stopped.
 void kill_all_children();
 
 }  // namespace horo

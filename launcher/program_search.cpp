@@ -36,9 +36,9 @@ bool kernel_knows_more_formats() {
   return false;
 }
 
-/// The processor of an ELF file (EM_X86_64, ...); none if `bytes` are not the begin of one.
+/// The processor of an ELF file (EM_X86_64, ...); none if `bytes` are not the beginning of one.
 std::optional<int> elf_machine(std::string_view bytes) {
-  constexpr std::size_t kOffset = offsetof(Elf64_Ehdr, e_machine);  // that of Elf32_Ehdr too
+  constexpr std::size_t kOffset = offsetof(Elf64_Ehdr, e_machine);  // the same in Elf32_Ehdr
   if (bytes.size() < kOffset + 2 || bytes.substr(0, SELFMAG) != ELFMAG) return std::nullopt;
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(bytes[at]); };
   const bool is_little = byte(EI_DATA) == ELFDATA2LSB;
@@ -111,8 +111,10 @@ std::string find_program(const std::string& program, std::string_view path) {
   throw InvalidArgument(fmt::format("program '{}' is not on PATH; write its path", program));
 }
 
+// Finds what exec() would reject on every rank, so that the error appears once. Files that cannot
+// be read are left to the kernel, and all files if it supports further formats (binfmt_misc).
 void check_program_format(const std::string& path) {
-  constexpr std::size_t kHeaderBytes = 256;  // what the kernel reads
+  constexpr std::size_t kHeaderBytes = 256;  // the part that the kernel reads
   if (access(path.c_str(), R_OK) != 0 || kernel_knows_more_formats()) return;
   const std::string bytes = first_bytes_of(path, kHeaderBytes);
   if (bytes.starts_with("#!")) return check_script(path, bytes);

@@ -1,15 +1,88 @@
 #include "launcher/rank_processes.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "horo/base/environment.h"
-#include "horo/base/thread_name.h"
+#include "horo/base/system/threads.h"
 #include "launcher/machine.h"
+#include "launcher/rank/rank_cleaner.h"
 
 namespace horo {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string contents_of(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return file ? text.str() : "";
+}
+
+std::vector<std::string> threads_of(pid_t pid) {
+  std::vector<std::string> found;
+  std::error_code error;
+  fs::directory_iterator entry(fmt::format("/proc/{}/task", pid), error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error))
+    found.push_back(entry->path().string());
+  return found;
+}
+
+}  // namespace
+
+// The start time is part of the identity: the kernel reuses process ids, and a job may run for
+// days.
+std::optional<ProcessId> running_process(pid_t pid) {
+  const std::string text = contents_of(fmt::format("/proc/{}/stat", pid));
+  // "PID (NAME) STATE PARENT ..."; the name may contain blanks and parentheses.
+  const std::size_t end_of_name = text.rfind(')');
+  if (end_of_name == std::string::npos) return std::nullopt;
+  std::istringstream fields(text.substr(end_of_name + 1));
+  std::string state;
+  std::string skipped;
+  long threads = 0;
+  ProcessId process{.pid = pid};
+  fields >> state;
+  for (int field = 4; field < 20; ++field) fields >> skipped;
+  if (!(fields >> threads >> skipped >> process.start_time)) return std::nullopt;
+  // A main thread that has called pthread_exit() is a zombie while other threads run.
+  const bool has_ended = state == "X" || (state == "Z" && threads <= 1);
+  return has_ended ? std::nullopt : std::optional(process);
+}
+
+std::vector<pid_t> children_of(pid_t pid) {
+  std::vector<pid_t> found;
+  for (const std::string& thread : threads_of(pid)) {
+    std::istringstream text(contents_of(thread + "/children"));
+    for (pid_t child = 0; text >> child;) found.push_back(child);
+  }
+  return found;
+}
+
+std::vector<std::string> environment_of(pid_t pid) {
+  std::vector<std::string> entries;
+  std::istringstream text(contents_of(fmt::format("/proc/{}/environ", pid)));
+  for (std::string entry; std::getline(text, entry, '\0');) entries.push_back(std::move(entry));
+  return entries;
+}
+
+bool has_thread(pid_t pid, std::string_view name) {
+  for (const std::string& thread : threads_of(pid)) {
+    const std::string text = contents_of(thread + "/comm");
+    if (std::string_view(text).substr(0, text.find('\n')) == name) return true;
+  }
+  return false;
+}
+
 namespace {
 
 constexpr std::string_view kRank = "OMPI_COMM_WORLD_RANK";
@@ -39,8 +112,8 @@ bool any_of_them_runs(const std::vector<ProcessId>& processes) {
   return std::any_of(processes.begin(), processes.end(), runs);
 }
 
-// A rank may be a shell that runs the program. Below a rank there may also be a process of another
-// job, whose init() is not the rank's.
+// A rank may be a shell that runs the program as a child. A descendant of a rank may also belong to
+// another job, whose init() is a different one.
 bool is_in_init(pid_t pid, unsigned job) {
   const auto own_job = number_in<unsigned>(environment_of(pid), kJob);
   if (own_job && *own_job != job) return false;
@@ -52,13 +125,16 @@ bool is_in_init(pid_t pid, unsigned job) {
 
 }  // namespace
 
+// Walks the descendants of this process only, so ranks of other jobs are not visited. hororun
+// adopts orphans, so the ranks remain its descendants after the death of mpirun.
 void RankProcesses::update() {
   for (pid_t child : children_of(getpid()))
     if (const auto process = running_process(child)) visit(*process);
 }
 
+// A cleaning process has the environment of its rank, and outlives the rank.
 void RankProcesses::visit(const ProcessId& process) {
-  if (add_if_rank(process)) return;
+  if (has_thread(process.pid, kRankCleanerName) || add_if_rank(process)) return;
   for (pid_t child : children_of(process.pid))
     if (const auto found = running_process(child)) visit(*found);
 }
@@ -68,7 +144,7 @@ bool RankProcesses::add_if_rank(const ProcessId& process) {
   const std::vector<std::string> environment = environment_of(process.pid);
   const auto rank = number_in<int>(environment, kRank);
   const auto job = number_in<unsigned>(environment, kJob);
-  // Where this process runs in a rank of another job, so do mpirun and its daemons.
+  // If hororun runs inside a rank of another job, mpirun and its daemons inherit that environment.
   if (!rank || !job || job == number_in<unsigned>(process_environment(), kJob)) return false;
   if (!job_)
     job_ = MpiJob{.id = *job,
@@ -86,6 +162,8 @@ bool RankProcesses::add_if_rank(const ProcessId& process) {
 
 bool RankProcesses::any_runs() const { return any_of_them_runs(known_); }
 
+// Without ranks on other hosts, or if as many ranks were found here as the job has, the processes
+// of this host are the whole job.
 bool RankProcesses::all_are_here() const {
   return job_ && (job_->nodes == 1 || static_cast<int>(ranks_.size()) == job_->size);
 }

@@ -1,5 +1,3 @@
-#include "launcher/run_command.h"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -15,6 +13,7 @@
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
+#include "launcher/commands.h"
 #include "launcher/host_list.h"
 #include "launcher/job_verdict.h"
 #include "launcher/launch_options.h"
@@ -43,7 +42,7 @@ std::vector<Host> read_hosts(const LaunchOptions& options) {
   if (!options.hostfile) return {};
   std::ifstream file(*options.hostfile);
   std::ostringstream text;
-  text << file.rdbuf();  // fails where the file is empty
+  text << file.rdbuf();  // fails if the file is empty
   if (!fs::is_regular_file(*options.hostfile) || !file)
     throw InvalidArgument(
         fmt::format("--hostfile {}: cannot be read; give a file with one \"HOST slots=N\" a line",
@@ -51,7 +50,7 @@ std::vector<Host> read_hosts(const LaunchOptions& options) {
   return parse_hostfile(text.str(), *options.hostfile);
 }
 
-/// On other machines the program is looked for there, by mpirun.
+/// Only for jobs on this machine. mpirun searches for the program on other machines.
 void check_program(const LaunchOptions& options, std::span<const Host> hosts,
                    const Machine& machine) {
   for (const Host& host : hosts)
@@ -66,7 +65,7 @@ void check_program(const LaunchOptions& options, std::span<const Host> hosts,
   check_program_format(find_program(program, path));
 }
 
-/// Refuses here, once, what every rank would refuse when it starts.
+/// Reports invalid settings once, before every rank would report them.
 void check_settings(const LaunchOptions& options, const Machine& machine) {
   std::vector<std::string> entries = machine.environment;
   for (const auto& [name, value] : options.environment) entries.push_back(name + "=" + value);
@@ -83,8 +82,9 @@ void make_output_directory(const std::string& path) {
         "--output-dir {}: {}; give a directory that can be written to", path, error.message()));
 }
 
-/// Names the directory of the job's flight recorders, so that it is known when the job has failed.
-/// A printed command may run more than once: its jobs name their own. Returns the setting.
+/// Chooses the directory for the flight recorders of the job, so that hororun can read them after a
+/// failure. Returns the setting. With --dry-run the ranks choose it, because the printed command
+/// may run more than once.
 std::string set_flight_directory(LaunchOptions& options, const Machine& machine) {
   constexpr std::string_view kName = "HORO_FLIGHT_DIR";
   std::string setting(variable_in(machine.environment, kName));
@@ -92,20 +92,21 @@ std::string set_flight_directory(LaunchOptions& options, const Machine& machine)
     if (name == kName) setting = value;
   const std::string chosen = flight_setting_for_job(setting);
   if (chosen == setting) return setting;
-  // Of several values of a variable the last one counts.
+  // The last value of a variable counts.
   options.environment.emplace_back(kName, options.dry_run ? "auto" : chosen);
   return chosen;
 }
 
-/// Checks the limit for mpirun, which has pipes to the ranks of its own host.
+/// Checks the limit of open files for mpirun, which has pipes to the ranks on its own host.
 void check_open_files(const LaunchOptions& options, std::span<const Host> hosts,
                       const Machine& machine) {
   const int ranks = options.ranks.value_or(total_slots(hosts).value_or(1));
   require_open_files(ranks_on_busiest_host(hosts, ranks, machine.cores));
 }
 
-/// Has mpirun start each rank through this program's rank_command(). Where mpirun writes files of
-/// what the ranks write, or marks their lines, reports would be in them.
+/// Makes mpirun start each rank through rank_command() of this program. The runners report nothing
+/// if mpirun writes the output of the ranks to files or marks its lines, because the reports would
+/// appear there.
 std::vector<std::string> with_rank_command(const MpirunCommand& command) {
   constexpr std::string_view kOptions[] = {
       "--output-filename",  "-output-filename",  "--tag-output", "-tag-output",
@@ -122,7 +123,7 @@ std::vector<std::string> with_rank_command(const MpirunCommand& command) {
 
 int run_job(const MpirunCommand& command, const std::string& flight_setting) {
   adopt_orphans();
-  // A reader that closes this process's standard error must not end it before the job.
+  // If the reader of standard error closes it, this process must still wait for the job.
   std::signal(SIGPIPE, SIG_IGN);
   SignalInbox inbox(supervised_signals());
   const JobVerdict verdict(flight_setting);
@@ -131,7 +132,7 @@ int run_job(const MpirunCommand& command, const std::string& flight_setting) {
   const JobResult result = supervise(mpirun, inbox, errors);
   const int exit_code = verdict.exit_code(result);
   if (exit_code != 0) errors.add(verdict.text(result, exit_code));
-  // A user who stops the job need not read all of its output first.
+  // After a stop by the user, remaining output must not delay the end for long.
   constexpr std::chrono::seconds kAfterStop(5);
   write_out(errors, inbox, result.stop ? std::optional(kAfterStop) : std::nullopt);
   return exit_code;

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "horo/observe/wall_clock.h"
+#include "horo/flight_recorder/rank_snapshot.h"
 #include "launcher/job_leftovers.h"
 
 namespace horo {
@@ -20,8 +20,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kReadBytes = 16384;
+// How much of the job's standard error is kept to compare it with the verdict.
+constexpr std::size_t kPrintedBytes = 64 * 1024;
 
-/// SIGTERM, then SIGKILL, for a job that does not stop by itself.
+/// Sends SIGTERM, then SIGKILL, to a job that does not stop by itself.
 class Escalation {
  public:
   Escalation(const ChildProcess& mpirun, const Patience& patience)
@@ -30,7 +32,7 @@ class Escalation {
   void start() {
     if (stage_ == Stage::kNone) enter(Stage::kAsked, patience_.before_term);
   }
-  /// The same, with SIGTERM as the first step.
+  /// The same, but sends SIGTERM at once.
   void start_with_term(ForcedEnd::Cause cause) {
     if (stage_ != Stage::kNone) return;
     if (cause == ForcedEnd::Cause::kNoRankRuns)
@@ -38,8 +40,8 @@ class Escalation {
     enter(Stage::kAsked, {});
   }
 
-  /// Takes the next step if its time has come. Milliseconds until the step after, -1 if there is
-  /// none.
+  /// Takes the next step if its time has come. Returns the milliseconds until the following step,
+  /// -1 if there is none.
   int advance() {
     if (stage_ == Stage::kAsked && Clock::now() >= deadline_) {
       mpirun_.send_to_group(SIGTERM);
@@ -70,29 +72,36 @@ class Escalation {
 
 bool stops_a_job(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
 
-/// The standard error of mpirun and the ranks, with the reports of the ranks' runners.
+/// Reads the standard error of mpirun and the ranks, and takes the reports of the runners out of
+/// it.
 class JobErrors {
  public:
   JobErrors(int descriptor, OutputQueue& output) : descriptor_(descriptor), output_(output) {}
 
-  /// Passes on what can be read. False at the end of the stream.
+  /// Forwards the bytes that can be read now. Returns false at the end of the stream.
   bool pass_on();
-  /// Passes on what mpirun has written so far, and no more: it may write on.
+  /// Forwards the bytes that mpirun has written before this call. It may write further ones
+  /// meanwhile.
   void drain();
   bool are_pending() const;
-  /// What was kept as the beginning of a report and is none.
+  /// Returns the bytes that looked like the beginning of a report, but are none.
   std::string take_rest() { return rank_ends_.take_rest(); }
 
   const FailureScanner& reports_of_mpirun() const { return scanner_; }
   const std::vector<RankEnd>& rank_ends() const { return rank_ends_.ends(); }
+  /// The last bytes that were passed on.
+  const std::string& printed() const { return printed_; }
 
  private:
   int descriptor_;
   OutputQueue& output_;
+  std::string printed_;
   RankEndReader rank_ends_;
   FailureScanner scanner_;
 };
 
+// The order matters: reports of the runners are removed first, because they are not for the
+// console, and the scanner reads exactly the text that is forwarded to the user.
 bool JobErrors::pass_on() {
   char buffer[kReadBytes];
   const ssize_t count = read(descriptor_, buffer, sizeof(buffer));
@@ -102,6 +111,8 @@ bool JobErrors::pass_on() {
       rank_ends_.without_reports(std::string_view(buffer, static_cast<std::size_t>(count)));
   scanner_.feed(text);
   output_.add(text);
+  printed_ += text;
+  if (printed_.size() > kPrintedBytes) printed_.erase(0, printed_.size() - kPrintedBytes / 2);
   return true;
 }
 
@@ -117,19 +128,20 @@ bool JobErrors::are_pending() const {
   return poll(&errors, 1, 0) > 0 && (errors.revents & POLLIN) != 0;
 }
 
-/// Whether a write to this process's standard output, which is mpirun's too, would block.
+/// Whether a write to standard output, which mpirun shares with this process, would block.
 bool output_is_blocked() {
   pollfd output{STDOUT_FILENO, POLLOUT, 0};
   return poll(&output, 1, 0) == 0;
 }
 
-/// The earlier of two poll() timeouts, of which `milliseconds` may be -1 for none.
+/// The earlier of two timeouts for poll(). `milliseconds` is -1 for no timeout.
 int earlier(int milliseconds, std::chrono::milliseconds other) {
   const int limit = static_cast<int>(other.count());
   return milliseconds < 0 ? limit : std::min(milliseconds, limit);
 }
 
-/// One call of supervise().
+/// The state of one call of supervise(). One thread handles signals, output and the monitor in
+/// turn: it blocks only in poll(), so neither a slow reader nor a silent job delays a signal.
 class Supervision {
  public:
   Supervision(const ChildProcess& mpirun, SignalInbox& inbox, OutputQueue& errors,
@@ -151,12 +163,13 @@ class Supervision {
     errors_.drain();
     output_.add(errors_.take_rest());
     save_what_is_known();
+    result_.printed = errors_.printed();
     if (exit_code_of(result_) != 0) clean_up();
     return std::move(result_);
   }
 
  private:
-  /// Until something happens, and passes on what mpirun has written.
+  /// Waits for the next event, and forwards output of mpirun.
   void wait() {
     pollfd events[] = {
         {inbox_.descriptor(), POLLIN, 0},
@@ -188,7 +201,7 @@ class Supervision {
     return true;
   }
 
-  /// Ends the job if it cannot end by itself.
+  /// Starts to end the job if the monitor reports that it cannot end by itself.
   void look() {
     auto end = monitor_.look({output_is_blocked(), errors_.are_pending(),
                               errors_.reports_of_mpirun().is_aborting(), errors_.rank_ends()});
@@ -198,7 +211,8 @@ class Supervision {
     result_.forced_end = std::move(end);
   }
 
-  /// What is reported after the job was first told to stop is the consequence.
+  /// Saves the reports before the job is told to stop for the first time. Later reports are
+  /// consequences of the stop.
   void save_what_is_known() {
     if (std::exchange(is_known_, true)) return;
     errors_.drain();
@@ -210,7 +224,7 @@ class Supervision {
   }
 
   void clean_up() {
-    monitor_.ranks().update();  // those that mpirun left behind
+    monitor_.ranks().update();  // ranks that mpirun left behind
     kill_all_children();
     if (monitor_.ranks().job()) remove_leftovers(*monitor_.ranks().job());
   }
@@ -222,7 +236,7 @@ class Supervision {
   Escalation escalation_;
   JobMonitor monitor_;
   JobResult result_;
-  bool is_open_ = true;    // mpirun's standard error
+  bool is_open_ = true;    // the standard error of mpirun
   bool is_known_ = false;  // see save_what_is_known()
 };
 
@@ -230,8 +244,8 @@ class Supervision {
 
 std::optional<RankFailure> first_failure(const std::vector<RankEnd>& ends,
                                          const std::optional<RankFailure>& of_mpirun) {
-  // Whether code 0 is a failure the rank's record shows. A rank whose output mpirun has closed is
-  // killed by SIGPIPE, as a consequence.
+  // Exit code 0 may be a failure too, but only the flight record shows that. SIGPIPE is a
+  // consequence: mpirun has closed the output of the rank.
   const auto failed = std::ranges::find_if(
       ends, [](const RankEnd& end) { return end.wait_status != 0 && end.wait_status != SIGPIPE; });
   if (failed == ends.end()) return of_mpirun;

@@ -4,65 +4,66 @@
 #include <optional>
 #include <vector>
 
-#include "horo/observe/flight_directory.h"
+#include "horo/flight_recorder/flight_directory.h"
 #include "launcher/failure_scanner.h"
 #include "launcher/job_monitor.h"
 #include "launcher/output_queue.h"
 #include "launcher/process.h"
-#include "launcher/rank_end.h"
-#include "launcher/signal_inbox.h"
+#include "launcher/rank/rank_end.h"
 
 namespace horo {
 
-/// How long a job that was told to stop may take before it is told harder.
+/// The times after which a job that does not stop gets a stronger signal.
 struct Patience {
-  std::chrono::milliseconds before_term{
-      5000};  ///< from the first signal to SIGTERM for mpirun's group
-  std::chrono::milliseconds before_kill{5000};                ///< from there to SIGKILL
+  /// From the first signal to SIGTERM for the process group of mpirun.
+  std::chrono::milliseconds before_term{5000};
+  std::chrono::milliseconds before_kill{5000};                ///< from SIGTERM to SIGKILL
   std::chrono::milliseconds before_kill_without_ranks{2000};  ///< the same if no rank runs
 };
 
-/// How a job ended. Of several causes the first in this order counts: stop, failure, forced_end,
-/// launch_error. The fields hold what was known when the job was first stopped, by a signal or by
-/// this process. Later reports are consequences.
+/// How a job ended. If there are several causes, the first one in this order counts: stop, failure,
+/// forced_end, launch_error. The fields describe the moment when a signal or this process first
+/// stopped the job. Later reports are consequences.
 struct JobResult {
-  int wait_status = 0;                      ///< of mpirun
-  std::optional<observe::StopOrder> stop;   ///< this process was told to stop the job
-  std::vector<RankEnd> rank_ends;           ///< in the order in which they were reported
-  std::optional<RankFailure> failure;       ///< see first_failure()
-  std::optional<ForcedEnd> forced_end;      ///< this process ended the job by itself
-  std::optional<std::string> lost_host;     ///< that mpirun has lost its connection to
-  std::optional<std::string> launch_error;  ///< of the remote shell, if no rank was seen to start
+  int wait_status = 0;                       ///< of mpirun
+  std::optional<observe::StopRequest> stop;  ///< this process was told to stop the job
+  std::vector<RankEnd> rank_ends;            ///< in the order of the reports
+  std::optional<RankFailure> failure;        ///< see first_failure()
+  std::optional<ForcedEnd> forced_end;       ///< this process ended the job by itself
+  std::optional<std::string> lost_host;      ///< the host to which mpirun lost its connection
+  std::optional<std::string> launch_error;   ///< from the remote shell, if no rank was found
+  std::string printed;  ///< the end of the standard error of mpirun and the ranks
 };
 
-/// The first rank that failed: by the ends that were reported, or else by mpirun's report.
+/// The first failed rank: according to the reports of the runners, otherwise to the report of
+/// mpirun.
 std::optional<RankFailure> first_failure(const std::vector<RankEnd>& ends,
                                          const std::optional<RankFailure>& of_mpirun);
 
-/// The signal that killed mpirun although nobody had told the job to stop; none if none did.
+/// The signal that killed mpirun although the job was not told to stop; none otherwise.
 std::optional<int> crash_of_mpirun(const JobResult& result);
 
-/// Exit code of a job that this process ended by itself, as of a rank that its watchdog ended.
+/// The exit code of a job that hororun ended by itself, and of a rank that the watchdog ended.
 inline constexpr int kForcedEndExitCode = 75;
 
-/// The exit code for a job: as shells give it for the signal that stopped it, or the first rank
-/// that failed, as far as mpirun says.
+/// The exit code of a job as a shell reports it: for the signal that stopped the job, or for the
+/// first failed rank if it is known.
 int exit_code_of(const JobResult& result);
 
-/// The signals that supervise() acts on: those that stop a job, those passed on to it (SIGUSR1,
-/// SIGUSR2) and SIGCHLD.
+/// The signals that supervise() handles: signals that stop a job, signals that it forwards
+/// (SIGUSR1, SIGUSR2), and SIGCHLD.
 std::vector<int> supervised_signals();
 
-/// Waits for `mpirun` to end. Passes its standard error to `errors`, whose reader may be slow, and
-/// the signals of `inbox` on. After a request to stop it sends SIGTERM, then SIGKILL. When
-/// the job failed or was stopped, no process of it is left on return, and no file of Open MPI's in
-/// this machine's /dev/shm and temporary directory. Ends a job that cannot end by itself
-/// (JobMonitor).
+/// Waits until `mpirun` ends. Forwards its standard error to `errors`, whose reader may be slow,
+/// and the signals of `inbox` to mpirun. After a request to stop, sends SIGTERM and later SIGKILL.
+/// Ends a job that cannot end by itself (JobMonitor). If the job failed or was stopped, leaves none
+/// of its processes on this machine, and no file of Open MPI in /dev/shm and the temporary
+/// directory.
 JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, OutputQueue& errors,
                     const Patience& patience = {}, const MonitorTimes& times = {});
 
-/// Waits until all of `output` is written. Gives it up when a signal that stops a job comes, or
-/// after `limit`.
+/// Waits until all of `output` is written. Gives up after `limit`, or when a signal that stops a
+/// job arrives.
 void write_out(OutputQueue& output, SignalInbox& inbox,
                std::optional<std::chrono::milliseconds> limit = {});
 

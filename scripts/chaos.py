@@ -17,6 +17,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import command_line
 from chaos.emulated_hosts import LabOnDemand
 from chaos.judge import judge
 from chaos.links import KINDS, draw_link, judge_link, run_link
@@ -30,17 +31,17 @@ SKIPPED = 77
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line.Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--rounds", type=int, default=20, metavar="N", help="default: 20")
-    add("--seed", type=int, default=1, metavar="S", help="of everything that is random; default: 1")
-    add("--round", type=int, metavar="K", help="only round K of the seed, with its output")
-    add("--only", action="append", default=[], metavar="FAULT[@PLACE]", help="draw these alone; also @PLACE")
+    add("--rounds", type=command_line.count, default=20, metavar="N", help="default: 20")
+    add("--seed", type=command_line.seed, default=1, metavar="S", help="seed of all random choices; default: 1")
+    add("--round", type=command_line.whole_number(0, 1_000_000), metavar="K", help="only round K of the seed, with its output")
+    add("--only", action="append", default=[], metavar="FAULT[@PLACE]", help="draw only these; also @PLACE")
     add("--victims", type=int, default=MOST_VICTIMS, choices=range(1, MOST_VICTIMS + 1), metavar="V",
         help=f"draw at most V victims; default: {MOST_VICTIMS}")
-    add("--links", type=int, metavar="N",
+    add("--links", type=command_line.count, metavar="N",
         help="instead: N rounds for each of a link cut for 2 s, one cut for good, packet loss, a frozen host; needs root")
-    add("--jobs", type=int, default=1, metavar="J", help="rounds at a time; default: 1")
+    add("--jobs", type=command_line.whole_number(1, 1024), default=1, metavar="J", help="rounds that run at the same time; default: 1")
     add("--build", type=Path, default=REPOSITORY / "build" / "release", metavar="DIR", help="default: build/release")
     add("--json", type=Path, metavar="FILE", help="write every round there")
     add("--keep", type=Path, metavar="DIR", help="write the outputs of failed rounds there")
@@ -58,7 +59,7 @@ class Driver:
     def __init__(self, arguments):
         self.arguments = arguments
         self.programs = Programs.of(arguments.build.resolve())
-        # Without a limit of the links' rate: what loses packets takes the place of what limits it.
+        # The links have no rate limit, because the filter that drops packets replaces the one that limits the rate.
         self.lab = LabOnDemand(LAB_HOSTS, "none" if arguments.links else "1gbit")
         self.without_lab = 0
 
@@ -112,21 +113,21 @@ def main():
     try:
         with Sandbox():
             pass
-    except OSError as refusal:
-        print(f"SKIPPED: {refusal}")
+    except OSError as error_text:
+        print(f"SKIPPED: {error_text}")
         return SKIPPED
     run_one, count = driver.run_round, arguments.rounds
     if arguments.links:
         run_one, count = driver.run_link_round, len(KINDS) * arguments.links
     rounds = driver.run_all(run_one, range(count) if arguments.round is None else [arguments.round])
     if None in rounds:
-        print(f"SKIPPED, no emulated hosts here: {driver.lab.refusal}")
+        print(f"SKIPPED, no emulated hosts here: {driver.lab.error_text}")
         return SKIPPED
     if arguments.json:
         arguments.json.write_text(as_json(arguments.seed, rounds) + "\n")
     if driver.without_lab:
         print(f"\n{driver.without_lab} rounds drawn for hosts with their own network ran on pretended hosts: "
-              f"{driver.lab.refusal}")
+              f"{driver.lab.error_text}")
     print(f"\n{table(rounds)}\n\n{last_line(rounds)}")
     return 0 if all(findings.is_good() for _, _, findings in rounds) else 1
 

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Checks which file may include which, as docs/architecture.md lays the layers out.
+"""Checks which file may include which, as docs/internals/architecture.md lays the layers out.
 
 usage: check_layers.py [--self-test] [ROOT]
 
 Prints one line per violation, "file:line: what is wrong", and exits with 1 if there is any.
 --self-test checks that each kind of violation is found in a tree made for it.
 """
-import argparse
 import re
 import sys
 import tempfile
 from pathlib import Path
+
+import command_line
 
 SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 SOURCE_FOLDERS = ["horo", "collectives", "ops", "launcher", "examples", "tests"]
@@ -19,33 +20,37 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 # layer: the layers whose headers its files may include, besides its own
 MAY_INCLUDE = {
     "base": [],
-    "collectives": ["base"],
-    "public API": ["base"],
-    "observe": ["base"],
-    "metrics": ["base", "observe"],
-    "coordinator": ["base", "collectives", "observe", "metrics", "public API"],
-    "runtime": ["base", "collectives", "observe", "metrics", "public API", "coordinator"],
-    "compute": ["base"],
-    "training": ["base", "public API", "compute"],
-    "examples": ["public API", "compute", "training"],
-    "device benchmarks": ["base", "collectives", "public API", "compute", "training", "examples"],
-    "launcher": [],
-    "tests": ["base", "collectives", "observe", "metrics", "public API", "coordinator", "runtime", "compute", "training", "examples",
-              "launcher"],
+    "device": ["base"],
+    "collectives": ["base", "device"],
+    "flight_recorder": ["base"],
+    "diagnosis": ["base", "flight_recorder"],
+    "watchdog": ["base", "flight_recorder", "diagnosis"],
+    "metrics": ["base", "flight_recorder", "diagnosis"],
 }
-LAUNCHER_MAY_ALSO = {f"horo/base/{name}.h" for name in ("environment", "error", "file_descriptor", "log", "printable", "quantity", "thread_name")}
-LAUNCHER_MAY_ALSO |= {f"horo/observe/{name}.h" for name in ("diagnose", "flight_directory", "flight_file",
-                                                            "flight_reader", "missing_operations", "rank_snapshot",
-                                                            "stragglers", "timeline", "trace_writer", "wall_clock")}
+MAY_INCLUDE["coordinator"] = [*MAY_INCLUDE]
+MAY_INCLUDE["plan"] = [*MAY_INCLUDE]
+MAY_INCLUDE["runtime"] = [*MAY_INCLUDE]
+MAY_INCLUDE["public API"] = ["base", "device"]
+MAY_INCLUDE["public API sources"] = [*MAY_INCLUDE]
+MAY_INCLUDE["compute"] = ["base", "device"]
+MAY_INCLUDE["training"] = ["base", "device", "public API", "compute"]
+MAY_INCLUDE["examples"] = ["public API", "compute", "training"]
+MAY_INCLUDE["device benchmarks"] = ["base", "device", "collectives", "public API", "compute", "training", "examples"]
+MAY_INCLUDE["launcher"] = ["diagnosis"]
+MAY_INCLUDE["tests"] = [*MAY_INCLUDE]
+LAUNCHER_MAY_ALSO = {f"horo/base/{name}.h" for name in ("environment", "error", "log", "printable", "quantity",
+                                                        "system/file_descriptor", "system/threads")}
+LAUNCHER_MAY_ALSO |= {f"horo/flight_recorder/{name}.h" for name in ("flight_directory", "flight_format", "flight_reader",
+                                                                    "rank_snapshot")}
 
 # system header: where it may be included
 SYSTEM_HEADERS = [
-    (re.compile(r"mpi\.h$"), re.compile(r"collectives/mpi/|horo/base/[^/]*mpi|horo/mpi\.h$|tests/|examples/")),
+    (re.compile(r"mpi\.h$"), re.compile(r"collectives/mpi/|horo/mpi\.h$|tests/|examples/")),
     (re.compile(r"(cudnn|cublas)[A-Za-z0-9_]*\.h$"), re.compile(r"ops/kernels/cuda/|tests/")),
     (re.compile(r"nccl\.h$"), re.compile(r"collectives/nccl/|tests/|.*\.cuh?$")),
     (re.compile(r"(cuda_runtime|cuda_runtime_api|cuda)\.h$"),
-     re.compile(r"collectives/nccl/|horo/base/device/cuda_check\.h$|ops/kernels/cuda/|tests/|.*\.cuh?$")),
-    (re.compile(r"nvtx3/"), re.compile(r"horo/base/device/nvtx_range\.cpp$|tests/")),
+     re.compile(r"collectives/nccl/|horo/device/cuda_check\.h$|ops/kernels/cuda/|tests/|.*\.cuh?$")),
+    (re.compile(r"nvtx3/"), re.compile(r"horo/device/nvtx_range\.cpp$|tests/")),
 ]
 
 
@@ -74,10 +79,9 @@ class Tree:
     def layer_of(self, file):
         if file in self.public:
             return "public API"
-        for prefix, layer in [("horo/base/", "base"), ("collectives/", "collectives"),
-                              ("horo/coordinator/", "coordinator"), ("horo/observe/", "observe"),
-                              ("horo/metrics/", "metrics"),
-                              ("horo/adapters/", "training"), ("horo/", "runtime"),
+        rooms = ["base", "device", "flight_recorder", "diagnosis", "watchdog", "metrics", "coordinator", "plan", "runtime"]
+        for prefix, layer in [*((f"horo/{room}/", room) for room in rooms), ("collectives/", "collectives"),
+                              ("horo/adapters/", "training"), ("horo/", "public API sources"),
                               ("ops/train/", "training"), ("ops/", "compute"),
                               ("examples/benchmarks/device/", "device benchmarks"), ("examples/", "examples"),
                               ("launcher/", "launcher"), ("tests/", "tests")]:
@@ -86,7 +90,7 @@ class Tree:
         return None
 
     def problem_with(self, file, quote, header):
-        """What is wrong with this include; None if nothing is."""
+        """The problem of this include; None if it is allowed."""
         if quote == "<":
             for pattern, places in SYSTEM_HEADERS:
                 if pattern.match(header) and not places.match(file):
@@ -119,32 +123,42 @@ class Tree:
 GOOD_TREE = {
     "horo/horo.h": '#include "horo/base/error.h"\n#include "horo/context.h"\n',
     "horo/context.h": '#include "horo/base/error.h"\n',
+    "horo/context.cpp": '#include "horo/context.h"\n#include "horo/runtime/runtime.h"\n',
     "horo/mpi.h": '#include <mpi.h>\n#include "horo/context.h"\n',
     "horo/base/error.h": "#include <string>\n",
     "horo/base/environment.h": '#include "horo/base/error.h"\n',
     "horo/base/hash.h": "",
-    "collectives/ring/ring.h": '#include "horo/base/hash.h"\n',
+    "horo/device/stream.h": '#include "horo/base/error.h"\n',
+    "collectives/ring/ring.h": '#include "horo/base/hash.h"\n#include "horo/device/stream.h"\n',
     "collectives/mpi/channel.cpp": "#include <mpi.h>\n",
-    "horo/coordinator/queue.h": '#include "collectives/ring/ring.h"\n#include "horo/context.h"\n',
-    "horo/runtime.cpp": '#include "horo/coordinator/queue.h"\n',
-    "ops/nn/layer.h": '#include "horo/base/error.h"\n',
+    "horo/flight_recorder/flight_reader.h": '#include "horo/base/hash.h"\n',
+    "horo/flight_recorder/plan_flight.h": "",
+    "horo/diagnosis/diagnose.h": '#include "horo/flight_recorder/flight_reader.h"\n',
+    "horo/watchdog/watchdog.h": '#include "horo/diagnosis/diagnose.h"\n',
+    "horo/metrics/step_meter.h": '#include "horo/flight_recorder/plan_flight.h"\n',
+    "horo/coordinator/queue.h": '#include "collectives/ring/ring.h"\n#include "horo/metrics/step_meter.h"\n',
+    "horo/plan/runner.h": '#include "horo/coordinator/queue.h"\n#include "horo/flight_recorder/plan_flight.h"\n',
+    "horo/runtime/runtime.h": '#include "horo/plan/runner.h"\n#include "horo/watchdog/watchdog.h"\n',
+    "ops/nn/layer.h": '#include "horo/base/error.h"\n#include "horo/device/stream.h"\n',
     "ops/train/trainer.h": '#include "horo/horo.h"\n#include "ops/nn/layer.h"\n',
     "examples/mnist/train.cpp": '#include "horo/horo.h"\n#include "horo/base/error.h"\n#include "ops/train/trainer.h"\n',
     "examples/benchmarks/device/bench.cpp": '#include "horo/base/hash.h"\n#include "collectives/ring/ring.h"\n',
-    "horo/observe/flight_reader.h": '#include "horo/base/hash.h"\n',
-    "horo/observe/plan_flight.h": "",
-    "horo/metrics/step_meter.h": '#include "horo/observe/plan_flight.h"\n',
-    "horo/coordinator/meters.h": '#include "horo/metrics/step_meter.h"\n',
-    "horo/coordinator/runner.h": '#include "horo/observe/plan_flight.h"\n',
-    "launcher/main.cpp": '#include "horo/base/environment.h"\n#include "horo/observe/flight_reader.h"\n',
+    "launcher/main.cpp": '#include "horo/base/environment.h"\n#include "horo/flight_recorder/flight_reader.h"\n'
+                         '#include "horo/diagnosis/diagnose.h"\n',
     "tests/ring_test.cpp": '#include <mpi.h>\n#include "collectives/ring/ring.h"\n',
 }
 BAD_INCLUDES = [
     ("horo/base/error.h", '#include "horo/context.h"', "base may not include public API"),
+    ("horo/base/error.h", '#include "horo/device/stream.h"', "base may not include device"),
+    ("horo/device/stream.h", '#include "collectives/ring/ring.h"', "device may not include collectives"),
     ("horo/context.h", '#include "horo/coordinator/queue.h"', "public API may not include coordinator"),
     ("collectives/ring/ring.h", '#include "horo/coordinator/queue.h"', "collectives may not include coordinator"),
     ("collectives/ring/ring.h", "#include <mpi.h>", "<mpi.h> may not be included here"),
-    ("horo/runtime.cpp", "  #  include <mpi.h>", "<mpi.h> may not be included here"),
+    ("horo/runtime/runtime.h", "  #  include <mpi.h>", "<mpi.h> may not be included here"),
+    ("horo/runtime/runtime.h", '#include "horo/context.h"', "runtime may not include public API"),
+    ("horo/coordinator/queue.h", '#include "horo/plan/runner.h"', "coordinator may not include plan"),
+    ("horo/coordinator/queue.h", '#include "horo/context.h"', "coordinator may not include public API"),
+    ("horo/plan/runner.h", '#include "horo/runtime/runtime.h"', "plan may not include runtime"),
     ("collectives/ring/ring.h", "#include <cuda_runtime.h>", "<cuda_runtime.h> may not"),
     ("ops/nn/layer.h", "#include <cublasLt.h>", "<cublasLt.h> may not"),
     ("ops/nn/layer.h", '#include "collectives/ring/ring.h"', "compute may not include collectives"),
@@ -153,15 +167,17 @@ BAD_INCLUDES = [
     ("ops/train/trainer.h", '#include "horo/coordinator/queue.h"', "training may not include coordinator"),
     ("examples/mnist/train.cpp", '#include "horo/base/hash.h"', "examples may not include base"),
     ("launcher/main.cpp", '#include "horo/base/hash.h"', "launcher may not include base"),
-    ("launcher/main.cpp", '#include "horo/observe/plan_flight.h"', "launcher may not include observe"),
-    ("horo/observe/flight_reader.h", '#include "horo/coordinator/queue.h"', "observe may not include coordinator"),
-    ("horo/observe/flight_reader.h", '#include "horo/metrics/step_meter.h"', "observe may not include metrics"),
+    ("launcher/main.cpp", '#include "horo/flight_recorder/plan_flight.h"', "launcher may not include flight_recorder"),
+    ("launcher/main.cpp", '#include "horo/watchdog/watchdog.h"', "launcher may not include watchdog"),
+    ("horo/flight_recorder/flight_reader.h", '#include "horo/coordinator/queue.h"', "flight_recorder may not include coordinator"),
+    ("horo/flight_recorder/flight_reader.h", '#include "horo/diagnosis/diagnose.h"', "flight_recorder may not include diagnosis"),
+    ("horo/diagnosis/diagnose.h", '#include "horo/watchdog/watchdog.h"', "diagnosis may not include watchdog"),
+    ("horo/watchdog/watchdog.h", '#include "collectives/ring/ring.h"', "watchdog may not include collectives"),
     ("horo/metrics/step_meter.h", '#include "horo/coordinator/queue.h"', "metrics may not include coordinator"),
-    ("horo/observe/flight_reader.h", '#include "collectives/ring/ring.h"', "observe may not include collectives"),
     ("launcher/main.cpp", '#include "horo/horo.h"', "launcher may not include public API"),
-    ("horo/runtime.cpp", '#include "tests/ring_test.cpp"', "source files are not included"),
-    ("horo/runtime.cpp", '#include "launcher/missing.h"', "is no file of the repository"),
-    ("horo/runtime.cpp", '#include "context.h"', "is no file of the repository"),
+    ("horo/context.cpp", '#include "tests/ring_test.cpp"', "source files are not included"),
+    ("horo/context.cpp", '#include "launcher/missing.h"', "is no file of the repository"),
+    ("horo/context.cpp", '#include "context.h"', "is no file of the repository"),
     ("horo/coordinator/queue.h", '#include "../base/error.h"', 'without ".."'),
 ]
 
@@ -176,7 +192,7 @@ def violations_of(files):
 
 
 def self_test():
-    """One line per expectation that does not hold."""
+    """One line per failed expectation."""
     for line in violations_of(GOOD_TREE):
         yield f"found in a tree without violations: {line}"
     for file, include, expected in BAD_INCLUDES:
@@ -189,7 +205,7 @@ def self_test():
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Checks which file may include which.")
+    parser = command_line.Parser(description="Checks which file may include which.")
     parser.add_argument("root", nargs="?", default=Path(__file__).resolve().parent.parent, type=Path)
     parser.add_argument("--self-test", action="store_true", help="check the checker")
     arguments = parser.parse_args()
@@ -204,7 +220,7 @@ def main():
         checked = f"{len(tree.files)} files"
     for line in problems:
         print(line)
-    print(f"check_layers.py: {checked} checked, {len(problems)} problem(s)")
+    print(f"check_layers.py: {checked} checked, {command_line.counted(len(problems), 'problem')}")
     return 1 if problems else 0
 
 

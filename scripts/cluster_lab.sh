@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Several emulated hosts on this machine: each has its own network address, host name, /dev/shm and
-# temporary directory, and a link of limited speed to a common switch. MPI takes them for different
-# nodes and talks TCP between them. They share the machine's cores. Needs root.
+# temporary directory, and a link of limited speed to a common switch. MPI treats them as different
+# nodes and uses TCP between them. They share the cores of the machine. Needs root.
 #
 # usage: scripts/cluster_lab.sh COMMAND
-#   up N [RATE]      starts host0 ... host<N-1>; RATE limits each link, each way, as tc writes it
-#                    (1gbit, 100mbit; default 1gbit) or is none. Another lab is replaced.
-#   down             ends what runs in the lab and removes it, also what is left of a broken one
+#   up N [RATE]      starts host0 ... host<N-1>; RATE limits each direction of each link, in the
+#                    format of tc (1gbit, 100mbit; default 1gbit) or is none. Replaces an existing lab.
+#   down             ends all processes in the lab and removes it, also an incomplete one
 #   status           hosts, addresses, rate, bytes sent and received
 #   bytes            a line "HOST SENT RECEIVED" for each host: bytes over its link
 #   run NP [MPIRUN-ARGUMENTS --] PROGRAM [ARGUMENTS]
@@ -18,12 +18,12 @@
 #   scripts/cluster_lab.sh up 4 1gbit
 #   scripts/cluster_lab.sh run 2 --mca btl_base_verbose 1 -- build/release/bin/allreduce_bench
 #
-# CLUSTER_LAB names the lab (default horo); labs of different names do not touch each other.
-# Exit code 2: wrong usage, or this machine cannot have such a lab; one line says why.
+# CLUSTER_LAB names the lab (default horo); labs with different names are independent.
+# Exit code 2: wrong usage, or this machine cannot have such a lab; one line states the reason.
 set -euo pipefail
 
 lab=${CLUSTER_LAB:-horo}
-folder=/run/horo-cluster-lab/$lab # one folder for each host; its own file "lab" says: N RATE
+folder=/run/horo-cluster-lab/$lab # one folder for each host; the file "lab" contains: N RATE
 subnet=10.77.0
 script=$(realpath "$0")
 
@@ -45,7 +45,7 @@ unshare util-linux
 mpirun openmpi-bin"
 }
 
-# try WHAT COMMAND...: refuses, with the last line the command says, if it fails.
+# try WHAT COMMAND...: if the command fails, ends with the last line of its output.
 try() {
   local said
   said=$("${@:2}" 2>&1) || refuse "the kernel refuses $1: ${said##*$'\n'}"
@@ -57,8 +57,8 @@ read_lab() {
 }
 
 limit() { # NAMESPACE INTERFACE
-  # The burst is short, so that short messages take their time on the wire, too; but packets (up to
-  # 64 KiB) that do not fit into it would be cut up, at a high cost in cores.
+  # The burst is small, so that the rate limit applies to short messages too. A smaller one would
+  # split packets of up to 64 KiB, at a high cost in CPU time.
   [ "$rate" = none ] ||
     try "the token-bucket queue (tbf) at $rate" tc -n "$1" qdisc add dev "$2" root tbf rate "$rate" burst 128kb latency 50ms
 }
@@ -82,10 +82,10 @@ add_host() { # INDEX
 up() {
   [ "$(cat "$folder/lab" 2>/dev/null)" != "$hosts $rate" ] || exit 0
   down
-  trap down EXIT # half a lab is none
+  trap down EXIT # a failed start leaves nothing behind
   mkdir -p "$folder"
   echo "127.0.0.1 localhost" >"$folder/hosts"
-  # The switch has a namespace too: the machine's own interfaces and firewall stay as they are.
+  # The switch has a namespace too, so the interfaces and the firewall of the machine do not change.
   try "a network namespace" ip netns add "$lab-switch"
   try "a bridge" ip -n "$lab-switch" link add bridge type bridge
   try "to start a bridge" ip -n "$lab-switch" link set bridge up
@@ -128,7 +128,7 @@ status() {
   done
 }
 
-# Becomes the program, inside the host. The settings make any mpirun there use the lab.
+# Replaces this process by the program, inside the host. The settings make every mpirun there use the lab.
 enter() { # HOST PROGRAM ARGUMENTS...
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export OMPI_MCA_plm_rsh_agent="${script##*/} agent" PATH="${script%/*}:$PATH" CLUSTER_LAB=$lab
@@ -182,6 +182,6 @@ case "$command" in
   exec)
     [ -d "$folder/$1" ] || usage "'$1' is none of host0 ... host$((hosts - 1))"
     enter "$@" ;;
-  # As mpirun calls it instead of ssh: a line for the host's shell.
+  # mpirun calls this instead of ssh, with a line for the shell of the host.
   agent) enter "$1" sh -c "${*:2}" ;;
 esac

@@ -3,18 +3,18 @@
 
   scripts/compare_peers.py --ranks 2 --models resnet50
 
-Each peer needs processes of its own, so a round is one short run of each for each piece of work: a few sizes of
-allreduce, or one gradient set. Rounds are repeated, and what is shown is the median over them. The machine's regime,
-whether its cores share a cache, is read with horo's benchmark before and after each run, and figures are grouped by
-it. A run that met a change is not counted, so short runs are worth more; after --rounds, runs that a regime still lacks
-are repeated, up to --max-rounds.
+Each peer needs its own processes, so a round is one short run of each peer for each case: a few sizes of allreduce, or
+one gradient set. The script repeats the rounds and reports the median over them. The regime of the machine is whether its
+cores share a cache. horo's benchmark determines the regime before and after each run, and the figures are grouped by it.
+A run during which the regime changes is not counted, so use short runs. After --rounds, the script repeats the runs that
+a regime lacks, up to --max-rounds.
 
-Goals (--goals) are ratios to be reached: RATIO@SIZE, RATIO@SIZE-SIZE or RATIO@MODEL says how many times horo's time the
-fastest of Open MPI, MPICH and Gloo, at its defaults, is to take at least.
+A goal (--goals) is RATIO@SIZE, RATIO@SIZE-SIZE or RATIO@MODEL. It is met if the fastest of Open MPI, MPICH and Gloo, at
+its defaults, takes at least RATIO times as long as horo.
 
-Peers are found, not installed: an absent one is named, with the package that would bring it. Written to DIR:
-peers.json with every run, peers.md with the tables, and peers.png. Interrupted (Ctrl-C or
-kill), it reports what it has.
+The script detects peers and does not install them. It names each absent peer and its package. It writes to DIR:
+peers.json with every run, peers.md with the tables, and peers.png. If it is interrupted (Ctrl-C or kill), it reports the
+runs so far.
 """
 import argparse
 import contextlib
@@ -31,16 +31,12 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import command_line
 from peers import detection, goals, report, running, summary
-from scaling import import_pyplot, positive, restart_where_matplotlib_is
+from scaling import import_pyplot, restart_where_matplotlib_is
 
 MODELS = ["resnet50", "bert-base", "tiny1000"]
 SIZES = "4,1Ki,16Ki,256Ki,1Mi,4Mi,16Mi,64Mi,128Mi"
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        self.exit(2, f"{self.prog}: {message}\n")
 
 
 def size_list(text):
@@ -73,33 +69,32 @@ def list_from(known):
 
 
 def parse_arguments():
-    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line.Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--ranks", type=positive, default=2, metavar="N", help="at least 2 (default)")
+    add("--ranks", type=command_line.whole_number(2, command_line.MOST_RANKS), default=2, metavar="N",
+        help="at least 2 (default): one rank exchanges nothing")
     add("--sizes", type=size_list, default=size_list(SIZES), metavar="BYTES,...", help=f"or none; default: {SIZES}")
     add("--models", type=list_from(MODELS), default=MODELS, metavar="MODEL,...",
         help=f"gradient sets, or none; default: {','.join(MODELS)}")
     add("--peers", type=list_from(detection.PEER_KEYS), default=detection.PEER_KEYS, metavar="PEER,...",
         help=f"default: {','.join(detection.PEER_KEYS)}")
-    add("--rounds", type=positive, default=5, metavar="N", help="default 5")
-    add("--max-rounds", type=positive, metavar="N",
-        help="when to give up waiting for a regime (default: three times --rounds)")
-    add("--sizes-per-run", type=positive, default=3, metavar="N",
-        help="how many sizes one run measures (default 3); less: more runs that meet one regime only")
+    add("--rounds", type=command_line.count, default=5, metavar="N", help="default 5")
+    add("--max-rounds", type=command_line.count, metavar="N",
+        help="rounds after which to stop waiting for a regime (default: three times --rounds)")
+    add("--sizes-per-run", type=command_line.count, default=3, metavar="N",
+        help="sizes per run (default 3); with fewer, more runs stay within one regime")
     add("--goals", type=goal_list, default=goal_list(goals.DEFAULT), metavar="GOAL,...",
         help=f"or none; default: {goals.DEFAULT}")
-    add("--repeats", type=positive, default=5, metavar="N", help="measurements within one run (default 5)")
-    add("--patience", type=positive, metavar="SECONDS",
-        help="wait before each run, this long at most, for other programs to leave the cores (default: not at all)")
-    add("--timeout", type=positive, default=300, metavar="SECONDS", help="for one run (default 300)")
+    add("--repeats", type=command_line.count, default=5, metavar="N", help="measurements within one run (default 5)")
+    add("--patience", type=command_line.seconds, metavar="SECONDS",
+        help="longest wait before each run until other programs leave the cores idle (default: none)")
+    add("--timeout", type=command_line.seconds, default=300, metavar="SECONDS", help="for one run (default 300)")
     add("--out", default="build/peers", metavar="DIR", help="where the report goes (default: build/peers)")
     add("--bin", default="build/release/bin", metavar="DIR", help="horo's programs (default: build/release/bin)")
     add("--python", metavar="PATH", help="the interpreter that has torch (default: this one, then the system's)")
     add("--horovod-python", metavar="PATH", help="the interpreter that has Horovod (default: as for --python)")
     arguments = parser.parse_args()
     arguments.max_rounds = arguments.max_rounds or 3 * arguments.rounds
-    if arguments.ranks < 2:
-        parser.error("--ranks must be at least 2: one rank exchanges nothing")
     if arguments.max_rounds < arguments.rounds:
         parser.error("--max-rounds must not be less than --rounds")
     if not arguments.sizes and not arguments.models:
@@ -120,7 +115,7 @@ def say(text):
 
 
 def compile_peers(runner, peers):
-    """The peers, with those that cannot be compiled made absent."""
+    """The peers. Those that cannot be compiled are marked as absent."""
     for key in detection.MPI_LIBRARIES:
         if peers[key].version:
             try:
@@ -133,7 +128,7 @@ def compile_peers(runner, peers):
 
 @dataclass(frozen=True)
 class Piece:
-    """What one run measures: some sizes of allreduce, or one gradient set."""
+    """The work of one run: some sizes of allreduce, or one gradient set."""
     case: str
     sizes: tuple = ()
 
@@ -227,7 +222,7 @@ def compare(arguments):
             say("interrupted; reporting what has been measured")
         samples = rounds.samples
         for met in summary.never_met(samples):
-            say(f"never met in {rounds.count} round(s): {summary.REGIMES[met]}")
+            say(f"never observed in {rounds.count} round(s): {summary.REGIMES[met]}")
         return {"command": shlex.join(["scripts/compare_peers.py", *sys.argv[1:]]),
                 "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                 "machine": describe_machine(rounds.reading or runner.probe()),
@@ -259,12 +254,12 @@ def write(result, folder):
 
 def main():
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)  # so that what runs is ended and what is known reported
+        signal.signal(number, signal.default_int_handler)  # so that the running program is ended and the results so far are reported
     arguments = parse_arguments()
     if arguments.python is None and import_pyplot() is None and importlib.util.find_spec("torch"):
-        sys.argv += ["--python", sys.executable]  # that it is still found after the restart
+        sys.argv += ["--python", sys.executable]  # so that torch is still found after the restart
     restart_where_matplotlib_is()
-    os.environ.pop("HORO_SCALING_RESTARTED", None)  # hororun would pass it on
+    os.environ.pop("HORO_SCALING_RESTARTED", None)  # hororun would pass it to the ranks
     result = compare(arguments)
     write(result, Path(arguments.out))
     return 1 if result["failed"] else 0

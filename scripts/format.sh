@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 mode=(-i)
 case "${1:-}" in
   "") ;;
+  -h | --help) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
   --check) mode=(--dry-run --Werror) ;;
   *) echo "format.sh: unknown option '$1'; usage: scripts/format.sh [--check]" >&2; exit 2 ;;
 esac

@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
-"""Times training steps in PyTorch on this machine's GPU, to hold horo's against.
+"""Times training steps in PyTorch on this machine's GPU, for comparison with horo.
 
 usage: gpu_baseline.py [--json FILE] [--steps N] [--only PART]
 
-Each network takes steps on random data of one batch, in bfloat16 where autocast uses it, images in channels_last: eager
-and compiled. "adamw-124m" is the fused optimizer alone, on parameters of GPT-2's sizes. Times are the median, least
-and most of N steps (default 20) after 5 that warm up, each to the end of the GPU's work.
+Each network trains on one batch of random data, eager and compiled, in bfloat16 where autocast uses it, with images in
+channels_last. "adamw-124m" is the fused optimizer alone, on parameters of GPT-2's sizes. The report has the median,
+minimum and maximum time of N steps (default 20) after 5 warm-up steps. A step ends when the GPU has completed it.
 
-Exit code: 0; 1 if a case failed, which its row says; 77 without PyTorch or a GPU.
+Exit code: 0; 1 if a case failed (its row has the error); 77 without PyTorch or a GPU.
 """
-import argparse
 import json
 import statistics
 import sys
 import time
 
+import command_line
+
+if {"-h", "--help"} & set(sys.argv[1:]):  # also without PyTorch
+    print(__doc__.strip())
+    sys.exit(0)
 try:
     import torch
     from torch import nn
@@ -32,13 +36,13 @@ def mlp():
 
 
 def cnn():
-    """That of train_mnist."""
+    """The network of train_mnist."""
     return nn.Sequential(nn.Conv2d(1, 16, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(16, 32, 5), nn.MaxPool2d(2),
                          nn.ReLU(), nn.Flatten(), nn.Linear(512, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
 class Residual(nn.Module):
-    """Two 3x3 convolutions and what skips them (He et al. 2016)."""
+    """Two 3x3 convolutions and a shortcut (He et al. 2016)."""
 
     def __init__(self, inputs, outputs, stride):
         super().__init__()
@@ -54,7 +58,7 @@ class Residual(nn.Module):
 
 
 def resnet(widths, blocks):
-    """For images of 32 x 32: each stage but the first halves them."""
+    """A ResNet for images of 32 x 32. Each stage except the first halves height and width."""
     layers = [nn.Conv2d(3, widths[0], 3, padding=1, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU()]
     inputs = widths[0]
     for stage, width in enumerate(widths):
@@ -81,7 +85,7 @@ def gpt2_parameters():
 
 
 def milliseconds(step, count):
-    """Of each step."""
+    """The times of each step."""
     for _ in range(WARM_UP):
         step()
     times = []
@@ -133,7 +137,7 @@ def measured(name, mode, make_step, count):
         row |= {"median_ms": median, "min_ms": min(times), "max_ms": max(times), "items_per_s": items / median * 1e3}
         print(f"{name:22} {mode:9} {median:9.3f} ms ({min(times):.3f} to {max(times):.3f}) {row['items_per_s']:14.0f} items/s",
               flush=True)
-    except Exception as error:  # pylint: disable=broad-except  # one case that fails does not take the others along
+    except Exception as error:  # pylint: disable=broad-except  # the other cases run after a failed case
         row["error"] = f"{type(error).__name__}: {error}"
         print(f"{name:22} {mode:9} failed: {row['error'].splitlines()[0]}", flush=True)
     torch.cuda.empty_cache()
@@ -141,7 +145,7 @@ def measured(name, mode, make_step, count):
 
 
 def cases():
-    """Name, mode, make_step of each; eager ones first, which take no time to compile."""
+    """Name, mode and make_step of each case. Eager cases are first, because they need no compilation."""
     for compiled in (False, True):
         for name in NETWORKS:
             yield name, "compiled" if compiled else "eager", lambda name=name, compiled=compiled: network_step(name, compiled)
@@ -150,10 +154,10 @@ def cases():
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Times training steps in PyTorch on this machine's GPU.")
-    parser.add_argument("--json", help="where the figures are written")
-    parser.add_argument("--steps", type=int, default=20, help="how many are timed in each case")
-    parser.add_argument("--only", default="", help="the cases whose names have this in them")
+    parser = command_line.Parser(description="Times training steps in PyTorch on this machine's GPU.")
+    parser.add_argument("--json", help="file for the figures")
+    parser.add_argument("--steps", type=command_line.count, default=20, help="timed steps per case")
+    parser.add_argument("--only", default="", help="only cases whose names contain this")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         print("gpu_baseline.py: PyTorch sees no GPU here, nothing was measured")
@@ -165,7 +169,7 @@ def main():
         if arguments.only not in name:
             continue
         report["rows"].append(measured(name, mode, make_step, arguments.steps))
-        if arguments.json:  # after each, so that a run that is ended leaves what it has
+        if arguments.json:  # after each case, so that an interrupted run keeps its results
             with open(arguments.json, "w", encoding="utf-8") as file:
                 json.dump(report, file, indent=2)
     return 1 if any("error" in row for row in report["rows"]) else 0

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds horo on a machine with a GPU, runs every test that needs one, and measures: one call, at most ten
-# minutes, no network. Goes on after a step that fails; prints a table last.
+# Builds horo on a machine with a GPU, runs every test that needs one, and runs the benchmarks. Takes at most
+# ten minutes and uses no network. Continues after a failed step; prints a table at the end.
 #
 # usage: scripts/gpu_check.sh [--deps DIR] [--out DIR] [--build DIR] [--limit SECONDS] [--dry-run]
-#   --deps DIR    what the machine lacks of MPI, Boost, GoogleTest and the other packages, made elsewhere:
-#                 DIR/env.sh is sourced (docs/gpu.md)
+#   --deps DIR    MPI, Boost, GoogleTest and the other packages that the machine lacks, built elsewhere;
+#                 DIR/env.sh is sourced (docs/guides/gpu.md)
 #   --out DIR     logs, figures and gpu_check.json         (default build/gpu_check_results)
 #   --build DIR   where horo is built                      (default build/gpu_check)
 #   --limit N     seconds for all steps together           (default 570)
@@ -36,10 +36,10 @@ while [ $# -gt 0 ]; do
     *) refuse "unknown option '$1'; gpu_check.sh --help lists them" ;;
   esac
 done
-[[ $limit =~ ^[1-9][0-9]*$ ]] || refuse "--limit $limit is no number of seconds"
+[[ $limit =~ ^[1-9][0-9]{0,4}$ ]] || refuse "--limit $limit: the number of seconds must be a whole number from 1 to 99999"
 [ -z "$deps" ] || [ -r "$deps/env.sh" ] || refuse "--deps $deps: there is no env.sh in it"
 
-# Steps in their order: name, seconds, command. A command that ends with 77 was skipped and says why.
+# The steps in order: name, seconds, command. Exit code 77 means that a step was skipped; it prints the reason.
 names=() limits=() commands=()
 step() {
   names+=("$1") limits+=("$2") commands+=("$3")
@@ -52,13 +52,13 @@ sanitize() { # TOOL TEST FILTER
   echo "HORO_TEST_GPU=required compute-sanitizer --error-exitcode 1 --tool $1" \
     "$at_build/tests/$2 '--gtest_filter=$3'"
 }
-has_sanitizer='command -v compute-sanitizer || { echo "compute-sanitizer is not here"; exit 77; }'
+has_sanitizer='command -v compute-sanitizer || { echo "compute-sanitizer is not installed"; exit 77; }'
 short=MoveTiles.Float32AsBFloat16:MoveTiles.KeepsInfinitiesAndNan
 phases='*LayerNorm*:*GradientNorm*' # of kernels whose threads share memory
 
 step machine 60 'nvidia-smi; uname -a; nproc; free -g; nvcc --version; c++ --version; cmake --version; mpirun --version
 python3 -c "import torch; print(torch.__version__, torch.cuda.nccl.version())"; true'
-# NCCL and cuDNN may be where PyTorch has put them.
+# NCCL and cuDNN may be in the folder of PyTorch.
 step configure 60 "nvidia=\$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)
 cmake -S . -B $at_build -G Ninja -DCMAKE_BUILD_TYPE=Release -DHORO_WITH_CUDA=ON \${nvidia:+-DHORO_PYTHON_NVIDIA=\$nvidia}"
 step build 240 "cmake --build $at_build --target horo_gpu_tests device_bench train_step_bench train_mnist train_cifar"

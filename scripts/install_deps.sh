@@ -1,28 +1,35 @@
 #!/usr/bin/env bash
 # Installs what horo needs to build, test and run, from the packages of Debian 12 (or Ubuntu 24.04 and later).
 #
-# usage: scripts/install_deps.sh [--ci|--dev]
-#   --ci    also what .ci/run checks with: clang with libFuzzer, clang-format
-#   --dev   that and what else its developers use: clang-tidy, ccache, valgrind, gdb, iperf3
+# usage: scripts/install_deps.sh [--no-tests|--ci|--dev]
+#   --no-tests   only what the libraries and programs need to build and run, as scripts/quickstart.sh does
+#   --ci         also the tools of .ci/run: clang with libFuzzer, clang-format, MPICH
+#   --dev        as --ci, and the other tools of developers: clang-tidy, ccache, valgrind, gdb, iperf3
 #
-# Does nothing if all is there; otherwise runs apt-get, as root or through sudo.
+# Does nothing if everything is installed; otherwise runs apt-get, as root or through sudo.
 set -euo pipefail
 
 packages=(
-  g++ cmake ninja-build git                # build
+  g++ cmake ninja-build make               # build; make: CMake's default for the user's own project
   libopenmpi-dev openmpi-bin               # ranks
   libboost-program-options-dev libfmt-dev libspdlog-dev nlohmann-json3-dev zlib1g-dev
   libdnnl-dev                              # convolutions and matrix products on CPUs
-  libgtest-dev libgmock-dev libbenchmark-dev
+)
+for_tests=(
+  git libgtest-dev libgmock-dev
   python3 python3-matplotlib               # scripts
   iproute2                                 # emulated hosts (cluster_lab.sh) and their tests
 )
-for_ci=(clang libclang-rt-dev clang-format-14)  # libFuzzer is in libclang-rt
+# libFuzzer is in libclang-rt. Some tests run under MPICH's launcher; mpirun remains that of Open MPI.
+for_ci=(clang libclang-rt-dev clang-format-14 mpich)
+for_developers=(clang-tidy-14 ccache valgrind gdb iperf3)
 case "${1:-}" in
-  "") ;;
-  --ci) packages+=("${for_ci[@]}") ;;
-  --dev) packages+=("${for_ci[@]}" clang-tidy-14 ccache valgrind gdb iperf3) ;;
-  *) echo "install_deps.sh: unknown option '$1'; usage: scripts/install_deps.sh [--ci|--dev]" >&2; exit 2 ;;
+  "") packages+=("${for_tests[@]}") ;;
+  -h | --help) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+  --no-tests) ;;
+  --ci) packages+=("${for_tests[@]}" "${for_ci[@]}") ;;
+  --dev) packages+=("${for_tests[@]}" "${for_ci[@]}" "${for_developers[@]}") ;;
+  *) echo "install_deps.sh: unknown option '$1'; install_deps.sh --help lists them" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

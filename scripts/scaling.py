@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Runs a program over several numbers of ranks and says how well it scales.
+"""Runs a program on several numbers of ranks and reports how well it scales.
 
 usage: scaling.py [OPTIONS] -- PROGRAM [ARGS...]
 
   scripts/scaling.py --ranks 1,2,4 --json-key samples_per_second -- build/release/bin/train_mnist --epochs 1
 
-The program is started by hororun with "--json FILE" added, and is expected to write a JSON report there, from
-which the figure of --json-key is taken. Repeats are interleaved (1,2,4,1,2,4,...), so that a busy moment of
-the machine does not fall on one number of ranks alone. Written: PREFIX.json with every run, PREFIX.png with
-speed-up and efficiency, and a markdown table on standard output.
+hororun starts the program with "--json FILE" added. The program must write a JSON report to FILE. The script reads the
+figure of --json-key from the report. Repeats are interleaved (1,2,4,1,2,4,...), so that a load on the machine does not
+affect one number of ranks alone. Output: PREFIX.json with every run, PREFIX.png with speed-up and efficiency, and a
+markdown table on standard output.
 
-In ARGS, {ranks} and {ranks*K} stand for numbers, which is what weak scaling needs:
+For weak scaling, {ranks} and {ranks*K} in ARGS are replaced by numbers:
 
   scripts/scaling.py --mode weak --ranks 1,2,4 -- build/release/bin/train_mnist --global-batch '{ranks*64}'
 """
@@ -29,8 +29,11 @@ import tempfile
 import time
 from pathlib import Path
 
+import command_line
+from command_line import MOST_RANKS, counted
+
 REPOSITORY = Path(__file__).resolve().parent.parent
-SYSTEM_PYTHON = "/usr/bin/python3"  # the one that Debian's python3-matplotlib is for
+SYSTEM_PYTHON = "/usr/bin/python3"  # Debian's python3-matplotlib is installed for it
 
 
 class ScalingError(Exception):
@@ -42,23 +45,18 @@ def rank_list(text):
         ranks = [int(word) for word in text.split(",")]
     except ValueError:
         ranks = []
-    if not ranks or min(ranks) < 1 or len(set(ranks)) != len(ranks):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a list of numbers of ranks, such as 1,2,4")
+    if not ranks or min(ranks) < 1 or max(ranks) > MOST_RANKS or len(set(ranks)) != len(ranks):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a list of numbers of ranks, such as 1,2,4; the most is "
+                                         f"{MOST_RANKS}")
     return sorted(ranks)
 
 
-def positive(text):
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
-    return int(text)
-
-
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     usage=argparse.SUPPRESS)
+    parser = command_line.Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                 usage=argparse.SUPPRESS)
     add = parser.add_argument
     add("--ranks", type=rank_list, default=[1, 2], metavar="N,N,...", help="default: 1,2")
-    add("--repeat", type=positive, default=3, metavar="N", help="runs of each number of ranks (default 3)")
+    add("--repeat", type=command_line.count, default=3, metavar="N", help="runs of each number of ranks (default 3)")
     add("--mode", choices=["strong", "weak"], default="strong",
         help="strong: the same work on all ranks together (default); weak: the same on each")
     add("--json-key", default="samples_per_second", metavar="KEY",
@@ -66,14 +64,14 @@ def parse_arguments():
     add("--lower-is-better", action="store_true", help="the figure is a time, not a rate")
     add("--json-option", default="--json", metavar="OPTION", help="the program's option for the report's file")
     add("--launcher", metavar="COMMAND", help="what starts ranks, given -np N (default: hororun of this build)")
-    add("--timeout", type=positive, default=1800, metavar="SECONDS", help="for one run (default 1800)")
+    add("--timeout", type=command_line.seconds, default=1800, metavar="SECONDS", help="for one run (default 1800)")
     add("--out", default="scaling", metavar="PREFIX", help="of the files written (default: scaling)")
     add("program", nargs="+", metavar="PROGRAM [ARGS...]", help="after --")
     return parser.parse_args()
 
 
 def import_pyplot():
-    """matplotlib.pyplot drawing to files, or None."""
+    """matplotlib.pyplot with a file backend, or None."""
     try:
         import matplotlib
     except ImportError:
@@ -84,7 +82,7 @@ def import_pyplot():
 
 
 def restart_where_matplotlib_is():
-    """Continues under the system's Python if that one has matplotlib and this one has not."""
+    """Restarts with the system's Python if only that one has matplotlib."""
     if import_pyplot() is not None or "HORO_SCALING_RESTARTED" in os.environ or not Path(SYSTEM_PYTHON).exists():
         return
     if subprocess.run([SYSTEM_PYTHON, "-c", "import matplotlib"], stderr=subprocess.DEVNULL).returncode == 0:
@@ -150,15 +148,16 @@ def run_all(launcher, arguments):
         for ranks in arguments.ranks:
             run = {"repeat": repeat, **run_once(launcher, arguments, ranks)}
             runs.append(run)
-            print(f"scaling.py: repeat {repeat + 1} of {arguments.repeat}, {ranks} rank(s): "
+            print(f"scaling.py: repeat {repeat + 1} of {arguments.repeat}, {counted(ranks, 'rank')}: "
                   f"{arguments.json_key} {run['figure']:.4g} ({run['wall_seconds']:.1f} s)", file=sys.stderr)
     return runs
 
 
 def summarise(runs, mode, lower_is_better):
-    """For each number of ranks: median, least and most, and speed-up and efficiency against the least ranks.
+    """For each number of ranks: the median, minimum and maximum figure, and the speed-ups and efficiencies.
 
-    The speed-up is of the work done in a time; in weak mode a run's work grows with its ranks.
+    A speed-up is the work per time, relative to the median of the smallest number of ranks. In weak mode the work of a
+    run is proportional to its ranks.
     """
     figures = {}
     for run in runs:
@@ -167,12 +166,16 @@ def summarise(runs, mode, lower_is_better):
     base = statistics.median(figures[base_ranks])
     rows = []
     for ranks in sorted(figures):
-        median = statistics.median(figures[ranks])
-        speedup = base / median if lower_is_better else median / base
-        if lower_is_better and mode == "weak":
-            speedup *= ranks / base_ranks
-        rows.append({"ranks": ranks, "median": median, "min": min(figures[ranks]), "max": max(figures[ranks]),
-                     "speedup": speedup, "efficiency": speedup * base_ranks / ranks})
+        def speedup_of(figure):
+            if not lower_is_better:
+                return figure / base
+            return base / figure * (ranks / base_ranks if mode == "weak" else 1)
+
+        median, least, most = statistics.median(figures[ranks]), min(figures[ranks]), max(figures[ranks])
+        speedup = speedup_of(median)
+        slowest, fastest = sorted([speedup_of(least), speedup_of(most)])
+        rows.append({"ranks": ranks, "median": median, "min": least, "max": most, "speedup": speedup,
+                     "speedup_min": slowest, "speedup_max": fastest, "efficiency": speedup * base_ranks / ranks})
     return rows
 
 
@@ -184,21 +187,30 @@ def markdown(rows, key, mode, cores, repeats):
         lines.append(f"| {row['ranks']}{mark} | {row['median']:.4g} ({row['min']:.4g} to {row['max']:.4g}) | "
                      f"{row['speedup']:.2f} | {100 * row['efficiency']:.0f} % |")
     if any(row["ranks"] > cores for row in rows):
-        lines += ["", f"\\* more ranks than this machine's {cores} core(s)"]
+        lines += ["", f"\\* more ranks than this machine's {counted(cores, 'core')}"]
     return "\n".join(lines)
+
+
+def plot_speedups(axes, rows, factors, **options):
+    """Draws the medians times the factors, each with a bar from minimum to maximum."""
+    medians = [row["speedup"] * factor for row, factor in zip(rows, factors)]
+    below = [(row["speedup"] - row["speedup_min"]) * factor for row, factor in zip(rows, factors)]
+    above = [(row["speedup_max"] - row["speedup"]) * factor for row, factor in zip(rows, factors)]
+    axes.errorbar([row["ranks"] for row in rows], medians, yerr=[below, above], fmt="o-", capsize=3, **options)
 
 
 def draw(pyplot, rows, arguments, cores, path):
     ranks = [row["ranks"] for row in rows]
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6))
     left.plot(ranks, [n / ranks[0] for n in ranks], "--", color="grey", label="ideal")
-    left.plot(ranks, [row["speedup"] for row in rows], "o-", label="measured")
-    left.set(xlabel="ranks", ylabel=f"speed-up over {ranks[0]} rank(s)", xticks=ranks)
+    plot_speedups(left, rows, [1] * len(rows), label="median, min to max")
+    left.set(xlabel="ranks", ylabel=f"speed-up over {counted(ranks[0], 'rank')}", xticks=ranks)
     left.legend()
-    right.plot(ranks, [100 * row["efficiency"] for row in rows], "o-")
-    right.set(xlabel="ranks", ylabel="efficiency (%)", xticks=ranks, ylim=(0, 110))
+    plot_speedups(right, rows, [100 * ranks[0] / n for n in ranks])
+    right.set(xlabel="ranks", ylabel="efficiency (%)", xticks=ranks)
+    right.set_ylim(0, max(110, right.get_ylim()[1]))
     figure.suptitle(f"{Path(arguments.program[0]).name}: {arguments.mode} scaling of {arguments.json_key}, "
-                    f"{cores} core(s)")
+                    f"{counted(cores, 'core')}")
     figure.tight_layout()
     figure.savefig(path, dpi=120)
 

@@ -4,9 +4,10 @@
 # usage: scripts/test.sh [PRESET...] [-- CTEST ARGUMENTS]
 #   scripts/test.sh                       the preset release
 #   scripts/test.sh asan tsan             both sanitizers, one after the other
-#   scripts/test.sh release -- -R ring    only the tests whose name has "ring" in it
+#   scripts/test.sh release -- -R ring    only the tests whose name contains "ring"
 #
-# Presets: release debug cpu asan tsan ci (CMakePresets.json). Stops at the first that fails.
+# Presets: release debug cpu asan tsan ci (CMakePresets.json). Stops at the first that fails. After each preset, lists the
+# skipped tests with the reasons.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,5 +27,8 @@ for preset in "${presets[@]}"; do
   echo "== $preset"
   cmake --preset "$preset"
   cmake --build --preset "$preset"
-  ctest --preset "$preset" "$@"
+  status=0
+  ctest --preset "$preset" "$@" || status=$?
+  python3 scripts/skipped_tests.py "build/$preset"
+  [ $status -eq 0 ] || exit $status
 done

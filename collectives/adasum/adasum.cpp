@@ -1,13 +1,159 @@
 #include "collectives/adasum/adasum.h"
 
-#include "collectives/adasum/ordered_sum.h"
-#include "collectives/adasum/projections.h"
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "collectives/buffers.h"
+#include "collectives/chunks.h"
 #include "collectives/reduce/kernels.h"
-#include "collectives/staging.h"
 #include "horo/base/error.h"
 
 namespace horo::collectives {
 
+namespace {
+
+// Calls function(address, bytes) for each chunk, in the packed order.
+template <typename Function>
+void for_each_chunk(const ScatteredBuffer& tensors, std::size_t ranks, Function&& function) {
+  const std::size_t width = tensors.element_bytes();
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    for (const ScatteredBuffer::Piece& tensor : tensors.pieces()) {
+      const Range chunk = chunk_of(tensor.count, ranks, rank);
+      function(tensor.data + chunk.begin * width, chunk.count() * width);
+    }
+}
+
+}  // namespace
+
+TensorChunks::TensorChunks(const ScatteredBuffer& tensors, int ranks)
+    : places_(static_cast<std::size_t>(ranks)) {
+  for (std::size_t rank = 0; rank < places_.size(); ++rank) {
+    std::size_t begin = 0;
+    for (const ScatteredBuffer::Piece& tensor : tensors.pieces()) {
+      const std::size_t end = begin + chunk_of(tensor.count, places_.size(), rank).count();
+      places_[rank].push_back({begin, end});
+      begin = end;
+    }
+  }
+}
+
+void TensorChunks::pack(const ScatteredBuffer& tensors, std::byte* packed) const {
+  for_each_chunk(tensors, places_.size(), [&](const std::byte* chunk, std::size_t bytes) {
+    std::memcpy(packed, chunk, bytes);
+    packed += bytes;
+  });
+}
+
+void TensorChunks::unpack(const std::byte* packed, const ScatteredBuffer& tensors) const {
+  for_each_chunk(tensors, places_.size(), [&](std::byte* chunk, std::size_t bytes) {
+    std::memcpy(chunk, packed, bytes);
+    packed += bytes;
+  });
+}
+
+namespace {
+
+// Separate sums per lane let the compiler use vector instructions, and additions do not wait for
+// each other. They also fix the order of the additions.
+template <typename T>
+Projections project_lanes(const T* a, const T* b, std::size_t count) {
+  constexpr std::size_t kLanes = 8;
+  double a_squared[kLanes] = {}, b_squared[kLanes] = {}, a_by_b[kLanes] = {};
+  const auto add = [&](std::size_t lane, double x, double y) {
+    a_squared[lane] += x * x;
+    b_squared[lane] += y * y;
+    a_by_b[lane] += x * y;
+  };
+  const std::size_t even = count - count % kLanes;
+  for (std::size_t i = 0; i < even; i += kLanes)
+    for (std::size_t lane = 0; lane < kLanes; ++lane) add(lane, a[i + lane], b[i + lane]);
+  for (std::size_t i = even; i < count; ++i) add(i - even, a[i], b[i]);
+  Projections sum;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    sum.a_squared += a_squared[lane];
+    sum.b_squared += b_squared[lane];
+    sum.a_by_b += a_by_b[lane];
+  }
+  return sum;
+}
+
+// A zero vector has no direction, so the other vector keeps its full weight.
+double weight(double product, double squared) {
+  return squared == 0 ? 1.0 : 1.0 - product / (2 * squared);
+}
+
+template <typename T>
+void combine_elements(const Projections& whole, T* a, const T* b, std::size_t count) {
+  const double a_weight = weight(whole.a_by_b, whole.a_squared);
+  const double b_weight = weight(whole.a_by_b, whole.b_squared);
+  for (std::size_t i = 0; i < count; ++i)
+    a[i] =
+        static_cast<T>(a_weight * static_cast<double>(a[i]) + b_weight * static_cast<double>(b[i]));
+}
+
+}  // namespace
+
+Projections project(const float* a, const float* b, std::size_t count) {
+  return project_lanes(a, b, count);
+}
+Projections project(const double* a, const double* b, std::size_t count) {
+  return project_lanes(a, b, count);
+}
+void combine(const Projections& whole, float* a, const float* b, std::size_t count) {
+  combine_elements(whole, a, b, count);
+}
+void combine(const Projections& whole, double* a, const double* b, std::size_t count) {
+  combine_elements(whole, a, b, count);
+}
+
+namespace {
+
+// Up to this total size, one allgather takes less time than an alltoall and an allgather.
+constexpr std::size_t kGatheredBytes = 32 * 1024;
+
+std::vector<std::size_t> bytes_of(std::vector<std::size_t> counts) {
+  for (std::size_t& count : counts) count *= sizeof(double);
+  return counts;
+}
+
+std::span<double> ensure_size(std::vector<double>& memory, std::size_t count) {
+  if (memory.size() < count) memory.resize(count);
+  return std::span(memory).first(count);
+}
+
+// Adds up `parts`, which has sum.size() values of each rank. The order of the ranks is fixed, so
+// all ranks compute the same bits.
+void add_up(std::span<const double> parts, std::span<double> sum) {
+  std::ranges::copy(parts.first(sum.size()), sum.begin());
+  for (std::size_t at = sum.size(); at < parts.size(); at += sum.size())
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += parts[at + i];
+}
+
+}  // namespace
+
+// The allgather takes one step but sends all values of all ranks to each rank. The alltoall and the
+// allgather of partial sums send each value twice, whatever the number of ranks.
+void ordered_sum(Collectives& collectives, int rank, int size, std::span<double> values,
+                 OrderedSumStaging& staging) {
+  const auto ranks = static_cast<std::size_t>(size);
+  if (values.size_bytes() * ranks <= kGatheredBytes) {
+    const std::span<double> all = ensure_size(staging.parts, values.size() * ranks);
+    collectives.allgather(std::as_bytes(values), std::vector(ranks, values.size_bytes()),
+                          std::as_writable_bytes(all));
+    return add_up(all, values);
+  }
+  const std::vector<std::size_t> counts = chunk_sizes(values.size(), ranks);
+  const std::span<double> own = ensure_size(staging.own, counts[static_cast<std::size_t>(rank)]);
+  const std::span<double> parts = ensure_size(staging.parts, own.size() * ranks);
+  collectives.alltoall(std::as_bytes(values), bytes_of(counts), std::as_writable_bytes(parts),
+                       std::vector(ranks, own.size() * sizeof(double)));
+  add_up(parts, own);
+  collectives.allgather(std::as_bytes(own), bytes_of(counts), std::as_writable_bytes(values));
+}
+
+// All staging is kept between calls. packed_ is used twice: it holds the chunks that the alltoall
+// sends, and later receives the results of the allgather.
 void Adasum::allreduce(const ScatteredBuffer& tensors) {
   HORO_CHECK(is_floating(tensors.type()), "Adasum is for floating point");
   if (size_ == 1 || tensors.count() == 0) return;
@@ -17,8 +163,8 @@ void Adasum::allreduce(const ScatteredBuffer& tensors) {
   std::vector<std::size_t> bytes_of;
   for (int r = 0; r < size_; ++r) bytes_of.push_back(chunks.count_of(r) * tensors.element_bytes());
 
-  const std::span packed(at_least(packed_, tensors.bytes()), tensors.bytes());
-  const std::span vectors(at_least(received_, ranks * own_bytes), ranks * own_bytes);
+  const std::span packed(ensure_size(packed_, tensors.bytes()), tensors.bytes());
+  const std::span vectors(ensure_size(received_, ranks * own_bytes), ranks * own_bytes);
   chunks.pack(tensors, packed.data());
   collectives_.alltoall(packed, bytes_of, vectors, std::vector(ranks, own_bytes));
   combine_all(tensors.type(), chunks, vectors.data());
@@ -26,22 +172,27 @@ void Adasum::allreduce(const ScatteredBuffer& tensors) {
   chunks.unpack(packed.data(), tensors);
 }
 
+// 16-bit types are widened to float32 once, before the tree. Intermediate results therefore keep
+// full precision, and only the final result is rounded.
 void Adasum::combine_all(DataType type, const TensorChunks& chunks, std::byte* vectors) {
   if (type == DataType::kFloat64) return combine_tree(chunks, reinterpret_cast<double*>(vectors));
   if (type == DataType::kFloat32) return combine_tree(chunks, reinterpret_cast<float*>(vectors));
   const std::size_t own = chunks.count_of(rank_);
   const std::size_t count = own * static_cast<std::size_t>(size_);
-  std::byte* widened = at_least(widened_, count * sizeof(float));
+  std::byte* widened = ensure_size(widened_, count * sizeof(float));
   widen(type, widened, vectors, count);
   combine_tree(chunks, reinterpret_cast<float*>(widened));
   narrow(type, vectors, widened, own);
 }
 
 template <typename T>
+// Every rank holds its chunk of all vectors and combines them in the same binary tree. Adasum is
+// not associative, so this fixed tree determines the result.
 void Adasum::combine_tree(const TensorChunks& chunks, T* vectors) {
   std::vector<T*> level;
   for (int r = 0; r < size_; ++r)
     level.push_back(vectors + static_cast<std::size_t>(r) * chunks.count_of(rank_));
+  // The result of a pair replaces its first vector. An odd last vector moves up unchanged.
   while (level.size() > 1) {
     combine_pairs(chunks, level);
     std::vector<T*> next;
@@ -52,6 +203,8 @@ void Adasum::combine_tree(const TensorChunks& chunks, T* vectors) {
 
 template <typename T>
 void Adasum::combine_pairs(const TensorChunks& chunks, const std::vector<T*>& vectors) {
+  // One ordered sum per level covers the projections of all pairs and tensors, so the latency of a
+  // level does not depend on their number.
   const auto for_each_pair = [&](auto&& function) {
     std::size_t index = 0;
     for (std::size_t i = 0; i + 1 < vectors.size(); i += 2)

@@ -1,42 +1,108 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
-#include "collectives/adasum/ordered_sum.h"
-#include "collectives/adasum/tensor_chunks.h"
+#include "collectives/buffers.h"
+#include "collectives/chunks.h"
 #include "collectives/collectives.h"
-#include "collectives/scattered_buffer.h"
 
 namespace horo::collectives {
 
+/// How several tensors are divided among ranks: rank r gets chunk r of each tensor (see chunk_of).
+/// The chunks of a tensor therefore do not depend on the other tensors. In packed order, chunks are
+/// sorted by rank and, within a rank, by tensor.
+class TensorChunks {
+ public:
+  /// `tensors`: one piece per tensor.
+  TensorChunks(const ScatteredBuffer& tensors, int ranks);
+
+  /// The range of each tensor's chunk within the packed chunks of `rank`, in elements.
+  const std::vector<Range>& of_rank(int rank) const {
+    return places_[static_cast<std::size_t>(rank)];
+  }
+  /// The number of elements in all chunks of `rank`.
+  std::size_t count_of(int rank) const {
+    return of_rank(rank).empty() ? 0 : of_rank(rank).back().end;
+  }
+
+  /// Copies the chunks of all ranks to `packed`, which has room for all elements.
+  void pack(const ScatteredBuffer& tensors, std::byte* packed) const;
+  /// Copies the packed chunks back to `tensors`.
+  void unpack(const std::byte* packed, const ScatteredBuffer& tensors) const;
+
+ private:
+  std::vector<std::vector<Range>> places_;  // by rank, by tensor
+};
+
+/// The dot products of two vectors a and b, or of parts of them, from which Adasum computes its
+/// weights.
+struct Projections {
+  double a_squared = 0;  ///< a.a
+  double b_squared = 0;  ///< b.b
+  double a_by_b = 0;     ///< a.b
+};
+
+/// Computes the dot products of `count` elements in float64. The order of additions depends only on
+/// `count`.
+Projections project(const float* a, const float* b, std::size_t count);
+Projections project(const double* a, const double* b, std::size_t count);
+
+/// Sets a = Adasum(a, b). `whole` holds the dot products of the whole vectors; a and b may be parts
+/// of them. Computes in float64 and rounds once.
+void combine(const Projections& whole, float* a, const float* b, std::size_t count);
+void combine(const Projections& whole, double* a, const double* b, std::size_t count);
+
+/// Views all `projections` as one array of doubles, which ordered_sum() can add up.
+inline std::span<double> as_doubles(std::vector<Projections>& projections) {
+  static_assert(sizeof(Projections) == 3 * sizeof(double));
+  return {reinterpret_cast<double*>(projections.data()), 3 * projections.size()};
+}
+
+/// Staging of ordered_sum(), kept between calls. After an error, a transfer in flight may still
+/// write to it, so it must outlive the channels that carry the messages.
+struct OrderedSumStaging {
+  std::vector<double> parts;
+  std::vector<double> own;
+};
+
+/// Adds up the `values` of all ranks in place, each element in rank order. Unlike
+/// Collectives::allreduce(), the bits of a sum depend neither on the algorithm nor on the position
+/// of the element in `values`. Cost for N bytes of values: one allgather if n * N <= 32 KiB, else
+/// one alltoall and one allgather, in which each rank sends 2(n-1)/n * N bytes.
+void ordered_sum(Collectives& collectives, int rank, int size, std::span<double> values,
+                 OrderedSumStaging& staging);
+
 /// ReduceOp::kAdasum over any Collectives. (Source: Maleki et al., "Scaling distributed training
-/// with adaptive summation", 2020; the tree is theirs, the exchange is not.)
+/// with adaptive summation", 2020. The combination tree is from the paper; the exchange is
+/// different.)
 ///
-/// An alltoall gives rank c chunk c of every rank's tensors. Then every rank has all it needs for
-/// its chunks but the products of whole tensors: level by level of the tree, the ranks add up their
-/// parts of those (see ordered_sum) and combine the pairs. Vectors between levels are float32, of
-/// float64 tensors float64. An allgather spreads the result.
+/// An alltoall gives rank c chunk c of every rank's tensors. At each level of the tree, the ranks
+/// add up the dot products of their chunks (see ordered_sum) to get those of the whole tensors, and
+/// combine the pairs of vectors. Intermediate vectors are float32, or float64 for float64 tensors.
+/// An allgather distributes the result.
 ///
-/// Cost for n ranks and N bytes: 2(n-1)/n * N bytes sent per rank, as an allreduce; one alltoall,
-/// one allgather and ceil(log2 n) small sums of 3 doubles for each pair of vectors and tensor.
-/// Memory, kept between calls: 2N, and for 16-bit tensors 2N more.
+/// Cost for n ranks and N bytes: each rank sends 2(n-1)/n * N bytes, as in an allreduce, in one
+/// alltoall and one allgather. In addition, ceil(log2 n) sums of 3 doubles per pair of vectors and
+/// per tensor. Memory, kept between calls: 2N, and 2N more for 16-bit tensors.
 ///
-/// Every number is computed from a tensor's values in an order that depends on nothing but its size
-/// and n, so results have the same bits with any Collectives and however tensors are packed.
+/// The order of all additions depends only on the size of a tensor and on n. Results therefore have
+/// the same bits with any Collectives and any packing of tensors.
 class Adasum {
  public:
-  /// `collectives` are among `size` ranks, of which this is `rank`, and outlive this.
+  /// `collectives` connect `size` ranks, of which this is `rank`, and outlive this object.
   Adasum(Collectives& collectives, int rank, int size)
       : collectives_(collectives), rank_(rank), size_(size) {}
 
-  /// Combines each piece of `tensors` (of floating point), in place. All ranks have the same
-  /// pieces. float64 values between 1e-140 and 1e140 in magnitude: their squares are added up.
+  /// Combines each piece of `tensors`, which have a floating point type, in place. Collective; all
+  /// ranks have the same pieces. The magnitudes of float64 values must be between 1e-140 and 1e140,
+  /// because their squares are added up.
   void allreduce(const ScatteredBuffer& tensors);
 
  private:
-  // `vectors`: this rank's chunks as they come from rank 0, 1, ...; the result is left in the
-  // first.
+  // `vectors` holds the chunks of this rank, as received from rank 0, 1, ... The first vector
+  // receives the result.
   void combine_all(DataType type, const TensorChunks& chunks, std::byte* vectors);
   template <typename T>
   void combine_tree(const TensorChunks& chunks, T* vectors);

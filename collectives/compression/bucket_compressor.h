@@ -5,17 +5,17 @@
 #include <span>
 
 #include "collectives/collectives.h"
-#include "horo/base/compression_report.h"
+#include "horo/base/compression.h"
 
 namespace horo::collectives {
 
-/// A float32 tensor of a bucket, in memory that the caller keeps: row-major, its first dimension by
-/// all others.
+/// A float32 tensor of a bucket, as a row-major matrix: its first dimension by the product of the
+/// others. The memory is borrowed.
 struct BucketTensor {
   float* values = nullptr;
   std::size_t rows = 0;
   std::size_t columns = 0;
-  std::uint64_t key = 0;  ///< the same on all ranks, another for each tensor
+  std::uint64_t key = 0;  ///< unique per tensor, equal on all ranks
 
   std::size_t count() const { return rows * columns; }
   std::span<float> span() const { return {values, count()}; }
@@ -31,15 +31,15 @@ class BucketCompressor {
   /// all ranks end with the same bits. `step` counts from 0 and is the same on all ranks.
   virtual void allreduce(Collectives& collectives, ReduceOp op, std::uint64_t step) = 0;
 
-  /// What one tensor keeps from step to step, in the compressor's memory; saved and restored, the
-  /// next steps have the same bits.
+  /// The state that one tensor carries from step to step, in memory of the compressor. Restoring a
+  /// saved state makes the next steps bit-identical.
   struct Memory {
     std::span<float> residual;  ///< differs between ranks
     std::span<float> factor;    ///< the same on all ranks
   };
   virtual Memory memory_of(std::size_t tensor) = 0;
 
-  /// Of the latest allreduce().
+  /// Figures of the latest allreduce().
   const CompressionFigures& figures() const { return figures_; }
 
  protected:

@@ -6,8 +6,9 @@
 
 namespace horo::collectives {
 
-/// The sum of f(i) over [0, count), added up in 16 lanes and the lanes in pairs: fast and, since
-/// the order does not depend on the instruction set, always the same.
+/// Returns the sum of f(i) over [0, count). Adds up 16 lanes separately and then combines the lanes
+/// in pairs. The order does not depend on the instruction set, so the result is always the same,
+/// and compilers can vectorize the loop.
 template <typename Value, typename Function>
 Value sum_in_lanes(std::size_t count, Function&& f) {
   constexpr std::size_t kLanes = 16;
@@ -21,7 +22,7 @@ Value sum_in_lanes(std::size_t count, Function&& f) {
   return lanes[0];
 }
 
-/// In double precision.
+/// The sum of squares in double precision.
 inline double sum_of_squares(std::span<const float> values) {
   return sum_in_lanes<double>(values.size(), [&](std::size_t i) {
     const double value = values[i];

@@ -1,13 +1,56 @@
 #include "collectives/compression/low_rank.h"
 
 #include <algorithm>
+#include <cmath>
+#include <vector>
 
 #include "collectives/compression/lane_sum.h"
 
 namespace horo::collectives {
+
 namespace {
 
-// The inner loops take this many rows of a factor at a time, so that what they add to is read and
+// A vector whose norm shrinks below this fraction when its projections on the preceding vectors are
+// subtracted is linearly dependent on them: the rest is rounding error.
+constexpr double kDependent = 1e-10;
+
+double dot(const double* a, const double* b, std::size_t length) {
+  return sum_in_lanes<double>(length, [&](std::size_t i) { return a[i] * b[i]; });
+}
+
+void subtract_projections(double* vector, const double* before, std::size_t count,
+                          std::size_t length) {
+  for (std::size_t k = 0; k < count; ++k) {
+    const double* other = before + k * length;
+    const double share = dot(vector, other, length);
+    for (std::size_t i = 0; i < length; ++i) vector[i] -= share * other[i];
+  }
+}
+
+}  // namespace
+
+// Modified Gram-Schmidt in double. All ranks call this with the same bits and run the same
+// operations, so they stay identical without communication.
+bool orthonormalise(float* vectors, std::size_t count, std::size_t length) {
+  std::vector<double> exact(vectors, vectors + count * length);
+  if (!std::ranges::all_of(exact, [](double x) { return std::isfinite(x); })) return false;
+  for (std::size_t k = 0; k < count; ++k) {
+    double* vector = exact.data() + k * length;
+    const double norm_before = std::sqrt(dot(vector, vector, length));
+    // The first pass loses accuracy where the vector nearly depends on its predecessors; the second
+    // pass restores it.
+    for (int pass = 0; pass < 2; ++pass) subtract_projections(vector, exact.data(), k, length);
+    const double norm = std::sqrt(dot(vector, vector, length));
+    const double scale = norm > kDependent * norm_before ? 1 / norm : 0;
+    for (std::size_t i = 0; i < length; ++i) vector[i] *= scale;
+  }
+  std::ranges::transform(exact, vectors, [](double x) { return static_cast<float>(x); });
+  return true;
+}
+
+namespace {
+
+// The inner loops handle this many rows of a factor at a time, so the destination is read and
 // written a fourth as often.
 constexpr std::size_t kAtOnce = 4;
 
@@ -51,6 +94,8 @@ void project_rows(const LowRank& shape, const float* matrix, const float* right,
     }
 }
 
+// Reads the matrix row by row, in its order in memory, and updates all vectors of the factor with
+// each row.
 void project_columns(const LowRank& shape, const float* matrix, const float* left, float* right) {
   std::fill_n(right, shape.rank * shape.columns, 0.0f);
   for (std::size_t i = 0; i < shape.rows; i += kAtOnce) {

@@ -5,22 +5,22 @@
 #include <limits>
 
 #include "collectives/compression/lane_sum.h"
-#include "collectives/compression/orthonormalise.h"
-#include "collectives/compression/random_vector.h"
+#include "collectives/compression/low_rank.h"
 #include "horo/base/hash.h"
 
 namespace horo::collectives {
 namespace {
 
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-// Of a factor's vector, by the longest one: below this it is the rounding of zero.
+// A vector of a factor that is shorter than this fraction of the longest one is zero up to
+// rounding.
 constexpr double kVanished = 1e-6;
 
 bool is_finite(std::span<const float> values) {
   return std::ranges::all_of(values, [](float x) { return std::isfinite(x); });
 }
 
-// To length 1; zero stays.
+// Scales a vector to length 1. A zero vector stays zero.
 void normalise(std::span<float> vector) {
   const double norm = std::sqrt(sum_of_squares(vector));
   const double scale = norm > 0 ? 1 / norm : 0;
@@ -29,6 +29,8 @@ void normalise(std::span<float> vector) {
 
 }  // namespace
 
+// A matrix is compressed only if both factors together are smaller than the matrix by the required
+// rate.
 bool PowerSgd::compresses(std::size_t rows, std::size_t columns, const Options& options) {
   const std::size_t rank = std::min({options.rank, rows, columns});
   const auto factors =
@@ -83,7 +85,8 @@ void PowerSgd::place_factors() {
   }
 }
 
-// A random vector of the factor; another one for each tensor, step and vector.
+// Draws a random vector of the factor. The seed depends on the tensor, the step and the vector, and
+// is the same on all ranks.
 void PowerSgd::draw(Matrix& matrix, std::size_t vector, std::uint64_t step) const {
   const std::span<float> values = matrix.vector(matrix.factor, vector);
   fill_with_random(values,
@@ -91,6 +94,9 @@ void PowerSgd::draw(Matrix& matrix, std::size_t vector, std::uint64_t step) cons
   normalise(values);
 }
 
+// first_ holds P of all matrices and the uncompressed tensors, second_ holds Q. The buffers are
+// fixed at construction, so a step allocates nothing and each allreduce takes one call for the
+// whole bucket.
 void PowerSgd::allreduce(Collectives& collectives, ReduceOp op, std::uint64_t step) {
   figures_ = {.bytes_sent = ring_bytes(first_.bytes() + second_.bytes(), ranks_),
               .bytes_uncompressed = ring_bytes(bytes_, ranks_)};
@@ -110,8 +116,10 @@ void PowerSgd::begin(Matrix& matrix, std::uint64_t step) const {
   project_rows(matrix.shape, values, matrix.factor.data(), matrix.left.data());
 }
 
+// own_right is the projection of this rank's values, before the allreduce. finish() needs it for
+// the error of this rank.
 void PowerSgd::project(Matrix& matrix) {
-  // All ranks see the same sum, and so decide alike.
+  // All ranks have the same sum and therefore take the same branch.
   matrix.is_finite = orthonormalise(matrix.left.data(), matrix.shape.rank, matrix.shape.rows);
   if (matrix.is_finite)
     project_columns(matrix.shape, matrix.tensor.values, matrix.left.data(),
@@ -127,16 +135,20 @@ void PowerSgd::finish(Matrix& matrix, std::uint64_t step) {
     ++figures_.non_finite;
     return;
   }
+  // Without error feedback the error is still needed for the figures; it then overwrites the
+  // values, which the product replaces below.
   float* residual = options_.error_feedback ? matrix.residual.data() : values;
   const double error =
       subtract_product(matrix.shape, values, matrix.left.data(), matrix.own_right.data(), residual);
   figures_.squared_error += error;
-  // The two parts are orthogonal, and the vectors of P have length 1.
+  // The two parts are orthogonal and the vectors of P have length 1, so their squares add up.
   figures_.squared_values += error + sum_of_squares(matrix.own_right);
   multiply(matrix.shape, matrix.left.data(), matrix.right.data(), values);
   renew_factor(matrix, step);
 }
 
+// The reduced right factor is the start of the next power iteration. A vanished vector would stay
+// zero for ever, so it is replaced by a random one.
 void PowerSgd::renew_factor(Matrix& matrix, std::uint64_t step) const {
   if (!options_.warm_start) return;
   double longest = 0;

@@ -7,25 +7,26 @@
 
 namespace horo::collectives {
 
-/// PowerSGD (Vogels, Karimireddy, Jaggi 2019, arXiv 1905.13727): with M the gradient plus the
-/// residual of each rank, and Q a factor that all ranks share,
+/// PowerSGD (Vogels, Karimireddy, Jaggi 2019, arXiv 1905.13727). M is a rank's gradient plus its
+/// residual, and Q is a factor that all ranks share:
 ///
 ///     P = sum of M Q,  orthonormalised;   Q = sum of M^T P;   result P Q^T
 ///
-/// (sums or averages over the ranks; one power iteration towards the best approximation of the sum
-/// of M). The residual of a rank is M - P (M^T P)^T, what the common subspace misses of its own M;
-/// so the residuals add up to what the result misses of the sum. (Parts outside of the subspace
-/// that cancel between the ranks are never sent; they gather in the residuals, and cancel there.)
-/// The next step begins with Q.
+/// Sums (or averages) are over the ranks. This is one power iteration towards the best low-rank
+/// approximation of the sum of M. The next step starts with Q.
 ///
-/// Cost per bucket, with r the rank and M of n by m: two allreduces, of r times the sum of n (and
-/// with it the tensors that are not compressed, which are exact) and of r times the sum of m
-/// floats; 8 r n m operations. Memory: n m floats of residual and r m of factor.
+/// The residual of a rank is M - P (M^T P)^T, the part of its M outside of the common subspace. The
+/// residuals add up to the error of the result. Parts outside of the subspace that cancel between
+/// ranks are never sent; they accumulate in the residuals and cancel there.
 ///
-/// Departures from the paper, for safety: vectors of Q are scaled to length 1 between steps, which
-/// does not change the subspace, and one that vanished (a zero or rank-deficient M) is replaced by
-/// a random one, as it could never recover. If a matrix meets a value that is not finite, on any
-/// rank, it ends as NaN and its residual and factor stay as they were.
+/// Cost per bucket, for rank r and matrices of n by m: two allreduces, of r * sum(n) floats (plus
+/// the uncompressed tensors, which are exact) and of r * sum(m) floats, and 8 r n m operations.
+/// Memory: n m floats of residual and r m floats of factor per matrix.
+///
+/// Two departures from the paper, for robustness. Vectors of Q are scaled to length 1 between
+/// steps, which does not change the subspace. A vector that vanished (M is zero or rank-deficient)
+/// is replaced by a random one, because it could not recover. If any rank has a value that is not
+/// finite, the matrix becomes NaN on all ranks, and its residual and factor stay unchanged.
 class PowerSgd final : public BucketCompressor {
  public:
   struct Options {
@@ -36,10 +37,11 @@ class PowerSgd final : public BucketCompressor {
     std::uint64_t seed = 0;
   };
 
-  /// Whether a matrix of this shape is compressed.
+  /// Whether a matrix of this shape is compressed: the factors must be smaller by at least
+  /// min_compression_rate.
   static bool compresses(std::size_t rows, std::size_t columns, const Options& options);
 
-  /// `tensors`: of one bucket; those that are not compressed are reduced as they are.
+  /// `tensors` are those of one bucket. Tensors that are not compressed are reduced exactly.
   PowerSgd(std::vector<BucketTensor> tensors, const Options& options, int ranks);
 
   void allreduce(Collectives& collectives, ReduceOp op, std::uint64_t step) override;
@@ -49,10 +51,10 @@ class PowerSgd final : public BucketCompressor {
   struct Matrix {
     BucketTensor tensor;
     LowRank shape;
-    std::span<float> left, right, own_right;  // of the buffers below
+    std::span<float> left, right, own_right;  // parts of the buffers below
     std::vector<float> residual;
-    std::vector<float> factor;  // what the next step begins with
-    bool is_finite = true;      // of this step
+    std::vector<float> factor;  // Q of the next step
+    bool is_finite = true;      // in the current step
 
     std::span<float> vector(std::span<float> of, std::size_t k) const {
       return of.subspan(k * shape.columns, shape.columns);
@@ -70,11 +72,11 @@ class PowerSgd final : public BucketCompressor {
   Options options_;
   int ranks_;
   std::vector<Matrix> matrices_;
-  std::vector<std::size_t> matrix_of_;  // of a tensor; kNone
-  std::vector<float> lefts_;            // of all matrices
-  std::vector<float> rights_;           // reduced over the ranks
-  std::vector<float> own_rights_;       // of this rank
-  ScatteredBuffer first_;               // lefts_, and the tensors that are not compressed
+  std::vector<std::size_t> matrix_of_;  // by tensor; kNone: not compressed
+  std::vector<float> lefts_;            // P of all matrices
+  std::vector<float> rights_;           // Q of all matrices, summed over the ranks
+  std::vector<float> own_rights_;       // Q of all matrices, of this rank
+  ScatteredBuffer first_;               // lefts_ and the uncompressed tensors
   ScatteredBuffer second_;              // rights_
   std::size_t bytes_ = 0;
 };

@@ -1,13 +1,67 @@
 #include "collectives/compression/top_k.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
 #include "collectives/compression/lane_sum.h"
-#include "collectives/compression/select_largest.h"
 
 namespace horo::collectives {
+
+namespace {
+
+// The bits without the sign. As integers they have the order of the magnitudes.
+std::uint32_t magnitude_bits(float value) {
+  return std::bit_cast<std::uint32_t>(value) & 0x7fffffffu;
+}
+
+struct Digit {
+  int shift;
+  int bits;
+};
+constexpr Digit kDigits[] = {{20, 11}, {10, 10}, {0, 10}};
+
+/// The smallest magnitude that is selected.
+struct Threshold {
+  std::uint32_t magnitude = 0;
+  std::size_t equal = 0;  ///< how many values of exactly this magnitude are selected
+};
+
+// Radix selection: finds the threshold digit by digit, from the most significant one. In each pass,
+// `wanted` values are still to be selected among those that share the prefix.
+Threshold find_threshold(std::span<const float> values, std::size_t wanted) {
+  std::uint32_t prefix = 0;
+  for (const auto& [shift, bits] : kDigits) {
+    std::array<std::size_t, 1 << 11> counts{};
+    for (const float value : values) {
+      const std::uint32_t magnitude = magnitude_bits(value);
+      if ((std::uint64_t{magnitude} >> (shift + bits)) == prefix)
+        ++counts[(magnitude >> shift) & ((1u << bits) - 1)];
+    }
+    std::uint32_t digit = (1u << bits) - 1;
+    for (; counts[digit] < wanted; --digit) wanted -= counts[digit];
+    prefix = (prefix << bits) | digit;
+  }
+  return {prefix, wanted};
+}
+
+}  // namespace
+
+// Of equal magnitudes, the values with the lowest indices are selected. The selection is therefore
+// deterministic.
+void select_largest(std::span<const float> values, std::span<std::uint32_t> indices) {
+  if (indices.empty()) return;
+  auto [threshold, equal] = find_threshold(values, indices.size());
+  std::size_t found = 0;
+  for (std::size_t i = 0; found < indices.size(); ++i) {
+    const std::uint32_t magnitude = magnitude_bits(values[i]);
+    if (magnitude < threshold || (magnitude == threshold && equal == 0)) continue;
+    if (magnitude == threshold) --equal;
+    indices[found++] = static_cast<std::uint32_t>(i);
+  }
+}
+
 namespace {
 
 std::size_t count_of(double fraction, std::size_t values) {
@@ -39,6 +93,8 @@ TopK::Sent TopK::sent_by(int rank) {
   return {part.first(sent_), part.last(sent_)};
 }
 
+// Each rank writes its indices and values to its own part of gathered_, so the allgather runs in
+// place. Contributions are added in rank order, which gives all ranks the same bits.
 void TopK::allreduce(Collectives& collectives, ReduceOp op, std::uint64_t) {
   const std::size_t bytes = 2 * sent_ * sizeof(std::uint32_t);
   figures_ = {.bytes_sent = static_cast<std::uint64_t>(ranks_ - 1) * bytes,
@@ -48,7 +104,7 @@ void TopK::allreduce(Collectives& collectives, ReduceOp op, std::uint64_t) {
   const auto all = std::as_writable_bytes(std::span(gathered_));
   collectives.allgather(all.subspan(static_cast<std::size_t>(rank_) * bytes, bytes),
                         std::vector<std::size_t>(static_cast<std::size_t>(ranks_), bytes), all);
-  // All ranks see the same values, and so decide alike.
+  // All ranks have the same gathered values and therefore take the same branch.
   if (is_all_finite())
     for (Tensor& tensor : tensors_) keep_rest(tensor, own.of(tensor));
   else
@@ -71,6 +127,8 @@ bool TopK::is_all_finite() {
   return true;
 }
 
+// With error feedback, the values that were not sent become the residual, which the next step adds
+// to its values. Nothing is lost, only delayed.
 void TopK::keep_rest(Tensor& tensor, const Sent& own) {
   for (const std::uint32_t bits : own.values) {
     const double value = std::bit_cast<float>(bits);

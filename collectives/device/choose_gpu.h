@@ -9,11 +9,12 @@
 
 namespace horo::collectives {
 
-/// The GPU of this rank (device::assign_gpus()), as an index of what `find_gpus`, which is
-/// device::gpu_addresses() but in tests, returns. Sets the environment variables that ranks which
-/// may share GPUs need, and those of ranks which do. Collective over `control`, the group of
-/// `topology`; before CUDA is first used and NCCL loaded, and while no other thread reads the
-/// environment. Throws DeviceError, on all ranks, where assign_gpus() refuses.
+/// Returns the GPU of this rank (see device::assign_gpus()), as an index into the result of
+/// `find_gpus`. `find_gpus` is device::gpu_addresses() except in tests. Sets the environment
+/// variables for ranks that may share GPUs, and those for ranks that do. Collective over `control`,
+/// the group of `topology`. Call it before the first use of CUDA and NCCL, and while no other
+/// thread reads the environment. Throws DeviceError on all ranks if assign_gpus() rejects the
+/// setup.
 int choose_gpu(Collectives& control, const Topology& topology,
                const std::function<std::vector<std::string>()>& find_gpus, bool may_share);
 

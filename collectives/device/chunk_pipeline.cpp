@@ -5,19 +5,18 @@
 #include <utility>
 
 #include "collectives/device/move_tiles.h"
-#include "collectives/device/scale.h"
-#include "horo/base/device/nvtx_range.h"
 #include "horo/base/error.h"
+#include "horo/device/nvtx_range.h"
 
 namespace horo::collectives {
 namespace {
 
 using device::Priority;
 
-// Where a buffer may begin.
-constexpr std::size_t kAlignment = 256;
+// Alignment of each buffer, in bytes.
+constexpr std::size_t kSlotAlignment = 256;
 
-// Those of any layout.
+// Loads the kernels of all layouts.
 void load_kernels(device::Device& device) {
   for (int t = 0; t < kDataTypeCount; ++t) {
     const auto type = static_cast<DataType>(t);
@@ -28,7 +27,7 @@ void load_kernels(device::Device& device) {
 }
 
 std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return (bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
 }
 
 device::Memory allocate(device::Device& device, std::size_t bytes) {
@@ -37,20 +36,20 @@ device::Memory allocate(device::Device& device, std::size_t bytes) {
 
 }  // namespace
 
-// What is done to values before they travel and after, and what travels is reduced by.
+// The scaling before and after the collective, and the operation of the collective.
 struct ChunkPipeline::Factors {
   double into = 1, out_of = 1;
   std::int32_t divisor = 1;
   ReduceOp op;
-  bool are_left;  // to whoever reads the values: those after
+  bool are_left;  // the reader of the values applies out_of
 
-  // float16 is scaled down before it travels, since a sum of large values would be infinite; any
-  // other type after it, so that it is rounded once.
-  Factors(const Treatment& treatment, DataType type, DataType wire, int size)
-      : op(treatment.op), are_left(treatment.leave_as_reduced) {
+  // float16 is scaled before the collective, because a sum of large values would overflow. Other
+  // types are scaled after it, so that they are rounded once.
+  Factors(const ReduceSpec& spec, DataType type, DataType wire, int size)
+      : op(spec.op), are_left(spec.leave_as_reduced) {
     if (is_floating(type)) {
-      into = treatment.prescale;
-      out_of = treatment.postscale;
+      into = spec.prescale;
+      out_of = spec.postscale;
     }
     if (op != ReduceOp::kAverage) return;
     op = ReduceOp::kSum;
@@ -85,7 +84,7 @@ ChunkPipeline::ChunkPipeline(device::Device& device, DeviceCollectives& collecti
   for (std::size_t b = 0; b < static_cast<std::size_t>(options.buffers); ++b)
     buffers_.push_back(
         {memory_.data() + b * aligned(buffer_bytes), device.make_event(), device.make_event()});
-  // The gaps between tensors travel too.
+  // The collective also reduces the alignment gaps between tensors. Zeros keep them finite.
   if (memory_.size() > 0) pack_->fill(memory_.data(), 0, memory_.size());
 }
 
@@ -94,7 +93,7 @@ ChunkPipeline::~ChunkPipeline() {
     try {
       stream->synchronize();
     } catch (const DeviceError&) {
-      // Whoever waited for the exchange has been told.
+      // The waiters of the allreduce have already received this error.
     }
   }
 }
@@ -112,25 +111,28 @@ std::size_t ChunkPipeline::place_apart(std::span<FusedLayout> layouts) {
   return bytes;
 }
 
-double ChunkPipeline::factor_left(const Treatment& treatment, DataType type, DataType wire,
-                                  int ranks) {
-  return Factors(treatment, type, wire, ranks).out_of;
+double ChunkPipeline::factor_left(const ReduceSpec& spec, DataType type, DataType wire, int ranks) {
+  return Factors(spec, type, wire, ranks).out_of;
 }
 
-ChunkPipeline::Joints& ChunkPipeline::joints(std::size_t chunk) {
-  while (joints_.size() <= chunk) joints_.push_back({device_.make_event(), device_.make_event()});
-  return joints_[chunk];
+ChunkPipeline::EventSet& ChunkPipeline::event_set(std::size_t chunk) {
+  while (event_sets_.size() <= chunk)
+    event_sets_.push_back({device_.make_event(), device_.make_event()});
+  return event_sets_[chunk];
 }
 
-void ChunkPipeline::allreduce(const FusedLayout& layout, const Treatment& treatment,
+// Only enqueues work. Three streams form a pipeline: pack_, travel_ and unpack_ work on different
+// chunks at the same time, and events order the stages of one chunk. Calls must come in the same
+// order on all ranks, because travel_ executes their collectives in this order.
+void ChunkPipeline::allreduce(const FusedLayout& layout, const ReduceSpec& spec,
                               std::span<const device::Event* const> ready, device::Event& done,
                               device::Event* begun) {
   HORO_CHECK(layout.place() + layout.buffer_bytes() <= buffer_bytes_,
              fmt::format("a bucket of {} bytes does not fit into a fused buffer of {}",
                          layout.place() + layout.buffer_bytes(), buffer_bytes_));
-  HORO_CHECK(!treatment.leave_as_reduced || is_floating(layout.type()),
+  HORO_CHECK(!spec.leave_as_reduced || is_floating(layout.type()),
              fmt::format("{} cannot be left as it is reduced", name_of(layout.type())));
-  const Factors factors(treatment, layout.type(), layout.wire(), collectives_.size());
+  const Factors factors(spec, layout.type(), layout.wire(), collectives_.size());
   for (const device::Event* event : ready) pack_->wait(*event);
   if (begun != nullptr) pack_->record(*begun);
   if (!layout.in_place().empty()) reduce_in_place(layout, factors);
@@ -138,32 +140,34 @@ void ChunkPipeline::allreduce(const FusedLayout& layout, const Treatment& treatm
   unpack_->record(done);
 }
 
-// A stream is joined only where another has work for it to wait for.
+// Chunks share no memory, so events are recorded only where a stream must wait for a kernel of
+// another stream. Without scaling, one event at the start and one at the end order the whole call.
 void ChunkPipeline::reduce_in_place(const FusedLayout& layout, const Factors& factors) {
-  const auto& stretches = layout.in_place();
-  const auto change = [&](device::Stream& stream, const FusedLayout::Stretch& stretch,
-                          double factor, std::int32_t divisor) {
-    scale(stream, blocks_, stretch.data, layout.type(), stretch.count, factor, divisor);
+  const auto& spans = layout.in_place();
+  const auto change = [&](device::Stream& stream, const FusedLayout::Span& span, double factor,
+                          std::int32_t divisor) {
+    scale(stream, blocks_, span.data, layout.type(), span.count, factor, divisor);
   };
-  for (std::size_t c = 0; c < stretches.size(); ++c) {
+  for (std::size_t c = 0; c < spans.size(); ++c) {
     const device::NvtxRange enqueued("chunk in place", c);
-    Joints& joint = joints(c);
-    if (factors.change_before()) change(*pack_, stretches[c], factors.into, 1);
+    EventSet& events = event_set(c);
+    if (factors.change_before()) change(*pack_, spans[c], factors.into, 1);
     if (c == 0 || factors.change_before()) {
-      pack_->record(*joint.packed);
-      travel_->wait(*joint.packed);
+      pack_->record(*events.packed);
+      travel_->wait(*events.packed);
     }
-    collectives_.allreduce(stretches[c].data, layout.wire(), stretches[c].count, factors.op,
-                           *travel_);
-    if (c + 1 == stretches.size() || factors.change_after()) {
-      travel_->record(*joint.reduced);
-      unpack_->wait(*joint.reduced);
+    collectives_.allreduce(spans[c].data, layout.wire(), spans[c].count, factors.op, *travel_);
+    if (c + 1 == spans.size() || factors.change_after()) {
+      travel_->record(*events.reduced);
+      unpack_->wait(*events.reduced);
     }
-    if (factors.change_after()) change(*unpack_, stretches[c], factors.out_of, factors.divisor);
+    if (factors.change_after()) change(*unpack_, spans[c], factors.out_of, factors.divisor);
   }
 }
 
-// What is left in a buffer is read there before it is marked ready again: none has to be free.
+// is_free protects a buffer from being packed again before its last unpack. With leave_as_reduced
+// there is no unpack: the caller reads the buffer before it marks the tensors ready again, so
+// is_free is neither awaited nor recorded.
 void ChunkPipeline::reduce_packed(const FusedLayout& layout, const Factors& factors) {
   Buffer& buffer = buffers_[calls_++ % buffers_.size()];
   if (!factors.are_left) pack_->wait(*buffer.is_free);
@@ -173,18 +177,18 @@ void ChunkPipeline::reduce_packed(const FusedLayout& layout, const Factors& fact
     const FusedLayout::Chunk& chunk = layout.chunks()[c];
     const TileTable& table = layout.tables()[chunk.table];
     TileMove move{data, chunk.first_tile, chunk.last_tile, factors.into};
-    Joints& joint = joints(c);
+    EventSet& events = event_set(c);
 
     pack(*pack_, blocks_, table, move, layout.type(), layout.wire());
-    pack_->record(*joint.packed);
+    pack_->record(*events.packed);
 
-    travel_->wait(*joint.packed);
+    travel_->wait(*events.packed);
     collectives_.allreduce(data + chunk.offset * size_of(layout.wire()), layout.wire(), chunk.count,
                            factors.op, *travel_);
     if (factors.are_left && c + 1 < layout.chunks().size()) continue;
-    travel_->record(*joint.reduced);
+    travel_->record(*events.reduced);
 
-    unpack_->wait(*joint.reduced);
+    unpack_->wait(*events.reduced);
     if (factors.are_left) return;
     move.scale = factors.out_of;
     move.divisor = factors.divisor;
@@ -205,7 +209,8 @@ void ChunkPipeline::join(device::Stream& stream) {
   }
 }
 
-// A graph cannot wait for events from outside: all buffers are free when it begins.
+// A captured stream cannot wait for events recorded outside of the capture. Graphs therefore use
+// separate is_free events, and all buffers count as free at the start of a graph.
 void ChunkPipeline::begin_capture(device::Stream& stream) {
   exchange_events();
   fork(stream);

@@ -10,93 +10,100 @@
 
 namespace horo::collectives {
 
-/// Allreduces tensors of a device: in place those that the layout says so of, the others through
-/// fused buffers. While chunk k travels, chunk k+1 is packed and chunk k-1 unpacked, on three
-/// streams that events join; and the next call packs into another buffer while this one's last
-/// chunks travel. Nothing here waits for the device or for peers. Used by one thread at a time.
+/// Allreduces tensors in device memory, in chunks: some tensors in place, as the layout decides,
+/// and the others through fused buffers. While chunk k is reduced, chunk k+1 is packed and chunk
+/// k-1 is unpacked, on three streams that are ordered by events. The next call packs into another
+/// buffer while the last chunks of this call are reduced. Calls only enqueue work and never wait
+/// for the device or for peers. Used by one thread at a time.
 ///
-/// Cost: each element is read and written twice beside what the collective takes, of which all but
-/// the first pack and the last unpack of a call overlap with it. For k chunks, 2k kernels, k
-/// collectives and 2k events. What is reduced in place travels first, while the rest is packed, for
-/// one collective a chunk and no kernel. An average (or a scale) takes one kernel more, which reads
-/// and writes each element once: after the collective and in its shadow, but for the last chunk, or
-/// before it for float16, whose sum could be infinite. It is a kernel, not the collective (NCCL's
-/// ncclAvg and PreMulSum), because those multiply each contribution: the values would be rounded
-/// once for each rank, and differ from those that went through the buffer. Of what is left as it is
-/// reduced (Treatment::leave_as_reduced) each element is read and written once, by pack, or not at
-/// all, in place.
+/// Cost: besides the collective, each packed element is read and written twice. All of this
+/// overlaps with the collectives, except the first pack and the last unpack of a call. k chunks
+/// take 2k kernels, k collectives and 2k events. Tensors that are reduced in place come first,
+/// while the others are packed; they take one collective per chunk and no kernel.
+///
+/// An average (or a scale) takes one more kernel per chunk in place, which reads and writes each
+/// element once. It runs after the collective and overlaps with the next one. For float16 it runs
+/// before the collective, because the sum could overflow. The collective itself does not scale:
+/// ncclAvg and PreMulSum multiply each contribution, which rounds once per rank and gives other
+/// bits than the fused buffers.
+///
+/// With ReduceSpec::leave_as_reduced, each packed element is read and written once, and elements in
+/// place are not touched.
 class ChunkPipeline {
  public:
   struct Options {
-    /// 2 or 3; more overlap less than they take memory. 1 for what is left in it.
+    /// Number of fused buffers, 2 or 3. More buffers cost memory without more overlap. 1 if results
+    /// stay in the buffer (ReduceSpec::leave_as_reduced).
     int buffers = 2;
     unsigned blocks_per_launch = 0;  ///< 0: Device::full_grid()
   };
-  /// What becomes of the values on their way.
-  struct Treatment {
+  /// How values are reduced and scaled.
+  struct ReduceSpec {
     ReduceOp op = ReduceOp::kAverage;
-    double prescale = 1, postscale = 1;  ///< of floating point values
-    /// End with what the collective leaves, for whoever reads it to do the rest (factor_left()):
-    /// packed values stay in the buffer, for which layouts have places of their own
-    /// (place_apart()), and no kernel follows. Of floating point values.
+    double prescale = 1, postscale = 1;  ///< factors of floating point values
+    /// Skip the final scaling and unpacking; the reader of the values applies factor_left(). Packed
+    /// values stay in the buffer, where each layout needs a part of its own (place_apart()). Only
+    /// for floating point types.
     bool leave_as_reduced = false;
   };
 
-  /// Layouts of up to `buffer_bytes` can travel. `device` and `collectives` outlive this. Loads all
-  /// kernels that allreduce() may need, so that none has to be while a collective runs. Throws
-  /// DeviceError if the device has too little memory.
+  /// Accepts layouts of up to `buffer_bytes`. `device` and `collectives` outlive this object. Loads
+  /// all kernels that allreduce() may launch, because loading a kernel during a collective can
+  /// deadlock or stall. Throws DeviceError if the device has too little memory.
   ChunkPipeline(device::Device& device, DeviceCollectives& collectives, std::size_t buffer_bytes,
                 const Options& options);
-  /// The same, with `memory`, memory_bytes(buffer_bytes, options) of the device or more, for the
-  /// buffers.
+  /// The same with given `memory` for the buffers: memory_bytes(buffer_bytes, options) or more, on
+  /// the same device.
   ChunkPipeline(device::Device& device, DeviceCollectives& collectives, device::Memory memory,
                 std::size_t buffer_bytes, const Options& options);
-  /// Waits for the device to be done with the buffers; for what failed or was aborted, not long.
+  /// Waits until the device no longer uses the buffers. After a failure or an abort this does not
+  /// take long.
   ~ChunkPipeline();
 
-  /// What the buffers take; 0 where nothing goes through them.
+  /// The size of all buffers together; 0 if no tensor is packed.
   static std::size_t memory_bytes(std::size_t buffer_bytes, const Options& options);
-  /// Gives each layout a place of its own in one buffer, whose bytes are returned.
+  /// Assigns each layout a separate part of one buffer. Returns the size of that buffer in bytes.
   static std::size_t place_apart(std::span<FusedLayout> layouts);
-  /// What values that are left as they are reduced are still to be multiplied with; those of
-  /// `ranks` ranks, of `type`, that travelled as `wire`.
-  static double factor_left(const Treatment& treatment, DataType type, DataType wire, int ranks);
-  /// The first buffer.
+  /// The factor that remains to be applied to values left as reduced. `ranks` is the number of
+  /// ranks, `type` the type of the tensors and `wire` the type in which they are sent.
+  static double factor_left(const ReduceSpec& spec, DataType type, DataType wire, int ranks);
+  /// The address of the first buffer.
   const std::byte* buffer() const { return buffers_.front().data; }
 
-  /// Begins when the events `ready` are done, with `begun` if there is one, and ends with `done`.
-  /// Collective: same layouts and treatments in the same order on all ranks. The layout need not be
-  /// kept, its tensors must be. Throws DeviceError if the device refuses work; then give everything
-  /// up.
-  void allreduce(const FusedLayout& layout, const Treatment& treatment,
+  /// Enqueues an allreduce that starts when all events `ready` have completed. Records `begun`, if
+  /// given, at the start, and `done` at the end. Collective: all ranks pass the same layouts and
+  /// specs in the same order. `layout` may be destroyed after the call; its tensors must stay valid
+  /// until `done`. Throws DeviceError if the device rejects work; the pipeline is then unusable.
+  void allreduce(const FusedLayout& layout, const ReduceSpec& spec,
                  std::span<const device::Event* const> ready, device::Event& done,
                  device::Event* begun = nullptr);
 
-  /// The next allreduce() takes the first buffer, which it waits for. With registered buffers all
-  /// ranks must use the same one: where what came before may differ between them, this makes it so.
+  /// Makes the next allreduce() use the first buffer. Registered buffers require that all ranks use
+  /// the same one; call this where the number of preceding calls may differ between ranks.
   void begin_step() { calls_ = 0; }
-  /// What allreduce() is given from now on begins after what `stream` has been given so far.
+  /// Orders later allreduce() calls after the work enqueued on `stream` so far.
   void fork(device::Stream& stream);
-  /// What `stream` is given from now on begins after what allreduce() has been given so far.
+  /// Orders later work on `stream` after all allreduce() calls so far.
   void join(device::Stream& stream);
-  /// In a capture that began with `stream`: from here to end_capture(), allreduce() gives its work
-  /// to the graph, which join() ends. Between graphs and the work given otherwise fork() and
-  /// join(), around each launch, keep the order.
+  /// Starts to add the work of allreduce() to the graph that `stream` is capturing, until
+  /// end_capture(). Call join() before the capture of `stream` ends. To order graph launches and
+  /// other work, call fork() and join() around each launch.
   void begin_capture(device::Stream& stream);
-  /// In any case, once the work is given.
+  /// Ends the part that began with begin_capture(). Required on every path, also after an error.
   void end_capture() noexcept;
 
  private:
   struct Buffer {
     std::byte* data;
     std::unique_ptr<device::Event> is_free;
-    std::unique_ptr<device::Event> is_free_in_other;  // of graphs, and in a capture the other way
+    std::unique_ptr<device::Event>
+        is_free_in_other;  // for graphs; swapped with is_free during a capture
   };
-  struct Joints {
+  struct EventSet {
     std::unique_ptr<device::Event> packed, reduced;
   };
   struct Factors;
-  Joints& joints(std::size_t chunk);
+  EventSet& event_set(std::size_t chunk);
   void reduce_in_place(const FusedLayout& layout, const Factors& factors);
   void reduce_packed(const FusedLayout& layout, const Factors& factors);
   void exchange_events() noexcept;
@@ -105,10 +112,10 @@ class ChunkPipeline {
   DeviceCollectives& collectives_;
   const unsigned blocks_;
   const std::size_t buffer_bytes_;
-  device::Memory memory_;  // of the buffers; outlives the streams that use it
+  device::Memory memory_;  // holds the buffers; outlives the streams that use it
   std::vector<Buffer> buffers_;
   std::unique_ptr<device::Stream> pack_, travel_, unpack_;
-  std::vector<Joints> joints_;
+  std::vector<EventSet> event_sets_;
   std::unique_ptr<device::Event> forked_, joined_;
   std::size_t calls_ = 0;
 };

@@ -10,7 +10,8 @@
 namespace horo::collectives {
 namespace {
 
-// Of what a table can say, in whole tiles.
+// The largest number of elements in one table entry: whole tiles, and within 32 bits. Larger
+// tensors take several entries.
 constexpr std::size_t kMostOfOneEntry = std::size_t{1} << 31;
 
 std::size_t offset_of_tile(const TileTable& table, std::uint32_t tile) {
@@ -53,6 +54,8 @@ FusedLayout::FusedLayout(std::span<const TensorView> tensors, DataType wire,
         (c + 1 < chunks_.size() ? chunks_[c + 1].offset : buffer_count_) - chunks_[c].offset;
 }
 
+// Appends an entry to the last table. Tensors are padded to the alignment, so vector accesses of
+// different tensors never share a word.
 void FusedLayout::add(void* data, std::size_t count) {
   if (tables_.empty() || tables_.back().tensors == TileTable::kMaxTensors) tables_.emplace_back();
   TileTable& table = tables_.back();
@@ -66,6 +69,8 @@ void FusedLayout::add(void* data, std::size_t count) {
       (count + TileTable::kAlignment - 1) / TileTable::kAlignment * TileTable::kAlignment;
 }
 
+// Ends a chunk at the first tile at which it has chunk_bytes or more. The sizes of the chunks
+// follow later from the offsets of their successors.
 void FusedLayout::cut(std::size_t table, std::size_t chunk_bytes) {
   const TileTable& tiles = tables_[table];
   std::size_t begin = 0;

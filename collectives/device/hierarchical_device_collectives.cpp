@@ -8,18 +8,18 @@
 #include <cstring>
 #include <utility>
 
-#include "collectives/part_offsets.h"
-#include "collectives/reduce/division.h"
-#include "collectives/ring/tags.h"
-#include "collectives/staging.h"
+#include "collectives/buffers.h"
+#include "collectives/chunks.h"
+#include "collectives/reduce/kernels.h"
+#include "collectives/ring/sub_group.h"
 #include "horo/base/error.h"
 
 namespace horo::collectives {
 namespace {
 
-// Shards begin at multiples of this many elements, which any type's vector loads like.
-constexpr std::size_t kAlignment = 128;
-// An alltoall has a block for every rank in a half of a slot.
+// Shards begin at multiples of this many elements, which satisfies the vector loads of every type.
+constexpr std::size_t kPartAlignment = 128;
+// An alltoall has one block per rank in each half of a slot.
 constexpr std::size_t kLeastBlockBytes = 64;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
@@ -28,7 +28,7 @@ constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
 
 std::size_t slot_bytes_for(int ranks, std::size_t wished) {
   const std::size_t least = 2 * kLeastBlockBytes * static_cast<std::size_t>(ranks);
-  return round_up(std::max(wished, least), kAlignment * sizeof(double));
+  return round_up(std::max(wished, least), kPartAlignment * sizeof(double));
 }
 
 bool have_equally_many(const NodeLayout& layout) {
@@ -42,7 +42,7 @@ void require_reduction(ReduceOp op) {
     throw InvalidArgument("devices have no Adasum; use sum or average on device memory");
 }
 
-// Of each block what goes through in the round that begins at byte `begin`, but for `own`.
+// The part of each block in the round that begins at byte `begin`. The block of `own` is empty.
 std::vector<std::size_t> bytes_in_round(std::span<const std::size_t> blocks, std::size_t begin,
                                         std::size_t most, int own) {
   std::vector<std::size_t> bytes;
@@ -52,8 +52,8 @@ std::vector<std::size_t> bytes_in_round(std::span<const std::size_t> blocks, std
   return bytes;
 }
 
-// Where those lie in the device's memory, of blocks that follow each other from `data`, and from
-// `offset` on in a slot.
+// The positions of these parts: in device memory, in consecutive blocks from `data`, and in a slot,
+// from `offset` on.
 template <typename Byte>
 std::vector<HostExchange::Piece<Byte>> pieces_of(Byte* data, std::span<const std::size_t> blocks,
                                                  std::size_t begin,
@@ -77,7 +77,7 @@ HierarchicalDeviceCollectives::HierarchicalDeviceCollectives(
       levels_(std::move(levels)),
       ended_(device.make_event()),
       exchange_(device, slot_bytes_for(topology.size, options.slot_bytes)) {
-  // Groups with ranks in common: their tags are kept apart. Columns have none.
+  // Groups with common ranks use different tags. Columns have no common ranks.
   std::vector<int> everyone(static_cast<std::size_t>(topology.size));
   for (int r = 0; r < topology.size; ++r) everyone[static_cast<std::size_t>(r)] = r;
   PointToPoint& peers = *levels_.peers;
@@ -88,29 +88,29 @@ HierarchicalDeviceCollectives::HierarchicalDeviceCollectives(
                     options);
 }
 
-// Transfers that a failure left open end before the memory that they write to.
+// Transfers that a failure left in flight end before the memory that they access is freed.
 HierarchicalDeviceCollectives::~HierarchicalDeviceCollectives() {
   exchange_.await_idle();
   levels_.peers.reset();
 }
 
-// Elements that fit into a slot.
+// The number of elements that fit into a slot.
 std::size_t HierarchicalDeviceCollectives::slot_count(DataType type) const {
   return exchange_.slot_bytes() / size_of(type);
 }
 
-// How many elements of `count` each rank of the node exchanges.
+// The number of elements of `count` that each rank of the node exchanges.
 std::vector<std::size_t> HierarchicalDeviceCollectives::shards(std::size_t count) const {
   if (!is_even_) return all_to(0, count);
   const auto ranks = static_cast<std::size_t>(layout_.columns());
-  const std::size_t each = round_up((count + ranks - 1) / ranks, kAlignment);
+  const std::size_t each = round_up((count + ranks - 1) / ranks, kPartAlignment);
   std::vector<std::size_t> shards;
   for (std::size_t r = 0; r < ranks; ++r)
     shards.push_back(std::min(each, count - std::min(count, r * each)));
   return shards;
 }
 
-// For the node's ranks: `size` for one, nothing for the rest.
+// Sizes for the ranks of the node: `size` for one rank, zero for the others.
 std::vector<std::size_t> HierarchicalDeviceCollectives::all_to(int local_rank,
                                                                std::size_t size) const {
   std::vector<std::size_t> sizes(static_cast<std::size_t>(layout_.local_size(layout_.node())), 0);
@@ -118,7 +118,7 @@ std::vector<std::size_t> HierarchicalDeviceCollectives::all_to(int local_rank,
   return sizes;
 }
 
-// Calls follow each other whatever their streams.
+// Calls are executed in order, independent of their streams.
 void HierarchicalDeviceCollectives::begin(device::Stream& stream) {
   if (const auto why = failure()) throw CommunicationError(*why);
   stream.wait(*ended_);
@@ -130,7 +130,8 @@ void HierarchicalDeviceCollectives::end(device::Stream& stream) {
   stream.record(*ended_);
 }
 
-// A failure does not end the stream, so that the ranks of the node hear of it in agree_in_node().
+// Records a failure instead of throwing it: the stream must not fail, so that the ranks of the node
+// still exchange the failure in agree_in_node().
 void HierarchicalDeviceCollectives::pass(Slot& slot, device::Stream& stream,
                                          std::span<const Down> down, HostExchange::Work work,
                                          std::span<const Up> up) {
@@ -151,6 +152,8 @@ void HierarchicalDeviceCollectives::allreduce(void* data, DataType type, std::si
   require_reduction(op);
   begin(stream);
   if (count == 0) return;
+  // Reduces up to kAhead parts before it gathers the oldest one, so that the node works on one part
+  // while another part is exchanged between the nodes.
   constexpr std::size_t kAhead = HostExchange::kSlots - 1;
   auto* const bytes = static_cast<std::byte*>(data);
   const std::size_t most =
@@ -228,7 +231,7 @@ void HierarchicalDeviceCollectives::allgather(const void* input,
   end(stream);
 }
 
-// Step by step for all of them, so that the steps of one column go on beside those of another.
+// Enqueues step by step for all columns, so that the steps of different columns overlap.
 void HierarchicalDeviceCollectives::distribute(std::span<const Copy> copies,
                                                device::Stream& stream) {
   DeviceCollectives* const node = levels_.node.get();
@@ -273,6 +276,8 @@ void HierarchicalDeviceCollectives::reduce_scatter(const void* input, DataType t
   end(stream);
 }
 
+// The node reduces to the rank in the column of the target, the column reduces to the node of the
+// target, and hand_over() copies to the target if it is in no column.
 void HierarchicalDeviceCollectives::reduce_to(int rank, const std::byte* input, DataType type,
                                               std::size_t count, std::byte* output, ReduceOp op,
                                               device::Stream& stream) {
@@ -302,19 +307,19 @@ void HierarchicalDeviceCollectives::reduce_to(int rank, const std::byte* input, 
   }
 }
 
-// Leaves the column's reduction in `values` on the node of `rank`.
+// Leaves the reduction of the column in `values` on the node of `rank`.
 void HierarchicalDeviceCollectives::reduce_column(int rank, std::byte* values, DataType type,
                                                   std::size_t count, ReduceOp op) {
   std::vector<std::size_t> count_of(static_cast<std::size_t>(layout_.node_count()), 0);
   count_of[static_cast<std::size_t>(layout_.node_of(rank))] = count;
-  std::byte* const reduced = at_least(scratch_, count * size_of(type));
+  std::byte* const reduced = ensure_size(scratch_, count * size_of(type));
   column_->ring.reduce_scatter(values, type, count_of, reduced, without_division(op));
   if (!is_in_node(rank)) return;
   divide_if_average(type, op, reduced, count, size());
   std::memcpy(values, reduced, count * size_of(type));
 }
 
-// From the first rank of the node, which has exchanged it, to the one whose it is.
+// Copies from the first rank of the node, which exchanged the part, to its owner.
 void HierarchicalDeviceCollectives::hand_over(int rank, Slot& slot, std::byte* output,
                                               std::size_t bytes, device::Stream& stream) {
   const std::vector<std::size_t> nothing = all_to(0, 0);
@@ -335,7 +340,8 @@ void HierarchicalDeviceCollectives::alltoall(const void* input,
   auto* const out = static_cast<std::byte*>(output);
   const Range own = PartOffsets(bytes_to)[rank()];
   stream.copy(out + PartOffsets(bytes_from)[rank()].begin, in + own.begin, own.count());
-  // Two ranks agree on how many rounds their blocks take; with the others each has its own number.
+  // Both ranks of a pair compute the same number of rounds from their blocks. Different pairs may
+  // have different numbers.
   const std::size_t half = exchange_.slot_bytes() / 2;
   const std::size_t most = half / static_cast<std::size_t>(size());
   for (std::size_t begin = 0;; begin += most) {
@@ -353,11 +359,12 @@ void HierarchicalDeviceCollectives::alltoall(const void* input,
   end(stream);
 }
 
-// What a rank could not exchange has any values, which have gone to the others of the node too.
+// Runs at the end of each call. After a failed exchange, the data of a rank is undefined, and it
+// has been sent to the other ranks of the node. They must therefore fail as well.
 void HierarchicalDeviceCollectives::agree_in_node() {
   if (std::exchange(is_over_, true)) return;
   std::int32_t lost = has_failed() ? layout_.local_rank() + 1 : 0;
-  std::array<char, 512> why{};  // as much as fits of what the lost one says, and a zero
+  std::array<char, 512> why{};  // the error text, truncated and zero-terminated
   try {
     node_->ring.allreduce({DataType::kInt32, &lost, 1}, ReduceOp::kMax);
     is_over_ = lost != 0;
@@ -371,7 +378,7 @@ void HierarchicalDeviceCollectives::agree_in_node() {
                    topology_.describe(layout_.rank_at(layout_.node(), lost - 1)), why.data()));
 }
 
-// The first failure stays.
+// Keeps the first failure.
 void HierarchicalDeviceCollectives::fail(const std::string& why) {
   const std::scoped_lock lock(mutex_);
   if (failure_.empty()) failure_ = why;

@@ -9,7 +9,6 @@
 
 #include "collectives/device/device_collectives.h"
 #include "collectives/device/host_exchange.h"
-#include "collectives/device/node_ring.h"
 #include "collectives/hierarchical/node_layout.h"
 #include "collectives/point_to_point.h"
 #include "collectives/ring/ring_collectives.h"
@@ -18,53 +17,58 @@
 
 namespace horo::collectives {
 
-/// Collectives of devices on several nodes, composed of others: those of the node's devices, and
-/// between nodes horo's own, in host memory, through pinned slots (HostExchange). It moves no bytes
-/// itself. Where nodes have equally many ranks, each rank exchanges a shard with those of its local
-/// rank on the other nodes (NodeLayout's column); otherwise the first rank of each node does, for
-/// the whole node. On one node everything is the node's own.
+/// Collectives of devices on several nodes. They combine the collectives of the devices of a node
+/// with exchanges between nodes in host memory, through pinned slots (HostExchange). If all nodes
+/// have the same number of ranks, each rank exchanges a shard with the ranks of its column (see
+/// NodeLayout). Otherwise the first rank of each node exchanges the data of its node. On one node,
+/// all calls are forwarded to the collectives of the node.
 ///
-/// Cost for N bytes and p ranks in each node, of a rank (where nodes have unequally many, p = 1 but
-/// for what happens in the node, and only the first rank of a node has all that follows it):
-/// - allreduce: 2 N (p - 1) / p in the node, N / p down and up, an allreduce of N / p between them;
-///   all of these go on beside each other, a slot of every rank at a time.
-/// - broadcast: N in the node, down or up on one rank of it, and a broadcast of N between nodes.
-/// - allgather: a broadcast for each rank; those through different columns go beside each other.
-/// - reduce_scatter: the bytes of one, but in the node a launch for each rank of the job and slot.
-/// - alltoall: all bytes but the own go down, as messages, up; also those to ranks of the node.
+/// Cost per rank for N bytes and p ranks per node. For nodes of different sizes, use p = 1 for the
+/// exchange, which only the first rank of each node performs:
 ///
-/// 16-bit floats are rounded in the node as its collectives do it, and once per hop between nodes.
-/// All ranks end with the same bits, and runs do not differ.
+/// - allreduce: 2 N (p - 1) / p inside the node, N / p copied down and up, and an allreduce of N /
+///   p between nodes. The stages overlap, one slot of every rank at a time.
+/// - broadcast: N inside the node, N copied down or up on one rank of it, and a broadcast of N
+///   between nodes.
+/// - allgather: one broadcast per rank; broadcasts over different columns overlap.
+/// - reduce_scatter: the bytes of a reduce_scatter, but one launch inside the node per rank of the
+///   job and per slot.
+/// - alltoall: all bytes except the own block are copied down, sent as messages and copied up,
+///   including those for ranks of the same node.
 ///
-/// What fails between nodes does not end the streams, on no device: what follows has any values,
-/// also on the other ranks of the node, which hear of it before their streams have passed the
-/// collective. So look at failure() once a stream has.
+/// 16-bit floats are rounded inside the node as its collectives do, and once per hop between nodes.
+/// All ranks end with the same bits in every run.
+///
+/// A failure between nodes does not fail the streams, on any device. Later results are undefined,
+/// also on the other ranks of the node, which receive the error before their streams have passed
+/// the collective. Check failure() after a stream has passed a collective.
 class HierarchicalDeviceCollectives : public DeviceCollectives {
  public:
   struct Options {
-    std::size_t slot_bytes = 256 * 1024;     ///< how much of a shard goes through at a time
+    std::size_t slot_bytes = 256 * 1024;  ///< largest part of a shard that is processed at a time
     std::size_t segment_bytes = 256 * 1024;  ///< of the rings between nodes
     AllreduceSelection allreduce{};          ///< of the columns
   };
-  /// What it is composed of, on one rank.
+  /// The components of one rank.
   struct Levels {
-    std::unique_ptr<NodeRing> node_ring;      ///< of which `node` is made; may be null
-    std::unique_ptr<DeviceCollectives> node;  ///< by local rank; null: the node has one rank
-    std::unique_ptr<PointToPoint> peers;      ///< among all ranks; carries nothing else
+    std::unique_ptr<NodeRing> node_ring;  ///< connects `node`; may be null
+    std::unique_ptr<DeviceCollectives>
+        node;                             ///< numbered by local rank; null: the node has one rank
+    std::unique_ptr<PointToPoint> peers;  ///< connects all ranks; not used by other code
   };
 
-  /// Nothing is sent. Takes four slots, rounded up to 1 KiB, of the device's memory and of pinned
-  /// memory. `abort` ends the waits of `peers`; `device` outlives this. Throws DeviceError if there
-  /// is too little memory.
+  /// Allocates four slots, rounded up to 1 KiB, in device memory and in pinned memory. Sends no
+  /// message. `abort` makes waits on `peers` fail. `device` outlives this object. Throws
+  /// DeviceError if there is too little memory.
   HierarchicalDeviceCollectives(device::Device& device, const Topology& topology, Levels levels,
                                 const Options& options,
                                 std::function<void(const std::string&)> abort);
-  /// The streams it was used with are done, or it was aborted.
+  /// The work on all streams that used it must be complete, or abort() was called.
   ~HierarchicalDeviceCollectives() override;
 
   int rank() const override { return topology_.rank; }
   int size() const override { return topology_.size; }
-  /// The slots between nodes go from call to call.
+  /// Slots are used in turn across calls.
   bool can_be_captured() const override { return false; }
   void allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
                  device::Stream& stream) override;
@@ -82,7 +86,7 @@ class HierarchicalDeviceCollectives : public DeviceCollectives {
   using Slot = HostExchange::Slot;
   using Down = HostExchange::Down;
   using Up = HostExchange::Up;
-  /// A group of ranks, in host memory.
+  /// A group of ranks that exchanges in host memory.
   struct Group {
     Group(PointToPoint& peers, const Topology& topology, const std::vector<int>& ranks,
           int tag_offset, const Options& options)
@@ -97,10 +101,10 @@ class HierarchicalDeviceCollectives : public DeviceCollectives {
     int root;
   };
 
-  // The node's collectives are all that there is.
+  // Whether the collectives of the node suffice, because there is only one node.
   bool is_one_node() const { return layout_.node_count() == 1 && levels_.node != nullptr; }
   bool is_in_node(int rank) const { return layout_.node_of(rank) == layout_.node(); }
-  // The local rank of those that exchange what comes from `rank` or goes to it.
+  // The local rank on each node that exchanges the data from or for `rank`.
   int column_of(int rank) const { return is_even_ ? layout_.local_rank_of(rank) : 0; }
   bool exchanges_for(int rank) const { return column_of(rank) == layout_.local_rank(); }
   std::size_t slot_count(DataType type) const;
@@ -131,10 +135,10 @@ class HierarchicalDeviceCollectives : public DeviceCollectives {
   const bool is_even_;
   const std::function<void(const std::string&)> abort_;
   Levels levels_;
-  // In work of the exchange alone:
+  // Used only in the work of the exchange:
   std::optional<Group> column_, node_, all_;
   std::vector<std::byte> scratch_;
-  bool is_over_ = false;  // all of the node know of a failure
+  bool is_over_ = false;  // all ranks of the node have received a failure
   mutable std::mutex mutex_;
   std::string failure_;  // guarded by mutex_
   std::unique_ptr<device::Event> ended_;

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "horo/base/device/host_device.h"
+#include "horo/device/host/host_device.h"
 
 namespace horo::collectives {
 namespace {
@@ -27,11 +27,15 @@ std::span<std::byte> bytes_at(void* data, std::size_t bytes) {
 
 }  // namespace
 
+// The arguments of a collective are copied into the submitted work, because it runs after the call
+// has returned.
 HostDeviceCollectives::HostDeviceCollectives(Collectives& collectives, int rank, int size,
                                              std::function<void(const std::string&)> abort)
     : collectives_(collectives), rank_(rank), size_(size), abort_(std::move(abort)) {}
 
 void HostDeviceCollectives::submit(device::Stream& stream, std::function<void()> collective) {
+  // Runs on the thread of the stream. The streams of a rank run in parallel, so the lock serializes
+  // their collectives. failure() reports an exception, which also fails the stream.
   device::submit(stream, [this, collective = std::move(collective)] {
     const std::scoped_lock lock(one_at_a_time_);
     try {

@@ -8,11 +8,12 @@
 
 namespace horo::collectives {
 
-/// Any Collectives, on the streams of a HostDevice: what stands in for a GPU's library.
+/// Runs any Collectives on the streams of a HostDevice. Stands in for a GPU library where there is
+/// no GPU.
 class HostDeviceCollectives : public DeviceCollectives {
  public:
-  /// `collectives` of the same group outlives this and is not used by others meanwhile. `abort`
-  /// ends its waits.
+  /// `collectives` connects the same group, outlives this object and is not used by other code
+  /// meanwhile. `abort` makes waits in `collectives` fail.
   HostDeviceCollectives(Collectives& collectives, int rank, int size,
                         std::function<void(const std::string&)> abort);
 
@@ -36,7 +37,7 @@ class HostDeviceCollectives : public DeviceCollectives {
   Collectives& collectives_;
   const int rank_, size_;
   const std::function<void(const std::string&)> abort_;
-  std::mutex one_at_a_time_;  // guards collectives_
+  std::mutex one_at_a_time_;  // serializes the streams; guards collectives_
   mutable std::mutex mutex_;
   std::optional<std::string> failure_;  // guarded by mutex_
 };

@@ -5,27 +5,55 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 
-#include "horo/base/device/device.h"
+#include "collectives/ring/ring_collectives.h"
+#include "collectives/ring/sub_group.h"
+#include "horo/base/topology.h"
+#include "horo/device/device.h"
 
 namespace horo::collectives {
 
-/// Takes pieces of a device's memory through functions on the host, in the order of the calls: down
-/// into pinned memory, through the function, up again. Each of the three has a stream of its own,
-/// which events join, and slots of memory take turns: while the function has one piece, the next is
-/// on its way down and the one before on its way up. Nothing here blocks but await_idle(). Used by
-/// one thread at a time.
+/// Collectives in host memory among the ranks of this node, over messages. They connect the GPUs of
+/// the node during setup, or stand in for the GPU library.
+class NodeRing {
+ public:
+  /// `peers` connects all ranks and is not used by other code.
+  NodeRing(std::unique_ptr<PointToPoint> peers, const Topology& topology, std::size_t segment_bytes)
+      : peers_(std::move(peers)),
+        group_(*peers_, topology.ranks_of(topology.node), 0),
+        ring_(group_, segment_bytes, names_of(topology, topology.ranks_of(topology.node))) {}
+  /// Transfers that a failure left in flight end before the memory that they access is freed.
+  ~NodeRing() { peers_.reset(); }
+  NodeRing(const NodeRing&) = delete;
+  NodeRing& operator=(const NodeRing&) = delete;
+
+  /// `policy` outlives this.
+  void set_wait_policy(const WaitPolicy& policy) { peers_->set_wait_policy(policy); }
+  Collectives& collectives() { return ring_; }
+
+ private:
+  std::unique_ptr<PointToPoint> peers_;
+  SubGroup group_;
+  RingCollectives ring_;
+};
+
+/// Passes pieces of device memory through functions on the host, in the order of the calls: it
+/// copies a piece to pinned memory, calls the function, and copies the result back. Each of the
+/// three stages has its own stream, and events order them. The stages use slots of memory in turn,
+/// so while the function processes one piece, the next one is copied down and the previous one is
+/// copied up. Only await_idle() blocks. Used by one thread at a time.
 class HostExchange {
  public:
   static constexpr std::size_t kSlots = 4;
 
-  /// What a piece takes on its way.
+  /// The memory and the events of one piece.
   struct Slot {
-    device::Memory staging;  ///< of the device: room for what has no place of its own there
+    device::Memory staging;  ///< device memory for intermediate values
     device::Memory pinned;
     std::unique_ptr<device::Event> begun, down, worked, returned;
   };
-  /// `bytes` at `at` in the device's memory and `offset` in the slot's pinned memory.
+  /// `bytes` bytes at `at` in device memory, and at `offset` in the pinned memory of the slot.
   template <typename Byte>
   struct Piece {
     Byte* at;
@@ -33,26 +61,26 @@ class HostExchange {
   };
   using Down = Piece<const std::byte>;
   using Up = Piece<std::byte>;
-  /// Gets the slot's pinned memory. See device::Stream::run_on_host().
+  /// Receives the pinned memory of the slot. See device::Stream::run_on_host().
   using Work = std::function<void(std::byte* pinned)>;
 
-  /// Takes kSlots times `slot_bytes` of the device and as much pinned memory. `device` outlives
-  /// this. Throws DeviceError if there is too little.
+  /// Allocates kSlots times `slot_bytes` of device memory and as much pinned memory. `device`
+  /// outlives this object. Throws DeviceError if there is too little memory.
   HostExchange(device::Device& device, std::size_t slot_bytes);
 
   std::size_t slot_bytes() const { return slot_bytes_; }
-  /// The slot that has been used least recently. `stream` goes on when that use is over.
+  /// Returns the least recently used slot. Makes `stream` wait until its previous use is complete.
   Slot& next(device::Stream& stream);
-  /// Copies `down` to the slot once `stream` has come here, calls `work`, copies `up` from the
-  /// slot, which ends with slot.returned.
+  /// After the work that `stream` has so far: copies `down` to the slot, calls `work`, and copies
+  /// `up` from the slot. slot.returned marks the end.
   void pass(Slot& slot, device::Stream& stream, std::span<const Down> down, Work work,
             std::span<const Up> up);
-  /// `stream` goes on when all that was passed has returned.
+  /// Makes `stream` wait until all passed pieces have returned.
   void await_all(device::Stream& stream);
-  /// Calls `work`, in the order of what was passed, once `stream` has come here; `stream` goes on
-  /// after it.
+  /// Calls `work` after the work that `stream` has so far, in order with passed pieces. `stream`
+  /// waits for it.
   void call(device::Stream& stream, std::function<void()> work);
-  /// Blocks until all is done; for what failed, not long.
+  /// Blocks until all work is complete. After a failure this does not take long.
   void await_idle() noexcept;
 
  private:

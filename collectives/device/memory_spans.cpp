@@ -10,15 +10,16 @@ const std::byte* begin_of(const TensorView& tensor) {
 }
 const std::byte* end_of(const TensorView& tensor) { return begin_of(tensor) + tensor.bytes(); }
 
-/// A run of tensors that lie one after the other in one direction.
+/// A run of tensors that are adjacent in memory, in one direction.
 struct Run {
   std::size_t first, last;  // [first, last)
-  std::size_t lowest;       // the tensor with which its memory begins
+  std::size_t lowest;       // the tensor with the lowest address
   std::size_t count;
-  bool may_rise, may_fall;  // which way the next one may lie
+  bool may_rise, may_fall;  // possible directions of the next tensor
 };
 
-/// Whether `run` goes on with tensor t, which it then has.
+/// Appends tensor t to `run` if it is adjacent in a possible direction. Returns whether it was
+/// appended.
 bool extend(Run& run, std::size_t t, const TensorView& tensor, const MemoryFacts& fact) {
   const bool rises = run.may_rise && fact.follows == 1;
   const bool falls = run.may_fall && fact.precedes == 1;
@@ -48,6 +49,8 @@ std::vector<MemoryFacts> memory_facts(std::span<const TensorView> tensors) {
   return facts;
 }
 
+// Small spans are cheaper in the fused buffer: a collective for each would cost more than the
+// copies. A bucket that is one span needs no buffer at all.
 std::vector<MemorySpan> memory_spans(std::span<const TensorView> tensors,
                                      std::span<const MemoryFacts> facts, std::size_t least_bytes) {
   std::vector<Run> runs;

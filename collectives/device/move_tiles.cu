@@ -1,12 +1,122 @@
 #include <algorithm>
+#include <cstdint>
+#include <type_traits>
 
 #include "collectives/device/move_tiles.h"
-#include "collectives/device/move_tiles_kernel.h"
+#include "horo/device/float_conversion.h"
+#include "horo/device/launch.h"
+#include "horo/device/vector_access.h"
 
 namespace horo::collectives {
 namespace {
 
-// Calls function with an element of `type` and one of `wire`.
+// Copies and scales the elements of a tile in one block of kThreads threads. `from` and `to` may
+// be equal. Floating point values are multiplied by `scale`; integers are divided by `divisor`.
+// Memory is accessed in words of 16 bytes, several of which each thread has in flight. Partial
+// tiles, and tiles that do not start at a multiple of 16 bytes, are copied element by element.
+template <typename To, typename From>
+struct MoveTile {
+  static constexpr unsigned kThreads = 256;
+  // Elements that a thread handles at once: as many as fill a 16-byte word of the smaller type.
+  static constexpr unsigned kElements =
+      16 / std::min<unsigned>(std::min(sizeof(To), sizeof(From)), 2);
+  static constexpr unsigned kRounds = TileTable::kTileElements / kThreads / kElements;
+
+  double scale;
+  std::int32_t divisor;
+
+  // `count` is the number of elements from here to the end of the tensor; at most one tile of them
+  // is handled.
+  HORO_KERNEL void operator()(To* to, const From* from, std::size_t count, bool is_aligned,
+                              unsigned thread) const {
+    if (count >= TileTable::kTileElements && is_aligned) return move_whole(to, from, thread);
+    const auto end = static_cast<std::uint32_t>(
+        count < TileTable::kTileElements ? count : TileTable::kTileElements);
+    for (std::uint32_t i = thread; i < end; i += kThreads) to[i] = convert(from[i]);
+  }
+
+ private:
+  HORO_KERNEL To convert(From x) const {
+    if constexpr (std::is_integral_v<From>) {
+      return divisor == 1 ? x : static_cast<To>(x / divisor);
+    } else {
+      const auto wide = device::widen(x);
+      return device::narrow<To>(wide * static_cast<std::remove_const_t<decltype(wide)>>(scale));
+    }
+  }
+
+  HORO_KERNEL void move_whole(To* to, const From* from, unsigned thread) const {
+    From in[kRounds][kElements];
+    for (unsigned round = 0; round < kRounds; ++round)
+      device::load_vectors_once(in[round], from + (round * kThreads + thread) * kElements);
+    for (unsigned round = 0; round < kRounds; ++round) {
+      To out[kElements];
+      for (unsigned e = 0; e < kElements; ++e) out[e] = convert(in[round][e]);
+      device::store_vectors(to + (round * kThreads + thread) * kElements, out);
+    }
+  }
+};
+
+enum class Direction { kIntoBuffer, kOutOfBuffer };
+
+// Copies tiles between the tensors of a table, of type X, and the buffer, of type W. A block
+// handles one tile at a time.
+template <typename X, typename W, Direction direction>
+struct MoveTiles {
+  static constexpr unsigned kThreads = MoveTile<X, W>::kThreads;
+
+  TileMove move;
+
+  HORO_KERNEL void operator()(const device::ThreadIndex& place, const TileTable& table) const {
+    for (std::uint32_t tile = move.first + place.block; tile < move.last; tile += place.blocks)
+      move_tile(table, tile, place.thread);
+  }
+
+ private:
+  // Returns the index of the tensor that contains the tile, by binary search.
+  HORO_KERNEL static std::uint32_t find(const TileTable& table, std::uint32_t tile) {
+    std::uint32_t low = 0, high = table.tensors;
+    while (high - low > 1) {
+      const std::uint32_t middle = (low + high) / 2;
+      (table.first_tile[middle] <= tile ? low : high) = middle;
+    }
+    return low;
+  }
+
+  HORO_KERNEL void move_tile(const TileTable& table, std::uint32_t tile, unsigned thread) const {
+    const std::uint32_t t = find(table, tile);
+    const TileTable::Tensor& tensor = table.tensor[t];
+    const std::uint32_t begin = (tile - table.first_tile[t]) * TileTable::kTileElements;
+    X* own = static_cast<X*>(tensor.data) + begin;
+    W* buffer = static_cast<W*>(move.buffer) +
+                static_cast<std::size_t>(tensor.offset) * TileTable::kAlignment + begin;
+    const bool is_aligned = device::is_vector_aligned(own);
+    if constexpr (direction == Direction::kIntoBuffer)
+      MoveTile<W, X>{move.scale, 1}(buffer, own, tensor.count - begin, is_aligned, thread);
+    else
+      MoveTile<X, W>{move.scale, move.divisor}(own, buffer, tensor.count - begin, is_aligned,
+                                               thread);
+  }
+};
+
+constexpr std::size_t kTile = TileTable::kTileElements;
+
+// Scales a contiguous range in place, one tile per block at a time.
+template <typename T>
+struct Scale {
+  T* data;
+  std::size_t count;
+  MoveTile<T, T> move;
+
+  HORO_KERNEL void operator()(const device::ThreadIndex& place) const {
+    const bool is_aligned = device::is_vector_aligned(data);
+    for (std::size_t begin = place.block * kTile; begin < count; begin += place.blocks * kTile)
+      move(data + begin, data + begin, count - begin, is_aligned, place.thread);
+  }
+};
+
+// Calls function with a value of `type` and a value of `wire`, to select the kernel by their C++
+// types.
 template <typename Function>
 void visit_types(DataType type, DataType wire, const Function& function) {
   if (type == DataType::kFloat32 && wire == DataType::kFloat16) return function(0.0f, Float16{});
@@ -14,11 +124,11 @@ void visit_types(DataType type, DataType wire, const Function& function) {
   visit_type(type, [&](auto zero) { function(zero, zero); });
 }
 
-template <Way way>
+template <Direction direction>
 void move_tiles(device::Stream& stream, unsigned blocks, const TileTable& table,
                 const TileMove& move, DataType type, DataType wire) {
   visit_types(type, wire, [&]<typename X, typename W>(X, W) {
-    using Kernel = MoveTiles<X, W, way>;
+    using Kernel = MoveTiles<X, W, direction>;
     device::launch(stream, {std::min(blocks, move.last - move.first), Kernel::kThreads},
                    Kernel{move}, table);
   });
@@ -33,19 +143,34 @@ bool can_travel_as(DataType type, DataType wire) {
 
 void pack(device::Stream& stream, unsigned blocks, const TileTable& table, const TileMove& move,
           DataType type, DataType wire) {
-  move_tiles<Way::kIntoBuffer>(stream, blocks, table, move, type, wire);
+  move_tiles<Direction::kIntoBuffer>(stream, blocks, table, move, type, wire);
 }
 
 void unpack(device::Stream& stream, unsigned blocks, const TileTable& table, const TileMove& move,
             DataType type, DataType wire) {
-  move_tiles<Way::kOutOfBuffer>(stream, blocks, table, move, type, wire);
+  move_tiles<Direction::kOutOfBuffer>(stream, blocks, table, move, type, wire);
 }
 
 void load_movers(device::Device& device, DataType type, DataType wire) {
   visit_types(type, wire, [&]<typename X, typename W>(X, W) {
-    device::load_kernel<MoveTiles<X, W, Way::kIntoBuffer>, TileTable>(device);
-    device::load_kernel<MoveTiles<X, W, Way::kOutOfBuffer>, TileTable>(device);
+    device::load_kernel<MoveTiles<X, W, Direction::kIntoBuffer>, TileTable>(device);
+    device::load_kernel<MoveTiles<X, W, Direction::kOutOfBuffer>, TileTable>(device);
   });
+}
+
+void scale(device::Stream& stream, unsigned blocks, void* data, DataType type, std::size_t count,
+           double factor, std::int32_t divisor) {
+  const std::size_t tiles = (count + kTile - 1) / kTile;
+  visit_type(type, [&]<typename T>(T) {
+    device::launch(
+        stream,
+        {static_cast<unsigned>(std::min<std::size_t>(blocks, tiles)), MoveTile<T, T>::kThreads},
+        Scale<T>{static_cast<T*>(data), count, {factor, divisor}});
+  });
+}
+
+void load_scale(device::Device& device, DataType type) {
+  visit_type(type, [&]<typename T>(T) { device::load_kernel<Scale<T>>(device); });
 }
 
 }  // namespace horo::collectives

@@ -1,17 +1,120 @@
 #include "collectives/hierarchical/hierarchical_collectives.h"
 
 #include <algorithm>
+#include <cstring>
+#include <numeric>
 
-#include "collectives/hierarchical/hierarchical_allgather.h"
-#include "collectives/hierarchical/hierarchical_allreduce.h"
-#include "collectives/hierarchical/hierarchical_alltoall.h"
-#include "collectives/hierarchical/hierarchical_mapped_allreduce.h"
-#include "collectives/hierarchical/hierarchical_reduce_scatter.h"
-#include "collectives/hierarchical/leader_allreduce.h"
-#include "collectives/rank_names.h"
-#include "collectives/stretches.h"
+#include "collectives/buffers.h"
+#include "collectives/chunks.h"
+#include "collectives/hierarchical/hierarchical_reductions.h"
+#include "collectives/ring/ring_algorithms.h"
+#include "horo/base/topology.h"
 
 namespace horo::collectives {
+
+// Each rank reads the buffers of all ranks of its node directly, reduces its shard of them,
+// exchanges it with its column, and writes the result to all of them.
+void hierarchical_mapped_allreduce(Hierarchy& h, const MappedBuffer& buffer, ReduceOp op) {
+  h.node.barrier();  // the values of all ranks of the node are ready
+  if (h.flow != nullptr) {
+    const MappedBuffer shard =
+        buffer.part(chunk_of_lines(buffer.own().count(), buffer.own().element_bytes(),
+                                   h.layout.columns(), h.layout.local_rank()));
+    const PreparedFlow flow = prepare_ring_allreduce(h.ring(), shard, op);
+    if (flow.ends != nullptr) h.flow->run(flow.plan, *flow.ends);
+  }
+  h.node.barrier();  // all shards are complete
+}
+
+// If the ranks of the node are consecutive, their blocks go through shared memory. They are removed
+// from `blocks`, so the pairwise exchange moves only the blocks for other nodes.
+void hierarchical_alltoall(Hierarchy& h, SegmentFlow& flow, std::size_t segment_bytes,
+                           std::span<const std::byte> input, std::span<const std::size_t> bytes_to,
+                           std::span<std::byte> output, std::span<const std::size_t> bytes_from) {
+  const NodeLayout& layout = h.layout;
+  AlltoallBlocks blocks(input, bytes_to, output, bytes_from);
+  if (layout.is_consecutive(layout.node())) {
+    const int first = layout.rank_at(layout.node(), 0);
+    const int count = layout.local_size(layout.node());
+    // The blocks of the ranks of this node.
+    const auto of_node = [&](auto buffer, std::span<const std::size_t> sizes) {
+      const PartOffsets parts(sizes);
+      const std::size_t begin = parts[first].begin;
+      return buffer.subspan(begin, parts[first + count - 1].end - begin);
+    };
+    const auto ranks_of_node = [&](std::span<const std::size_t> sizes) {
+      return sizes.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+    };
+    h.node.alltoall(of_node(input, bytes_to), ranks_of_node(bytes_to), of_node(output, bytes_from),
+                    ranks_of_node(bytes_from));
+    for (int rank = first; rank < first + count; ++rank) blocks.drop(rank);
+  }
+  pairwise_alltoall(flow, layout.rank_at(layout.node(), layout.local_rank()), layout.size(),
+                    segment_bytes, blocks);
+}
+
+namespace {
+
+// One round: bytes [begin, begin + bytes_of[r]) of the input of each rank r.
+struct Round {
+  std::size_t begin;
+  std::vector<std::size_t> bytes_of;
+};
+
+Round round_at(std::span<const std::size_t> bytes_of, std::size_t begin, std::size_t per_rank) {
+  Round round{begin, {}};
+  for (const std::size_t bytes : bytes_of)
+    round.bytes_of.push_back(bytes > begin ? std::min(bytes - begin, per_rank) : 0);
+  return round;
+}
+
+// Gathers one round of all ranks into the staging block, sorted by node.
+std::byte* gather_round(Hierarchy& h, std::span<const std::byte> own, const Round& round) {
+  const NodeLayout& layout = h.layout;
+  std::vector<std::size_t> bytes_of_node, bytes_of_local;
+  for (int n = 0; n < layout.node_count(); ++n) {
+    bytes_of_node.push_back(0);
+    for (int l = 0; l < layout.local_size(n); ++l) {
+      const std::size_t bytes = round.bytes_of[static_cast<std::size_t>(layout.rank_at(n, l))];
+      bytes_of_node.back() += bytes;
+      if (n == layout.node()) bytes_of_local.push_back(bytes);
+    }
+  }
+  const PartOffsets nodes(bytes_of_node);
+  const std::span<std::byte> all(ensure_size(h.block, nodes.total()), nodes.total());
+  const auto own_node = all.subspan(nodes[layout.node()].begin, nodes[layout.node()].count());
+  h.node.allgather(own, bytes_of_local, own_node);
+  if (layout.local_rank() == 0) h.column->allgather(own_node, bytes_of_node, all);
+  h.node.broadcast(ScatteredBuffer(DataType::kUInt8, all.data(), all.size()), 0);
+  return all.data();
+}
+
+}  // namespace
+
+// Works in rounds, so the staging memory is bounded by block_bytes, or by kSmallestPart per rank,
+// and does not grow with the message.
+void hierarchical_allgather(Hierarchy& h, std::span<const std::byte> input,
+                            std::span<const std::size_t> bytes_of, std::span<std::byte> output) {
+  constexpr std::size_t kSmallestPart = 4096;
+  const PartOffsets parts(bytes_of);
+  const std::size_t per_rank = std::max(h.block_bytes / bytes_of.size(), kSmallestPart);
+  const std::size_t largest = *std::max_element(bytes_of.begin(), bytes_of.end());
+  for (std::size_t begin = 0; begin < largest; begin += per_rank) {
+    const Round round = round_at(bytes_of, begin, per_rank);
+    const std::size_t own_bytes = round.bytes_of[static_cast<std::size_t>(
+        h.layout.rank_at(h.layout.node(), h.layout.local_rank()))];
+    const std::byte* from =
+        gather_round(h, input.subspan(std::min(begin, input.size()), own_bytes), round);
+    for (int n = 0; n < h.layout.node_count(); ++n)
+      for (int l = 0; l < h.layout.local_size(n); ++l) {
+        const int rank = h.layout.rank_at(n, l);
+        const std::size_t bytes = round.bytes_of[static_cast<std::size_t>(rank)];
+        if (bytes != 0) std::memcpy(output.data() + parts[rank].begin + begin, from, bytes);
+        from += bytes;
+      }
+  }
+}
+
 HierarchicalCollectives::HierarchicalCollectives(const Topology& topology, Collectives& node,
                                                  PointToPoint& peers, const Options& options)
     : hierarchy_{NodeLayout(topology),  node, nullptr, nullptr, options.block_bytes,
@@ -66,7 +169,7 @@ void HierarchicalCollectives::broadcast(const ScatteredBuffer& buffer, int root)
   const int root_node = layout.node_of(root);
   const std::size_t block =
       std::max<std::size_t>(hierarchy_.block_bytes / buffer.element_bytes(), 1);
-  // Block by block, so that one node passes a block on while the next is on its way.
+  // Works block by block: while one node distributes a block, the next one is in flight.
   for (std::size_t begin = 0; begin < buffer.count(); begin += block) {
     const ScatteredBuffer part = part_of(buffer, {begin, std::min(begin + block, buffer.count())});
     if (layout.node() == root_node) hierarchy_.node.broadcast(part, layout.local_rank_of(root));
@@ -98,6 +201,8 @@ void HierarchicalCollectives::alltoall(std::span<const std::byte> input,
                         bytes_from);
 }
 
+// The first barrier ensures that all ranks of the node have arrived before their first rank reports
+// to the other nodes. The second one holds them back until all nodes have arrived.
 void HierarchicalCollectives::barrier() {
   hierarchy_.node.barrier();
   if (is_one_node()) return;

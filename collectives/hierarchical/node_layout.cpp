@@ -4,6 +4,8 @@
 
 namespace horo::collectives {
 
+// A column exists for each local rank that every node has. On a larger node, further ranks have no
+// column.
 NodeLayout::NodeLayout(const Topology& topology)
     : size_(topology.size),
       node_(topology.node),

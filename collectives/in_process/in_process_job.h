@@ -1,30 +1,37 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "collectives/transport.h"
+#include "horo/base/wait.h"
 
 namespace horo::collectives {
 
 class InProcessHub;
 
-/// A job whose ranks are threads of this process: every message goes through queues in memory. Made
-/// for tests and for programs without MPI. The job and its transports may be used from any thread;
-/// each object that a transport makes from one thread at a time.
+/// A job whose ranks are threads of this process. Messages are queued in memory. For tests and for
+/// programs without MPI. The job and its transports are thread-safe; each object made by a
+/// transport is used by one thread at a time.
 class InProcessJob {
  public:
   struct Options {
     WaitPolicy wait{};  ///< `abort` is replaced by the job's own signal
-    /// Ranks per pretended node; 0: all ranks share one node.
+    /// Ranks per emulated node. 0: all ranks share one node.
     std::size_t ranks_per_node = 0;
-    /// Faults: each message is held back by a pseudo-random time up to `max_delay`, drawn from
-    /// `seed`.
+    /// Fault injection: each message is delayed by a pseudo-random time of up to `max_delay`, drawn
+    /// from `seed`.
     std::chrono::microseconds max_delay{0};
     std::uint64_t seed = 1;
-    /// Messages that this rank sends are lost.
+    /// Fault injection: the messages that this rank sends are lost.
     std::optional<int> drop_messages_of;
   };
 
@@ -32,11 +39,61 @@ class InProcessJob {
   InProcessJob(int ranks, const Options& options);
   ~InProcessJob();
 
-  /// The transport of one rank. It keeps what it needs of the job alive.
+  /// Returns the transport of one rank. It shares ownership of the state that it uses.
   std::unique_ptr<Transport> transport(int rank);
 
  private:
   std::shared_ptr<InProcessHub> hub_;
+};
+
+/// The message queues and the memory that threads share. Thread-safe.
+class InProcessHub {
+ public:
+  /// Identifies a stream of messages, which are delivered in order. Streams are independent of each
+  /// other.
+  struct Address {
+    int channel = 0;
+    int source = 0;
+    int destination = 0;
+    int tag = 0;
+    auto operator<=>(const Address&) const = default;
+  };
+
+  InProcessHub(int ranks, const InProcessJob::Options& options);
+  /// A hub for `members` of `parent`. It shares the abort signal of `parent`.
+  InProcessHub(std::shared_ptr<InProcessHub> parent, const std::vector<int>& members);
+
+  int ranks() const { return ranks_; }
+  const WaitPolicy& wait_policy() const { return wait_; }
+  std::size_t ranks_per_node() const { return options_.ranks_per_node; }
+  AbortSignal& abort_signal() { return parent_ ? parent_->abort_signal() : abort_; }
+
+  void send(const Address& address, std::span<const std::byte> bytes);
+  /// Returns the oldest message at `address` whose delay has passed, if any.
+  std::optional<std::vector<std::byte>> receive(const Address& address);
+
+  /// Returns the `index`-th region of `node`, which the first caller creates.
+  std::shared_ptr<std::span<std::byte>> region(int node, int index, std::size_t bytes);
+  /// Returns the hub of the `index`-th subset, which the first caller of `members` creates.
+  static std::shared_ptr<InProcessHub> subset(const std::shared_ptr<InProcessHub>& parent,
+                                              int index, const std::vector<int>& members);
+
+ private:
+  struct Held {
+    std::chrono::steady_clock::time_point due;
+    std::vector<std::byte> bytes;
+  };
+
+  const std::shared_ptr<InProcessHub> parent_;  // null: the hub of the whole job
+  const int ranks_;
+  const InProcessJob::Options options_;
+  AbortSignal abort_;
+  WaitPolicy wait_;
+  std::mutex mutex_;  // guards the four members below
+  std::map<Address, std::deque<Held>> queues_;
+  std::map<std::pair<int, int>, std::weak_ptr<std::span<std::byte>>> regions_;
+  std::map<int, std::weak_ptr<InProcessHub>> subsets_;
+  std::uint64_t random_state_;
 };
 
 }  // namespace horo::collectives

@@ -15,7 +15,7 @@ namespace {
 
 using std::filesystem::path;
 
-/// The names of a cgroup version's files.
+/// The file names of a cgroup version.
 struct MemoryController {
   const char* folder;  // below /sys/fs/cgroup
   const char *limit, *usage;
@@ -26,7 +26,7 @@ constexpr MemoryController kVersion1 = {"memory", "memory.limit_in_bytes", "memo
 constexpr MemoryController kVersion2 = {"", "memory.max", "memory.current", "active_file",
                                         "inactive_file"};
 
-// nullopt: no such file, or no number ("max") in it.
+// Returns nullopt if the file does not exist or does not hold a number ("max").
 std::optional<std::size_t> read_number(const path& file) {
   std::ifstream stream(file);
   std::size_t number = 0;
@@ -34,7 +34,7 @@ std::optional<std::size_t> read_number(const path& file) {
   return number;
 }
 
-// The number after `key` at the beginning of a line.
+// Returns the number after `key` at the start of a line.
 std::optional<std::size_t> read_value(const path& file, std::string_view key) {
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {
@@ -53,19 +53,21 @@ std::optional<std::size_t> room_of_group(const path& group, const MemoryControll
   std::size_t cache = 0;
   for (const char* key : {controller.active_file, controller.inactive_file})
     cache += read_value(group / "memory.stat", key).value_or(0);
+  // The kernel reclaims its file cache under pressure, so the cache counts as free memory.
   const std::size_t used = *usage - std::min(*usage, cache);
   return *limit - std::min(*limit, used);
 }
 
-// Groups of different namespaces may have the same name.
+// The id includes the cgroup namespace, because groups of different namespaces may have the same
+// name.
 std::uint64_t id_of_group(const path& root, const MemoryController& controller, const path& group) {
   std::error_code error;
   const path space = std::filesystem::read_symlink(root / "proc/self/ns/cgroup", error);
   return Hash().add(space.native()).add(controller.folder).add(group.native()).value();
 }
 
-// A limit holds for all groups below it. In a container the path that the kernel names may not
-// exist; the container's own group is then the topmost one.
+// A limit applies to all groups below it, so all ancestors are added. In a container, the path that
+// the kernel reports may not exist; the topmost group is then that of the container.
 void add_groups(const path& root, const MemoryController& controller, const std::string& name,
                 std::vector<FreeMemory>& limits) {
   const path top = root / "sys/fs/cgroup" / controller.folder;
@@ -106,10 +108,10 @@ FreeMemory find_free_memory(const path& root) {
   return smallest == limits.end() ? FreeMemory() : *smallest;
 }
 
-std::size_t bytes_charged_to(std::uint64_t id, std::span<const Charge> charges) {
+std::size_t bytes_demanded_of(std::uint64_t id, std::span<const MemoryDemand> demands) {
   std::size_t bytes = 0;
-  for (const Charge& charge : charges)
-    if (std::ranges::find(charge.limits, id) != charge.limits.end()) bytes += charge.bytes;
+  for (const MemoryDemand& demand : demands)
+    if (std::ranges::find(demand.limits, id) != demand.limits.end()) bytes += demand.bytes;
   return bytes;
 }
 

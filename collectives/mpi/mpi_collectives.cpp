@@ -3,15 +3,42 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
-#include "collectives/part_offsets.h"
-#include "collectives/reduce/division.h"
-#include "collectives/stretches.h"
+#include "collectives/buffers.h"
+#include "collectives/chunks.h"
+#include "collectives/reduce/kernels.h"
+#include "horo/base/error.h"
 
 namespace horo::collectives {
 namespace {
+
+// The signature of MPI_User_function: in_out[i] = in[i] Op in_out[i].
+template <DataType Type, ReduceOp Op>
+void combine(void* in, void* in_out, int* count, MPI_Datatype*) {
+  const std::byte* sources[] = {static_cast<std::byte*>(in), static_cast<std::byte*>(in_out)};
+  reduce(Type, Op, sources, static_cast<std::size_t>(*count), 1, static_cast<std::byte*>(in_out),
+         Stores::kPlain);
+}
+
+template <DataType Type, ReduceOp Op>
+MPI_Op make_operation() {
+  MPI_Op operation = MPI_OP_NULL;
+  HORO_MPI(MPI_Op_create(combine<Type, Op>, 1, &operation));
+  return operation;
+}
+
+template <DataType Type>
+void make_operations(MPI_Op (&owned)[kDataTypeCount][kElementwiseOpCount]) {
+  auto& operations = owned[static_cast<int>(Type)];
+  operations[static_cast<int>(ReduceOp::kAverage)] = make_operation<Type, ReduceOp::kSum>();
+  operations[static_cast<int>(ReduceOp::kSum)] = make_operation<Type, ReduceOp::kSum>();
+  operations[static_cast<int>(ReduceOp::kMin)] = make_operation<Type, ReduceOp::kMin>();
+  operations[static_cast<int>(ReduceOp::kMax)] = make_operation<Type, ReduceOp::kMax>();
+  operations[static_cast<int>(ReduceOp::kProduct)] = make_operation<Type, ReduceOp::kProduct>();
+}
 
 std::vector<int> to_ints(std::span<const std::size_t> sizes) {
   return {sizes.begin(), sizes.end()};
@@ -26,6 +53,76 @@ std::vector<int> offsets_of(const PartOffsets& parts, std::size_t count) {
 
 }  // namespace
 
+// half_ is an opaque type of two bytes for both 16-bit floats. All of its operations are
+// user-defined.
+MpiOperations::MpiOperations() {
+  HORO_MPI(MPI_Type_contiguous(2, MPI_BYTE, &half_));
+  HORO_MPI(MPI_Type_commit(&half_));
+  for (auto& operations : owned_)
+    std::fill(std::begin(operations), std::end(operations), MPI_OP_NULL);
+  make_operations<DataType::kFloat16>(owned_);
+  make_operations<DataType::kBFloat16>(owned_);
+  make_operations<DataType::kInt8>(owned_);
+  make_operations<DataType::kUInt8>(owned_);
+  make_operations<DataType::kInt16>(owned_);
+  make_operations<DataType::kUInt16>(owned_);
+  make_operations<DataType::kBool>(owned_);
+}
+
+// No MPI function may be called after MPI_Finalize.
+MpiOperations::~MpiOperations() {
+  if (!mpi_is_running()) return;
+  MPI_Type_free(&half_);
+  for (auto& operations : owned_)
+    for (MPI_Op& operation : operations)
+      if (operation != MPI_OP_NULL) MPI_Op_free(&operation);
+}
+
+MPI_Datatype MpiOperations::type_of(DataType type) const {
+  switch (type) {
+    case DataType::kFloat32:
+      return MPI_FLOAT;
+    case DataType::kFloat64:
+      return MPI_DOUBLE;
+    case DataType::kFloat16:
+    case DataType::kBFloat16:
+      return half_;
+    case DataType::kInt8:
+      return MPI_INT8_T;
+    case DataType::kUInt8:
+    case DataType::kBool:
+      return MPI_UINT8_T;
+    case DataType::kInt16:
+      return MPI_INT16_T;
+    case DataType::kUInt16:
+      return MPI_UINT16_T;
+    case DataType::kInt32:
+      return MPI_INT32_T;
+    case DataType::kInt64:
+      return MPI_INT64_T;
+  }
+  return MPI_DATATYPE_NULL;
+}
+
+MPI_Op MpiOperations::operation_of(DataType type, ReduceOp op) const {
+  HORO_CHECK(is_elementwise(op), "MPI has no operation for Adasum");
+  const MPI_Op owned = owned_[static_cast<int>(type)][static_cast<int>(op)];
+  if (owned != MPI_OP_NULL) return owned;
+  switch (op) {
+    case ReduceOp::kMin:
+      return MPI_MIN;
+    case ReduceOp::kMax:
+      return MPI_MAX;
+    case ReduceOp::kProduct:
+      return MPI_PROD;
+    case ReduceOp::kAverage:
+    case ReduceOp::kSum:
+    case ReduceOp::kAdasum:
+      break;
+  }
+  return MPI_SUM;
+}
+
 MpiCollectives::MpiCollectives(MpiComm comm, const WaitPolicy& policy, std::size_t largest_message)
     : comm_(std::move(comm)),
       policy_(policy),
@@ -33,6 +130,8 @@ MpiCollectives::MpiCollectives(MpiComm comm, const WaitPolicy& policy, std::size
       rank_(comm_.rank()),
       size_(comm_.size()) {}
 
+// The calls block inside MPI and do not check the abort signal. These collectives are the reference
+// for tests and comparisons, not the default.
 void MpiCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {
   if (buffer.count() == 0) return;
   std::byte* data = packed(buffer);
@@ -87,7 +186,7 @@ void MpiCollectives::reduce_scatter(const std::byte* input, DataType type,
 void MpiCollectives::alltoall(std::span<const std::byte> input,
                               std::span<const std::size_t> bytes_to, std::span<std::byte> output,
                               std::span<const std::size_t> bytes_from) {
-  // How it is done is for all ranks to decide alike.
+  // All ranks must use the same algorithm, so they agree on the largest size.
   std::uint64_t largest = std::max(input.size(), output.size());
   HORO_MPI(MPI_Allreduce(MPI_IN_PLACE, &largest, 1, MPI_UINT64_T, MPI_MAX, comm_.get()));
   if (largest > largest_message_)
@@ -119,6 +218,8 @@ void MpiCollectives::reduce_to_each(const std::byte* input, DataType type,
                    });
 }
 
+// Posts the receives first and waits for both directions together, so no pair of ranks blocks
+// another one.
 void MpiCollectives::exchange_pairs(const AlltoallBlocks& blocks) {
   blocks.copy_own(rank_);
   for (int distance = 1; distance < size_; ++distance) {
@@ -146,6 +247,7 @@ std::byte* MpiCollectives::packed(const ScatteredBuffer& buffer) {
 }
 
 void MpiCollectives::unpack(const ScatteredBuffer& buffer, const std::byte* data) {
+  // packed() returned the buffer itself if it is contiguous.
   if (data == staging_.data()) scatter(buffer, {0, buffer.count()}, data);
 }
 

@@ -1,19 +1,43 @@
 #pragma once
 
+#include <mpi.h>
+
 #include <cstddef>
 #include <vector>
 
-#include "collectives/alltoall_blocks.h"
+#include "collectives/buffers.h"
 #include "collectives/collectives.h"
 #include "collectives/mpi/message_pieces.h"
 #include "collectives/mpi/mpi_handles.h"
-#include "collectives/mpi/mpi_operations.h"
+#include "horo/base/data_type.h"
+#include "horo/base/reduce_op.h"
 
 namespace horo::collectives {
 
-/// MPI's own blocking collectives, as a reference for results and speed. Buffers in several pieces
-/// are packed. Order of combination, and whether all ranks end with the same bits for sums that
-/// round, are up to the MPI library. Waits inside MPI have no deadline; only barrier() has.
+/// The MPI datatypes and operations for horo's types. MPI has no 16-bit floats, and some libraries
+/// saturate sums of 8-bit and 16-bit integers. For these types and for bool, this class owns
+/// operations that compute the same as horo's kernels: 16-bit floats are added in float32, and each
+/// partial result is rounded. kAverage maps to the sum. kAdasum has no operation. The destructor
+/// frees the operations unless MPI has been finalized before.
+class MpiOperations {
+ public:
+  MpiOperations();
+  MpiOperations(const MpiOperations&) = delete;
+  MpiOperations& operator=(const MpiOperations&) = delete;
+  ~MpiOperations();
+
+  MPI_Datatype type_of(DataType type) const;
+  MPI_Op operation_of(DataType type, ReduceOp op) const;
+
+ private:
+  MPI_Datatype half_ = MPI_DATATYPE_NULL;
+  MPI_Op owned_[kDataTypeCount][kElementwiseOpCount];  // MPI_OP_NULL: MPI has a predefined one
+};
+
+/// The blocking collectives of the MPI library, as a reference for results and speed. Buffers of
+/// several pieces are packed. The MPI library determines the order of combination and whether
+/// rounded sums have the same bits on all ranks. Waits inside MPI have no deadline, except in
+/// barrier().
 class MpiCollectives : public Collectives {
  public:
   /// `policy` outlives this. `largest_message`: bytes above which a transfer is split.
@@ -32,12 +56,12 @@ class MpiCollectives : public Collectives {
   void barrier() override;
 
  private:
-  /// The whole buffer in one piece: its own memory, or packed.
+  /// Returns the whole buffer as contiguous memory: its own, or packed into staging_.
   std::byte* packed(const ScatteredBuffer& buffer);
   void unpack(const ScatteredBuffer& buffer, const std::byte* data);
   void reduce_to_each(const std::byte* input, DataType type, std::span<const std::size_t> count_of,
                       std::byte* output, ReduceOp op);
-  /// alltoall of more than MPI can count.
+  /// An alltoall by pairs, for sizes that exceed MPI's int counts.
   void exchange_pairs(const AlltoallBlocks& blocks);
 
   MpiComm comm_;

@@ -26,6 +26,8 @@ MpiComm::~MpiComm() {
   if (MPI_Comm_free(&comm_) != MPI_SUCCESS) log_warning("a communicator could not be freed");
 }
 
+// MPI_Comm_dup would block without a timeout if a rank never joins. MPI_Comm_idup can be polled.
+// MPI writes the new handle at any time until it completes, so the handle is in an MpiBuffer.
 MpiComm MpiComm::duplicate_of(MPI_Comm parent, const WaitPolicy& policy, std::string_view what) {
   MpiBuffer<MPI_Comm> duplicate(MPI_COMM_NULL);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -69,6 +71,7 @@ void check_mpi(int result, const char* expression, std::source_location where) {
   char text[MPI_MAX_ERROR_STRING] = "unknown error";
   int length = 0;
   MPI_Error_string(result, text, &length);
+  // The text must not require MPI to run: the failed call may have been MPI_Init or MPI_Finalize.
   int rank = -1;
   if (mpi_is_running()) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   throw CommunicationError(fmt::format("MPI failed on rank {}: {}: {} ({}:{})", rank, expression,

@@ -12,9 +12,10 @@
 
 namespace horo {
 
-/// Owns a communicator. Errors of calls on it are returned (see HORO_MPI), not fatal. Freed by the
-/// destructor, unless MPI has been finalised before; all ranks free their communicators in the same
-/// order. Calls on one communicator from several threads follow MPI's own rules.
+/// Owns a communicator. Calls on it return their errors (see HORO_MPI) instead of aborting. The
+/// destructor frees the communicator, unless MPI has been finalised before; all ranks must free
+/// their communicators in the same order. MPI's own rules apply to calls on one communicator from
+/// several threads.
 class MpiComm {
  public:
   MpiComm() = default;
@@ -24,9 +25,9 @@ class MpiComm {
   MpiComm& operator=(MpiComm&& other) noexcept;
   ~MpiComm();
 
-  /// A duplicate of `parent`: traffic on it is seen on no other communicator. Collective over
-  /// `parent`; throws CommunicationError if the other ranks do not join in time. `what`: see
-  /// wait_for_mpi().
+  /// Returns a duplicate of `parent`, whose messages are isolated from those of all other
+  /// communicators. Collective over `parent`. Throws CommunicationError if the other ranks do not
+  /// join before the timeout. `what` is described at wait_for_mpi().
   static MpiComm duplicate_of(MPI_Comm parent, const WaitPolicy& policy,
                               std::string_view what = "for all ranks to make a communicator");
 
@@ -38,11 +39,11 @@ class MpiComm {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-/// Waits for a nonblocking call. `what` completes "waited 5min ..." in the error; after an error
-/// the request is abandoned, and its buffers must stay.
+/// Waits for a nonblocking operation. `what` completes the error text "waited 5min ...". After an
+/// error the request is abandoned, and its buffers must stay allocated (see MpiBuffer).
 void wait_for_mpi(MPI_Request& request, const WaitPolicy& policy, std::string_view what);
 
-/// Whether MPI functions may be called at all: initialised and not finalised.
+/// Whether MPI is initialised and not finalised.
 bool mpi_is_running();
 
 namespace detail {
@@ -50,8 +51,8 @@ void check_mpi(int result, const char* expression,
                std::source_location where = std::source_location::current());
 }  // namespace detail
 
-/// What a non-blocking MPI operation reads or writes. When an exception unwinds, the memory is
-/// given up and not freed, since MPI may still use it.
+/// The buffer of a nonblocking MPI operation. If an exception unwinds the stack, the memory is
+/// leaked instead of freed, because MPI may still use it.
 template <typename T>
 class MpiBuffer {
  public:
@@ -72,6 +73,6 @@ class MpiBuffer {
 
 }  // namespace horo
 
-/// Evaluates an MPI call once; throws CommunicationError with the call, MPI's own text, the rank
-/// and the place if it fails.
+/// Evaluates an MPI call once. If it fails, throws CommunicationError with the call, the text of
+/// MPI, the rank and the source location.
 #define HORO_MPI(call) ::horo::detail::check_mpi((call), #call)

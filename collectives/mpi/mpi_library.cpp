@@ -32,8 +32,8 @@ Build build() {
 #endif
 }
 
-// More than any library's MPI_MAX_LIBRARY_VERSION_STRING: that of the build may be too small for
-// the library that is here.
+// Larger than MPI_MAX_LIBRARY_VERSION_STRING of any library. The constant of the build is not safe:
+// the library of this process may be another one and write more.
 constexpr std::size_t kMostVersionBytes = 16 * 1024;
 
 std::string library_version() {
@@ -49,9 +49,10 @@ std::string library_version() {
 
 std::string mpi_library_text() {
   const std::string text = library_version();
-  // Libraries go on with their build; the first item names the version.
+  // Version texts continue with details of the build; the first item names the version.
   const std::string_view version = std::string_view(text).substr(0, text.find_first_of(",\n"));
-  // The address of a function may be the program's own stub for it; the symbol is the library's.
+  // &MPI_Init_thread may be the address of a stub in the program; dlsym() returns the address in
+  // the library.
   Dl_info info{};
   void* const symbol = dlsym(RTLD_DEFAULT, "MPI_Init_thread");
   if (symbol == nullptr || dladdr(symbol, &info) == 0 || info.dli_fname == nullptr)
@@ -59,6 +60,8 @@ std::string mpi_library_text() {
   return fmt::format("{} ({})", version, info.dli_fname);
 }
 
+// Libraries of one family share the types of handles. Only a mismatch of families is certain to
+// crash.
 MpiFamily family_of_mpi(std::string_view library_version) {
   constexpr std::array<std::string_view, 4> kLikeMpich = {"MPICH", "Intel(R) MPI", "MVAPICH",
                                                           "CRAY MPICH"};

@@ -1,5 +1,7 @@
 #include "collectives/mpi/mpi_point_to_point.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -11,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A peer that lives takes what was sent to it long before.
+// A live peer has posted its receives long before this limit.
 constexpr auto kTimeForSends = 500ms;
 
 }  // namespace
@@ -26,8 +28,11 @@ MpiPointToPoint::MpiPointToPoint(MpiComm comm, const WaitPolicy& policy,
 
 MpiPointToPoint::~MpiPointToPoint() {
   if (free_.size() == transfers_.size() || !mpi_is_running()) return;
-  log_warning("{} transfers were under way when their channel was closed",
-              transfers_.size() - free_.size());
+  // In an aborted job this is a consequence of the failure, which is reported elsewhere.
+  const bool is_aborted = policy_.abort != nullptr && policy_.abort->is_raised();
+  log_message(is_aborted ? LogLevel::kDebug : LogLevel::kWarning,
+              fmt::format("{} transfers were in flight when their channel was closed",
+                          transfers_.size() - free_.size()));
   for (Transfer& transfer : transfers_) {
     if (!transfer.is_receive) continue;
     for (std::size_t i = transfer.done; i < transfer.pieces.size(); ++i) {
@@ -38,7 +43,8 @@ MpiPointToPoint::~MpiPointToPoint() {
   finish_sends();
 }
 
-// A send cannot be cancelled, and reads memory that may be gone once this has returned.
+// MPI cannot cancel sends. They read memory that the caller may free after this function returns,
+// so wait for them, but not longer than for a live peer.
 void MpiPointToPoint::finish_sends() {
   const auto deadline = std::chrono::steady_clock::now() + kTimeForSends;
   for (Transfer& transfer : transfers_) {
@@ -53,6 +59,8 @@ void MpiPointToPoint::finish_sends() {
   }
 }
 
+// Tickets are indices into transfers_ plus one, and are reused. Ticket 0 means that a transfer is
+// complete.
 MpiPointToPoint::Transfer& MpiPointToPoint::start(Ticket& ticket, bool is_receive) {
   if (free_.empty()) {
     transfers_.emplace_back();
@@ -86,6 +94,8 @@ PointToPoint::Ticket MpiPointToPoint::start_receive(int peer, int tag, std::span
   return ticket;
 }
 
+// A message above the limit of MPI consists of pieces. Pieces that are complete are not tested
+// again.
 bool MpiPointToPoint::test(Ticket ticket) {
   if (ticket == 0) return true;
   Transfer& transfer = transfers_[ticket - 1];

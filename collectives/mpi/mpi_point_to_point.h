@@ -9,13 +9,14 @@
 
 namespace horo::collectives {
 
-/// Messages over a communicator of its own. Requires MPI_THREAD_MULTIPLE if other threads use MPI.
+/// Sends messages over a dedicated communicator. Requires MPI_THREAD_MULTIPLE if other threads use
+/// MPI.
 class MpiPointToPoint : public PointToPoint {
  public:
   /// `policy` outlives this. `largest_message`: bytes above which a transfer is split.
   MpiPointToPoint(MpiComm comm, const WaitPolicy& policy,
                   std::size_t largest_message = kLargestMpiMessage);
-  /// Cancels receives that are still under way; logs unfinished transfers.
+  /// Cancels receives in flight, waits briefly for sends in flight, and logs their number.
   ~MpiPointToPoint() override;
 
   int rank() const override { return rank_; }
@@ -27,8 +28,8 @@ class MpiPointToPoint : public PointToPoint {
 
  private:
   struct Transfer {
-    std::vector<MPI_Request> pieces;  // empty: this place is free
-    std::size_t done = 0;             // pieces [0, done) have ended
+    std::vector<MPI_Request> pieces;  // empty: the entry is unused
+    std::size_t done = 0;             // pieces [0, done) are complete
     bool is_receive = false;
   };
   Transfer& start(Ticket& ticket, bool is_receive);

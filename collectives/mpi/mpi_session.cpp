@@ -7,11 +7,11 @@
 #include <thread>
 #include <utility>
 
-#include "collectives/mpi/launch_signs.h"
+#include "collectives/mpi/launch_environment.h"
 #include "collectives/mpi/mpi_handles.h"
 #include "collectives/mpi/mpi_library.h"
 #include "horo/base/error.h"
-#include "horo/base/home_process.h"
+#include "horo/base/system/home_process.h"
 
 namespace horo::collectives {
 
@@ -19,13 +19,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// mpirun ends the job as soon as any rank exits, so that this is reached only if the rank that
-// failed first takes as long, or if no rank did, as after a stall.
+// mpirun ends the job as soon as any rank exits, so this full delay passes only if the rank that
+// failed first takes as long, or if no rank failed first, as after a stall.
 constexpr std::chrono::seconds kTimeToSayWhy{3};
 
-// Open MPI asks before it sends a TCP message of more than 64 KiB: a round trip for which both
-// ranks need their cores, while the link rests. The receives of a ring are posted ahead, so its
-// segments need no asking. Open MPI reads its parameters from the environment.
+// Open MPI uses a rendezvous for TCP messages of more than 64 KiB: a round trip that needs CPU time
+// on both ranks while the link is idle. The receives of a ring are posted ahead, so its segments do
+// not need a rendezvous. Open MPI reads these parameters from the environment in MPI_Init.
 void send_without_asking(std::size_t message_bytes) {
   constexpr std::size_t kHeaders = 4096;
   const std::string limit = std::to_string(message_bytes + kHeaders);
@@ -36,24 +36,24 @@ void send_without_asking(std::size_t message_bytes) {
   for (const char* name : names) setenv(name, limit.c_str(), 0);
 }
 
-// Open MPI's handler of crashes prints the stack of every rank, and may wait for ever when the heap
-// is damaged. An empty list of signals leaves them to others, unless the user has set one.
+// The crash handler of Open MPI prints the stack of every rank, and may deadlock if the heap is
+// corrupted. An empty list of signals disables it, unless the user has set one.
 void keep_open_mpi_from_crashes() { setenv("OMPI_MCA_opal_signal", "", 0); }
 
-// The sessions of this process.
+// The state shared by all sessions of this process.
 struct Sessions {
-  // Guards all below. A session may end in its at_exit().
+  // Guards all members. Recursive, because a session may be finalised inside its at_exit().
   std::recursive_mutex mutex;
   int open = 0;
   bool is_mpi_ours = false;
   std::optional<HomeProcess> home;
   std::vector<MpiSession*> watching;
   Clock::time_point exit_after{};
-  int exit_code = 0;  // set once the process exits
+  int exit_code = 0;  // set when the process exits
 };
 
 Sessions& sessions() {
-  static auto* all = new Sessions;  // never destroyed: on_exit() may come after static objects go
+  static auto* all = new Sessions;  // never destroyed: on_exit() runs after static destructors
   return *all;
 }
 
@@ -85,17 +85,17 @@ void check_thread_level() {
       "program that calls MPI_Init with OMPI_MPI_THREAD_LEVEL=3 in its environment (Open MPI)");
 }
 
-// After the destructors of static objects, which may still shut horo down in good order.
+// Runs after the destructors of static objects, which may still shut down horo regularly.
 [[gnu::destructor]] void end_of_process() { MpiSession::on_exit(); }
 
-// A process that its MPI library holds to be alone although the launcher started several.
+// Throws if the MPI library reports a single process although the launcher started several.
 void check_launch(const std::vector<std::string>& environment) {
   int size = 0;
   HORO_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
-  const LaunchSigns signs = read_launch_signs(environment);
-  if (signs.is_alone_by_mistake(size))
+  const LaunchEnvironment launch = read_launch_environment(environment);
+  if (launch.is_mpi_mismatch(size))
     throw CommunicationError(
-        signs.describe_mistake(mpi_library_text(), launcher_of_this_process()));
+        launch.describe_mpi_mismatch(mpi_library_text(), launcher_of_this_process()));
 }
 
 }  // namespace
@@ -105,7 +105,8 @@ MpiSession::MpiSession(std::size_t message_bytes, const std::vector<std::string>
   const std::scoped_lock lock(all.mutex);
   if (!all.home) {
     all.home.emplace();
-    // Runs when exit() begins. By the time of end_of_process() the code is not to be had any more.
+    // Records the exit code when exit() begins. end_of_process(), which runs later, cannot query
+    // it.
     ::on_exit([](int code, void*) { sessions().exit_code = code; }, nullptr);
   }
   all.home->require_home();
@@ -115,7 +116,7 @@ MpiSession::MpiSession(std::size_t message_bytes, const std::vector<std::string>
   try {
     check_launch(environment);
   } catch (const CommunicationError&) {
-    // Alone, it has nobody to wait for.
+    // MPI has only this process, so MPI_Finalize cannot block here.
     if (all.is_mpi_ours && all.open == 0) MPI_Finalize();
     throw;
   }
@@ -127,6 +128,8 @@ MpiSession::~MpiSession() {
   leave();
 }
 
+// MPI_Finalize deletes the attributes of MPI_COMM_SELF before it tears anything down. The session
+// uses this as a callback, which also runs if the program calls MPI_Finalize itself.
 int MpiSession::on_delete(MPI_Comm, int, void* session, void*) {
   auto* self = static_cast<MpiSession*>(session);
   if (const auto action = std::exchange(self->before_finalize_, nullptr)) action();

@@ -15,34 +15,36 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/mpi/descriptor_socket.h"
 #include "collectives/mpi/free_memory.h"
+#include "collectives/mpi/shared_memory_file.h"
 #include "horo/base/error.h"
 
 namespace horo::collectives {
 namespace {
 
-// What the first rank of the node sends to the others: where to receive, or why there is no memory.
+// The message of the first rank of the node to the others: the address of its memory, or the reason
+// why there is none.
 struct Announcement {
   char address[64] = {};
   char error[448] = {};
 };
 
 /// The bytes that a rank will claim, and the limits that they count against.
-struct ChargeMessage {
+struct MemoryDemandMessage {
   static constexpr std::size_t kMostLimits = 30;  // the groups that enclose a process
   std::uint64_t bytes = 0, limits = 0;
   std::uint64_t limit_ids[kMostLimits] = {};
 };
 
-ChargeMessage message_of(std::size_t bytes, std::span<const FreeMemory> limits) {
-  ChargeMessage message{.bytes = bytes};
-  for (const FreeMemory& limit : limits.first(std::min(limits.size(), ChargeMessage::kMostLimits)))
+MemoryDemandMessage message_of(std::size_t bytes, std::span<const FreeMemory> limits) {
+  MemoryDemandMessage message{.bytes = bytes};
+  for (const FreeMemory& limit :
+       limits.first(std::min(limits.size(), MemoryDemandMessage::kMostLimits)))
     message.limit_ids[message.limits++] = limit.id;
   return message;
 }
 
-Charge charge_of(const ChargeMessage& message) {
+MemoryDemand demand_of(const MemoryDemandMessage& message) {
   return {message.bytes, {message.limit_ids, message.limit_ids + message.limits}};
 }
 
@@ -60,13 +62,15 @@ std::string address_of(const Announcement& announcement, int rank) {
   return fmt::format("{}.{}", announcement.address, rank);
 }
 
-/// The steps in which the ranks of a node come to share a file. Each is collective and throws
-/// SharedMemoryError on all ranks if it fails on one.
+/// The steps to share a file among the ranks of a node. Each step is collective and throws
+/// SharedMemoryError on all ranks if it fails on any of them.
 class Sharing {
  public:
   Sharing(const MpiComm& node, std::size_t bytes, const WaitPolicy& policy)
       : node_(node), policy_(policy), bytes_(bytes) {}
 
+  // The file has no name in any file system: rank 0 of the node creates a memfd and passes its
+  // descriptor to the others. Nothing is left behind if a rank is killed.
   SharedMemoryFile share() {
     check_room();
     announce();
@@ -80,7 +84,7 @@ class Sharing {
           DescriptorSocket::send(file_->descriptor(), address_of(announcement_, rank));
       });
     }
-    // What was sent has arrived.
+    // The descriptor has arrived.
     agree([&] {
       if (socket_) file_.emplace(SharedMemoryFile::adopt(socket_->receive(), bytes_));
       file_->claim(node_.rank(), node_.size());
@@ -90,30 +94,30 @@ class Sharing {
   }
 
  private:
-  // Ranks may have memory limits of their own, or share some: each limit must have room for what
-  // all ranks that it holds for will claim.
+  // Ranks may have separate or shared memory limits. Each limit must have room for the claims of
+  // all ranks that it applies to.
   void check_room() {
     std::vector<FreeMemory> limits;
     agree([&] { limits = find_memory_limits(); });
-    const std::vector<Charge> charges = gather_charges(limits);
+    const std::vector<MemoryDemand> demands = gather_demands(limits);
     agree([&] {
       for (const FreeMemory& limit : limits)
-        require_free(bytes_charged_to(limit.id, charges), limit);
+        require_free(bytes_demanded_of(limit.id, demands), limit);
     });
   }
 
-  std::vector<Charge> gather_charges(std::span<const FreeMemory> limits) const {
+  std::vector<MemoryDemand> gather_demands(std::span<const FreeMemory> limits) const {
     const Range part = SharedMemoryFile::part_of(bytes_, node_.rank(), node_.size());
-    const MpiBuffer<ChargeMessage> sent(message_of(part.count(), limits));
-    const MpiBuffer<std::vector<ChargeMessage>> all(
-        std::vector<ChargeMessage>(static_cast<std::size_t>(node_.size())));
+    const MpiBuffer<MemoryDemandMessage> sent(message_of(part.count(), limits));
+    const MpiBuffer<std::vector<MemoryDemandMessage>> all(
+        std::vector<MemoryDemandMessage>(static_cast<std::size_t>(node_.size())));
     MPI_Request request = MPI_REQUEST_NULL;
     HORO_MPI(MPI_Iallgather(&*sent, sizeof *sent, MPI_BYTE, all->data(), sizeof *sent, MPI_BYTE,
                             node_.get(), &request));
     wait_for_mpi(request, policy_, "for the ranks of the node to share memory");
-    std::vector<Charge> charges;
-    std::ranges::transform(*all, std::back_inserter(charges), charge_of);
-    return charges;
+    std::vector<MemoryDemand> demands;
+    std::ranges::transform(*all, std::back_inserter(demands), demand_of);
+    return demands;
   }
 
   void announce() {
@@ -131,7 +135,7 @@ class Sharing {
     if (announcement_.error[0] != '\0') throw SharedMemoryError(announcement_.error);
   }
 
-  // `step` must not communicate: where it fails, the rank goes straight to the agreement.
+  // `step` must not communicate: if it fails, the rank continues directly with the agreement.
   template <typename Step>
   void agree(Step&& step) {
     std::string error;
@@ -149,7 +153,7 @@ class Sharing {
           fmt::format("rank {} of the node could not have its part of the shared memory", failed));
   }
 
-  // The lowest rank of the node that has failed; the node's size if none has.
+  // The lowest rank of the node that has failed; the size of the node if none has.
   int first_failed_rank(bool has_failed) const {
     MpiBuffer<int> own(has_failed ? node_.rank() : node_.size());
     MpiBuffer<int> first(*own);
@@ -172,7 +176,8 @@ class Sharing {
 std::unique_ptr<MpiSharedRegion> MpiSharedRegion::create(const MpiComm& node, std::size_t bytes,
                                                          const WaitPolicy& policy) {
   Sharing sharing(node, std::max<std::size_t>(bytes, 1), policy);
-  // Nothing is allocated before the steps: `new` may come before its argument is evaluated.
+  // Runs the steps before `new`, whose allocation may otherwise precede the evaluation of its
+  // argument.
   SharedMemoryFile file = sharing.share();
   return std::unique_ptr<MpiSharedRegion>(new MpiSharedRegion(std::move(file)));
 }

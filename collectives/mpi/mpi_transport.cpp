@@ -3,19 +3,146 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <exception>
+#include <numeric>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
+#include "collectives/mpi/message_pieces.h"
 #include "collectives/mpi/mpi_collectives.h"
-#include "collectives/mpi/mpi_message_channel.h"
 #include "collectives/mpi/mpi_point_to_point.h"
 #include "collectives/mpi/mpi_shared_region.h"
-#include "collectives/mpi/mpi_topology.h"
 #include "horo/base/error.h"
+#include "horo/base/log.h"
+#include "horo/base/quantity.h"
 
 namespace horo::collectives {
+
 namespace {
 
+constexpr std::string_view kWaitText = "for all ranks to tell where they are";
+
+// The lowest rank of `comm` on the real node of this rank.
+int first_rank_on_node(const MpiComm& comm, const WaitPolicy& policy) {
+  MPI_Comm split = MPI_COMM_NULL;
+  const int rank = comm.rank();
+  HORO_MPI(MPI_Comm_split_type(comm.get(), MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &split));
+  const MpiComm node(split);
+  MpiBuffer<int> first(rank);
+  MPI_Request request = MPI_REQUEST_NULL;
+  HORO_MPI(MPI_Ibcast(&*first, 1, MPI_INT, 0, node.get(), &request));
+  wait_for_mpi(request, policy, kWaitText);
+  return *first;
+}
+
+}  // namespace
+
+Topology gather_topology(const MpiComm& comm, std::size_t ranks_per_node,
+                         const WaitPolicy& policy) {
+  struct Record {
+    int first_rank_on_node = 0;
+    char host[MPI_MAX_PROCESSOR_NAME] = {};
+  };
+  MpiBuffer<Record> own;
+  int length = 0;
+  HORO_MPI(MPI_Get_processor_name(own->host, &length));
+  own->first_rank_on_node = first_rank_on_node(comm, policy);
+  MpiBuffer<std::vector<Record>> all(std::vector<Record>(static_cast<std::size_t>(comm.size())));
+  const std::vector<Record>& records = *all;
+  MPI_Request request = MPI_REQUEST_NULL;
+  HORO_MPI(MPI_Iallgather(&*own, sizeof(Record), MPI_BYTE, all->data(), sizeof(Record), MPI_BYTE,
+                          comm.get(), &request));
+  wait_for_mpi(request, policy, kWaitText);
+
+  std::vector<std::string> keys;
+  std::vector<std::string> hosts;
+  for (std::size_t r = 0; r < records.size(); ++r) {
+    const std::size_t block = ranks_per_node == 0 ? 0 : r / ranks_per_node;
+    keys.push_back(fmt::format("{}/{}", records[r].first_rank_on_node, block));
+    hosts.emplace_back(records[r].host);
+  }
+  return make_topology(comm.rank(), keys, hosts);
+}
+
+std::vector<int> world_ranks_of(MPI_Comm comm) {
+  MPI_Group own = MPI_GROUP_NULL;
+  MPI_Group world = MPI_GROUP_NULL;
+  HORO_MPI(MPI_Comm_group(comm, &own));
+  HORO_MPI(MPI_Comm_group(MPI_COMM_WORLD, &world));
+  int size = 0;
+  HORO_MPI(MPI_Group_size(own, &size));
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::vector<int> world_ranks(ranks.size(), MPI_UNDEFINED);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  HORO_MPI(MPI_Group_translate_ranks(own, size, ranks.data(), world, world_ranks.data()));
+  MPI_Group_free(&own);
+  MPI_Group_free(&world);
+  return world_ranks;
+}
+
+MpiMessageChannel::MpiMessageChannel(MpiComm comm)
+    : comm_(std::move(comm)), rank_(comm_.rank()), size_(comm_.size()) {}
+
+// Control messages are small and usually complete at once. A dead peer must not block the shutdown,
+// so the wait is limited to one second.
+MpiMessageChannel::~MpiMessageChannel() {
+  using namespace std::chrono_literals;
+  if (sending_.empty() || !mpi_is_running()) return;
+  try {
+    const auto end = std::chrono::steady_clock::now() + 1s;
+    for (reap(); !sending_.empty() && std::chrono::steady_clock::now() < end; reap())
+      std::this_thread::sleep_for(100us);
+  } catch (const std::exception& error) {
+    log_warning("{}", error.what());
+  }
+  if (sending_.empty()) return;
+  log_warning("{} not delivered before the channel was closed",
+              format_count(sending_.size(), "message"));
+  new std::list<Sending>(
+      std::move(sending_));  // MPI may still read them: left allocated on purpose
+}
+
+// Does not block: the channel owns a copy of the bytes until MPI has sent them, and reap() frees it
+// on a later call.
+void MpiMessageChannel::send(int destination, std::span<const std::byte> bytes) {
+  HORO_CHECK(bytes.size() < kLargestMpiMessage, "a control message must be shorter than 1 GiB");
+  reap();
+  Sending& sending = sending_.emplace_back();
+  sending.bytes.assign(bytes.begin(), bytes.end());
+  HORO_MPI(MPI_Isend(sending.bytes.data(), static_cast<int>(sending.bytes.size()), MPI_BYTE,
+                     destination, 0, comm_.get(), &sending.request));
+}
+
+// MPI_Improbe also matches the message, so no other receive can take it before MPI_Mrecv does.
+std::optional<MessageChannel::Message> MpiMessageChannel::poll() {
+  reap();
+  int is_there = 0;
+  MPI_Message handle = MPI_MESSAGE_NULL;
+  MPI_Status status;
+  HORO_MPI(MPI_Improbe(MPI_ANY_SOURCE, 0, comm_.get(), &is_there, &handle, &status));
+  if (!is_there) return std::nullopt;
+  int count = 0;
+  HORO_MPI(MPI_Get_count(&status, MPI_BYTE, &count));
+  Message message{status.MPI_SOURCE, std::vector<std::byte>(static_cast<std::size_t>(count))};
+  HORO_MPI(MPI_Mrecv(message.bytes.data(), count, MPI_BYTE, &handle, MPI_STATUS_IGNORE));
+  return message;
+}
+
+void MpiMessageChannel::reap() {
+  for (auto it = sending_.begin(); it != sending_.end();) {
+    int is_done = 0;
+    HORO_MPI(MPI_Test(&it->request, &is_done, MPI_STATUS_IGNORE));
+    it = is_done ? sending_.erase(it) : std::next(it);
+  }
+}
+
+namespace {
+
+// The constructor waits before it has created the region of the abort signal, so these waits must
+// not check the signal.
 WaitPolicy without_abort(WaitPolicy policy) {
   policy.abort = nullptr;
   return policy;
@@ -83,13 +210,13 @@ std::unique_ptr<SharedRegion> MpiTransport::make_node_region(std::size_t bytes) 
   const int without = first_without(error.empty());
   if (!error.empty()) throw SharedMemoryError(error);
   if (without < topology_.size)
-    throw SharedMemoryError(
-        fmt::format("the node of {} has not enough shared memory", topology_.describe(without)));
+    throw SharedMemoryError(fmt::format("the node of {} does not have enough shared memory",
+                                        topology_.describe(without)));
   return region;
 }
 
-// The ranks of a node agree already. Without this the other nodes would go on to what comes next
-// and wait there.
+// The ranks of a node already agree on the outcome. This informs the other nodes, which would
+// otherwise continue and block in their next operation.
 int MpiTransport::first_without(bool has_memory) const {
   if (topology_.node_count == 1) return topology_.size;
   MpiBuffer<int> own(has_memory ? topology_.size : topology_.rank);

@@ -3,11 +3,14 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -15,6 +18,120 @@
 #include "horo/base/quantity.h"
 
 namespace horo::collectives {
+
+namespace {
+
+struct Address {
+  sockaddr_un name{};
+  socklen_t bytes = 0;
+};
+
+// An abstract address starts with a zero byte.
+Address abstract_address(const std::string& text) {
+  Address address;
+  HORO_CHECK(text.size() < sizeof address.name.sun_path, "the address of a socket is too long");
+  address.name.sun_family = AF_UNIX;
+  text.copy(address.name.sun_path + 1, text.size());
+  address.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  return address;
+}
+
+FileDescriptor make_socket() {
+  FileDescriptor made(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!made.is_open())
+    throw SharedMemoryError(
+        fmt::format("cannot make a Unix socket to share memory: {}", std::strerror(errno)));
+  return made;
+}
+
+/// One message of one byte, with room for a descriptor and the sender's credentials.
+struct Message {
+  char byte = 0;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(ucred))] = {};
+  msghdr header{};
+
+  Message() {
+    header.msg_iov = &data;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+  }
+  Message(const Message&) = delete;
+  Message& operator=(const Message&) = delete;
+};
+
+// Accepts the descriptor in any case, and closes it if the sender is another user.
+FileDescriptor descriptor_from_own_user(Message& message) {
+  FileDescriptor descriptor;
+  bool is_of_own_user = false;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message.header); part != nullptr;
+       part = CMSG_NXTHDR(&message.header, part)) {
+    if (part->cmsg_level != SOL_SOCKET) continue;
+    if (part->cmsg_type == SCM_RIGHTS) {
+      int number = -1;
+      std::memcpy(&number, CMSG_DATA(part), sizeof number);
+      descriptor = FileDescriptor(number);
+    }
+    if (part->cmsg_type == SCM_CREDENTIALS) {
+      ucred sender{};
+      std::memcpy(&sender, CMSG_DATA(part), sizeof sender);
+      is_of_own_user = sender.uid == getuid();
+    }
+  }
+  return is_of_own_user ? std::move(descriptor) : FileDescriptor();
+}
+
+}  // namespace
+
+DescriptorSocket::DescriptorSocket(const std::string& address) : socket_(make_socket()) {
+  const int yes = 1;
+  const Address own = abstract_address(address);
+  if (setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) != 0 ||
+      bind(socket_.get(), reinterpret_cast<const sockaddr*>(&own.name), own.bytes) != 0)
+    throw SharedMemoryError(
+        fmt::format("cannot bind a Unix socket to share memory: {}", std::strerror(errno)));
+}
+
+// Every process of the host can send to an abstract address, so messages of other users are
+// ignored.
+FileDescriptor DescriptorSocket::receive() {
+  for (;;) {
+    Message message;
+    const ssize_t count = recvmsg(socket_.get(), &message.header, MSG_CMSG_CLOEXEC);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0)
+      throw SharedMemoryError(fmt::format(
+          "no shared memory was received from the first rank of the node: {}; the limit on open "
+          "files (ulimit -n) may be reached",
+          std::strerror(errno)));
+    FileDescriptor descriptor = descriptor_from_own_user(message);
+    if (descriptor.is_open()) return descriptor;
+  }
+}
+
+void DescriptorSocket::send(int descriptor, const std::string& address) {
+  const FileDescriptor from = make_socket();
+  Address to = abstract_address(address);
+  Message message;
+  message.header.msg_name = &to.name;
+  message.header.msg_namelen = to.bytes;
+  message.header.msg_controllen = CMSG_SPACE(sizeof descriptor);
+  cmsghdr* part = CMSG_FIRSTHDR(&message.header);
+  part->cmsg_level = SOL_SOCKET;
+  part->cmsg_type = SCM_RIGHTS;
+  part->cmsg_len = CMSG_LEN(sizeof descriptor);
+  std::memcpy(CMSG_DATA(part), &descriptor, sizeof descriptor);
+  ssize_t count = 0;
+  do count = sendmsg(from.get(), &message.header, MSG_NOSIGNAL);
+  while (count < 0 && errno == EINTR);
+  if (count < 0)
+    throw SharedMemoryError(
+        fmt::format("cannot pass shared memory to another rank of the node: {}; are the node's "
+                    "ranks on one host and in one network namespace?",
+                    std::strerror(errno)));
+}
+
 namespace {
 
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
@@ -28,7 +145,8 @@ FileDescriptor make_memory_file() {
 #if !defined(MFD_NOEXEC_SEAL)
   constexpr unsigned MFD_NOEXEC_SEAL = 8;  // NOLINT: Linux 6.3
 #endif
-  // Some systems refuse memory that may be executed; older ones do not know the flag.
+  // Some systems refuse executable memory files, and older kernels do not support the flag that
+  // prevents them.
   int descriptor = memfd_create("horo", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
   if (descriptor < 0 && errno == EINVAL) descriptor = memfd_create("horo", MFD_CLOEXEC);
   if (descriptor < 0)
@@ -39,7 +157,8 @@ FileDescriptor make_memory_file() {
 
 }  // namespace
 
-// Nothing but this check limits a memfd: the kernel kills a process that claims what is not there.
+// The kernel does not limit a memfd: it kills a process that touches pages which it cannot
+// allocate. Only this check prevents that.
 void require_free(std::size_t bytes, const FreeMemory& limit) {
   if (bytes <= limit.bytes) return;
   throw SharedMemoryError(fmt::format(
@@ -69,7 +188,8 @@ SharedMemoryFile::SharedMemoryFile(FileDescriptor descriptor, std::size_t bytes)
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_.get(), 0);
   if (memory == MAP_FAILED) throw_error(bytes, errno);
   bytes_ = {static_cast<std::byte*>(memory), bytes};
-  // A wish, which the system grants if shmem_enabled in /sys/kernel/mm/transparent_hugepage allows.
+  // A hint, which the kernel follows if /sys/kernel/mm/transparent_hugepage/shmem_enabled allows
+  // it.
   madvise(memory, bytes, MADV_HUGEPAGE);
 }
 
@@ -87,6 +207,9 @@ Range SharedMemoryFile::part_of(std::size_t bytes, int part, int parts) {
   return {std::min(pages.begin * kPage, bytes), std::min(pages.end * kPage, bytes)};
 }
 
+// Each rank allocates the pages of its part. The kernel places pages on the NUMA node of the thread
+// that allocates them, and counts them against the memory limit of that rank. posix_fallocate()
+// reports a shortage as an error; touching the pages would end in a signal.
 void SharedMemoryFile::claim(int part, int parts) {
   const auto [begin, end] = part_of(bytes_.size(), part, parts);
   if (begin == end) return;

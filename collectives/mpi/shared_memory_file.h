@@ -2,39 +2,60 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 
 #include "collectives/chunks.h"
 #include "collectives/mpi/free_memory.h"
-#include "horo/base/file_descriptor.h"
+#include "horo/base/system/file_descriptor.h"
 
 namespace horo::collectives {
 
-/// A file without a name in memory (memfd), mapped into this process. The memory lives until the
-/// last process that has mapped it or has its descriptor ends, however it ends: there is nothing to
-/// remove. Move-only; the destructor unmaps. Errors are SharedMemoryError.
+/// Passes open file descriptors between processes of one user on one host, over a datagram socket
+/// with an abstract address, which disappears with the process. Works between PID namespaces and
+/// between mount namespaces, but not between network namespaces. Errors are SharedMemoryError. Used
+/// by one thread.
+class DescriptorSocket {
+ public:
+  /// Creates a socket with `address`, a unique name of at most 100 bytes.
+  explicit DescriptorSocket(const std::string& address);
+
+  /// Returns a descriptor that was sent to this socket, if any. Does not wait. Ignores messages
+  /// from other users.
+  FileDescriptor receive();
+  /// Sends `descriptor` to the socket at `address`. The receiver gets its own copy, so this process
+  /// may close it. Does not wait.
+  static void send(int descriptor, const std::string& address);
+
+ private:
+  FileDescriptor socket_;
+};
+
+/// A memory file without a name (memfd), mapped into this process. The memory is freed when the
+/// last process that has mapped it or has its descriptor ends, in any way. Move-only; the
+/// destructor unmaps. Errors are SharedMemoryError.
 class SharedMemoryFile {
  public:
-  /// Makes `bytes` of zeroed memory, none of which is claimed yet.
+  /// Creates `bytes` of zeroed memory. None of it is claimed yet.
   static SharedMemoryFile create(std::size_t bytes);
-  /// Maps the memory of another process, of which it has passed a descriptor.
+  /// Maps the memory of another process, given its descriptor.
   static SharedMemoryFile adopt(FileDescriptor descriptor, std::size_t bytes);
 
   SharedMemoryFile(SharedMemoryFile&& other) noexcept;
   SharedMemoryFile& operator=(SharedMemoryFile&&) = delete;
   ~SharedMemoryFile();
 
-  /// The bytes of part number `part` of `parts` equal ones, in whole pages.
+  /// The size of part `part` of `parts` equal parts, in whole pages.
   static Range part_of(std::size_t bytes, int part, int parts);
-  /// Claims that part. Refuses more than is free (find_free_memory()): an error that says how much
-  /// is missing comes now, not as a SIGBUS or an out-of-memory kill later, and the memory lies on
-  /// the NUMA node of the processor that this runs on. Once for each part, by the process that uses
-  /// it most.
+  /// Claims a part: allocates its pages now, on the NUMA node of the calling processor. Throws if
+  /// the part is larger than the free memory (find_free_memory()); without this check, a later
+  /// access would end in SIGBUS or an out-of-memory kill. Called once per part, by the process that
+  /// uses it most.
   void claim(int part, int parts);
 
   std::span<std::byte> bytes() const { return bytes_; }
-  /// To be passed to other processes; -1 after close().
+  /// The descriptor, to pass to other processes; -1 after close().
   int descriptor() const { return descriptor_.get(); }
-  /// Closes the descriptor; nothing more can be claimed or passed. The memory stays.
+  /// Closes the descriptor. Parts can no longer be claimed or passed. The mapping stays.
   void close() { descriptor_ = FileDescriptor(); }
 
  private:

@@ -9,8 +9,8 @@
 
 namespace horo::collectives {
 
-/// NCCL's collectives; see NcclCollectives, whose constructor this is. Throws DeviceError in a horo
-/// that was built without CUDA.
+/// Makes an NcclCollectives; see its constructor for the arguments. Throws DeviceError if horo was
+/// built without CUDA.
 std::unique_ptr<DeviceCollectives> connect_gpus(Collectives& control, int rank, int size,
                                                 const std::string& name, const WaitPolicy& policy);
 

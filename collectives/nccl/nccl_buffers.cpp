@@ -32,32 +32,35 @@ bool NcclBuffers::add(const std::shared_ptr<void>& memory, std::size_t bytes,
   }
   const std::scoped_lock lock(mutex_);
   if (communicator_ == nullptr) {
-    obstacle = "the communicator was given up";
+    obstacle = "the communicator was aborted";
     return false;
   }
   void* handle = nullptr;
   const ncclResult_t result = library.comm_register(communicator_, memory.get(), bytes, &handle);
-  // Without a handle NCCL was told not to (NCCL_LOCAL_REGISTER).
+  // NCCL returns no handle if NCCL_LOCAL_REGISTER=0 disables registration.
   if (result != ncclSuccess || handle == nullptr) {
     obstacle = std::string("ncclCommRegister: ") + library.get_error_string(result);
     return false;
   }
-  known_.push_back({memory, handle});
+  registrations_.push_back({memory, handle});
   return true;
 }
 
 void NcclBuffers::remove(const void* memory) noexcept {
   const std::scoped_lock lock(mutex_);
-  const auto found =
-      std::ranges::find(known_, memory, [](const Known& known) { return known.memory.get(); });
-  if (communicator_ == nullptr || found == known_.end()) return;
-  // What a failed communicator does not forget is kept until its end.
+  const auto found = std::ranges::find(
+      registrations_, memory, [](const Registration& entry) { return entry.memory.get(); });
+  if (communicator_ == nullptr || found == registrations_.end()) return;
+  // A failed communicator may refuse to deregister. The entry then keeps the memory alive until the
+  // communicator ends.
   if (nccl().comm_deregister(communicator_, found->handle) == ncclSuccess)
-    known_.erase(found);
+    registrations_.erase(found);
   else
-    log_debug("NCCL keeps a buffer until its communicator ends");
+    log_debug("cannot deregister an NCCL buffer: it stays allocated until its communicator ends");
 }
 
+// The deleter holds a shared pointer to this object, so a buffer may outlive the communicator
+// object. remove() then finds no registration and only the memory is freed.
 device::Memory NcclBuffers::own(std::shared_ptr<void> memory, std::size_t bytes) {
   void* const data = memory.get();
   return {data, bytes, [self = shared_from_this(), kept = std::move(memory)](void* freed) mutable {
@@ -66,11 +69,14 @@ device::Memory NcclBuffers::own(std::shared_ptr<void> memory, std::size_t bytes)
           }};
 }
 
+// Called when the communicator ends. The caller keeps the memory alive until NCCL no longer uses
+// it.
 std::vector<std::shared_ptr<void>> NcclBuffers::release() noexcept {
   const std::scoped_lock lock(mutex_);
   communicator_ = nullptr;
   std::vector<std::shared_ptr<void>> memories;
-  for (Known& known : std::exchange(known_, {})) memories.push_back(std::move(known.memory));
+  for (Registration& entry : std::exchange(registrations_, {}))
+    memories.push_back(std::move(entry.memory));
   return memories;
 }
 

@@ -8,38 +8,40 @@
 #include <string>
 #include <vector>
 
-#include "horo/base/device/memory.h"
+#include "horo/device/memory.h"
 
 namespace horo::collectives {
 
-/// A communicator of NCCL's with the buffers that it knows: NCCL reads and writes registered ones
-/// from the other GPUs, without copies of its own. A buffer lives until its owner has freed it and
-/// the communicator has forgotten it or come to its end, whichever is later, so neither outlives
-/// what it needs. Thread-safe.
+/// The buffers that are registered with an NCCL communicator. The GPUs of other ranks access
+/// registered buffers directly, without staging copies. A buffer is freed when its owner has freed
+/// it and it is no longer registered (by deregistration or the end of the communicator), whichever
+/// is later. Thread-safe.
 class NcclBuffers : public std::enable_shared_from_this<NcclBuffers> {
  public:
   explicit NcclBuffers(ncclComm_t communicator) : communicator_(communicator) {}
 
-  /// Memory of the current device, from ncclMemAlloc(); empty, with the reason in `obstacle`, where
-  /// NCCL has none to give.
+  /// Allocates memory of the current device with ncclMemAlloc(). On failure returns null and sets
+  /// `obstacle` to the reason.
   static std::shared_ptr<void> allocate(std::size_t bytes, std::string& obstacle);
-  /// Makes a buffer known. Returns false, with the reason, if NCCL does not take it.
+  /// Registers a buffer. On failure returns false and sets `obstacle` to the reason.
   bool add(const std::shared_ptr<void>& memory, std::size_t bytes, std::string& obstacle);
-  /// Makes it forgotten; does nothing to one that is not known. No collective uses it any more.
+  /// Deregisters a buffer; does nothing if it is not registered. No collective may use the buffer
+  /// any more.
   void remove(const void* memory) noexcept;
-  /// `memory`, which is removed when its owner frees it.
+  /// Wraps `memory` so that it is deregistered when its owner frees it.
   device::Memory own(std::shared_ptr<void> memory, std::size_t bytes);
-  /// The communicator is about to end, with what it knows: to be kept until it has.
+  /// Returns the registered buffers, which the caller must keep until the communicator has ended.
+  /// Later calls of add() fail, and remove() does nothing.
   std::vector<std::shared_ptr<void>> release() noexcept;
 
  private:
-  struct Known {
+  struct Registration {
     std::shared_ptr<void> memory;
-    void* handle;  // NCCL's
+    void* handle;  // registration handle of NCCL
   };
   std::mutex mutex_;
-  ncclComm_t communicator_;  // guarded by mutex_, as what follows; null: it ends
-  std::vector<Known> known_;
+  ncclComm_t communicator_;  // guarded by mutex_, like registrations_; null after release()
+  std::vector<Registration> registrations_;
 };
 
 }  // namespace horo::collectives

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/nccl/connect_gpus.h"
 #include "collectives/nccl/nccl_buffers.h"
 #include "collectives/nccl/nccl_library.h"
 #include "horo/base/error.h"
@@ -54,7 +55,7 @@ ncclDataType_t nccl_type(DataType type) {
 }
 
 ncclRedOp_t nccl_op(DataType type, ReduceOp op) {
-  // A bool is a byte, 0 or 1.
+  // A bool is a byte with value 0 or 1.
   if (type == DataType::kBool)
     return op == ReduceOp::kSum || op == ReduceOp::kMax ? ncclMax : ncclMin;
   switch (op) {
@@ -78,7 +79,7 @@ bool are_equal(std::span<const std::size_t> sizes) {
   return std::ranges::all_of(sizes, [&](std::size_t size) { return size == sizes.front(); });
 }
 
-// Calls that become one launch.
+// Issues `calls` as one NCCL group, which becomes one launch.
 void group(ncclComm_t communicator, const std::function<void()>& calls) {
   HORO_NCCL(communicator, group_start);
   calls();
@@ -91,14 +92,15 @@ bool holds_on_all(Collectives& control, bool holds) {
   return least == 1;
 }
 
-void say_once_that_buffers_are_not_registered(const std::string& obstacle) {
-  static std::once_flag is_said;
-  std::call_once(is_said, [&] {
-    log_info("NCCL copies through buffers of its own: horo's are not registered ({})", obstacle);
+void log_unregistered_buffers(const std::string& obstacle) {
+  static std::once_flag is_logged;
+  std::call_once(is_logged, [&] {
+    log_info("NCCL uses staging buffers: horo's buffers are not registered ({})", obstacle);
   });
 }
 
-// Throws on all ranks if one of them cannot load NCCL, or rank 0 has no id.
+// Shares the id that rank 0 creates. Throws on all ranks if any rank cannot load NCCL or rank 0
+// cannot create an id.
 ncclUniqueId agree_on_id(Collectives& control, int rank) {
   ncclUniqueId id{};
   std::string obstacle;
@@ -110,13 +112,14 @@ ncclUniqueId agree_on_id(Collectives& control, int rank) {
   }
   const bool all_are_able = holds_on_all(control, obstacle.empty());
   if (!obstacle.empty()) throw DeviceError(obstacle);
-  if (!all_are_able) throw DeviceError("NCCL cannot be used: another rank cannot; it says why");
+  if (!all_are_able) throw DeviceError("another rank cannot use NCCL; its error states the reason");
   control.broadcast({DataType::kUInt8, &id, sizeof id}, 0);
   return id;
 }
 
-// To end a communicator may wait for the other ranks of the host to do the same, without a limit,
-// and they may wait for this one meanwhile. Kernels that wait for a peer end when it begins.
+// Runs `end` in a detached thread and waits for it up to kLimit. Ending a communicator may block
+// without limit until the other ranks of the host do the same, and they may be waiting for this
+// rank meanwhile. NCCL stops kernels that wait for a peer as soon as the call begins.
 void end_within_limit(std::function<void()> end) noexcept {
   constexpr std::chrono::seconds kLimit{2};
   try {
@@ -127,13 +130,13 @@ void end_within_limit(std::function<void()> end) noexcept {
       ended->set_value();
     }).detach();
     if (future.wait_for(kLimit) != std::future_status::ready)
-      log_debug("NCCL's communicator waits for other ranks to end it too, in the background");
+      log_debug("the NCCL communicator ends in the background, as it waits for other ranks");
   } catch (const std::exception& error) {
-    log_warning("NCCL's communicator could not be ended: {}", error.what());
+    log_warning("cannot end the NCCL communicator: {}", error.what());
   }
 }
 
-// In good order, if the ranks do it together.
+// Finalizes and destroys the communicator, which all ranks must do together. Aborts it on failure.
 void close(ncclComm_t communicator) noexcept {
   ncclResult_t state = nccl().comm_finalize(communicator);
   while (state == ncclInProgress) {
@@ -150,9 +153,10 @@ void close(ncclComm_t communicator) noexcept {
 
 struct NcclCollectives::Handle {
   ncclComm_t communicator = nullptr;
-  std::shared_ptr<NcclBuffers> buffers;  // null: the communicator was not made
+  std::shared_ptr<NcclBuffers> buffers;  // null: the communicator was not created
 
-  // `end` ends it; buffers that it knows are kept until it has.
+  // Ends the communicator with `how`. The thread that runs `how` keeps the registered buffers alive
+  // until it returns.
   void end(void (*how)(ncclComm_t)) const noexcept {
     std::vector<std::shared_ptr<void>> kept;
     if (buffers != nullptr) kept = buffers->release();
@@ -173,7 +177,7 @@ NcclCollectives::NcclCollectives(Collectives& control, int rank, int size, const
     await_readiness(lock, "for all ranks to join NCCL's communicator");
     handle_->buffers = std::make_shared<NcclBuffers>(handle_->communicator);
   } catch (...) {
-    abort("it was not made");
+    abort("its creation failed");
     throw;
   }
 }
@@ -184,14 +188,14 @@ NcclCollectives::~NcclCollectives() {
   handle_->end([](ncclComm_t communicator) { close(communicator); });
 }
 
-// Until the communicator has done what the latest call began. Holds `lock` but while it pauses, as
-// abort() ends the communicator.
+// Waits until the communicator has processed the latest call. Releases `lock` during each pause, so
+// that abort() can end the communicator meanwhile.
 void NcclCollectives::await_readiness(std::unique_lock<std::mutex>& lock, const char* what) {
   for (Waiter waiter(policy_);;) {
     ncclResult_t state = ncclInProgress;
     HORO_NCCL(handle_->communicator, comm_get_async_error, handle_->communicator, &state);
     if (state != ncclInProgress)
-      return check_nccl(state, handle_->communicator, "a call that was under way");
+      return check_nccl(state, handle_->communicator, "asynchronous call");
     lock.unlock();
     waiter.pause(what);
     lock.lock();
@@ -203,12 +207,15 @@ void NcclCollectives::require_usable() const {
   if (!abort_reason_.empty()) throw CommunicationError(abort_reason_);
 }
 
+// The caller holds the lock while it calls NCCL, so abort() cannot end the communicator meanwhile.
 std::unique_lock<std::mutex> NcclCollectives::use() const {
   std::unique_lock lock(mutex_);
   require_usable();
   return lock;
 }
 
+// Collective. Registration helps only if the buffers of all ranks are registered, so all ranks
+// deregister theirs if one of them fails.
 device::Memory NcclCollectives::allocate_buffer(device::Device& device, std::size_t bytes,
                                                 Collectives& control) {
   if (bytes == 0 || size_ == 1) return DeviceCollectives::allocate_buffer(device, bytes, control);
@@ -219,9 +226,9 @@ device::Memory NcclCollectives::allocate_buffer(device::Device& device, std::siz
   if (!holds_on_all(control, is_known)) {
     if (is_known) {
       handle_->buffers->remove(memory.get());
-      obstacle = "another rank's is not";
+      obstacle = "the buffer of another rank is not";
     }
-    say_once_that_buffers_are_not_registered(obstacle);
+    log_unregistered_buffers(obstacle);
   }
   if (memory == nullptr) return device.allocate(bytes);
   return handle_->buffers->own(std::move(memory), bytes);
@@ -325,12 +332,19 @@ std::optional<std::string> NcclCollectives::failure() const {
          nccl().get_last_error(handle_->communicator) + ")";
 }
 
+// May be called by another thread while a collective waits in await_readiness(), which releases the
+// mutex in its pauses. The first reason is kept.
 void NcclCollectives::abort(const std::string& reason) noexcept {
   const std::scoped_lock lock(mutex_);
   if (!abort_reason_.empty()) return;
-  abort_reason_ = "NCCL's communicator was given up: " + reason;
+  abort_reason_ = "the NCCL communicator was aborted: " + reason;
   if (handle_->communicator == nullptr) return;
   handle_->end([](ncclComm_t communicator) { nccl().comm_abort(communicator); });
+}
+
+std::unique_ptr<DeviceCollectives> connect_gpus(Collectives& control, int rank, int size,
+                                                const std::string& name, const WaitPolicy& policy) {
+  return std::make_unique<NcclCollectives>(control, rank, size, name, policy);
 }
 
 }  // namespace horo::collectives

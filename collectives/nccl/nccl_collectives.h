@@ -10,28 +10,30 @@
 
 namespace horo::collectives {
 
-/// NCCL's collectives over a group of ranks with a GPU each. The communicator does not block:
-/// whatever NCCL has to wait for (peers that join, connections made at the first use) is waited for
-/// here, with the deadline of the wait policy. A group of one rank starts nothing on the device but
-/// copies where input and output differ.
+/// NCCL collectives over a group of ranks with one GPU each. The communicator is nonblocking: when
+/// NCCL has to wait (for peers to join, or for connections at the first use), this class polls with
+/// the timeout of the wait policy. A group of one rank launches nothing except a copy if input and
+/// output differ.
 ///
-/// Unequal parts (allgather, reduce_scatter) are one group of broadcasts or reductions, alltoall
-/// one of sends and receives: a launch each.
+/// Allgather and reduce_scatter with unequal parts are one group of broadcasts or reductions, and
+/// alltoall is one group of sends and receives. Each group is one launch.
 class NcclCollectives : public DeviceCollectives {
  public:
-  /// Collective over the group, which `control` connects for the moment, with the GPU that the
-  /// calling thread has chosen; all later calls come from threads that have chosen the same. `name`
-  /// appears in NCCL's own log. `policy` outlives this. Throws CommunicationError.
+  /// Collective over the group, which `control` connects during the constructor. The calling thread
+  /// has selected the GPU of this rank, and the threads of all later calls must have selected the
+  /// same GPU. `name` appears in NCCL's log. `policy` outlives this object. Throws
+  /// CommunicationError.
   NcclCollectives(Collectives& control, int rank, int size, const std::string& name,
                   const WaitPolicy& policy);
-  /// Ends the communicator, for which the ranks of a host wait for each other in NCCL: here for two
-  /// seconds at most, then in the background. The streams it was used with are done.
+  /// Ends the communicator. Inside NCCL this waits for the other ranks of the host: at most two
+  /// seconds here, then in a background thread. The work on all streams that used it must be
+  /// complete.
   ~NcclCollectives() override;
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  /// From ncclMemAlloc() and registered with the communicator, on all ranks or none; where NCCL has
-  /// none of that, which is logged once, any memory of the device.
+  /// Allocates with ncclMemAlloc() and registers the memory with the communicator, on all ranks or
+  /// on none. If NCCL does not support this, logs it once and allocates ordinary device memory.
   device::Memory allocate_buffer(device::Device& device, std::size_t bytes,
                                  Collectives& control) override;
   void allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
@@ -47,18 +49,18 @@ class NcclCollectives : public DeviceCollectives {
   void abort(const std::string& reason) noexcept override;
 
  private:
-  struct Handle;  // NCCL's, so that its header stays behind this one
-  // Both require mutex_.
+  struct Handle;  // hides the NCCL header from users of this one
+  // The caller of either function holds mutex_.
   void await_readiness(std::unique_lock<std::mutex>& lock, const char* what);
   void require_usable() const;
-  // Holds mutex_. Throws why the communicator was given up.
+  // Locks mutex_. Throws CommunicationError with the reason if the communicator was aborted.
   std::unique_lock<std::mutex> use() const;
 
   const int rank_, size_;
   const WaitPolicy& policy_;
   std::unique_ptr<Handle> handle_;
   mutable std::mutex mutex_;
-  std::string abort_reason_;  // guarded by mutex_, as the life of the communicator is
+  std::string abort_reason_;  // guarded by mutex_, like the lifetime of the communicator
 };
 
 }  // namespace horo::collectives

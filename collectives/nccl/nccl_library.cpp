@@ -4,14 +4,14 @@
 
 #include <string>
 
-#include "horo/base/device/loaded_library.h"
 #include "horo/base/error.h"
 #include "horo/base/log.h"
+#include "horo/device/loaded_library.h"
 
 namespace horo::collectives {
 namespace {
 
-// MAJOR * 10000 + MINOR * 100 + PATCH, since 2.9.
+// Since NCCL 2.9 the version is MAJOR * 10000 + MINOR * 100 + PATCH.
 void log_version(const NcclLibrary& nccl, const std::string& path) {
   int version = 0;
   if (nccl.get_version(&version) != ncclSuccess) return;
@@ -39,6 +39,7 @@ NcclLibrary load() {
   library.find("ncclBroadcast", nccl.broadcast);
   library.find("ncclSend", nccl.send);
   library.find("ncclRecv", nccl.recv);
+  // Only registered buffers need these functions; older versions work without them.
   library.find_optional("ncclMemAlloc", nccl.mem_alloc);
   library.find_optional("ncclMemFree", nccl.mem_free);
   library.find_optional("ncclCommRegister", nccl.comm_register);

@@ -6,8 +6,8 @@
 
 namespace horo::collectives {
 
-/// The functions of NCCL, which is loaded when it is first needed: its hundreds of megabytes cost
-/// programs that use no GPU nothing, and machines without it run them.
+/// The functions of NCCL. The library is loaded at the first use: programs that use no GPU do not
+/// map its hundreds of megabytes, and run on machines without NCCL.
 struct NcclLibrary {
   decltype(&ncclGetUniqueId) get_unique_id;
   decltype(&ncclCommInitRankConfig) comm_init_rank_config;
@@ -34,12 +34,13 @@ struct NcclLibrary {
   decltype(&ncclCommDeregister) comm_deregister;
 };
 
-/// Thread-safe. The first call loads it, and logs its version and where it is. Throws DeviceError,
-/// in every call, if libnccl.so.2 cannot be loaded or lacks something.
+/// Returns the functions of NCCL. The first call loads the library and logs its version and path.
+/// Thread-safe. Throws DeviceError, in every call, if libnccl.so.2 cannot be loaded or lacks a
+/// required function.
 const NcclLibrary& nccl();
 
-/// Throws CommunicationError, with the call, NCCL's texts and the place, unless `result` is success
-/// or in progress. `communicator` may be null.
+/// Throws CommunicationError with the call, the texts of NCCL and the source location, unless
+/// `result` is success or in progress. `communicator` may be null.
 void check_nccl(ncclResult_t result, ncclComm_t communicator, const char* call,
                 std::source_location where = std::source_location::current());
 

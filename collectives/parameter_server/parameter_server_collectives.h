@@ -4,16 +4,33 @@
 #include <string>
 #include <vector>
 
+#include "collectives/buffers.h"
+#include "collectives/point_to_point.h"
 #include "collectives/ring/ring_collectives.h"
+#include "horo/base/reduce_op.h"
 
 namespace horo::collectives {
 
-/// Collectives whose allreduce goes through parameter servers, the first `servers` ranks (see
-/// parameter_server_allreduce()); the others are those of the ring. The bits of an allreduce depend
-/// neither on timing nor on packing.
+/// Allreduce by synchronous parameter servers. Ranks 0 ... servers-1 each own one chunk of the
+/// buffer. A server receives the values of all ranks, combines them in rank order and sends the
+/// result back, in segments of at most `segment_bytes`. It receives the next segment while it
+/// combines one. (Source: Li et al., "Scaling distributed machine learning with the parameter
+/// server", 2014, with a barrier in every step.)
+///
+/// Cost for N bytes, n ranks and s servers: a worker sends and receives N bytes. A server sends and
+/// receives (n-1)/s * N bytes, so its traffic grows with the number of ranks, unlike in a ring.
+/// `staging` is kept between calls.
+void parameter_server_allreduce(PointToPoint& peers, const std::vector<std::string>& rank_names,
+                                int servers, std::size_t segment_bytes,
+                                const ScatteredBuffer& buffer, ReduceOp op,
+                                std::vector<std::byte>& staging);
+
+/// Collectives whose allreduce uses parameter servers, the first `servers` ranks (see
+/// parameter_server_allreduce()). The other collectives are those of the ring. The bits of an
+/// allreduce depend neither on timing nor on packing.
 class ParameterServerCollectives : public RingCollectives {
  public:
-  /// See RingCollectives. More servers than ranks are as many as ranks.
+  /// See RingCollectives. If `servers` exceeds the number of ranks, all ranks are servers.
   ParameterServerCollectives(PointToPoint& peers, std::size_t segment_bytes, std::size_t servers,
                              std::vector<std::string> rank_names = {});
 

@@ -2,6 +2,8 @@
 
 namespace horo::collectives {
 
+// The levels are checked feature by feature, because a virtual machine may hide single features of
+// a level.
 const KernelTable& best_kernel_table() {
   // The instruction-set levels the tables are compiled for: x86-64-v4 and x86-64-v3.
   const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") &&

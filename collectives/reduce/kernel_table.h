@@ -7,7 +7,7 @@
 
 namespace horo::collectives {
 
-/// What one reduction kernel is given; see reduce() for the meaning of each.
+/// The arguments of one reduction kernel; see reduce().
 struct ReduceArguments {
   const std::byte* const* sources;
   std::size_t source_count;  ///< at least 1
@@ -18,11 +18,11 @@ struct ReduceArguments {
   bool is_streaming;
 };
 
-/// The kernels of one instruction set. Safe to call only where that instruction set exists.
+/// The kernels of one instruction set. Call them only on processors that support it.
 struct KernelTable {
   const char* instruction_set;
   void (*reduce[kDataTypeCount][kElementwiseOpCount])(const ReduceArguments&);
-  /// Of kFloat16, then kBFloat16; see narrow() and widen().
+  /// Entry 0 is for kFloat16, entry 1 for kBFloat16; see narrow() and widen().
   void (*narrow[2])(std::byte* to, const std::byte* from, std::size_t count);
   void (*widen[2])(std::byte* to, const std::byte* from, std::size_t count);
   void (*plain_copy)(std::byte* to, const std::byte* from, std::size_t bytes);

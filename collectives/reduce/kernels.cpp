@@ -8,16 +8,18 @@
 namespace horo::collectives {
 namespace {
 
-// Below this the C library's memcpy is as good. Above it may choose `rep movsb`, which is slow for
-// some processors and alignments.
+// Up to this size the C library's memcpy is as fast. For larger copies it may choose `rep movsb`,
+// which is slow on some processors and alignments.
 constexpr std::size_t kSmallCopy = 1024;
 
+// Chosen once per process from the CPU. All tables give the same bits, so the ranks of a job may
+// run on different CPUs.
 const KernelTable& table() {
   static const KernelTable& chosen = best_kernel_table();
   return chosen;
 }
 
-// The place of a 16-bit float among those of the table.
+// The index of a 16-bit float type in the arrays of KernelTable.
 int half_index(DataType half) {
   HORO_CHECK(half == DataType::kFloat16 || half == DataType::kBFloat16, "");
   return half == DataType::kFloat16 ? 0 : 1;
@@ -69,5 +71,18 @@ void fence(Stores stores) {
 }
 
 const char* kernel_instruction_set() { return table().instruction_set; }
+
+void divide_if_average(DataType type, ReduceOp op, std::byte* data, std::size_t count, int ranks) {
+  if (op != ReduceOp::kAverage) return;
+  // A reduction of one source with a divisor is a division in place. It uses the same kernels as an
+  // average in one step, and therefore rounds in the same way.
+  const std::byte* source = data;
+  reduce(type, op, {&source, 1}, count, static_cast<std::size_t>(ranks), data, Stores::kPlain);
+}
+
+void divide_if_average(const ScatteredBuffer& buffer, ReduceOp op, int ranks) {
+  for (const ScatteredBuffer::Piece& piece : buffer.pieces())
+    divide_if_average(buffer.type(), op, piece.data, piece.count, ranks);
+}
 
 }  // namespace horo::collectives

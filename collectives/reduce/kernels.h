@@ -3,21 +3,24 @@
 #include <cstddef>
 #include <span>
 
+#include "collectives/buffers.h"
 #include "horo/base/data_type.h"
 #include "horo/base/environment.h"
 #include "horo/base/reduce_op.h"
 
 namespace horo::collectives {
 
-/// out[i] = sources[0][i] op sources[1][i] op ... for i in [0, count), in the order of `sources`
-/// for every element, so that the result does not depend on how a buffer is cut. 16-bit floats
-/// accumulate in float32 and are rounded once; integers wrap. `op` is not kAdasum.
+/// out[i] = sources[0][i] op sources[1][i] op ... for i in [0, count). Each element is combined in
+/// the order of `sources`, so the result does not depend on how a buffer is split. 16-bit floats
+/// accumulate in float32 and are rounded once. Integers wrap. `op` is not kAdasum.
 ///
-/// `divisor`: kAverage divides the sum by it (floats: multiplies by 1/divisor in the accumulator's
-/// type; integers: rounds toward zero); other operations ignore it. 1 leaves the sum.
-/// Every one of `outs` (at least one) receives the same values. Each may be one of the sources,
-/// exactly; otherwise the ranges do not overlap. Any alignment; streaming stores (only to outs[0])
-/// bypass the cache; fence() before others may look.
+/// kAverage divides the sum by `divisor`: it multiplies floats by 1/divisor in the type of the
+/// accumulator, and rounds integers toward zero. Other operations ignore `divisor`. With divisor 1
+/// the sum is unchanged.
+///
+/// All `outs` (at least one) receive the same values. An output may be identical to one of the
+/// sources; otherwise the ranges must not overlap. Any alignment is allowed. Streaming stores apply
+/// only to outs[0] and bypass the cache; call fence() before other threads or processes read it.
 void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
             std::size_t count, std::size_t divisor, std::span<std::byte* const> outs,
             Stores stores);
@@ -25,21 +28,33 @@ void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> source
 void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
             std::size_t count, std::size_t divisor, std::byte* out, Stores stores);
 
-/// Converts float32 to `half` (kFloat16 or kBFloat16), rounding to nearest, ties to even. NaN and
-/// infinities stay; what is too large becomes infinite. Any alignment; no overlap.
+/// Converts float32 to `half` (kFloat16 or kBFloat16), rounding to nearest, ties to even. Values
+/// that are too large become infinite; NaN and infinities are preserved. Any alignment; no overlap.
 void narrow(DataType half, std::byte* to, const std::byte* from, std::size_t count);
 /// Converts `half` to float32, exactly.
 void widen(DataType half, std::byte* to, const std::byte* from, std::size_t count);
 
-/// Copies bytes that do not overlap. Streaming stores bypass the cache; fence() before others may
-/// look.
+/// Copies bytes between ranges that do not overlap. Streaming stores bypass the cache; call fence()
+/// before other threads or processes read the copy.
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, Stores stores);
 
-/// Orders the stores of this kind made so far before any later store, such as that of a flag which
-/// says that they are done. Plain stores need nothing.
+/// Orders all preceding stores of this kind before any later store, such as that of a flag that
+/// publishes the data. Does nothing for plain stores, which the release store of the flag already
+/// orders.
 void fence(Stores stores);
 
 /// Name of the instruction set chosen for this machine: "avx512", "avx2" or "portable".
 const char* kernel_instruction_set();
+
+/// Returns the operation to reduce with if the division of kAverage is done separately: kSum for
+/// kAverage, else `op`.
+constexpr ReduceOp without_division(ReduceOp op) {
+  return op == ReduceOp::kAverage ? ReduceOp::kSum : op;
+}
+
+/// Divides by the number of ranks in place if `op` is kAverage, with the same rounding as reduce().
+/// Does nothing for other operations.
+void divide_if_average(DataType type, ReduceOp op, std::byte* data, std::size_t count, int ranks);
+void divide_if_average(const ScatteredBuffer& buffer, ReduceOp op, int ranks);
 
 }  // namespace horo::collectives

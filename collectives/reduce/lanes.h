@@ -1,9 +1,9 @@
 #pragma once
 
-// Part of reduction_kernels.cpp, which is compiled once per instruction set. Everything here lives
-// in the namespace of that instruction set, and nothing here may call an inline function that other
-// files use: the linker would keep one copy of it, perhaps the one with instructions this machine
-// lacks.
+// Part of vector_kernels.cpp, which is compiled once per instruction set. All code here is in the
+// namespace of that instruction set. It must not call an inline function that other files use: the
+// linker keeps one copy of such a function, which may contain instructions that this machine does
+// not have.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,7 @@ inline constexpr std::size_t kVectorBytes = 32;
 inline constexpr std::size_t kVectorBytes = 16;
 #endif
 
-/// `Bytes` bytes of T that are computed with at once.
+/// A SIMD vector of T that has `Bytes` bytes.
 template <typename T, std::size_t Bytes = kVectorBytes>
 struct VectorOf {
   typedef T Type __attribute__((vector_size(Bytes)));
@@ -45,15 +45,15 @@ inline std::size_t bytes_to_aligned(const std::byte* address, std::size_t alignm
 }
 
 #if defined(__AVX512BW__)
-/// Of the bytes of a 64-byte vector, the first `count`, or all.
+/// A mask of the first `count` bytes of a 64-byte vector; all bytes if `count` is larger.
 inline __mmask64 mask_of_first(std::size_t count) {
   return count < 64 ? (std::uint64_t{1} << count) - 1 : ~std::uint64_t{0};
 }
 #endif
 
-/// Copies a few bytes to the beginning of `to`, which has room for whole vectors of 64 bytes. Where
-/// the processor can mask its loads, whole vectors are stored (with zeros behind the bytes), so
-/// that a load of them need not wait for smaller stores to reach the cache.
+/// Copies a few bytes to the beginning of `to`, which has room for whole 64-byte vectors. With
+/// masked loads, it stores whole vectors, zero-padded. A later vector load can then forward from
+/// these stores instead of waiting for several smaller ones.
 inline void copy_few_in(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__AVX512BW__)
   for (std::size_t at = 0; at < bytes; at += 64)
@@ -63,8 +63,8 @@ inline void copy_few_in(std::byte* to, const std::byte* from, std::size_t bytes)
 #endif
 }
 
-/// Copies a few bytes from the beginning of `from`, which has whole vectors of 64 bytes. Writes
-/// nothing beyond `bytes`.
+/// Copies a few bytes from the beginning of `from`, which has whole 64-byte vectors. Writes nothing
+/// beyond `bytes`.
 inline void copy_few_out(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__AVX512BW__)
   for (std::size_t at = 0; at < bytes; at += 64)
@@ -74,7 +74,8 @@ inline void copy_few_out(std::byte* to, const std::byte* from, std::size_t bytes
 #endif
 }
 
-/// Stores past the cache where the machine can. Requires `to` aligned to sizeof(V).
+/// Stores with a non-temporal instruction if the instruction set has one. `to` must be aligned to
+/// sizeof(V).
 template <typename V>
 inline void store_streaming(std::byte* to, V value) {
 #if defined(__AVX512BW__)
@@ -92,9 +93,9 @@ inline void store_streaming(std::byte* to, V value) {
   __builtin_memcpy(to, &value, sizeof value);
 }
 
-/// How an element type is turned into the vectors that are computed with, and back. Packed: a
-/// vector of elements as they lie in memory; Unpacked: the same elements as kParts vectors of the
-/// accumulator's type T, in an order that pack() undoes.
+/// How elements are converted to the vectors of the computation and back. Packed is a vector of
+/// elements as in memory. Unpacked has the same elements in kParts vectors of the accumulator type
+/// T, in an order that pack() reverses.
 template <typename T, std::size_t Parts>
 struct UnpackedLanes {
   Vector<T> part[Parts];
@@ -114,9 +115,10 @@ using Words = Vector<std::uint32_t>;
 using SignedWords = Vector<std::int32_t>;
 using Floats = Vector<float>;
 
-/// The upper half of a float32. Rounds to nearest, ties to even; NaN stays NaN. The first part
-/// holds the elements with even index, the second the odd ones, so that no lane has to move. (The
-/// processor's own conversion instruction is not used: it flushes subnormals to zero.)
+/// bfloat16, the upper half of a float32. Rounds to nearest, ties to even; NaN stays NaN. The first
+/// part holds the elements with even index and the second part those with odd index, so no lane has
+/// to move. The conversion instructions of the processor are not used because they flush subnormals
+/// to zero.
 struct BFloat16Lanes {
   using Element = std::uint16_t;
   using Packed = Words;  // two elements per word
@@ -128,7 +130,7 @@ struct BFloat16Lanes {
   static Packed pack(const Unpacked& value) {
     return rounded(value.part[0]) >> 16 | (rounded(value.part[1]) & 0xffff0000u);
   }
-  /// The bfloat16 of each lane in its upper half.
+  /// Rounds each lane to bfloat16, in the upper half of the lane.
   static Words rounded(Floats value) {
     const Words x = (Words)value;
     const Words finite = x + 0x7fffu + ((x >> 16) & 1u);
@@ -136,7 +138,7 @@ struct BFloat16Lanes {
   }
 };
 
-/// IEEE binary16 by the processor's conversion instructions, half a vector of elements at a time.
+/// IEEE binary16, by the conversion instructions of the processor. Packed is half a vector.
 #if defined(__F16C__)
 struct Float16Lanes {
   using Element = std::uint16_t;
@@ -159,7 +161,8 @@ struct Float16Lanes {
 #endif
 };
 #else
-/// The arithmetic of horo/base/float16.h without branches: the same bits.
+/// IEEE binary16 without conversion instructions: the arithmetic of horo/base/float16.h without
+/// branches, with the same bits.
 struct Float16Lanes {
   using Element = std::uint16_t;
   using Packed = Words;  // two elements per word
@@ -169,7 +172,7 @@ struct Float16Lanes {
   static Packed pack(const Unpacked& value) {
     return narrow(value.part[0]) | narrow(value.part[1]) << 16;
   }
-  /// Between float32 and binary16 in the lower half of each lane.
+  /// Conversion between float32 and binary16, which is in the lower half of each lane.
   static Floats widen(Words x) {
     const SignedWords magnitude = (SignedWords)(x & 0x7fffu);
     const Words subnormal = (Words)(__builtin_convertvector(magnitude, Floats) * 0x1p-24f);

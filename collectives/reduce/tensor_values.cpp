@@ -11,7 +11,8 @@
 namespace horo::collectives {
 namespace {
 
-// 16-bit values are treated as float32, so many at a time.
+// 16-bit values are converted to float32 in blocks of this many elements, which stay in the L1
+// cache.
 constexpr std::size_t kBlock = 2048;
 
 constexpr bool is_half(DataType type) {
@@ -56,6 +57,12 @@ void scale(DataType type, std::byte* data, std::size_t count, double factor) {
   }
 }
 
+void set_zero(const TensorView& tensor) {
+  if (tensor.count() > 0) std::memset(tensor.data(), 0, tensor.bytes());
+}
+
+// The sum is in double and in a fixed order that depends only on the count, so all ranks get the
+// same bits.
 double sum_of_squares(DataType type, const std::byte* data, std::size_t count) {
   if (type == DataType::kFloat32)
     return sum_of_squares({reinterpret_cast<const float*>(data), count});
@@ -70,6 +77,8 @@ double sum_of_squares(DataType type, const std::byte* data, std::size_t count) {
   return sum;
 }
 
+// The blocks of 16-bit types are widened even after a hit, but not searched: the loop has no early
+// exit.
 std::optional<NonFiniteValue> find_non_finite(DataType type, const std::byte* data,
                                               std::size_t count) {
   if (type == DataType::kFloat32)

@@ -4,23 +4,28 @@
 #include <optional>
 
 #include "horo/base/data_type.h"
+#include "horo/base/tensor_view.h"
 
 namespace horo::collectives {
 
-/// data[i] *= factor for a floating point `type`; 16-bit values and float32 are multiplied in
-/// float32 and rounded once. Integers stay as they are.
+/// data[i] *= factor for a floating point `type`. 16-bit values are multiplied in float32 and
+/// rounded once. Integers stay unchanged.
 void scale(DataType type, std::byte* data, std::size_t count, double factor);
 
-/// The sum of the squares in float64, in an order that depends on `count` and `type` alone; 0 for
-/// integers. For types up to 32 bits it is finite if and only if all values are.
+/// Sets all values to zero, whatever they are.
+void set_zero(const TensorView& tensor);
+
+/// Returns the sum of the squares in float64, in an order that depends only on `count` and `type`;
+/// 0 for integers. For types of up to 32 bits, the sum is finite if and only if all values are
+/// finite.
 double sum_of_squares(DataType type, const std::byte* data, std::size_t count);
 
-/// A value that is infinite or not a number.
+/// A value that is infinite or NaN.
 struct NonFiniteValue {
   std::size_t index = 0;
   double value = 0;
 };
-/// The first one; none among integers.
+/// Returns the first value that is not finite, if any. Integers have none.
 std::optional<NonFiniteValue> find_non_finite(DataType type, const std::byte* data,
                                               std::size_t count);
 

@@ -1,17 +1,142 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
+#include <vector>
 
-#include "collectives/mapped_buffer.h"
+#include "collectives/buffers.h"
+#include "collectives/reduce/kernels.h"
+#include "collectives/ring/ring_schedule.h"
 #include "collectives/ring/segment_flow.h"
-#include "collectives/ring/wire.h"
+#include "horo/base/data_type.h"
 #include "horo/base/reduce_op.h"
+#include "horo/base/step_report.h"
 
 namespace horo::collectives {
 
-/// One rank's part in a ring allreduce.
+/// The type in which float32 values are sent, if it is not float32.
+struct Wire {
+  DataType type;       ///< kFloat16 or kBFloat16
+  WireReport* report;  ///< its figures are added here
+};
+
+/// The source and the destination of a ring allreduce, independent of the type in which segments
+/// are sent. A rank represents all ranks whose buffers it has mapped: it contributes their values,
+/// combined in rank order, and writes complete values to all of their buffers. Partial results are
+/// stored in its own buffer. Only one of the ranks that share a MappedBuffer uses it.
+class AllreduceEnds : public FlowEnds {
+ public:
+  /// `ranks`: the total number of ranks whose values are combined. `buffer` outlives this object.
+  AllreduceEnds(const RingSegments& segments, const MappedBuffer& buffer, ReduceOp op,
+                std::size_t ranks)
+      : segments_(segments), buffer_(buffer), op_(op), ranks_(ranks) {}
+
+ protected:
+  const RingSegments& segments() const { return segments_; }
+  const MappedBuffer& buffer() const { return buffer_; }
+  ReduceOp op() const { return op_; }
+  /// Whether the received unit is a partial result; otherwise it is complete.
+  bool is_reducing(std::size_t unit) const { return unit < segments_.schedule().reduce_units(); }
+  /// The send, n - 1 steps earlier, that reads the memory which the complete segment overwrites.
+  std::size_t replaced_send(std::size_t receive) const {
+    return receive - segments_.schedule().reduce_units();
+  }
+
+  /// Writes this rank's contribution to the elements `range` to `to`. kAverage divides.
+  void combine_own(Range range, ReduceOp op, std::byte* to) {
+    const std::size_t width = buffer_.own().element_bytes();
+    buffer_.for_each_span(
+        range.begin, range.end,
+        [&](std::span<std::byte* const> addresses, std::size_t first, std::size_t count) {
+          sources_.assign(addresses.begin(), addresses.end());
+          reduce(buffer_.own().type(), op, sources_, count, ranks_, to + first * width,
+                 Stores::kPlain);
+        });
+  }
+
+  /// Combines this rank's contribution to the elements `range` with a partial result of the same
+  /// type. Writes the result to its own buffer, or to all buffers if it is complete.
+  void add(Range range, const std::byte* partial, bool is_complete) {
+    const ReduceOp op = is_complete ? op_ : without_division(op_);
+    const std::size_t width = buffer_.own().element_bytes();
+    buffer_.for_each_span(
+        range.begin, range.end,
+        [&](std::span<std::byte* const> addresses, std::size_t first, std::size_t count) {
+          sources_.assign(addresses.begin(), addresses.end());
+          sources_.push_back(partial + first * width);
+          const auto outs = is_complete ? addresses : addresses.subspan(buffer_.own_index(), 1);
+          reduce(buffer_.own().type(), op, sources_, count, ranks_, outs, Stores::kPlain);
+        });
+  }
+
+  /// Copies complete values to all buffers except the one that `from` points into.
+  void spread(Range range, const std::byte* from) {
+    const std::size_t width = buffer_.own().element_bytes();
+    buffer_.for_each_span(
+        range.begin, range.end,
+        [&](std::span<std::byte* const> addresses, std::size_t first, std::size_t count) {
+          for (std::byte* const to : addresses)
+            if (to != from + first * width)
+              copy(to, from + first * width, count * width, Stores::kPlain);
+        });
+  }
+
+ private:
+  RingSegments segments_;
+  const MappedBuffer& buffer_;
+  ReduceOp op_;
+  std::size_t ranks_;
+  std::vector<const std::byte*> sources_;
+};
+
+/// Sends segments of float32 as a 16-bit type. Values are converted as they are copied to and from
+/// the segments, and added in float32. An element is rounded once per hop, and once more when it is
+/// complete, so that all ranks end with the same bits. kAverage divides each rank's values before
+/// they are sent, so that their sum stays in the range of the wire type.
+class NarrowAllreduceEnds : public AllreduceEnds {
+ public:
+  static constexpr std::size_t kElementBytes = 2;  ///< on the wire
+
+  NarrowAllreduceEnds(const RingSegments& segments, const MappedBuffer& buffer, ReduceOp op,
+                      std::size_t ranks, const Wire& wire)
+      : AllreduceEnds(segments, buffer, op, ranks), wire_(wire) {}
+
+  std::span<const std::byte> outgoing(std::size_t send, std::span<std::byte> slot) override;
+  std::span<std::byte> incoming(std::size_t receive, std::span<std::byte> slot) override;
+  void process(std::size_t receive, std::span<const std::byte> bytes) override;
+
+ private:
+  // A segment is converted in tiles, so that intermediate values stay in the L1 cache.
+  static constexpr std::size_t kTile = 2048;
+  using Wide = std::array<std::byte, kTile * sizeof(float)>;
+  using Narrowed = std::array<std::byte, kTile * kElementBytes>;
+
+  void narrow_own(Range range, bool is_rounding, std::byte* to);
+  void add_tile(Range tile, const std::byte* partial, bool is_complete);
+  void sample_error(const std::byte* wide, const std::byte* narrowed, std::size_t count);
+
+  Wire wire_;
+  Wide values_;
+  Wide partial_;
+  Narrowed rounded_;
+};
+
+/// Sends segments in the buffer's type, directly from and to the buffer if they are contiguous
+/// there.
+class PlainAllreduceEnds : public AllreduceEnds {
+ public:
+  using AllreduceEnds::AllreduceEnds;
+
+  std::span<const std::byte> outgoing(std::size_t send, std::span<std::byte> slot) override;
+  std::span<std::byte> incoming(std::size_t receive, std::span<std::byte> slot) override;
+  void process(std::size_t receive, std::span<const std::byte> bytes) override;
+  bool may_receive(std::size_t receive, std::size_t sends_done) const override;
+};
+
+/// The parameters of one rank in a ring allreduce.
 struct RingAllreduce {
   int rank = 0;                   ///< in the ring
   int size = 1;                   ///< of the ring
@@ -20,28 +145,28 @@ struct RingAllreduce {
   std::optional<Wire> wire;       ///< of float32; other types travel as they are
 };
 
-/// A flow that has not begun.
+/// A flow that has not started.
 struct PreparedFlow {
   SegmentFlow::Plan plan;
   std::unique_ptr<FlowEnds> ends;  ///< null: there is nothing to do
 };
 
-/// Allreduce in place round a ring: reduce-scatter, then allgather, as one stream of segments (see
+/// Allreduce in place in a ring: reduce-scatter, then allgather, as one stream of segments (see
 /// RingSchedule). The reduction of a segment overlaps with the transfer of the next ones. Cost for
-/// n ranks in the ring: 2(n-1) steps; 2(n-1)/n * N bytes sent by each, of which half are reduced.
+/// n ranks in the ring: 2(n-1) steps; each rank sends 2(n-1)/n * N bytes and reduces half of that.
 ///
-/// A rank may stand for others whose buffers it has mapped: it brings their values, combined in
-/// rank order as they are sent or added, and leaves the results in all of their buffers; nothing
-/// is staged but its segments. No other rank touches the buffers meanwhile.
+/// A rank may represent other ranks whose buffers it has mapped. It contributes their values,
+/// combined in rank order when they are sent or added, and writes the results to all of their
+/// buffers. Only its segments are staged. No other rank may access the buffers meanwhile.
 ///
-/// The values of an element are combined in ring order, beginning behind the rank that owns its
-/// chunk; 16-bit floats are added in float32 and rounded at every hop, since that is what travels.
-/// kAverage scales once, at the owner. All ranks receive the owner's bits. With a wire type see
-/// NarrowAllreduceEnds. `buffer` outlives the flow.
+/// The values of an element are combined in ring order, starting after the rank that owns its
+/// chunk. 16-bit floats are added in float32 and rounded at every hop. kAverage scales once, at the
+/// owner. All ranks receive the owner's bits. For a wire type see NarrowAllreduceEnds. `buffer`
+/// outlives the flow.
 PreparedFlow prepare_ring_allreduce(const RingAllreduce& ring, const MappedBuffer& buffer,
                                     ReduceOp op);
 
-/// The same, done, for a buffer of this rank alone.
+/// Runs the allreduce for a buffer of this rank alone.
 void ring_allreduce(SegmentFlow& flow, int rank, int size, std::size_t segment_bytes,
                     const ScatteredBuffer& buffer, ReduceOp op, std::optional<Wire> wire = {});
 

@@ -2,24 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <utility>
 
-#include "collectives/ring/binomial_broadcast.h"
-#include "collectives/ring/chain_broadcast.h"
-#include "collectives/ring/dissemination_barrier.h"
-#include "collectives/ring/pairwise_alltoall.h"
-#include "collectives/ring/ring_allgather.h"
+#include "collectives/chunks.h"
+#include "collectives/point_to_point.h"
+#include "collectives/reduce/kernels.h"
+#include "collectives/ring/ring_algorithms.h"
 #include "collectives/ring/ring_allreduce.h"
-#include "collectives/ring/ring_reduce_scatter.h"
-#include "collectives/tree/exchange_allreduce.h"
-#include "collectives/tree/halving_doubling_allreduce.h"
-#include "collectives/tree/recursive_doubling_allreduce.h"
+#include "collectives/ring/ring_schedule.h"
+#include "collectives/ring/sub_group.h"
+#include "collectives/tree/tree_allreduce.h"
 #include "horo/base/error.h"
 
 namespace horo::collectives {
 namespace {
 
-// Above this the chain's bandwidth is worth its latency.
+// Above this size the bandwidth of the chain outweighs its latency.
 constexpr std::size_t kTreeBytes = 32 * 1024;
 
 std::vector<std::string> numbered(int size) {

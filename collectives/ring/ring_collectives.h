@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,9 @@
 #include "collectives/ring/segment_flow.h"
 #include "collectives/selection/allreduce_selection.h"
 #include "collectives/tree/tree_exchange.h"
-#include "horo/base/wire_report.h"
+#include "horo/base/data_type.h"
+#include "horo/base/reduce_op.h"
+#include "horo/base/step_report.h"
 
 namespace horo::collectives {
 
@@ -22,21 +25,22 @@ namespace horo::collectives {
 /// segments; one part more for reduce_scatter) is kept between calls.
 class RingCollectives : public Collectives {
  public:
-  /// `peers` outlives this and carries nothing else while a collective runs. `segment_bytes`: the
-  /// largest pipelining unit. `rank_names`: how each rank of `peers` is called in errors; default
-  /// "rank 0", ... `selection`: which allreduce; the same on all ranks.
+  /// `peers` outlives this object and is not used for anything else while a collective runs.
+  /// `segment_bytes`: the largest segment. `rank_names`: the names of the ranks of `peers` in
+  /// errors; default "rank 0", ... `selection`: selects the allreduce; equal on all ranks.
   RingCollectives(PointToPoint& peers, std::size_t segment_bytes,
                   std::vector<std::string> rank_names = {},
                   const AllreduceSelection& selection = {});
 
-  /// From now on an allreduce of float32 that goes round the ring travels as `wire` (kFloat16 or
-  /// kBFloat16; empty: as it is), with what that does added to `report`, which outlives this. All
-  /// ranks call it between the same collectives; no message.
-  void narrow_the_wire(std::optional<DataType> wire, WireReport& report) {
+  /// Sets the type (kFloat16 or kBFloat16; empty: float32) in which later ring allreduces of
+  /// float32 are sent. Their figures are added to `report`, which outlives this object. All ranks
+  /// call it between the same collectives. Sends no message.
+  void set_wire_type(std::optional<DataType> wire, WireReport& report) {
     wire_ = wire;
     report_ = &report;
   }
-  /// Another pipelining unit, above 0. All ranks call it between the same collectives; no message.
+  /// Changes the segment size; above 0. All ranks call it between the same collectives. Sends no
+  /// message.
   void set_segment_bytes(std::size_t bytes) { segment_bytes_ = bytes; }
 
   std::string_view name() const override { return "ring"; }

@@ -1,14 +1,19 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <string_view>
+#include <utility>
 
 #include "collectives/chunks.h"
+#include "collectives/ring/segment_flow.h"
 
 namespace horo::collectives {
 
-/// Who sends what when in a ring: pure arithmetic. A buffer is cut into one chunk per rank; in
-/// every step each rank sends one chunk to its right neighbour and receives another from its left
-/// one, and what it receives in a step it sends on in the next.
+/// The chunks that each rank of a ring sends and receives in each step: index arithmetic only. A
+/// buffer is cut into one chunk per rank. In each step, each rank sends one chunk to its right
+/// neighbour and receives another one from its left neighbour. It sends the received chunk in the
+/// next step.
 ///
 /// Example, 4 ranks; the chunk that rank r sends in each step:
 ///
@@ -18,13 +23,13 @@ namespace horo::collectives {
 ///     rank 2   1  0  3 | 2  1  0
 ///     rank 3   2  1  0 | 3  2  1
 ///
-/// Steps 0 ... n-2 reduce: chunk c starts at rank c+1, collects the others' values on its way, and
-/// is complete at rank c. Steps n-1 ... 2n-3 hand the complete chunks round. (Source: Patarasuk and
-/// Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.)
+/// Steps 0 ... n-2 reduce: chunk c starts at rank c+1, accumulates the values of each rank, and is
+/// complete at rank c. Steps n-1 ... 2n-3 pass the complete chunks on. (Source: Patarasuk and Yuan,
+/// "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.)
 ///
-/// Each chunk is cut into the same number of segments, so that a segment is sent on while the next
-/// ones of its chunk still arrive; a unit is one segment in one step, and units are numbered step
-/// by step.
+/// Each chunk is cut into the same number of segments, so that a rank can send a segment while it
+/// receives the next ones of the same chunk. A unit is one segment in one step. Units are numbered
+/// step by step.
 class RingSchedule {
  public:
   /// `segments`: per chunk, at least 1.
@@ -39,7 +44,7 @@ class RingSchedule {
   std::size_t segment_of(std::size_t unit) const { return unit % segments_; }
   /// The chunk that this rank sends in `step`.
   int sent_chunk(std::size_t step) const;
-  /// The chunk that this rank receives in `step`: the one it sends in the next.
+  /// The chunk that this rank receives in `step` and sends in the next step.
   int received_chunk(std::size_t step) const { return sent_chunk(step + 1); }
 
   std::size_t reduce_units() const { return static_cast<std::size_t>(size_ - 1) * segments_; }
@@ -51,13 +56,14 @@ class RingSchedule {
   std::size_t segments_;
 };
 
-/// Elements of one segment when the largest chunk has `chunk_count` elements of `element_bytes`: at
-/// most `largest_bytes`, smaller where that gives the pipeline several segments, but not so small
-/// that the cost per message dominates. At least 1.
+/// The number of elements of a segment if the largest chunk has `chunk_count` elements of
+/// `element_bytes`. A segment has at most `largest_bytes`. It is smaller if the pipeline would
+/// otherwise have too few segments, but large enough that the cost per message does not dominate.
+/// At least 1.
 std::size_t segment_elements(std::size_t chunk_count, std::size_t element_bytes,
                              std::size_t largest_bytes);
 
-/// How many segments of `segment_count` elements cover `count`: at least 1.
+/// The number of segments of `segment_count` elements that cover `count` elements: at least 1.
 constexpr std::size_t segments_covering(std::size_t count, std::size_t segment_count) {
   return count == 0 ? 1 : (count + segment_count - 1) / segment_count;
 }
@@ -68,6 +74,77 @@ inline Range segment_of(Range chunk, std::size_t index, std::size_t segment_coun
   if (begin >= chunk.count()) return {chunk.end, chunk.end};
   const std::size_t left = chunk.count() - begin;
   return {chunk.begin + begin, chunk.begin + begin + (left < segment_count ? left : segment_count)};
+}
+
+/// The elements that each unit of a ring carries, if the chunks are consecutive parts of a buffer:
+/// index arithmetic only. Elements may be bytes.
+class RingSegments {
+ public:
+  /// `parts`: one per rank. The largest part has `largest` elements and is cut into segments of
+  /// `segment_count` elements. Every other part is cut into the same number of segments.
+  RingSegments(int rank, int size, PartOffsets parts, std::size_t largest,
+               std::size_t segment_count)
+      : schedule_(rank, size, segments_covering(largest, segment_count)),
+        size_(static_cast<std::size_t>(size)),
+        parts_(std::move(parts)),
+        segment_count_(segment_count) {}
+
+  const RingSchedule& schedule() const { return schedule_; }
+  Range sent(std::size_t unit) const {
+    return range_of(schedule_.sent_chunk(schedule_.step_of(unit)), unit);
+  }
+  Range received(std::size_t unit) const {
+    return range_of(schedule_.received_chunk(schedule_.step_of(unit)), unit);
+  }
+  /// Whether the unit carries the sender's own values only.
+  bool is_first_hop(std::size_t unit) const { return schedule_.step_of(unit) == 0; }
+  /// Whether the receiver adds the last contribution to the unit.
+  bool is_last_hop(std::size_t unit) const { return schedule_.step_of(unit) == size_ - 2; }
+  /// The offset of the segment in its chunk, in elements.
+  std::size_t offset_in_chunk(std::size_t unit) const {
+    return schedule_.segment_of(unit) * segment_count_;
+  }
+
+  /// The plan of a flow of `units` units. `what` names the operation in errors.
+  SegmentFlow::Plan plan(std::size_t units, std::size_t slot_bytes, std::string_view what) const {
+    SegmentFlow::Plan plan;
+    plan.from = schedule_.left();
+    plan.to = schedule_.right();
+    plan.receives = plan.sends = units;
+    plan.lead = schedule_.segments();
+    plan.slot_bytes = slot_bytes;
+    plan.what = what;
+    return plan;
+  }
+
+ private:
+  Range range_of(int chunk, std::size_t unit) const {
+    return segment_of(parts_[chunk], schedule_.segment_of(unit), segment_count_);
+  }
+
+  RingSchedule schedule_;
+  std::size_t size_;
+  PartOffsets parts_;
+  std::size_t segment_count_;
+};
+
+inline int RingSchedule::sent_chunk(std::size_t step) const {
+  const auto n = static_cast<std::size_t>(size_);
+  return static_cast<int>((static_cast<std::size_t>(rank_) + 2 * n - 1 - step % n) % n);
+}
+
+inline std::size_t segment_elements(std::size_t chunk_count, std::size_t element_bytes,
+                                    std::size_t largest_bytes) {
+  constexpr std::size_t kSegmentsWanted = 4;
+  constexpr std::size_t kSmallestBytes = 16 * 1024;
+  const std::size_t wanted_bytes =
+      (chunk_count * element_bytes + kSegmentsWanted - 1) / kSegmentsWanted;
+  const std::size_t bytes = std::min(largest_bytes, std::max(kSmallestBytes, wanted_bytes));
+  // Whole cache lines, so that segments of an aligned buffer stay aligned.
+  const std::size_t line_elements = 64 / element_bytes;
+  const std::size_t elements = bytes / element_bytes / line_elements * line_elements;
+  return std::max<std::size_t>(
+      elements, bytes < 64 ? std::max<std::size_t>(bytes / element_bytes, 1) : line_elements);
 }
 
 }  // namespace horo::collectives

@@ -5,28 +5,33 @@
 #include <algorithm>
 #include <optional>
 
-#include "collectives/ring/tags.h"
+#include "collectives/ring/sub_group.h"
 
 namespace horo::collectives {
 
 bool FlowEnds::may_receive(std::size_t, std::size_t) const { return true; }
-bool FlowEnds::may_take(std::size_t, std::size_t) const { return true; }
+bool FlowEnds::may_process(std::size_t, std::size_t) const { return true; }
 
+// Staging grows to the largest plan and is kept, so steady operation allocates nothing.
 void SegmentFlow::start(const Plan& plan, FlowEnds& ends) {
   plan_ = plan;
   ends_ = &ends;
-  taken_ = sent_ = 0;
+  processed_ = sent_ = 0;
   if (staging_.size() < 2 * kWindow * plan.slot_bytes)
     staging_.resize(2 * kWindow * plan.slot_bytes);
   progress();
 }
 
+// A ring of flows cannot deadlock. No call blocks, and every rank polls both directions. Send i
+// waits only for receive i - lead, which is send i - lead of the left neighbour, and the first
+// `lead` sends wait for nothing. may_receive() and may_process() wait only for earlier sends. Every
+// dependency therefore leads to a smaller number.
 bool SegmentFlow::progress() {
   if (is_finished()) return false;
   bool has_moved = post_receives();
   has_moved |= post_sends();
-  has_moved |= take_arrivals();
-  has_moved |= reap_sends();
+  has_moved |= process_received();
+  has_moved |= complete_sends();
   return has_moved;
 }
 
@@ -35,6 +40,8 @@ void SegmentFlow::finish() {
   std::string what;
   std::uint32_t idle_turns = 0;
   while (!is_finished()) {
+    // Any progress restarts the wait, so the timeout applies to a flow without progress and not to
+    // its total duration.
     if (progress()) {
       waiter.reset();
       idle_turns = 0;
@@ -50,10 +57,13 @@ void SegmentFlow::finish() {
   }
 }
 
+// Receive r uses slot r % kWindow, and send s uses slot kWindow + s % kWindow. At most kWindow
+// transfers per direction are in flight and they end in order, so a slot is free before its next
+// use.
 bool SegmentFlow::post_receives() {
   bool has_moved = false;
   while (receives_.size() < kWindow) {
-    const std::size_t next = taken_ + receives_.size();
+    const std::size_t next = processed_ + receives_.size();
     if (next >= plan_.receives || !ends_->may_receive(next, sent_)) break;
     const std::span<std::byte> bytes = ends_->incoming(next, slot(next % kWindow));
     receives_.push_back(
@@ -63,13 +73,14 @@ bool SegmentFlow::post_receives() {
   return has_moved;
 }
 
-bool SegmentFlow::take_arrivals() {
+bool SegmentFlow::process_received() {
   bool has_moved = false;
-  while (!receives_.empty() && ends_->may_take(taken_, sent_) && is_done(receives_.front())) {
+  while (!receives_.empty() && ends_->may_process(processed_, sent_) &&
+         is_done(receives_.front())) {
     const std::span<std::byte> bytes = receives_.front().bytes;
-    if (!bytes.empty()) ends_->arrived(taken_, bytes);
+    if (!bytes.empty()) ends_->process(processed_, bytes);
     receives_.pop_front();
-    ++taken_;
+    ++processed_;
     has_moved = true;
     post_sends();
     post_receives();
@@ -81,7 +92,7 @@ bool SegmentFlow::post_sends() {
   bool has_moved = false;
   while (sends_.size() < kWindow) {
     const std::size_t next = sent_ + sends_.size();
-    if (next >= plan_.sends || next >= taken_ + plan_.lead) break;
+    if (next >= plan_.sends || next >= processed_ + plan_.lead) break;
     const auto bytes = ends_->outgoing(next, slot(kWindow + next % kWindow));
     sends_.push_back({bytes.empty() ? 0 : peers_.start_send(plan_.to, kFlowTag, bytes), {}});
     has_moved = true;
@@ -89,7 +100,7 @@ bool SegmentFlow::post_sends() {
   return has_moved;
 }
 
-bool SegmentFlow::reap_sends() {
+bool SegmentFlow::complete_sends() {
   bool has_moved = false;
   for (; !sends_.empty() && is_done(sends_.front()); ++sent_, has_moved = true) sends_.pop_front();
   return has_moved;
@@ -104,9 +115,9 @@ std::span<std::byte> SegmentFlow::slot(std::size_t index) {
 }
 
 std::string SegmentFlow::describe_wait() const {
-  if (taken_ < plan_.receives)
+  if (processed_ < plan_.receives)
     return fmt::format("for {} to send its part of {} ({} of {} segments have arrived)",
-                       rank_names_[static_cast<std::size_t>(plan_.from)], plan_.what, taken_,
+                       rank_names_[static_cast<std::size_t>(plan_.from)], plan_.what, processed_,
                        plan_.receives);
   return fmt::format("for {} to receive its part of {} ({} of {} segments are delivered)",
                      rank_names_[static_cast<std::size_t>(plan_.to)], plan_.what, sent_,

@@ -1,13 +1,25 @@
 #pragma once
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "collectives/point_to_point.h"
+#include "horo/base/error.h"
 
 namespace horo::collectives {
 
-/// Some ranks of a parent, renumbered 0, 1, ... in the order given. Shares the parent's thread
-/// rule. Groups of one parent that have ranks in common use tag offsets that keep their tags apart.
+// The tags of the ring collectives, below kTagCount. One collective runs at a time, and messages
+// between two ranks stay in order, so one tag per pattern is enough.
+inline constexpr int kFlowTag = 0;
+inline constexpr int kBroadcastTag = 1;
+inline constexpr int kBarrierTag = 2;
+inline constexpr int kExchangeTag = 3;
+/// The number of tags that one group uses. Groups that share a parent are offset by it.
+inline constexpr int kTagCount = 4;
+
+/// Some ranks of a parent, renumbered 0, 1, ... in the given order. Has the thread rule of the
+/// parent. Groups of one parent with common ranks use different tag offsets.
 class SubGroup : public PointToPoint {
  public:
   /// `ranks`: the parent's ranks; this rank is one of them. `parent` outlives this.
@@ -32,5 +44,13 @@ class SubGroup : public PointToPoint {
   int tag_offset_;
   int rank_ = 0;
 };
+
+inline SubGroup::SubGroup(PointToPoint& parent, std::vector<int> ranks, int tag_offset)
+    : parent_(parent), ranks_(std::move(ranks)), tag_offset_(tag_offset) {
+  // Ranks of the group are numbered by their position in the list.
+  const auto own = std::find(ranks_.begin(), ranks_.end(), parent.rank());
+  HORO_CHECK(own != ranks_.end(), "a rank that is not in a group cannot use it");
+  rank_ = static_cast<int>(own - ranks_.begin());
+}
 
 }  // namespace horo::collectives

@@ -1,8 +1,16 @@
 #pragma once
 
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "collectives/point_to_point.h"
+#include "horo/base/system/line_file.h"
+#include "horo/base/topology.h"
+
 namespace horo::collectives {
 
-/// What messages between nodes cost, in the model of Hockney, "The communication challenge for
+/// The cost of messages between nodes, in the model of Hockney, "The communication challenge for
 /// MPP", 1994: a message of N bytes takes alpha + N * beta seconds.
 struct LinkCost {
   double alpha = 0;  ///< seconds per message
@@ -12,8 +20,37 @@ struct LinkCost {
   bool operator==(const LinkCost&) const = default;
 };
 
-/// TCP over 10 Gbit/s Ethernet, and memory of 10 GB/s: what is assumed where nothing may depend on
-/// a measurement.
+/// Assumed costs where nothing may depend on a measurement: TCP over 10 Gbit/s Ethernet, and a
+/// memory bandwidth of 10 GB/s.
 inline constexpr LinkCost kNominalLink{20e-6, 0.8e-9, 0.1e-9};
+
+/// The shape of a job, the key of a line in a link file.
+struct JobShape {
+  int nodes = 1;
+  int ranks = 1;  ///< in total
+};
+
+/// Returns one line of a link file, without the line feed, such as "nodes=4 ranks=8 alpha=2.1e-05
+/// beta=8.3e-09 gamma=1e-10". Numbers are written with enough digits to be read back exactly.
+std::string link_line(const JobShape& shape, const LinkCost& link);
+
+/// The figures that `text`, the contents of a link file, has for `shape`, if any; empty lines and
+/// those that begin with # are skipped. Throws InvalidArgument, naming `path`, the line and what is
+/// wrong, if any line is not as link_line() writes them or two are for this shape.
+std::optional<LinkCost> find_link(std::string_view text, const JobShape& shape,
+                                  std::string_view path);
+
+/// Appends a line to the link file.
+void add_to_link_file(const LineFile& file, const JobShape& shape, const LinkCost& link);
+
+/// Measures the cost of messages between nodes. The first ranks of nodes 0 and 1, 2 and 3, ...
+/// exchange small and large messages. All pairs do so at the same time, as in an allreduce. They
+/// also time the kernel that combines values. Uses medians. The number of rounds and the time are
+/// limited (about 100 ms, unless single messages take longer). Returns the result of this rank's
+/// pair; zeros on a rank without a pair.
+///
+/// Collective over `peers`, which connects all ranks of the job and is not used by other code
+/// meanwhile. Throws CommunicationError with the name of the rank waited for.
+LinkCost measure_link(PointToPoint& peers, const Topology& topology);
 
 }  // namespace horo::collectives

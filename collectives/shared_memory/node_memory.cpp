@@ -4,35 +4,72 @@
 
 #include <algorithm>
 
+#include "collectives/chunks.h"
 #include "horo/base/error.h"
-#include "horo/base/while_waiting.h"
+#include "horo/base/wait.h"
 
 namespace horo::collectives {
+
+namespace {
+
+// Counts this rank as a sleeper on the flag while it exists. publish() wakes sleepers only if there
+// are any, which saves a system call per publication.
+struct Sleeper {
+  explicit Sleeper(std::atomic<std::uint32_t>& counter) : count(counter) {}
+  ~Sleeper() {
+    if (is_counted) count.fetch_sub(1);
+  }
+  void announce() {
+    if (!is_counted) count.fetch_add(1);
+    is_counted = true;
+  }
+  std::atomic<std::uint32_t>& count;
+  bool is_counted = false;
+};
+
+}  // namespace
+
+// Flags count up and wrap around, hence the comparison of the difference.
+bool Flag::wait(std::uint32_t target, const Flag& departed, const WaitPolicy& policy,
+                std::string_view what) {
+  Waiter waiter(policy);
+  Sleeper sleeper(sleepers);
+  while (true) {
+    const std::uint32_t seen = value.load(std::memory_order_acquire);
+    if (static_cast<std::int32_t>(seen - target) >= 0) return true;
+    // Flags that the rank published before it left still count.
+    if (departed.reached(1)) return reached(target);
+    if (waiter.is_napping()) sleeper.announce();
+    waiter.pause_on(value, seen, what);
+  }
+}
+
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kLine = 64;
 
-constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
+constexpr std::size_t round_up_bytes(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-// Every rank's part of a step is at least a cache line.
+// The part of each rank in a step has at least one cache line.
 constexpr std::size_t whole_step(std::size_t step_bytes, int ranks) {
-  return round_up(std::max(step_bytes, static_cast<std::size_t>(ranks) * kLine), kPage);
+  return round_up_bytes(std::max(step_bytes, static_cast<std::size_t>(ranks) * kCacheLineBytes),
+                        kPage);
 }
 constexpr std::size_t place_for(std::size_t bytes) {
-  return std::max(round_up(bytes, kLine), kLine);
+  return std::max(round_up_bytes(bytes, kCacheLineBytes), kCacheLineBytes);
 }
 constexpr std::size_t slot_for(std::size_t whole_step, int ranks) {
   const std::size_t share = NodeMemory::kSlotBytesOfAllRanks / static_cast<std::size_t>(ranks);
-  return std::max(whole_step + kPage, std::min(NodeMemory::kMostSlotBytes, round_up(share, kPage)));
+  return std::max(whole_step + kPage,
+                  std::min(NodeMemory::kMostSlotBytes, round_up_bytes(share, kPage)));
 }
 
 }  // namespace
 
 std::size_t NodeMemory::bytes_of_rank(std::size_t slot_bytes, std::size_t direct_bytes) {
-  return kPage + 2 * round_up(direct_bytes, kPage) + kSlots * slot_bytes;
+  return kPage + 2 * round_up_bytes(direct_bytes, kPage) + kSlots * slot_bytes;
 }
 
 std::size_t NodeMemory::bytes_needed(int ranks, std::size_t step_bytes, std::size_t direct_bytes) {
@@ -49,14 +86,14 @@ NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank,
       size_(static_cast<int>(rank_names.size())),
       step_bytes_(whole_step(step_bytes, size_)),
       slot_bytes_(slot_for(step_bytes_, size_)),
-      direct_bytes_(round_up(direct_bytes, kPage)),
+      direct_bytes_(round_up_bytes(direct_bytes, kPage)),
       policy_(policy) {
   HORO_CHECK(region_->bytes().size() >= bytes_needed(size_, step_bytes, direct_bytes), "");
   std::byte* at = region_->bytes().data();
   for (std::string& name : rank_names) {
     RankMemory memory;
-    // Zero bytes are a valid Flag: the region is used as it comes, so that no rank's constructor
-    // can reset what a faster rank has already published.
+    // The region is zeroed, and zero bytes are a valid Flag. Constructing the flags here could
+    // reset what a faster rank has already published.
     memory.flags = reinterpret_cast<RankFlags*>(at);
     memory.direct = at + kPage;
     memory.slots = memory.direct + 2 * direct_bytes_;
@@ -66,6 +103,8 @@ NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank,
   }
 }
 
+// Publishes that this rank has left, unless an exception destroys it. After an exception the job
+// ends by the abort signal, whose text names the cause.
 NodeMemory::~NodeMemory() {
   Flag& departed = ranks_[rank_].flags->departed;
   if (std::uncaught_exceptions() <= exceptions_at_start_ && !departed.reached(1))
@@ -73,7 +112,7 @@ NodeMemory::~NodeMemory() {
 }
 
 std::uint32_t NodeMemory::begin_steps(std::uint32_t count, std::size_t bytes) {
-  HORO_CHECK(bytes <= step_bytes_ + kLine, "");
+  HORO_CHECK(bytes <= step_bytes_ + kCacheLineBytes, "");
   place_bytes_ = place_for(bytes);
   places_ = static_cast<std::uint32_t>(slot_bytes_ / place_bytes_);
   const std::uint32_t first = next_step_;
@@ -94,16 +133,18 @@ void NodeMemory::start_at(std::uint32_t number) {
     direct_flag(rank_, latest).publish(latest);
 }
 
+// The flags order all accesses to the slots: publish() is a release store after the writes, and
+// reached() is an acquire load before the reads. The memory of the slots needs no atomics.
 void NodeMemory::wait(Flag& flag, std::uint32_t target, int peer, std::string_view purpose) {
-  WhileWaiting::work_once();  // in the steady state no wait lasts
+  WhileWaiting::work_once();  // waits are usually too short for Waiter to do it
   if (flag.reached(target)) return;
   if (!flag.wait(target, ranks_[peer].flags->departed, policy_,
                  fmt::format("for {} to {}", ranks_[peer].name, purpose)))
     end_without(peer);
 }
 
-// Nor does this rank come to the end of a step without `peer`: whoever waits for it is told at
-// once, and of the rank that was the first, not of this one.
+// This rank cannot complete the step without `peer` either. It publishes the rank that left first,
+// so that the ranks that wait for this one fail at once and name the same rank.
 void NodeMemory::end_without(int peer) {
   const std::uint32_t word = ranks_[peer].flags->departed.value.load(std::memory_order_acquire);
   const auto first = static_cast<int>(word - 1);
@@ -113,6 +154,7 @@ void NodeMemory::end_without(int peer) {
   throw ShutdownError(fmt::format("{} has left", ranks_[first].name));
 }
 
+// Step g reuses the slots of step g - kSlots, so all peers must have consumed that step.
 void NodeMemory::wait_free(std::uint32_t step) {
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;

@@ -1,96 +1,137 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "collectives/shared_memory/flag.h"
 #include "collectives/shared_region.h"
+#include "horo/base/system/futex.h"
 #include "horo/base/wait.h"
 
 namespace horo::collectives {
 
-/// The shared memory of one group of ranks on a node, as one of them sees it: per rank a few flags,
-/// two small direct buffers and `kSlots` slots.
+/// A counter in shared memory that one rank advances and others wait for. It has cache lines of its
+/// own. Counters wrap: a value counts as reached if it is at most 2^31 ahead.
+struct alignas(128) Flag {
+  std::atomic<std::uint32_t> value{0};
+  std::atomic<std::uint32_t> sleepers{0};
+  /// Payload in the cache line of the flag.
+  static constexpr std::size_t kInlineBytes = 56;
+  std::byte inline_bytes[kInlineBytes];
+
+  template <typename T>
+  void set_inline(const T& note) {
+    static_assert(sizeof(T) <= kInlineBytes);
+    std::memcpy(inline_bytes, &note, sizeof note);
+  }
+  template <typename T>
+  T get_inline() const {
+    T note;
+    std::memcpy(&note, inline_bytes, sizeof note);
+    return note;
+  }
+
+  bool reached(std::uint32_t target) const {
+    return static_cast<std::int32_t>(value.load(std::memory_order_acquire) - target) >= 0;
+  }
+  /// Makes all earlier writes of this rank visible to those who see `target`. May miss a sleeper
+  /// that registers at the same moment; its sleep is short (see Waiter).
+  void publish(std::uint32_t target) {
+    value.store(target, std::memory_order_release);
+    if (sleepers.load(std::memory_order_relaxed) != 0) futex_wake_all(value);
+  }
+  /// Blocks until reached(target). Returns false if that is no longer possible, because `departed`,
+  /// a flag of the same rank, is set. `what` completes the error text "waited 5min ...".
+  bool wait(std::uint32_t target, const Flag& departed, const WaitPolicy& policy,
+            std::string_view what);
+};
+
+/// The shared memory of a group of ranks on a node. Each rank has a few flags, two small direct
+/// buffers and `kSlots` slots.
 ///
-/// Work is numbered in steps that all ranks count alike. Step g uses slot g % kSlots of each rank,
-/// steps smaller than a slot another place in it each time round: lines that come round again while
-/// they are still in the other core's private cache are several times as slow to write and to read
-/// as lines that have moved on to the cache that the cores share.
-/// For each step a rank announces, in this order: that its slot holds its input (posted), that its
-/// slot holds its part of the result (reduced), and that it has read all it needs of the others'
-/// slots (consumed). A slot is written again only when all ranks have consumed its earlier step.
-/// Used by one thread at a time.
+/// Work is numbered in steps, and all ranks count the same steps. Step g uses slot g % kSlots of
+/// each rank. Steps that are smaller than a slot use a different part of it in each round. Reusing
+/// lines that are still in the private cache of another core is several times slower than using
+/// lines that have moved to the shared cache.
+///
+/// For each step a rank publishes three flags in this order. posted: its slot holds its input.
+/// reduced: its slot holds its part of the result. consumed: it has read everything it needs from
+/// the slots of the others. A slot is written again only after all ranks have consumed its previous
+/// step. Used by one thread at a time.
 class NodeMemory {
  public:
   static constexpr std::uint32_t kSlots = 4;
-  /// All slots of a rank together are to be larger than what a core's private cache keeps (1 MiB on
-  /// many), those of all ranks smaller than the shared one. With 2 ranks on a shared cache of
-  /// 32 MiB, 4 MiB a rank were 2 to 3 times as fast as 1 MiB for buffers of 16 and 64 KiB.
+  /// The slots of one rank should be larger than the private cache of a core (often 1 MiB), and the
+  /// slots of all ranks smaller than the shared cache. With 2 ranks and a shared cache of 32 MiB, 4
+  /// MiB per rank were 2 to 3 times as fast as 1 MiB for buffers of 16 and 64 KiB.
   static constexpr std::size_t kMostSlotBytes = 1024 * 1024;
   static constexpr std::size_t kSlotBytesOfAllRanks = 2 * kMostSlotBytes;
 
   /// Bytes of shared memory needed for `ranks` ranks.
   static std::size_t bytes_needed(int ranks, std::size_t step_bytes, std::size_t direct_bytes);
 
-  /// `region` holds bytes_needed() zero bytes, shared by the ranks. `rank_names[r]` is how rank r
-  /// is called in errors. `policy` outlives this.
+  /// `region` holds bytes_needed() zero bytes, shared by the ranks. `rank_names[r]` is the name of
+  /// rank r in errors. `policy` outlives this object.
   NodeMemory(std::unique_ptr<SharedRegion> region, int rank, std::vector<std::string> rank_names,
              std::size_t step_bytes, std::size_t direct_bytes, const WaitPolicy& policy);
-  /// Tells the other ranks that this one takes part in no further step; not while an exception
-  /// unwinds, when the job's abort signal is about to say more.
+  /// Marks this rank as departed, so that waits for it fail at once. Does nothing during stack
+  /// unwinding: the abort signal of the job then carries the cause.
   ~NodeMemory();
   NodeMemory(const NodeMemory&) = delete;
   NodeMemory& operator=(const NodeMemory&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  /// The most that a step may carry, a line less than what fits into a slot.
+  /// The maximum payload of a step: one cache line less than the size of a slot.
   std::size_t step_bytes() const { return step_bytes_; }
   std::size_t direct_bytes() const { return direct_bytes_; }
-  /// Whether waits give up the core at once, so that how long something takes says little.
-  bool only_naps() const { return (policy_.spin + policy_.yield).count() == 0; }
+  /// Whether waits sleep at once. Durations then include scheduling delays.
+  bool sleeps_at_once() const { return (policy_.spin + policy_.yield).count() == 0; }
 
-  /// Counts steps and exchanges from `number` on, a multiple of kSlots; both begin at 0 otherwise,
-  /// and wrap at 2^32. All ranks call it before their first collective, and none begins that before
-  /// all have.
+  /// Starts to count steps and exchanges at `number`, a multiple of kSlots; the default is 0.
+  /// Counters wrap at 2^32. All ranks call it before any rank starts its first collective.
   void start_at(std::uint32_t number);
-  /// Takes the numbers of the next `count` steps, which carry up to `bytes` (at most step_bytes()
-  /// and a line) each; returns the first. All ranks give the same figures.
+  /// Reserves the numbers of the next `count` steps, each of up to `bytes` (at most step_bytes()
+  /// plus one cache line). Returns the first number. All ranks pass the same arguments.
   std::uint32_t begin_steps(std::uint32_t count, std::size_t bytes);
-  /// How many such steps it takes until one comes to a place that was used before.
+  /// The number of such steps after which memory is used again.
   std::uint32_t steps_in_all_slots(std::size_t bytes) const;
-  /// Where `rank` puts what step `step`, of those begun last, carries. Aligned to a cache line.
+  /// The memory of `rank` for step `step` of the latest begin_steps(). Aligned to a cache line.
   std::byte* slot(int rank, std::uint32_t step) const {
     return ranks_[rank].slots + (step % kSlots) * slot_bytes_ +
            (step / kSlots % places_) * place_bytes_;
   }
 
-  /// Blocks until this rank's slot of `step` may be written.
+  /// Blocks until this rank may write its slot of `step`.
   void wait_free(std::uint32_t step);
   void wait_posted(int peer, std::uint32_t step);
   void wait_reduced(int peer, std::uint32_t step);
   void post(std::uint32_t step) { ranks_[rank_].flags->posted.publish(step + 1); }
-  /// What a rank says of itself with its first post() of a collective.
+  /// Information that a rank sends with its first post() of a collective.
   struct Note {
-    std::uint32_t shift = 0;   ///< the byte of a cache line at which its values begin
-    std::uint32_t doubts = 0;  ///< whether it wants the stores to be probed anew
+    std::uint32_t shift = 0;        ///< offset of its values in a cache line
+    std::uint32_t wants_probe = 0;  ///< 1: it requests a probe of the stores
   };
   void set_note(const Note& note) { ranks_[rank_].flags->posted.set_inline(note); }
-  /// Of another rank; from the return of wait_posted() to this rank's next publication.
+  /// The note of another rank. Valid from the return of wait_posted() until the next publication of
+  /// this rank.
   Note note_of(int peer) const { return ranks_[peer].flags->posted.get_inline<Note>(); }
   void publish_reduced(std::uint32_t step) { ranks_[rank_].flags->reduced.publish(step + 1); }
   void consume(std::uint32_t step) { ranks_[rank_].flags->consumed.publish(step + 1); }
-  /// Announces everything up to and including `step` at once: for a rank with no part in a
-  /// collective's phases. Never lowers a flag.
+  /// Publishes all flags up to and including `step`, for ranks that do not take part in every phase
+  /// of a collective. Never lowers a flag.
   void finish(std::uint32_t step);
 
-  /// The direct exchange: two buffers per rank used in turn. Returns the number of a new exchange.
+  /// Starts a direct exchange and returns its number. The two direct buffers per rank are used
+  /// alternately.
   std::uint32_t begin_direct() { return ++direct_; }
-  /// Where `rank` puts `bytes` (at most direct_bytes) of the exchange.
+  /// The memory of `rank` for `bytes` (at most direct_bytes) of the exchange.
   std::byte* direct_buffer(int rank, std::uint32_t exchange, std::size_t bytes) const;
   void post_direct(std::uint32_t exchange) { direct_flag(rank_, exchange).publish(exchange); }
   void wait_direct(int peer, std::uint32_t exchange);
@@ -101,7 +142,7 @@ class NodeMemory {
     Flag reduced;
     Flag consumed;
     Flag direct[2];
-    Flag departed;  // 1 + the rank of the node that was the first to leave, as far as is known
+    Flag departed;  // 1 + the first rank of the node known to have left; 0: none
   };
   struct RankMemory {
     RankFlags* flags = nullptr;
@@ -126,7 +167,7 @@ class NodeMemory {
   const WaitPolicy& policy_;
   std::vector<RankMemory> ranks_;
   std::uint32_t next_step_ = 0;
-  // How the slots are divided for the steps begun last.
+  // The division of the slots for the latest begin_steps().
   std::size_t place_bytes_ = 0;
   std::uint32_t places_ = 1;
   std::uint32_t direct_ = 0;

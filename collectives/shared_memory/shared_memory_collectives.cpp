@@ -2,15 +2,41 @@
 
 #include <algorithm>
 #include <numeric>
+#include <vector>
 
+#include "collectives/chunks.h"
 #include "collectives/reduce/kernels.h"
-#include "collectives/shared_memory/direct_allreduce.h"
-#include "collectives/shared_memory/mapped_allreduce.h"
-#include "collectives/shared_memory/pipelined_allreduce.h"
-#include "collectives/shared_memory/pipelined_alltoall.h"
-#include "collectives/shared_memory/pipelined_copy.h"
+#include "collectives/shared_memory/pipelined_collectives.h"
+#include "collectives/shared_memory/shared_memory_allreduce.h"
 
 namespace horo::collectives {
+
+// post() and wait_posted() make the inputs of all ranks visible before any rank reads them. The
+// chunks of the ranks are disjoint and consist of whole cache lines, so ranks write without further
+// synchronization. A rank returns when all chunks are reduced: its buffer is then complete, and no
+// peer accesses it any more.
+void mapped_allreduce(NodeMemory& memory, const MappedBuffer& buffer, ReduceOp op) {
+  const DataType type = buffer.own().type();
+  const std::uint32_t step = memory.begin_steps(1, 0);
+  memory.post(step);
+  for (int peer = 0; peer < memory.size(); ++peer)
+    if (peer != memory.rank()) memory.wait_posted(peer, step);
+
+  const Range chunk =
+      chunk_of_lines(buffer.own().count(), size_of(type), memory.size(), memory.rank());
+  std::vector<const std::byte*> sources;
+  buffer.for_each_span(chunk.begin, chunk.end,
+                       [&](std::span<std::byte* const> addresses, std::size_t, std::size_t n) {
+                         sources.assign(addresses.begin(), addresses.end());
+                         // Every line has just been read, so plain stores hit the cache.
+                         reduce(type, op, sources, n, static_cast<std::size_t>(memory.size()),
+                                addresses, Stores::kPlain);
+                       });
+  memory.publish_reduced(step);
+  for (int peer = 0; peer < memory.size(); ++peer)
+    if (peer != memory.rank()) memory.wait_reduced(peer, step);
+  memory.consume(step);
+}
 
 std::size_t SharedMemoryCollectives::bytes_needed(int ranks, const Options& options) {
   return NodeMemory::bytes_needed(ranks, options.segment_bytes, options.direct_bytes);
@@ -27,6 +53,7 @@ SharedMemoryCollectives::SharedMemoryCollectives(std::unique_ptr<SharedRegion> r
 void SharedMemoryCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {
   if (memory_.size() == 1) return;
   const std::size_t bytes = buffer.bytes();
+  // Small values are sent inside a flag, where the kind of stores does not matter.
   const Stores stores =
       bytes > Flag::kInlineBytes ? chooser_.choose(memory_, bytes) : Stores::kPlain;
   if (bytes <= options_.direct_bytes)
@@ -47,6 +74,8 @@ void SharedMemoryCollectives::broadcast(const ScatteredBuffer& buffer, int root)
     pipelined_broadcast(memory_, buffer, root, chooser_.choose(memory_, buffer.bytes()));
 }
 
+// The choice of the stores is collective: all ranks pass the same number of bytes, so they probe at
+// the same call.
 void SharedMemoryCollectives::allgather(std::span<const std::byte> input,
                                         std::span<const std::size_t> bytes_of,
                                         std::span<std::byte> output) {

@@ -3,38 +3,76 @@
 #include <cstddef>
 
 #include "collectives/shared_memory/node_memory.h"
-#include "collectives/shared_memory/store_pace.h"
-#include "collectives/shared_memory/store_probe.h"
 #include "horo/base/environment.h"
 
 namespace horo::collectives {
 
-/// Decides between plain and streaming stores by probing: before the first collective, again after
-/// every kBytesBetweenProbes, since virtual machines and schedulers move ranks between cores, and
-/// when a rank sees plain stores become far slower. All ranks probe alike, because they count the
-/// same bytes and tell each other of doubts; and see the same figures.
+/// The bandwidth from rank to rank through the slots, in bytes per second.
+struct StoreBandwidths {
+  double plain = 0;
+  double streaming = 0;
+};
+
+/// Measures both kinds of stores with the access pattern of the pipeline: every rank fills its slot
+/// and reads the slot of the next rank, for several rounds over all slots, so that cache lines have
+/// the same owners as in use. Returns the figures of the slowest rank, equal on all ranks.
+/// Collective over the group; takes 1 to 5 ms.
+StoreBandwidths probe_stores(NodeMemory& memory);
+
+/// Detects that plain stores have become several times slower, because the cores of the ranks no
+/// longer share a cache. One slow sample proves nothing, since a rank may have lost its core for a
+/// moment; two consecutive ones do.
+class StorePace {
+ public:
+  /// Plain stores are 4 to 7 times slower between cores that do not share a cache.
+  static constexpr double kFarSlower = 3;
+
+  /// Adds a sample: `bytes`, at least 1 MiB, of a collective took `seconds`. Returns whether this
+  /// sample and the previous one were far slower than the fastest so far.
+  bool has_dropped(std::size_t bytes, double seconds) {
+    const double rate = static_cast<double>(bytes) / seconds;
+    if (rate > fastest_) fastest_ = rate;
+    slow_samples_ = rate * kFarSlower < fastest_ ? slow_samples_ + 1 : 0;
+    return slow_samples_ >= 2;
+  }
+  /// Starts a new sequence: the next sample does not follow the previous one.
+  void begin() { slow_samples_ = 0; }
+
+ private:
+  double fastest_ = 0;
+  int slow_samples_ = 0;
+};
+
+/// Chooses between plain and streaming stores by probing. It probes before the first collective and
+/// after every kBytesBetweenProbes, because hypervisors and schedulers move ranks between cores. It
+/// also probes when a rank observes that plain stores have become far slower. All ranks probe in
+/// the same collective, because they count the same bytes and exchange their requests for a probe.
+/// All ranks use the same figures.
 class StoreChooser {
  public:
   static constexpr std::size_t kBytesBetweenProbes = std::size_t{512} << 20;
-  /// After a probe no doubt is raised before; twice as long after each that was not confirmed.
-  static constexpr std::size_t kBytesBeforeDoubt = std::size_t{32} << 20;
+  /// The number of bytes after a probe in which no rank requests another one. The number doubles
+  /// after each request that a probe does not confirm.
+  static constexpr std::size_t kBytesBeforeRequest = std::size_t{32} << 20;
 
-  /// kAuto: decide by probing. Otherwise the choice is fixed.
+  /// With kAuto the choice is made by probing. Otherwise it is fixed.
   explicit StoreChooser(Stores setting) : setting_(setting) {}
 
-  /// The stores for a collective of `bytes` that is about to run. Collective when a probe is due.
+  /// Returns the stores for the next collective, which has `bytes`. Collective over the group when
+  /// a probe is due.
   Stores choose(NodeMemory& memory, std::size_t bytes);
-  /// What the latest probe measured; zeros before the first.
+  /// The figures of the latest probe; zeros before the first one.
   const StoreBandwidths& bandwidths() const { return bandwidths_; }
 
-  /// A collective that can watch the pace begins.
-  void begin_stretches() { pace_.begin(); }
-  /// A stretch of it took so long. Returns the stores for the rest: streaming ones, on this rank,
-  /// if plain ones have become far slower.
-  Stores after_stretch(Stores used, std::size_t bytes, double seconds);
-  /// Whether this rank wants a new probe; it tells the others.
-  bool doubts() const { return doubts_; }
-  /// Some rank wants one: the next choose() does. Called by all ranks in the same collective.
+  /// Call this at the start of a collective that reports its samples by add_sample().
+  void begin_samples() { pace_.begin(); }
+  /// Adds a sample. Returns the stores for the rest of the collective: streaming stores, on this
+  /// rank only, if plain stores have become far slower.
+  Stores add_sample(Stores used, std::size_t bytes, double seconds);
+  /// Whether this rank requests a probe. The caller sends the request to the other ranks.
+  bool wants_probe() const { return wants_probe_; }
+  /// Makes the next choose() probe. All ranks call it in the same collective, after any of them
+  /// requested a probe.
   void probe_next();
 
  private:
@@ -43,8 +81,8 @@ class StoreChooser {
   StoreBandwidths bandwidths_;
   std::size_t bytes_until_probe_ = 0;
   StorePace pace_;
-  bool doubts_ = false;
-  std::size_t bytes_before_doubt_ = kBytesBeforeDoubt;
+  bool wants_probe_ = false;
+  std::size_t bytes_before_request_ = kBytesBeforeRequest;
 };
 
 }  // namespace horo::collectives

@@ -5,15 +5,78 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/buffers.h"
 #include "collectives/point_to_point.h"
-#include "collectives/ring/await.h"
-#include "collectives/scattered_buffer.h"
-#include "collectives/staging.h"
-#include "collectives/stretches.h"
+#include "collectives/reduce/kernels.h"
+#include "collectives/ring/sub_group.h"
 
 namespace horo::collectives {
 
-/// What a tree allreduce keeps between calls, so that it allocates nothing in the steady state.
+/// The order of combination in a tree allreduce: index arithmetic only. The core is the largest
+/// power of two of the ranks. Rank core + i is an extra rank: rank i of the core first combines its
+/// own values with those of the extra rank. Then, level by level, core ranks at distance 1, 2, 4,
+/// ... combine their results. The operand of the lower ranks always comes first.
+///
+/// Every tree allreduce (exchange, recursive doubling, halving and doubling) combines each element
+/// in this order, so all of them give the same bits.
+///
+/// Example, 6 ranks: core 4; ((0+4)+(1+5)) + (2+3).
+class CombinationTree {
+ public:
+  CombinationTree(int rank, int size) : rank_(rank), size_(size) {
+    while (2 * core_ <= size) {
+      core_ *= 2;
+      ++levels_;
+    }
+  }
+
+  int core() const { return core_; }
+  int levels() const { return levels_; }  ///< log2 of core(): 0 for one rank
+  bool is_extra() const { return rank_ >= core_; }
+  /// Whether this rank is an extra rank or combines with one.
+  bool has_fold() const { return is_extra() || rank_ + core_ < size_; }
+  /// The other rank of that pair. Requires has_fold().
+  int fold_peer() const { return is_extra() ? rank_ - core_ : rank_ + core_; }
+  /// For ranks of the core: the peer at each level.
+  int peer(int level) const { return rank_ ^ (1 << level); }
+  bool is_lower(int level) const { return (rank_ & (1 << level)) == 0; }
+  bool is_last(int level) const { return level == levels_ - 1; }
+
+ private:
+  int rank_;
+  int size_;
+  int core_ = 1;
+  int levels_ = 0;
+};
+
+/// The arithmetic of a tree allreduce. kAverage divides as part of the last combination.
+class TreeStep {
+ public:
+  TreeStep(DataType type, ReduceOp op, int ranks)
+      : type_(type), op_(op), ranks_(static_cast<std::size_t>(ranks)) {}
+
+  /// out[i] = lower[i] op higher[i]; `out` may be either of them.
+  void combine(const std::byte* lower, const std::byte* higher, std::size_t count, bool is_last,
+               std::byte* out) const {
+    const std::byte* sources[] = {lower, higher};
+    reduce(type_, is_last ? op_ : without_division(op_), sources, count, ranks_, out,
+           Stores::kPlain);
+  }
+  /// Combines `own` with `received` into `own`. `is_lower`: `own` is the operand of the lower
+  /// ranks.
+  void accumulate(std::byte* own, const std::byte* received, bool is_lower, std::size_t count,
+                  bool is_last) const {
+    combine(is_lower ? own : received, is_lower ? received : own, count, is_last, own);
+  }
+
+ private:
+  DataType type_;
+  ReduceOp op_;
+  std::size_t ranks_;
+};
+
+/// The memory that a tree allreduce keeps between calls, so that it does not allocate in the steady
+/// state.
 struct TreeStaging {
   std::vector<std::byte> bytes;
   std::vector<PointToPoint::Ticket> tickets;
@@ -42,7 +105,7 @@ class TreePeers {
   void send(int peer, const std::byte* from, std::size_t bytes) {
     await_send(peer, start_send(peer, from, bytes));
   }
-  /// The part of a rank that is folded into `peer`: gives its values away and gets the result.
+  /// Runs the part of a rank that is folded into `peer`: sends its values and receives the result.
   void send_and_receive(int peer, std::byte* data, std::size_t bytes) {
     send(peer, data, bytes);
     await_receive(peer, start_receive(peer, data, bytes));
@@ -55,11 +118,21 @@ class TreePeers {
   const std::vector<std::string>& rank_names_;
 };
 
-/// A buffer as one stretch of memory: itself, or where it has several pieces a copy that
-/// write_back() takes back.
+// Ticket 0 is a complete transfer, so empty halves need no messages.
+inline PointToPoint::Ticket TreePeers::start_send(int peer, const std::byte* from,
+                                                  std::size_t bytes) {
+  return bytes == 0 ? 0 : peers_.start_send(peer, kExchangeTag, {from, bytes});
+}
+
+inline PointToPoint::Ticket TreePeers::start_receive(int peer, std::byte* to, std::size_t bytes) {
+  return bytes == 0 ? 0 : peers_.start_receive(peer, kExchangeTag, {to, bytes});
+}
+
+/// A buffer as contiguous memory: the buffer itself, or a copy if it has several pieces.
+/// write_back() copies the values back.
 class WholeBuffer {
  public:
-  /// `staging`: buffer.bytes() of memory, used if the buffer has several pieces.
+  /// `staging`: buffer.bytes() bytes, used if the buffer has several pieces.
   WholeBuffer(const ScatteredBuffer& buffer, std::byte* staging)
       : buffer_(buffer), data_(contiguous_address(buffer, {0, buffer.count()})) {
     if (data_ != nullptr) return;
@@ -67,7 +140,7 @@ class WholeBuffer {
     data_ = staging;
     gather(buffer, {0, buffer.count()}, data_);
   }
-  /// Bytes that `staging` must have.
+  /// The size that `staging` must have.
   static std::size_t staging_bytes(const ScatteredBuffer& buffer) {
     return buffer.pieces().size() > 1 ? buffer.bytes() : 0;
   }

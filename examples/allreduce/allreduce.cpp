@@ -1,4 +1,5 @@
-// The smallest horo program: every rank brings a vector, every rank gets the sum.
+// The smallest horo program. Every rank contributes a vector, and all ranks receive the sum.
+//
 //   hororun -np 4 build/release/bin/allreduce
 #include <horo/horo.h>
 
@@ -14,7 +15,8 @@ int main() {
     ctx.allreduce(horo::TensorView(x), {.name = "x", .op = horo::ReduceOp::kSum});
 
     if (ctx.rank() == 0)
-      std::printf("%d ranks: x[0] = %g\n", ctx.size(), static_cast<double>(x[0]));
+      std::printf("%d rank%s: x[0] = %g\n", ctx.size(), ctx.size() == 1 ? "" : "s",
+                  static_cast<double>(x[0]));
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "allreduce: %s\n", error.what());

@@ -1,15 +1,21 @@
-// Allreduce of one float32 tensor, sum, in place, from 4 bytes to 128 MiB: horo beside
-// MPI_Allreduce, measured in turn in one run.
+// Measures an in-place allreduce (sum) of one float32 tensor from 4 bytes to 128 MiB. horo and
+// MPI_Allreduce take turns in one run.
 //
-// horo: a registered plan of one tensor (GradientSync::exchange), as a training step uses it.
+// horo: a registered plan of one tensor (GradientSync::exchange), as in a training step.
+//
 // horo_arena: the same on memory of Context::allocate.
-// horo_wire: the first with a wire type (--wire), which matters between nodes.
-// streaming_copy: as many bytes copied past the cache by every rank at once, the least an allreduce
-// of a large buffer can do.
-// horo_named: Context::allreduce by name, on which the ranks agree each time.
-// With --alone only horo's plans are measured: scripts/compare_peers.py runs them beside other
-// programs. With --while-computing the exchange in the background is measured instead, with and
-// without a computation on the caller's thread.
+//
+// horo_wire: like horo, with a wire type (--wire), which matters between nodes.
+//
+// streaming_copy: every rank copies the same number of bytes with stores that bypass the cache.
+// This is a lower bound for an allreduce of a large buffer.
+//
+// horo_named: Context::allreduce by name, which the ranks negotiate in each call.
+//
+// --alone measures only the plans of horo, for scripts/compare_peers.py. --while-computing measures
+// the background exchange instead, with and without a computation on the calling thread.
+//
+//   hororun -np 4 build/release/bin/allreduce_bench
 #include <fmt/core.h>
 #include <mpi.h>
 
@@ -22,15 +28,17 @@
 #include <vector>
 
 #include "examples/benchmarks/bench_program.h"
-#include "examples/benchmarks/bench_report.h"
 #include "examples/benchmarks/bench_timing.h"
 #include "examples/benchmarks/memory_copy.h"
 #include "examples/benchmarks/while_computing.h"
+#include "examples/command_line.h"
 #include "horo/horo.h"
 
 namespace {
 using horo::bench::Contender;
 using horo::bench::Stats;
+using horo::examples::count_value;
+using horo::examples::counted;
 
 struct Options {
   std::vector<std::size_t> sizes;
@@ -72,7 +80,7 @@ horo::GradientSync make_plan(horo::Context& ctx, std::span<float> x,
   return horo::GradientSync(ctx, tensors, {.op = horo::ReduceOp::kSum, .wire = wire});
 }
 
-// One size: the memory, the plans on it, and what is measured.
+// The measurement of one size: its memory, its plans and its contenders.
 class Trial {
  public:
   Trial(horo::Context& ctx, const horo::Arena& arena, std::size_t bytes, const Options& options)
@@ -109,7 +117,7 @@ class Trial {
 
   const std::vector<Contender>& contenders() const { return contenders_; }
 
-  // Runs every allreduce once and checks what it gives.
+  // Runs every allreduce once and checks its result.
   void check_all() {
     for (const Contender& contender : contenders_) {
       if (contender.name == "streaming_copy") continue;
@@ -149,13 +157,13 @@ nlohmann::json measure_size(horo::Context& ctx, const horo::Arena& arena, std::s
                         {"horo_algbw_gbps", algbw},
                         {"horo_busbw_gbps", busbw},
                         {"iterations", iterations}};
-  std::string line = fmt::format("{:>10} {:>8.2f} {:>8.2f}", bytes, algbw, busbw);
+  std::string line = fmt::format("{:>10} {:>10.2f} {:>10.2f}", bytes, algbw, busbw);
   std::map<std::string, double> median;
   for (std::size_t c = 0; c < stats.size(); ++c) {
     const std::string& name = trial.contenders()[c].name;
     row[name + "_us"] = horo::bench::to_json(stats[c]);
     median[name] = stats[c].median;
-    line += fmt::format(" {:>14.2f}", stats[c].median);
+    line += fmt::format(" {:>17.2f}", stats[c].median);
   }
   if (!options.alone) {
     row["ratio"] = median["mpi"] / median["horo"];
@@ -171,22 +179,25 @@ nlohmann::json measure_size(horo::Context& ctx, const horo::Arena& arena, std::s
 
 void print_head(const horo::Context& ctx, const Options& options,
                 const horo::bench::MemoryLimits& limits) {
-  fmt::print("# {} ranks, float32 sum in place, medians of {} rounds in turn, microseconds\n# {}\n",
-             ctx.size(), options.rounds, horo::bench::describe(limits));
-  fmt::print("{:>10} {:>8} {:>8} {:>14} {:>14}", "bytes", "algbw", "busbw", "horo", "arena");
-  if (options.wire) fmt::print(" {:>14}", "wire");
+  fmt::print("# {}, float32 sum in place, medians of {} in turn\n# {}\n",
+             counted(ctx.size(), "rank"), counted(options.rounds, "round"),
+             horo::bench::describe(limits));
+  fmt::print("{:>10} {:>10} {:>10} {:>17} {:>17}", "bytes", "algbw GB/s", "busbw GB/s", "horo us",
+             "arena us");
+  if (options.wire) fmt::print(" {:>17}", "wire us");
   if (!options.alone)
-    fmt::print(" {:>14} {:>14} {:>14} {:>9} {:>10}", "MPI", "streaming copy", "by name", "MPI/horo",
-               "arena/copy");
+    fmt::print(" {:>17} {:>17} {:>17} {:>9} {:>10}", "MPI us", "streaming copy us", "by name us",
+               "MPI/horo", "arena/copy");
   fmt::print("\n");
 }
 
 nlohmann::json measure_overlap(horo::Context& ctx, const Options& options) {
   if (ctx.rank() == 0)
     fmt::print(
-        "# milliseconds; lost: of the exchange, and of the computation's speed; core: what horo's "
-        "threads took of one\n{:>10} {:>10} {:>16} {:>8} {:>17} {:>7}\n",
-        "bytes", "alone", "while computing", "lost", "computation lost", "core");
+        "# lost: how much longer the exchange takes, and how much slower the computation is; core: "
+        "the fraction of a core that the threads of horo use\n{:>10} {:>10} {:>18} {:>8} {:>18} "
+        "{:>7}\n",
+        "bytes", "alone ms", "while computing ms", "lost", "computation lost", "core");
   nlohmann::json rows = nlohmann::json::array();
   for (std::size_t bytes : options.sizes) {
     const auto result = horo::bench::measure_while_computing(ctx, bytes, options.rounds);
@@ -194,7 +205,7 @@ nlohmann::json measure_overlap(horo::Context& ctx, const Options& options) {
     row["bytes"] = bytes;
     rows.push_back(row);
     if (ctx.rank() == 0)
-      fmt::print("{:>10} {:>10.2f} {:>16.2f} {:>7.1f}% {:>16.1f}% {:>6.1f}%\n", bytes,
+      fmt::print("{:>10} {:>10.2f} {:>18.2f} {:>6.1f} % {:>16.1f} % {:>5.1f} %\n", bytes,
                  result.alone_us.median / 1e3, result.computing_us.median / 1e3, result.loss * 100,
                  result.computation_lost * 100, result.core_share * 100);
   }
@@ -223,7 +234,7 @@ std::optional<horo::DataType> parse_wire(const std::string& name) {
   if (name.empty()) return std::nullopt;
   if (name == "float16") return horo::DataType::kFloat16;
   if (name == "bfloat16") return horo::DataType::kBFloat16;
-  throw horo::InvalidArgument("--wire " + name + ": give float16 or bfloat16");
+  throw horo::InvalidArgument("--wire " + name + ": choose float16 or bfloat16");
 }
 
 }  // namespace
@@ -234,20 +245,27 @@ int main(int argc, char** argv) {
   std::size_t max_mib = 128;
   std::string sizes;
   std::string wire;
-  po::options_description description("allreduce_bench: horo beside MPI_Allreduce");
-  description.add_options()("alone", po::bool_switch(&options.alone), "measure horo alone")(
-      "json", po::value(&options.json), "write the report to this file")(
-      "rounds", po::value(&options.rounds), "measured rounds (default 11)")(
-      "max-mib", po::value(&max_mib), "largest size in MiB (default 128; 0: the memory alone)")(
-      "sizes", po::value(&sizes), "measure these sizes instead: bytes, separated by commas")(
-      "wire", po::value(&wire), "measure horo with this wire type too: float16 or bfloat16")(
-      "while-computing", po::bool_switch(&options.while_computing),
-      "measure instead what the exchange in the background and a computation on the caller's "
-      "thread cost each other (default size: 64 MiB)");
+  po::options_description description("Options");
+  auto add = description.add_options();
+  add("alone", po::bool_switch(&options.alone), "measure only horo");
+  add("rounds", count_value(options.rounds, "rounds", 1, horo::bench::kMostRounds),
+      "measured rounds");
+  add("max-mib", count_value(max_mib, "max-mib", 0, 1 << 20),
+      "largest size in MiB; 0: only the memory bandwidth");
+  add("sizes", po::value(&sizes)->value_name("BYTES,..."), "measure these sizes instead");
+  add("wire", po::value(&wire)->value_name("TYPE"),
+      "measure horo with this wire type too: float16 or bfloat16");
+  add("while-computing", po::bool_switch(&options.while_computing),
+      "measure how much a background exchange and a computation on the calling thread slow each "
+      "other down (default size: 64 MiB)");
+  add("json", po::value(&options.json)->value_name("FILE"), "write a report to FILE");
   return horo::bench::benchmark_main(
-      argc, argv, "allreduce_bench", description,
+      argc, argv,
+      {.name = "allreduce_bench",
+       .purpose = "Measures horo's allreduce beside MPI_Allreduce.",
+       .arguments = "--max-mib 4 --rounds 5"},
+      description,
       [&] {
-        HORO_CHECK(options.rounds > 0, "--rounds must be at least 1");
         options.wire = parse_wire(wire);
         if (!sizes.empty())
           options.sizes = horo::bench::parse_sizes(sizes);

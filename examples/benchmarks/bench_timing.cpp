@@ -7,6 +7,8 @@ namespace horo::bench {
 namespace {
 
 // Microseconds per run on the slowest rank.
+// The barrier lets all ranks start together. Without it, a rank that is late would make the
+// contender look slow.
 double sample(const Contender& contender, int iterations, MPI_Comm communicator) {
   MPI_Barrier(communicator);
   const double start = MPI_Wtime();
@@ -37,6 +39,8 @@ int iterations_for(const Contender& contender, double target_us, int most, MPI_C
 
 namespace {
 
+// All contenders run in each round, so that a disturbance of the machine affects all of them. Round
+// 0 warms up and does not count.
 Samples sample_in_turn(const std::vector<Contender>& contenders, int rounds, int iterations,
                        MPI_Comm communicator) {
   Samples samples(contenders.size());
@@ -76,6 +80,8 @@ std::vector<Stats> measure_evenly(const std::vector<Contender>& contenders, int 
   return stats_of_all(sample_evenly(contenders, rounds, communicator));
 }
 
+// The median of the ratios per round, not the ratio of the medians: both values of a round see the
+// same state of the machine.
 double ratio_of(const std::vector<double>& a, const std::vector<double>& b) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < a.size(); ++i) ratios.push_back(a[i] / b[i]);

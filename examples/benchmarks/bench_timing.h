@@ -8,7 +8,7 @@
 
 namespace horo::bench {
 
-/// What repeated measurements say, in microseconds.
+/// Statistics of repeated measurements, in microseconds.
 struct Stats {
   double min = 0;
   double median = 0;
@@ -16,35 +16,34 @@ struct Stats {
 };
 Stats stats_of(std::vector<double> samples);
 
-/// One thing to measure: `run` performs the operation once, on every rank together.
+/// One operation to measure: all ranks call `run` together, which performs it once.
 struct Contender {
   std::string name;
   std::function<void()> run;
 };
 
-/// Measures contenders in turn, round after round, so that a change of the machine's speed meets
-/// all of them. A sample is the time of `iterations` runs after a barrier, divided by their number,
-/// on the slowest rank. The first round warms up and is not counted. Collective over
-/// `communicator`; returns the statistics in the contenders' order, the same on every rank.
+/// Measures contenders in turn, round after round, so that a change of the speed of the machine
+/// affects all of them. A sample is the time of `iterations` runs after a barrier, divided by their
+/// number, on the slowest rank. The first round warms up and is not counted. Collective over
+/// `communicator`. Returns the statistics in the order of the contenders, equal on every rank.
 std::vector<Stats> measure_in_turn(const std::vector<Contender>& contenders, int rounds,
                                    int iterations, MPI_Comm communicator);
 
-/// samples[contender][round], in microseconds, the same on every rank.
+/// samples[contender][round] in microseconds, equal on every rank.
 using Samples = std::vector<std::vector<double>>;
-/// The samples behind measure_in_turn(), with as many runs in each as fit into about 20 ms of the
-/// slowest contender.
+/// Like measure_in_turn(), but returns the samples. Each sample has as many runs as the slowest
+/// contender completes in about 20 ms.
 Samples sample_evenly(const std::vector<Contender>& contenders, int rounds, MPI_Comm communicator);
-/// Their statistics.
+/// Statistics of the samples of sample_evenly().
 std::vector<Stats> measure_evenly(const std::vector<Contender>& contenders, int rounds,
                                   MPI_Comm communicator);
-/// The median over rounds of how many times b's sample a's is.
+/// The median of a[round] / b[round].
 double ratio_of(const std::vector<double>& a, const std::vector<double>& b);
 
-/// How many runs of `operation` fill about `target_us`, between 1 and `most`; the same on every
-/// rank.
+/// The number of runs, from 1 to `most`, that take about `target_us`; equal on every rank.
 int iterations_for(const Contender& contender, double target_us, int most, MPI_Comm communicator);
 
-/// The largest of the ranks' values, on every rank.
+/// The largest `value` of all ranks, on every rank.
 double largest(double value, MPI_Comm communicator);
 
 }  // namespace horo::bench

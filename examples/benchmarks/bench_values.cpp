@@ -13,10 +13,12 @@
 namespace horo::bench {
 namespace {
 
-// Values repeat after this many: no power of two is a multiple of it, so that a segment in the
-// wrong place shows.
+// Period of the values. No power of two is a multiple of it, so that a segment at a wrong offset is
+// detected.
 constexpr std::size_t kPeriod = 5;
 
+// Small whole numbers, so that sums and products are exact in every type and any order of additions
+// gives the same result.
 double value(int rank, std::size_t i, ReduceOp op) {
   const std::size_t place = (static_cast<std::size_t>(rank) + i) % kPeriod;
   return op == ReduceOp::kProduct ? static_cast<double>(1 + place % 2)
@@ -89,10 +91,10 @@ void check_values(const TensorView& view, std::size_t offset, int ranks, ReduceO
     const auto* elements = static_cast<const T*>(view.data());
     for (std::size_t i = 0; i < view.count(); ++i) {
       const double found = to_double(elements[i]);
-      const double wanted = expected[(offset + i) % kPeriod];
-      if (!(std::abs(found - wanted) <= tolerance<T>(op) * wanted))
+      const double expected_value = expected[(offset + i) % kPeriod];
+      if (!(std::abs(found - expected_value) <= tolerance<T>(op) * expected_value))
         throw Error(fmt::format("{}: wrong result at index {} of {}: {} instead of {}", what, i,
-                                view.count(), found, wanted));
+                                view.count(), found, expected_value));
     }
   });
 }

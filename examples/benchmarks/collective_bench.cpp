@@ -1,26 +1,26 @@
-// Every collective, type and algorithm of horo beside the matching call of MPI, measured in turn in
-// one run: MPI_Allreduce, Reduce_scatter, Allgatherv, Bcast, Alltoallv and Barrier. Results are
-// checked first.
+// Measures every collective, type and algorithm of horo. Each takes turns with the matching call of
+// MPI in one run: MPI_Allreduce, Reduce_scatter, Allgatherv, Bcast, Alltoallv or Barrier. Results
+// are checked first.
 //
-// Sizes are those of the whole buffer, and bandwidths are as nccl-tests defines them; see
-// bus_factor(). With several --algorithm, each has a context of its own in the same job. With
-// --compare-types the types take turns at the same number of elements, and each is compared with
-// the first.
+// Sizes are those of the whole buffer, and bandwidths are defined as in nccl-tests, see
+// bus_factor(). Each --algorithm has its own context in the same job. --compare-types measures the
+// types in turn with the same number of elements and compares each with the first.
+//
+//   hororun -np 4 build/release/bin/collective_bench
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <mpi.h>
 
 #include <algorithm>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "examples/benchmarks/algorithm_contexts.h"
 #include "examples/benchmarks/bench_program.h"
-#include "examples/benchmarks/bench_report.h"
 #include "examples/benchmarks/collective_trial.h"
 #include "examples/benchmarks/memory_copy.h"
-#include "examples/benchmarks/type_comparison.h"
+#include "examples/command_line.h"
 #include "horo/horo.h"
 
 namespace {
@@ -29,6 +29,8 @@ using horo::bench::CollectiveCase;
 using horo::bench::CollectiveKind;
 using horo::bench::CollectiveTrial;
 using horo::bench::Stats;
+using horo::examples::count_value;
+using horo::examples::counted;
 
 struct Options {
   std::vector<CollectiveKind> collectives;
@@ -48,7 +50,7 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-// The choices that the words name, or all for "all".
+// The named choices, or all of them for "all".
 template <typename Choice>
 std::vector<Choice> parse_choices(const std::string& option, const std::string& text,
                                   const std::vector<Choice>& all) {
@@ -60,8 +62,8 @@ std::vector<Choice> parse_choices(const std::string& option, const std::string& 
   for (Choice choice : all) names.push_back(name_of(choice));
   for (const std::string& word : words_of(text)) {
     const auto found = std::ranges::find(names, word);
-    HORO_CHECK(found != names.end(), fmt::format("{} {}: '{}' is none of {}", option, text, word,
-                                                 fmt::join(names, ", ")));
+    HORO_CHECK(found != names.end(), fmt::format("{} {}: '{}' is not known; choose {}", option,
+                                                 text, word, fmt::join(names, ", ")));
     chosen.push_back(all[static_cast<std::size_t>(found - names.begin())]);
   }
   HORO_CHECK(!chosen.empty(), option + " names nothing");
@@ -92,9 +94,10 @@ std::vector<std::size_t> default_sizes(std::size_t max_bytes) {
 }
 
 void print_head(const AlgorithmContexts& contexts) {
-  fmt::print("{:>14} {:>8} {:>10} {:>9} {:>9}", "collective", "type", "bytes", "algbw", "busbw");
-  for (std::size_t i = 0; i < contexts.size(); ++i) fmt::print(" {:>22}", contexts.name(i));
-  fmt::print(" {:>22} {:>9}\n", "mpi", "MPI/horo");
+  fmt::print("{:>14} {:>8} {:>10} {:>10} {:>10}", "collective", "type", "bytes", "algbw GB/s",
+             "busbw GB/s");
+  for (std::size_t i = 0; i < contexts.size(); ++i) fmt::print(" {:>22}", contexts.name(i) + " us");
+  fmt::print(" {:>22} {:>9}\n", "mpi us", "MPI/horo");
 }
 
 nlohmann::json measure(AlgorithmContexts& contexts, const CollectiveCase& what, int rounds) {
@@ -114,7 +117,7 @@ nlohmann::json measure(AlgorithmContexts& contexts, const CollectiveCase& what, 
                         {"algbw_gbps", algbw},
                         {"busbw_gbps", busbw},
                         {"ratio", ratio}};
-  std::string line = fmt::format("{:>14} {:>8} {:>10} {:>9.3f} {:>9.3f}", name_of(what.kind),
+  std::string line = fmt::format("{:>14} {:>8} {:>10} {:>10.3f} {:>10.3f}", name_of(what.kind),
                                  name_of(what.type), what.bytes(), algbw, busbw);
   for (std::size_t c = 0; c < stats.size(); ++c) {
     row[trial.contenders()[c].name + "_us"] = horo::bench::to_json(stats[c]);
@@ -143,6 +146,49 @@ nlohmann::json measure_all(AlgorithmContexts& contexts, const Options& options) 
   return rows;
 }
 
+// One collective with each type at the same number of elements. The ratio of a type is its time
+// over that of the first type: the median of the ratios of the rounds, since both are measured one
+// after the other in each round. Collective.
+nlohmann::json compare(AlgorithmContexts& contexts, const Options& options, CollectiveKind kind,
+                       std::size_t count) {
+  std::vector<std::unique_ptr<CollectiveTrial>> trials;
+  std::vector<horo::bench::Contender> contenders;
+  for (horo::DataType type : options.types) {
+    trials.push_back(std::make_unique<CollectiveTrial>(
+        contexts, CollectiveCase{.kind = kind, .type = type, .op = options.op, .count = count}));
+    trials.back()->check_all();
+    contenders.push_back({std::string(name_of(type)), trials.back()->contenders()[0].run});
+  }
+  const auto samples = horo::bench::sample_evenly(contenders, options.rounds, MPI_COMM_WORLD);
+  nlohmann::json row = {{"collective", name_of(kind)}, {"count", count}};
+  std::string line = fmt::format("{:>14} {:>10}", name_of(kind), count);
+  for (std::size_t t = 0; t < contenders.size(); ++t) {
+    const Stats stats = horo::bench::stats_of(samples[t]);
+    const double ratio = horo::bench::ratio_of(samples[t], samples[0]);
+    row[contenders[t].name + "_us"] = horo::bench::to_json(stats);
+    row[contenders[t].name + "_ratio"] = ratio;
+    line += fmt::format(" {:>12.2f} {:>5.2f}", stats.median, ratio);
+  }
+  if (contexts.context(0).rank() == 0) fmt::print("{}\n", line);
+  return row;
+}
+
+nlohmann::json compare_types(AlgorithmContexts& contexts, const Options& options) {
+  if (contexts.context(0).rank() == 0) {
+    fmt::print("{:>14} {:>10}", "collective", "elements");
+    for (horo::DataType type : options.types)
+      fmt::print(" {:>12} ratio", fmt::format("{} us", name_of(type)));
+    fmt::print("\n");
+  }
+  nlohmann::json rows = nlohmann::json::array();
+  const std::size_t width = horo::size_of(options.types[0]);
+  for (CollectiveKind kind : options.collectives)
+    for (std::size_t bytes : options.sizes)
+      if (bytes >= width && kind != CollectiveKind::kBarrier)
+        rows.push_back(compare(contexts, options, kind, bytes / width));
+  return rows;
+}
+
 void run(const Options& options) {
   horo::Context ctx = horo::bench::init_beside_mpi();
   AlgorithmContexts contexts(ctx, options.algorithms);
@@ -150,12 +196,11 @@ void run(const Options& options) {
   nlohmann::json report = horo::bench::report_header(ctx, limits);
   if (ctx.rank() == 0)
     fmt::print(
-        "# {} ranks, medians of {} rounds in turn, microseconds; GB/s and MPI/horo are of the "
-        "first of horo's columns\n# {}\n",
-        ctx.size(), options.rounds, horo::bench::describe(limits));
+        "# {}, medians of {} in turn; GB/s and MPI/horo are those of the first horo column\n# {}\n",
+        counted(ctx.size(), "rank"), counted(options.rounds, "round"),
+        horo::bench::describe(limits));
   if (options.compare_types)
-    report["comparisons"] = horo::bench::compare_types(
-        contexts, {options.collectives, options.types, options.op, options.sizes}, options.rounds);
+    report["comparisons"] = compare_types(contexts, options);
   else
     report["rows"] = measure_all(contexts, options);
   if (ctx.rank() == 0 && !options.json.empty()) horo::bench::write_json(report, options.json);
@@ -168,26 +213,32 @@ int main(int argc, char** argv) {
   Options options;
   std::size_t max_mib = 64;
   std::string collectives = "allreduce", types = "float32", op = "sum", algorithms, sizes;
-  po::options_description description(
-      "collective_bench: every collective of horo beside MPI's (lists: words with commas, or all)");
-  description.add_options()(
-      "collective", po::value(&collectives),
-      "list of allreduce (default), reduce_scatter, allgather, broadcast, alltoall, barrier")(
-      "type", po::value(&types),
-      "list of float32 (default), float64, float16, bfloat16, int8, uint8, int16, uint16, int32, "
-      "int64")("op", po::value(&op), "sum (default), average, min, max or product")(
-      "algorithm", po::value(&algorithms),
-      "list of values of HORO_ALGORITHM, measured in turn (default: the one in force)")(
-      "compare-types", po::bool_switch(&options.compare_types),
-      "measure the types in turn, at the numbers of elements that --sizes gives for the first")(
-      "sizes", po::value(&sizes), "bytes, separated by commas")("max-mib", po::value(&max_mib),
-                                                                "largest size in MiB (default 64)")(
-      "rounds", po::value(&options.rounds), "measured rounds (default 11)")(
-      "json", po::value(&options.json), "write the report to this file");
+  po::options_description description("Options; LIST: names separated by commas, or all");
+  auto add = description.add_options();
+  add("collective", po::value(&collectives)->value_name("LIST")->default_value(collectives),
+      "allreduce, reduce_scatter, allgather, broadcast, alltoall, barrier");
+  add("type", po::value(&types)->value_name("LIST")->default_value(types),
+      "float32, float64, float16, bfloat16, int8, uint8, int16, uint16, int32, int64");
+  add("op", po::value(&op)->value_name("NAME")->default_value(op),
+      "sum, average, min, max or product");
+  add("algorithm", po::value(&algorithms)->value_name("LIST"),
+      "values of HORO_ALGORITHM to measure in turn; default: the one of the environment");
+  add("compare-types", po::bool_switch(&options.compare_types),
+      "measure the types in turn, each with the number of elements that --sizes gives for the "
+      "first type");
+  add("sizes", po::value(&sizes)->value_name("BYTES,..."), "measure these sizes");
+  add("max-mib", count_value(max_mib, "max-mib", 0, 1 << 20),
+      "largest size in MiB without --sizes");
+  add("rounds", count_value(options.rounds, "rounds", 1, horo::bench::kMostRounds),
+      "measured rounds");
+  add("json", po::value(&options.json)->value_name("FILE"), "write a report to FILE");
   return horo::bench::benchmark_main(
-      argc, argv, "collective_bench", description,
+      argc, argv,
+      {.name = "collective_bench",
+       .purpose = "Measures every collective of horo beside the matching one of MPI.",
+       .arguments = "--collective all --max-mib 1 --rounds 5"},
+      description,
       [&] {
-        HORO_CHECK(options.rounds > 0, "--rounds must be at least 1");
         options.collectives =
             parse_choices("--collective", collectives,
                           std::vector<CollectiveKind>(std::begin(horo::bench::kCollectiveKinds),

@@ -4,11 +4,169 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "examples/benchmarks/bench_values.h"
+#include "horo/mpi.h"
 
 namespace horo::bench {
+
+namespace {
+
+constexpr const char* kVariable = "HORO_ALGORITHM";
+
+// Sets a variable of the environment and restores its previous value.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const std::string& value) : name_(name) {
+    if (const char* before = getenv(name)) before_ = before;
+    setenv(name, value.c_str(), 1);
+  }
+  ~ScopedVariable() {
+    if (before_)
+      setenv(name_, before_->c_str(), 1);
+    else
+      unsetenv(name_);
+  }
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+}  // namespace
+
+// All algorithms run in one job, each with its own context, so that they can be measured in turn.
+AlgorithmContexts::AlgorithmContexts(Context& first, const std::vector<std::string>& algorithms)
+    : first_(first) {
+  if (algorithms.empty()) names_ = {"horo"};
+  for (const std::string& algorithm : algorithms) {
+    // A context reads its settings when it is made, and no other thread reads the environment.
+    const ScopedVariable setting(kVariable, algorithm);
+    contexts_.push_back(init(MPI_COMM_WORLD));
+    names_.push_back("horo_" + algorithm);
+  }
+}
+
+namespace {
+
+float sum(float a, float b) { return a + b; }
+float product(float a, float b) { return a * b; }
+float least(float a, float b) { return std::min(a, b); }
+float greatest(float a, float b) { return std::max(a, b); }
+
+template <typename Half, float (*Combine)(float, float)>
+void combine_halves(void* in, void* inout, int* count, MPI_Datatype*) {
+  const auto* from = static_cast<const Half*>(in);
+  auto* to = static_cast<Half*>(inout);
+  for (int i = 0; i < *count; ++i)
+    to[i] = Half(Combine(static_cast<float>(from[i]), static_cast<float>(to[i])));
+}
+
+template <typename Half>
+MPI_User_function* half_function(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kMin:
+      return combine_halves<Half, least>;
+    case ReduceOp::kMax:
+      return combine_halves<Half, greatest>;
+    case ReduceOp::kProduct:
+      return combine_halves<Half, product>;
+    case ReduceOp::kAverage:
+    case ReduceOp::kSum:
+    case ReduceOp::kAdasum:  // not offered
+      break;
+  }
+  return combine_halves<Half, sum>;
+}
+
+MPI_Op built_in(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kMin:
+      return MPI_MIN;
+    case ReduceOp::kMax:
+      return MPI_MAX;
+    case ReduceOp::kProduct:
+      return MPI_PROD;
+    case ReduceOp::kAverage:
+    case ReduceOp::kSum:
+    case ReduceOp::kAdasum:  // not offered
+      break;
+  }
+  return MPI_SUM;
+}
+
+}  // namespace
+
+MPI_Datatype mpi_type_of(DataType type) {
+  switch (type) {
+    case DataType::kFloat64:
+      return MPI_DOUBLE;
+    case DataType::kFloat16:
+    case DataType::kBFloat16:
+      return MPI_UINT16_T;
+    case DataType::kInt8:
+      return MPI_INT8_T;
+    case DataType::kUInt8:
+    case DataType::kBool:
+      return MPI_UINT8_T;
+    case DataType::kInt16:
+      return MPI_INT16_T;
+    case DataType::kUInt16:
+      return MPI_UINT16_T;
+    case DataType::kInt32:
+      return MPI_INT32_T;
+    case DataType::kInt64:
+      return MPI_INT64_T;
+    case DataType::kFloat32:
+      break;
+  }
+  return MPI_FLOAT;
+}
+
+// MPI has no 16-bit floats, so their operations are user-defined functions. MPI has no average
+// either: its sum is compared with the average of horo.
+MpiOperation::MpiOperation(DataType type, ReduceOp op) : op_(built_in(op)) {
+  is_own_ = type == DataType::kFloat16 || type == DataType::kBFloat16;
+  if (!is_own_) return;
+  MPI_Op_create(
+      type == DataType::kFloat16 ? half_function<Float16>(op) : half_function<BFloat16>(op), 1,
+      &op_);
+}
+
+MpiOperation::~MpiOperation() {
+  if (is_own_) MPI_Op_free(&op_);
+}
+
+std::string_view name_of(CollectiveKind kind) {
+  constexpr std::string_view kNames[] = {"allreduce", "reduce_scatter", "allgather",
+                                         "broadcast", "alltoall",       "barrier"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+bool is_reducing(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllreduce || kind == CollectiveKind::kReduceScatter;
+}
+
+double bus_factor(CollectiveKind kind, int ranks) {
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  switch (kind) {
+    case CollectiveKind::kAllreduce:
+      return 2 * others;
+    case CollectiveKind::kReduceScatter:
+    case CollectiveKind::kAllgather:
+    case CollectiveKind::kAlltoall:
+      return others;
+    case CollectiveKind::kBroadcast:
+    case CollectiveKind::kBarrier:
+      break;
+  }
+  return 1;
+}
+
 namespace {
 
 constexpr int kRoot = 0;
@@ -169,6 +327,8 @@ void CollectiveTrial::check(const std::string& who) {
   }
 }
 
+// The checks run before the measurement, and the values are zero during it: repeated sums of other
+// values would overflow.
 void CollectiveTrial::check_all() {
   for (const Contender& contender : contenders_) {
     fill();

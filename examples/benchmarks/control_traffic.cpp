@@ -21,13 +21,17 @@ ControlTraffic operator-(const Counters& after, const Counters& before) {
   const auto difference = [](std::uint64_t a, std::uint64_t b) {
     return static_cast<double>(a - b);
   };
-  const double messages = difference(after.control_messages_sent, before.control_messages_sent);
-  return {messages, difference(after.control_bytes_sent, before.control_bytes_sent), messages,
-          difference(after.node_messages_sent, before.node_messages_sent),
-          difference(after.node_bytes_sent, before.node_bytes_sent)};
+  const double messages_in_node = difference(after.node_messages_sent, before.node_messages_sent);
+  const double bytes_in_node = difference(after.node_bytes_sent, before.node_bytes_sent);
+  const double messages_between_nodes =
+      difference(after.control_messages_sent, before.control_messages_sent) - messages_in_node;
+  const double bytes_between_nodes =
+      difference(after.control_bytes_sent, before.control_bytes_sent) - bytes_in_node;
+  return {messages_between_nodes, bytes_between_nodes, messages_between_nodes, messages_in_node,
+          bytes_in_node};
 }
 
-// `traffic` is that of one more rank.
+// Adds the traffic of one rank.
 void add(ControlTraffic& to, const ControlTraffic& traffic, double scale) {
   to.messages_between_nodes += traffic.messages_between_nodes * scale;
   to.bytes_between_nodes += traffic.bytes_between_nodes * scale;
@@ -36,7 +40,7 @@ void add(ControlTraffic& to, const ControlTraffic& traffic, double scale) {
   to.bytes_in_nodes += traffic.bytes_in_nodes * scale;
 }
 
-// One rank's tensors: small, since only what is said about them counts.
+// The tensors of one rank. They are small, since only their control messages are counted.
 class Gradients {
  public:
   explicit Gradients(std::size_t count) : values_(count, std::vector<float>(4, 1.0f)) {
@@ -57,7 +61,8 @@ class Gradients {
   std::vector<NamedTensor> named_;
 };
 
-// A rank that leaves, perhaps by an exception, is not waited for.
+// Removes its rank from the barrier, also after an exception, so that the others do not wait for
+// it.
 class Leaver {
  public:
   explicit Leaver(std::barrier<>& barrier) : barrier_(barrier) {}
@@ -76,12 +81,15 @@ double bit_vector_bytes(std::size_t tensors) {
 
 }  // namespace
 
+// Runs the ranks as threads of this process, which makes many ranks on several emulated nodes
+// possible without a cluster. The counts do not depend on time.
 MeasuredTraffic measure_control_traffic(const ControlCase& control) {
   std::mutex mutex;
   MeasuredTraffic all;
   testing::RunOptions options;
   options.environment = {"HORO_RANKS_PER_NODE=" + std::to_string(control.ranks_per_node)};
-  // Nobody leaves before all have counted: that a rank has left is told by a message too.
+  // The end of a rank sends a message too, so no rank ends before all ranks have read their
+  // counters.
   std::barrier counted(control.ranks);
   testing::run_ranks(
       control.ranks,
@@ -108,6 +116,8 @@ MeasuredTraffic measure_control_traffic(const ControlCase& control) {
   return all;
 }
 
+// A model of Horovod's protocol with a full cache: in each cycle (1 ms by default) the ranks reduce
+// a bit vector.
 ControlTraffic horovod_cached(const ControlCase& control, double step_ms) {
   const double of_a_rank = step_ms * tree_depth(control.ranks);
   const double messages = of_a_rank * control.ranks;

@@ -14,7 +14,7 @@ struct ControlTraffic {
   double bytes_in_nodes = 0;
 };
 
-/// What is asked: a step that exchanges `tensors` gradients by name.
+/// A case to count: a step that exchanges `tensors` gradients by name.
 struct ControlCase {
   int ranks = 1;
   int ranks_per_node = 1;
@@ -28,12 +28,12 @@ struct MeasuredTraffic {
 };
 MeasuredTraffic measure_control_traffic(const ControlCase& control);
 
-/// Horovod's protocol of bit vectors, counted from its description: each cycle is an allreduce of
-/// 8 * ceil((C + 3) / 64) bytes for C cached tensors (recursive doubling: log2(n) messages per
-/// rank); a cycle with new tensors also gathers lengths and requests (about 145 bytes each) at rank
-/// 0 and broadcasts a length and the responses, each down a binomial tree. A cycle lasts 1 ms,
-/// whether there is anything to do or not. All messages are MPI's, inside nodes too. `step_ms`: how
-/// long a step takes.
+/// The control messages of Horovod's protocol of bit vectors, computed from its description. Each
+/// cycle is an allreduce of 8 * ceil((C + 3) / 64) bytes for C cached tensors (recursive doubling:
+/// log2(n) messages per rank). A cycle with new tensors also gathers lengths and requests (about
+/// 145 bytes each) at rank 0, and broadcasts a length and the responses, each along a binomial
+/// tree. A cycle lasts 1 ms, also if there is nothing to do. MPI sends all messages, also inside
+/// nodes. `step_ms`: the duration of a step.
 ControlTraffic horovod_cached(const ControlCase& control, double step_ms);
 ControlTraffic horovod_first_contact(const ControlCase& control);
 

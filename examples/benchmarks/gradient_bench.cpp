@@ -1,8 +1,10 @@
-// The gradients of one training step, marked ready in backward order, until all are averaged:
-// horo's GradientSync, on ordinary memory and in an arena, beside MPI by hand: one MPI_Allreduce
-// per tensor, and one over a flat buffer (which has no packing to do: its gradients would have to
-// live there). With --alone only horo is measured, and with --list-tensors nothing is:
-// scripts/compare_peers.py gives the list to others.
+// Measures the exchange of the gradients of one training step: from the first gradient, in backward
+// order, until all are averaged. The contenders are GradientSync on ordinary memory and in an
+// arena, one MPI_Allreduce per tensor, and one MPI_Allreduce over a flat buffer, which needs no
+// packing. --alone measures only horo. --list-tensors only prints the tensors, for
+// scripts/compare_peers.py.
+//
+//   hororun -np 4 build/release/bin/gradient_bench
 #include <fmt/core.h>
 #include <mpi.h>
 
@@ -11,15 +13,16 @@
 #include <vector>
 
 #include "examples/benchmarks/bench_program.h"
-#include "examples/benchmarks/bench_report.h"
 #include "examples/benchmarks/bench_timing.h"
 #include "examples/benchmarks/gradient_sets.h"
 #include "examples/benchmarks/memory_copy.h"
+#include "examples/command_line.h"
 #include "horo/horo.h"
 
 namespace {
 using horo::bench::Contender;
 using horo::bench::Stats;
+using horo::examples::counted;
 
 struct Options {
   std::string model = "resnet50";
@@ -134,12 +137,12 @@ void run(const Options& options) {
   const std::vector<Stats> stats =
       horo::bench::measure_in_turn(contenders, options.rounds, 1, MPI_COMM_WORLD);
   if (ctx.rank() != 0) return;
-  fmt::print(
-      "# {}: {} tensors, {:.1f} M values, {} ranks, {} buckets; medians of {} rounds{}\n# "
-      "{}\n",
-      options.model, counts.size(), static_cast<double>(gradients.total()) / 1e6, ctx.size(),
-      sync.bucket_count(), options.rounds, options.alone ? "" : " in turn",
-      horo::bench::describe(limits));
+  fmt::print("# {}: {}, {:.1f} million values, {}, {}; medians of {}{}\n# {}\n", options.model,
+             counted(std::ssize(counts), "tensor"), static_cast<double>(gradients.total()) / 1e6,
+             counted(ctx.size(), "rank"),
+             counted(static_cast<std::int64_t>(sync.bucket_count()), "bucket"),
+             counted(options.rounds, "round"), options.alone ? "" : " in turn",
+             horo::bench::describe(limits));
   nlohmann::json report = horo::bench::report_header(ctx, limits);
   report["model"] = options.model;
   report["tensors"] = counts.size();
@@ -153,21 +156,22 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   namespace po = boost::program_options;
   Options options;
-  po::options_description description(
-      "gradient_bench: a step's gradients, horo beside MPI by hand");
-  description.add_options()("model", po::value(&options.model),
-                            "resnet50 (default), bert-base or tiny1000")(
-      "alone", po::bool_switch(&options.alone), "measure horo alone")(
-      "list-tensors", po::bool_switch(&options.list_tensors),
-      "print the model's element counts in forward order, one a line, and end")(
-      "json", po::value(&options.json), "write the report to this file")(
-      "rounds", po::value(&options.rounds), "measured rounds (default 11)");
+  po::options_description description("Options");
+  auto add = description.add_options();
+  add("model", po::value(&options.model)->value_name("NAME")->default_value(options.model),
+      "resnet50, bert-base, gpt2 or tiny1000");
+  add("alone", po::bool_switch(&options.alone), "measure only horo");
+  add("list-tensors", po::bool_switch(&options.list_tensors),
+      "only print the model's element counts in forward order, one per line");
+  add("rounds", horo::examples::count_value(options.rounds, "rounds", 1, horo::bench::kMostRounds),
+      "measured rounds");
+  add("json", po::value(&options.json)->value_name("FILE"), "write a report to FILE");
   return horo::bench::benchmark_main(
-      argc, argv, "gradient_bench", description,
-      [&] {
-        HORO_CHECK(options.rounds > 0, "--rounds must be at least 1");
-        (void)horo::bench::gradient_set(options.model);
-      },
+      argc, argv,
+      {.name = "gradient_bench",
+       .purpose = "Measures the exchange of a model's gradients with horo and with plain MPI.",
+       .arguments = "--model tiny1000 --rounds 5"},
+      description, [&] { (void)horo::bench::gradient_set(options.model); },
       [&] {
         if (options.list_tensors)
           list_tensors(options.model);

@@ -11,7 +11,7 @@ void append(std::vector<std::size_t>& set, std::initializer_list<std::size_t> co
   for (std::size_t count : counts) set.push_back(count);
 }
 
-// A convolution without bias and the batch-norm behind it.
+// A convolution without bias and its batch normalisation.
 void add_convolution(std::vector<std::size_t>& set, std::size_t in, std::size_t out,
                      std::size_t kernel) {
   append(set, {in * out * kernel * kernel, out, out});
@@ -68,6 +68,7 @@ std::vector<std::size_t> gpt2() {
 
 }  // namespace
 
+// The element counts of the gradients in forward order. Only the sizes matter for the exchange.
 std::vector<std::size_t> gradient_set(const std::string& model) {
   if (model == "resnet50") return resnet50();
   if (model == "bert-base") return bert_base();

@@ -23,7 +23,8 @@ struct alignas(64) Line {
   std::byte bytes[64];
 };
 
-// Every rank writes a block and then reads the next rank's, over and over.
+// Measures the bandwidth between two cores: each rank repeatedly writes a block and then reads the
+// block of the next rank. The barriers are outside the measured time.
 double measure_core_to_core(MPI_Comm communicator) {
   MPI_Comm node = MPI_COMM_NULL;
   MPI_Comm_split_type(communicator, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
@@ -82,6 +83,7 @@ MemoryLimits measure_memory_limits(std::size_t bytes, MPI_Comm communicator) {
   std::vector<Line> to(bytes / sizeof(Line));
   auto* source = reinterpret_cast<std::byte*>(from.data());
   auto* target = reinterpret_cast<std::byte*>(to.data());
+  // Touches all pages, so that page faults are not measured.
   std::memset(source, 1, bytes);
   std::memset(target, 2, bytes);
   MemoryLimits limits;

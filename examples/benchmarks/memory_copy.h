@@ -6,7 +6,7 @@
 
 namespace horo::bench {
 
-/// What the machine's memory gives while every rank is busy, in GB/s (10^9 bytes) per rank.
+/// Memory bandwidth per rank while all ranks copy, in GB/s (10^9 bytes per second).
 struct MemoryLimits {
   double memcpy_gbps = 0;          ///< std::memcpy of a large buffer
   double streaming_copy_gbps = 0;  ///< the same with non-temporal stores; 0 where the CPU has none
@@ -14,7 +14,7 @@ struct MemoryLimits {
 };
 
 /// Copies with stores that bypass the cache (std::memcpy where the CPU has none). Both pointers are
-/// 16-byte aligned; `bytes` need not be a multiple of anything.
+/// 16-byte aligned; `bytes` may have any value.
 void streaming_copy(std::byte* to, const std::byte* from, std::size_t bytes);
 
 /// Collective over `communicator`, whose ranks share a node for core_to_core_gbps.

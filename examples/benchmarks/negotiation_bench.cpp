@@ -1,22 +1,27 @@
-// What it costs to agree: how long a blocking allreduce of 8 bytes by name takes beside a bare
-// MPI_Allreduce in the same run, and, with --count 1,2,4 (without mpirun), how many control
-// messages a step of many named gradients takes for as many ranks, beside a plan and beside
-// Horovod's protocol by its formula.
+// Measures the cost of negotiation: the latency of a blocking named allreduce of 8 bytes, and of a
+// plain MPI_Allreduce in the same run for comparison. With --count 1,2,4 and without mpirun, it
+// counts the control messages per step of many named gradients for these numbers of ranks, and
+// compares them with a plan and with a formula for Horovod.
+//
+//   hororun -np 4 build/release/bin/negotiation_bench
 #include <fmt/core.h>
 #include <mpi.h>
 
 #include <algorithm>
-#include <charconv>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "examples/benchmarks/bench_program.h"
-#include "examples/benchmarks/bench_report.h"
 #include "examples/benchmarks/control_traffic.h"
+#include "examples/command_line.h"
 #include "horo/horo.h"
 
 namespace {
 namespace bench = horo::bench;
+using horo::examples::count_value;
+using horo::examples::counted;
+using horo::examples::number_value;
 
 struct Options {
   int rounds = 2000;
@@ -29,14 +34,9 @@ struct Options {
 
 std::vector<int> parse_counts(const std::string& text) {
   std::vector<int> counts;
-  for (const char* at = text.data(); at < text.data() + text.size(); ++at) {
-    int count = 0;
-    const auto [end, error] = std::from_chars(at, text.data() + text.size(), count);
-    if (error != std::errc() || count < 1)
-      throw horo::InvalidArgument(fmt::format("--count '{}': give numbers of ranks", text));
-    counts.push_back(count);
-    at = end;
-  }
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');)
+    counts.push_back(static_cast<int>(horo::examples::parse_count("count", word, 1, 4096)));
   return counts;
 }
 
@@ -73,8 +73,9 @@ void measure_latency(const Options& options) {
   const Percentiles horo_times = percentiles_of(of_horo);
   const Percentiles mpi_times = percentiles_of(of_mpi);
   if (ctx.rank() != 0) return;
-  fmt::print("8 bytes, blocking, {} ranks on {} nodes\n", ctx.size(), ctx.node_count());
-  fmt::print("{:<26} {:>9} {:>9}\n", "microseconds", "p50", "p99");
+  fmt::print("blocking allreduce of 8 bytes, {} on {}\n", counted(ctx.size(), "rank"),
+             counted(ctx.node_count(), "node"));
+  fmt::print("{:<26} {:>9} {:>9}\n", "", "p50 us", "p99 us");
   fmt::print("{:<26} {:9.1f} {:9.1f}\n", "ctx.allreduce by name", horo_times.p50, horo_times.p99);
   fmt::print("{:<26} {:9.1f} {:9.1f}\n", "MPI_Allreduce", mpi_times.p50, mpi_times.p99);
   if (options.json.empty()) return;
@@ -101,11 +102,12 @@ void print_row(int ranks, const char* what, const bench::ControlTraffic& traffic
 
 void count_messages(const Options& options) {
   fmt::print(
-      "{} gradients, {} ranks per node; all ranks together, and what the rank sends that sends "
-      "most, per step; Horovod by formula, a step of {} ms\n",
-      options.tensors, options.ranks_per_node, options.step_ms);
-  fmt::print("{:>6} {:<24} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "ranks", "", "messages", "bytes",
-             "of one rank", "in nodes", "bytes");
+      "{}, {} per node. Control messages per step between and inside nodes, sum of all ranks and "
+      "most of one rank. Horovod: by formula for a step of {} ms\n",
+      counted(static_cast<std::int64_t>(options.tensors), "gradient"),
+      counted(options.ranks_per_node, "rank"), options.step_ms);
+  fmt::print("{:>6} {:<24} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "ranks", "", "between", "bytes",
+             "one rank", "inside", "bytes");
   nlohmann::json rows = nlohmann::json::array();
   for (const int ranks : parse_counts(options.count)) {
     const bench::ControlCase control{ranks, options.ranks_per_node, options.tensors};
@@ -131,21 +133,24 @@ int main(int argc, char** argv) {
   namespace po = boost::program_options;
   po::options_description description("Options");
   auto add = description.add_options();
-  add("rounds", po::value(&options.rounds)->default_value(options.rounds), "latencies to measure");
-  add("count", po::value(&options.count),
-      "count control messages for these numbers of ranks, as threads of one process");
-  add("ranks-per-node", po::value(&options.ranks_per_node)->default_value(options.ranks_per_node),
-      "with --count: of the pretended nodes");
-  add("tensors", po::value(&options.tensors)->default_value(options.tensors),
-      "with --count: gradients of a step");
-  add("step-ms", po::value(&options.step_ms)->default_value(options.step_ms),
-      "with --count: how long a step takes, for Horovod's cycles");
-  add("json", po::value(&options.json), "write the figures to this file");
-  const auto check = [&] {
-    if (options.rounds < 1 || options.ranks_per_node < 1 || options.tensors < 1)
-      throw horo::InvalidArgument("--rounds, --ranks-per-node and --tensors must be at least 1");
-  };
-  return bench::benchmark_main(argc, argv, "negotiation_bench", description, check, [&] {
+  add("rounds", count_value(options.rounds, "rounds", 1, bench::kMostRounds),
+      "latencies to measure");
+  add("count", po::value(&options.count)->value_name("RANKS,..."),
+      "count control messages for these numbers of ranks, which are threads of this process");
+  add("ranks-per-node", count_value(options.ranks_per_node, "ranks-per-node", 1, 65536),
+      "with --count: ranks of each simulated node");
+  add("tensors", count_value(options.tensors, "tensors", 1, 1'000'000),
+      "with --count: gradients per step");
+  add("step-ms",
+      number_value<double>(options.step_ms, "step-ms", "above 0", [](double x) { return x > 0; }),
+      "with --count: duration of a step in milliseconds, for Horovod's cycles");
+  add("json", po::value(&options.json)->value_name("FILE"), "write a report to FILE");
+  const bench::BenchmarkHelp help{
+      .name = "negotiation_bench",
+      .purpose = "Measures the latency of a named allreduce, or counts control messages.",
+      .arguments = "--rounds 500"};
+  const auto check = [&] { (void)parse_counts(options.count); };
+  return bench::benchmark_main(argc, argv, help, description, check, [&] {
     options.count.empty() ? measure_latency(options) : count_messages(options);
   });
 }

@@ -5,20 +5,74 @@
 #include <time.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
 #include <string>
 #include <vector>
 
-#include "examples/benchmarks/bench_report.h"
-#include "examples/benchmarks/matrix_work.h"
+#include "examples/benchmarks/bench_program.h"
 
 namespace horo::bench {
 namespace {
 
+/// A computation that needs no memory bandwidth: products of two small matrices that fit into the
+/// level 1 and 2 caches. Used by one thread.
+class MatrixWork {
+ public:
+  MatrixWork();
+  /// One product, some tens of microseconds.
+  void run_slice();
+  /// Products per second that this core reaches in about `seconds`.
+  double slices_per_second(double seconds);
+
+ private:
+  static constexpr std::size_t kRows = 64;
+  using Matrix = std::array<std::array<float, kRows>, kRows>;
+  Matrix a_;
+  Matrix b_;
+  Matrix product_{};
+};
+
+MatrixWork::MatrixWork() {
+  for (std::size_t i = 0; i < kRows; ++i) {
+    for (std::size_t j = 0; j < kRows; ++j) {
+      a_[i][j] = static_cast<float>((i + j) % 7);
+      b_[i][j] = static_cast<float>((i * j) % 5);
+    }
+  }
+}
+
+void MatrixWork::run_slice() {
+  for (std::size_t i = 0; i < kRows; ++i) {
+    auto& row = product_[i];
+    row.fill(0);
+    for (std::size_t k = 0; k < kRows; ++k)
+      for (std::size_t j = 0; j < kRows; ++j) row[j] += a_[i][k] * b_[k][j];
+  }
+  // The next product depends on this one, so that the compiler cannot drop any.
+  a_[0][0] = product_[kRows - 1][kRows - 1] > 0 ? 1.0f : 2.0f;
+}
+
+double MatrixWork::slices_per_second(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  std::size_t slices = 0;
+  double passed = 0;
+  while (passed < seconds) {
+    run_slice();
+    ++slices;
+    passed = std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  return static_cast<double>(slices) / passed;
+}
+
 constexpr std::size_t kTensorBytes = std::size_t{4} << 20;
-// After as many seconds it is waited for without computing, so that an error of it is thrown.
+// After this many seconds the exchange is awaited without computing, so that wait() throws its
+// error.
 constexpr double kLongestExchange = 120;
 
-// Whole numbers, so that averages of up to 2^10 ranks are exact but for the last division.
+// Whole numbers: sums of up to 2^10 ranks are exact, and only the division rounds.
 float value(int rank, std::size_t i) {
   return static_cast<float>((rank + 1) * static_cast<int>(i % 127));
 }
@@ -29,12 +83,12 @@ double cpu_seconds(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// Of this process's threads but the calling one.
+// CPU seconds of all threads of the process except the calling one.
 double cpu_seconds_of_others() {
   return cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
-// What one exchange beside a computation showed on this rank.
+// Results of one exchange during a computation on this rank.
 struct Overlap {
   double us = 0;
   double slices_per_second = 0;
@@ -63,6 +117,9 @@ class Step {
     sync_.wait();
     return (MPI_Wtime() - start) * 1e6;
   }
+  // Measures what the background exchange costs the calling thread: the thread computes until all
+  // buckets are exchanged. It polls a counter and does not wait, since wait() would take part in
+  // the exchange.
   Overlap exchange_while_computing(MatrixWork& work) {
     const std::uint64_t all = ctx_.counters().collectives + sync_.bucket_count();
     const double start = begin();

@@ -8,21 +8,21 @@
 
 namespace horo::bench {
 
-/// What a rank's computation and its exchange of gradients cost each other.
+/// How much the computation and the gradient exchange of a rank slow each other down.
 struct OverlapResult {
-  Stats alone_us;      ///< the exchange, from the first ready() on, while the caller waits for it
+  Stats alone_us;      ///< duration of the exchange from the first ready(), while the caller waits
   Stats computing_us;  ///< the same in the background, while the caller computes
-  double loss = 0;     ///< by how much of alone_us computing_us is longer (medians)
-  /// The part of its speed that the computation lost meanwhile, on the rank that lost most.
+  double loss = 0;     ///< computing_us / alone_us - 1 (medians)
+  /// Fraction of its speed that the computation lost, on the rank that lost most.
   double computation_lost = 0;
-  /// How much of a core horo's threads took meanwhile, on the rank where it was most. Other
-  /// programs on the machine do not change it much.
+  /// CPU time of the threads of horo as a fraction of a core, on the rank with the largest. Other
+  /// load on the machine changes it little.
   double core_share = 0;
 };
 
-/// Exchanges `bytes` of float32 gradients, in tensors of at most 4 MiB, in turn with and without a
-/// computation on the caller's thread, which calls neither horo nor MPI but to see whether the
-/// exchange is done. Checks the averages. Collective over all ranks of `ctx`.
+/// Exchanges `bytes` of float32 gradients, in tensors of at most 4 MiB, alternately with and
+/// without a computation on the calling thread. The computation calls horo only to test whether the
+/// exchange has completed. Checks the averages. Collective over all ranks of `ctx`.
 OverlapResult measure_while_computing(Context& ctx, std::size_t bytes, int rounds);
 
 nlohmann::json to_json(const OverlapResult& result);

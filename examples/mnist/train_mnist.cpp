@@ -1,4 +1,8 @@
-// Trains a digit classifier on all ranks that mpirun started, through horo's public API alone.
+// Trains a classifier of handwritten digits on all ranks of a job, with the public API only. Shows
+// how a program provides its data set and model to ops::Trainer; examples/training has the parts
+// that it shares with train_cifar. Without --data it draws its own digits.
+//
+//   hororun -np 4 build/release/bin/train_mnist --epochs 3
 #include "examples/training/train_program.h"
 #include "ops/data/digits_dataset.h"
 #include "ops/data/mnist_dataset.h"

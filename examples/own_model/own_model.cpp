@@ -1,6 +1,8 @@
-// A model written by hand, with raw arrays and no library of layers: what a program with its own
-// training code does to run on many ranks. Two layers learn y = sin(3 a) * b from generated
-// samples.
+// A model of plain arrays without a layer library. Shows the three steps that a program with its
+// own training code needs on many ranks: broadcast the initial parameters, average the gradients in
+// each step, and give each rank its part of the data. Two layers learn y = sin(3 a) * b from
+// generated samples.
+//
 //   hororun -np 4 build/release/bin/own_model
 #include <horo/horo.h>
 
@@ -31,7 +33,7 @@ struct Sample {
   float target;
 };
 
-// The sample depends only on its global index: the data is the same for any number of ranks.
+// A sample depends only on its global index, so the data does not depend on the number of ranks.
 Sample make_sample(std::uint64_t index) {
   std::mt19937_64 random(index);
   std::uniform_real_distribution<float> uniform(-1, 1);
@@ -40,7 +42,7 @@ Sample make_sample(std::uint64_t index) {
   return sample;
 }
 
-// Adds the sample's gradient, scaled, to `gradient`; returns its squared error.
+// Adds the gradient of the sample times `scale` to `gradient`. Returns the squared error.
 float forward_backward(const Model& model, const Sample& sample, float scale, Model& gradient) {
   float hidden[kHidden];
   float output = model.b2[0];
@@ -66,7 +68,7 @@ void train(horo::Context& ctx) {
   Model model;
   Model gradient;
   std::mt19937 random(
-      static_cast<unsigned>(ctx.rank()));  // only rank 0's values survive the broadcast
+      static_cast<unsigned>(ctx.rank()));  // the broadcast replaces all but rank 0's values
   for (auto* array : model.arrays())
     for (float& value : *array) value = std::normal_distribution<float>(0, 0.5f)(random);
 

@@ -2,26 +2,26 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-/// What the command line of a training program says.
+/// The command line of a training program.
 struct TrainOptions {
   static constexpr float kAdamWLearningRate = 1e-3f;
   static constexpr float kAdamWWeightDecay = 1e-2f;
 
-  bool wants_help = false;
   std::string data;  ///< directory of the data set's files; empty: images that the program draws
   std::string model;
   std::uint64_t epochs = 3;
   std::size_t global_batch = 128;
   std::string op = "average";     ///< or "adasum"
   std::string optimizer = "sgd";  ///< or "adamw"
-  float learning_rate = 0.05f;    ///< of adamw kAdamWLearningRate, unless it is given
+  float learning_rate = 0.05f;    ///< the default for adamw is kAdamWLearningRate
   std::size_t warm_up_steps = 200;
   float momentum = 0.9f;                                ///< of sgd
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;  ///< of adamw
-  float weight_decay = 1e-4f;  ///< of adamw kAdamWWeightDecay, unless it is given
+  float weight_decay = 1e-4f;  ///< the default for adamw is kAdamWWeightDecay
   std::uint64_t seed = 1;
   std::size_t loader_threads = 1;
   std::size_t prefetch = 4;
@@ -40,18 +40,19 @@ struct TrainOptions {
   bool augment = false;
 };
 
-/// What is the program's own about its command line.
+/// The part of the command line that differs between the programs.
 struct TrainCommand {
   std::string program;              ///< its name
   std::string purpose;              ///< a sentence
   std::string data_help;            ///< of --data
   std::string model_help;           ///< of --model
   std::vector<std::string> models;  ///< their names
-  TrainOptions defaults;            ///< if they augment, there is --no-augmentation
+  TrainOptions defaults;            ///< if they augment, adds the option --no-augmentation
 };
 
-/// Throws horo::InvalidArgument, one line, for an unknown option or a value out of range.
-TrainOptions parse_train_options(const TrainCommand& command, int argc, char** argv);
+/// Nothing for --help. Throws horo::InvalidArgument, one line, for an unknown option or a value out
+/// of range.
+std::optional<TrainOptions> parse_train_options(const TrainCommand& command, int argc, char** argv);
 
-/// The text of --help.
-std::string train_options_help(const TrainCommand& command);
+/// The text of --help. `program`: argv[0].
+std::string train_options_help(const TrainCommand& command, const std::string& program);

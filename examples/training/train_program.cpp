@@ -24,10 +24,9 @@ using namespace horo::ops;
 constexpr int kFailure = 1;
 constexpr int kBadInput = 2;
 
-// The network starts without an opinion: all classes are equally likely. Large random outputs
-// would make the first steps chaotic, and the rounding of sums, which differs with the number of
-// ranks, would soon show in the loss.
-void start_without_an_opinion(Sequential& model) {
+// With a zero output layer all classes are equally likely at the start. Large random outputs would
+// make the first steps chaotic and amplify rounding, which depends on the number of ranks.
+void zero_output_layer(Sequential& model) {
   for (Parameter* parameter : model.parameters())
     if (parameter->name.starts_with("output.")) parameter->value.fill(0.0f);
 }
@@ -38,8 +37,8 @@ int choose_compute_threads(const TrainOptions& options, const horo::Context& con
   return std::max(1, cores / context.local_size());
 }
 
-// Up from 0 during the warm-up, then down to 0 along a cosine. Depends on the epochs, not on
-// --max-steps, so that a run cut short begins like the whole one.
+// The rate rises from 0 during the warm-up, then falls to 0 along a cosine. It depends on --epochs
+// but not on --max-steps, so a shortened run starts like the full one.
 LearningRateSchedule learning_rate_of(const TrainOptions& options, std::size_t samples) {
   const std::size_t steps = options.epochs * (samples / options.global_batch);
   return {.decay = steps > options.warm_up_steps ? Decay::kCosine : Decay::kConstant,
@@ -71,7 +70,7 @@ std::unique_ptr<Optimizer> make_optimizer(const TrainOptions& options, Sequentia
                                           .weight_decay = options.weight_decay});
 }
 
-/// All that a run needs, made from the command line.
+/// The objects of a run, built from the command line.
 struct Job {
   /// `gpu`: null for the CPU.
   Job(horo::Context& context, const TrainProgram& program, const TrainOptions& options,
@@ -82,7 +81,7 @@ struct Job {
         optimizer(make_optimizer(options, *model)),
         trainer(context, *model, *optimizer, *train_set, *test_set,
                 trainer_options(options, *train_set, gpu)) {
-    start_without_an_opinion(*model);
+    zero_output_layer(*model);
   }
 
   static TrainerOptions trainer_options(const TrainOptions& options, const Dataset& train_set,
@@ -116,22 +115,24 @@ struct Job {
   Trainer trainer;
 };
 
-// Before training, not after it: hours may lie between.
+// Checked before training, so that hours of training are not lost.
 void check_is_writable(const std::string& file) {
   HORO_CHECK(std::ofstream(file, std::ios::app).good(),
              fmt::format("--json: {} cannot be written; check that its directory exists", file));
 }
 
-/// Whether any rank has a `problem`; the first one that has tells.
+/// Whether any rank has a `problem`. The first rank that has one prints it.
 bool is_refused(horo::Context& context, const std::string& program,
                 const std::optional<std::string>& problem) {
   std::vector<std::int64_t> first{problem ? context.rank() : context.size()};
-  context.allreduce(horo::TensorView(first), {.name = "first_problem", .op = horo::ReduceOp::kMin});
+  context.allreduce(horo::TensorView(first),
+                    {.name = "train.start_check", .op = horo::ReduceOp::kMin});
   if (first[0] == context.rank()) fmt::print(stderr, "{}: {}\n", program, *problem);
   return first[0] < context.size();
 }
 
-/// What `work` finds wrong with the command line or the data.
+/// Runs `work` and returns the text of an InvalidArgument: a mistake on the command line or in the
+/// data.
 std::optional<std::string> problem_of(const std::function<void()>& work) {
   try {
     work();
@@ -149,17 +150,20 @@ void check(const TrainOptions& options) {
              "--accumulate, --op adasum and --compression are for --device cpu");
 }
 
+// All ranks must end together: a rank that returned alone would leave the others in their next
+// collective. Each check of the input is therefore followed by is_refused(), which is collective.
 int run(horo::Context& context, const TrainProgram& program, int argc, char** argv) {
-  TrainOptions options;
+  std::optional<TrainOptions> parsed;
   const auto bad_options = problem_of([&] {
-    options = parse_train_options(program.command, argc, argv);
-    check(options);
+    parsed = parse_train_options(program.command, argc, argv);
+    if (parsed) check(*parsed);
   });
   if (is_refused(context, program.command.program, bad_options)) return kBadInput;
-  if (options.wants_help) {
-    if (context.rank() == 0) fmt::print("{}", train_options_help(program.command));
+  if (!parsed) {
+    if (context.rank() == 0) fmt::print("{}", train_options_help(program.command, argv[0]));
     return 0;
   }
+  const TrainOptions& options = *parsed;
   std::unique_ptr<horo::device::Device> gpu;
   if (options.device == "cuda") gpu = horo::open_gpu(context);
   std::optional<Job> job;

@@ -7,17 +7,17 @@
 #include "ops/data/dataset.h"
 #include "ops/nn/sequential.h"
 
-/// What a training program has of its own; the rest is the same for all of them.
+/// The part of a training program that differs between the programs.
 struct TrainProgram {
   TrainCommand command;
   std::function<std::unique_ptr<horo::ops::Dataset>(const TrainOptions&, horo::ops::Split)>
       open_dataset;
-  /// For samples of the training set. The last layer is called "output".
+  /// Builds the model for the samples of the training set. Its last layer must be named "output".
   std::function<std::unique_ptr<horo::ops::Sequential>(const TrainOptions&,
                                                        const horo::ops::Dataset&)>
       make_model;
 };
 
-/// Trains on all ranks that mpirun started, through horo's public API alone. Returns the exit code:
-/// 0, 2 for a bad command line or bad data, or 1; errors are told in one line.
+/// Trains on all ranks of the job with horo's public API only. Returns the exit code: 0, 2 for a
+/// bad command line or bad data, or 1 for other errors. Errors are printed in one line.
 int run_train_program(const TrainProgram& program, int argc, char** argv);

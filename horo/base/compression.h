@@ -1,57 +1,102 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
 namespace horo {
 
-/// How a GradientSync shortens what it sends, at the price of an approximate result.
+/// The savings and the error of compression on this rank.
+struct CompressionFigures {
+  /// Bytes sent to other ranks for all gradients of the set, counted as a ring sends them over n
+  /// ranks. An allreduce counts as 2 (n-1)/n of its bytes, an allgather as n-1 times the rank's own
+  /// bytes. A wire type is not counted.
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_uncompressed = 0;  ///< what would have been sent without compression
+  /// Sums of squares over this rank's values in compressed tensors. `squared_values`: of the values
+  /// to send, which are gradients plus residuals of the previous step. `squared_error`: of the part
+  /// that was not sent. The unsent parts of several ranks may cancel; the result then has a smaller
+  /// error.
+  double squared_values = 0;
+  double squared_error = 0;
+  /// The number of matrices (kPowerSgd) or buckets (kTopK) with non-finite values. They count in
+  /// the byte counts, but not in the sums of squares.
+  std::uint64_t non_finite = 0;
+
+  /// The norm of the unsent part divided by the norm of the values to send (Euclidean norms); 0 if
+  /// nothing was compressed.
+  double relative_error() const {
+    return squared_values > 0 ? std::sqrt(squared_error / squared_values) : 0;
+  }
+  /// The ratio of uncompressed to sent bytes; 1 if nothing was to be sent.
+  double compression_rate() const {
+    return bytes_sent > 0
+               ? static_cast<double>(bytes_uncompressed) / static_cast<double>(bytes_sent)
+               : 1;
+  }
+
+  CompressionFigures& operator+=(const CompressionFigures& other) {
+    bytes_sent += other.bytes_sent;
+    bytes_uncompressed += other.bytes_uncompressed;
+    squared_values += other.squared_values;
+    squared_error += other.squared_error;
+    non_finite += other.non_finite;
+    return *this;
+  }
+};
+
+struct CompressionReport {
+  CompressionFigures latest_step;
+  CompressionFigures total;  ///< since the GradientSync was made
+};
+
+/// How a GradientSync compresses gradients. Results are approximate.
 ///
-/// Only float32 gradients are compressed, by the operations average and sum; others travel as they
-/// are. With error feedback every rank keeps what the approximation left out, its residual, and
-/// adds it to its gradients of the next step: nothing is lost, it comes later. A job of one rank
-/// compresses as well, so that its steps are like those of a larger job. All ranks end a step with
-/// the same bits. Memory in an Arena is not reduced in place where it is compressed.
+/// Only float32 gradients of kAverage and kSum are compressed; others are sent unchanged. With
+/// error feedback, each rank keeps the unsent part of its gradients, the residual, and adds it to
+/// its gradients of the next step. A job of one rank compresses too, so that its steps equal those
+/// of a larger job. All ranks end a step with the same bits. A compressed gradient in an Arena is
+/// not reduced in place.
 ///
-/// A non-finite gradient value, on any rank, shows in the result of the step on all ranks: with
-/// kPowerSgd the whole matrix becomes NaN, with kTopK the value is among those that are sent. What
-/// is kept from step to step then stays as it was before the step (of that matrix; with kTopK, of
-/// its bucket), so that a step that the caller skips leaves no trace.
+/// If any rank has a non-finite gradient value, the result is non-finite on all ranks: kPowerSgd
+/// sets the whole matrix to NaN, and kTopK sends the value. State that is kept between steps (of
+/// that matrix, or with kTopK of its bucket) is then not updated, so a step that the caller skips
+/// has no effect.
 struct Compression {
   enum class Kind : std::uint8_t {
     kNone,
-    /// A matrix travels as two factors of low rank (Vogels, Karimireddy, Jaggi 2019, arXiv
-    /// 1905.13727). A tensor is a matrix of its first dimension by all others.
+    /// Sends a matrix as two factors of low rank (Vogels, Karimireddy, Jaggi 2019, arXiv
+    /// 1905.13727). The first dimension of a tensor gives the rows, all others the columns.
     kPowerSgd,
-    /// The largest values of each tensor travel, with their places (Aji, Heafield 2017; with error
-    /// feedback, Stich, Cordonnier, Jaggi 2018). For few ranks or a small fraction: each rank
-    /// receives the values of all others, which grow with the number of ranks.
+    /// Sends the largest values of each tensor with their indices (Aji, Heafield 2017; with error
+    /// feedback, Stich, Cordonnier, Jaggi 2018). Use it for few ranks or a small fraction: each
+    /// rank receives the values of all others, so traffic grows with the number of ranks.
     kTopK,
   };
 
   Kind kind = Kind::kNone;
-  /// Keep residuals. They take as much memory as the gradients that are compressed. Without them
-  /// training may stall or lose accuracy.
+  /// Keep residuals. They need as much memory as the compressed gradients. Without them training
+  /// may stall or lose accuracy.
   bool error_feedback = true;
-  /// That many first steps are exchanged uncompressed. 0, as the algorithms are published; a few
-  /// hundred to a thousand help where gradients change fast at first, as a factor that has not
-  /// settled lags behind them.
+  /// The number of first steps that are exchanged uncompressed. 0 is the published algorithm. Set
+  /// it to a few hundred or a thousand if gradients change fast at first: the factors need some
+  /// steps to converge.
   std::uint64_t start_step = 0;
 
-  /// kPowerSgd: columns of the factors, at least 1; at most the smaller side of a matrix is used.
-  /// 1 or 2 is the least traffic, 4 is close to uncompressed training in most models.
+  /// kPowerSgd: the number of columns of the factors, at least 1 and capped at the smaller side of
+  /// a matrix. 1 or 2 gives the least traffic. 4 is close to uncompressed training in most models.
   std::size_t rank = 4;
-  /// kPowerSgd: a matrix is compressed if its factors have fewer values than it has, by more than
-  /// this (at least 1). Vectors and small matrices travel as they are.
+  /// kPowerSgd: a matrix is compressed if it has more than this many times the values of its
+  /// factors (at least 1). Vectors and small matrices are sent unchanged.
   double min_compression_rate = 2;
-  /// kPowerSgd: begin with the factor of the step before, one more step of a power iteration.
-  /// Otherwise with a random one.
+  /// kPowerSgd: start from the factor of the previous step, as in a power iteration. Otherwise
+  /// start from a random factor.
   bool warm_start = true;
-  /// kPowerSgd: of the random factors.
+  /// kPowerSgd: the seed of the random factors.
   std::uint64_t seed = 0;
 
-  /// kTopK: which part of each tensor is sent, above 0 and at most 1; rounded up to whole values. A
-  /// value and its place take 8 bytes.
+  /// kTopK: the fraction of each tensor that is sent, above 0 and at most 1, rounded up to whole
+  /// values. A value and its index take 8 bytes.
   double fraction = 0.01;
 };
 

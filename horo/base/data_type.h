@@ -24,13 +24,13 @@ enum class DataType : std::uint8_t {
   kUInt16,
   kInt32,
   kInt64,
-  kBool,  ///< one byte, 0 or 1; the sum and the maximum are "or", the product and the minimum "and"
+  kBool,  ///< one byte, 0 or 1; kSum and kMax compute "or", kProduct and kMin compute "and"
 };
 inline constexpr int kDataTypeCount = 11;
 
-/// Bytes of one element.
+/// The size of one element in bytes.
 std::size_t size_of(DataType type);
-/// Whether it is one of the floating point types, of 16 bits or more.
+/// Whether the type is a floating point type, including the 16-bit ones.
 constexpr bool is_floating(DataType type) {
   return type == DataType::kFloat32 || type == DataType::kFloat64 || type == DataType::kFloat16 ||
          type == DataType::kBFloat16;
@@ -39,7 +39,7 @@ constexpr bool is_floating(DataType type) {
 std::string_view name_of(DataType type);
 
 template <typename T>
-struct DataTypeOf;  // defined only for element types that horo can move
+struct DataTypeOf;  // defined only for element types that horo supports
 template <>
 struct DataTypeOf<float> : std::integral_constant<DataType, DataType::kFloat32> {};
 template <>
@@ -64,7 +64,7 @@ template <>
 struct DataTypeOf<bool> : std::integral_constant<DataType, DataType::kBool> {};
 static_assert(sizeof(bool) == 1);
 
-/// An element type that horo can move: float, double, Float16, BFloat16, (u)int8, (u)int16, int32,
+/// An element type that horo supports: float, double, Float16, BFloat16, (u)int8, (u)int16, int32,
 /// int64, bool.
 template <typename T>
 concept Element = requires {
@@ -74,8 +74,8 @@ concept Element = requires {
 template <Element T>
 inline constexpr DataType data_type_of = DataTypeOf<std::remove_cv_t<T>>::value;
 
-/// Calls `function` with a value-initialised element of the C++ type behind `type`, and returns
-/// what it returns: visit_type(type, [&](auto zero) { using T = decltype(zero); ... }).
+/// Calls `function` with a value-initialized element of the C++ type for `type` and returns its
+/// result: visit_type(type, [&](auto zero) { using T = decltype(zero); ... }).
 template <typename Function>
 decltype(auto) visit_type(DataType type, Function&& function) {
   switch (type) {

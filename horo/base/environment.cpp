@@ -32,10 +32,28 @@ Enum parse_choice(std::string_view text, std::initializer_list<Enum> choices) {
   throw InvalidArgument(fmt::format("'{}' is not one of {}", text, names));
 }
 
+// The value of an on/off setting; none if the text is not one.
+std::optional<bool> switch_of(std::string_view text) {
+  for (const std::string_view on : {"on", "1", "true", "yes"})
+    if (text == on) return true;
+  for (const std::string_view off : {"off", "0", "false", "no"})
+    if (text == off) return false;
+  return std::nullopt;
+}
+
 bool parse_switch(std::string_view text) {
-  if (text != "off" && text != "on")
-    throw InvalidArgument(fmt::format("'{}' is not one of off, on", text));
-  return text == "on";
+  const std::optional<bool> value = switch_of(text);
+  if (!value)
+    throw InvalidArgument(
+        fmt::format("'{}' is not one of on, 1, true, yes, off, 0, false, no", text));
+  return *value;
+}
+
+std::string parse_path(std::string_view text) {
+  if (text.empty()) throw InvalidArgument("an empty text is not a path");
+  if (switch_of(text))
+    throw InvalidArgument(fmt::format("'{}' is not a path; write ./{} for that name", text, text));
+  return std::string(text);
 }
 
 LogLevel parse_log_level(std::string_view text) {
@@ -62,166 +80,152 @@ std::size_t parse_bytes_of_at_least(std::string_view text, std::size_t minimum) 
   return value;
 }
 
-const std::vector<SettingInfo>& table() {
-  static const std::vector<SettingInfo> rows = {
-      {"HORO_LOG_LEVEL", "warning", "debug, info, warning, error or off",
-       "What each rank writes to its standard error.", false,
-       [](Settings& s, std::string_view v) { s.log_level = parse_log_level(v); }},
-      {"HORO_TIMEOUT", "5min", "a duration",
-       "How long any wait for other ranks may last before it ends with CommunicationError. Raise "
-       "it if ranks legitimately work apart for longer; time in a Context::pause(), as of a long "
-       "checkpoint, does not count.",
-       true, [](Settings& s, std::string_view v) { s.timeout = parse_positive_duration(v); }},
-      {"HORO_STALL_WARNING", "3s", "a duration",
-       "After this long a wait for a rank is reported, with the rank, what it does meanwhile and "
-       "who "
-       "waits; at least as long after it was last heard for a rank that gives no sign of life. "
-       "Raise "
-       "it if ranks often work apart for longer.",
-       true, [](Settings& s, std::string_view v) { s.stall_warning = parse_positive_duration(v); }},
-      {"HORO_BUCKET_BYTES", "4MiB", "a size",
-       "Gradients are exchanged together until they reach this size. Smaller buckets start earlier "
-       "and "
-       "overlap more with backward; larger ones cost fewer collectives.",
-       true,
-       [](Settings& s, std::string_view v) { s.bucket_bytes = parse_bytes_of_at_least(v, 1); }},
-      {"HORO_SEGMENT_BYTES", "256KiB", "a size, at least 4KiB",
-       "The largest piece of a buffer that moves through shared memory at a time. It should fit in "
-       "a core's second-level cache.",
-       true,
-       [](Settings& s, std::string_view v) {
-         // A multiple of 4 KiB keeps every chunk of a segment aligned for vector stores.
-         s.segment_bytes = (parse_bytes_of_at_least(v, 4096) + 4095) / 4096 * 4096;
-       }},
-      {"HORO_RING_SEGMENT_BYTES", "1MiB", "a size, at least 4KiB",
-       "The largest piece of a buffer that travels between nodes at a time. Several are on their "
-       "way at once; larger ones keep a fast or far link busier.",
-       true,
-       [](Settings& s, std::string_view v) {
-         s.ring_segment_bytes = parse_bytes_of_at_least(v, 4096) / 64 * 64;
-       }},
-      {"HORO_DIRECT_BYTES", "4KiB", "a size, at most 64KiB",
-       "Up to this size an allreduce inside a node is done in one step: every rank reads every "
-       "rank's "
-       "values. Above it the ranks share the work.",
-       true,
-       [](Settings& s, std::string_view v) {
-         s.direct_bytes = parse_bytes(v);
-         if (s.direct_bytes > 65536)
-           throw InvalidArgument(fmt::format("'{}' is more than 64KiB", v));
-       }},
-      {"HORO_ALGORITHM", "auto", "auto, shared_memory, ring, hierarchical, parameter_server or mpi",
-       "Forces one algorithm for every collective; for tests and comparisons. auto: shared memory "
-       "on one node; on several the ring where each has one rank, otherwise hierarchical. For "
-       "GPUs: "
-       "hierarchical is NCCL inside the nodes and horo's own exchange between them, for networks "
-       "that NCCL cannot use well; with any other value NCCL connects all ranks.",
-       true,
-       [](Settings& s, std::string_view v) {
-         s.algorithm = parse_choice(
-             v, {Algorithm::kAuto, Algorithm::kSharedMemory, Algorithm::kRing,
-                 Algorithm::kHierarchical, Algorithm::kParameterServer, Algorithm::kMpi});
-       }},
-      {"HORO_ALLREDUCE", "auto", "auto, exchange, doubling, halving or ring",
-       "How an allreduce travels over messages, of the ring and between nodes: everything to "
-       "everyone, recursive doubling, recursive halving and doubling, or the segmented ring; the "
-       "first three give the same bits. auto: what a cost model predicts to be fastest.",
-       true,
-       [](Settings& s, std::string_view v) {
-         s.allreduce = parse_choice(
-             v, {MessageAllreduce::kAuto, MessageAllreduce::kExchange, MessageAllreduce::kDoubling,
-                 MessageAllreduce::kHalving, MessageAllreduce::kRing});
-       }},
-      {"HORO_LINK_FILE", "none", "a path, or none",
-       "Where the cost of a message between nodes is kept, one line for each shape of job. If the "
-       "file has the job's shape, rank 0 reads it and nothing is measured; otherwise rank 0 adds "
-       "what was measured. With it the choice of HORO_ALLREDUCE=auto between the ring and the "
-       "others follows these figures in place of nominal ones, the same in every run.",
-       true, [](Settings& s, std::string_view v) { s.link_file = v == "none" ? "" : v; }},
-      {"HORO_SERVERS", "1", "a whole number, at least 1",
-       "With HORO_ALGORITHM=parameter_server: how many ranks, from rank 0 on, are servers besides "
-       "being workers.",
-       true,
-       [](Settings& s, std::string_view v) {
-         s.servers = parse_count(v);
-         if (s.servers == 0) throw InvalidArgument("'0' servers cannot serve");
-       }},
-      {"HORO_STORES", "auto", "auto, plain or streaming",
-       "How values are written for the other ranks of the node: plain stores are faster when the "
-       "cores "
-       "share a cache, streaming (non-temporal) stores when they do not. auto measures it.",
-       true,
-       [](Settings& s, std::string_view v) {
-         s.stores = parse_choice(v, {Stores::kAuto, Stores::kPlain, Stores::kStreaming});
-       }},
-      {"HORO_SPIN", "5us", "a duration",
-       "How long a wait inside a collective keeps its core before it yields and then sleeps. "
-       "Ignored (0) when the node has more ranks than cores.",
-       true, [](Settings& s, std::string_view v) { s.spin = parse_duration(v); }},
-      {"HORO_BIND", "auto", "auto or none",
-       "auto: when mpirun has not bound the ranks and a node has a core for each, a rank and its "
-       "threads keep to an equal share of the cores, so that no two ranks meet on one. none: the "
-       "operating system places them.",
-       true,
-       [](Settings& s, std::string_view v) {
-         s.binding = parse_choice(v, {Binding::kAuto, Binding::kNone});
-       }},
-      {"HORO_CACHE_CAPACITY", "4096", "a whole number",
-       "How many named tensors the ranks remember agreement on, so that a later submission sends a "
-       "number "
-       "in place of its description. The least recently used one is forgotten first.",
-       true, [](Settings& s, std::string_view v) { s.cache_capacity = parse_count(v); }},
-      {"HORO_RANKS_PER_NODE", "0", "a whole number",
-       "Treats each run of this many ranks as a node of its own, although they share a machine; "
-       "for tests of "
-       "the algorithms between nodes. 0: nodes are what shares memory.",
-       true, [](Settings& s, std::string_view v) { s.ranks_per_node = parse_count(v); }},
-      {"HORO_FLIGHT_DIR", "auto", "auto, off or a directory",
-       "Where each rank keeps its flight recorder's file (about 256 KiB), which outlives the rank "
-       "however it ends; hororun doctor reads them. auto: a directory of the job's own under "
-       "TMPDIR (or /tmp)/horo-UID, removed when the job ends well; in a directory that is named "
-       "the files stay. If it is shared by the hosts, doctor sees all ranks in one place.",
-       false,
-       [](Settings& s, std::string_view v) {
-         if (v.empty()) throw InvalidArgument("an empty text names no directory");
-         s.flight_dir = v;
-       }},
-      {"HORO_AUTOTUNE", "off", "off, on or a path",
-       "on: every GradientSync looks in its first steps, at most 60, for the bucket size, ring "
-       "segment and algorithm with the shortest steps, and says what it found. A path: what was "
-       "found is kept in that file, one line for each set of gradients and shape of job, and a "
-       "later job with such a line searches nothing.",
-       true,
-       [](Settings& s, std::string_view v) {
-         constexpr std::string_view kNoPaths[] = {"", "0", "1", "true", "false", "yes", "no"};
-         if (std::ranges::find(kNoPaths, v) != std::end(kNoPaths))
-           throw InvalidArgument(
-               fmt::format("'{}' is none of these; a file of that name is ./{}", v, v));
-         s.autotune = v != "off";
-         s.autotune_file = v == "off" || v == "on" ? "" : v;
-       }},
-      {"HORO_METRICS", "off", "off or a directory",
-       "Where each rank writes, while the job runs, what every step of its GradientSyncs took "
-       "(rank.N.jsonl, a line for each) and a page for Prometheus (rank.N.prom); rank 0 which rank "
-       "the others wait for. Set it to see where the time goes; docs/metrics.md says what is in "
-       "it.",
-       true,
-       [](Settings& s, std::string_view v) {
-         if (v.empty()) throw InvalidArgument("an empty text names no directory");
-         s.metrics_dir = v == "off" ? "" : v;
-       }},
-      {"HORO_GPU_OVERSUBSCRIBE", "off", "off or on",
-       "on: ranks may share a GPU where a node has fewer GPUs than ranks; NCCL is told what it "
-       "needs "
-       "for that, but for variables of its own that are set. Results are right, times are "
-       "milliseconds per collective: for tests and development. off: such a job is refused at its "
-       "start.",
-       true, [](Settings& s, std::string_view v) { s.gpu_oversubscribe = parse_switch(v); }},
-  };
-  return rows;
-}
+// The only definition of each setting: parsing, the help of hororun and
+// docs/reference/environment.md use this table.
+constexpr SettingInfo kTable[] = {
+    {"HORO_LOG_LEVEL", "warning", "debug, info, warning, error or off",
+     "The least severe messages that each rank writes to its standard error.", false,
+     [](Settings& s, std::string_view v) { s.log_level = parse_log_level(v); }},
+    {"HORO_TIMEOUT", "5min", "a duration",
+     "The longest time that a rank waits for other ranks. A longer wait ends with "
+     "CommunicationError. Raise it if ranks work alone for longer. Time in a Context::pause(), "
+     "such as a long checkpoint, does not count.",
+     true, [](Settings& s, std::string_view v) { s.timeout = parse_positive_duration(v); }},
+    {"HORO_STALL_WARNING", "3s", "a duration",
+     "A wait of this length is reported, with the awaited rank, its current work and the waiting "
+     "ranks. A rank that sends no heartbeats is reported after this time at the earliest. Raise "
+     "it if ranks often work alone for longer.",
+     true, [](Settings& s, std::string_view v) { s.stall_warning = parse_positive_duration(v); }},
+    {"HORO_BUCKET_BYTES", "4MiB", "a size",
+     "The size of a bucket: gradients are exchanged together up to this size. Smaller buckets "
+     "start earlier and overlap more with backward; larger ones need fewer collectives.",
+     true, [](Settings& s, std::string_view v) { s.bucket_bytes = parse_bytes_of_at_least(v, 1); }},
+    {"HORO_SEGMENT_BYTES", "256KiB", "a size, at least 4KiB",
+     "The largest segment of a buffer in shared memory. It should fit into the second-level cache "
+     "of a core.",
+     true,
+     [](Settings& s, std::string_view v) {
+       // A multiple of 4 KiB keeps every chunk of a segment aligned for vector stores.
+       s.segment_bytes = (parse_bytes_of_at_least(v, 4096) + 4095) / 4096 * 4096;
+     }},
+    {"HORO_RING_SEGMENT_BYTES", "1MiB", "a size, at least 4KiB",
+     "The largest segment of a buffer that is sent between nodes. Several segments are in flight "
+     "at once. Larger segments give a higher throughput on a link with high bandwidth or latency.",
+     true,
+     [](Settings& s, std::string_view v) {
+       s.ring_segment_bytes = parse_bytes_of_at_least(v, 4096) / 64 * 64;
+     }},
+    {"HORO_DIRECT_BYTES", "4KiB", "a size, at most 64KiB",
+     "Inside a node, an allreduce up to this size takes one step: every rank reads the values of "
+     "every rank. Above this size, the ranks share the work.",
+     true,
+     [](Settings& s, std::string_view v) {
+       s.direct_bytes = parse_bytes(v);
+       if (s.direct_bytes > 65536) throw InvalidArgument(fmt::format("'{}' is more than 64KiB", v));
+     }},
+    {"HORO_ALGORITHM", "auto", "auto, shared_memory, ring, hierarchical, parameter_server or mpi",
+     "Forces one algorithm for every collective, for tests and comparisons. auto: shared memory "
+     "on one node; the ring on several nodes with one rank each; otherwise hierarchical. For "
+     "GPUs, hierarchical uses NCCL inside the nodes and horo's own exchange between them, for "
+     "networks that NCCL cannot use well; with any other value, NCCL connects all ranks.",
+     true,
+     [](Settings& s, std::string_view v) {
+       s.algorithm = parse_choice(
+           v, {Algorithm::kAuto, Algorithm::kSharedMemory, Algorithm::kRing,
+               Algorithm::kHierarchical, Algorithm::kParameterServer, Algorithm::kMpi});
+     }},
+    {"HORO_ALLREDUCE", "auto", "auto, exchange, doubling, halving or ring",
+     "The algorithm of an allreduce over messages, in the ring and between nodes. exchange: every "
+     "rank sends everything to every rank; doubling: recursive doubling; halving: recursive "
+     "halving and doubling; ring: the segmented ring. The first three give the same bits. auto: "
+     "the fastest according to a cost model.",
+     true,
+     [](Settings& s, std::string_view v) {
+       s.allreduce = parse_choice(
+           v, {MessageAllreduce::kAuto, MessageAllreduce::kExchange, MessageAllreduce::kDoubling,
+               MessageAllreduce::kHalving, MessageAllreduce::kRing});
+     }},
+    {"HORO_LINK_FILE", "none", "a path, or none",
+     "A file with the measured cost of a message between nodes, one line per shape of job. If the "
+     "file has a line for the shape of this job, rank 0 reads it and horo measures nothing. "
+     "Otherwise rank 0 adds the measured cost. With this file, HORO_ALLREDUCE=auto uses the cost "
+     "in the file in place of nominal figures, the same in every run.",
+     true, [](Settings& s, std::string_view v) { s.link_file = v == "none" ? "" : v; }},
+    {"HORO_SERVERS", "1", "a whole number, at least 1",
+     "With HORO_ALGORITHM=parameter_server: the number of servers. Ranks 0, 1, ... are servers "
+     "besides being workers.",
+     true,
+     [](Settings& s, std::string_view v) {
+       s.servers = parse_count(v);
+       if (s.servers == 0) throw InvalidArgument("'0' is less than 1");
+     }},
+    {"HORO_STORES", "auto", "auto, plain or streaming",
+     "The instructions that write values for the other ranks of the node. Plain stores are faster "
+     "if the cores share a cache, streaming (non-temporal) stores if they do not. auto: measured "
+     "at the start.",
+     true,
+     [](Settings& s, std::string_view v) {
+       s.stores = parse_choice(v, {Stores::kAuto, Stores::kPlain, Stores::kStreaming});
+     }},
+    {"HORO_SPIN", "5us", "a duration",
+     "How long a wait inside a collective polls before it yields the core and then sleeps. "
+     "Treated as 0 if the node has more ranks than cores.",
+     true, [](Settings& s, std::string_view v) { s.spin = parse_duration(v); }},
+    {"HORO_BIND", "auto", "auto or none",
+     "auto: binds each rank and its threads to an equal share of the cores, if mpirun has not "
+     "bound the ranks and the node has at least one core per rank. none: the operating system "
+     "places the ranks.",
+     true,
+     [](Settings& s, std::string_view v) {
+       s.binding = parse_choice(v, {Binding::kAuto, Binding::kNone});
+     }},
+    {"HORO_CACHE_CAPACITY", "4096", "a whole number",
+     "The number of named tensors whose agreed description the ranks keep. A later submission of "
+     "such a tensor sends a number in place of the description. A new tensor replaces the least "
+     "recently used one.",
+     true, [](Settings& s, std::string_view v) { s.cache_capacity = parse_count(v); }},
+    {"HORO_RANKS_PER_NODE", "0", "a whole number",
+     "Treats each group of this many consecutive ranks as a node, although they share a machine, "
+     "for tests of the algorithms between nodes. 0: a node is a set of ranks that share memory.",
+     true, [](Settings& s, std::string_view v) { s.ranks_per_node = parse_count(v); }},
+    {"HORO_FLIGHT_DIR", "auto", "auto, off or a directory",
+     "The directory for the files of the flight recorder, about 256 KiB per rank. A file remains "
+     "if its rank crashes; hororun doctor reads the files. auto: a directory for this job under "
+     "TMPDIR (or /tmp)/horo-UID, removed when the job succeeds. In a named directory the files "
+     "stay. If all hosts share the directory, doctor shows all ranks together.",
+     false,
+     [](Settings& s, std::string_view v) {
+       s.flight_dir = v == "off" || v == "auto" ? v : parse_path(v);
+     }},
+    {"HORO_AUTOTUNE", "off", "off, on (also 0 or 1) or a path",
+     "on: during its first steps, at most 60, every GradientSync measures which bucket size, ring "
+     "segment and algorithm give the shortest steps, and logs the result. A path: the result is "
+     "also kept in that file, one line per set of gradients and shape of job; a later job with "
+     "such a line measures nothing.",
+     true,
+     [](Settings& s, std::string_view v) {
+       const std::optional<bool> value = switch_of(v);
+       s.autotune = value.value_or(true);
+       s.autotune_file = value ? "" : parse_path(v);
+     }},
+    {"HORO_METRICS", "off", "off (also 0) or a directory",
+     "The directory in which each rank records, while the job runs, the duration and the parts of "
+     "every step of its GradientSyncs: rank.N.jsonl with one line per step, and rank.N.prom for "
+     "Prometheus. Rank 0 also records which rank the others wait for. docs/guides/metrics.md "
+     "describes the files.",
+     true,
+     [](Settings& s, std::string_view v) {
+       s.metrics_dir = switch_of(v) == false ? "" : parse_path(v);
+     }},
+    {"HORO_GPU_OVERSUBSCRIBE", "off", "off or on (also 0 or 1)",
+     "on: ranks may share a GPU if a node has fewer GPUs than ranks. horo then sets the variables "
+     "of NCCL that this needs, unless they are set already. Results are correct, but a collective "
+     "takes milliseconds: for tests and development. off: such a job is refused at its start.",
+     true, [](Settings& s, std::string_view v) { s.gpu_oversubscribe = parse_switch(v); }},
+};
 
-// At most `limit`, which stands for all that is as far or farther.
+// The Levenshtein distance, or `limit` if it is at least `limit`. Keeps one row of the table, and
+// stops when a whole row has reached the limit.
 std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
   if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) >= limit) return limit;
   const auto alike = std::ranges::mismatch(a, b).in1 - a.begin();
@@ -245,11 +249,11 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t li
 
 std::string unknown_variable_warning(std::string_view name) {
   std::vector<std::string_view> names;
-  for (const SettingInfo& info : table()) names.push_back(info.name);
+  for (const SettingInfo& info : kTable) names.push_back(info.name);
   const auto near = nearest_match(name, names);
   return fmt::format("{} is not a setting of horo and is ignored{}", name,
                      near ? fmt::format("; did you mean {}?", *near)
-                          : std::string("; docs/environment.md lists them all"));
+                          : std::string("; docs/reference/environment.md lists them all"));
 }
 
 }  // namespace
@@ -273,24 +277,26 @@ std::string_view name_of(Stores stores) {
 
 std::string_view name_of(Binding binding) { return binding == Binding::kAuto ? "auto" : "none"; }
 
+// The defaults pass through the same parsers as the environment, so the documented default and the
+// used one cannot differ.
 Settings::Settings() {
-  for (const SettingInfo& info : table()) info.parse(*this, info.default_value);
+  for (const SettingInfo& info : kTable) info.parse(*this, info.default_value);
 }
 
-std::span<const SettingInfo> settings_table() { return table(); }
+std::span<const SettingInfo> settings_table() { return kTable; }
 
 ParsedEnvironment parse_environment(std::span<const std::string> entries) {
   ParsedEnvironment result;
-  for (const SettingInfo& info : table()) result.value_of.emplace_back(info.default_value);
+  for (const SettingInfo& info : kTable) result.value_of.emplace_back(info.default_value);
   for (std::string_view entry : entries) {
     if (!entry.starts_with("HORO_") || entry.starts_with("HORO_TEST_")) continue;
     const std::size_t equals = entry.find('=');
     if (equals == std::string_view::npos) continue;
     const std::string_view name = entry.substr(0, equals);
     const std::string_view value = entry.substr(equals + 1);
-    const auto row = std::find_if(table().begin(), table().end(),
+    const auto row = std::find_if(std::begin(kTable), std::end(kTable),
                                   [&](const SettingInfo& info) { return info.name == name; });
-    if (row == table().end()) {
+    if (row == std::end(kTable)) {
       result.warnings.push_back(unknown_variable_warning(name));
       continue;
     }
@@ -299,9 +305,22 @@ ParsedEnvironment parse_environment(std::span<const std::string> entries) {
     } catch (const InvalidArgument& error) {
       throw InvalidArgument(fmt::format("{}: {} (accepts {})", name, error.what(), row->accepts));
     }
-    result.value_of[static_cast<std::size_t>(row - table().begin())] = value;
+    result.value_of[static_cast<std::size_t>(row - std::begin(kTable))] = value;
   }
   return result;
+}
+
+// Compares parsed values, so that "5min" on one rank and "300s" on another are equal.
+bool is_same_value(const SettingInfo& setting, std::string_view first, std::string_view second) {
+  if (first == second) return true;
+  try {
+    Settings of_first, of_second;
+    setting.parse(of_first, first);
+    setting.parse(of_second, second);
+    return of_first == of_second;
+  } catch (const InvalidArgument&) {
+    return false;
+  }
 }
 
 std::vector<std::string> process_environment() {
@@ -323,24 +342,22 @@ bool is_started_by_launcher(std::span<const std::string> entries) {
 std::string environment_markdown() {
   std::string text =
       "# Settings\n\n"
-      "Every setting is an environment variable. They are read once, by `horo::init()`; `hororun "
-      "--env "
-      "NAME=VALUE` passes one to every rank. Sizes take the units B, KiB, MiB, GiB (and KB, MB, GB "
-      "for powers "
-      "of ten), durations ns, us, ms, s, min, h. An unknown `HORO_` variable is reported with the "
-      "nearest name "
-      "that exists. Ranks that disagree about a setting marked *same* are refused at start, with "
-      "the setting, "
-      "the ranks and both values.\n\n"
+      "Every setting is an environment variable. `horo::init()` reads them once. `hororun --env "
+      "NAME=VALUE` sets one for every rank. Sizes take the units B, KiB, MiB, GiB (and KB, MB, GB "
+      "for powers of ten); durations take ns, us, ms, s, min, h. horo reports an unknown `HORO_` "
+      "variable with the nearest known name. If the ranks have different values of a setting "
+      "marked *same*, the job ends at its start, with the setting, the ranks and both values.\n\n"
       "This page is generated from the table in `horo/base/environment.cpp` (`hororun settings "
       "--markdown`).\n\n"
       "| Variable | Default | Accepts | Same on all ranks | Meaning |\n|---|---|---|---|---|\n";
-  for (const SettingInfo& info : table())
+  for (const SettingInfo& info : kTable)
     text += fmt::format("| `{}` | `{}` | {} | {} | {} |\n", info.name, info.default_value,
                         info.accepts, info.same_on_all_ranks ? "same" : "may differ", info.meaning);
   return text;
 }
 
+// Accepts at most one error per three characters. Otherwise every unknown name would have a
+// suggestion.
 std::optional<std::string> nearest_match(std::string_view word,
                                          std::span<const std::string_view> candidates) {
   std::optional<std::string> best;

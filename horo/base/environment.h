@@ -3,18 +3,18 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "horo/base/log.h"
 
 namespace horo {
 
-/// How the bytes of one collective travel.
+/// The algorithm of the collectives.
 enum class Algorithm : std::uint8_t {
   kAuto,
   kSharedMemory,
@@ -25,20 +25,21 @@ enum class Algorithm : std::uint8_t {
 };
 std::string_view name_of(Algorithm algorithm);
 
-/// How an allreduce travels over messages, where the algorithm uses them for allreduces.
+/// The algorithm of allreduces over messages.
 enum class MessageAllreduce : std::uint8_t { kAuto, kExchange, kDoubling, kHalving, kRing };
 std::string_view name_of(MessageAllreduce allreduce);
 
-/// How a rank writes into memory that its peers read.
+/// The kind of stores to memory that other ranks read.
 enum class Stores : std::uint8_t { kAuto, kPlain, kStreaming };
 std::string_view name_of(Stores stores);
 
-/// Whether ranks keep to cores of their own.
+/// Whether ranks are bound to processors.
 enum class Binding : std::uint8_t { kAuto, kNone };
 std::string_view name_of(Binding binding);
 
-/// Every HORO_ setting, parsed. Read once by init(); besides, only testing.h reads the environment.
-/// All ranks of a job must have the same values, except for log_level.
+/// Every HORO_ setting, parsed. Only init() and testing.h read the environment; init() reads it
+/// once. All ranks of a job have the same values, except where SettingInfo::same_on_all_ranks is
+/// false.
 struct Settings {
   LogLevel log_level = LogLevel::kWarning;
   std::chrono::nanoseconds timeout{};
@@ -56,13 +57,14 @@ struct Settings {
   std::chrono::nanoseconds spin{};
   std::size_t cache_capacity = 0;
   std::size_t ranks_per_node = 0;
-  std::string flight_dir;  ///< see observe::flight_place()
+  std::string flight_dir;  ///< see observe::flight_location()
   bool autotune = false;
   std::string autotune_file;  ///< empty: none
   std::string metrics_dir;    ///< empty: off
   bool gpu_oversubscribe = false;
 
   Settings();  ///< the defaults
+  bool operator==(const Settings&) const = default;
 };
 
 /// One row of the settings table: documentation and parser of one variable.
@@ -72,8 +74,10 @@ struct SettingInfo {
   std::string_view accepts;        ///< "a duration", "auto, plain or streaming", ...
   std::string_view meaning;        ///< one or two sentences: what it does, when to change it
   bool same_on_all_ranks;          ///< compared between ranks by init()
-  std::function<void(Settings&, std::string_view)> parse;
+  void (*parse)(Settings&, std::string_view);
 };
+// Reading the table is safe while another thread runs the destructors of exit().
+static_assert(std::is_trivially_destructible_v<SettingInfo>);
 
 /// The table, in the order of the documentation.
 std::span<const SettingInfo> settings_table();
@@ -81,21 +85,24 @@ std::span<const SettingInfo> settings_table();
 /// The result of reading an environment.
 struct ParsedEnvironment {
   Settings settings;
-  /// value_of[i]: the text in force for settings_table()[i].
+  /// value_of[i]: the text of settings_table()[i] that is in effect.
   std::vector<std::string> value_of;
-  /// One line for each HORO_ variable that no setting has, with the nearest name that exists.
+  /// One line for each HORO_ variable that is not a setting, with the nearest setting name.
   std::vector<std::string> warnings;
 };
 
-/// Parses "NAME=VALUE" entries that begin with HORO_, but not HORO_TEST_ (those are testing.h's).
-/// Throws InvalidArgument that names the variable and what it accepts.
+/// Parses "NAME=VALUE" entries whose names begin with HORO_. Skips HORO_TEST_ entries, which
+/// testing.h reads. Throws InvalidArgument with the variable and the values that it accepts.
 ParsedEnvironment parse_environment(std::span<const std::string> entries);
+/// Whether two texts of a setting mean the same value, such as "1" and "on", or "1MiB" and
+/// "1024KiB". Texts that do not parse mean the same value only if they are equal.
+bool is_same_value(const SettingInfo& setting, std::string_view first, std::string_view second);
 /// The process's own environment, as "NAME=VALUE" entries.
 std::vector<std::string> process_environment();
 /// Whether the entries show that an MPI launcher (mpirun, or srun with PMI) started the process.
 bool is_started_by_launcher(std::span<const std::string> entries);
 
-/// docs/environment.md, generated from the table.
+/// docs/reference/environment.md, generated from the table.
 std::string environment_markdown();
 
 /// The entry of `candidates` closest to `word` by edit distance, if it is at most a third of the

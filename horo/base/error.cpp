@@ -6,7 +6,9 @@
 namespace horo {
 
 Error::Error(const std::string& text) : std::runtime_error(printable(text)) {
-  note_thread_error(what());
+  // The text is recorded when the error is created. A later failure on the same thread can then
+  // name it as the cause, even if the program has caught it.
+  record_thread_error(what());
 }
 
 }  // namespace horo

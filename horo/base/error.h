@@ -6,34 +6,35 @@
 
 namespace horo {
 
-/// Root of every exception that horo throws. what() is one line of printable text, whatever bytes
-/// names and paths in it have; see horo/base/printable.h.
+/// The base of every exception that horo throws. what() is one line of printable text, even if
+/// names and paths in it are not printable; see horo/base/printable.h.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& text);
 };
 
-/// A value the caller passed is wrong. Nothing was submitted; the runtime stays usable.
+/// An argument is invalid. Nothing was submitted, and the runtime remains usable.
 class InvalidArgument : public Error {
  public:
   using Error::Error;
 };
 
-/// Ranks disagree about a tensor (shape, type, operation, root, ...). Thrown on every rank of the
-/// job with the same text; the runtime stays usable.
+/// Ranks have different arguments for the same operation: shape, type, reduction, root, ... Thrown
+/// on every rank with the same text. The runtime remains usable.
 class MismatchError : public Error {
  public:
   using Error::Error;
 };
 
-/// A peer was lost, a deadline passed, or the transport failed. The job cannot go on: pending and
-/// later operations end with this error.
+/// A rank was lost, a wait timed out, or the transport failed. The job cannot continue: pending and
+/// later operations fail with this error.
 class CommunicationError : public Error {
  public:
   using Error::Error;
 };
 
-/// A node has too little shared memory for what was asked. Thrown on every rank of the job.
+/// A node has too little shared memory for a request. Thrown on every rank. The runtime remains
+/// usable, although the base class is CommunicationError.
 class SharedMemoryError : public CommunicationError {
  public:
   using CommunicationError::CommunicationError;
@@ -45,7 +46,7 @@ class DeviceError : public Error {
   using Error::Error;
 };
 
-/// The runtime of this rank, or of a rank whose contribution is needed, has been shut down.
+/// This rank, or a rank that the operation needs, has shut down.
 class ShutdownError : public Error {
  public:
   using Error::Error;
@@ -58,8 +59,8 @@ namespace detail {
 
 }  // namespace horo
 
-/// Throws horo::InvalidArgument with `message` (any expression convertible to std::string,
-/// evaluated only on failure) unless `condition` holds.
+/// Throws horo::InvalidArgument with `message` if `condition` is false. `message` is an expression
+/// convertible to std::string. It is evaluated only in that case.
 #define HORO_CHECK(condition, message)                                 \
   (static_cast<bool>(condition) ? static_cast<void>(0)                 \
                                 : ::horo::detail::throw_check_failure( \

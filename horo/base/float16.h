@@ -5,8 +5,8 @@
 
 namespace horo {
 
-/// IEEE 754 binary16, stored as its bits. Arithmetic is done in float; conversions round to
-/// nearest, ties to even, and keep NaN, infinities and subnormals.
+/// IEEE 754 binary16, stored as bits. Has no arithmetic: convert to float. Conversions round to
+/// nearest, ties to even, and preserve NaN, infinities and subnormals.
 struct Float16 {
   std::uint16_t bits = 0;
 
@@ -43,8 +43,8 @@ struct Float16 {
   }
 };
 
-/// bfloat16 (the upper half of a binary32), stored as its bits. Conversions round to nearest, ties
-/// to even, and keep NaN, infinities and subnormals.
+/// bfloat16 (the upper half of a binary32), stored as bits. Conversions round to nearest, ties to
+/// even, and preserve NaN, infinities and subnormals.
 struct BFloat16 {
   std::uint16_t bits = 0;
 

@@ -7,7 +7,7 @@
 
 namespace horo {
 
-/// 64-bit FNV-1a over bytes, for signatures that ranks compare. Not for untrusted input.
+/// The 64-bit FNV-1a hash, for signatures that ranks compare. Not for untrusted input.
 class Hash {
  public:
   Hash& add_bytes(const void* data, std::size_t bytes) {
@@ -23,9 +23,9 @@ class Hash {
   std::uint64_t value_ = 0xcbf29ce484222325ull;
 };
 
-/// Hash of a large block of memory, at about the speed of memory. Blocks that differ in one word
-/// of 8 bytes have different internal states; any other two have equal hashes with a probability of
-/// about 2^-64. Depends on the byte order of the machine. Not for untrusted input.
+/// Hashes a large block of memory at about memory bandwidth. Blocks that differ in only one 8-byte
+/// word have different internal states. Other different blocks have equal hashes with a probability
+/// of about 2^-64. Depends on the byte order of the machine. Not for untrusted input.
 std::uint64_t hash_contents(const void* data, std::size_t bytes);
 
 }  // namespace horo

@@ -10,6 +10,7 @@
 namespace horo {
 namespace {
 
+// Process-wide: libraries of one process share the level.
 std::atomic<LogLevel> current_level{LogLevel::kWarning};
 thread_local std::string current_label;  // NOLINT: a thread's own label
 
@@ -30,7 +31,7 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 }
 
 spdlog::logger& logger() {
-  // Never destroyed: a thread may still log while the process exits.
+  // Never destroyed, because a thread may still log while exit() runs destructors.
   static auto* instance = [] {
     auto* created = new spdlog::logger("horo", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     created->set_pattern("%H:%M:%S.%e %l %v");
@@ -48,6 +49,8 @@ LogLevel log_level() { return current_level; }
 void set_log_label(std::string label) { current_label = std::move(label); }
 std::string log_label() { return current_label; }
 
+// The text is made printable here, once for all callers: names of tensors and errors of the system
+// may contain control characters.
 void log_message(LogLevel level, std::string_view text) noexcept {
   if (level < log_level() || level == LogLevel::kOff) return;
   try {

@@ -9,17 +9,17 @@ namespace horo {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
 
-/// Sets what is written (to stderr, one line each, prefixed with time, level and the label).
-/// Thread-safe. The initial level is kWarning.
+/// Sets the lowest level that is logged. Initially kWarning. Messages are lines on stderr, prefixed
+/// with the time, the level and the label. Thread-safe.
 void set_log_level(LogLevel level);
 LogLevel log_level();
 
-/// Sets the label of this thread's lines, such as "rank 3". Threads of one process may differ
-/// (ranks may be threads); a thread that has set none writes "horo".
+/// Sets the label of this thread's messages, such as "rank 3". Initially "horo". Each thread has
+/// its own label, because ranks may be threads of one process.
 void set_log_label(std::string label);
 std::string log_label();
 
-/// Writes one line, of printable(text), if `level` is enabled. Thread-safe, never throws.
+/// Logs printable(text) as one line if `level` is enabled. Thread-safe. Never throws.
 void log_message(LogLevel level, std::string_view text) noexcept;
 
 template <typename... Args>

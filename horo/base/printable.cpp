@@ -17,8 +17,8 @@ struct Character {
   bool is_valid = false;
 };
 
-// The character that `text`, which is not empty, begins with. Refuses what RFC 3629 does: overlong
-// forms, surrogates and codes above U+10FFFF.
+// Returns the first character of `text`, which is not empty. Rejects what RFC 3629 rejects:
+// overlong forms, surrogates and codes above U+10FFFF.
 Character first_character(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -41,6 +41,8 @@ constexpr bool is_printable(char32_t code) {
 
 }  // namespace
 
+// Plain ASCII, the usual case, is copied without decoding. The escapes are ASCII themselves, which
+// makes the function idempotent.
 std::string printable(std::string_view text) {
   if (std::ranges::all_of(text, is_plain_ascii)) return std::string(text);
   std::string result;

@@ -5,13 +5,13 @@
 
 namespace horo {
 
-/// `text` as valid UTF-8 on one line that no terminal takes for a command: control characters
-/// (U+0000 to U+001F, U+007F to U+009F), the line separators U+2028 and U+2029, and bytes that are
-/// not UTF-8 become "\x0a", two hexadecimal digits for each byte. Everything else stays as it is,
-/// so that printable(printable(x)) is printable(x).
+/// Returns `text` as one line of valid UTF-8 without terminal control sequences. Replaces each byte
+/// of a control character (U+0000 to U+001F, U+007F to U+009F), of a line separator (U+2028,
+/// U+2029) and of invalid UTF-8 by "\x" and two hexadecimal digits. Everything else is unchanged,
+/// so printable(printable(x)) equals printable(x).
 ///
-/// Names keep their bytes inside horo, since ranks match operations by them. Text is made printable
-/// where it leaves: by log_message(), in every horo::Error, and in the readers and writers of
+/// Inside horo, names keep their bytes, because ranks match operations by them. Text is made
+/// printable at output: in log_message(), in every horo::Error, and in readers and writers of
 /// files.
 std::string printable(std::string_view text);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -36,18 +37,20 @@ double parse_quantity(std::string_view text, const Unit (&units)[N], std::string
   };
   const std::string_view trimmed = trim(text);
   double number = 0;
+  // from_chars() does not depend on the locale, unlike strtod().
   const auto [rest, status] = std::from_chars(trimmed.data(), trimmed.data() + trimmed.size(),
                                               number, std::chars_format::fixed);
   if (status != std::errc{} || number < 0 || !std::isfinite(number)) return fail();
   std::string_view unit = trim(std::string_view(rest, trimmed.data() + trimmed.size() - rest));
   if (unit.empty()) {
+    // Zero needs no unit, and a duration has no default unit.
     if (number == 0) return 0;
     unit = bare_unit;
   }
   for (const Unit& candidate : units) {
     if (candidate.name != unit) continue;
     const double value = number * candidate.factor;
-    if (value >= 0x1p62) return fail();  // leaves room for sums in 64 bits
+    if (value >= 0x1p62) return fail();  // sums of two values still fit into 64 bits
     return value;
   }
   return fail();
@@ -78,19 +81,42 @@ std::string format_bytes(std::size_t bytes) {
   constexpr std::pair<const char*, std::size_t> kUnits[] = {
       {"GiB", std::size_t{1} << 30}, {"MiB", std::size_t{1} << 20}, {"KiB", std::size_t{1} << 10}};
   for (const auto& [name, factor] : kUnits) {
+    // Does not round: a size that needs more than two decimals in a unit uses a smaller unit.
     const bool has_two_decimals = bytes % (factor / 4) == 0;
     if (bytes >= factor && has_two_decimals)
-      return with_two_decimals(static_cast<double>(bytes) / static_cast<double>(factor)) + name;
+      return with_two_decimals(static_cast<double>(bytes) / static_cast<double>(factor)) + " " +
+             name;
   }
-  return std::to_string(bytes) + "B";
+  return std::to_string(bytes) + " B";
+}
+
+std::string format_count(std::size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 std::string format_duration(std::chrono::nanoseconds duration) {
-  constexpr std::pair<const char*, double> kUnits[] = {{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}};
-  const auto count = static_cast<double>(duration.count());
-  for (const auto& [name, factor] : kUnits)
-    if (count >= factor) return with_two_decimals(count / factor) + name;
-  return std::to_string(duration.count()) + "ns";
+  struct Unit {
+    const char* name;
+    double nanoseconds;
+    double end;  // larger durations use the next unit
+  };
+  constexpr Unit kUnits[] = {{"ns", 1, 1e3},    {"us", 1e3, 1e6},      {"ms", 1e6, 1e9},
+                             {"s", 1e9, 120e9}, {"min", 60e9, 7200e9}, {"h", 3600e9, 0}};
+  const auto count = std::max(0.0, static_cast<double>(duration.count()));
+  if (count == 0) return "0 s";
+  for (const Unit& unit : kUnits) {
+    // A value that rounds up to `end` uses the next unit too: "1 s", not "1e+03 ms".
+    const bool is_last = unit.end == 0;
+    if (!is_last && count >= unit.end * (1 - 0.5e-3)) continue;
+    const double value = count / unit.nanoseconds;
+    if (value >= 1000) return fmt::format("{:.0f} {}", value, unit.name);
+    return fmt::format("{:.3g} {}", value, unit.name);
+  }
+  return "";
+}
+
+std::string format_nanoseconds(std::int64_t nanoseconds) {
+  return format_duration(std::chrono::nanoseconds(nanoseconds));
 }
 
 }  // namespace horo

@@ -5,20 +5,22 @@
 
 namespace horo {
 
-/// How the contributions of the ranks become one value.
-/// Floating point: kAverage is the sum, scaled once by 1/size. Integers: sums and products wrap as
-/// the type does (as MPI_SUM does); kAverage divides the wrapped sum by size, rounding toward zero.
-/// kMin and kMax: if any rank contributes NaN, the result is unspecified but the same on every
-/// rank.
-/// kAdasum: floating point, allreduce only. Each tensor's gradients are combined in pairs, as
-/// Adasum(a, b) = (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b: orthogonal ones add up, equal ones
-/// average, and a zero one leaves the other as it is. (Source: Maleki et al., "Scaling distributed
-/// training with adaptive summation", 2020.) Ranks 0 and 1 are paired, 2 and 3, and so on, then the
-/// results, until one is left; one without a partner moves up. Products are summed in float64. The
-/// bits depend on the values alone: not on timing, algorithm, fusion or buckets.
+/// How the values of the ranks are combined.
+///
+/// Floating point: kAverage is the sum, multiplied once by 1/size. Integers: sums and products wrap
+/// around, as in MPI_SUM. kAverage divides the wrapped sum by size and rounds toward zero. kMin and
+/// kMax: if a rank contributes NaN, the result is unspecified, but equal on all ranks.
+///
+/// kAdasum: for floating point and allreduce only. Combines the values of two ranks, a tensor at a
+/// time, as Adasum(a, b) = (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b. Orthogonal vectors are
+/// added, equal vectors are averaged, and a zero vector leaves the other unchanged. Ranks 0 and 1
+/// form a pair, ranks 2 and 3 form a pair, and so on. The results are paired in the same way until
+/// one is left; a result without a partner advances unchanged. Dot products are summed in float64.
+/// The bits depend only on the values, not on timing, algorithm, fusion or buckets. Source: Maleki
+/// et al., "Scaling distributed training with adaptive summation", 2020.
 enum class ReduceOp : std::uint8_t { kAverage, kSum, kMin, kMax, kProduct, kAdasum };
 inline constexpr int kReduceOpCount = 6;
-/// The operations before kAdasum combine each element by itself.
+/// The operations before kAdasum combine each element separately.
 inline constexpr int kElementwiseOpCount = 5;
 constexpr bool is_elementwise(ReduceOp op) { return op != ReduceOp::kAdasum; }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
@@ -8,26 +10,52 @@
 
 namespace horo {
 
-/// What a step of a GradientSync came to. Every rank has the same report, so what is decided by it
-/// (to skip the step, to stop) is decided alike everywhere.
+/// The savings and the rounding error of a wire type on this rank, since the start.
+struct WireReport {
+  std::uint64_t bytes_sent = 0;   ///< bytes of the wire type sent to other ranks
+  std::uint64_t bytes_saved = 0;  ///< additional bytes that the gradients' own type needs
+  /// Sums over a sample of one in 64 of the rounded values.
+  double squared_error = 0;
+  double squared_values = 0;
+  /// The number of values in the sample that exceeded the range of the wire type and became
+  /// infinite.
+  std::uint64_t overflowed = 0;
+
+  WireReport& operator+=(const WireReport& other) {
+    bytes_sent += other.bytes_sent;
+    bytes_saved += other.bytes_saved;
+    squared_error += other.squared_error;
+    squared_values += other.squared_values;
+    overflowed += other.overflowed;
+    return *this;
+  }
+  /// The norm of the rounding error of one conversion divided by the norm of the values (Euclidean
+  /// norms); 0 if nothing was rounded.
+  double relative_error() const {
+    return squared_values > 0 ? std::sqrt(squared_error / squared_values) : 0;
+  }
+};
+
+/// The result of a step of a GradientSync. Every rank has the same report, so all ranks make the
+/// same decision from it, such as to skip the step or to stop.
 struct StepReport {
   /// False after a pass that only accumulates: nothing was exchanged, and nothing below is set.
   bool was_exchanged = false;
   /// Sum of the ranks' weights; without GradientSyncOptions::weighted the number of ranks. 0: no
   /// rank had data, and all gradients are zero.
   double total_weight = 0;
-  /// With clip_norm or check_finite: the L2 norm of all reduced floating point gradients, metrics
-  /// left out, before clipping; summed in float64. Otherwise NaN.
+  /// With clip_norm or check_finite: the L2 norm of all reduced floating point gradients without
+  /// metrics, before clipping, summed in float64. Otherwise NaN.
   double norm = std::numeric_limits<double>::quiet_NaN();
   /// The gradients were multiplied by clip_norm / norm.
   bool was_clipped = false;
   /// With clip_norm or check_finite: whether all reduced values are finite. If not, skip the step.
   bool is_finite = true;
 
-  /// Where a value that is not finite came from.
+  /// The origin of a non-finite value.
   struct NonFinite {
-    /// The lowest rank whose own values hold one, as the program wrote them, before its weight; one
-    /// of weight 0 contributes none. -1: finite values became one when they were reduced.
+    /// The lowest rank with a non-finite value in its own gradients, before the weight. Ranks of
+    /// weight 0 do not count. -1: finite values became non-finite in the reduction.
     int rank = -1;
     std::size_t gradient = 0;  ///< index in the registered list
     std::string name;          ///< of the gradient
@@ -39,7 +67,8 @@ struct StepReport {
   };
   /// With check_finite, if is_finite is false.
   std::optional<NonFinite> non_finite;
-  /// With find_unused: indices of the gradients that no rank has marked, ascending; they are zero.
+  /// With find_unused: the indices of the gradients that no rank marked, ascending. These gradients
+  /// are zero.
   std::vector<std::size_t> unused_everywhere;
 };
 

@@ -14,7 +14,7 @@
 
 namespace horo {
 
-/// Dimensions of a tensor, outermost first. Empty: a scalar (one element).
+/// The dimensions of a tensor, outermost first. Without dimensions: a scalar (one element).
 class Shape {
  public:
   /// One dimension, of any integer type.
@@ -38,7 +38,8 @@ class Shape {
   std::size_t rank() const { return dimensions_.size(); }
   std::size_t operator[](std::size_t axis) const { return dimensions_[axis]; }
   const std::vector<std::size_t>& dimensions() const { return dimensions_; }
-  /// Product of the dimensions. Throws InvalidArgument, with the shape, if it is 2^63 or more.
+  /// The number of elements: the product of the dimensions. Throws InvalidArgument, with the shape,
+  /// if it is 2^63 or more.
   std::size_t count() const;
   /// "[64, 3, 7, 7]"
   std::string to_string() const;
@@ -49,21 +50,21 @@ class Shape {
   std::vector<std::size_t> dimensions_;
 };
 
-/// Memory of a container that a view may refer to: that of an lvalue, or of a temporary that does
-/// not own its elements (std::span; other views set std::ranges::enable_borrowed_range).
+/// A container whose memory a view may refer to: an lvalue, or a temporary that does not own its
+/// elements (std::span; other views set std::ranges::enable_borrowed_range).
 template <typename Range>
 concept BorrowableRange =
     std::ranges::contiguous_range<Range> && std::ranges::borrowed_range<Range>;
-/// A temporary that owns its elements, such as std::vector<float>(3): they are gone before an
-/// operation has used them.
+/// A temporary that owns its elements, such as std::vector<float>(3). It is destroyed before an
+/// operation uses its elements.
 template <typename Range>
 concept OwningTemporary =
     std::ranges::contiguous_range<Range> && !std::ranges::borrowed_range<Range>;
 
-/// A borrowed, contiguous, row-major tensor in host memory that is only read: pointer, element type
-/// and shape. The caller keeps the memory alive and unchanged until the operation that was given
-/// the view has completed. Every constructor throws InvalidArgument, with the shape, if the tensor
-/// would have 2^63 bytes or more.
+/// A borrowed, contiguous, row-major, read-only tensor in host memory: pointer, element type and
+/// shape. The caller keeps the memory alive and unchanged until the operation on the view has
+/// completed. Every constructor throws InvalidArgument, with the shape, if the tensor has 2^63
+/// bytes or more.
 class ConstTensorView {
  public:
   ConstTensorView() = default;
@@ -71,10 +72,12 @@ class ConstTensorView {
   template <typename T>
   ConstTensorView(const T* data, Shape shape)
       : ConstTensorView(static_cast<const void*>(data), checked_type<T>(), std::move(shape)) {}
-  /// One dimension: a std::vector, std::array, std::span or other contiguous container.
+  /// A view with one dimension of a std::vector, std::array, std::span or other contiguous
+  /// container.
   template <BorrowableRange Range>
   ConstTensorView(Range&& range)  // NOLINT: containers convert
-      : ConstTensorView(std::ranges::data(range), Shape{std::ranges::size(range)}) {}
+      : ConstTensorView(std::ranges::data(range),
+                        Shape(std::vector<std::size_t>{std::ranges::size(range)})) {}
   template <OwningTemporary Range>
   ConstTensorView(Range&&) = delete;  // a view does not keep a temporary alive: name a variable
 
@@ -100,11 +103,11 @@ class ConstTensorView {
  private:
   const void* data_ = nullptr;
   DataType type_ = DataType::kFloat32;
-  Shape shape_{0};
+  Shape shape_{std::vector<std::size_t>{0}};
   std::size_t count_ = 0;
 };
 
-/// The same of memory that may be written.
+/// A ConstTensorView whose memory may be written.
 class TensorView : public ConstTensorView {
  public:
   TensorView() = default;
@@ -116,14 +119,15 @@ class TensorView : public ConstTensorView {
   template <BorrowableRange Range>
   requires(!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>)
       TensorView(Range&& range)  // NOLINT: containers convert
-      : TensorView(std::ranges::data(range), Shape{std::ranges::size(range)}) {}
+      : TensorView(std::ranges::data(range),
+                   Shape(std::vector<std::size_t>{std::ranges::size(range)})) {}
   template <OwningTemporary Range>
   TensorView(Range&&) = delete;  // a view does not keep a temporary alive: name a variable
 
   void* data() const { return const_cast<void*>(ConstTensorView::data()); }
 };
 
-/// A tensor and the name under which the ranks agree on it.
+/// A tensor and the name by which the ranks match it.
 struct NamedTensor {
   std::string name;
   TensorView tensor;

@@ -8,25 +8,26 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Without a destructor, so that it may be used while a thread or the process ends.
-struct Noted {
+// Trivially destructible: errors may be thrown while the destructors of a thread or of the process
+// run, after those of thread_local objects.
+struct LatestError {
   char text[1000];
   std::size_t length;
   Clock::rep at;
 };
-thread_local Noted noted;  // NOLINT: a thread's own
+thread_local LatestError latest;  // NOLINT: one per thread
 
 }  // namespace
 
-void note_thread_error(std::string_view text) noexcept {
-  noted.length = std::min(text.size(), sizeof noted.text);
-  std::memcpy(noted.text, text.data(), noted.length);
-  noted.at = Clock::now().time_since_epoch().count();
+void record_thread_error(std::string_view text) noexcept {
+  latest.length = std::min(text.size(), sizeof latest.text);
+  std::memcpy(latest.text, text.data(), latest.length);
+  latest.at = Clock::now().time_since_epoch().count();
 }
 
 std::string latest_thread_error(std::chrono::nanoseconds age) {
-  const Clock::time_point at{Clock::duration(noted.at)};
-  return Clock::now() - at > age ? std::string() : std::string(noted.text, noted.length);
+  const Clock::time_point at{Clock::duration(latest.at)};
+  return Clock::now() - at > age ? std::string() : std::string(latest.text, latest.length);
 }
 
 }  // namespace horo

@@ -6,11 +6,11 @@
 
 namespace horo {
 
-/// Notes the text of an error that is about to be thrown to the program on this thread. While the
-/// exception unwinds the stack its text cannot be read, and a rank that fails has to give a reason.
-void note_thread_error(std::string_view text) noexcept;
+/// Stores the text of an error that is about to be thrown to the program on this thread. During
+/// stack unwinding the text of the exception cannot be read, but a failing rank reports it.
+void record_thread_error(std::string_view text) noexcept;
 
-/// The last text that was noted on this thread, if that is no longer than `age` ago; else empty.
+/// The last text stored on this thread if it is at most `age` old; otherwise empty.
 std::string latest_thread_error(std::chrono::nanoseconds age);
 
 }  // namespace horo

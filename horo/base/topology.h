@@ -1,13 +1,25 @@
 #pragma once
 
 #include <cstddef>
+#include <numeric>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace horo {
 
-/// Where the ranks of a job sit. A node is a set of ranks that can share memory; nodes are numbered
-/// in the order of their lowest rank, and ranks within a node in rank order.
+/// The name of a process set in messages and the flight recorder. It lists the ranks in the job,
+/// ascending: "{0, 2}". A long list is written as runs of ranks: "{0-63, 70-90:2}" (70, 72, ...
+/// 90). If several sets have the same ranks, the second one is "{0, 2}#2". At most 64 bytes: a list
+/// that does not fit is replaced by a count and a hash, "{61 ranks, 6f1c0a95}".
+std::string name_of_set(const std::vector<int>& ranks, int number = 1);
+
+/// The ranks that the name of a process set lists; nullopt if it lists none.
+std::optional<std::vector<int>> members_of(std::string_view process_set);
+
+/// The placement of the ranks of a job. A node is a set of ranks that can share memory. Nodes are
+/// numbered in the order of their lowest rank, and ranks within a node in rank order.
 struct Topology {
   int rank = 0;
   int size = 1;
@@ -19,33 +31,47 @@ struct Topology {
   std::vector<int> node_of{0};
   /// host_of[n]: the host name of node n. Length `node_count`.
   std::vector<std::string> host_of{"localhost"};
-  /// job_rank_of[r]: what rank r of this group is called in the job. Length `size`; empty: the same
-  /// number, the group is the job.
+  /// job_rank_of[r]: the rank in the job of rank r of this group. Length `size`; empty if the group
+  /// is the job.
   std::vector<int> job_rank_of{};
-  /// Tells process sets with the same ranks apart: 1, 2, ...
+  /// Distinguishes process sets with the same ranks: 1, 2, ...
   int set_number = 1;
 
   /// Ranks of `node_index`, ascending.
   std::vector<int> ranks_of(int node_index) const;
   /// The smallest number of ranks on any node.
   int smallest_node() const;
-  /// The number in the job of `other_rank`.
+  /// The rank in the job of the rank `other_rank` of this group.
   int job_rank(int other_rank) const {
     return job_rank_of.empty() ? other_rank : job_rank_of[static_cast<std::size_t>(other_rank)];
   }
-  /// "rank 3 (host b)": how a rank is named in messages, by its number in the job.
+  /// "rank 3 (host b)": the name of a rank in messages, with its rank in the job.
   std::string describe(int other_rank) const;
-  /// Whether this is a process set of the job.
+  /// Whether this group is a process set of the job.
   bool is_subset() const { return !job_rank_of.empty(); }
-  /// See name_of_set(); empty: this is the job.
+  /// See name_of_set(). Empty if this is the whole job.
   std::string set_name() const;
-  /// The topology of `members` (ascending, this rank among them), which are renumbered 0, 1, ...;
-  /// who shares a node stays.
+  /// The topology of `members` (ascending, includes this rank), which are renumbered 0, 1, ...
+  /// Ranks on the same node stay on the same node.
   Topology subset(const std::vector<int>& members, int number = 1) const;
 };
 
 /// Builds the topology seen by `rank` from the node key of every rank (equal keys: same node).
 Topology make_topology(int rank, const std::vector<std::string>& key_of_rank,
                        const std::vector<std::string>& host_of_rank);
+
+/// The names of `ranks` in errors, in the same order.
+inline std::vector<std::string> names_of(const Topology& topology, const std::vector<int>& ranks) {
+  std::vector<std::string> names;
+  for (const int rank : ranks) names.push_back(topology.describe(rank));
+  return names;
+}
+
+/// The same for all ranks of the job.
+inline std::vector<std::string> names_of(const Topology& topology) {
+  std::vector<int> ranks(static_cast<std::size_t>(topology.size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return names_of(topology, ranks);
+}
 
 }  // namespace horo

@@ -6,29 +6,51 @@
 #include <algorithm>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "horo/base/error.h"
-#include "horo/base/futex.h"
 #include "horo/base/quantity.h"
-#include "horo/base/while_waiting.h"
+#include "horo/base/system/futex.h"
 
 namespace horo {
+
+namespace {
+
+thread_local const std::function<bool()>* work_of_thread = nullptr;
+
+}  // namespace
+
+// Waits do not nest: work that runs during a wait must not wait itself.
+WhileWaiting::WhileWaiting(std::function<bool()> work) : work_(std::move(work)) {
+  HORO_CHECK(work_of_thread == nullptr, "");
+  work_of_thread = &work_;
+}
+
+WhileWaiting::~WhileWaiting() { work_of_thread = nullptr; }
+
+bool WhileWaiting::work_once() { return work_of_thread != nullptr && (*work_of_thread)(); }
+
 namespace {
 
 using namespace std::chrono_literals;
 
 constexpr std::chrono::nanoseconds kFirstNap = 20us;
-// No nap lasts as long: who did not look for the time was stopped, or the machine was.
+// Longer than any single sleep of a wait. If this much time passes between two readings of the
+// clock, the process or the machine was suspended.
 constexpr std::chrono::nanoseconds kStopped = 2s;
-// How often a call of AbortSignal::raise() that is not the first looks for the first one's text.
+// A later call of AbortSignal::raise() polls at most this many times for the text of the first
+// call.
 constexpr int kLooksForText = 10000;
 
 }  // namespace
 
+// The state goes from 0 to kWriting to kRaised. Only the call that reaches kWriting writes the
+// text. The release store publishes the text to readers, which load the state with acquire.
 void AbortSignal::raise(std::string_view text) noexcept {
   std::uint32_t expected = 0;
   if (!state_.compare_exchange_strong(expected, kWriting, std::memory_order_acq_rel)) {
-    // The first call is about to be done, unless its process was killed meanwhile.
+    // The first call completes soon, unless its process was killed meanwhile. The limit of the loop
+    // covers that case: the signal may share memory between processes.
     for (int looks = 0; looks < kLooksForText && !is_raised(); ++looks) sched_yield();
     return;
   }
@@ -40,6 +62,18 @@ void AbortSignal::raise(std::string_view text) noexcept {
 
 std::string AbortSignal::text() const { return text_; }
 
+std::string with_timeout(std::string_view text, std::chrono::nanoseconds timeout) {
+  return fmt::format("{}{}{})", text, kTimeoutMark, format_duration(timeout));
+}
+
+bool names_timeout(std::string_view text) {
+  return text.find(kTimeoutMark) != std::string_view::npos;
+}
+
+// The stages of a wait: poll, poll and yield, sleep. Suspended time is added to start_, so that it
+// counts neither as a stage nor against the timeout: a job that is stopped and continued as a whole
+// must not time out. The order of the checks is fixed: a raised abort signal has the text of the
+// first cause, so it takes precedence over the timeout of the wait.
 void Waiter::pause_slowly(const std::atomic<std::uint32_t>* word, std::uint32_t seen,
                           std::string_view what) {
   const auto now = std::chrono::steady_clock::now();
@@ -52,10 +86,11 @@ void Waiter::pause_slowly(const std::atomic<std::uint32_t>* word, std::uint32_t 
     throw CommunicationError(policy_.abort->text());
   if (policy_.cancelled != nullptr && policy_.cancelled->load())
     throw ShutdownError(fmt::format("no longer waiting {}", what));
-  if (waited > policy_.timeout + policy_.grace)
-    throw CommunicationError(fmt::format("waited {} {} (HORO_TIMEOUT is {})",
-                                         format_duration(waited), what,
-                                         format_duration(policy_.timeout)));
+  if (policy_.has_timed_out(start_, now))
+    throw CommunicationError(
+        with_timeout(fmt::format("waited {} {}", format_duration(waited), what), policy_.timeout));
+  // While there is other work, this thread neither sleeps nor yields, since the work may be what
+  // other ranks wait for.
   if (WhileWaiting::work_once()) {
     naps_ = 0;
     return;
@@ -67,7 +102,7 @@ void Waiter::pause_slowly(const std::atomic<std::uint32_t>* word, std::uint32_t 
   }
   is_napping_ = true;
   if (policy_.before_nap != nullptr) (*policy_.before_nap)();
-  // Bounded, since a wake-up may be missed (see Flag::publish).
+  // The sleep is bounded, because a wake-up can be missed (see Flag::publish).
   const auto nap = std::min(policy_.longest_nap, kFirstNap * (1 + naps_++));
   if (word != nullptr)
     futex_wait(*word, seen, nap);

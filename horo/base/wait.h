@@ -10,32 +10,51 @@
 
 namespace horo {
 
-/// Where a failing rank, or who watches the ranks, leaves word for the others. Plain memory that
-/// ranks may share between processes; zero-initialised means "not raised". Thread-safe.
+/// Runs other work of a thread while that thread waits. As long as an object of this class exists,
+/// each wait (Waiter) of the thread that made it calls `work` from time to time. At most one per
+/// thread; destroyed by the thread that made it.
+class WhileWaiting {
+ public:
+  /// `work` does not block and returns whether it had anything to do. An exception from it ends the
+  /// wait.
+  explicit WhileWaiting(std::function<bool()> work);
+  ~WhileWaiting();
+  WhileWaiting(const WhileWaiting&) = delete;
+  WhileWaiting& operator=(const WhileWaiting&) = delete;
+
+  /// Runs the work of this thread once, for code that computes for a long time between waits.
+  /// Returns whether there was anything to do.
+  static bool work_once();
+
+ private:
+  std::function<bool()> work_;
+};
+
+/// A flag with a text by which a failing rank, or the watchdog, ends the waits of other ranks.
+/// Plain memory that processes may share; all zeros means "not raised". Thread-safe.
 class AbortSignal {
  public:
-  /// The first call wins; `text` is cut to what fits. It is raised when this returns, whoever was
-  /// first.
+  /// Raises the signal. The first call sets the text, cut to the available size; later calls have
+  /// no effect. On return the signal is raised, whichever call was first.
   void raise(std::string_view text) noexcept;
   bool is_raised() const noexcept { return state_.load(std::memory_order_acquire) == kRaised; }
   /// The text given to raise(). Requires is_raised().
   std::string text() const;
-  /// The same without a copy; valid as long as this.
+  /// The same without a copy; valid as long as this object.
   std::string_view view() const noexcept { return text_; }
 
-  /// Time up to `now` is not counted as waiting, in any wait that knows this signal: somebody has
-  /// asked for patience.
+  /// Excludes the time up to `now` from every wait that uses this signal, such as a declared pause.
   void excuse_waits(std::chrono::steady_clock::time_point now) const noexcept {
     excused_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   }
-  /// Up to when waits are excused; the clock's epoch if never.
+  /// The end of the excluded time; the epoch of the clock if there is none.
   std::chrono::steady_clock::time_point excused() const noexcept {
     return std::chrono::steady_clock::time_point(
         std::chrono::steady_clock::duration(excused_.load(std::memory_order_relaxed)));
   }
 
-  /// Until `until` somebody who sees all ranks of the job speaks of those that are missing, so that
-  /// nobody else need.
+  /// Declares that a watchdog has snapshots of all ranks until `until`. Meanwhile, no other
+  /// watchdog of the node logs waits that only its own rank has found.
   void watch_until(std::chrono::steady_clock::time_point until) const noexcept {
     watched_.store(until.time_since_epoch().count(), std::memory_order_relaxed);
   }
@@ -51,47 +70,63 @@ class AbortSignal {
   char text_[1004] = {};
 };
 
-/// How a rank waits for its peers: it keeps the core for `spin`, then yields it again and again for
-/// `yield`, then sleeps in naps that grow to `longest_nap`. A wait ends with CommunicationError
-/// after `timeout`, or when `abort` is raised. Time in which the process did not run, or that
-/// `abort` excuses, does not count.
+/// How a rank waits for its peers: it polls for `spin`, then polls and yields the core for `yield`,
+/// then sleeps for intervals that grow to `longest_nap`. A wait ends with CommunicationError after
+/// `timeout`, or when `abort` is raised. Time in which the process was stopped does not count, nor
+/// does time that `abort` excludes.
 struct WaitPolicy {
   std::chrono::nanoseconds spin{0};
   std::chrono::nanoseconds yield{std::chrono::microseconds(200)};
   std::chrono::nanoseconds longest_nap{std::chrono::milliseconds(1)};
-  /// How often what is awaited is looked at in a row before the clock is read, which the above
-  /// begins with; at least 1.
+  /// The number of polls between two readings of the clock, at least 1. The durations above count
+  /// from the first reading.
   std::uint32_t quick_polls = 32;
   std::chrono::nanoseconds timeout{std::chrono::minutes(5)};
-  /// How long after `timeout` somebody else, who can say more, is left to raise `abort` first.
+  /// Extra time after `timeout` in which the watchdog, which has snapshots of all ranks, can raise
+  /// `abort` first.
   std::chrono::nanoseconds grace{0};
   const AbortSignal* abort = nullptr;  ///< may be null; outlives the waits
-  /// If set and true, a wait ends with ShutdownError: its result is not wanted any more.
+  /// If set and true, a wait ends with ShutdownError, because its result is no longer needed.
   const std::atomic<bool>* cancelled = nullptr;
-  /// If set, called before each nap, by the thread that waits; what it throws ends the wait.
+  /// If set, the waiting thread calls it before each sleep. An exception from it ends the wait.
   const std::function<void()>* before_nap = nullptr;
 
-  /// From `since` to `now`, without the time that `abort` excuses.
+  /// The time from `since` to `now`, without the time that `abort` excludes.
   std::chrono::nanoseconds time_since(std::chrono::steady_clock::time_point since,
                                       std::chrono::steady_clock::time_point now) const {
     return now - (abort == nullptr ? since : std::max(since, abort->excused()));
   }
+  /// The time after which a wait ends with an error: `timeout` and `grace`.
+  std::chrono::nanoseconds limit() const { return timeout + grace; }
+  /// Whether a wait that began at `since` has timed out at `now`. All waits use this function for
+  /// their timeout.
+  bool has_timed_out(std::chrono::steady_clock::time_point since,
+                     std::chrono::steady_clock::time_point now) const {
+    return time_since(since, now) > limit();
+  }
 };
 
-/// One wait, in which the thread's other work goes on (WhileWaiting). Use: `for (Waiter
-/// waiter(policy); !ready(); waiter.pause("for the answer of rank 3"));` Used by one thread.
+/// The separator between an error text and the timeout: "TEXT (HORO_TIMEOUT is 5 min)".
+inline constexpr std::string_view kTimeoutMark = " (HORO_TIMEOUT is ";
+/// Appends the value of HORO_TIMEOUT to the text of an error.
+std::string with_timeout(std::string_view text, std::chrono::nanoseconds timeout);
+/// Whether `text` is a result of with_timeout().
+bool names_timeout(std::string_view text);
+
+/// One wait. The other work of the thread continues meanwhile (WhileWaiting). Use: `for (Waiter
+/// waiter(policy); !ready(); waiter.pause("for the reply of rank 3"));` Used by one thread.
 class Waiter {
  public:
   explicit Waiter(const WaitPolicy& policy) : policy_(policy) {}
 
-  /// Lets some time pass. `what` completes "waited 5min ..." in the error.
+  /// Pauses between two polls. `what` completes "waited 5min ..." in the error.
   void pause(std::string_view what) { pause_at(nullptr, 0, what); }
-  /// The same, where the awaited event is a change of `word` away from `seen` that is announced
-  /// with futex_wake_all: naps end with it.
+  /// The same for an event that changes `word` from `seen` and calls futex_wake_all: the change
+  /// ends a sleep.
   void pause_on(const std::atomic<std::uint32_t>& word, std::uint32_t seen, std::string_view what) {
     pause_at(&word, seen, what);
   }
-  /// Whether the wait has reached the stage in which it naps.
+  /// Whether the wait has reached the stage in which it sleeps.
   bool is_napping() const { return is_napping_; }
 
  private:

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "horo/base/error.h"
-#include "horo/base/futex.h"
 #include "horo/base/log.h"
+#include "horo/base/system/futex.h"
 #include "horo/base/thread_error.h"
 #include "horo/metrics/rank_meter.h"
 
@@ -16,6 +16,8 @@ thread_local int callbacks_on_this_thread = 0;
 
 }  // namespace
 
+// error_ is written before the release of kDone, so a waiter that sees kDone sees the error. The
+// mutex orders this with then(): a callback is either returned here or run by then(), never both.
 std::vector<Completion::Callback> Completion::complete(std::exception_ptr error) {
   std::vector<Callback> callbacks;
   std::uint32_t before = 0;
@@ -29,17 +31,20 @@ std::vector<Completion::Callback> Completion::complete(std::exception_ptr error)
   return callbacks;
 }
 
+// The text is kept for the thread, so that a Context that is destroyed while the exception unwinds
+// can report it.
 void Completion::wait() {
   if (!is_done()) block();
   if (!error_) return;
   try {
     std::rethrow_exception(error_);
   } catch (const std::exception& error) {
-    note_thread_error(error.what());
+    record_thread_error(error.what());
     throw;
   }
 }
 
+// The wait has no deadline of its own: the coordinator completes every entry after its timeout.
 void Completion::block() {
   forbid_blocking_in_callbacks();
   home_.require_home();
@@ -47,7 +52,8 @@ void Completion::block() {
   std::uint32_t state = state_.load(std::memory_order_acquire);
   while (state != kDone) {
     home_.require_home();
-    // Says that a wake-up is needed, then sleeps; both only while it is not done.
+    // kAwaited makes complete() wake the futex. If the state becomes kDone before the sleep, the
+    // compare-and-swap or the futex call fails, so no wake-up is lost.
     if (state == kAwaited ||
         state_.compare_exchange_weak(state, kAwaited, std::memory_order_acq_rel)) {
       futex_wait(state_, kAwaited, std::chrono::seconds(1));
@@ -74,9 +80,10 @@ void run_callback(Completion::Callback callback, const std::exception_ptr& error
   } catch (const std::exception& thrown) {
     log_error("a completion callback threw: {}", thrown.what());
   } catch (...) {
-    log_error("a completion callback threw what is no std::exception");
+    log_error("a completion callback threw an exception that is not a std::exception");
   }
-  // What it captured may be the last owner of a Context: its destructor must know where it runs.
+  // Destroyed here, inside the callback scope: the callback may be the last owner of a Context,
+  // whose destructor must not block on this thread.
   callback = nullptr;
   --callbacks_on_this_thread;
 }
@@ -86,8 +93,8 @@ bool is_in_callback() noexcept { return callbacks_on_this_thread > 0; }
 void forbid_blocking_in_callbacks() {
   if (is_in_callback())
     throw InvalidArgument(
-        "a completion callback waits for an operation, which could not complete meanwhile; submit "
-        "it with the ..._async form and go on in its own then()");
+        "a completion callback waits for an operation, which cannot complete before the callback "
+        "returns; submit it with the ..._async form and continue in its then()");
 }
 
 }  // namespace horo::coordinator

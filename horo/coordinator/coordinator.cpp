@@ -7,7 +7,7 @@
 #include "horo/base/error.h"
 #include "horo/base/log.h"
 #include "horo/base/quantity.h"
-#include "horo/coordinator/device_lane.h"
+#include "horo/coordinator/device_operation_queue.h"
 #include "horo/coordinator/executor.h"
 #include "horo/coordinator/stall_watch.h"
 
@@ -16,12 +16,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kCheckInterval = 100ms;  // of deadlines, while something is pending
-constexpr auto kIdleInterval = 250ms;   // of the abort signal, while nothing is
-constexpr auto kShortNap = 50us;        // between looks for messages of other nodes
+constexpr auto kCheckInterval = 100ms;  // between checks of deadlines while entries are pending
+// Messages between nodes ring no doorbell, so a leader polls for them between naps.
+constexpr auto kShortNap = 50us;
 constexpr auto kLongNap = 1ms;
-// The other ranks' own deadline: rank 0 gets the first word, since it knows which ranks are
-// missing.
+// Rank 0 knows which ranks are missing. The deadline of the other ranks is later, so that the error
+// of rank 0 comes first.
 constexpr auto kLeaderAdvantage = 2s;
 constexpr const char* kEnded = "horo has been shut down on this rank";
 
@@ -49,14 +49,19 @@ bool is_cacheable(Kind kind) {
 
 }  // namespace
 
+// thread_ is the last member, so the thread starts when all other members exist and is joined
+// before they are destroyed. Control messages and collectives of named operations are sent only
+// inside rounds, so by one thread at a time: this thread, or a caller in perform(). Plans call MPI
+// from other threads at the same time, so MPI must provide MPI_THREAD_MULTIPLE.
 Coordinator::Coordinator(collectives::Transport& transport, const Settings& settings,
                          const collectives::AllreduceSelection& allreduce,
-                         observe::FlightRecorder& recorder)
+                         observe::FlightRecorder& recorder, std::chrono::nanoseconds idle_interval,
+                         observe::LongWaits* long_waits)
     : transport_(transport),
       topology_(transport.topology()),
-      settings_(settings),
+      idle_interval_(idle_interval),
       policy_(transport.wait_policy()),
-      negotiation_(transport, settings),
+      negotiator_(transport, settings, long_waits),
       communicator_(transport, settings, allreduce, policy_, policy_),
       flights_(recorder, topology_.set_name()),
       queue_(doorbell()),
@@ -67,6 +72,8 @@ Coordinator::~Coordinator() {
   doorbell().ring();
 }
 
+// The flight record is opened before the entry is visible to the coordinator, which may complete it
+// at once.
 std::shared_ptr<Completion> Coordinator::submit(Entry entry) {
   std::shared_ptr<Completion> completion = entry.completion;
   flights_.open(entry);
@@ -74,12 +81,15 @@ std::shared_ptr<Completion> Coordinator::submit(Entry entry) {
   return completion;
 }
 
+// Runs rounds on the caller's thread if no other thread runs them: a blocking operation then needs
+// no wake-up of another thread. Stops when its own operation is complete, even if others are
+// pending, because the caller did not ask for those.
 void Coordinator::perform(Entry entry) {
   forbid_blocking_in_callbacks();
   const std::shared_ptr<Completion> completion = entry.completion;
   flights_.open(entry);
   queue_.submit_quietly(std::move(entry));
-  if (!charge_.take()) {
+  if (!round_ownership_.try_acquire()) {
     doorbell().ring();
     return completion->wait();
   }
@@ -91,14 +101,18 @@ void Coordinator::perform(Entry entry) {
     doorbell().announce(pause.sleep);
     doorbell().wait(seen, pause.duration);
   }
-  // The thread goes on with what is left.
+  // The coordinator's thread continues with what is left. It may have been asleep since before this
+  // caller took the ownership. Submissions of other threads did not wake it meanwhile, because the
+  // doorbell announced a thread that is awake. Therefore ring again after the release.
   const bool is_idle = pending_.empty() && queue_.is_empty() && !is_finished_;
   doorbell().announce(is_idle ? Doorbell::Sleep::kDeep : Doorbell::Sleep::kLight);
-  charge_.give_back();
+  round_ownership_.release();
   if (!is_idle || !queue_.is_empty()) doorbell().ring();
   completion->wait();
 }
 
+// The shutdown is a named operation that needs every rank. No rank ends its thread before all ranks
+// have submitted it, so no rank is left waiting for an answer.
 void Coordinator::shut_down() {
   Entry entry;
   entry.request.name = kShutdownName;
@@ -107,6 +121,8 @@ void Coordinator::shut_down() {
   if (thread_.joinable()) thread_.join();
 }
 
+// The owner of the rounds reads the flag at the start of its next round and gives up. The thread is
+// joined, so the notification of the other ranks has been sent when this returns.
 void Coordinator::fail(const std::string& text) noexcept {
   failure_ = text;
   should_fail_ = true;
@@ -115,24 +131,27 @@ void Coordinator::fail(const std::string& text) noexcept {
 }
 
 Counters Coordinator::counters() const {
-  const ControlNetwork& network = negotiation_.network();
+  const ControlNetwork& network = negotiator_.network();
   Counters counters;
-  counters.control_messages_sent = network.between_nodes().messages;
-  counters.control_bytes_sent = network.between_nodes().bytes;
   counters.node_messages_sent = network.in_node().messages;
   counters.node_bytes_sent = network.in_node().bytes;
+  counters.control_messages_sent = counters.node_messages_sent + network.between_nodes().messages;
+  counters.control_bytes_sent = counters.node_bytes_sent + network.between_nodes().bytes;
   counters.collectives = collectives_;
   counters.tensors = tensors_;
   counters.payload_bytes = payload_bytes_;
   return counters;
 }
 
+// The doorbell is read before a round and waited on after it, so a ring during the round is not
+// lost. Callbacks run only here, without the ownership: user code may take long, and meanwhile a
+// caller in perform() can run rounds.
 void Coordinator::run_thread(const std::string& log_label) {
   set_log_label(log_label);
   for (bool is_finished = false; !is_finished;) {
-    const std::uint32_t changes = charge_.changes();
-    if (!charge_.take()) {
-      if (!run_callbacks()) charge_.stand_by(changes, kIdleInterval);
+    const std::uint32_t changes = round_ownership_.changes();
+    if (!round_ownership_.try_acquire()) {
+      if (!run_callbacks()) round_ownership_.wait_for_change(changes, idle_interval_);
       continue;
     }
     doorbell().announce(Doorbell::Sleep::kNone);
@@ -140,15 +159,15 @@ void Coordinator::run_thread(const std::string& log_label) {
     const Pause pause = run_rounds(nullptr);
     is_finished = is_finished_;
     doorbell().announce(pause.sleep);
-    charge_.give_back();
+    round_ownership_.release();
     const bool did_more = run_callbacks();
     if (!is_finished && !did_more && pause.duration.count() > 0)
       doorbell().wait(seen, pause.duration);
   }
 }
 
-// Rounds until there is something better to do than the next one: to sleep, to run callbacks, or,
-// once `until` is done, what its submitter does next. By whoever is in charge.
+// Runs rounds until the owner has to sleep, `until` is done, or, on the coordinator's thread,
+// callbacks may be due. Requires the ownership of the rounds.
 Coordinator::Pause Coordinator::run_rounds(const Completion* until) {
   while (!is_finished_) {
     const bool did_work = run_round();
@@ -160,6 +179,9 @@ Coordinator::Pause Coordinator::run_rounds(const Completion* until) {
   return {};
 }
 
+// No exception leaves a round. An error of one operation is stored in its completions; any other
+// error ends the coordinator on all ranks, because the ranks may no longer agree on the order of
+// collectives.
 bool Coordinator::run_round() {
   try {
     if (should_fail_) throw CommunicationError(failure_);
@@ -167,7 +189,7 @@ bool Coordinator::run_round() {
     bool did_work = announce(now);
     check_deadlines(now);
     while (!is_finished_) {
-      const std::optional<ResponseMessage> message = negotiation_.next(now);
+      const std::optional<ResponseMessage> message = negotiator_.next(now);
       if (!message) break;
       did_work = true;
       flights_.agree();
@@ -180,8 +202,10 @@ bool Coordinator::run_round() {
   }
 }
 
+// pending_ owns the entries from here until their response. Its nodes have fixed addresses, so the
+// requests can be passed as pointers.
 bool Coordinator::announce(Time now) {
-  std::vector<Entry> entries = queue_.take();
+  std::vector<Entry> entries = queue_.take_all();
   if (entries.empty()) return false;
   std::vector<const Request*> requests;
   for (Entry& entry : entries) {
@@ -189,10 +213,13 @@ bool Coordinator::announce(Time now) {
     const auto place = pending_.emplace(std::move(name), std::move(entry)).first;
     requests.push_back(&place->second.request);
   }
-  negotiation_.submit(requests, operations_, now);
+  negotiator_.submit(requests, operations_, now);
   return true;
 }
 
+// Every rank executes the same responses in the same order, so collectives of different operations
+// cannot block each other. InvalidArgument and MismatchError are thrown before or after the
+// collective, so this rank may continue with the next response.
 void Coordinator::carry_out(const Response& response) {
   std::vector<Entry> entries = take_entries(response);
   if (response.error != ErrorKind::kNone) {
@@ -200,7 +227,7 @@ void Coordinator::carry_out(const Response& response) {
     return complete(entries, to_exception(response.error, response.error_text));
   }
   if (!entries.empty() && entries.front().on_device != nullptr)
-    return hand_to_device(response, std::move(entries));
+    return enqueue_on_device(response, std::move(entries));
   flights_.start(entries);
   std::exception_ptr error;
   try {
@@ -212,7 +239,7 @@ void Coordinator::carry_out(const Response& response) {
     flights_.note_error(caught.what());
     error = std::current_exception();
   } catch (const Error&) {
-    // The other ranks may be in the middle of it: this rank cannot go on to the next.
+    // The other ranks may still be inside the collective, so this rank must not start the next one.
     complete(entries, std::current_exception());
     throw;
   } catch (const std::exception& caught) {
@@ -237,22 +264,23 @@ void Coordinator::carry_out(const Response& response) {
   complete(entries, error);
 }
 
-// What becomes of it there is the lane's affair: the next response does not wait for it, and the
-// names may be used again.
-void Coordinator::hand_to_device(const Response& response, std::vector<Entry> entries) {
+// The queue of the device reports errors and the end of the work. For the coordinator the operation
+// is complete: the next response does not wait for it, and its names may be submitted again.
+void Coordinator::enqueue_on_device(const Response& response, std::vector<Entry> entries) {
   operations_ += entries.size();
   note_agreed(response, entries);
   for (Entry& entry : entries) const observe::OpenFlight closed = std::move(entry.flight);
-  DeviceLane& lane = entries.front().on_device->lane();
+  DeviceOperationQueue& queue = entries.front().on_device->queue();
   complete(entries, nullptr);
-  lane.take(response, std::move(entries), flights_.agreed());
+  queue.add(response, std::move(entries), flights_.agreed());
 }
 
-// An absent rank notes what the others submitted, which is the same for all of them.
+// Updates the response cache, which must stay equal on all ranks. An absent rank adds the request
+// of the other ranks.
 void Coordinator::note_agreed(const Response& response, const std::vector<Entry>& entries) {
   if (!is_cacheable(response.kind)) return;
-  ResponseCache& cache = negotiation_.cache();
-  const std::uint64_t message = negotiation_.responses_seen();
+  ResponseCache& cache = negotiator_.cache();
+  const std::uint64_t message = negotiator_.responses_seen();
   if (!entries.empty()) {
     for (const Entry& entry : entries) cache.note(entry.request, response.rows_of, message);
     return;
@@ -261,6 +289,8 @@ void Coordinator::note_agreed(const Response& response, const std::vector<Entry>
     cache.note(tensor.description(), response.rows_of, message);
 }
 
+// The order of the response counts, not that of submission. A rank that has joined has no entry and
+// takes part with identity values.
 std::vector<Entry> Coordinator::take_entries(const Response& response) {
   std::vector<std::unordered_map<std::string, Entry>::iterator> found;
   for (const Response::Tensor& tensor : response.tensors) {
@@ -270,10 +300,10 @@ std::vector<Entry> Coordinator::take_entries(const Response& response) {
       found.push_back(entry);
     else if (response.error == ErrorKind::kNone &&
              !std::ranges::binary_search(response.absent, topology_.rank))
-      // An error may concern what this rank never submitted.
-      throw CommunicationError(fmt::format("rank {} answered for {}, which is not pending here",
-                                           topology_.job_rank(0),
-                                           quote_operation(name, topology_)));
+      // An error response may be about an operation that this rank has not submitted.
+      throw CommunicationError(
+          fmt::format("rank {} sent a response for {}, which is not pending here",
+                      topology_.job_rank(0), quote_operation(name, topology_)));
   }
   std::vector<Entry> entries;
   for (const auto& entry : found) {
@@ -283,6 +313,9 @@ std::vector<Entry> Coordinator::take_entries(const Response& response) {
   return entries;
 }
 
+// The names are released before the completion is set: a thread that wakes up from wait() may
+// submit the same name at once. Callbacks are only queued here, because this thread may hold the
+// rounds.
 void Coordinator::complete(std::vector<Entry>& entries, const std::exception_ptr& error) {
   bool has_callbacks = false;
   for (Entry& entry : entries) {
@@ -294,10 +327,11 @@ void Coordinator::complete(std::vector<Entry>& entries, const std::exception_ptr
     }
   }
   if (!has_callbacks) return;
-  // The thread runs them, wherever it sleeps.
+  // The coordinator's thread runs the callbacks. It may sleep on the doorbell or wait for the
+  // ownership of the rounds, so wake both.
   doorbell().ring();
   doorbell().wake();
-  charge_.wake();
+  round_ownership_.wake();
 }
 
 bool Coordinator::run_callbacks() {
@@ -313,30 +347,35 @@ bool Coordinator::run_callbacks() {
   return !due.empty();
 }
 
+// The root names missing ranks by StallWatch. Here the other ranks check only that the root answers
+// at all, with a later deadline.
 void Coordinator::check_deadlines(Time now) {
   if (policy_.abort != nullptr && policy_.abort->is_raised())
     throw CommunicationError(policy_.abort->text());
   if (now < next_check_) return;
   next_check_ = now + kCheckInterval;
-  negotiation_.look_for_stalls(now);
+  negotiator_.look_for_stalls(now);
   if (topology_.rank == 0 || now < no_deadline_before_) return;
-  const auto limit = settings_.timeout + policy_.grace + kLeaderAdvantage;
-  no_deadline_before_ = now + limit;
+  WaitPolicy of_answer = policy_;
+  of_answer.grace += kLeaderAdvantage;
+  no_deadline_before_ = now + of_answer.limit();
   for (const auto& [name, entry] : pending_) {
-    // Members may leave a process set as far apart as they like; nobody waits for it.
+    // Each member may close a process set at its own time; no rank waits for it.
     if (entry.request.kind == Kind::kJoin ||
         (entry.request.kind == Kind::kShutdown && topology_.is_subset()))
       continue;
-    no_deadline_before_ = std::min(no_deadline_before_, entry.submitted + limit);
-    if (policy_.time_since(entry.submitted, now) < limit) continue;
+    no_deadline_before_ = std::min(no_deadline_before_, entry.submitted + of_answer.limit());
+    if (!of_answer.has_timed_out(entry.submitted, now)) continue;
     throw CommunicationError(
-        fmt::format("{} was submitted {} ago and rank {} has not answered (HORO_TIMEOUT is {})",
-                    quote_operation(name, topology_), format_duration(now - entry.submitted),
-                    topology_.job_rank(0), format_duration(settings_.timeout)));
+        with_timeout(fmt::format("{} was submitted {} ago and rank {} has not answered",
+                                 quote_operation(name, topology_),
+                                 format_duration(now - entry.submitted), topology_.job_rank(0)),
+                     of_answer.timeout));
   }
 }
 
-// After a round: right on after work, naps while something is pending, sleep while nothing is.
+// The next round follows at once after work. Without work, the owner spins and yields for a short
+// time, then naps while entries are pending, and sleeps deeply if there are none.
 Coordinator::Pause Coordinator::pause_after(bool did_work) {
   const Time now = std::chrono::steady_clock::now();
   if (did_work || !queue_.is_empty()) {
@@ -350,39 +389,40 @@ Coordinator::Pause Coordinator::pause_after(bool did_work) {
   }
   const auto idle = now - last_work_;
   if (idle < policy_.spin) return {};
-  if (negotiation_.is_holding_back()) {
+  if (negotiator_.is_holding_back()) {
     std::this_thread::yield();
     return {};
   }
-  if (pending_.empty() && negotiation_.network().flush())
-    return {Doorbell::Sleep::kDeep, kIdleInterval};
+  if (pending_.empty() && negotiator_.network().flush())
+    return {Doorbell::Sleep::kDeep, idle_interval_};
   if (idle < policy_.spin + policy_.yield) {
     std::this_thread::yield();
     return {};
   }
-  if (!negotiation_.network().must_poll()) return {Doorbell::Sleep::kLight, kCheckInterval};
+  if (!negotiator_.network().must_poll()) return {Doorbell::Sleep::kLight, kCheckInterval};
   return {Doorbell::Sleep::kLight, idle < 10ms ? std::chrono::nanoseconds(kShortNap) : kLongNap};
 }
 
-// The others should not have to find out by their own deadlines; the job's first failure is what
-// all of them hear.
+// Notifies the other ranks, so that they do not run into their own deadlines. If the job has been
+// aborted already, all ranks report the text of that abort: the first failure is the cause.
 void Coordinator::give_up(const std::string& reason) noexcept {
   const bool is_aborted = policy_.abort != nullptr && policy_.abort->is_raised();
   const std::string text = is_aborted ? policy_.abort->text() : reason;
   flights_.fail(text);
   transport_.abort(text.c_str());
   try {
-    negotiation_.spread_failure(text);
+    negotiator_.spread_failure(text);
   } catch (const std::exception& error) {
-    log_debug("could not tell the other ranks: {}", error.what());
+    log_debug("could not notify the other ranks: {}", error.what());
   }
   is_finished_ = true;
   end_all(std::make_exception_ptr(CommunicationError(text)));
 }
 
+// Closes the queue first, so no entry can be added after the last one was taken.
 void Coordinator::end_all(const std::exception_ptr& error) {
   queue_.close(error);
-  std::vector<Entry> entries = queue_.take();
+  std::vector<Entry> entries = queue_.take_all();
   for (auto& [name, entry] : pending_) entries.push_back(std::move(entry));
   pending_.clear();
   complete(entries, error);

@@ -14,48 +14,55 @@
 
 #include "collectives/communicator.h"
 #include "collectives/transport.h"
+#include "horo/base/counters.h"
 #include "horo/base/environment.h"
-#include "horo/context.h"
-#include "horo/coordinator/charge.h"
 #include "horo/coordinator/entry.h"
-#include "horo/coordinator/negotiation.h"
+#include "horo/coordinator/negotiation/negotiator.h"
+#include "horo/coordinator/negotiation/wire.h"
 #include "horo/coordinator/operation_flights.h"
+#include "horo/coordinator/round_ownership.h"
 #include "horo/coordinator/tensor_queue.h"
-#include "horo/coordinator/wire.h"
 
 namespace horo::coordinator {
 
-/// What runs named operations. Its round: take what was submitted from the queue, negotiate it with
-/// the other ranks, execute the answers in their order, and complete the handles. Rounds are run by
-/// a thread of its own or, while it sleeps, by a caller who has nothing to do but to wait: then a
-/// blocking operation changes no thread. When nothing is pending there are no messages and no CPU
-/// time.
+/// Runs named operations in rounds. A round takes the submitted entries from the queue, negotiates
+/// them with the other ranks, executes the responses in their order, and completes the handles.
+/// The coordinator's thread runs the rounds. A caller that blocks in perform() runs them itself
+/// while that thread sleeps, which saves two thread switches per operation. While no operation is
+/// pending, the coordinator sends no messages and sleeps.
 ///
-/// All public functions may be called from any thread.
+/// Thread-safe.
 class Coordinator {
  public:
-  /// Collective over the job. `transport`, `settings` and `recorder` outlive the coordinator.
-  /// `allreduce`: see Communicator.
+  static constexpr std::chrono::milliseconds kIdleInterval{250};
+
+  /// Collective over the job. `transport`, `settings`, `recorder` and `long_waits` must outlive the
+  /// coordinator. `allreduce`: see Communicator. `idle_interval`: how often the thread checks the
+  /// abort signal while no operation is pending. A submission wakes the thread at once.
+  /// `long_waits`: see StallWatch.
   Coordinator(collectives::Transport& transport, const Settings& settings,
-              const collectives::AllreduceSelection& allreduce, observe::FlightRecorder& recorder);
-  /// Ends the thread; operations still pending are completed with ShutdownError.
+              const collectives::AllreduceSelection& allreduce, observe::FlightRecorder& recorder,
+              std::chrono::nanoseconds idle_interval = kIdleInterval,
+              observe::LongWaits* long_waits = nullptr);
+  /// Ends the thread. Completes operations that are still pending with ShutdownError.
   ~Coordinator();
 
-  /// Hands over an operation. Throws InvalidArgument if its name is pending already.
+  /// Submits an operation and returns its completion. Throws InvalidArgument if an operation of the
+  /// same name is pending on this rank.
   std::shared_ptr<Completion> submit(Entry entry);
-  /// Hands over an operation and waits for it; throws what it ends with.
+  /// Submits an operation, waits for it, and rethrows its error.
   void perform(Entry entry);
   /// Waits until all ranks have shut down, then ends the thread. Throws CommunicationError.
   void shut_down();
-  /// Tells the other ranks that this one cannot go on, and ends the thread without waiting for
-  /// them.
+  /// Aborts the job with `text`, because this rank has failed, and ends the thread. Does not wait
+  /// for the other ranks.
   void fail(const std::string& text) noexcept;
 
   Counters counters() const;
 
  private:
   using Time = std::chrono::steady_clock::time_point;
-  /// What to do until the next round; 0: nothing.
+  /// How to sleep before the next round. Duration 0: run it at once.
   struct Pause {
     Doorbell::Sleep sleep = Doorbell::Sleep::kNone;
     std::chrono::nanoseconds duration{0};
@@ -66,7 +73,7 @@ class Coordinator {
   bool run_round();
   bool announce(Time now);
   void carry_out(const Response& response);
-  void hand_to_device(const Response& response, std::vector<Entry> entries);
+  void enqueue_on_device(const Response& response, std::vector<Entry> entries);
   std::vector<Entry> take_entries(const Response& response);
   void note_agreed(const Response& response, const std::vector<Entry>& entries);
   void complete(std::vector<Entry>& entries, const std::exception_ptr& error);
@@ -76,22 +83,22 @@ class Coordinator {
   void give_up(const std::string& reason) noexcept;
   void end_all(const std::exception_ptr& error);
 
-  Doorbell& doorbell() { return negotiation_.network().doorbell(); }
+  Doorbell& doorbell() { return negotiator_.network().doorbell(); }
 
   collectives::Transport& transport_;
   const Topology& topology_;
-  const Settings& settings_;
+  const std::chrono::nanoseconds idle_interval_;
   WaitPolicy policy_;
-  Negotiation negotiation_;
+  Negotiator negotiator_;
   collectives::Communicator communicator_;
   OperationFlights flights_;
   TensorQueue queue_;
-  Charge charge_;
+  RoundOwnership round_ownership_;
 
-  // Used by whoever is in charge.
+  // Used only by the thread that owns the rounds.
   std::unordered_map<std::string, Entry> pending_;
   Time next_check_{};
-  Time no_deadline_before_{};  // of what is pending
+  Time no_deadline_before_{};  // the earliest possible deadline of a pending entry
   Time last_work_{};
   bool is_finished_ = false;
 
@@ -104,7 +111,7 @@ class Coordinator {
   std::vector<DueCallback> due_callbacks_;
   std::atomic<bool> should_fail_{false};
   std::atomic<bool> should_stop_{false};
-  std::string failure_;  // written before should_fail_
+  std::string failure_;  // written before should_fail_ is set, read after
   std::atomic<std::uint64_t> operations_{0}, collectives_{0}, tensors_{0}, payload_bytes_{0};
   std::jthread thread_;
 };

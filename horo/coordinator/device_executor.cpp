@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "horo/base/error.h"
-#include "horo/coordinator/row_parts.h"
+#include "horo/coordinator/negotiation/row_parts.h"
 
 namespace horo::coordinator {
 
@@ -12,6 +12,8 @@ using collectives::ChunkPipeline;
 using collectives::FusedLayout;
 using collectives::TileTable;
 
+// Each piece begins at a multiple of the alignment in the buffer, so its padding counts as used
+// room.
 std::vector<std::vector<TensorView>> cut_to_fit(std::span<const TensorView> tensors,
                                                 std::size_t buffer_bytes) {
   std::vector<std::vector<TensorView>> lists(1);
@@ -37,19 +39,23 @@ std::vector<std::vector<TensorView>> cut_to_fit(std::span<const TensorView> tens
 DeviceExecutor::DeviceExecutor(Parts parts)
     : parts_(std::move(parts)), stream_(parts_.device.make_stream(device::Priority::kHigh)) {}
 
+// The work refers to buffers of parts_, so it must end before they are freed.
 DeviceExecutor::~DeviceExecutor() {
   try {
     stream_->synchronize();
   } catch (const DeviceError&) {
-    // Whoever waited for it has been told.
+    // Callers that waited for the work have received the error.
   }
 }
 
-DeviceExecutor::Given DeviceExecutor::execute(const Response& response,
-                                              const std::vector<Entry>& entries,
-                                              std::vector<const device::Event*> ready,
-                                              device::Event& begun, device::Event& done) {
-  // A rank alone reduces nothing; it may have to scale.
+// Collectives of the device library must be enqueued in one order on all ranks, and must not
+// overlap on two streams. An event between stream_ and the streams of the pipeline keeps them in
+// sequence.
+DeviceExecutor::LaunchResult DeviceExecutor::execute(const Response& response,
+                                                     const std::vector<Entry>& entries,
+                                                     std::vector<const device::Event*> ready,
+                                                     device::Event& begun, device::Event& done) {
+  // A rank alone reduces nothing, but it may have to scale.
   const bool is_for_pipeline =
       response.kind == Kind::kAllreduce &&
       (parts_.topology.size > 1 || !entries.front().request.scale.are_one());
@@ -62,11 +68,13 @@ DeviceExecutor::Given DeviceExecutor::execute(const Response& response,
   }
   for (const device::Event* event : ready) stream_->wait(*event);
   stream_->record(begun);
-  Given given = on_stream(response, entries);
+  LaunchResult result = on_stream(response, entries);
   stream_->record(done);
-  return given;
+  return result;
 }
 
+// Tensors that exceed the buffer are reduced in several steps. Only the first one waits for
+// `ready`, because the steps run in order.
 void DeviceExecutor::allreduce(const Response& response, const std::vector<Entry>& entries,
                                const std::vector<const device::Event*>& ready, device::Event& begun,
                                device::Event& done) {
@@ -76,20 +84,20 @@ void DeviceExecutor::allreduce(const Response& response, const std::vector<Entry
   std::vector<TensorView> tensors;
   for (const Entry& entry : entries) tensors.push_back(entry.input);
   const ScaleFactors& scale = entries.front().request.scale;
-  const ChunkPipeline::Treatment treatment{response.op, scale.before, scale.after};
+  const ChunkPipeline::ReduceSpec spec{response.op, scale.before, scale.after};
   bool is_first = true;
   for (const std::vector<TensorView>& list : cut_to_fit(tensors, parts_.buffer_bytes)) {
     const FusedLayout layout(list, response.type, parts_.chunk_bytes);
     if (is_first)
-      parts_.pipeline->allreduce(layout, treatment, ready, done, &begun);
+      parts_.pipeline->allreduce(layout, spec, ready, done, &begun);
     else
-      parts_.pipeline->allreduce(layout, treatment, {}, done);
+      parts_.pipeline->allreduce(layout, spec, {}, done);
     is_first = false;
   }
 }
 
-DeviceExecutor::Given DeviceExecutor::on_stream(const Response& response,
-                                                const std::vector<Entry>& entries) {
+DeviceExecutor::LaunchResult DeviceExecutor::on_stream(const Response& response,
+                                                       const std::vector<Entry>& entries) {
   const Entry& entry = entries.front();
   switch (response.kind) {
     case Kind::kAllgather:
@@ -111,30 +119,34 @@ DeviceExecutor::Given DeviceExecutor::on_stream(const Response& response,
   }
 }
 
-DeviceExecutor::Given DeviceExecutor::allgather(const Response& response, const Entry& entry) {
+// If the output has the wrong size, the rank takes part with memory of its own, as the other ranks
+// need its rows. The memory must live until the device is done, so the caller keeps it.
+DeviceExecutor::LaunchResult DeviceExecutor::allgather(const Response& response,
+                                                       const Entry& entry) {
   GatheredRows rows = gathered_rows(response, entry);
-  Given given{{}, std::move(rows.mistake)};
+  LaunchResult result{{}, std::move(rows.error_text)};
   void* output = entry.output.data();
-  if (!given.mistake.empty()) {
-    given.substitute = parts_.device.allocate(std::max<std::size_t>(1, rows.bytes));
-    output = given.substitute.data();
+  if (!result.error_text.empty()) {
+    result.substitute = parts_.device.allocate(std::max<std::size_t>(1, rows.bytes));
+    output = result.substitute.data();
   }
   parts_.collectives->allgather(entry.input.data(), rows.bytes_of, output, *stream_);
-  return given;
+  return result;
 }
 
-DeviceExecutor::Given DeviceExecutor::alltoall(const Response& response, const Entry& entry) {
+DeviceExecutor::LaunchResult DeviceExecutor::alltoall(const Response& response,
+                                                      const Entry& entry) {
   ExchangedRows rows = exchanged_rows(response, entry, parts_.topology);
   *entry.received_splits = std::move(rows.received);
-  Given given{{}, std::move(rows.mistake)};
+  LaunchResult result{{}, std::move(rows.error_text)};
   void* output = entry.output.data();
-  if (!given.mistake.empty()) {
-    given.substitute = parts_.device.allocate(std::max<std::size_t>(1, rows.bytes));
-    output = given.substitute.data();
+  if (!result.error_text.empty()) {
+    result.substitute = parts_.device.allocate(std::max<std::size_t>(1, rows.bytes));
+    output = result.substitute.data();
   }
   parts_.collectives->alltoall(entry.input.data(), rows.bytes_to, output, rows.bytes_from,
                                *stream_);
-  return given;
+  return result;
 }
 
 }  // namespace horo::coordinator

@@ -12,11 +12,11 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// In which the job hears on all nodes why a rank has failed: their watchdogs meet more often.
+// Longer than the watchdogs need to pass the reason of an abort to all nodes.
 constexpr std::chrono::seconds kTimeToHearWhy{2};
 
-// Of the collectives, which may say no more than that a peer has gone.
-class Hearsay : public CommunicationError {
+// An error of the collectives. Its cause may be a failed peer, which the text does not name.
+class PeerFailure : public CommunicationError {
  public:
   using CommunicationError::CommunicationError;
 };
@@ -38,25 +38,28 @@ bool DeviceWatch::has_failed() const {
   return is_aborted() || (collectives_ != nullptr && collectives_->failure());
 }
 
+// If this rank's device has thrown, the failure of the collectives is its own. Otherwise
+// PeerFailure makes end_job() wait for the reason of another rank.
 std::exception_ptr DeviceWatch::error() const {
   if (is_aborted()) return std::make_exception_ptr(CommunicationError(policy_.abort->text()));
   const std::exception_ptr own = std::current_exception();
   if (collectives_ != nullptr)
     if (const auto why = collectives_->failure())
       return is_of_device(own) ? std::make_exception_ptr(CommunicationError(*why))
-                               : std::make_exception_ptr(Hearsay(*why));
+                               : std::make_exception_ptr(PeerFailure(*why));
   return own;
 }
 
 bool DeviceWatch::is_overdue(std::chrono::steady_clock::time_point since) const {
-  return waited(since) > policy_.timeout + policy_.grace;
+  return policy_.has_timed_out(since, steady_clock::now());
 }
 
 std::exception_ptr DeviceWatch::overdue_error(std::chrono::steady_clock::time_point since,
                                               std::string_view work) const {
-  return std::make_exception_ptr(CommunicationError(
-      fmt::format("waited {} for {} to {} (HORO_TIMEOUT is {})", format_duration(waited(since)),
-                  device_.describe(), work, format_duration(policy_.timeout))));
+  const auto waited = policy_.time_since(since, steady_clock::now());
+  return std::make_exception_ptr(CommunicationError(with_timeout(
+      fmt::format("waited {} for {} to {}", format_duration(waited), device_.describe(), work),
+      policy_.timeout)));
 }
 
 void DeviceWatch::await_abort() const {
@@ -75,7 +78,7 @@ std::exception_ptr DeviceWatch::end_job(const std::exception_ptr& error,
   } catch (const ShutdownError&) {
     return error;
   } catch (const std::exception& failure) {
-    if (dynamic_cast<const Hearsay*>(&failure) != nullptr) await_abort();
+    if (dynamic_cast<const PeerFailure*>(&failure) != nullptr) await_abort();
     if (is_given_up() && !is_aborted()) return error;
     end_job_(fmt::format("{} failed in {}: {}", rank_, work, failure.what()));
   }

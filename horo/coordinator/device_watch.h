@@ -8,22 +8,21 @@
 #include <utility>
 
 #include "collectives/device/device_collectives.h"
-#include "horo/base/device/device.h"
 #include "horo/base/topology.h"
 #include "horo/base/wait.h"
+#include "horo/device/device.h"
 
 namespace horo::coordinator {
 
-/// Tells the other ranks of the job why this one cannot go on: their waits end with that text. Does
-/// not wait.
+/// Aborts the job with the reason `why`: the waits of all ranks end with that text. Does not wait.
 using EndJob = std::function<void(const std::string& why)>;
 
-/// Whether the work that ranks do together on their devices can still come to its end, which the
-/// device does not say itself, and what becomes of the ranks if not. Thread-safe.
+/// Detects that collective work on devices cannot complete, which a device does not report by
+/// itself, and decides with which error the ranks end. Thread-safe.
 class DeviceWatch {
  public:
-  /// `policy`, `device` and `collectives` (null: there are none) outlive this. `topology`: of the
-  /// ranks that do the work.
+  /// `policy`, `device` and `collectives` (null if there are none) must outlive this object.
+  /// `topology`: the ranks that take part in the work.
   DeviceWatch(const WaitPolicy& policy, const device::Device& device,
               const collectives::DeviceCollectives* collectives, const Topology& topology,
               EndJob end_job)
@@ -34,27 +33,24 @@ class DeviceWatch {
         is_alone_(topology.size == 1),
         end_job_(std::move(end_job)) {}
 
-  /// Whether the job ends, or the collectives have failed. Never blocks.
+  /// Whether the job was aborted or the collectives have failed. Does not block.
   bool has_failed() const;
-  /// Of several errors the one that says most: why the job ends, what the collectives say, what the
-  /// device says. Null if there is none. The device's is the exception that is being handled.
+  /// The most informative error: the reason of the abort, or else the error of the collectives, or
+  /// else the exception that is being handled, which the device has thrown. Null if there is none.
   std::exception_ptr error() const;
-  /// Whether the device has been at it since `since` for longer than HORO_TIMEOUT allows.
+  /// Whether work that the device began at `since` has exceeded HORO_TIMEOUT.
   bool is_overdue(std::chrono::steady_clock::time_point since) const;
-  /// The CommunicationError of that. `work`: "exchange bucket 3".
+  /// The CommunicationError for overdue work. `work`: "exchange bucket 3".
   std::exception_ptr overdue_error(std::chrono::steady_clock::time_point since,
                                    std::string_view work) const;
-  /// Ends the job for `error`, which this rank has met in `work` ("allreduce 'x'"): the others wait
-  /// for it. Returns what it ends with itself: what all ranks do, the CommunicationError of the
-  /// first that failed. A rank alone, and work that was given up on purpose, end with `error`.
-  /// Where only the collectives say that something is wrong, it may be that another node's rank has
-  /// failed: this waits up to 2 s for the job to say so.
+  /// Aborts the job because of `error`, which occurred on this rank in `work` ("allreduce 'x'").
+  /// Returns the error for this rank: the CommunicationError of the first rank that failed, as on
+  /// all ranks. In a job of one rank, and for cancelled work, returns `error`. If only the
+  /// collectives report a failure, a rank of another node may have caused it. Then this waits up to
+  /// 2 s for the abort with the cause.
   std::exception_ptr end_job(const std::exception_ptr& error, std::string_view work) const;
 
  private:
-  std::chrono::nanoseconds waited(std::chrono::steady_clock::time_point since) const {
-    return policy_.time_since(since, std::chrono::steady_clock::now());
-  }
   bool is_given_up() const { return policy_.cancelled != nullptr && *policy_.cancelled; }
   void await_abort() const;
   bool is_aborted() const { return policy_.abort != nullptr && policy_.abort->is_raised(); }

@@ -1,24 +1,145 @@
 #include "horo/coordinator/executor.h"
 
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "collectives/reduce/kernels.h"
 #include "collectives/reduce/tensor_values.h"
 #include "horo/base/error.h"
-#include "horo/coordinator/allreduce_response.h"
-#include "horo/coordinator/row_parts.h"
+#include "horo/coordinator/negotiation/row_parts.h"
 
 namespace horo::coordinator {
+
 namespace {
 
 using collectives::ScatteredBuffer;
 
+template <typename T>
+T identity_of(ReduceOp op) {
+  constexpr bool kIs16Bits = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+  if constexpr (kIs16Bits) {
+    return T(identity_of<float>(op));
+  } else {
+    using Limits = std::numeric_limits<T>;
+    switch (op) {
+      case ReduceOp::kMin:
+        return Limits::has_infinity ? Limits::infinity() : Limits::max();
+      case ReduceOp::kMax:
+        return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+      case ReduceOp::kProduct:
+        return T(1);
+      default:
+        return T(0);
+    }
+  }
+}
+
+// What the others bring, as this rank, which has submitted nothing, takes part in it.
+class Substitutes {
+ public:
+  Substitutes(const Response& response) {
+    for (const Response::Tensor& tensor : response.tensors) {
+      const Request& request = tensor.description();
+      if (request.members.empty()) add(request.type, request.shape, response.op);
+      for (const Request::Member& member : request.members)
+        add(member.type, member.shape, response.op);
+    }
+  }
+  std::span<const TensorView> tensors() const { return tensors_; }
+
+ private:
+  void add(DataType type, const Shape& shape, ReduceOp op) {
+    std::vector<std::byte>& memory = memory_.emplace_back(shape.count() * size_of(type));
+    fill_with_identity(type, op, memory.data(), shape.count());
+    tensors_.emplace_back(memory.data(), type, shape);
+  }
+  std::vector<std::vector<std::byte>> memory_;
+  std::vector<TensorView> tensors_;
+};
+
+std::vector<DataType> types_of(std::span<const TensorView> tensors) {
+  std::vector<DataType> types;
+  for (const TensorView& tensor : tensors)
+    if (std::ranges::find(types, tensor.type()) == types.end()) types.push_back(tensor.type());
+  return types;
+}
+
+// Reduces in float32: the sum of 16-bit values may overflow although their average does not.
+void average_widened(const ScatteredBuffer& buffer, int present,
+                     collectives::Communicator& communicator) {
+  std::vector<float> values(buffer.count());
+  auto* const wide = reinterpret_cast<std::byte*>(values.data());
+  ScatteredBuffer wide_buffer(DataType::kFloat32);
+  wide_buffer.add(values.data(), values.size());
+  std::size_t at = 0;
+  for (const ScatteredBuffer::Piece& piece : buffer.pieces()) {
+    collectives::widen(buffer.type(), wide + at, piece.data, piece.count);
+    at += piece.count * sizeof(float);
+  }
+  communicator.allreduce(wide_buffer, ReduceOp::kSum);
+  collectives::divide_if_average(wide_buffer, ReduceOp::kAverage, present);
+  at = 0;
+  for (const ScatteredBuffer::Piece& piece : buffer.pieces()) {
+    collectives::narrow(buffer.type(), piece.data, wide + at, piece.count);
+    at += piece.count * sizeof(float);
+  }
+}
+
+// Reduces over all ranks, of which only `present` have data. The others send identity values.
+void reduce_partially(const ScatteredBuffer& buffer, ReduceOp op, int present,
+                      collectives::Communicator& communicator) {
+  if (op == ReduceOp::kAverage && size_of(buffer.type()) == 2 && is_floating(buffer.type()))
+    return average_widened(buffer, present, communicator);
+  communicator.allreduce(buffer, collectives::without_division(op));
+  collectives::divide_if_average(buffer, op, present);
+}
+
+}  // namespace
+
+void fill_with_identity(DataType type, ReduceOp op, void* data, std::size_t count) {
+  visit_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    std::fill_n(static_cast<T*>(data), count, identity_of<T>(op));
+  });
+}
+
+// An absent rank learns types and shapes from the response, so its sequence of collectives equals
+// that of the other ranks.
+void allreduce(const Response& response, std::span<const TensorView> tensors,
+               collectives::Communicator& communicator, const Topology& topology) {
+  std::optional<Substitutes> substitutes;
+  if (std::ranges::binary_search(response.absent, topology.rank)) {
+    substitutes.emplace(response);
+    tensors = substitutes->tensors();
+  }
+  const bool is_partial = !response.absent.empty();
+  const int present = topology.size - static_cast<int>(response.absent.size());
+  for (const DataType type : types_of(tensors)) {
+    ScatteredBuffer buffer(type);
+    for (const TensorView& tensor : tensors)
+      if (tensor.type() == type) buffer.add(tensor.data(), tensor.count());
+    if (is_partial)
+      reduce_partially(buffer, response.op, present, communicator);
+    else
+      communicator.allreduce(buffer, response.op);
+  }
+}
+
+namespace {
+
+// If the output of this rank has the wrong size, the rank takes part with a substitute and throws
+// afterwards. Otherwise the other ranks would wait for its part.
 void allgather(const Response& response, const Entry& entry,
                collectives::Collectives& collectives) {
   const GatheredRows rows = gathered_rows(response, entry);
-  std::vector<std::byte> substitute(rows.mistake.empty() ? 0 : rows.bytes);
+  std::vector<std::byte> substitute(rows.error_text.empty() ? 0 : rows.bytes);
   collectives.allgather(
       {static_cast<const std::byte*>(entry.input.data()), entry.input.bytes()}, rows.bytes_of,
-      {rows.mistake.empty() ? static_cast<std::byte*>(entry.output.data()) : substitute.data(),
+      {rows.error_text.empty() ? static_cast<std::byte*>(entry.output.data()) : substitute.data(),
        rows.bytes});
-  HORO_CHECK(rows.mistake.empty(), rows.mistake);
+  HORO_CHECK(rows.error_text.empty(), rows.error_text);
 }
 
 std::vector<TensorView> tensors_of(const std::vector<Entry>& entries) {
@@ -36,7 +157,7 @@ void scale(const TensorView& tensor, double factor) {
                        factor);
 }
 
-// Each tensor for itself: those that share a bucket may have different factors.
+// Scales each tensor separately, because the tensors of a bucket may have different factors.
 void scale(const std::vector<Entry>& entries, double ScaleFactors::*factor) {
   for (const Entry& entry : entries) {
     scale(entry.input, entry.request.scale.*factor);
@@ -51,6 +172,8 @@ void allreduce(const Response& response, const std::vector<Entry>& entries,
   scale(entries, &ScaleFactors::after);
 }
 
+// The factors are applied before and after the reduction, as in an allreduce. A scaled input is
+// copied, because the caller's input is const.
 void reduce_scatter(const Response& response, const Entry& entry,
                     collectives::Collectives& collectives, std::size_t ranks) {
   const std::vector<std::size_t> count_of = scattered_counts(entry.input.shape(), ranks);
@@ -72,16 +195,16 @@ void alltoall(const Response& response, const Entry& entry, collectives::Collect
               const Topology& topology) {
   ExchangedRows rows = exchanged_rows(response, entry, topology);
   *entry.received_splits = std::move(rows.received);
-  std::vector<std::byte> substitute(rows.mistake.empty() ? 0 : rows.bytes);
+  std::vector<std::byte> substitute(rows.error_text.empty() ? 0 : rows.bytes);
   collectives.alltoall(
       {static_cast<const std::byte*>(entry.input.data()), entry.input.bytes()}, rows.bytes_to,
-      {rows.mistake.empty() ? static_cast<std::byte*>(entry.output.data()) : substitute.data(),
+      {rows.error_text.empty() ? static_cast<std::byte*>(entry.output.data()) : substitute.data(),
        rows.bytes},
       rows.bytes_from);
-  HORO_CHECK(rows.mistake.empty(), rows.mistake);
+  HORO_CHECK(rows.error_text.empty(), rows.error_text);
 }
 
-// One launch, whatever the types: copies do not care.
+// One launch for all types, because a broadcast copies bytes.
 void broadcast(const Response& response, const std::vector<Entry>& entries,
                collectives::Collectives& collectives) {
   ScatteredBuffer buffer(DataType::kUInt8);
@@ -91,6 +214,8 @@ void broadcast(const Response& response, const std::vector<Entry>& entries,
 
 }  // namespace
 
+// Only the owner of the rounds calls this, in the order of the responses, which is the same on all
+// ranks. So messages of different operations cannot be mixed up.
 void execute(const Response& response, std::vector<Entry>& entries,
              collectives::Communicator& communicator, const Topology& topology) {
   collectives::Collectives& collectives = communicator.collectives();

@@ -2,6 +2,7 @@
 
 namespace horo::coordinator {
 
+// The names of kinds are looked up once, not for each operation.
 OperationFlights::OperationFlights(observe::FlightRecorder& recorder, std::string_view process_set)
     : recorder_(recorder),
       process_set_(process_set.empty() ? std::uint16_t{0}
@@ -37,7 +38,7 @@ observe::OpenFlight OperationFlights::run_callback_of(std::string_view operation
 }
 
 void OperationFlights::start(std::vector<Entry>& entries) {
-  // The first response of a message begins when it is taken in.
+  // The first response of a message starts at agreed_, when the message was received.
   const std::int64_t now = observe::flight_clock();
   for (Entry& entry : entries) entry.flight.start(agreed_, now);
 }

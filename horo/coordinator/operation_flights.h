@@ -5,32 +5,33 @@
 #include <vector>
 
 #include "horo/coordinator/entry.h"
-#include "horo/observe/flight_recorder.h"
+#include "horo/flight_recorder/flight_recorder.h"
 
 namespace horo::coordinator {
 
-/// Tells the flight recorder of named operations: an entry is open there from submission until it
-/// is finished or gone.
+/// Records named operations in the flight recorder. The record of an entry is open from submission
+/// until the entry is finished or destroyed.
 class OperationFlights {
  public:
-  /// `recorder` outlives this and all entries. `process_set`: empty for all ranks.
+  /// `recorder` must outlive this object and all entries. An empty `process_set` means all ranks.
   OperationFlights(observe::FlightRecorder& recorder, std::string_view process_set);
 
-  /// On submission, by any thread.
+  /// Opens the record of a submitted entry. Any thread.
   void open(Entry& entry);
-  /// What starts next was agreed on when a message of responses was taken in, now or at that time.
-  /// Coordinator thread, like all that follows.
+  /// Sets the time of agreement of the operations that start next: when this rank received the
+  /// responses, by default now. Called by the owner of the coordinator's rounds, as are start() and
+  /// finish().
   void agree() { agreed_ = observe::flight_clock(); }
   void agree(std::int64_t agreed) { agreed_ = agreed; }
   std::int64_t agreed() const { return agreed_; }
-  /// The operations of one response begin, and end.
+  /// Records the start and the end of the operations of one response.
   void start(std::vector<Entry>& entries);
   void finish(std::vector<Entry>& entries);
-  /// The completion callback of `operation` runs as long as the result lives.
+  /// Records that the completion callback of `operation` runs, for the lifetime of the result.
   observe::OpenFlight run_callback_of(std::string_view operation);
-  /// An operation ended with an error.
+  /// Records that an operation ended with an error.
   void note_error(std::string_view text) { recorder_.note_error(text); }
-  /// The rank cannot go on.
+  /// Records that this rank has failed permanently.
   void fail(std::string_view text) noexcept { recorder_.fail(text); }
 
  private:

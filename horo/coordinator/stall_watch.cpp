@@ -4,8 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
-#include "horo/base/log.h"
 #include "horo/base/quantity.h"
 
 namespace horo::coordinator {
@@ -20,51 +20,46 @@ std::string quote_operation(std::string_view name, const Topology& topology) {
   return fmt::format("'{}' of process set {}", name, topology.set_name());
 }
 
-StallWatch::StallWatch(const Topology& topology, const Settings& settings, const WaitPolicy& policy)
-    : topology_(topology), settings_(settings), policy_(policy) {}
+StallWatch::StallWatch(const Topology& topology, const Settings& settings, const WaitPolicy& policy,
+                       observe::LongWaits* long_waits)
+    : topology_(topology), settings_(settings), policy_(policy), long_waits_(long_waits) {}
 
-std::optional<StallWatch::Expired> StallWatch::warn(const Negotiator& negotiator,
-                                                    Negotiator::Time now) {
+// The notes are renewed at each check, because a note expires when the wait ends. The limit of the
+// policy includes its grace: the watchdog, which also knows what the missing rank does, decides
+// first.
+std::optional<StallWatch::Expired> StallWatch::check(const ReadinessTable& table,
+                                                     ReadinessTable::Time now) {
   const auto age = std::min(settings_.stall_warning, settings_.timeout);
-  const bool is_watched = policy_.abort != nullptr && policy_.abort->is_watched(now);
-  std::optional<Expired> expired;
-  for (const Waiting& waiting : negotiator.waiting_longer_than(age, now, kMostReports)) {
-    // Members may leave a process set as far apart as they like; nobody waits for it.
+  for (const Waiting& waiting : table.waiting_longer_than(age, now, kMostReports)) {
+    // Each member may close a process set at its own time; no rank waits for it.
     if (topology_.is_subset() && waiting.name == kShutdownName) continue;
     std::vector<std::string> missing;
     for (const int rank : waiting.missing) missing.push_back(topology_.describe(rank));
-    const std::string text =
-        fmt::format("{} has waited {} for {}", quote_operation(waiting.name, topology_),
-                    format_duration(waiting.age), fmt::join(missing, ", "));
-    if (policy_.time_since(now - waiting.age, now) >= settings_.timeout + policy_.grace) {
-      expired = {waiting.name, text + fmt::format(" to submit it (HORO_TIMEOUT is {})",
-                                                  format_duration(settings_.timeout))};
-      break;
-    }
-    if (is_watched) continue;
-    Negotiator::Time& warned = warned_[waiting.name];
-    if (now - warned < settings_.stall_warning) continue;
-    warned = now;
-    log_warning("{} to submit it", text);
+    const std::string name = quote_operation(waiting.name, topology_);
+    std::string text = fmt::format("{} has waited {} for {} to submit it", name,
+                                   format_duration(waiting.age), fmt::join(missing, ", "));
+    if (policy_.has_timed_out(now - waiting.age, now))
+      return Expired{waiting.name, with_timeout(text, policy_.timeout)};
+    if (long_waits_ != nullptr) long_waits_->note(name, waiting.age, std::move(text), now);
   }
-  std::erase_if(warned_,
-                [&](const auto& item) { return now - item.second > 2 * settings_.stall_warning; });
-  return expired;
+  return std::nullopt;
 }
 
-std::vector<Waiting> StallWatch::news(const Negotiator& negotiator, Negotiator::Time now) {
+// Sends only changes, so a stall costs one message per change and level of the tree, not one per
+// check.
+std::vector<Waiting> StallWatch::changes(const ReadinessTable& table, ReadinessTable::Time now) {
   const auto age = std::min(settings_.stall_warning, settings_.timeout) / 4;
-  std::vector<Waiting> oldest = negotiator.waiting_longer_than(age, now, kMostReports);
+  std::vector<Waiting> oldest = table.waiting_longer_than(age, now, kMostReports);
   std::unordered_map<std::string, std::vector<int>> current;
-  std::vector<Waiting> news;
+  std::vector<Waiting> changes;
   for (Waiting& waiting : oldest) {
     current[waiting.name] = waiting.missing;
     const auto before = reported_.find(waiting.name);
     if (before == reported_.end() || before->second != waiting.missing)
-      news.push_back(std::move(waiting));
+      changes.push_back(std::move(waiting));
   }
   reported_ = std::move(current);
-  return news;
+  return changes;
 }
 
 }  // namespace horo::coordinator

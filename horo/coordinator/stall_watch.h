@@ -9,38 +9,41 @@
 #include "horo/base/environment.h"
 #include "horo/base/topology.h"
 #include "horo/base/wait.h"
-#include "horo/coordinator/negotiator.h"
+#include "horo/coordinator/negotiation/readiness_table.h"
+#include "horo/watchdog/long_waits.h"
 
 namespace horo::coordinator {
 
-/// "'loss'", or "'loss' of process set {0, 2}": how an operation is named in messages.
+/// Name of an operation in messages: "'loss'", or "'loss' of process set {0, 2}".
 std::string quote_operation(std::string_view name, const Topology& topology);
 
-/// Which operations have waited too long, and for whom: warnings and the final error on the root,
-/// reports to the parent elsewhere. Used by one thread at a time.
+/// Finds operations that have waited too long, and the ranks that they wait for. The root notes
+/// them for the watchdog, which decides on warnings, and raises the timeout error. Other ranks
+/// report to their parent. Not thread-safe.
 class StallWatch {
  public:
-  /// All outlive this.
-  StallWatch(const Topology& topology, const Settings& settings, const WaitPolicy& policy);
+  /// All arguments must outlive this object. `long_waits` may be null.
+  StallWatch(const Topology& topology, const Settings& settings, const WaitPolicy& policy,
+             observe::LongWaits* long_waits);
 
-  /// Logs a warning for each operation that is due for one, unless the watchdog does. Returns the
-  /// error for the oldest one that has waited for HORO_TIMEOUT, without time that is excused.
   struct Expired {
     std::string name;
     std::string error;
   };
-  std::optional<Expired> warn(const Negotiator& negotiator, Negotiator::Time now);
+  /// On the root. Notes the oldest operations that have waited for HORO_STALL_WARNING. Returns the
+  /// error of the oldest one that has waited for HORO_TIMEOUT; excused time does not count.
+  std::optional<Expired> check(const ReadinessTable& table, ReadinessTable::Time now);
 
-  /// What the parent should know: the oldest waiting operations, if they or the ranks they wait for
-  /// have changed since the last call. Earlier than a warning is due, so that the root can name the
-  /// ranks when it is.
-  std::vector<Waiting> news(const Negotiator& negotiator, Negotiator::Time now);
+  /// On other ranks. Returns the oldest waiting operations for the parent, if they or the ranks
+  /// that they wait for have changed since the last call. Reports them after a quarter of
+  /// HORO_STALL_WARNING, so that the root can name the ranks in time.
+  std::vector<Waiting> changes(const ReadinessTable& table, ReadinessTable::Time now);
 
  private:
   const Topology& topology_;
   const Settings& settings_;
   const WaitPolicy& policy_;
-  std::unordered_map<std::string, Negotiator::Time> warned_;
+  observe::LongWaits* const long_waits_;
   std::unordered_map<std::string, std::vector<int>> reported_;
 };
 

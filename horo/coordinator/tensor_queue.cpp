@@ -14,6 +14,9 @@ void TensorQueue::submit(Entry entry) {
   doorbell_.ring();
 }
 
+// The names are reserved before the initial values are copied, so a rejected submission does not
+// touch the tensor. The copy runs without the lock, because it may be long. Meanwhile the queue may
+// be closed, so closing_error_ is checked again. Callbacks run without the lock: they may submit.
 void TensorQueue::submit_quietly(Entry entry) {
   {
     std::unique_lock lock(mutex_);
@@ -35,7 +38,7 @@ void TensorQueue::submit_quietly(Entry entry) {
     run_callback(std::move(callback), closing_error_);
 }
 
-// Requires mutex_. All names or none.
+// Requires mutex_. Inserts all names of the request or none.
 void TensorQueue::insert_names(const Request& request) {
   HORO_CHECK(!pending_.contains(std::string(kJoinName)) || request.kind == Kind::kShutdown,
              fmt::format("'{}' was submitted on a rank that has joined: wait until join() returns",
@@ -43,7 +46,7 @@ void TensorQueue::insert_names(const Request& request) {
   std::vector<const std::string*> names = {&request.name};
   for (const Request::Member& member : request.members) names.push_back(&member.name);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    // A group may be called like its first tensor.
+    // A group may have the name of its first tensor.
     if (i == 1 && *names[1] == *names[0]) continue;
     if (pending_.insert(*names[i]).second) continue;
     for (std::size_t inserted = 0; inserted < i; ++inserted) pending_.erase(*names[inserted]);
@@ -52,7 +55,8 @@ void TensorQueue::insert_names(const Request& request) {
   }
 }
 
-std::vector<Entry> TensorQueue::take() {
+// count_ allows a check without the lock in every round.
+std::vector<Entry> TensorQueue::take_all() {
   if (is_empty()) return {};
   const std::scoped_lock lock(mutex_);
   count_.store(0, std::memory_order_release);

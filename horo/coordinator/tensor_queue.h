@@ -7,29 +7,29 @@
 #include <unordered_set>
 #include <vector>
 
-#include "horo/coordinator/doorbell.h"
 #include "horo/coordinator/entry.h"
+#include "horo/coordinator/negotiation/doorbell.h"
 
 namespace horo::coordinator {
 
-/// Where user threads hand operations to the coordinator thread. Thread-safe.
+/// Queue of operations from user threads to the coordinator. Thread-safe.
 class TensorQueue {
  public:
   explicit TensorQueue(Doorbell& doorbell) : doorbell_(doorbell) {}
 
-  /// Adds an entry, with the values that it is to begin with (Entry::initial), and rings the
-  /// doorbell. Throws InvalidArgument, and adds nothing, if an
-  /// operation or a group's tensor of one of its names is still pending, or if this rank has
-  /// joined; after close(), the entry is completed with the closing error instead.
+  /// Copies the initial values of an entry (Entry::initial), adds the entry and rings the doorbell.
+  /// Throws InvalidArgument and adds nothing if one of its names is still pending, as an operation
+  /// or as a tensor of a group, or if this rank has joined. After close(), completes the entry with
+  /// the closing error instead.
   void submit(Entry entry);
-  /// The same without ringing, for a caller who does what the doorbell is for.
+  /// submit() without the doorbell, for a caller that runs the next round itself.
   void submit_quietly(Entry entry);
-  /// Everything submitted since the last call, in order.
-  std::vector<Entry> take();
-  /// The names of the request may be submitted again. Called before the entry's completion is set.
+  /// Removes and returns all entries submitted since the last call, in order.
+  std::vector<Entry> take_all();
+  /// Allows the names of the request to be submitted again. Must be called before the entry's
+  /// completion is set.
   void release(const Request& request);
-  /// Ends the intake: later submissions complete with `error`. Entries already queued can still be
-  /// taken.
+  /// Completes later submissions with `error`. Entries already queued stay available to take_all().
   void close(std::exception_ptr error);
 
   bool is_empty() const { return count_.load(std::memory_order_acquire) == 0; }
@@ -38,7 +38,7 @@ class TensorQueue {
   void insert_names(const Request& request);
 
   Doorbell& doorbell_;
-  std::mutex mutex_;  // guards the three below
+  std::mutex mutex_;  // guards entries_, pending_ and closing_error_
   std::vector<Entry> entries_;
   std::unordered_set<std::string> pending_;
   std::exception_ptr closing_error_;

@@ -10,11 +10,11 @@ using observe::MeasuredTimes;
 using observe::RankSnapshot;
 
 std::int64_t time_in(const RankComparison& rank, const std::string& phase) {
-  const auto found = std::ranges::find(rank.phases, phase, &MeasuredTimes::Phase::name);
+  const auto found = std::ranges::find(rank.phases, phase, &MeasuredTimes::PhaseTime::name);
   return found == rank.phases.end() ? 0 : found->time;
 }
 
-// The lower one of the two in the middle: of two ranks, the other one's.
+// The lower median: of two ranks, the smaller value.
 std::int64_t median_in(std::span<const RankComparison> ranks, const std::string& phase) {
   std::vector<std::int64_t> times;
   for (const RankComparison& rank : ranks) times.push_back(time_in(rank, phase));
@@ -23,7 +23,7 @@ std::int64_t median_in(std::span<const RankComparison> ranks, const std::string&
   return *middle;
 }
 
-bool is_telling(const MeasuredTimes::Plan& plan) {
+bool is_comparable(const MeasuredTimes::Plan& plan) {
   return plan.ranks > 1 && !plan.waits.empty() && plan.waits.size() <= plan.steps;
 }
 
@@ -33,7 +33,7 @@ void name_phases(std::span<RankComparison> ranks) {
   for (RankComparison& rank : ranks) {
     std::int64_t most = 0;
     rank.phase.clear();
-    for (const MeasuredTimes::Phase& phase : rank.phases) {
+    for (const MeasuredTimes::PhaseTime& phase : rank.phases) {
       const std::int64_t beyond = phase.time - median_in(ranks, phase.name);
       if (beyond <= most) continue;
       most = beyond;
@@ -42,8 +42,10 @@ void name_phases(std::span<RankComparison> ranks) {
   }
 }
 
-void ArrivalSkew::note(std::span<const RankSnapshot> ranks) {
-  std::map<PlanKey, std::vector<Teller>> tellers;
+// Reports of different ranks have different ages. A plan is compared only when all of its ranks
+// have reported it.
+void ArrivalSkew::update(std::span<const RankSnapshot> ranks) {
+  std::map<PlanKey, std::vector<PlanReport>> reports;
   for (const RankSnapshot& snapshot : ranks) {
     if (snapshot.times.own == 0 && snapshot.times.blocked == 0) continue;
     RankComparison& known = ranks_[snapshot.rank];
@@ -53,47 +55,51 @@ void ArrivalSkew::note(std::span<const RankSnapshot> ranks) {
     known.blocked = snapshot.times.blocked;
     known.phases = snapshot.times.phases;
     for (const MeasuredTimes::Plan& plan : snapshot.times.plans)
-      if (is_telling(plan))
-        tellers[{plan.process_set, plan.name}].push_back({snapshot.rank, &plan});
+      if (is_comparable(plan))
+        reports[{plan.process_set, plan.name}].push_back({snapshot.rank, &plan});
   }
-  for (const auto& [key, of_plan] : tellers)
+  for (const auto& [key, of_plan] : reports)
     if (of_plan.size() == static_cast<std::size_t>(of_plan.front().plan->ranks))
       compare(key, of_plan);
 }
 
-void ArrivalSkew::compare(const PlanKey& key, std::span<const Teller> tellers) {
+// Compares each step once: from the first step that was not compared yet and that all reports still
+// contain, to the last step that all ranks have completed.
+void ArrivalSkew::compare(const PlanKey& key, std::span<const PlanReport> reports) {
   std::uint64_t& next = next_step_[key];
   std::uint64_t end = std::numeric_limits<std::uint64_t>::max();
-  for (const Teller& teller : tellers) {
-    next = std::max(next, teller.plan->steps - teller.plan->waits.size());
-    end = std::min(end, teller.plan->steps);
+  for (const PlanReport& report : reports) {
+    next = std::max(next, report.plan->steps - report.plan->waits.size());
+    end = std::min(end, report.plan->steps);
   }
-  for (; next < end; ++next) note_step(key, tellers, next);
+  for (; next < end; ++next) add_step(key, reports, next);
 }
 
-void ArrivalSkew::note_step(const PlanKey& key, std::span<const Teller> tellers,
-                            std::uint64_t step) {
+// The rank with the shortest wait arrived last. It delayed the others by the time between its
+// arrival and the second to last one.
+void ArrivalSkew::add_step(const PlanKey& key, std::span<const PlanReport> reports,
+                           std::uint64_t step) {
   std::int64_t longest = 0;
   std::int64_t shortest = std::numeric_limits<std::int64_t>::max(), second = shortest;
   int last = 0;
-  for (const Teller& teller : tellers) {
-    const std::int64_t wait = teller.wait_in(step);
+  for (const PlanReport& report : reports) {
+    const std::int64_t wait = report.wait_in(step);
     longest = std::max(longest, wait);
     if (wait < shortest) {
       second = shortest;
       shortest = wait;
-      last = teller.rank;
+      last = report.rank;
     } else {
       second = std::min(second, wait);
     }
   }
   ++ranks_[last].last;
   ranks_[last].delayed += second - shortest;
-  for (const Teller& teller : tellers) {
-    Arrivals& arrivals = arrivals_[{key, teller.rank}];
+  for (const PlanReport& report : reports) {
+    Arrivals& arrivals = arrivals_[{key, report.rank}];
     for (Sum* sum : {&arrivals.total, &arrivals.interval}) {
       ++sum->steps;
-      sum->time += longest - teller.wait_in(step);
+      sum->time += longest - report.wait_in(step);
     }
     arrivals.latest_mean =
         arrivals.interval.time / static_cast<std::int64_t>(arrivals.interval.steps);

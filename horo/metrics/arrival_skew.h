@@ -8,41 +8,43 @@
 #include <utility>
 #include <vector>
 
-#include "horo/observe/rank_snapshot.h"
+#include "horo/flight_recorder/rank_snapshot.h"
 
 namespace horo::metrics {
 
-/// What is known of one rank beside the others. Times are ns.
+/// The measurements of one rank, compared with the other ranks. Times are in ns.
 struct RankComparison {
   int rank = 0;
   std::string host;
-  std::int64_t own = 0, blocked = 0;  ///< since it joined
-  std::vector<observe::MeasuredTimes::Phase> phases;
-  std::uint64_t last = 0;    ///< steps to which it came last
-  std::int64_t delayed = 0;  ///< sum over those of how long after the second to last it came
-  /// The phase in which it has been longest beyond the median of the ranks; empty: none.
+  std::int64_t own = 0, blocked = 0;  ///< since it joined the job
+  std::vector<observe::MeasuredTimes::PhaseTime> phases;
+  std::uint64_t last = 0;  ///< number of steps in which it arrived last
+  /// Sum over those steps: time between the second to last arrival and its own.
+  std::int64_t delayed = 0;
+  /// The phase in which its time exceeds the median of all ranks by the most; empty if none does.
   std::string phase;
 };
 
-/// How much later than the earliest rank a rank came to the steps of a plan.
+/// How much later than the earliest rank a rank arrived in the steps of a plan.
 struct PlanSkew {
   std::string plan, process_set;
   int rank = 0;
-  std::uint64_t steps = 0;       ///< compared
-  std::int64_t total = 0;        ///< ns, sum over them
-  std::int64_t latest_mean = 0;  ///< ns, of the latest interval in which there were any
+  std::uint64_t steps = 0;       ///< number of compared steps
+  std::int64_t total = 0;        ///< in ns, summed over the steps
+  std::int64_t latest_mean = 0;  ///< in ns, mean over the latest interval that has steps
 };
 
-/// Compares when the ranks came to the steps of their plans, by what all of them tell of their
-/// latest steps. No clock is needed: since no rank's exchange ends before the last rank has come,
-/// and all end at about the same time, a rank came as much later than another as it waited less.
-/// What that is wrong by is how differently the ranks leave an exchange. Steps of which not all
-/// ranks tell at the same time, as there are too many between two looks, are left out.
+/// Compares when the ranks arrived in the steps of their plans, from the waiting times that all
+/// ranks report for their latest steps. No clocks are compared. The exchange of a step ends on all
+/// ranks at about the same time, after the last rank has arrived. The difference between the waits
+/// of two ranks is therefore the difference between their arrivals. The error is the difference
+/// between the times at which the ranks leave an exchange. A step is skipped if the reports of the
+/// ranks do not all contain it, because too many steps lie between two snapshots.
 class ArrivalSkew {
  public:
-  /// Of all ranks that are known; those that have told nothing of themselves are passed over.
-  void note(std::span<const observe::RankSnapshot> ranks);
-  /// Begins another interval for PlanSkew::latest_mean.
+  /// Adds the snapshots of all known ranks. Skips ranks without measurements.
+  void update(std::span<const observe::RankSnapshot> ranks);
+  /// Starts the next interval for PlanSkew::latest_mean.
   void begin_interval();
 
   std::vector<RankComparison> ranks() const;
@@ -58,7 +60,7 @@ class ArrivalSkew {
     Sum total, interval;
     std::int64_t latest_mean = 0;
   };
-  struct Teller {
+  struct PlanReport {
     int rank = 0;
     const observe::MeasuredTimes::Plan* plan = nullptr;
     std::int64_t wait_in(std::uint64_t step) const {
@@ -66,15 +68,15 @@ class ArrivalSkew {
     }
   };
 
-  void compare(const PlanKey& key, std::span<const Teller> tellers);
-  void note_step(const PlanKey& key, std::span<const Teller> tellers, std::uint64_t step);
+  void compare(const PlanKey& key, std::span<const PlanReport> reports);
+  void add_step(const PlanKey& key, std::span<const PlanReport> reports, std::uint64_t step);
 
   std::map<int, RankComparison> ranks_;
   std::map<PlanKey, std::uint64_t> next_step_;
   std::map<std::pair<PlanKey, int>, Arrivals> arrivals_;
 };
 
-/// Sets RankComparison::phase of each. Pure.
+/// Sets RankComparison::phase of each rank. Pure.
 void name_phases(std::span<RankComparison> ranks);
 
 }  // namespace horo::metrics

@@ -17,13 +17,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const fs::path& path) {
+[[noreturn]] void throw_errno(const fs::path& path) {
   throw Error(fmt::format("{}: {}", path.string(), std::strerror(errno)));
 }
 
 FileDescriptor open_file(const fs::path& path, int flags) {
   FileDescriptor file(open(path.c_str(), flags | O_CREAT | O_CLOEXEC, 0644));
-  if (file.get() < 0) refuse(path);
+  if (file.get() < 0) throw_errno(path);
   return file;
 }
 
@@ -37,7 +37,7 @@ bool write_all(int file, std::string_view text) {
   return true;
 }
 
-// The length of the file up to the end of its last whole line.
+// The length of the file up to the end of its last complete line.
 off_t end_of_lines(int file, off_t length) {
   char block[4096];
   while (length > 0) {
@@ -62,25 +62,28 @@ fs::path temporary_of(const fs::path& page) { return page.string() + ".new"; }
 
 }  // namespace
 
+// A killed job may have left an incomplete last line. It is cut off, so that the lines of this job
+// start at the beginning of a line.
 MetricsFiles::MetricsFiles(const fs::path& directory, int rank)
     : lines_path_(make_directory(directory) / fmt::format("rank.{}.jsonl", rank)),
       page_path_(directory / fmt::format("rank.{}.prom", rank)),
       lines_(open_file(lines_path_, O_RDWR | O_APPEND)) {
   struct stat status {};
-  if (fstat(lines_.get(), &status) != 0) refuse(lines_path_);
+  if (fstat(lines_.get(), &status) != 0) throw_errno(lines_path_);
   const off_t whole = end_of_lines(lines_.get(), status.st_size);
-  if (whole != status.st_size && ftruncate(lines_.get(), whole) != 0) refuse(lines_path_);
-  if (!replace_page("")) refuse(page_path_);
+  if (whole != status.st_size && ftruncate(lines_.get(), whole) != 0) throw_errno(lines_path_);
+  if (!replace_page("")) throw_errno(page_path_);
 }
 
 bool MetricsFiles::append(std::string_view lines) {
   const off_t before = lseek(lines_.get(), 0, SEEK_END);
   if (write_all(lines_.get(), lines)) return true;
-  // A part of a line would spoil those that follow.
+  // An incomplete line would corrupt the lines after it.
   (void)!ftruncate(lines_.get(), before);
   return false;
 }
 
+// Writes a new file and renames it, so that Prometheus never reads half a page.
 bool MetricsFiles::replace_page(std::string_view page) {
   const fs::path temporary = temporary_of(page_path_);
   {

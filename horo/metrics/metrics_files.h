@@ -4,21 +4,22 @@
 #include <string>
 #include <string_view>
 
-#include "horo/base/file_descriptor.h"
+#include "horo/base/system/file_descriptor.h"
 
 namespace horo::metrics {
 
-/// The files of a rank in the directory that HORO_METRICS names: "rank.3.jsonl", to which lines are
-/// added, also to those of earlier jobs, and "rank.3.prom", which is replaced. Used by one thread.
+/// The files of a rank in the directory HORO_METRICS: "rank.3.jsonl", to which lines are appended,
+/// also after those of earlier jobs, and "rank.3.prom", which is replaced. Used by one thread.
 class MetricsFiles {
  public:
-  /// Makes the directory and the files. What an earlier process has left of a line is cut off.
-  /// Throws Error, of one line that names the file, if that is not possible.
+  /// Creates the directory and the files. Truncates an incomplete last line of an earlier process.
+  /// Throws Error with the path and the reason, in one line, on failure.
   MetricsFiles(const std::filesystem::path& directory, int rank);
 
-  /// Adds whole lines, all or none. False: they could not be written.
+  /// Appends complete lines: all of them, or none if it returns false.
   bool append(std::string_view lines);
-  /// Replaces the page, so that a reader sees the former one or this one. False: it stays.
+  /// Replaces the page atomically: a reader sees either the old page or the new one. Returns false
+  /// and keeps the old page on failure.
   bool replace_page(std::string_view page);
 
  private:

@@ -1,38 +1,68 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "horo/flight_recorder/rank_snapshot.h"
 #include "horo/metrics/arrival_skew.h"
 #include "horo/metrics/rank_meter.h"
 #include "horo/metrics/step_line.h"
-#include "horo/observe/rank_snapshot.h"
 
 namespace horo::metrics {
 
-/// What a page of metrics shows. Times are ns.
-struct MetricsPicture {
+/// Names with values, such as {"rank", "3"}.
+using Labels = std::vector<std::pair<std::string_view, std::string>>;
+
+/// Writes metric families in Prometheus's text format, version 0.0.4. Names of families and labels
+/// must be valid; label values may be any bytes.
+class PrometheusText {
+ public:
+  enum class Type { kCounter, kGauge };
+
+  /// Starts a family. The following samples belong to it. A family without samples is omitted.
+  void begin(std::string_view name, Type type, std::string_view help);
+  void add(const Labels& labels, double value);
+
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string heading_;  // heading of a family that has no sample yet
+  std::string name_;
+  std::string text_;
+};
+
+/// Escapes a label value: backslash, quote and line feed are escaped; bytes that are not valid
+/// UTF-8 become U+FFFD.
+std::string escape_label(std::string_view value);
+/// The shortest decimal number that reads back as `value`, or NaN, +Inf, -Inf.
+std::string prometheus_number(double value);
+
+/// The contents of a page of metrics. Times are in ns.
+struct MetricsSnapshot {
   RankLabel rank;
   int size = 1;
-  bool is_running = true;  ///< has neither left the job nor failed
-  bool is_paused = false;  ///< in a Context::pause()
+  bool is_running = true;  ///< false: it has left the job or failed
+  bool is_paused = false;  ///< it is in a Context::pause()
   observe::WallTime written = 0;
   std::int64_t since_progress = 0;  ///< since a bucket or a named operation last finished
-  std::uint64_t operations = 0;     ///< named ones that have finished
+  std::uint64_t operations = 0;     ///< finished named operations
   std::uint64_t lost_lines = 0;
-  RankMeter::Picture meter;
-  /// Of rank 0: all ranks.
+  RankMeter::Snapshot meter;
+  /// On rank 0: all ranks; otherwise empty.
   std::vector<RankComparison> ranks;
   std::vector<PlanSkew> skews;
 };
 
-/// The page of a rank in Prometheus's text format; docs/metrics.md says what its metrics mean.
+/// The page of a rank in Prometheus's text format. docs/guides/metrics.md describes the metrics.
 /// Pure.
-std::string metrics_page(const MetricsPicture& picture);
+std::string metrics_page(const MetricsSnapshot& snapshot);
 
-/// Of `ranks` those that the others waited for most, the first three at most, and only those that
-/// made them wait for more than 1 % of the time that they have been in the job. Pure.
+/// Returns the ranks that delayed the others most: at most three, each by at least 1 % of its time
+/// in the job. Pure.
 std::vector<RankComparison> find_stragglers(std::vector<RankComparison> ranks);
 
 }  // namespace horo::metrics

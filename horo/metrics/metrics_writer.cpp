@@ -5,7 +5,7 @@
 
 #include "horo/base/log.h"
 #include "horo/base/quantity.h"
-#include "horo/observe/wall_clock.h"
+#include "horo/flight_recorder/rank_snapshot.h"
 
 namespace horo::metrics {
 
@@ -27,11 +27,13 @@ MetricsWriter::~MetricsWriter() {
   wake_.notify_one();
 }
 
-void MetricsWriter::note_ranks(std::span<const observe::RankSnapshot> ranks) {
+void MetricsWriter::update_ranks(std::span<const observe::RankSnapshot> ranks) {
   const std::scoped_lock lock(skew_mutex_);
-  skew_.note(ranks);
+  skew_.update(ranks);
 }
 
+// A request is a number. The writer reads the latest number before it writes, and stores it as done
+// afterwards. So a request that arrives during a write is served by the next round.
 void MetricsWriter::flush(std::chrono::nanoseconds limit) {
   std::unique_lock lock(sleep_mutex_);
   const std::uint64_t asked = ++flushes_asked_;
@@ -49,13 +51,15 @@ void MetricsWriter::run(const std::string& log_label) noexcept {
     set_log_label(log_label);
     write_rounds();
   } catch (const std::exception& error) {
-    log_error("HORO_METRICS: nothing more is written: {}", error.what());
+    log_error("HORO_METRICS: the writer stopped: {}", error.what());
   }
   const std::scoped_lock lock(sleep_mutex_);
   has_stopped_ = true;
   written_.notify_all();
 }
 
+// Writes once per interval, once per flush request, and a last time after should_stop_ is set. The
+// mutex is not held during file access, so a file system that hangs blocks only this thread.
 void MetricsWriter::write_rounds() {
   bool is_last = false;
   for (int round = 0; !is_last; ++round) {
@@ -78,9 +82,9 @@ void MetricsWriter::write_rounds() {
 }
 
 void MetricsWriter::write_lines() {
-  meter_->take(records_);
+  meter_->drain(records_);
   if (records_.empty()) return;
-  const RankMeter::Picture meter = meter_->picture(observe::flight_clock());
+  const RankMeter::Snapshot meter = meter_->snapshot(observe::flight_clock());
   const std::int64_t wall_offset = observe::wall_time_now() - observe::flight_clock();
   std::string lines;
   for (const StepRecord& record : records_) {
@@ -94,35 +98,37 @@ void MetricsWriter::write_lines() {
 }
 
 void MetricsWriter::write_page() {
-  if (!files_.replace_page(metrics_page(picture()))) warn_once();
+  if (!files_.replace_page(metrics_page(snapshot()))) warn_once();
 }
 
 void MetricsWriter::warn_once() {
   if (std::exchange(has_warned_, true)) return;
-  log_warning(
-      "HORO_METRICS: a file cannot be written, is the disk full? What finds no room is lost");
+  log_warning("HORO_METRICS: cannot write a file (disk full?); the affected lines are lost");
 }
 
-MetricsPicture MetricsWriter::picture() {
+// The recorder's count of operations may briefly decrease while a plan is destroyed. The page must
+// not show that, so the highest count is kept.
+MetricsSnapshot MetricsWriter::snapshot() {
   const std::int64_t now = observe::flight_clock();
   const std::uint64_t operations = std::max(operations_, recorder_.operations_finished());
   if (operations != std::exchange(operations_, operations)) operations_changed_ = now;
   const observe::FlightStatus& status = recorder_.layout().header->status;
-  MetricsPicture picture{.rank = rank_,
-                         .size = size_,
-                         .is_running = recorder_.is_running(),
-                         .is_paused = observe::look_at(status.pause) != 0,
-                         .written = observe::wall_time_now(),
-                         .since_progress = now - std::max(meter_->progress(), operations_changed_),
-                         .operations = operations,
-                         .meter = meter_->picture(now)};
-  picture.lost_lines = picture.meter.lost + lost_;
-  picture.since_progress = std::max<std::int64_t>(picture.since_progress, 0);
+  MetricsSnapshot snapshot{
+      .rank = rank_,
+      .size = size_,
+      .is_running = recorder_.is_running(),
+      .is_paused = observe::load_relaxed(status.pause) != 0,
+      .written = observe::wall_time_now(),
+      .since_progress = now - std::max(meter_->progress(), operations_changed_),
+      .operations = operations,
+      .meter = meter_->snapshot(now)};
+  snapshot.lost_lines = snapshot.meter.lost + lost_;
+  snapshot.since_progress = std::max<std::int64_t>(snapshot.since_progress, 0);
   const std::scoped_lock lock(skew_mutex_);
-  picture.ranks = skew_.ranks();
-  picture.skews = skew_.skews();
+  snapshot.ranks = skew_.ranks();
+  snapshot.skews = skew_.skews();
   skew_.begin_interval();
-  return picture;
+  return snapshot;
 }
 
 }  // namespace horo::metrics

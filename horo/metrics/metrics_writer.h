@@ -10,35 +10,36 @@
 #include <thread>
 #include <vector>
 
+#include "horo/flight_recorder/flight_recorder.h"
 #include "horo/metrics/arrival_skew.h"
 #include "horo/metrics/metrics_files.h"
 #include "horo/metrics/metrics_page.h"
 #include "horo/metrics/rank_meter.h"
 #include "horo/metrics/step_line.h"
-#include "horo/observe/flight_recorder.h"
 
 namespace horo::metrics {
 
-/// How often lines are written, and the page.
+/// The interval at which lines are written; the page is written every kLinesPerPage intervals.
 inline constexpr std::chrono::milliseconds kLinesInterval{250};
 inline constexpr int kLinesPerPage = 4;
 
-/// Writes what a rank measures to its files, from a thread of its own, and once more when it goes.
-/// If that fails, that is one warning, and the lines are counted as lost.
+/// Writes a rank's measurements to its files from its own thread, and a last time when it is
+/// destroyed. If a write fails, it logs one warning and counts the lines as lost. A file system
+/// that hangs blocks only this thread.
 class MetricsWriter {
  public:
-  /// `recorder` outlives this.
+  /// `recorder` must outlive this object.
   MetricsWriter(RankLabel rank, int size, std::shared_ptr<RankMeter> meter,
                 const observe::FlightRecorder& recorder, MetricsFiles files);
   ~MetricsWriter();
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;
 
-  /// Writes what has been measured so far. Returns once it is written or cannot be, or, with a
-  /// warning, after `limit`: the file system may hang.
+  /// Writes all measurements so far. Returns when they are written or the write has failed. If the
+  /// file system does not respond, returns after `limit` and logs a warning.
   void flush(std::chrono::nanoseconds limit);
-  /// What rank 0's watchdog sees of all ranks. Thread-safe.
-  void note_ranks(std::span<const observe::RankSnapshot> ranks);
+  /// Adds the snapshots of all ranks. Called on rank 0 by its watchdog. Thread-safe.
+  void update_ranks(std::span<const observe::RankSnapshot> ranks);
 
  private:
   void run(const std::string& log_label) noexcept;
@@ -46,7 +47,7 @@ class MetricsWriter {
   void write_lines();
   void write_page();
   void warn_once();
-  MetricsPicture picture();
+  MetricsSnapshot snapshot();
 
   const RankLabel rank_;
   const int size_;
@@ -62,7 +63,7 @@ class MetricsWriter {
   std::mutex skew_mutex_;  // guards skew_
   ArrivalSkew skew_;
 
-  std::mutex sleep_mutex_;  // guards should_stop_ and those below it
+  std::mutex sleep_mutex_;  // guards the members from should_stop_ to flushes_done_
   std::condition_variable wake_, written_;
   bool should_stop_ = false;
   bool has_stopped_ = false;

@@ -1,6 +1,7 @@
 #include "horo/metrics/rank_meter.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace horo::metrics {
 namespace {
@@ -8,16 +9,6 @@ namespace {
 constexpr const char* kOtherPlans = "(others)";
 
 }  // namespace
-
-void StepSums::add(const StepRecord& step) {
-  ++steps;
-  length += step.length;
-  blocked += step.blocked;
-  exposed += step.exposed;
-  exchange += step.exchange;
-  bytes += step.bytes;
-  if (step.wire_bytes) wire_bytes = wire_bytes.value_or(0) + *step.wire_bytes;
-}
 
 RankMeter::RankMeter(std::int64_t now) : begun_(now), progress_(now) {
   records_.reserve(kMostRecords);
@@ -35,6 +26,7 @@ void RankMeter::end_phase(std::uint64_t number) {
   phases_.end(number, now);
 }
 
+// Waits of several threads may overlap. Time counts as blocked while at least one thread waits.
 std::int64_t RankMeter::begin_wait() {
   const std::int64_t now = observe::flight_clock();
   const std::scoped_lock lock(mutex_);
@@ -51,6 +43,8 @@ std::int64_t RankMeter::blocked_until(std::int64_t now) const {
   return blocked_ + (waiting_ > 0 ? now - waiting_since_ : 0);
 }
 
+// A plan with the same name and process set continues the sums of the earlier one, so counters
+// never decrease.
 std::size_t RankMeter::plan(const PlanLabel& label) {
   const std::scoped_lock lock(mutex_);
   const auto found = std::ranges::find_if(plans_, [&](const Plan& plan) {
@@ -59,6 +53,7 @@ std::size_t RankMeter::plan(const PlanLabel& label) {
   if (found != plans_.end()) return static_cast<std::size_t>(found - plans_.begin());
   if (plans_.size() == kMostPlans) return kMostPlans - 1;
   plans_.push_back({label, {}, {}});
+  // The last entry collects all further plans, which bounds the size of the page.
   if (plans_.size() == kMostPlans) plans_.back().label = {kOtherPlans, "", label.ranks};
   return plans_.size() - 1;
 }
@@ -68,11 +63,12 @@ RankMeter::Reading RankMeter::read(std::int64_t now) const {
   return {blocked_until(now), phases_.totals(now)};
 }
 
+// The waits of the latest steps are kept in a ring per plan, from which measured() reports them.
 void RankMeter::add(StepRecord record) {
   const std::scoped_lock lock(mutex_);
   Plan& plan = plans_[record.plan];
   record.step = plan.sums.steps;
-  plan.waits[record.step % kToldSteps] = record.exposed;
+  plan.waits[record.step % kReportedSteps] = record.exposed;
   plan.sums.add(record);
   phases_in_steps_ = phases_.totals(record.ended);
   if (records_.size() < kMostRecords)
@@ -81,14 +77,15 @@ void RankMeter::add(StepRecord record) {
     ++lost_;
 }
 
-void RankMeter::take(std::vector<StepRecord>& records) {
+// Swaps two vectors of full capacity, so that neither this call nor add() allocates under the lock.
+void RankMeter::drain(std::vector<StepRecord>& records) {
   records.clear();
   records.reserve(kMostRecords);
   const std::scoped_lock lock(mutex_);
   records_.swap(records);
 }
 
-RankMeter::Picture RankMeter::picture(std::int64_t now) const {
+RankMeter::Snapshot RankMeter::snapshot(std::int64_t now) const {
   const std::scoped_lock lock(mutex_);
   const std::int64_t blocked = blocked_until(now);
   return {std::max<std::int64_t>(now - begun_ - blocked, 0),
@@ -100,26 +97,37 @@ RankMeter::Picture RankMeter::picture(std::int64_t now) const {
           lost_};
 }
 
+// Bounded in size, because the watchdog sends it twice a second.
 observe::MeasuredTimes RankMeter::measured(std::int64_t now) const {
-  const Picture picture = this->picture(now);
+  const Snapshot snapshot = this->snapshot(now);
   const bool has_steps =
-      std::ranges::any_of(picture.plans, [](const Plan& plan) { return plan.sums.steps > 0; });
-  const PhaseNanoseconds& phases = has_steps ? picture.phases_in_steps : picture.phases;
-  observe::MeasuredTimes times{picture.own, picture.blocked, {}, {}};
-  for (std::size_t i = 0; i < picture.phase_names.size(); ++i)
-    times.phases.push_back({picture.phase_names[i], phases[i]});
-  for (const Plan& plan : picture.plans) {
-    if (times.plans.size() == kToldPlans) break;
-    auto& told = times.plans.emplace_back();
-    told.name = plan.label.name;
-    told.process_set = plan.label.process_set;
-    told.ranks = plan.label.ranks;
-    told.steps = plan.sums.steps;
-    for (std::uint64_t step = told.steps - std::min<std::uint64_t>(told.steps, kToldSteps);
-         step < told.steps; ++step)
-      told.waits.push_back(plan.waits[step % kToldSteps]);
+      std::ranges::any_of(snapshot.plans, [](const Plan& plan) { return plan.sums.steps > 0; });
+  const PhaseNanoseconds& phases = has_steps ? snapshot.phases_in_steps : snapshot.phases;
+  observe::MeasuredTimes times{snapshot.own, snapshot.blocked, {}, {}};
+  for (std::size_t i = 0; i < snapshot.phase_names.size(); ++i)
+    times.phases.push_back({snapshot.phase_names[i], phases[i]});
+  for (const Plan& plan : snapshot.plans) {
+    if (times.plans.size() == kReportedPlans) break;
+    auto& report = times.plans.emplace_back();
+    report.name = plan.label.name;
+    report.process_set = plan.label.process_set;
+    report.ranks = plan.label.ranks;
+    report.steps = plan.sums.steps;
+    for (std::uint64_t step = report.steps - std::min<std::uint64_t>(report.steps, kReportedSteps);
+         step < report.steps; ++step)
+      report.waits.push_back(plan.waits[step % kReportedSteps]);
   }
   return times;
+}
+
+MeasuredState::MeasuredState(std::unique_ptr<observe::SnapshotProvider> source,
+                             std::shared_ptr<const RankMeter> meter)
+    : source_(std::move(source)), meter_(std::move(meter)) {}
+
+observe::RankSnapshot MeasuredState::snapshot() {
+  observe::RankSnapshot snapshot = source_->snapshot();
+  snapshot.times = meter_->measured(observe::flight_clock());
+  return snapshot;
 }
 
 }  // namespace horo::metrics

@@ -4,17 +4,17 @@
 
 #include <iterator>
 
-#include "horo/observe/trace_writer.h"
+#include "horo/diagnosis/trace_writer.h"
 
 namespace horo::metrics {
 namespace {
 
-// Exact to the ns, and never in a form with an exponent.
+// Exact to 1 ns, and never in exponent notation.
 void add_seconds(std::string& line, const char* name, std::int64_t time) {
   fmt::format_to(std::back_inserter(line), R"(, "{}": {:.9f})", name, seconds_of(time));
 }
 
-// In parts, as a double does not hold the ns since 1970.
+// In two parts, because a double cannot represent ns since 1970 exactly.
 void add_wall_time(std::string& line, const char* name, std::int64_t time) {
   fmt::format_to(std::back_inserter(line), R"(, "{}": {}.{:06})", name, time / 1'000'000'000,
                  time % 1'000'000'000 / 1000);

@@ -13,14 +13,16 @@ StepMeter::StepMeter(std::shared_ptr<RankMeter> meter, const PlanLabel& label)
   reading_ = meter_->read(ended_);
 }
 
-void StepMeter::note_exchange(std::uint64_t bytes) {
+void StepMeter::record_exchange(std::uint64_t bytes) {
   const std::int64_t now = observe::flight_clock();
   current_.exchange += now - exchange_began_;
   current_.bytes += bytes;
   ++current_.buckets;
-  meter_->note_progress(now);
+  meter_->record_progress(now);
 }
 
+// A step lasts from the end of the previous step until now. So the steps of a plan cover all its
+// time.
 void StepMeter::end_step(const Blocked& wait, std::optional<std::uint64_t> wire_bytes) {
   if (!is_on()) return;
   const std::int64_t now = observe::flight_clock();

@@ -1,32 +1,73 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
-
-#include "horo/metrics/phase_times.h"
+#include <string_view>
+#include <vector>
 
 namespace horo::metrics {
 
-/// What a rank knows of one complete step of a plan. Times are ns, `ended` of flight_clock().
+/// The maximum number of distinct phases. Further phases share the last one, kOtherPhases.
+inline constexpr std::size_t kMostPhases = 16;
+inline constexpr std::string_view kOtherPhases = "(others)";
+
+/// Nanoseconds per phase, in the order of PhaseTimes::names().
+using PhaseNanoseconds = std::array<std::int64_t, kMostPhases>;
+
+/// The time that a rank has spent in each of its phases and pauses. Time in nested phases counts
+/// for the innermost one, so the sum never exceeds the elapsed time. Phases may end in any order:
+/// an outer one that ends first leaves the inner ones open. Used by one thread at a time. Times are
+/// ns of one clock.
+class PhaseTimes {
+ public:
+  /// Starts a phase. Returns its number, which is never 0.
+  std::uint64_t begin(std::string_view name, std::int64_t now);
+  /// Ends the phase with that number, if it is open.
+  void end(std::uint64_t number, std::int64_t now);
+
+  /// Times up to `now`, including open phases.
+  PhaseNanoseconds totals(std::int64_t now) const;
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  std::size_t index_of(std::string_view name);
+  void accumulate(std::int64_t now);
+
+  std::vector<std::string> names_;
+  struct Open {
+    std::uint64_t number = 0;
+    std::size_t index = 0;
+  };
+  std::vector<Open> open_;  // innermost last
+  std::uint64_t begun_ = 0;
+  PhaseNanoseconds totals_{};
+  std::int64_t accumulated_until_ = 0;  // time until which totals_ is complete
+};
+
+/// The measurements of one complete step of a plan. Times are in ns; `ended` is by flight_clock().
 struct StepRecord {
   std::size_t plan = 0;  ///< RankMeter::plan()
   std::uint64_t step = 0;
   std::int64_t ended = 0;
-  std::int64_t length = 0;    ///< since the step before ended; of the first, since registration
-  std::int64_t blocked = 0;   ///< of it, in which a thread of the program waited inside horo
-  std::int64_t exposed = 0;   ///< of it, in wait(), exchange() or join() of this plan at the end
-  std::int64_t exchange = 0;  ///< exchanges of its buckets, one after the other
+  /// Since the end of the previous step; for the first step, since registration.
+  std::int64_t length = 0;
+  /// Part of `length` in which a thread of the program waited inside horo.
+  std::int64_t blocked = 0;
+  /// Part of `length` in the final wait(), exchange() or join() of this plan.
+  std::int64_t exposed = 0;
+  std::int64_t exchange = 0;  ///< sum of the exchange times of its buckets
   std::uint32_t buckets = 0;
   std::uint64_t bytes = 0;
-  std::optional<std::uint64_t> wire_bytes;  ///< sent to other ranks, where it is counted
+  std::optional<std::uint64_t> wire_bytes;  ///< sent to other ranks, if counted
   PhaseNanoseconds phases{};
 
   std::int64_t own() const { return length - blocked; }
 };
 
-/// Sums over the steps of a plan so far.
+/// Sums over all steps of a plan so far.
 struct StepSums {
   std::uint64_t steps = 0;
   std::int64_t length = 0, blocked = 0, exposed = 0, exchange = 0;
@@ -36,17 +77,18 @@ struct StepSums {
   void add(const StepRecord& step);
 };
 
-/// Which plan, as records and pages speak of it.
+/// Identifies a plan in records and on pages.
 struct PlanLabel {
   std::string name;
   std::string process_set;  ///< empty: all ranks
   int ranks = 1;
 
-  /// What an allreduce of all ranks moves for each byte, as nccl-tests has it: 2 (n-1)/n.
+  /// The bus traffic per byte of an allreduce over `ranks` ranks, as defined by nccl-tests: 2
+  /// (n-1)/n.
   double bus_factor() const { return 2.0 * (ranks - 1) / ranks; }
 };
 
-/// `bytes` in `time` ns, in bytes per second; 0 if no time has passed.
+/// `bytes` in `time` ns, in bytes per second; 0 if `time` is 0.
 inline double rate_of(std::uint64_t bytes, std::int64_t time) {
   return time > 0 ? static_cast<double>(bytes) * 1e9 / static_cast<double>(time) : 0;
 }

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "horo/base/error.h"
+#include "ops/data/dataset.h"
 #include "ops/data/file_bytes.h"
-#include "ops/data/pixels.h"
 
 namespace horo::ops {
 
@@ -20,8 +20,8 @@ constexpr std::array<PixelScale, CifarDataset::kChannels> kScales{
      {.mean = 0.4822f, .deviation = 0.2435f},
      {.mean = 0.4465f, .deviation = 0.2616f}}};
 
-/// The batches' files by their names without ".gz", so that they are in order and each is read
-/// once.
+/// Finds the batch files. The key is the name without ".gz". The map sorts the files by name, which
+/// fixes the order of the samples on all ranks, and keeps one file if both forms exist.
 std::map<std::string, std::filesystem::path> find_batches(const std::filesystem::path& directory,
                                                           const std::string& prefix) {
   HORO_CHECK(std::filesystem::is_directory(directory),
@@ -58,7 +58,7 @@ void CifarDataset::append(const std::filesystem::path& file) {
   for (std::size_t record = 0; record < bytes.size() / kRecord; ++record) {
     const int label = bytes[record * kRecord];
     HORO_CHECK(label < 10,
-               fmt::format("{}: label {} of sample {} is none of 0 to 9; fetch CIFAR-10's binary "
+               fmt::format("{}: label {} of sample {} is not in 0 to 9; fetch CIFAR-10's binary "
                            "version again",
                            file.string(), label, record));
   }

@@ -8,9 +8,9 @@
 
 namespace horo::ops {
 
-/// The CIFAR-10 photographs, or a part of them, in the files of the "binary version": colour images
-/// [3, 32, 32] of 10 classes, held in memory as bytes. Normalised by channel. Not changed after
-/// construction. Source of the data and the format: Krizhevsky, "Learning multiple layers of
+/// The CIFAR-10 photographs, or a part of them, from the files of the "binary version": colour
+/// images [3, 32, 32] of 10 classes, kept in memory as bytes and normalised by channel. Immutable
+/// after construction. Source of the data and the format: Krizhevsky, "Learning multiple layers of
 /// features from tiny images" (2009).
 class CifarDataset : public Dataset {
  public:
@@ -21,10 +21,9 @@ class CifarDataset : public Dataset {
   /// by row.
   static constexpr std::size_t kRecord = 1 + kPixels;
 
-  /// Reads every file of `directory` whose name is "data_batch" (kTrain) or "test_batch" (kTest),
-  /// anything, and ".bin" or ".bin.gz", in the order of their names; of a file that is there plain
-  /// and compressed, the plain one. Throws InvalidArgument, one line that names the file, what is
-  /// wrong with it and what to do.
+  /// Reads the files data_batch*.bin (kTrain) or test_batch*.bin (kTest) of `directory`, plain or
+  /// with ".gz" added, in the order of their names. If a file exists in both forms, the plain one
+  /// is read. Throws InvalidArgument, one line with the file, what is wrong with it and the remedy.
   CifarDataset(const std::filesystem::path& directory, Split split);
 
   std::size_t size() const override { return records_.size() / kRecord; }

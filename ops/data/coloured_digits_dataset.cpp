@@ -11,8 +11,8 @@ namespace horo::ops {
 
 namespace {
 
-constexpr std::size_t kSide = ColouredDigitsDataset::kSide;
-constexpr std::size_t kPlane = kSide * kSide;
+constexpr std::size_t kImageSide = ColouredDigitsDataset::kSide;
+constexpr std::size_t kPlane = kImageSide * kImageSide;
 
 using Colour = std::array<float, 3>;
 
@@ -26,7 +26,8 @@ float distance(const Colour& a, const Colour& b) {
   return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
 }
 
-/// A colour in which a digit can be seen on `ground`.
+/// Draws colours until one has enough contrast to `ground`. The number of draws depends only on the
+/// random stream, so a sample has the same pixels on every rank.
 Colour colour_on(const Colour& ground, RandomStream& random) {
   for (;;) {
     const Colour colour = any_colour(random);
@@ -45,14 +46,14 @@ std::int32_t ColouredDigitsDataset::copy_sample(std::size_t index, std::span<flo
   RandomStream random(combine_keys(key, 1));
   const Colour ground = any_colour(random);
   const Colour ink = colour_on(ground, random);
-  const std::size_t top = random.below(kSide - kDigitSide + 1);
-  const std::size_t left = random.below(kSide - kDigitSide + 1);
+  const std::size_t top = random.below(kImageSide - kDigitSide + 1);
+  const std::size_t left = random.below(kImageSide - kDigitSide + 1);
   for (std::size_t channel = 0; channel < ink.size(); ++channel) {
     float* const plane = values.data() + channel * kPlane;
     std::fill_n(plane, kPlane, ground[channel]);
     for (std::size_t i = 0; i < digit.size(); ++i) {
       const float cover = static_cast<float>(digit[i]) / 255;
-      plane[(top + i / kDigitSide) * kSide + left + i % kDigitSide] +=
+      plane[(top + i / kDigitSide) * kImageSide + left + i % kDigitSide] +=
           cover * (ink[channel] - ground[channel]);
     }
   }

@@ -7,17 +7,17 @@
 namespace horo::ops {
 
 struct ColouredDigitsOptions {
-  /// Another set of images for each seed.
+  /// Each seed gives another set of images.
   std::uint64_t seed = 1;
-  /// The test images are drawn from other random numbers than the training images of the same seed.
+  /// Training and test images of one seed use different random numbers.
   Split split = Split::kTrain;
   std::size_t size = 10000;
 };
 
-/// The digits of render_digit() in one colour on a ground of another: images [3, 32, 32] of 10
-/// classes, in the place of photographs where no file is at hand. Colour says nothing about the
-/// class. Sample i is determined by (seed, split, i), label included, and drawn each time it is
-/// asked for.
+/// Digits of render_digit() in one colour on a background of another: images [3, 32, 32] of 10
+/// classes, which replace photographs if no files are available. Colours are independent of the
+/// class. Sample i and its label depend only on (seed, split, i). An image is drawn each time it is
+/// read.
 class ColouredDigitsDataset : public Dataset {
  public:
   static constexpr std::size_t kSide = 32;

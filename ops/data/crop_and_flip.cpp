@@ -24,6 +24,8 @@ void CropAndFlip::operator()(std::span<float> values, std::uint64_t epoch,
   HORO_CHECK(values.size() == channels_ * height_ * width_,
              fmt::format("CropAndFlip got {} values for an image [{}, {}, {}]", values.size(),
                          channels_, height_, width_));
+  // The stream depends only on the seed, the epoch and the sample. The result is therefore the same
+  // on any number of ranks and loader threads. All three numbers are drawn even if flips are off.
   RandomStream random(combine_keys(combine_keys(options_.seed, epoch), sample));
   const std::size_t top = random.below(2 * options_.padding + 1);
   const std::size_t left = random.below(2 * options_.padding + 1);
@@ -33,7 +35,8 @@ void CropAndFlip::operator()(std::span<float> values, std::uint64_t epoch,
   for (std::size_t c = 0; c < channels_; ++c) {
     for (std::size_t y = 0; y < height_; ++y) {
       for (std::size_t x = 0; x < width_; ++x) {
-        // in the padded image; less than the padding is outside, which wraps to a huge number
+        // Unsigned coordinates in the original image. In the padding above and left of the image
+        // they wrap to huge values.
         const std::size_t row = top + y - options_.padding;
         const std::size_t column = left + (is_flipped ? width_ - 1 - x : x) - options_.padding;
         const bool is_inside = row < height_ && column < width_;

@@ -9,16 +9,16 @@
 namespace horo::ops {
 
 struct CropAndFlipOptions {
-  std::size_t padding = 4;  ///< pixels added on every side before an image is cut out again
-  bool flips = true;        ///< false where left and right mean something
+  std::size_t padding = 4;  ///< pixels of zeros added on every side before the crop
+  bool flips = true;        ///< set to false if left and right matter
   std::uint64_t seed = 1;
 };
 
-/// The common augmentation of small photographs: an image is padded with zeros (the mean, once it
-/// is normalised), cut out again at a random place, and mirrored left to right every other time.
-/// The choice depends on the seed, the epoch and the sample's index in the data set alone: not on
-/// the rank, the number of ranks or the thread. Called from any thread. Source: He, Zhang, Ren,
-/// Sun, "Deep residual learning" (2016), section 4.2.
+/// Random crops and flips, the usual augmentation of small photographs. An image is padded with
+/// zeros (the mean of normalised images), cropped at a random position, and mirrored with
+/// probability 1/2. The result depends only on the seed, the epoch and the index of the sample in
+/// the data set. Thread-safe. Source: He, Zhang, Ren, Sun, "Deep residual learning" (2016), section
+/// 4.2.
 class CropAndFlip {
  public:
   /// `image`: [channels, height, width]; InvalidArgument otherwise.

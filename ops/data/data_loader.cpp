@@ -27,7 +27,7 @@ DataLoader::DataLoader(const Dataset& dataset, const GlobalSampler& sampler, std
 }
 
 DataLoader::~DataLoader() {
-  // All are told before the first is joined.
+  // Requests all stops before the first join, so that the threads stop in parallel.
   for (auto& thread : threads_) thread.request_stop();
 }
 
@@ -60,8 +60,8 @@ DataLoader::Slot DataLoader::fill_slot(std::uint64_t step) const {
   return slot;
 }
 
-// A thread takes the next step as soon as the consumer has left room for it, so that every slot is
-// empty when its step is filled.
+// A thread claims the next step only if fewer than slots_.size() steps are ahead of the consumer.
+// The slot of a claimed step is therefore empty, and no two threads write to one slot.
 void DataLoader::fill_slots(std::stop_token stop) {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -76,6 +76,8 @@ void DataLoader::fill_slots(std::stop_token stop) {
   }
 }
 
+// Runs on the consumer thread only. Batches leave in step order, whichever thread completes first,
+// because the consumer waits for the slot of exactly the next step.
 DataLoader::Slot DataLoader::take_slot() {
   std::unique_lock lock(mutex_);
   Slot& slot = slots_[to_take_ % slots_.size()];
@@ -87,11 +89,13 @@ DataLoader::Slot DataLoader::take_slot() {
 }
 
 std::optional<Batch> DataLoader::next() {
-  // Only this thread writes to_take_, so it may read it without the lock.
+  // Only the consumer thread writes to_take_, so it may read it without the lock.
   if (to_take_ >= last_) return std::nullopt;
   const auto start = std::chrono::steady_clock::now();
   Slot taken = threads_.empty() ? fill_slot(to_take_++) : take_slot();
   waited_ += std::chrono::steady_clock::now() - start;
+  // The loader stops at the first error in step order. clear() joins the threads, so none of them
+  // uses the data set after next() has thrown.
   if (taken.error) {
     for (auto& thread : threads_) thread.request_stop();
     threads_.clear();

@@ -18,7 +18,7 @@
 
 namespace horo::ops {
 
-/// This rank's part of one step.
+/// The samples of this rank in one step.
 struct Batch {
   EpochStep where;
   Tensor inputs;                       ///< [b, sample shape]; b may be 0
@@ -26,25 +26,24 @@ struct Batch {
   std::vector<std::uint64_t> samples;  ///< b indices in the data set
 };
 
-/// Changes a sample, as copy_sample() wrote it, by chance. The same arguments give the same values,
-/// and it may be called from several threads at once: see CropAndFlip.
+/// Changes a sample that copy_sample() has written. Deterministic: equal arguments give equal
+/// values. Called from several threads at once. See CropAndFlip.
 using Augmentation =
     std::function<void(std::span<float> values, std::uint64_t epoch, std::uint64_t sample)>;
 
 struct DataLoaderOptions {
-  /// Threads that fill batches; 0: the consumer's own, inside next(). Raise it when training waits
+  /// Threads that load batches; 0: next() loads on the calling thread. Raise it if training waits
   /// for data.
   std::size_t threads = 1;
-  /// Batches held ready ahead of the consumer; at least 1. More evens out slow reads, for memory.
+  /// Batches loaded ahead; at least 1. More batches hide slow reads but need more memory.
   std::size_t prefetch = 2;
-  /// Of every sample; empty: none.
+  /// Applied to every sample; empty: none.
   Augmentation augmentation{};
 };
 
-/// Fills batches ahead of the training loop. Batches come in the order of steps and with the same
-/// content whatever the number of threads. next() is called from one thread; the data set and the
-/// sampler must outlive the loader. The destructor stops the threads, in the middle of an epoch or
-/// not.
+/// Loads batches ahead of the training loop. The order and content of batches do not depend on the
+/// number of threads. next() must be called from one thread. The data set and the sampler must
+/// outlive the loader. The destructor stops the threads at any point of an epoch.
 class DataLoader {
  public:
   /// Loads the steps [first, last), numbered as GlobalSampler::locate() does. Throws
@@ -53,11 +52,11 @@ class DataLoader {
              std::uint64_t last, const DataLoaderOptions& options = {});
   ~DataLoader();
 
-  /// The next batch, or nothing after the last. Blocks until it is filled. Rethrows what the data
-  /// set threw for a sample of it; the loader is then at its end.
+  /// Returns the next batch, or nothing after the last one. Blocks until it is loaded. Rethrows an
+  /// exception of the data set; the loader then has no more batches.
   std::optional<Batch> next();
 
-  /// How long the calls of next() have taken in all: what training lost to loading.
+  /// Total time spent in next(): the time that training waited for data.
   std::chrono::nanoseconds waited() const { return waited_; }
 
  private:
@@ -77,7 +76,7 @@ class DataLoader {
   const std::uint64_t last_;
   std::chrono::nanoseconds waited_{0};
 
-  std::mutex mutex_;  // guards what follows, up to threads_
+  std::mutex mutex_;  // guards the members below, up to threads_
   std::condition_variable_any slot_filled_;
   std::condition_variable_any slot_taken_;
   std::vector<Slot> slots_;  // step s goes through slot s % slots_.size()

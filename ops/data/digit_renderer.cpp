@@ -73,6 +73,8 @@ class Canvas {
         const float cover = std::clamp(1.0f - past_edge / pen.softness, 0.0f, 1.0f);
         float& pixel =
             ink_[static_cast<std::size_t>(row) * kDigitSide + static_cast<std::size_t>(column)];
+        // The maximum, not the sum: pieces of one stroke overlap at their ends and must not become
+        // darker there.
         pixel = std::max(pixel, pen.ink * cover);
       }
     }
@@ -99,6 +101,7 @@ class Canvas {
 
 }  // namespace
 
+// The order of the draws from `random` must not change: every image would change with it.
 DigitImage render_digit(int digit, std::uint64_t key) {
   RandomStream random(key);
   const auto styles = styles_of_digit(digit);

@@ -8,6 +8,8 @@ namespace horo::ops {
 
 namespace {
 
+// The strokes of each digit in the unit box, in several styles. x grows to the right and y
+// downwards.
 Stroke curve(std::vector<Point> points) { return {Stroke::Kind::kCurve, std::move(points)}; }
 Stroke lines(std::vector<Point> points) { return {Stroke::Kind::kLines, std::move(points)}; }
 
@@ -218,6 +220,8 @@ Styles nine() {
   };
 }
 
+// A Catmull-Rom spline: it passes through all points, and its tangent at a point depends only on
+// the neighbours of the point.
 Point spline_point(const Point& before, const Point& from, const Point& to, const Point& after,
                    float t) {
   const auto coordinate = [t](float a, float b, float c, float d) {

@@ -11,16 +11,16 @@
 namespace horo::ops {
 
 struct DigitsOptions {
-  /// Another set of images for each seed.
+  /// Each seed gives another set of images.
   std::uint64_t seed = 1;
-  /// The test images are drawn from other random numbers than the training images of the same seed.
+  /// Training and test images of one seed use different random numbers.
   Split split = Split::kTrain;
   std::size_t size = 20000;
 };
 
-/// Digits that look handwritten, [1, 28, 28] of 10 classes, drawn by the program: a data set that
-/// needs no file. Sample i is determined by (seed, split, i), label included. An image is drawn
-/// when it is first asked for and then kept, in size * 784 bytes of memory.
+/// Synthetic handwritten digits, [1, 28, 28] of 10 classes: a data set that needs no files. Sample
+/// i and its label depend only on (seed, split, i). An image is drawn when it is first read and
+/// then cached; the cache takes size * 784 bytes.
 class DigitsDataset : public Dataset {
  public:
   explicit DigitsDataset(const DigitsOptions& options = {});
@@ -31,7 +31,7 @@ class DigitsDataset : public Dataset {
   std::int32_t copy_sample(std::size_t index, std::span<float> values) const override;
 
  private:
-  /// Of a place in the cache. A thread that finds kBeingDrawn draws for itself instead of waiting.
+  /// State of a cache entry. A thread that finds kBeingDrawn draws its own copy instead of waiting.
   enum class State : std::uint8_t { kEmpty, kBeingDrawn, kReady };
 
   DigitsOptions options_;

@@ -22,8 +22,7 @@ using GzipFile = std::unique_ptr<gzFile_s, CloseGzip>;
   throw InvalidArgument(fmt::format("{}: {}", path.string(), reason));
 }
 
-// zlib sees a compressed file that ends early as an error of the buffer only once its end is
-// reached.
+// zlib reports a truncated file as a buffer error, and only at the end of the file.
 void check_end(gzFile file, const std::filesystem::path& path) {
   int code = Z_OK;
   const char* text = gzerror(file, &code);
@@ -35,6 +34,8 @@ void check_end(gzFile file, const std::filesystem::path& path) {
 
 }  // namespace
 
+// gzread() also reads files that are not compressed, so both forms take this path. The size of the
+// content is unknown in advance, hence the reads in steps of 1 MiB.
 std::vector<std::uint8_t> read_file_bytes(const std::filesystem::path& path) {
   constexpr std::size_t kStep = std::size_t{1} << 20;
   if (std::filesystem::is_directory(path)) refuse(path, "is a directory, not a file");

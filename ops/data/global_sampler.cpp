@@ -3,11 +3,46 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "horo/base/error.h"
-#include "ops/data/epoch_permutation.h"
+#include "ops/data/random_stream.h"
 
 namespace horo::ops {
+
+EpochPermutation::EpochPermutation(std::uint64_t size, std::uint64_t seed, std::uint64_t epoch)
+    : size_(size) {
+  HORO_CHECK(size <= std::uint64_t{1} << 62, fmt::format("a permutation of {} is too large", size));
+  const int bits = size > 1 ? std::bit_width(size - 1) : 1;
+  half_bits_ = (bits + 1) / 2;
+  RandomStream keys(combine_keys(seed, epoch));
+  for (auto& key : round_keys_) key = keys.next();
+}
+
+// A Feistel network: every round is invertible whatever scramble() returns, so the whole is a
+// permutation of the 2 * half_bits_ wide numbers.
+std::uint64_t EpochPermutation::permute_bits(std::uint64_t word) const {
+  const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
+  std::uint64_t left = word >> half_bits_;
+  std::uint64_t right = word & mask;
+  for (const auto key : round_keys_) {
+    const std::uint64_t mixed = left ^ (scramble(right + key) & mask);
+    left = right;
+    right = mixed;
+  }
+  return left << half_bits_ | right;
+}
+
+// Cycle walking restricts the permutation to [0, size): it is applied again until the result is in
+// range. The range of permute_bits() is at most four times `size`, so the loop ends after a few
+// iterations on average. It always ends, because the cycle returns to `position`, which is in
+// range. The permutation needs no table, so each rank computes only its own indices.
+std::uint64_t EpochPermutation::operator[](std::uint64_t position) const {
+  HORO_CHECK(position < size_, fmt::format("position {} of a permutation of {}", position, size_));
+  std::uint64_t word = permute_bits(position);
+  while (word >= size_) word = permute_bits(word);
+  return word;
+}
 
 GlobalSampler::GlobalSampler(const SamplerOptions& options, int rank, int ranks)
     : options_(options),
@@ -35,6 +70,8 @@ std::size_t GlobalSampler::local_count(std::uint64_t step) const {
   return count / ranks_ + (rank_ < count % ranks_ ? 1 : 0);
 }
 
+// A global batch is a run of positions in the permutation, and each rank takes consecutive
+// positions of it. The set of samples in a step therefore does not depend on the number of ranks.
 std::vector<std::uint64_t> GlobalSampler::samples(const EpochStep& where) const {
   const std::size_t global = global_count(where.step);
   const std::uint64_t first = where.step * options_.global_batch + rank_ * (global / ranks_) +

@@ -14,13 +14,13 @@ constexpr std::uint64_t scramble(std::uint64_t word) {
   return word ^ (word >> 31);
 }
 
-/// A key made of two, for random numbers that depend on both: order matters.
+/// Combines two keys into one that depends on both and on their order.
 constexpr std::uint64_t combine_keys(std::uint64_t first, std::uint64_t second) {
   return scramble(scramble(first + 0x9e3779b97f4a7c15ull) ^ (second * 0xd1342543de82ef95ull + 1));
 }
 
-/// Pseudo-random numbers that depend on a key alone (SplitMix64). Made where it is needed, one per
-/// sample or decision, so that results do not depend on the order of work. Used from one thread.
+/// Pseudo-random numbers that depend only on a key (SplitMix64). Each sample or decision constructs
+/// its own stream, so that results do not depend on the order of work. Used from one thread.
 class RandomStream {
  public:
   explicit RandomStream(std::uint64_t key) : state_(key) {}

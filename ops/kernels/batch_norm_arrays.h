@@ -2,15 +2,15 @@
 
 namespace horo::ops {
 
-// What a batch normalisation on a device reads and writes, all in the device's memory: images as
-// their format says, the rest float32 [channels].
+// The arrays of a batch normalisation on a device, all in device memory. Images have their own
+// format; all other arrays are float32 [channels].
 
 struct BatchNormTraining {
   const void* input;
   const float* scale;
   const float* shift;
   void* output;
-  /// new = (1 - momentum) * old + momentum * that of the batch, the variance unbiased.
+  /// new = (1 - momentum) * old + momentum * value of the batch, with the unbiased variance.
   float* running_mean;
   float* running_variance;
   double momentum;

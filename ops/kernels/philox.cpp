@@ -1,7 +1,5 @@
 #include "ops/kernels/philox.h"
 
-#include "ops/kernels/philox_rounds.h"
-
 namespace horo::ops {
 namespace {
 

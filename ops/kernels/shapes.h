@@ -2,7 +2,21 @@
 
 #include <cstddef>
 
+#include "horo/base/data_type.h"
+
 namespace horo::ops {
+
+/// The memory layout of images and filters. Fields such as `height` have the same meaning in both
+/// layouts.
+enum class ImageLayout {
+  kChannelsFirst,  ///< [batch, channels, height, width], filters [out, in, height, width]
+  kChannelsLast,   ///< [batch, height, width, channels], filters [out, height, width, in]
+};
+
+struct ImageFormat {
+  DataType type = DataType::kFloat32;  ///< or kBFloat16
+  ImageLayout layout = ImageLayout::kChannelsLast;
+};
 
 /// A square window that slides over the height and width of an image, as convolution and pooling
 /// use it. Sizes in pixels; the same for both directions.
@@ -65,6 +79,19 @@ struct InnerProductShape {
   std::size_t in_features = 0;
   std::size_t out_features = 0;
   bool has_bias = true;
+};
+
+enum class Activation {
+  kRelu,
+  kGelu,  ///< the one with tanh
+};
+
+/// A fully connected stage with an activation, optionally followed by a second fully connected
+/// stage.
+struct ActivatedShape {
+  InnerProductShape linear;  ///< with a bias
+  Activation activation = Activation::kRelu;
+  std::size_t next_out_features = 0;  ///< of the second stage; 0: none
 };
 
 }  // namespace horo::ops

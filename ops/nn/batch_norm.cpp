@@ -30,6 +30,8 @@ BatchNorm::BatchNorm(const BatchNormOptions& options)
       mean_(Shape{options.channels}),
       variance_(Shape{options.channels}) {
   HORO_CHECK(options.channels > 0, "BatchNorm: got 0 channels, wants at least 1");
+  // make_parameter() has set one-dimensional parameters to zero, which is correct for the shift
+  // only.
   weight_.value.fill(1.0f);
   running_variance_.value.fill(1.0f);
 }
@@ -49,6 +51,8 @@ Tensor BatchNorm::forward(Tensor input, const Pass& pass) {
   kernel->forward_training(input.data(), weight_.value.data(), bias_.value.data(), output.data(),
                            mean_.data(), variance_.data());
   update_running_statistics(input.count() / options_.channels);
+  // The shared pointer keeps the kernel of this shape alive until backward(), even if the cache
+  // drops it meanwhile.
   kernel_ = kernel;
   input_ = std::move(input);
   return output;
@@ -56,6 +60,8 @@ Tensor BatchNorm::forward(Tensor input, const Pass& pass) {
 
 void BatchNorm::update_running_statistics(std::size_t values_per_channel) {
   const float share = options_.momentum;
+  // The batch is normalised with the biased variance, but the running variance is the unbiased
+  // estimate, as in PyTorch. normalised_images() guarantees at least two values.
   const auto count = static_cast<float>(values_per_channel);
   const float unbiased = count / (count - 1.0f);
   const auto running_mean = running_mean_.value.values();

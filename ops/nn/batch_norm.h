@@ -21,14 +21,14 @@ struct BatchNormOptions {
   float momentum = 0.1f;
 };
 
-/// What a BatchNorm normalises for `input`: images, of one pixel where there are none. Throws
-/// InvalidArgument if that does not fit, or has too few values to train with.
+/// The images that a BatchNorm normalises; [batch, channels] counts as images of one pixel. Throws
+/// InvalidArgument if `input` has another shape, or too few values for training.
 ImageBatch normalised_images(const BatchNormOptions& options, const Shape& input, bool training);
 
 /// Normalises every channel of [batch, channels] or [batch, channels, height, width] to mean 0 and
-/// variance 1, then scales by "weight" and shifts by "bias". In training with the statistics of the
-/// batch that this rank holds (at least two values per channel), which also update the running
-/// ones; otherwise with the running ones. Source: Ioffe, Szegedy, "Batch normalization" (2015).
+/// variance 1, then scales by "weight" and shifts by "bias". Training uses the statistics of the
+/// batch of this rank (at least two values per channel), which also update the running statistics.
+/// Inference uses the running statistics. Source: Ioffe, Szegedy, "Batch normalization" (2015).
 /// Parameters: "weight" (starts as 1), "bias" (0). Buffers: "running_mean" (0), "running_variance"
 /// (1; unbiased, divided by the number of values - 1). All [channels].
 class BatchNorm : public Layer {

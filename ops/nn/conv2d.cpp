@@ -53,6 +53,8 @@ Tensor Conv2d::backward(Tensor output_gradient, const GradientReady& ready) {
   const auto kernel = std::exchange(kernel_, nullptr);
   require_gradient(kernel != nullptr, "Conv2d", output_gradient.shape(), output_shape_);
   const Tensor input = std::exchange(input_, Tensor());
+  // The gradients of the weights come first. Their exchange then overlaps with backward_data(),
+  // which computes the gradient of the input.
   kernel->backward_weights(input.data(), output_gradient.data(), weight_.gradient.data(),
                            bias_.gradient.data());
   for (const Parameter* parameter : parameters()) {

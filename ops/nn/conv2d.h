@@ -20,14 +20,14 @@ struct Conv2dOptions {
   std::size_t kernel = 3;        ///< pixels; height and width of the window
   std::size_t stride = 1;
   std::size_t padding = 0;  ///< rows and columns of zeros on every side
-  /// False before a BatchNorm, whose shift takes its place.
+  /// Set to false before a BatchNorm, whose shift replaces the bias.
   bool bias = true;
-  /// False for the first layer of a network: backward() then saves the work and returns an empty
-  /// tensor.
+  /// Set to false for the first layer of a network: backward() then skips this gradient and returns
+  /// an empty tensor.
   bool input_gradient = true;
 };
 
-/// What a Conv2d computes for `input`. Throws InvalidArgument if that does not fit.
+/// The convolution for `input`. Throws InvalidArgument if the shape does not fit.
 ConvolutionShape convolution_shape(const Conv2dOptions& options, const Shape& input);
 
 /// Convolution (without flipping) of [batch, in_channels, height, width] to

@@ -27,6 +27,8 @@ CrossEntropyLoss compare(const Tensor& logits, std::span<const std::int32_t> lab
 
 CrossEntropyLoss cross_entropy_loss(Tensor logits, std::span<const std::int32_t> labels,
                                     double normaliser) {
+  // The gradient overwrites the logits, which this function owns, so no second array of that size
+  // is allocated.
   CrossEntropyLoss loss = compare(logits, labels, normaliser, logits.values());
   loss.gradient = std::move(logits);
   return loss;

@@ -12,17 +12,18 @@ namespace horo::ops {
 struct CrossEntropyLoss {
   /// Sum over the batch of -log softmax(logits)[label], divided by the normaliser.
   double value = 0;
-  /// Samples whose largest logit is that of their label.
+  /// Samples whose label has the largest logit.
   std::size_t correct = 0;
-  /// Of the value by the logits; [batch, classes]. Empty if it was not asked for.
+  /// Gradient of the value with respect to the logits, [batch, classes]; empty for
+  /// cross_entropy_score().
   Tensor gradient;
 };
 
 /// Softmax and cross-entropy of `logits` [batch, classes] and one label in [0, classes) per sample.
-/// `normaliser` is the number of samples that the mean is over: the batch's size, or, where ranks
-/// hold batches of different sizes and gradients are averaged, global batch / ranks. The gradient
-/// takes over the logits' memory. Throws InvalidArgument that names the sample for a label out of
-/// range, and for shapes that do not fit.
+/// `normaliser` is the number of samples of the mean: the batch size, or global batch / ranks if
+/// ranks have batches of different sizes and gradients are averaged. The gradient reuses the memory
+/// of the logits. Throws InvalidArgument for shapes that do not fit, and with the sample for a
+/// label out of range.
 CrossEntropyLoss cross_entropy_loss(Tensor logits, std::span<const std::int32_t> labels,
                                     double normaliser);
 /// The same without the gradient, for evaluation.

@@ -15,8 +15,13 @@ void initialise(Layer& model, std::uint64_t seed, double gain) {
 void initialise(Parameter& parameter, std::uint64_t seed, double gain) {
   const Shape& shape = parameter.value.shape();
   if (shape.rank() < 2 || shape.count() == 0) return;
+  // Values depend on the seed, the name of the parameter and the position alone. Models with equal
+  // names therefore start with equal values on every rank and machine, in whatever order the layers
+  // were added.
   const std::uint64_t key = mix(seed, Hash().add(parameter.name).value());
   const auto fan_in = static_cast<double>(shape.count() / shape[0]);
+  // Kaiming's uniform distribution: the variance of U(-bound, bound) is bound^2 / 3 = gain^2 /
+  // fan_in.
   const double bound = gain * std::sqrt(3.0 / fan_in);
   const auto values = parameter.value.values();
   for (std::size_t i = 0; i < values.size(); ++i) {

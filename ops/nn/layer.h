@@ -17,8 +17,8 @@ struct Parameter {
   Tensor gradient;
 };
 
-/// What a forward pass is for. Random choices (dropout) depend only on seed, step and the sample's
-/// global index, so that they do not depend on the number of ranks.
+/// Mode and random seed of a forward pass. Random choices (dropout) depend only on the seed, the
+/// step and the global index of the sample, and thus not on the number of ranks.
 struct Pass {
   bool training = false;
   std::uint64_t seed = 0;
@@ -28,22 +28,22 @@ struct Pass {
   std::span<const std::uint64_t> samples;
 };
 
-/// Called with a parameter whose gradient is final for this step.
+/// Called with each parameter when its gradient is final for this step.
 using GradientReady = std::function<void(const Parameter&)>;
 
-/// One differentiable stage of a network. Inputs and outputs have the batch as first dimension.
-/// forward() keeps what backward() needs; backward() belongs to the latest training forward().
-/// Used from one thread at a time.
+/// One differentiable stage of a network. The first dimension of inputs and outputs is the batch.
+/// forward() stores what backward() needs; backward() uses the latest training forward(). Used from
+/// one thread at a time.
 class Layer {
  public:
   virtual ~Layer() = default;
   virtual Tensor forward(Tensor input, const Pass& pass) = 0;
-  /// Takes the gradient of the loss by the output; overwrites the gradients of the parameters,
-  /// calls `ready` for each, and returns the gradient by the input.
+  /// Takes the gradient of the loss with respect to the output. Overwrites the gradients of the
+  /// parameters, calls `ready` for each, and returns the gradient with respect to the input.
   virtual Tensor backward(Tensor output_gradient, const GradientReady& ready) = 0;
   /// In forward order. The pointers stay valid while the layer lives.
   virtual std::vector<Parameter*> parameters() { return {}; }
-  /// State that is not trained but belongs to the model (running statistics), in forward order.
+  /// State of the model that is not trained (running statistics), in forward order.
   virtual std::vector<Parameter*> buffers() { return {}; }
 };
 

@@ -44,6 +44,8 @@ Tensor Linear::backward(Tensor output_gradient, const GradientReady& ready) {
   require_gradient(kernel != nullptr, "Linear", output_gradient.shape(),
                    Shape{input_.shape()[0], options_.out_features});
   const Tensor input = std::exchange(input_, Tensor());
+  // The gradients of the weights come first. Their exchange then overlaps with backward_data(),
+  // which computes the gradient of the input.
   kernel->backward_weights(input.data(), output_gradient.data(), weight_.gradient.data(),
                            bias_.gradient.data());
   for (const Parameter* parameter : parameters()) {

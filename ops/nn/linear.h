@@ -18,12 +18,12 @@ struct LinearOptions {
   std::size_t in_features = 0;   ///< required
   std::size_t out_features = 0;  ///< required
   bool bias = true;
-  /// False for the first layer of a network: backward() then saves the work and returns an empty
-  /// tensor.
+  /// Set to false for the first layer of a network: backward() then skips this gradient and returns
+  /// an empty tensor.
   bool input_gradient = true;
 };
 
-/// What a Linear computes for `input`. Throws InvalidArgument if that does not fit.
+/// Returns the shape of the product for `input`. Throws InvalidArgument if the shape does not fit.
 InnerProductShape inner_product_shape(const LinearOptions& options, const Shape& input);
 
 /// output = input * weight^T + bias: [batch, in_features] to [batch, out_features].

@@ -16,10 +16,10 @@ class MaxPoolKernel;
 struct MaxPool2dOptions {
   std::size_t kernel = 2;   ///< pixels; height and width of the window
   std::size_t stride = 0;   ///< 0: the same as kernel
-  std::size_t padding = 0;  ///< at most kernel / 2; padded pixels never win
+  std::size_t padding = 0;  ///< at most kernel / 2; padded pixels are never the maximum
 };
 
-/// What a MaxPool2d computes for `input`. Throws InvalidArgument if that does not fit.
+/// The pooling for `input`. Throws InvalidArgument if the shape does not fit.
 PoolShape pool_shape(const MaxPool2dOptions& options, const Shape& input);
 
 /// The largest value of every window: [batch, channels, height, width] to [batch, channels, h, w],

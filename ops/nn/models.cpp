@@ -18,8 +18,8 @@
 namespace horo::ops {
 namespace {
 
-/// Appends flatten, the hidden stages and the output. Only a network that begins here needs no
-/// gradient by the input.
+/// Appends flatten, the hidden layers and the output. The first layer of a network needs no
+/// gradient by its input, which saves a matrix product per step.
 void add_fully_connected(Sequential& network, std::size_t features, const MlpOptions& options) {
   bool is_first = network.size() == 0;
   network.add("flatten", Flatten());

@@ -36,9 +36,9 @@ struct CnnOptions {
 
 /// A convolutional network from [batch, channels, height, width] to logits [batch, classes]. Each
 /// convolution stage halves height and width: convolution, 2 x 2 max pooling, ReLU (the same result
-/// as ReLU before pooling, for a quarter of the work).
-/// Layers: per convolution stage "conv1", "pool1", "conv_norm1", "conv_relu1", then "flatten", then
-/// as make_mlp's. Throws InvalidArgument if the image is too small for the stages.
+/// as ReLU before pooling, for a quarter of the work). Layers: per convolution stage "conv1",
+/// "pool1", "conv_norm1", "conv_relu1", then "flatten", then the layers of make_mlp(). Throws
+/// InvalidArgument if the image is too small for the stages.
 std::unique_ptr<Sequential> make_cnn(const CnnOptions& options = {});
 
 }  // namespace horo::ops

@@ -15,9 +15,8 @@ class Relu : public Layer {
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
 
  private:
-  std::vector<std::uint8_t>
-      passed_;                  // of the latest training forward: 1 where the value went through
-  std::optional<Shape> shape_;  // of the latest training forward
+  std::vector<std::uint8_t> passed_;  // of the latest training forward: 1 where the value was kept
+  std::optional<Shape> shape_;        // of the latest training forward
 };
 
 }  // namespace horo::ops

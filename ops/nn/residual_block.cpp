@@ -30,6 +30,7 @@ ResidualBlock::ResidualBlock(const ResidualBlockOptions& options) {
       .add("conv2",
            Conv2d({.in_channels = channels, .out_channels = channels, .padding = 1, .bias = false}))
       .add("norm2", BatchNorm({.channels = channels}));
+  // Without a change of shape, the shortcut is the identity and has no layers.
   if (options.stride == 1 && options.in_channels == channels) return;
   shortcut_
       .add("shortcut_conv", Conv2d({.in_channels = options.in_channels,
@@ -46,6 +47,8 @@ Tensor ResidualBlock::forward(Tensor input, const Pass& pass) {
   return relu_.forward(std::move(sum), pass);
 }
 
+// The sum passes its gradient to both branches unchanged. Both branches read the input, so its
+// gradient is the sum of their input gradients.
 Tensor ResidualBlock::backward(Tensor output_gradient, const GradientReady& ready) {
   Tensor gradient = relu_.backward(std::move(output_gradient), ready);
   Tensor sum = residual_.backward(gradient.clone(), ready);

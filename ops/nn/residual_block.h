@@ -14,13 +14,13 @@ struct ResidualBlockOptions {
   std::size_t stride = 1;        ///< of the first convolution; 2 halves height and width
 };
 
-/// ReLU(residual(x) + shortcut(x)), [batch, in_channels, height, width] to
-/// [batch, out_channels, h, w] with h = (height - 1) / stride + 1, rounded down. The residual is
-/// convolution 3 x 3, batch normalisation, ReLU, convolution 3 x 3, batch normalisation; the
-/// shortcut is x itself where the shapes allow it, else convolution 1 x 1 and batch normalisation.
-/// Layers, and parameters after them: "conv1", "norm1", "conv2", "norm2", and "shortcut_conv",
-/// "shortcut_norm" where there are such. Source: He, Zhang, Ren, Sun, "Deep residual learning"
-/// (2016), figure 2; projections as in section 3.3, equation 2.
+/// ReLU(residual(x) + shortcut(x)), [batch, in_channels, height, width] to [batch, out_channels, h,
+/// w] with h = (height - 1) / stride + 1, rounded down. The residual is convolution 3 x 3, batch
+/// normalisation, ReLU, convolution 3 x 3, batch normalisation. The shortcut is x itself where the
+/// shapes allow it, else convolution 1 x 1 and batch normalisation. The layers, after which
+/// parameters are named: "conv1", "norm1", "conv2", "norm2", and, unless the shortcut is x itself,
+/// "shortcut_conv", "shortcut_norm". Source: He, Zhang, Ren, Sun, "Deep residual learning" (2016),
+/// figure 2; projections as in section 3.3, equation 2.
 class ResidualBlock : public Layer {
  public:
   explicit ResidualBlock(const ResidualBlockOptions& options);
@@ -29,7 +29,8 @@ class ResidualBlock : public Layer {
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
   std::vector<Parameter*> parameters() override;
   std::vector<Parameter*> buffers() override;
-  /// What is added up before the ReLU. Without layers: the input itself.
+  /// The two branches whose sum is the input of the ReLU. A branch without layers is the input
+  /// itself.
   const Sequential& residual() const { return residual_; }
   const Sequential& shortcut() const { return shortcut_; }
 

@@ -40,6 +40,7 @@ std::unique_ptr<Sequential> make_resnet(const ResnetOptions& options) {
   }
   network->add("pool", GlobalAveragePool());
   network->add("output", Linear({.in_features = channels, .out_features = options.classes}));
+  // The gain sqrt(2) compensates for ReLU, which sets about half of the values to zero.
   initialise(*network, options.seed, std::numbers::sqrt2);
   return network;
 }

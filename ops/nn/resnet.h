@@ -26,7 +26,7 @@ struct ResnetOptions {
 /// stage begins.
 std::unique_ptr<Sequential> make_resnet(const ResnetOptions& options);
 
-/// The one of 20 layers for CIFAR-10, 272,474 parameters.
+/// The network of 20 layers for CIFAR-10 with 272,474 parameters.
 std::unique_ptr<Sequential> make_resnet20(std::uint64_t seed = 0);
 
 /// The paper's network of 18 layers for ImageNet (table 1), as is usual for CIFAR-10: with a

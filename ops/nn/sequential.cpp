@@ -14,6 +14,7 @@ Sequential& Sequential::add(std::string name, std::unique_ptr<Layer> layer) {
   HORO_CHECK(!name.empty(), "Sequential: a layer needs a name that is not empty");
   HORO_CHECK(std::ranges::none_of(stages_, [&](const auto& stage) { return stage.name == name; }),
              fmt::format("Sequential: there is already a layer '{}'", name));
+  // Names become paths. A nested container has already prefixed the names of its own layers.
   for (auto* parameter : layer->parameters()) parameter->name = name + "." + parameter->name;
   for (auto* buffer : layer->buffers()) buffer->name = name + "." + buffer->name;
   stages_.push_back(make_stage(std::move(name), std::move(layer)));

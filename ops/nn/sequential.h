@@ -12,10 +12,9 @@
 
 namespace horo::ops {
 
-/// Layers one after the other; owns them, and is a layer itself. Parameters and buffers are named
-/// after their layer, "conv1.weight" or, where no name was given, after its place, "0.weight".
-/// Every layer sees a pass.seed of its own, derived from pass.seed and the layer's name. Errors
-/// name the layer they come from.
+/// A layer that owns other layers and applies them in order. Names of parameters and buffers begin
+/// with the name of their layer, "conv1.weight", or with its index, "0.weight". Every layer gets
+/// its own pass.seed, derived from pass.seed and the name of the layer. Errors name the layer.
 class Sequential : public Layer {
  public:
   /// Appends a layer. Throws InvalidArgument if `name` is empty or taken.
@@ -36,8 +35,8 @@ class Sequential : public Layer {
   const Layer& operator[](std::size_t index) const { return *stages_[index].layer; }
 
   Tensor forward(Tensor input, const Pass& pass) override;
-  /// A layer that returns an empty gradient ends the walk; layers with parameters before it are an
-  /// InvalidArgument.
+  /// Stops at a layer that returns an empty gradient. Throws InvalidArgument if a layer before it
+  /// has parameters.
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
   std::vector<Parameter*> parameters() override;
   std::vector<Parameter*> buffers() override;

@@ -10,16 +10,16 @@
 
 namespace horo::ops {
 
-/// Keeps the kernels that a layer has built, one per input shape, because building one costs far
-/// more than a call: training, the last short batch and evaluation alternate between a few shapes.
-/// The least recently used goes when there are too many; whoever still holds it keeps it alive.
-/// Used from one thread at a time.
+/// Caches the kernels of a layer, one per input shape. Building a kernel costs far more than a
+/// call, and training, the last short batch and evaluation alternate between a few shapes. A full
+/// cache drops the least recently used kernel; its other owners keep it alive. Used from one thread
+/// at a time.
 template <typename Kernel>
 class ShapeCache {
  public:
   static constexpr std::size_t kCapacity = 8;
 
-  /// The kernel for `shape`; `make()` returns a new std::shared_ptr<Kernel> if there is none yet.
+  /// The kernel for `shape`. `make()` builds it, as a std::shared_ptr<Kernel>, if it is not cached.
   template <typename Make>
   const std::shared_ptr<Kernel>& get(const Shape& shape, Make make) {
     auto found = std::find_if(entries_.begin(), entries_.end(),

@@ -6,8 +6,7 @@
 #include "horo/base/tensor_view.h"
 #include "ops/kernels/shapes.h"
 
-// Private to ops/nn: shapes of images, and the one line that a wrong shape gets, the same for every
-// layer.
+// Private to ops/nn: shapes of images, and the error text for wrong shapes, which all layers share.
 
 namespace horo::ops {
 
@@ -15,12 +14,12 @@ namespace horo::ops {
 /// one sample.
 void require_input(bool fits, std::string_view layer, const Shape& got, const std::string& wants);
 
-/// Throws InvalidArgument unless a training forward() came before (`is_expected`) and the gradient
-/// has the shape of its output.
+/// Throws InvalidArgument unless a training forward() preceded (`is_expected`) and the gradient has
+/// the shape of its output.
 void require_gradient(bool is_expected, std::string_view layer, const Shape& got,
                       const Shape& output);
 
-/// [batch, channels, height, width], and what such a shape says.
+/// Conversions between ImageBatch and the shape [batch, channels, height, width].
 Shape shape_of(const ImageBatch& images);
 ImageBatch images_of(const Shape& shape);
 

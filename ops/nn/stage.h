@@ -6,14 +6,14 @@
 
 namespace horo::ops {
 
-/// A layer of a network, of any kind (Layer, or a device's), under its name.
+/// A named layer of a network, either a Layer or a DeviceLayer.
 template <typename AnyLayer>
 struct Stage {
   std::string name;
-  std::uint64_t name_hash;  ///< goes into the seeds of the layer's passes
+  std::uint64_t name_hash;  ///< part of the seeds of its passes
   std::unique_ptr<AnyLayer> layer;
-  /// It stands for several stages, beginning with `name`: it gives them their seeds and names them
-  /// in its errors itself.
+  /// The layer replaces several stages, of which `name` is the first. It sets their seeds and names
+  /// them in its errors.
   bool is_group = false;
 };
 

@@ -16,7 +16,7 @@
 #include "ops/kernels/philox.h"
 #include "ops/nn/stage.h"
 
-// Private to ops/nn: how layers follow each other, on the host and on devices.
+// Private to ops/nn: passes through a list of layers, on the host and on devices.
 
 namespace horo::ops {
 
@@ -26,7 +26,7 @@ Stage<AnyLayer> make_stage(std::string name, std::unique_ptr<AnyLayer> layer) {
   return {std::move(name), name_hash, std::move(layer)};
 }
 
-/// Runs `function`; an InvalidArgument that it throws gets the layer's name in front.
+/// Runs `function` and prepends the name of the layer to the text of an InvalidArgument.
 template <typename Function>
 auto naming(const std::string& layer, Function&& function) {
   try {
@@ -42,7 +42,7 @@ auto naming(const Stage<AnyLayer>& stage, Function&& function) {
   return naming(stage.name, std::forward<Function>(function));
 }
 
-/// Every layer sees a pass.seed of its own.
+/// Every layer gets its own pass.seed.
 template <typename AnyLayer, typename AnyTensor, typename AnyPass>
 AnyTensor forward_through(const std::vector<Stage<AnyLayer>>& stages, AnyTensor input,
                           const AnyPass& pass) {
@@ -64,7 +64,7 @@ void check_nothing_to_train_before(const std::vector<Stage<AnyLayer>>& stages, s
   }
 }
 
-/// Ends where a layer gives no gradient by its input.
+/// Stops at a layer that returns no gradient with respect to its input.
 template <typename AnyLayer, typename AnyTensor, typename AnyReady>
 AnyTensor backward_through(const std::vector<Stage<AnyLayer>>& stages, AnyTensor output_gradient,
                            const AnyReady& ready) {
@@ -80,7 +80,7 @@ AnyTensor backward_through(const std::vector<Stage<AnyLayer>>& stages, AnyTensor
   return output_gradient;
 }
 
-/// Those of all layers, in forward order.
+/// The parameters, or buffers, of all layers in forward order.
 template <typename AnyLayer>
 auto parameters_of(const std::vector<Stage<AnyLayer>>& stages) {
   decltype(stages[0].layer->parameters()) all;

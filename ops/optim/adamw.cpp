@@ -56,6 +56,7 @@ AdamW::AdamW(std::vector<Parameter*> parameters, const AdamWOptions& options)
 void AdamW::set_learning_rate(float learning_rate) {
   AdamWOptions changed = options_;
   changed.learning_rate = learning_rate;
+  // Checks a copy first, so that a bad rate leaves the options unchanged.
   check(changed);
   options_ = changed;
 }
@@ -69,6 +70,8 @@ std::vector<Optimizer::State> AdamW::states() {
   return {{"first_moment", first_}, {"second_moment", second_}};
 }
 
+// The rule is shared with the kernels for devices (ops/optim/update_rules.h), so that host and
+// device update with the same operations in the same order.
 void AdamW::step() {
   const AdamWRule rule = rule_of(options_, ++steps_);
   for (std::size_t p = 0; p < parameters_.size(); ++p) {

@@ -10,10 +10,10 @@ namespace horo::ops {
 
 struct AdamWOptions {
   float learning_rate = 1e-3f;
-  float beta1 = 0.9f;          ///< in [0, 1): how much of the mean gradient is kept
-  float beta2 = 0.999f;        ///< in [0, 1): the same of its square
+  float beta1 = 0.9f;          ///< in [0, 1): decay rate of the mean gradient
+  float beta2 = 0.999f;        ///< in [0, 1): decay rate of the mean squared gradient
   float epsilon = 1e-8f;       ///< above 0
-  float weight_decay = 0.01f;  ///< this times the learning rate of every value goes in each step
+  float weight_decay = 0.01f;  ///< each step subtracts rate * this * value
 };
 
 /// Adam with decoupled weight decay. In step t, per value, in one pass over memory:
@@ -34,8 +34,8 @@ class AdamW : public Optimizer {
   float learning_rate() const override { return options_.learning_rate; }
   const AdamWOptions& options() const { return options_; }
   std::span<Parameter* const> parameters() const override { return parameters_; }
-  /// m and v of every parameter, in the order of the constructor and of the same shape; to be saved
-  /// and restored with a checkpoint, as the number of steps is.
+  /// m and v of every parameter, in the order of the constructor and with the same shapes. A
+  /// checkpoint must contain them and the number of steps.
   std::span<Tensor> first_moments() { return first_; }
   std::span<Tensor> second_moments() { return second_; }
   std::int64_t steps() const { return steps_; }

@@ -20,8 +20,7 @@ double stepped(const LearningRateSchedule& schedule, std::size_t step) {
 double cosine(const LearningRateSchedule& schedule, std::size_t step) {
   HORO_CHECK(
       schedule.total_steps > schedule.warm_up_steps,
-      fmt::format("cosine learning rate: got {} steps in all and {} of warm-up, wants more in "
-                  "all",
+      fmt::format("cosine learning rate: got total_steps {}, wants more than warm_up_steps {}",
                   schedule.total_steps, schedule.warm_up_steps));
   const auto length = static_cast<double>(schedule.total_steps - schedule.warm_up_steps);
   const double progress =
@@ -32,6 +31,8 @@ double cosine(const LearningRateSchedule& schedule, std::size_t step) {
 
 }  // namespace
 
+// A function of the step alone, without state: every rank computes the same rate, and a resumed run
+// continues with it.
 double learning_rate_at(const LearningRateSchedule& schedule, std::size_t step) {
   if (step < schedule.warm_up_steps) {
     const double progress = static_cast<double>(step) / static_cast<double>(schedule.warm_up_steps);

@@ -11,7 +11,7 @@ enum class Decay {
   kCosine,    ///< falls from base_rate to final_rate along half a cosine, until total_steps
 };
 
-/// How the learning rate goes over the steps of a training run.
+/// The learning rate as a function of the step.
 struct LearningRateSchedule {
   Decay decay = Decay::kConstant;
   double base_rate = 0.01;
@@ -27,8 +27,8 @@ struct LearningRateSchedule {
   double final_rate = 0.0;
 };
 
-/// The rate for step 0, 1, 2, ... Depends on nothing else, so a resumed run goes on where it was.
-/// Throws InvalidArgument if kCosine has no steps after the warm-up.
+/// The rate for step 0, 1, 2, ... It depends on nothing else, so a resumed run continues with the
+/// same rates. Throws InvalidArgument if kCosine has no steps after the warm-up.
 double learning_rate_at(const LearningRateSchedule& schedule, std::size_t step);
 
 }  // namespace horo::ops

@@ -9,12 +9,11 @@
 
 namespace horo::ops {
 
-/// Updates the parameters of a model with their gradients. Every rank that starts from the same
-/// values and state, and steps with the same gradients, stays bit-identical. Used from one thread
-/// at a time.
+/// Updates the parameters of a model with their gradients. Ranks with equal values, state and
+/// gradients stay bit-identical. Used from one thread at a time.
 class Optimizer {
  public:
-  /// What it keeps between steps of every parameter.
+  /// State per parameter that is kept between steps.
   struct State {
     std::string_view name;
     std::span<Tensor> tensors;  ///< of parameters(), in order, and of the same shapes
@@ -22,16 +21,16 @@ class Optimizer {
 
   virtual ~Optimizer() = default;
 
-  /// Updates every parameter with its gradient. The gradients stay as they are.
+  /// Updates every parameter with its gradient. Does not change the gradients.
   virtual void step() = 0;
-  /// Throws InvalidArgument unless it is a number of at least 0.
+  /// Throws InvalidArgument unless the rate is finite and at least 0.
   virtual void set_learning_rate(float learning_rate) = 0;
   virtual float learning_rate() const = 0;
   virtual std::span<Parameter* const> parameters() const = 0;
 
-  // With the parameters' values, what a checkpoint has to hold and ranks have to share.
+  // With the values of the parameters, these make up a checkpoint and must be equal on all ranks.
   virtual std::vector<State> states() = 0;
-  /// Whole numbers beside them, such as how many steps there were.
+  /// Integer state, such as the number of steps.
   virtual std::span<std::int64_t> counters() { return {}; }
 };
 

@@ -11,6 +11,7 @@
 namespace horo::ops {
 namespace {
 
+// SgdRule repeats this arithmetic for devices. Change both together.
 void step_plain(std::span<float> value, std::span<const float> gradient,
                 const SgdOptions& options) {
   const float rate = options.learning_rate;
@@ -20,6 +21,7 @@ void step_plain(std::span<float> value, std::span<const float> gradient,
   }
 }
 
+// A template, so that the inner loop has no branch and is vectorised.
 template <bool kNesterov>
 void step_with_momentum(std::span<float> value, std::span<const float> gradient,
                         std::span<float> momentum, const SgdOptions& options) {
@@ -49,6 +51,7 @@ Sgd::Sgd(std::vector<Parameter*> parameters, const SgdOptions& options)
   HORO_CHECK(options.weight_decay >= 0,
              fmt::format("Sgd: got weight decay {}, wants at least 0", options.weight_decay));
   HORO_CHECK(!options.nesterov || options.momentum > 0, "Sgd: nesterov needs a momentum above 0");
+  // Without momentum there is no state, so a checkpoint contains none.
   if (options.momentum == 0) return;
   momenta_.reserve(parameters_.size());
   for (const Parameter* parameter : parameters_) {
@@ -66,6 +69,8 @@ std::vector<Optimizer::State> Sgd::states() {
   return {{"momentum", momenta_}};
 }
 
+// One pass over memory per parameter. The loop over parameters is outside, so the choice of the
+// variant costs nothing per value.
 void Sgd::step() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const auto value = parameters_[i]->value.values();

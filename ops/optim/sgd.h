@@ -11,7 +11,7 @@ struct SgdOptions {
   float learning_rate = 0.01f;
   float momentum = 0.0f;      ///< in [0, 1); 0.9 is usual
   float weight_decay = 0.0f;  ///< L2: this times the value is added to the gradient
-  bool nesterov = false;      ///< look ahead along the momentum; needs momentum
+  bool nesterov = false;      ///< use Nesterov momentum; needs a momentum above 0
 };
 
 /// Stochastic gradient descent. Per step and value, in one pass over memory:
@@ -29,8 +29,8 @@ class Sgd : public Optimizer {
   float learning_rate() const override { return options_.learning_rate; }
   const SgdOptions& options() const { return options_; }
   std::span<Parameter* const> parameters() const override { return parameters_; }
-  /// m of every parameter, in the order of the constructor and of the same shape; to be saved and
-  /// restored with a checkpoint. Empty without momentum.
+  /// m of every parameter, in the order of the constructor and with the same shapes. A checkpoint
+  /// must contain them. Empty without momentum.
   std::span<Tensor> momentum_buffers() { return momenta_; }
   /// "momentum": the same; none without.
   std::vector<State> states() override;

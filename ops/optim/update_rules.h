@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "horo/base/device/launch.h"
+#include "horo/device/launch.h"
 
 namespace horo::ops {
 
@@ -11,7 +11,7 @@ struct AdamWOptions;
 
 enum class Momentum { kNone, kPlain, kNesterov };
 
-/// What Sgd does to one value; state[0] is its m, if there is momentum.
+/// The update of one value by Sgd; state[0] is its momentum, if any.
 template <Momentum kMomentum>
 struct SgdRule {
   static constexpr int kStates = kMomentum == Momentum::kNone ? 0 : 1;
@@ -29,13 +29,13 @@ struct SgdRule {
   }
 };
 
-/// 1 / (1 - beta^step), for a mean of `step` values that began with 0.
+/// 1 / (1 - beta^step): corrects a moving average of `step` values that started at 0.
 HORO_KERNEL inline float bias_correction(float beta, std::int64_t step) {
   return static_cast<float>(1 /
                             (1 - std::pow(static_cast<double>(beta), static_cast<double>(step))));
 }
 
-/// What AdamW does to one value; state[0] is its m, state[1] its v.
+/// The update of one value by AdamW; state[0] is its m, state[1] its v.
 struct AdamWRule {
   static constexpr int kStates = 2;
   float learning_rate, beta1, beta2, epsilon, weight_decay;
@@ -49,7 +49,7 @@ struct AdamWRule {
   }
 };
 
-/// That of step `step`, from 1. Throws InvalidArgument for options out of range.
+/// The rule of step `step`, counted from 1. Throws InvalidArgument for options out of range.
 AdamWRule rule_of(const AdamWOptions& options, std::int64_t step);
 
 }  // namespace horo::ops

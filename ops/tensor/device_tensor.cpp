@@ -13,6 +13,8 @@ std::shared_ptr<std::byte> hold(device::Memory memory, std::size_t bytes) {
   HORO_CHECK(
       memory.size() >= bytes,
       fmt::format("a tensor of {} bytes does not fit into memory of {}", bytes, memory.size()));
+  // An aliasing shared_ptr: it points to the data, and its control block owns the Memory. Tensors
+  // that share the data free it together with the last of them.
   const auto owner = std::make_shared<device::Memory>(std::move(memory));
   return {owner, owner->data()};
 }

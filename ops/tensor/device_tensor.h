@@ -4,20 +4,20 @@
 #include <memory>
 
 #include "horo/base/data_type.h"
-#include "horo/base/device/memory.h"
 #include "horo/base/tensor_view.h"
+#include "horo/device/memory.h"
 
 namespace horo::ops {
 
-/// A dense row-major tensor of any element type in a device's memory, of its own or of an owner
-/// that it shares. Moved, not copied. Work that uses it must be done before it is destroyed, unless
-/// its memory is from an allocator that sees to that. Not synchronised.
+/// A dense row-major tensor of any element type in device memory. It owns the memory or shares it
+/// with another owner. Movable, not copyable. Work that uses it must complete before it is
+/// destroyed, unless its memory comes from a stream-ordered allocator. Not thread-safe.
 class DeviceTensor {
  public:
   DeviceTensor() = default;
-  /// What lies in `memory`, which is at least as large as the tensor: InvalidArgument otherwise.
+  /// Takes over `memory`. Throws InvalidArgument if it is smaller than the tensor.
   DeviceTensor(Shape shape, DataType type, device::Memory memory);
-  /// What lies at `data`, which `owner` keeps alive.
+  /// The tensor at `data`, which `owner` keeps alive.
   DeviceTensor(Shape shape, DataType type, std::byte* data,
                const std::shared_ptr<const void>& owner);
   DeviceTensor(DeviceTensor&&) noexcept = default;
@@ -29,7 +29,7 @@ class DeviceTensor {
   std::size_t bytes() const { return count() * size_of(type_); }
   std::byte* data() const { return data_.get(); }
 
-  /// The same memory, which lives as long as either.
+  /// A second tensor with the same memory, which both own.
   DeviceTensor shared() const;
   /// The same values under another shape of the same count; this tensor becomes empty.
   DeviceTensor reshaped(Shape shape) &&;

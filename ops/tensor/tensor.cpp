@@ -26,6 +26,7 @@ std::shared_ptr<float[]> allocate(const Shape& shape) {
 Tensor::Tensor(Shape shape)
     : shape_(std::move(shape)), count_(shape_.count()), data_(allocate(shape_)) {}
 
+// Aliasing: `owner` keeps the memory alive, and this tensor never frees `data` itself.
 Tensor::Tensor(Shape shape, float* data, const std::shared_ptr<const void>& owner)
     : shape_(std::move(shape)), count_(shape_.count()), data_(owner, data) {}
 

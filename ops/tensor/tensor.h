@@ -8,8 +8,8 @@
 
 namespace horo::ops {
 
-/// A dense row-major float32 tensor in host memory (64-byte aligned) of its own, or of an owner
-/// that it shares. Moved, not copied; clone() copies. Not synchronised.
+/// A dense row-major float32 tensor in host memory. It owns its memory (64-byte aligned) or shares
+/// that of another owner. Movable; clone() copies. Not thread-safe.
 class Tensor {
  public:
   Tensor() = default;
@@ -28,7 +28,7 @@ class Tensor {
   std::span<float> values() { return {data_.get(), count_}; }
   std::span<const float> values() const { return {data_.get(), count_}; }
 
-  /// The whole tensor as horo's API takes it. Valid while the tensor lives.
+  /// A view of the whole tensor. Valid while the tensor lives.
   TensorView view() { return TensorView(data_.get(), shape_); }
 
   void fill(float value);

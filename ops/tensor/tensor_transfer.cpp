@@ -40,6 +40,7 @@ void convert_from(const std::byte* from, std::span<float> values) {
 TensorTransfer::TensorTransfer(device::Device& device)
     : device_(device), done_(device.make_event()) {}
 
+// The pinned buffer must outlive a copy in flight from or to it.
 TensorTransfer::~TensorTransfer() {
   try {
     done_->synchronize();
@@ -48,6 +49,8 @@ TensorTransfer::~TensorTransfer() {
   }
 }
 
+// There is one pinned buffer, so a call waits for the previous copy before it touches the buffer.
+// After every copy, done_ is recorded on the stream of the copy.
 std::byte* TensorTransfer::staging(std::size_t bytes) {
   done_->synchronize();
   if (pinned_.size() < bytes) pinned_ = device_.allocate_pinned(bytes);

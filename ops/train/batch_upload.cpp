@@ -10,10 +10,10 @@
 namespace horo::ops {
 namespace {
 
-// Of kernels that read words; also of every type here.
+// Kernels read labels and samples in vector words, which need aligned addresses.
 constexpr std::size_t kAlignment = 256;
 
-/// Where a batch's parts lie, one behind the other.
+/// Offsets of the parts of a batch in one block of memory.
 struct BatchLayout {
   std::size_t labels = 0, samples = 0, bytes = 0;  // the inputs come first
 
@@ -27,10 +27,11 @@ struct BatchLayout {
   }
 };
 
-/// What a batch lies in, with the stream that it goes back to.
+/// The memory of a batch and the stream on which it is freed. Members are destroyed in reverse
+/// order, so the memory is freed before the stream.
 struct BatchMemory {
   std::shared_ptr<device::Stream> stream;
-  device::Memory memory;  // goes first
+  device::Memory memory;  // destroyed before the stream
 
   BatchMemory(std::shared_ptr<device::Stream> its_stream, device::Memory its_memory)
       : stream(std::move(its_stream)), memory(std::move(its_memory)) {}
@@ -55,6 +56,9 @@ BatchUpload::~BatchUpload() {
   }
 }
 
+// Two pinned buffers alternate. A buffer is overwritten only after its previous copy has completed,
+// so the host runs at most two uploads ahead. The device memory belongs to stream_: note_use()
+// keeps the allocator from reusing it before `user` has finished with the batch.
 DeviceBatch BatchUpload::upload(const Batch& batch, device::Stream& user) {
   Slot& slot = slots_[next_++ % slots_.size()];
   slot.copied->synchronize();

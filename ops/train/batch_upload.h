@@ -4,34 +4,36 @@
 #include <cstdint>
 #include <memory>
 
-#include "horo/base/device/caching_allocator.h"
-#include "horo/base/device/device.h"
+#include "horo/device/caching_allocator.h"
+#include "horo/device/device.h"
 #include "ops/data/data_loader.h"
 #include "ops/tensor/device_tensor.h"
 
 namespace horo::ops {
 
-/// A Batch on a device. Goes once the work that uses it has been given to the stream.
+/// A Batch in the memory of a device. It may be destroyed as soon as the work that uses it has been
+/// submitted to the stream.
 struct DeviceBatch {
   std::size_t rows = 0;
-  DeviceTensor inputs;  ///< float32, in the host's order
+  DeviceTensor inputs;  ///< float32, in the order of the host batch
   const std::int32_t* labels = nullptr;
   const std::uint64_t* samples = nullptr;
-  std::shared_ptr<const device::Memory> memory;  ///< of all three
+  std::shared_ptr<const device::Memory> memory;  ///< holds inputs, labels and samples
 };
 
-/// Brings batches to a device through pinned memory, on a stream of its own: while the device
-/// computes with one, the next is on its way. Used from one thread.
+/// Uploads batches through pinned memory on its own stream: the next batch is copied while the
+/// device computes with the current one. Used from one thread.
 class BatchUpload {
  public:
-  /// `device` and `allocator` outlive this and the batches, which may outlive this.
+  /// `device` and `allocator` must outlive this object and its batches. Batches may outlive this
+  /// object.
   BatchUpload(device::Device& device, device::CachingAllocator& allocator);
   ~BatchUpload();
   BatchUpload(const BatchUpload&) = delete;
   BatchUpload& operator=(const BatchUpload&) = delete;
 
-  /// `user`, the stream that uses the batch, waits for it on the device; the host waits for the
-  /// upload before the last one alone.
+  /// Submits the copy and makes `user`, the stream that reads the batch, wait for it on the device.
+  /// Blocks the host only until the upload before the previous one has completed.
   DeviceBatch upload(const Batch& batch, device::Stream& user);
 
  private:
@@ -42,7 +44,7 @@ class BatchUpload {
 
   device::Device& device_;
   device::CachingAllocator& allocator_;
-  std::shared_ptr<device::Stream> stream_;  // lives as long as memory that was asked for on it
+  std::shared_ptr<device::Stream> stream_;  // shared with the memory allocated on it
   std::array<Slot, 2> slots_;
   std::size_t next_ = 0;
 };

@@ -18,7 +18,7 @@ using device_kernels::AdamWClock;
 
 device_kernels::UpdateTypes types_of(const DeviceParameter& parameter,
                                      const ReducedGradient& gradient) {
-  // Without a copy there is nothing to write in another type.
+  // Without a copy no second type is written.
   const bool has_copy = parameter.copy.count() > 0;
   return {.gradient = gradient.type, .copy = has_copy ? parameter.copy.type() : DataType::kFloat32};
 }
@@ -73,7 +73,8 @@ DeviceOptimizer::DeviceOptimizer(device::Device& device, device::Stream& stream,
           {floats_of(one.value), state[0], state[1], gradients[i].data, one.copy.data(),
            shape.count()});
   }
-  // Last, since nothing above may throw while the stream uses what would be freed.
+  // Submitted last: if something above throws, no work on the stream uses the memory that is then
+  // freed.
   stream.fill(clock_.data(), 0, sizeof(AdamWClock));
   for (const std::vector<State>& kind : states_)
     for (const State& state : kind) stream.fill(state.values.data(), 0, state.values.bytes());
@@ -92,6 +93,8 @@ void DeviceOptimizer::add(Groups<Entry>& groups, const DeviceParameter& paramete
   group->tensors.push_back(entry);
 }
 
+// AdamW keeps its step counter on the device: a step that the device skips must not count, and the
+// host reads the skip flag only later.
 void DeviceOptimizer::step(device::Stream& stream, const device_kernels::GradientUse& use) {
   device_kernels::GradientUse of_group = use;
   if (const auto* sgd = std::get_if<SgdOptions>(&options_)) {

@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "horo/base/device/device.h"
+#include "horo/device/device.h"
 #include "horo/device_gradient_sync.h"
 #include "ops/kernels/device/update.h"
 #include "ops/nn/device/device_compute.h"
@@ -15,41 +15,42 @@
 
 namespace horo::ops {
 
-/// Which optimizer, and how.
+/// The optimizer and its options.
 using OptimizerOptions = std::variant<SgdOptions, AdamWOptions>;
 
-/// Those of an Sgd or AdamW. Throws InvalidArgument for others, which devices have no kernel for.
+/// The options of an Sgd or AdamW. Throws InvalidArgument for other optimizers: there are no device
+/// kernels for them.
 OptimizerOptions options_of(const Optimizer& optimizer);
 
-/// "AdamW with beta1 0.9, ...": what all ranks have to have alike, which the learning rate is not
-/// part of, as a schedule may set it.
+/// "AdamW with beta1 0.9, ...": the options that must be equal on all ranks. The learning rate is
+/// not among them, since a schedule may set it.
 std::string describe(const OptimizerOptions& options);
 
-/// Sgd or AdamW for parameters on a device: one launch for all of them whose gradients have come in
-/// one type, with the copies that layers compute with written on the way (and for AdamW one thread
-/// more, which counts the steps). Used from one thread.
+/// Sgd or AdamW for parameters on a device. One launch updates all parameters whose gradients have
+/// one type, and also writes the copies that the layers compute with. AdamW needs a second launch,
+/// of one thread, which counts the steps. Used from one thread.
 class DeviceOptimizer {
  public:
-  /// Borrows the parameters. gradients[i], for each of them in order, says where its gradient is to
-  /// be read, and stays there. What it keeps between steps is zero.
+  /// Borrows the parameters. gradients[i] is the location of the reduced gradient of parameters[i].
+  /// It must not move. The optimizer state starts as zero.
   DeviceOptimizer(device::Device& device, device::Stream& stream,
                   const std::vector<DeviceParameter*>& parameters,
                   std::span<const ReducedGradient> gradients, const OptimizerOptions& options);
 
-  /// Gives the update to `stream`. The gradients' own scale comes in the place of use.scale. A step
-  /// that is skipped on the device does not count.
+  /// Submits the update to `stream`. The scale of the reduced gradients replaces use.scale. A step
+  /// that is skipped on the device is not counted.
   void step(device::Stream& stream, const device_kernels::GradientUse& use = {});
   void set_learning_rate(float learning_rate);
 
-  /// Takes on what an optimizer with these options, of the same parameters, keeps between steps.
-  /// Waits for the device.
+  /// Copies the state of `from`, an optimizer with the same options and parameters, to the device.
+  /// Blocks until the device is done.
   void upload_state(Optimizer& from, DeviceCompute& compute);
-  /// The way back. Likewise.
+  /// Copies the state back to `to`. Blocks until the device is done.
   void download_state(Optimizer& to, DeviceCompute& compute);
 
  private:
   struct State {
-    DeviceTensor values;  // in the device's order
+    DeviceTensor values;  // in the element order of the device
     bool is_channels_last;
   };
   template <typename Entry>
@@ -69,7 +70,7 @@ class DeviceOptimizer {
   std::vector<std::vector<State>> states_;  // [kind][parameter]
   Groups<device_kernels::SgdTensor> of_sgd_;
   Groups<device_kernels::AdamWTensor> of_adamw_;
-  device::Memory clock_;  // of AdamW
+  device::Memory clock_;  // AdamW: the number of steps
 };
 
 }  // namespace horo::ops

@@ -6,8 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "ops/train/average_buffers.h"
-#include "ops/train/broadcast_state.h"
+#include "ops/train/model_state.h"
 
 namespace horo::ops {
 namespace {
@@ -22,14 +21,14 @@ OptimizerOptions checked(Optimizer& optimizer, Layer& model) {
   return options_of(optimizer);
 }
 
-// Empty: the step was not skipped.
+// Empty if the step was not skipped.
 std::string why_skipped(const GradientVerdict& verdict) {
   if (verdict.skip == 0) return {};
   return std::isfinite(verdict.norm) ? "the loss is not finite" : "the gradients are not finite";
 }
 
-// Looked for in every step, whatever steps may be skipped: a fused ReLU can make zero of NaN, so a
-// loss does not show what the gradients do to the parameters.
+// Gradients are checked in every step, even if no step may be skipped: a fused ReLU can turn NaN
+// into zero, so that a finite loss does not prove finite gradients.
 ExchangeOptions checking(ExchangeOptions options) {
   options.check_finite = true;
   return options;
@@ -72,25 +71,27 @@ void DeviceReplica::average_buffers() {
   upload_values(model_, step_.network(), step_.compute());
 }
 
+// The host runs ahead of the device by at most the number of slots. With all slots in use it waits
+// for the oldest step, whose pinned words the new step would overwrite.
 void DeviceReplica::run_pass(Batch batch, const Pass& pass, double normaliser) {
   if (steps_ - told_ == slots_.size()) known_.push_back(wait_for_oldest());
-  enter_(Phase::kForward);
+  enter_(StepPhase::kForward);
   DeviceBatch on_device = upload_.upload(batch, step_.stream());
   mark(0);
   const DeviceTensor logits = step_.forward(
       on_device,
       {.training = true, .seed = pass.seed, .step = pass.step, .samples = on_device.samples});
   mark(1);
-  enter_(Phase::kBackward);
+  enter_(StepPhase::kBackward);
   step_.backward(logits, on_device, normaliser);
   mark(2);
 }
 
 void DeviceReplica::end_step(std::optional<float> learning_rate) {
-  enter_(Phase::kExposedCommunication);
+  enter_(StepPhase::kExposedCommunication);
   step_.exchange();
   mark(3);
-  enter_(Phase::kOptimizer);
+  enter_(StepPhase::kOptimizer);
   if (learning_rate) {
     optimizer_.set_learning_rate(*learning_rate);
     step_.optimizer().set_learning_rate(*learning_rate);
@@ -100,13 +101,14 @@ void DeviceReplica::end_step(std::optional<float> learning_rate) {
   std::byte* const words = slot().words.data();
   step_.stream().copy(words + offsetof(Words, loss), step_.loss().data, sizeof(float));
   step_.stream().copy(words + offsetof(Words, verdict), step_.verdict(), sizeof(GradientVerdict));
+  // The event follows both copies, so that the host may read the words once the event is complete.
   step_.stream().record(*slot().told);
   ++steps_;
 }
 
 std::optional<StepOutcome> DeviceReplica::next_outcome(bool wait) {
-  // Not as soon as this rank's device is through: what an outcome decides must be decided at the
-  // same step on all ranks.
+  // The outcome is not taken as soon as this device completes the step. All ranks must act on an
+  // outcome at the same step, whatever the speed of their devices.
   const bool is_due = steps_ - told_ >= slots_.size() - 1;
   if (known_.empty() && told_ < steps_ && (wait || is_due)) known_.push_back(wait_for_oldest());
   if (known_.empty()) return std::nullopt;
@@ -118,6 +120,7 @@ std::optional<StepOutcome> DeviceReplica::next_outcome(bool wait) {
 StepOutcome DeviceReplica::wait_for_oldest() {
   const Slot& slot = slots_[told_++ % slots_.size()];
   slot.told->synchronize();
+  // Throws the error of a failed exchange, so that its outcome is never reported.
   step_.sync().check();
   Words words;
   std::memcpy(&words, slot.words.data(), sizeof words);
@@ -130,8 +133,8 @@ StepOutcome DeviceReplica::wait_for_oldest() {
 
 StepTimes DeviceReplica::times_of(const Slot& slot) {
   const device::Device& device = step_.compute().device();
-  constexpr std::array kPhases{Phase::kForward, Phase::kBackward, Phase::kExposedCommunication,
-                               Phase::kOptimizer};
+  constexpr std::array kPhases{StepPhase::kForward, StepPhase::kBackward,
+                               StepPhase::kExposedCommunication, StepPhase::kOptimizer};
   StepTimes times;
   for (std::size_t i = 0; i < kPhases.size(); ++i)
     times[kPhases[i]] = device.milliseconds_between(*slot.marks[i], *slot.marks[i + 1]);

@@ -15,19 +15,19 @@
 
 namespace horo::ops {
 
-/// A copy of a model on a device. The host waits for the device only in next_outcome(), where it is
-/// told to, in evaluation, and when it is several steps ahead.
+/// A copy of a model on a device. The host waits for the device only in next_outcome() with `wait`,
+/// in evaluation, and when it is several steps ahead.
 class DeviceReplica : public Replica {
  public:
-  /// Collective. Borrows all. Throws as DeviceStep does.
+  /// Collective. Borrows all arguments. Throws as DeviceStep does.
   DeviceReplica(Context& context, Layer& model, Optimizer& optimizer,
                 const ExchangeOptions& options, const DeviceTraining& training, EnterPhase enter);
-  /// Waits for the device.
+  /// Blocks until the device is done.
   ~DeviceReplica() override { step_.finish(); }
 
   void share_state() override;
   void run_pass(Batch batch, const Pass& pass, double normaliser) override;
-  void end_pass() override {}  // steps have one pass
+  void end_pass() override {}  // a step has one pass
   void end_step(std::optional<float> learning_rate) override;
   std::optional<StepOutcome> next_outcome(bool wait) override;
   std::size_t count_correct(Batch batch) override;
@@ -36,15 +36,15 @@ class DeviceReplica : public Replica {
   CompressionFigures compression() const override { return {}; }
 
  private:
-  /// What a step says of itself, in pinned memory.
+  /// The results of a step, copied to pinned memory.
   struct Words {
     float loss;
     device_kernels::GradientVerdict verdict;
   };
-  /// A step under way, of a few that take turns.
+  /// One of a few steps in flight, reused in turn.
   struct Slot {
     device::Memory words;
-    /// Where forward, backward, waiting and the update begin, and where the update ends.
+    /// The begin of forward, backward, the wait and the update, and the end of the update.
     std::array<std::unique_ptr<device::Event>, 5> marks;
     std::unique_ptr<device::Event> told;
   };
@@ -64,7 +64,7 @@ class DeviceReplica : public Replica {
   std::array<Slot, 4> slots_;
   device::Memory score_;  // pinned
   std::uint64_t steps_ = 0, told_ = 0;
-  std::deque<StepOutcome> known_;  // of steps that are told
+  std::deque<StepOutcome> known_;  // outcomes that next_outcome() has not returned yet
 };
 
 }  // namespace horo::ops

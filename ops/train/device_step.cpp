@@ -19,8 +19,8 @@ const ExchangeOptions& checked(const ExchangeOptions& options) {
   HORO_CHECK(options.op == ReduceOp::kAverage,
              "training on a device: gradients are averaged; Adasum is for host memory");
   HORO_CHECK(options.compression.kind == Compression::Kind::kNone,
-             "training on a device: compression is for host memory; on a device gradients may "
-             "travel as bfloat16");
+             "training on a device: compression is for host memory; on a device gradients can "
+             "be sent as bfloat16");
   HORO_CHECK(options.passes == 1,
              fmt::format("training on a device: a step has one pass, not {}; choose a smaller "
                          "batch, or bfloat16, to save memory",
@@ -31,7 +31,8 @@ const ExchangeOptions& checked(const ExchangeOptions& options) {
   return options;
 }
 
-// With nothing under way that uses what was made before: what follows may throw.
+// Waits until the stream is idle. A later constructor may throw, which frees memory that work in
+// flight would still use.
 device::Device& settled(device::Device& device, device::Stream& stream) {
   stream.synchronize();
   return device;
@@ -42,7 +43,7 @@ T* memory_as(const device::Memory& memory) {
   return reinterpret_cast<T*>(memory.data());
 }
 
-// What decides how parameters are updated: if it differed, they would.
+// The options that decide how parameters are updated. They must be equal on all ranks.
 std::vector<std::string> agreed(const OptimizerOptions& optimizer, const ExchangeOptions& options) {
   return {describe(optimizer),
           options.clip_norm ? fmt::format("clip_norm = {}", *options.clip_norm) : "no clip_norm",
@@ -95,6 +96,7 @@ void DeviceStep::backward(const DeviceTensor& logits, const DeviceBatch& batch, 
   DeviceTensor gradient = compute_.allocate(logits.shape(), logits.type());
   compare(logits, batch, normaliser, &gradient, gradients_.loss());
   void* const native = stream().native();
+  // The loss has the index after the last parameter. It is complete before the first gradient.
   sync_.ready(index_of_.size(), native);
   network_->backward(std::move(gradient), [&](const DeviceParameter& parameter) {
     sync_.ready(index_of_.at(&parameter), native);
@@ -109,7 +111,8 @@ void DeviceStep::score(const DeviceTensor& logits, const DeviceBatch& batch) {
   compare(logits, batch, static_cast<double>(batch.rows), nullptr, nullptr);
 }
 
-// The scores of the rows go back to the allocator as soon as the stream has its work.
+// The row scores are freed as soon as the work is submitted: the allocator reuses their memory in
+// stream order.
 void DeviceStep::compare(const DeviceTensor& logits, const DeviceBatch& batch, double normaliser,
                          DeviceTensor* gradient, float* loss) {
   HORO_CHECK(logits.shape().rank() == 2 && logits.shape()[0] == batch.rows,
@@ -127,6 +130,8 @@ void DeviceStep::compare(const DeviceTensor& logits, const DeviceBatch& batch, d
   });
 }
 
+// The verdict stays on the device: the optimizer kernels read the clipping factor and the skip flag
+// there. The step therefore never waits for the host.
 device_kernels::GradientUse DeviceStep::measure() {
   if (!options_.clip_norm && !options_.check_finite) return {};
   device_kernels::GradientMeasure how;

@@ -13,47 +13,46 @@
 #include "ops/train/device_gradients.h"
 #include "ops/train/device_optimizer.h"
 #include "ops/train/gradient_exchange.h"
-#include "ops/train/measured_gradients.h"
 
 namespace horo::ops {
 
-/// How a model is trained on a device.
+/// Where and in which types a model trains on a device.
 struct DeviceTraining {
   device::Device* device =
-      nullptr;  ///< see open_gpu(); outlives the training; null: in host memory
-  /// What forward and backward compute with: kFloat32, or kBFloat16, for which gradients travel as
-  /// that too. The optimizer's values are float32 in any case.
+      nullptr;  ///< see open_gpu(); must outlive the training; null: host memory
+  /// Element type of forward and backward: kFloat32 or kBFloat16. Gradients are exchanged in this
+  /// type too. The optimizer always updates float32 values.
   DataType type = DataType::kFloat32;
-  /// See DeviceGradientSyncOptions::wire; the loss travels in float32.
+  /// See DeviceGradientSyncOptions::wire. The loss is exchanged in float32.
   std::optional<DataType> wire{};
 };
 
-/// The parts of a classifier's training step on a device, one after the other in the order of a
-/// stream: forward(), backward(), exchange(), update(). Nothing waits for the device, but
-/// exchange() for one that is two steps behind. Used from one thread.
+/// The training step of a classifier on a device, in stream order: forward(), backward(),
+/// exchange(), update(). The calls do not wait for the device; only exchange() waits for the step
+/// before the previous one. Used from one thread.
 class DeviceStep {
  public:
-  /// Collective. Makes the network on the device, of `model` and its values; the model may go.
-  /// Throws InvalidArgument for options that devices do not have: see ExchangeOptions;
-  /// MismatchError on every rank where the options of `optimizer` (but for the learning rate) or
-  /// `options` differ between ranks.
+  /// Collective. Builds the network on the device from `model` and its values; the model may be
+  /// destroyed afterwards. Throws InvalidArgument for options that devices do not support, see
+  /// ExchangeOptions, and MismatchError on every rank if `options` or the options of `optimizer`,
+  /// except the learning rate, differ between ranks.
   DeviceStep(Context& context, const Layer& model, const OptimizerOptions& optimizer,
              const DeviceTraining& training, const ExchangeOptions& options = {});
   ~DeviceStep() { finish(); }
 
   /// The logits.
   DeviceTensor forward(DeviceBatch& batch, const DevicePass& pass);
-  /// The loss, divided by `normaliser`, and the gradients of a training forward(), which travel as
-  /// they come.
+  /// Computes the loss, divided by `normaliser`, and the gradients of a training forward(). Buckets
+  /// are exchanged as soon as their gradients are ready.
   void backward(const DeviceTensor& logits, const DeviceBatch& batch, double normaliser);
-  /// What the stream is given from now on has the gradients and the loss of all ranks.
+  /// Makes later work on the stream see the reduced gradients and the loss of all ranks.
   void exchange();
-  /// Clips, if asked to, and updates the parameters, unless gradients or a loss that are not finite
-  /// are looked for and found.
+  /// Clips the gradients if clipping is on and updates the parameters. With the finite check on, a
+  /// step with a non-finite gradient or loss is skipped.
   void update();
-  /// Waits for the device, which may have failed: that is logged.
+  /// Blocks until the device is done; logs its failures.
   void finish() noexcept;
-  /// Compares logits with labels; nothing is trained.
+  /// Compares logits with labels, without gradients.
   void score(const DeviceTensor& logits, const DeviceBatch& batch);
 
   DeviceCompute& compute() { return compute_; }
@@ -61,12 +60,12 @@ class DeviceStep {
   DeviceLayer& network() { return *network_; }
   DeviceOptimizer& optimizer() { return optimizer_; }
   DeviceGradientSync& sync() { return sync_; }
-  /// Of all ranks, once it is exchanged: a float32 and what it is to be multiplied with.
+  /// The loss over all ranks after exchange(): a float32 in device memory, and its factor.
   const ReducedGradient& loss() const { return reduced_.back(); }
-  // In memory of the device.
-  /// Of the latest update(); zeros if nothing is clipped or looked for.
+  // Results in device memory.
+  /// Of the latest update(); zeros without clipping and the finite check.
   const device_kernels::GradientVerdict* verdict() const { return measured_.verdict(); }
-  /// Of the latest backward() or score(), of this rank.
+  /// Of the latest backward() or score() on this rank.
   const device_kernels::BatchScore* batch_score() const;
 
  private:
@@ -79,7 +78,7 @@ class DeviceStep {
   std::unique_ptr<DeviceLayer> network_;
   DeviceGradients gradients_;
   DeviceGradientSync sync_;
-  const std::vector<ReducedGradient> reduced_;  // of each parameter, then the loss
+  const std::vector<ReducedGradient> reduced_;  // one per parameter, then the loss
   DeviceOptimizer optimizer_;
   MeasuredGradients measured_;
   std::unordered_map<const DeviceParameter*, std::size_t> index_of_;

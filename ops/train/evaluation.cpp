@@ -29,6 +29,8 @@ Evaluation evaluate(Context& context, const std::function<std::size_t(Batch)>& c
                                .keeps_partial_batch = true},
                               context.rank(), context.size());
   DataLoader loader(dataset, sampler, 0, sampler.steps_per_epoch(), options.loader);
+  // Counts, not fractions, so that the result is exact and does not depend on the number of ranks.
+  // One reduction at the end suffices, also for ranks whose last batch is empty.
   std::array<std::int64_t, 2> correct_and_count{};
   while (auto batch = loader.next()) {
     if (batch->labels.empty()) continue;

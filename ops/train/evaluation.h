@@ -11,12 +11,12 @@
 namespace horo::ops {
 
 struct EvaluationOptions {
-  /// Samples per forward pass, over all ranks.
+  /// Samples per forward pass over all ranks.
   std::size_t global_batch = 1000;
   DataLoaderOptions loader;
 };
 
-/// How many samples of a data set a classifier gets right.
+/// The number of correctly classified samples of a data set.
 struct Evaluation {
   std::int64_t correct = 0;
   std::int64_t count = 0;
@@ -25,15 +25,16 @@ struct Evaluation {
   }
 };
 
-/// Classifies every sample of `dataset` once, each on one rank, by the largest output of `model`
-/// [batch, classes]. Collective; the same result on every rank. One allreduce of two counts.
+/// Classifies every sample of `dataset` once, on one of the ranks, by the largest output of `model`
+/// [batch, classes]. Collective; all ranks get the same result. Cost: one allreduce of two counts.
 Evaluation evaluate(Context& context, Layer& model, const Dataset& dataset,
                     const EvaluationOptions& options = {});
-/// The same by `count_correct`, which says of a batch, of at least one sample, how many are right.
+/// The same with `count_correct`, which returns the number of correct samples of a batch of at
+/// least one sample.
 Evaluation evaluate(Context& context, const std::function<std::size_t(Batch)>& count_correct,
                     const Dataset& dataset, const EvaluationOptions& options = {});
 
-/// By the largest output of `model`.
+/// Classifies by the largest output of `model`.
 std::size_t count_correct(Layer& model, Batch batch);
 
 }  // namespace horo::ops

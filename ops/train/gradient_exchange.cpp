@@ -2,14 +2,50 @@
 
 #include <fmt/core.h>
 
-#include "ops/train/arena_tensors.h"
+#include <algorithm>
+#include <memory>
+
+#include "horo/base/log.h"
 
 namespace horo::ops {
 
 namespace {
 
-// In forward order, so that the plan is in the order of backward; the loss, known first, comes
-// last.
+// Tensors are aligned to cache lines, which have the size of the widest vector registers.
+constexpr std::size_t kLine = 64;
+
+std::size_t bytes_of(const Tensor& tensor) {
+  return (tensor.count() * sizeof(float) + kLine - 1) / kLine * kLine;
+}
+
+}  // namespace
+
+// Moves the gradients into memory that all ranks of a node map. The exchange inside a node then
+// reads them in place, without a copy into a staging buffer. Collective, because
+// Context::allocate() is. A failure is not fatal: the gradients then stay where they are, and the
+// exchange uses a staging copy.
+void move_to_arena(Context& context, std::span<Tensor* const> tensors) {
+  std::size_t bytes = kLine;  // an arena cannot be empty
+  for (const Tensor* tensor : tensors) bytes += bytes_of(*tensor);
+  if (context.size() == context.node_count()) return;  // no rank shares its node
+  try {
+    const auto arena = std::make_shared<Arena>(context.allocate(bytes));
+    for (Tensor* tensor : tensors) {
+      void* memory = arena->resource()->allocate(bytes_of(*tensor), kLine);
+      Tensor moved(tensor->shape(), static_cast<float*>(memory), arena);
+      std::ranges::copy(tensor->values(), moved.data());
+      *tensor = std::move(moved);
+    }
+  } catch (const SharedMemoryError& error) {
+    if (context.rank() == 0)
+      log_warning("gradients are exchanged through a staging copy: {}", error.what());
+  }
+}
+
+namespace {
+
+// In forward order, since a plan fills its buckets from the last tensor to the first. The loss is
+// ready first and therefore comes last.
 std::vector<NamedTensor> list_tensors(Context& context, const std::vector<Parameter*>& parameters,
                                       Tensor& loss, ReduceOp op) {
   std::vector<Tensor*> memory = {&loss};
@@ -53,6 +89,8 @@ GradientExchange::GradientExchange(Context& context, const std::vector<Parameter
 void GradientExchange::loss_ready(double loss) {
   loss_sum_ += loss;
   *loss_.data() = static_cast<float>(loss_sum_);
+  // Averaged gradients and the loss share one plan. Adasum is not linear, so the loss
+  // then has a plan of its own. It counts no passes and is submitted in the last pass only.
   if (!loss_sync_)
     sync_.ready(index_of_.size());
   else if (is_last_pass())
@@ -64,7 +102,8 @@ void GradientExchange::gradient_ready(const Parameter& parameter) {
   HORO_CHECK(found != index_of_.end(),
              fmt::format("parameter '{}' is not among the registered ones", parameter.name));
   if (!sums_.empty()) {
-    // The passes are added from the first to the last; the last sum is where it is exchanged.
+    // Passes are added in order, so that the sum has the same bits every time. The final sum is
+    // written into the exchanged tensor.
     const std::span<float> sum = sums_[found->second].values();
     const std::span<float> own = parameters_[found->second]->gradient.values();
     const std::span<float> to = is_last_pass() ? own : sum;

@@ -3,9 +3,8 @@
 #include <utility>
 
 #include "ops/nn/cross_entropy_loss.h"
-#include "ops/train/average_buffers.h"
-#include "ops/train/broadcast_state.h"
 #include "ops/train/evaluation.h"
+#include "ops/train/model_state.h"
 
 namespace horo::ops {
 
@@ -23,24 +22,27 @@ void HostReplica::share_state() {
 }
 
 void HostReplica::run_pass(Batch batch, const Pass& pass, double normaliser) {
-  enter_(Phase::kForward);
+  enter_(StepPhase::kForward);
   Pass of_batch = pass;
   of_batch.samples = batch.samples;
   Tensor logits = model_.forward(std::move(batch.inputs), of_batch);
   CrossEntropyLoss loss = cross_entropy_loss(std::move(logits), batch.labels, normaliser);
-  enter_(Phase::kBackward);
+  enter_(StepPhase::kBackward);
+  // The loss is submitted before the gradients, so its reduction overlaps with the backward pass.
   exchange_->loss_ready(loss.value);
   model_.backward(std::move(loss.gradient),
                   [&](const Parameter& parameter) { exchange_->gradient_ready(parameter); });
 }
 
 void HostReplica::end_step(std::optional<float> learning_rate) {
-  enter_(Phase::kExposedCommunication);
+  enter_(StepPhase::kExposedCommunication);
   outcome_ = {.loss = exchange_->wait()};
-  enter_(Phase::kOptimizer);
+  enter_(StepPhase::kOptimizer);
   const StepReport& report = exchange_->report();
   outcome_->was_clipped = report.was_clipped;
   if (learning_rate) optimizer_.set_learning_rate(*learning_rate);
+  // The report is computed from the reduced gradients and is equal on all ranks, so all of them
+  // skip the step or none does.
   if (options_.check_finite && !report.is_finite)
     outcome_->why_skipped = report.non_finite ? report.non_finite->describe() : "not finite";
   else

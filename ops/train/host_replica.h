@@ -8,10 +8,11 @@
 
 namespace horo::ops {
 
-/// The model itself, in host memory. Its steps are through when end_step() returns.
+/// The model itself, in host memory. end_step() returns when the step is complete.
 class HostReplica : public Replica {
  public:
-  /// Borrows all. With options.check_finite a step that is not finite updates nothing.
+  /// Borrows all arguments. With options.check_finite a step with a non-finite value updates
+  /// nothing.
   HostReplica(Context& context, Layer& model, Optimizer& optimizer, const ExchangeOptions& options,
               EnterPhase enter);
 
@@ -31,7 +32,7 @@ class HostReplica : public Replica {
   Optimizer& optimizer_;
   const EnterPhase enter_;
   const ExchangeOptions options_;
-  std::optional<GradientExchange> exchange_;  // since share_state()
+  std::optional<GradientExchange> exchange_;  // set by share_state()
   std::optional<StepOutcome> outcome_;
 };
 

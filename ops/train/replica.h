@@ -13,45 +13,48 @@
 
 namespace horo::ops {
 
-/// What a step came to; the same on all ranks, but for the times.
+/// The result of a step. All ranks have the same result, except for the times.
 struct StepOutcome {
   float loss = 0;  ///< average over the global batch
   bool was_clipped = false;
-  /// Not empty: a value was not finite, which this names, and nothing was updated.
+  /// Names the value that was not finite if the step was skipped; otherwise empty.
   std::string why_skipped;
-  /// What the phases took where the rank's own clock cannot see it, on a device.
+  /// Durations of the phases on a device, which the clock of the host cannot measure.
   std::optional<StepTimes> times;
 };
 
-/// A rank's copy of a model with its optimizer, in the memory that it computes in. Used from one
-/// thread. A step is one or more of run_pass(), with end_pass() between them, then end_step(). What
-/// it gives a device to do is not waited for, so a step's outcome may come later.
+/// The copy of the model and its optimizer that a rank trains, in host or device memory. Used from
+/// one thread. A step is one or more run_pass() with end_pass() between them, then end_step(). Work
+/// on a device is asynchronous, so the outcome of a step may be known later.
 class Replica {
  public:
-  /// Told of each phase of a step that begins.
-  using EnterPhase = std::function<void(Phase)>;
+  /// Called at the begin of each phase of a step.
+  using EnterPhase = std::function<void(StepPhase)>;
 
   virtual ~Replica() = default;
 
-  /// Gives every rank the parameters, buffers and optimizer's state of rank 0; comes first.
+  /// Broadcasts the parameters, buffers and optimizer state of rank 0. Must be called first.
   /// Collective.
   virtual void share_state() = 0;
-  /// Forward and backward over a part of a step's samples. The loss and its gradient are divided by
-  /// `normaliser`. The pass's samples are the batch's. Gradients travel as they come.
+  /// Runs forward and backward on a part of the samples of a step. The loss and its gradient are
+  /// divided by `normaliser`. pass.samples is set from the batch. The exchange of a bucket starts
+  /// as soon as its gradients are ready.
   virtual void run_pass(Batch batch, const Pass& pass, double normaliser) = 0;
-  /// Keeps the gradients of a pass that is not its step's last.
+  /// Adds the gradients of a pass that is not the last of its step to the sum.
   virtual void end_pass() = 0;
-  /// Ends the exchange and updates the parameters, at `learning_rate` from now on, if it is set.
+  /// Completes the exchange and updates the parameters. Sets the learning rate first if one is
+  /// given.
   virtual void end_step(std::optional<float> learning_rate) = 0;
-  /// Of the oldest step not told yet, if it is known; with `wait` once it is. Nothing: all are
-  /// told.
+  /// The outcome of the oldest step that has not been returned. Without `wait`: nothing if it is
+  /// not known yet. With `wait`: blocks until it is known; nothing if all have been returned.
   virtual std::optional<StepOutcome> next_outcome(bool wait) = 0;
-  /// How many samples of the batch, of at least one, the model gets right.
+  /// The number of correctly classified samples of a batch of at least one sample.
   virtual std::size_t count_correct(Batch batch) = 0;
-  /// Averages statistics over the ranks, whose own batches let them drift apart. Collective.
+  /// Averages the running statistics over the ranks, which differ since every rank has its own
+  /// batches. Collective.
   virtual void average_buffers() = 0;
-  /// Brings parameters, buffers and the optimizer's state back to the model and optimizer it was
-  /// made from.
+  /// Copies parameters, buffers and optimizer state back to the model and optimizer of the
+  /// constructor.
   virtual void bring_back() = 0;
   virtual CompressionFigures compression() const = 0;
 };

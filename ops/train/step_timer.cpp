@@ -8,10 +8,34 @@
 
 namespace horo::ops {
 
+// Only these phases get a scope in the trace. The exchange of gradients reports its own operations
+// there.
+std::string_view scope_name_of(StepPhase phase) {
+  switch (phase) {
+    case StepPhase::kDataWait:
+      return "data";
+    case StepPhase::kForward:
+      return "forward";
+    case StepPhase::kBackward:
+      return "backward";
+    case StepPhase::kExposedCommunication:
+      return {};
+    case StepPhase::kOptimizer:
+      return "update";
+  }
+  return {};
+}
+
+void PhaseScopes::enter(StepPhase phase) {
+  leave();
+  if (const std::string_view mark = scope_name_of(phase); !mark.empty())
+    current_.emplace(context_.phase(mark));
+}
+
 namespace {
 
-constexpr std::array kPhases{Phase::kDataWait, Phase::kForward, Phase::kBackward,
-                             Phase::kExposedCommunication, Phase::kOptimizer};
+constexpr std::array kPhases{StepPhase::kDataWait, StepPhase::kForward, StepPhase::kBackward,
+                             StepPhase::kExposedCommunication, StepPhase::kOptimizer};
 static_assert(kPhases.size() == kPhaseCount);
 
 double median(std::vector<double> values) {
@@ -27,11 +51,13 @@ double mean(const std::vector<double>& values) {
 
 template <typename Statistic>
 StepTimes by_column(std::span<const StepTimes> steps, Statistic statistic) {
+  // The first step is left out. It builds kernels and buffers, and takes much longer than the
+  // others.
   if (steps.size() > 1) steps = steps.subspan(1);
   StepTimes result;
   if (steps.empty()) return result;
   std::vector<double> column(steps.size());
-  for (const Phase phase : kPhases) {
+  for (const StepPhase phase : kPhases) {
     std::ranges::transform(steps, column.begin(), [=](const auto& step) { return step[phase]; });
     result[phase] = statistic(column);
   }
@@ -42,17 +68,17 @@ StepTimes by_column(std::span<const StepTimes> steps, Statistic statistic) {
 
 }  // namespace
 
-std::string_view name_of(Phase phase) {
+std::string_view name_of(StepPhase phase) {
   switch (phase) {
-    case Phase::kDataWait:
+    case StepPhase::kDataWait:
       return "data_wait";
-    case Phase::kForward:
+    case StepPhase::kForward:
       return "forward";
-    case Phase::kBackward:
+    case StepPhase::kBackward:
       return "backward";
-    case Phase::kExposedCommunication:
+    case StepPhase::kExposedCommunication:
       return "exposed_communication";
-    case Phase::kOptimizer:
+    case StepPhase::kOptimizer:
       return "optimizer";
   }
   return "unknown";
@@ -61,7 +87,7 @@ std::string_view name_of(Phase phase) {
 std::string describe(const StepTimes& times) {
   std::string line = fmt::format("step {:.3g} ms:", times.total_ms);
   const char* separator = " ";
-  for (const Phase phase : kPhases) {
+  for (const StepPhase phase : kPhases) {
     std::string name(name_of(phase));
     std::ranges::replace(name, '_', ' ');
     const double share = times.total_ms > 0 ? 100 * times[phase] / times.total_ms : 0;
@@ -71,13 +97,14 @@ std::string describe(const StepTimes& times) {
   return line;
 }
 
-void StepTimer::begin_step(Phase phase) {
+void StepTimer::begin_step(StepPhase phase) {
   current_ = {};
   phase_ = phase;
   phase_start_ = now_();
 }
 
-void StepTimer::enter(Phase phase) {
+// Each phase ends where the next begins, so that the phases of a step add up to its total.
+void StepTimer::enter(StepPhase phase) {
   const auto time = now_();
   const std::chrono::duration<double, std::milli> spent = time - phase_start_;
   current_[phase_] += spent.count();

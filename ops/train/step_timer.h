@@ -3,27 +3,53 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "horo/horo.h"
+
 namespace horo::ops {
 
-/// What a training step spends its time on. Communication that overlaps with backward is not a
-/// phase: only what the step waits for counts.
-enum class Phase { kDataWait, kForward, kBackward, kExposedCommunication, kOptimizer };
-inline constexpr std::size_t kPhaseCount = 5;
-/// "data_wait", "forward", ...: the names of the report.
-std::string_view name_of(Phase phase);
+/// Counts the control messages of training steps, without those between steps (evaluation,
+/// broadcast). Used from one thread.
+class ControlMessageCount {
+ public:
+  explicit ControlMessageCount(const Context& context) : context_(context) {}
 
-/// Milliseconds of a step, in all and by phase.
+  void begin_step() { before_ = context_.counters().control_messages_sent; }
+  void end_step() {
+    // The first step may send messages to set up plans.
+    if (steps_++ > 0) messages_ += context_.counters().control_messages_sent - before_;
+  }
+  std::uint64_t messages() const { return messages_; }
+  /// The number of counted steps.
+  std::uint64_t steps() const { return steps_ > 0 ? steps_ - 1 : 0; }
+
+ private:
+  const Context& context_;
+  std::uint64_t before_ = 0;
+  std::uint64_t messages_ = 0;
+  std::uint64_t steps_ = 0;
+};
+
+/// The phases of a training step. Communication that overlaps with backward is not a phase of its
+/// own; only the time that the step waits for it counts.
+enum class StepPhase { kDataWait, kForward, kBackward, kExposedCommunication, kOptimizer };
+inline constexpr std::size_t kPhaseCount = 5;
+/// "data_wait", "forward", ...: the keys of the report.
+std::string_view name_of(StepPhase phase);
+
+/// Milliseconds of a step in total and by phase.
 struct StepTimes {
   std::array<double, kPhaseCount> phase_ms{};
   double total_ms = 0;
 
-  double& operator[](Phase phase) { return phase_ms[static_cast<std::size_t>(phase)]; }
-  double operator[](Phase phase) const { return phase_ms[static_cast<std::size_t>(phase)]; }
+  double& operator[](StepPhase phase) { return phase_ms[static_cast<std::size_t>(phase)]; }
+  double operator[](StepPhase phase) const { return phase_ms[static_cast<std::size_t>(phase)]; }
 };
 
 /// "step 12.3 ms: data wait 1 %, forward 30 %, ...": one line, shares of the total.
@@ -34,23 +60,23 @@ class StepTimer {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `now`: for tests, another clock.
+  /// `now`: the clock; tests pass their own.
   explicit StepTimer(std::function<Clock::time_point()> now = Clock::now) : now_(std::move(now)) {}
 
   /// Begins a step, in `phase`.
-  void begin_step(Phase phase);
-  /// Ends the phase under way and begins `phase`.
-  void enter(Phase phase);
-  /// Ends the phase and the step. What happens until the next begin_step() is not counted.
+  void begin_step(StepPhase phase);
+  /// Ends the current phase and begins `phase`.
+  void enter(StepPhase phase);
+  /// Ends the current phase and the step. The time until the next begin_step() is not counted.
   void end_step();
-  /// A step that was measured elsewhere.
+  /// Adds a step that was measured elsewhere.
   void add(const StepTimes& times) { steps_.push_back(times); }
 
   std::size_t step_count() const { return steps_.size(); }
   /// Of the latest finished step.
   const StepTimes& latest() const { return steps_.back(); }
-  /// Of each column on its own, over all steps but the first, which also warms caches up (of that
-  /// one if it is the only one; zeros without any).
+  /// Statistics of each phase over all steps but the first, which warms up the caches. With one
+  /// step: that step. Without steps: zeros.
   StepTimes medians() const;
   StepTimes means() const;
 
@@ -58,8 +84,28 @@ class StepTimer {
   std::function<Clock::time_point()> now_;
   std::vector<StepTimes> steps_;
   StepTimes current_;
-  Phase phase_ = Phase::kDataWait;
+  StepPhase phase_ = StepPhase::kDataWait;
   Clock::time_point phase_start_;
 };
+
+/// Reports the phase of a step to horo (Context::phase): "data", "forward", "backward" or "update".
+/// Time spent waiting for other ranks belongs to no phase, so that it is not taken for work of this
+/// rank. Used from one thread.
+class PhaseScopes {
+ public:
+  /// `context` must outlive this object.
+  explicit PhaseScopes(Context& context) : context_(context) {}
+
+  /// Leaves the current phase and enters `phase`.
+  void enter(StepPhase phase);
+  void leave() { current_.reset(); }
+
+ private:
+  Context& context_;
+  std::optional<horo::TraceScope> current_;
+};
+
+/// The name of the phase for Context::phase; empty for a phase that is not reported.
+std::string_view scope_name_of(StepPhase phase);
 
 }  // namespace horo::ops

@@ -14,7 +14,7 @@ namespace {
 nlohmann::ordered_json step_json(const StepTimes& times) {
   nlohmann::ordered_json json;
   for (std::size_t i = 0; i < kPhaseCount; ++i)
-    json[std::string(name_of(static_cast<Phase>(i)))] = times.phase_ms[i];
+    json[std::string(name_of(static_cast<StepPhase>(i)))] = times.phase_ms[i];
   json["total"] = times.total_ms;
   return json;
 }
@@ -43,6 +43,7 @@ std::string to_json(const TrainReport& report) {
 void write_json(const TrainReport& report, const std::filesystem::path& path) {
   std::ofstream file(path, std::ios::trunc);
   file << to_json(report);
+  // close() flushes, so that a full disk is detected here and not lost in the destructor.
   file.close();
   if (!file) throw Error(fmt::format("{}: cannot be written", path.string()));
 }

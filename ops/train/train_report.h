@@ -10,7 +10,7 @@
 
 namespace horo::ops {
 
-/// What a training run did and how long it took.
+/// Results and times of a training run.
 struct TrainReport {
   int ranks = 1;
   std::uint64_t epochs = 0;
@@ -22,11 +22,11 @@ struct TrainReport {
   double samples_per_second = 0;  ///< of training, without evaluation, over all ranks
   StepTimes median_step;          ///< of this rank
   StepTimes mean_step;            ///< of this rank
-  /// The most control messages any rank sent during the steps after the first, per step.
+  /// Control messages per step after the first step, on the rank that sent the most.
   double control_messages_per_step = 0;
   std::uint64_t clipped_steps = 0;  ///< whose gradients were scaled to clip_norm
   std::uint64_t skipped_steps = 0;  ///< that were not finite
-  CompressionFigures compression;   ///< of all steps, of this rank
+  CompressionFigures compression;   ///< over all steps, on this rank
 };
 
 /// One JSON object, with the keys ranks, epochs, steps, global_batch, test_accuracy, losses,

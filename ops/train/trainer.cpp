@@ -5,17 +5,85 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
-#include "ops/train/agreed_options.h"
+#include "horo/horo.h"
+#include "ops/data/data_loader.h"
 #include "ops/train/evaluation.h"
 #include "ops/train/host_replica.h"
-#include "ops/train/micro_batches.h"
-#include "ops/train/parameter_hash.h"
+#include "ops/train/model_state.h"
 
 namespace horo::ops {
-
 namespace {
+
+std::string_view next_line(std::string_view& text) {
+  const std::size_t end = text.find('\n');
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  return line;
+}
+
+// `options`: one line per option, "epochs = 3", in the same order on every rank. Collective. Throws
+// MismatchError with the same text on every rank: the first option that differs from rank 0's, the
+// rank, and both values.
+void require_same_options(Context& context, std::span<const std::string> options) {
+  const std::string own = fmt::format("{}", fmt::join(options, "\n"));
+  const std::vector<std::vector<std::byte>> all =
+      context.allgather_object(std::as_bytes(std::span(own)), {.name = "train.options"});
+  const auto text_of = [&](std::size_t rank) {
+    return std::string_view(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
+  };
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    std::string_view first = text_of(0), other = text_of(rank);
+    while (!first.empty() || !other.empty()) {
+      const std::string_view a = next_line(first), b = next_line(other);
+      if (a != b)
+        throw MismatchError(
+            fmt::format("Trainer options differ between ranks: {} on rank 0, {} on rank {}; pass "
+                        "the same options on every rank",
+                        a, b, rank));
+    }
+  }
+}
+
+Batch copy_samples(const Batch& batch, std::size_t first, std::size_t count) {
+  std::vector<std::size_t> dimensions = batch.inputs.shape().dimensions();
+  const std::size_t per_sample =
+      batch.labels.empty() ? 0 : batch.inputs.count() / batch.labels.size();
+  dimensions[0] = count;
+  Batch part{.where = batch.where, .inputs = Tensor(Shape(std::move(dimensions)))};
+  std::ranges::copy(batch.inputs.values().subspan(first * per_sample, count * per_sample),
+                    part.inputs.data());
+  const auto begin = static_cast<std::ptrdiff_t>(first);
+  const auto end = static_cast<std::ptrdiff_t>(first + count);
+  part.labels.assign(batch.labels.begin() + begin, batch.labels.begin() + end);
+  part.samples.assign(batch.samples.begin() + begin, batch.samples.begin() + end);
+  return part;
+}
+
+// Splits a batch into `parts` runs of consecutive samples. Sizes differ by at most one, larger
+// parts first; parts are empty if there are fewer samples than parts. One part is moved, not
+// copied.
+std::vector<Batch> split_batch(Batch batch, std::size_t parts) {
+  std::vector<Batch> result;
+  if (parts == 1) {
+    result.push_back(std::move(batch));
+    return result;
+  }
+  const std::size_t samples = batch.labels.size();
+  std::size_t first = 0;
+  for (std::size_t part = 0; part < parts; ++part) {
+    const std::size_t count = samples / parts + (part < samples % parts ? 1 : 0);
+    result.push_back(copy_samples(batch, first, count));
+    first += count;
+  }
+  return result;
+}
 
 SamplerOptions sampler_options(const Dataset& dataset, const TrainerOptions& options) {
   return {
@@ -42,11 +110,12 @@ std::string describe_schedule(const std::optional<LearningRateSchedule>& schedul
       step_factor, total_steps, final_rate);
 }
 
-// What decides which steps and collectives there are, and what is computed.
+// The options that decide the steps, the collectives and the results. They must be equal on all
+// ranks.
 std::vector<std::string> describe_options(const TrainerOptions& options, const Dataset& train_set,
                                           const Dataset& test_set) {
-  // Names every field, so that a new one does not compile until it is dealt with here. The gradient
-  // exchange compares compression. A rank may load data and show progress in its own way.
+  // The structured binding names every field, so that a new field does not compile until it is
+  // handled here. The gradient exchange compares `compression`. `loader` and `progress` may differ.
   const auto& [epochs, global_batch, max_steps, learning_rate, gradient_op, seed, evaluation_batch,
                loader, compression, accumulate, clip_norm, max_skipped, device, progress] = options;
   return {fmt::format("epochs = {}", epochs),
@@ -64,18 +133,18 @@ std::vector<std::string> describe_options(const TrainerOptions& options, const D
           fmt::format("test samples = {}", test_set.size())};
 }
 
-// With `all`, waits for those of all steps.
+// With `all`, waits for the outcomes of all steps.
 std::vector<StepOutcome> outcomes_of(Replica& replica, bool all) {
   std::vector<StepOutcome> outcomes;
   while (auto outcome = replica.next_outcome(all)) outcomes.push_back(*std::move(outcome));
   return outcomes;
 }
 
-// The host waits for data and sees how long a step takes; a device sees the rest.
+// The host measures the wait for data and the whole step. Only a device can measure its phases.
 StepTimes with_phases_of(StepTimes host, const StepTimes& device) {
   if (device.total_ms == 0) return host;
-  for (const Phase phase :
-       {Phase::kForward, Phase::kBackward, Phase::kExposedCommunication, Phase::kOptimizer})
+  for (const StepPhase phase : {StepPhase::kForward, StepPhase::kBackward,
+                                StepPhase::kExposedCommunication, StepPhase::kOptimizer})
     host[phase] = device[phase];
   return host;
 }
@@ -92,7 +161,7 @@ Trainer::Trainer(Context& context, Layer& model, Optimizer& optimizer, const Dat
       options_(options),
       sampler_(sampler_options(train_set, options), context.rank(), context.size()),
       total_steps_(count_steps(sampler_, options)),
-      marks_(context),
+      phase_scopes_(context),
       control_messages_(context),
       display_(progress_options(context, options)) {
   const auto ranks = static_cast<std::size_t>(context.size());
@@ -128,26 +197,28 @@ std::unique_ptr<Replica> Trainer::make_replica() {
                                  .passes = options_.accumulate,
                                  .clip_norm = options_.clip_norm,
                                  .check_finite = options_.max_skipped > 0};
-  const auto enter = [this](Phase phase) { this->enter(phase); };
+  const auto enter = [this](StepPhase phase) { this->enter(phase); };
   if (options_.device.device == nullptr)
     return std::make_unique<HostReplica>(context_, model_, optimizer_, exchange, enter);
   return std::make_unique<DeviceReplica>(context_, model_, optimizer_, exchange, options_.device,
                                          enter);
 }
 
+// Evaluation and the end of training need the outcome of every step. Elsewhere outcomes are taken
+// as they become known, so that a device can run ahead of the host.
 void Trainer::train_epochs(Replica& replica, TrainReport& report) {
   DataLoader loader(train_set_, sampler_, 0, total_steps_, options_.loader);
   for (std::uint64_t step = 0; step < total_steps_; ++step) {
     control_messages_.begin_step();
-    timer_.begin_step(Phase::kDataWait);
-    marks_.enter(Phase::kDataWait);
+    timer_.begin_step(StepPhase::kDataWait);
+    phase_scopes_.enter(StepPhase::kDataWait);
     Batch batch = loader.next().value();
     const EpochStep where = batch.where;
     const bool is_last = where.step + 1 == sampler_.steps_per_epoch() || step + 1 == total_steps_;
     train_step(std::move(batch), replica);
     const std::vector<StepOutcome> outcomes = outcomes_of(replica, is_last);
     timer_.end_step();
-    marks_.leave();
+    phase_scopes_.leave();
     control_messages_.end_step();
     training_ms_ += timer_.latest().total_ms;
     for (const StepOutcome& outcome : outcomes) take(outcome, report);
@@ -156,9 +227,11 @@ void Trainer::train_epochs(Replica& replica, TrainReport& report) {
 }
 
 void Trainer::train_step(Batch batch, Replica& replica) {
+  // Dropout masks depend on the seed, the global step number and the global index of the sample,
+  // and therefore not on the number of ranks.
   const Pass pass{.training = true, .seed = options_.seed, .step = sampler_.count_of(batch.where)};
-  // Ranks may hold different numbers of samples: each sample weighs 1 / global batch after the
-  // average over ranks if every rank divides its sum by global batch / ranks.
+  // Ranks may have different numbers of samples. If every rank divides its sum by global batch /
+  // ranks, each sample has the weight 1 / global batch after the average over ranks.
   const double normaliser =
       static_cast<double>(sampler_.global_count(batch.where.step)) / context_.size();
   std::vector<Batch> parts = split_batch(std::move(batch), options_.accumulate);
@@ -171,12 +244,12 @@ void Trainer::train_step(Batch batch, Replica& replica) {
                                           : std::nullopt);
 }
 
-void Trainer::enter(Phase phase) {
+void Trainer::enter(StepPhase phase) {
   timer_.enter(phase);
-  marks_.enter(phase);
+  phase_scopes_.enter(phase);
 }
 
-// Outcomes are the same on all ranks, so all of them skip, or stop.
+// Outcomes are equal on all ranks, so all ranks skip the step, or all of them fail.
 void Trainer::take(const StepOutcome& outcome, TrainReport& report) {
   report.losses.push_back(outcome.loss);
   if (outcome.times) device_timer_.add(*outcome.times);
@@ -225,9 +298,10 @@ void Trainer::show_progress(std::uint64_t steps_done, float loss) {
 }
 
 void Trainer::finish_epoch(const EpochStep& where, Replica& replica, TrainReport& report) {
-  const horo::Phase phase = context_.phase("evaluation");
+  const horo::TraceScope phase = context_.phase("evaluation");
   replica.average_buffers();
   EvaluationOptions as_it_is{.global_batch = options_.evaluation_batch, .loader = options_.loader};
+  // Evaluation uses the images without augmentation.
   as_it_is.loader.augmentation = {};
   const Evaluation evaluation = evaluate(
       context_, [&](Batch batch) { return replica.count_correct(std::move(batch)); }, test_set_,
@@ -249,6 +323,7 @@ void Trainer::complete(Replica& replica, TrainReport& report) {
   report.median_step = with_phases_of(timer_.medians(), device_timer_.medians());
   report.mean_step = with_phases_of(timer_.means(), device_timer_.means());
   report.param_hash = agreed_parameter_hash(context_, model_.parameters());
+  // The maximum over ranks: the rank with the most messages is the bottleneck.
   std::vector<std::int64_t> messages{static_cast<std::int64_t>(control_messages_.messages())};
   context_.allreduce(TensorView(messages),
                      {.name = "train.control_messages", .op = ReduceOp::kMax});

@@ -11,9 +11,7 @@
 #include "ops/nn/layer.h"
 #include "ops/optim/learning_rate.h"
 #include "ops/optim/optimizer.h"
-#include "ops/train/control_message_count.h"
 #include "ops/train/device_replica.h"
-#include "ops/train/phase_marks.h"
 #include "ops/train/progress_display.h"
 #include "ops/train/replica.h"
 #include "ops/train/step_timer.h"
@@ -23,68 +21,65 @@ namespace horo::ops {
 
 struct TrainerOptions {
   std::uint64_t epochs = 1;
-  /// Samples per step over all ranks; at least one per rank. Ranks share it as evenly as it goes,
-  /// and the average weighs every sample alike.
+  /// Samples per step over all ranks; at least one per rank. Ranks get equal parts, up to one
+  /// sample, and every sample has the same weight in the average.
   std::size_t global_batch = 128;
-  /// Ends training after this many steps, whatever the epochs; 0: no such limit.
+  /// Stops training after this many steps, even within an epoch; 0: no limit.
   std::uint64_t max_steps = 0;
-  /// How the learning rate goes over the steps of training; unset: it stays what the optimizer has.
+  /// Learning rate by step; unset: the constant rate of the optimizer.
   std::optional<LearningRateSchedule> learning_rate;
-  /// How the ranks' gradients become one: kAverage, or kAdasum, which allows for more ranks or
-  /// larger batches at one learning rate. Losses are averaged in any case.
+  /// How the gradients of the ranks are combined: kAverage, or kAdasum, which tolerates more ranks
+  /// or larger batches at the same learning rate. Losses are always averaged.
   ReduceOp gradient_op = ReduceOp::kAverage;
-  /// Of the order of samples and of random layers.
+  /// Seed of the sample order and of random layers.
   std::uint64_t seed = 1;
-  /// Samples per forward pass of an evaluation, over all ranks.
+  /// Samples per forward pass of an evaluation over all ranks.
   std::size_t evaluation_batch = 1000;
-  /// Evaluation sees the samples as they are, without loader.augmentation.
+  /// Evaluation does not apply loader.augmentation.
   DataLoaderOptions loader;
-  /// Of the gradients; the loss is exact.
+  /// Compression of the gradients; the loss is not compressed.
   Compression compression;
-  /// Compute each step in this many passes over parts of the rank's samples: less memory for
-  /// activations, the same batch and (but for rounding, and for layers that look at the samples
-  /// together) the same results. Every part needs a sample.
+  /// Passes per step, each over a part of the samples of the rank. More passes need less memory for
+  /// activations and give the same results, except for rounding and for layers that combine
+  /// samples, such as batch normalisation. Every part needs at least one sample.
   std::size_t accumulate = 1;
   /// See GradientSyncOptions::clip_norm.
   std::optional<double> clip_norm{};
-  /// How many steps in a row may have gradients or losses that are not finite: such a step is
-  /// skipped, on all ranks, and a line of progress names the source (on a device, which of the
-  /// two). 0: none; training ends at the first loss that is not finite, on a device at the first
-  /// such gradients too.
+  /// Consecutive steps that may have non-finite gradients or losses. All ranks skip such a step,
+  /// and a progress line names the cause. With 0, training fails at the first non-finite loss; on a
+  /// device also at the first non-finite gradient.
   std::uint64_t max_skipped = 0;
-  /// Where the model computes; by default in host memory.
+  /// Where the model computes; default: host memory.
   DeviceTraining device{};
-  /// Where rank 0 shows progress. Other ranks show none.
+  /// How rank 0 prints progress. Other ranks print none.
   ProgressOptions progress;
 };
 
-/// Trains a classifier on all ranks of a job, synchronously: every rank holds the same parameters,
-/// takes its part of each global batch, and updates with the average gradient. Losses and
-/// parameters do not depend on the number of ranks, but for the rounding of sums (and for layers
-/// that look at the rank's batch as a whole, such as batch normalisation, and for another
-/// gradient_op). Used from one thread.
+/// Trains a classifier synchronously on all ranks of a job. Every rank has the same parameters,
+/// computes with its part of each global batch, and updates with the average gradient. Losses and
+/// parameters do not depend on the number of ranks, except for rounding, for layers that combine
+/// the samples of a rank (batch normalisation), and for another gradient_op. Used from one thread.
 class Trainer {
  public:
-  /// Borrows all: they must outlive the trainer. `optimizer` updates the parameters of `model`; on
-  /// a device it is an Sgd or an AdamW.
-  /// Not collective. Throws InvalidArgument, on all ranks alike, for options that do not fit the
-  /// data set or the number of ranks.
+  /// Borrows all arguments; they must outlive the trainer. `optimizer` updates the parameters of
+  /// `model`; on a device it must be an Sgd or an AdamW. Not collective. Throws InvalidArgument on
+  /// all ranks for options that do not fit the data set or the number of ranks.
   Trainer(Context& context, Layer& model, Optimizer& optimizer, const Dataset& train_set,
           const Dataset& test_set, const TrainerOptions& options = {});
 
-  /// Gives every rank the parameters, buffers and optimizer's state of rank 0, trains, and
-  /// evaluates after each epoch. Collective. Throws Error on all ranks if the loss is not finite
-  /// (on a device, or the gradients), if more than max_skipped steps in a row were to be skipped,
-  /// or if parameters end up different between ranks; InvalidArgument for options that a device
-  /// does not have; MismatchError if the models, optimizers, or options of the ranks differ, but
-  /// for options.loader and options.progress.
+  /// Broadcasts the parameters, buffers and optimizer state of rank 0, trains, and evaluates after
+  /// each epoch. Collective. Throws on all ranks: Error if the loss (on a device also a gradient)
+  /// is not finite, if more than max_skipped consecutive steps would be skipped, or if the final
+  /// parameters differ between ranks; InvalidArgument for options that a device does not support;
+  /// MismatchError if models, optimizers or options differ between ranks, except options.loader and
+  /// options.progress.
   TrainReport run();
 
  private:
   std::unique_ptr<Replica> make_replica();
   void train_epochs(Replica& replica, TrainReport& report);
   void train_step(Batch batch, Replica& replica);
-  void enter(Phase phase);
+  void enter(StepPhase phase);
   void take(const StepOutcome& outcome, TrainReport& report);
   void note_skipped(std::uint64_t step, const std::string& why);
   void show_progress(std::uint64_t steps_done, float loss);
@@ -100,8 +95,8 @@ class Trainer {
   const GlobalSampler sampler_;
   const std::uint64_t total_steps_;
   StepTimer timer_;
-  StepTimer device_timer_;  // of the phases that a device sees
-  PhaseMarks marks_;
+  StepTimer device_timer_;  // phases measured by a device
+  PhaseScopes phase_scopes_;
   ControlMessageCount control_messages_;
   ProgressDisplay display_;
   double training_ms_ = 0;

@@ -1,1 +1,1 @@
-"""Jobs with injected faults: drawing them, running them, judging how they ended. See scripts/chaos.py."""
+"""Draws jobs with injected faults, runs them, and checks how they end. See scripts/chaos.py."""

@@ -6,13 +6,13 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests" / "cluster"))
-from lab import SCRIPT, Impossible, Lab
+from lab import SCRIPT, Lab, LabUnavailable
 
 from .sandbox import JobFolder, describe_process, files_below, is_record
 
 
 class LabSandbox(JobFolder):
-    """A job on the hosts of a lab, beside no other job."""
+    """A job on the hosts of a lab. No other job runs there at the same time."""
 
     def __init__(self, lab):
         self.lab = lab
@@ -27,7 +27,7 @@ class LabSandbox(JobFolder):
         return [pid for host in self.lab.names() for pid in self.lab.processes(host)]
 
     def files(self, has_failed=False):
-        """(what to call it, path) of each file that the job's hosts have; of a failed job, without its records."""
+        """(name for reports, path) of each file on the hosts of the job. Omits the records of a failed job."""
         for host in self.lab.names():
             for name in ("shm", "tmp"):
                 folder = Path(f"/run/horo-cluster-lab/{self.lab.environment['CLUSTER_LAB']}/{host}/{name}")
@@ -40,24 +40,24 @@ class LabSandbox(JobFolder):
 
     def __exit__(self, *_):
         super().__exit__()
-        for _, path in sorted(self.files(), reverse=True):  # what is in a folder before the folder
+        for _, path in sorted(self.files(), reverse=True):  # the contents of a folder before the folder
             path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
 
 
 class LabOnDemand:
-    """A lab that is started by the first job that needs it, and serves one job at a time."""
+    """A lab that the first job starts and that runs one job at a time."""
 
     def __init__(self, hosts, rate):
         self.hosts = hosts
         self.rate = rate
         self.lock = threading.Lock()
         self.lab = None
-        self.refusal = ""
+        self.error_text = ""
 
     def run(self, work):
-        """work(sandbox), or None where this machine cannot have a lab."""
+        """Returns work(sandbox), or None if this machine cannot have a lab."""
         with self.lock:
-            if self.lab is None and not self.refusal:
+            if self.lab is None and not self.error_text:
                 self.start()
             if self.lab is None:
                 return None
@@ -68,8 +68,8 @@ class LabOnDemand:
         lab = Lab(self.hosts, self.rate, name=f"chaos-{os.getpid()}")
         try:
             self.lab = lab.__enter__()
-        except Impossible as refusal:
-            self.refusal = str(refusal)
+        except LabUnavailable as error_text:
+            self.error_text = str(error_text)
 
     def stop(self):
         if self.lab is not None:

@@ -1,4 +1,4 @@
-"""How a job must end, for each fault and place: the documented promises as one table."""
+"""How a job must end for each fault and place: the documented guarantees in one table."""
 from dataclasses import dataclass, replace
 
 from .scenario import FAULTS, NOT_DRAWN, PLACES
@@ -6,9 +6,9 @@ from .scenario import FAULTS, NOT_DRAWN, PLACES
 TIMEOUT_S = 8  # HORO_TIMEOUT of every round
 WARNING_S = 2  # HORO_STALL_WARNING
 DEAD_LIMIT_S = 10
-ABORT_LIMIT_S = 15  # where hororun ends an mpirun that aborts the job, and may wait for another host
+ABORT_LIMIT_S = 15  # hororun ends an mpirun that aborts the job and may wait for another host
 LATE_LIMIT_S = TIMEOUT_S + 15
-LATE_LEAST_S = TIMEOUT_S - 1  # what ends before was not ended by HORO_TIMEOUT
+LATE_LEAST_S = TIMEOUT_S - 1  # HORO_TIMEOUT does not end a job before this
 
 STUCK = 75
 ANY_FAILURE = frozenset(range(1, 256))
@@ -18,9 +18,9 @@ ANY_FAILURE = frozenset(range(1, 256))
 class Expectation:
     limit_s: float  # from the first fault to the launcher's end
     codes: frozenset
-    event: str  # regular expression: the right kind of event in the verdict; "" if no verdict need name a rank
+    event: str  # regular expression of the event in the verdict; "" if no verdict must name a rank
     sentence: str
-    text: str = ""  # regular expression: what else the output must have
+    text: str = ""  # regular expression of other required output
     least_s: float = 0  # the job may not end earlier
     is_stopped_by_user: bool = False  # the job does not end by itself: the driver stops it with SIGTERM
 
@@ -29,13 +29,13 @@ LATE = (r"never (submitted|marked|called)|(has|have) not called it|(has|have) be
         r"(is|are) late with")
 STOPPED = r"(is|are) stopped \(SIGSTOP"
 SILENT = r"(has|have) given no sign of life"
-# How a rank that ends itself without horo's knowledge is described, with the report of mpirun where there is one.
+# How reports describe a rank that ends without a record of horo, including the report of mpirun if there is one.
 GONE = r"(is|are) dead: the process is gone"
 BY_CODE = r"(exited with code|ended with exit code|the job failed with exit code) {}\b"
 IMPROPER = r"ended improperly"  # mpirun's report of exit code 0 without MPI_Finalize
 
 BY_FAULT = {
-    "kill": Expectation(DEAD_LIMIT_S, frozenset({137}), rf"signal 9\b|{GONE}", "mpirun or the watchdog sees the death"),
+    "kill": Expectation(DEAD_LIMIT_S, frozenset({137}), rf"signal 9\b|{GONE}", "mpirun or the watchdog detects the death"),
     "segv": Expectation(DEAD_LIMIT_S, frozenset({139}), r"signal 11\b", "the signal is the cause"),
     "abort": Expectation(DEAD_LIMIT_S, frozenset({134}), r"signal 6\b", "the signal is the cause"),
     "terminate": Expectation(DEAD_LIMIT_S, frozenset({134}), r"signal 6\b|std::terminate\(\)",
@@ -43,9 +43,9 @@ BY_FAULT = {
     "exit": Expectation(DEAD_LIMIT_S, frozenset({1}), rf"{BY_CODE.format(0)}|{IMPROPER}",
                         "exit(0) without shutdown() fails the job: the exception that the other ranks get makes them "
                         "return 1, and mpirun returns 1 for an exit without MPI_Finalize"),
-    "_exit": Expectation(DEAD_LIMIT_S, frozenset({3}), rf"{BY_CODE.format(3)}|{GONE}", "mpirun sees the exit code"),
+    "_exit": Expectation(DEAD_LIMIT_S, frozenset({3}), rf"{BY_CODE.format(3)}|{GONE}", "mpirun detects the exit code"),
     "_exit0": Expectation(DEAD_LIMIT_S, frozenset({1}), rf"{BY_CODE.format(0)}|{IMPROPER}|{GONE}",
-                          "as exit(0), but no code of horo runs in the rank: mpirun or the watchdog sees that it is gone"),
+                          "as exit(0), but no code of horo runs in the rank: mpirun or the watchdog detects its end"),
     "throw": Expectation(DEAD_LIMIT_S, frozenset({1}), rf"failed with an exception|{BY_CODE.format(1)}|injected failure",
                          "main() prints the exception and returns 1", text=r"injected failure of rank {victim}\b"),
     "stop": Expectation(LATE_LIMIT_S, frozenset({1, STUCK}), STOPPED,
@@ -60,12 +60,12 @@ WELL = frozenset({0})
 
 
 def exceptions_for(fault, place):
-    """What differs from BY_FAULT, as a dictionary of fields; None: nothing."""
+    """The differences from BY_FAULT, as a dictionary of fields; None if there are none."""
     inside = place.startswith("in_") and place != "in_callback"
     is_endless = fault in ("stop", "loop", "stuck")
     if fault == "throw" and place == "in_callback":
         return {"codes": WELL, "event": "", "text": r"a completion callback threw: injected failure of rank {victim}\b",
-                "sentence": "an exception of a callback is logged and disturbs no operation"}
+                "sentence": "an exception of a callback is logged and affects no operation"}
     if fault == "throw" and inside:
         return {"codes": frozenset({134}), "event": r"signal 6\b|ended with an uncaught exception",
                 "sentence": "the exception leaves a thread of the program, so std::terminate() is called"}
@@ -75,21 +75,26 @@ def exceptions_for(fault, place):
         return {"codes": frozenset({0, 1}), "sentence": f"{BY_FAULT[fault].sentence}; unless shutdown() had ended"}
     if (fault, place) == ("_exit0", "after_shutdown"):
         return {"event": rf"{BY_CODE.format(0)}(?! without calling Context::shutdown)|{IMPROPER}|{GONE}",
-                "sentence": f"{BY_FAULT[fault].sentence}; the rank has called shutdown(), and left before MPI_Finalize"}
+                "sentence": f"{BY_FAULT[fault].sentence}; the rank has called shutdown(), and exited before MPI_Finalize"}
     if fault in ("exit", "_exit0") and place == "before_init":
         return {"limit_s": LATE_LIMIT_S, "codes": frozenset({1, STUCK}),
                 "event": rf"{BY_CODE.format(0)}|{IMPROPER}|exited without completing horo::init\(\)|not called it",
-                "sentence": "no horo runs in the rank: mpirun's report ends the job with 1, or hororun or the others' "
+                "sentence": "no code of horo runs in the rank: mpirun's report ends the job with 1, or hororun or the others' "
                             "init() with 75, after HORO_TIMEOUT at the latest"}
+    if fault == "_exit0" and place == "in_init":
+        return {"limit_s": LATE_LIMIT_S, "codes": frozenset({1, STUCK}),
+                "event": rf"{BY_FAULT[fault].event}|exited without completing horo::init\(\)",
+                "sentence": "mpirun reports the exit only if the rank had completed MPI_Init; otherwise hororun ends the "
+                            "job with 75"}
     if is_endless and place == "end_of_main":
         return {"codes": ANY_FAILURE, "event": "", "least_s": 0, "is_stopped_by_user": True,
-                "sentence": "the rank has left horo and may run on for as long as it likes; the user stops the job"}
+                "sentence": "the rank has shut down and may run without limit; the user stops the job"}
     if is_endless and place == "before_init":
         return {"codes": frozenset({STUCK}), "event": r"not called it",
                 "sentence": "the others wait in init(), which ends the job with 75 after HORO_TIMEOUT"}
     if fault == "stop" and place == "in_init":
         return {"event": rf"{STOPPED}|not called it",
-                "sentence": "as after init(); a rank that is stopped before others see it in init() has not called it"}
+                "sentence": "as after init(); a rank that is stopped before others detect it in init() is reported as not having called it"}
     if is_endless and place == "after_shutdown":
         return {"codes": frozenset({STUCK}),
                 "sentence": "the others wait in MPI_Finalize, and end with 75 after HORO_TIMEOUT"}
@@ -101,15 +106,15 @@ TABLE = {(fault, place): replace(BY_FAULT[fault], **(exceptions_for(fault, place
 
 
 def horo_cannot_see(fault, place):
-    """Whether no code of horo runs in the rank when it dies: mpirun alone sees the death, and ends the others at once."""
+    """Whether no code of horo runs in the rank when it dies. Only mpirun then detects the death, and ends the others at once."""
     if place in ("before_init", "end_of_main"):
         return True
-    # There is no job yet whose watchdog could see the death; crashes are recorded by the rank itself.
+    # No watchdog runs yet that could detect the death. The rank itself records a crash.
     return place == "in_init" and fault in ("kill", "_exit", "_exit0")
 
 
 def is_stopped_alone(scenario):
-    """Whether no rank of the node of some victim is left that could see that it is stopped."""
+    """Whether a victim is stopped and no other rank of its node is left to detect it."""
     if scenario.per_node == 0:
         return False
 
@@ -123,14 +128,14 @@ def is_stopped_alone(scenario):
 def expectation_of(scenario):
     expected = TABLE[scenario.fault, scenario.place]
     if scenario.launcher == "hororun":
-        # Its process for each rank reports how the rank ended. From another host the report may come too late.
+        # hororun has a process per rank that reports how the rank ended. From another host the report may be late.
         if scenario.hosts != "lab":
             expected = replace(expected, event=expected.event.replace(f"|{GONE}", ""))
         elif expected.limit_s == DEAD_LIMIT_S:
             expected = replace(expected, limit_s=ABORT_LIMIT_S)
     ends = not (expected.least_s or expected.is_stopped_by_user)  # the rank, by itself
     if scenario.launcher == "mpirun" and ends and expected.codes != WELL:
-        # That of the end which mpirun notices first: the others end with 1 because of the victim.
+        # The exit code of the rank whose end mpirun notices first. The other ranks end with 1 because of the victim.
         expected = replace(expected, codes=expected.codes | {1})
     if expected.is_stopped_by_user and scenario.launcher == "hororun":
         return replace(expected, codes=frozenset({143}), text=r"hororun: stopped by signal 15 \(Terminated\)")
@@ -139,7 +144,8 @@ def expectation_of(scenario):
                        sentence=f"{expected.sentence}; plain mpirun does not always name a rank: only its exit code is "
                                 "promised")
     if scenario.hosts == "lab" and scenario.place in ("before_init", "in_init") and expected.limit_s == LATE_LIMIT_S:
-        return replace(expected, event="", text=rf"(?:has|have) waited .* in horo::init\(\)|{expected.event}",
+        silent = f"|{SILENT}" if scenario.fault == "stop" and is_stopped_alone(scenario) else ""
+        return replace(expected, event="", text=rf"(?:has|have) waited .* in horo::init\(\)|{expected.event}{silent}",
                        sentence=f"{expected.sentence}; on several hosts the line of init() counts the missing ranks")
     if scenario.fault == "stop" and expected.event and is_stopped_alone(scenario):
         return replace(expected, event=rf"{expected.event}|{SILENT}",

@@ -1,32 +1,33 @@
-"""Whether a job ended as documented: in time, with the right exit code, the true cause, and nothing left."""
+"""Checks whether a job ended as documented: in time, with the correct exit code and cause, and without leftovers."""
 import re
 import signal
 from dataclasses import dataclass, field
 
 from .expectations import SILENT, WELL, expectation_of
 
-# "ranks 0, 2-4 and 6 (host a, pids 1, 2)"; what follows another such part and ", " is named with it.
+# "ranks 0, 2-4 and 6 (host a, pids 1, 2)". Several such parts, separated by ", ", are one subject.
 RANKS = re.compile(r"ranks? (\d+(?:-\d+)?(?:(?:, | and )\d+(?:-\d+)?)*)(?: \([^)]*\))*")
 QUOTED = r"'[^']*'(?: of process set \{[^}]*\})?"
-# What may stand before the subject of a sentence; after anything else, no rank is the subject.
+# The words that may precede the subject of a sentence. After other words, no rank is the subject.
 BEFORE_SUBJECT = re.compile("|".join((
     r"shutdown: ",
     rf"{QUOTED} cannot complete: ",
     rf"gradients {QUOTED}: ",
-    # Not "waited 16s for rank 6 to send ...", the deadline of a wait: it sees one peer, which may wait itself.
+    # Not "waited 16 s for rank 6 to send ...": the error of an expired wait names only one peer. That peer may wait itself.
     rf"{QUOTED} has waited \S+(?: \S+)? for (?=rank )",
-    # "ranks 0-1 (host b, pids 6, 7) have waited 3s in horo::init() for rank 2, ...": rank 2 is the cause.
+    # "ranks 0-1 (host b, pids 6, 7) have waited 3 s in horo::init() for rank 2, ...": rank 2 is the cause.
     r"ranks? [-\d, and]+ (?:\([^)]*\) )?(?:has|have) waited [^;]*? in horo::init\(\)(?: for )?",
 )))
 LAUNCHER_LINE = re.compile(r"^hororun: (.*)")
 SAME_MOMENT_S = 1
-# What hororun prints besides the verdict.
+# Lines of hororun other than the verdict.
 NO_VERDICT = re.compile(r"^(more: hororun doctor |stopped by signal |mpirun itself was killed by signal )")
-# Where plain mpirun crashes by itself: its end and its own files are not horo's.
+# Crashes of plain mpirun itself. Its end and its files are then not attributed to horo.
 CRASHES = (signal.SIGSEGV, signal.SIGPIPE, signal.SIGABRT, signal.SIGBUS)
 STILL_THERE = re.compile(r"^chaos: still there: process \d+ \(\w, (.*)\)$", re.M)
+PROCESS = re.compile(r"process \d+ \(\w, (.*)\)$")
 LAUNCHERS = re.compile(r"(/\S*/)?(mpirun|orted|cluster_lab\.sh)\b")
-FILE_OF_MPIRUN = re.compile(r"(\$TMPDIR|host\d+:/tmp)/ompi\.|(/dev|host\d+:)/shm/vader_segment\.")
+FILE_OF_MPIRUN = re.compile(r"(\$TMPDIR|host\d+:/tmp)/ompi\.|(/dev|host\d+:)/shm/(vader_segment|open_mpi)\.")
 LOG_LINE = re.compile(r"^\d\d:\d\d:\d\d\.\d+ (warning|error) \[[^]]*\] (.*)")
 CRASH_LINE = re.compile(r"^horo: (.*)")  # of a rank that crashes or exits
 EXCEPTION_LINE = re.compile(r"^chaos_job: rank (\d+): (.*)")
@@ -37,22 +38,27 @@ MPIRUN_IMPROPER = re.compile(r"has exited due to process rank (\d+) with PID \d+
 
 @dataclass
 class Outcome:
-    """What the runner saw."""
+    """The observations of the runner."""
     exit_code: int
     output: str
     seconds: float  # from the first fault, or else from the start, to the end
-    was_killed: bool  # by the runner, as it did not end
+    was_killed: bool  # by the runner, because it did not end
     injected: list = field(default_factory=list)  # (rank, where, time in seconds), in order of time
     left: list = field(default_factory=list)
     seconds_since_start: float = 0  # of the first rank
 
     def only_launcher_is_left(self):
-        """Whether the launcher did not end although no rank ran any more."""
+        """Whether the launcher did not end although no rank was running."""
         processes = STILL_THERE.findall(self.output)
         return self.was_killed and bool(processes) and all(LAUNCHERS.match(process) for process in processes)
 
+    def left_by_launcher(self):
+        """Leftovers of the launcher only: its daemons and its files."""
+        return [thing for thing in self.left if FILE_OF_MPIRUN.match(thing)
+                or (process := PROCESS.match(thing)) and LAUNCHERS.match(process.group(1))]
+
     def end_of_launcher(self):
-        """How the launcher failed by itself; empty: it did not."""
+        """How the launcher itself failed; empty if it did not."""
         if self.only_launcher_is_left():
             return "did not end"
         is_crash = not self.was_killed and -self.exit_code in CRASHES
@@ -62,7 +68,7 @@ class Outcome:
         return {rank for rank, _, _ in self.injected}
 
     def first_causes(self):
-        """The ranks that failed first; which of several within a moment was the first, nobody can tell."""
+        """The ranks that failed first. Several ranks if they failed too close together to order them."""
         return {rank for rank, _, at in self.injected if at - self.injected[0][2] <= SAME_MOMENT_S}
 
 
@@ -71,7 +77,7 @@ class Findings:
     hang: str = ""
     leftovers: list = field(default_factory=list)
     wrong: list = field(default_factory=list)
-    end_of_mpirun: str = ""  # how plain mpirun failed by itself; counted apart
+    end_of_mpirun: str = ""  # how plain mpirun failed by itself; counted separately
 
     def is_good(self):
         return not (self.hang or self.leftovers or self.wrong)
@@ -83,15 +89,15 @@ class Findings:
 
 
 def numbers_in(text):
-    """{0, 2, 3} of "0 and 2-3"."""
+    """Returns {0, 2, 3} for "0 and 2-3"."""
     found = set()
     for first, last in re.findall(r"(\d+)(?:-(\d+))?", text):
         found.update(range(int(first), int(last or first) + 1))
     return found
 
 
-def blamed_by(text):
-    """The ranks that are the subject of a sentence; empty: it names none as the cause."""
+def ranks_named_by(text):
+    """The ranks that are the subject of a sentence; empty if it names no rank as the cause."""
     at = 0
     while match := BEFORE_SUBJECT.match(text, at):
         at = match.end()
@@ -111,13 +117,13 @@ def launcher_verdicts(output):
 
 
 def exceptions_of_others(output, victims):
-    """What ranks that are not victims printed as the reason of their end."""
+    """The reasons that ranks other than the victims printed for their end."""
     lines = (EXCEPTION_LINE.match(line) for line in output.splitlines())
     return [line.group(2) for line in lines if line and int(line.group(1)) not in victims]
 
 
 def lines_of_horo(output, *levels):
-    """The texts of log lines of these levels, and those that crash handlers write."""
+    """The texts of log lines of these levels and of crash handlers."""
     found = []
     for line in output.splitlines():
         if match := LOG_LINE.match(line):
@@ -128,33 +134,33 @@ def lines_of_horo(output, *levels):
 
 
 def statements(output):
-    """All sentences about a cause in the output of a job without hororun, mpirun's own among them."""
+    """All sentences about a cause in the output of a job without hororun, including those of mpirun."""
     found = [f"rank {rank} ended with signal {signal}" for rank, signal in MPIRUN_SIGNAL.findall(output)]
     found += [f"rank {rank} ended with exit code {code}" for rank, code in MPIRUN_CODE.findall(output)]
     found += [f"rank {rank} ended improperly" for rank in MPIRUN_IMPROPER.findall(output)]
     return found + lines_of_horo(output, "warning", "error") + exceptions_of_others(output, ())
 
 
-def blames_only_failed(text, outcome):
-    blamed = blamed_by(text)
-    return bool(blamed) and (blamed <= outcome.failed_ranks() or is_silence_without_hub(text, outcome))
+def names_only_failed(text, outcome):
+    named = ranks_named_by(text)
+    return bool(named) and (named <= outcome.failed_ranks() or is_silence_without_hub(text, outcome))
 
 
 def is_silence_without_hub(text, outcome):
-    """Where rank 0 has failed the watchdogs of the nodes have no connection: each reports the silence of all others."""
-    return 0 in outcome.failed_ranks() & blamed_by(text) and re.search(SILENT, text) is not None
+    """If rank 0 has failed, the watchdogs of the nodes are not connected, so each reports all other nodes as silent."""
+    return 0 in outcome.failed_ranks() & ranks_named_by(text) and re.search(SILENT, text) is not None
 
 
 def names_cause(text, outcome, event):
-    return blames_only_failed(text, outcome) and bool(blamed_by(text) & outcome.first_causes()) \
+    return names_only_failed(text, outcome) and bool(ranks_named_by(text) & outcome.first_causes()) \
         and re.search(event, text) is not None
 
 
-def false_blames(outcome):
-    """What ranks say of ranks that have not failed."""
+def false_causes(outcome):
+    """Reports about ranks that have not failed."""
     texts = lines_of_horo(outcome.output, "error") + exceptions_of_others(outcome.output, ())
-    return [f"a rank blames another cause: {text}" for text in dict.fromkeys(texts)
-            if blamed_by(text) and not blames_only_failed(text, outcome)]
+    return [f"a rank reports another cause: {text}" for text in dict.fromkeys(texts)
+            if ranks_named_by(text) and not names_only_failed(text, outcome)]
 
 
 def judge_hororun(outcome, expectation):
@@ -163,7 +169,7 @@ def judge_hororun(outcome, expectation):
     if not verdicts:
         return [] if expectation.is_stopped_by_user else ["hororun gives no verdict"]
     if expectation.event and not names_cause(verdicts[0], outcome, expectation.event) or \
-            blamed_by(verdicts[0]) and not blames_only_failed(verdicts[0], outcome):
+            ranks_named_by(verdicts[0]) and not names_only_failed(verdicts[0], outcome):
         problems.insert(0, f"hororun's verdict is not the cause: {verdicts[0]}")
     return problems
 
@@ -175,7 +181,7 @@ def judge_mpirun(outcome, expectation):
 
 
 def judge_good_end(outcome, text=""):
-    """Of a job that shall end well: no verdict, and no error but `text`."""
+    """Findings of a job that must succeed: there may be no verdict, and no error except `text`."""
     problems = [f"hororun gives a verdict on a job that ended well: {line}" for line in launcher_verdicts(outcome.output)]
     return problems + [f"an error in a job that ended well: {line}" for line in lines_of_horo(outcome.output, "error")
                        if not (text and re.match(text, line))]
@@ -188,7 +194,7 @@ def judge_output(scenario, outcome, expectation):
         problems = judge_good_end(outcome, text)
     else:
         judged = judge_hororun if scenario.launcher == "hororun" else judge_mpirun
-        problems = judged(outcome, expectation) + false_blames(outcome)
+        problems = judged(outcome, expectation) + false_causes(outcome)
     if not re.search(text, outcome.output):
         problems.append(f"'{text}' is not in the output")
     return problems
@@ -198,7 +204,7 @@ def judge_time(scenario, outcome, expectation, findings):
     if outcome.was_killed or outcome.seconds > expectation.limit_s:
         findings.hang = f"{'not ended' if outcome.was_killed else 'ended'} after {outcome.seconds:.1f} s, " \
                         f"more than {expectation.limit_s} s"
-    # Others may have waited in init() before the fault.
+    # Other ranks may have waited in init() before the fault.
     is_early = scenario.place in ("before_init", "in_init")
     seconds = outcome.seconds_since_start if is_early else outcome.seconds
     if not outcome.was_killed and seconds < expectation.least_s:

@@ -1,4 +1,4 @@
-"""Rounds in which the network between emulated hosts fails, or a whole host stops."""
+"""Rounds in which the network between emulated hosts fails, or a whole host freezes."""
 import os
 import random
 import re
@@ -8,22 +8,25 @@ import time
 from dataclasses import asdict, dataclass
 
 from .expectations import ANY_FAILURE, LATE_LIMIT_S, WELL
-from .judge import Findings, Outcome, blamed_by, describe_codes, exceptions_of_others, judge_good_end, \
-    launcher_verdicts, statements
+from .judge import Findings, Outcome, ranks_named_by, describe_codes, exceptions_of_others, judge_good_end, \
+    launcher_verdicts, numbers_in, statements
 from .runner import MORE_S, START_LIMIT_S, close, job_environment, mpi_command
 
 KINDS = ("short cut", "cut", "loss", "freeze")
 CUT_S = 2  # of a short cut
 LOSS = 0.02
 STEPS = 1000
-WELL_LIMIT_S = 90  # of a job that goes on, on a busy machine
+WELL_LIMIT_S = 90  # of a job that continues, on a busy machine
 THAW_GRACE_S = 15
-# For plain mpirun, which does not notice a lost host by itself: docs/watchdog.md, "When a link is cut".
+# For plain mpirun, which does not detect a lost host by itself: docs/internals/watchdog.md, "When a link is cut".
 KEEPALIVE = [word for name, value in (("time", 4), ("intvl", 1), ("probes", 3))
              for word in ("--mca", f"oob_tcp_keepalive_{name}", str(value))]
-# hororun puts the first before what the records show; the second is the watchdog's.
+# hororun prints the first one before the findings of the records. The second one is from the watchdog.
 LOST_HOST = re.compile(r"(?:mpirun has lost the connection to host|the connection to the watchdog of node \d+ \(host) host"
                        r"(\d+)\b[^;]*(?:; |$)")
+INIT_WAIT = re.compile(r"ranks? ([-\d, and]+)(?: \([^)]*\))* (?:has|have) waited [^;]*? in horo::init\(\) for "
+                       r"ranks of other hosts, which have not called it")
+NETWORK = ": the exchange makes no progress (the network, "
 EVENT = r"no sign of life|stopped|lost|connection|network|link|did not (send|receive|answer)|has not (sent|received)|" \
         r"never (submitted|marked|registered)|not called"
 
@@ -47,7 +50,7 @@ class LinkScenario:
         return {rank for host in hosts for rank in range(host * self.per_node, (host + 1) * self.per_node)}
 
     def suspect_hosts(self):
-        """The hosts that a verdict may name: those behind the link. Without host 0 both sides of it are the same."""
+        """The hosts that a verdict may name: those behind the link. If host 0 is on neither side, both sides are allowed."""
         return set(range(self.hosts) if 0 in self.targets and self.place == "host" else self.targets)
 
     def suspects(self):
@@ -64,7 +67,7 @@ class LinkScenario:
 
 
 def draw_link(seed, number):
-    """The same in every run. All kinds take turns."""
+    """The same in every run. The kinds alternate."""
     numbers = random.Random(f"links/{seed}/{number}")
     fault = KINDS[number % len(KINDS)]
     hosts = numbers.randint(2, 4)
@@ -77,7 +80,7 @@ def draw_link(seed, number):
 
 
 class Network:
-    """Changes the links of a lab; `with` undoes the changes."""
+    """Changes the links of a lab. The end of `with` reverts the changes."""
 
     def __init__(self, lab):
         self.lab = lab
@@ -125,6 +128,8 @@ class Network:
                 ["tc", "-n", namespace, "qdisc", "delete", "dev", "eth0", "root"], check=True))
 
     def freeze(self, host):
+        """Drops all packets too: a machine that does not run does not answer."""
+        self.cut_host(host)
         pids = self.lab.processes(f"host{host}")
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
@@ -161,7 +166,7 @@ def started(notes):
 
 
 def run_link(programs, scenario, sandbox):
-    """Runs the job to its end; what is left is looked for while a link is cut, but after a frozen host goes on."""
+    """Runs the job to its end. Checks for leftovers while a link is cut, but only after a frozen host has resumed."""
     words = [str(programs.job), "none", "none", "", "0", "0", str(STEPS), str(sandbox.notes)]
     hosts = ",".join(f"host{host}:{scenario.per_node}" for host in range(scenario.hosts))
     command = mpi_command(programs, scenario, hosts, words, KEEPALIVE)
@@ -182,6 +187,9 @@ def run_link(programs, scenario, sandbox):
         goes_on = scenario.fault in ("short cut", "loss")
         was_killed = not wait_until(has_ended, begin + (WELL_LIMIT_S if goes_on else LATE_LIMIT_S) + MORE_S)
         seconds = time.monotonic() - begin
+        if scenario.fault == "cut":
+            # HORO_TIMEOUT applies on each host: a host that mpirun has lost ends later than mpirun.
+            wait_until(lambda: was_killed or not sandbox.left(), begin + LATE_LIMIT_S)
         if scenario.fault == "freeze":
             network.restore()
             wait_until(lambda: not sandbox.left(), time.monotonic() + THAW_GRACE_S)
@@ -189,13 +197,30 @@ def run_link(programs, scenario, sandbox):
     return Outcome(code, text, seconds, was_killed, injected, left)
 
 
+def names_network(text, scenario):
+    """Whether a sentence names the network and a suspect. This suffices for a cut link between two hosts that reach all
+    others. A rank that has sent its part over the link may have completed the exchange, so a later rank can be named."""
+    return scenario.place == "pair" and 0 not in scenario.targets and NETWORK in text and \
+        bool(ranks_named_by(text) & scenario.suspects())
+
+
+def names_wait_in_init(text, scenario):
+    """Whether a sentence is a wait in init() that the link explains. Before init() completes, ranks detect only that ranks
+    of other hosts are missing. A host without a link has missing ranks itself, unless the launcher runs there."""
+    wait = INIT_WAIT.match(text)
+    missing = scenario.ranks_of(scenario.targets) if scenario.place == "host" and 0 not in scenario.targets else set()
+    return bool(wait) and not numbers_in(wait.group(1)) & missing
+
+
 def names_link(text, scenario):
-    """Whether a sentence names ranks behind the link or a host behind it, and no others."""
+    """Whether a sentence names only ranks or hosts behind the link."""
+    if names_network(text, scenario) or names_wait_in_init(text, scenario):
+        return True
     lost = LOST_HOST.match(text)
     if lost and int(lost.group(1)) not in scenario.suspect_hosts():
         return False
-    blamed = blamed_by(text[lost.end():] if lost else text)
-    return blamed <= scenario.suspects() and (bool(lost) or bool(blamed))
+    named = ranks_named_by(text[lost.end():] if lost else text)
+    return named <= scenario.suspects() and (bool(lost) or bool(named))
 
 
 def judge_link(scenario, outcome):
@@ -205,16 +230,32 @@ def judge_link(scenario, outcome):
     if not outcome.injected:
         findings.wrong.append(f"the job ended before the disturbance (exit code {outcome.exit_code})")
         return findings
+    if scenario.launcher == "mpirun" and scenario.fault in ("cut", "freeze"):
+        judge_lost_daemons(outcome, findings)
+        if outcome.only_launcher_is_left():
+            return findings
     if outcome.was_killed or outcome.seconds > limit_s:
         findings.hang = f"{'not ended' if outcome.was_killed else 'ended'} after {outcome.seconds:.1f} s, " \
                         f"more than {limit_s} s"
     if outcome.was_killed:
         return findings
     codes = {"loss": WELL, "short cut": WELL | ANY_FAILURE}.get(scenario.fault, ANY_FAILURE)
+    if scenario.place == "pair" and 0 not in scenario.targets:
+        codes |= WELL  # An allreduce of few ranks may not use the link.
     if outcome.exit_code not in codes:
         findings.wrong.append(f"exit code {outcome.exit_code}, expected {describe_codes(codes)}")
     findings.wrong += judge_good_end(outcome) if outcome.exit_code == 0 else judge_link_verdict(scenario, outcome)
     return findings
+
+
+def judge_lost_daemons(outcome, findings):
+    """Plain mpirun and its daemons wait for lost connections as long as the kernel retransmits."""
+    left = outcome.left_by_launcher()
+    findings.leftovers = [thing for thing in findings.leftovers if thing not in left]
+    if outcome.only_launcher_is_left():
+        findings.end_of_mpirun = outcome.end_of_launcher()
+    elif left:
+        findings.end_of_mpirun = "left a daemon on a host that it had lost"
 
 
 def judge_link_verdict(scenario, outcome):
@@ -229,7 +270,7 @@ def judge_link_verdict(scenario, outcome):
     problems = []
     if not any(names_link(text, scenario) and re.search(EVENT, text) for text in statements(outcome.output)):
         problems.append("no line names the cause")
-    # A rank behind the link sees the others behind it.
-    return problems + [f"a rank blames another cause: {text}"
+    # A rank behind the link can reach the other ranks behind it.
+    return problems + [f"a rank reports another cause: {text}"
                        for text in exceptions_of_others(outcome.output, scenario.ranks_of(scenario.targets))
-                       if blamed_by(text) and not names_link(text, scenario)]
+                       if ranks_named_by(text) and not names_link(text, scenario)]

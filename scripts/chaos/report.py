@@ -1,4 +1,4 @@
-"""What the rounds showed."""
+"""Summarises the results of the rounds."""
 import json
 from collections import defaultdict
 
@@ -9,7 +9,7 @@ def round_line(scenario, outcome, findings):
 
 
 def table(rounds):
-    """One markdown row for each fault and place that had a problem, and one for all rounds."""
+    """One markdown row for each fault and place with a problem, and one for all rounds."""
     counts = defaultdict(lambda: [0, 0, 0, 0, 0])
     for scenario, _, findings in rounds:
         for key in ((scenario.fault, scenario.place), ("all", "")):

@@ -69,7 +69,7 @@ def faults_in(notes):
 
 
 def first_start_in(notes):
-    """When the first rank started, in seconds; None: none has."""
+    """When the first rank started, in seconds; None if no rank has."""
     try:
         lines = notes.read_text().splitlines()
     except OSError:
@@ -78,7 +78,7 @@ def first_start_in(notes):
 
 
 class Watch:
-    """Waits for the end of a job; stops it as a user would, or kills it, when its time is over."""
+    """Waits for the end of a job. After its time limit, stops it like a user with SIGTERM, or kills it."""
 
     def __init__(self, process, notes, expectation):
         self.process = process
@@ -123,7 +123,7 @@ def run(programs, scenario, sandbox):
 
 
 def close(process, sandbox, is_hung):
-    """What is left of a job that has ended, or kills one that has not. (left, exit code, output)"""
+    """Kills the job if it has not ended. Returns (leftovers, exit code, output)."""
     if not is_hung:
         code = process.wait()
         left = sandbox.left_after_grace(has_failed=code != 0)

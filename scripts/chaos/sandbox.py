@@ -1,4 +1,4 @@
-"""A private TMPDIR and /dev/shm for one job, so that what it leaves is told from what other jobs have."""
+"""A private TMPDIR and /dev/shm for one job, so that its leftovers can be told from files of other jobs."""
 import os
 import re
 import signal
@@ -13,7 +13,7 @@ NAMESPACE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user
 
 
 def processes_in(namespace):
-    """The processes, other than zombies, of a mount namespace, as /proc/PID/ns/mnt names it."""
+    """The processes, except zombies, of a mount namespace with the name in /proc/PID/ns/mnt."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -37,7 +37,8 @@ def files_below(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-# What a failed job keeps for hororun doctor: flight recorders, and what hororun knows of the end (flight_directory.cpp).
+# The files that a failed job keeps for hororun doctor: flight recorders, and notes of hororun about the end
+# (flight_directory.cpp).
 RECORD = re.compile(r"horo-\d+(/[0-9a-f]{16}(-\d+)?(/(rank\.\d+\.flight|stopped|ended))?)?")
 
 
@@ -46,7 +47,7 @@ def is_record(name):
 
 
 class JobFolder:
-    """The folder of one job. A subclass knows the job's processes() and what is left()."""
+    """The folder of one job. A subclass implements processes() and left()."""
 
     def __enter__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="chaos-", dir="/tmp"))  # short: sockets are made below it
@@ -77,7 +78,7 @@ class JobFolder:
 
 
 class Sandbox(JobFolder):
-    """`with Sandbox() as sandbox:`; everything that still runs in it is killed at the end."""
+    """`with Sandbox() as sandbox:`; the end kills everything that still runs in it."""
 
     def __enter__(self):
         super().__enter__()
@@ -94,7 +95,7 @@ class Sandbox(JobFolder):
     def __exit__(self, *_):
         super().__exit__()
         if self.holder is not None:
-            self.holder.communicate()  # the end of its input ends it
+            self.holder.communicate()  # it ends when its input ends
 
     def start_namespace(self):
         """A mount namespace with a /dev/shm of its own, held by a process that ends with this one."""
@@ -116,11 +117,11 @@ class Sandbox(JobFolder):
         return files_below(Path(f"/proc/{self.holder.pid}/root/dev/shm"))
 
     def processes(self):
-        """Whatever they have done to their environment, session or parent: nothing leaves the namespace."""
+        """Also finds processes that changed their environment, session or parent, because none can leave the namespace."""
         namespace = os.readlink(f"/proc/{self.holder.pid}/ns/mnt")
         return [pid for pid in processes_in(namespace) if pid != self.holder.pid]
 
-    # A socket is either a file, or ends with the processes that hold it.
+    # A socket is a file, or it ends with the processes that hold it.
     def left(self, has_failed=True):
         return [describe_process(pid) for pid in self.processes()] \
             + [f"/dev/shm/{name}" for name in self.shared_memory()] \

@@ -1,12 +1,12 @@
-"""What one round does, drawn from the seed."""
+"""The scenario of one round, drawn from the seed."""
 import random
 from dataclasses import asdict, dataclass
 
 FAULTS = ("kill", "stop", "segv", "abort", "terminate", "exit", "_exit", "_exit0", "throw", "loop")
-# Only if --only names it: the main thread stays inside the call. No verdict names the rank yet, as far as the records show
-# every rank is in the operation.
+# Only if --only names it: the main thread stays inside the call. No verdict names the rank yet, because the records show
+# every rank in the operation.
 NOT_DRAWN = ("stuck",)
-# A place inside a collective call begins with "in_", except the callback, which has a thread of its own.
+# The name of a place inside a collective call begins with "in_", except the callback, which runs on another thread.
 PLACES = ("before_init", "in_init", "after_init", "in_allocate", "in_registration", "before_ready", "after_ready",
           "in_wait", "in_callback", "in_join", "in_set", "before_shutdown", "in_shutdown", "after_shutdown",
           "end_of_main")
@@ -20,12 +20,12 @@ class Scenario:
     fault: str
     place: str
     ranks: int
-    victims: tuple  # ascending; at least one rank is none
+    victims: tuple  # ascending; at least one rank is not a victim
     launcher: str  # "hororun" or "mpirun"
     hosts: str  # "one", "pretended" (HORO_RANKS_PER_NODE) or "lab" (network namespaces)
-    per_node: int  # ranks of each host; 0: all on one
-    lag_ms: int  # how much later than the victims the others enter the call
-    delay_ms: int  # from when the victim enters the call to the fault
+    per_node: int  # ranks per host; 0: all ranks on one host
+    lag_ms: int  # time by which the others enter the call after the victims
+    delay_ms: int  # time from the victim's call to the fault
 
     def is_inside(self):
         return self.place.startswith("in_") and self.place != "in_callback"
@@ -41,7 +41,7 @@ class Scenario:
 
 
 def combinations(only):
-    """The (fault, place) pairs that `only`, a list of FAULT, @PLACE or FAULT@PLACE, allows; empty: all."""
+    """The (fault, place) pairs that `only`, a list of FAULT, @PLACE or FAULT@PLACE, allows. An empty list allows all."""
     chosen = []
     for fault in FAULTS + tuple(fault for fault in NOT_DRAWN if any(word.startswith(fault) for word in only)):
         for place in PLACES:
@@ -54,7 +54,7 @@ def combinations(only):
 
 
 def draw_timing(numbers, place):
-    """(lag, delay): in most rounds the victim surely waits inside the call, in the others all ranks enter together."""
+    """(lag, delay): in most rounds the victim certainly waits inside the call; in the others all ranks enter together."""
     if not place.startswith("in_") or place == "in_callback":
         return 0, 0
     slow = place == "in_init"
@@ -64,7 +64,7 @@ def draw_timing(numbers, place):
 
 
 def draw(seed, number, only=(), most_victims=MOST_VICTIMS):
-    """Round `number` of `seed`: the same in every run, whatever the other rounds are."""
+    """Round `number` of `seed`: the same in every run, independent of the other rounds."""
     numbers = random.Random(f"{seed}/{number}")
     fault, place = numbers.choice(combinations(only))
     ranks = numbers.randint(2, 8)

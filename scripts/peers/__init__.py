@@ -1,1 +1,1 @@
-"""The parts of compare_peers.py: what is installed, how it is run, what the figures say, and how they are shown."""
+"""The parts of compare_peers.py: detection of peers, runs, statistics, goals and the report."""

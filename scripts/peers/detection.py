@@ -1,16 +1,16 @@
-"""Which peers this machine has, and how each is started."""
+"""Detects the peers on this machine and how to start them."""
 import re
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
 
-SYSTEM_PYTHON = "/usr/bin/python3"  # the one that Debian's python3-torch is for
+SYSTEM_PYTHON = "/usr/bin/python3"  # Debian's python3-torch installs torch for it
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A peer of horo. Without `version` it is absent, and `package` would bring it."""
+    """A peer of horo. If `version` is empty, the peer is absent, and `package` provides it."""
     name: str
     package: str = ""
     version: str = ""
@@ -38,14 +38,14 @@ class Setup:
 
 
 def forced(algorithm, segment_bytes=0):
-    """Open MPI's arguments that choose the algorithm of allreduce by its number."""
+    """The arguments of Open MPI that select the algorithm of allreduce by its number."""
     values = {"use_dynamic_rules": 1, "allreduce_algorithm": algorithm}
     if segment_bytes:
         values["allreduce_algorithm_segmentsize"] = segment_bytes
     return tuple(word for name, value in values.items() for word in ("--mca", f"coll_tuned_{name}", str(value)))
 
 
-# The C library keeps what is freed instead of giving it back to the kernel and faulting it in again.
+# The C library keeps freed memory instead of returning it to the kernel, which would cause page faults later.
 KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(4 << 30)}
 OPENMPI_TUNINGS = [
     Setup("openmpi", "memory kept", (), KEEP_MEMORY),
@@ -54,7 +54,7 @@ OPENMPI_TUNINGS = [
     Setup("openmpi", "ring, memory kept", forced(4), KEEP_MEMORY),
     Setup("openmpi", "emulated single copy", ("--mca", "btl_vader_single_copy_mechanism", "emulated")),
 ]
-MPI_LIBRARIES = {  # key: name, suffix of Debian's programs, what `mpirun --version` says, packages
+MPI_LIBRARIES = {  # key: name, suffix of Debian's programs, text in `mpirun --version`, packages
     "openmpi": ("Open MPI", "openmpi", r"\((?:Open MPI|OpenRTE)\) (\S+)", "openmpi-bin libopenmpi-dev"),
     "mpich": ("MPICH", "mpich", r"HYDRA build details:\s+Version:\s+(\S+)", "mpich libmpich-dev"),
 }
@@ -70,7 +70,7 @@ PEER_KEYS = [*MPI_LIBRARIES, *TORCH_PEERS, HOROVOD]
 
 
 def output_of(command):
-    """What the command prints; nothing if it cannot be started or fails."""
+    """The output of the command; empty if it cannot be started or fails."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=120)
     except (OSError, subprocess.TimeoutExpired):
@@ -99,7 +99,7 @@ def find_torch(name, python, output):
 
 
 def find_horovod(python, launcher, output):
-    """`launcher`: mpirun of Open MPI, which Horovod is taken to be built for."""
+    """`launcher` is the mpirun of Open MPI. Horovod is assumed to be built for it."""
     question = "import horovod, horovod.torch as h; print('horovod', horovod.__version__, h.mpi_built())"
     if not launcher:
         return Peer("Horovod", why_absent="there is no mpirun of Open MPI to start it")
@@ -113,7 +113,7 @@ def find_horovod(python, launcher, output):
 
 
 def find_peers(chosen, python=None, horovod_python=None, which=shutil.which, output=output_of):
-    """Every peer by its key, in the order of PEER_KEYS; those not in `chosen` are absent by choice."""
+    """Every peer by its key, in the order of PEER_KEYS. Those not in `chosen` are marked as absent."""
     peers = {}
     for key in PEER_KEYS:
         name = MPI_LIBRARIES[key][0] if key in MPI_LIBRARIES else TORCH_PEERS.get(key, "Horovod")
@@ -130,7 +130,7 @@ def find_peers(chosen, python=None, horovod_python=None, which=shutil.which, out
 
 
 def absence(peer):
-    """One sentence on a peer that is absent."""
+    """One sentence about an absent peer."""
     remedy = f"; apt-get install {peer.package}" if peer.package else ""
     return f"{peer.name} is absent: {peer.why_absent}{remedy}"
 

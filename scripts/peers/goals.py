@@ -10,7 +10,7 @@ DEFAULT = "1@4-1Ki,1.5@16Ki-256Ki,1.3@1Mi-4Mi,2@16Mi,4@64Mi-128Mi,2@resnet50,2@b
 
 @dataclass(frozen=True)
 class Goal:
-    """The fastest peer at its defaults is to take at least `ratio` times horo's time."""
+    """The fastest peer at its defaults should take at least `ratio` times horo's time."""
     ratio: float
     model: str = ""  # or, if empty, an allreduce of `least` to `most` bytes
     least: int = 0
@@ -26,7 +26,7 @@ def size_of(text):
 
 
 def parse(text, models):
-    """The goals of "RATIO@SIZE, RATIO@SIZE-SIZE or RATIO@MODEL, ..."; "none": none. Raises ValueError."""
+    """Parses "RATIO@SIZE, RATIO@SIZE-SIZE or RATIO@MODEL, ..." or "none". Raises ValueError."""
     goals = []
     for word in [] if text == "none" else text.split(","):
         ratio, _, what = word.partition("@")
@@ -44,9 +44,9 @@ def parse(text, models):
 
 
 def measured(of_case, key):
-    """(ratio, peer's label, whether both were calm) of the fastest peer at its defaults; None if not measured.
+    """(ratio, peer's label, whether both were undisturbed) of the fastest peer at its defaults; None if not measured.
 
-    `key`: a number of bytes as text, or None for a gradient set, whose best way counts.
+    `key`: a number of bytes as text, or None for a gradient set, whose fastest method is used.
     """
     horo = of_case.get("horo", {}).get(key or "")
     first = summary.fastest(summary.at_defaults(of_case), key)
@@ -56,7 +56,7 @@ def measured(of_case, key):
 
 
 def results(goals, regime_cases, sizes, models):
-    """[(what, goal's ratio, measured() or None)] for each size and model that a goal is about, goal by goal."""
+    """[(case, ratio of the goal, measured() or None)] for each size and model of each goal."""
     rows = []
     for goal in goals:
         if goal.model in models:

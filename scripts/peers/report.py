@@ -1,8 +1,8 @@
-"""Shows the summary: markdown tables and a picture."""
+"""Writes the summary as markdown tables and a picture."""
 from peers import detection, goals, summary
 
 UNITS = [("Mi", 1 << 20), ("Ki", 1 << 10)]
-LINE_STYLES = {  # by what lines_of() calls them, so that a peer has one colour in all panels
+LINE_STYLES = {  # by name in lines_of(), so that a peer has one colour in all panels
     "horo": {"color": "black", "linewidth": 2.6},
     "horo, arena": {"color": "black", "linewidth": 2.6, "linestyle": "--"}, "Open MPI": {"color": "tab:blue"},
     "MPICH": {"color": "tab:green"}, "Gloo": {"color": "tab:red"}, "Open MPI, best settings": {"color": "tab:blue", "linestyle": "--"},
@@ -10,7 +10,7 @@ LINE_STYLES = {  # by what lines_of() calls them, so that a peer has one colour 
 
 
 def size_name(size):
-    """A number of bytes as the options take it: 4, 16Ki, 64Mi."""
+    """A number of bytes in the format of the options: 4, 16Ki, 64Mi."""
     for unit, factor in UNITS:
         if size >= factor and size % factor == 0:
             return f"{size // factor}{unit}"
@@ -30,7 +30,7 @@ def cell(entry, scale=1.0):
 
 
 def ratio_cell(entry, horo, who=""):
-    """How many times horo's time the entry's is, with ~ if other programs disturbed every run of either."""
+    """The time of the entry divided by horo's, with ~ if other programs disturbed every run of either."""
     ratio = summary.ratio(entry, horo)
     if ratio is None:
         return "–"
@@ -43,7 +43,7 @@ def table(header, rows):
 
 
 def settings_of(label):
-    """What a label says about settings; "defaults" without any."""
+    """The settings in a label; "defaults" if it has none."""
     return label.partition(": ")[2] or "defaults"
 
 
@@ -114,7 +114,7 @@ def gradients_table(regime_cases, models, peers, gbps, bytes_of):
 
 
 def goals_table(regime_cases, wanted, sizes, models, peers):
-    """A row for each size and model that a goal is about."""
+    """A row for each size and model of a goal."""
     rows = []
     for what, ratio, found in goals.results(wanted, regime_cases, sizes, models):
         shown = f"{'' if found[2] else '~'}{found[0]:.2f} ({peers[found[1]].name})" if found else "–"
@@ -136,23 +136,23 @@ def markdown(result):
              "Peers: " + ", ".join(f"{peer.name} {peer.version}" for peer in peers.values() if peer.version) + "."]
     lines += [f"- **{detection.absence(peer)}**" for peer in peers.values() if not peer.version]
     lines += [f"- **{label} failed and was not run again**: {why}" for label, why in result["failed"].items()]
-    lines += ["", "Each figure is the median over rounds of what one run measured (its median), with least and most. "
-              "~: other programs disturbed every run, so that it says little beside the others. Floor: the best "
-              "streaming copy of the bytes by all ranks at once, for what no cache holds. Gloo is measured through "
+    lines += ["", "Each figure is the median over rounds of the medians of the runs, with minimum and maximum. ~: other "
+              "programs disturbed every run, so compare the figure with care. Floor: the time of the fastest streaming "
+              "copy of the bytes by all ranks at once, for buffers that no cache holds. Gloo is measured through "
               "PyTorch's all_reduce, over the loopback. horo, arena: on memory of Context::allocate."]
     if result["models"]:
-        lines += ["DDP is timed with its backward, which only adds a ready gradient to each parameter's; less "
-                  "backward: without the time of that backward alone. horo and DDP average; the others sum, without "
-                  "dividing."]
+        lines += ["The time of DDP includes its backward, which only adds a ready gradient to that of each "
+                  "parameter; \"less backward\" is the time minus that of the backward alone. horo and DDP average; "
+                  "the others sum."]
     for met, words in summary.REGIMES.items():
         cases = result["summary"].get(met)
         if cases is None:
-            lines += ["", f"## Never met: {words}"]
+            lines += ["", f"## Never observed: {words}"]
             continue
         gbps = result["streaming_copy_gbps"][met]
         lines += ["", f"## {words[0].upper()}{words[1:]}",
-                  f"Runs between two readings that agreed on it: {result['runs_by_regime'][met]}. Best streaming "
-                  f"copy: {gbps:.1f} GB/s per rank, all at once."]
+                  f"Runs in this regime: {result['runs_by_regime'][met]}. Fastest streaming copy by all ranks at "
+                  f"once: {gbps:.1f} GB/s per rank."]
         if result["sizes"]:
             lines += ["", "### One allreduce (µs)",
                       *allreduce_table(cases.get("allreduce", {}), result["sizes"], peers, gbps)]
@@ -163,12 +163,12 @@ def markdown(result):
             lines += ["", "### Goals", *goals_table(cases, result["goals"], result["sizes"], result["models"], peers)]
     changing = result["runs_by_regime"].get(summary.CHANGING, 0)
     if changing:
-        lines += ["", f"{changing} more run(s) met a change from one to the other and are not counted."]
+        lines += ["", f"The regime changed during {changing} more run(s), which are not counted."]
     return "\n".join(lines) + "\n"
 
 
 def lines_of(of_case, sizes, peers, gbps):
-    """What the picture shows of one regime: (name, [(bytes, us)]) for each line."""
+    """The lines of the picture for one regime: (name, [(bytes, us)]) for each."""
     horo = of_case.get("horo", {})
     arena = {key.removeprefix("arena"): entry for key, entry in horo.items() if key.startswith("arena")}
     entries = {"horo": horo, "horo, arena": arena, **{peers[key].name: of_case.get(key, {}) for key in
@@ -183,7 +183,7 @@ def lines_of(of_case, sizes, peers, gbps):
 
 
 def draw(pyplot, result, path):
-    """Time over bytes, one panel per regime that was met. Returns whether there was anything to draw."""
+    """Draws time over bytes, one panel per regime with results. Returns whether there was anything to draw."""
     met = [name for name in summary.REGIMES if result["summary"].get(name, {}).get("allreduce")]
     if not met:
         return False

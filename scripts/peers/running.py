@@ -1,4 +1,4 @@
-"""Starts horo and its peers, each in short runs of their own, and reads what they measured."""
+"""Starts horo and its peers in separate short runs, and reads their results."""
 import contextlib
 import json
 import os
@@ -14,7 +14,7 @@ from peers.summary import CALM_CORES, with_differences
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 SOURCES = REPOSITORY / "examples/benchmarks"
-END_SECONDS = 10  # a launcher that is asked to end has this long to end its ranks
+END_SECONDS = 10  # time for a launcher to end its ranks after SIGTERM
 
 
 class RunError(Exception):
@@ -22,12 +22,27 @@ class RunError(Exception):
 
 
 def end(process):
-    """Ends a process and its group. Launchers end their ranks when they are asked; killed, they could not."""
+    """Ends a process and its group. A launcher first receives SIGTERM, since a killed launcher cannot end its ranks."""
     for number, seconds in ((signal.SIGTERM, END_SECONDS), (signal.SIGKILL, None)):
         if process.poll() is None:
             with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
                 os.killpg(process.pid, number)
                 process.wait(seconds)
+
+
+@contextlib.contextmanager
+def interrupts_deferred():
+    """Delays SIGINT and SIGTERM until the end of the block."""
+    received = []
+    handlers = {number: signal.signal(number, lambda number, _frame: received.append(number))
+                for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number in received:
+            signal.raise_signal(number)
 
 
 def run_together(commands, timeout):
@@ -47,14 +62,15 @@ def run_together(commands, timeout):
 
         for command, environment in commands:
             output = stack.enter_context(tempfile.TemporaryFile("w+", errors="replace"))
-            try:
-                process = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
-                                           stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
-            except OSError as error:
-                raise RunError(f"cannot start {command[0]}: {error.strerror}")
-            process.output = output
-            stack.callback(end, process)
-            started.append(process)
+            with interrupts_deferred():  # An interrupt in between would leave the program running.
+                try:
+                    process = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
+                                               stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+                except OSError as error:
+                    raise RunError(f"cannot start {command[0]}: {error.strerror}")
+                process.output = output
+                stack.callback(end, process)
+                started.append(process)
         while any(process.poll() is None for process in started):
             for process in started:
                 if process.poll():
@@ -70,7 +86,7 @@ def run_together(commands, timeout):
 
 
 def busy_core_seconds():
-    """What all cores have worked since the machine started, with what the host took from a virtual one."""
+    """The busy time of all cores since the start of the machine, including time that the host took from a virtual one."""
     words = Path("/proc/stat").read_text().splitlines()[0].split()
     user, nice, system, _, _, irq, softirq, stolen = (int(word) for word in words[1:9])
     return (user + nice + system + irq + softirq + stolen) / os.sysconf("SC_CLK_TCK")
@@ -82,7 +98,7 @@ def own_core_seconds():
 
 
 class ForeignLoad:
-    """How many cores other programs have kept busy since this was made."""
+    """The number of cores that other programs have kept busy since the creation of this object."""
 
     def __init__(self):
         self.start = (time.monotonic(), busy_core_seconds(), own_core_seconds())
@@ -94,7 +110,7 @@ class ForeignLoad:
 
 
 def wait_for_calm(patience_seconds):
-    """Waits until other programs leave the cores alone, `patience_seconds` at most."""
+    """Waits until other programs leave the cores idle, at most `patience_seconds`."""
     deadline = time.monotonic() + patience_seconds
     while time.monotonic() < deadline:
         load = ForeignLoad()
@@ -116,14 +132,14 @@ def read_lines(output):
 
 
 def read_horo(report):
-    """The times of a report of allreduce_bench or gradient_bench by key; "arena..." for those in an arena."""
+    """The times in a report of allreduce_bench or gradient_bench by key; keys with an arena begin with "arena"."""
     rows = {str(row["bytes"]): row for row in report["rows"]} if "rows" in report else {"": report}
     return {**{key: row["horo_us"]["median"] for key, row in rows.items()},
             **{f"arena{key}": row["horo_arena_us"]["median"] for key, row in rows.items()}}
 
 
 class Runner:
-    """Runs setups. `folder` holds what is compiled and written on the way."""
+    """Runs setups. `folder` holds compiled programs and temporary files."""
 
     def __init__(self, peers, arguments, folder):
         self.peers = peers
@@ -155,13 +171,13 @@ class Runner:
         return self.folder / f"mpi_allreduce_peer.{key}"
 
     def probe(self):
-        """The memory's limits now, as horo's benchmark measures them, with a rank on each core at most.
+        """The current memory rates, measured by horo's benchmark with at most one rank per core.
 
-        With more, readings from core to core would show how ranks take turns on a core.
+        With more ranks, the rate from core to core would include the time-slicing of ranks on a core.
         """
         ranks = max(2, min(self.ranks, len(os.sched_getaffinity(0))))
         reading = self.horo_report("allreduce_bench", "--max-mib", "0", ranks=ranks)
-        share = ranks / self.ranks  # of the memory's rate, if more ranks have to share it
+        share = ranks / self.ranks  # of the memory rate, if more ranks share it
         return {**reading, "streaming_copy_gbps": reading["streaming_copy_gbps"] * share}
 
     def horo_report(self, program, *arguments, ranks=None):

@@ -1,9 +1,9 @@
-"""What the samples say: regimes of the machine, statistics over rounds, who was fastest. No I/O."""
+"""Evaluates the samples: regimes of the machine, statistics over rounds, the fastest peer. No I/O."""
 import statistics
 
 SHARED_CACHE_GBPS = 5  # from core to core: more if the cores share a cache; the benchmarks' threshold
 CALM_CORES = 0.2  # a run during which other programs kept fewer cores busy counts as undisturbed
-FLOOR_FROM_BYTES = 16 << 20  # smaller buffers stay in a cache, where memory is no floor
+FLOOR_FROM_BYTES = 16 << 20  # smaller buffers stay in a cache, so the memory rate is no lower bound
 REGIMES = {"shared": "the cores share a cache", "apart": "the cores share no cache"}
 CHANGING = "changing"
 DEFAULT_PEERS = ["openmpi", "mpich", "gloo"]  # those that horo is compared with at their defaults
@@ -14,7 +14,7 @@ def regime(core_to_core_gbps):
 
 
 def regime_between(before_gbps, after_gbps):
-    """That of a run between two readings, or CHANGING if they disagree."""
+    """The regime of a run between two readings, or CHANGING if they differ."""
     return regime(before_gbps) if regime(before_gbps) == regime(after_gbps) else CHANGING
 
 
@@ -23,7 +23,7 @@ def statistics_of(values):
 
 
 def with_differences(times):
-    """The times with, for each way of DDP, what is left after the backward of the same run."""
+    """The times, and for each way of DDP the time minus the backward of the same run."""
     alone = times.get("backward alone")
     if alone is None:
         return times
@@ -33,8 +33,8 @@ def with_differences(times):
 def summarise(samples):
     """{regime: {case: {setup's label: {key: statistics}}}} in microseconds.
 
-    A key is a number of bytes, as text, or a way to exchange gradients. Runs disturbed by other programs count only
-    where there are no others; "calm" says which it is. Runs while the regime changed do not count.
+    A key is a number of bytes, as text, or a way to exchange gradients. Runs disturbed by other programs are
+    used only if there are no undisturbed ones ("calm" is then false). Runs during which the regime changed are not used.
     """
     groups = {}
     for sample in samples:
@@ -53,12 +53,12 @@ def summarise(samples):
 
 
 def streaming_gbps(samples, met):
-    """The best rate of the streaming copy in a regime, GB/s per rank; 0 if it was not met."""
+    """The best rate of the streaming copy in a regime, in GB/s per rank; 0 if no run was in that regime."""
     return max((sample["streaming_copy_gbps"] for sample in samples if sample["regime"] == met), default=0)
 
 
 def floor_us(size, gbps):
-    """The time of a streaming copy of `size` bytes by all ranks at once; None where it is no floor."""
+    """The time of a streaming copy of `size` bytes by all ranks at once; None if it is not a lower bound."""
     return size / gbps / 1e3 if gbps and size >= FLOOR_FROM_BYTES else None
 
 
@@ -73,9 +73,9 @@ def never_met(samples):
 
 
 def fastest(setups, key=None):
-    """(label, key, statistics) of the least median among `setups`, {label: {key: statistics}}; None if there is none.
+    """(label, key, statistics) with the least median among `setups`, {label: {key: statistics}}; None if there is none.
 
-    With `key`, only that one is looked at.
+    With `key`, only entries with that key are compared.
     """
     candidates = [(label, k, entry) for label, entries in setups.items() for k, entry in entries.items()
                   if key is None or k == key]
@@ -83,20 +83,20 @@ def fastest(setups, key=None):
 
 
 def at_defaults(of_case):
-    """Of the setups of one case: the peers at their defaults."""
+    """The setups of one case that are peers at their defaults."""
     return {label: entries for label, entries in of_case.items() if label in DEFAULT_PEERS}
 
 
 def of_horovod(of_case):
-    """Of the setups of one case: Horovod at its defaults and at every tuning."""
+    """The setups of one case that are Horovod, at its defaults and at every tuning."""
     return {label: entries for label, entries in of_case.items() if label.split(":")[0] == "horovod"}
 
 
 def of_openmpi(of_case):
-    """Of the setups of one case: Open MPI at its defaults and at every tuning."""
+    """The setups of one case that are Open MPI, at its defaults and at every tuning."""
     return {label: entries for label, entries in of_case.items() if label.split(":")[0] == "openmpi"}
 
 
 def ratio(entry, horo):
-    """How many times horo's time the entry's is; None if either is not there."""
+    """The time of the entry divided by horo's; None if either is missing."""
     return entry["median"] / horo["median"] if entry and horo else None

@@ -13,7 +13,7 @@ using testing::run_ranks;
 class Accumulation : public ::testing::TestWithParam<JobShape> {};
 INSTANTIATE_TEST_SUITE_P(Shapes, Accumulation, ::testing::ValuesIn(kJobShapes), name_of_shape);
 
-// Adds the values of a pass to those of the passes before.
+// Adds the values of a pass to those of the earlier passes.
 void accumulate(WholeModel& model, int rank, int pass) {
   for (std::size_t t = 0; t < model.values.size(); ++t)
     for (std::size_t i = 0; i < model.values[t].size(); ++i)
@@ -34,7 +34,7 @@ void expect_sum_of_passes(const WholeModel& model, int ranks, int first, int pas
     }
 }
 
-TEST_P(Accumulation, OnlyTheLastPassOfAStepIsExchanged) {
+TEST_P(Accumulation, ExchangesOnlyLastPass) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
@@ -58,7 +58,7 @@ TEST_P(Accumulation, OnlyTheLastPassOfAStepIsExchanged) {
       GetParam().options());
 }
 
-TEST_P(Accumulation, NoSyncScopesOfAnyLengthOnEachRank) {
+TEST_P(Accumulation, RanksMayDifferInNumberOfPasses) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
@@ -87,7 +87,7 @@ TEST_P(Accumulation, NoSyncScopesOfAnyLengthOnEachRank) {
 }
 
 // A gradient that only an early pass has produced is exchanged with the step.
-TEST_P(Accumulation, TheSetOfAStepIsTheUnionOverItsPasses) {
+TEST_P(Accumulation, StepCoversGradientsOfAllPasses) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
@@ -109,7 +109,7 @@ TEST_P(Accumulation, TheSetOfAStepIsTheUnionOverItsPasses) {
       GetParam().options());
 }
 
-TEST(Accumulation, MarkingAgainIsRightInAnotherPassAndWrongInTheSame) {
+TEST(Accumulation, AcceptsOneMarkPerPass) {
   run_ranks(2, [](Context& ctx) {
     WholeModel model(3);
     GradientSync sync(ctx, model.gradients(), {.backward_passes_per_step = 2});
@@ -134,7 +134,7 @@ TEST(Accumulation, MarkingAgainIsRightInAnotherPassAndWrongInTheSame) {
   });
 }
 
-TEST(Accumulation, MisuseIsNamed) {
+TEST(Accumulation, ReportsMisuse) {
   run_ranks(1, [](Context& ctx) {
     WholeModel model(3);
     EXPECT_THAT(error_text<InvalidArgument>([&] {
@@ -152,7 +152,7 @@ TEST(Accumulation, MisuseIsNamed) {
   });
 }
 
-TEST(Accumulation, NestedScopesAndAMovedSync) {
+TEST(Accumulation, SupportsNestedScopesAndMove) {
   run_ranks(2, [](Context& ctx) {
     WholeModel model(4);
     GradientSync made(ctx, model.gradients(), {.op = ReduceOp::kSum});

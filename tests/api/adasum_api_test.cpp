@@ -47,7 +47,8 @@ void expect_reference(const Gradients& found, int ranks) {
   }
 }
 
-// What all ranks end with; fails if they differ. exchange(context, gradients) does the exchange.
+// Returns the result of all ranks; fails if the results differ. exchange(context, gradients) does
+// the exchange.
 template <typename Exchange>
 Gradients result_of(int ranks, Exchange&& exchange, const testing::RunOptions& options = {}) {
   std::vector<Gradients> results(static_cast<std::size_t>(ranks));
@@ -91,7 +92,7 @@ Gradients named_all_at_once(int ranks) {
   });
 }
 
-TEST(AdasumApi, SameBitsHoweverTensorsAreBucketedOrFused) {
+TEST(AdasumApi, BitsDoNotDependOnBucketsOrFusion) {
   for (const int ranks : {1, 2, 3, 4, 7}) {
     const Gradients whole = synced(ranks, 1 << 20);
     expect_reference(whole, ranks);
@@ -102,7 +103,7 @@ TEST(AdasumApi, SameBitsHoweverTensorsAreBucketedOrFused) {
   }
 }
 
-TEST(AdasumApi, SameBitsInEveryAlgorithmAndWithDelays) {
+TEST(AdasumApi, BitsDoNotDependOnAlgorithmOrTiming) {
   for (const int ranks : {3, 4}) {
     const Gradients expected = synced(ranks, 4096);
     for (const char* algorithm : {"ring", "hierarchical", "parameter_server"})
@@ -115,7 +116,7 @@ TEST(AdasumApi, SameBitsInEveryAlgorithmAndWithDelays) {
   }
 }
 
-TEST(AdasumApi, GradientsInAnArenaAreExchangedAsOthers) {
+TEST(AdasumApi, ArenaDoesNotChangeResult) {
   const Gradients expected = synced(3, 4096);
   const Gradients found = result_of(3, [](Context& ctx, Gradients& gradients) {
     const Arena arena = ctx.allocate(1 << 20);
@@ -149,7 +150,7 @@ TEST(AdasumApi, DoesNotFuseWithOtherOperations) {
   });
 }
 
-TEST(AdasumApi, RefusesWhatItIsNotFor) {
+TEST(AdasumApi, RejectsUnsupportedUses) {
   run_ranks(2, [](Context& ctx) {
     std::vector<std::int32_t> integers(4);
     std::vector<float> floats(4), half(2);
@@ -172,11 +173,11 @@ TEST(AdasumApi, RefusesWhatItIsNotFor) {
                                     {.op = ReduceOp::kAdasum, .wire = DataType::kBFloat16});
                 }),
                 HasSubstr("leave wire unset"));
-    ctx.barrier();  // the runtime is as it was
+    ctx.barrier();  // the runtime remains usable
   });
 }
 
-TEST(AdasumApi, RanksThatDisagreeOnItAreTold) {
+TEST(AdasumApi, DifferentOperationsAreAMismatch) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> x(4);
     try {

@@ -19,7 +19,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::run_ranks;
 
-/// One option, a change that the ranks must not agree to, and what the error calls it.
+/// One option, a change that causes a mismatch, and its name in the error.
 template <typename Options>
 struct Difference {
   std::string text;
@@ -27,8 +27,8 @@ struct Difference {
   Options base = {};
 };
 
-// Structured bindings name as many variables as the struct has fields: a field that is added to a
-// struct makes its line here fail to compile until the table below has a row for it.
+// A structured binding has one variable per field, so its line fails to compile after a field is
+// added. Then add a row to the table below.
 std::size_t count_fields(const GradientSyncOptions& options) {
   const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = options;
   return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o), 15;
@@ -57,7 +57,7 @@ void expect_every_difference_is_named(const std::vector<Difference<Options>>& di
                   AllOf(HasSubstr(difference.text), HasSubstr("rank 0"), HasSubstr("rank 1")))
           << difference.text;
       std::vector<float> x(3, 1.0f);
-      ctx.allreduce(x, {.op = ReduceOp::kSum});  // the job goes on
+      ctx.allreduce(x, {.op = ReduceOp::kSum});  // the job continues
       EXPECT_EQ(x[2], 2.0f);
     });
 }
@@ -85,7 +85,7 @@ TEST(AgreedOptions, GradientSyncComparesEveryField) {
       {"clip_norm = 0.5", [](auto& o) { o.clip_norm = 0.5; }},
       {"check_finite = true", [](auto& o) { o.check_finite = true; }},
       {"metrics = [a]", [](auto& o) { o.metrics = {"a"}; }}};
-  // The name is what the ranks match the plan by.
+  // The ranks match plans by name.
   EXPECT_EQ(differences.size() + 1, count_fields(Options{}));
   expect_every_difference_is_named(differences, make_sync);
 }

@@ -17,8 +17,8 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-// A rank that has joined needs memory for what it brings in place of its own values.
-TEST(AllocationFailure, OnOneRankIsAnErrorOnAllAndNoHang) {
+// A rank that has joined allocates memory for neutral values.
+TEST(AllocationFailure, OnOneRankFailsAllRanks) {
   for (const char* per_node : {"0", "1", "2"}) {
     std::mutex mutex;
     std::vector<std::string> texts;

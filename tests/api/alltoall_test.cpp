@@ -6,6 +6,7 @@
 
 #include "horo/horo.h"
 #include "horo/testing.h"
+#include "tests/support/sanitizer.h"
 
 namespace horo {
 namespace {
@@ -13,12 +14,12 @@ namespace {
 using testing::run_ranks;
 using testing::RunOptions;
 
-// Rows that `from` has for `to`: another number for most pairs, none for some.
+// The number of rows that `from` sends to `to`. It differs for most pairs and is 0 for some.
 std::size_t rows_between(int from, int to) {
   return static_cast<std::size_t>((from * 2 + to * 3) % 5) * 3;
 }
 
-// Tells pair, index and round apart.
+// A value that differs by pair, index and round.
 std::int32_t value(int from, int to, std::size_t i, int round = 0) {
   return ((round * 16 + from) * 16 + to) * 10000 + static_cast<int>(i);
 }
@@ -63,11 +64,12 @@ void exchange_uneven_rows(Context& ctx) {
 }
 
 class AlltoallRanks : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(OneToNine, AlltoallRanks, ::testing::Values(1, 2, 3, 4, 7, 8, 9));
+INSTANTIATE_TEST_SUITE_P(OneToNine, AlltoallRanks,
+                         ::testing::ValuesIn(tested_rank_counts({1, 2, 3, 4, 7, 8, 9})));
 
-TEST_P(AlltoallRanks, UnevenRowsAndNone) { run_ranks(GetParam(), exchange_uneven_rows); }
+TEST_P(AlltoallRanks, HandlesUnevenAndZeroRows) { run_ranks(GetParam(), exchange_uneven_rows); }
 
-TEST_P(AlltoallRanks, WithoutSplitsRowsAreDealtEvenly) {
+TEST_P(AlltoallRanks, SplitsRowsEvenlyByDefault) {
   run_ranks(GetParam(), [](Context& ctx) {
     const auto n = static_cast<std::size_t>(ctx.size());
     for (const std::size_t rows : {std::size_t{0}, n, 3 * n, 2 * n + 1}) {
@@ -86,7 +88,7 @@ TEST_P(AlltoallRanks, WithoutSplitsRowsAreDealtEvenly) {
   });
 }
 
-TEST_P(AlltoallRanks, RowsBeyondThoseThatComeStayAsTheyAre) {
+TEST_P(AlltoallRanks, KeepsExtraOutputRows) {
   run_ranks(GetParam(), [](Context& ctx) {
     std::vector<std::int32_t> input = make_input(ctx.rank(), ctx.size());
     std::vector<std::int32_t> expected = expected_output(ctx.rank(), ctx.size());
@@ -99,7 +101,7 @@ TEST_P(AlltoallRanks, RowsBeyondThoseThatComeStayAsTheyAre) {
   });
 }
 
-TEST(Alltoall, AsynchronousInAnotherOrderOnEveryRankAmongOthers) {
+TEST(Alltoall, MixesWithOtherOperationsInAnyOrder) {
   RunOptions options;
   options.max_delay = std::chrono::microseconds(200);
   run_ranks(
@@ -138,7 +140,7 @@ TEST(Alltoall, AsynchronousInAnotherOrderOnEveryRankAmongOthers) {
       options);
 }
 
-TEST(Alltoall, SeveralNodes) {
+TEST(Alltoall, WorksOnSeveralNodes) {
   for (const char* setting : {"HORO_RANKS_PER_NODE=1", "HORO_RANKS_PER_NODE=2",
                               "HORO_RANKS_PER_NODE=3", "HORO_ALGORITHM=ring"}) {
     RunOptions options;

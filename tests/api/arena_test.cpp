@@ -7,8 +7,9 @@
 #include <optional>
 
 #include "horo/horo.h"
-#include "horo/runtime.h"
+#include "horo/runtime/runtime.h"
 #include "horo/testing.h"
+#include "tests/support/sanitizer.h"
 
 namespace horo {
 namespace {
@@ -59,9 +60,10 @@ void expect_sums(Context& ctx, GradientSync& sync, Tensors& tensors) {
 const GradientSyncOptions kSum{.op = ReduceOp::kSum, .bucket_bytes = 60000};
 
 class ArenaRanks : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(OneToEight, ArenaRanks, ::testing::Values(1, 2, 3, 4, 7, 8));
+INSTANTIATE_TEST_SUITE_P(OneToEight, ArenaRanks,
+                         ::testing::ValuesIn(tested_rank_counts({1, 2, 3, 4, 7, 8})));
 
-TEST_P(ArenaRanks, GradientsInItAreReducedInPlace) {
+TEST_P(ArenaRanks, ReducesGradientsInPlace) {
   run_ranks(GetParam(), [](Context& ctx) {
     const Arena arena = ctx.allocate(1 << 20);
     ASSERT_GE(arena.bytes().size(), std::size_t{1} << 20);
@@ -75,7 +77,7 @@ TEST_P(ArenaRanks, GradientsInItAreReducedInPlace) {
   });
 }
 
-TEST_P(ArenaRanks, TensorsMayLieElsewhereOnEachRankAndInSeveralArenas) {
+TEST_P(ArenaRanks, SupportsDifferentOffsetsAndSeveralArenas) {
   run_ranks(GetParam(), [](Context& ctx) {
     const Arena first = ctx.allocate(1 << 20);
     const Arena second = ctx.allocate(1 << 20);
@@ -88,7 +90,7 @@ TEST_P(ArenaRanks, TensorsMayLieElsewhereOnEachRankAndInSeveralArenas) {
   });
 }
 
-TEST(Arena, ABucketIsInPlaceOnlyIfAllItsGradientsAreOnAllRanks) {
+TEST(Arena, BucketIsInPlaceOnlyIfAllGradientsAreOnAllRanks) {
   run_ranks(3, [](Context& ctx) {
     const Arena arena = ctx.allocate(1 << 20);
     Tensors tensors = make_tensors(arena.resource());
@@ -108,14 +110,14 @@ INSTANTIATE_TEST_SUITE_P(RanksByNode, ArenaNodes,
                                            std::pair(3, 2), std::pair(4, 3), std::pair(7, 3),
                                            std::pair(8, 4)));
 
-TEST_P(ArenaNodes, GradientsInItAreReducedInPlace) {
+TEST_P(ArenaNodes, ReducesGradientsInPlace) {
   const auto [ranks, per_node] = GetParam();
   for (const bool is_wire_narrow : {false, true})
     run_ranks(ranks,
               [&](Context& ctx) {
                 ASSERT_GT(ctx.node_count(), 1);
                 const Arena arena = ctx.allocate(1 << 20);
-                // At another place on each rank.
+                // The offset differs between ranks.
                 (void)arena.resource()->allocate(static_cast<std::size_t>(ctx.rank()) * 1000 + 1);
                 Tensors tensors = make_tensors(arena.resource());
                 GradientSyncOptions options = kSum;
@@ -134,7 +136,7 @@ TEST_P(ArenaNodes, GradientsInItAreReducedInPlace) {
                                "HORO_ALLREDUCE=ring"}});
 }
 
-TEST(ArenaNodes, OrdinaryMemoryOfOneRankTakesABucketOutOnAllNodes) {
+TEST(ArenaNodes, OrdinaryMemoryOnOneRankDisablesInPlaceOnAllNodes) {
   run_ranks(4,
             [](Context& ctx) {
               const Arena arena = ctx.allocate(1 << 20);
@@ -149,7 +151,7 @@ TEST(ArenaNodes, OrdinaryMemoryOfOneRankTakesABucketOutOnAllNodes) {
             {.environment = {"HORO_RANKS_PER_NODE=2"}});
 }
 
-TEST(ArenaNodes, WithARankPerNodeTheRingIsInPlaceAnyway) {
+TEST(ArenaNodes, RingIsInPlaceWithOneRankPerNode) {
   run_ranks(3,
             [](Context& ctx) {
               const Arena arena = ctx.allocate(1 << 20);
@@ -161,7 +163,7 @@ TEST(ArenaNodes, WithARankPerNodeTheRingIsInPlaceAnyway) {
             {.environment = {"HORO_RANKS_PER_NODE=1"}});
 }
 
-TEST(Arena, OutlivesItsHandleWhileAGradientSyncUsesIt) {
+TEST(Arena, StaysMappedWhileGradientSyncUsesIt) {
   run_ranks(2, [](Context& ctx) {
     std::optional<Arena> arena = ctx.allocate(1 << 16);
     const std::span<float> x(reinterpret_cast<float*>(arena->bytes().data()), 10001);
@@ -175,7 +177,7 @@ TEST(Arena, OutlivesItsHandleWhileAGradientSyncUsesIt) {
   });
 }
 
-TEST(Arena, WhatOneRankHasFreedIsNotInPlaceForAny) {
+TEST(Arena, FreeOnOneRankDisablesInPlaceOnAllRanks) {
   run_ranks(2, [](Context& ctx) {
     std::optional<Arena> first = ctx.allocate(1 << 16);
     const Arena second = ctx.allocate(1 << 16);
@@ -191,14 +193,14 @@ TEST(Arena, WhatOneRankHasFreedIsNotInPlaceForAny) {
   });
 }
 
-TEST(Arena, EveryRankGetsAsMuchAsTheOneThatAsksForMost) {
+TEST(Arena, EveryRankGetsLargestRequestedSize) {
   run_ranks(3, [](Context& ctx) {
     const Arena arena = ctx.allocate(static_cast<std::size_t>(ctx.rank() + 1) * 100000);
     EXPECT_GE(arena.bytes().size(), 300000u);
   });
 }
 
-TEST(Arena, TakesNoNumberFromTheNamesOfPlans) {
+TEST(Arena, DoesNotChangeNamesOfPlans) {
   run_ranks(1, [](Context& ctx) {
     const Arena arena = ctx.allocate(8192);
     std::vector<float> x(10);
@@ -208,7 +210,7 @@ TEST(Arena, TakesNoNumberFromTheNamesOfPlans) {
   });
 }
 
-TEST(Arena, SaysWhenItIsFull) {
+TEST(Arena, ReportsFullArena) {
   run_ranks(1, [](Context& ctx) {
     Arena arena = ctx.allocate(8192);
     std::pmr::memory_resource* resource = arena.resource();
@@ -221,7 +223,7 @@ TEST(Arena, SaysWhenItIsFull) {
       (void)resource->allocate(8000, 64);
       FAIL();
     } catch (const InvalidArgument& error) {
-      EXPECT_THAT(error.what(), HasSubstr("the arena of 8KiB is full"));
+      EXPECT_THAT(error.what(), HasSubstr("the arena of 8 KiB is full"));
     }
     (void)resource->allocate(7900, 64);
     EXPECT_THROW(ctx.allocate(0), InvalidArgument);

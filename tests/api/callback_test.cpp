@@ -21,7 +21,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::run_ranks;
 
-TEST(Callbacks, RunAfterCompletionWithTheError) {
+TEST(Callbacks, ReceiveErrorAfterCompletion) {
   run_ranks(3, [](Context& ctx) {
     std::vector<float> x(4, 1.0f);
     std::promise<float> done;
@@ -41,7 +41,7 @@ TEST(Callbacks, RunAfterCompletionWithTheError) {
   });
 }
 
-TEST(Callbacks, OneThatThrowsDisturbsNobody) {
+TEST(Callbacks, ExceptionDoesNotAffectOthers) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> x(4, 1.0f), y(4, 2.0f);
     std::atomic<int> calls{0};
@@ -57,7 +57,7 @@ TEST(Callbacks, OneThatThrowsDisturbsNobody) {
   });
 }
 
-TEST(Callbacks, MaySubmitAgain) {
+TEST(Callbacks, MaySubmitOperations) {
   run_ranks(3, [](Context& ctx) {
     constexpr int kLinks = 50;
     std::vector<float> x(3, 1.0f);
@@ -76,7 +76,7 @@ TEST(Callbacks, MaySubmitAgain) {
 }
 
 TEST(Callbacks, RunWhileAnotherThreadWaits) {
-  // The operation with the callback completes in the hands of whoever waits for another one.
+  // A thread that waits for another operation completes the operation with the callback.
   run_ranks(2, [](Context& ctx) {
     for (int round = 0; round < 50; ++round) {
       std::vector<float> x(3, 1.0f), y(3, 1.0f);
@@ -90,7 +90,7 @@ TEST(Callbacks, RunWhileAnotherThreadWaits) {
   });
 }
 
-TEST(Callbacks, MayNotWait) {
+TEST(Callbacks, MustNotWait) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> x(3, 1.0f), y(3, 1.0f);
     std::promise<bool> has_refused;
@@ -106,8 +106,8 @@ TEST(Callbacks, MayNotWait) {
   });
 }
 
-// Nothing is submitted either: the other rank, which waits for nobody, sees no trace of it.
-TEST(Callbacks, WhatWaitsIsRefusedByPlansSetsAndArenasToo) {
+// Nothing is submitted, so the other rank receives no request.
+TEST(Callbacks, BlockingCallsOfPlansSetsAndArenasThrow) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> x(3, 1.0f), g(5, 1.0f);
     const std::vector<NamedTensor> gradients = {{"g", TensorView(g)}};
@@ -152,11 +152,11 @@ TEST(Callbacks, WhatWaitsIsRefusedByPlansSetsAndArenasToo) {
   });
 }
 
-TEST(Callbacks, SubmittingDuringShutdownEndsWithAShutdownError) {
+TEST(Callbacks, SubmissionDuringShutdownFails) {
   run_ranks(2, [](Context& ctx) {
     auto x = std::make_shared<std::vector<float>>(3, 1.0f);
     auto outcome = std::make_shared<std::promise<std::exception_ptr>>();
-    // Never matched: it ends when the other rank shuts down.
+    // No other rank submits this operation. It ends when the other rank shuts down.
     if (ctx.rank() == 0)
       ctx.allreduce_async(TensorView(*x), {.name = "lonely"})
           .then([&ctx, x, outcome](const std::exception_ptr& error) {
@@ -172,7 +172,7 @@ TEST(Callbacks, SubmittingDuringShutdownEndsWithAShutdownError) {
   });
 }
 
-TEST(Callbacks, OfAnOperationThatIsDoneRunAtOnce) {
+TEST(Callbacks, OfCompleteOperationRunAtOnce) {
   run_ranks(1, [](Context& ctx) {
     std::vector<float> x(3, 1.0f);
     const Handle handle = ctx.allreduce_async(TensorView(x));
@@ -186,17 +186,18 @@ TEST(Callbacks, OfAnOperationThatIsDoneRunAtOnce) {
   });
 }
 
-// Submits "x" on all ranks; rank 1 lets go of its only Context in the callback, as `let_go` does.
-// The other ranks' next operation must end with the reason.
-void expect_job_ends(Context& ctx,
-                     const std::function<void(const Handle&, std::shared_ptr<Context>)>& let_go) {
+// Submits "x" on all ranks; rank 1 lets go of its only Context in the callback, as
+// `destroy_context` does. The other ranks' next operation must end with the reason.
+void expect_job_ends(
+    Context& ctx,
+    const std::function<void(const Handle&, std::shared_ptr<Context>)>& destroy_context) {
   const int rank = ctx.rank();
   auto own = std::make_shared<Context>(std::move(ctx));
   const std::weak_ptr<Runtime> runtime = own->runtime();
   std::vector<float> x(3, 1.0f);
   const Handle handle = own->allreduce_async(x, {.name = "x"});
   if (rank == 1) {
-    let_go(handle, std::move(own));
+    destroy_context(handle, std::move(own));
     while (!runtime.expired()) std::this_thread::yield();
     return;
   }
@@ -206,7 +207,7 @@ void expect_job_ends(Context& ctx,
                     HasSubstr("destroyed its Context in a completion callback")));
 }
 
-TEST(Callbacks, DestroyingTheContextEndsTheJobWithTheReason) {
+TEST(Callbacks, DestroyingContextEndsJobWithReason) {
   run_ranks(3, [](Context& ctx) {
     expect_job_ends(ctx, [](const Handle& handle, std::shared_ptr<Context> own) {
       std::promise<void> is_destroyed;
@@ -219,7 +220,7 @@ TEST(Callbacks, DestroyingTheContextEndsTheJobWithTheReason) {
   });
 }
 
-TEST(Callbacks, TheLastOwnerOfTheContextMayBeTheCallbackItself) {
+TEST(Callbacks, LastOwnerOfContextEndsJobWithReason) {
   run_ranks(3, [](Context& ctx) {
     expect_job_ends(ctx, [](const Handle& handle, std::shared_ptr<Context> own) {
       handle.then([own = std::move(own)](const std::exception_ptr&) {});
@@ -227,8 +228,8 @@ TEST(Callbacks, TheLastOwnerOfTheContextMayBeTheCallbackItself) {
   });
 }
 
-// What keeps the runtime after shutdown() may go in a callback.
-TEST(Callbacks, TheLastGradientSyncAndProcessSetMayGoInOne) {
+// A callback may destroy the objects that keep the runtime after shutdown().
+TEST(Callbacks, MayDestroyLastGradientSyncAndProcessSet) {
   run_ranks(2, [](Context& ctx) {
     auto own = std::make_shared<Context>(std::move(ctx));
     const std::weak_ptr<Runtime> runtime = own->runtime();

@@ -10,8 +10,8 @@
 
 namespace horo {
 
-/// Gradients of several shapes, with values that differ by rank, step, tensor and index. Matrices
-/// have a few strong directions and noise, as those of networks do.
+/// Gradients of several shapes, with values that differ by rank, step, tensor and index. Like
+/// gradients of networks, matrices have a few large singular values and noise.
 class CompressedSet {
  public:
   explicit CompressedSet(int rank) : rank_(rank) {
@@ -72,7 +72,7 @@ class CompressedSet {
   std::vector<std::vector<float>> values_;
 };
 
-/// Fits a matrix of 24 by 20 to samples of a known one, other samples on each rank.
+/// Fits a matrix of 24 by 20 to samples of a known matrix. Each rank has different samples.
 class LeastSquares {
  public:
   explicit LeastSquares(int rank)
@@ -83,7 +83,7 @@ class LeastSquares {
   std::vector<NamedTensor> gradients() {
     return {{"weights", TensorView(gradient_.data(), Shape{kRows, kColumns})}};
   }
-  /// Of the mean square over eight samples of uniform inputs.
+  /// The gradient of the mean square over eight samples of uniform inputs.
   void compute_gradient() {
     gradient_.assign(kCount, 0);
     std::uniform_real_distribution<float> uniform(-1, 1);

@@ -14,7 +14,7 @@ using testing::run_ranks;
 using Kind = Compression::Kind;
 
 template <typename Error>
-std::string refusal(Context& ctx, const GradientSyncOptions& options) {
+std::string error_for(Context& ctx, const GradientSyncOptions& options) {
   std::vector<float> x(1000);
   const std::vector<NamedTensor> gradients = {{"x", TensorView(x.data(), Shape{50, 20})}};
   try {
@@ -26,10 +26,10 @@ std::string refusal(Context& ctx, const GradientSyncOptions& options) {
   return "";
 }
 
-TEST(CompressionOptions, BadValuesAreRefused) {
+TEST(CompressionOptions, RejectsBadValues) {
   run_ranks(1, [](Context& ctx) {
     const auto text = [&](const Compression& compression) {
-      return refusal<InvalidArgument>(ctx, {.compression = compression});
+      return error_for<InvalidArgument>(ctx, {.compression = compression});
     };
     EXPECT_EQ(text({.kind = Kind::kPowerSgd, .rank = 0}),
               "GradientSync: compression.rank is 0; it must be at least 1");
@@ -42,12 +42,12 @@ TEST(CompressionOptions, BadValuesAreRefused) {
     EXPECT_THAT(text({.kind = static_cast<Kind>(17)}), HasSubstr("compression.kind is 17"));
     for (const Kind kind : {Kind::kPowerSgd, Kind::kTopK})
       for (const ReduceOp op : {ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct})
-        EXPECT_THAT(refusal<InvalidArgument>(ctx, {.op = op, .compression = {.kind = kind}}),
+        EXPECT_THAT(error_for<InvalidArgument>(ctx, {.op = op, .compression = {.kind = kind}}),
                     HasSubstr("approximates averages and sums, not " + std::string(name_of(op))));
-    EXPECT_THAT(refusal<InvalidArgument>(
+    EXPECT_THAT(error_for<InvalidArgument>(
                     ctx, {.wire = DataType::kBFloat16, .compression = {.kind = Kind::kTopK}}),
                 HasSubstr("wire type bfloat16"));
-    // Options of the other kind do not matter.
+    // Options of the other kind are ignored.
     std::vector<float> x(4);
     const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}};
     GradientSync(ctx, gradients, {.compression = {.kind = Kind::kTopK, .rank = 0}});
@@ -55,7 +55,7 @@ TEST(CompressionOptions, BadValuesAreRefused) {
   });
 }
 
-TEST(CompressionOptions, TensorsTooLargeForAPlaceAreRefused) {
+TEST(CompressionOptions, RejectsTensorsBeyondIndexRange) {
   run_ranks(1, [](Context& ctx) {
     float x = 0;  // never read
     const std::vector<NamedTensor> gradients = {
@@ -69,7 +69,7 @@ TEST(CompressionOptions, TensorsTooLargeForAPlaceAreRefused) {
   });
 }
 
-TEST(CompressionOptions, ADifferenceBetweenRanksIsNamed) {
+TEST(CompressionOptions, NamesDifferenceBetweenRanks) {
   struct Case {
     Compression rank_0;
     Compression rank_1;
@@ -101,7 +101,7 @@ TEST(CompressionOptions, ADifferenceBetweenRanksIsNamed) {
   run_ranks(2, [&](Context& ctx) {
     for (const Case& each : cases)
       EXPECT_THAT(
-          refusal<MismatchError>(
+          error_for<MismatchError>(
               ctx, {.name = "net", .compression = ctx.rank() == 0 ? each.rank_0 : each.rank_1}),
           ::testing::AllOf(HasSubstr("gradients 'net': "), HasSubstr(each.text)));
   });

@@ -5,6 +5,8 @@
 #include "horo/horo.h"
 #include "horo/testing.h"
 #include "tests/api/compressed_set.h"
+#include "tests/api/compression_kinds.h"
+#include "tests/support/sanitizer.h"
 
 namespace horo {
 namespace {
@@ -12,13 +14,11 @@ namespace {
 using testing::run_ranks;
 using Kind = Compression::Kind;
 
-constexpr Compression kPowerSgd{.kind = Kind::kPowerSgd, .rank = 2, .seed = 7};
-constexpr Compression kTopK{.kind = Kind::kTopK, .fraction = 0.05};
-
 class CompressionRanks : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, CompressionRanks, ::testing::Values(1, 2, 3, 4, 7, 8));
+INSTANTIATE_TEST_SUITE_P(Ranks, CompressionRanks,
+                         ::testing::ValuesIn(tested_rank_counts({1, 2, 3, 4, 7, 8})));
 
-TEST_P(CompressionRanks, ARankAsHighAsTheMatricesIsExact) {
+TEST_P(CompressionRanks, FullRankIsExact) {
   run_ranks(GetParam(), [](Context& ctx) {
     // Columns are combinations of the same three vectors on all ranks.
     std::vector<float> matrix(37 * 53);
@@ -40,7 +40,7 @@ TEST_P(CompressionRanks, ARankAsHighAsTheMatricesIsExact) {
   });
 }
 
-TEST_P(CompressionRanks, SendingEverythingEqualsAnAllreduce) {
+TEST_P(CompressionRanks, SendingEverythingMatchesAllreduce) {
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage})
     run_ranks(GetParam(), [op](Context& ctx) {
       CompressedSet exact(ctx.rank());
@@ -60,7 +60,7 @@ TEST_P(CompressionRanks, SendingEverythingEqualsAnAllreduce) {
     });
 }
 
-TEST_P(CompressionRanks, WhatIsAppliedAddsUpToTheTrueGradients) {
+TEST_P(CompressionRanks, AppliedUpdatesSumToTrueGradients) {
   for (const Compression& compression : {kPowerSgd, kTopK})
     run_ranks(GetParam(), [&](Context& ctx) {
       CompressedSet set(ctx.rank());
@@ -68,7 +68,7 @@ TEST_P(CompressionRanks, WhatIsAppliedAddsUpToTheTrueGradients) {
       GradientSync sync(ctx, set.gradients(), {.compression = compression});
       GradientSync exact(ctx, truth.gradients(), {});
       std::vector<double> applied(set.all_values().size());
-      std::vector<double> wanted(applied.size());
+      std::vector<double> expected_sum(applied.size());
       const auto add = [](std::vector<double>& sums, const std::vector<float>& values) {
         for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += values[i];
       };
@@ -76,8 +76,8 @@ TEST_P(CompressionRanks, WhatIsAppliedAddsUpToTheTrueGradients) {
         double difference = 0;
         double size = 0;
         for (std::size_t i = 0; i < applied.size(); ++i) {
-          difference += (applied[i] - wanted[i]) * (applied[i] - wanted[i]);
-          size += wanted[i] * wanted[i];
+          difference += (applied[i] - expected_sum[i]) * (applied[i] - expected_sum[i]);
+          size += expected_sum[i] * expected_sum[i];
         }
         return std::sqrt(difference / size);
       };
@@ -87,10 +87,10 @@ TEST_P(CompressionRanks, WhatIsAppliedAddsUpToTheTrueGradients) {
         sync.exchange();
         exact.exchange();
         add(applied, set.all_values());
-        add(wanted, truth.all_values());
+        add(expected_sum, truth.all_values());
       }
       EXPECT_GT(missing(), 0.01);
-      // What is still owed follows while there is nothing new.
+      // Steps with zero gradients exchange the remaining residuals.
       for (int step = 0; step < 40; ++step) {
         set.fill(0);
         sync.exchange();
@@ -142,7 +142,7 @@ std::vector<std::vector<float>> train(int ranks, const Compression& compression,
   return values;
 }
 
-TEST_P(CompressionRanks, AllRanksAndRunsHaveTheSameBits) {
+TEST_P(CompressionRanks, IsReproducibleOnAllRanks) {
   for (const Compression& compression : {kPowerSgd, kTopK}) {
     const auto values = train(GetParam(), compression, 4000);
     for (const auto& of_rank : values) EXPECT_EQ(of_rank, values[0]);
@@ -151,7 +151,7 @@ TEST_P(CompressionRanks, AllRanksAndRunsHaveTheSameBits) {
   }
 }
 
-TEST(Compression, EveryAlgorithmGivesAboutTheSame) {
+TEST(Compression, AlgorithmsAgreeApproximately) {
   for (const Compression& compression : {kPowerSgd, kTopK}) {
     const auto expected = train(4, compression, 4000);
     for (const char* setting :

@@ -15,11 +15,11 @@ using Kind = Compression::Kind;
 
 using State = std::vector<std::byte>;
 
-constexpr Compression kPowerSgd{.kind = Kind::kPowerSgd, .start_step = 1, .rank = 2};
-constexpr Compression kTopK{.kind = Kind::kTopK, .fraction = 0.05};
+constexpr Compression kSavedPowerSgd{.kind = Kind::kPowerSgd, .start_step = 1, .rank = 2};
+constexpr Compression kSavedTopK{.kind = Kind::kTopK, .fraction = 0.05};
 
 class CompressionState : public ::testing::TestWithParam<Compression> {};
-INSTANTIATE_TEST_SUITE_P(Kinds, CompressionState, ::testing::Values(kPowerSgd, kTopK),
+INSTANTIATE_TEST_SUITE_P(Kinds, CompressionState, ::testing::Values(kSavedPowerSgd, kSavedTopK),
                          [](const auto& test) {
                            return test.param.kind == Kind::kTopK ? "TopK" : "PowerSgd";
                          });
@@ -54,7 +54,7 @@ std::string load_error(GradientSync& sync, const State& state) {
   return "";
 }
 
-TEST_P(CompressionState, AResumedJobGoesOnWithTheSameBits) {
+TEST_P(CompressionState, ResumedJobHasSameBits) {
   for (const int ranks : {1, 3, 4}) {
     const std::vector<State> states = saved_states(ranks, GetParam());
     run_ranks(ranks, [&](Context& ctx) {
@@ -62,14 +62,14 @@ TEST_P(CompressionState, AResumedJobGoesOnWithTheSameBits) {
       CompressedSet resumed(ctx.rank());
       CompressedSet fresh(ctx.rank());
       GradientSync sync(ctx, whole.gradients(), {.compression = GetParam()});
-      // Packed otherwise: states go by gradient.
+      // States are stored by gradient, so another packing can load them.
       GradientSync later(ctx, resumed.gradients(),
                          {.bucket_bytes = 5000, .compression = GetParam()});
-      GradientSync forgetful(ctx, fresh.gradients(), {.compression = GetParam()});
+      GradientSync without_state(ctx, fresh.gradients(), {.compression = GetParam()});
       run_steps(sync, whole, 0, 6);
       later.load_compression_state(states[static_cast<std::size_t>(ctx.rank())]);
       run_steps(later, resumed, 3, 6);
-      run_steps(forgetful, fresh, 3, 6);
+      run_steps(without_state, fresh, 3, 6);
       EXPECT_EQ(resumed.all_values(), whole.all_values());
       EXPECT_NE(fresh.all_values(), whole.all_values());
       EXPECT_EQ(later.save_compression_state(), sync.save_compression_state());
@@ -77,7 +77,7 @@ TEST_P(CompressionState, AResumedJobGoesOnWithTheSameBits) {
   }
 }
 
-TEST_P(CompressionState, WhatIsNotTheStateIsRefusedByName) {
+TEST_P(CompressionState, RejectsInvalidState) {
   const std::vector<State> states = saved_states(2, GetParam());
   run_ranks(2, [&](Context& ctx) {
     const State& own = states[static_cast<std::size_t>(ctx.rank())];
@@ -98,7 +98,7 @@ TEST_P(CompressionState, WhatIsNotTheStateIsRefusedByName) {
     EXPECT_THAT(load_error<InvalidArgument>(sync, damaged), HasSubstr("damaged"));
     EXPECT_THAT(load_error<InvalidArgument>(sync, states[1 - ctx.rank()]),
                 AllOf(HasSubstr("'rank 1 of 2'"), HasSubstr("'rank 0 of 2'")));
-    // One rank's mistake is every rank's error, and changes nothing.
+    // An invalid state on one rank fails all ranks and changes nothing.
     EXPECT_THAT(load_error<InvalidArgument>(sync, ctx.rank() == 1 ? cut : own),
                 HasSubstr("load_compression_state: rank 1"));
     EXPECT_EQ(sync.save_compression_state(), before);
@@ -107,7 +107,7 @@ TEST_P(CompressionState, WhatIsNotTheStateIsRefusedByName) {
   });
 }
 
-TEST_P(CompressionState, OtherOptionsOrGradientsAreRefusedByName) {
+TEST_P(CompressionState, RejectsOtherOptionsOrGradients) {
   const State state = saved_states(1, GetParam())[0];
   run_ranks(1, [&](Context& ctx) {
     CompressedSet set(0);
@@ -137,7 +137,7 @@ TEST_P(CompressionState, OtherOptionsOrGradientsAreRefusedByName) {
   });
 }
 
-TEST_P(CompressionState, StatesOfDifferentStepsAreRefusedOnEveryRank) {
+TEST_P(CompressionState, RejectsStatesOfDifferentSteps) {
   run_ranks(2, [&](Context& ctx) {
     CompressedSet set(ctx.rank());
     GradientSync sync(ctx, set.gradients(), {.compression = GetParam()});
@@ -150,7 +150,7 @@ TEST_P(CompressionState, StatesOfDifferentStepsAreRefusedOnEveryRank) {
   });
 }
 
-TEST(CompressionStateUse, BelongsBetweenSteps) {
+TEST(CompressionStateUse, IsAllowedBetweenStepsOnly) {
   run_ranks(1, [](Context& ctx) {
     CompressedSet set(0);
     GradientSync sync(ctx, set.gradients(), {});

@@ -7,6 +7,7 @@
 #include "horo/horo.h"
 #include "horo/testing.h"
 #include "tests/api/compressed_set.h"
+#include "tests/api/compression_kinds.h"
 
 namespace horo {
 namespace {
@@ -14,10 +15,7 @@ namespace {
 using testing::run_ranks;
 using Kind = Compression::Kind;
 
-constexpr Compression kPowerSgd{.kind = Kind::kPowerSgd, .rank = 2, .seed = 7};
-constexpr Compression kTopK{.kind = Kind::kTopK, .fraction = 0.05};
-
-TEST(Compression, OtherTypesAndSmallTensorsTravelAsTheyAre) {
+TEST(Compression, SendsOtherTypesAndSmallTensorsUncompressed) {
   run_ranks(3, [](Context& ctx) {
     for (const Compression& compression : {kPowerSgd, kTopK}) {
       const auto rank = static_cast<float>(ctx.rank());
@@ -45,7 +43,7 @@ TEST(Compression, OtherTypesAndSmallTensorsTravelAsTheyAre) {
   });
 }
 
-TEST(Compression, ShapesOfAllKinds) {
+TEST(Compression, HandlesEveryShape) {
   const std::vector<Shape> shapes = {{},     {1, 500},      {500, 1}, {0},       {0, 7},
                                      {7, 0}, {16, 8, 3, 3}, {40, 30}, {1, 1, 1}, {3, 100}};
   for (const Compression& compression : {kPowerSgd, kTopK})
@@ -70,8 +68,9 @@ TEST(Compression, ShapesOfAllKinds) {
     });
 }
 
-TEST(Compression, AWarmStartFindsTheBestFactors) {
-  // Singular values 4, 2, 1 and 0.5: rank 2 leaves sqrt(1.25 / 21.25) of the matrix at best.
+TEST(Compression, WarmStartFindsBestFactors) {
+  // Singular values 4, 2, 1 and 0.5: the best approximation of rank 2 has the relative error
+  // sqrt(1.25 / 21.25).
   const double best = std::sqrt(1.25 / 21.25);
   std::vector<float> fixed(64 * 48);
   for (std::size_t k = 0; k < 4; ++k)
@@ -100,7 +99,7 @@ TEST(Compression, AWarmStartFindsTheBestFactors) {
     });
 }
 
-TEST(Compression, ZeroGradientsDoNotStopIt) {
+TEST(Compression, HandlesZeroGradients) {
   run_ranks(2, [](Context& ctx) {
     CompressedSet set(ctx.rank());
     GradientSync sync(ctx, set.gradients(), {.compression = kPowerSgd});
@@ -116,7 +115,7 @@ TEST(Compression, ZeroGradientsDoNotStopIt) {
   });
 }
 
-TEST(Compression, SmallGradientsKeepTheirDirection) {
+TEST(Compression, KeepsDirectionOfSmallGradients) {
   for (const float scale : {1e-18f, 1e15f}) {
     double errors[2];
     run_ranks(2, [&](Context& ctx) {
@@ -136,7 +135,7 @@ TEST(Compression, SmallGradientsKeepTheirDirection) {
   }
 }
 
-TEST(Compression, NonFiniteValuesShowAndLeaveNoTrace) {
+TEST(Compression, NonFiniteValuesDoNotPersist) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()})
     for (const Compression& compression : {kPowerSgd, kTopK})
@@ -152,13 +151,13 @@ TEST(Compression, NonFiniteValuesShowAndLeaveNoTrace) {
           other.exchange();
         }
         with.compute(3);
-        // In every tensor, so that no part of what is kept moves on.
+        // Every tensor contains such a value, so that no part of the state changes.
         if (ctx.rank() == 1) with.set_in_each(bad);
         const auto before = sync.save_compression_state();
         sync.exchange();
         EXPECT_EQ(with.count_tensors_with_non_finite(), with.gradients().size());
         EXPECT_GT(sync.compression_report().latest_step.non_finite, 0u);
-        // But for the number of steps, the state is that of before.
+        // Except for the number of steps, the state is unchanged.
         const auto after = sync.save_compression_state();
         ASSERT_EQ(after.size(), before.size());
         EXPECT_EQ(std::memcmp(after.data() + after.size() / 2, before.data() + before.size() / 2,
@@ -173,7 +172,7 @@ TEST(Compression, NonFiniteValuesShowAndLeaveNoTrace) {
       });
 }
 
-TEST(Compression, StartsLater) {
+TEST(Compression, StartsAtConfiguredStep) {
   Compression compression = kPowerSgd;
   compression.start_step = 2;
   run_ranks(2, [&](Context& ctx) {
@@ -192,7 +191,7 @@ TEST(Compression, StartsLater) {
   });
 }
 
-TEST(Compression, WithoutErrorFeedbackNothingIsKept) {
+TEST(Compression, KeepsNothingWithoutErrorFeedback) {
   for (Compression compression : {kPowerSgd, kTopK}) {
     compression.error_feedback = false;
     compression.warm_start = false;
@@ -212,7 +211,7 @@ TEST(Compression, WithoutErrorFeedbackNothingIsKept) {
   }
 }
 
-TEST(Compression, ReportsBytesAsTheRingSendsThem) {
+TEST(Compression, ReportsBytesSentByRing) {
   run_ranks(4, [](Context& ctx) {
     std::vector<float> matrix(100 * 50);
     std::vector<float> bias(10);
@@ -228,13 +227,25 @@ TEST(Compression, ReportsBytesAsTheRingSendsThem) {
     EXPECT_EQ(report.latest_step.bytes_sent, (2u * 150 + 10) * 4 * 6 / 4);
     EXPECT_EQ(report.total.bytes_sent, 2 * report.latest_step.bytes_sent);
     EXPECT_NEAR(report.total.compression_rate(), 5010.0 / 310, 1e-9);
+
+    Compression later = kPowerSgd;
+    later.start_step = 1;
+    GradientSync warm_up(ctx, gradients, {.compression = later});
+    warm_up.exchange();
+    const auto before = warm_up.compression_report();
+    EXPECT_EQ(before.latest_step.bytes_uncompressed, 5010u * 4 * 6 / 4);
+    EXPECT_EQ(before.latest_step.bytes_sent, before.latest_step.bytes_uncompressed);
+    EXPECT_EQ(before.total.bytes_uncompressed, before.latest_step.bytes_uncompressed);
+    warm_up.exchange();
+    EXPECT_EQ(warm_up.compression_report().total.bytes_uncompressed, 2 * 5010u * 4 * 6 / 4);
+
     GradientSync largest(ctx, gradients, {.compression = kTopK});
     largest.exchange();
     EXPECT_EQ(largest.compression_report().latest_step.bytes_sent, 3 * 8 * (250u + 1));
   });
 }
 
-TEST(Compression, ArenasAreNotReducedInPlaceWhereCompressed) {
+TEST(Compression, CompressedBucketsAreNotInPlace) {
   run_ranks(2, [](Context& ctx) {
     const Arena arena = ctx.allocate(1 << 20);
     std::pmr::vector<float> matrix(200 * 200, 1.0f, arena.resource());
@@ -251,7 +262,7 @@ TEST(Compression, ArenasAreNotReducedInPlaceWhereCompressed) {
   });
 }
 
-TEST(Compression, FactorsTravelAsTheWireType) {
+TEST(Compression, SendsFactorsInWireType) {
   run_ranks(4,
             [](Context& ctx) {
               std::vector<float> matrix(300 * 200);

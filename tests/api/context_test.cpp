@@ -7,6 +7,7 @@
 
 #include "horo/horo.h"
 #include "horo/testing.h"
+#include "tests/support/sanitizer.h"
 
 namespace horo {
 namespace {
@@ -14,15 +15,16 @@ namespace {
 using testing::run_ranks;
 using testing::RunOptions;
 
-// A value that tells rank and index apart and whose sums over ranks are exact in float32.
+// A value that differs by rank and index. Its sums over ranks are exact in float32.
 float value(int rank, std::size_t i, int salt = 0) {
   return static_cast<float>((rank + 1) * 3 + static_cast<int>(i % 97) + salt);
 }
 
 class ContextRanks : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(OneToNine, ContextRanks, ::testing::Values(1, 2, 3, 4, 7, 8, 9));
+INSTANTIATE_TEST_SUITE_P(OneToNine, ContextRanks,
+                         ::testing::ValuesIn(tested_rank_counts({1, 2, 3, 4, 7, 8, 9})));
 
-TEST_P(ContextRanks, AllreduceGivesEachOpsResult) {
+TEST_P(ContextRanks, AllreduceComputesEveryOperation) {
   run_ranks(GetParam(), [](Context& ctx) {
     for (std::size_t count : {0ul, 1ul, 17ul, 1025ul, 100003ul}) {
       for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax}) {
@@ -44,7 +46,7 @@ TEST_P(ContextRanks, AllreduceGivesEachOpsResult) {
   });
 }
 
-// Small integers, so that sums of every type are exact but for wrapping ones.
+// Small integers, so that sums of every type are exact unless they wrap.
 template <typename T>
 void expect_exact_sums(Context& ctx, std::size_t count) {
   const auto own = [](int rank, std::size_t i) { return (rank + 1) * static_cast<int>(i % 7 + 1); };
@@ -62,7 +64,7 @@ void expect_exact_sums(Context& ctx, std::size_t count) {
         << name_of(data_type_of<T>) << " index " << i << " of " << count;
 }
 
-TEST(Context, SumsOfEveryTypeAndSizeAreExact) {
+TEST(Context, SumsAreExactForEveryTypeAndSize) {
   for (const char* per_node : {"0", "2"})
     run_ranks(
         3,
@@ -95,7 +97,7 @@ TEST_P(ContextRanks, BroadcastFromEachRoot) {
   });
 }
 
-TEST_P(ContextRanks, AllgatherTakesDifferentRowCountsAndNone) {
+TEST_P(ContextRanks, AllgatherHandlesUnevenAndZeroRows) {
   run_ranks(GetParam(), [](Context& ctx) {
     const auto rows_of = [](int rank) {
       return static_cast<std::size_t>(rank % 3) * 5;
@@ -117,7 +119,7 @@ TEST_P(ContextRanks, AllgatherTakesDifferentRowCountsAndNone) {
   });
 }
 
-TEST_P(ContextRanks, ReduceScatterIsASliceOfAllreduce) {
+TEST_P(ContextRanks, ReduceScatterMatchesSliceOfAllreduce) {
   run_ranks(GetParam(), [](Context& ctx) {
     const std::size_t rows = 13;
     std::vector<double> input(rows * 3);
@@ -137,7 +139,7 @@ TEST_P(ContextRanks, ReduceScatterIsASliceOfAllreduce) {
   });
 }
 
-TEST_P(ContextRanks, FiveHundredAsyncTensorsInAnotherOrderOnEveryRank) {
+TEST_P(ContextRanks, AcceptsAsyncTensorsInAnyOrder) {
   run_ranks(GetParam(), [](Context& ctx) {
     constexpr std::size_t kTensors = 500;
     std::vector<std::vector<float>> tensors(kTensors);
@@ -175,7 +177,7 @@ TEST(Context, UnnamedOperationsMatchInOrder) {
   });
 }
 
-TEST(Context, BarrierHoldsBackUntilAllHaveCome) {
+TEST(Context, BarrierWaitsForAllRanks) {
   for (int ranks : {2, 5}) {
     std::atomic<int> arrived{0};
     run_ranks(ranks, [&](Context& ctx) {
@@ -190,7 +192,7 @@ TEST(Context, BarrierHoldsBackUntilAllHaveCome) {
   }
 }
 
-TEST(Context, ThreadsMaySubmitAtOnce) {
+TEST(Context, ThreadsMaySubmitConcurrently) {
   run_ranks(3, [](Context& ctx) {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 6; ++t)
@@ -205,14 +207,14 @@ TEST(Context, ThreadsMaySubmitAtOnce) {
   });
 }
 
-TEST(Context, RepeatedNamesTravelAsNumbers) {
+TEST(Context, SendsRepeatedNamesAsNumbers) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> x(10, 1.0f);
     const std::string name(200, 'n');
     const auto bytes_sent = [&] {
       const Counters counters = ctx.counters();
-      EXPECT_EQ(counters.control_messages_sent, 0u);  // all ranks are on one node
-      return counters.control_bytes_sent + counters.node_bytes_sent;
+      EXPECT_EQ(counters.control_messages_sent, counters.node_messages_sent);  // one node
+      return counters.control_bytes_sent;
     };
     std::uint64_t first = 0;
     std::uint64_t later = 0;
@@ -226,7 +228,7 @@ TEST(Context, RepeatedNamesTravelAsNumbers) {
   });
 }
 
-TEST(Context, MoreNamesThanTheCacheHolds) {
+TEST(Context, SupportsMoreNamesThanCacheHolds) {
   RunOptions options;
   options.environment = {"HORO_CACHE_CAPACITY=5"};
   run_ranks(
@@ -243,14 +245,14 @@ TEST(Context, MoreNamesThanTheCacheHolds) {
       options);
 }
 
-TEST(Context, SilentWhenIdle) {
+TEST(Context, SendsNothingWhenIdle) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> x(3);
     ctx.allreduce(TensorView(x), {.name = "x"});
     const Counters before = ctx.counters();
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
     EXPECT_EQ(ctx.counters().control_messages_sent, before.control_messages_sent);
-    EXPECT_EQ(ctx.counters().node_messages_sent, before.node_messages_sent);
+    EXPECT_GT(before.control_messages_sent, 0u);
   });
 }
 
@@ -285,7 +287,41 @@ TEST(Context, ResultsDoNotDependOnTiming) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) EXPECT_EQ(run(seed, 4), reference);
 }
 
-TEST(Context, SeveralNodes) {
+// Without HORO_BUCKET_BYTES=1 these operations are fused.
+TEST(Context, HalvingResultsDoNotDependOnFusion) {
+  const auto run = [](const std::string& bucket_bytes, const std::string& allreduce) {
+    std::vector<float> results;
+    RunOptions options;
+    options.environment = {"HORO_RANKS_PER_NODE=2", "HORO_BUCKET_BYTES=" + bucket_bytes,
+                           "HORO_ALLREDUCE=" + allreduce};
+    run_ranks(
+        6,
+        [&](Context& ctx) {
+          std::vector<std::vector<float>> tensors(30);
+          std::vector<Handle> handles;
+          for (std::size_t t = 0; t < tensors.size(); ++t) {
+            tensors[t].resize(100 + t * 331);
+            for (std::size_t i = 0; i < tensors[t].size(); ++i)
+              tensors[t][i] = 1.0f / (value(ctx.rank(), i) + static_cast<float>(t));
+          }
+          for (std::size_t t = 0; t < tensors.size(); ++t)
+            handles.push_back(
+                ctx.allreduce_async(TensorView(tensors[t]), {.name = std::to_string(t)}));
+          for (const Handle& handle : handles) handle.wait();
+          if (ctx.rank() != 0) return;
+          EXPECT_EQ(ctx.counters().collectives == tensors.size(), bucket_bytes == "1");
+          for (const auto& tensor : tensors)
+            results.insert(results.end(), tensor.begin(), tensor.end());
+        },
+        options);
+    return results;
+  };
+  const std::vector<float> reference = run("1", "halving");
+  EXPECT_EQ(run("64MiB", "halving"), reference);
+  EXPECT_EQ(run("64MiB", "doubling"), reference);
+}
+
+TEST(Context, WorksOnSeveralNodes) {
   for (const char* per_node :
        {"HORO_RANKS_PER_NODE=1", "HORO_RANKS_PER_NODE=2", "HORO_RANKS_PER_NODE=3"}) {
     RunOptions options;

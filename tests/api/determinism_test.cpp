@@ -25,7 +25,8 @@ struct Gradient {
   std::size_t bytes() const { return count * size_of(type); }
 };
 
-// Random values of all float types, in one order of types, so that buckets hold several tensors.
+// Random values of all float types. Gradients of one type are adjacent, so that buckets hold
+// several tensors.
 class Job {
  public:
   Job(int rank, std::byte* arena) {
@@ -68,7 +69,7 @@ class Job {
   std::vector<Gradient> gradients_;
 };
 
-// Lets time pass at random: another seed, another interleaving.
+// Sleeps for a random time. Each seed gives another interleaving.
 class Delays {
  public:
   Delays(unsigned seed, int rank) : random_(seed * 100 + static_cast<unsigned>(rank)) {}
@@ -78,7 +79,7 @@ class Delays {
   std::mt19937 random_;
 };
 
-// Exchanges of a plan, then named ones, awaited one by one. Returns what all ranks end with.
+// Runs exchanges of a plan, then named operations one by one. Returns the result of all ranks.
 std::uint64_t run_job(int ranks, std::vector<std::string> environment, unsigned seed) {
   std::vector<std::uint64_t> hashes(static_cast<std::size_t>(ranks));
   RunOptions options;
@@ -110,7 +111,7 @@ std::uint64_t run_job(int ranks, std::vector<std::string> environment, unsigned 
   return hashes[0];
 }
 
-TEST(Determinism, TheSameJobGivesTheSameBitsInEveryAlgorithmWhateverTheTiming) {
+TEST(Determinism, BitsDoNotDependOnTimingInAnyAlgorithm) {
   const std::vector<std::string> kWays[] = {
       {"HORO_ALGORITHM=shared_memory", "HORO_SEGMENT_BYTES=4096"},
       {"HORO_ALGORITHM=ring", "HORO_RING_SEGMENT_BYTES=4096"},
@@ -144,7 +145,7 @@ std::uint64_t run_packed(int ranks, std::size_t bucket_bytes, bool in_arena) {
   return hashes[0];
 }
 
-TEST(Determinism, InSharedMemoryTheBitsDoNotDependOnBucketsOrArenas) {
+TEST(Determinism, SharedMemoryBitsDoNotDependOnBucketsOrArenas) {
   for (const int ranks : {2, 3, 4}) {
     const std::uint64_t first = run_packed(ranks, 1, false);
     for (const std::size_t bucket_bytes : {1, 300, 4096, 60000, 1 << 24})
@@ -154,7 +155,7 @@ TEST(Determinism, InSharedMemoryTheBitsDoNotDependOnBucketsOrArenas) {
   }
 }
 
-// A model of 3 x 1003 weights, trained with momentum; what a program would save.
+// The state that a program would save: a model of 3 x 1003 weights, trained with momentum.
 struct Training {
   std::vector<std::vector<float>> weights{3, std::vector<float>(1003, 0.5f)};
   std::vector<std::vector<float>> momentum{3, std::vector<float>(1003, 0.0f)};
@@ -162,7 +163,8 @@ struct Training {
   friend bool operator==(const Training&, const Training&) = default;
 };
 
-// Trains on from `saved` up to `steps`; every rank sleeps up to `longest` now and then.
+// Continues the training from `saved` up to `steps`. Every rank sleeps at random, at most
+// `longest`.
 Training train(const Training& saved, int steps, unsigned seed, std::chrono::microseconds longest) {
   std::vector<Training> of_rank(4, saved);
   run_ranks(4,
@@ -198,13 +200,13 @@ Training train(const Training& saved, int steps, unsigned seed, std::chrono::mic
   return of_rank[0];
 }
 
-TEST(Determinism, TwentyStepsOfTrainingHaveTheSameBitsHoweverLateRanksAre) {
+TEST(Determinism, TrainingBitsDoNotDependOnLateRanks) {
   const Training first = train({}, 20, 1, std::chrono::microseconds(0));
   EXPECT_EQ(train({}, 20, 1, std::chrono::microseconds(0)), first);
   EXPECT_EQ(train({}, 20, 2, std::chrono::milliseconds(5)), first);
 }
 
-TEST(Determinism, TrainingThatIsSavedAndResumedInAnotherJobHasTheSameBits) {
+TEST(Determinism, ResumedTrainingHasSameBits) {
   const std::chrono::microseconds none(0);
   const Training saved = train({}, 7, 1, none);
   EXPECT_EQ(saved.step, 7);

@@ -1,5 +1,5 @@
-// A device that fails on some ranks ends the job on all of them: on the stand-in, with deadlines
-// that nobody comes to.
+// A device that fails on some ranks ends the job on all ranks. Runs on the stand-in, with timeouts
+// that do not expire.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 
 #include "collectives/in_process/in_process_job.h"
 #include "horo/horo.h"
-#include "horo/runtime.h"
+#include "horo/runtime/runtime.h"
 #include "horo/testing.h"
 #include "tests/api/device_model.h"
 #include "tests/api/device_operations_rank.h"
@@ -35,46 +35,46 @@ using testing::run_ranks;
 using testing::RunOptions;
 using ::testing::StartsWith;
 
-// As errors name it.
+// The name of the operation in errors.
 const DeviceGradientSyncOptions kNet = [] {
   DeviceGradientSyncOptions options = kSeveralBuckets;
   options.name = "net";
   return options;
 }();
 
-/// What all ranks, which are threads, come to once. Who waits for one that never does goes on at
-/// last, and the test fails.
-class Meeting {
+/// A single-use barrier of all ranks, which are threads. A wait that lasts 20 s fails the test and
+/// returns.
+class RankLatch {
  public:
-  explicit Meeting(int ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
-  void come() {
+  explicit RankLatch(int ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
+  void arrive() {
     {
       const std::scoped_lock lock(mutex_);
-      here_.insert(std::this_thread::get_id());
+      arrived_.insert(std::this_thread::get_id());
     }
     changed_.notify_all();
   }
-  void await() {
+  void wait_for_all() {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, 20s, [&] { return here_.size() == ranks_; }));
+    EXPECT_TRUE(changed_.wait_for(lock, 20s, [&] { return arrived_.size() == ranks_; }));
   }
-  void meet() {
-    come();
-    await();
+  void arrive_and_wait() {
+    arrive();
+    wait_for_all();
   }
 
  private:
   const std::size_t ranks_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::set<std::thread::id> here_;  // guarded by mutex_
+  std::set<std::thread::id> arrived_;  // guarded by mutex_
 };
 
-struct Meetings {
-  explicit Meetings(int ranks) : ready(ranks), given(ranks), ended(ranks) {}
-  Meeting ready;  // nothing that must succeed is under way
-  Meeting given;  // the device has what fails
-  Meeting ended;
+struct Latches {
+  explicit Latches(int ranks) : ready(ranks), submitted(ranks), ended(ranks) {}
+  RankLatch ready;      // every operation that must succeed is complete
+  RankLatch submitted;  // the failing work is on the device
+  RankLatch ended;
 };
 
 std::string text_of(const std::function<std::string()>& work) {
@@ -86,23 +86,23 @@ std::string text_of(const std::function<std::string()>& work) {
   }
 }
 
-using Work = std::function<std::string(Context&, Meetings&)>;
+using Work = std::function<std::string(Context&, Latches&)>;
 
-/// What `work` returns on every one of `ranks` ranks, soon. None leaves before, so that no rank's
-/// end tells the others.
+/// Runs `work` on `ranks` ranks, expects the same text of each within 20 s and returns it. All
+/// ranks stay until the last one is done, so the end of a rank cannot be the cause of an error.
 std::string text_of_all(int ranks, const Work& work, RunOptions options = {}) {
   options.environment.insert(options.environment.end(), {"HORO_TIMEOUT=60s", "HORO_LOG_LEVEL=off"});
   std::vector<std::string> texts(static_cast<std::size_t>(ranks));
-  Meetings meetings(ranks);
+  Latches latches(ranks);
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THROW(run_ranks(
                    ranks,
                    [&](Context& ctx) {
                      std::string& text = texts[static_cast<std::size_t>(ctx.rank())];
-                     text = text_of([&] { return work(ctx, meetings); });
-                     meetings.ready.come();
-                     meetings.given.come();
-                     meetings.ended.meet();
+                     text = text_of([&] { return work(ctx, latches); });
+                     latches.ready.arrive();
+                     latches.submitted.arrive();
+                     latches.ended.arrive_and_wait();
                      throw CommunicationError(text);
                    },
                    options),
@@ -112,16 +112,16 @@ std::string text_of_all(int ranks, const Work& work, RunOptions options = {}) {
   return texts[0];
 }
 
-// As soon as all ranks have come to `given`, which outlives the stream.
-void break_stream(Stream& stream, Meeting& given) {
-  device::submit(stream, [&given] {
-    given.await();
+// The stream fails once all ranks have arrived at `submitted`, which must outlive it.
+void break_stream(Stream& stream, RankLatch& submitted) {
+  device::submit(stream, [&submitted] {
+    submitted.wait_for_all();
     throw DeviceError("an illegal memory access");
   });
 }
 
-// Once its stream has ended a program cannot give it kernels either, which is not the plan's word.
-void end_steps(DeviceModel& model, DeviceGradientSync& sync, Stream& stream, Meeting& given,
+// Kernels submitted to a failed stream throw another error than the plan.
+void end_steps(DeviceModel& model, DeviceGradientSync& sync, Stream& stream, RankLatch& submitted,
                const std::function<void()>& end) {
   for (int step = 1; step < 1000; ++step) {
     for (std::size_t t = std::size(kSizes); t-- > 0;) {
@@ -131,25 +131,25 @@ void end_steps(DeviceModel& model, DeviceGradientSync& sync, Stream& stream, Mee
       }
       sync.ready(t, stream.native());
     }
-    given.come();
+    submitted.arrive();
     end();
   }
 }
 
-TEST(DeviceFailure, EndsAPlanOnAllRanks) {
+TEST(DeviceFailure, EndsPlanOnAllRanks) {
   for (const int ranks : {2, 4})
     for (const bool on_host : {true, false})
       for (const std::set<int>& failing : {std::set{1}, std::set{0, 1}}) {
-        const std::string text = text_of_all(ranks, [&](Context& ctx, Meetings& meetings) {
+        const std::string text = text_of_all(ranks, [&](Context& ctx, Latches& latches) {
           DeviceModel model(ctx);
           const auto stream = model.stream();
           DeviceGradientSync sync(ctx, model.device(), model.gradients(), kNet);
           backward(model, sync, *stream, 0);
           sync.wait();
-          meetings.ready.meet();
-          if (failing.contains(ctx.rank())) break_stream(*stream, meetings.given);
+          latches.ready.arrive_and_wait();
+          if (failing.contains(ctx.rank())) break_stream(*stream, latches.submitted);
           std::string own = error_text<CommunicationError>([&] {
-            end_steps(model, sync, *stream, meetings.given,
+            end_steps(model, sync, *stream, latches.submitted,
                       [&] { on_host ? sync.wait() : sync.wait_on(stream->native()); });
           });
           EXPECT_EQ(error_text<CommunicationError>([&] { sync.check(); }), own);
@@ -164,24 +164,24 @@ TEST(DeviceFailure, EndsAPlanOnAllRanks) {
       }
 }
 
-TEST(DeviceFailure, EndsAnExchangeByNodesOnAllRanks) {
+TEST(DeviceFailure, EndsHierarchicalExchangeOnAllRanks) {
   RunOptions nodes;
   nodes.environment = {"HORO_ALGORITHM=hierarchical", "HORO_RANKS_PER_NODE=2"};
-  const auto fail = [](Context& ctx, Meetings& meetings) {
+  const auto fail = [](Context& ctx, Latches& latches) {
     DeviceModel model(ctx);
     const auto stream = model.stream();
     DeviceGradientSync sync(ctx, model.device(), model.gradients(), kNet);
-    meetings.ready.meet();
-    if (ctx.rank() == 2) break_stream(*stream, meetings.given);
+    latches.ready.arrive_and_wait();
+    if (ctx.rank() == 2) break_stream(*stream, latches.submitted);
     return error_text<CommunicationError>(
-        [&] { end_steps(model, sync, *stream, meetings.given, [&] { sync.wait(); }); });
+        [&] { end_steps(model, sync, *stream, latches.submitted, [&] { sync.wait(); }); });
   };
   EXPECT_THAT(text_of_all(3, fail, nodes),
               AllOf(StartsWith("rank 2 "), HasSubstr("illegal memory access")));
 }
 
-TEST(DeviceFailure, EndsTheLaunchesOfGraphsOnAllRanks) {
-  const std::string text = text_of_all(3, [](Context& ctx, Meetings& meetings) {
+TEST(DeviceFailure, EndsGraphLaunchesOnAllRanks) {
+  const std::string text = text_of_all(3, [](Context& ctx, Latches& latches) {
     DeviceModel model(ctx);
     const auto stream = model.stream();
     DeviceGradientSync sync(ctx, model.device(), model.gradients(), kNet);
@@ -195,12 +195,12 @@ TEST(DeviceFailure, EndsTheLaunchesOfGraphsOnAllRanks) {
     });
     graph.launch();
     graph.wait();
-    meetings.ready.meet();
-    if (ctx.rank() == 2) break_stream(*stream, meetings.given);
+    latches.ready.arrive_and_wait();
+    if (ctx.rank() == 2) break_stream(*stream, latches.submitted);
     return error_text<CommunicationError>([&] {
       for (int launch = 0; launch < 1000; ++launch) {
         graph.launch();
-        meetings.given.come();
+        latches.submitted.arrive();
         graph.wait();
       }
     });
@@ -209,8 +209,8 @@ TEST(DeviceFailure, EndsTheLaunchesOfGraphsOnAllRanks) {
                           HasSubstr("illegal memory access")));
 }
 
-// Where the stream has failed already when a call asks for it.
-TEST(DeviceFailure, ThatACallMeetsFirstEndsThePlanOnAllRanks) {
+// The stream has failed before the call uses it.
+TEST(DeviceFailure, BeforeCallEndsPlanOnAllRanks) {
   using Call = std::function<void(DeviceModel&, DeviceGradientSync&, Stream & whole, void* failed)>;
   const Call ready = [](auto&, auto& sync, auto&, void* failed) { sync.ready(3, failed); };
   const Call wait_on = [](auto& model, auto& sync, auto& whole, void* failed) {
@@ -218,15 +218,15 @@ TEST(DeviceFailure, ThatACallMeetsFirstEndsThePlanOnAllRanks) {
     sync.wait_on(failed);
   };
   for (const Call& call : {ready, wait_on}) {
-    const std::string text = text_of_all(2, [&](Context& ctx, Meetings& meetings) {
+    const std::string text = text_of_all(2, [&](Context& ctx, Latches& latches) {
       DeviceModel model(ctx);
       const auto stream = model.stream(), other = model.stream();
       DeviceGradientSync sync(ctx, model.device(), model.gradients(), kNet);
       backward(model, sync, *stream, 0);
       sync.wait();
-      meetings.ready.meet();
+      latches.ready.arrive_and_wait();
       if (ctx.rank() == 0) return error_text<CommunicationError>([&] { ctx.barrier(); });
-      meetings.given.come();
+      latches.submitted.arrive();
       device::submit(*other, [] { throw DeviceError("an illegal memory access"); });
       EXPECT_THROW(other->synchronize(), DeviceError);
       return error_text<CommunicationError>([&] { call(model, sync, *stream, other->native()); });
@@ -236,23 +236,23 @@ TEST(DeviceFailure, ThatACallMeetsFirstEndsThePlanOnAllRanks) {
   }
 }
 
-// Also what they have not agreed on, and what has nothing to do with the device.
-TEST(DeviceFailure, EndsOperationsByNameOnAllRanks) {
+// Operations without agreement and operations in host memory fail too.
+TEST(DeviceFailure, EndsNamedOperationsOnAllRanks) {
   for (const bool on_host : {true, false}) {
-    const std::string text = text_of_all(4, [&](Context& ctx, Meetings& meetings) {
+    const std::string text = text_of_all(4, [&](Context& ctx, Latches& latches) {
       device_operations_test::Rank rank(ctx, 21);
       const auto& x = rank.tensor(0, 5003);
       const auto& y = rank.tensor(1, 17);
       DeviceOperations ops(ctx, rank.device());
       ops.allreduce(view(x), {.name = "x", .stream = rank.native()});
-      meetings.ready.meet();
+      latches.ready.arrive_and_wait();
       const auto other = rank.device().make_stream(device::Priority::kNormal);
-      if (ctx.rank() % 2 == 1) break_stream(*other, meetings.given);
+      if (ctx.rank() % 2 == 1) break_stream(*other, latches.submitted);
       const DeviceHandle handle =
           ops.allreduce_async(view(x), {.name = "x", .stream = other->native()});
       const DeviceHandle later = ops.allreduce_async(
           view(y), {.name = "y of " + std::to_string(ctx.rank() / 2), .stream = rank.native()});
-      meetings.given.come();
+      latches.submitted.arrive();
       std::string own = error_text<CommunicationError>([&] {
         if (on_host) handle.wait();
         for (;; std::this_thread::sleep_for(1ms)) handle.wait_on(rank.native());
@@ -268,7 +268,7 @@ TEST(DeviceFailure, EndsOperationsByNameOnAllRanks) {
   }
 }
 
-/// What rank 1 reaches the others by, until its messages to rank 3, on the other node, are cut off.
+/// The transport of rank 1. Its messages to rank 3, on the other node, are lost from some point on.
 class CutTransport : public collectives::Transport {
  public:
   CutTransport(std::unique_ptr<Transport> whole, const std::atomic<bool>& is_cut)
@@ -298,7 +298,7 @@ class CutTransport : public collectives::Transport {
   const std::atomic<bool>& is_cut_;
 };
 
-TEST(DeviceFailure, OfTheExchangeBetweenNodesEndsOperationsByNameOnAllRanks) {
+TEST(DeviceFailure, BetweenNodesEndsNamedOperationsOnAllRanks) {
   const std::vector<std::string> settings = {"HORO_ALGORITHM=hierarchical", "HORO_RANKS_PER_NODE=2",
                                              "HORO_TIMEOUT=60s", "HORO_LOG_LEVEL=off"};
   const ParsedEnvironment environment = parse_environment(settings);
@@ -306,7 +306,7 @@ TEST(DeviceFailure, OfTheExchangeBetweenNodesEndsOperationsByNameOnAllRanks) {
       4, {.wait = make_wait_policy(environment.settings, 4), .ranks_per_node = 2});
   std::atomic<bool> is_cut = false;
   std::vector<std::string> texts(4);
-  Meetings meetings(4);
+  Latches latches(4);
   const auto begin = std::chrono::steady_clock::now();
   const auto run = [&](int number) {
     std::unique_ptr<collectives::Transport> transport = job.transport(number);
@@ -317,21 +317,21 @@ TEST(DeviceFailure, OfTheExchangeBetweenNodesEndsOperationsByNameOnAllRanks) {
     DeviceOperations ops(ctx, rank.device());
     const DeviceAllreduceOptions options{.name = "x", .stream = rank.native()};
     ops.allreduce(view(x), options);
-    meetings.ready.meet();
+    latches.ready.arrive_and_wait();
     if (number == 1) is_cut = true;
     std::string text = error_text<CommunicationError>([&] { ops.allreduce(view(x), options); });
-    meetings.ended.meet();
+    latches.ended.arrive_and_wait();
     EXPECT_THROW(ctx.shutdown(), CommunicationError);
     return text;
   };
-  const auto run_to_the_end = [&](int number) {
+  const auto run_to_end = [&](int number) {
     texts[static_cast<std::size_t>(number)] = text_of([&] { return run(number); });
-    meetings.ready.come();
-    meetings.ended.come();
+    latches.ready.arrive();
+    latches.ended.arrive();
   };
   {
     std::vector<std::jthread> threads;
-    for (int number = 0; number < 4; ++number) threads.emplace_back(run_to_the_end, number);
+    for (int number = 0; number < 4; ++number) threads.emplace_back(run_to_end, number);
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
   for (const std::string& text : texts) EXPECT_EQ(text, texts[0]);
@@ -340,53 +340,53 @@ TEST(DeviceFailure, OfTheExchangeBetweenNodesEndsOperationsByNameOnAllRanks) {
                     HasSubstr("rank 1 (host thread-node-0)"), HasSubstr("the link is cut")));
 }
 
-// A plan may outlive what the program has of the set.
-TEST(DeviceFailure, OfAProcessSetEndsTheRanksOutsideToo) {
+// A plan may outlive the ProcessSet object of the program.
+TEST(DeviceFailure, InProcessSetEndsRanksOutside) {
   for (const bool is_closed : {false, true}) {
-    const std::string text = text_of_all(3, [&](Context& ctx, Meetings& meetings) {
+    const std::string text = text_of_all(3, [&](Context& ctx, Latches& latches) {
       ProcessSet set = ctx.new_process_set({1, 2});
       if (!set.includes_me()) {
-        meetings.ready.come();
-        meetings.given.come();
+        latches.ready.arrive();
+        latches.submitted.arrive();
         return error_text<CommunicationError>([&] { ctx.barrier(); });
       }
       DeviceModel model(set);
       const auto stream = model.stream();
       DeviceGradientSync sync(set, model.device(), model.gradients(), kNet);
       if (is_closed) set.close();
-      meetings.ready.meet();
-      if (ctx.rank() == 2) break_stream(*stream, meetings.given);
+      latches.ready.arrive_and_wait();
+      if (ctx.rank() == 2) break_stream(*stream, latches.submitted);
       return error_text<CommunicationError>(
-          [&] { end_steps(model, sync, *stream, meetings.given, [&] { sync.wait(); }); });
+          [&] { end_steps(model, sync, *stream, latches.submitted, [&] { sync.wait(); }); });
     });
     EXPECT_THAT(text, AllOf(StartsWith("rank 2 "), HasSubstr("' of process set "),
                             HasSubstr("illegal memory access")));
   }
 }
 
-TEST(DeviceFailure, OfARankAloneOrAfterTheEndIsItsOwn) {
+TEST(DeviceFailure, OfSingleRankOrAfterShutdownIsLocal) {
   run_ranks(1, [](Context& ctx) {
-    Meeting given(1);
+    RankLatch submitted(1);
     DeviceModel model(ctx);
     const auto stream = model.stream();
     DeviceGradientSync sync(ctx, model.device(), model.gradients());
-    break_stream(*stream, given);
+    break_stream(*stream, submitted);
     EXPECT_THAT(error_text<DeviceError>(
-                    [&] { end_steps(model, sync, *stream, given, [&] { sync.wait(); }); }),
+                    [&] { end_steps(model, sync, *stream, submitted, [&] { sync.wait(); }); }),
                 HasSubstr("illegal memory access"));
     ctx.barrier();
   });
   run_ranks(2, [](Context& ctx) {
-    Meeting given(1);
+    RankLatch submitted(1);
     DeviceModel model(ctx);
     const auto stream = model.stream();
     DeviceGradientSync sync(ctx, model.device(), model.gradients());
     backward(model, sync, *stream, 0);
     sync.wait();
     ctx.shutdown();
-    break_stream(*stream, given);
+    break_stream(*stream, submitted);
     EXPECT_THAT(error_text<DeviceError>(
-                    [&] { end_steps(model, sync, *stream, given, [&] { sync.wait(); }); }),
+                    [&] { end_steps(model, sync, *stream, submitted, [&] { sync.wait(); }); }),
                 HasSubstr("illegal memory access"));
   });
 }

@@ -9,12 +9,13 @@
 #include <thread>
 #include <utility>
 
-#include "horo/base/device/gpu.h"
-#include "horo/base/device/host_device.h"
+#include "horo/device/gpu.h"
+#include "horo/device/host/host_device.h"
 #include "horo/horo.h"
 #include "horo/testing.h"
 #include "tests/api/device_model.h"
 #include "tests/api/error_text.h"
+#include "tests/support/sanitizer.h"
 
 namespace horo {
 namespace {
@@ -29,8 +30,9 @@ using ::testing::HasSubstr;
 using testing::run_ranks;
 using testing::RunOptions;
 
-// The program's stream may have ended with the exchange before, which the plan says a moment later.
-void backward_or_be_told(DeviceModel& model, DeviceGradientSync& sync, Stream& stream, int step) {
+// The previous exchange may have ended the program's stream with an error that the plan reports
+// later.
+void try_backward(DeviceModel& model, DeviceGradientSync& sync, Stream& stream, int step) {
   try {
     backward(model, sync, stream, step);
   } catch (const DeviceError&) {
@@ -39,9 +41,10 @@ void backward_or_be_told(DeviceModel& model, DeviceGradientSync& sync, Stream& s
 }
 
 class DeviceGradientSyncRanks : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, DeviceGradientSyncRanks, ::testing::Values(1, 2, 3, 4, 8));
+INSTANTIATE_TEST_SUITE_P(Ranks, DeviceGradientSyncRanks,
+                         ::testing::ValuesIn(tested_rank_counts({1, 2, 3, 4, 8})));
 
-TEST_P(DeviceGradientSyncRanks, StepsFollowEachOtherInTheOrderOfTheStream) {
+TEST_P(DeviceGradientSyncRanks, StepsFollowStreamOrder) {
   run_ranks(GetParam(), [](Context& ctx) {
     DeviceModel model(ctx);
     const auto stream = model.stream();
@@ -57,7 +60,7 @@ TEST_P(DeviceGradientSyncRanks, StepsFollowEachOtherInTheOrderOfTheStream) {
   });
 }
 
-TEST_P(DeviceGradientSyncRanks, WaitsOnTheHostAndAverages) {
+TEST_P(DeviceGradientSyncRanks, AveragesWhenHostWaits) {
   run_ranks(GetParam(), [](Context& ctx) {
     if ((ctx.size() & (ctx.size() - 1)) != 0) return;  // the sums' divisor is exact
     DeviceModel model(ctx, 2);
@@ -72,7 +75,7 @@ TEST_P(DeviceGradientSyncRanks, WaitsOnTheHostAndAverages) {
   });
 }
 
-TEST(DeviceGradientSync, MetricsTravelAsTheyAre) {
+TEST(DeviceGradientSync, SendsMetricsInOwnType) {
   run_ranks(3, [](Context& ctx) {
     HostDevice device;
     const device::Memory memory = device.allocate(3 * 16);
@@ -103,8 +106,8 @@ TEST(DeviceGradientSync, MetricsTravelAsTheyAre) {
   });
 }
 
-// Even nodes, an uneven one, a rank each.
-TEST(DeviceGradientSync, TakesTheWayThroughTheNodesThatItIsTold) {
+// Equal nodes, unequal nodes, one rank per node.
+TEST(DeviceGradientSync, UsesHierarchicalAlgorithmIfSet) {
   for (const auto& [ranks, per_node] : {std::pair(4, 2), std::pair(5, 2), std::pair(3, 1)}) {
     RunOptions options;
     options.environment = {"HORO_ALGORITHM=hierarchical",
@@ -137,7 +140,7 @@ TEST(DeviceGradientSync, TakesTheWayThroughTheNodesThatItIsTold) {
   }
 }
 
-TEST(DeviceGradientSync, GradientsMayComeFromSeveralStreamsAndThreads) {
+TEST(DeviceGradientSync, SupportsSeveralStreamsAndThreads) {
   run_ranks(3, [](Context& ctx) {
     DeviceModel model(ctx, 3);
     DeviceGradientSync sync(ctx, model.device(), model.gradients(), {.op = ReduceOp::kSum});
@@ -151,7 +154,7 @@ TEST(DeviceGradientSync, GradientsMayComeFromSeveralStreamsAndThreads) {
             model.compute(*stream, t, step);
             sync.ready(t, stream->native());
           }
-          stream->synchronize();  // it goes with this thread
+          stream->synchronize();  // it ends with this thread
         });
       threads.clear();
       sync.wait_on(optimizer->native());
@@ -161,7 +164,7 @@ TEST(DeviceGradientSync, GradientsMayComeFromSeveralStreamsAndThreads) {
   });
 }
 
-TEST(DeviceGradientSync, PlansOfASetAndOfTheWholeJobLiveTogether) {
+TEST(DeviceGradientSync, PlansOfSetAndJobCoexist) {
   run_ranks(3, [](Context& ctx) {
     ProcessSet outer = ctx.new_process_set({0, 2});
     DeviceModel all_model(ctx, 4);
@@ -190,7 +193,7 @@ TEST(DeviceGradientSync, PlansOfASetAndOfTheWholeJobLiveTogether) {
   });
 }
 
-TEST(DeviceGradientSync, RefusesWhatCannotBe) {
+TEST(DeviceGradientSync, RejectsInvalidUse) {
   run_ranks(2, [](Context& ctx) {
     DeviceModel model(ctx);
     const auto make = [&](const DeviceGradientSyncOptions& options) {
@@ -228,7 +231,7 @@ TEST(DeviceGradientSync, RefusesWhatCannotBe) {
   });
 }
 
-TEST(DeviceGradientSync, RanksThatDisagreeAllHearIt) {
+TEST(DeviceGradientSync, MismatchFailsAllRanks) {
   run_ranks(3, [](Context& ctx) {
     DeviceModel model(ctx);
     std::vector<NamedTensor> gradients = model.gradients();
@@ -253,7 +256,7 @@ TEST(DeviceGradientSync, RanksThatDisagreeAllHearIt) {
   });
 }
 
-TEST(DeviceGradientSync, MemoryThatOneRankLacksIsAnErrorOfAll) {
+TEST(DeviceGradientSync, AllocationFailureOnOneRankFailsAllRanks) {
   const auto lack_memory = [](Context& ctx) {
     HostDevice device({.memory_bytes = ctx.rank() == 1 ? std::size_t{1300} : SIZE_MAX});
     const device::Memory memory = device.allocate(400);
@@ -264,7 +267,7 @@ TEST(DeviceGradientSync, MemoryThatOneRankLacksIsAnErrorOfAll) {
         error_text<DeviceError>(
             [&] { DeviceGradientSync sync(ctx, device, gradients, {.name = "net"}); }),
         AllOf(HasSubstr("rank 1 "), HasSubstr("'net'"), HasSubstr("of 1300 bytes are free")));
-    // The job goes on.
+    // The job continues.
     std::vector<float> x(3, 1);
     ctx.allreduce(TensorView(x), {.op = ReduceOp::kSum});
     EXPECT_EQ(x[2], 3);
@@ -275,7 +278,7 @@ TEST(DeviceGradientSync, MemoryThatOneRankLacksIsAnErrorOfAll) {
   run_ranks(3, lack_memory, nodes);
 }
 
-TEST(DeviceGradientSync, AStepInTheMiddleIsGivenUp) {
+TEST(DeviceGradientSync, DestructorAbandonsUnfinishedStep) {
   run_ranks(2, [](Context& ctx) {
     DeviceModel model(ctx);
     const auto stream = model.stream();
@@ -285,12 +288,12 @@ TEST(DeviceGradientSync, AStepInTheMiddleIsGivenUp) {
       for (std::size_t t = 2; t < std::size(kSizes); ++t) sync->ready(t, stream->native());
       sync.reset();
     }
-    // The other one still has its plan, and has not come to the exchange.
+    // The other rank still has its plan, and has not started the exchange.
     ctx.barrier();
   });
 }
 
-TEST(DeviceGradientSync, ARankThatFailsEndsTheOthersWaits) {
+TEST(DeviceGradientSync, FailedRankEndsWaitsOfOthers) {
   for (const bool on_host : {false, true}) {
     try {
       run_ranks(3, [&](Context& ctx) {
@@ -301,9 +304,9 @@ TEST(DeviceGradientSync, ARankThatFailsEndsTheOthersWaits) {
         sync.wait_on(stream->native());
         if (ctx.rank() == 1) throw std::runtime_error("disk full");
         EXPECT_THAT(error_text<CommunicationError>([&] {
-                      // What was given to the device may fail later.
+                      // Work that was submitted to the device may fail later.
                       for (int step = 1; step < 1000; ++step) {
-                        backward_or_be_told(model, sync, *stream, step);
+                        try_backward(model, sync, *stream, step);
                         on_host ? sync.wait() : sync.wait_on(stream->native());
                       }
                     }),
@@ -319,7 +322,7 @@ TEST(DeviceGradientSync, ARankThatFailsEndsTheOthersWaits) {
   }
 }
 
-TEST(DeviceGradientSync, AGradientThatOneRankNeverMarksIsNamed) {
+TEST(DeviceGradientSync, NamesGradientMissingOnOneRank) {
   RunOptions options;
   options.environment = {"HORO_TIMEOUT=600ms", "HORO_STALL_WARNING=100ms", "HORO_LOG_LEVEL=off"};
   std::mutex mutex;
@@ -348,7 +351,7 @@ TEST(DeviceGradientSync, AGradientThatOneRankNeverMarksIsNamed) {
   EXPECT_THAT(texts[0], AllOf(HasSubstr("rank 2 "), HasSubstr("never marked"), HasSubstr("layer")));
 }
 
-TEST(OpenGpu, WithoutOneEveryRankHearsOfTheFirst) {
+TEST(OpenGpu, AllRanksReportFirstRankWithoutGpu) {
   if (device::count_gpus() > 0) GTEST_SKIP() << "this machine has a GPU";
   run_ranks(3, [](Context& ctx) {
     EXPECT_THAT(error_text<DeviceError>([&] { (void)open_gpu(ctx); }),

@@ -1,5 +1,5 @@
-// DeviceGradientSync and DeviceOperations in a job of processes, on whatever open_device() gives
-// them.
+// DeviceGradientSync and DeviceOperations in a job of processes, on the device that open_device()
+// returns.
 #include "tests/api/device_job.h"
 
 #include <gmock/gmock.h>
@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "horo/base/device/host_device.h"
+#include "horo/device/host/host_device.h"
 #include "tests/support/device_array.h"
 
 namespace horo {
@@ -23,7 +23,7 @@ T value(int rank, int step, std::size_t t, std::size_t i) {
       static_cast<float>((static_cast<std::size_t>(rank * 3 + step) + t + i) % 16));
 }
 
-/// How gradients lie in memory: with gaps, or one after the other, from the first up or down.
+/// The layout of gradients in memory: with gaps, or contiguous in ascending or descending order.
 enum class Places { kApart, kRising, kFalling };
 
 /// Gradients of one type in a device's memory.
@@ -46,7 +46,7 @@ struct DeviceGradients {
     stream.copy(memory.data() + offsets[t], host(t), kSizes[t] * sizeof(T));
   }
 
-  static constexpr std::size_t kGap = 12;  // falling ones, too, begin at a word
+  static constexpr std::size_t kGap = 12;  // aligns gradients in descending order too
   device::DeviceArray<T> memory;
   std::vector<std::size_t> offsets;
   std::vector<NamedTensor> named;
@@ -66,7 +66,7 @@ std::vector<T> train(Context& ctx, device::Device& device, Step kind,
   DeviceGradientSync sync(ctx, device, gradients.named, options);
   const auto backward = [&](int step) {
     for (std::size_t k = std::size(kSizes); k-- > 0;) {
-      // In another order on each rank, and in each step that is no graph.
+      // The order differs between ranks, and between steps without a graph.
       const std::size_t t = (k + static_cast<std::size_t>(ctx.rank() + step)) % std::size(kSizes);
       gradients.upload(*stream, t);
       sync.ready(t, stream->native());
@@ -79,7 +79,7 @@ std::vector<T> train(Context& ctx, device::Device& device, Step kind,
     for (std::size_t t = std::size(kSizes); t-- > 0;)
       for (std::size_t i = 0; i < kSizes[t]; ++i)
         gradients.host(t)[i] = value<T>(ctx.rank(), step, t, i);
-    // What goes by nodes cannot be captured.
+    // The hierarchical exchange cannot be captured.
     if (kind == Step::kInGraph && step == 1 && ctx.local_size() == ctx.size())
       graph.emplace(sync.capture(stream->native(), [&] { backward(step); }));
     graph ? graph->launch() : backward(step);
@@ -113,7 +113,7 @@ TEST(DeviceJob, SumsEveryType) {
   }
 }
 
-TEST(DeviceJob, ManyChunksHaveTheSameBitsEveryRun) {
+TEST(DeviceJob, ManyChunksAreReproducible) {
   Context ctx = init();
   const auto device = open_device(ctx);
   const DeviceGradientSyncOptions options{.op = ReduceOp::kSum, .chunk_bytes = 65536};
@@ -122,8 +122,8 @@ TEST(DeviceJob, ManyChunksHaveTheSameBitsEveryRun) {
     EXPECT_EQ(train<float>(ctx, *device, kind, options), first);
 }
 
-// What the stand-in has been given of kernels, and of memory beside the gradients; a GPU does not
-// say.
+// The kernels submitted to the stand-in, and its memory apart from the gradients. A GPU does not
+// report them.
 struct Seen {
   std::size_t kernels, bytes;
 };
@@ -143,19 +143,19 @@ std::optional<Seen> seen_of_plan(Context& ctx, device::Device& device,
   return Seen{host.launches() - kernels, host.allocated_bytes() - bytes};
 }
 
-TEST(DeviceJob, GradientsThatFollowEachOtherOnAllRanksAreSummedInPlace) {
+TEST(DeviceJob, SumsAdjacentGradientsInPlace) {
   Context ctx = init();
   const auto device = open_device(ctx);
   const bool is_alone = ctx.size() == 1;
   for (const Places places : {Places::kRising, Places::kFalling})
     if (const auto seen = seen_of_plan<float>(ctx, *device, {.op = ReduceOp::kSum}, places)) {
       EXPECT_EQ(seen->kernels, 0u);
-      // An exchange by nodes has slots of its own.
+      // The hierarchical exchange allocates slots.
       if (ctx.local_size() == ctx.size()) {
         EXPECT_EQ(seen->bytes, 0u);
       }
     }
-  // On one rank they do not; and those that are large enough by themselves.
+  // On rank 0 the gradients are not adjacent. Large gradients are reduced in place anyway.
   const Places uneven = ctx.rank() == 0 ? Places::kApart : Places::kRising;
   for (const std::size_t in_place_bytes : {std::size_t{400000}, SIZE_MAX}) {
     const DeviceGradientSyncOptions options{.op = ReduceOp::kSum, .in_place_bytes = in_place_bytes};
@@ -165,7 +165,7 @@ TEST(DeviceJob, GradientsThatFollowEachOtherOnAllRanksAreSummedInPlace) {
     }
   }
   seen_of_plan<BFloat16>(ctx, *device, {.op = ReduceOp::kSum, .in_place_bytes = 20000}, uneven);
-  // What is to be converted is packed.
+  // Gradients that are converted are packed.
   const DeviceGradientSyncOptions narrow{.op = ReduceOp::kSum, .wire = DataType::kBFloat16};
   if (const auto seen = seen_of_plan<float>(ctx, *device, narrow, Places::kRising)) {
     EXPECT_EQ(seen->kernels > 0, !is_alone);
@@ -173,8 +173,8 @@ TEST(DeviceJob, GradientsThatFollowEachOtherOnAllRanksAreSummedInPlace) {
 }
 
 struct Left {
-  std::vector<float> values;  // of all gradients of the last step, read where they are said to be
-  std::size_t kernels = 0;    // that the stand-in was given
+  std::vector<float> values;  // of all gradients of the last step, read at their reported location
+  std::size_t kernels = 0;    // submitted to the stand-in
   bool is_own_untouched = true;  // the gradients' memory has this rank's own
 };
 
@@ -229,10 +229,10 @@ Left averages(Context& ctx, device::Device& device, Step kind,
   return left;
 }
 
-// With and without the last pass; the latter's values are then rounded once more.
+// Steps with and without the last pass. Without it, the values are rounded once more.
 template <typename T>
-std::pair<Left, Left> expect_the_same_left(Context& ctx, device::Device& device, Step kind,
-                                           DeviceGradientSyncOptions options, Places places) {
+std::pair<Left, Left> expect_same_values(Context& ctx, device::Device& device, Step kind,
+                                         DeviceGradientSyncOptions options, Places places) {
   const Left whole = averages<T>(ctx, device, kind, options, places);
   options.leave_as_reduced = true;
   const Left left = averages<T>(ctx, device, kind, options, places);
@@ -244,12 +244,12 @@ std::pair<Left, Left> expect_the_same_left(Context& ctx, device::Device& device,
   return {whole, left};
 }
 
-TEST(DeviceJob, LeavesGradientsAsTheyAreReduced) {
+TEST(DeviceJob, LeavesGradientsInReducedBuffer) {
   Context ctx = init();
   const auto device = open_device(ctx);
   for (const auto& [kind, wire] : {std::pair(Step::kWaitsOnStream, DataType::kBFloat16),
                                    {Step::kInGraph, DataType::kFloat16}}) {
-    const auto [whole, left] = expect_the_same_left<float>(
+    const auto [whole, left] = expect_same_values<float>(
         ctx, *device, kind,
         {.bucket_bytes = 200000, .wire = wire, .chunk_bytes = 50000, .in_place_bytes = {}},
         Places::kApart);
@@ -257,14 +257,14 @@ TEST(DeviceJob, LeavesGradientsAsTheyAreReduced) {
     EXPECT_EQ(whole.kernels, 2 * left.kernels);
     EXPECT_EQ(left.kernels > 0, ctx.size() > 1 && device::is_host(*device));
   }
-  expect_the_same_left<float>(ctx, *device, Step::kWaitsOnStream, {.in_place_bytes = 100000},
-                              Places::kApart);
-  EXPECT_EQ(expect_the_same_left<BFloat16>(ctx, *device, Step::kInGraph, {}, Places::kFalling)
+  expect_same_values<float>(ctx, *device, Step::kWaitsOnStream, {.in_place_bytes = 100000},
+                            Places::kApart);
+  EXPECT_EQ(expect_same_values<BFloat16>(ctx, *device, Step::kInGraph, {}, Places::kFalling)
                 .second.kernels,
             0u);
 }
 
-TEST(DeviceJob, OperationsByName) {
+TEST(DeviceJob, RunsNamedOperations) {
   Context ctx = init();
   const auto device = open_device(ctx);
   const auto stream = device->make_stream(device::Priority::kNormal);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "horo/base/device/host_device.h"
+#include "horo/device/host/host_device.h"
 #include "horo/horo.h"
 
 namespace horo {
@@ -36,19 +36,19 @@ class DeviceModel {
     return device_.make_stream(device::Priority::kNormal);
   }
 
-  /// On the stream, as a kernel of backward would.
+  /// Runs on the stream, like a kernel of backward.
   void compute(device::Stream& stream, std::size_t t, int step) const {
     device::submit(stream, [this, t, step] {
       for (std::size_t i = 0; i < kSizes[t]; ++i) data(t)[i] = value(rank_, step, t, i);
     });
   }
-  /// The same of the step that `step` holds when the device comes to it.
+  /// The same for the value of `step` when the device runs this work.
   void compute(device::Stream& stream, std::size_t t, const int* step) const {
     device::submit(stream, [this, t, step] {
       for (std::size_t i = 0; i < kSizes[t]; ++i) data(t)[i] = value(rank_, *step, t, i);
     });
   }
-  /// On the stream, as the optimizer's kernel would: every value is the sum times `factor`.
+  /// Checks on the stream, like the optimizer's kernel, that every value is the sum times `factor`.
   void expect_sums(device::Stream& stream, int ranks, int step, float factor = 1) const {
     device::submit(stream, [this, ranks, step, factor] { expect_sums_now(ranks, step, factor); });
   }

@@ -1,4 +1,4 @@
-// What goes wrong with DeviceOperations, on the stand-in for a GPU.
+// Errors of DeviceOperations, on the stand-in for a GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using testing::run_ranks;
 using testing::RunOptions;
 
-TEST(DeviceOperations, WhatTheRanksDisagreeOnFailsOnAllAndTheNextWorks) {
+TEST(DeviceOperations, MismatchFailsAllRanksAndNextOperationWorks) {
   std::mutex mutex;
   std::vector<std::vector<std::string>> texts(5);
   run_ranks(3, [&](Context& ctx) {
@@ -70,7 +70,7 @@ TEST(DeviceOperations, WhatTheRanksDisagreeOnFailsOnAllAndTheNextWorks) {
   }
 }
 
-TEST(DeviceOperations, AnOutputWithoutTheRowsThatComeIsItsRanksErrorAlone) {
+TEST(DeviceOperations, SmallOutputFailsOnlyItsRank) {
   run_ranks(3, [](Context& ctx) {
     Rank rank(ctx, 7);
     DeviceOperations ops(ctx, rank.device());
@@ -97,7 +97,7 @@ TEST(DeviceOperations, AnOutputWithoutTheRowsThatComeIsItsRanksErrorAlone) {
   });
 }
 
-TEST(DeviceOperations, RefuseWhatCannotBe) {
+TEST(DeviceOperations, RejectInvalidUse) {
   run_ranks(2, [](Context& ctx) {
     Rank rank(ctx, 8);
     EXPECT_THAT(error_text<InvalidArgument>(
@@ -134,14 +134,14 @@ TEST(DeviceOperations, RefuseWhatCannotBe) {
   });
 }
 
-/// One that has no streams left.
+/// A device without free streams.
 class SpentDevice : public HostDevice {
  public:
   std::unique_ptr<Stream> make_stream(Priority) override { throw DeviceError("no more streams"); }
 };
 
-// There are 255 numbers.
-TEST(DeviceOperations, ThatCannotBeMadeTakeNoNumber) {
+// At most 255 objects exist at once.
+TEST(DeviceOperations, FailedConstructionTakesNoNumber) {
   run_ranks(1, [](Context& ctx) {
     SpentDevice spent;
     for (int i = 0; i < 260; ++i)
@@ -154,7 +154,7 @@ TEST(DeviceOperations, ThatCannotBeMadeTakeNoNumber) {
   });
 }
 
-TEST(DeviceOperations, WhatNobodyAnswersEndsWithThemOrWithTheJob) {
+TEST(DeviceOperations, UnmatchedOperationEndsWithItsObjectOrJob) {
   run_ranks(2, [](Context& ctx) {
     Rank rank(ctx, 10);
     const auto& x = rank.tensor(0, 10);
@@ -181,7 +181,7 @@ TEST(DeviceOperations, WhatNobodyAnswersEndsWithThemOrWithTheJob) {
   });
 }
 
-TEST(DeviceOperations, ARankThatFailsEndsTheOthersWaits) {
+TEST(DeviceOperations, FailedRankEndsWaitsOfOthers) {
   for (const bool on_host : {false, true}) {
     try {
       run_ranks(3, [&](Context& ctx) {
@@ -207,7 +207,7 @@ TEST(DeviceOperations, ARankThatFailsEndsTheOthersWaits) {
   }
 }
 
-TEST(DeviceOperations, ADeviceThatNeverComesToItRunsIntoTheDeadline) {
+TEST(DeviceOperations, BusyDeviceTimesOut) {
   RunOptions options;
   options.environment = {"HORO_TIMEOUT=500ms", "HORO_STALL_WARNING=100ms", "HORO_LOG_LEVEL=off"};
   std::mutex mutex;
@@ -237,7 +237,7 @@ TEST(DeviceOperations, ADeviceThatNeverComesToItRunsIntoTheDeadline) {
                    options),
                CommunicationError);
   ASSERT_EQ(texts.size(), 2u);
-  EXPECT_THAT(texts[0], AllOf(HasSubstr("in allreduce '"), HasSubstr("HORO_TIMEOUT is 500ms")));
+  EXPECT_THAT(texts[0], AllOf(HasSubstr("in allreduce '"), HasSubstr("HORO_TIMEOUT is 500 ms")));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <functional>
 #include <memory>
 
-#include "horo/base/device/host_device.h"
+#include "horo/device/host/host_device.h"
 #include "horo/horo.h"
 #include "tests/support/device_array.h"
 
@@ -23,7 +23,7 @@ inline float value(int rank, std::size_t t, std::size_t i) {
   return static_cast<float>((static_cast<std::size_t>(rank * 3) + t + i) % 8);
 }
 
-/// A rank's device, a stream of its program, and tensors of floats that the stream makes.
+/// A rank's device, a stream of its program, and tensors of floats that the stream computes.
 class Rank {
  public:
   explicit Rank(Context& ctx, std::uint64_t seed = 1)
@@ -42,7 +42,7 @@ class Rank {
   Stream& stream() { return *stream_; }
   void* native() { return stream_->native(); }
 
-  /// value(rank, t, i), once the stream has come to it. Lives as long as this.
+  /// Contains value(rank, t, i) after the stream has completed the work. Lives as long as this.
   const DeviceArray<float>& tensor(std::size_t t, std::size_t count) {
     const DeviceArray<float>& array = arrays_.emplace_back(device_, count);
     make(array, t);
@@ -53,7 +53,7 @@ class Rank {
       for (std::size_t i = 0; i < n; ++i) data[i] = value(rank, t, i);
     });
   }
-  /// Checked by the stream, as a kernel of the program would read it.
+  /// Checked by the stream, like a kernel of the program.
   void expect(const DeviceArray<float>& array, std::function<float(std::size_t)> expected) {
     device::submit(*stream_, [data = array.data(), n = array.size(), expected] {
       for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(data[i], expected(i)) << "index " << i;

@@ -25,7 +25,7 @@ using testing::run_ranks;
 class DeviceOperationsRanks : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, DeviceOperationsRanks, ::testing::Values(1, 2, 3, 4));
 
-TEST_P(DeviceOperationsRanks, AllreducesInAnotherOrderOnEveryRankFollowTheStream) {
+TEST_P(DeviceOperationsRanks, AllreducesInAnyOrderFollowStreamOrder) {
   run_ranks(GetParam(), [](Context& ctx) {
     constexpr std::size_t kSizes[] = {1, 0, 129, 20000, 5003, 64, 4096, 7, 2500};
     constexpr std::size_t kTensors = std::size(kSizes);
@@ -59,11 +59,11 @@ TEST_P(DeviceOperationsRanks, AllreducesInAnotherOrderOnEveryRankFollowTheStream
     const std::uint64_t before = ctx.counters().tensors;
     ops.reset();
     EXPECT_LE(before, 4 * kTensors + 1);
-    EXPECT_EQ(ctx.counters().tensors, 4 * kTensors + 1);  // the latter with the agreement
+    EXPECT_EQ(ctx.counters().tensors, 4 * kTensors + 1);  // + 1: the construction
   });
 }
 
-TEST_P(DeviceOperationsRanks, EveryOperationAndFactor) {
+TEST_P(DeviceOperationsRanks, ComputeEveryOperationAndFactor) {
   run_ranks(GetParam(), [](Context& ctx) {
     Rank rank(ctx, 2);
     DeviceOperations ops(ctx, rank.device());
@@ -118,7 +118,7 @@ void reduce_type(Context& ctx, Rank& rank, DeviceOperations& ops) {
     ASSERT_EQ(static_cast<float>(shard.data()[i]), sum_of(ctx.size(), 0, first + i)) << i;
 }
 
-TEST_P(DeviceOperationsRanks, ReducesEveryType) {
+TEST_P(DeviceOperationsRanks, ReduceEveryType) {
   run_ranks(GetParam(), [](Context& ctx) {
     Rank rank(ctx, 3);
     DeviceOperations ops(ctx, rank.device());
@@ -133,7 +133,7 @@ TEST_P(DeviceOperationsRanks, ReducesEveryType) {
   });
 }
 
-TEST_P(DeviceOperationsRanks, RowsGoWhereTheyBelong) {
+TEST_P(DeviceOperationsRanks, DeliverRowsInRankOrder) {
   run_ranks(GetParam(), [](Context& ctx) {
     constexpr std::size_t kWidth = 3;
     Rank rank(ctx, 4);
@@ -157,7 +157,7 @@ TEST_P(DeviceOperationsRanks, RowsGoWhereTheyBelong) {
     for (std::size_t r = 0; r < n; ++r) splits.push_back(split(own, r));
 
     const int root = ctx.size() - 1;
-    // In two orders.
+    // Even and odd ranks submit in different orders.
     std::optional<DeviceHandle> of_broadcast;
     const auto submit_broadcast = [&] {
       of_broadcast = ops.broadcast_async(view(broadcast),
@@ -193,7 +193,7 @@ TEST_P(DeviceOperationsRanks, RowsGoWhereTheyBelong) {
   });
 }
 
-TEST(DeviceOperations, WaitForASlowProducerAndHoldBackAConsumer) {
+TEST(DeviceOperations, OrderProducerAndConsumerStreams) {
   run_ranks(2, [](Context& ctx) {
     Rank rank(ctx, 5);
     DeviceOperations ops(ctx, rank.device());
@@ -219,7 +219,7 @@ TEST(DeviceOperations, WaitForASlowProducerAndHoldBackAConsumer) {
   });
 }
 
-TEST(DeviceOperations, OfSetsAndOfTheWholeJobLiveTogether) {
+TEST(DeviceOperations, OfSetsAndJobCoexist) {
   run_ranks(3, [](Context& ctx) {
     ProcessSet outer = ctx.new_process_set({0, 2});
     Rank rank(ctx, 9);
@@ -242,7 +242,7 @@ TEST(DeviceOperations, OfSetsAndOfTheWholeJobLiveTogether) {
       if (of_outer) rank.expect(z, [](std::size_t i) { return value(0, 2, i) + value(2, 2, i); });
       rank.stream().synchronize();
     }
-    // One rank takes the other's operations for its own.
+    // The ranks submit 'x' to different DeviceOperations.
     const auto& x = rank.tensor(0, 10);
     EXPECT_THAT(error_text<MismatchError>([&] {
                   (ctx.rank() == 0 ? others : all)

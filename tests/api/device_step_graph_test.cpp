@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 using testing::run_ranks;
 using testing::RunOptions;
 
-/// A rank with a plan, whose steps are those that `now` holds when the device comes to them.
+/// A rank with a plan. The step of a launch is the value of `now` when the device runs it.
 struct Trainer {
   explicit Trainer(Context& context, const DeviceGradientSyncOptions& options = kSeveralBuckets)
       : ctx(context),
@@ -35,7 +35,7 @@ struct Trainer {
         forked(model.device().make_event()),
         sync(std::in_place, ctx, model.device(), model.gradients(), options) {}
 
-  // Half of the gradients are made on a stream of their own.
+  // A second stream computes half of the gradients.
   void step() {
     stream->record(*forked);
     side->wait(*forked);
@@ -53,8 +53,8 @@ struct Trainer {
   void begin(int number) {
     device::submit(*stream, [this, number] { now = number; });
   }
-  // What the plan says of a step that is lost; the stream may have ended before it does.
-  std::string launch_until_it_fails(DeviceStepGraph& graph) {
+  // The plan's error for a lost step. The stream may fail before the plan reports it.
+  std::string launch_until_failure(DeviceStepGraph& graph) {
     return error_text<CommunicationError>([&] {
       for (int number = 0; number < 1000; ++number) {
         graph.launch();
@@ -74,7 +74,7 @@ struct Trainer {
 class DeviceStepGraphRanks : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, DeviceStepGraphRanks, ::testing::Values(1, 2, 3));
 
-TEST_P(DeviceStepGraphRanks, LaunchesAndPlainStepsFollowEachOther) {
+TEST_P(DeviceStepGraphRanks, LaunchesAndPlainStepsAlternate) {
   run_ranks(GetParam(), [](Context& ctx) {
     Trainer trainer(ctx);
     EXPECT_GT(trainer.sync->bucket_count(), 2u);
@@ -93,7 +93,7 @@ TEST_P(DeviceStepGraphRanks, LaunchesAndPlainStepsFollowEachOther) {
     first.wait();
     trainer.stream->synchronize();
     EXPECT_EQ(trainer.now, kSteps - 1);
-    // Every bucket of every step is counted once the device is seen to be through.
+    // Every bucket of every step is counted after the device has completed.
     const std::uint64_t all = before + kSteps * trainer.sync->bucket_count();
     for (int i = 0; i < 1000 && ctx.counters().collectives < all; ++i)
       std::this_thread::sleep_for(1ms);
@@ -101,7 +101,7 @@ TEST_P(DeviceStepGraphRanks, LaunchesAndPlainStepsFollowEachOther) {
   });
 }
 
-TEST(DeviceStepGraph, IsAtMostTwoStepsAheadAndMayOutliveItsSync) {
+TEST(DeviceStepGraph, IsAtMostTwoStepsAheadAndOutlivesSync) {
   run_ranks(2, [](Context& ctx) {
     Trainer trainer(ctx);
     DeviceStepGraph graph = trainer.capture();
@@ -121,7 +121,7 @@ TEST(DeviceStepGraph, IsAtMostTwoStepsAheadAndMayOutliveItsSync) {
   });
 }
 
-TEST(DeviceStepGraph, APlainStepOfOtherStreamsComesAfterTheLaunchBeforeIt) {
+TEST(DeviceStepGraph, PlainStepOnOtherStreamFollowsLaunch) {
   run_ranks(2, [](Context& ctx) {
     Trainer trainer(ctx);
     DeviceStepGraph graph = trainer.capture();
@@ -129,7 +129,7 @@ TEST(DeviceStepGraph, APlainStepOfOtherStreamsComesAfterTheLaunchBeforeIt) {
     trainer.begin(3);
     if (ctx.rank() == 0) gate.hold(*trainer.stream);
     graph.launch();
-    // Of gradients that the launch leaves, which no event of the program says.
+    // This step reduces the values that the launch leaves. No event of the program orders the two.
     for (std::size_t t = 0; t < std::size(kSizes); ++t)
       trainer.sync->ready(t, trainer.side->native());
     std::this_thread::sleep_for(20ms);
@@ -139,7 +139,7 @@ TEST(DeviceStepGraph, APlainStepOfOtherStreamsComesAfterTheLaunchBeforeIt) {
   });
 }
 
-TEST(DeviceStepGraph, WhatIsNoStepIsRefusedAndThePlanGoesOn) {
+TEST(DeviceStepGraph, RejectsInvalidStepAndPlanContinues) {
   run_ranks(2, [](Context& ctx) {
     Trainer trainer(ctx);
     DeviceGradientSync& sync = *trainer.sync;
@@ -208,7 +208,7 @@ TEST(DeviceStepGraph, WhatIsNoStepIsRefusedAndThePlanGoesOn) {
   });
 }
 
-TEST(DeviceStepGraph, AnExchangeByNodesIsRefused) {
+TEST(DeviceStepGraph, RejectsHierarchicalExchange) {
   RunOptions nodes;
   nodes.environment = {"HORO_ALGORITHM=hierarchical", "HORO_RANKS_PER_NODE=1"};
   run_ranks(
@@ -224,7 +224,7 @@ TEST(DeviceStepGraph, AnExchangeByNodesIsRefused) {
       nodes);
 }
 
-TEST(DeviceStepGraph, ARankThatStopsLaunchingIsNamedInTime) {
+TEST(DeviceStepGraph, NamesRankThatStopsLaunching) {
   RunOptions options;
   options.environment = {"HORO_TIMEOUT=600ms", "HORO_STALL_WARNING=100ms", "HORO_LOG_LEVEL=off"};
   std::mutex mutex;
@@ -242,7 +242,7 @@ TEST(DeviceStepGraph, ARankThatStopsLaunchingIsNamedInTime) {
                        std::this_thread::sleep_for(1500ms);
                        return;
                      }
-                     const std::string text = trainer.launch_until_it_fails(graph);
+                     const std::string text = trainer.launch_until_failure(graph);
                      EXPECT_THROW(graph.launch(), CommunicationError);
                      EXPECT_THROW(trainer.sync->wait(), CommunicationError);
                      const std::scoped_lock lock(mutex);
@@ -257,7 +257,7 @@ TEST(DeviceStepGraph, ARankThatStopsLaunchingIsNamedInTime) {
   EXPECT_THAT(texts[0], AllOf(HasSubstr("rank 2 "), HasSubstr("layer")));
 }
 
-TEST(DeviceStepGraph, ARankThatFailsEndsTheOthersLaunches) {
+TEST(DeviceStepGraph, FailedRankEndsLaunchesOfOthers) {
   try {
     run_ranks(3, [&](Context& ctx) {
       Trainer trainer(ctx);
@@ -265,7 +265,7 @@ TEST(DeviceStepGraph, ARankThatFailsEndsTheOthersLaunches) {
       trainer.begin(1);
       graph.launch();
       if (ctx.rank() == 1) throw std::runtime_error("disk full");
-      EXPECT_THAT(trainer.launch_until_it_fails(graph),
+      EXPECT_THAT(trainer.launch_until_failure(graph),
                   HasSubstr("rank 1 (host thread-node-0) failed"));
       throw std::runtime_error("follows");
     });

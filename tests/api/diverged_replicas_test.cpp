@@ -30,7 +30,7 @@ TEST(MovedGradient, IsNamedByReady) {
     sync.wait();
     EXPECT_EQ((*first)[11], 2.0f);
 
-    // As a framework does that drops its gradients between steps.
+    // Moves the gradient, like a framework that frees gradients between steps.
     const auto moved = std::make_unique<std::vector<float>>(*first);
     EXPECT_THAT(error_text<InvalidArgument>([&] { sync.ready(0, *moved); }),
                 AllOf(HasSubstr("'fc1.weight'"), HasSubstr("was registered at 0x"),
@@ -48,16 +48,16 @@ TEST(MovedGradient, IsNamedByReady) {
   });
 }
 
-struct Model {
+struct ReplicaModel {
   std::vector<float> weight = std::vector<float>(3001, 0.5f);
   std::vector<double> bias = std::vector<double>(17, 2.0);
   std::vector<NamedTensor> tensors() { return {{"weight", weight}, {"bias", bias}}; }
 };
 
-TEST(CheckEqual, NamesTheFirstTensorAndTheRanksThatDiffer) {
+TEST(CheckEqual, NamesFirstTensorAndRanksThatDiffer) {
   for (const int ranks : {2, 5})
     run_ranks(ranks, [](Context& ctx) {
-      Model model;
+      ReplicaModel model;
       ctx.check_equal(model.tensors(), {.name = "parameters"});
       if (ctx.rank() == 1) model.bias[16] += 1e-12;
       EXPECT_THAT(
@@ -70,13 +70,13 @@ TEST(CheckEqual, NamesTheFirstTensorAndTheRanksThatDiffer) {
       EXPECT_THAT(error_text<MismatchError>([&] { ctx.check_equal(model.tensors()); }),
                   AllOf(HasSubstr("'weight', float32 [3001]"), HasSubstr("2 of 2 tensors"),
                         HasSubstr(ctx.size() == 2 ? "rank 1 (host" : "rank 0 (host")));
-      ctx.barrier();  // the job goes on
+      ctx.barrier();  // the job continues
     });
 }
 
-TEST(CheckEqual, EveryNthCallCompares) {
+TEST(CheckEqual, ComparesEveryNthCall) {
   run_ranks(2, [](Context& ctx) {
-    Model model;
+    ReplicaModel model;
     int found = 0;
     for (int call = 0; call < 9; ++call) {
       if (call == 1 && ctx.rank() == 1) model.weight[7] = 0;
@@ -91,9 +91,9 @@ TEST(CheckEqual, EveryNthCallCompares) {
   });
 }
 
-TEST(CheckEqual, NamesArgumentsThatDiffer) {
+TEST(CheckEqual, NamesDifferentArguments) {
   run_ranks(2, [](Context& ctx) {
-    Model model;
+    ReplicaModel model;
     const bool is_odd = ctx.rank() == 1;
     const auto text = [&](std::vector<NamedTensor> tensors, std::uint64_t every) {
       return error_text<MismatchError>([&] { ctx.check_equal(tensors, {.every = every}); });
@@ -111,7 +111,7 @@ TEST(CheckEqual, NamesArgumentsThatDiffer) {
   });
 }
 
-TEST(HashContents, DependsOnEveryByteAndTheLength) {
+TEST(HashContents, DependsOnEveryByteAndLength) {
   std::vector<unsigned char> block(133, 7);
   const std::uint64_t before = hash_contents(block.data(), block.size());
   for (std::size_t i = 0; i < block.size(); ++i) {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that mistakes in calls of horo's API are refused by the compiler, with a text that says why.
+"""Checks that the compiler rejects wrong calls of horo's API with a text that explains the error.
 
 usage: does_not_compile_test.py COMPILER INCLUDE_DIRECTORIES
-INCLUDE_DIRECTORIES: those of horo and of what it uses, with ":" between them.
+INCLUDE_DIRECTORIES: the include directories of horo and its dependencies, separated by ":".
 """
 import subprocess
 import sys
@@ -22,7 +22,7 @@ TEMPORARY = "a view does not keep a temporary alive"
 
 
 def compile_call(call, standard="c++20"):
-    """The exit code and the compiler's text."""
+    """Returns the exit code and the output of the compiler."""
     run = subprocess.run([COMPILER, f"-std={standard}", "-fsyntax-only", *INCLUDES, "-x", "c++", "-"],
                          input=HEAD + call + "\n}\n", capture_output=True, text=True, timeout=120,
                          env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"})
@@ -35,7 +35,7 @@ class DoesNotCompile(unittest.TestCase):
         self.assertNotEqual(code, 0, call)
         self.assertIn(text, output, call)
 
-    def test_what_is_right_compiles(self):
+    def test_valid_calls_compile(self):
         code, output = compile_call("""
           ctx.allreduce(x, {.op = horo::ReduceOp::kSum});
           ctx.allreduce(fixed, x);
@@ -55,7 +55,7 @@ class DoesNotCompile(unittest.TestCase):
         self.assert_refused("std::vector<std::string> y(3); ctx.allreduce(y);", TYPES)
         self.assert_refused("std::complex<float>* y = nullptr; ctx.allreduce({y, {n}});", TYPES)
 
-    def test_memory_that_is_const(self):
+    def test_const_memory(self):
         self.assert_refused("ctx.allreduce(fixed);", "const std::vector<float>")
         self.assert_refused("ctx.allreduce(x, fixed);", "const std::vector<float>")
 

@@ -13,7 +13,8 @@ struct DynamicJob {
   testing::RunOptions options;
 };
 
-/// One node and several, with one, two and three ranks each, messages between them delayed.
+/// One node and several nodes, with one, two and three ranks each. Messages between nodes are
+/// delayed.
 inline std::vector<DynamicJob> dynamic_jobs() {
   std::vector<DynamicJob> jobs;
   for (const int ranks : {1, 2, 3, 4, 7})

@@ -23,7 +23,7 @@ using Bools = std::array<bool, kCount>;
 // All four combinations of the two lowest bits occur.
 bool own_bool(int rank, std::size_t i) { return (i >> (rank % 2)) % 2 == 1 || (i / 4) % 3 == 0; }
 
-TEST(ElementTypes, BoolsReduceWithOrAndAnd) {
+TEST(ElementTypes, BoolReducesWithOrAndAnd) {
   for (const char* per_node : {"0", "1"})
     run_ranks(3,
               [](Context& ctx) {
@@ -55,7 +55,7 @@ TEST(ElementTypes, BoolsReduceWithOrAndAnd) {
               {.environment = {std::string("HORO_RANKS_PER_NODE=") + per_node}});
 }
 
-TEST(ElementTypes, ThereIsNoAverageOfBool) {
+TEST(ElementTypes, RejectsAverageOfBool) {
   run_ranks(2, [](Context& ctx) {
     std::array<bool, 4> x{}, y{};
     const std::vector<NamedTensor> tensors = {{"mask", x}};
@@ -68,7 +68,7 @@ TEST(ElementTypes, ThereIsNoAverageOfBool) {
   });
 }
 
-TEST(ElementTypes, BoolsJoinWithTheNeutralValue) {
+TEST(ElementTypes, JoinedRankContributesNeutralBool) {
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMin})
     run_ranks(3, [&](Context& ctx) {
       std::array<bool, 2> x = {true, false};
@@ -80,7 +80,7 @@ TEST(ElementTypes, BoolsJoinWithTheNeutralValue) {
     });
 }
 
-TEST(ElementTypes, SixteenBitIntegersAreNotReducedOnDevices) {
+TEST(ElementTypes, RejectsInt16ReductionOnDevices) {
   run_ranks(2, [](Context& ctx) {
     DeviceModel model(ctx);
     const device::Memory memory = model.device().allocate(64);
@@ -103,7 +103,7 @@ TEST(ElementTypes, SixteenBitIntegersAreNotReducedOnDevices) {
   });
 }
 
-TEST(ElementTypes, InputsMayBeConst) {
+TEST(ElementTypes, AcceptsConstInputs) {
   run_ranks(2, [](Context& ctx) {
     const std::vector<std::int16_t> input = {1, 2, 3, 4};
     std::vector<std::int16_t> sum(4), all(8), half(2), dealt(4);
@@ -121,11 +121,11 @@ TEST(ElementTypes, InputsMayBeConst) {
   });
 }
 
-TEST(Overlap, GradientsAreRefusedOnEveryRank) {
+TEST(Overlap, OfGradientsFailsAllRanks) {
   for (const int ranks : {1, 3})
     run_ranks(ranks, [](Context& ctx) {
       std::vector<float> memory(30), apart(10);
-      const bool is_odd = ctx.rank() == ctx.size() - 1;  // the others have nothing to refuse
+      const bool is_odd = ctx.rank() == ctx.size() - 1;  // only there do gradients overlap
       const std::vector<NamedTensor> gradients = {
           {"fc1", {memory.data() + 20, {10}}},
           {"fc2", {is_odd ? memory.data() + 11 : memory.data(), {10}}},
@@ -145,7 +145,7 @@ TEST(Overlap, GradientsAreRefusedOnEveryRank) {
     });
 }
 
-TEST(Overlap, DeviceGradientsAreRefusedOnEveryRank) {
+TEST(Overlap, OfDeviceGradientsFailsAllRanks) {
   run_ranks(2, [](Context& ctx) {
     DeviceModel model(ctx);
     std::vector<NamedTensor> gradients = model.gradients();
@@ -159,13 +159,13 @@ TEST(Overlap, DeviceGradientsAreRefusedOnEveryRank) {
   });
 }
 
-TEST(Overlap, TensorsOfAReducedGroupAreRefused) {
+TEST(Overlap, InReducedGroupIsRejected) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> x(8);
     const std::vector<NamedTensor> tensors = {{"a", {x.data(), {5}}}, {"b", {x.data() + 4, {4}}}};
     EXPECT_THAT(error_text<InvalidArgument>([&] { ctx.allreduce_group(tensors); }),
                 AllOf(HasSubstr("'a' and 'b' overlap"), HasSubstr("group")));
-    ctx.broadcast_group(tensors);  // the root's values are right, whatever the order
+    ctx.broadcast_group(tensors);  // the root's values are correct in any order
   });
 }
 

@@ -7,7 +7,7 @@
 
 namespace horo {
 
-/// The text of the Error that `function` throws, as it must.
+/// The text of the Error that `function` must throw.
 template <typename Error, typename Function>
 std::string error_text(Function&& function) {
   try {

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using testing::run_ranks;
 using testing::RunOptions;
 
-TEST(Errors, AnotherShapeIsAMismatchOnEveryRankAndTheNextCollectiveWorks) {
+TEST(Errors, ShapeMismatchFailsAllRanksAndNextCollectiveWorks) {
   for (int ranks : {2, 4}) {
     run_ranks(ranks, [](Context& ctx) {
       for (int round = 0; round < 3; ++round) {
@@ -37,7 +37,7 @@ TEST(Errors, AnotherShapeIsAMismatchOnEveryRankAndTheNextCollectiveWorks) {
   }
 }
 
-TEST(Errors, EveryFieldIsCompared) {
+TEST(Errors, ComparesEveryField) {
   run_ranks(2, [](Context& ctx) {
     const bool odd = ctx.rank() == 1;
     std::vector<float> f(4);
@@ -62,7 +62,7 @@ TEST(Errors, EveryFieldIsCompared) {
   });
 }
 
-TEST(Errors, AShapeThatChangesAfterItWasCachedIsAMismatch) {
+TEST(Errors, ChangedShapeOfCachedNameIsAMismatch) {
   run_ranks(3, [](Context& ctx) {
     std::vector<float> x(10);
     for (int k = 0; k < 3; ++k) ctx.allreduce(TensorView(x), {.name = "x"});
@@ -76,7 +76,7 @@ TEST(Errors, AShapeThatChangesAfterItWasCachedIsAMismatch) {
   });
 }
 
-TEST(Errors, APendingNameCannotBeUsedAgain) {
+TEST(Errors, RejectsPendingName) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> x(3, 1.0f);
     std::vector<float> y(3);
@@ -95,7 +95,7 @@ TEST(Errors, APendingNameCannotBeUsedAgain) {
   });
 }
 
-TEST(Errors, BadArgumentsAreRefusedBeforeAnythingIsSubmitted) {
+TEST(Errors, RejectsBadArgumentsBeforeSubmission) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> x(6);
     std::vector<float> y(6);
@@ -123,7 +123,7 @@ TEST(Errors, BadArgumentsAreRefusedBeforeAnythingIsSubmitted) {
   });
 }
 
-TEST(Errors, AWrongAllgatherOutputIsReportedWhereItIs) {
+TEST(Errors, WrongAllgatherOutputFailsOnlyItsRank) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> input(3, static_cast<float>(ctx.rank()));
     std::vector<float> output(ctx.rank() == 0 ? 6 : 5);
@@ -139,7 +139,7 @@ TEST(Errors, AWrongAllgatherOutputIsReportedWhereItIs) {
   });
 }
 
-TEST(Errors, AnAlltoallMismatchIsTheSameOnEveryRankAndTheNextWorks) {
+TEST(Errors, AlltoallMismatchFailsAllRanksAndNextOneWorks) {
   for (int ranks : {2, 4}) {
     run_ranks(ranks, [](Context& ctx) {
       const bool odd = ctx.rank() == 1;
@@ -177,21 +177,21 @@ TEST(Errors, AnAlltoallMismatchIsTheSameOnEveryRankAndTheNextWorks) {
   }
 }
 
-TEST(Errors, SplitsThatDoNotFitTheInputAreRefusedBeforeAnythingIsSubmitted) {
+TEST(Errors, RejectsSplitsThatDoNotMatchInput) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> x(12), y(12);
-    const auto refusal = [&](std::vector<std::size_t> splits) {
+    const auto error_for = [&](std::vector<std::size_t> splits) {
       return error_text<InvalidArgument>([&] {
         ctx.alltoall(TensorView(x.data(), {6, 2}), TensorView(y.data(), {6, 2}),
                      {.name = "tokens", .splits = std::move(splits)});
       });
     };
-    EXPECT_THAT(refusal({4, 1}),
+    EXPECT_THAT(error_for({4, 1}),
                 HasSubstr("alltoall 'tokens': the splits 4 + 1 do not add up to the 6 rows of the "
                           "input [6, 2]"));
-    EXPECT_THAT(refusal({4, 3}), HasSubstr("4 + 3 do not add up to the 6 rows"));
-    EXPECT_THAT(refusal({7, std::size_t(0) - 1}), HasSubstr("do not add up"));
-    EXPECT_THAT(refusal({1, 2, 3}), HasSubstr("3 splits were given for 2 ranks"));
+    EXPECT_THAT(error_for({4, 3}), HasSubstr("4 + 3 do not add up to the 6 rows"));
+    EXPECT_THAT(error_for({7, std::size_t(0) - 1}), HasSubstr("do not add up"));
+    EXPECT_THAT(error_for({1, 2, 3}), HasSubstr("3 splits were given for 2 ranks"));
     EXPECT_THAT(error_text<InvalidArgument>([&] {
                   ctx.alltoall(TensorView(x.data(), {6, 2}), TensorView(y.data(), {4, 3}));
                 }),
@@ -200,7 +200,7 @@ TEST(Errors, SplitsThatDoNotFitTheInputAreRefusedBeforeAnythingIsSubmitted) {
   });
 }
 
-TEST(Errors, AnAlltoallOutputThatIsTooSmallIsReportedWhereItIs) {
+TEST(Errors, SmallAlltoallOutputFailsOnlyItsRank) {
   run_ranks(3, [](Context& ctx) {
     std::vector<float> input(6, static_cast<float>(ctx.rank()));
     std::vector<float> output(ctx.rank() == 1 ? 5 : 6, -1.0f);
@@ -219,7 +219,7 @@ TEST(Errors, AnAlltoallOutputThatIsTooSmallIsReportedWhereItIs) {
   });
 }
 
-TEST(Errors, ShutdownTwiceAndUseAfterwards) {
+TEST(Errors, ShutdownMayRepeatAndLaterUseThrows) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> x(4);
     ctx.allreduce(TensorView(x));

@@ -7,11 +7,11 @@
 #include <optional>
 #include <thread>
 
+#include "horo/flight_recorder/flight_directory.h"
+#include "horo/flight_recorder/flight_reader.h"
 #include "horo/horo.h"
-#include "horo/observe/flight_directory.h"
-#include "horo/observe/flight_reader.h"
 #include "horo/testing.h"
-#include "tests/observe/temporary_directory.h"
+#include "tests/flight_recorder/temporary_directory.h"
 
 namespace horo {
 namespace {
@@ -41,13 +41,13 @@ std::vector<FlightEvent> events_of_kind(const FlightLog& log, const std::string&
   return events;
 }
 
-TEST(Flight, EveryRankRecordsItsOperationsWithTheirTimes) {
+TEST(Flight, RecordsOperationTimesOfEveryRank) {
   const TemporaryDirectory directory;
   testing::run_ranks(
       3,
       [](Context& ctx) {
         for (int i = 0; i < 4; ++i) {
-          const Phase phase = ctx.phase("step");
+          const TraceScope phase = ctx.phase("step");
           std::vector<float> x(17 + static_cast<std::size_t>(i), static_cast<float>(ctx.rank()));
           ctx.allreduce(TensorView(x), {.name = fmt::format("x{}", i), .op = ReduceOp::kSum});
         }
@@ -77,7 +77,7 @@ TEST(Flight, EveryRankRecordsItsOperationsWithTheirTimes) {
   }
 }
 
-TEST(Flight, APlanRecordsItsBucketsAndItsProgress) {
+TEST(Flight, RecordsBucketsAndProgressOfPlan) {
   const TemporaryDirectory directory;
   testing::run_ranks(
       2,
@@ -105,7 +105,7 @@ TEST(Flight, APlanRecordsItsBucketsAndItsProgress) {
   }
 }
 
-TEST(Flight, AWaitBehindThePlansThreadIsRecorded) {
+TEST(Flight, RecordsWaitForPlanThread) {
   const TemporaryDirectory directory;
   const auto log_of_rank_0 = [&] {
     const auto logs = logs_of(directory);
@@ -141,7 +141,7 @@ TEST(Flight, AWaitBehindThePlansThreadIsRecorded) {
   EXPECT_GE(waits[0].ended, buckets[0].ended);
 }
 
-TEST(Flight, PlansOfOneNameThatLiveAtTheSameTimeAreToldApart) {
+TEST(Flight, DistinguishesConcurrentPlansOfOneName) {
   for (const char* per_node : {"0", "1"}) {
     const TemporaryDirectory directory;
     testing::run_ranks(
@@ -157,7 +157,8 @@ TEST(Flight, PlansOfOneNameThatLiveAtTheSameTimeAreToldApart) {
           second.exchange();
           second.update(of_y);
           second.exchange();
-          // Rank 1 gives the first up before the third is made, the others after it.
+          // Rank 1 releases the first plan before it creates the third; the other ranks release it
+          // afterwards.
           if (ctx.rank() == 1) first.reset();
           GradientSync third(ctx, of_x, {.name = "net"});
           first.reset();
@@ -174,7 +175,7 @@ TEST(Flight, PlansOfOneNameThatLiveAtTheSameTimeAreToldApart) {
   }
 }
 
-TEST(Flight, ANameIsFreeAgainOnceItsPlanIsGone) {
+TEST(Flight, NameIsFreeAfterPlanIsDestroyed) {
   const TemporaryDirectory directory;
   testing::run_ranks(
       2,
@@ -192,7 +193,7 @@ TEST(Flight, ANameIsFreeAgainOnceItsPlanIsGone) {
       EXPECT_EQ(event.name, "net/bucket 0");
 }
 
-TEST(Flight, ARankThatFailsAndThoseThatItTakesAlongSayWhy) {
+TEST(Flight, FailedAndAbortedRanksRecordReason) {
   const TemporaryDirectory directory;
   const auto run = [&] {
     testing::run_ranks(
@@ -213,12 +214,12 @@ TEST(Flight, ARankThatFailsAndThoseThatItTakesAlongSayWhy) {
               log.rank == 1 ? observe::FlightState::kFailed : observe::FlightState::kAborted);
     EXPECT_THAT(log.failure, HasSubstr("rank 1"));
   }
-  // Those that were taken along still show what they waited in.
+  // The records of the aborted ranks still show their waits.
   ASSERT_EQ(logs[0].open_events.size(), 1u);
   EXPECT_EQ(logs[0].open_events[0].name, "loss");
 }
 
-TEST(Flight, ClocksOfNodesAreCompared) {
+TEST(Flight, ComparesClocksOfNodes) {
   const TemporaryDirectory directory;
   testing::run_ranks(
       4, [](Context& ctx) { ctx.barrier(); }, recorded_in(directory, "2"));
@@ -227,25 +228,25 @@ TEST(Flight, ClocksOfNodesAreCompared) {
   EXPECT_EQ(logs[0].clock_offset, 0);
   EXPECT_EQ(logs[1].clock_offset, 0);
   EXPECT_EQ(logs[2].clock_offset, logs[3].clock_offset) << "one measurement for each node";
-  // The ranks share a clock: the offset is what the measurement is wrong by.
+  // The ranks share a clock, so the offset is the error of the measurement.
   EXPECT_LT(std::abs(logs[2].clock_offset), 1'000'000'000);
 }
 
-TEST(Flight, RanksThatAreThreadsHaveNoFilesOfTheirOwnAccord) {
+TEST(Flight, ThreadRanksHaveNoFilesByDefault) {
   const TemporaryDirectory temporary;
   const char* before = getenv("TMPDIR");
   const std::string restored = before == nullptr ? "" : before;
   setenv("TMPDIR", temporary.path().c_str(), 1);
   ASSERT_EQ(observe::flight_base().parent_path(), temporary.path());
   testing::run_ranks(2, [](Context& ctx) {
-    const Phase phase = ctx.phase("alone");
+    const TraceScope phase = ctx.phase("alone");
     EXPECT_FALSE(std::filesystem::exists(observe::flight_base()));
     ctx.barrier();
   });
   before == nullptr ? unsetenv("TMPDIR") : setenv("TMPDIR", restored.c_str(), 1);
 }
 
-TEST(Flight, ADirectoryThatCannotBeMadeIsNoError) {
+TEST(Flight, UnusableDirectoryIsNotAnError) {
   std::atomic<int> done{0};
   testing::run_ranks(
       2,

@@ -6,6 +6,7 @@
 
 #include "horo/horo.h"
 #include "horo/testing.h"
+#include "tests/support/sanitizer.h"
 
 namespace horo {
 namespace {
@@ -49,9 +50,10 @@ class Model {
 };
 
 class GradientSyncRanks : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(OneToNine, GradientSyncRanks, ::testing::Values(1, 2, 3, 4, 8, 9));
+INSTANTIATE_TEST_SUITE_P(OneToNine, GradientSyncRanks,
+                         ::testing::ValuesIn(tested_rank_counts({1, 2, 3, 4, 8, 9})));
 
-TEST_P(GradientSyncRanks, ReducesEveryGradientWhateverTheOrderOfReady) {
+TEST_P(GradientSyncRanks, ReducesGradientsReadyInAnyOrder) {
   run_ranks(GetParam(), [](Context& ctx) {
     Model model(ctx.rank());
     GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum, .bucket_bytes = 16 * 1024});
@@ -83,7 +85,7 @@ TEST(GradientSync, SendsNoControlMessagesAfterRegistration) {
   });
 }
 
-TEST(GradientSync, ReadyFromSeveralThreads) {
+TEST(GradientSync, SupportsReadyFromSeveralThreads) {
   run_ranks(3, [](Context& ctx) {
     Model model(ctx.rank());
     GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum, .bucket_bytes = 8192});
@@ -102,7 +104,7 @@ TEST(GradientSync, ReadyFromSeveralThreads) {
   });
 }
 
-TEST(GradientSync, ExchangeMarksWhatIsLeft) {
+TEST(GradientSync, ExchangeMarksRemainingGradients) {
   run_ranks(2, [](Context& ctx) {
     Model model(ctx.rank());
     GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum});
@@ -115,8 +117,8 @@ TEST(GradientSync, ExchangeMarksWhatIsLeft) {
   });
 }
 
-TEST(GradientSync, BesideNamedOperationsInAnyOrder) {
-  // Rank 0 marks everything before its metric, rank 1 after: neither may wait for the other.
+TEST(GradientSync, MixesWithNamedOperationsInAnyOrder) {
+  // Rank 0 marks all gradients before its metric, rank 1 afterwards. This must not deadlock.
   run_ranks(2, [](Context& ctx) {
     Model model(ctx.rank());
     GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum, .bucket_bytes = 4096});
@@ -135,7 +137,7 @@ TEST(GradientSync, BesideNamedOperationsInAnyOrder) {
   });
 }
 
-TEST(GradientSync, TwoPlansInDifferentOrderOnTheRanks) {
+TEST(GradientSync, PlansMayRunInDifferentOrderOnRanks) {
   run_ranks(2, [](Context& ctx) {
     Model generator(ctx.rank(), 9);
     Model critic(ctx.rank(), 12);
@@ -157,7 +159,7 @@ TEST(GradientSync, TwoPlansInDifferentOrderOnTheRanks) {
   });
 }
 
-TEST(GradientSync, SameBitsWhateverThePackingOnOneNode) {
+TEST(GradientSync, BitsDoNotDependOnPackingOnOneNode) {
   std::vector<std::vector<std::vector<float>>> results;
   for (std::size_t bucket_bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{1} << 20}) {
     std::vector<std::vector<float>> result;
@@ -176,7 +178,7 @@ TEST(GradientSync, SameBitsWhateverThePackingOnOneNode) {
   EXPECT_EQ(results[0], results[2]);
 }
 
-TEST(GradientSync, AllTypesInOnePlan) {
+TEST(GradientSync, SupportsAllTypesInOnePlan) {
   run_ranks(3, [](Context& ctx) {
     const int rank = ctx.rank();
     std::vector<float> f(100, static_cast<float>(rank));
@@ -210,7 +212,7 @@ std::string text_of(Function&& function) {
   return "";
 }
 
-TEST(GradientSync, RanksThatRegisterOtherGradientsAreToldWhich) {
+TEST(GradientSync, NamesFirstGradientThatDiffers) {
   run_ranks(3, [](Context& ctx) {
     Model model(ctx.rank());
     const bool odd = ctx.rank() == 2;
@@ -235,7 +237,7 @@ TEST(GradientSync, RanksThatRegisterOtherGradientsAreToldWhich) {
   });
 }
 
-TEST(GradientSync, MisuseIsNamed) {
+TEST(GradientSync, ReportsMisuse) {
   run_ranks(1, [](Context& ctx) {
     Model model(ctx.rank(), 9);
     EXPECT_THAT(text_of<InvalidArgument>([&] { GradientSync sync(ctx, {}); }),
@@ -256,7 +258,7 @@ TEST(GradientSync, MisuseIsNamed) {
   });
 }
 
-TEST(GradientSync, WithDelayedMessagesBetweenNodes) {
+TEST(GradientSync, ToleratesDelayedMessages) {
   RunOptions options;
   options.environment = {"HORO_RANKS_PER_NODE=2"};
   options.max_delay = std::chrono::microseconds(500);
@@ -277,7 +279,7 @@ TEST(GradientSync, WithDelayedMessagesBetweenNodes) {
       options);
 }
 
-TEST(GradientSync, ANarrowWireRoundsOnlyBetweenNodes) {
+TEST(GradientSync, NarrowWireRoundsOnlyBetweenNodes) {
   for (const std::size_t ranks_per_node : {1, 2, 4}) {
     run_ranks(4,
               [&](Context& ctx) {
@@ -302,7 +304,7 @@ TEST(GradientSync, ANarrowWireRoundsOnlyBetweenNodes) {
   }
 }
 
-TEST(GradientSync, AWireTypeThatIsNoneOrNotTheSameIsRefused) {
+TEST(GradientSync, RejectsInvalidAndDifferentWireTypes) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> x(10);
     const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}};
@@ -318,7 +320,7 @@ TEST(GradientSync, AWireTypeThatIsNoneOrNotTheSameIsRefused) {
   });
 }
 
-TEST(GradientSync, EveryAlgorithmAverages) {
+TEST(GradientSync, AveragesWithEveryAlgorithm) {
   for (const char* algorithm : {"shared_memory", "ring", "hierarchical", "parameter_server"})
     run_ranks(3,
               [](Context& ctx) {
@@ -334,7 +336,7 @@ TEST(GradientSync, EveryAlgorithmAverages) {
               {.environment = {std::string("HORO_ALGORITHM=") + algorithm, "HORO_SERVERS=2"}});
 }
 
-TEST(GradientSync, AFloat16AverageNeedsNoRoomForTheSum) {
+TEST(GradientSync, Float16AverageDoesNotOverflow) {
   for (const char* nodes : {"HORO_RANKS_PER_NODE=1", "HORO_RANKS_PER_NODE=2"})
     run_ranks(4,
               [](Context& ctx) {

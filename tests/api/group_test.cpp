@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::run_ranks;
 
-// Tensors of several types and sizes, none included.
+// Tensors of several types and sizes, including 0.
 struct Parameters {
   explicit Parameters(int rank, std::size_t count = 30) {
     for (std::size_t t = 0; t < count; ++t) {
@@ -35,7 +35,7 @@ struct Parameters {
   std::vector<NamedTensor> views;
 };
 
-TEST(Groups, AnAllreduceOfAGroupReducesEveryTensorInOneLaunchPerType) {
+TEST(Groups, AllreduceTakesOneLaunchPerType) {
   for (const DynamicJob& job : dynamic_jobs())
     run_ranks(
         job.ranks,
@@ -65,25 +65,25 @@ TEST(Groups, AnAllreduceOfAGroupReducesEveryTensorInOneLaunchPerType) {
         job.options);
 }
 
-TEST(Groups, ABroadcastOf300ParametersOfMixedTypesIsOneLaunch) {
+TEST(Groups, BroadcastOf300MixedTensorsIsOneLaunch) {
   for (const DynamicJob& job : dynamic_jobs())
     run_ranks(
         job.ranks,
         [](Context& ctx) {
           for (int root = 0; root < ctx.size(); ++root) {
             Parameters own(ctx.rank(), 150);
-            const Parameters wanted(root, 150);
+            const Parameters expected(root, 150);
             const Counters before = ctx.counters();
             ctx.broadcast_group_async(own.views, {.name = "parameters", .root = root}).wait();
             EXPECT_EQ(ctx.counters().collectives - before.collectives, 1u);
-            EXPECT_EQ(own.floats, wanted.floats);
-            EXPECT_EQ(own.doubles, wanted.doubles);
+            EXPECT_EQ(own.floats, expected.floats);
+            EXPECT_EQ(own.doubles, expected.doubles);
           }
         },
         job.options);
 }
 
-TEST(Groups, ADuplicateInTheMiddleEnqueuesNothing) {
+TEST(Groups, DuplicateNameSubmitsNothing) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> a(3, 1.0f), b(3, 2.0f), c(3, 3.0f);
     const std::vector<NamedTensor> group = {
@@ -107,7 +107,7 @@ TEST(Groups, ADuplicateInTheMiddleEnqueuesNothing) {
   });
 }
 
-TEST(Groups, DifferentGroupsAreAMismatchOnEveryRank) {
+TEST(Groups, DifferentGroupsFailAllRanks) {
   run_ranks(3, [](Context& ctx) {
     std::vector<float> a(3), b(ctx.rank() == 2 ? 6 : 5);
     const std::vector<NamedTensor> group = {{"a", TensorView(a)}, {"b", TensorView(b)}};
@@ -128,12 +128,12 @@ TEST(Groups, DifferentGroupsAreAMismatchOnEveryRank) {
   });
 }
 
-TEST(Groups, WrongOnesAreRefusedBeforeAnythingIsSubmitted) {
+TEST(Groups, RejectsBadGroupsBeforeSubmission) {
   run_ranks(1, [](Context& ctx) {
     std::vector<float> x(3);
     EXPECT_THROW(ctx.allreduce_group({}), InvalidArgument);
-    const std::vector<NamedTensor> nameless = {{"x", TensorView(x)}, {"", TensorView(x)}};
-    EXPECT_THROW(ctx.broadcast_group(nameless), InvalidArgument);
+    const std::vector<NamedTensor> unnamed = {{"x", TensorView(x)}, {"", TensorView(x)}};
+    EXPECT_THROW(ctx.broadcast_group(unnamed), InvalidArgument);
     const std::vector<NamedTensor> twice = {
         {"x", TensorView(x)}, {"y", TensorView(x)}, {"x", TensorView(x)}};
     EXPECT_THROW(ctx.allreduce_group(twice), InvalidArgument);
@@ -150,7 +150,7 @@ std::vector<std::byte> bytes_of(int rank, std::size_t count) {
   return bytes;
 }
 
-TEST(Objects, AnObjectOfAnySizeReachesEveryRankInTwoCollectives) {
+TEST(Objects, BroadcastTakesAtMostTwoCollectives) {
   for (const DynamicJob& job : dynamic_jobs())
     run_ranks(
         job.ranks,
@@ -167,7 +167,7 @@ TEST(Objects, AnObjectOfAnySizeReachesEveryRankInTwoCollectives) {
         job.options);
 }
 
-TEST(Objects, EveryRankGetsEveryRanksObject) {
+TEST(Objects, AllgatherReturnsObjectOfEveryRank) {
   for (const DynamicJob& job : dynamic_jobs())
     run_ranks(
         job.ranks,

@@ -1,4 +1,4 @@
-#include "horo/base/device/host_device.h"
+#include "horo/device/host/host_device.h"
 #include "tests/api/device_job.h"
 
 namespace horo {

@@ -1,4 +1,4 @@
-#include "horo/init_notice.h"
+#include "horo/runtime/init_notice.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "horo/observe/watchdog.h"
+#include "horo/watchdog/watchdog.h"
 #include "tests/support/private_network.h"
 
 namespace horo {
@@ -28,7 +28,7 @@ using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-constexpr int kManyLooks = 5000;  // more than a queue of connections holds
+constexpr int kManyPolls = 5000;  // more than a queue of connections holds
 
 template <typename T>
 class Collected {
@@ -66,34 +66,36 @@ StartingJob job_of(int size, int rank = 0, int local_size = 0) {
   return {"b", test_job(), rank, size, local_size == 0 ? size : local_size};
 }
 
-TEST(InitNotice, NamesTheRanksThatAreMissing) {
+TEST(InitNotice, NamesMissingRanks) {
   const std::vector<InitRoster::Waiting> here = {{0, 10}, {1, 11}, {3, 13}};
   EXPECT_EQ(describe_init_wait(job_of(5), here, 3s),
-            "ranks 0-1 and 3 (host b, pids 10, 11, 13) have waited 3s in horo::init() for ranks 2 "
+            "ranks 0-1 and 3 (host b, pids 10, 11, 13) have waited 3 s in horo::init() for ranks 2 "
             "and 4, which have not called it: look at what they do before, and whether they run");
   EXPECT_EQ(describe_init_wait(job_of(4), here, 3s),
-            "ranks 0-1 and 3 (host b, pids 10, 11, 13) have waited 3s in horo::init() for rank 2, "
+            "ranks 0-1 and 3 (host b, pids 10, 11, 13) have waited 3 s in horo::init() for rank 2, "
             "which has not called it: look at what they do before, and whether they run");
 }
 
-TEST(InitNotice, NamesARankThatIsStoppedInInit) {
+TEST(InitNotice, NamesRankStoppedInInit) {
   const std::vector<InitRoster::Waiting> here = {{0, 10}, {1, 11, true}};
   EXPECT_EQ(describe_init_wait(job_of(2), here, 3s),
-            "rank 0 (host b, pid 10) has waited 3s in horo::init() for rank 1, which is stopped "
+            "rank 0 (host b, pid 10) has waited 3 s in horo::init() for rank 1, which is stopped "
             "(SIGSTOP, or a debugger): kill -CONT 11 resumes it");
 }
 
-TEST(InitNotice, CountsTheRanksOfItsHostWhereThereAreOthers) {
+TEST(InitNotice, CountsMissingRanksOfOwnHost) {
   const std::vector<InitRoster::Waiting> here = {{4, 10}, {5, 11}};
   EXPECT_THAT(describe_init_wait(job_of(8, 4, 4), here, 3s),
               HasSubstr("for other ranks; 2 of the 4 ranks of this host have not called it"));
   EXPECT_THAT(describe_init_wait(job_of(8, 4, 2), here, 3s),
-              HasSubstr("for ranks of other hosts, which have not called it"));
+              HasSubstr("for ranks of other hosts, which have not called it or cannot be reached: "
+                        "look at what they do before, and whether they run, and at the network "
+                        "between the hosts"));
   EXPECT_THAT(describe_init_wait({"b", "", 3, 0, 0}, {}, 3s),
               AllOf(StartsWith("rank 3 (host b, pid "), HasSubstr("for other ranks, which have")));
 }
 
-TEST(InitNotice, WritesOneLineForAllRanksOfAHost) {
+TEST(InitNotice, WritesOneLinePerHost) {
   Console console;
   std::vector<std::unique_ptr<InitNotice>> notices;
   for (int rank = 0; rank < 8; ++rank)
@@ -105,7 +107,7 @@ TEST(InitNotice, WritesOneLineForAllRanksOfAHost) {
   EXPECT_THAT(console.items(), ElementsAre(AllOf(StartsWith("rank"), HasSubstr("for rank"))));
 }
 
-TEST(InitNotice, WritesAgainAsLongAsTheRanksWait) {
+TEST(InitNotice, RepeatsWhileRanksWait) {
   Console console;
   const InitNotice notice(job_of(2),
                           {.stall_warning = 2ms, .timeout = 1h, .report = console.listener()});
@@ -114,7 +116,7 @@ TEST(InitNotice, WritesAgainAsLongAsTheRanksWait) {
   EXPECT_GE(console.items().size(), 2u);
 }
 
-TEST(InitNotice, WritesNothingOnceAllHaveJoined) {
+TEST(InitNotice, IsSilentOnceAllJoined) {
   Console console;
   for (int i = 0; i < 100; ++i)
     const InitNotice notice(job_of(2),
@@ -122,7 +124,7 @@ TEST(InitNotice, WritesNothingOnceAllHaveJoined) {
   EXPECT_THAT(console.items(), IsEmpty());
 }
 
-TEST(InitNotice, EndsTheProcessAfterTheTimeoutAndRecordsTheReason) {
+TEST(InitNotice, EndsProcessAfterTimeoutAndRecordsReason) {
   Console console;
   Collected<std::string> records;
   ExitCodes codes;
@@ -136,11 +138,11 @@ TEST(InitNotice, EndsTheProcessAfterTheTimeoutAndRecordsTheReason) {
   ASSERT_THAT(console.items(), Not(IsEmpty()));
   EXPECT_THAT(console.items().front(),
               AllOf(HasSubstr("for rank 1, which has not called it"),
-                    HasSubstr("(HORO_TIMEOUT is 50ms): the process of rank 0 ends now, with exit "
+                    HasSubstr("(HORO_TIMEOUT is 50 ms): the process of rank 0 ends now, with exit "
                               "code 75")));
   ASSERT_THAT(records.items(), Not(IsEmpty()));
   EXPECT_THAT(console.items().front(), StartsWith(records.items().front()));
-  EXPECT_THAT(records.items().front(), HasSubstr("(HORO_TIMEOUT is 50ms)"));
+  EXPECT_THAT(records.items().front(), HasSubstr("(HORO_TIMEOUT is 50 ms)"));
 }
 
 TEST(InitNotice, EndsOneProcessFirst) {
@@ -161,7 +163,29 @@ TEST(InitNotice, EndsOneProcessFirst) {
   EXPECT_THAT(ended.items(), Each(first));
 }
 
-TEST(InitNotice, LeavesTheEndToWaitsThatHaveADeadline) {
+TEST(InitNotice, NamesRankThatLeftInit) {
+  std::optional<InitRoster> other(std::in_place, test_job(), 1, 3);
+  std::vector<std::string> lines;  // used by the notice's thread until it ends
+  ExitCodes codes;
+  std::optional<InitNotice> notice(std::in_place, job_of(3),
+                                   InitNoticeOptions{.stall_warning = 600ms,
+                                                     .timeout = 1s,
+                                                     .report =
+                                                         [&](const std::string& line) {
+                                                           other.reset();
+                                                           lines.push_back(line);
+                                                         },
+                                                     .end_process = codes.listener()});
+  wait_until([&] { return !codes.items().empty(); });
+  notice.reset();
+  ASSERT_GE(lines.size(), 2u);
+  EXPECT_THAT(lines[0], HasSubstr("for rank 2, which has not called it"));
+  EXPECT_THAT(lines[1],
+              AllOf(StartsWith("rank 0 (host b, pid "), HasSubstr("for rank 1, whose process (pid"),
+                    HasSubstr("is no longer in it")));
+}
+
+TEST(InitNotice, DoesNotEndProcessOnceMpiRuns) {
   ExitCodes codes;
   InitNotice notice(job_of(2), {.stall_warning = 10ms,
                                 .timeout = 100ms,
@@ -211,7 +235,7 @@ class StoppedProcess {
   bool is_stopped_ = false;
 };
 
-TEST(InitRoster, ReplacesAStoppedReporterHoweverOftenItLooks) {
+TEST(InitRoster, ReplacesStoppedReporter) {
   std::optional<InitRoster> first;
   std::optional<StoppedProcess> process(std::in_place, [&] {
     first.emplace(test_job_of(getppid()), 0, 2);
@@ -220,8 +244,8 @@ TEST(InitRoster, ReplacesAStoppedReporterHoweverOftenItLooks) {
   ASSERT_TRUE(process->is_stopped());
   InitRoster second(test_job(), 1, 2);
   int reports = 0;
-  for (int i = 0; i < kManyLooks; ++i) reports += second.is_reporter();
-  EXPECT_EQ(reports, kManyLooks);
+  for (int i = 0; i < kManyPolls; ++i) reports += second.is_reporter();
+  EXPECT_EQ(reports, kManyPolls);
   const auto waiting = second.waiting();
   ASSERT_THAT(waiting, SizeIs(2));
   EXPECT_EQ(waiting.front().pid, process->pid());

@@ -75,15 +75,15 @@ void train_unevenly(Context& ctx) {
     }
   }
   const int last = ctx.join();
-  std::vector<std::int32_t> lasts(static_cast<std::size_t>(ctx.size()));
+  std::vector<std::int32_t> last_ranks(static_cast<std::size_t>(ctx.size()));
   std::vector<std::int32_t> own = {last};
-  ctx.allgather(TensorView(own), TensorView(lasts), {.name = "lasts"});  // all works again
-  for (const int other : lasts) ASSERT_EQ(other, last);
+  ctx.allgather(TensorView(own), TensorView(last_ranks), {.name = "lasts"});  // all works again
+  for (const int other : last_ranks) ASSERT_EQ(other, last);
   ASSERT_GE(last, 0);
   ASSERT_LT(last, ctx.size());
 }
 
-TEST(Join, UnevenDataGivesEveryOperationsResultOfThoseWhoStillContribute) {
+TEST(Join, ResultsCoverContributingRanks) {
   for (const DynamicJob& job : dynamic_jobs())
     run_ranks(
         job.ranks,
@@ -96,7 +96,7 @@ TEST(Join, UnevenDataGivesEveryOperationsResultOfThoseWhoStillContribute) {
         job.options);
 }
 
-// Sums of these are beyond float16, and some are the least that it has.
+// Sums of these exceed float16, and some are its smallest positive value.
 template <typename T>
 void expect_average_of_those_present(Context& ctx, std::size_t per_rank) {
   const auto value_of = [&](int rank, std::size_t i) {
@@ -115,7 +115,7 @@ void expect_average_of_those_present(Context& ctx, std::size_t per_rank) {
       double sum = 0;
       for (int r = 0; r < present; ++r) sum += value_of(r, i);
       const double exact = sum / present;
-      // One rounding to T, and those of float32.
+      // The tolerance: one rounding to T, and those of float32.
       const double next = static_cast<float>(T(static_cast<float>(exact * (1 + 1e-6))));
       const double before = static_cast<float>(T(static_cast<float>(exact * (1 - 1e-6))));
       ASSERT_GE(static_cast<float>(result), before) << i;
@@ -127,7 +127,7 @@ void expect_average_of_those_present(Context& ctx, std::size_t per_rank) {
   (void)ctx.join();
 }
 
-TEST(Join, AveragesOfHalfPrecisionStayInRangeAndAreRoundedOnce) {
+TEST(Join, HalfPrecisionAveragesStayInRangeAndRoundOnce) {
   for (const DynamicJob& job : dynamic_jobs())
     if (job.ranks > 1)
       run_ranks(
@@ -139,7 +139,7 @@ TEST(Join, AveragesOfHalfPrecisionStayInRangeAndAreRoundedOnce) {
           job.options);
 }
 
-TEST(Join, ReturnsTheLastRankToJoin) {
+TEST(Join, ReturnsLastRankToJoin) {
   for (int last = 0; last < 3; ++last)
     run_ranks(3, [&](Context& ctx) {
       if (ctx.rank() == last) std::this_thread::sleep_for(std::chrono::milliseconds(60));
@@ -147,7 +147,7 @@ TEST(Join, ReturnsTheLastRankToJoin) {
     });
 }
 
-TEST(Join, NewNamesAfterOneHasJoinedAndNamesFromTheCache) {
+TEST(Join, SupportsNewAndCachedNames) {
   run_ranks(3, [](Context& ctx) {
     std::vector<float> x(5, 1.0f);
     for (int k = 0; k < 3; ++k) ctx.allreduce(TensorView(x), {.name = "old", .op = ReduceOp::kMax});
@@ -169,7 +169,7 @@ TEST(Join, NewNamesAfterOneHasJoinedAndNamesFromTheCache) {
   });
 }
 
-TEST(Join, GroupsGoOnWithoutTheJoinedRank) {
+TEST(Join, GroupsContinueWithoutJoinedRank) {
   run_ranks(3, [](Context& ctx) {
     if (ctx.rank() != 1) {
       std::vector<float> a(4, 2.0f);
@@ -183,7 +183,7 @@ TEST(Join, GroupsGoOnWithoutTheJoinedRank) {
   });
 }
 
-TEST(Join, OtherOperationsNameTheJoinedRankOnAll) {
+TEST(Join, UnsupportedOperationsNameJoinedRank) {
   for (const char* per_node : {"HORO_RANKS_PER_NODE=0", "HORO_RANKS_PER_NODE=1"}) {
     RunOptions options;
     options.environment = {per_node};
@@ -200,17 +200,17 @@ TEST(Join, OtherOperationsNameTheJoinedRankOnAll) {
               return "nothing was thrown";
             };
             std::vector<float> x(6, 1.0f), y(18);
-            const auto names_the_rank = AllOf(HasSubstr("rank 2 (host"), HasSubstr("has joined"));
+            const auto names_rank = AllOf(HasSubstr("rank 2 (host"), HasSubstr("has joined"));
             EXPECT_THAT(text_of([&] { ctx.broadcast(TensorView(x), {.name = "w"}); }),
-                        AllOf(names_the_rank, HasSubstr("'w'")));
+                        AllOf(names_rank, HasSubstr("'w'")));
             EXPECT_THAT(
                 text_of([&] { ctx.allgather(TensorView(x), TensorView(y), {.name = "g"}); }),
-                names_the_rank);
-            EXPECT_THAT(text_of([&] { ctx.barrier({.name = "b"}); }), names_the_rank);
+                names_rank);
+            EXPECT_THAT(text_of([&] { ctx.barrier({.name = "b"}); }), names_rank);
             EXPECT_THAT(text_of([&] {
                           ctx.allreduce(TensorView(x), {.name = "a", .op = ReduceOp::kAdasum});
                         }),
-                        names_the_rank);
+                        names_rank);
             ctx.allreduce(TensorView(x), {.name = "a", .op = ReduceOp::kSum});
             EXPECT_EQ(x[0], 2.0f);
           }
@@ -221,7 +221,7 @@ TEST(Join, OtherOperationsNameTheJoinedRankOnAll) {
   }
 }
 
-TEST(Join, ARankThatShutsDownInsteadIsNamedWithWhatItHadDone) {
+TEST(Join, NamesRankThatShutsDownInstead) {
   for (const char* per_node : {"HORO_RANKS_PER_NODE=0", "HORO_RANKS_PER_NODE=1"}) {
     RunOptions options;
     options.environment = {per_node};
@@ -245,7 +245,7 @@ TEST(Join, ARankThatShutsDownInsteadIsNamedWithWhatItHadDone) {
   }
 }
 
-TEST(Join, ItWaitsAsLongAsTheOthersGetOn) {
+TEST(Join, WaitsWhileOthersProgress) {
   RunOptions options;
   options.environment = {"HORO_TIMEOUT=400ms", "HORO_STALL_WARNING=100ms", "HORO_LOG_LEVEL=off"};
   run_ranks(
@@ -261,7 +261,7 @@ TEST(Join, ItWaitsAsLongAsTheOthersGetOn) {
       options);
 }
 
-TEST(Join, NothingElseIsTakenUntilItReturns) {
+TEST(Join, RejectsSubmissionsUntilItReturns) {
   run_ranks(2, [](Context& ctx) {
     if (ctx.rank() == 1) {
       std::jthread other([&] {

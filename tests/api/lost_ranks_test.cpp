@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using testing::run_ranks;
 using testing::RunOptions;
 
-TEST(Errors, AMissingRankIsNamedWhenTheTimeoutPasses) {
+TEST(Errors, NamesMissingRankAfterTimeout) {
   for (int missing : {0, 1, 2}) {
     RunOptions options;
     options.environment = {"HORO_TIMEOUT=300ms", "HORO_STALL_WARNING=100ms", "HORO_LOG_LEVEL=off"};
@@ -47,7 +47,7 @@ TEST(Errors, AMissingRankIsNamedWhenTheTimeoutPasses) {
   }
 }
 
-TEST(Errors, ARankThatEndsEarlyIsNamed) {
+TEST(Errors, NamesRankThatEndsEarly) {
   run_ranks(3, [](Context& ctx) {
     std::vector<float> x(4);
     ctx.allreduce(TensorView(x), {.name = "first"});
@@ -58,7 +58,7 @@ TEST(Errors, ARankThatEndsEarlyIsNamed) {
   });
 }
 
-TEST(Errors, ARankThatThrowsEndsTheOthersWaits) {
+TEST(Errors, ThrowingRankEndsWaitsOfOthers) {
   for (int failing : {0, 2}) {
     try {
       run_ranks(3, [&](Context& ctx) {
@@ -80,7 +80,7 @@ TEST(Errors, ARankThatThrowsEndsTheOthersWaits) {
   }
 }
 
-TEST(Errors, ARankThatThrowsEndsTheOthersCollectives) {
+TEST(Errors, ThrowingRankEndsCollectivesOfOthers) {
   try {
     run_ranks(4, [](Context& ctx) {
       std::vector<float> a(100000, 1.0f);
@@ -98,7 +98,7 @@ TEST(Errors, ARankThatThrowsEndsTheOthersCollectives) {
   }
 }
 
-TEST(Errors, ARankThatLeavesInTheMiddleOfAStepIsNamed) {
+TEST(Errors, NamesRankThatLeavesDuringStep) {
   const auto run = [] {
     run_ranks(3, [](Context& ctx) {
       std::vector<float> a(100000, 1.0f);
@@ -116,7 +116,7 @@ TEST(Errors, ARankThatLeavesInTheMiddleOfAStepIsNamed) {
               AllOf(HasSubstr("rank 1 (host thread-node-0)"), HasSubstr("left")));
 }
 
-TEST(Errors, ARankThatEndsItsPlanEarlyIsNamedWithItsStepsOnAllOfItsNode) {
+TEST(Errors, NamesRankThatEndsPlanEarlyAndItsSteps) {
   for (const bool handles_it : {true, false}) {
     std::mutex mutex;
     std::vector<std::string> texts;
@@ -149,9 +149,9 @@ TEST(Errors, ARankThatEndsItsPlanEarlyIsNamedWithItsStepsOnAllOfItsNode) {
   }
 }
 
-TEST(Errors, ARankThatThrowsWhileItsPlanWaitsIsNamed) {
-  // Rank 0's plan thread waits for rank 1, which waits for rank 0's metric: the failure must still
-  // be heard at once.
+TEST(Errors, NamesRankThatThrowsWhilePlanWaits) {
+  // Rank 0's plan thread waits for rank 1, which waits for rank 0's metric. Both must detect the
+  // failure at once.
   for (const char* per_node : {"HORO_RANKS_PER_NODE=0", "HORO_RANKS_PER_NODE=1"}) {
     RunOptions options;
     options.environment = {per_node};
@@ -181,7 +181,7 @@ TEST(Errors, ARankThatThrowsWhileItsPlanWaitsIsNamed) {
   }
 }
 
-TEST(Errors, ATimeoutBelowTheStallWarningStillNamesTheMissingRank) {
+TEST(Errors, NamesMissingRankIfTimeoutIsBelowWarning) {
   RunOptions options;
   options.environment = {"HORO_TIMEOUT=300ms", "HORO_STALL_WARNING=10s"};
   EXPECT_THROW(run_ranks(
@@ -200,7 +200,7 @@ TEST(Errors, ATimeoutBelowTheStallWarningStillNamesTheMissingRank) {
                CommunicationError);
 }
 
-TEST(Errors, LostMessagesEndInATimeout) {
+TEST(Errors, LostMessagesTimeOut) {
   RunOptions options;
   options.environment = {"HORO_TIMEOUT=200ms", "HORO_LOG_LEVEL=off"};
   options.drop_messages_of = 1;

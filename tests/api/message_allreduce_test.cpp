@@ -14,7 +14,7 @@
 #include "collectives/ring/ring_collectives.h"
 #include "horo/base/error.h"
 #include "horo/context.h"
-#include "horo/link_figures.h"
+#include "horo/runtime/job_agreement.h"
 #include "horo/testing.h"
 
 namespace horo {
@@ -24,7 +24,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// The averages of `count` elements over `ranks`, as rank 0 has them.
+// The averages of `count` elements over `ranks` on rank 0.
 std::vector<float> averages(int ranks, std::size_t count, std::vector<std::string> environment) {
   std::vector<float> result;
   testing::RunOptions options;
@@ -42,15 +42,15 @@ std::vector<float> averages(int ranks, std::size_t count, std::vector<std::strin
   return result;
 }
 
-TEST(MessageAllreduce, EveryTreeGivesTheSameBitsAndTheRingItsOwn) {
+TEST(MessageAllreduce, TreesAgreeAndRingDiffers) {
   for (const char* per_node : {"HORO_RANKS_PER_NODE=1", "HORO_RANKS_PER_NODE=2"}) {
     const auto of = [&](const std::string& allreduce) {
       return averages(5, 3001, {per_node, "HORO_ALLREDUCE=" + allreduce});
     };
-    const std::vector<float> wanted = of("exchange");
+    const std::vector<float> expected = of("exchange");
     for (const char* allreduce : {"doubling", "halving", "auto"})
-      EXPECT_EQ(of(allreduce), wanted) << allreduce << " " << per_node;
-    EXPECT_NE(of("ring"), wanted) << per_node;
+      EXPECT_EQ(of(allreduce), expected) << allreduce << " " << per_node;
+    EXPECT_NE(of("ring"), expected) << per_node;
   }
 }
 
@@ -69,7 +69,7 @@ class LinkFile : public ::testing::Test {
   const std::string path_ = ::testing::TempDir() + "horo_link_file_" + std::to_string(getpid());
 };
 
-TEST_F(LinkFile, IsWrittenOncePerShapeAndThenRead) {
+TEST_F(LinkFile, IsWrittenOncePerShape) {
   const std::vector<float> first = averages(3, 100, environment());
   const std::string text = read();
   EXPECT_THAT(text, HasSubstr("nodes=3 ranks=3 alpha="));
@@ -79,7 +79,7 @@ TEST_F(LinkFile, IsWrittenOncePerShapeAndThenRead) {
   EXPECT_THAT(read(), AllOf(StartsWith(text), HasSubstr("nodes=4 ranks=4 ")));
 }
 
-TEST_F(LinkFile, MovesTheBoundaryToTheRing) {
+TEST_F(LinkFile, MovesBoundaryToRing) {
   const std::vector<float> tree = averages(4, 3001, {"HORO_RANKS_PER_NODE=1"});
   write("nodes=4 ranks=4 alpha=1e-15 beta=1e-6 gamma=1e-6\n");  // bytes alone cost: the ring
   const std::vector<float> ring =
@@ -88,7 +88,7 @@ TEST_F(LinkFile, MovesTheBoundaryToTheRing) {
   EXPECT_EQ(averages(4, 3001, environment()), ring);
 }
 
-TEST_F(LinkFile, IsRefusedOnEveryRankIfMalformed) {
+TEST_F(LinkFile, MalformedFileFailsAllRanks) {
   write("nodes=3 ranks=3 alpha=fast\n");
   Settings settings;
   settings.link_file = path_;
@@ -111,7 +111,7 @@ TEST_F(LinkFile, IsRefusedOnEveryRankIfMalformed) {
                                            HasSubstr("'fast' is not a number"))));
 }
 
-TEST_F(LinkFile, IsRefusedIfItCannotBeWritten) {
+TEST_F(LinkFile, RejectsUnwritableFile) {
   try {
     averages(2, 10, {"HORO_RANKS_PER_NODE=1", "HORO_LINK_FILE=/nowhere/links"});
     FAIL();

@@ -10,7 +10,7 @@
 namespace horo {
 namespace {
 
-TEST(MpiApi, JoinsAnMpiThatTheProgramInitialised) {
+TEST(MpiApi, UsesMpiInitialisedByProgram) {
   int rank = 0;
   int size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -32,7 +32,7 @@ TEST(MpiApi, JoinsAnMpiThatTheProgramInitialised) {
   EXPECT_EQ(is_finalized, 0);
 }
 
-TEST(MpiApi, TwentyInitsAndTheProgramsOwnTraffic) {
+TEST(MpiApi, RepeatedInitKeepsProgramTraffic) {
   for (int round = 0; round < 20; ++round) {
     Context ctx = init(MPI_COMM_WORLD);
     std::vector<double> x(round * 1000 + 1, ctx.rank() + 1.0);
@@ -46,7 +46,7 @@ TEST(MpiApi, TwentyInitsAndTheProgramsOwnTraffic) {
   }
 }
 
-TEST(MpiApi, ASubsetOfTheRanks) {
+TEST(MpiApi, RunsOnSubsetOfRanks) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm half = MPI_COMM_NULL;
@@ -60,7 +60,7 @@ TEST(MpiApi, ASubsetOfTheRanks) {
   MPI_Comm_free(&half);
 }
 
-TEST(MpiApi, RanksWithOtherSettingsAreRefusedEverywhere) {
+TEST(MpiApi, DifferentSettingsFailAllRanks) {
   int rank = 0;
   int size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -82,7 +82,7 @@ TEST(MpiApi, RanksWithOtherSettingsAreRefusedEverywhere) {
   }
 }
 
-TEST(MpiApi, GradientsInAnArena) {
+TEST(MpiApi, ReducesGradientsInArena) {
   Context ctx = init();
   const Arena arena = ctx.allocate(1 << 20);
   std::pmr::vector<float> a(123457, arena.resource());
@@ -102,7 +102,7 @@ TEST(MpiApi, GradientsInAnArena) {
   }
 }
 
-TEST(MpiApi, TooLargeAnArenaIsRefusedOnEveryRankAndTheJobGoesOn) {
+TEST(MpiApi, TooLargeArenaFailsAllRanksAndJobContinues) {
   Context ctx = init();
   try {
     (void)ctx.allocate(ctx.rank() == 0 ? std::size_t{1} << 45 : 1);
@@ -116,7 +116,7 @@ TEST(MpiApi, TooLargeAnArenaIsRefusedOnEveryRankAndTheJobGoesOn) {
 }
 
 TEST(MpiApi, AlltoallOnEveryAlgorithm) {
-  // In every round other splits; some pairs exchange nothing, some more than a segment.
+  // The splits differ in every round. Some pairs exchange nothing, some more than a segment.
   const auto rows_between = [](int from, int to, int round) {
     return static_cast<std::size_t>((from * 5 + to * 3 + round) % 4) * 25001;
   };
@@ -196,7 +196,7 @@ TEST(MpiApi, GradientsOverManySteps) {
   EXPECT_EQ(ctx.counters().control_messages_sent, messages);
 }
 
-TEST(MpiApi, StepsOfSeveralPassesThatAreWeighedAndClipped) {
+TEST(MpiApi, WeightsAndClipsAccumulatedSteps) {
   Context ctx = init();
   WholeModel model(6);
   GradientSync sync(ctx, model.gradients(),
@@ -226,7 +226,7 @@ TEST(MpiApi, StepsOfSeveralPassesThatAreWeighedAndClipped) {
   EXPECT_EQ(sync.join(), ctx.size() - 1);
 }
 
-TEST(MpiApi, RanksThatStopAtDifferentSteps) {
+TEST(MpiApi, RanksMayStopAtDifferentSteps) {
   Context ctx = init();
   WholeModel model(4);
   GradientSync sync(ctx, model.gradients(), {.bucket_bytes = 2000, .weighted = true});
@@ -246,7 +246,7 @@ TEST(MpiApi, RanksThatStopAtDifferentSteps) {
   EXPECT_EQ(sync.join(), ctx.size() - 1);
 }
 
-TEST(MpiApi, ARankThatUpdatesWhileOthersExchangeIsAnErrorOnAllAndNoHang) {
+TEST(MpiApi, UpdateDuringExchangeFailsAllRanks) {
   Context ctx = init();
   if (ctx.size() == 1) return;
   WholeModel model(6);

@@ -1,4 +1,4 @@
-// Allreduces whose result goes to memory of its own.
+// Allreduces with a separate output.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ void expect_same_as_in_place(Context& ctx) {
   }
 }
 
-TEST(OutOfPlace, EqualsInPlaceAndLeavesTheInputForEveryTypeAndOperation) {
+TEST(OutOfPlace, MatchesInPlaceAndKeepsInput) {
   for (const int ranks : {1, 2, 3, 4})
     run_ranks(ranks, [](Context& ctx) {
       expect_same_as_in_place<float>(ctx);
@@ -63,7 +63,7 @@ TEST(OutOfPlace, EqualsInPlaceAndLeavesTheInputForEveryTypeAndOperation) {
     });
 }
 
-TEST(OutOfPlace, OfTheSameMemoryIsInPlace) {
+TEST(OutOfPlace, SameMemoryIsInPlace) {
   run_ranks(3, [](Context& ctx) {
     std::vector<float> x = {1.0f + static_cast<float>(ctx.rank()), 2.0f};
     ctx.allreduce(TensorView(x), TensorView(x), {.op = ReduceOp::kSum});
@@ -72,7 +72,7 @@ TEST(OutOfPlace, OfTheSameMemoryIsInPlace) {
 }
 
 // Ranks may mix the two forms.
-TEST(OutOfPlace, IsOneRanksOwnAffair) {
+TEST(OutOfPlace, MayDifferBetweenRanks) {
   run_ranks(3, [](Context& ctx) {
     std::vector<float> x(7, static_cast<float>(ctx.rank())), y(7);
     if (ctx.rank() == 1)
@@ -83,7 +83,7 @@ TEST(OutOfPlace, IsOneRanksOwnAffair) {
   });
 }
 
-TEST(OutOfPlace, TheInputMayBeWrittenOnceAnAsyncOneIsSubmitted) {
+TEST(OutOfPlace, InputIsReusableAfterAsyncSubmission) {
   run_ranks(3, [](Context& ctx) {
     std::vector<float> input(1000);
     std::vector<std::vector<float>> outputs(20, std::vector<float>(input.size()));
@@ -100,7 +100,7 @@ TEST(OutOfPlace, TheInputMayBeWrittenOnceAnAsyncOneIsSubmitted) {
   });
 }
 
-TEST(OutOfPlace, TakesScaleFactors) {
+TEST(OutOfPlace, SupportsScaleFactors) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> x(5, 4.0f), y(5);
     ctx.allreduce(TensorView(x), TensorView(y),
@@ -110,12 +110,12 @@ TEST(OutOfPlace, TakesScaleFactors) {
   });
 }
 
-TEST(OutOfPlace, OverlapsAndOutputsThatDoNotMatchAreRefusedBeforeAnythingIsSubmittedOrCopied) {
+TEST(OutOfPlace, RejectsOverlapAndMismatchBeforeCopy) {
   run_ranks(2, [](Context& ctx) {
     const std::vector<float> before = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
     std::vector<float> x = before;
     std::vector<double> d(5);
-    const auto refusal = [&](const TensorView& input, const TensorView& output) {
+    const auto error_for = [&](const TensorView& input, const TensorView& output) {
       const std::string blocking =
           error_text<InvalidArgument>([&] { ctx.allreduce(input, output, {.name = "x"}); });
       EXPECT_EQ(error_text<InvalidArgument>(
@@ -124,20 +124,20 @@ TEST(OutOfPlace, OverlapsAndOutputsThatDoNotMatchAreRefusedBeforeAnythingIsSubmi
       EXPECT_EQ(x, before);
       return blocking;
     };
-    if (ctx.rank() == 0) {  // alone: nothing of it reaches the other
+    if (ctx.rank() == 0) {  // on this rank only: the other rank receives nothing
       float* const at = x.data();
       const char* const overlap =
           "allreduce 'x': input and output overlap; give the same memory for both, or memory that "
           "is apart";
-      EXPECT_THAT(refusal(TensorView(at, {5}), TensorView(at + 4, {5})), HasSubstr(overlap));
-      EXPECT_THAT(refusal(TensorView(at + 4, {5}), TensorView(at, {5})), HasSubstr(overlap));
-      EXPECT_THAT(refusal(TensorView(at, {2, 3}), TensorView(at, {3, 2})),
+      EXPECT_THAT(error_for(TensorView(at, {5}), TensorView(at + 4, {5})), HasSubstr(overlap));
+      EXPECT_THAT(error_for(TensorView(at + 4, {5}), TensorView(at, {5})), HasSubstr(overlap));
+      EXPECT_THAT(error_for(TensorView(at, {2, 3}), TensorView(at, {3, 2})),
                   HasSubstr("input [2, 3] and output [3, 2] must have the same shape"));
-      EXPECT_THAT(refusal(TensorView(at, {5}), TensorView(d)),
+      EXPECT_THAT(error_for(TensorView(at, {5}), TensorView(d)),
                   HasSubstr("input is float32, output is float64"));
-      EXPECT_THAT(refusal(TensorView(at, {5}), TensorView(nullptr, DataType::kFloat32, {5})),
+      EXPECT_THAT(error_for(TensorView(at, {5}), TensorView(nullptr, DataType::kFloat32, {5})),
                   HasSubstr("the output has no memory"));
-      EXPECT_THAT(refusal(TensorView(nullptr, DataType::kFloat32, {5}), TensorView(at, {5})),
+      EXPECT_THAT(error_for(TensorView(nullptr, DataType::kFloat32, {5}), TensorView(at, {5})),
                   HasSubstr("the input has no memory"));
       EXPECT_THAT(error_text<InvalidArgument>([&] {
                     ctx.allreduce(TensorView(at, {5}), TensorView(at + 5, {5}),
@@ -153,7 +153,7 @@ TEST(OutOfPlace, OverlapsAndOutputsThatDoNotMatchAreRefusedBeforeAnythingIsSubmi
   });
 }
 
-TEST(OutOfPlace, ANameThatIsPendingIsRefusedBeforeAnythingIsCopied) {
+TEST(OutOfPlace, RejectsPendingNameBeforeCopy) {
   run_ranks(3, [](Context& ctx) {
     std::vector<float> a(7, 1.0f), b(7, 2.0f), input(7, 3.0f);
     const std::vector<float> before = {0, 1, 2, 3, 4, 5, 6};
@@ -182,7 +182,7 @@ TEST(OutOfPlace, ANameThatIsPendingIsRefusedBeforeAnythingIsCopied) {
   });
 }
 
-TEST(OutOfPlace, AfterShutdownNothingIsCopied) {
+TEST(OutOfPlace, CopiesNothingAfterShutdown) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> input(3, 3.0f), output(3, 1.0f);
     ctx.shutdown();

@@ -16,7 +16,7 @@ using testing::run_ranks;
 class PlanUpdate : public ::testing::TestWithParam<JobShape> {};
 INSTANTIATE_TEST_SUITE_P(Shapes, PlanUpdate, ::testing::ValuesIn(kJobShapes), name_of_shape);
 
-TEST_P(PlanUpdate, GoesOnWithOtherShapesAndAfterALayerWasFrozen) {
+TEST_P(PlanUpdate, SupportsNewShapesAndFrozenLayers) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
@@ -37,7 +37,7 @@ TEST_P(PlanUpdate, GoesOnWithOtherShapesAndAfterALayerWasFrozen) {
       GetParam().options());
 }
 
-TEST_P(PlanUpdate, ARankThatUpdatesWhileOthersExchangeIsAnErrorOnAllAndNoHang) {
+TEST_P(PlanUpdate, UpdateDuringExchangeFailsAllRanks) {
   if (GetParam().ranks == 1) return;
   run_ranks(
       GetParam().ranks,
@@ -53,7 +53,7 @@ TEST_P(PlanUpdate, ARankThatUpdatesWhileOthersExchangeIsAnErrorOnAllAndNoHang) {
               sync.update(model.gradients());
             } else {
               model.mark_all(sync);
-              // Long enough for its own thread to meet the trouble before the caller waits.
+              // Long enough for the plan's thread to get the error before the caller waits.
               if (round == 1) std::this_thread::sleep_for(std::chrono::milliseconds(30));
               sync.wait();
             }
@@ -69,7 +69,7 @@ TEST_P(PlanUpdate, ARankThatUpdatesWhileOthersExchangeIsAnErrorOnAllAndNoHang) {
       GetParam().options());
 }
 
-TEST_P(PlanUpdate, RanksThatUpdateToOtherGradientsKeepTheFormerPlan) {
+TEST_P(PlanUpdate, MismatchKeepsFormerPlan) {
   if (GetParam().ranks == 1) return;
   run_ranks(
       GetParam().ranks,
@@ -86,7 +86,7 @@ TEST_P(PlanUpdate, RanksThatUpdateToOtherGradientsKeepTheFormerPlan) {
       GetParam().options());
 }
 
-TEST(PlanUpdate, WaitsForARankThatStillComputes) {
+TEST(PlanUpdate, WaitsForComputingRank) {
   run_ranks(3, [](Context& ctx) {
     WholeModel model;
     GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum});
@@ -97,7 +97,7 @@ TEST(PlanUpdate, WaitsForARankThatStillComputes) {
   });
 }
 
-TEST(PlanUpdate, IntoAnArenaAndBetweenOptions) {
+TEST(PlanUpdate, MovesIntoArenaBetweenSteps) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> x(5000, 1.0f);
     std::vector<NamedTensor> gradients = {{"x", TensorView(x)}};
@@ -126,7 +126,7 @@ TEST(PlanUpdate, IntoAnArenaAndBetweenOptions) {
 class Packing : public ::testing::TestWithParam<JobShape> {};
 INSTANTIATE_TEST_SUITE_P(Shapes, Packing, ::testing::ValuesIn(kJobShapes), name_of_shape);
 
-TEST_P(Packing, AFirstBucketOfItsOwnSize) {
+TEST_P(Packing, FirstBucketHasOwnSize) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
@@ -144,7 +144,7 @@ TEST_P(Packing, AFirstBucketOfItsOwnSize) {
       GetParam().options());
 }
 
-TEST_P(Packing, IsThatOfRankZerosMarksFromTheThirdStepOnIfAskedFor) {
+TEST_P(Packing, FollowsMarksOfRankZeroFromThirdStep) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
@@ -153,7 +153,7 @@ TEST_P(Packing, IsThatOfRankZerosMarksFromTheThirdStepOnIfAskedFor) {
                           {.op = ReduceOp::kSum, .bucket_bytes = 3000, .reorder = true});
         for (int step = 0; step < 4; ++step) {
           model.compute(ctx.rank(), step);
-          // Each rank has an order of its own: rank 0 marks the odd ones first.
+          // Each rank has a different order: rank 0 marks the odd gradients first.
           for (std::size_t k = 0; k < model.values.size(); ++k)
             sync.ready((2 * k + 1 + static_cast<std::size_t>(ctx.rank())) % model.values.size());
           sync.wait();
@@ -162,7 +162,7 @@ TEST_P(Packing, IsThatOfRankZerosMarksFromTheThirdStepOnIfAskedFor) {
             packed.insert(packed.end(), sync.bucket(b).begin(), sync.bucket(b).end());
           std::vector<std::size_t> expected(model.values.size());
           for (std::size_t k = 0; k < expected.size(); ++k) expected[k] = (2 * k + 1) % 11;
-          // The ranks learn of the order in the step after.
+          // The ranks receive the order in the next step.
           EXPECT_EQ(packed == expected, step > 0);
           for (std::size_t t = 0; t < model.values.size(); ++t) {
             float sum = 0;

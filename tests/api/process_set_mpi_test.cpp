@@ -11,7 +11,7 @@
 namespace horo {
 namespace {
 
-TEST(ProcessSetMpi, EvenOddAllAndOverlappingOnEveryAlgorithm) {
+TEST(ProcessSetMpi, WorksWithEveryAlgorithm) {
   for (const char* algorithm : {"auto", "ring", "hierarchical", "parameter_server", "mpi"}) {
     setenv("HORO_ALGORITHM", algorithm, 1);
     Context ctx = init();
@@ -26,7 +26,7 @@ TEST(ProcessSetMpi, EvenOddAllAndOverlappingOnEveryAlgorithm) {
   unsetenv("HORO_ALGORITHM");
 }
 
-TEST(ProcessSetMpi, OnPretendedNodes) {
+TEST(ProcessSetMpi, WorksOnEmulatedNodes) {
   for (const char* ranks_per_node : {"1", "2", "3"}) {
     setenv("HORO_RANKS_PER_NODE", ranks_per_node, 1);
     Context ctx = init();
@@ -39,7 +39,7 @@ TEST(ProcessSetMpi, OnPretendedNodes) {
   unsetenv("HORO_RANKS_PER_NODE");
 }
 
-// While it lives, this process can have no file, and so no shared memory, of more than `bytes`.
+// While it exists, this process cannot create files, and so no shared memory, of more than `bytes`.
 class FileLimit {
  public:
   explicit FileLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -59,7 +59,7 @@ class FileLimit {
   rlimit before_{};
 };
 
-TEST(ProcessSetMpi, OneNodeWithoutSharedMemoryIsARefusalOnAllRanksAndNoWait) {
+TEST(ProcessSetMpi, NodeWithoutSharedMemoryFailsAllRanks) {
   setenv("HORO_RANKS_PER_NODE", "2", 1);
   setenv("HORO_TIMEOUT", "20s", 1);
   {
@@ -80,8 +80,8 @@ TEST(ProcessSetMpi, OneNodeWithoutSharedMemoryIsARefusalOnAllRanksAndNoWait) {
   unsetenv("HORO_RANKS_PER_NODE");
 }
 
-// Communicators of MPI are made on several threads at once here.
-TEST(ProcessSetMpi, TwoThreadsMakePlansAndSetsOnOverlappingSets) {
+// Several threads create MPI communicators at the same time here.
+TEST(ProcessSetMpi, ThreadsCreatePlansAndSetsConcurrently) {
   Context ctx = init();
   const int size = ctx.size();
   ProcessSet all = ctx.new_process_set(ranks_where(size, [](int) { return true; }));
@@ -100,7 +100,7 @@ TEST(ProcessSetMpi, TwoThreadsMakePlansAndSetsOnOverlappingSets) {
   use(most, 20);
 }
 
-TEST(ProcessSetMpi, FiftyAreMadeAndRemovedBesideTheProgramsOwnTraffic) {
+TEST(ProcessSetMpi, CreatingManyKeepsProgramTraffic) {
   Context ctx = init();
   const int size = ctx.size();
   for (int round = 0; round < 50; ++round) {

@@ -9,6 +9,7 @@
 #include "horo/testing.h"
 #include "tests/api/error_text.h"
 #include "tests/api/set_checks.h"
+#include "tests/support/sanitizer.h"
 
 namespace horo {
 namespace {
@@ -27,7 +28,7 @@ class ProcessSetOperations : public ::testing::TestWithParam<std::tuple<int, int
   }
 };
 INSTANTIATE_TEST_SUITE_P(RanksAndNodes, ProcessSetOperations,
-                         ::testing::Combine(::testing::Values(3, 4, 5, 6),
+                         ::testing::Combine(::testing::ValuesIn(tested_rank_counts({3, 4, 5, 6})),
                                             ::testing::Values(0, 1, 2)));
 
 /// All but the last, all but the first, and the two at the ends.
@@ -40,7 +41,7 @@ std::vector<ProcessSet> overlapping_sets(Context& ctx) {
   return sets;
 }
 
-/// Calls `check(set, salt)` for the sets of which this rank is a member; ranks differ in the order.
+/// Calls `check(set, salt)` for the sets of this rank, in an order that differs between ranks.
 template <typename Check>
 void in_each_set(Context& ctx, Check check) {
   std::vector<ProcessSet> sets = overlapping_sets(ctx);
@@ -48,7 +49,7 @@ void in_each_set(Context& ctx, Check check) {
     if (sets[i].includes_me()) check(sets[i], static_cast<int>(i) * 7);
 }
 
-TEST_P(ProcessSetOperations, AGroupIsReducedAndBroadcastOverTheMembersInOneLaunch) {
+TEST_P(ProcessSetOperations, GroupIsReducedAndBroadcastInOneLaunch) {
   run_ranks(
       ranks(),
       [](Context& ctx) {
@@ -98,7 +99,7 @@ std::vector<std::byte> object_of(int job_rank, std::size_t size) {
   return bytes;
 }
 
-TEST_P(ProcessSetOperations, ObjectsReachTheMembers) {
+TEST_P(ProcessSetOperations, ObjectsReachMembers) {
   run_ranks(
       ranks(),
       [](Context& ctx) {
@@ -122,7 +123,7 @@ TEST_P(ProcessSetOperations, ObjectsReachTheMembers) {
       options());
 }
 
-TEST_P(ProcessSetOperations, ACallbackOfOneSetSubmitsToAnother) {
+TEST_P(ProcessSetOperations, CallbackMaySubmitToOtherSet) {
   run_ranks(
       ranks(),
       [](Context& ctx) {
@@ -130,7 +131,8 @@ TEST_P(ProcessSetOperations, ACallbackOfOneSetSubmitsToAnother) {
         constexpr int kLinks = 20;
         std::vector<float> x(101);
         std::promise<void> finished;
-        // From set to set, as long as this rank is in it; the sets' ranks all take this path.
+        // Continues with the next set as long as this rank is a member; all ranks of the sets do
+        // the same.
         std::function<void(int)> link = [&](int k) {
           if (k == kLinks) return finished.set_value();
           ProcessSet& set = sets[static_cast<std::size_t>(k) % sets.size()];
@@ -149,7 +151,7 @@ TEST_P(ProcessSetOperations, ACallbackOfOneSetSubmitsToAnother) {
       options());
 }
 
-TEST_P(ProcessSetOperations, ACallbackIsToldTheErrorOfItsSet) {
+TEST_P(ProcessSetOperations, CallbackReceivesErrorOfSet) {
   run_ranks(
       ranks(),
       [](Context& ctx) {
@@ -170,7 +172,7 @@ TEST_P(ProcessSetOperations, ACallbackIsToldTheErrorOfItsSet) {
 /// How many steps a member has data for.
 int steps_of(int job_rank) { return 2 + job_rank * 3 % 5; }
 
-TEST_P(ProcessSetOperations, MembersWithLessDataJoinAndTheirSetGoesOn) {
+TEST_P(ProcessSetOperations, MembersWithLessDataJoin) {
   run_ranks(
       ranks(),
       [](Context& ctx) {
@@ -203,7 +205,7 @@ TEST_P(ProcessSetOperations, MembersWithLessDataJoinAndTheirSetGoesOn) {
       options());
 }
 
-TEST_P(ProcessSetOperations, JoinReturnsTheLastOneByItsNumberInTheSet) {
+TEST_P(ProcessSetOperations, JoinReturnsRankInSet) {
   run_ranks(
       ranks(),
       [](Context& ctx) {
@@ -222,7 +224,7 @@ TEST_P(ProcessSetOperations, JoinReturnsTheLastOneByItsNumberInTheSet) {
       options());
 }
 
-TEST_P(ProcessSetOperations, WhatAJoinedMemberCannotTakePartInNamesItByItsNumberInTheJob) {
+TEST_P(ProcessSetOperations, UnsupportedOperationNamesRankInJob) {
   run_ranks(
       ranks(),
       [](Context& ctx) {
@@ -237,7 +239,7 @@ TEST_P(ProcessSetOperations, WhatAJoinedMemberCannotTakePartInNamesItByItsNumber
                 AllOf(HasSubstr("rank " + std::to_string(last) + " (host"), HasSubstr("has joined"),
                       HasSubstr("'w'")));
           }
-          // The other set does not know of it.
+          // The join does not affect the other set.
           std::jthread beside([&] {
             if (other.includes_me()) check_reductions(other, 5);
           });

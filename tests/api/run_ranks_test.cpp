@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::run_ranks;
 
-// HORO_TEST_DELAY as long as it lives.
+// Sets HORO_TEST_DELAY while it exists.
 class TestDelay {
  public:
   explicit TestDelay(const char* value) {
@@ -35,7 +35,7 @@ class TestDelay {
   std::optional<std::string> before_;
 };
 
-// Three sums on three ranks, of which each is a node.
+// Three sums on three ranks, each on its own node.
 void sum_between_nodes() {
   run_ranks(3,
             [](Context& ctx) {
@@ -48,15 +48,16 @@ void sum_between_nodes() {
             {.environment = {"HORO_RANKS_PER_NODE=1"}});
 }
 
-TEST(RunRanks, TheEnvironmentDelaysMessages) {
-  // A step takes a round of agreeing and one of the sum at least, with delays of 10 ms on average.
+TEST(RunRanks, EnvironmentDelaysMessages) {
+  // A step has at least one round of negotiation and one of the sum, with delays of 10 ms on
+  // average.
   const TestDelay delay("20ms");
   const auto start = std::chrono::steady_clock::now();
   sum_between_nodes();
   EXPECT_GT(std::chrono::steady_clock::now() - start, 20ms);
 }
 
-TEST(RunRanks, ADelayThatIsNoDurationIsRefused) {
+TEST(RunRanks, RejectsInvalidDelay) {
   const TestDelay delay("soon");
   try {
     sum_between_nodes();

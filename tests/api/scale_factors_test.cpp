@@ -26,9 +26,9 @@ constexpr Factors kFactors[] = {{0.0, 1.0},   {1.0, 0.0},        {-0.0, 2.0},  {
 constexpr ReduceOp kOps[] = {ReduceOp::kAverage, ReduceOp::kSum,     ReduceOp::kMin,
                              ReduceOp::kMax,     ReduceOp::kProduct, ReduceOp::kAdasum};
 
-// Neither exact nor all of one sign.
+// Values of both signs, whose products are rounded.
 template <typename T>
-std::vector<T> values_of(int rank, std::size_t count, int salt = 0) {
+std::vector<T> input_of(int rank, std::size_t count, int salt = 0) {
   std::vector<T> values(count);
   for (std::size_t i = 0; i < count; ++i) {
     const int k = (rank + 1) * 31 + static_cast<int>(i * 7 % 101) + salt;
@@ -37,7 +37,7 @@ std::vector<T> values_of(int rank, std::size_t count, int salt = 0) {
   return values;
 }
 
-// In the arithmetic that is promised, one rounding to T.
+// The documented arithmetic, with one rounding to T.
 template <typename T>
 void multiply(std::vector<T>& values, double factor) {
   using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
@@ -45,12 +45,12 @@ void multiply(std::vector<T>& values, double factor) {
 }
 
 template <typename T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+bool has_same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
-// The same by hand, under another name.
+// Scales manually, with another name.
 template <typename T>
 std::vector<T> scaled_by_hand(Context& ctx, std::vector<T> values, ReduceOp op, Factors factors) {
   multiply(values, factors.before);
@@ -64,18 +64,18 @@ void expect_manual_scaling(Context& ctx) {
   for (const ReduceOp op : kOps)
     for (const std::size_t count : {0ul, 1ul, 17ul, 2051ul})
       for (const Factors factors : kFactors) {
-        std::vector<T> values = values_of<T>(ctx.rank(), count);
+        std::vector<T> values = input_of<T>(ctx.rank(), count);
         const std::vector<T> expected = scaled_by_hand(ctx, values, op, factors);
         ctx.allreduce(
             TensorView(values),
             {.name = "scaled", .op = op, .prescale = factors.before, .postscale = factors.after});
-        ASSERT_TRUE(same_bits(values, expected))
+        ASSERT_TRUE(has_same_bits(values, expected))
             << name_of(op) << " of " << count << " " << name_of(data_type_of<T>) << ", factors "
             << factors.before << " and " << factors.after;
       }
 }
 
-TEST(ScaleFactors, EqualManualScalingInEveryFloatingType) {
+TEST(ScaleFactors, MatchManualScalingInEveryFloatingType) {
   for (const int ranks : {1, 2, 3, 4})
     run_ranks(ranks, [](Context& ctx) {
       expect_manual_scaling<float>(ctx);
@@ -85,16 +85,16 @@ TEST(ScaleFactors, EqualManualScalingInEveryFloatingType) {
     });
 }
 
-TEST(ScaleFactors, OfAGroupHoldForEachOfItsTensors) {
+TEST(ScaleFactors, ApplyToEveryTensorOfGroup) {
   for (const DynamicJob& job : dynamic_jobs())
     run_ranks(
         job.ranks,
         [](Context& ctx) {
           for (const Factors factors : kFactors)
             for (int round = 0; round < 2; ++round) {
-              auto a = values_of<float>(ctx.rank(), 33);
-              auto b = values_of<double>(ctx.rank(), 5, 3);
-              auto c = values_of<BFloat16>(ctx.rank(), 101, 5);
+              auto a = input_of<float>(ctx.rank(), 33);
+              auto b = input_of<double>(ctx.rank(), 5, 3);
+              auto c = input_of<BFloat16>(ctx.rank(), 101, 5);
               const auto by_hand_a = scaled_by_hand(ctx, a, ReduceOp::kSum, factors);
               const auto by_hand_b = scaled_by_hand(ctx, b, ReduceOp::kSum, factors);
               const auto by_hand_c = scaled_by_hand(ctx, c, ReduceOp::kSum, factors);
@@ -104,16 +104,16 @@ TEST(ScaleFactors, OfAGroupHoldForEachOfItsTensors) {
                                           .op = ReduceOp::kSum,
                                           .prescale = factors.before,
                                           .postscale = factors.after});
-              ASSERT_TRUE(same_bits(a, by_hand_a));
-              ASSERT_TRUE(same_bits(b, by_hand_b));
-              ASSERT_TRUE(same_bits(c, by_hand_c));
+              ASSERT_TRUE(has_same_bits(a, by_hand_a));
+              ASSERT_TRUE(has_same_bits(b, by_hand_b));
+              ASSERT_TRUE(has_same_bits(c, by_hand_c));
             }
         },
         job.options);
 }
 
-// Names that the cache knows, in buckets of several, with factors that stay for two steps.
-TEST(ScaleFactors, ThatChangeFromStepToStepAndDifferInABucketAreEachTensorsOwn) {
+// Cached names, in buckets of several tensors, with factors that change every two steps.
+TEST(ScaleFactors, MayDifferPerTensorAndStep) {
   for (const DynamicJob& job : dynamic_jobs())
     run_ranks(
         job.ranks,
@@ -126,8 +126,7 @@ TEST(ScaleFactors, ThatChangeFromStepToStepAndDifferInABucketAreEachTensorsOwn) 
               return t % 4 == 0 ? Factors{1, 1} : kFactors[(t + step / 2) % std::size(kFactors)];
             };
             for (std::size_t t = 0; t < kTensors; ++t) {
-              tensors.push_back(
-                  values_of<float>(ctx.rank(), t * 5 + 1, static_cast<int>(t + step)));
+              tensors.push_back(input_of<float>(ctx.rank(), t * 5 + 1, static_cast<int>(t + step)));
               expected.push_back(
                   scaled_by_hand(ctx, tensors.back(), ReduceOp::kAverage, factors_of(t)));
             }
@@ -138,13 +137,14 @@ TEST(ScaleFactors, ThatChangeFromStepToStepAndDifferInABucketAreEachTensorsOwn) 
                                                                .postscale = factors_of(t).after}));
             for (const Handle& handle : handles) handle.wait();
             for (std::size_t t = 0; t < kTensors; ++t)
-              ASSERT_TRUE(same_bits(tensors[t], expected[t])) << "step " << step << " tensor " << t;
+              ASSERT_TRUE(has_same_bits(tensors[t], expected[t]))
+                  << "step " << step << " tensor " << t;
           }
         },
         job.options);
 }
 
-TEST(ScaleFactors, InAProcessSet) {
+TEST(ScaleFactors, ApplyInProcessSet) {
   run_ranks(3, [](Context& ctx) {
     ProcessSet ends = ctx.new_process_set({0, 2});
     if (ctx.rank() != 1)
@@ -160,12 +160,12 @@ TEST(ScaleFactors, InAProcessSet) {
   });
 }
 
-TEST(ScaleFactors, OfAReduceScatterGiveASliceOfTheScaledAllreduceAndLeaveTheInput) {
+TEST(ScaleFactors, ReduceScatterMatchesSliceOfScaledAllreduce) {
   for (const int ranks : {1, 2, 3, 4})
     run_ranks(ranks, [](Context& ctx) {
       for (const Factors factors : kFactors) {
         const std::size_t rows = 13, shard = ctx.shard_rows(rows);
-        std::vector<double> input = values_of<double>(ctx.rank(), rows * 3);
+        std::vector<double> input = input_of<double>(ctx.rank(), rows * 3);
         const std::vector<double> before = input;
         std::vector<double> output(shard * 3), all = input;
         ctx.reduce_scatter(TensorView(input.data(), {rows, 3}),
@@ -187,7 +187,7 @@ TEST(ScaleFactors, OfAReduceScatterGiveASliceOfTheScaledAllreduceAndLeaveTheInpu
     });
 }
 
-TEST(ScaleFactors, AreNotThoseOfARankThatHasJoined) {
+TEST(ScaleFactors, IgnoreJoinedRank) {
   for (const DynamicJob& job : dynamic_jobs())
     if (job.ranks > 1)
       run_ranks(
@@ -228,7 +228,7 @@ std::string mismatch_of(const std::function<void()>& operation) {
   return "";
 }
 
-TEST(ScaleFactors, ThatDifferAreAMismatchOnEveryRankAndTheNextOperationWorks) {
+TEST(ScaleFactors, MismatchFailsAllRanksAndNextOperationWorks) {
   for (const DynamicJob& job : dynamic_jobs())
     if (job.ranks > 1)
       run_ranks(
@@ -273,12 +273,12 @@ TEST(ScaleFactors, ThatDifferAreAMismatchOnEveryRankAndTheNextOperationWorks) {
           job.options);
 }
 
-TEST(ScaleFactors, OfIntegersAndThoseThatAreNotFiniteAreRefusedBeforeAnythingIsSubmitted) {
+TEST(ScaleFactors, RejectIntegersAndNonFiniteFactors) {
   run_ranks(2, [](Context& ctx) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     std::vector<float> x(3), shard(ctx.shard_rows(3));
     std::vector<std::int32_t> i(3, 1), shard_i(ctx.shard_rows(3));
-    if (ctx.rank() == 0) {  // alone: nothing of it reaches the other
+    if (ctx.rank() == 0) {  // on this rank only: the other rank receives nothing
       EXPECT_THAT(
           error_text<InvalidArgument>(
               [&] { ctx.allreduce(TensorView(i), {.name = "n", .prescale = 0.5}); }),

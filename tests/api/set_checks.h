@@ -8,7 +8,7 @@
 
 namespace horo {
 
-// A value that tells job ranks and indices apart and whose sums over ranks are exact in float32.
+// A value that differs by job rank and index. Its sums over ranks are exact in float32.
 inline float set_value(int job_rank, std::size_t i, int salt = 0) {
   return static_cast<float>((job_rank + 1) * 5 + static_cast<int>(i % 97) + salt);
 }
@@ -92,7 +92,7 @@ inline void check_gradients(ProcessSet& set, int salt, bool in_arena) {
   }
 }
 
-/// Everything that a set offers, if this rank is a member. `salt` tells sets apart.
+/// Checks every function of a set, if this rank is a member. `salt` differs between sets.
 inline void check_set(ProcessSet& set, int salt) {
   if (!set.includes_me()) return;
   check_reductions(set, salt);

@@ -29,7 +29,7 @@ double norm_of_average(const WholeModel& model, int ranks, int step, std::size_t
   return std::sqrt(sum);
 }
 
-TEST_P(StepReports, ClippingHasTheSameBitsOnAllRanksAndWithAllBuckets) {
+TEST_P(StepReports, ClippingBitsDoNotDependOnRankOrBuckets) {
   std::mutex mutex;
   std::vector<std::vector<std::vector<float>>> results;
   std::vector<double> norms;
@@ -70,7 +70,7 @@ TEST_P(StepReports, ClippingHasTheSameBitsOnAllRanksAndWithAllBuckets) {
   }
 }
 
-TEST_P(StepReports, SmallGradientsAreNotClipped) {
+TEST_P(StepReports, DoesNotClipSmallGradients) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
@@ -92,19 +92,19 @@ TEST_P(StepReports, SmallGradientsAreNotClipped) {
       GetParam().options());
 }
 
-TEST_P(StepReports, WhatIsNotFiniteIsSeenByAllRanksWithItsSource) {
+TEST_P(StepReports, AllRanksNameSourceOfNonFiniteValues) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
         WholeModel model;
         GradientSync sync(ctx, model.gradients(),
                           {.bucket_bytes = 2500, .clip_norm = 1.0, .check_finite = true});
-        const int culprit = ctx.size() - 1;
+        const int source_rank = ctx.size() - 1;
         for (int step = 0; step < 6; ++step) {
           model.compute(ctx.rank(), step);
           const bool is_bad = step % 2 == 1;
-          if (is_bad && ctx.rank() == culprit) {
-            // Two gradients have one; the first of the list counts.
+          if (is_bad && ctx.rank() == source_rank) {
+            // Two gradients have such a value; the report names the first of the list.
             model.values[7][5] = kNan;
             model.values[2][11] = step == 1 ? -kInfinity : kNan;
             model.values[2][30] = kInfinity;
@@ -115,18 +115,18 @@ TEST_P(StepReports, WhatIsNotFiniteIsSeenByAllRanksWithItsSource) {
           EXPECT_EQ(report.was_clipped, !is_bad);
           ASSERT_EQ(report.non_finite.has_value(), is_bad);
           if (!is_bad) continue;
-          EXPECT_EQ(report.non_finite->rank, culprit);
+          EXPECT_EQ(report.non_finite->rank, source_rank);
           EXPECT_EQ(report.non_finite->gradient, 2u);
           EXPECT_EQ(report.non_finite->index, 11u);
           EXPECT_THAT(report.non_finite->describe(),
-                      HasSubstr("gradient 'layer2' of rank " + std::to_string(culprit) + " is " +
-                                (step == 1 ? "-inf" : "nan") + " at index 11"));
+                      HasSubstr("gradient 'layer2' of rank " + std::to_string(source_rank) +
+                                " is " + (step == 1 ? "-inf" : "nan") + " at index 11"));
         }
       },
       GetParam().options());
 }
 
-TEST(StepReports, ASumThatOverflowsHasNoRankToBlame) {
+TEST(StepReports, OverflowOfSumNamesNoRank) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> x(100, 1.0f);
     x[42] = 3e38f;
@@ -141,8 +141,8 @@ TEST(StepReports, ASumThatOverflowsHasNoRankToBlame) {
   });
 }
 
-// A rank's value is judged as the program wrote it, without its weight.
-TEST_P(StepReports, WeightsNeitherMakeValuesInfiniteNorHideThoseThatAre) {
+// The check uses the value of the program, without the weight.
+TEST_P(StepReports, WeightsNeitherCauseNorHideInfinity) {
   if (GetParam().ranks == 1) return;
   run_ranks(
       GetParam().ranks,
@@ -184,8 +184,8 @@ TEST_P(StepReports, WeightsNeitherMakeValuesInfiniteNorHideThoseThatAre) {
       GetParam().options());
 }
 
-// Residuals of compression are those of an average: there a share is multiplied by the ranks.
-TEST(StepReports, AFiniteValueThatItsWeightMakesInfiniteIsNoRanksOwn) {
+// Compression keeps residuals of an average, so a share is multiplied by the number of ranks.
+TEST(StepReports, OverflowByWeightNamesNoRank) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> x(64 * 64, 3e38f);
     const std::vector<NamedTensor> gradients = {{"x", TensorView(x.data(), Shape{64, 64})}};
@@ -200,14 +200,14 @@ TEST(StepReports, AFiniteValueThatItsWeightMakesInfiniteIsNoRanksOwn) {
   });
 }
 
-TEST(StepReports, EveryTypeIsChecked) {
+TEST(StepReports, ChecksEveryType) {
   run_ranks(2, [](Context& ctx) {
     std::vector<Float16> half(5000, Float16(1.0f));
-    std::vector<BFloat16> brain(5000, BFloat16(1.0f));
+    std::vector<BFloat16> bfloats(5000, BFloat16(1.0f));
     std::vector<double> real(100, 1e300);  // the squares overflow, the values do not
     std::vector<std::int32_t> integers(7, 1);
     const std::vector<NamedTensor> gradients = {{"half", TensorView(half)},
-                                                {"brain", TensorView(brain)},
+                                                {"bfloats", TensorView(bfloats)},
                                                 {"real", TensorView(real)},
                                                 {"integers", TensorView(integers)}};
     GradientSync sync(ctx, gradients, {.check_finite = true});
@@ -216,15 +216,15 @@ TEST(StepReports, EveryTypeIsChecked) {
     EXPECT_EQ(sync.exchange().non_finite->describe(),
               "gradient 'half' of rank 1 is inf at index 4999");
     std::ranges::fill(half, Float16(1.0f));
-    if (ctx.rank() == 0) brain[2049] = BFloat16(kNan);
-    EXPECT_THAT(sync.exchange().non_finite->describe(), HasSubstr("'brain' of rank 0 is nan"));
-    std::ranges::fill(brain, BFloat16(1.0f));
+    if (ctx.rank() == 0) bfloats[2049] = BFloat16(kNan);
+    EXPECT_THAT(sync.exchange().non_finite->describe(), HasSubstr("'bfloats' of rank 0 is nan"));
+    std::ranges::fill(bfloats, BFloat16(1.0f));
     if (ctx.rank() == 0) real[99] = -std::numeric_limits<double>::infinity();
     EXPECT_THAT(sync.exchange().non_finite->describe(), HasSubstr("'real' of rank 0 is -inf"));
   });
 }
 
-TEST(StepReports, WithAdasumAndCompressionToo) {
+TEST(StepReports, SupportsAdasumAndCompression) {
   for (const bool compressed : {false, true})
     run_ranks(3, [&](Context& ctx) {
       std::vector<float> x(64 * 64);
@@ -249,7 +249,7 @@ TEST(StepReports, WithAdasumAndCompressionToo) {
     });
 }
 
-TEST(StepReports, PlainPlansSayThatTheyExchanged) {
+TEST(StepReports, PlainPlansReportExchange) {
   run_ranks(3, [](Context& ctx) {
     WholeModel model(3);
     GradientSync sync(ctx, model.gradients());
@@ -261,7 +261,7 @@ TEST(StepReports, PlainPlansSayThatTheyExchanged) {
   });
 }
 
-TEST(StepReports, MisuseIsNamed) {
+TEST(StepReports, ReportsMisuse) {
   run_ranks(2, [](Context& ctx) {
     WholeModel model(3);
     const auto refuse = [&](const GradientSyncOptions& options) {
@@ -270,7 +270,7 @@ TEST(StepReports, MisuseIsNamed) {
     };
     EXPECT_THAT(refuse({.clip_norm = 0}), HasSubstr("clip_norm is 0"));
     EXPECT_THAT(refuse({.op = ReduceOp::kMax, .check_finite = true}),
-                HasSubstr("check_finite goes with"));
+                HasSubstr("check_finite requires"));
     EXPECT_THAT(refuse({.metrics = {"loss"}}), HasSubstr("metrics names 'loss'"));
     EXPECT_THAT(error_text<MismatchError>([&] {
                   GradientSync sync(ctx, model.gradients(), {.clip_norm = 1.0 + ctx.rank()});
@@ -279,7 +279,7 @@ TEST(StepReports, MisuseIsNamed) {
   });
 }
 
-TEST(StepReport, FiniteGradientsOfANormBeyondFloat64AreLeftAlone) {
+TEST(StepReport, DoesNotClipIfNormOverflows) {
   run_ranks(2, [](Context& ctx) {
     std::vector<double> g(3, 1e200);
     const std::vector<NamedTensor> gradients = {{"g", TensorView(g)}};

@@ -13,12 +13,12 @@ using testing::run_ranks;
 class UnusedGradients : public ::testing::TestWithParam<JobShape> {};
 INSTANTIATE_TEST_SUITE_P(Shapes, UnusedGradients, ::testing::ValuesIn(kJobShapes), name_of_shape);
 
-// Rank r leaves out gradient 2 + (r + step) % 5; nobody uses 1.
+// Rank r leaves out gradient 2 + (r + step) % 5; no rank uses gradient 1.
 bool is_used(int rank, int step, std::size_t t) {
   return t != 1 && t != 2 + static_cast<std::size_t>((rank + step) % 5);
 }
 
-TEST_P(UnusedGradients, CountAsZeroAndAreReportedAlikeOnAllRanks) {
+TEST_P(UnusedGradients, CountAsZeroAndAreReportedOnAllRanks) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
@@ -58,7 +58,7 @@ TEST_P(UnusedGradients, CountAsZeroAndAreReportedAlikeOnAllRanks) {
       GetParam().options());
 }
 
-TEST_P(UnusedGradients, InArenasAndOverSeveralPasses) {
+TEST_P(UnusedGradients, WorkInArenasAndOverSeveralPasses) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
@@ -85,7 +85,7 @@ TEST_P(UnusedGradients, InArenasAndOverSeveralPasses) {
       GetParam().options());
 }
 
-TEST(UnusedGradients, AreAnErrorUnlessAskedFor) {
+TEST(UnusedGradients, AreAnErrorByDefault) {
   run_ranks(2, [](Context& ctx) {
     WholeModel model(3);
     GradientSync sync(ctx, model.gradients());
@@ -97,7 +97,7 @@ TEST(UnusedGradients, AreAnErrorUnlessAskedFor) {
                   GradientSync minimum(ctx, model.gradients(),
                                        {.op = ReduceOp::kMin, .find_unused = true});
                 }),
-                HasSubstr("find_unused goes with average, sum or adasum, not with min"));
+                HasSubstr("find_unused requires average, sum or adasum, not min"));
     EXPECT_THAT(error_text<MismatchError>([&] {
                   GradientSync differs(ctx, model.gradients(), {.find_unused = ctx.rank() == 1});
                 }),

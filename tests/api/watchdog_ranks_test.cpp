@@ -23,14 +23,14 @@ using testing::run_ranks;
 using testing::RunOptions;
 using ::testing::SizeIs;
 
-RunOptions impatient(const std::string& ranks_per_node = "0") {
+RunOptions short_timeouts(const std::string& ranks_per_node = "0") {
   RunOptions options;
   options.environment = {"HORO_TIMEOUT=500ms", "HORO_STALL_WARNING=100ms", "HORO_LOG_LEVEL=off",
                          "HORO_RANKS_PER_NODE=" + ranks_per_node};
   return options;
 }
 
-// What each rank's CommunicationError said; ranks that ended without one are left out.
+// The texts of the CommunicationErrors of the ranks, without the ranks that had none.
 std::vector<std::string> errors_of(int ranks, const std::function<void(Context&)>& function,
                                    const RunOptions& options) {
   std::mutex mutex;
@@ -51,7 +51,7 @@ std::vector<std::string> errors_of(int ranks, const std::function<void(Context&)
   return texts;
 }
 
-TEST(WatchdogOfRanks, RanksInDifferentOperationsAllHearTheSame) {
+TEST(WatchdogRanks, AllRanksReportSameError) {
   for (const char* per_node : {"0", "2", "1"}) {
     const auto texts = errors_of(
         4,
@@ -60,15 +60,15 @@ TEST(WatchdogOfRanks, RanksInDifferentOperationsAllHearTheSame) {
           if (ctx.rank() == 0) ctx.allreduce(TensorView(x), {.name = "only rank 0"});
           ctx.allreduce(TensorView(x), {.name = "everybody"});
         },
-        impatient(per_node));
+        short_timeouts(per_node));
     ASSERT_THAT(texts, SizeIs(4)) << per_node;
     EXPECT_THAT(texts, Each(texts[0])) << per_node;
     EXPECT_THAT(texts[0], AllOf(AnyOf(HasSubstr("'only rank 0'"), HasSubstr("'everybody'")),
-                                HasSubstr("HORO_TIMEOUT is 500ms")));
+                                HasSubstr("HORO_TIMEOUT is 500 ms")));
   }
 }
 
-TEST(WatchdogOfRanks, AGradientThatOneRankDoesNotMarkIsNamedWithTheRank) {
+TEST(WatchdogRanks, NamesMissingGradientAndRank) {
   for (const char* per_node : {"0", "1"}) {
     const auto texts = errors_of(
         3,
@@ -84,13 +84,13 @@ TEST(WatchdogOfRanks, AGradientThatOneRankDoesNotMarkIsNamedWithTheRank) {
           sync.ready(0);
           sync.wait();
         },
-        impatient(per_node));
+        short_timeouts(per_node));
     ASSERT_THAT(texts, SizeIs(3)) << per_node;
     EXPECT_THAT(texts, Each(AllOf(HasSubstr("rank 2 (host"), HasSubstr("'model/")))) << per_node;
   }
 }
 
-TEST(WatchdogOfRanks, ARankThatDoesNotUpdateItsPlanIsNamed) {
+TEST(WatchdogRanks, NamesRankWithoutPlanUpdate) {
   for (const char* per_node : {"0", "1"}) {
     const auto texts = errors_of(
         3,
@@ -105,7 +105,7 @@ TEST(WatchdogOfRanks, ARankThatDoesNotUpdateItsPlanIsNamed) {
           }
           sync.update(gradients);
         },
-        impatient(per_node));
+        short_timeouts(per_node));
     ASSERT_THAT(texts, SizeIs(3)) << per_node;
     EXPECT_THAT(texts,
                 Each(AllOf(HasSubstr("rank 1 (host"), HasSubstr("never submitted 'model.update'"),
@@ -114,7 +114,7 @@ TEST(WatchdogOfRanks, ARankThatDoesNotUpdateItsPlanIsNamed) {
   }
 }
 
-TEST(WatchdogOfRanks, ARankThatDoesNotRegisterAPlanIsNamed) {
+TEST(WatchdogRanks, NamesRankWithoutPlanRegistration) {
   const auto texts = errors_of(
       3,
       [](Context& ctx) {
@@ -125,12 +125,12 @@ TEST(WatchdogOfRanks, ARankThatDoesNotRegisterAPlanIsNamed) {
         }
         GradientSync sync(ctx, std::vector<NamedTensor>{{"a", TensorView(a)}}, {.name = "model"});
       },
-      impatient());
+      short_timeouts());
   ASSERT_THAT(texts, SizeIs(3));
   EXPECT_THAT(texts, Each(AllOf(HasSubstr("rank 1 (host"), HasSubstr("never submitted 'model'"))));
 }
 
-TEST(WatchdogOfRanks, AGradientOfTheSecondPlanOfANameIsNotTakenForOneOfTheFirst) {
+TEST(WatchdogRanks, DistinguishesPlansOfSameName) {
   const auto texts = errors_of(
       3,
       [](Context& ctx) {
@@ -139,17 +139,17 @@ TEST(WatchdogOfRanks, AGradientOfTheSecondPlanOfANameIsNotTakenForOneOfTheFirst)
         GradientSync first(ctx, of_a, {.name = "net"});
         GradientSync second(ctx, of_b, {.name = "net"});
         first.exchange();
-        // Rank 1 is in the first plan's next step, the others in the second's.
+        // Rank 1 is in the next step of the first plan, the others in that of the second plan.
         (ctx.rank() == 1 ? first : second).exchange();
       },
-      impatient());
+      short_timeouts());
   ASSERT_THAT(texts, SizeIs(3));
   EXPECT_THAT(texts, Each(AllOf(HasSubstr("a subset of ranks is in one collective"),
                                 HasSubstr("'net/w'"), HasSubstr("'net#2/w'"))));
 }
 
-TEST(WatchdogOfRanks, ARankOfAnotherNodeThatEndsItsPlanEarlyEndsTheJobLongBeforeTheTimeout) {
-  RunOptions options = impatient("1");
+TEST(WatchdogRanks, PlanEndOnOtherNodeAbortsBeforeTimeout) {
+  RunOptions options = short_timeouts("1");
   options.environment[0] = "HORO_TIMEOUT=10min";
   const auto texts = errors_of(
       3,
@@ -163,12 +163,12 @@ TEST(WatchdogOfRanks, ARankOfAnotherNodeThatEndsItsPlanEarlyEndsTheJobLongBefore
       options);
   ASSERT_THAT(texts, SizeIs(::testing::Ge(2u)));
   for (const std::string& text : texts)
-    EXPECT_THAT(text, AllOf(HasSubstr("rank 1 (host"), HasSubstr("has ended early, in good order"),
-                            HasSubstr("'net/a'"), HasSubstr("since 'net step 6'"),
-                            HasSubstr("call join()")));
+    EXPECT_THAT(text, AllOf(HasSubstr("rank 1 (host"),
+                            HasSubstr("has ended early, without failure"), HasSubstr("'net/a'"),
+                            HasSubstr("since 'net step 6'"), HasSubstr("call join()")));
 }
 
-TEST(WatchdogOfRanks, WhatIsMissingInAProcessSetNamesTheSet) {
+TEST(WatchdogRanks, MissingOperationNamesProcessSet) {
   for (const char* per_node : {"0", "1"}) {
     const auto texts = errors_of(
         4,
@@ -182,7 +182,7 @@ TEST(WatchdogOfRanks, WhatIsMissingInAProcessSetNamesTheSet) {
             set.allreduce(TensorView(x), {.name = "loss"});
           }
         },
-        impatient(per_node));
+        short_timeouts(per_node));
     ASSERT_THAT(texts, SizeIs(4)) << per_node;
     EXPECT_THAT(texts, Each(AllOf(HasSubstr("rank 3 (host"),
                                   HasSubstr("never submitted 'loss' of process set {0, 2, 3}"))))
@@ -190,7 +190,7 @@ TEST(WatchdogOfRanks, WhatIsMissingInAProcessSetNamesTheSet) {
   }
 }
 
-TEST(WatchdogOfRanks, AGradientThatAMemberDoesNotMarkNamesTheSet) {
+TEST(WatchdogRanks, MissingGradientNamesProcessSet) {
   const auto texts = errors_of(
       4,
       [](Context& ctx) {
@@ -206,13 +206,13 @@ TEST(WatchdogOfRanks, AGradientThatAMemberDoesNotMarkNamesTheSet) {
         std::this_thread::sleep_for(1500ms);
         ctx.barrier();
       },
-      impatient("2"));
+      short_timeouts("2"));
   ASSERT_THAT(texts, SizeIs(4));
   EXPECT_THAT(texts, Each(AllOf(HasSubstr("rank 3 (host"),
                                 HasSubstr("never marked 'model/a' of process set {0, 2, 3}"))));
 }
 
-TEST(WatchdogOfRanks, ALateRankIsToldOnceWhileTheJobGoesOn) {
+TEST(WatchdogRanks, ReportsLateRankOnce) {
   RunOptions options;
   options.environment = {"HORO_STALL_WARNING=500ms"};
   ::testing::internal::CaptureStderr();
@@ -222,20 +222,20 @@ TEST(WatchdogOfRanks, ALateRankIsToldOnceWhileTheJobGoesOn) {
         std::vector<float> x(5);
         if (ctx.rank() == 1) std::this_thread::sleep_for(1200ms);
         ctx.allreduce(TensorView(x), {.name = "epoch loss"});
-        // The watchdog looks again before the ranks go.
+        // The watchdog checks again before the ranks shut down.
         std::this_thread::sleep_for(300ms);
         ctx.barrier();
       },
       options);
-  const std::string said = ::testing::internal::GetCapturedStderr();
-  const auto first = said.find("'epoch loss'");
-  ASSERT_NE(first, std::string::npos) << said;
-  EXPECT_EQ(said.find("'epoch loss'", first + 1), std::string::npos) << said;
-  EXPECT_THAT(said, AllOf(HasSubstr("rank 1 (host"), HasSubstr("no longer keeps the others"),
-                          HasSubstr("[rank 0]"), Not(HasSubstr("[rank 2]"))));
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  const auto first = log.find("'epoch loss'");
+  ASSERT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find("'epoch loss'", first + 1), std::string::npos) << log;
+  EXPECT_THAT(log, AllOf(HasSubstr("rank 1 (host"), HasSubstr("no longer blocks the others"),
+                         HasSubstr("[rank 0]"), Not(HasSubstr("[rank 2]"))));
 }
 
-TEST(WatchdogOfRanks, APauseThatLastsIsSaidAndEndsNothing) {
+TEST(WatchdogRanks, ReportsLongPauseWithoutAbort) {
   RunOptions options;
   options.environment = {"HORO_STALL_WARNING=200ms", "HORO_TIMEOUT=600ms", "HORO_RANKS_PER_NODE=1"};
   ::testing::internal::CaptureStderr();
@@ -244,7 +244,7 @@ TEST(WatchdogOfRanks, APauseThatLastsIsSaidAndEndsNothing) {
       [](Context& ctx) {
         std::vector<float> x(5, 1.0f);
         if (ctx.rank() == 1) {
-          const Phase pause = ctx.pause("checkpoint");
+          const TraceScope pause = ctx.pause("checkpoint");
           std::this_thread::sleep_for(2s);
         }
         ctx.allreduce(TensorView(x), {.name = "after it"});
@@ -256,7 +256,7 @@ TEST(WatchdogOfRanks, APauseThatLastsIsSaidAndEndsNothing) {
                                        "[^;]*; rank 0 has waited [^;]* for 'after it'"));
 }
 
-TEST(WatchdogOfRanks, LongComputationsOnEveryRankAreNoStall) {
+TEST(WatchdogRanks, LongComputationIsNotAStall) {
   RunOptions options;
   options.environment = {"HORO_STALL_WARNING=700ms", "HORO_TIMEOUT=5s", "HORO_RANKS_PER_NODE=2"};
   ::testing::internal::CaptureStderr();

@@ -30,7 +30,7 @@ void expect_weighted(const WholeModel& model, int ranks, int step, float toleran
     }
 }
 
-TEST_P(WeightedAverage, IsThatOfTheSamplesWhateverARankOfWeightZeroHolds) {
+TEST_P(WeightedAverage, IgnoresValuesOfWeightZero) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
@@ -52,7 +52,7 @@ TEST_P(WeightedAverage, IsThatOfTheSamplesWhateverARankOfWeightZeroHolds) {
       GetParam().options());
 }
 
-TEST_P(WeightedAverage, WeightsStayThroughAnUpdate) {
+TEST_P(WeightedAverage, KeepsWeightsThroughUpdate) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
@@ -69,7 +69,7 @@ TEST_P(WeightedAverage, WeightsStayThroughAnUpdate) {
       GetParam().options());
 }
 
-TEST_P(WeightedAverage, OfEqualWeightsHasTheBitsOfThePlainOne) {
+TEST_P(WeightedAverage, EqualWeightsMatchPlainAverage) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
@@ -89,23 +89,23 @@ TEST_P(WeightedAverage, OfEqualWeightsHasTheBitsOfThePlainOne) {
       GetParam().options());
 }
 
-TEST(WeightedAverage, OfHalfPrecisionStaysInRange) {
+TEST(WeightedAverage, HalfPrecisionStaysInRange) {
   run_ranks(4, [](Context& ctx) {
     std::vector<Float16> half(3001, Float16(60000.0f));
-    std::vector<BFloat16> brain(2001, BFloat16(static_cast<float>(ctx.rank())));
+    std::vector<BFloat16> bfloats(2001, BFloat16(static_cast<float>(ctx.rank())));
     std::vector<double> real(1001, ctx.rank());
     const std::vector<NamedTensor> gradients = {
-        {"half", TensorView(half)}, {"brain", TensorView(brain)}, {"real", TensorView(real)}};
+        {"half", TensorView(half)}, {"bfloats", TensorView(bfloats)}, {"real", TensorView(real)}};
     GradientSync sync(ctx, gradients, {.weighted = true});
     sync.set_weight(ctx.rank() == 3 ? 3 : ctx.rank() == 2 ? 1 : 0);
     sync.exchange();
     EXPECT_EQ(static_cast<float>(half[3000]), 60000.0f);
-    EXPECT_EQ(static_cast<float>(brain[2000]), 2.75f);
+    EXPECT_EQ(static_cast<float>(bfloats[2000]), 2.75f);
     EXPECT_DOUBLE_EQ(real[1000], 2.75);
   });
 }
 
-TEST(WeightedAverage, WithCompression) {
+TEST(WeightedAverage, SupportsCompression) {
   run_ranks(3, [](Context& ctx) {
     std::vector<float> x(64 * 48);
     for (std::size_t i = 0; i < x.size(); ++i)
@@ -125,7 +125,7 @@ TEST(WeightedAverage, WithCompression) {
   });
 }
 
-TEST(WeightedAverage, MisuseIsNamed) {
+TEST(WeightedAverage, ReportsMisuse) {
   run_ranks(2, [](Context& ctx) {
     WholeModel model(3);
     GradientSync plain(ctx, model.gradients());
@@ -136,7 +136,7 @@ TEST(WeightedAverage, MisuseIsNamed) {
                   GradientSync sum(ctx, model.gradients(),
                                    {.op = ReduceOp::kSum, .weighted = true});
                 }),
-                HasSubstr("weighted goes with average, not with sum"));
+                HasSubstr("weighted requires average, not sum"));
     std::vector<std::int32_t> integers(3);
     EXPECT_THAT(error_text<InvalidArgument>([&] {
                   GradientSync sync(ctx, std::vector<NamedTensor>{{"i", TensorView(integers)}},
@@ -159,7 +159,7 @@ int steps_of(int rank, int ranks, int epoch) {
   return 3 + 2 * (epoch % 2 == 0 ? rank : ranks - 1 - rank);
 }
 
-TEST_P(JoinPlan, RanksThatStopAtDifferentStepsAverageOverThoseThatGoOn) {
+TEST_P(JoinPlan, AveragesOverRemainingRanks) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
@@ -198,7 +198,7 @@ TEST_P(JoinPlan, RanksThatStopAtDifferentStepsAverageOverThoseThatGoOn) {
       GetParam().options());
 }
 
-TEST(JoinPlan, ExchangesThePassesThatWaitForTheRestOfTheirStep) {
+TEST(JoinPlan, ExchangesPassesOfUnfinishedStep) {
   run_ranks(2, [](Context& ctx) {
     std::vector<float> x(1000);
     const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}};

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 ParsedEnvironment parse(std::vector<std::string> entries) { return parse_environment(entries); }
 
-TEST(Environment, DefaultsParseAndAreWhatTheTableSays) {
+TEST(Environment, DefaultsMatchTable) {
   const ParsedEnvironment parsed = parse({});
   EXPECT_TRUE(parsed.warnings.empty());
   EXPECT_EQ(parsed.settings.timeout, 5min);
@@ -23,7 +23,7 @@ TEST(Environment, DefaultsParseAndAreWhatTheTableSays) {
     EXPECT_EQ(parsed.value_of[i], settings_table()[i].default_value);
 }
 
-TEST(Environment, TableHasAtMostTwentyDistinctKnobs) {
+TEST(Environment, SettingsHaveDistinctNamesAndMeaning) {
   std::set<std::string_view> names;
   for (const SettingInfo& info : settings_table()) {
     EXPECT_TRUE(info.name.starts_with("HORO_"));
@@ -31,10 +31,9 @@ TEST(Environment, TableHasAtMostTwentyDistinctKnobs) {
     names.insert(info.name);
   }
   EXPECT_EQ(names.size(), settings_table().size());
-  EXPECT_LE(names.size(), 20u);
 }
 
-TEST(Environment, ReadsValuesAndIgnoresTheRest) {
+TEST(Environment, ReadsValuesAndIgnoresOtherVariables) {
   const ParsedEnvironment parsed =
       parse({"PATH=/bin", "HORO_TEST_DELAY=50us", "HORO_BUCKET_BYTES=64MiB", "HORO_SPIN=500us",
              "HORO_ALGORITHM=ring", "HORO_STORES=plain", "HORO_ALLREDUCE=halving",
@@ -49,7 +48,7 @@ TEST(Environment, ReadsValuesAndIgnoresTheRest) {
   EXPECT_EQ(parse({}).settings.link_file, "");
 }
 
-TEST(Environment, TuningIsOffOnOrKeptInAFile) {
+TEST(Environment, ParsesTuningSetting) {
   EXPECT_FALSE(parse({}).settings.autotune);
   EXPECT_TRUE(parse({"HORO_AUTOTUNE=on"}).settings.autotune);
   EXPECT_EQ(parse({"HORO_AUTOTUNE=on"}).settings.autotune_file, "");
@@ -57,23 +56,42 @@ TEST(Environment, TuningIsOffOnOrKeptInAFile) {
   EXPECT_EQ(parse({"HORO_AUTOTUNE=./on"}).settings.autotune_file, "./on");
 }
 
-TEST(Environment, RanksShareGpusOnlyWhereTheyAreToldTo) {
+TEST(Environment, RanksShareGpusOnlyOnRequest) {
   EXPECT_FALSE(parse({}).settings.gpu_oversubscribe);
-  EXPECT_TRUE(parse({"HORO_GPU_OVERSUBSCRIBE=on"}).settings.gpu_oversubscribe);
-  EXPECT_FALSE(parse({"HORO_GPU_OVERSUBSCRIBE=off"}).settings.gpu_oversubscribe);
-  EXPECT_THROW(parse({"HORO_GPU_OVERSUBSCRIBE=1"}), InvalidArgument);
+  EXPECT_THROW(parse({"HORO_GPU_OVERSUBSCRIBE=2"}), InvalidArgument);
+  EXPECT_THROW(parse({"HORO_GPU_OVERSUBSCRIBE="}), InvalidArgument);
 }
 
-TEST(Environment, UnknownVariableIsWarnedOfWithTheNearestName) {
+TEST(Environment, SwitchAcceptsAllSpellings) {
+  for (const std::string on : {"on", "1", "true", "yes"}) {
+    EXPECT_TRUE(parse({"HORO_GPU_OVERSUBSCRIBE=" + on}).settings.gpu_oversubscribe);
+    const Settings tuned = parse({"HORO_AUTOTUNE=" + on}).settings;
+    EXPECT_TRUE(tuned.autotune);
+    EXPECT_EQ(tuned.autotune_file, "");
+    EXPECT_THROW(parse({"HORO_METRICS=" + on}), InvalidArgument) << "it names no directory";
+    EXPECT_THROW(parse({"HORO_FLIGHT_DIR=" + on}), InvalidArgument);
+  }
+  for (const std::string off : {"off", "0", "false", "no"}) {
+    const std::vector<std::string> oversubscribed = {"HORO_GPU_OVERSUBSCRIBE=on",
+                                                     "HORO_GPU_OVERSUBSCRIBE=" + off};
+    EXPECT_FALSE(parse(oversubscribed).settings.gpu_oversubscribe);
+    EXPECT_FALSE(parse({"HORO_AUTOTUNE=on", "HORO_AUTOTUNE=" + off}).settings.autotune);
+    EXPECT_EQ(parse({"HORO_METRICS=/x", "HORO_METRICS=" + off}).settings.metrics_dir, "");
+  }
+  EXPECT_EQ(parse({"HORO_METRICS=./1"}).settings.metrics_dir, "./1");
+  EXPECT_EQ(parse({"HORO_FLIGHT_DIR=off"}).settings.flight_dir, "off");
+}
+
+TEST(Environment, WarnsOfUnknownVariableWithNearestName) {
   const ParsedEnvironment parsed = parse({"HORO_BUKET_BYTES=1MiB", "HORO_QWERTZUIOP=1"});
   ASSERT_EQ(parsed.warnings.size(), 2u);
   EXPECT_NE(parsed.warnings[0].find("did you mean HORO_BUCKET_BYTES?"), std::string::npos);
   EXPECT_EQ(parsed.warnings[1].find("did you mean"), std::string::npos);
 }
 
-TEST(Environment, BadValueNamesTheVariableAndWhatItAccepts) {
+TEST(Environment, ErrorNamesVariableAndAcceptedValues) {
   for (const char* entry :
-       {"HORO_TIMEOUT=soon", "HORO_TIMEOUT=0", "HORO_AUTOTUNE=1",
+       {"HORO_TIMEOUT=soon", "HORO_TIMEOUT=0", "HORO_METRICS=1",
         "HORO_AUTOTUNE=", "HORO_BUCKET_BYTES=0", "HORO_ALGORITHM=fast", "HORO_LOG_LEVEL=loud",
         "HORO_CACHE_CAPACITY=-1", "HORO_DIRECT_BYTES=1GiB", "HORO_SERVERS=0",
         "HORO_SEGMENT_BYTES=12", "HORO_SPIN=", "HORO_STORES=Plain", "HORO_ALLREDUCE=tree"}) {
@@ -88,14 +106,14 @@ TEST(Environment, BadValueNamesTheVariableAndWhatItAccepts) {
   }
 }
 
-TEST(Environment, KnowsTheSignsOfALauncher) {
+TEST(Environment, DetectsLauncher) {
   const std::vector<std::string> alone = {"PATH=/bin", "HOME=/root"};
   const std::vector<std::string> started = {"PATH=/bin", "OMPI_COMM_WORLD_SIZE=4"};
   EXPECT_FALSE(is_started_by_launcher(alone));
   EXPECT_TRUE(is_started_by_launcher(started));
 }
 
-TEST(NearestMatch, IsWithinAThirdOfTheLength) {
+TEST(NearestMatch, IsWithinThirdOfLength) {
   const std::string_view names[] = {"alpha", "beta", "gamma"};
   EXPECT_EQ(nearest_match("gama", names), "gamma");
   EXPECT_EQ(nearest_match("alpha", names), "alpha");
@@ -105,7 +123,7 @@ TEST(NearestMatch, IsWithinAThirdOfTheLength) {
   EXPECT_EQ(nearest_match(std::string(100, 'a'), names), std::nullopt);
 }
 
-TEST(EnvironmentMarkdown, HasARowForEverySetting) {
+TEST(EnvironmentMarkdown, HasRowForEverySetting) {
   const std::string text = environment_markdown();
   for (const SettingInfo& info : settings_table())
     EXPECT_NE(text.find("| `" + std::string(info.name) + "` |"), std::string::npos);

@@ -9,7 +9,7 @@
 namespace horo {
 namespace {
 
-// What a conversion must give, computed in double from the format's definition.
+// The value of a half, computed in double from the definition of the format.
 double value_of_half(std::uint16_t bits) {
   const int exponent = (bits >> 10) & 31;
   const int mantissa = bits & 1023;

@@ -9,13 +9,13 @@
 namespace horo {
 namespace {
 
-TEST(Printable, LeavesTextAsItIs) {
+TEST(Printable, KeepsPrintableText) {
   for (const char* text : {"", "fc1.weight", "a\\b\"c", "sch\xc3\xb6n", "\xe6\x97\xa5\xe6\x9c\xac",
                            "\xf0\x9f\x99\x82", "\\x0a"})
     EXPECT_EQ(printable(text), text);
 }
 
-TEST(Printable, EscapesControlCharactersAndBytesThatAreNoUtf8) {
+TEST(Printable, EscapesControlCharactersAndInvalidUtf8) {
   EXPECT_EQ(printable("a\nrank 3 killed"), "a\\x0arank 3 killed");
   EXPECT_EQ(printable(std::string_view("\0\t\x1b[31m\x7f", 8)), "\\x00\\x09\\x1b[31m\\x7f");
   EXPECT_EQ(printable("\xc2\x9b"
@@ -29,7 +29,7 @@ TEST(Printable, EscapesControlCharactersAndBytesThatAreNoUtf8) {
   EXPECT_EQ(printable(std::string_view("sch\xc3\xb6n").substr(0, 4)), "sch\\xc3");  // cut off
 }
 
-TEST(Printable, OfAnyBytesIsOneLineOfUtf8AndStaysSo) {
+TEST(Printable, IsIdempotentOneLineUtf8) {
   RandomText random(1);
   for (int round = 0; round < 20000; ++round) {
     const std::string text = printable(random.next(40));
@@ -38,7 +38,7 @@ TEST(Printable, OfAnyBytesIsOneLineOfUtf8AndStaysSo) {
   }
 }
 
-TEST(Printable, ErrorsAndLogLinesAre) {
+TEST(Printable, AppliesToErrorsAndLogLines) {
   RandomText random(2);
   std::string log;
   testing::internal::CaptureStderr();

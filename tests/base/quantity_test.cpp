@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(ParseBytes, KnowsUnitsAndSpaces) {
+TEST(ParseBytes, AcceptsUnitsAndSpaces) {
   EXPECT_EQ(parse_bytes("64MiB"), 64u << 20);
   EXPECT_EQ(parse_bytes(" 4 KiB "), 4096u);
   EXPECT_EQ(parse_bytes("1.5KiB"), 1536u);
@@ -26,7 +26,7 @@ TEST(ParseBytes, RefusesJunkNegativeAndOverflow) {
   }
 }
 
-TEST(ParseBytes, ErrorQuotesTheTextAndShowsTheForm) {
+TEST(ParseBytes, ErrorQuotesTextAndShowsForm) {
   try {
     (void)parse_bytes("12parsecs");
     FAIL();
@@ -36,7 +36,7 @@ TEST(ParseBytes, ErrorQuotesTheTextAndShowsTheForm) {
   }
 }
 
-TEST(ParseDuration, KnowsUnits) {
+TEST(ParseDuration, AcceptsUnits) {
   EXPECT_EQ(parse_duration("500us"), 500us);
   EXPECT_EQ(parse_duration("1.5s"), 1500ms);
   EXPECT_EQ(parse_duration("5min"), 5min);
@@ -53,10 +53,30 @@ TEST(Format, RoundTrips) {
   for (std::size_t bytes : {0ul, 1ul, 1023ul, 1024ul, 1536ul, 4097ul, 64ul << 20, 3ul << 30,
                             7095516150040002ul, (1ul << 53) - 1})
     EXPECT_EQ(parse_bytes(format_bytes(bytes)), bytes);
-  EXPECT_EQ(format_bytes(64u << 20), "64MiB");
-  EXPECT_EQ(format_duration(500us), "500us");
-  EXPECT_EQ(format_duration(1500ms), "1.5s");
-  EXPECT_EQ(format_duration(17ns), "17ns");
+  EXPECT_EQ(format_bytes(64u << 20), "64 MiB");
+  EXPECT_EQ(format_bytes(17), "17 B");
+}
+
+TEST(Format, DurationHasThreeDigits) {
+  EXPECT_EQ(format_duration(0s), "0 s");
+  EXPECT_EQ(format_duration(-5ns), "0 s");
+  EXPECT_EQ(format_duration(17ns), "17 ns");
+  EXPECT_EQ(format_duration(500us), "500 us");
+  EXPECT_EQ(format_duration(79432us), "79.4 ms");
+  EXPECT_EQ(format_duration(999600us), "1 s");
+  EXPECT_EQ(format_duration(1500ms), "1.5 s");
+  EXPECT_EQ(format_duration(119s), "119 s");
+  EXPECT_EQ(format_duration(5min), "5 min");
+  EXPECT_EQ(format_duration(119min), "119 min");
+  EXPECT_EQ(format_duration(3h), "3 h");
+  EXPECT_EQ(format_duration(2000h), "2000 h");
+  EXPECT_EQ(format_nanoseconds(1'234'000'000), "1.23 s");
+}
+
+TEST(Format, CountHasSingularAndPlural) {
+  EXPECT_EQ(format_count(0, "rank"), "0 ranks");
+  EXPECT_EQ(format_count(1, "rank"), "1 rank");
+  EXPECT_EQ(format_count(2, "rank"), "2 ranks");
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
-#include "horo/base/set_name.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
+
+#include "horo/base/topology.h"
 
 namespace horo {
 namespace {
@@ -31,7 +31,7 @@ TEST(SetName, ListsManyRanksInRuns) {
   EXPECT_EQ(name_of_set(ranks), "{0-29, 40, 50, 61, 70-74:2}");
 }
 
-TEST(SetName, TellsRanksWithoutOrderApart) {
+TEST(SetName, DistinguishesIrregularRanks) {
   std::vector<int> ranks, others;
   for (int i = 0; i < 61; ++i) ranks.push_back(i * i);
   others = ranks;
@@ -41,14 +41,14 @@ TEST(SetName, TellsRanksWithoutOrderApart) {
   EXPECT_FALSE(members_of(name_of_set(ranks)));
 }
 
-TEST(SetName, GivesItsMembersBack) {
+TEST(SetName, MembersRoundTrip) {
   for (const auto& ranks : {std::vector<int>{3}, {0, 2, 17}, strided(0, 64, 1), strided(5, 99, 7)})
     for (const int number : {1, 2, 40})
       EXPECT_THAT(members_of(name_of_set(ranks, number)), Optional(ranks));
   EXPECT_THAT(members_of("{0-4:2, 9}"), Optional(ElementsAre(0, 2, 4, 9)));
 }
 
-TEST(SetName, OtherTextsListNothing) {
+TEST(SetName, OtherTextsHaveNoMembers) {
   for (const char* text :
        {"", "{", "{}", "0, 2", "{0, }", "{0 2}", "{0, 2", "{-1}", "{4-2}", "{0-4:0}",
         "{0-2000000000}", "{0}#", "{0}#2x", "{0, 2}}", "{61 ranks, 6f1c0a95}"})

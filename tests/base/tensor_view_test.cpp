@@ -33,8 +33,8 @@ TEST(TensorView, ContainersConvert) {
   static_assert(std::is_constructible_v<ConstTensorView, const std::vector<float>&>);
 }
 
-// Memory of a temporary is gone before an operation has used it.
-TEST(TensorView, TemporariesThatOwnTheirElementsDoNotConvert) {
+// The memory of a temporary is freed before an operation has used it.
+TEST(TensorView, RejectsOwningTemporaries) {
   static_assert(!std::is_constructible_v<TensorView, std::vector<float>>);
   static_assert(!std::is_constructible_v<TensorView, std::array<float, 3>>);
   static_assert(!std::is_constructible_v<ConstTensorView, std::vector<float>>);
@@ -64,7 +64,7 @@ TEST(Shape, DimensionsMayBeOfAnyIntegerType) {
   }
 }
 
-TEST(Shape, RefusesMoreElementsThanMemoryCanHave) {
+TEST(Shape, RefusesTooManyElements) {
   const std::size_t large = std::size_t{1} << 40;
   for (const Shape& shape : {Shape{large, large}, Shape{large, 1 << 23}, Shape{1, large, 3, large}})
     try {
@@ -101,7 +101,7 @@ TEST(DataType, SizesAndNames) {
   for (const auto& [type, size] : sizes) EXPECT_EQ(size_of(type), size) << name_of(type);
 }
 
-TEST(HoroCheck, ThrowsTheMessageOrTheExpression) {
+TEST(HoroCheck, ThrowsMessageOrExpression) {
   EXPECT_NO_THROW(HORO_CHECK(1 + 1 == 2, "never"));
   try {
     HORO_CHECK(1 > 2, "one is not more than two");

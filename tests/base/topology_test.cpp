@@ -22,14 +22,14 @@ TEST(Topology, NodesAreNumberedByLowestRank) {
   EXPECT_EQ(t.describe(4), "rank 4 (host c)");
 }
 
-TEST(Topology, KeysSeparateNodesThatShareAHostName) {
+TEST(Topology, KeysSeparateNodesWithEqualHostNames) {
   const Topology t = make_topology(2, {"x/0", "x/0", "x/1"}, {"x", "x", "x"});
   EXPECT_EQ(t.node_count, 2);
   EXPECT_EQ(t.local_size, 1);
   EXPECT_EQ(t.describe(2), "rank 2 (host x)");
 }
 
-TEST(Topology, ASubsetKeepsItsNodesAndWhatItsRanksAreCalled) {
+TEST(Topology, SubsetKeepsNodesAndRankNames) {
   const Topology job = make_topology(4, {"a", "a", "b", "b", "c"}, {"x", "x", "y", "y", "z"});
   const Topology set = job.subset({1, 3, 4});
   EXPECT_EQ(set.rank, 2);
@@ -46,7 +46,7 @@ TEST(Topology, ASubsetKeepsItsNodesAndWhatItsRanksAreCalled) {
   EXPECT_THROW(job.subset({0, 1}), InvalidArgument);
 }
 
-TEST(Topology, ASubsetOfRanksOfOneNodeSharesIt) {
+TEST(Topology, SubsetOnOneNodeSharesNode) {
   const Topology set = make_topology(2, {"a", "a", "a", "b"}, {"x", "x", "x", "y"}).subset({0, 2});
   EXPECT_EQ(set.node_count, 1);
   EXPECT_EQ(set.local_rank, 1);

@@ -12,12 +12,12 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// Waits for `time`, in vain.
+// Waits for `time` without success.
 void wait_for(Waiter& waiter, std::chrono::nanoseconds time) {
   for (const auto end = Clock::now() + time; Clock::now() < end;) waiter.pause("for nothing");
 }
 
-TEST(Waiter, EndsAfterTheTimeoutAndTheGrace) {
+TEST(Waiter, EndsAfterTimeoutAndGracePeriod) {
   const WaitPolicy policy{.timeout = 10ms, .grace = 10ms};
   Waiter waiter(policy);
   const auto start = Clock::now();
@@ -25,7 +25,7 @@ TEST(Waiter, EndsAfterTheTimeoutAndTheGrace) {
   EXPECT_GE(Clock::now() - start, 20ms);
 }
 
-TEST(Waiter, TimeThatIsExcusedDoesNotCount) {
+TEST(Waiter, IgnoresExcusedTime) {
   AbortSignal signal;
   const WaitPolicy policy{.timeout = 1s, .abort = &signal};
   Waiter waiter(policy);
@@ -36,7 +36,7 @@ TEST(Waiter, TimeThatIsExcusedDoesNotCount) {
   EXPECT_THROW(wait_for(waiter, 1h), CommunicationError);
 }
 
-TEST(Waiter, TimeInWhichItsThreadWasStoppedDoesNotCount) {
+TEST(Waiter, IgnoresSuspendedTime) {
   const WaitPolicy policy{.timeout = 1s};
   Waiter waiter(policy);
   wait_for(waiter, 10ms);
@@ -44,7 +44,7 @@ TEST(Waiter, TimeInWhichItsThreadWasStoppedDoesNotCount) {
   EXPECT_NO_THROW(wait_for(waiter, 10ms));
 }
 
-TEST(AbortSignal, WhoWatchesIsBelievedForAWhile) {
+TEST(AbortSignal, IsWatchedUntilGivenTime) {
   const AbortSignal signal;
   const auto now = Clock::now();
   EXPECT_FALSE(signal.is_watched(now));
@@ -53,7 +53,7 @@ TEST(AbortSignal, WhoWatchesIsBelievedForAWhile) {
   EXPECT_FALSE(signal.is_watched(now + 3s));
 }
 
-TEST(WaitPolicy, LeavesOutTheTimeThatIsExcused) {
+TEST(WaitPolicy, ExcludesExcusedTime) {
   AbortSignal signal;
   const WaitPolicy policy{.abort = &signal};
   const auto start = Clock::now();
@@ -62,9 +62,11 @@ TEST(WaitPolicy, LeavesOutTheTimeThatIsExcused) {
   EXPECT_EQ(policy.time_since(start, start + 9s), 5s);
   EXPECT_EQ(policy.time_since(start + 6s, start + 9s), 3s);
   EXPECT_EQ(WaitPolicy{}.time_since(start, start + 9s), 9s);
+  EXPECT_FALSE(policy.has_timed_out(start, start + 4s + policy.limit()));
+  EXPECT_TRUE(policy.has_timed_out(start, start + 4s + policy.limit() + 1ns));
 }
 
-TEST(AbortSignal, TheFirstTextIsKeptAndLongOnesAreCut) {
+TEST(AbortSignal, KeepsFirstTextAndCutsLongText) {
   AbortSignal signal;
   EXPECT_FALSE(signal.is_raised());
   signal.raise(std::string(5000, 'x'));

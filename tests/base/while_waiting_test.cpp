@@ -1,5 +1,3 @@
-#include "horo/base/while_waiting.h"
-
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -13,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(WhileWaiting, AWaitEndsThroughTheWorkThatGoesOnMeanwhile) {
+TEST(WhileWaiting, WorkMayEndWait) {
   for (const WaitPolicy& policy :
        {WaitPolicy{.spin = 1h}, WaitPolicy{.yield = 1h}, WaitPolicy{.yield = 0s}}) {
     int steps = 0;
@@ -22,7 +20,7 @@ TEST(WhileWaiting, AWaitEndsThroughTheWorkThatGoesOnMeanwhile) {
   }
 }
 
-TEST(WhileWaiting, EndsWithItsScope) {
+TEST(WhileWaiting, EndsWithScope) {
   EXPECT_FALSE(WhileWaiting::work_once());
   int steps = 0;
   {
@@ -36,14 +34,14 @@ TEST(WhileWaiting, EndsWithItsScope) {
   EXPECT_EQ(steps, 2);
 }
 
-TEST(WhileWaiting, WhatTheWorkThrowsEndsTheWait) {
+TEST(WhileWaiting, ExceptionOfWorkEndsWait) {
   const WaitPolicy policy{.yield = 0s};
   const WhileWaiting meanwhile([]() -> bool { throw std::runtime_error("the wire broke"); });
   Waiter waiter(policy);
   EXPECT_THROW(while (true) waiter.pause("for nothing"), std::runtime_error);
 }
 
-TEST(WhileWaiting, WorkDoesNotPutOffTheDeadline) {
+TEST(WhileWaiting, WorkDoesNotExtendDeadline) {
   const WaitPolicy policy{.timeout = 5ms};
   const WhileWaiting meanwhile([] { return true; });
   Waiter waiter(policy);

@@ -1,5 +1,5 @@
-// Collectives between emulated hosts: in_lab.py starts this on each of them. LAB_HOSTS and
-// LAB_RANKS say how many hosts there are, and how many ranks on each, host by host.
+// Collectives between emulated hosts. run_in_lab.py starts this program on each host. LAB_HOSTS is
+// the number of hosts, LAB_RANKS the number of ranks per host. Ranks are numbered host by host.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,10 +16,11 @@
 namespace horo {
 namespace {
 
-// Around the largest exchange in one step, the chunks of the ring and the segments; odd ones too.
+// Counts on both sides of the largest single-step exchange, of the ring's chunks and of the
+// segments, and odd counts.
 const std::vector<std::size_t> kCounts = {0, 1, 2, 3, 5, 1023, 8191, 65537, 1000003};
 
-// Small whole numbers that differ by rank and index: every sum of them is exact.
+// Small integers that differ by rank and index, so that all their sums are exact in float32.
 float value(int rank, std::size_t i) {
   return static_cast<float>(static_cast<std::size_t>(rank + 1) * (i % 97 + 1) % 211);
 }
@@ -39,10 +40,10 @@ std::vector<float> sums(int ranks, std::size_t count) {
 
 void expect_equal(const std::vector<float>& x, const std::vector<float>& expected) {
   ASSERT_EQ(x.size(), expected.size());
-  const auto [at, wanted] = std::mismatch(x.begin(), x.end(), expected.begin());
+  const auto [at, reference] = std::mismatch(x.begin(), x.end(), expected.begin());
   if (at != x.end())
     ADD_FAILURE() << "index " << at - x.begin() << " of " << x.size() << ": " << *at << ", not "
-                  << *wanted;
+                  << *reference;
 }
 
 int lab_number(const char* name) {
@@ -126,7 +127,8 @@ TEST_P(ClusterCollectives, GradientsOverSeveralSteps) {
     gradients.push_back({"g" + std::to_string(gradients.size()), TensorView(tensor)});
   GradientSync sync(ctx, gradients, {.op = ReduceOp::kSum, .bucket_bytes = 1 << 18});
   for (int step = 0; step < 5; ++step) {
-    // A step's values are those of other ranks, so that no earlier result can pass for a new one.
+    // Each step uses the values of other ranks, so that a stale result of an earlier step is
+    // detected.
     for (std::size_t i = tensors.size(); i-- > 0;) {
       for (std::size_t k = 0; k < counts[i]; ++k) tensors[i][k] = value(ctx.rank() + step, k);
       sync.ready(i);
@@ -175,7 +177,7 @@ TEST_P(ClusterCollectives, GradientsInAnArena) {
   }
 }
 
-// Sums that every order of combination rounds differently.
+// The sum of these values rounds differently for each order of addition.
 std::vector<float> rounding_values(int rank, std::size_t count) {
   std::vector<float> x(count);
   for (std::size_t i = 0; i < count; ++i)
@@ -183,9 +185,10 @@ std::vector<float> rounding_values(int rank, std::size_t count) {
   return x;
 }
 
-TEST(ClusterAllreduce, EveryTreeGivesTheSameBits) {
-  const std::size_t counts[] = {1, 2, 17, 255, 1023, 4099, 10007};  // smaller than the ring's
-  std::vector<std::vector<float>> wanted;
+TEST(ClusterAllreduce, TreesGiveSameBits) {
+  const std::size_t counts[] = {1,    2,    17,   255,
+                                1023, 4099, 10007};  // below the sizes that use the ring
+  std::vector<std::vector<float>> reference;
   for (const char* allreduce : {"exchange", "doubling", "halving", "auto"}) {
     setenv("HORO_ALLREDUCE", allreduce, 1);
     {
@@ -193,8 +196,8 @@ TEST(ClusterAllreduce, EveryTreeGivesTheSameBits) {
       for (std::size_t c = 0; c < std::size(counts); ++c) {
         std::vector<float> x = rounding_values(ctx.rank(), counts[c]);
         ctx.allreduce(TensorView(x), {.name = "x"});
-        if (wanted.size() == c) wanted.push_back(x);
-        EXPECT_EQ(std::memcmp(x.data(), wanted[c].data(), counts[c] * sizeof(float)), 0)
+        if (reference.size() == c) reference.push_back(x);
+        EXPECT_EQ(std::memcmp(x.data(), reference[c].data(), counts[c] * sizeof(float)), 0)
             << allreduce << ", " << counts[c] << " elements";
       }
     }

@@ -1,4 +1,4 @@
-"""A lab of emulated hosts for one test."""
+"""Starts emulated hosts (a lab) for one test with scripts/cluster_lab.sh."""
 import os
 import subprocess
 import sys
@@ -6,21 +6,21 @@ import zlib
 from pathlib import Path
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "cluster_lab.sh"
-SKIPPED = 77  # what CTest takes as "skipped"
+SKIPPED = 77  # CTest reports this exit code as "skipped"
 START_LIMIT_S = 30
-# Of this build alone, and the same each time: what a killed test left is found and removed.
+# The name is constant and unique to this build. The next test therefore removes the lab that a killed test left.
 ENVIRONMENT = dict(os.environ, CLUSTER_LAB=f"test-{zlib.crc32(os.getcwd().encode()):08x}")
 
 
-class Impossible(Exception):
-    """This machine cannot have a lab: not root, or something is missing, or the kernel refuses it."""
+class LabUnavailable(Exception):
+    """This machine cannot run a lab: no root, a missing tool, or a kernel that does not permit it."""
 
 
 class Lab:
-    """`with Lab(hosts) as lab:` starts it and takes it down again."""
+    """A context manager: `with Lab(hosts) as lab:` starts a lab and removes it at the end."""
 
     def __init__(self, hosts, rate="1gbit", name=None):
-        """`name`: of a lab beside that of this build; None: that one."""
+        """`name`: the name of an additional lab; None: the lab of this build."""
         self.hosts = hosts
         self.rate = rate
         self.environment = dict(ENVIRONMENT, CLUSTER_LAB=name) if name else ENVIRONMENT
@@ -29,7 +29,7 @@ class Lab:
         self.call("down")
         done = self.call("up", self.hosts, self.rate)
         if done.returncode == 2:
-            raise Impossible(done.stderr.strip())
+            raise LabUnavailable(done.stderr.strip())
         if done.returncode != 0:
             raise RuntimeError(f"cluster_lab.sh up: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return self
@@ -59,16 +59,16 @@ class Lab:
         return self.call("exec", host, "ls", "-A", "/dev/shm").stdout.split()
 
     def sent(self):
-        """Bytes that each host has sent over its link."""
+        """Returns the bytes that each host has sent over its link."""
         return [int(line.split()[1]) for line in self.call("bytes").stdout.splitlines()]
 
 
 def run_or_skip(main):
-    """Ends the process with main()'s exit code, or with SKIPPED and the reason where no lab can be."""
+    """Exits with the exit code of main(). If no lab is available, prints the reason and exits with SKIPPED."""
     try:
         with Lab(1):
             pass
-    except Impossible as reason:
+    except LabUnavailable as reason:
         print(f"SKIPPED, no emulated hosts here: {reason}", flush=True)
         sys.exit(SKIPPED)
     sys.exit(main())

@@ -1,5 +1,6 @@
-// One allreduce of MIB MiB over all ranks, for lab_test.py, which counts the bytes on the wire:
-//   one_allreduce MEMORY MIB     MEMORY: ordinary, or arena for Context::allocate
+// Runs one allreduce of MIB MiB over all ranks. lab_test.py counts the bytes on the wire.
+//   one_allreduce MEMORY MIB
+// MEMORY is "ordinary", or "arena" for Context::allocate.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

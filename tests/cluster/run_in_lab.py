@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs an MPI program over emulated hosts; its exit code is the test's.
+"""Runs an MPI program on emulated hosts and exits with its exit code.
 
 usage: run_in_lab.py HOSTS RANKS-PER-HOST LIMIT-S PROGRAM [ARGUMENTS]
 """

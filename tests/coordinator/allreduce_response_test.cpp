@@ -1,5 +1,3 @@
-#include "horo/coordinator/allreduce_response.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "collectives/reduce/kernels.h"
+#include "horo/coordinator/executor.h"
 
 namespace horo::coordinator {
 namespace {
@@ -27,7 +26,7 @@ void expect_neutral(const std::vector<T>& values) {
   }
 }
 
-TEST(AllreduceResponse, WhatAnAbsentRankBringsChangesNothing) {
+TEST(AllreduceResponse, AbsentRankAddsIdentity) {
   expect_neutral<float>({1.5f, -3e38f, 3e38f, 1e-40f, std::numeric_limits<float>::infinity(),
                          -std::numeric_limits<float>::infinity()});
   expect_neutral<double>({-1.25, 1e308, -1e308, 4.0});

@@ -10,7 +10,7 @@
 namespace horo::coordinator {
 namespace {
 
-TEST(Completion, ManyWaitersSeeTheSameOutcome) {
+TEST(Completion, AllWaitersGetTheOutcome) {
   Completion completion;
   std::atomic<int> errors{0};
   {
@@ -32,7 +32,7 @@ TEST(Completion, ManyWaitersSeeTheSameOutcome) {
   EXPECT_THROW(completion.wait(), MismatchError);
 }
 
-TEST(Completion, CallbacksAreHandedOutOnceAndRunAtOnceAfterwards) {
+TEST(Completion, ReturnsCallbacksOnceThenRunsThemAtOnce) {
   Completion completion;
   int calls = 0;
   completion.then([&](const std::exception_ptr& error) { calls += error == nullptr ? 1 : 100; });
@@ -45,12 +45,12 @@ TEST(Completion, CallbacksAreHandedOutOnceAndRunAtOnceAfterwards) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST(Completion, WhatACallbackThrowsIsCaught) {
+TEST(Completion, CatchesExceptionOfCallback) {
   EXPECT_NO_FATAL_FAILURE(run_callback([](auto) { throw std::runtime_error("mine"); }, nullptr));
   EXPECT_NO_FATAL_FAILURE(run_callback([](auto) { throw 5; }, nullptr));
 }
 
-TEST(Completion, ACallbackMayNotBlock) {
+TEST(Completion, CallbackMustNotBlock) {
   Completion pending, done;
   (void)done.complete();
   bool has_thrown = false;

@@ -8,9 +8,9 @@
 #include <string>
 #include <thread>
 
-#include "collectives/device/lone_collectives.h"
-#include "horo/base/device/host_device.h"
+#include "collectives/device/device_collectives.h"
 #include "horo/base/error.h"
+#include "horo/device/host/host_device.h"
 
 namespace horo::coordinator {
 namespace {
@@ -22,11 +22,11 @@ class CollectivesWithoutPeer : public collectives::LoneCollectives {
   std::optional<std::string> failure() const override { return "remote process exited"; }
 };
 
-/// Rank 1 of 3, each on a node of its own, whose peer has gone.
+/// Rank 1 of 3 ranks on separate nodes, after the process of its peer has exited.
 class DeviceWatchTest : public ::testing::Test {
  protected:
   DeviceWatchTest() { policy_.abort = &abort_; }
-  // What the job ends with.
+  // Returns the error that ends the job.
   std::string end_job(const std::exception_ptr& error) {
     try {
       std::rethrow_exception(watch_.end_job(error, "allreduce 'x'"));
@@ -47,7 +47,7 @@ class DeviceWatchTest : public ::testing::Test {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-TEST_F(DeviceWatchTest, ARankWhosePeerHasGoneLetsTheOneThatKnowsWhySayIt) {
+TEST_F(DeviceWatchTest, WaitsForReasonOfFailedPeer) {
   const std::string why = "rank 2 (host c) failed in allreduce 'x': an illegal memory access";
   const std::jthread other([&] {
     std::this_thread::sleep_for(50ms);
@@ -56,12 +56,12 @@ TEST_F(DeviceWatchTest, ARankWhosePeerHasGoneLetsTheOneThatKnowsWhySayIt) {
   EXPECT_EQ(end_job(watch_.error()), why);
 }
 
-TEST_F(DeviceWatchTest, WhereNobodySaysWhyItTellsWhatItKnows) {
+TEST_F(DeviceWatchTest, ReportsPeerFailureWithoutReason) {
   EXPECT_EQ(end_job(watch_.error()), own_);
   EXPECT_GE(age(), 1s);
 }
 
-TEST_F(DeviceWatchTest, ItsOwnDeviceHasItsSayAtOnce) {
+TEST_F(DeviceWatchTest, ReportsOwnDeviceAtOnce) {
   try {
     throw DeviceError("an illegal memory access");
   } catch (const DeviceError&) {

@@ -16,18 +16,18 @@ Entry entry(const std::string& name) {
   return made;
 }
 
-TEST(TensorQueue, ANameIsPendingUntilReleased) {
+TEST(TensorQueue, NameIsPendingUntilReleased) {
   Doorbell doorbell;
   TensorQueue queue(doorbell);
   queue.submit(entry("x"));
   EXPECT_THROW(queue.submit(entry("x")), InvalidArgument);
-  EXPECT_EQ(queue.take().size(), 1u);
+  EXPECT_EQ(queue.take_all().size(), 1u);
   EXPECT_THROW(queue.submit(entry("x")), InvalidArgument);
   queue.release(entry("x").request);
   EXPECT_NO_THROW(queue.submit(entry("x")));
 }
 
-TEST(TensorQueue, AGroupWithADuplicateInTheMiddleAddsNothing) {
+TEST(TensorQueue, RejectedGroupAddsNoNames) {
   Doorbell doorbell;
   TensorQueue queue(doorbell);
   queue.submit(entry("b"));
@@ -37,10 +37,10 @@ TEST(TensorQueue, AGroupWithADuplicateInTheMiddleAddsNothing) {
   EXPECT_THROW(queue.submit(std::move(group)), InvalidArgument);
   EXPECT_NO_THROW(queue.submit(entry("c")));
   EXPECT_NO_THROW(queue.submit(entry("a")));
-  EXPECT_EQ(queue.take().size(), 3u);
+  EXPECT_EQ(queue.take_all().size(), 3u);
 }
 
-TEST(TensorQueue, AGroupHoldsTheNamesOfItsTensors) {
+TEST(TensorQueue, GroupHoldsNamesOfItsTensors) {
   Doorbell doorbell;
   TensorQueue queue(doorbell);
   Entry group = entry("g");
@@ -53,7 +53,7 @@ TEST(TensorQueue, AGroupHoldsTheNamesOfItsTensors) {
   for (const char* name : {"g", "a", "b"}) EXPECT_NO_THROW(queue.submit(entry(name)));
 }
 
-TEST(TensorQueue, AGroupMayNotHaveOneNameTwice) {
+TEST(TensorQueue, RejectsGroupWithRepeatedName) {
   Doorbell doorbell;
   TensorQueue queue(doorbell);
   Entry group = entry("g");
@@ -63,7 +63,7 @@ TEST(TensorQueue, AGroupMayNotHaveOneNameTwice) {
   EXPECT_NO_THROW(queue.submit(entry("g")));
 }
 
-TEST(TensorQueue, AfterJoiningOnlyShutdownIsTaken) {
+TEST(TensorQueue, AcceptsOnlyShutdownAfterJoin) {
   Doorbell doorbell;
   TensorQueue queue(doorbell);
   Entry join = entry(std::string(kJoinName));
@@ -75,7 +75,7 @@ TEST(TensorQueue, AfterJoiningOnlyShutdownIsTaken) {
   EXPECT_NO_THROW(queue.submit(std::move(shutdown)));
 }
 
-TEST(TensorQueue, AfterClosingSubmissionsEndWithTheError) {
+TEST(TensorQueue, FailsSubmissionsAfterClose) {
   Doorbell doorbell;
   TensorQueue queue(doorbell);
   queue.submit(entry("before"));
@@ -84,10 +84,10 @@ TEST(TensorQueue, AfterClosingSubmissionsEndWithTheError) {
   const auto completion = late.completion;
   queue.submit(std::move(late));
   EXPECT_THROW(completion->wait(), ShutdownError);
-  EXPECT_EQ(queue.take().size(), 1u);
+  EXPECT_EQ(queue.take_all().size(), 1u);
 }
 
-TEST(TensorQueue, SubmittingWakesTheSleeper) {
+TEST(TensorQueue, SubmissionWakesThread) {
   Doorbell doorbell;
   TensorQueue queue(doorbell);
   std::jthread submitter([&] {
@@ -99,7 +99,7 @@ TEST(TensorQueue, SubmittingWakesTheSleeper) {
   EXPECT_FALSE(queue.is_empty());
 }
 
-TEST(TensorQueue, ManyThreadsSubmitEverythingOnce) {
+TEST(TensorQueue, KeepsEveryEntryOfManyThreads) {
   Doorbell doorbell;
   TensorQueue queue(doorbell);
   {
@@ -110,7 +110,7 @@ TEST(TensorQueue, ManyThreadsSubmitEverythingOnce) {
           queue.submit(entry(std::to_string(t) + "." + std::to_string(i)));
       });
   }
-  EXPECT_EQ(queue.take().size(), 1600u);
+  EXPECT_EQ(queue.take_all().size(), 1600u);
   EXPECT_TRUE(queue.is_empty());
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the example programs through hororun, as users do. BIN names the folder of the programs."""
+"""Runs the example programs with hororun. The environment variable BIN is the folder of the programs."""
 import json
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -12,7 +13,7 @@ BUILT_WITH_CUDA = os.environ["BUILT_WITH_CUDA"] == "1"
 
 
 def hororun(ranks, program, *arguments):
-    """Runs the program; returns its output and the report it wrote, if any."""
+    """Runs the program. Returns its output and its JSON report, or None if the program writes no report."""
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.json")
         with_report = [] if program in ("allreduce", "own_model") else ["--json", report]
@@ -27,7 +28,7 @@ def hororun(ranks, program, *arguments):
             return done.stdout, json.load(file)
 
 
-# Roundings grow from step to step; one of float32 is 6e-8.
+# Rounding errors grow from step to step. The relative rounding error of float32 is 6e-8.
 def expect_close(test, losses, expected):
     test.assertEqual(len(losses), len(expected))
     for step, (a, b) in enumerate(zip(losses, expected)):
@@ -40,7 +41,7 @@ class Training(unittest.TestCase):
     def train(self, ranks, *more):
         return hororun(ranks, "train_mnist", *self.STEPS, *more)[1]
 
-    def test_losses_do_not_depend_on_the_number_of_ranks(self):
+    def test_losses_are_independent_of_rank_count(self):
         alone = self.train(1)
         self.assertEqual(len(alone["losses"]), 50)
         for ranks in (2, 4, 8):
@@ -51,29 +52,29 @@ class Training(unittest.TestCase):
             self.assertEqual(set(report["step_ms"]), {"data_wait", "forward", "backward", "exposed_communication",
                                                       "optimizer", "total"})
 
-    def test_losses_of_a_perceptron_do_not_depend_on_the_number_of_ranks(self):
+    def test_perceptron_losses_are_independent_of_rank_count(self):
         steps = ["--max-steps", "40", "--global-batch", "64", "--seed", "1", "--model", "mlp"]
         alone = hororun(1, "train_mnist", *steps)[1]["losses"]
         self.assertEqual(len(alone), 40)
         for ranks in (2, 4):
             expect_close(self, hororun(ranks, "train_mnist", *steps)[1]["losses"], alone)
 
-    def test_two_runs_give_the_same_bits(self):
+    def test_runs_are_bit_reproducible(self):
         self.assertEqual(self.train(4)["param_hash"], self.train(4)["param_hash"])
 
-    def test_adasum_learns_in_the_same_bits(self):
+    def test_adasum_is_bit_reproducible(self):
         runs = [hororun(3, "train_mnist", *self.STEPS, "--op", "adasum")[1] for _ in range(2)]
         self.assertEqual(runs[0]["param_hash"], runs[1]["param_hash"])
         self.assertLess(runs[0]["losses"][-1], 0.7 * runs[0]["losses"][0])
         self.assertNotEqual(runs[0]["param_hash"], self.train(3)["param_hash"])
 
-    def test_adamw_learns_and_takes_its_own_learning_rate(self):
+    def test_adamw_reduces_loss_and_has_own_learning_rate(self):
         report = self.train(2, "--optimizer", "adamw", "--warm-up", "0")
         self.assertLess(report["losses"][-1], 0.7 * report["losses"][0])
         same = ["--optimizer", "adamw", "--warm-up", "0", "--lr", "0.001", "--weight-decay", "0.01"]
         self.assertEqual(self.train(2, *same)["param_hash"], report["param_hash"])
 
-    def test_gradients_may_be_compressed(self):
+    def test_compressed_gradients(self):
         plain = self.train(2)
         self.assertEqual(plain["compression_rate"], 1)
         for options in (["powersgd", "--compression-rank", "2"], ["topk", "--compression-fraction", "0.02"]):
@@ -82,9 +83,65 @@ class Training(unittest.TestCase):
             self.assertLess(report["losses"][-1], report["losses"][0])
             self.assertNotEqual(report["param_hash"], plain["param_hash"])
 
-    def test_small_programs(self):
+    def test_allreduce_sums(self):
+        self.assertIn("1 rank: x[0] = 1", hororun(1, "allreduce")[0])
         self.assertIn("3 ranks: x[0] = 6", hororun(3, "allreduce")[0])
-        self.assertIn("step 1999", hororun(2, "own_model")[0])
+
+    # The program prints 5 decimals; summation order may change the last one.
+    def test_own_model_losses_are_independent_of_rank_count(self):
+        def losses(ranks):
+            return [(int(step), float(loss)) for step, loss in
+                    re.findall(r"step +(\d+)  loss ([0-9.]+)", hororun(ranks, "own_model")[0])]
+
+        alone = losses(1)
+        self.assertEqual([step for step, _ in alone], [0, 400, 800, 1200, 1600, 1999])
+        self.assertLess(alone[-1][1], 0.1 * alone[0][1])
+        for ranks in (2, 4):
+            for (step, loss), (same_step, expected) in zip(losses(ranks), alone, strict=True):
+                self.assertEqual(step, same_step)
+                self.assertAlmostEqual(loss, expected, delta=2e-5, msg=f"step {step}, {ranks} ranks")
+
+
+class CommandLines(unittest.TestCase):
+    PROGRAMS = ("train_mnist", "train_cifar", "allreduce_bench", "gradient_bench", "collective_bench", "negotiation_bench",
+                "device_bench", "train_step_bench")
+
+    def run_program(self, program, *arguments):
+        return subprocess.run([os.path.join(BIN, program), *arguments], capture_output=True, text=True)
+
+    def test_command_in_help_works(self):
+        for program in self.PROGRAMS:
+            texts = {self.run_program(program, option).stdout for option in ("-h", "--help")}
+            self.assertEqual(len(texts), 1)
+            command, = re.findall(r"^  (\S+/hororun -n \d+ .*)$", texts.pop(), re.MULTILINE)
+            if program == "negotiation_bench":  # the fastest example
+                done = subprocess.run(command.split(), capture_output=True, text=True, timeout=200)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_out_of_range_values_give_one_line_error(self):
+        for program, option, value, requirement in (
+                ("train_mnist", "--epochs", "99999999999", "a whole number from 1 to 1000000"),
+                ("train_mnist", "--epochs", "three", "a whole number from 1 to 1000000"),
+                ("train_mnist", "--global-batch", "-3", "a whole number from 1 to 1000000000"),
+                ("train_mnist", "--lr", "nan", "a number above 0"),
+                ("train_cifar", "--momentum", "1", "a number from 0 to below 1"),
+                ("allreduce_bench", "--rounds", "0", "a whole number from 1 to 1000000"),
+                ("collective_bench", "--max-mib", "99999999999", "a whole number from 0 to 1048576"),
+                ("negotiation_bench", "--count", "2,0", "a whole number from 1 to 4096"),
+                ("negotiation_bench", "--step-ms", "inf", "a number above 0"),
+                ("device_bench", "--samples", "-1", "a whole number from 1 to 1000000")):
+            done = self.run_program(program, option, value)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertIn(f"{program}: {option} {value.split(',')[-1]}: the value must be {requirement}", done.stderr)
+
+    def test_unknown_options_and_extra_arguments_are_rejected(self):
+        for program in self.PROGRAMS:
+            for arguments in (["--batch", "3"], ["word"]):
+                done = self.run_program(program, *arguments)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertIn("--help lists the options", done.stderr)
 
 
 class Photographs(unittest.TestCase):
@@ -93,9 +150,9 @@ class Photographs(unittest.TestCase):
     def train(self, ranks, *more):
         return hororun(ranks, "train_cifar", *self.STEPS, *more)[1]
 
-    # Batch normalisation looks at the images of one pass: a rank that takes two passes sees in each what one of two
-    # ranks sees.
-    def test_losses_of_a_residual_network_depend_on_passes_not_on_ranks(self):
+    # Batch normalisation depends on the images of one pass. One rank with two passes per step therefore gets the same
+    # losses as two ranks with one pass.
+    def test_residual_network_losses_depend_on_passes_not_ranks(self):
         alone = self.train(1, "--accumulate", "2")
         self.assertEqual(len(alone["losses"]), 8)
         together = self.train(2)
@@ -104,16 +161,16 @@ class Photographs(unittest.TestCase):
         self.assertEqual(together["param_hash"], self.train(2)["param_hash"])
         self.assertNotEqual(together["losses"], self.train(2, "--no-augmentation")["losses"])
 
-    def test_losses_without_batch_normalisation_do_not_depend_on_the_number_of_ranks(self):
+    def test_losses_without_batch_norm_are_independent_of_rank_count(self):
         alone = self.train(1, "--model", "cnn")["losses"]
         for ranks in (2, 3):
             expect_close(self, self.train(ranks, "--model", "cnn")["losses"], alone)
 
-    def test_reads_the_files_of_a_folder(self):
+    def test_reads_files_of_folder(self):
         with tempfile.TemporaryDirectory() as folder:
             for name, count in (("data_batch_1", 96), ("data_batch_2", 64), ("test_batch", 40)):
                 with open(os.path.join(folder, name + ".bin"), "wb") as file:
-                    for i in range(count):  # a class is a shade, which is learnt in a few steps
+                    for i in range(count):  # the class is the brightness, which a few steps fit
                         file.write(bytes([i % 2]) + bytes([150 * (i % 2) + i % 57]) * 3072)
             output, report = hororun(2, "train_cifar", "--data", folder, "--model", "cnn", "--global-batch", "32",
                                      "--warm-up", "0", "--lr", "0.02", "--epochs", "6")
@@ -121,7 +178,7 @@ class Photographs(unittest.TestCase):
         self.assertLess(report["losses"][-1], 0.5 * report["losses"][0])
         self.assertIn("(40 of 40)", output)
 
-    def test_a_folder_without_images_is_refused_in_one_line(self):
+    def test_folder_without_images_gives_one_line_error(self):
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run([os.path.join(BIN, "train_cifar"), "--data", folder], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
@@ -129,23 +186,23 @@ class Photographs(unittest.TestCase):
 
 
 class OnGpus(unittest.TestCase):
-    # Where there is none, as here.
+    # Hides the GPUs.
     ENVIRONMENT = dict(os.environ, CUDA_VISIBLE_DEVICES="")
 
-    def refused(self, *arguments):
+    def error_of(self, *arguments):
         done = subprocess.run([os.path.join(BIN, "train_mnist"), *arguments], capture_output=True, text=True, env=self.ENVIRONMENT)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         return done.returncode, done.stderr
 
-    def test_training_without_a_gpu_says_so(self):
-        code, text = self.refused("--device", "cuda")
+    def test_training_without_gpu_reports_it(self):
+        code, text = self.error_of("--device", "cuda")
         self.assertEqual(code, 1)
         self.assertIn("GPU" if BUILT_WITH_CUDA else "this build of horo has no CUDA; ", text)
 
-    def test_the_precision_of_a_cpu_is_float32(self):
-        self.assertEqual(self.refused("--precision", "bfloat16")[0], 2)
-        self.assertIn("--device cuda", self.refused("--precision", "bfloat16")[1])
-        self.assertIn("choose cpu or cuda", self.refused("--device", "tpu")[1])
+    def test_cpu_precision_is_float32(self):
+        self.assertEqual(self.error_of("--precision", "bfloat16")[0], 2)
+        self.assertIn("--device cuda", self.error_of("--precision", "bfloat16")[1])
+        self.assertIn("choose cpu or cuda", self.error_of("--device", "tpu")[1])
 
 
 class Benchmarks(unittest.TestCase):
@@ -173,7 +230,7 @@ class Benchmarks(unittest.TestCase):
         self.assertIn("horo_us", report)
         self.assertNotIn("mpi_flat_us", report)
 
-    def test_collective_bench_checks_and_reports_every_collective_and_type(self):
+    def test_collective_bench_covers_every_collective_and_type(self):
         kinds = ["allreduce", "reduce_scatter", "allgather", "broadcast", "alltoall"]
         for ranks in (2, 3):
             _, report = hororun(ranks, "collective_bench", "--collective", "all", "--type", "all", "--sizes", "40",
@@ -197,7 +254,7 @@ class Benchmarks(unittest.TestCase):
         for row in report["rows"]:
             self.assertLessEqual({f"horo_{algorithm}_us" for algorithm in algorithms} | {"mpi_us"}, set(row))
 
-    def test_collective_bench_compares_types_at_the_same_number_of_elements(self):
+    def test_collective_bench_compares_types_at_same_element_count(self):
         _, report = hororun(2, "collective_bench", "--compare-types", "--type", "float32,bfloat16,float16", "--sizes",
                             "4,4096", "--rounds", "2")
         self.assertEqual([row["count"] for row in report["comparisons"]], [1, 1024])
@@ -206,13 +263,13 @@ class Benchmarks(unittest.TestCase):
             self.assertGreater(row["bfloat16_ratio"], 0)
             self.assertGreater(row["float16_us"]["median"], 0)
 
-    def test_collective_bench_refuses_what_it_does_not_know(self):
+    def test_collective_bench_rejects_unknown_values(self):
         for option, word in (("--collective", "gather"), ("--type", "float31"), ("--op", "mean")):
             done = subprocess.run([os.path.join(BIN, "collective_bench"), option, word], capture_output=True, text=True)
             self.assertEqual(done.returncode, 2)
-            self.assertIn(f"{option} {word}: '{word}' is none of ", done.stderr)
+            self.assertIn(f"{option} {word}: '{word}' is not known; choose ", done.stderr)
 
-    def test_allreduce_bench_measures_the_exchange_while_computing(self):
+    def test_allreduce_bench_measures_exchange_during_compute(self):
         for environment in ({}, {"HORO_RANKS_PER_NODE": "1"}):
             with unittest.mock.patch.dict(os.environ, environment):
                 _, report = hororun(2, "allreduce_bench", "--while-computing", "--sizes", "10000000", "--rounds", "1")
@@ -230,7 +287,7 @@ class Benchmarks(unittest.TestCase):
             for what in ("horo", "mpi"):
                 self.assertLessEqual(report[what]["p50_us"], report[what]["p99_us"])
 
-    def test_negotiation_bench_counts_messages_and_finds_none_for_a_plan(self):
+    def test_negotiation_bench_counts_no_messages_for_plan(self):
         _, report = hororun(1, "negotiation_bench", "--count", "1,2,8,64", "--ranks-per-node", "2", "--tensors", "5")
         rows = report["control_traffic"]
         self.assertEqual([row["ranks"] for row in rows], [ranks for ranks in (1, 2, 8, 64) for _ in range(5)])
@@ -242,15 +299,15 @@ class Benchmarks(unittest.TestCase):
                 self.assertEqual(traffic["messages_in_nodes"] > 0, row["ranks"] > 1)
                 self.assertEqual(traffic["messages_between_nodes"] > 0, row["ranks"] > 2)
                 self.assertEqual(traffic["most_between_nodes"] > 0, row["ranks"] > 2)
-                if row["ranks"] == 64:  # no rank speaks with all of the 32 nodes
+                if row["ranks"] == 64:  # no rank exchanges messages with all 32 nodes
                     self.assertLess(traffic["most_between_nodes"], traffic["messages_between_nodes"] / 4)
 
-    def test_sizes_of_no_whole_values_are_refused(self):
+    def test_sizes_with_partial_elements_are_rejected(self):
         for sizes in ("6", "4,,8", "4,x", "0", "-4"):
             done = subprocess.run([os.path.join(BIN, "allreduce_bench"), "--sizes=" + sizes],
                                   capture_output=True, text=True)
             self.assertEqual(done.returncode, 2)
-            self.assertIn("is not a number of bytes that 4 divides", done.stderr)
+            self.assertIn("is not a multiple of 4 bytes from 4 to", done.stderr)
 
     def test_tensors_are_listed_without_mpi(self):
         done = subprocess.run([os.path.join(BIN, "gradient_bench"), "--model", "resnet50", "--list-tensors"],
@@ -262,7 +319,7 @@ class Benchmarks(unittest.TestCase):
         counts = [int(line) for line in done.stdout.split()]
         self.assertEqual((len(counts), sum(counts), counts[0]), (148, 124439808, 50257 * 768))
 
-    def test_device_bench_checks_and_reports_on_the_stand_in(self):
+    def test_device_bench_checks_and_reports_on_stand_in(self):
         output, report = hororun(1, "device_bench", "--device", "host", "--divide", "1000", "--samples", "2")
         self.assertEqual([(row["model"], row["wire"], row["tensors"]) for row in report["moves"][::2]],
                          [(model, wire, tensors) for model, tensors in (("resnet50", 161), ("gpt2", 148))
@@ -275,7 +332,7 @@ class Benchmarks(unittest.TestCase):
         for row in report["latency"]:
             self.assertLessEqual(row["p50_us"], row["p99_us"])
 
-    def test_train_step_bench_takes_steps_on_the_stand_in(self):
+    def test_train_step_bench_runs_on_stand_in(self):
         output, report = hororun(2, "train_step_bench", "--device", "host", "--divide", "256", "--samples", "1", "--precision", "float32",
                                  "--only", "resnet20")
         self.assertIn("2 ranks", output)
@@ -283,7 +340,7 @@ class Benchmarks(unittest.TestCase):
         for row in report["rows"]:
             self.assertGreater(row["median_ms"], 0)
 
-    def test_device_bench_without_a_gpu_is_skipped_and_says_so(self):
+    def test_device_bench_without_gpu_is_skipped_with_reason(self):
         done = subprocess.run([os.path.join(BIN, "device_bench")], capture_output=True, text=True,
                               env=dict(os.environ, CUDA_VISIBLE_DEVICES=""))
         self.assertEqual((done.returncode, done.stdout), (77, ""))

@@ -1,12 +1,15 @@
-// A short training in which some ranks fail at one place, for scripts/chaos.py:
+// A short training run in which some ranks fail at one place, for scripts/chaos.py:
 //   chaos_job FAULT PLACE VICTIMS LAG_MS DELAY_MS STEPS NOTES
-// FAULT: none, or one of kFaults. PLACE: a place of the program, see run(). VICTIMS: ranks, as
-// "1,3". At a place inside a collective call the other ranks enter the call LAG_MS later, and a
-// second thread of the victim injects the fault DELAY_MS after the victim has entered it. The main
-// thread waits for that thread after the call, so "loop" makes the rank late; with "stuck" the main
-// thread stays inside the call. STEPS: of the training. NOTES: a file to which each rank appends
-// "start RANK PID NS" and a victim "fault RANK WHERE NS": WHERE is "at", "inside" or, if the call
-// ended first, "after"; NS is CLOCK_MONOTONIC.
+// FAULT: "none" or one of kFaults.
+// PLACE: a place in the program; see run().
+// VICTIMS: the failing ranks, such as "1,3".
+// LAG_MS, DELAY_MS: if PLACE is inside a collective call, the other ranks enter the call LAG_MS
+// later. A second thread of the victim injects the fault DELAY_MS after the victim has entered the
+// call. The main thread joins that thread after the call, so "loop" makes the rank late. With
+// "stuck" the main thread stays inside the call.
+// STEPS: the number of training steps.
+// NOTES: a file to which each rank appends "start RANK PID NS" and a victim appends "fault RANK
+// WHERE NS". WHERE is "at", "inside" or, if the call ended first, "after". NS is CLOCK_MONOTONIC.
 #include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -33,7 +36,7 @@ namespace {
 using std::chrono::milliseconds;
 
 [[noreturn]] void loop() {
-  for (;;) usleep(1000);  // Does not make progress, and leaves the core to other jobs.
+  for (;;) usleep(1000);  // makes no progress and leaves the core to other jobs
 }
 
 void write_to_null() {
@@ -69,7 +72,7 @@ const std::map<std::string, void (*)()> kFaults = {
     {"stuck", [] { loop(); }},
 };
 
-/// Injects the fault at its place. Called by the main thread, except at("in_callback").
+/// Injects the fault at its place. The main thread calls it, except at("in_callback").
 class Injector {
  public:
   Injector(std::string fault, std::string place, const std::string& victims, milliseconds lag,
@@ -83,7 +86,7 @@ class Injector {
     std::istringstream words(victims);
     for (std::string word; std::getline(words, word, ',');)
       is_victim_ |= std::atoi(word.c_str()) == own_rank();
-    // The main thread does not leave the call, as the handler does not return.
+    // The handler does not return, so the main thread stays in the call.
     std::signal(SIGUSR1, [](int) { loop(); });
     note("start " + std::to_string(own_rank()) + " " + std::to_string(getpid()) + " " + now_text());
   }
@@ -92,12 +95,12 @@ class Injector {
     if (is_victim_ && place == place_) fire("at", kFaults.at(fault_));
   }
 
-  /// A rank that is not a victim enters the call of this place later than the victims.
+  /// Delays the ranks that are not victims, so that they enter the call at this place later.
   void lag(const std::string& place) const {
     if (!is_victim_ && place == place_) std::this_thread::sleep_for(lag_);
   }
 
-  /// Runs `call`, inside which the fault of this place happens.
+  /// Runs `call` and injects the fault of this place inside it.
   template <typename Call>
   auto inside(const std::string& place, Call call) {
     if (place != place_ || !is_victim_) return call();
@@ -106,7 +109,7 @@ class Injector {
     struct Leave {
       Injector& injector;
       std::thread& injection;
-      ~Leave() {  // The fault happens here at the latest.
+      ~Leave() {  // the fault is injected here at the latest
         injector.is_inside_ = false;
         injection.join();
       }
@@ -154,7 +157,7 @@ void train(horo::Context& ctx, horo::GradientSync& sync, horo::ProcessSet& set, 
   for (int step = 0; step < steps; ++step) {
     const bool fails = step == failing_step;
     {
-      const horo::Phase phase = ctx.phase("data");
+      const horo::TraceScope phase = ctx.phase("data");
       std::this_thread::sleep_for(milliseconds(5));
       if (fails) injector.at("before_ready");
       if (fails) injector.lag("in_wait");

@@ -1,9 +1,14 @@
-// A job that goes wrong in one rank, for doctor_test.py:
+// A job in which one rank misbehaves, for doctor_test.py:
 //   doctor_job FAULT RANK
-// FAULT: kill, kill_named, crash, throw, return (the rank ends in the middle of a step), stop (it
-// is stopped), absent (it never submits what the others do), unmarked (it never marks a gradient),
-// alone (it submits what nobody else does), pause (it lets the others wait on purpose), slow (its
-// data takes time), none.
+// FAULT is one of:
+//   none
+//   kill, kill_named, crash, throw, return: the rank ends in the middle of a step
+//   stop: the rank's process is stopped by SIGSTOP
+//   absent: the rank never submits the operation that the others submit
+//   unmarked: the rank never marks a gradient as ready
+//   alone: the rank submits an operation that no other rank submits
+//   pause: the rank declares a pause while the others wait
+//   slow: the rank spends a long time loading data
 #include <unistd.h>
 
 #include <csignal>
@@ -17,7 +22,7 @@
 
 namespace {
 
-void sleep_for_ever() {
+void sleep_forever() {
   while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
@@ -34,9 +39,9 @@ class Job {
     horo::GradientSync sync(ctx_, gradients, {.name = "grad", .bucket_bytes = 1024});
     const bool ends = fault_ == "none" || fault_ == "slow";
     for (int step = 0; !ends || step < 20; ++step) {
-      const horo::Phase phase = ctx_.phase("step");
+      const horo::TraceScope phase = ctx_.phase("step");
       if (fault_ == "slow" && is_faulty_) {
-        const horo::Phase data = ctx_.phase("data");
+        const horo::TraceScope data = ctx_.phase("data");
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
       }
       sync.ready(1);
@@ -50,15 +55,15 @@ class Job {
   }
 
  private:
-  // False: the rank leaves.
+  // Returns false if the rank must leave the job.
   bool in_gradients() {
     if (fault_ == "kill") raise(SIGKILL);
     if (fault_ == "crash") raise(SIGSEGV);
     if (fault_ == "throw") throw std::runtime_error("diverged");
     if (fault_ == "stop") raise(SIGSTOP);
     if (fault_ == "unmarked") {
-      const horo::Phase phase = ctx_.phase("backward");
-      sleep_for_ever();
+      const horo::TraceScope phase = ctx_.phase("backward");
+      sleep_forever();
     }
     return true;
   }
@@ -75,12 +80,12 @@ class Job {
     if (fault_ == "kill_named") raise(SIGKILL);
     if (fault_ == "return") return false;
     if (fault_ == "absent") {
-      const horo::Phase phase = ctx_.phase("data");
-      sleep_for_ever();
+      const horo::TraceScope phase = ctx_.phase("data");
+      sleep_forever();
     }
     if (fault_ == "pause") {
-      const horo::Phase pause = ctx_.pause("checkpoint");
-      sleep_for_ever();
+      const horo::TraceScope pause = ctx_.pause("checkpoint");
+      sleep_forever();
     }
     return true;
   }

@@ -1,20 +1,37 @@
-// A job in which one rank fails in the middle of a step, for fault_test.py:
+// A job in which one rank fails, for fault_test.py:
 //   fault_job FAULT RANK
-// FAULT, in a loop of allocations: kill_in_allocate, term_in_allocate (at any moment).
-// FAULT, in the middle of a step: none, kill, throw, throw_slowly (and says why only after a
-// moment), exit, normal_exit, thread_exit, quick_exit (_exit with code 0), callback
-// (destroys the Context in one), abandon_set, return,
-// in_flight or device (which stands in for a GPU, and whose rank goes on for a moment); an
-// exception that nobody catches: uncaught, uncaught_nested, uncaught_int, uncaught_noexcept,
-// uncaught_thread, own_handler (of std::terminate); a crash: terminate, abort, segv, overflow (of
-// the stack), heap (corruption), looping_handler (of SIGSEGV, which never returns); not_ready (an
-// InvalidArgument), survived (a SIGSEGV that the program's handler leaves by siglongjmp). FAULT
-// while the other ranks wait in shutdown() or join(): throw_before_shutdown, throw_before_join,
-// leak (the Context, and main returns). FAULT on all ranks: shutdown_exit (exit with code 0 after
-// shutdown(), with a Context and a plan that nobody destroys), shutdown_static (with one that
-// exit() destroys), shutdown_alone (as shutdown_exit, but RANK, which never ends). FAULT before or
-// in init(): option (exit with code 2), bad_setting. Prints "rank N pid P" for each rank that has
-// joined.
+// Each rank prints "rank N pid P" after it has joined. The values of FAULT are:
+// In a loop of allocations, at any moment:
+//   kill_in_allocate, term_in_allocate
+// In the middle of a step:
+//   none, kill, throw, exit, normal_exit, thread_exit, abandon_set, return
+//   throw_slowly: reports the cause only after a delay
+//   quick_exit: calls _exit with code 0
+//   callback: destroys the Context in a completion callback
+//   in_flight: returns while operations are in flight
+//   device: reports a GPU failure, and the process continues for a moment
+//   not_ready: an InvalidArgument error
+//   survived: a SIGSEGV that the program's handler leaves with siglongjmp
+// An exception that is not caught, in the middle of a step:
+//   uncaught, uncaught_nested, uncaught_int, uncaught_noexcept, uncaught_thread
+//   own_handler: the program has its own std::terminate handler
+// A crash in the middle of a step:
+//   terminate, abort, segv
+//   overflow: of the stack
+//   heap: heap corruption
+//   looping_handler: the program's SIGSEGV handler never returns
+// While the other ranks wait in shutdown() or join():
+//   throw_before_shutdown, throw_before_join
+//   leak: leaks the Context and returns from main()
+// On all ranks:
+//   shutdown_exit: exits with code 0 after shutdown() and leaves a Context and a plan
+//   shutdown_static: leaves a Context that exit() destroys
+//   shutdown_alone: like shutdown_exit, but RANK never ends
+// Before or inside init():
+//   option: exits with code 2
+//   bad_setting
+//   segv_in_mpi_init, terminate_in_mpi_init: fail inside MPI_Init_thread
+#include <mpi.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -34,7 +51,7 @@
 #include <thread>
 #include <vector>
 
-#include "horo/base/device/host_device.h"
+#include "horo/device/host/host_device.h"
 #include "horo/horo.h"
 
 namespace {
@@ -54,7 +71,9 @@ void throw_nested() {
   }
 }
 
-volatile int deepest = 1 << 30;          // NOLINT: unknown to the compiler
+std::string_view fault_in_mpi_init;  // empty: none
+
+volatile int deepest = 1 << 30;          // NOLINT: volatile hides the value from the compiler
 volatile std::uintptr_t no_address = 8;  // NOLINT: likewise
 
 int overflow_stack(int depth) {
@@ -65,7 +84,7 @@ int overflow_stack(int depth) {
 
 char* volatile block = nullptr;  // NOLINT: likewise
 
-// "free(): invalid pointer"
+// Makes glibc abort with "free(): invalid pointer".
 void corrupt_heap() {
   block = static_cast<char*>(std::malloc(64)) + 8;
   std::free(block);  // NOLINT: on purpose
@@ -79,7 +98,7 @@ sigjmp_buf recovery;
 
 void recover(int) { siglongjmp(recovery, 1); }
 
-// The other ranks wait for longer than a handler may take.
+// Survives a SIGSEGV and then stays absent for longer than a signal handler may run.
 void survive_crash() {
   if (sigsetjmp(recovery, 1) == 0) raise(SIGSEGV);
   std::this_thread::sleep_for(std::chrono::seconds(3));
@@ -115,12 +134,12 @@ void fail(std::string_view fault) {
   crash(fault);
 }
 
-// Of operations that a rank leaves behind: they outlive main().
+// Buffer of the operations that a rank leaves in flight. It outlives main().
 std::vector<float> in_flight(1000000);  // NOLINT: on purpose
 
 std::unique_ptr<horo::Context> kept;  // NOLINT: destroyed by exit()
 
-void say_that_it_runs(const horo::Context& ctx) {
+void print_pid(const horo::Context& ctx) {
   std::printf("rank %d pid %d\n", ctx.rank(), static_cast<int>(getpid()));
   std::fflush(stdout);
 }
@@ -133,7 +152,7 @@ void run_on_device(int failing_rank) {
   const horo::TensorView view(reinterpret_cast<float*>(memory.data()), horo::Shape{1000003});
   const std::vector<horo::NamedTensor> gradients{{"g", view}};
   horo::DeviceGradientSync sync(ctx, device, gradients);
-  say_that_it_runs(ctx);
+  print_pid(ctx);
   try {
     for (int step = 0;; ++step) {
       if (step == 5 && ctx.rank() == failing_rank)
@@ -147,10 +166,10 @@ void run_on_device(int failing_rank) {
   }
 }
 
-// Runs until a signal ends the failing rank, within a second.
-void allocate_again_and_again(int failing_rank, int signal) {
+// Repeats allocations until a signal ends the failing rank, within a second.
+void allocate_repeatedly(int failing_rank, int signal) {
   horo::Context ctx = horo::init();
-  say_that_it_runs(ctx);
+  print_pid(ctx);
   if (ctx.rank() == failing_rank)
     std::thread([signal] {
       const auto delay = std::chrono::steady_clock::now().time_since_epoch().count() / 1000 % 1000;
@@ -160,10 +179,10 @@ void allocate_again_and_again(int failing_rank, int signal) {
   for (;;) (void)ctx.allocate(std::size_t{16} << 20);
 }
 
-// The destructor of a Context waits for the other ranks, which a callback cannot do.
+// The destructor of a Context waits for the other ranks, so a callback must not run it.
 void destroy_in_callback(int failing_rank) {
   auto ctx = std::make_unique<horo::Context>(horo::init());
-  say_that_it_runs(*ctx);
+  print_pid(*ctx);
   const bool is_failing = ctx->rank() == failing_rank;
   std::vector<float> x(1000, 1.0f);
   std::promise<void> is_destroyed;
@@ -175,11 +194,11 @@ void destroy_in_callback(int failing_rank) {
   while (!is_failing) ctx->barrier();
 }
 
-// Of which the others wait for the rank in shutdown() or join().
-void run_to_the_end(std::string_view fault, int failing_rank) {
+// Runs the faults during which the other ranks wait in shutdown() or join().
+void run_to_end(std::string_view fault, int failing_rank) {
   auto owner = std::make_unique<horo::Context>(horo::init());
   horo::Context& ctx = *owner;
-  say_that_it_runs(ctx);
+  print_pid(ctx);
   std::vector<float> tensor(1000, 1.0f);
   for (int step = 0; step < 3; ++step) ctx.allreduce(horo::TensorView(tensor), {.name = "loss"});
   std::optional<horo::GradientSync> sync;
@@ -192,7 +211,7 @@ void run_to_the_end(std::string_view fault, int failing_rank) {
     (void)owner.release();
     return;
   }
-  // Until the others are there.
+  // Gives the other ranks time to enter the call.
   if (is_failing) std::this_thread::sleep_for(std::chrono::milliseconds(200));
   if (is_failing && fault.starts_with("throw")) throw Diverged();
   if (fault == "throw_before_join") ctx.join();
@@ -205,18 +224,18 @@ void run_to_the_end(std::string_view fault, int failing_rank) {
 void run(const char* fault, int failing_rank) {
   if (std::strcmp(fault, "device") == 0) return run_on_device(failing_rank);
   if (std::strcmp(fault, "kill_in_allocate") == 0)
-    return allocate_again_and_again(failing_rank, SIGKILL);
+    return allocate_repeatedly(failing_rank, SIGKILL);
   if (std::strcmp(fault, "term_in_allocate") == 0)
-    return allocate_again_and_again(failing_rank, SIGTERM);
+    return allocate_repeatedly(failing_rank, SIGTERM);
   if (std::strcmp(fault, "callback") == 0) return destroy_in_callback(failing_rank);
   for (const char* end : {"throw_before_shutdown", "throw_before_join", "leak", "shutdown_exit",
                           "shutdown_static", "shutdown_alone"})
-    if (std::strcmp(fault, end) == 0) return run_to_the_end(fault, failing_rank);
+    if (std::strcmp(fault, end) == 0) return run_to_end(fault, failing_rank);
   horo::Context ctx = horo::init();
   std::vector<int> all;
   for (int rank = 0; rank < ctx.size(); ++rank) all.push_back(rank);
   horo::ProcessSet set = ctx.new_process_set(all);
-  const horo::Arena arena = ctx.allocate(10 * 1000000);  // half of the tensors lie in it
+  const horo::Arena arena = ctx.allocate(10 * 1000000);  // holds half of the tensors
   std::vector<std::pmr::vector<float>> tensors;
   for (int t = 0; t < 20; ++t)
     tensors.emplace_back(200000, static_cast<float>(ctx.rank()),
@@ -225,7 +244,7 @@ void run(const char* fault, int failing_rank) {
   for (auto& tensor : tensors)
     gradients.push_back({"g" + std::to_string(gradients.size()), horo::TensorView(tensor)});
   horo::GradientSync sync(ctx, gradients, {.bucket_bytes = 1 << 20});
-  say_that_it_runs(ctx);
+  print_pid(ctx);
   const bool is_endless = std::strcmp(fault, "none") != 0 && std::strcmp(fault, "survived") != 0;
   for (int step = 0; is_endless || step < 10; ++step) {
     for (std::size_t i = gradients.size(); i-- > 0;) {
@@ -252,6 +271,13 @@ void run(const char* fault, int failing_rank) {
 
 }  // namespace
 
+// Replaces Open MPI's function.
+extern "C" int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+  const int result = PMPI_Init_thread(argc, argv, required, provided);
+  crash(fault_in_mpi_init);
+  return result;
+}
+
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const std::string_view fault = argv[1];
@@ -259,6 +285,9 @@ int main(int argc, char** argv) {
   const char* launched = std::getenv("OMPI_COMM_WORLD_RANK");
   const bool is_failing = launched != nullptr && std::atoi(launched) == failing_rank;
   if (is_failing && fault == "option") return 2;
+  constexpr std::string_view kInMpiInit = "_in_mpi_init";
+  if (is_failing && fault.ends_with(kInMpiInit))
+    fault_in_mpi_init = fault.substr(0, fault.size() - kInMpiInit.size());
   if (is_failing && fault == "bad_setting") setenv("HORO_TIMEOUT", "soon", 1);
   if (fault == "shutdown_alone") setenv("HORO_TIMEOUT", "5s", 1);
   if (is_failing && fault == "looping_handler") signal(SIGSEGV, loop_at);

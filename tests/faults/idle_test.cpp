@@ -18,7 +18,7 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-TEST(Idle, TwoSecondsCostNextToNoCpuAndNoMessages) {
+TEST(Idle, UsesLittleCpuAndSendsNothing) {
   Context ctx = init();
   std::vector<float> x(1000, 1.0f);
   const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}};

@@ -1,9 +1,13 @@
-// A training loop in which one rank goes wrong at a random moment, for watchdog_test.py:
+// A training loop in which one rank fails at a random moment, for watchdog_test.py:
 //   watched_job FAULT RANK SEED
-// FAULT: none, endless (without one), registering (without one, and plans are registered for ever),
-// kill, stop, exit, throw, mismatch, missing, alone, late, stuck (late while the others exchange
-// gradients), no_finalize (late between shutdown() and MPI_Finalize), stop_late (stopped there), or
-// callback (whose completion callback does not return). Prints "rank N pid P" for each rank first.
+// Each rank first prints "rank N pid P". FAULT is one of:
+//   none, kill, stop, exit, throw, mismatch, missing, alone, late
+//   endless: trains forever without a fault
+//   registering: registers plans forever without a fault
+//   stuck: late while the others exchange gradients
+//   no_finalize: late between shutdown() and MPI_Finalize
+//   stop_late: stopped between shutdown() and MPI_Finalize
+//   callback: a completion callback does not return
 #include <unistd.h>
 
 #include <chrono>
@@ -23,10 +27,10 @@ struct Fault {
   std::string kind;
   int rank = 0;
   int step = 0;
-  int moment = 0;  // of the step: 0 before the gradients, 1 between them, 2 after
+  int moment = 0;  // 0: before the gradients of the step, 1: between them, 2: after them
 };
 
-// The same on all ranks.
+// Depends only on the arguments, so that all ranks agree on the fault.
 Fault make_fault(const std::string& kind, int rank, unsigned seed) {
   std::mt19937 random(seed);
   Fault fault{kind, rank};
@@ -35,7 +39,7 @@ Fault make_fault(const std::string& kind, int rank, unsigned seed) {
   return fault;
 }
 
-void happen(const Fault& fault, int moment) {
+void inject(const Fault& fault, int moment) {
   if (fault.moment != moment) return;
   if (fault.kind == "kill") raise(SIGKILL);
   if (fault.kind == "stop") raise(SIGSTOP);
@@ -61,13 +65,13 @@ void train(horo::Context& ctx, const Fault& fault) {
   const bool is_endless = fault.kind != "none" && !ends;
   for (int step = 0; is_endless || step < 50; ++step) {
     const bool is_here = step == fault.step && ctx.rank() == fault.rank;
-    if (is_here) happen(fault, 0);
+    if (is_here) inject(fault, 0);
     for (std::size_t i = gradients.size(); i-- > 0;) {
       sync.ready(i);
-      if (is_here && i == 3) happen(fault, 1);
+      if (is_here && i == 3) inject(fault, 1);
     }
     sync.wait();
-    if (is_here) happen(fault, 2);
+    if (is_here) inject(fault, 2);
     if (is_here && fault.kind == "alone") ctx.allreduce(horo::TensorView(more), {.name = "alone"});
     if (is_here && fault.kind == "missing") continue;
     if (is_here && fault.kind == "callback")
@@ -75,9 +79,14 @@ void train(horo::Context& ctx, const Fault& fault) {
         std::this_thread::sleep_for(std::chrono::hours(1));
       });
     if (fault.kind == "callback" && step >= fault.step) {
-      // Once the callback is registered: later it would run on the thread that registers it.
-      std::this_thread::sleep_for(std::chrono::milliseconds(500));
-      if (ctx.rank() != fault.rank) ctx.allreduce(horo::TensorView(metric), {.name = "metric"});
+      if (step == fault.step) {
+        // Waits until the callback is registered. A callback that is registered after completion
+        // would run on the registering thread.
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        if (!is_here) ctx.allreduce(horo::TensorView(metric), {.name = "metric"});
+      }
+      // The first "next" completes if its response reaches the failing rank in the same round as
+      // that of "metric", before the callback runs. The "next" of the following step cannot.
       ctx.allreduce_async(horo::TensorView(more), {.name = "next"}).wait();
       continue;
     }

@@ -1,8 +1,8 @@
-// Messages between watchdogs of any bytes are decoded or refused; what was decoded has one
+// Watchdog messages of arbitrary bytes are decoded or rejected. A decoded message has exactly one
 // encoding.
 #include <cstdlib>
 
-#include "horo/observe/link_message.h"
+#include "horo/watchdog/link_message.h"
 #include "tests/fuzz/fuzz_target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,5 +1,6 @@
-// Settings of any text are parsed or refused with InvalidArgument that names the variable; sizes
-// and durations survive being written and read again. One "NAME=VALUE" for each line.
+// Settings of arbitrary text are parsed, or rejected with an InvalidArgument that names the
+// variable. Sizes and durations survive formatting and parsing. The input holds one "NAME=VALUE"
+// per line.
 #include <cmath>
 #include <cstdlib>
 #include <string>
@@ -19,7 +20,7 @@ void require(bool condition) {
 void check_quantities(const std::string& text) {
   try {
     const std::size_t bytes = horo::parse_bytes(text);
-    // Sizes are read as doubles, which are exact up to here.
+    // Sizes are parsed as doubles, which are exact up to 2^53.
     if (bytes <= std::size_t{1} << 53)
       require(horo::parse_bytes(horo::format_bytes(bytes)) == bytes);
   } catch (const horo::InvalidArgument&) {
@@ -27,7 +28,7 @@ void check_quantities(const std::string& text) {
   try {
     const auto duration = horo::parse_duration(text);
     const auto again = horo::parse_duration(horo::format_duration(duration));
-    // Written with two decimals.
+    // The text has two decimals.
     const auto count = static_cast<double>(duration.count());
     require(std::abs(static_cast<double>(again.count()) - count) <= 0.01 * std::abs(count));
   } catch (const horo::InvalidArgument&) {

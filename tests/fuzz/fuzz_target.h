@@ -3,6 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 
-/// What a fuzz target defines, for libFuzzer and for replay.cpp: runs one input; crashes, or lets
-/// an exception escape, if something is wrong. Returns 0.
+/// The entry point of a fuzz target, for libFuzzer and replay.cpp. Runs one input and returns 0.
+/// Crashes, or lets an exception escape, on an error.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

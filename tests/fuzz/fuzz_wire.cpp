@@ -1,9 +1,9 @@
-// Control messages of any bytes are decoded or refused with CommunicationError; what was decoded
-// has one encoding. The first byte chooses the kind of message.
+// Control messages of arbitrary bytes are decoded, or rejected with CommunicationError. A decoded
+// message has exactly one encoding. The first byte selects the kind of message.
 #include <cstdlib>
 
 #include "horo/base/error.h"
-#include "horo/coordinator/wire.h"
+#include "horo/coordinator/negotiation/wire.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace {

@@ -1,5 +1,6 @@
-// Runs a fuzz target on its corpus and on mutations of it, the same ones every time; for compilers
-// without libFuzzer: replay CORPUS_FOLDER MUTATIONS
+// Runs a fuzz target on its corpus and on a fixed sequence of mutations of it. Replaces
+// libFuzzer for other compilers.
+// usage: replay CORPUS_FOLDER MUTATIONS
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -43,30 +44,30 @@ class Mutator {
     return input.begin() + static_cast<std::ptrdiff_t>(below(input.size() + 1));
   }
   void mutate(Input& input) {
-    constexpr std::uint8_t kTelling[] = {0, 1, 0x7f, 0x80, 0xff, '=', '.', '-', 'e', '9'};
+    constexpr std::uint8_t kSpecialBytes[] = {0, 1, 0x7f, 0x80, 0xff, '=', '.', '-', 'e', '9'};
     switch (below(6)) {
-      case 0:  // another bit
+      case 0:  // flip a bit
         if (!input.empty()) input[below(input.size())] ^= static_cast<std::uint8_t>(1 << below(8));
         break;
-      case 1:  // a telling byte, once or in a row
+      case 1:  // overwrite a byte with a special value
         if (!input.empty())
           std::fill_n(input.begin() + static_cast<std::ptrdiff_t>(below(input.size())), 1,
-                      kTelling[below(std::size(kTelling))]);
+                      kSpecialBytes[below(std::size(kSpecialBytes))]);
         break;
       case 2:
-        input.insert(place(input), below(9), kTelling[below(std::size(kTelling))]);
+        input.insert(place(input), below(9), kSpecialBytes[below(std::size(kSpecialBytes))]);
         break;
-      case 3:  // cut off
+      case 3:  // truncate
         input.erase(place(input), input.end());
         break;
-      case 4: {  // the end of another
+      case 4: {  // replace the end with that of another input
         const Input& other = corpus_[below(corpus_.size())];
         const auto from = other.begin() + static_cast<std::ptrdiff_t>(below(other.size() + 1));
         input.erase(place(input), input.end());
         input.insert(input.end(), from, other.end());
         break;
       }
-      default:  // a piece left out
+      default:  // remove up to four bytes
         const auto from = place(input);
         input.erase(from, from + std::min<std::ptrdiff_t>(input.end() - from, 4));
     }

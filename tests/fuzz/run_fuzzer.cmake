@@ -1,10 +1,10 @@
-# Builds one fuzz target with clang and runs it for some seconds; what it finds stays in FOLDER:
+# Builds one fuzz target with clang and runs it for SECONDS seconds. New inputs and crash inputs are kept in FOLDER.
 #   cmake -DCOMPILER=clang++ -DROOT=. -DFUZZ=wire "-DSOURCES=horo/..." -DFOLDER=/tmp/fuzz -DSECONDS=600 -P run_fuzzer.cmake
 if(NOT COMPILER)
   message("SKIPPED: there is no clang++ to build fuzz_${FUZZ} with; scripts/install_deps.sh --dev installs it")
   return()
 endif()
-# clang without its runtime libraries cannot link any target; that is no fault of this one.
+# clang without its runtime libraries cannot link any target. That is not an error of this target, so skip it.
 set(flags -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all)
 file(WRITE ${FOLDER}/empty_${FUZZ}.cpp "extern \"C\" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }\n")
 execute_process(COMMAND ${COMPILER} ${flags} ${FOLDER}/empty_${FUZZ}.cpp -o ${FOLDER}/empty_${FUZZ}

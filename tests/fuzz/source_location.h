@@ -1,7 +1,7 @@
 #pragma once
 
-// Included before everything else by run_fuzzer.cmake: clang 14 and 15 do not have the builtin that
-// libstdc++'s <source_location> asks for, and so no std::source_location.
+// run_fuzzer.cmake includes this file before all others. clang 14 and 15 lack the builtin that
+// libstdc++'s <source_location> requires, so they have no std::source_location.
 #include <version>
 
 #if !defined(__cpp_lib_source_location)

@@ -17,11 +17,11 @@
 
 namespace horo::collectives::large {
 
-/// More than an int, and more than an unsigned one can say with a bit to spare.
+/// Exceeds the range of a signed 32-bit integer.
 inline constexpr std::size_t kBytes = (std::size_t{1} << 31) + 13;
 
-/// Why the tests cannot run here; empty: they can. Two ranks take 9 GiB at most.
-inline std::string obstacle() {
+/// Why the tests cannot run on this machine; empty if they can. Two ranks use at most 9 GiB.
+inline std::string skip_reason() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return "SKIPPED: a sanitizer multiplies the memory and time that 2^31 bytes need";
 #endif
@@ -34,13 +34,13 @@ inline std::string obstacle() {
   return "SKIPPED: needs 12 GiB of free memory, this machine has " + std::to_string(kib >> 20);
 }
 
-/// Byte `index` of rank `rank`.
-inline std::uint64_t word(int rank, std::size_t index) {
+/// The eight bytes at offset `index` * 8 of the data of `rank`.
+inline std::uint64_t random_word(int rank, std::size_t index) {
   const std::uint64_t x = (index + 1) * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(rank);
   return (x ^ (x >> 31)) * 0xbf58476d1ce4e5b9u;
 }
 inline std::uint8_t byte_of(int rank, std::size_t index) {
-  return static_cast<std::uint8_t>(word(rank, index / 8) >> (index % 8 * 8));
+  return static_cast<std::uint8_t>(random_word(rank, index / 8) >> (index % 8 * 8));
 }
 
 class Buffer {
@@ -50,10 +50,10 @@ class Buffer {
   std::span<std::byte> all() { return {memory_.get(), bytes_}; }
   std::uint8_t operator[](std::size_t i) const { return static_cast<std::uint8_t>(memory_[i]); }
 
-  /// Puts the values of `rank` at [begin, begin + count).
+  /// Writes the first `count` bytes of the data of `rank` to [begin, begin + count).
   void fill(int rank, std::size_t begin, std::size_t count) {
     for (std::size_t i = 0; i < count; i += 8) {
-      const std::uint64_t value = word(rank, i / 8);
+      const std::uint64_t value = random_word(rank, i / 8);
       std::memcpy(memory_.get() + begin + i, &value, std::min<std::size_t>(8, count - i));
     }
   }
@@ -64,8 +64,8 @@ class Buffer {
   std::unique_ptr<std::byte[]> memory_;
 };
 
-/// Expects that byte i of [begin, begin + count) is expected(i): at both ends, around 2^30 and
-/// 2^31, and at a stride between.
+/// Expects that byte i of [begin, begin + count) equals expected(i). Checks both ends, the bytes
+/// around 2^30 and 2^31, and a stride between them.
 template <typename Expected>
 void check(const Buffer& buffer, std::size_t begin, std::size_t count, Expected&& expected) {
   const auto check_range = [&](std::size_t first, std::size_t last, std::size_t stride) {
@@ -95,7 +95,7 @@ inline void check_allreduce(Collectives& collectives, int rank) {
         [](std::size_t i) { return static_cast<std::uint8_t>(byte_of(0, i) + byte_of(1, i)); });
 }
 
-/// One part alone is that large.
+/// Only one part exceeds 2^31 bytes.
 inline void check_allgather(Collectives& collectives, int rank) {
   const std::vector<std::size_t> bytes_of = {5, kBytes};
   Buffer buffer(kBytes + 5);
@@ -108,7 +108,7 @@ inline void check_allgather(Collectives& collectives, int rank) {
   check(buffer, 5, kBytes, [](std::size_t i) { return byte_of(1, i); });
 }
 
-/// One block is that large, the others are small.
+/// Only one block exceeds 2^31 bytes; the others are small.
 inline void check_alltoall(Collectives& collectives, int rank) {
   const auto own = static_cast<std::size_t>(rank);
   const std::size_t bytes_of_pair[2][2] = {{5, kBytes}, {3, 7}};

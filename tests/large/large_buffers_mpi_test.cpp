@@ -1,7 +1,7 @@
 #include <mpi.h>
 
 #include "collectives/mpi/mpi_transport.h"
-#include "collectives/ring/await.h"
+#include "collectives/point_to_point.h"
 #include "collectives/ring/ring_collectives.h"
 #include "horo/base/environment.h"
 #include "tests/large/large_buffers.h"
@@ -11,9 +11,9 @@ namespace {
 
 class LargeBuffersOverMpi : public testing::Test {
  protected:
-  // All ranks skip, or none.
+  // Either all ranks skip or none.
   void SetUp() override {
-    const std::string text = obstacle();
+    const std::string text = skip_reason();
     int is_obstructed = text.empty() ? 0 : 1;
     MPI_Allreduce(MPI_IN_PLACE, &is_obstructed, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     if (is_obstructed) GTEST_SKIP() << (text.empty() ? "SKIPPED: another rank cannot" : text);
@@ -29,7 +29,7 @@ TEST_F(LargeBuffersOverMpi, AllreduceRoundTheRing) { check_allreduce(ring_, rank
 TEST_F(LargeBuffersOverMpi, AllgatherRoundTheRing) { check_allgather(ring_, rank_); }
 TEST_F(LargeBuffersOverMpi, AlltoallByPairs) { check_alltoall(ring_, rank_); }
 
-// MPI counts are ints: what is longer than 2^30 travels in pieces.
+// MPI counts are ints, so longer messages are split into pieces of 2^30 bytes.
 TEST_F(LargeBuffersOverMpi, OneMessage) {
   Buffer buffer(kBytes);
   rank_ == 0 ? buffer.fill(7, 0, kBytes) : buffer.clear();
@@ -39,7 +39,7 @@ TEST_F(LargeBuffersOverMpi, OneMessage) {
   check(buffer, 0, kBytes, [](std::size_t i) { return byte_of(7, i); });
 }
 
-TEST_F(LargeBuffersOverMpi, MpisOwnAllreduceAndAllgather) {
+TEST_F(LargeBuffersOverMpi, MpiAllreduceAndAllgather) {
   const auto reference = transport_.make_reference_collectives();
   check_allreduce(*reference, rank_);
   check_allgather(*reference, rank_);

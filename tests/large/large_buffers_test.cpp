@@ -11,7 +11,7 @@ namespace {
 class LargeBuffersInSharedMemory : public testing::Test {
  protected:
   void SetUp() override {
-    if (const std::string text = obstacle(); !text.empty()) GTEST_SKIP() << text;
+    if (const std::string text = skip_reason(); !text.empty()) GTEST_SKIP() << text;
   }
   static void run(const std::function<void(Collectives&, int)>& function) {
     contract::run_thread_ranks(2, {}, [&](Transport& transport, int rank) {

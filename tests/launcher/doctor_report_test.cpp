@@ -1,4 +1,4 @@
-#include "launcher/doctor_report.h"
+#include "launcher/doctor/doctor_report.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -7,9 +7,9 @@
 #include <fstream>
 
 #include "horo/base/error.h"
-#include "horo/observe/flight_directory.h"
-#include "horo/observe/flight_recorder.h"
-#include "tests/observe/temporary_directory.h"
+#include "horo/flight_recorder/flight_directory.h"
+#include "horo/flight_recorder/flight_recorder.h"
+#include "tests/flight_recorder/temporary_directory.h"
 
 namespace horo {
 namespace {
@@ -41,7 +41,7 @@ class DoctorReportTest : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(DoctorReportTest, NamesTheRankThatOthersWaitFor) {
+TEST_F(DoctorReportTest, NamesBlockingRank) {
   const auto first = record(0, 2);
   const auto second = record(1, 2);
   submit(*second, "step").finish(observe::flight_clock());
@@ -56,7 +56,7 @@ TEST_F(DoctorReportTest, NamesTheRankThatOthersWaitFor) {
   EXPECT_THAT(text, testing::ContainsRegex("\n1 +h\"1 +[0-9]+ +running +1 +step, .* ago +-\n"));
 }
 
-TEST_F(DoctorReportTest, JsonQuotesWhatNeedsIt) {
+TEST_F(DoctorReportTest, EscapesJson) {
   const auto first = record(0, 1);
   const auto open = submit(*first, "tab\there\\");
   const std::string json = to_json(examine_now());
@@ -65,7 +65,7 @@ TEST_F(DoctorReportTest, JsonQuotesWhatNeedsIt) {
   EXPECT_THAT(json, HasSubstr(R"("blamed": [0])"));
 }
 
-TEST_F(DoctorReportTest, BothFormsCountOperationsThatTheTableOfOpenOnesDoesNotHold) {
+TEST_F(DoctorReportTest, CountsOperationsBeyondTable) {
   const auto first = record(0, 1);
   std::vector<observe::OpenFlight> open;
   for (std::size_t i = 0; i < first->layout().open.size() + 3; ++i)
@@ -75,7 +75,7 @@ TEST_F(DoctorReportTest, BothFormsCountOperationsThatTheTableOfOpenOnesDoesNotHo
   EXPECT_THAT(to_text(report), HasSubstr(fmt::format("x +{}, ", open.size() - 1)));
 }
 
-TEST_F(DoctorReportTest, NamesRanksWithoutAFileAndFilesThatCannotBeRead) {
+TEST_F(DoctorReportTest, NamesMissingAndUnreadableFiles) {
   const auto second = record(1, 5);
   const auto fourth = record(3, 5);
   std::ofstream(file_of(4)) << "not a flight";
@@ -86,7 +86,7 @@ TEST_F(DoctorReportTest, NamesRanksWithoutAFileAndFilesThatCannotBeRead) {
   EXPECT_THAT(to_text(report), HasSubstr("left aside: "));
 }
 
-TEST_F(DoctorReportTest, LeavesAnOlderJobAside) {
+TEST_F(DoctorReportTest, IgnoresOlderJob) {
   const auto old = record(3, 4, 1);
   const auto first = record(0, 2, 2);
   const auto second = record(1, 2, 2);
@@ -97,17 +97,17 @@ TEST_F(DoctorReportTest, LeavesAnOlderJobAside) {
   EXPECT_THAT(report.problems, ElementsAre(HasSubstr("rank.3.flight: of another job")));
 }
 
-TEST_F(DoctorReportTest, ADirectoryWithoutFilesIsRefusedWithTheRemedy) {
+TEST_F(DoctorReportTest, RejectsEmptyDirectoryWithRemedy) {
   try {
     examine_now();
     FAIL();
   } catch (const InvalidArgument& error) {
-    EXPECT_THAT(error.what(), HasSubstr("no flight recorder's file that can be read"));
+    EXPECT_THAT(error.what(), HasSubstr("no readable file of a flight recorder"));
     EXPECT_THAT(error.what(), HasSubstr("HORO_FLIGHT_DIR"));
   }
 }
 
-TEST_F(DoctorReportTest, AJobThatEndedWellIsWell) {
+TEST_F(DoctorReportTest, ReportsSuccessfulJob) {
   for (int rank : {0, 1}) record(rank, 2)->end();
   const DoctorReport report = examine_now();
   EXPECT_EQ(report.verdict.kind, observe::Verdict::Kind::kNone);

@@ -35,7 +35,7 @@ TEST(FailureScanner, ReadsAnAbort) {
   EXPECT_EQ(first_failure(kAbort), "rank 1 called MPI_Abort with code 9");
 }
 
-TEST(FailureScanner, ReadsAnExitWithoutInitOrFinalize) {
+TEST(FailureScanner, ReadsExitWithoutInitOrFinalize) {
   constexpr std::string_view kImproper =
       "mpirun has exited due to process rank 1 with PID 0 on\nnode b-1 exiting improperly. There "
       "are three reasons this could occur:\n";
@@ -57,12 +57,12 @@ TEST(FailureScanner, ReadsWhySshCannotStartACommand) {
   EXPECT_EQ(other.remote_shell_error(), "me@b: Permission denied (publickey,password)");
 }
 
-TEST(FailureScanner, TakesAnyPieces) {
+TEST(FailureScanner, AcceptsPiecesOfAnySize) {
   for (std::size_t piece = 1; piece < 40; ++piece)
     EXPECT_EQ(first_failure(kExit, piece), first_failure(kExit));
 }
 
-TEST(FailureScanner, KeepsTheFirst) {
+TEST(FailureScanner, KeepsFirstFailure) {
   EXPECT_EQ(first_failure(std::string(kAbort) + std::string(kSignal)), first_failure(kAbort));
 }
 
@@ -71,7 +71,7 @@ TEST(FailureScanner, FindsNothingInOtherText) {
   EXPECT_EQ(first_failure(std::string(100000, 'x')), "none");
 }
 
-TEST(FailureScanner, NamesTheHostThatMpirunHasLost) {
+TEST(FailureScanner, NamesLostHost) {
   FailureScanner scanner;
   scanner.feed(
       "ORTE has lost communication with a remote daemon.\n\n"

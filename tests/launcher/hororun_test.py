@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the built hororun (its path is in HORORUN) with shell programs, or MPI_RANK, as ranks."""
+"""Runs the built hororun (HORORUN is its path) with shell programs or MPI_RANK as ranks."""
 import os
 import signal
 import subprocess
@@ -13,23 +13,23 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from processes import MpiFiles
 
 HORORUN = os.environ["HORORUN"]
-MPI_RANK = os.environ["MPI_RANK"]  # tests/launcher/mpi_rank.cpp, built
-HORO_JOB = os.environ["HORO_JOB"]  # tests/faults/fault_job.cpp, built
+MPI_RANK = os.environ["MPI_RANK"]  # the path of the program tests/launcher/mpi_rank.cpp
+HORO_JOB = os.environ["HORO_JOB"]  # the path of the program tests/faults/fault_job.cpp
 
 
-def hororun(*words, timeout=30, **options):
-    return subprocess.run([HORORUN, *words], capture_output=True, text=True, timeout=timeout, **options)
+def hororun(*arguments, timeout=30, **options):
+    return subprocess.run([HORORUN, *arguments], capture_output=True, text=True, timeout=timeout, **options)
 
 
 def processes_with(mark):
-    """Ids of the processes that have `mark` among their words."""
+    """Returns the ids of the processes whose command line contains `mark`."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            words = path.read_bytes()
+            command_line = path.read_bytes()
         except OSError:
-            continue  # it has ended
-        if mark.encode() in words:
+            continue  # the process has ended
+        if mark.encode() in command_line:
             found.append(int(path.parent.name))
     return found
 
@@ -56,8 +56,8 @@ def wait_until(condition, seconds=15):
 
 
 class CommandLine(unittest.TestCase):
-    def assert_refused(self, text, *words, **options):
-        result = hororun(*words, **options)
+    def assert_rejected(self, text, *arguments, **options):
+        result = hororun(*arguments, **options)
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertEqual(result.stdout, "")
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
@@ -65,7 +65,7 @@ class CommandLine(unittest.TestCase):
         self.assertIn(text, result.stderr)
 
     def test_bad_input_gives_one_line_and_exit_code_2(self):
-        for text, *words in [
+        for text, *arguments in [
             ("no program is given",),
             ("no program is given", "-np", "2"),
             ("-np 0", "-np", "0", "true"),
@@ -73,12 +73,16 @@ class CommandLine(unittest.TestCase):
             ("-np many", "-np", "many", "true"),
             ("-np 99999999999", "-np", "99999999999", "true"),
             ("-np 60000", "-np", "60000", "true"),
-            ("Give -np N", "true"),
+            ("the number of ranks is missing", "true"),
             ("'b' is not a number of slots", "-H", "a:b", "true"),
             ("':2' is not a number of slots", "-H", "a::2", "true"),
             ("-H needs a value", "-H", "", "true"),
             ("'a' is named twice", "-H", "a:2,a:2", "true"),
             ("IPv6", "-H", "[::1]:2", "true"),
+            ("131072 slots", "-H", "a:65536,b:65536", "true"),
+            ("60000 slots", "-H", "localhost:60000", "true"),
+            ("the 1 slot of the hosts", "-np", "2", "-H", "a", "true"),
+            ("hororun starts each rank", "rank", "--help"),
             ("3 slots", "-np", "4", "-H", "a:2,b:1", "true"),
             ("--hostfile /no/such", "--hostfile", "/no/such", "true"),
             ("--hostfile /", "--hostfile", "/", "true"),
@@ -95,29 +99,29 @@ class CommandLine(unittest.TestCase):
             ("--output-dir /dev/null/x", "-np", "2", "--output-dir", "/dev/null/x", "true"),
             ("--json", "settings", "--json"),
         ]:
-            with self.subTest(words=words):
-                self.assert_refused(text, *words)
+            with self.subTest(arguments=arguments):
+                self.assert_rejected(text, *arguments)
 
-    def test_a_bad_line_of_a_hostfile_is_named(self):
+    def test_bad_hostfile_line_is_reported(self):
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "hosts"
             path.write_text("# ours\nlocalhost slots=2\n\nother slots=x\n")
-            self.assert_refused(f"{path}:4: 'slots=x'", "--hostfile", str(path), "true")
+            self.assert_rejected(f"{path}:4: 'slots=x'", "--hostfile", str(path), "true")
 
-    def test_an_empty_hostfile_is_called_empty(self):
-        self.assert_refused("--hostfile /dev/null: cannot be read", "--hostfile", "/dev/null", "true")
+    def test_empty_hostfile_is_reported(self):
+        self.assert_rejected("--hostfile /dev/null: cannot be read", "--hostfile", "/dev/null", "true")
         with tempfile.NamedTemporaryFile() as file:
-            self.assert_refused(f"{file.name} is empty", "--hostfile", file.name, "true")
+            self.assert_rejected(f"{file.name} is empty", "--hostfile", file.name, "true")
 
-    def test_a_file_that_is_no_program_is_refused(self):
+    def test_file_that_is_not_program_is_rejected(self):
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "notes"
             path.write_text("true\n")
             path.chmod(0o755)
-            self.assert_refused("neither a compiled program nor a script", "-np", "2", str(path))
+            self.assert_rejected("neither a compiled program nor a script", "-np", "2", str(path))
 
     @unittest.skipIf(os.geteuid() != 0, "another user is needed, whom only root can become")
-    def test_a_directory_that_may_not_be_read_is_named(self):
+    def test_unreadable_directory_is_reported(self):
         with tempfile.TemporaryDirectory() as directory:  # of mode 0700
             command = ["setpriv", "--reuid=65534", "--clear-groups", "--inh-caps=-all", HORORUN, "doctor", directory]
             result = subprocess.run(command, capture_output=True, text=True, timeout=30)
@@ -137,7 +141,7 @@ class CommandLine(unittest.TestCase):
                     failing = ["sh", "-c", f'exec "$0" -np 2 sh -c "exit 7" {closed}', HORORUN]
                     self.assertEqual(subprocess.run(failing, capture_output=True, timeout=60).returncode, 7)
 
-    def test_the_limit_of_open_files(self):
+    def test_open_file_limit(self):
         def run(limits):
             return subprocess.run(["sh", "-c", f'{limits}; exec "$0" -np 2 true', HORORUN], capture_output=True,
                                   text=True, timeout=60)
@@ -150,7 +154,7 @@ class CommandLine(unittest.TestCase):
         result = run("ulimit -Sn 20")
         self.assertEqual(result.returncode, 0, result.stderr)
 
-    def test_a_missing_mpirun_is_named(self):
+    def test_missing_mpirun_is_reported(self):
         with tempfile.TemporaryDirectory() as directory:
             result = hororun("-np", "1", "/bin/true", env={**os.environ, "PATH": directory})
         self.assertEqual(result.returncode, 1)
@@ -159,27 +163,34 @@ class CommandLine(unittest.TestCase):
     def test_version_and_help(self):
         self.assertRegex(hororun("--version").stdout, r"\Ahororun \d+\.\d+\.\d+\n\Z")
         self.assertIn("hororun -np 4 PROGRAM", hororun("--help").stdout)
-        self.assertEqual(hororun("run", "--help").stdout, hororun("--help").stdout)
+        for command in ((), ("run",), ("settings",), ("doctor",), ("timeline",), ("stragglers",)):
+            with self.subTest(command=command):
+                for option in ("-h", "--help"):
+                    result = hororun(*command, option)
+                    self.assertEqual((result.returncode, result.stderr), (0, ""))
+                    self.assertIn("  " + " ".join(["hororun", *command]).removesuffix(" run"), result.stdout)
 
-    def test_dry_run_prints_what_runs(self):
-        """A recorder named mpirun gets the same words and variables from hororun as from a shell that
-        is given the printed line."""
+    def test_dry_run_prints_command(self):
+        """hororun and a shell that runs the printed line pass the same arguments and variables to mpirun.
+
+        A script in place of mpirun records them.
+        """
         recorder = "#!/bin/sh\nfor w in \"$@\" \"$HORO_SPIN\" \"$OMP_NUM_THREADS\" \"$A\" " \
                    "\"$OMPI_ALLOW_RUN_AS_ROOT\"; do printf '%s\\0' \"$w\"; done\n"
-        words = ["-np", "2", "--env", "A=a b\n$c'", "--mpi-args", "--mca btl 'tcp,self'", "sh", "-c", "echo $1", "x y",
-                 "", ":", "--json"]
+        arguments = ["-np", "2", "--env", "A=a b\n$c'", "--mpi-args", "--mca btl 'tcp,self'", "sh", "-c", "echo $1",
+                     "x y", "", ":", "--json"]
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "mpirun"
             path.write_text(recorder)
             path.chmod(0o755)
             search = {"PATH": f"{directory}:{os.environ['PATH']}"}
-            ran = hororun(*words, env={**os.environ, **search, "HORO_SPIN": "20us"})
-            line = hororun("--dry-run", *words, env={**os.environ, **search, "HORO_SPIN": "20us"}).stdout
+            ran = hororun(*arguments, env={**os.environ, **search, "HORO_SPIN": "20us"})
+            line = hororun("--dry-run", *arguments, env={**os.environ, **search, "HORO_SPIN": "20us"}).stdout
             bare = {k: v for k, v in os.environ.items() if not k.startswith(("HORO_", "OMP"))}
             printed = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env={**bare, **search})
         self.assertIn("a b\n$c'", ran.stdout)
         self.assertIn("tcp,self", ran.stdout)
-        # But for the process that runs each rank.
+        # The command lines differ only in the process that runs each rank.
         self.assertIn(f"\0{os.path.realpath(HORORUN)}\0rank\0sh\0", ran.stdout)
         self.assertEqual(ran.stdout.replace(f"{os.path.realpath(HORORUN)}\0rank\0", ""), printed.stdout)
 
@@ -191,12 +202,12 @@ class Running(unittest.TestCase):
         self.assertEqual(sorted(result.stdout.split("\n")), ["", "0 of 3", "1 of 3", "2 of 3"])
         self.assertNotIn("hororun:", result.stderr)
 
-    def test_words_arrive_untouched(self):
-        words = ["a b", "$HOME", "", "q'\"", "--json", "-np", "l1\nl2", "*", ":", "\\", "é"]
-        result = hororun("run", "-np", "1", "printf", "<%s>", *words)
-        self.assertEqual(result.stdout, "".join(f"<{word}>" for word in words), result.stderr)
+    def test_arguments_are_passed_unchanged(self):
+        arguments = ["a b", "$HOME", "", "q'\"", "--json", "-np", "l1\nl2", "*", ":", "\\", "é"]
+        result = hororun("run", "-np", "1", "printf", "<%s>", *arguments)
+        self.assertEqual(result.stdout, "".join(f"<{argument}>" for argument in arguments), result.stderr)
 
-    def test_variables_reach_the_ranks(self):
+    def test_variables_reach_ranks(self):
         result = hororun("-np", "1", "--env", "A=x;y, 'z'\nw", "sh", "-c",
                          'printf "%s|%s|%s" "$A" "$HORO_SPIN" "$OMP_NUM_THREADS"',
                          env={**os.environ, "HORO_SPIN": "3us", "OMP_NUM_THREADS": "5"})
@@ -239,7 +250,7 @@ class Failing(unittest.TestCase):
         self.assert_last_line(result, r"rank 1 \(host .+\) exited with code 7; no rank left a flight record, "
                                       r"so look at its output above")
 
-    def test_the_last_line_of_a_rank_without_a_record_is_shown(self):
+    def test_last_line_of_rank_without_record_is_shown(self):
         script = "[ $OMPI_COMM_WORLD_RANK = 1 ] || { echo other >&2; exec sleep 60; }; " \
                  "echo 'train: unknown option --foo' >&2; exit 2"
         result = hororun("-np", "3", "sh", "-c", script)
@@ -248,7 +259,7 @@ class Failing(unittest.TestCase):
                                       r"'train: unknown option --foo'; no rank left a flight record")
         self.assertNotIn("\x1e", result.stderr)
 
-    def test_a_rank_that_fails_as_it_starts_is_named(self):
+    def test_rank_that_fails_at_start_is_named(self):
         for program, code, how in (("exit 3", 3, "exited with code 3"),
                                    ("kill -9 $$", 137, r"was killed by signal 9 \(Killed\)")):
             with self.subTest(program=program):
@@ -256,19 +267,52 @@ class Failing(unittest.TestCase):
                 self.assertEqual(result.returncode, code)
                 self.assert_last_line(result, rf"rank 2 \(host .+\) {how}; no rank left a flight record.*")
 
-    def test_a_program_that_is_not_there_is_named_by_each_host(self):
+    def test_missing_program_is_reported_by_each_host(self):
         rank = subprocess.run([HORORUN, "rank", "/no/such"], capture_output=True, text=True, timeout=30)
         self.assertEqual((rank.returncode, rank.stderr),
                          (2, "hororun: program '/no/such' does not exist; has it been built?\n"))
 
-    def test_a_killed_rank_ends_the_job(self):
+    def test_segment_of_rank_killed_with_launcher_is_removed(self):
+        """The daemon of a host that loses the connection to mpirun kills the rank and its launcher."""
+        job = os.getpid()
+        segment = Path(f"/dev/shm/vader_segment.{os.uname().nodename}.{os.geteuid()}.{job:x}.1")
+        environment = {**os.environ, "PMIX_NAMESPACE": str(job), "OMPI_COMM_WORLD_RANK": "1",
+                       "OMPI_COMM_WORLD_LOCAL_RANK": "1"}
+        try:
+            segment.touch()
+            with subprocess.Popen([HORORUN, "rank", "sh", "-c", "echo runs; exec sleep 60"], env=environment,
+                                  stdout=subprocess.PIPE, start_new_session=True) as rank:
+                self.assertEqual(rank.stdout.readline(), b"runs\n")
+                self.assertTrue(segment.exists())
+                os.killpg(rank.pid, signal.SIGKILL)
+                # The process that removes the segment must not keep the rank's output open.
+                self.assertEqual(rank.stdout.read(), b"")
+            self.assertTrue(wait_until(lambda: not segment.exists()))
+        finally:
+            segment.unlink(missing_ok=True)
+
+    def test_orphaned_daemon_is_killed(self):
+        """The test runs a shell with the name of Open MPI's daemon."""
+        with tempfile.TemporaryDirectory() as directory:
+            daemon = Path(directory) / "orted"
+            daemon.symlink_to("/bin/bash")
+            os.mkfifo(Path(directory) / "silent")
+            script = f"{HORORUN} rank sh -c 'exit 3' & wait; echo ranks have ended; exec 3<>{directory}/silent; read -t 60 <&3"
+            with subprocess.Popen([daemon, "-c", script], stdout=subprocess.PIPE) as process:
+                try:
+                    self.assertEqual(process.stdout.readline(), b"ranks have ended\n")
+                    self.assertEqual(process.wait(30), -signal.SIGTERM)
+                finally:
+                    process.kill()
+
+    def test_killed_rank_ends_job(self):
         start = time.monotonic()
         result = hororun("-np", "3", "sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 2 ] && kill -9 $$; sleep 60")
         self.assertLess(time.monotonic() - start, 10)
         self.assertEqual(result.returncode, 137)
         self.assert_last_line(result, r"rank 2 \(host .+\) was killed by signal 9 \(Killed\); no rank left a flight record.*")
 
-    def test_a_host_that_ssh_cannot_reach_is_named_with_its_domain(self):
+    def test_unreachable_host_is_named_with_domain(self):
         ssh = """#!/bin/sh
 for word; do case $word in *nosuch*) host=$word; break;; esac; done
 echo "ssh: Could not resolve hostname $host: Name or service not known" >&2
@@ -284,7 +328,7 @@ exit 255
         self.assert_last_line(result, r"mpirun could not start ranks on another host: "
                                       r"ssh: Could not resolve hostname nosuch\.example\.org: .*")
 
-    def test_an_mpirun_that_crashes_hides_no_failed_rank(self):
+    def test_failed_rank_is_named_if_mpirun_crashes(self):
         mpirun = """#!/bin/bash
 echo 'mpirun detected that one or more processes exited with non-zero status, thus causing' >&2
 echo 'the job to be terminated. The first process to do so was:' >&2
@@ -300,32 +344,32 @@ kill -SEGV $$
         self.assertIn("hororun: rank 1 exited with code 75; ", result.stderr)
         self.assert_last_line(result, r"mpirun itself was killed by signal 11 \(Segmentation fault\)")
 
-    def test_other_ends_of_mpirun_are_reported_too(self):
+    def test_other_mpirun_failures_are_reported(self):
         result = hororun("-np", "1", "--mpi-args", "--no-such-option", "true")
         self.assertNotEqual(result.returncode, 0)
         self.assert_last_line(result, r"the job failed with exit code \d+; mpirun did not name a rank")
 
 
 class Stopping(unittest.TestCase):
-    """Each test marks its ranks by a word of their own, and looks for it afterwards."""
+    """Each test passes a unique argument to its ranks and later searches for processes with this argument."""
 
     def setUp(self):
         self.mark = f"mark-{os.getpid()}-{self.id()}"
 
     def start(self, program=(MPI_RANK,)):
-        """A job of 3 ranks, which have started when this returns."""
+        """Starts a job of 3 ranks and waits until the ranks run."""
         ranks = 3
         job = subprocess.Popen([HORORUN, "-np", str(ranks), *program, self.mark], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
-        self.addCleanup(self.kill_left_overs)
-        # hororun, mpirun and the processes that run the ranks have the mark among their words as well
-        self.assertTrue(wait_until(lambda: len(processes_with(self.mark)) >= 2 * ranks + 2))
+        self.addCleanup(self.kill_leftovers)
+        # hororun, mpirun, and the runner and the cleaner process of each rank have the mark as well.
+        self.assertTrue(wait_until(lambda: len(processes_with(self.mark)) >= 3 * ranks + 2))
         if program[0] == MPI_RANK:
             self.assertEqual([job.stdout.readline() for _ in range(ranks)], ["ready\n"] * ranks)
         self.files = MpiFiles(processes_with(self.mark))
         return job
 
-    def kill_left_overs(self):
+    def kill_leftovers(self):
         for pid in processes_with(self.mark):
             os.kill(pid, signal.SIGKILL)
 
@@ -338,7 +382,7 @@ class Stopping(unittest.TestCase):
         self.assertEqual(job.wait(timeout=60), 130)
         self.assertTrue(wait_until(lambda: not processes_with(self.mark)), processes_with(self.mark))
 
-    def test_signals_that_stop(self):
+    def test_stop_signals(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(signal=number):
                 job = self.start()
@@ -355,28 +399,29 @@ class Stopping(unittest.TestCase):
         self.assertEqual(job.returncode, 130)
         self.assert_nothing_is_left()
 
-    def test_a_job_whose_errors_nobody_reads(self):
+    def test_job_with_unread_errors(self):
         script = 'seq 1000000 >&2; sleep 300; : "$0"'  # the mark
         job = subprocess.Popen([HORORUN, "-np", "1", "sh", "-c", script, self.mark], stderr=subprocess.PIPE)
-        self.addCleanup(self.kill_left_overs)
+        self.addCleanup(self.kill_leftovers)
         self.addCleanup(job.stderr.close)
-        self.assertTrue(wait_until(lambda: len(processes_with(self.mark)) == 4))
+        self.assertTrue(wait_until(lambda: len(processes_with(self.mark)) == 5))
         self.assert_can_be_stopped(job)
 
-    def test_a_job_whose_errors_have_lost_their_reader(self):
+    def test_job_with_closed_error_pipe(self):
         with tempfile.TemporaryDirectory() as directory:
             written = Path(directory) / "written"
             script = f'while :; do echo text >&2; echo >> {written}; sleep 0.05; done; : "$0"'
             job = subprocess.Popen([HORORUN, "-np", "1", "sh", "-c", script, self.mark], stderr=subprocess.PIPE)
-            self.addCleanup(self.kill_left_overs)
+            self.addCleanup(self.kill_leftovers)
             self.assertEqual(job.stderr.readline(), b"text\n")
             job.stderr.close()
+            self.assertTrue(wait_until(written.exists))
             before = written.stat().st_size
             self.assertTrue(wait_until(lambda: written.stat().st_size >= before + 10))
             self.assertIsNone(job.poll())
             self.assert_can_be_stopped(job)
 
-    def test_a_killed_rank(self):
+    def test_killed_rank(self):
         job = self.start()
         start = time.monotonic()
         os.kill(max(processes_with(self.mark)), signal.SIGKILL)
@@ -385,7 +430,7 @@ class Stopping(unittest.TestCase):
         self.assertEqual(job.returncode, 137)
         self.assert_nothing_is_left()
 
-    def test_a_killed_hororun_leaves_no_ranks(self):
+    def test_killed_hororun_leaves_no_ranks(self):
         for program in ([MPI_RANK], ["sh", "-c", "sleep 300; echo"]):
             with self.subTest(program=program):
                 job = self.start(program)
@@ -393,7 +438,7 @@ class Stopping(unittest.TestCase):
                 job.communicate(timeout=20)
                 self.assert_nothing_is_left()
 
-    def test_a_killed_mpirun_leaves_no_ranks(self):
+    def test_killed_mpirun_leaves_no_ranks(self):
         for program in (["sh", "-c", "sleep 300; echo"], [MPI_RANK]):
             with self.subTest(program=program):
                 job = self.start(program)
@@ -404,7 +449,7 @@ class Stopping(unittest.TestCase):
                 self.assertEqual(job.returncode, 137)
                 self.assert_nothing_is_left()
 
-    def test_the_files_of_another_job_stay(self):
+    def test_files_of_other_job_are_kept(self):
         other = self.start()
         files = self.files
         mark, self.mark = self.mark, self.mark + "-second"
@@ -421,9 +466,9 @@ class Stopping(unittest.TestCase):
 
 
 class Deadlocks(unittest.TestCase):
-    """Jobs that would not end by themselves."""
+    """Tests that hororun ends jobs that would hang."""
 
-    # Starts two ranks as Open MPI does, waits for their end and hangs.
+    # Starts two ranks as Open MPI does, waits for their end and then hangs.
     HANGING_MPIRUN = """#!/bin/bash
 export OMPI_COMM_WORLD_SIZE=2 OMPI_MCA_orte_num_nodes=1 PMIX_NAMESPACE=77
 OMPI_COMM_WORLD_RANK=0 sleep 2 &
@@ -431,33 +476,34 @@ OMPI_COMM_WORLD_RANK=1 bash -c 'sleep 1; kill -9 $$' &
 wait
 echo 'mpirun noticed that process rank 1 with PID 0 on node b exited on signal 9 (Killed).' >&2
 trap '' TERM INT
-exec 3<> <(:)  # without a child, which would be taken for a rank
+exec 3<> <(:)  # waits without a child process, which would count as a rank
 while :; do read -r -t 1 -u 3; done
 """
 
-    def run_to_its_end(self, *words, limit=60, **options):
-        """The result, or a failure if the job does not end; then hororun ends it."""
-        job = subprocess.Popen([HORORUN, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    def run_to_end(self, *arguments, limit=60, **options):
+        """Returns the result. If the job does not end within `limit`, stops hororun and fails."""
+        job = subprocess.Popen([HORORUN, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               **options)
         try:
             output, errors = job.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             job.terminate()
             _, errors = job.communicate(timeout=30)
             self.fail(f"did not end: {errors}")
-        return subprocess.CompletedProcess(words, job.returncode, output, errors)
+        return subprocess.CompletedProcess(arguments, job.returncode, output, errors)
 
-    def test_a_hanging_mpirun_without_ranks_is_ended(self):
+    def test_hanging_mpirun_without_ranks_is_killed(self):
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "mpirun"
             path.write_text(self.HANGING_MPIRUN)
             path.chmod(0o755)
             environment = {**os.environ, "PATH": f"{directory}:{os.environ['PATH']}"}
-            result = self.run_to_its_end("-np", "2", "true", env=environment)
+            result = self.run_to_end("-np", "2", "true", env=environment)
         self.assertEqual(result.returncode, 137, result.stderr)
         self.assertIn("rank 1 (host b) was killed by signal 9 (Killed)", result.stderr)
         self.assertEqual(processes_with(directory), [])
 
-    def test_a_hanging_mpirun_whose_errors_nobody_reads_is_ended(self):
+    def test_hanging_mpirun_with_unread_errors_is_killed(self):
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "mpirun"
             path.write_text(self.HANGING_MPIRUN.replace("wait\n", "seq 100000 | head -c 200000 >&2\nwait\n"))
@@ -471,32 +517,32 @@ while :; do read -r -t 1 -u 3; done
         self.assertGreater(len(errors), 200000)
         self.assertIn(b"rank 1 (host b) was killed by signal 9 (Killed)", errors)
 
-    def test_a_rank_that_exits_before_init_is_named(self):
+    def test_rank_that_exits_before_init_is_named(self):
         for delay in ("", "sleep 1;"):
             with self.subTest(delay=delay):
                 script = f'[ $OMPI_COMM_WORLD_RANK != 1 ] || {{ {delay} exit 0; }}; exec "$0" none 0'
-                result = self.run_to_its_end("-np", "3", "sh", "-c", script, HORO_JOB)
-                # mpirun itself ends the job if the others had called MPI_Init before.
+                result = self.run_to_end("-np", "3", "sh", "-c", script, HORO_JOB)
+                # mpirun itself ends the job if the other ranks have already called MPI_Init.
                 self.assertRegex(result.stderr, r"hororun: rank 1( \(pid \d+\))? exited without completing "
                                                 r"horo::init\(\), in which ranks 0 and 2 wait"
                                                 r"|rank 1 \(host .*\) exited with code 0 without horo::init\(\)")
                 self.assertEqual(result.returncode, 75 if "in which" in result.stderr else 1, result.stderr)
 
-    def test_the_end_of_a_wait_in_init_is_the_verdict(self):
+    def test_timeout_in_init_is_verdict(self):
         script = '[ $OMPI_COMM_WORLD_RANK != 1 ] || exec sleep 60; exec "$0" none 0'
-        result = self.run_to_its_end("-np", "2", "sh", "-c", script, HORO_JOB, env={**os.environ, "HORO_TIMEOUT": "4s"})
+        result = self.run_to_end("-np", "2", "sh", "-c", script, HORO_JOB, env={**os.environ, "HORO_TIMEOUT": "4s"})
         self.assertEqual(result.returncode, 75, result.stderr)
         self.assertRegex(result.stderr, r"(?m)^hororun: rank 0 .* "
-                                        r"has waited \S+ in horo::init\(\) for rank 1, which has not called it")
+                                        r"has waited [^;]+ in horo::init\(\) for rank 1, which has not called it")
 
-    def test_a_program_without_horo_may_end_rank_by_rank(self):
+    def test_ranks_without_horo_may_end_one_by_one(self):
         script = "[ $OMPI_COMM_WORLD_RANK = 0 ] || exit 0; sleep 8; echo done"
-        result = self.run_to_its_end("-np", "2", "sh", "-c", script)
+        result = self.run_to_end("-np", "2", "sh", "-c", script)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stdout, "done\n")
 
-    def test_output_that_is_not_read_yet_is_kept(self):
-        """mpirun outlives its ranks as long as nobody reads their output."""
+    def test_unread_output_is_kept(self):
+        """mpirun outlives its ranks until their output has been read."""
         count = 400000
         job = subprocess.Popen([HORORUN, "-np", "1", "seq", str(count)], stdout=subprocess.PIPE)
         time.sleep(9)

@@ -34,7 +34,7 @@ TEST(HostList, ReadsHostsAndSlots) {
               ElementsAre(Host{"a", 4}, Host{"node-2.example.org", 1}, Host{"c", 1}));
 }
 
-TEST(HostList, NamesWhatIsWrongAndHowToWriteIt) {
+TEST(HostList, ErrorsShowCorrectForm) {
   for (const char* text : {"a:b", "a::2", "a:", "a:0", "a:-1", "a:1x", "a:99999999999"})
     EXPECT_THAT(host_list_error(text), HasSubstr("such as a:4")) << text;
   for (const char* text : {"", ",", "a,,b", "a,"})
@@ -44,13 +44,13 @@ TEST(HostList, NamesWhatIsWrongAndHowToWriteIt) {
   EXPECT_THAT(host_list_error("a:2,b:1,a:2"), HasSubstr("'a' is named twice"));
 }
 
-TEST(HostList, SaysThatMpirunTakesNoIpv6Address) {
+TEST(HostList, RefusesIpv6Address) {
   for (const char* text : {"[::1]:2", "[fe80::1]", "fe80::1:2:3"})
     EXPECT_THAT(host_list_error(text), HasSubstr("IPv6")) << text;
   EXPECT_THAT(hostfile_error("[::1] slots=2\n"), HasSubstr("IPv6"));
 }
 
-TEST(Hostfile, ReadsCommentsBlankLinesAndBothSpellings) {
+TEST(Hostfile, ReadsCommentsAndBothSpellings) {
   const auto hosts = parse_hostfile(
       "# the cluster\n\n  a slots=4\r\nb\tslots=2 max_slots=8   # the big one\nc max-slots=3\nd",
       "hosts.txt");
@@ -71,7 +71,7 @@ TEST(Hostfile, ErrorsBeginWithFileAndLine) {
   EXPECT_THAT(hostfile_error("\n \n"), HasSubstr("hosts.txt is empty"));
 }
 
-TEST(Hosts, TotalIsUnknownIfOneHostDoesNotSay) {
+TEST(Hosts, TotalIsUnknownIfOneHostIs) {
   EXPECT_EQ(total_slots(parse_host_list("a:4,b:2")), 6);
   EXPECT_EQ(total_slots(parse_hostfile("a slots=4\nb\n", "f")), std::nullopt);
 }

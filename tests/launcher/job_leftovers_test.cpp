@@ -6,14 +6,14 @@
 
 #include <fstream>
 
-#include "tests/observe/temporary_directory.h"
+#include "tests/flight_recorder/temporary_directory.h"
 
 namespace horo {
 namespace {
 
 namespace fs = std::filesystem;
 
-TEST(JobLeftovers, SegmentsAreThoseOfTheJobAndItsUser) {
+TEST(JobLeftovers, RecognizesSegmentsOfJobAndUser) {
   const MpiJob job{.id = 0x37d30001, .size = 2, .nodes = 1, .session_directories = {}};
   const auto name = [](const std::string& host, unsigned user, const std::string& rest) {
     return fmt::format("vader_segment.{}.{}.{}", host, user, rest);
@@ -30,7 +30,7 @@ TEST(JobLeftovers, SegmentsAreThoseOfTheJobAndItsUser) {
   EXPECT_FALSE(is_segment_of(job, fmt::format("horo.vm.{}.37d30001.0", user)));
 }
 
-TEST(JobLeftovers, SessionDirectoriesHaveTheNamesThatOpenMpiGives) {
+TEST(JobLeftovers, RecognizesSessionDirectories) {
   const fs::path top = fmt::format("/tmp/ompi.vm.{}", geteuid());
   EXPECT_TRUE(is_session_directory(top / "pid.4711"));
   EXPECT_TRUE(is_session_directory(top / "jf.9"));
@@ -41,7 +41,7 @@ TEST(JobLeftovers, SessionDirectoriesHaveTheNamesThatOpenMpiGives) {
   EXPECT_FALSE(is_session_directory("/"));
 }
 
-TEST(JobLeftovers, OnlyTheJobsOwnFilesAreRemoved) {
+TEST(JobLeftovers, RemovesOnlyFilesOfJob) {
   const observe::TemporaryDirectory temporary;
   const fs::path& directory = temporary.path();
   const auto segment = [&](const char* job) {
@@ -60,7 +60,7 @@ TEST(JobLeftovers, OnlyTheJobsOwnFilesAreRemoved) {
   EXPECT_TRUE(fs::exists(top / "pid.2"));
 }
 
-TEST(JobLeftovers, OfOneRankOnlyItsSegmentIsRemoved) {
+TEST(JobLeftovers, RemovesOnlySegmentOfOneRank) {
   const observe::TemporaryDirectory temporary;
   const fs::path& directory = temporary.path();
   const auto segment = [&](const char* end) {

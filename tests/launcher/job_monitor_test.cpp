@@ -8,10 +8,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "horo/base/file_descriptor.h"
-#include "horo/base/thread_name.h"
+#include "horo/base/system/file_descriptor.h"
+#include "horo/base/system/threads.h"
+#include "launcher/rank/rank_cleaner.h"
 #include "launcher/supervisor.h"
-#include "tests/observe/temporary_directory.h"
+#include "tests/flight_recorder/temporary_directory.h"
 
 namespace horo {
 namespace {
@@ -23,7 +24,7 @@ constexpr Patience kShort{.before_term = 300ms, .before_kill = 300ms};
 constexpr MonitorTimes kFast{
     .period = 50ms, .search_period = 10ms, .search_phase = 500ms, .judgements = 4};
 
-/// Shell text that starts `command` in the background as a rank of a job of `size` ranks.
+/// Returns shell text that starts `command` in the background as a rank of a job of `size` ranks.
 std::string start_rank(int rank, int size, int nodes, const std::string& command) {
   return fmt::format(
       "env OMPI_COMM_WORLD_RANK={} OMPI_COMM_WORLD_SIZE={} OMPI_MCA_orte_num_nodes={} "
@@ -31,7 +32,7 @@ std::string start_rank(int rank, int size, int nodes, const std::string& command
       rank, size, nodes, command);
 }
 
-/// Runs a shell script in the place of mpirun, and as the last resort kills it. What it writes goes
+/// Runs a shell script in place of mpirun and kills it as the last resort. The script's output goes
 /// to `output`.
 JobResult run(const std::string& script, int output = STDERR_FILENO) {
   adopt_orphans();  // as run_command() does
@@ -44,7 +45,7 @@ JobResult run(const std::string& script, int output = STDERR_FILENO) {
   return result;
 }
 
-// Without a child, which would be taken for a rank.
+// Waits without a child process, which would be counted as a rank.
 const std::string kWait = "exec 3<> <(:); while :; do read -r -t 0.05 -u 3; done";
 const std::string kHang = "trap '' TERM INT; " + kWait;
 
@@ -57,19 +58,19 @@ TEST(JobMonitor, EndsMpirunWhenNoRankRuns) {
   EXPECT_EQ(wait(nullptr), -1);  // no child is left
 }
 
-TEST(JobMonitor, EndsMpirunAlthoughNobodyReadsItsOutput) {
+TEST(JobMonitor, EndsMpirunWithBlockedOutput) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const FileDescriptor reader(ends[0]);
   const FileDescriptor writer(ends[1]);
-  // More than a pipe holds.
+  // The output exceeds the capacity of a pipe.
   const JobResult result = run(
       start_rank(0, 1, 1, "sleep 0.2") + "seq 100000 | head -c 200000 >&2; " + kHang, writer.get());
   ASSERT_TRUE(result.forced_end);
   EXPECT_EQ(result.forced_end->cause, ForcedEnd::Cause::kNoRankRuns);
 }
 
-TEST(JobMonitor, KeepsTheExitCodeOfTheRankThatFailed) {
+TEST(JobMonitor, KeepsExitCodeOfFailedRank) {
   const JobResult result =
       run(start_rank(0, 1, 1, "sleep 0.2") +
           "echo 'mpirun noticed that process rank 0 with PID 0 on node b exited on signal 9 "
@@ -80,7 +81,7 @@ TEST(JobMonitor, KeepsTheExitCodeOfTheRankThatFailed) {
   EXPECT_EQ(exit_code_of(result), 137);
 }
 
-TEST(JobMonitor, TakesNothingFromWhatMpirunReportsWhileItIsEnded) {
+TEST(JobMonitor, IgnoresReportsDuringForcedEnd) {
   const JobResult result =
       run(start_rank(0, 1, 1, "sleep 0.2") +
           "trap 'echo \"  Remote daemon: [[4514,0],3] on node b\" >&2; exit 1' TERM; " + kWait);
@@ -88,15 +89,15 @@ TEST(JobMonitor, TakesNothingFromWhatMpirunReportsWhileItIsEnded) {
   EXPECT_FALSE(result.lost_host);
 }
 
-TEST(JobMonitor, WaitsForRanksThatItDoesNotSee) {
-  // The other rank runs on another host.
+TEST(JobMonitor, WaitsForInvisibleRanks) {
+  // The other rank is on another host.
   const JobResult result = run(start_rank(0, 2, 2, "sleep 0.1") + "sleep 1");
   EXPECT_FALSE(result.forced_end);
   EXPECT_EQ(exit_code_of(result), 0);
 }
 
-TEST(JobMonitor, EndsMpirunThatCannotAbortTheJob) {
-  // Of two hosts one is out of reach; a rank of this one is stopped.
+TEST(JobMonitor, EndsMpirunThatCannotAbortJob) {
+  // One of two hosts is unreachable, and a rank on this host is stopped.
   const JobResult result = run(
       start_rank(0, 2, 2, "sh -c 'kill -STOP $$'") +
       "echo 'a non-zero exit code. Per user-direction, the job has been aborted.' >&2; " + kHang);
@@ -106,17 +107,29 @@ TEST(JobMonitor, EndsMpirunThatCannotAbortTheJob) {
   EXPECT_EQ(wait(nullptr), -1);  // no child is left
 }
 
-TEST(JobMonitor, WaitsForMpirunBeforeTheFirstRankStarts) {
-  EXPECT_EQ(exit_code_of(run("sleep 1")), 0);
-}
+TEST(JobMonitor, WaitsForFirstRank) { EXPECT_EQ(exit_code_of(run("sleep 1")), 0); }
 
-TEST(JobMonitor, WaitsForARankWhoseFirstProcessEnded) {
+TEST(JobMonitor, WaitsForLaterProcessOfRank) {
   const JobResult result = run(start_rank(0, 1, 1, "sh -c 'sleep 1 & exit 0'") + "sleep 1");
   EXPECT_FALSE(result.forced_end);
 }
 
-TEST(JobMonitor, NamesTheRankForWhichOthersWaitInInit) {
-  // Its only thread has the name that the thread of a rank in init() has.
+TEST(JobMonitor, IgnoresCleaners) {
+  const observe::TemporaryDirectory directory;
+  const fs::path cleaner = directory.path() / kRankCleanerName;
+  fs::copy_file("/bin/bash", cleaner);
+  // The cleaner runs until mpirun has ended.
+  const std::string clean = fmt::format(
+      "'{}' -c 'exec 3<> <(:); while kill -0 $PPID; do read -r -t 0.05 -u 3; done' 2>/dev/null",
+      cleaner.string());
+  const JobResult result =
+      run(start_rank(0, 1, 1, "sleep 0.3") + start_rank(0, 1, 1, clean) + kHang);
+  ASSERT_TRUE(result.forced_end);
+  EXPECT_EQ(result.forced_end->cause, ForcedEnd::Cause::kNoRankRuns);
+}
+
+TEST(JobMonitor, NamesRankMissingInInit) {
+  // The process has one thread, with the name of the thread that a rank has in init().
   const observe::TemporaryDirectory directory;
   const fs::path waiting = directory.path() / kInitThreadName;
   fs::copy_file("/bin/sleep", waiting);
@@ -133,7 +146,7 @@ TEST(JobMonitor, NamesTheRankForWhichOthersWaitInInit) {
   EXPECT_EQ(exit_code_of(result), kForcedEndExitCode);
 }
 
-TEST(JobMonitor, NamesARankWhoseEndWasReported) {
+TEST(JobMonitor, NamesRankWithReportedEnd) {
   const observe::TemporaryDirectory directory;
   const fs::path waiting = directory.path() / kInitThreadName;
   fs::copy_file("/bin/sleep", waiting);
@@ -148,7 +161,7 @@ TEST(JobMonitor, NamesARankWhoseEndWasReported) {
       << result.forced_end->text;
 }
 
-TEST(JobMonitor, LeavesAJobAloneIfNoRankIsInInit) {
+TEST(JobMonitor, IgnoresJobWithoutRankInInit) {
   const JobResult result =
       run(start_rank(0, 2, 1, "sleep 1.2") + start_rank(1, 2, 1, "sleep 0.1") + "wait");
   EXPECT_FALSE(result.forced_end);

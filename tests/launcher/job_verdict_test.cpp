@@ -11,9 +11,9 @@
 #include <tuple>
 
 #include "horo/base/wait.h"
-#include "horo/observe/flight_directory.h"
-#include "horo/observe/flight_recorder.h"
-#include "tests/observe/temporary_directory.h"
+#include "horo/flight_recorder/flight_directory.h"
+#include "horo/flight_recorder/flight_recorder.h"
+#include "tests/flight_recorder/temporary_directory.h"
 
 namespace horo {
 namespace {
@@ -33,7 +33,7 @@ class JobVerdictTest : public testing::Test {
                            .host = "h",
                            .path = directory_.file(observe::flight_file_name(rank))});
   }
-  /// The record of a process that is killed after `last`.
+  /// Writes the record of a process that is killed after `last`.
   void record_and_die(int rank, const std::function<void(FlightRecorder&)>& last,
                       const AbortSignal* abort = nullptr) const {
     const pid_t child = fork();
@@ -57,7 +57,7 @@ class JobVerdictTest : public testing::Test {
                                   .failure = RankFailure{0, "", "exited with code 1"}};
 };
 
-TEST_F(JobVerdictTest, ARecordedFailureComesBeforeTheReportOfMpirun) {
+TEST_F(JobVerdictTest, PrefersRecordedFailureToReport) {
   const JobVerdict verdict = this->verdict();
   const auto first = record(0, 7);
   const auto second = record(1, 7);
@@ -69,7 +69,22 @@ TEST_F(JobVerdictTest, ARecordedFailureComesBeforeTheReportOfMpirun) {
   EXPECT_THAT(text, HasSubstr("\nhororun: more: hororun doctor "));
 }
 
-TEST_F(JobVerdictTest, WhereTheRecordsHaveNoReasonTheReportCounts) {
+TEST_F(JobVerdictTest, DoesNotRepeatPrintedDetails) {
+  const JobVerdict verdict = this->verdict();
+  const std::string reason = "ranks 1-2 (host h, pid 7; host i, pid 8) never submitted 'x'";
+  const std::string text = reason + "; rank 0 has waited 4 s for it (HORO_TIMEOUT is 4s)";
+  AbortSignal abort;
+  abort.raise(text);
+  record_and_die(
+      0, [&](FlightRecorder& recorder) { recorder.fail(text); }, &abort);
+  JobResult result = exit_of_rank_0_;
+  EXPECT_THAT(verdict.text(result, 1), StartsWith("hororun: " + text + "\n"));
+  result.printed = "train: " + text + "\n";
+  EXPECT_THAT(verdict.text(result, 1),
+              StartsWith("hororun: " + reason + " (HORO_TIMEOUT is 4s); details are above\n"));
+}
+
+TEST_F(JobVerdictTest, UsesReportIfRecordsHaveNoReason) {
   const JobVerdict verdict = this->verdict();
   for (int rank : {0, 1}) record(rank, 7)->end();
   EXPECT_THAT(
@@ -78,7 +93,7 @@ TEST_F(JobVerdictTest, WhereTheRecordsHaveNoReasonTheReportCounts) {
                              "record shows no failure\n"));
 }
 
-TEST_F(JobVerdictTest, ARankWithoutARecordIsKnownFromTheReport) {
+TEST_F(JobVerdictTest, UsesReportForRankWithoutRecord) {
   const JobVerdict verdict = this->verdict();
   const auto first = record(0, 7);
   const JobResult result{.failure = RankFailure{1, "b", "was killed by signal 9 (Killed)"}};
@@ -86,7 +101,7 @@ TEST_F(JobVerdictTest, ARankWithoutARecordIsKnownFromTheReport) {
               StartsWith("hororun: rank 1 (host b) was killed by signal 9 (Killed)"));
 }
 
-TEST_F(JobVerdictTest, AnOlderJobOfTheDirectoryDoesNotCount) {
+TEST_F(JobVerdictTest, IgnoresOlderJob) {
   for (int rank : {0, 1}) record(rank, 7)->fail("of another job");
   const JobVerdict verdict = this->verdict();
   EXPECT_EQ(verdict.text(exit_of_rank_0_, 1),
@@ -96,10 +111,10 @@ TEST_F(JobVerdictTest, AnOlderJobOfTheDirectoryDoesNotCount) {
   EXPECT_THAT(verdict.text(exit_of_rank_0_, 1), HasSubstr("failed: of this job"));
 }
 
-TEST_F(JobVerdictTest, ACrashOfMpirunHidesNoTimeoutThatEndedTheJob) {
+TEST_F(JobVerdictTest, CrashOfMpirunDoesNotHideTimeout) {
   const JobVerdict verdict = this->verdict();
   AbortSignal abort;
-  abort.raise("rank 3 (host h, pid 7) is stopped (SIGSTOP, or a debugger) (HORO_TIMEOUT is 4s)");
+  abort.raise("rank 3 (host h, pid 7) is stopped (SIGSTOP, or a debugger) (HORO_TIMEOUT is 4 s)");
   const auto nothing = [](FlightRecorder&) {};
   record_and_die(3, nothing);
   for (int rank : {0, 1})
@@ -117,14 +132,14 @@ TEST_F(JobVerdictTest, ACrashOfMpirunHidesNoTimeoutThatEndedTheJob) {
   EXPECT_EQ(verdict.exit_code(result), 75) << "from the records";
 }
 
-TEST_F(JobVerdictTest, TheExitCodeIsThatOfTheFirstFailureWhereMpirunCrashes) {
+TEST_F(JobVerdictTest, ExitCodeOfFirstFailureSurvivesCrashOfMpirun) {
   const JobVerdict verdict = this->verdict();
   const JobResult crash{.wait_status = SIGSEGV};
   EXPECT_EQ(verdict.exit_code(crash), 128 + SIGSEGV);
   record_and_die(0, [](FlightRecorder& recorder) { recorder.fail("out of memory"); });
   EXPECT_EQ(verdict.exit_code(crash), 1);
   EXPECT_EQ(verdict.exit_code(
-                {.wait_status = SIGSEGV, .stop = observe::StopOrder{.signal = SIGINT, .at = 1}}),
+                {.wait_status = SIGSEGV, .stop = observe::StopRequest{.signal = SIGINT, .at = 1}}),
             128 + SIGINT);
   record_and_die(0, [](FlightRecorder& recorder) {
     recorder.layout().header->status.signal = SIGABRT;
@@ -134,7 +149,7 @@ TEST_F(JobVerdictTest, TheExitCodeIsThatOfTheFirstFailureWhereMpirunCrashes) {
   EXPECT_EQ(verdict.exit_code(crash), 128 + SIGABRT);
 }
 
-TEST_F(JobVerdictTest, AnExitAfterShutdownIsNotCalledOneWithout) {
+TEST_F(JobVerdictTest, DistinguishesExitAfterShutdown) {
   const JobVerdict verdict = this->verdict();
   for (const auto& [last, set, is_done] : {std::tuple("step", "", false),
                                            {"horo.shutdown", "{0, 1}", false},
@@ -154,7 +169,7 @@ TEST_F(JobVerdictTest, AnExitAfterShutdownIsNotCalledOneWithout) {
   }
 }
 
-TEST_F(JobVerdictTest, WithoutAnyRecordTheLastLineOfTheRankIsShown) {
+TEST_F(JobVerdictTest, ShowsLastLineWithoutRecord) {
   JobResult result = exit_of_rank_0_;
   result.failure->last_line = "train: unknown option --foo";
   EXPECT_EQ(
@@ -166,7 +181,7 @@ TEST_F(JobVerdictTest, WithoutAnyRecordTheLastLineOfTheRankIsShown) {
   EXPECT_THAT(verdict.text(result, 1), Not(HasSubstr("standard error")));
 }
 
-TEST_F(JobVerdictTest, AnExceptionThatTheProgramCaughtIsExplainedByTheLastLineOfItsRank) {
+TEST_F(JobVerdictTest, ShowsLastLineForCaughtException) {
   JobResult result = exit_of_rank_0_;
   result.failure->last_line = "train: disk full";
   const JobVerdict verdict = this->verdict();
@@ -176,7 +191,7 @@ TEST_F(JobVerdictTest, AnExceptionThatTheProgramCaughtIsExplainedByTheLastLineOf
   EXPECT_THAT(verdict.text(result, 1), Not(HasSubstr("disk full")));
 }
 
-TEST_F(JobVerdictTest, ARankThatExitedWithCode0BeforeItWasDoneIsTheFirstCause) {
+TEST_F(JobVerdictTest, EarlyExitWithCode0IsTheCause) {
   const JobVerdict verdict = this->verdict();
   const auto nothing = [](FlightRecorder&) {};
   record_and_die(1, nothing);
@@ -189,7 +204,47 @@ TEST_F(JobVerdictTest, ARankThatExitedWithCode0BeforeItWasDoneIsTheFirstCause) {
                                      "without calling Context::shutdown"));
 }
 
-TEST_F(JobVerdictTest, WithoutAnyRecordOrReportTheExitCodeIsNamed) {
+TEST_F(JobVerdictTest, TimeoutInInitIsReasonOfWaitingRank) {
+  JobResult result{.failure = RankFailure{3, "b", "exited with code 75", 75}};
+  result.failure->last_line =
+      "11:03:13.467 error [horo] rank 3 (host b, pid 8100) has waited 13.03s in horo::init() for "
+      "ranks of other hosts, which have not called it (HORO_TIMEOUT is 8 s): the process of rank 3 "
+      "ends now, with exit code 75";
+  EXPECT_EQ(JobVerdict("off").text(result, 75),
+            "hororun: rank 3 (host b, pid 8100) has waited 13.03s in horo::init() for ranks of "
+            "other hosts, which have not called it (HORO_TIMEOUT is 8 s)\n");
+}
+
+TEST_F(JobVerdictTest, TimeoutWithoutRecordIsTheReason) {
+  const JobVerdict verdict = this->verdict();
+  const auto record_of_rank_0 = record(0, 7);
+  JobResult result{.failure = RankFailure{2, "b", "exited with code 75", 75}};
+  result.failure->last_line =
+      "11:10:51.561 error [rank 2] rank 0 (host h, pid 1) never called 'MPI_Finalize'; rank 2 has "
+      "waited 8.1 s for it (HORO_TIMEOUT is 8 s); this rank is stuck in finalize 'MPI_Finalize', "
+      "so "
+      "its process ends now, with exit code 75";
+  EXPECT_THAT(verdict.text(result, 75),
+              StartsWith("hororun: rank 0 (host h, pid 1) never called 'MPI_Finalize'; rank 2 has "
+                         "waited 8.1 s for it (HORO_TIMEOUT is 8 s)\n"));
+}
+
+TEST_F(JobVerdictTest, LostHostNamesOnlyItsRanks) {
+  const JobVerdict verdict = this->verdict();
+  const auto waits = record(0, 7);
+  const auto is_late = record(1, 7);
+  observe::FlightRecord operation{};
+  operation.name = waits->name("loss");
+  operation.kind = static_cast<std::uint16_t>(waits->name("allreduce"));
+  operation.submitted = observe::flight_clock() - 60'000'000'000;
+  const observe::OpenFlight open = waits->open(operation);
+  EXPECT_THAT(verdict.text({.lost_host = "other"}, 1),
+              testing::MatchesRegex("hororun: mpirun has lost the connection to host other: the "
+                                    "host is gone, or the network to it is cut\nhororun: more.*"));
+  EXPECT_THAT(verdict.text({.lost_host = "h"}, 1), HasSubstr("is cut; rank 1 (host h, pid "));
+}
+
+TEST_F(JobVerdictTest, NamesExitCodeWithoutRecordOrReport) {
   EXPECT_EQ(JobVerdict("off").text({}, 137),
             "hororun: the job failed with exit code 137 (signal 9, Killed); mpirun did not name a "
             "rank\n");

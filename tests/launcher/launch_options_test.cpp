@@ -36,7 +36,7 @@ TEST(LaunchOptions, ReadsEveryOption) {
   EXPECT_THAT(options.program, ElementsAre("train"));
 }
 
-TEST(LaunchOptions, TakesTheSpellingsOfNumberOfRanks) {
+TEST(LaunchOptions, AcceptsAllSpellingsOfRanks) {
   for (std::vector<std::string> words : std::vector<std::vector<std::string>>{{"-np", "4", "p"},
                                                                               {"-n", "4", "p"},
                                                                               {"-n4", "p"},
@@ -46,7 +46,7 @@ TEST(LaunchOptions, TakesTheSpellingsOfNumberOfRanks) {
     EXPECT_EQ(parse(words).ranks, 4) << words[0];
 }
 
-TEST(LaunchOptions, EndAtTheProgram) {
+TEST(LaunchOptions, EndAtProgram) {
   const LaunchOptions options =
       parse({"-np", "2", "train", "--json", "-np", "3", "--", "--env", "--help", "a b"});
   EXPECT_EQ(options.ranks, 2);
@@ -55,24 +55,24 @@ TEST(LaunchOptions, EndAtTheProgram) {
               ElementsAre("train", "--json", "-np", "3", "--", "--env", "--help", "a b"));
 }
 
-TEST(LaunchOptions, TwoDashesEndThemToo) {
+TEST(LaunchOptions, EndAtTwoDashes) {
   EXPECT_THAT(parse({"-np", "2", "--", "train", "--", "x"}).program,
               ElementsAre("train", "--", "x"));
 }
 
-TEST(LaunchOptions, NumberOfRanksMayComeFromTheHosts) {
+TEST(LaunchOptions, TakesNumberOfRanksFromHosts) {
   EXPECT_EQ(parse({"-H", "a:2", "p"}).ranks, std::nullopt);
   EXPECT_EQ(parse({"p"}).ranks, std::nullopt);
 }
 
-TEST(LaunchOptions, NamesABadNumberOfRanks) {
+TEST(LaunchOptions, NamesBadNumberOfRanks) {
   for (const char* text : {"0", "-1", "two", "2.5", "65537", "99999999999999999999", "4x"})
     EXPECT_THAT(error_of({"-np", text, "p"}),
                 HasSubstr(std::string("-np ") + text +
                           ": the number of ranks must be a whole number from 1"));
 }
 
-TEST(LaunchOptions, NamesTheOtherMistakes) {
+TEST(LaunchOptions, NamesOtherErrors) {
   EXPECT_THAT(error_of({}), HasSubstr("no program is given"));
   EXPECT_THAT(error_of({"-np", "2"}), HasSubstr("no program is given"));
   EXPECT_THAT(error_of({"-np", "2", ""}), HasSubstr("no program is given"));
@@ -91,7 +91,7 @@ TEST(LaunchOptions, NamesTheOtherMistakes) {
   EXPECT_THAT(error_of({"-np", "2", "--output-dir", "a:b", "p"}), HasSubstr("--output-dir a:b"));
 }
 
-TEST(LaunchHelp, FitsOnAScreenAndNamesEveryOption) {
+TEST(LaunchHelp, FitsOnScreenAndNamesEveryOption) {
   const std::string text = launch_help();
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 24);
   for (const char* option : {"--np", "--host ", "--hostfile", "--output-dir", "--env",

@@ -1,4 +1,4 @@
-// A rank that talks to the others through MPI's shared memory, says "ready" and waits to be
+// A rank that communicates through MPI's shared memory, prints "ready" and sleeps until it is
 // stopped.
 #include <mpi.h>
 #include <unistd.h>

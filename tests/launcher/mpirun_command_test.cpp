@@ -60,7 +60,7 @@ TEST(MpirunCommand, OnHosts) {
             "oob_tcp_keepalive_probes 3 -x OMP_NUM_THREADS train");
 }
 
-TEST(MpirunCommand, NoticesALostHostBeforeTheTimeout) {
+TEST(MpirunCommand, DetectsLostHostBeforeTimeout) {
   EXPECT_THAT(line({"-H", "a,b", "--env", "HORO_TIMEOUT=8s", "train"}),
               HasSubstr("--mca oob_tcp_keepalive_time 4 --mca oob_tcp_keepalive_intvl 1 --mca "
                         "oob_tcp_keepalive_probes 3"));
@@ -69,11 +69,11 @@ TEST(MpirunCommand, NoticesALostHostBeforeTheTimeout) {
               HasSubstr("oob_tcp_keepalive_time 189"));
 }
 
-TEST(MpirunCommand, AsksForTheNumberOfRanks) {
-  EXPECT_THAT(error_of({"p"}), HasSubstr("Give -np N, such as hororun -np 2 p"));
+TEST(MpirunCommand, RequestsNumberOfRanks) {
+  EXPECT_THAT(error_of({"p"}), HasSubstr("give -np N, such as hororun -np 2 p"));
 }
 
-TEST(MpirunCommand, KeepsTheDomainsOfHosts) {
+TEST(MpirunCommand, KeepsDomainsOfHosts) {
   constexpr const char* kOption = "--mca orte_keep_fqdn_hostnames 1";
   EXPECT_THAT(line({"-H", "a.example.org:2,b", "p"}), HasSubstr(kOption));
   EXPECT_THAT(line({"-H", "a:2,10.0.0.1", "p"}), Not(HasSubstr(kOption)));
@@ -84,17 +84,17 @@ TEST(MpirunCommand, KeepsTheDomainsOfHosts) {
   EXPECT_THAT(line({"-np", "2", "p"}, machine), HasSubstr(kOption));
 }
 
-TEST(MpirunCommand, QuotesTheProgramsWords) {
+TEST(MpirunCommand, QuotesProgramArguments) {
   EXPECT_THAT(line({"-np", "1", "sh", "-c", "echo \"$1\"; exit 3", "two words", "a\nb", ""}),
               testing::EndsWith(" sh -c 'echo \"$1\"; exit 3' 'two words' 'a\nb' ''"));
 }
 
-TEST(MpirunCommand, HidesAColonFromMpirun) {
+TEST(MpirunCommand, ProtectsColonFromMpirun) {
   EXPECT_THAT(line({"-np", "1", "p", "a", ":", "b c"}),
               testing::EndsWith(R"( sh -c 'exec p a : '\''b c'\''')"));
 }
 
-TEST(MpirunCommand, PassesHoroVariablesAndThoseOfTheUser) {
+TEST(MpirunCommand, PassesHoroAndUserVariables) {
   Machine machine = user_machine();
   machine.environment = {"HORO_SPIN=20us", "HOME=/root", "HORO_TIMEOUT=1 min", "OMP_NUM_THREADS=3"};
   EXPECT_EQ(line({"-np", "2", "--env", "HORO_SPIN=1us", "--env", "DATA=/my data", "p"}, machine),
@@ -104,7 +104,7 @@ TEST(MpirunCommand, PassesHoroVariablesAndThoseOfTheUser) {
             "--bind-to none -x DATA -x HORO_SPIN -x HORO_TIMEOUT -x OMP_NUM_THREADS p");
 }
 
-TEST(MpirunCommand, KeepsOpenMpiFromHandlingCrashesUnlessTheUserWantsIt) {
+TEST(MpirunCommand, DisablesCrashHandlerUnlessUserSetsIt) {
   Machine machine = user_machine();
   EXPECT_THAT(line({"-np", "2", "p"}, machine), testing::StartsWith("OMPI_MCA_opal_signal='' "));
   EXPECT_THAT(line({"-np", "2", "--mpi-args", "--mca opal_signal 6", "p"}, machine),
@@ -115,7 +115,7 @@ TEST(MpirunCommand, KeepsOpenMpiFromHandlingCrashesUnlessTheUserWantsIt) {
   EXPECT_THAT(line({"-np", "2", "p"}, machine), Not(HasSubstr("OMPI_MCA_opal_signal")));
 }
 
-TEST(MpirunCommand, LeavesParametersThatTheUserSetsByVariables) {
+TEST(MpirunCommand, KeepsParametersFromUserVariables) {
   const auto has = [](const std::string& option, const std::string& variable,
                       const std::vector<std::string>& words) {
     Machine machine = user_machine();
@@ -153,14 +153,14 @@ TEST(MpirunCommand, YieldsWhenRanksOutnumberCores) {
   EXPECT_THAT(line({"-np", "8", "p"}), Not(HasSubstr("mpi_yield_when_idle")));
 }
 
-TEST(MpirunCommand, WorksWhereMemoryCannotBeCopiedBetweenProcesses) {
+TEST(MpirunCommand, DisablesCrossMemoryCopyIfForbidden) {
   Machine machine = user_machine();
   machine.allows_cross_memory_copy = false;
   EXPECT_THAT(line({"-np", "2", "p"}, machine),
               HasSubstr("--mca btl_vader_single_copy_mechanism none"));
 }
 
-TEST(MpirunCommand, WorksWithoutARemoteShell) {
+TEST(MpirunCommand, WorksWithoutRemoteShell) {
   Machine machine = user_machine();
   machine.has_remote_shell = false;
   EXPECT_THAT(line({"-np", "2", "p"}, machine), HasSubstr("--mca plm isolated"));
@@ -175,7 +175,7 @@ TEST(MpirunCommand, WritesOutputFiles) {
               HasSubstr(" --output-filename logs:nojobid "));
 }
 
-TEST(MpirunCommand, UsersArgumentsGoLastAndReplaceOurs) {
+TEST(MpirunCommand, UserArgumentsOverride) {
   EXPECT_EQ(
       line({"-np", "9", "--mpi-args", "--bind-to core --mca mpi_yield_when_idle 0", "p", "x"}),
       "OMPI_MCA_opal_signal='' OMP_NUM_THREADS=1 mpirun -np 9 --oversubscribe -x OMP_NUM_THREADS "
@@ -191,13 +191,13 @@ TEST(MpirunCommand, RefusesMoreRanksThanSlots) {
   EXPECT_EQ(error_of({"-np", "99", "--hostfile", "f", "p"}, user_machine(), "a\n"), "no error");
 }
 
-TEST(MpirunCommand, RefusesAnAbsurdNumberOfLocalRanks) {
+TEST(MpirunCommand, RejectsTooManyLocalRanks) {
   EXPECT_EQ(error_of({"-np", "2048", "p"}), "no error");
   EXPECT_THAT(error_of({"-np", "2049", "p"}),
-              HasSubstr("-np 2049 is more than 256 ranks for each"));
+              HasSubstr("-np 2049 is more than 256 ranks per core on this machine with 8 cores"));
 }
 
-TEST(MpirunCommand, NeedsTheNumberOfRanksWhereHostsDoNotSay) {
+TEST(MpirunCommand, NeedsRanksIfHostsHaveNoSlots) {
   EXPECT_THAT(error_of({"--hostfile", "f", "p"}, user_machine(), "a\n"), HasSubstr("give -np N"));
 }
 

@@ -13,7 +13,7 @@
 namespace horo {
 namespace {
 
-/// Two connected descriptors, of which the first is read.
+/// Two connected descriptors; the test reads the first.
 struct Channel {
   FileDescriptor reader, writer;
 };
@@ -30,7 +30,7 @@ Channel make_sockets() {
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-/// More than a pipe or a socket holds, each line different.
+/// Exceeds the capacity of a pipe or a socket. All lines differ.
 std::string long_text() {
   std::string text;
   for (int i = 0; text.size() < std::size_t{1} << 20; ++i) text += fmt::format("line {}\n", i);
@@ -49,7 +49,7 @@ std::string read_all(OutputQueue& queue, int reader, std::size_t size) {
   return text;
 }
 
-TEST(OutputQueue, KeepsWhatAReaderDoesNotRead) {
+TEST(OutputQueue, KeepsUnreadOutput) {
   for (const auto make : {make_pipe, make_sockets}) {
     const Channel channel = make();
     const int flags = fcntl(channel.writer.get(), F_GETFL);
@@ -63,7 +63,7 @@ TEST(OutputQueue, KeepsWhatAReaderDoesNotRead) {
   }
 }
 
-TEST(OutputQueue, WritesWhereOthersWriteToTheSameFile) {
+TEST(OutputQueue, SharesFileWithOtherWriters) {
   const FileDescriptor file(open("/tmp", O_TMPFILE | O_RDWR, 0600));
   ASSERT_TRUE(file.is_open());
   OutputQueue queue(file.get());
@@ -76,7 +76,7 @@ TEST(OutputQueue, WritesWhereOthersWriteToTheSameFile) {
   EXPECT_STREQ(text, "abc");
 }
 
-TEST(OutputQueue, ForgetsWhatNobodyCanRead) {
+TEST(OutputQueue, DropsOutputWithoutReader) {
   Channel channel = make_pipe();
   OutputQueue queue(channel.writer.get());
   queue.add(long_text());

@@ -1,4 +1,4 @@
-// Whatever bytes a program's names have, what horo's tools print is text.
+// The output of horo's tools is printable text for names of arbitrary bytes.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "horo/base/printable.h"
-#include "horo/observe/flight_directory.h"
-#include "horo/observe/flight_reader.h"
-#include "horo/observe/flight_recorder.h"
-#include "horo/observe/stragglers.h"
-#include "horo/observe/timeline.h"
-#include "launcher/doctor_report.h"
-#include "tests/observe/temporary_directory.h"
+#include "horo/diagnosis/stragglers.h"
+#include "horo/diagnosis/timeline.h"
+#include "horo/flight_recorder/flight_directory.h"
+#include "horo/flight_recorder/flight_reader.h"
+#include "horo/flight_recorder/flight_recorder.h"
+#include "launcher/doctor/doctor_report.h"
+#include "tests/flight_recorder/temporary_directory.h"
 #include "tests/support/random_text.h"
 
 namespace horo {
@@ -20,7 +20,8 @@ namespace {
 
 using observe::FlightRecorder;
 
-/// One rank's records, full of `random` names. Long ones are cut off, within a character too.
+/// The records of one rank, with `random` names. Long names are truncated, sometimes inside a
+/// character.
 std::unique_ptr<FlightRecorder> record(const std::string& path, int rank, RandomText& random,
                                        std::vector<observe::OpenFlight>& open) {
   auto recorder = std::make_unique<FlightRecorder>(
@@ -40,12 +41,12 @@ std::unique_ptr<FlightRecorder> record(const std::string& path, int rank, Random
   return recorder;
 }
 
-TEST(PrintableOutputs, OfRandomNamesAreTextAndJsonIsUtf8) {
+TEST(PrintableOutputs, RandomNamesGiveTextAndUtf8Json) {
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     RandomText random(seed);
     const observe::TemporaryDirectory directory;
     std::vector<std::unique_ptr<FlightRecorder>> recorders;
-    std::vector<observe::OpenFlight> open;  // ends before its recorder
+    std::vector<observe::OpenFlight> open;  // destroyed before its recorder
     for (int rank = 0; rank < 2; ++rank)
       recorders.push_back(
           record(directory.file(observe::flight_file_name(rank)), rank, random, open));
@@ -61,7 +62,7 @@ TEST(PrintableOutputs, OfRandomNamesAreTextAndJsonIsUtf8) {
   }
 }
 
-// Two ranks that use the same name still wait for the same operation.
+// Two ranks that use the same name still match as one operation.
 TEST(PrintableOutputs, NamesMatchBetweenRanks) {
   const observe::TemporaryDirectory directory;
   std::vector<std::unique_ptr<FlightRecorder>> recorders;

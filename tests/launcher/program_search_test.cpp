@@ -42,7 +42,7 @@ TEST_F(ProgramSearch, FindsByPathAndByName) {
   EXPECT_EQ(find_program("tool", "/nowhere:" + directory_.string()), tool);
 }
 
-TEST_F(ProgramSearch, SaysWhatIsWrong) {
+TEST_F(ProgramSearch, ReportsErrors) {
   EXPECT_THAT(error_of((directory_ / "missing").string()), HasSubstr("does not exist"));
   EXPECT_THAT(error_of((directory_ / "notes").string()), HasSubstr("not executable; chmod +x"));
   EXPECT_THAT(error_of(directory_.string()), HasSubstr("is a directory"));
@@ -50,7 +50,7 @@ TEST_F(ProgramSearch, SaysWhatIsWrong) {
   EXPECT_THAT(error_of("notes"), HasSubstr("not on PATH"));
 }
 
-TEST_F(ProgramSearch, SaysWhyTheKernelCannotStartAFile) {
+TEST_F(ProgramSearch, ExplainsWhyFileCannotStart) {
   const auto error_of_text = [&](const std::string& text) -> std::string {
     std::ofstream(directory_ / "tool", std::ios::binary) << text;
     try {

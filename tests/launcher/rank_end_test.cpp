@@ -1,4 +1,4 @@
-#include "launcher/rank_end.h"
+#include "launcher/rank/rank_end.h"
 
 #include <gtest/gtest.h>
 
@@ -10,12 +10,12 @@ namespace {
 const RankEnd kExit{3, 4711, "node-1", 7 << 8, "train: unknown option --foo"};
 const RankEnd kKill{0, 12, "b", SIGKILL, ""};
 
-TEST(RankEnd, SaysHowARankEnded) {
+TEST(RankEnd, DescribesEndOfRank) {
   EXPECT_EQ(describe(kExit), "exited with code 7");
   EXPECT_EQ(describe(kKill), "was killed by signal 9 (Killed)");
 }
 
-TEST(RankEndReader, TakesReportsOutInPiecesOfAnySize) {
+TEST(RankEndReader, ReadsReportsInPiecesOfAnySize) {
   const std::string text =
       "a\nb" + encode(kExit) + "\x1e own text\nc" + encode(kKill) + encode(kExit) + "d";
   for (std::size_t size = 1; size <= text.size(); ++size) {
@@ -36,14 +36,14 @@ TEST(RankEndReader, TakesReportsOutInPiecesOfAnySize) {
   }
 }
 
-TEST(RankEndReader, AReportThatIsNotCompleteIsLeftAtTheEnd) {
+TEST(RankEndReader, ReturnsIncompleteReportAtEnd) {
   RankEndReader reader;
   EXPECT_EQ(reader.without_reports("a\x1e text"), "a");
   EXPECT_EQ(reader.take_rest(), "\x1e text");
   EXPECT_EQ(reader.take_rest(), "");
 }
 
-TEST(RankEndReader, KeepsWhatOnlyLooksLikeAReport) {
+TEST(RankEndReader, KeepsTextThatResemblesReport) {
   for (const std::string& text :
        {std::string("\x1ehororun-rank-end\n"), std::string("\x1ehororun-rank-end 1 2 x h \n"),
         std::string("\x1e\n\n"), "\x1e" + std::string(5000, 'x') + "\n"}) {

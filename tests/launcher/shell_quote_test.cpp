@@ -1,20 +1,19 @@
-#include "launcher/shell_quote.h"
-
 #include <gmock/gmock.h>
 
 #include "horo/base/error.h"
+#include "launcher/mpirun_command.h"
 
 namespace horo {
 namespace {
 
 using testing::ElementsAre;
 
-TEST(ShellQuote, LeavesPlainWordsBare) {
+TEST(ShellQuote, KeepsPlainWords) {
   EXPECT_EQ(shell_quote("build/release/bin/train"), "build/release/bin/train");
   EXPECT_EQ(shell_quote("--json=a_b-c.d:e,f@g%h+i"), "--json=a_b-c.d:e,f@g%h+i");
 }
 
-TEST(ShellQuote, QuotesWhatAShellWouldChange) {
+TEST(ShellQuote, QuotesSpecialCharacters) {
   EXPECT_EQ(shell_quote(""), "''");
   EXPECT_EQ(shell_quote("a b"), "'a b'");
   EXPECT_EQ(shell_quote("$HOME"), "'$HOME'");
@@ -24,7 +23,7 @@ TEST(ShellQuote, QuotesWhatAShellWouldChange) {
   EXPECT_EQ(shell_quote("~"), "'~'");
 }
 
-TEST(SplitWords, FollowsTheShell) {
+TEST(SplitWords, MatchesShell) {
   EXPECT_THAT(split_words(""), ElementsAre());
   EXPECT_THAT(split_words("  --mca  btl\ttcp,self "), ElementsAre("--mca", "btl", "tcp,self"));
   EXPECT_THAT(split_words("a 'b c' \"d e\" f\\ g"), ElementsAre("a", "b c", "d e", "f g"));
@@ -33,7 +32,7 @@ TEST(SplitWords, FollowsTheShell) {
   EXPECT_THAT(split_words("pre'fi x'ed"), ElementsAre("prefi xed"));
 }
 
-TEST(SplitWords, RefusesAnOpenQuote) {
+TEST(SplitWords, RejectsOpenQuote) {
   EXPECT_THROW(split_words("a 'b"), InvalidArgument);
   EXPECT_THROW(split_words("\"b\\\""), InvalidArgument);
 }

@@ -5,7 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "horo/base/error.h"
+#include "tests/flight_recorder/temporary_directory.h"
 
 namespace horo {
 namespace {
@@ -14,7 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr Patience kShort{.before_term = 300ms, .before_kill = 300ms};
 
-/// Runs a shell script in the place of mpirun. It can signal this process with "kill -s NAME
+/// Runs a shell script in place of mpirun. The script can signal this process with "kill -s NAME
 /// $PPID".
 JobResult run(const std::string& script) {
   SignalInbox inbox(supervised_signals());
@@ -26,26 +29,26 @@ JobResult run(const std::string& script) {
   return result;
 }
 
-TEST(Supervisor, PassesTheExitCodeOn) {
+TEST(Supervisor, ForwardsExitCode) {
   const JobResult result = run("exit 7");
   EXPECT_EQ(shell_exit_code(result.wait_status), 7);
   EXPECT_FALSE(result.stop);
   EXPECT_FALSE(result.failure);
 }
 
-TEST(Supervisor, GivesASignalAsShellsDo) {
+TEST(Supervisor, EncodesSignalLikeShells) {
   EXPECT_EQ(shell_exit_code(run("kill -9 $$").wait_status), 137);
 }
 
-TEST(Supervisor, SetsTheEnvironment) {
+TEST(Supervisor, SetsEnvironment) {
   EXPECT_EQ(shell_exit_code(run("test \"$HORO_TEST_VALUE\" = 'a b'").wait_status), 0);
 }
 
-TEST(Supervisor, ABrokenPipeDoesNotKillMpirun) {
+TEST(Supervisor, BrokenPipeDoesNotKillMpirun) {
   EXPECT_EQ(shell_exit_code(run("kill -s PIPE $$; exit 3").wait_status), 3);
 }
 
-TEST(Supervisor, ReadsTheReportOfAFailedRank) {
+TEST(Supervisor, ReadsReportOfFailedRank) {
   const JobResult result =
       run("echo 'mpirun noticed that process rank 1 with PID 0 on node b exited on signal 9 "
           "(Killed).' >&2; exit 137");
@@ -53,7 +56,7 @@ TEST(Supervisor, ReadsTheReportOfAFailedRank) {
   EXPECT_EQ(describe(*result.failure), "rank 1 (host b) was killed by signal 9 (Killed)");
 }
 
-TEST(Supervisor, TheFirstReportedEndThatIsNoSuccessIsTheFailure) {
+TEST(Supervisor, FirstFailedEndIsTheFailure) {
   const RankFailure of_mpirun{5, "b", "was killed by signal 9 (Killed)", 137};
   EXPECT_EQ(first_failure({}, of_mpirun)->rank, 5);
   EXPECT_FALSE(first_failure({{.rank = 0}}, std::nullopt));
@@ -73,14 +76,14 @@ TEST(Supervisor, TheFirstReportedEndThatIsNoSuccessIsTheFailure) {
 constexpr const char* kReportOfRank1 =
     "echo '  Process name: [[10768,1],1]' >&2; echo '  Exit code:    75' >&2; ";
 
-TEST(Supervisor, TakesTheExitCodeFromTheReportOfAMpirunThatCrashes) {
+TEST(Supervisor, UsesReportedExitCodeIfMpirunCrashes) {
   const JobResult result = run(std::string(kReportOfRank1) + "kill -SEGV $$");
   EXPECT_EQ(crash_of_mpirun(result), SIGSEGV);
   EXPECT_EQ(exit_code_of(result), 75);
   EXPECT_EQ(exit_code_of(run("kill -SEGV $$")), 128 + SIGSEGV);
 }
 
-TEST(Supervisor, KeepsWhatWasKnownWhenTheJobWasToldToStop) {
+TEST(Supervisor, KeepsReportsFromBeforeTheStop) {
   constexpr const char* kLostHost = "echo '  Remote daemon: [[4514,0],3] on node b' >&2; ";
   constexpr const char* kScript =
       "consequence() {{ {} exit 1; }}; trap consequence INT; {} kill -s INT $PPID; "
@@ -94,7 +97,7 @@ TEST(Supervisor, KeepsWhatWasKnownWhenTheJobWasToldToStop) {
   EXPECT_FALSE(failed.lost_host);
 }
 
-TEST(Supervisor, PassesAnInterruptOn) {
+TEST(Supervisor, ForwardsInterrupt) {
   const JobResult result =
       run("trap 'exit 5' INT; kill -s INT $PPID; while :; do sleep 0.01; done");
   ASSERT_TRUE(result.stop);
@@ -102,19 +105,19 @@ TEST(Supervisor, PassesAnInterruptOn) {
   EXPECT_EQ(shell_exit_code(result.wait_status), 5);
 }
 
-TEST(Supervisor, PassesUserSignalsOnWithoutStopping) {
+TEST(Supervisor, ForwardsUserSignals) {
   const JobResult result =
       run("trap 'exit 6' USR1; kill -s USR1 $PPID; while :; do sleep 0.01; done");
   EXPECT_FALSE(result.stop);
   EXPECT_EQ(shell_exit_code(result.wait_status), 6);
 }
 
-TEST(Supervisor, TerminatesWhatIgnoresAnInterrupt) {
+TEST(Supervisor, TerminatesJobThatIgnoresInterrupt) {
   const JobResult result = run("trap '' INT; kill -s INT $PPID; while :; do sleep 0.01; done");
   EXPECT_EQ(shell_exit_code(result.wait_status), 128 + SIGTERM);
 }
 
-TEST(Supervisor, KillsWhatIgnoresEverything) {
+TEST(Supervisor, KillsProcessThatIgnoresSignals) {
   const JobResult result =
       run("trap '' INT TERM HUP; kill -s HUP $PPID; while :; do sleep 0.01; done");
   ASSERT_TRUE(result.stop);
@@ -122,15 +125,43 @@ TEST(Supervisor, KillsWhatIgnoresEverything) {
   EXPECT_EQ(shell_exit_code(result.wait_status), 128 + SIGKILL);
 }
 
-TEST(Supervisor, LeavesNoOrphanOfAFailedJob) {
+TEST(Supervisor, LeavesNoOrphanOfFailedJob) {
   adopt_orphans();
-  // The shell leaves a process in a session of its own behind, as mpirun does when it is killed.
+  // The shell leaves a process in its own session, as mpirun does when it is killed.
   const JobResult result = run("setsid sleep 1000 & echo started; kill -9 $$");
   EXPECT_EQ(shell_exit_code(result.wait_status), 137);
   EXPECT_EQ(wait(nullptr), -1);  // no child is left
 }
 
-TEST(ChildProcess, SaysWhyItCannotBeStarted) {
+TEST(Supervisor, WaitsForCleaner) {
+  adopt_orphans();
+  const observe::TemporaryDirectory directory;
+  const std::string path = directory.file("cleaned");
+  const JobResult result =
+      run(fmt::format("setsid sh -c 'printf hororun-clean > /proc/$$/comm; sleep 0.3; touch {}' & "
+                      "until grep -q hororun-clean /proc/$!/comm; do sleep 0.01; done; kill -9 $$",
+                      path));
+  EXPECT_EQ(shell_exit_code(result.wait_status), 137);
+  EXPECT_TRUE(std::filesystem::exists(path));
+  EXPECT_EQ(wait(nullptr), -1);  // no child is left
+}
+
+// A frozen host has this state: its cleaner process is stopped and continues later.
+TEST(Supervisor, SkipsStoppedCleaner) {
+  adopt_orphans();
+  const JobResult result =
+      run("setsid sh -c 'printf hororun-clean > /proc/$$/comm; kill -s STOP $$' & "
+          "until grep -q '^State:.T' /proc/$!/status; do sleep 0.01; done; kill -9 $$");
+  EXPECT_EQ(shell_exit_code(result.wait_status), 137);
+  int status = 0;
+  const pid_t cleaner = waitpid(-1, &status, WUNTRACED | WNOHANG);
+  ASSERT_GT(cleaner, 0);
+  EXPECT_TRUE(WIFSTOPPED(status));
+  kill(cleaner, SIGKILL);
+  EXPECT_EQ(waitpid(cleaner, &status, 0), cleaner);
+}
+
+TEST(ChildProcess, ReportsWhyItCannotStart) {
   sigset_t mask;
   sigemptyset(&mask);
   try {

@@ -12,8 +12,9 @@
 
 namespace horo {
 
-/// How a child of fork() ended that ran `work`, and then exec if `and_exec`, else _exit: its exit
-/// code, or -1 if a signal ended it (SIGALRM after 20 s). `work` returns the exit code.
+/// Forks a child that runs `work` and then calls exec if `and_exec` is set and `work` returned 0,
+/// else _exit with the result of `work`. Returns the exit code of the child, or -1 if a signal
+/// ended it (SIGALRM after 20 s).
 inline int exit_code_of_child(const std::function<int()>& work, bool and_exec = false) {
   const pid_t child = fork();
   if (child == 0) {
@@ -32,7 +33,7 @@ inline int exit_code_of_child(const std::function<int()>& work, bool and_exec = 
   return WEXITSTATUS(status);
 }
 
-/// 0 if `call` throws the error of a forked process, else 1.
+/// Returns 0 if `call` throws the error for a forked process, else 1.
 inline int is_not_refused(const std::function<void()>& call) {
   try {
     call();
@@ -42,9 +43,9 @@ inline int is_not_refused(const std::function<void()>& call) {
   return 1;
 }
 
-/// In a child: how many calls were not refused.
-inline int count_unrefused(Context& ctx, ProcessSet& set, GradientSync& sync,
-                           const Handle& pending) {
+/// Returns how many calls were not refused. Call it in a forked child.
+inline int count_accepted(Context& ctx, ProcessSet& set, GradientSync& sync,
+                          const Handle& pending) {
   std::vector<float> x(10);
   const TensorView view(x);
   const std::function<void()> calls[] = {[&] { ctx.allreduce(view); },
@@ -61,7 +62,7 @@ inline int count_unrefused(Context& ctx, ProcessSet& set, GradientSync& sync,
                                          [&] { sync.ready(0); },
                                          [&] { sync.wait(); },
                                          [&] { sync.exchange(); }};
-  // What had completed before the fork has completed in the child, too.
+  // An operation that completed before the fork is complete in the child, too.
   int count = pending.is_done() ? 0 : is_not_refused([&] { pending.wait(); });
   for (const auto& call : calls) count += is_not_refused(call);
   return count;

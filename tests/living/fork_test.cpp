@@ -6,8 +6,8 @@
 namespace horo {
 namespace {
 
-// Rank 0 forks while the others wait for it, and an operation is pending.
-void fork_in_the_middle(bool and_exec) {
+// Rank 0 forks while an operation is pending and the other ranks wait for it.
+void fork_during_operation(bool and_exec) {
   testing::run_ranks(3, [&](Context& ctx) {
     ProcessSet set = ctx.new_process_set({0, 1, 2});
     const Arena arena = ctx.allocate(4096);
@@ -19,12 +19,12 @@ void fork_in_the_middle(bool and_exec) {
     if (ctx.rank() == 0) {
       pending = ctx.allreduce_async(TensorView(x), {.name = "x", .op = ReduceOp::kSum});
       const auto work = [&] {
-        const int unrefused = count_unrefused(ctx, set, sync, *pending);
-        // The destructors of what the child has inherited.
+        const int accepted = count_accepted(ctx, set, sync, *pending);
+        // Runs the destructors of the inherited objects in the child.
         { const GradientSync gone = std::move(sync); }
         { const ProcessSet gone = std::move(set); }
         { const Context gone = std::move(ctx); }
-        return unrefused;
+        return accepted;
       };
       EXPECT_EQ(exit_code_of_child(work, and_exec), 0);
       pending->wait();
@@ -38,10 +38,10 @@ void fork_in_the_middle(bool and_exec) {
   });
 }
 
-TEST(Fork, TheChildIsRefusedAndTheParentGoesOn) { fork_in_the_middle(false); }
-TEST(Fork, TheChildMayCallExec) { fork_in_the_middle(true); }
+TEST(Fork, ChildIsRejectedAndParentContinues) { fork_during_operation(false); }
+TEST(Fork, ChildMayCallExec) { fork_during_operation(true); }
 
-TEST(Fork, AChildMayRunAJobOfItsOwnThatStartsThere) {
+TEST(Fork, ChildMayRunOwnJob) {
   testing::run_ranks(1, [](Context& ctx) {
     std::vector<float> x(10, 2);
     ctx.allreduce(TensorView(x));

@@ -1,5 +1,5 @@
-// A job that uses horo in one of the ways that living_test.py names: living_job SCENARIO
-// Prints what has come out, for the script to look for.
+// A job that uses horo in one of the scenarios of living_test.py: living_job SCENARIO
+// Prints the results, which the script checks.
 #include <mpi.h>
 #include <omp.h>
 #include <sys/wait.h>
@@ -23,7 +23,7 @@ namespace {
 using horo::Context;
 using horo::TensorView;
 
-std::vector<float> data(100000, 1.0f);  // outlives what main leaves in flight
+std::vector<float> data(100000, 1.0f);  // outlives the operations that main() leaves in flight
 
 void say(const std::string& text) {
   std::printf("%s\n", text.c_str());
@@ -36,7 +36,7 @@ void use(Context& ctx) {
   if (x[999] != static_cast<float>(ctx.size() - 1)) say("WRONG SUM");
 }
 
-// "refused: TEXT", or "allowed".
+// Prints "refused: TEXT" or "allowed".
 void attempt(const std::function<void()>& call) {
   try {
     call();
@@ -65,7 +65,8 @@ void init_without_level() {
   MPI_Finalize();
 }
 
-// MPI_Finalize while the context still lives: what main() does when its objects outlive it.
+// Calls MPI_Finalize while the context still exists, as happens when main()'s objects outlive that
+// call.
 void finalize_first() {
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
@@ -129,7 +130,7 @@ void init_after_failure() {
   say("the third goes on");
 }
 
-// The child leaves by exit(), or as main would: with destructors and what atexit() has kept.
+// The child ends by exit(), or by a return from main() with destructors and atexit() handlers.
 void fork_and_exit(bool returns) {
   Context ctx = horo::init();
   use(ctx);
@@ -145,14 +146,14 @@ void fork_and_exit(bool returns) {
   ctx.barrier();
 }
 
-// As far as the launcher says, before MPI does.
+// Reads the rank from the launcher's variables, since MPI is not initialised yet.
 bool is_last_rank() {
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
   const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
   return rank != nullptr && size != nullptr && std::atoi(rank) + 1 == std::atoi(size);
 }
 
-// The last rank works for long before it joins.
+// The last rank calls init() late.
 void late_init(bool has_own_mpi, std::chrono::seconds late_by) {
   int provided = MPI_THREAD_SINGLE;
   if (has_own_mpi) MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
@@ -168,7 +169,7 @@ void late_init(bool has_own_mpi, std::chrono::seconds late_by) {
   if (has_own_mpi) MPI_Finalize();
 }
 
-// The last rank ends well before it joins, or never ends; horo initialises MPI.
+// The last rank exits before init() or never calls it. horo initialises MPI.
 void never_join(bool loops) {
   if (is_last_rank() && !loops) std::exit(0);
   // mpirun ends a job in which a rank exits after another one has called MPI_Init.
@@ -182,7 +183,7 @@ void just_init() {
   use(ctx);
 }
 
-// libgomp has counted the processors before horo binds the rank.
+// libgomp counts the processors before horo binds the rank.
 void openmp() {
   Context ctx = horo::init();
   int threads = 0;

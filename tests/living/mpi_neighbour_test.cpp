@@ -1,4 +1,4 @@
-// horo beside the program's own use of MPI, which has initialised it with MPI_THREAD_MULTIPLE.
+// Tests horo in a program that itself uses MPI with MPI_THREAD_MULTIPLE.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace horo {
 namespace {
 
-// Tags, wildcards and collectives on MPI_COMM_WORLD, until told to stop on all ranks alike.
+// Uses tags, wildcards and collectives on MPI_COMM_WORLD for `rounds` rounds.
 void own_traffic(int rounds) {
   int rank = 0;
   int size = 0;
@@ -27,7 +27,7 @@ void own_traffic(int rounds) {
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Isend(&sent, 1, MPI_INT, next, round % 3, MPI_COMM_WORLD, &request);
     MPI_Status status;
-    // A message of horo's that came here would be taken for the neighbour's.
+    // A stray message of horo would match this receive.
     MPI_Recv(&received, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
     ASSERT_EQ(received, previous * 1000 + round);
     ASSERT_EQ(status.MPI_TAG, round % 3);
@@ -38,7 +38,7 @@ void own_traffic(int rounds) {
   }
 }
 
-TEST(MpiNeighbour, TheProgramsOwnMessagesAndCollectivesAreUndisturbed) {
+TEST(MpiNeighbour, KeepsMessagesAndCollectivesOfProgram) {
   for (const char* ranks_per_node : {"0", "1"}) {
     setenv("HORO_RANKS_PER_NODE", ranks_per_node, 1);
     Context ctx = init();
@@ -64,7 +64,7 @@ std::ptrdiff_t entries_of(const char* directory) {
   return std::distance(std::filesystem::directory_iterator(directory), {});
 }
 
-// Shared memory of this user that horo has named.
+// Counts the files in /dev/shm that horo has created for this process.
 std::ptrdiff_t named_regions() {
   std::ptrdiff_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
@@ -72,7 +72,7 @@ std::ptrdiff_t named_regions() {
   return count;
 }
 
-TEST(MpiNeighbour, FiftyRoundsOfInitAndShutdownLeakNothing) {
+TEST(MpiNeighbour, RepeatedInitLeaksNothing) {
   std::ptrdiff_t threads = 0;
   std::ptrdiff_t descriptors = 0;
   for (int round = 0; round < 50; ++round) {
@@ -88,7 +88,7 @@ TEST(MpiNeighbour, FiftyRoundsOfInitAndShutdownLeakNothing) {
       if (round % 4 == 0) ctx.shutdown();
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    if (round == 4) {  // MPI has opened its own by then
+    if (round == 4) {  // MPI has opened its own descriptors by then
       threads = entries_of("/proc/self/task");
       descriptors = entries_of("/proc/self/fd");
     }
@@ -98,8 +98,9 @@ TEST(MpiNeighbour, FiftyRoundsOfInitAndShutdownLeakNothing) {
   EXPECT_EQ(named_regions(), 0);
 }
 
-// Open MPI gives a new communicator the lowest number that is free on all its ranks.
-TEST(MpiNeighbour, CommunicatorsAreFreed) {
+// Open MPI gives a new communicator the lowest number that is free on all its ranks, so a leak
+// raises the number.
+TEST(MpiNeighbour, FreesCommunicators) {
   const auto number_of_next = [] {
     MPI_Comm probe = MPI_COMM_NULL;
     MPI_Comm_dup(MPI_COMM_WORLD, &probe);
@@ -120,7 +121,7 @@ TEST(MpiNeighbour, CommunicatorsAreFreed) {
   EXPECT_LE(number_of_next(), first + 1);
 }
 
-TEST(MpiNeighbour, TwoContextsAtOnce) {
+TEST(MpiNeighbour, SupportsTwoContexts) {
   std::optional<Context> first = init();
   Context second = init();
   std::vector<float> x(1000, static_cast<float>(second.rank())), y(1000, 1);
@@ -133,7 +134,7 @@ TEST(MpiNeighbour, TwoContextsAtOnce) {
   second.barrier();
 }
 
-TEST(MpiNeighbour, InitAfterAnInitThatFailed) {
+TEST(MpiNeighbour, SupportsInitAfterFailedInit) {
   setenv("HORO_TIMEOUT", "soon", 1);
   EXPECT_THROW(init(), InvalidArgument);
   unsetenv("HORO_TIMEOUT");
@@ -141,7 +142,7 @@ TEST(MpiNeighbour, InitAfterAnInitThatFailed) {
   ctx.barrier();
 }
 
-TEST(MpiNeighbour, ForksBesideMpi) {
+TEST(MpiNeighbour, SupportsForkBesideMpi) {
   Context ctx = init();
   ProcessSet set =
       ctx.new_process_set(ctx.size() > 1 ? std::vector<int>{0, 1} : std::vector<int>{0});
@@ -151,7 +152,7 @@ TEST(MpiNeighbour, ForksBesideMpi) {
   for (const bool and_exec : {false, true}) {
     const Handle pending = ctx.allreduce_async(TensorView(x), {.name = "x"});
     const auto work = [&] {
-      int result = set.includes_me() ? count_unrefused(ctx, set, sync, pending) : 0;
+      int result = set.includes_me() ? count_accepted(ctx, set, sync, pending) : 0;
       result += is_not_refused([] { (void)init(); });
       { const GradientSync gone = std::move(sync); }
       { const ProcessSet gone = std::move(set); }

@@ -1,4 +1,5 @@
-// MPI with the name of another family, which says when the handle of a communicator is used.
+// Replaces MPI functions: the library version names another MPI family, and each use of a
+// communicator handle prints a message.
 #include <mpi.h>
 
 #include <algorithm>

@@ -11,8 +11,8 @@ namespace {
 using ::testing::IsEmpty;
 using Waits = std::vector<std::int64_t>;
 
-observe::RankSnapshot teller(int rank, int ranks, std::uint64_t steps, Waits waits,
-                             const std::string& plan = "g", const std::string& set = "") {
+observe::RankSnapshot make_report(int rank, int ranks, std::uint64_t steps, Waits waits,
+                                  const std::string& plan = "g", const std::string& set = "") {
   observe::RankSnapshot snapshot;
   snapshot.rank = rank;
   snapshot.host = "h" + std::to_string(rank);
@@ -28,73 +28,75 @@ std::int64_t total_of(const ArrivalSkew& skew, int rank) {
   return -1;
 }
 
-TEST(ArrivalSkew, WhoWaitsLeastHasComeLast) {
+TEST(ArrivalSkew, ShortestWaitArrivedLast) {
   ArrivalSkew skew;
-  // Steps 5 and 6: rank 1 came 80 and 60 after rank 0, rank 2 in between.
-  const std::vector<observe::RankSnapshot> ranks = {
-      teller(0, 3, 7, {100, 90}), teller(1, 3, 7, {20, 30}), teller(2, 3, 7, {50, 85})};
-  skew.note(ranks);
+  // In steps 5 and 6, rank 1 arrived 80 and 60 after rank 0. Rank 2 arrived between them.
+  const std::vector<observe::RankSnapshot> ranks = {make_report(0, 3, 7, {100, 90}),
+                                                    make_report(1, 3, 7, {20, 30}),
+                                                    make_report(2, 3, 7, {50, 85})};
+  skew.update(ranks);
   EXPECT_EQ(total_of(skew, 0), 0);
   EXPECT_EQ(total_of(skew, 1), 80 + 60);
   EXPECT_EQ(total_of(skew, 2), 50 + 5);
   const auto compared = skew.ranks();
   EXPECT_EQ(compared[1].last, 2u);
-  EXPECT_EQ(compared[1].delayed, 30 + 55);  // behind rank 2
+  EXPECT_EQ(compared[1].delayed, 30 + 55);  // after rank 2
   EXPECT_EQ(compared[0].last + compared[2].last, 0u);
   EXPECT_EQ(compared[2].own, 3000);
   EXPECT_EQ(compared[2].host, "h2");
 }
 
-TEST(ArrivalSkew, StepsCountOnceAndOnlyThoseThatAllTell) {
+TEST(ArrivalSkew, CountsStepsOnceIfAllRanksReport) {
   ArrivalSkew skew;
-  skew.note(std::vector{teller(0, 2, 3, {1, 2, 3}), teller(1, 2, 2, {1, 1})});
-  EXPECT_EQ(skew.skews()[0].steps, 2u) << "rank 1 is not through step 2";
+  skew.update(std::vector{make_report(0, 2, 3, {1, 2, 3}), make_report(1, 2, 2, {1, 1})});
+  EXPECT_EQ(skew.skews()[0].steps, 2u) << "rank 1 has not completed step 2";
   EXPECT_EQ(total_of(skew, 1), 0 + 1);
-  skew.note(std::vector{teller(0, 2, 3, {1, 2, 3}), teller(1, 2, 3, {1, 1, 1})});
+  skew.update(std::vector{make_report(0, 2, 3, {1, 2, 3}), make_report(1, 2, 3, {1, 1, 1})});
   EXPECT_EQ(skew.skews()[0].steps, 3u);
   EXPECT_EQ(total_of(skew, 1), 0 + 1 + 2);
-  // Both have gone on so far that steps 3 to 8 are not told any more.
-  skew.note(std::vector{teller(0, 2, 10, {9, 9}), teller(1, 2, 11, {4, 4})});
-  EXPECT_EQ(skew.skews()[0].steps, 4u) << "only step 9 is told by both";
+  // Both ranks have advanced so far that their reports no longer contain steps 3 to 8.
+  skew.update(std::vector{make_report(0, 2, 10, {9, 9}), make_report(1, 2, 11, {4, 4})});
+  EXPECT_EQ(skew.skews()[0].steps, 4u) << "both report only step 9";
   EXPECT_EQ(total_of(skew, 1), 0 + 1 + 2 + 5);
 }
 
-TEST(ArrivalSkew, ARankThatIsNotSeenIsNotComparedWithout) {
+TEST(ArrivalSkew, WaitsForReportsOfAllRanks) {
   ArrivalSkew skew;
-  skew.note(std::vector{teller(0, 3, 2, {5, 5}), teller(1, 3, 2, {1, 1})});
+  skew.update(std::vector{make_report(0, 3, 2, {5, 5}), make_report(1, 3, 2, {1, 1})});
   EXPECT_THAT(skew.skews(), IsEmpty());
   EXPECT_EQ(skew.ranks().size(), 2u);
 }
 
-TEST(ArrivalSkew, ProcessSetsAreTheirMembers) {
+TEST(ArrivalSkew, ComparesMembersOfProcessSets) {
   ArrivalSkew skew;
-  skew.note(std::vector{teller(0, 2, 1, {5}, "g", "{0, 2}"), teller(1, 1, 1, {9}, "g", "{1}"),
-                        teller(2, 2, 1, {3}, "g", "{0, 2}")});
+  skew.update(std::vector{make_report(0, 2, 1, {5}, "g", "{0, 2}"),
+                          make_report(1, 1, 1, {9}, "g", "{1}"),
+                          make_report(2, 2, 1, {3}, "g", "{0, 2}")});
   ASSERT_EQ(skew.skews().size(), 2u);
   EXPECT_EQ(total_of(skew, 2), 2);
 }
 
-TEST(ArrivalSkew, TheMeanIsThatOfTheLatestIntervalWithSteps) {
+TEST(ArrivalSkew, MeanCoversLatestIntervalWithSteps) {
   ArrivalSkew skew;
-  skew.note(std::vector{teller(0, 2, 2, {10, 20}), teller(1, 2, 2, {0, 0})});
+  skew.update(std::vector{make_report(0, 2, 2, {10, 20}), make_report(1, 2, 2, {0, 0})});
   EXPECT_EQ(skew.skews()[1].latest_mean, 15);
   skew.begin_interval();
   EXPECT_EQ(skew.skews()[1].latest_mean, 15);
-  skew.note(std::vector{teller(0, 2, 3, {4}), teller(1, 2, 3, {0})});
+  skew.update(std::vector{make_report(0, 2, 3, {4}), make_report(1, 2, 3, {0})});
   EXPECT_EQ(skew.skews()[1].latest_mean, 4);
   EXPECT_EQ(total_of(skew, 1), 34);
 }
 
-TEST(ArrivalSkew, WhatMakesNoSenseIsPassedOver) {
+TEST(ArrivalSkew, SkipsInvalidReports) {
   ArrivalSkew skew;
   observe::RankSnapshot silent;
-  skew.note(std::vector{silent, teller(0, 2, 1, {1, 2, 3}), teller(1, 2, 1, {1, 2, 3}),
-                        teller(2, 0, 1, {1}), teller(3, -5, 1, {1})});
+  skew.update(std::vector{silent, make_report(0, 2, 1, {1, 2, 3}), make_report(1, 2, 1, {1, 2, 3}),
+                          make_report(2, 0, 1, {1}), make_report(3, -5, 1, {1})});
   EXPECT_THAT(skew.skews(), IsEmpty());
 }
 
 RankComparison comparison(int rank, std::int64_t delayed,
-                          std::vector<observe::MeasuredTimes::Phase> phases) {
+                          std::vector<observe::MeasuredTimes::PhaseTime> phases) {
   RankComparison comparison;
   comparison.rank = rank;
   comparison.own = 1000;
@@ -103,7 +105,7 @@ RankComparison comparison(int rank, std::int64_t delayed,
   return comparison;
 }
 
-TEST(ArrivalSkew, ThePhaseIsTheOneInWhichARankIsLongerThanOthers) {
+TEST(ArrivalSkew, NamesPhaseAboveMedian) {
   std::vector<RankComparison> ranks = {comparison(0, 0, {{"data", 5}, {"backward", 100}}),
                                        comparison(1, 0, {{"data", 60}, {"backward", 101}}),
                                        comparison(2, 0, {{"data", 6}, {"backward", 99}}),
@@ -118,7 +120,7 @@ TEST(ArrivalSkew, ThePhaseIsTheOneInWhichARankIsLongerThanOthers) {
   EXPECT_EQ(two[1].phase, "data");
 }
 
-TEST(Stragglers, OfAllRanksThoseThatMatter) {
+TEST(Stragglers, KeepsRelevantRanksOnly) {
   std::vector<RankComparison> ranks;
   for (int rank = 0; rank < 6; ++rank) ranks.push_back(comparison(rank, 20 * rank, {}));
   const auto found = find_stragglers(ranks);

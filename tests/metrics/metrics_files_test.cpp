@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "horo/base/error.h"
-#include "tests/observe/temporary_directory.h"
+#include "tests/flight_recorder/temporary_directory.h"
 
 namespace horo::metrics {
 namespace {
@@ -20,25 +20,25 @@ std::string contents(const std::string& path) {
   return text.str();
 }
 
-TEST(MetricsFiles, LinesAreAddedAndThePageIsReplaced) {
+TEST(MetricsFiles, AppendsLinesAndReplacesPage) {
   const TemporaryDirectory directory;
-  const auto place = directory.path() / "new" / "place";
-  MetricsFiles files(place, 12);
+  const auto slot = directory.path() / "new" / "slot";
+  MetricsFiles files(slot, 12);
   EXPECT_TRUE(files.append("{1}\n"));
   EXPECT_TRUE(files.append("{2}\n{3}\n"));
   EXPECT_TRUE(files.replace_page("first and longer\n"));
   EXPECT_TRUE(files.replace_page("second\n"));
-  EXPECT_EQ(contents(place / "rank.12.jsonl"), "{1}\n{2}\n{3}\n");
-  EXPECT_EQ(contents(place / "rank.12.prom"), "second\n");
+  EXPECT_EQ(contents(slot / "rank.12.jsonl"), "{1}\n{2}\n{3}\n");
+  EXPECT_EQ(contents(slot / "rank.12.prom"), "second\n");
   std::size_t count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(place)) {
+  for (const auto& entry : std::filesystem::directory_iterator(slot)) {
     (void)entry;
     ++count;
   }
   EXPECT_EQ(count, 2u) << "no temporary file stays";
 }
 
-TEST(MetricsFiles, LinesOfAnEarlierJobStayButForOneThatWasCutOff) {
+TEST(MetricsFiles, KeepsOldLinesExceptIncompleteOne) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("rank.0.jsonl");
   const std::string whole = std::string(5000, 'x') + "\n{2}\n";
@@ -50,14 +50,14 @@ TEST(MetricsFiles, LinesOfAnEarlierJobStayButForOneThatWasCutOff) {
   EXPECT_EQ(contents(path), "{4}\n");
 }
 
-TEST(MetricsFiles, APlaceThatCannotBeWrittenIsNamed) {
+TEST(MetricsFiles, NamesUnwritablePath) {
   const TemporaryDirectory directory;
   std::ofstream(directory.file("file")) << "x";
   std::filesystem::create_directory(directory.file("rank.1.jsonl"));
   std::filesystem::create_directory(directory.file("rank.2.prom"));
-  const auto error_of = [](const std::filesystem::path& place, int rank) -> std::string {
+  const auto error_of = [](const std::filesystem::path& slot, int rank) -> std::string {
     try {
-      const MetricsFiles files(place, rank);
+      const MetricsFiles files(slot, rank);
       return "none";
     } catch (const Error& error) {
       return error.what();
@@ -69,7 +69,7 @@ TEST(MetricsFiles, APlaceThatCannotBeWrittenIsNamed) {
   EXPECT_THAT(error_of(directory.path(), 2), testing::HasSubstr("rank.2.prom: "));
 }
 
-TEST(MetricsFiles, WhatFindsNoRoomIsNotWritten) {
+TEST(MetricsFiles, WritesNothingWithoutRoom) {
   const TemporaryDirectory directory;
   std::filesystem::create_symlink("/dev/full", directory.file("rank.0.jsonl"));
   MetricsFiles files(directory.path(), 0);

@@ -1,4 +1,4 @@
-// A job for metrics_job_test.py: some steps, in which one rank is slow or dies.
+// A job of some steps, in which one rank is slow or crashes, for metrics_job_test.py:
 //   metrics_job STEPS SLOW_RANK MILLISECONDS [crash]
 #include <horo/horo.h>
 
@@ -19,11 +19,11 @@ void train(horo::Context& ctx, int steps, int slow_rank, int milliseconds, bool 
   horo::GradientSync sync(ctx, gradients, {.name = "grad"});
   for (int step = 0; step < steps; ++step) {
     {
-      const horo::Phase phase = ctx.phase("data");
+      const horo::TraceScope phase = ctx.phase("data");
       const int length = ctx.rank() == slow_rank ? milliseconds : 1;
       std::this_thread::sleep_for(std::chrono::milliseconds(length));
     }
-    const horo::Phase phase = ctx.phase("backward");
+    const horo::TraceScope phase = ctx.phase("backward");
     weight.assign(weight.size(), static_cast<float>(ctx.rank() + step));
     sync.ready(1);
     sync.ready(0);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Starts jobs with HORO_METRICS and reads what they write, while they run and afterwards.
+"""Starts jobs with HORO_METRICS and checks their metrics files during and after the run.
 
 usage: metrics_job_test.py HORORUN METRICS_JOB
 """
@@ -21,7 +21,7 @@ LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\["\\n])*)"')
 
 
 def parse_page(text):
-    """{family: [(labels, value)]} of a page in Prometheus's text format; raises ValueError if it is none."""
+    """Parses a page in Prometheus's text format into {family: [(labels, value)]}. Raises ValueError on an error."""
     kinds, samples = {}, {}
     for line in text.splitlines():
         if line.startswith("# TYPE "):
@@ -48,13 +48,13 @@ class Metrics(unittest.TestCase):
         self.base = Path(temporary.name)
         self.metrics = self.base / "metrics"
 
-    def start(self, ranks, *words, **variables):
+    def start(self, ranks, *arguments, **variables):
         environment = dict(os.environ, TMPDIR=str(self.base), **{"HORO_METRICS": str(self.metrics), **variables})
-        return subprocess.Popen([HORORUN, "-np", str(ranks), JOB, *map(str, words)], env=environment,
+        return subprocess.Popen([HORORUN, "-np", str(ranks), JOB, *map(str, arguments)], env=environment,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def run_job(self, ranks, *words, **variables):
-        job = self.start(ranks, *words, **variables)
+    def run_job(self, ranks, *arguments, **variables):
+        job = self.start(ranks, *arguments, **variables)
         _, errors = job.communicate(timeout=120)
         return job.returncode, errors
 
@@ -71,7 +71,7 @@ class Metrics(unittest.TestCase):
             values[int(labels["rank"])] = values.get(int(labels["rank"]), 0) + value
         return values
 
-    def assert_blames(self, page, slow, ranks):
+    def assert_names_straggler(self, page, slow, ranks):
         skew = self.by_rank(page, "horo_rank_arrival_skew_seconds_total")
         last = self.by_rank(page, "horo_rank_last_steps_total")
         own = self.by_rank(page, "horo_rank_own_seconds_total")
@@ -110,18 +110,18 @@ class Metrics(unittest.TestCase):
                     self.assertEqual(page["horo_lost_lines_total"][0][1], 0)
                 self.assertEqual(len(jobs), 1)
 
-    def test_a_slow_rank_is_blamed(self):
+    def test_slow_rank_is_blamed(self):
         for ranks, slow, nodes in ((2, 0, 0), (2, 1, 0), (4, 3, 0), (4, 2, 2)):
             with self.subTest(ranks=ranks, slow=slow, ranks_per_node=nodes):
                 self.metrics = self.base / f"slow-{ranks}-{slow}-{nodes}"
                 code, errors = self.run_job(ranks, 100, slow, 30, HORO_RANKS_PER_NODE=str(nodes))
                 self.assertEqual(code, 0, errors)
-                self.assert_blames(self.page(0), slow, ranks)
+                self.assert_names_straggler(self.page(0), slow, ranks)
                 shares = [sum(line["exposed_seconds"] for line in self.lines(rank)) for rank in range(ranks)]
                 self.assertEqual(min(range(ranks), key=shares.__getitem__), slow, shares)
                 self.assertNotIn("horo_rank_own_seconds_total", self.page(1))
 
-    def test_a_running_job_is_seen(self):
+    def test_running_job_is_visible(self):
         flights = self.base / "flights"
         job = self.start(2, 2000, 1, 25, HORO_FLIGHT_DIR=str(flights))
         self.addCleanup(job.stdout.close)
@@ -141,12 +141,12 @@ class Metrics(unittest.TestCase):
             named = [labels["rank"] for labels, _ in page.get("horo_straggler_delay_seconds", [])]
             if named[:1] == ["1"] and "\nrank 1 (" in text:
                 break
-        self.assert_blames(page, 1, 2)
+        self.assert_names_straggler(page, 1, 2)
         self.assertEqual(page["horo_running"][0][1], 1)
         self.assertRegex(text, r"^\d+ operations over .*\n(?:.*\n)*rank 1 \(.*\) came last to ")
         self.assertRegex(text, r"in phase '(data|backward)'")
 
-    def test_a_crash_leaves_whole_lines_and_the_next_job_goes_on(self):
+    def test_crash_leaves_complete_lines_and_next_job_appends(self):
         for ranks in (1, 2, 4):
             with self.subTest(ranks=ranks):
                 self.metrics = self.base / f"crash-{ranks}"
@@ -162,16 +162,16 @@ class Metrics(unittest.TestCase):
                     self.assertEqual(len(set(jobs)), 2)
                     self.assertEqual(jobs.count(jobs[-1]), 20)
 
-    def test_a_directory_that_cannot_be_written_is_refused(self):
+    def test_unwritable_directory_is_rejected(self):
         (self.base / "file").write_text("x")
         for ranks in (1, 2, 4):
             with self.subTest(ranks=ranks):
                 code, errors = self.run_job(ranks, 2, -1, 1, HORO_METRICS=str(self.base / "file" / "sub"))
                 self.assertNotEqual(code, 0)
-                said = [line for line in errors.splitlines() if "HORO_METRICS" in line and "metrics_job:" in line]
-                self.assertEqual(len(set(said)), 1, errors)
-                self.assertRegex(said[0], r"HORO_METRICS: rank 0 \(host \S+\) cannot write .*/file/sub: Not a directory; "
-                                          r"give a directory that every rank can write to")
+                reports = [line for line in errors.splitlines() if "HORO_METRICS" in line and "metrics_job:" in line]
+                self.assertEqual(len(set(reports)), 1, errors)
+                self.assertRegex(reports[0], r"HORO_METRICS: rank 0 \(host \S+\) cannot write .*/file/sub: "
+                                             r"Not a directory; give a directory that every rank can write to")
 
     def test_off_and_empty(self):
         code, errors = self.run_job(2, 3, -1, 1, HORO_METRICS="off")
@@ -179,7 +179,7 @@ class Metrics(unittest.TestCase):
         self.assertFalse(self.metrics.exists())
         code, errors = self.run_job(1, 3, -1, 1, HORO_METRICS="")
         self.assertNotEqual(code, 0)
-        self.assertIn("HORO_METRICS: an empty text names no directory", errors)
+        self.assertIn("HORO_METRICS: an empty text is not a path", errors)
 
 
 if __name__ == "__main__":

@@ -13,41 +13,41 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-MetricsPicture some_picture() {
-  MetricsPicture picture{
+MetricsSnapshot some_picture() {
+  MetricsSnapshot snapshot{
       .rank = {7, 2, "node\"a"}, .size = 4, .written = 1'770'000'000'500'000'000};
-  picture.since_progress = 1'500'000'000;
-  picture.operations = 31;
-  picture.lost_lines = 2;
-  picture.meter.own = 3'000'000'000;
-  picture.meter.blocked = 1'000'000'000;
-  picture.meter.phase_names = {"data", "forward"};
-  picture.meter.phases[0] = 250'000'000;
-  picture.meter.plans.push_back({{"g", "", 4}, {}, {}});
-  picture.meter.plans.push_back({{"g", "{0, 2}", 2}, {}, {}});
+  snapshot.since_progress = 1'500'000'000;
+  snapshot.operations = 31;
+  snapshot.lost_lines = 2;
+  snapshot.meter.own = 3'000'000'000;
+  snapshot.meter.blocked = 1'000'000'000;
+  snapshot.meter.phase_names = {"data", "forward"};
+  snapshot.meter.phases[0] = 250'000'000;
+  snapshot.meter.plans.push_back({{"g", "", 4}, {}, {}});
+  snapshot.meter.plans.push_back({{"g", "{0, 2}", 2}, {}, {}});
   StepRecord step{.length = 2'000'000'000,
                   .blocked = 500'000'000,
                   .exposed = 400'000'000,
                   .exchange = 600'000'000,
                   .bytes = 4096};
-  picture.meter.plans[0].sums.add(step);
+  snapshot.meter.plans[0].sums.add(step);
   step.wire_bytes = 1024;
-  picture.meter.plans[1].sums.add(step);
-  picture.meter.plans[1].sums.add(step);
+  snapshot.meter.plans[1].sums.add(step);
+  snapshot.meter.plans[1].sums.add(step);
   for (int rank = 0; rank < 2; ++rank) {
-    RankComparison& compared = picture.ranks.emplace_back();
+    RankComparison& compared = snapshot.ranks.emplace_back();
     compared.rank = rank;
     compared.host = "node" + std::to_string(rank);
     compared.own = 1'000'000'000 * (rank + 1);
     compared.phases = {{"data", 1'000 * rank}};
     compared.delayed = 500'000'000 * rank;
     compared.phase = rank == 1 ? "data" : "";
-    picture.skews.push_back({"g", "", rank, 8, 16'000'000 * rank, 3'000'000 * rank});
+    snapshot.skews.push_back({"g", "", rank, 8, 16'000'000 * rank, 3'000'000 * rank});
   }
-  return picture;
+  return snapshot;
 }
 
-TEST(MetricsPage, ShowsWhatThePictureHolds) {
+TEST(MetricsPage, ShowsSnapshot) {
   const std::string page = metrics_page(some_picture());
   for (const char* sample : {
            R"(horo_running{rank="2",host="node\"a"} 1)",
@@ -76,22 +76,22 @@ TEST(MetricsPage, ShowsWhatThePictureHolds) {
   EXPECT_THAT(page, Not(HasSubstr(R"(horo_wire_bytes_total{rank="2",host="node\"a",plan="g"} )")));
 }
 
-TEST(MetricsPage, ARankOtherThanTheFirstSpeaksOfItself) {
-  MetricsPicture picture = some_picture();
-  picture.ranks.clear();
-  picture.skews.clear();
-  picture.is_running = false;
-  picture.is_paused = true;
-  const std::string page = metrics_page(picture);
+TEST(MetricsPage, OmitsComparisonsOnOtherRanks) {
+  MetricsSnapshot snapshot = some_picture();
+  snapshot.ranks.clear();
+  snapshot.skews.clear();
+  snapshot.is_running = false;
+  snapshot.is_paused = true;
+  const std::string page = metrics_page(snapshot);
   EXPECT_THAT(page, Not(HasSubstr("horo_rank_")));
   EXPECT_THAT(page, Not(HasSubstr("horo_straggler")));
   EXPECT_THAT(page, HasSubstr(R"(horo_running{rank="2",host="node\"a"} 0)"));
   EXPECT_THAT(page, HasSubstr(R"(horo_paused{rank="2",host="node\"a"} 1)"));
 }
 
-// What a parser of the format takes: each family once, its heading before its samples, and no
-// sample twice.
-TEST(MetricsPage, IsInThePrometheusFormat) {
+// Requirements of the format: each family occurs once, with its heading before its samples, and no
+// sample occurs twice.
+TEST(MetricsPage, HasPrometheusFormat) {
   const std::regex sample(R"re(([a-z_]+)((?:\{(?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+\})?) \S+)re");
   std::istringstream page(metrics_page(some_picture()));
   std::set<std::string> families, samples;

@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "horo/horo.h"
-#include "horo/runtime.h"
+#include "horo/runtime/runtime.h"
 #include "horo/testing.h"
-#include "tests/observe/temporary_directory.h"
+#include "tests/flight_recorder/temporary_directory.h"
 
 namespace horo {
 namespace {
@@ -38,7 +38,7 @@ std::string page_of(const TemporaryDirectory& directory, int rank) {
   return text.str();
 }
 
-// The value of the first sample of that family with that label; NaN if there is none.
+// Returns the value of the first sample of the family with that label, or NaN if there is none.
 double sample(const std::string& page, const std::string& family, const std::string& label) {
   std::istringstream lines(page);
   for (std::string line; std::getline(lines, line);)
@@ -55,7 +55,7 @@ void train(Context& ctx, int steps, GradientSyncOptions options = {.name = "g"})
   GradientSync sync(ctx, gradients, options);
   for (int step = 0; step < steps; ++step) {
     {
-      const Phase phase = ctx.phase("backward");
+      const TraceScope phase = ctx.phase("backward");
       for (std::size_t i = 0; i < large.size(); ++i)
         large[i] = static_cast<float>(ctx.rank() + step) + static_cast<float>(i % 7);
       sync.ready(1);
@@ -66,7 +66,7 @@ void train(Context& ctx, int steps, GradientSyncOptions options = {.name = "g"})
   }
 }
 
-TEST(MetricsOfRanks, EveryStepOfEveryRankHasALine) {
+TEST(MetricsRanks, WritesLineForEveryStepOfEveryRank) {
   for (const auto& [ranks, ranks_per_node] : {std::pair{1, 0}, {2, 0}, {3, 1}, {4, 2}}) {
     const TemporaryDirectory directory;
     testing::run_ranks(
@@ -103,7 +103,7 @@ TEST(MetricsOfRanks, EveryStepOfEveryRankHasALine) {
   }
 }
 
-TEST(MetricsOfRanks, ShutdownWritesTheLastInterval) {
+TEST(MetricsRanks, ShutdownWritesLastInterval) {
   for (const int ranks : {1, 2}) {
     const TemporaryDirectory directory;
     testing::run_ranks(
@@ -118,7 +118,7 @@ TEST(MetricsOfRanks, ShutdownWritesTheLastInterval) {
   }
 }
 
-TEST(MetricsOfRanks, AStepWithoutDataExchangesNothing) {
+TEST(MetricsRanks, StepWithoutDataExchangesNothing) {
   const TemporaryDirectory directory;
   testing::run_ranks(
       2,
@@ -140,7 +140,7 @@ TEST(MetricsOfRanks, AStepWithoutDataExchangesNothing) {
   EXPECT_EQ(lines[2]["bytes"], 4000);
 }
 
-TEST(MetricsOfRanks, BytesOnTheWireAreThoseOfTheStepWhileTuningChangesTheWay) {
+TEST(MetricsRanks, CountsWireBytesWhileTuningChangesAlgorithm) {
   const TemporaryDirectory directory;
   testing::run_ranks(
       2,
@@ -156,13 +156,13 @@ TEST(MetricsOfRanks, BytesOnTheWireAreThoseOfTheStepWhileTuningChangesTheWay) {
   }
 }
 
-TEST(MetricsOfRanks, NamedOperationsAreCountedAndTheirWaitsAreNotOwnTime) {
+TEST(MetricsRanks, CountsNamedOperationsAndTheirWaits) {
   const TemporaryDirectory directory;
   testing::run_ranks(
       2,
       [](Context& ctx) {
         float x = 1;
-        { train(ctx, 2, {.name = "first"}); }  // its buckets are no named operations
+        { train(ctx, 2, {.name = "first"}); }  // its buckets do not count as named operations
         for (int i = 0; i < 7; ++i) ctx.allreduce(TensorView(&x, {1}), {.name = "x"});
         const Handle handle = ctx.allreduce_async(TensorView(&x, {1}), {.name = "y"});
         if (ctx.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(30));
@@ -180,7 +180,7 @@ TEST(MetricsOfRanks, NamedOperationsAreCountedAndTheirWaitsAreNotOwnTime) {
   EXPECT_GE(sample(page_of(directory, 0), "horo_blocked_seconds_total", "rank="), 0.025);
 }
 
-TEST(MetricsOfRanks, AnUpdateThatWaitsForOtherRanksIsNotOwnTime) {
+TEST(MetricsRanks, WaitForPlanUpdateIsNotOwnTime) {
   const TemporaryDirectory directory;
   testing::run_ranks(
       2,
@@ -195,7 +195,7 @@ TEST(MetricsOfRanks, AnUpdateThatWaitsForOtherRanksIsNotOwnTime) {
   EXPECT_GE(sample(page_of(directory, 0), "horo_blocked_seconds_total", "rank="), 0.08);
 }
 
-TEST(MetricsOfRanks, CompressedStepsSayWhatTheySent) {
+TEST(MetricsRanks, CompressedStepsReportSentBytes) {
   const TemporaryDirectory directory;
   testing::run_ranks(
       2,
@@ -217,7 +217,7 @@ TEST(MetricsOfRanks, CompressedStepsSayWhatTheySent) {
   EXPECT_GT(sample(page_of(directory, 1), "horo_wire_bytes_total", "plan=\"small\""), 0);
 }
 
-TEST(MetricsOfRanks, PlansOfProcessSetsAreToldApart) {
+TEST(MetricsRanks, SeparatesPlansOfProcessSets) {
   const TemporaryDirectory directory;
   testing::run_ranks(
       3,
@@ -233,8 +233,9 @@ TEST(MetricsOfRanks, PlansOfProcessSetsAreToldApart) {
   EXPECT_EQ(sample(page_of(directory, 2), "horo_steps_total", "process_set=\"{0, 2}\""), 4);
 }
 
-// By what all ranks tell each other while they run, rank 0 knows who is slow and in what.
-TEST(MetricsOfRanks, RankZeroBlamesTheSlowRank) {
+// Rank 0 receives the measurements of all ranks while they run, and names the slow rank and its
+// phase.
+TEST(MetricsRanks, RankZeroBlamesSlowRank) {
   for (const int ranks_per_node : {0, 2}) {
     const TemporaryDirectory directory;
     auto options = measured_in(directory.path(), ranks_per_node);
@@ -247,7 +248,7 @@ TEST(MetricsOfRanks, RankZeroBlamesTheSlowRank) {
           GradientSync sync(ctx, gradients, {.name = "g"});
           for (int step = 0; step < 120; ++step) {
             {
-              const Phase phase = ctx.phase("data");
+              const TraceScope phase = ctx.phase("data");
               std::this_thread::sleep_for(std::chrono::milliseconds(ctx.rank() == 2 ? 20 : 1));
             }
             sync.exchange();
@@ -273,21 +274,21 @@ TEST(MetricsOfRanks, RankZeroBlamesTheSlowRank) {
   }
 }
 
-TEST(MetricsOfRanks, WithoutTheSettingThereIsNothing) {
+TEST(MetricsRanks, WritesNothingWithoutSetting) {
   testing::run_ranks(2, [](Context& ctx) {
     EXPECT_EQ(ctx.runtime()->meter(), nullptr);
     train(ctx, 2);
   });
 }
 
-TEST(MetricsOfRanks, ADirectoryThatCannotBeWrittenIsRefusedOnAllRanksAlike) {
+TEST(MetricsRanks, RejectsUnwritableDirectoryOnAllRanks) {
   const TemporaryDirectory directory;
   std::ofstream(directory.file("file")) << "x";
   std::filesystem::create_directory(directory.file("rank.1.jsonl"));
-  const auto text_of = [](int ranks, const std::filesystem::path& place) -> std::string {
+  const auto text_of = [](int ranks, const std::filesystem::path& slot) -> std::string {
     try {
       testing::run_ranks(
-          ranks, [](Context&) { FAIL() << "it came up"; }, measured_in(place));
+          ranks, [](Context&) { FAIL() << "it came up"; }, measured_in(slot));
       return "no error";
     } catch (const InvalidArgument& error) {
       return error.what();

@@ -7,14 +7,14 @@
 #include <chrono>
 #include <memory>
 
-#include "horo/base/file_descriptor.h"
-#include "tests/observe/temporary_directory.h"
+#include "horo/base/system/file_descriptor.h"
+#include "tests/flight_recorder/temporary_directory.h"
 
 namespace horo::metrics {
 namespace {
 
-// The writer's thread blocks when it opens a pipe that nobody reads, as on a hanging file system.
-TEST(MetricsWriter, AFlushDoesNotWaitForAHangingFileSystem) {
+// The writer thread blocks when it opens a pipe without a reader, as on a file system that hangs.
+TEST(MetricsWriter, FlushReturnsDespiteHangingFileSystem) {
   const observe::TemporaryDirectory directory;
   MetricsFiles files(directory.path(), 0);
   const std::string page = directory.file("rank.0.prom.new");

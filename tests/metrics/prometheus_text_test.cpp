@@ -1,15 +1,15 @@
-#include "horo/metrics/prometheus_text.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
+
+#include "horo/metrics/metrics_page.h"
 
 namespace horo::metrics {
 namespace {
 
 using enum PrometheusText::Type;
 
-TEST(PrometheusText, FamiliesHaveOneHeadingAndTheirSamples) {
+TEST(PrometheusText, WritesOneHeadingPerFamily) {
   PrometheusText text;
   text.begin("steps_total", kCounter, "Complete steps.");
   text.add({{"rank", "0"}, {"plan", "g"}}, 12);
@@ -26,7 +26,7 @@ TEST(PrometheusText, FamiliesHaveOneHeadingAndTheirSamples) {
             "paused 0.5\n");
 }
 
-TEST(PrometheusText, AFamilyWithoutSamplesIsNotThere) {
+TEST(PrometheusText, OmitsFamilyWithoutSamples) {
   PrometheusText text;
   text.begin("a", kCounter, "a");
   text.begin("b", kCounter, "b");
@@ -35,7 +35,7 @@ TEST(PrometheusText, AFamilyWithoutSamplesIsNotThere) {
   EXPECT_EQ(text.text(), "# HELP b b\n# TYPE b counter\nb 1\n");
 }
 
-TEST(PrometheusText, LabelsAndHelpAreEscaped) {
+TEST(PrometheusText, EscapesLabelsAndHelp) {
   EXPECT_EQ(escape_label("a\\b\"c\nd{},="), "a\\\\b\\\"c\\\\x0ad{},=");
   EXPECT_EQ(escape_label("sch\xc3\xb6n"), "sch\xc3\xb6n");
   EXPECT_EQ(escape_label("\xff|"), "\\\\xff|");
@@ -48,7 +48,7 @@ TEST(PrometheusText, LabelsAndHelpAreEscaped) {
       "# HELP a first\\\\x0asecond \\\\ \"quoted\"\n# TYPE a gauge\na{host=\"x\\\\x0ay\"} 1\n");
 }
 
-TEST(PrometheusText, NumbersAreReadBackAsTheyWere) {
+TEST(PrometheusText, NumbersRoundTrip) {
   for (const double value : {0.0, 1.0, 0.1, 1e-9, 123456789.123456789, 1.7e18, -2.5})
     EXPECT_EQ(std::stod(prometheus_number(value)), value);
   EXPECT_EQ(prometheus_number(12), "12");

@@ -21,7 +21,7 @@ StepRecord some_step() {
   return step;
 }
 
-TEST(StepLine, EveryMemberIsThere) {
+TEST(StepLine, HasEveryMember) {
   const std::vector<std::string> phases = {"data", "forward", "back\"ward\n\xff"};
   const std::string line =
       step_line({0xabc, 3, "h"}, {"grad", "", 4}, some_step(), phases, 1'770'000'000'000'000'000);
@@ -49,7 +49,7 @@ TEST(StepLine, EveryMemberIsThere) {
   EXPECT_DOUBLE_EQ(json["phases"]["back\"ward\n\xef\xbf\xbd"], 1e-9);
 }
 
-TEST(StepLine, WhatIsNotAlwaysThere) {
+TEST(StepLine, HasOptionalMembers) {
   StepRecord step = some_step();
   step.wire_bytes = 250'000;
   step.phases = {};
@@ -60,10 +60,10 @@ TEST(StepLine, WhatIsNotAlwaysThere) {
   EXPECT_EQ(json["process_set"], "{0, 2}");
   EXPECT_EQ(json["wire_bytes"], 250'000);
   EXPECT_TRUE(json["phases"].empty());
-  EXPECT_EQ(json["algbw"], 0) << "not a number that JSON does not have";
+  EXPECT_EQ(json["algbw"], 0) << "a number, because JSON has no infinity";
 }
 
-TEST(StepLine, ALoneRankHasNoBus) {
+TEST(StepLine, SingleRankHasNoBusBandwidth) {
   const auto json = nlohmann::json::parse(step_line({}, {"g", "", 1}, some_step(), {}, 0));
   EXPECT_EQ(json["busbw"], 0);
 }

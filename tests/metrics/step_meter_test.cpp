@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(StepMeter, AStepIsOwnTimeAndBlockedTime) {
+TEST(StepMeter, SeparatesOwnAndBlockedTime) {
   auto meter = std::make_shared<RankMeter>();
   StepMeter steps(meter, {"g", "", 2});
   for (int step = 0; step < 2; ++step) {
@@ -32,7 +32,7 @@ TEST(StepMeter, AStepIsOwnTimeAndBlockedTime) {
     steps.end_step(wait, step == 0 ? std::nullopt : std::optional<std::uint64_t>(50));
   }
   std::vector<StepRecord> records;
-  meter->take(records);
+  meter->drain(records);
   ASSERT_EQ(records.size(), 2u);
   for (const StepRecord& record : records) {
     EXPECT_EQ(record.buckets, 2u);
@@ -49,7 +49,7 @@ TEST(StepMeter, AStepIsOwnTimeAndBlockedTime) {
   EXPECT_EQ(records[1].wire_bytes, 50u);
 }
 
-TEST(StepMeter, AStepThatIsDroppedLeavesNothing) {
+TEST(StepMeter, DroppedStepLeavesNothing) {
   auto meter = std::make_shared<RankMeter>();
   StepMeter steps(meter, {"g", "", 2});
   steps.begin_exchange();
@@ -58,10 +58,10 @@ TEST(StepMeter, AStepThatIsDroppedLeavesNothing) {
   steps.begin_exchange();
   steps.end_exchange(30);
   steps.end_step(Blocked(meter.get()), std::nullopt);
-  EXPECT_EQ(meter->picture(observe::flight_clock()).plans[0].sums.bytes, 30u);
+  EXPECT_EQ(meter->snapshot(observe::flight_clock()).plans[0].sums.bytes, 30u);
 }
 
-TEST(StepMeter, OneThatIsOffDoesNothing) {
+TEST(StepMeter, DisabledMeterDoesNothing) {
   StepMeter steps;
   EXPECT_FALSE(steps.is_on());
   steps.begin_exchange();

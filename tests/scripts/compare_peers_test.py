@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests scripts/compare_peers.py (its path is the first argument), without running horo or a peer.
+"""Tests scripts/compare_peers.py without running horo or a peer. The first argument is the path of the script.
 
-With "--quick BIN" it runs the script itself, with the programs in BIN and Open MPI, at tiny sizes.
+With "--quick BIN", runs the script at tiny sizes with the programs in BIN and Open MPI.
 """
 import contextlib
 import io
@@ -21,7 +21,7 @@ if QUICK_BIN:
     sys.argv.pop(1)
 sys.path.insert(0, str(Path(SCRIPT).parent))
 
-import compare_peers  # noqa: E402  (the path above comes first)
+import compare_peers  # noqa: E402  (needs the path above)
 from peers import detection, goals, report, running, summary  # noqa: E402
 
 
@@ -35,12 +35,12 @@ def script(*options):
 
 
 class Summary(unittest.TestCase):
-    def test_a_run_has_a_regime_if_both_readings_agree(self):
+    def test_run_has_regime_if_both_readings_agree(self):
         self.assertEqual(summary.regime_between(11, 9), "shared")
         self.assertEqual(summary.regime_between(2.1, 5), "apart")
         self.assertEqual(summary.regime_between(2.1, 11), "changing")
 
-    def test_statistics_are_over_the_rounds_of_a_regime(self):
+    def test_statistics_cover_rounds_of_one_regime(self):
         samples = [sample("horo", {"4": us}) for us in (3.0, 1.0, 2.0)]
         samples += [sample("horo", {"4": 9.0}, regime="apart"), sample("horo", {"4": 100.0}, regime="changing")]
         result = summary.summarise(samples)
@@ -49,14 +49,14 @@ class Summary(unittest.TestCase):
         self.assertEqual(result["apart"]["allreduce"]["horo"]["4"]["median"], 9.0)
         self.assertEqual(set(result), {"shared", "apart"})
 
-    def test_disturbed_runs_count_only_where_there_are_no_others(self):
+    def test_disturbed_runs_count_only_without_others(self):
         disturbed = [sample("horo", {"4": us}, foreign_cores=1.0) for us in (50.0, 70.0)]
         entry = summary.summarise(disturbed)["shared"]["allreduce"]["horo"]["4"]
         self.assertEqual((entry["median"], entry["calm"]), (60.0, False))
         entry = summary.summarise([*disturbed, sample("horo", {"4": 5.0})])["shared"]["allreduce"]["horo"]["4"]
         self.assertEqual((entry["median"], entry["runs"], entry["calm"]), (5.0, 1, True))
 
-    def test_a_setup_is_missing_until_it_met_every_regime(self):
+    def test_setup_is_missing_until_measured_in_every_regime(self):
         samples = [sample("horo", {}), sample("mpich", {}), sample("horo", {}, regime="apart")]
         self.assertEqual(summary.missing_labels(samples, "allreduce", ["horo", "mpich"]), ["mpich"])
         self.assertEqual(summary.missing_labels(samples, "allreduce", ["horo"]), [])
@@ -64,7 +64,7 @@ class Summary(unittest.TestCase):
         self.assertEqual(summary.never_met(samples), [])
         self.assertEqual(summary.never_met(samples[:2]), ["apart"])
 
-    def test_the_fastest_is_found_at_defaults_and_among_settings(self):
+    def test_fastest_is_found_for_defaults_and_settings(self):
         def times(us):
             return {"4": {"median": us}, "8": {"median": us / 2}}
         of_case = {"horo": times(1), "openmpi": times(6), "openmpi: ring": times(3), "mpich": times(4), "ddp": times(2)}
@@ -75,12 +75,12 @@ class Summary(unittest.TestCase):
         self.assertEqual(summary.ratio({"median": 6}, {"median": 4}), 1.5)
         self.assertIsNone(summary.ratio({"median": 6}, None))
 
-    def test_ddp_is_also_told_without_its_backward(self):
+    def test_ddp_is_also_reported_without_backward(self):
         self.assertEqual(summary.with_differences({"backward alone": 3.0, "DDP": 10.0}),
                          {"backward alone": 3.0, "DDP": 10.0, "DDP, less backward": 7.0})
         self.assertEqual(summary.with_differences({"4": 1.0}), {"4": 1.0})
 
-    def test_the_floor_is_told_beyond_the_caches(self):
+    def test_floor_is_reported_beyond_caches(self):
         self.assertEqual(summary.floor_us(64 << 20, 10), (64 << 20) / 10 / 1e3)
         self.assertIsNone(summary.floor_us(1 << 20, 10))
         self.assertIsNone(summary.floor_us(64 << 20, 0))
@@ -108,32 +108,32 @@ class Detection(unittest.TestCase):
         self.assertIn("openmpi: ring, memory kept", labels)
         self.assertEqual(len(labels), len(set(labels)))
 
-    def test_programs_without_a_suffix_are_taken_for_what_they_say_they_are(self):
+    def test_programs_without_suffix_are_identified_by_output(self):
         plain = {"mpicxx", "mpirun"}
         peers = self.find(plain, {"mpirun": "mpirun (Open MPI) 5.0.1\n"})
         self.assertEqual((peers["openmpi"].version, peers["openmpi"].launcher), ("5.0.1", "mpirun"))
         self.assertEqual(peers["mpich"].version, "")
 
-    def test_absent_peers_are_named_with_what_would_bring_them(self):
+    def test_absent_peers_are_reported_with_remedy(self):
         peers = self.find(set(), {"py": "torch 2.0 False\n"}, chosen=["openmpi", "mpich", "ddp", "horovod"])
-        said = {key: detection.absence(peer) for key, peer in peers.items()}
-        self.assertIn("MPICH is absent", said["mpich"])
-        self.assertIn("apt-get install mpich libmpich-dev", said["mpich"])
-        self.assertIn("apt-get install openmpi-bin libopenmpi-dev", said["openmpi"])
-        self.assertIn("--python names another", said["ddp"])
-        self.assertIn("apt-get install python3-torch", said["ddp"])
-        self.assertIn("Horovod is absent: there is no mpirun of Open MPI", said["horovod"])
-        self.assertEqual(said["gloo"], "Gloo is absent: left out by --peers")
+        texts = {key: detection.absence(peer) for key, peer in peers.items()}
+        self.assertIn("MPICH is absent", texts["mpich"])
+        self.assertIn("apt-get install mpich libmpich-dev", texts["mpich"])
+        self.assertIn("apt-get install openmpi-bin libopenmpi-dev", texts["openmpi"])
+        self.assertIn("--python names another", texts["ddp"])
+        self.assertIn("apt-get install python3-torch", texts["ddp"])
+        self.assertIn("Horovod is absent: there is no mpirun of Open MPI", texts["horovod"])
+        self.assertEqual(texts["gloo"], "Gloo is absent: left out by --peers")
         self.assertEqual([setup.label for setup in detection.setups_of(peers)], ["horo"])
 
-    def test_horovod_is_absent_where_its_python_lacks_it_or_it_lacks_mpi(self):
+    def test_horovod_is_absent_without_module_or_mpi(self):
         programs = {"mpicxx.openmpi", "mpirun.openmpi"}
         openmpi = {"mpirun.openmpi": "mpirun.openmpi (OpenRTE) 4.1.4\n"}
         for answer in ({}, {"hvd": "horovod 0.28.1 False\n"}):
-            said = detection.absence(self.find(programs, {**openmpi, **answer})["horovod"])
-            self.assertIn("hvd: no horovod.torch built with MPI; --horovod-python names another", said)
+            absence = detection.absence(self.find(programs, {**openmpi, **answer})["horovod"])
+            self.assertIn("hvd: no horovod.torch built with MPI; --horovod-python names another", absence)
 
-    def test_ddp_and_horovod_take_part_in_gradients_only(self):
+    def test_ddp_and_horovod_run_gradients_only(self):
         self.assertFalse(detection.takes_part(detection.HOROVOD_TUNINGS[0], "allreduce"))
         self.assertTrue(detection.takes_part(detection.HOROVOD_TUNINGS[0], "resnet50"))
         self.assertFalse(detection.takes_part(detection.Setup("ddp"), "allreduce"))
@@ -180,26 +180,26 @@ class Report(unittest.TestCase):
         self.assertIn("| DDP, the better, less backward / horo | 4.10 |", text)
         self.assertIn("| Horovod, best settings and way / horo | 6.60 (cycle 0.1 ms, grouped) |", text)
 
-    def test_goals_stand_beside_what_was_measured(self):
+    def test_goals_are_listed_with_measurements(self):
         text = report.markdown(self.result)
         self.assertIn("| what | at least | fastest peer at its defaults / horo |  |", text)
         self.assertIn("| 4 | 1.50 | 0.80 (Open MPI) | missed |", text)
         self.assertIn("| 64Mi | 1.50 | 4.00 (Open MPI) | met |", text)
         self.assertIn("| resnet50 | 2.00 | 2.50 (Open MPI) | met |", text)
 
-    def test_what_is_not_there_is_said(self):
+    def test_missing_parts_are_reported(self):
         self.result["failed"] = {"openmpi: other": "took more than 3 s"}
         text = report.markdown(self.result)
         self.assertIn("**MPICH is absent: not found; apt-get install mpich**", text)
         self.assertIn("**openmpi: other failed and was not run again**: took more than 3 s", text)
-        self.assertIn("## Never met: the cores share no cache", text)
-        self.assertIn("3 more run(s) met a change", text)
+        self.assertIn("## Never observed: the cores share no cache", text)
+        self.assertIn("The regime changed during 3 more run(s)", text)
         self.assertIn("kept 0.25 cores busy (median of 2 runs; at most 0.50)", text)
 
-    def test_names_of_sizes(self):
+    def test_size_names(self):
         self.assertEqual([report.size_name(size) for size in (4, 1 << 10, 1500, 3 << 20)], ["4", "1Ki", "1500", "3Mi"])
 
-    def test_the_picture_has_a_line_for_each_peer_that_was_measured(self):
+    def test_plot_has_line_for_each_measured_peer(self):
         lines = report.lines_of(self.result["summary"]["shared"]["allreduce"], self.result["sizes"], self.peers, 10.0)
         self.assertEqual([(name, len(points)) for name, points in lines],
                          [("horo", 2), ("Open MPI", 2), ("Gloo", 1), ("Open MPI, best settings", 2), ("floor", 1)])
@@ -220,12 +220,12 @@ class Goals(unittest.TestCase):
                           goals.Goal(3.0, model="tiny1000")])
         self.assertEqual(goals.parse("none", []), [])
 
-    def test_what_is_no_goal_is_refused(self):
+    def test_invalid_goal_is_rejected(self):
         for text in ("", "1.5", "@4", "x@4", "1.5@0", "1.5@8-4", "1.5@4-8-16", "1.5@resnet", "-1@4"):
             with self.assertRaises(ValueError, msg=text):
                 goals.parse(text, ["resnet50"])
 
-    def test_what_was_not_measured_is_not_met(self):
+    def test_unmeasured_goal_is_not_met(self):
         self.assertEqual(goals.results([goals.Goal(2, least=4, most=8)], {}, [4, 8, 16], []),
                          [(4, 2, None), (8, 2, None)])
         self.assertEqual(goals.verdict(2, None), "not measured")
@@ -233,7 +233,7 @@ class Goals(unittest.TestCase):
 
 
 class Running(unittest.TestCase):
-    def test_the_first_output_is_returned(self):
+    def test_first_output_is_returned(self):
         self.assertEqual(running.run_together([(["sh", "-c", "echo $A"], {"A": "x"}), (["echo", "b"], {})], 20), "x\n")
 
     def test_one_failure_ends_all(self):
@@ -242,28 +242,37 @@ class Running(unittest.TestCase):
             running.run_together([(["sleep", "60"], {}), (["sh", "-c", "echo broken >&2; exit 3"], {})], 50)
         self.assertLess(time.monotonic() - start, 30)
 
-    def test_nothing_runs_longer_than_the_timeout(self):
+    def test_runs_end_at_timeout(self):
         start = time.monotonic()
         with self.assertRaisesRegex(running.RunError, "took more than 1 s: started"):
             running.run_together([(["sh", "-c", "echo started; sleep 60"], {})], 1)
         self.assertLess(time.monotonic() - start, 30)
 
-    def test_an_interruption_ends_what_runs(self):
-        program = ("import signal, sys; sys.path.insert(0, sys.argv[1]); from peers import running\n"
-                   "signal.signal(signal.SIGTERM, signal.default_int_handler)\n"
-                   "running.run_together([(['sh', '-c', 'echo $$ > ' + sys.argv[2] + '; exec sleep 60'], {})], 50)")
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "pid"
-            process = subprocess.Popen([sys.executable, "-c", program, str(Path(SCRIPT).parent), str(path)],
-                                       stderr=subprocess.DEVNULL)
-            while not path.exists() or not path.read_text().strip():
-                time.sleep(0.02)
-            process.terminate()
-            process.wait(30)
-            with self.assertRaises(ProcessLookupError):
-                os.kill(int(path.read_text()), 0)
+    def test_interruption_ends_running_programs(self):
+        # The interrupt arrives while the program runs, or before Popen() has returned.
+        for seconds in (0, 1):
+            program = ("import signal, subprocess, sys, time; sys.path.insert(0, sys.argv[1])\n"
+                       "from peers import running\n"
+                       "class Popen(subprocess.Popen):\n"
+                       "    def __init__(self, *arguments, **options):\n"
+                       "        super().__init__(*arguments, **options)\n"
+                       f"        time.sleep({seconds})\n"
+                       "subprocess.Popen = Popen\n"
+                       "signal.signal(signal.SIGTERM, signal.default_int_handler)\n"
+                       "command = ['sh', '-c', 'echo $$ > ' + sys.argv[2] + '; exec sleep 60']\n"
+                       "running.run_together([(command, {})], 50)")
+            with self.subTest(seconds=seconds), tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "pid"
+                process = subprocess.Popen([sys.executable, "-c", program, str(Path(SCRIPT).parent), str(path)],
+                                           stderr=subprocess.DEVNULL)
+                while not path.exists() or not path.read_text().strip():
+                    time.sleep(0.02)
+                process.terminate()
+                process.wait(30)
+                with self.assertRaises(ProcessLookupError):
+                    os.kill(int(path.read_text()), 0)
 
-    def test_a_program_that_is_not_there_is_named(self):
+    def test_missing_program_is_reported(self):
         with self.assertRaisesRegex(running.RunError, "cannot start /no/such/program: No such file"):
             running.run_together([(["/no/such/program"], {})], 5)
 
@@ -283,12 +292,12 @@ class Options(unittest.TestCase):
                                  (["--sizes", ""], "'' is not a size in bytes"),
                                  (["--models", "resnet"], "'resnet' is not known: use resnet50"),
                                  (["--peers", "nccl"], "'nccl' is not known: use openmpi, mpich"),
-                                 (["--ranks", "1"], "--ranks must be at least 2"),
+                                 (["--ranks", "1"], "'1' is not a whole number from 2 to 65536"),
                                  (["--rounds", "3", "--max-rounds", "2"], "--max-rounds must not be less"),
                                  (["--sizes", "none", "--models", "none"], "there is nothing to measure"),
                                  (["--goals", "1.5@resnet"], "'resnet' is no size, range of sizes or gradient set"),
-                                 (["--sizes-per-run", "0"], "'0' is not a number above 0"),
-                                 (["--timeout", "0"], "'0' is not a number above 0"),
+                                 (["--sizes-per-run", "0"], "'0' is not a whole number from 1 to"),
+                                 (["--timeout", "0"], "'0' is not a whole number from 1 to"),
                                  (["--wrong"], "unrecognized arguments: --wrong"),
                                  (["--bin", "/nowhere"], "there is no /nowhere/hororun")]:
             done = script(*options)
@@ -298,7 +307,7 @@ class Options(unittest.TestCase):
 
 
 class FakeRunner:
-    """Its readings come from a list; it notes what was run, and fails at `failing`."""
+    """Takes its readings from a list, records the runs, and fails for the setup `failing`."""
 
     def __init__(self, readings, failing=None):
         self.readings = readings
@@ -333,26 +342,26 @@ class Rounds(unittest.TestCase):
         self.assertEqual(runner.runs, 2 * self.ROUND)
         self.assertEqual([run["round"] for run in rounds.samples], [0] * 5 + [1] * 5)
 
-    def test_work_comes_in_pieces(self):
+    def test_work_is_split_into_pieces(self):
         pieces = compare_peers.pieces_of([4, 1024, 4096], ["tiny1000"], 2)
         self.assertEqual([(piece.case, piece.sizes) for piece in pieces],
                          [("allreduce", (4, 1024)), ("allreduce", (4096,)), ("tiny1000", ())])
         self.assertEqual(pieces[0].name, "allreduce 4 1Ki")
         self.assertEqual(len({piece.name for piece in pieces}), 3)
 
-    def test_more_rounds_are_for_the_runs_that_miss_a_regime(self):
-        # The regime changes during the first run of the second round, so that horo's allreduce lacks the new one.
+    def test_extra_rounds_run_setups_that_miss_regime(self):
+        # The regime changes during the first run of the second round, so horo's allreduce has no run in the new regime.
         runner = FakeRunner([2] * 6 + [11] * 7)
         rounds = self.measure(runner, 1, 9)
         self.assertEqual(runner.runs, 2 * self.ROUND + self.ROUND[:1])
         self.assertEqual((rounds.count, summary.never_met(rounds.samples)), (3, []))
 
-    def test_rounds_end_at_the_most(self):
+    def test_rounds_end_at_maximum(self):
         runner = FakeRunner([11] * 40)
         rounds = self.measure(runner, 1, 3)
         self.assertEqual((rounds.count, summary.never_met(rounds.samples)), (3, ["apart"]))
 
-    def test_what_fails_is_not_run_again(self):
+    def test_failed_setup_is_not_repeated(self):
         runner = FakeRunner([11] * 40, failing="mpich")
         rounds = self.measure(runner, 2, 2)
         self.assertEqual(rounds.failed, {"mpich": "broken"})

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs gpu_check.sh with programs of its own in the place of the machine's.
+"""Runs gpu_check.sh with fake versions of the programs that it calls.
 
 usage: gpu_check_test.py GPU_CHECK GPU_BASELINE
 """
@@ -14,9 +14,9 @@ import unittest
 from pathlib import Path
 
 GPU_CHECK, GPU_BASELINE = sys.argv.pop(1), sys.argv.pop(1)
-# What gpu_check.sh calls, each with what it does here.
-GPU = {"nvidia-smi": 'echo "GPU 0: NVIDIA \\"Test\\" (UUID: GPU-1)"', "cmake": "exit 0", "ctest": "exit 0", "nvcc": "exit 0",
-       "compute-sanitizer": "exit 0", "mpirun": "exit 0", "python3": "exit 0"}
+# The programs that gpu_check.sh calls, and the shell commands that replace them.
+FAKE_PROGRAMS = {"nvidia-smi": 'echo "GPU 0: NVIDIA \\"Test\\" (UUID: GPU-1)"', "cmake": "exit 0", "ctest": "exit 0",
+                 "nvcc": "exit 0", "compute-sanitizer": "exit 0", "mpirun": "exit 0", "python3": "exit 0"}
 
 
 class GpuCheck(unittest.TestCase):
@@ -43,7 +43,7 @@ class GpuCheck(unittest.TestCase):
         report = json.loads((self.folder / "out" / "gpu_check.json").read_text())
         return report, {step["name"]: step["result"] for step in report["steps"]}
 
-    def test_a_dry_run_lists_each_step_with_its_limit_and_runs_nothing(self):
+    def test_dry_run_lists_steps_with_limits(self):
         done = self.check("--dry-run", programs={"nvidia-smi": "exit 9"})
         self.assertEqual(done.returncode, 0, done.stderr)
         steps = re.findall(r"^(\S+) +(\d+) s  \S", done.stdout, re.MULTILINE)
@@ -53,7 +53,7 @@ class GpuCheck(unittest.TestCase):
         for script in re.findall(r"scripts/\S+", done.stdout):
             self.assertTrue((Path(GPU_CHECK).parents[1] / script).exists(), script)
 
-    def test_without_a_gpu_it_says_so_in_one_line_and_runs_nothing(self):
+    def test_missing_gpu_gives_one_line_and_runs_nothing(self):
         for fake in ("exit 9", "echo No devices were found"):
             done = self.check(programs={"nvidia-smi": fake})
             self.assertEqual(done.returncode, 77)
@@ -62,15 +62,15 @@ class GpuCheck(unittest.TestCase):
             self.assertFalse((self.folder / "out").exists())
 
     def test_all_steps_pass(self):
-        done = self.check(programs=GPU)
+        done = self.check(programs=FAKE_PROGRAMS)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         report, results = self.results()
         self.assertEqual(set(results.values()), {"passed"})
         self.assertEqual(report["failed"], 0)
         self.assertIn("NVIDIA Test", report["gpus"])
 
-    def test_it_goes_on_after_a_step_that_fails_or_is_skipped(self):
-        done = self.check(programs={**GPU, "ctest": '[[ "$*" != *2_ranks* ]] || { echo the sum is wrong; exit 8; }',
+    def test_continues_after_failed_or_skipped_step(self):
+        done = self.check(programs={**FAKE_PROGRAMS, "ctest": '[[ "$*" != *2_ranks* ]] || { echo the sum is wrong; exit 8; }',
                                     "python3": "echo no torch; exit 77"})
         self.assertEqual(done.returncode, 1)
         report, results = self.results()
@@ -80,32 +80,32 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(report["failed"], 1)
         self.assertRegex(done.stdout, r"1 of \d+ steps failed")
 
-    def test_what_hangs_ends_at_the_limit_of_all_and_later_steps_say_that_no_time_was_left(self):
-        done = self.check("--limit", "4", programs={**GPU, "ctest": "sleep 40"})
+    def test_total_limit_ends_hanging_step(self):
+        done = self.check("--limit", "4", programs={**FAKE_PROGRAMS, "ctest": "sleep 40"})
         self.assertEqual(done.returncode, 1)
         _, results = self.results()
         self.assertEqual({result for name, result in results.items() if name.startswith("tests.")}, {"out of time"})
         self.assertIn("no time was left", (self.folder / "out" / "baseline.log").read_text())
 
-    def test_a_bundle_is_used_and_its_lack_is_wrong_usage(self):
+    def test_bundle_is_used_and_missing_bundle_is_usage_error(self):
         bundle = self.folder / "bundle"
         bundle.mkdir()
-        self.assertEqual(self.check("--deps", str(bundle), programs=GPU).returncode, 2)
+        self.assertEqual(self.check("--deps", str(bundle), programs=FAKE_PROGRAMS).returncode, 2)
         (bundle / "env.sh").write_text("export FROM_BUNDLE=yes\n")
-        done = self.check("--deps", str(bundle), programs={**GPU, "cmake": '[ "$FROM_BUNDLE" = yes ]'})
+        done = self.check("--deps", str(bundle), programs={**FAKE_PROGRAMS, "cmake": '[ "$FROM_BUNDLE" = yes ]'})
         self.assertEqual(done.returncode, 0, done.stdout)
 
-    def test_wrong_usage(self):
+    def test_usage_errors(self):
         for options in (["--limit", "soon"], ["--limit"], ["--fast"]):
-            self.assertEqual(self.check(*options, programs=GPU).returncode, 2)
+            self.assertEqual(self.check(*options, programs=FAKE_PROGRAMS).returncode, 2)
 
-    def test_the_script_is_clean(self):
+    def test_script_passes_shellcheck(self):
         if shutil.which("shellcheck") is None:
             self.skipTest("SKIPPED: shellcheck is not installed")
         done = subprocess.run(["shellcheck", GPU_CHECK], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stdout)
 
-    def test_the_baseline_needs_pytorch_and_a_gpu(self):
+    def test_baseline_needs_pytorch_and_gpu(self):
         (self.folder / "torch.py").write_text("raise ImportError('none')\n")
         done = subprocess.run([sys.executable, GPU_BASELINE], capture_output=True, text=True,
                               env=dict(os.environ, PYTHONPATH=str(self.folder)))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs scripts/scaling.py (its path is the first argument) on a program made for it."""
+"""Runs scripts/scaling.py with a fake launcher and program. The first argument is the path of the script."""
 import json
 import subprocess
 import sys
@@ -9,12 +9,13 @@ from pathlib import Path
 
 SCALING = sys.argv.pop(1)
 
-# Takes "-np N PROGRAM ..." as hororun does, and runs the program once.
+# Accepts "-np N PROGRAM ..." like hororun and runs the program once.
 LAUNCHER = """#!/bin/sh
 shift; RANKS=$1; export RANKS; shift
 exec "$@"
 """
-# Its rate is 100 on one rank and 150 on two; its time, 8 s and 4 s. The last word is the report's file.
+# Reports a rate of 100 on one rank and 150 on two ranks, and a time of 8 s and 4 s. The last
+# argument is the report file.
 PROGRAM = """#!/bin/sh
 for file; do :; done
 case $1 in
@@ -23,6 +24,7 @@ case $1 in
   weak) batch=$2 ;;
 esac
 rate=$((50 + 50 * RANKS)); seconds=$((8 / RANKS))
+[ "$1" != varying ] || { echo >> "$2"; rate=$((rate * $(wc -l < "$2"))); }
 echo "{\\"rate\\": $rate, \\"time\\": {\\"total\\": $seconds}, \\"batch\\": ${batch:-0}}" > "$file"
 """
 
@@ -62,18 +64,25 @@ class Scaling(unittest.TestCase):
         self.scale("--ranks", "1,2", "--repeat", "1", "--json-key", "time.total", "--lower-is-better", "--mode", "weak")
         self.assertEqual([row["efficiency"] for row in self.result()["summary"]], [1, 2])
 
-    def test_arguments_grow_with_the_ranks(self):
+    def test_minimum_and_maximum_speed_up_are_reported(self):
+        done = self.scale("--ranks", "1", "--repeat", "3", "--json-key", "rate",
+                          program=["varying", str(self.folder / "runs")])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        row = self.result()["summary"][0]
+        self.assertEqual((row["speedup_min"], row["speedup"], row["speedup_max"]), (0.5, 1, 1.5))
+
+    def test_arguments_scale_with_ranks(self):
         self.scale("--ranks", "1,2", "--repeat", "1", "--json-key", "rate", "--mode", "weak",
                    program=["weak", "{ranks*64}"])
         self.assertEqual([run["report"]["batch"] for run in self.result()["runs"]], [64, 128])
 
-    def test_a_failed_run_is_shown(self):
+    def test_failed_run_is_shown(self):
         done = self.scale("--ranks", "1", "--json-key", "rate", program=["fail"])
         self.assertEqual(done.returncode, 1)
         self.assertIn("ended with exit code 3", done.stderr)
         self.assertIn("no data here", done.stderr)
 
-    def test_a_missing_report_or_figure_is_named(self):
+    def test_missing_report_or_figure_is_reported(self):
         done = self.scale("--ranks", "1", "--json-key", "rate", program=["silent"])
         self.assertEqual(done.returncode, 1)
         self.assertIn("wrote no JSON report", done.stderr)
@@ -81,7 +90,7 @@ class Scaling(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("has no 'time.max'; at 'max' it has: total", done.stderr)
 
-    def test_bad_ranks_are_refused(self):
+    def test_bad_ranks_are_rejected(self):
         for text in ("0", "1,1", "two", ""):
             done = self.scale("--ranks", text)
             self.assertEqual(done.returncode, 2)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that every test named in the table of docs/testing.md exists.
+"""Checks that every test in the table of docs/internals/testing.md exists.
 
 usage: testing_page_test.py PAGE TESTS_FOLDER BUILD_FOLDER CTEST
 """
@@ -24,7 +24,7 @@ def tests_of_ctest(build):
 
 
 def rows_of(page):
-    """The behaviours with the names beside them."""
+    """Returns the names of the tests for each behaviour of the table."""
     cells = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| ")]
     return {row[0].strip(): re.findall(r"`([^`]+)`", row[1]) for row in cells[1:]}
 
@@ -34,13 +34,13 @@ def unknown_names(rows, known):
 
 
 class TestingPage(unittest.TestCase):
-    def test_every_test_named_exists(self):
+    def test_every_listed_test_exists(self):
         rows = rows_of(PAGE.read_text())
         self.assertGreater(len(rows), 40)
         self.assertEqual([behaviour for behaviour, names in rows.items() if not names], [], "rows without a test")
         self.assertEqual(unknown_names(rows, tests_in_sources(TESTS) | tests_of_ctest(BUILD)), [])
 
-    def test_a_name_that_does_not_exist_is_found(self):
+    def test_missing_name_is_found(self):
         page = "| Behaviour | Tests |\n|---|---|\n| it works | `Suite.Works` `Suite.Worked` `ctest_name` |\n"
         self.assertEqual(unknown_names(rows_of(page), {"Suite.Works", "ctest_name"}), ["Suite.Worked"])
 

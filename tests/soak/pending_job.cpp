@@ -1,7 +1,6 @@
-// Submits many allreduces before it waits for any of them, in another order on each rank, and
+// Submits many allreduces before it waits for any of them, in a different order on each rank, and
 // checks every sum.
-//
-// usage: mpirun -n 2 pending_job [OPERATIONS [ROUNDS]]     (100000 1)
+// usage: mpirun -n 2 pending_job [OPERATIONS [ROUNDS]]     (default: 100000 1)
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -19,7 +18,7 @@ float value_of(int rank, std::size_t operation) {
   return static_cast<float>(operation % 1000 + static_cast<std::size_t>(rank));
 }
 
-// The numbers below `count` in an order that depends on the rank.
+// Returns the numbers below `count` in an order that depends on the rank.
 std::vector<std::size_t> shuffled(std::size_t count, int rank) {
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), std::size_t{0});

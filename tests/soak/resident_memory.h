@@ -2,18 +2,19 @@
 
 #include <cstddef>
 
-/// VmRSS of this process, in KiB.
+/// Resident memory (VmRSS) of this process, in KiB.
 std::size_t resident_kib();
 
-/// The most that was resident in each half of a run.
+/// Tracks the peak of the resident memory in each half of a run.
 class ResidentMemory {
  public:
-  /// Notes what is resident now, `done` of `total` operations being behind.
+  /// Records the resident memory after `done` of `total` operations.
   void sample(std::size_t done, std::size_t total);
 
   std::size_t first_half_kib() const { return first_half_; }
   std::size_t second_half_kib() const { return second_half_; }
-  /// By how much the second half's exceeds the first half's.
+  /// How much the peak of the second half exceeds the peak of the first half, in KiB; 0 if it does
+  /// not.
   std::size_t growth_kib() const {
     return second_half_ > first_half_ ? second_half_ - first_half_ : 0;
   }

@@ -1,8 +1,7 @@
-// Runs many small allreduces of 4 bytes to 64 KiB, half of them exchanges of a plan, the others
-// named (by the same names again and again, by new ones, or by none), checks each sum,
-// and fails if the second half of them leaves more memory resident than the first.
-//
-// usage: mpirun -n 2 soak_job [OPERATIONS]     (100000)
+// Runs many small allreduces of 4 bytes to 64 KiB and checks each sum. Half of them are exchanges
+// of a plan. The others are operations with a reused name, a new name or no name. Fails if the
+// resident memory grows in the second half of the run.
+// usage: mpirun -n 2 soak_job [OPERATIONS]     (default: 100000)
 #include <fmt/core.h>
 
 #include <array>
@@ -18,7 +17,7 @@ namespace {
 constexpr std::array<std::size_t, 7> kBytes = {4, 56, 1000, 4096, 8200, 20000, 65536};
 constexpr std::size_t kGrowthKib = 768;
 
-/// A tensor and a plan of it alone.
+/// A tensor and a plan that contains only this tensor.
 struct Tensor {
   Tensor(horo::Context& ctx, std::size_t bytes)
       : name(fmt::format("tensor of {} bytes", bytes)),
@@ -36,7 +35,7 @@ class Soak {
     for (const std::size_t bytes : kBytes) tensors_.push_back(std::make_unique<Tensor>(ctx, bytes));
   }
 
-  /// The same operation on every rank; its sum is checked on the last element.
+  /// Runs one operation, which is the same on every rank. Checks the sum of the last element.
   void run(std::size_t operation) {
     Tensor& tensor = *tensors_[operation / 8 % tensors_.size()];
     const float own = static_cast<float>(operation % 1000 + static_cast<std::size_t>(ctx_.rank()));
@@ -74,7 +73,7 @@ class Soak {
   std::vector<std::unique_ptr<Tensor>> tensors_;
 };
 
-// Whether memory stayed what it was, on this rank.
+// Returns whether the memory of this rank did not grow.
 bool run(horo::Context& ctx, std::size_t operations) {
   Soak soak(ctx);
   ResidentMemory memory;

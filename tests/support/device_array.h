@@ -5,17 +5,18 @@
 #include <span>
 #include <vector>
 
-#include "horo/base/device/device.h"
+#include "horo/device/device.h"
 
 namespace horo::device {
 
-/// An array in a device's memory, with room for a copy of it that the host reads and writes.
+/// An array in device memory with a pinned host copy.
 template <typename T>
 class DeviceArray {
  public:
   DeviceArray(Device& device, std::size_t count)
       : count_(count), device_(device.allocate(bytes())), host_(device.allocate_pinned(bytes())) {}
-  /// Holds `values` once `stream` has passed.
+  /// Enqueues the copy of `values` on `stream`. The array is valid after the stream has completed
+  /// it.
   DeviceArray(Device& device, Stream& stream, const std::vector<T>& values)
       : DeviceArray(device, values.size()) {
     std::ranges::copy(values, host().begin());
@@ -27,7 +28,7 @@ class DeviceArray {
   std::span<T> host() const { return {reinterpret_cast<T*>(host_.data()), count_}; }
   void upload(Stream& stream) const { stream.copy(device_.data(), host_.data(), bytes()); }
   void download(Stream& stream) const { stream.copy(host_.data(), device_.data(), bytes()); }
-  /// What the device holds, once `stream` has passed, which is waited for.
+  /// Copies the array to the host and returns it. Blocks until `stream` has completed.
   std::vector<T> values(Stream& stream) const {
     download(stream);
     stream.synchronize();

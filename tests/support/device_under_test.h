@@ -2,12 +2,12 @@
 
 #include <memory>
 
-#include "horo/base/device/host_device.h"
+#include "horo/device/host/host_device.h"
 
 namespace horo::device {
 
-/// The device that a program of tests is about: the stand-in, or with gpu_under_test.cpp in its
-/// place this process's first GPU, for which `options` mean nothing.
+/// Creates the device under test: the host stand-in, or this process's first GPU in programs that
+/// link gpu_under_test.cpp. The GPU ignores `options`.
 std::unique_ptr<Device> make_device(const HostDevice::Options& options = {});
 
 }  // namespace horo::device

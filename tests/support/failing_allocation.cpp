@@ -9,7 +9,7 @@ std::atomic<std::size_t> failing_allocation_bytes{0};
 
 }  // namespace horo
 
-// NOLINTBEGIN: replaces those of the whole program
+// NOLINTBEGIN: replaces the allocation functions of the whole program
 void* operator new(std::size_t bytes) {
   const std::size_t failing = horo::failing_allocation_bytes.load();
   if (failing > 0 && bytes >= failing) {

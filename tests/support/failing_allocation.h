@@ -5,8 +5,8 @@
 
 namespace horo {
 
-/// The next allocation of at least so many bytes, on any thread of the program that is linked with
-/// this, fails; 0: none.
+/// The next allocation of at least this many bytes fails, on any thread of the program. 0 disables
+/// the failure. Takes effect only in programs that link this library.
 extern std::atomic<std::size_t> failing_allocation_bytes;
 
 }  // namespace horo

@@ -1,4 +1,4 @@
-// Makes a whole program of tests need a GPU: linked into each one labelled gpu.
+// Makes a whole test program require a GPU. Linked into each program with the label gpu.
 #include "tests/support/gpu_test.h"
 
 namespace horo {
@@ -9,7 +9,7 @@ class NeedsGpu : public testing::Environment {
 };
 
 [[maybe_unused]] const auto* const kNeedsGpu =
-    testing::AddGlobalTestEnvironment(new NeedsGpu);  // GoogleTest's from now on
+    testing::AddGlobalTestEnvironment(new NeedsGpu);  // GoogleTest takes ownership
 
 }  // namespace
 }  // namespace horo

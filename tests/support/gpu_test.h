@@ -5,12 +5,12 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "horo/base/device/gpu.h"
+#include "horo/device/gpu.h"
 
 namespace horo {
 
-/// Whether a machine without a GPU fails the tests that need one: HORO_TEST_GPU=required, as in the
-/// preset gpu-required.
+/// Whether a test that needs a GPU fails, instead of being skipped, on a machine without one. Set
+/// by HORO_TEST_GPU=required, as in the preset gpu-required.
 inline bool is_gpu_required() {
   const char* value = std::getenv("HORO_TEST_GPU");
   return value != nullptr && std::string_view(value) == "required";
@@ -18,7 +18,8 @@ inline bool is_gpu_required() {
 
 }  // namespace horo
 
-/// At the beginning of a test, or of SetUp(). ctest knows the text for that of a skipped test.
+/// Skips the test, or fails it, if there is no GPU. Use at the start of a test or of SetUp(). CTest
+/// recognises a skipped test by this text.
 #define HORO_REQUIRE_GPU()                                                              \
   if (::horo::device::count_gpus() > 0) {                                               \
   } else if (::horo::is_gpu_required()) {                                               \

@@ -1,4 +1,4 @@
-#include "horo/base/device/gpu.h"
+#include "horo/device/gpu.h"
 #include "tests/support/device_under_test.h"
 
 namespace horo::device {

@@ -1,5 +1,5 @@
-// main() of tests that mpirun starts: only rank 0 prints what passes, every rank prints what fails,
-// and a rank with a failure aborts the job so that the others do not wait for it.
+// main() for tests that mpirun starts. Only rank 0 prints passed tests; every rank prints failures.
+// A rank with a failure aborts the job, so that the other ranks do not block.
 #include <gtest/gtest.h>
 #include <mpi.h>
 

@@ -1,2 +1,2 @@
-// A program for the sake of its precompiled headers, which the tests' programs share.
+// This program exists only to build the precompiled headers that the test programs share.
 int main() {}

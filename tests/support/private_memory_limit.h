@@ -10,8 +10,8 @@
 
 namespace horo {
 
-/// While it lives, this process is in a cgroup of its own whose memory is limited. Needs root:
-/// is_there() says whether it could be had.
+/// While it exists, this process is in its own cgroup with a memory limit. Needs root; is_there()
+/// tells whether the cgroup exists.
 class PrivateMemoryLimit {
  public:
   explicit PrivateMemoryLimit(std::size_t bytes) {

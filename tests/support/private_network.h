@@ -3,12 +3,12 @@
 #include <fcntl.h>
 #include <sched.h>
 
-#include "horo/base/file_descriptor.h"
+#include "horo/base/system/file_descriptor.h"
 
 namespace horo {
 
-/// While it lives, the sockets that the calling thread makes are in a network namespace of their
-/// own. Needs root: is_there() says whether it could be had.
+/// While it exists, sockets that the calling thread creates are in a private network namespace.
+/// Needs root; is_there() tells whether the namespace exists.
 class PrivateNetwork {
  public:
   PrivateNetwork()

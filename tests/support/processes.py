@@ -1,15 +1,15 @@
-"""Processes that a test has started, and what they leave."""
+"""Inspects processes that a test has started, and finds what they leave behind."""
 import os
 import re
 import time
 from pathlib import Path
 
-GRACE_S = 5  # for what is just beginning or ending
+GRACE_S = 5  # for processes that are starting or ending
 FORKED_ONLY = 0x40  # flag of /proc/PID/stat (the kernel's PF_FORKNOEXEC)
 
 
 def is_alive(pid):
-    """Whether the process exists and is not a zombie."""
+    """Returns whether the process exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
             return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
@@ -18,37 +18,40 @@ def is_alive(pid):
 
 
 def has_executed(pid):
-    """Whether the process runs a program of its own: between fork and exec its words and environment are its parent's.
+    """Returns whether the process has called exec. Before that, its arguments and environment are its parent's.
 
-    True of a process that has ended.
+    Also returns True for a process that has ended, and for one that never calls exec (launcher/rank/rank_cleaner.h).
     """
     try:
         with open(f"/proc/{pid}/stat") as stat:
-            fields = stat.read().rsplit(")", 1)[1].split()
+            name, rest = stat.read().rsplit(")", 1)
     except OSError:
         return True
-    has_environment = int(fields[48]) != 0  # env_end, which exec sets after it has reset the flag
+    if name.endswith("(hororun-clean"):
+        return True
+    fields = rest.split()
+    has_environment = int(fields[48]) != 0  # env_end; exec sets it after it has cleared the flag
     return fields[0] in "ZX" or (has_environment and not int(fields[6]) & FORKED_ONLY)
 
 
 def is_segment(name):
-    """Whether a file of /dev/shm is Open MPI's."""
+    """Returns whether a file in /dev/shm belongs to Open MPI."""
     return name.startswith("vader_segment.")
 
 
 class MpiFiles:
-    """What Open MPI keeps in files for the jobs of some processes, and for no other job."""
+    """The files of Open MPI for the jobs of some processes. Files of other jobs are not included."""
 
     def __init__(self, pids=()):
-        self.segments = set()  # what the names of a job's files in /dev/shm contain
+        self.segments = set()  # substrings of the names of the jobs' files in /dev/shm
         self.directories = set()
         for pid in pids:
             self.add_job_of(pid)
 
     def add_job_of(self, pid):
-        """Reads the job from the environment of a process; does nothing if the process has ended.
+        """Reads the job from the environment of a process. Does nothing if the process has ended.
 
-        Waits for a process that was forked and is about to execute its program.
+        Waits until a forked process has called exec.
         """
         deadline = time.monotonic() + GRACE_S
         while not has_executed(pid) and time.monotonic() < deadline:
@@ -63,7 +66,7 @@ class MpiFiles:
             self.directories.add(Path(values["OMPI_MCA_orte_jobfam_session_dir"]))
 
     def left(self):
-        """Those that exist."""
+        """Returns the files that still exist."""
         files = [name for name in os.listdir("/dev/shm")
                  if is_segment(name) and any(part in name for part in self.segments)]
         return files + [str(path) for path in self.directories if path.exists()]
@@ -74,21 +77,21 @@ def shared_memory_files():
 
 
 def mapped_files():
-    """The files of /dev/shm that living processes use, those of other jobs among them."""
+    """Returns the files in /dev/shm that running processes of any job have mapped."""
     files = set()
     for maps in Path("/proc").glob("[0-9]*/maps"):
         try:
             files.update(re.findall(r"/dev/shm/(\S+)", maps.read_text()))
         except OSError:
-            pass  # it has ended, or is somebody else's
+            pass  # the process has ended or belongs to another user
     return files
 
 
 def leftovers(pids, before, mpi_files):
-    """What the job of these processes left behind, in words; waits a little for those that are just ending.
+    """Describes the processes and files that a job left behind; "" if there are none. Waits up to GRACE_S for them.
 
-    `before`: shared_memory_files() before it began. Of the files since then, those count that no process uses. Open
-    MPI's files carry the number of their job: only those of `mpi_files` (MpiFiles) count.
+    `pids`: the processes of the job. `before`: the result of shared_memory_files() before the job. A file counts if it is
+    newer and no process uses it. A file of Open MPI counts only if `mpi_files` (MpiFiles) contains it.
     """
     deadline = time.monotonic() + GRACE_S
     while True:

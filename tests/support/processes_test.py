@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what tests read of processes."""
+"""Tests processes.py."""
 import os
 import signal
 import unittest
@@ -12,41 +12,41 @@ VARIABLES = {"PMIX_NAMESPACE": "26", "OMPI_MCA_orte_jobfam_session_dir": "/tmp/o
 
 class MpiFiles(unittest.TestCase):
     def fork(self):
-        """A process that executes its program once told to, and the pipe to tell it."""
-        go, tell = os.pipe()
+        """Forks a process that calls exec after a byte arrives in a pipe. Returns its pid and the write end."""
+        release, trigger = os.pipe()
         pid = os.fork()
         if pid == 0:
-            os.close(tell)
-            if not os.read(go, 1):
+            os.close(trigger)
+            if not os.read(release, 1):
                 os._exit(1)
             os.execve("/bin/sleep", ["sleep", "60"], VARIABLES)
-        os.close(go)
+        os.close(release)
         self.addCleanup(os.waitpid, pid, 0)
         self.addCleanup(os.kill, pid, signal.SIGKILL)
-        return pid, tell
+        return pid, trigger
 
-    def test_a_job_is_read_after_exec(self):
-        pid, tell = self.fork()
+    def test_job_is_read_after_exec(self):
+        pid, trigger = self.fork()
         self.assertFalse(processes.has_executed(pid))
         sleep = processes.time.sleep
 
-        def tell_and_sleep(seconds):
-            nonlocal tell
-            if tell is not None:
-                os.write(tell, b"x")
-                os.close(tell)
-                tell = None
+        def trigger_and_sleep(seconds):
+            nonlocal trigger
+            if trigger is not None:
+                os.write(trigger, b"x")
+                os.close(trigger)
+                trigger = None
             sleep(seconds)
 
-        with mock.patch.object(processes.time, "sleep", tell_and_sleep):
+        with mock.patch.object(processes.time, "sleep", trigger_and_sleep):
             files = processes.MpiFiles([pid])
         self.assertTrue(processes.has_executed(pid))
         self.assertEqual(files.segments, {f".{os.geteuid()}.1a."})
         self.assertEqual({str(path) for path in files.directories}, {"/tmp/of-the-job"})
 
-    def test_a_process_that_has_ended_has_no_job(self):
-        pid, tell = self.fork()
-        os.close(tell)
+    def test_ended_process_has_no_job(self):
+        pid, trigger = self.fork()
+        os.close(trigger)
         os.kill(pid, signal.SIGKILL)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         files = processes.MpiFiles([pid])

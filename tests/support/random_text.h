@@ -8,8 +8,8 @@
 
 namespace horo {
 
-/// Names as a program may give them: letters, control characters, escape sequences, UTF-8 of every
-/// length, whole and cut off, and arbitrary bytes.
+/// Generates random names: letters, control characters, escape sequences, whole and truncated UTF-8
+/// sequences of every length, and arbitrary bytes.
 class RandomText {
  public:
   explicit RandomText(std::uint32_t seed) : random_(seed) {}
@@ -34,7 +34,7 @@ class RandomText {
   std::mt19937 random_;
 };
 
-/// nlohmann's writer throws on bytes that are not UTF-8.
+/// Whether `text` is valid UTF-8. nlohmann's writer throws on other bytes.
 inline bool is_utf8(std::string_view text) {
   try {
     (void)nlohmann::json(text).dump();
@@ -44,7 +44,7 @@ inline bool is_utf8(std::string_view text) {
   }
 }
 
-/// Whether `text` is UTF-8 without control characters, of one byte (C0, DEL) or two (C1).
+/// Whether `text` is UTF-8 without control characters: C0, DEL, or C1 in its two-byte form.
 inline bool is_clean_line(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
@@ -55,7 +55,7 @@ inline bool is_clean_line(std::string_view text) {
   return is_utf8(text);
 }
 
-/// The same of a text of several lines.
+/// Like is_clean_line(), but allows line breaks.
 inline bool is_clean_text(std::string_view text) {
   std::string joined(text);
   std::erase(joined, '\n');

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "horo/base/data_type.h"
 #include "horo/base/reduce_op.h"
 
@@ -16,16 +18,23 @@ inline constexpr bool kHasSanitizer = true;
 inline constexpr bool kHasSanitizer = kHasThreadSanitizer;
 #endif
 
-/// Threads race on a path or do not, whatever is summed there, and under the thread sanitizer
-/// values take thirty times as long: there a path is taken with these types, and everywhere else
-/// with all.
+/// Whether tests cover `type` in this build. Thread sanitizer builds test only these types: they
+/// run thirty times slower, and the memory accesses of a path do not depend on the type.
 constexpr bool is_tested(DataType type) {
   return !kHasThreadSanitizer || type == DataType::kFloat32 || type == DataType::kBFloat16 ||
          type == DataType::kInt8;
 }
-/// Nor does what a path accesses depend on the operation.
+/// Whether tests cover `op` in this build. The memory accesses do not depend on the operation
+/// either.
 constexpr bool is_tested(ReduceOp op) {
   return !kHasSanitizer || op == ReduceOp::kAverage || op == ReduceOp::kMax;
+}
+
+/// Returns those of `counts` that tests of the API cover in this build. Thread sanitizer builds
+/// test at most 4 ranks: two nodes with two ranks each use every path.
+inline std::vector<int> tested_rank_counts(std::vector<int> counts) {
+  if (kHasThreadSanitizer) std::erase_if(counts, [](int ranks) { return ranks > 4; });
+  return counts;
 }
 
 }  // namespace horo

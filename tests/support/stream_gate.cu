@@ -1,6 +1,6 @@
 #include <atomic>
 
-#include "horo/base/device/launch.h"
+#include "horo/device/launch.h"
 #include "tests/support/stream_gate.h"
 
 namespace horo::device {
@@ -11,7 +11,7 @@ constexpr int kOpen = 1;
 struct WaitUntilOpen {
   int* flag;
 
-  HORO_KERNEL void operator()(const Place&) const {
+  HORO_KERNEL void operator()(const ThreadIndex&) const {
 #if defined(__CUDA_ARCH__)
     while (*static_cast<volatile int*>(flag) != kOpen) __nanosleep(1000);
 #else

@@ -1,15 +1,17 @@
 #pragma once
 
-#include "horo/base/device/device.h"
+#include "horo/device/device.h"
 
 namespace horo::device {
 
-/// Holds streams until it is opened, on any device, by a kernel that looks at pinned memory. While
-/// it holds one, nothing that waits for the whole device may be called, as freeing memory is.
+/// Blocks streams of any device until open(), with a kernel that polls a flag in pinned memory.
+/// While a stream is blocked, do not call anything that synchronises the whole device, such as
+/// freeing memory.
 class StreamGate {
  public:
   explicit StreamGate(Device& device);
-  /// Opens, so that a test that fails does not hang. What it holds must end before it goes.
+  /// Opens the gate, so that a failed test does not hang. The blocked streams must complete before
+  /// the destruction.
   ~StreamGate();
   void hold(Stream& stream);
   void open();

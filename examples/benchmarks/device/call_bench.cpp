@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "collectives/device/chunk_pipeline.h"
-#include "collectives/device/lone_collectives.h"
-#include "examples/benchmarks/bench_report.h"
+#include "collectives/device/device_collectives.h"
+#include "examples/benchmarks/bench_program.h"
 #include "examples/benchmarks/device/device_bench.h"
 #include "examples/benchmarks/device/rotated_tensors.h"
 #include "examples/benchmarks/gradient_sets.h"
@@ -24,7 +24,7 @@ double us_since(std::chrono::steady_clock::time_point begin) {
       .count();
 }
 
-// Tensors with the pipeline that they go through.
+// A set of tensors and the pipeline that exchanges them.
 struct Exchange {
   Exchange(const DeviceBench& bench, const std::vector<std::size_t>& counts)
       : tensors(bench.device, bench.stream, counts, DataType::kFloat32),
@@ -77,7 +77,7 @@ nlohmann::json measure_exchange(const DeviceBench& bench) {
     exchange.enqueue(bench.stream);
     bench.stream.wait(*exchange.done);
   });
-  std::vector<double> host;  // one at a time: a full queue would hold the host back
+  std::vector<double> host;  // one at a time, since a full queue would block the host
   for (int run = 0; run < bench.repeats.samples; ++run) {
     const auto begin = std::chrono::steady_clock::now();
     exchange.enqueue(bench.stream);
@@ -103,7 +103,7 @@ nlohmann::json measure_host_times(const DeviceBench& bench) {
       {"copy of 4 KB", [&] { bench.stream.copy(a.data(), b.data(), 4096); }},
       {"record of an event", [&] { bench.stream.record(*exchange.ready); }},
       {"wait for an event", [&] { other->wait(*exchange.ready); }},
-      {"question whether an event is done", [&] { exchange.ready->is_done(); }},
+      {"query of an event", [&] { exchange.ready->is_done(); }},
       {"allreduce through the pipeline", [&] { exchange.enqueue(bench.stream); }},
   };
   nlohmann::json rows;

@@ -1,9 +1,10 @@
-// What horo does on one GPU, beside what its memory gives in the same run: packing and unpacking
-// gradients, many small tensors, a step of AdamW, the way of one tensor through the chunk pipeline,
-// and what the calls cost the host. Random values; every result is checked over poisoned memory
-// first.
+// Measures horo on one GPU, and the bandwidth of its memory in the same run for comparison: packing
+// and unpacking gradients, many small tensors, a step of AdamW, the latency of the chunk pipeline,
+// and the host time of calls. Values are random. Every result is first checked over poisoned
+// memory. --device host runs everything on the host stand-in. This tests the program; the figures
+// have no meaning.
 //
-// --device host runs all of it on the stand-in: that the program works, figures of no meaning.
+//   build/release/bin/device_bench
 #include "examples/benchmarks/device/device_bench.h"
 
 #include <fmt/core.h>
@@ -11,10 +12,32 @@
 #include <iostream>
 
 #include "examples/benchmarks/bench_program.h"
-#include "examples/benchmarks/bench_report.h"
-#include "horo/base/device/gpu.h"
-#include "horo/base/device/host_device.h"
+#include "examples/command_line.h"
 #include "horo/base/error.h"
+#include "horo/device/gpu.h"
+#include "horo/device/host/host_device.h"
+
+namespace horo::bench {
+
+double gbps(std::size_t bytes, double us) { return static_cast<double>(bytes) / us / 1e3; }
+
+void print_time(const std::string& what, const Stats& us) {
+  fmt::print("{:<44} {:>10.2f} us ({:.2f} to {:.2f})", what, us.median, us.min, us.max);
+}
+
+nlohmann::json bandwidth_row(const DeviceBench& bench, const std::string& what, std::size_t bytes,
+                             const Stats& us) {
+  const double rate = gbps(bytes, us.median);
+  print_time(what, us);
+  fmt::print(" {:>8.1f} GB/s {:>6.1f} % of the copy\n", rate, 100 * rate / bench.copy_gbps);
+  return {{"what", what},
+          {"bytes", bytes},
+          {"us", to_json(us)},
+          {"gbps", rate},
+          {"per_copy", rate / bench.copy_gbps}};
+}
+
+}  // namespace horo::bench
 
 namespace {
 
@@ -27,16 +50,11 @@ struct Options {
   std::size_t divide = 1;
 };
 
-void check(const Options& options) {
-  HORO_CHECK(options.device == "gpu" || options.device == "host",
-             "--device " + options.device + ": use gpu or host");
-  HORO_CHECK(options.samples > 0 && options.divide > 0, "--samples and --divide are at least 1");
-}
-
 void run(horo::device::Device& device, const Options& options) {
   const auto stream = device.make_stream();
   horo::bench::DeviceBench bench{device, *stream, {options.samples}, options.divide};
-  fmt::print("{}: medians of {} samples (least to most)\n", device.describe(), options.samples);
+  fmt::print("{}: medians of {} (least to most)\n", device.describe(),
+             horo::examples::counted(options.samples, "sample"));
   nlohmann::json report = {{"device", device.describe()}, {"divide", options.divide}};
   report["copy"] = measure_copy(bench);
   for (const char* model : {"resnet50", "gpt2"})
@@ -53,19 +71,26 @@ void run(horo::device::Device& device, const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  namespace po = boost::program_options;
+  using horo::examples::count_value;
   Options options;
   bool is_skipped = false;
-  boost::program_options::options_description description("device_bench");
-  description.add_options()  //
-      ("device", boost::program_options::value(&options.device)->default_value(options.device),
-       "gpu: the first one; host: the stand-in, for tests of the program")                     //
-      ("json", boost::program_options::value(&options.json), "where the figures are written")  //
-      ("samples", boost::program_options::value(&options.samples)->default_value(options.samples),
-       "how often everything is measured")  //
-      ("divide", boost::program_options::value(&options.divide)->default_value(options.divide),
-       "tensors of this part of their size, for tests of the program");
+  po::options_description description("Options");
+  auto add = description.add_options();
+  add("device", horo::examples::name_value(options.device, "device", {"gpu", "host"}),
+      "gpu: the first GPU; host: the stand-in in host memory, to test the program");
+  add("samples", count_value(options.samples, "samples", 1, horo::bench::kMostRounds),
+      "samples per measurement");
+  add("divide", count_value(options.divide, "divide", 1, 1'000'000'000),
+      "divides the size of the tensors, to test the program");
+  add("json", po::value(&options.json)->value_name("FILE"), "write the figures to FILE");
   const int code = horo::bench::benchmark_main(
-      argc, argv, "device_bench", description, [&] { check(options); },
+      argc, argv,
+      {.name = "device_bench",
+       .purpose = "Measures what horo does on one GPU beside the bandwidth of its memory.",
+       .ranks = 1,
+       .arguments = "--device host --divide 1000"},
+      description, [] {},
       [&] {
         if (options.device == "host") {
           horo::device::HostDevice device;

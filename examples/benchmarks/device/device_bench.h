@@ -6,34 +6,45 @@
 
 #include "examples/benchmarks/device/device_timing.h"
 #include "horo/base/data_type.h"
-#include "horo/base/device/device.h"
+#include "horo/device/device.h"
 
 namespace horo::bench {
 
-/// What the parts of device_bench share. Each prints its rows and returns them.
+/// The state that the parts of device_bench share. Each part prints its rows and returns them.
 struct DeviceBench {
   device::Device& device;
   device::Stream& stream;
   Repeats repeats;
-  std::size_t divide;    ///< tensors and copies have this part of their elements
-  double copy_gbps = 0;  ///< measure_copy()'s, read and written
+  std::size_t divide;    ///< sizes of tensors and copies are divided by this
+  double copy_gbps = 0;  ///< of measure_copy(), read and written
 };
 
-/// A copy within the device of 1 GiB: what everything else is held against.
+/// A copy of 1 GiB within the device, the reference for all other rows.
 nlohmann::json measure_copy(DeviceBench& bench);
-/// Packing and unpacking the gradients of `model` (gradient_set()), as `wire` and scaled.
+/// Packing and unpacking the gradients of `model` (gradient_set()), converted to `wire` and scaled.
 nlohmann::json measure_moves(const DeviceBench& bench, const std::string& model, DataType wire);
-/// 512 tensors of 12 KB into a buffer: one launch beside a copy for each.
+/// 512 tensors of 12 KB into a buffer: one launch, compared with one copy per tensor.
 nlohmann::json measure_small_tensors(const DeviceBench& bench);
 /// A step of AdamW on GPT-2's values, in float32.
 nlohmann::json measure_adamw(const DeviceBench& bench);
-/// One tensor of each size through the chunk pipeline of a job of one rank, from the record of its
-/// readiness to when its end is seen.
+/// The latency of one tensor through the chunk pipeline of a job of one rank: from its ready event
+/// until the host sees its completion.
 nlohmann::json measure_latency(const DeviceBench& bench);
-/// The gradients of ResNet-50 through that pipeline, from one exchange to the next, and what giving
-/// one to the device costs the host.
+/// The time per exchange of the gradients of ResNet-50 through that pipeline, and the host time to
+/// submit one.
 nlohmann::json measure_exchange(const DeviceBench& bench);
-/// What the calls cost the thread that makes them.
+/// The host time of each call.
 nlohmann::json measure_host_times(const DeviceBench& bench);
+
+/// GB/s of `bytes` in `us` microseconds.
+double gbps(std::size_t bytes, double us);
+
+/// Prints `what` with its time, without a newline.
+void print_time(const std::string& what, const Stats& us);
+
+/// Prints and returns a row for an operation that reads and writes `bytes` in total, compared with
+/// measure_copy().
+nlohmann::json bandwidth_row(const DeviceBench& bench, const std::string& what, std::size_t bytes,
+                             const Stats& us);
 
 }  // namespace horo::bench

@@ -1,7 +1,7 @@
 #include <fmt/core.h>
 
-#include "examples/benchmarks/bench_report.h"
-#include "examples/benchmarks/device/bandwidth.h"
+#include "examples/benchmarks/bench_program.h"
+#include "examples/benchmarks/device/device_bench.h"
 #include "examples/benchmarks/device/rotated_tensors.h"
 #include "examples/benchmarks/gradient_sets.h"
 

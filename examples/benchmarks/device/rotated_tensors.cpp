@@ -14,9 +14,10 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;                    // of a tensor, in elements
 constexpr std::size_t kRotatedBytes = 256 * 1000 * 1000;  // several times the cache
-constexpr int kPoison = 0xff;                             // NaN
+constexpr int kRotatedPoison = 0xff;                      // NaN
 
-// In [-1, 1). Marsaglia's xorshift generator (Journal of Statistical Software 8(14), 2003).
+// Fills with values in [-1, 1) from Marsaglia's xorshift generator (Journal of Statistical Software
+// 8(14), 2003).
 void fill_at_random(float* values, std::size_t count) {
   std::uint64_t state = 88172645463325252ull;
   for (std::size_t i = 0; i < count; ++i) {
@@ -45,6 +46,8 @@ RotatedTensors::RotatedTensors(device::Device& device, device::Stream& stream,
   }
   values_ = device.allocate_pinned(places * sizeof(float));
   fill_at_random(reinterpret_cast<float*>(values_.data()), places);
+  // Several copies of the tensors take turns, so that each run reads memory that is no longer in
+  // the cache of the GPU.
   const std::size_t sets = 2 + kRotatedBytes / moved_bytes();
   for (std::size_t s = 0; s < std::min<std::size_t>(sets, 64); ++s) {
     Set set;
@@ -55,7 +58,7 @@ RotatedTensors::RotatedTensors(device::Device& device, device::Stream& stream,
     set.layout = std::make_unique<collectives::FusedLayout>(set.views, wire, SIZE_MAX);
     set.buffer = device.allocate(set.layout->buffer_bytes());
     stream.copy(data, values_.data(), values_.size());
-    stream.fill(set.buffer.data(), kPoison, set.buffer.size());
+    stream.fill(set.buffer.data(), kRotatedPoison, set.buffer.size());
     sets_.push_back(std::move(set));
   }
   stream.synchronize();
@@ -82,9 +85,9 @@ void RotatedTensors::move(decltype(collectives::pack)& mover, device::Device& de
 
 void RotatedTensors::check(device::Device& device, device::Stream& stream, double scale) const {
   const Set& set = sets_.front();
-  stream.fill(set.buffer.data(), kPoison, set.buffer.size());
+  stream.fill(set.buffer.data(), kRotatedPoison, set.buffer.size());
   pack(device, stream, 0, scale);
-  stream.fill(set.tensors.data(), kPoison, set.tensors.size());
+  stream.fill(set.tensors.data(), kRotatedPoison, set.tensors.size());
   unpack(device, stream, 0, 1 / scale);
   const device::Memory copy = device.allocate_pinned(values_.size());
   stream.copy(copy.data(), set.tensors.data(), values_.size());

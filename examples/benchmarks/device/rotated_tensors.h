@@ -6,18 +6,18 @@
 
 #include "collectives/device/fused_layout.h"
 #include "collectives/device/move_tiles.h"
-#include "horo/base/device/device.h"
+#include "horo/device/device.h"
 
 namespace horo::bench {
 
-/// Counts of which each is this part of what it was, at least 1.
+/// Divides every count by `divide`. Results are at least 1.
 std::vector<std::size_t> divided(std::vector<std::size_t> counts, std::size_t divide);
 
-/// Float32 tensors of random values in a device's memory, with the fused buffer in which they
-/// travel: so many equal sets that using them in turn finds nothing in a cache of 60 MB.
+/// Float32 tensors of random values in device memory, with their fused buffer. There are several
+/// equal sets that take turns: enough that no set is still in a cache of 60 MB at its next use.
 class RotatedTensors {
  public:
-  /// counts[t]: elements of tensor t. Buffers begin poisoned.
+  /// counts[t]: elements of tensor t. Buffers are poisoned initially.
   RotatedTensors(device::Device& device, device::Stream& stream,
                  const std::vector<std::size_t>& counts, DataType wire);
 
@@ -30,14 +30,14 @@ class RotatedTensors {
   std::size_t size() const { return sets_.size(); }
   /// Elements of a set.
   std::size_t count() const { return count_; }
-  /// What packing or unpacking one set reads and writes.
+  /// The bytes that packing or unpacking one set reads and writes.
   std::size_t moved_bytes() const { return count_ * (sizeof(float) + size_of(wire_)); }
 
   /// A single launch for each table.
   void pack(device::Device& device, device::Stream& stream, std::size_t i, double scale) const;
   void unpack(device::Device& device, device::Stream& stream, std::size_t i, double scale) const;
-  /// Packs and unpacks the first set over poisoned memory, and compares every value: throws Error
-  /// if one is not what it was, to the precision of the wire.
+  /// Packs and unpacks the first set over poisoned memory. Throws Error if a value differs from the
+  /// original by more than the precision of the wire type.
   void check(device::Device& device, device::Stream& stream, double scale) const;
 
  private:

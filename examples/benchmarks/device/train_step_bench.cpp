@@ -1,18 +1,19 @@
-// Training steps on this rank's GPU: forward, backward, exchange, update, on a batch that stays on
-// the device, given one by one and as a CUDA graph. The networks, batches and types are those that
-// scripts/gpu_baseline.py has PyTorch do.
+// Measures training steps on the GPU of this rank: forward, backward, exchange and update of a
+// batch that stays on the device, submitted kernel by kernel and as a CUDA graph.
+// scripts/gpu_baseline.py measures PyTorch with the same networks, batches and types. --device host
+// runs everything on the host stand-in. This tests the program; the figures have no meaning.
 //
-// --device host runs all of it on the stand-in: that the program works, figures of no meaning.
+//   hororun -np 1 build/release/bin/train_step_bench
 #include <fmt/core.h>
 
 #include <iostream>
 #include <random>
 
 #include "examples/benchmarks/bench_program.h"
-#include "examples/benchmarks/bench_report.h"
 #include "examples/benchmarks/device/device_timing.h"
-#include "horo/base/device/gpu.h"
-#include "horo/base/device/host_device.h"
+#include "examples/command_line.h"
+#include "horo/device/gpu.h"
+#include "horo/device/host/host_device.h"
 #include "horo/horo.h"
 #include "ops/nn/models.h"
 #include "ops/nn/resnet.h"
@@ -22,6 +23,9 @@ namespace {
 
 using namespace horo::ops;
 using horo::bench::Stats;
+using horo::examples::count_value;
+using horo::examples::counted;
+using horo::examples::name_value;
 
 constexpr int kSkipped = 77;
 constexpr std::size_t kStepsPerSample = 4;
@@ -34,14 +38,6 @@ struct Options {
   int samples = 21;
   std::size_t divide = 1;
 };
-
-void check(const Options& options) {
-  HORO_CHECK(options.device == "gpu" || options.device == "host",
-             "--device " + options.device + ": use gpu or host");
-  HORO_CHECK(options.precision == "bfloat16" || options.precision == "float32",
-             "--precision " + options.precision + ": use bfloat16 or float32");
-  HORO_CHECK(options.samples > 0 && options.divide > 0, "--samples and --divide are at least 1");
-}
 
 struct Network {
   const char* name;
@@ -98,7 +94,8 @@ class StepBench {
   Stats plain(const horo::bench::Repeats& repeats) {
     return horo::bench::device_time(step_.stream(), repeats, [&](std::size_t) { run(true); });
   }
-  /// After plain(), in whose first steps libraries have chosen their kernels.
+  /// Call after plain(): its first steps let the libraries choose their kernels, which a capture
+  /// cannot do.
   Stats graph(const horo::bench::Repeats& repeats) {
     horo::DeviceStepGraph graph =
         step_.sync().capture(step_.stream().native(), [&] { run(false); });
@@ -107,7 +104,7 @@ class StepBench {
     graph.wait();
     return stats;
   }
-  /// What the latest plain step's stream waited for the exchange, in microseconds.
+  /// The time in microseconds that the stream of the latest plain step waited for the exchange.
   double exposed_us() const {
     step_.stream().synchronize();
     return 1000 * device_.milliseconds_between(*begin_exchange_, *end_exchange_);
@@ -163,8 +160,9 @@ nlohmann::json measure(horo::Context& context, horo::device::Device& device, con
 
 void run(horo::Context& context, horo::device::Device& device, const Options& options) {
   if (context.rank() == 0)
-    fmt::print("{}, {} ranks, {}: medians of {} samples (least to most)\n", device.describe(),
-               context.size(), options.precision, options.samples);
+    fmt::print("{}, {}, {}: medians of {} (least to most)\n", device.describe(),
+               counted(context.size(), "rank"), options.precision,
+               counted(options.samples, "sample"));
   nlohmann::json report = {{"device", device.describe()},
                            {"ranks", context.size()},
                            {"precision", options.precision},
@@ -182,20 +180,25 @@ int main(int argc, char** argv) {
   namespace po = boost::program_options;
   Options options;
   bool is_skipped = false;
-  po::options_description description("train_step_bench");
-  description.add_options()  //
-      ("device", po::value(&options.device)->default_value(options.device),
-       "gpu: this rank's; host: the stand-in, for tests of the program")  //
-      ("precision", po::value(&options.precision)->default_value(options.precision),
-       "what is computed with: bfloat16 or float32")                                    //
-      ("only", po::value(&options.only), "the networks whose names have this in them")  //
-      ("json", po::value(&options.json), "where the figures are written")               //
-      ("samples", po::value(&options.samples)->default_value(options.samples),
-       "how often everything is measured")  //
-      ("divide", po::value(&options.divide)->default_value(options.divide),
-       "batches of this part of their size, for tests of the program");
+  po::options_description description("Options");
+  auto add = description.add_options();
+  add("device", name_value(options.device, "device", {"gpu", "host"}),
+      "gpu: the GPU of this rank; host: the stand-in in host memory, to test the program");
+  add("precision", name_value(options.precision, "precision", {"bfloat16", "float32"}),
+      "element type of the computation: bfloat16 or float32");
+  add("only", po::value(&options.only)->value_name("TEXT"),
+      "only the networks whose names contain TEXT");
+  add("samples", count_value(options.samples, "samples", 1, horo::bench::kMostRounds),
+      "samples per measurement");
+  add("divide", count_value(options.divide, "divide", 1, 1'000'000'000),
+      "divides the batch size, to test the program");
+  add("json", po::value(&options.json)->value_name("FILE"), "write the figures to FILE");
   const int code = horo::bench::benchmark_main(
-      argc, argv, "train_step_bench", description, [&] { check(options); },
+      argc, argv,
+      {.name = "train_step_bench",
+       .purpose = "Measures training steps on the GPU of each rank.",
+       .arguments = "--device host --divide 256 --precision float32"},
+      description, [] {},
       [&] {
         is_skipped = options.device == "gpu" && horo::device::count_gpus() == 0;
         if (is_skipped) {

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "examples/benchmarks/device/bandwidth.h"
+#include "examples/benchmarks/device/device_bench.h"
 #include "examples/benchmarks/device/rotated_tensors.h"
 #include "examples/benchmarks/gradient_sets.h"
 #include "horo/base/error.h"
@@ -16,8 +16,7 @@ namespace {
 
 namespace kernels = ops::device_kernels;
 
-/// What AdamW works on, of float32: each kind of array in one block, tensors at multiples of 16
-/// bytes.
+/// The float32 arrays of AdamW: one block per kind of array, with tensors at multiples of 16 bytes.
 class AdamWArrays {
  public:
   AdamWArrays(device::Device& device, device::Stream& stream,
@@ -26,7 +25,7 @@ class AdamWArrays {
     for (const std::size_t count : counts) padded += (count + 3) / 4 * 4;
     for (std::size_t kind = 0; kind < arrays_.size(); ++kind) {
       arrays_[kind] = device.allocate(padded * sizeof(float));
-      // Values and gradients of the same small number, moments of 0.
+      // Values and gradients all have the same small number; moments are 0.
       stream.fill(arrays_[kind].data(), kind == 0 || kind == 3 ? kByte : 0, padded * sizeof(float));
     }
     std::size_t at = 0;
@@ -42,7 +41,7 @@ class AdamWArrays {
   void step(device::Stream& stream, std::int64_t number) const {
     kernels::update_adamw(stream, tensors_, {}, {}, number);
   }
-  // Throws unless the first step has made of the last value what it should.
+  // Throws if the last value is not the correct result of the first step.
   void check(device::Device& device, device::Stream& stream) const {
     std::uint32_t bits = 0x01010101u * static_cast<unsigned>(kByte);
     const float start = std::bit_cast<float>(bits);
@@ -75,7 +74,7 @@ nlohmann::json measure_adamw(const DeviceBench& bench) {
   const Stats us = device_time(bench.stream, bench.repeats, [&](std::size_t i) {
     arrays.step(bench.stream, static_cast<std::int64_t>(i) + 2);
   });
-  // Four are read, three written.
+  // Four arrays are read and three are written.
   nlohmann::json row = bandwidth_row(bench, "AdamW, gpt2's values, one launch",
                                      7 * sizeof(float) * arrays.count(), us);
   row["values"] = arrays.count();

@@ -5,8 +5,9 @@ scripts/compare_peers.py starts it with Open MPI's mpirun:
 
   mpirun -np 2 PYTHON horovod_peer.py ROUNDS FILE
 
-FILE holds element counts in forward order, one a line. Rank 0 prints one JSON object a line: {"way": ..., "bytes": ...,
-"us": ...}, a median over ROUNDS: allreduce_async_ of each tensor in backward order, and one grouped_allreduce_ of all.
+FILE holds element counts in forward order, one per line. Rank 0 prints one JSON object per line: {"way": ...,
+"bytes": ..., "us": ...}, a median over ROUNDS: allreduce_async_ of each tensor in backward order, and one
+grouped_allreduce_ of all.
 """
 import json
 import os

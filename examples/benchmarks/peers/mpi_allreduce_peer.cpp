@@ -1,4 +1,4 @@
-// What an MPI library does by itself, measured the way the benchmarks measure horo.
+// Measures allreduces of an MPI library alone, in the same way as the benchmarks measure horo.
 // scripts/compare_peers.py compiles this file once with the compiler wrapper of each MPI library,
 // since one build can hold only one of them:
 //
@@ -7,8 +7,8 @@
 //   mpirun -np 2 mpi_allreduce_peer ROUNDS sizes BYTES...
 //   mpirun -np 2 mpi_allreduce_peer ROUNDS tensors FILE
 //
-// FILE holds the element counts of a step's gradients in forward order, one a line. Rank 0 prints
-// one JSON object a line: {"way": ..., "bytes": ..., "us": ...}, a median over ROUNDS.
+// FILE holds the element counts of a step's gradients in forward order, one per line. Rank 0 prints
+// one JSON object per line: {"way": ..., "bytes": ..., "us": ...}, a median over ROUNDS.
 #include <mpi.h>
 
 #include <algorithm>
@@ -81,7 +81,7 @@ void exchange_each(Tensors& tensors) {
 }
 
 // Gradients smaller than the buffer are copied into it, in backward order, until it is full; then
-// it is summed and copied back. Larger ones are summed where they lie, in pieces of its size.
+// it is summed and copied back. Larger ones are summed in place, in pieces of its size.
 void exchange_packed(Tensors& tensors, std::vector<float>& buffer) {
   std::vector<std::size_t> packed;
   std::size_t used = 0;

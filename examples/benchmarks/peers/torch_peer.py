@@ -8,7 +8,7 @@ scripts/compare_peers.py starts one process per rank, with RANK and WORLD_SIZE s
   torch_peer.py STORE ROUNDS ddp FILE          DistributedDataParallel over parameters of these shapes
 
 STORE is a file that does not exist yet, through which the ranks meet. FILE holds element counts in forward order,
-one a line. Rank 0 prints one JSON object a line: {"way": ..., "bytes": ..., "us": ...}, a median over ROUNDS.
+one per line. Rank 0 prints one JSON object per line: {"way": ..., "bytes": ..., "us": ...}, a median over ROUNDS.
 
 The model of "ddp" computes nothing: its backward adds a gradient that was made before to that of each parameter, in
 backward order; no memory is allocated and nothing is set to zero meanwhile, which is the least that a backward does.

@@ -9,6 +9,9 @@ using dnnl::batch_normalization_forward;
 using dnnl::memory;
 using Flags = dnnl::normalization_flags;
 
+// The primitives of one shape. oneDNN generates the code of a primitive when it is constructed, so
+// a layer keeps its kernels and does not rebuild them in every step. Activations stay row-major:
+// the layers before and after this one use the same layout.
 struct BatchNormKernel::State {
   State(const ImageBatch& shape, float epsilon_)
       : epsilon(epsilon_),
@@ -25,6 +28,7 @@ struct BatchNormKernel::State {
     return {{kind, images, epsilon, flags}, processor.engine};
   }
 
+  // The operators of dnnl::normalization_flags are not constexpr, hence the C flags and the cast.
   static constexpr Flags kAffine = static_cast<Flags>(dnnl_use_scale | dnnl_use_shift);
 
   Processor processor;
@@ -79,7 +83,7 @@ void BatchNormKernel::backward(const float* input, const float* output_gradient,
         on.stream, {{DNNL_ARG_SRC, borrow(on, state_->images, input)},
                     {DNNL_ARG_DIFF_DST, borrow(on, state_->images, output_gradient)},
                     {DNNL_ARG_SCALE, borrow(on, channels, scale)},
-                    {DNNL_ARG_SHIFT, borrow(on, channels, scale)},  // demanded, but not read
+                    {DNNL_ARG_SHIFT, borrow(on, channels, scale)},  // required, but not read
                     {DNNL_ARG_MEAN, borrow(on, channels, mean)},
                     {DNNL_ARG_VARIANCE, borrow(on, channels, variance)},
                     {DNNL_ARG_DIFF_SRC, borrow(on, state_->images, input_gradient)},

@@ -6,10 +6,10 @@
 
 namespace horo::ops::cpu {
 
-/// Two-dimensional convolution of one fixed shape. Arrays are row-major as ConvolutionShape says;
-/// inside, oneDNN works in the layout it prefers. Primitives are built on first use and kept. Given
-/// the same inputs and number of threads, the results have the same bits. Used from one thread at a
-/// time; throws horo::Error if oneDNN fails.
+/// Two-dimensional convolution of one fixed shape. Arrays are row-major with the dimensions of
+/// ConvolutionShape; internally oneDNN uses the layout it prefers. Primitives are built on first
+/// use and kept. Given the same inputs and number of threads, the results have the same bits. Used
+/// from one thread at a time; throws horo::Error if oneDNN fails.
 class ConvolutionKernel {
  public:
   explicit ConvolutionKernel(const ConvolutionShape& shape);

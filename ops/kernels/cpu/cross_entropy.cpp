@@ -22,9 +22,14 @@ void check_labels(std::span<const std::int32_t> labels, std::size_t classes) {
 
 }  // namespace
 
+// Subtracts the largest logit first, so that no exponential overflows. The sums are in double: the
+// loss must agree closely between runs with different numbers of ranks, which split the batch
+// differently. `gradient` may be the memory of `logits`: a row is read completely before it is
+// overwritten.
 BatchScore softmax_cross_entropy(std::span<const float> logits,
                                  std::span<const std::int32_t> labels, std::size_t classes,
                                  double normaliser, std::span<float> gradient) {
+  // All labels are checked before the first write, so that a bad label leaves `gradient` unchanged.
   check_labels(labels, classes);
   BatchScore score;
   std::vector<double> exponentials(classes);

@@ -6,11 +6,11 @@
 
 namespace horo::ops::cpu {
 
-/// What one batch says about a classifier.
+/// Loss and accuracy of one batch.
 struct BatchScore {
   /// Sum over the samples of -log softmax(logits)[label], divided by the normaliser.
   double loss = 0;
-  /// Samples whose largest logit (the first of equals) is that of their label.
+  /// Samples whose label has the largest logit; of equal logits the first counts.
   std::size_t correct = 0;
 };
 

@@ -9,8 +9,8 @@ using dnnl::inner_product_backward_weights;
 using dnnl::inner_product_forward;
 using dnnl::memory;
 
-// Everything stays row-major: the weights change every step, and reordering them each time costs
-// more than a blocked layout gains.
+// All arrays stay row-major. The weights change in every step, and a reorder per step costs more
+// than a blocked layout gains.
 struct InnerProductKernel::State {
   explicit State(const InnerProductShape& shape)
       : input(row_major({shape.batch, shape.in_features})),

@@ -6,9 +6,9 @@
 
 namespace horo::ops::cpu {
 
-/// A fully connected stage of one fixed shape. Arrays are row-major as InnerProductShape says.
-/// Given the same inputs and number of threads, the results have the same bits. Used from one
-/// thread at a time; throws horo::Error if oneDNN fails.
+/// A fully connected stage of one fixed shape. Arrays are row-major with the dimensions of
+/// InnerProductShape. Given the same inputs and number of threads, the results have the same bits.
+/// Used from one thread at a time; throws horo::Error if oneDNN fails.
 class InnerProductKernel {
  public:
   explicit InnerProductKernel(const InnerProductShape& shape);

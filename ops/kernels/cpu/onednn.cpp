@@ -6,6 +6,7 @@ namespace horo::ops::cpu {
 
 using dnnl::memory;
 
+// Passes explicit strides, because a format tag would fix the number of dimensions.
 memory::desc row_major(std::span<const std::size_t> dimensions) {
   const memory::dims dims(dimensions.begin(), dimensions.end());
   memory::dims strides(dims.size());
@@ -25,6 +26,8 @@ memory::desc any_layout(const memory::desc& description) {
   return memory::desc(description.dims(), memory::data_type::f32, memory::format_tag::any);
 }
 
+// Does not copy: the memory object refers to `values`, which must outlive the execution. oneDNN has
+// no read-only memory, hence the cast; primitives do not write to their sources.
 memory borrow(const Processor& processor, const memory::desc& description, const float* values) {
   return memory(description, processor.engine, const_cast<float*>(values));
 }

@@ -8,12 +8,12 @@
 
 #include "horo/base/error.h"
 
-// Private to ops/kernels/cpu: the small part of oneDNN's vocabulary that its kernels share.
+// Private to ops/kernels/cpu: what its kernels share for oneDNN.
 
 namespace horo::ops::cpu {
 
-/// The processor and an in-order queue on it. Cheap; every kernel has its own, so that kernels of
-/// different threads share nothing.
+/// The CPU engine of oneDNN and an in-order stream on it. Cheap; every kernel has its own, so that
+/// kernels of different threads share nothing.
 struct Processor {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
@@ -25,8 +25,8 @@ dnnl::memory::desc row_major(std::initializer_list<std::size_t> dimensions);
 /// The same dimensions, in whatever layout the primitive prefers.
 dnnl::memory::desc any_layout(const dnnl::memory::desc& description);
 
-/// A oneDNN memory over an array that the caller keeps alive. oneDNN has no read-only memory; a
-/// primitive does not write to its sources.
+/// A oneDNN memory object for an array of the caller. oneDNN has no read-only memory; a primitive
+/// does not write to its sources.
 dnnl::memory borrow(const Processor& processor, const dnnl::memory::desc& description,
                     const float* values);
 

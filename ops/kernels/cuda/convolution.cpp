@@ -24,7 +24,8 @@ const ConvolutionShape& checked(const ConvolutionShape& shape) {
   return shape;
 }
 
-/// Makes `choice` the best algorithm, unless there is one: `rank(room, &count, list)` asks cuDNN.
+/// Sets `choice` to the best algorithm if it is not set yet. `rank(room, &count, list)` requests a
+/// ranking from cuDNN.
 template <typename Performance, typename Choice, typename Rank>
 void choose_once(Choice& choice, const char* direction, cudnnMathType_t math_type,
                  std::size_t workspace_bytes, Rank rank) {
@@ -38,12 +39,15 @@ void choose_once(Choice& choice, const char* direction, cudnnMathType_t math_typ
     if (!choice)
       throw DeviceError(
           fmt::format("cuDNN has no algorithm for this convolution's {} that gives the same bits "
-                      "every time within {} bytes of workspace; give it more",
+                      "every time within {} bytes of workspace; give it a larger workspace",
                       direction, workspace_bytes));
   }
-  HORO_CHECK(workspace_bytes >= choice->workspace_bytes,
-             fmt::format("Convolution got a workspace of {} bytes, needs {} since its first {}",
-                         workspace_bytes, choice->workspace_bytes, direction));
+  // The algorithm of the first run is kept, so a later run needs at least its workspace. Another
+  // algorithm could give other bits.
+  HORO_CHECK(
+      workspace_bytes >= choice->workspace_bytes,
+      fmt::format("Convolution got a workspace of {} bytes, the algorithm of its first {} needs {}",
+                  workspace_bytes, direction, choice->workspace_bytes));
 }
 
 }  // namespace
@@ -74,6 +78,8 @@ void ConvolutionKernel::forward(const CudnnWork& work, const void* input, const 
                      description_.get(), output_.get(), output, room, count, list,
                      work.workspace.data(), work.workspace.size());
       });
+  // The algorithm may have been ranked for another math type than the one of the request. cuDNN
+  // requires the math type that belongs to the algorithm.
   description_.set_math_type(forward_->math_type);
   HORO_CUDNN(convolution_forward, handle, &kOne, input_.get(), input, filter_.get(), weights,
              description_.get(), forward_->algorithm, work.workspace.data(), work.workspace.size(),

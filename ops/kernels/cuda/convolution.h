@@ -2,20 +2,51 @@
 
 #include <cudnn.h>
 
+#include <cstddef>
 #include <optional>
+#include <span>
 
-#include "ops/kernels/cuda/algorithm_choice.h"
 #include "ops/kernels/cuda/cudnn_descriptors.h"
-#include "ops/kernels/cuda/cudnn_handle.h"
+#include "ops/kernels/cuda/cudnn_library.h"
 #include "ops/kernels/shapes.h"
 
 namespace horo::ops::cuda {
 
-/// How an algorithm is found, once, in the first run of each direction.
+/// An algorithm of cuDNN for one direction of a convolution.
+template <typename Algorithm>
+struct AlgorithmChoice {
+  Algorithm algorithm;
+  cudnnMathType_t math_type;
+  std::size_t workspace_bytes;
+};
+
+/// Returns the first algorithm of `ranked`, which lists the best one first, that cuDNN supports,
+/// that gives the same bits in every run and that needs at most `workspace_bytes`. If `math_type`
+/// is CUDNN_FMA_MATH, it must also use all bits of its factors. `Performance` is one of the three
+/// types of cuDNN for such results.
+template <typename Performance>
+auto choose_algorithm(std::span<const Performance> ranked, cudnnMathType_t math_type,
+                      std::size_t workspace_bytes) {
+  using Algorithm = decltype(Performance::algo);
+  const bool is_exact = math_type == CUDNN_FMA_MATH;
+  std::optional<AlgorithmChoice<Algorithm>> choice;
+  for (const Performance& one : ranked) {
+    const bool drops_bits = one.mathType == CUDNN_TENSOR_OP_MATH ||
+                            one.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
+    if (one.status != CUDNN_STATUS_SUCCESS || one.determinism != CUDNN_DETERMINISTIC ||
+        one.memory > workspace_bytes || (is_exact && drops_bits))
+      continue;
+    choice = {one.algo, is_exact ? math_type : one.mathType, one.memory};
+    break;
+  }
+  return choice;
+}
+
+/// How the algorithm of a direction is chosen in its first run.
 enum class AlgorithmSearch {
   kHeuristic,  ///< by cuDNN's rules: the same one on each GPU of a kind, so the same bits every run
-  /// By timing all of them, on the tensors of the first run: often a faster one, but another one in
-  /// another run or rank, with other roundings. Waits for the GPU.
+  /// Times all algorithms on the tensors of the first run. Often finds a faster one, but possibly
+  /// another one in another run or on another rank, with other rounding. Waits for the GPU.
   kMeasured,
 };
 
@@ -25,11 +56,11 @@ struct ConvolutionOptions {
   AlgorithmSearch search = AlgorithmSearch::kHeuristic;
 };
 
-/// Two-dimensional convolution of one fixed shape in all directions; cpu::ConvolutionKernel's
-/// counterpart. Arrays lie in the GPU's memory as the format says, biases [out_channels] and their
-/// gradients in the same type; sums are in float32. Only algorithms that give the same bits every
-/// time, and need no more than the workspace of the first run, are taken; DeviceError if there is
-/// none. Work is given to the stream; used from one thread at a time.
+/// Two-dimensional convolution of one fixed shape in all directions: the counterpart of
+/// cpu::ConvolutionKernel. Arrays are in GPU memory in the given format. Biases [out_channels] and
+/// their gradients have the same type. Sums are in float32. Uses only algorithms that give the same
+/// bits in every run and fit into the workspace of the first run; throws DeviceError if there is
+/// none. Work is submitted to the stream. Used from one thread at a time.
 class ConvolutionKernel {
  public:
   /// Needs no GPU.

@@ -5,19 +5,57 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <source_location>
 #include <type_traits>
 
 #include "horo/base/data_type.h"
-#include "ops/kernels/cuda/cublas_lt_library.h"
-
-// cuBLASLt's descriptions, which live on the host: they need the library, but no GPU.
 
 namespace horo::ops::cuda {
 
-/// float32 or bfloat16 as CUDA calls it; InvalidArgument for others.
+/// The functions of cuBLASLt. The library is loaded on first use.
+struct CublasLtLibrary {
+  decltype(&cublasLtCreate) create;
+  decltype(&cublasLtDestroy) destroy;
+  decltype(&cublasLtGetStatusName) get_status_name;
+  decltype(&cublasLtGetStatusString) get_status_string;
+  decltype(&cublasLtMatmul) matmul;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) matmul_algo_get_heuristic;
+  decltype(&cublasLtMatmulDescCreate) matmul_desc_create;
+  decltype(&cublasLtMatmulDescDestroy) matmul_desc_destroy;
+  decltype(&cublasLtMatmulDescSetAttribute) matmul_desc_set_attribute;
+  decltype(&cublasLtMatmulDescGetAttribute) matmul_desc_get_attribute;
+  decltype(&cublasLtMatrixLayoutCreate) matrix_layout_create;
+  decltype(&cublasLtMatrixLayoutDestroy) matrix_layout_destroy;
+  decltype(&cublasLtMatrixLayoutGetAttribute) matrix_layout_get_attribute;
+  decltype(&cublasLtMatmulPreferenceCreate) matmul_preference_create;
+  decltype(&cublasLtMatmulPreferenceDestroy) matmul_preference_destroy;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) matmul_preference_set_attribute;
+};
+
+/// Thread-safe. Every call throws DeviceError if libcublasLt.so cannot be loaded or lacks a
+/// function.
+const CublasLtLibrary& cublas_lt();
+
+/// Throws DeviceError unless `status` is success. The error has one line with the call, cuBLASLt's
+/// text and the source location, and states if there is no GPU.
+void check_cublas_lt(cublasStatus_t status, const char* call,
+                     std::source_location where = std::source_location::current());
+
+}  // namespace horo::ops::cuda
+
+/// HORO_CUBLAS_LT(function, arguments...): calls cublas_lt().function and checks the status.
+#define HORO_CUBLAS_LT(function, ...)                                                      \
+  ::horo::ops::cuda::check_cublas_lt(::horo::ops::cuda::cublas_lt().function(__VA_ARGS__), \
+                                     #function)
+
+// Descriptors of cuBLASLt. They are host objects: they need the library, but no GPU.
+
+namespace horo::ops::cuda {
+
+/// Returns the CUDA type for float32 or bfloat16. Throws InvalidArgument for other types.
 cudaDataType_t cuda_type(DataType type);
 
-/// A column-major matrix without gaps, as cuBLASLt sees it: a row-major one of `columns` rows.
+/// A contiguous column-major matrix for cuBLASLt, which is a row-major matrix with `columns` rows.
 class MatrixLayout {
  public:
   MatrixLayout(DataType type, std::size_t rows, std::size_t columns);
@@ -38,7 +76,7 @@ class MatrixLayout {
   std::unique_ptr<std::remove_pointer_t<cublasLtMatrixLayout_t>, Destroy> layout_;
 };
 
-/// What is computed: the precision, which matrices are transposed, what is done to the result.
+/// The computation: its precision, which matrices are transposed, and the epilogue.
 class MatmulDescription {
  public:
   /// float32 sums. `compute`: CUBLAS_COMPUTE_32F, or CUBLAS_COMPUTE_32F_FAST_TF32.
@@ -64,7 +102,8 @@ class MatmulDescription {
   std::unique_ptr<std::remove_pointer_t<cublasLtMatmulDesc_t>, Destroy> description_;
 };
 
-/// What an algorithm may use: so much workspace, and matrices aligned to so many bytes.
+/// The limits for an algorithm: the size of its workspace and the alignment of the matrices in
+/// bytes.
 class MatmulPreference {
  public:
   MatmulPreference(std::size_t workspace_bytes, std::uint32_t alignment);

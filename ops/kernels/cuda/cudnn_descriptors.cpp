@@ -12,7 +12,7 @@ namespace {
 
 int to_int(std::size_t extent) {
   HORO_CHECK(extent <= static_cast<std::size_t>(std::numeric_limits<int>::max()),
-             fmt::format("cuDNN cannot count to {}; make the batch smaller", extent));
+             fmt::format("{} exceeds the integers of cuDNN; make the batch smaller", extent));
   return static_cast<int>(extent);
 }
 
@@ -88,7 +88,7 @@ void FilterDescription::Destroy::operator()(cudnnFilterDescriptor_t descriptor) 
   cudnn().destroy_filter_descriptor(descriptor);
 }
 
-// CUDNN_DEFAULT_MATH would let float32 convolutions use TF32.
+// CUDNN_FMA_MATH computes float32 in full precision. CUDNN_DEFAULT_MATH would allow TF32.
 ConvolutionDescription::ConvolutionDescription(const Window& window, DataType type,
                                                bool allow_tf32) {
   cudnnConvolutionDescriptor_t descriptor = nullptr;
@@ -125,6 +125,8 @@ void ConvolutionDescription::Destroy::operator()(
   cudnn().destroy_convolution_descriptor(descriptor);
 }
 
+// The deterministic mode chooses the same pixel among equal ones in every run, so gradients have
+// the same bits.
 PoolingDescription PoolingDescription::largest(const Window& window) {
   const int side = to_int(window.size), stride = to_int(window.stride);
   return {CUDNN_POOLING_MAX_DETERMINISTIC, side, side, to_int(window.padding), stride, stride};

@@ -6,27 +6,26 @@
 #include <memory>
 #include <type_traits>
 
-#include "ops/kernels/image_format.h"
 #include "ops/kernels/shapes.h"
 
-// cuDNN's descriptions, which live on the host: they need the library, but no GPU.
+// Descriptors of cuDNN. They are host objects: they need the library, but no GPU.
 
 namespace horo::ops::cuda {
 
-/// As cuDNN calls it; InvalidArgument for other types than the two.
+/// Returns the cuDNN type. Throws InvalidArgument for types other than these two.
 cudnnDataType_t cudnn_type(DataType type);
 
-/// A batch of images, or, as derived_for_batch_norm(), the float32 values per channel that belong
-/// to it.
+/// Describes a batch of images. derived_for_batch_norm() returns the description of the float32
+/// values per channel that belong to such a batch.
 class TensorDescription {
  public:
   TensorDescription(const ImageBatch& images, const ImageFormat& format);
-  /// One value per channel, of the same type as the images: a bias.
+  /// One value per channel, with the type of the images: a bias.
   static TensorDescription per_channel(std::size_t channels, const ImageFormat& format);
   TensorDescription derived_for_batch_norm() const;
 
   cudnnTensorDescriptor_t get() const { return descriptor_.get(); }
-  /// What cuDNN has kept of it.
+  /// The values that cuDNN has stored.
   ImageBatch images() const;
   DataType type() const;
 
@@ -51,15 +50,15 @@ class FilterDescription {
   std::unique_ptr<std::remove_pointer_t<cudnnFilterDescriptor_t>, Destroy> descriptor_;
 };
 
-/// A convolution's window, and how exactly it is computed: sums in float32; products of float32
-/// values in full, or of values that lost 13 bits with `allow_tf32`.
+/// The window of a convolution and its precision. Sums are in float32. Products of float32 values
+/// are exact, or drop 13 bits of each factor with `allow_tf32`.
 class ConvolutionDescription {
  public:
   ConvolutionDescription(const Window& window, DataType type, bool allow_tf32);
   cudnnConvolutionDescriptor_t get() const { return descriptor_.get(); }
   void set_math_type(cudnnMathType_t type);
   cudnnMathType_t math_type() const;
-  /// What cuDNN computes for that input; equal to ConvolutionShape::output().
+  /// The output shape that cuDNN computes for this input. Equal to ConvolutionShape::output().
   ImageBatch output_of(const TensorDescription& input, const FilterDescription& filter) const;
 
  private:
@@ -71,7 +70,7 @@ class ConvolutionDescription {
 
 class PoolingDescription {
  public:
-  /// The largest value of each window; the same pixel wins every time.
+  /// The largest value of each window. Of equal values, the same pixel is chosen in every run.
   static PoolingDescription largest(const Window& window);
   /// The average of a whole plane.
   static PoolingDescription average_of_plane(std::size_t height, std::size_t width);

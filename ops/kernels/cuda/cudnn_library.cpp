@@ -1,9 +1,10 @@
 #include "ops/kernels/cuda/cudnn_library.h"
 
+#include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
-#include "horo/base/device/loaded_library.h"
 #include "horo/base/error.h"
+#include "horo/device/loaded_library.h"
 #include "ops/kernels/cuda/missing_gpu.h"
 
 namespace horo::ops::cuda {
@@ -57,6 +58,8 @@ CudnnLibrary load() {
 
 }  // namespace
 
+// A function-local static: loaded on first use, by one thread. If loading throws, the next call
+// tries again and throws the same error.
 const CudnnLibrary& cudnn() {
   static const CudnnLibrary library = load();
   return library;
@@ -68,5 +71,19 @@ void check_cudnn(cudnnStatus_t status, const char* call, std::source_location wh
   throw DeviceError(fmt::format("cuDNN's {} failed: {}, at {}:{}", call,
                                 cudnn().get_error_string(status), where.file_name(), where.line()));
 }
+
+// A handle belongs to the device that is current at its creation.
+Cudnn::Cudnn() {
+  cudnnHandle_t handle = nullptr;
+  HORO_CUDNN(create, &handle);
+  handle_.reset(handle);
+}
+
+cudnnHandle_t Cudnn::on(const device::Stream& stream) const {
+  HORO_CUDNN(set_stream, handle_.get(), static_cast<cudaStream_t>(stream.native()));
+  return handle_.get();
+}
+
+void Cudnn::Destroy::operator()(cudnnHandle_t handle) const noexcept { cudnn().destroy(handle); }
 
 }  // namespace horo::ops::cuda

@@ -2,11 +2,17 @@
 
 #include <cudnn.h>
 
+#include <cstddef>
+#include <memory>
 #include <source_location>
+#include <span>
+#include <type_traits>
+
+#include "horo/device/stream.h"
 
 namespace horo::ops::cuda {
 
-/// The functions of cuDNN, which is loaded when it is first needed.
+/// The functions of cuDNN. The library is loaded on first use.
 struct CudnnLibrary {
   decltype(&cudnnCreate) create;
   decltype(&cudnnDestroy) destroy;
@@ -51,14 +57,39 @@ struct CudnnLibrary {
   decltype(&cudnnBatchNormalizationBackward) batch_norm_backward;
 };
 
-/// Thread-safe. Throws DeviceError, in every call, if libcudnn.so.9 cannot be loaded or lacks
-/// something.
+/// Thread-safe. Every call throws DeviceError if libcudnn.so.9 cannot be loaded or lacks a
+/// function.
 const CudnnLibrary& cudnn();
 
-/// Throws DeviceError, one line with the call, cuDNN's text and the place, unless `status` is
-/// success. Where there is no GPU the line says so.
+/// Throws DeviceError unless `status` is success. The error has one line with the call, cuDNN's
+/// text and the source location, and states if there is no GPU.
 void check_cudnn(cudnnStatus_t status, const char* call,
                  std::source_location where = std::source_location::current());
+
+/// A cuDNN handle for one thread and its current GPU. Throws DeviceError without a GPU.
+class Cudnn {
+ public:
+  Cudnn();
+  /// Returns the handle. Its work is submitted to `stream` from now on.
+  cudnnHandle_t on(const device::Stream& stream) const;
+
+ private:
+  struct Destroy {
+    void operator()(cudnnHandle_t handle) const noexcept;
+  };
+  std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, Destroy> handle_;
+};
+
+/// The stream and the workspace of an operation. The workspace is in GPU memory. Work on other
+/// streams must not use it until the operation is complete. It may be empty if the operation needs
+/// none.
+struct CudnnWork {
+  const Cudnn& cudnn;
+  device::Stream& stream;
+  std::span<std::byte> workspace{};
+
+  cudnnHandle_t handle() const { return cudnn.on(stream); }
+};
 
 }  // namespace horo::ops::cuda
 

@@ -57,13 +57,14 @@ const MatmulShape& checked(const MatmulShape& shape, const MatmulOptions& option
   HORO_CHECK(shape.rows > 0 && shape.columns > 0 && shape.inner > 0,
              fmt::format("Matmul got {}, wants no dimension of 0", describe(shape, options.type)));
   HORO_CHECK(!has_kept_values(options.epilogue) || shape.columns % 8 == 0,
-             fmt::format("Matmul got {} with values kept for GELU's gradient, wants a number of "
-                         "columns that 8 divides",
+             fmt::format("Matmul got {} with values kept for GELU's gradient, wants a multiple "
+                         "of 8 columns",
                          describe(shape, options.type)));
   return shape;
 }
 
-/// From a row of what is kept to the next: bits, in multiples of 128, or values.
+/// The distance between the kept data of two rows: bits, rounded up to a multiple of 128, or
+/// values.
 std::size_t kept_stride(const MatmulShape& shape, Epilogue epilogue) {
   return has_kept_bits(epilogue) ? (shape.columns + 127) / 128 * 128 : shape.columns;
 }
@@ -73,7 +74,8 @@ cublasComputeType_t compute_type(const MatmulOptions& options) {
   return is_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-/// A row-major matrix [rows, columns], or [columns, rows] in memory, as a column-major one.
+/// Describes a row-major matrix [rows, columns], or [columns, rows] if it is transposed in memory,
+/// as a column-major matrix.
 MatrixLayout layout_of(DataType type, std::size_t rows, std::size_t columns, bool is_transposed) {
   return is_transposed ? MatrixLayout(type, rows, columns) : MatrixLayout(type, columns, rows);
 }
@@ -112,8 +114,8 @@ MatmulShape linear_backward_weight(const InnerProductShape& shape) {
           .is_left_transposed = true};
 }
 
-// cuBLASLt computes D = A B of column-major matrices. A row-major matrix is its own transpose to
-// it, and (left right)^T = right^T left^T: so right is A and left is B.
+// cuBLASLt computes D = A B for column-major matrices, and reads a row-major matrix as its
+// transpose. Since (left right)^T = right^T left^T, right is passed as A and left as B.
 Matmul::Matmul(const MatmulShape& shape, const MatmulOptions& options)
     : shape_(checked(shape, options)),
       options_(options),
@@ -142,7 +144,8 @@ void Matmul::point_at(void* vector, void* kept) {
 }
 
 std::optional<Matmul::Algorithm> Matmul::find(const CublasLt& lt, std::size_t workspace_bytes) {
-  // The heuristic looks at these two for their alignment alone: the least that is promised.
+  // The heuristic reads only the alignment of these pointers, so pass the least alignment that
+  // callers guarantee.
   const auto aligned = reinterpret_cast<void*>(std::uintptr_t{kAlignment});
   point_at(aligned, aligned);
   const MatmulPreference preference(workspace_bytes, kAlignment);
@@ -158,6 +161,7 @@ std::optional<Matmul::Algorithm> Matmul::find(const CublasLt& lt, std::size_t wo
   return Algorithm{result.algo, result.workspaceSize};
 }
 
+// Queries the heuristic only once. run() uses the same algorithm, so both agree.
 bool Matmul::can_run(const CublasLt& lt, std::size_t workspace_bytes) {
   if (!algorithm_) algorithm_ = find(lt, workspace_bytes);
   return algorithm_ && algorithm_->workspace_bytes <= workspace_bytes;
@@ -167,14 +171,15 @@ void Matmul::run(const CublasLt& lt, const MatmulOperands& operands, std::span<s
                  device::Stream& stream) {
   HORO_CHECK(has_vector(options_.epilogue) == (operands.vector != nullptr) &&
                  has_kept(options_.epilogue) == (operands.kept != nullptr),
-             "Matmul got a vector or kept values that its epilogue does not use, or lacks one");
+             "Matmul: vector and kept must be set if and only if the epilogue uses them");
   if (!algorithm_) algorithm_ = find(lt, workspace.size());
   if (!algorithm_)
     throw DeviceError(fmt::format("cuBLASLt has no algorithm for {} with {} bytes of workspace",
                                   describe(shape_, options_.type), workspace.size()));
-  HORO_CHECK(workspace.size() >= algorithm_->workspace_bytes,
-             fmt::format("Matmul got a workspace of {} bytes, needs {} since its first run",
-                         workspace.size(), algorithm_->workspace_bytes));
+  HORO_CHECK(
+      workspace.size() >= algorithm_->workspace_bytes,
+      fmt::format("Matmul got a workspace of {} bytes, the algorithm of its first run needs {}",
+                  workspace.size(), algorithm_->workspace_bytes));
   point_at(operands.vector, operands.kept);
   const float one = 1, zero = 0;
   HORO_CUBLAS_LT(matmul, lt.get(), description_.get(), &one, operands.right, a_.get(),

@@ -8,14 +8,14 @@
 #include <span>
 
 #include "horo/base/data_type.h"
-#include "horo/base/device/stream.h"
+#include "horo/device/stream.h"
 #include "ops/kernels/cuda/cublas_lt_descriptors.h"
 #include "ops/kernels/shapes.h"
 
 namespace horo::ops::cuda {
 
-/// The connection of a process with cuBLASLt on the calling thread's current GPU. One serves all
-/// streams and threads. DeviceError where there is no GPU.
+/// A cuBLASLt handle for the current GPU of the calling thread. One handle serves all streams and
+/// threads. Throws DeviceError without a GPU.
 class CublasLt {
  public:
   CublasLt();
@@ -28,8 +28,8 @@ class CublasLt {
   std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, Destroy> handle_;
 };
 
-/// result [rows, columns] = left [rows, inner] * right [inner, columns]. One that is transposed
-/// lies in memory as [inner, rows] or [columns, inner].
+/// result [rows, columns] = left [rows, inner] * right [inner, columns]. A transposed factor is
+/// stored as [inner, rows] or [columns, inner].
 struct MatmulShape {
   std::size_t rows = 0;
   std::size_t columns = 0;
@@ -38,42 +38,43 @@ struct MatmulShape {
   bool is_right_transposed = false;
 };
 
-/// What is done to the result before it is written. GELU is the one with tanh.
+/// The operation on the result before it is written. GELU is the variant with tanh.
 enum class Epilogue {
   kNone,
   kBias,          ///< + vector [columns]
   kBiasRelu,      ///< ReLU(+ vector)
   kBiasGelu,      ///< GELU(+ vector)
-  kBiasReluKeep,  ///< ReLU(+ vector), and which went through is written to kept, a bit for each
-  kBiasGeluKeep,  ///< GELU(+ vector), and what went into GELU is written to kept [rows, columns]
-  /// Only what went through as kept says, zero elsewhere; and the sums over the columns of that
-  /// written to vector [columns].
+  kBiasReluKeep,  ///< ReLU(+ vector); kept gets one bit per value: whether it passed
+  kBiasGeluKeep,  ///< GELU(+ vector); the input of GELU is written to kept [rows, columns]
+  /// Keeps the values that ReLU passed according to `kept` and sets the others to zero. Also writes
+  /// the sums over the columns to vector [columns].
   kReluBiasGradient,
-  /// Times GELU's derivative at kept [rows, columns]; and the same sums.
+  /// Multiplies by GELU's derivative at kept [rows, columns]. Also writes the same sums.
   kGeluBiasGradient,
-  /// The result as it is, and the sums over each row of left (which is the gradient by the output,
-  /// transposed) written to vector [rows].
+  /// Leaves the result unchanged. Also writes the sums over each row of left, the transposed
+  /// gradient by the output, to vector [rows].
   kBiasGradient,
 };
 
-/// Linear layers as products, on row-major tensors: see InnerProductShape.
+/// Linear layers as products of row-major tensors; see InnerProductShape.
 MatmulShape linear_forward(const InnerProductShape& shape);          ///< input, weights
 MatmulShape linear_backward_input(const InnerProductShape& shape);   ///< output gradient, weights
 MatmulShape linear_backward_weight(const InnerProductShape& shape);  ///< output gradient, input
 
-/// What cuBLASLt recommends for Hopper.
+/// The workspace that cuBLASLt recommends for Hopper.
 inline constexpr std::size_t kMatmulWorkspaceBytes = std::size_t{32} << 20;
 
 struct MatmulOptions {
-  /// kFloat32 or kBFloat16, of all matrices and vectors; sums are in float32 in any case.
+  /// The type of all matrices and vectors: kFloat32 or kBFloat16. Sums are always in float32.
   DataType type = DataType::kFloat32;
   Epilogue epilogue = Epilogue::kNone;
-  /// Lets products of float32 matrices drop 13 bits of each factor, for several times the speed.
+  /// Allows products of float32 matrices to drop 13 bits of each factor, for several times the
+  /// speed.
   bool allow_tf32 = false;
 };
 
-/// Where a product's matrices lie in the GPU's memory, row-major and without gaps, aligned to 16
-/// bytes. `vector` and `kept` are used as the epilogue says; the others are null.
+/// The matrices of a product in GPU memory: row-major, contiguous, aligned to 16 bytes. The
+/// epilogue decides whether `vector` and `kept` are used; an unused pointer is null.
 struct MatmulOperands {
   const void* left = nullptr;
   const void* right = nullptr;
@@ -82,29 +83,30 @@ struct MatmulOperands {
   void* kept = nullptr;
 };
 
-/// A product of one fixed shape. cuBLASLt's heuristic is asked for an algorithm in the first run()
-/// and its answer kept (can_run() asks before): the same on each GPU of a kind, so results have the
-/// same bits every time. Used from one thread at a time.
+/// A product of one fixed shape. The first run() or can_run() queries cuBLASLt's heuristic for an
+/// algorithm, and later runs use the same one. The answer is the same on all GPUs of one model, so
+/// results have the same bits in every run. Used from one thread at a time.
 class Matmul {
  public:
-  /// Needs no GPU. InvalidArgument for another type, a dimension of 0, or with GELU's kept values
-  /// if 8 does not divide the columns.
+  /// Needs no GPU. Throws InvalidArgument for another type, for a dimension of 0, and if the
+  /// epilogue keeps values for GELU and `columns` is not a multiple of 8.
   Matmul(const MatmulShape& shape, const MatmulOptions& options = {});
 
-  /// Of `kept`, 0 if the epilogue has none. ReLU's bits are cuBLASLt's own matter.
+  /// The size of `kept`; 0 if the epilogue has none. The layout of ReLU's bits is private to
+  /// cuBLASLt.
   std::size_t kept_bytes() const;
 
-  /// Whether cuBLASLt has an algorithm that needs no larger workspace; run() uses it then.
+  /// Whether cuBLASLt has an algorithm that needs at most this workspace. run() then uses it.
   bool can_run(const CublasLt& lt, std::size_t workspace_bytes);
 
-  /// Gives the product to `stream`. `workspace` lies in the GPU's memory, is at least as large as
-  /// in the first run(), and is used by no other work of other streams until this is done.
-  /// DeviceError if cuBLASLt has no algorithm that needs no more.
+  /// Submits the product to `stream`. `workspace` is in GPU memory and at least as large as in the
+  /// first run(). Work on other streams must not use it until this is complete. Throws DeviceError
+  /// if cuBLASLt has no algorithm that fits.
   void run(const CublasLt& lt, const MatmulOperands& operands, std::span<std::byte> workspace,
            device::Stream& stream);
 
   const MatmulDescription& description() const { return description_; }
-  /// As cuBLASLt, whose matrices are column-major, is told of them: "A" is right, "B" is left, and
+  /// The matrices as cuBLASLt, which is column-major, reads them: "A" is right, "B" is left, and
   /// all are transposed.
   const MatrixLayout& layout_of_a() const { return a_; }
   const MatrixLayout& layout_of_b() const { return b_; }

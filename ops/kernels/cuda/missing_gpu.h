@@ -5,12 +5,12 @@
 #include <string>
 #include <string_view>
 
-#include "horo/base/device/gpu.h"
+#include "horo/device/gpu.h"
 
 namespace horo::ops::cuda {
 
-/// What to say of a library that answers a call with NOT_INITIALIZED, for which a missing GPU is
-/// the most common reason.
+/// The error text for a library that answers a call with NOT_INITIALIZED. The most common reason is
+/// a missing GPU.
 inline std::string why_not_initialized(std::string_view library, std::string_view call) {
   if (device::count_gpus() == 0)
     return fmt::format(

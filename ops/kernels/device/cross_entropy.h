@@ -3,18 +3,18 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "horo/base/device/stream.h"
 #include "horo/base/float16.h"
+#include "horo/device/stream.h"
 
 namespace horo::ops::device_kernels {
 
-/// What one row of a batch says.
+/// The result of one row of a batch.
 struct RowScore {
   float loss;
   std::uint32_t correct;
 };
 
-/// cpu::BatchScore, in memory of the device.
+/// The counterpart of cpu::BatchScore in device memory.
 struct BatchScore {
   double loss;
   std::uint64_t correct;
@@ -23,18 +23,19 @@ struct BatchScore {
 struct CrossEntropy {
   std::size_t rows, classes;
   double normaliser;  ///< of the loss and its gradient: rows, for the mean
-  /// The gradient alone is multiplied with this too, from memory of the device; null: it is not.
+  /// An additional factor of the gradient, but not of the loss, in device memory. Null: none.
   const float* loss_scale = nullptr;
-  /// The score's loss is written here too, in memory of the device; null: it is not.
+  /// A second destination of the loss, in device memory. Null: none.
   float* loss = nullptr;
 };
 
-/// cpu::softmax_cross_entropy() of `logits` [rows, classes]: writes the gradient (null: not
-/// computed; may be `logits`) and the score. A label out of range makes its row's loss and gradient
-/// NaN. `row_scores`, of `rows`, is for its own work. Two launches, nothing blocks; sums in a fixed
-/// order: the same bits every run. T: float, Float16 or BFloat16; computed in float. Cost: logits
-/// are read twice (the second time, mostly, from the cache), the gradient is written once. Source:
-/// Milakov, Gimelshein, "Online normalizer calculation for softmax" (2018).
+/// Computes what cpu::softmax_cross_entropy() computes for `logits` [rows, classes]: the gradient
+/// and the score. `gradient` may be null (not computed) or equal to `logits`. A label out of range
+/// sets the loss and the gradient of its row to NaN. `row_scores` [rows] is scratch memory. Two
+/// launches; does not block. Sums are in a fixed order, so results have the same bits in every run.
+/// T is float, Float16 or BFloat16; the computation is in float. Cost: logits are read twice, the
+/// second time mostly from the cache, and the gradient is written once. Source: Milakov,
+/// Gimelshein, "Online normalizer calculation for softmax" (2018).
 template <typename T>
 void softmax_cross_entropy(device::Stream& stream, const T* logits, const std::int32_t* labels,
                            const CrossEntropy& shape, T* gradient, RowScore* row_scores,

@@ -2,16 +2,16 @@
 
 #include "ops/kernels/device/dropout.h"
 #include "ops/kernels/device/pieces.h"
-#include "ops/kernels/philox_rounds.h"
+#include "ops/kernels/philox.h"
 
 namespace horo::ops::device_kernels {
 namespace {
 
-// A thread has a piece of a row: 4 features or 8, of which 4 share a draw.
+// Each thread handles 4 or 8 consecutive features of a row. One call of Philox serves 4 features.
 template <typename T>
 struct Dropout {
   static constexpr unsigned kThreads = 256;
-  static constexpr unsigned kCount = kPerWord<T>;
+  static constexpr unsigned kCount = kPerVector<T>;
 
   T* y;
   const T* x;
@@ -23,7 +23,7 @@ struct Dropout {
 
   std::size_t pieces_per_row() const { return (features + kCount - 1) / kCount; }
 
-  HORO_KERNEL void operator()(const device::Place& place) const {
+  HORO_KERNEL void operator()(const device::ThreadIndex& place) const {
     const std::size_t per_row = (features + kCount - 1) / kCount;
     const std::size_t piece = place.block * std::size_t{kThreads} + place.thread;
     if (piece >= rows * per_row) return;
@@ -35,7 +35,7 @@ struct Dropout {
     }
     const std::size_t at = row * features + feature;
     const std::size_t left = features - feature;
-    if (left >= kCount && device::is_word_aligned(x + at) && device::is_word_aligned(y + at)) {
+    if (left >= kCount && device::is_vector_aligned(x + at) && device::is_vector_aligned(y + at)) {
       float values[kCount];
       load_piece(values, x + at);
       for (unsigned i = 0; i < kCount; ++i)

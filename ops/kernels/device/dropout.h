@@ -3,12 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "horo/base/device/stream.h"
 #include "horo/base/float16.h"
+#include "horo/device/stream.h"
 
 namespace horo::ops::device_kernels {
 
-/// What decides over features, as in cpu::draw_dropout_mask().
+/// The inputs of the choice of features, as in cpu::draw_dropout_mask().
 struct DropoutDraw {
   std::uint64_t key;
   const std::uint64_t* samples;  ///< global index of each row; in memory of the device
@@ -16,10 +16,10 @@ struct DropoutDraw {
   float factor;                  ///< of what is kept
 };
 
-/// y[s * features + f] = x[...] * factor where the CPU's mask keeps the feature, 0 elsewhere; y may
-/// be x. The backward pass is the same on the gradient: the mask is drawn again, not stored. One
-/// launch; does not block. T: float, Float16 or BFloat16. Cost: x is read and y written once, a
-/// round of Philox for four features.
+/// y[s * features + f] = x[...] * factor where the mask of the CPU keeps the feature, else 0. y may
+/// be equal to x. The backward pass calls this on the gradient: the mask is drawn again, not
+/// stored. One launch; does not block. T is float, Float16 or BFloat16. Cost: x is read and y is
+/// written once, plus one call of Philox for four features.
 template <typename T>
 void dropout(device::Stream& stream, T* y, const T* x, std::size_t rows, std::size_t features,
              const DropoutDraw& draw);

@@ -1,9 +1,54 @@
+#include <algorithm>
+#include <cstddef>
+
 #include "ops/kernels/device/elementwise.h"
 #include "ops/kernels/device/fast_math.h"
-#include "ops/kernels/device/map_kernel.h"
+#include "ops/kernels/device/pieces.h"
 
 namespace horo::ops::device_kernels {
 namespace {
+
+/// out[i] = function({in[0][i], in[1][i], ...}), in float, for kInputs arrays of In; any of them
+/// may be `out` if their types are the same.
+template <typename Function, typename Out, typename In, int kInputs>
+struct Map {
+  static constexpr unsigned kThreads = 256;
+  static constexpr unsigned kCount = std::max(kPerVector<Out>, kInputs > 0 ? kPerVector<In> : 1);
+  static constexpr std::size_t kPerBlock = kThreads * kCount;
+  static constexpr int kArrays = std::max(kInputs, 1);
+
+  Function function;
+  Out* out;
+  const In* in[kArrays];
+  std::size_t count;
+
+  HORO_KERNEL void operator()(const device::ThreadIndex& place) const {
+    const std::size_t begin = place.block * kPerBlock;
+    const std::size_t end = begin + kPerBlock < count ? begin + kPerBlock : count;
+    bool aligned = device::is_vector_aligned(out);
+    for (int a = 0; a < kInputs; ++a) aligned = aligned && device::is_vector_aligned(in[a]);
+    for_each_piece<kCount>(begin, end, aligned, place.thread, kThreads,
+                           [&](auto piece, std::size_t at) { apply(piece, at); });
+  }
+
+  static void launch(device::Stream& stream, const Map& map) {
+    const auto blocks = static_cast<unsigned>((map.count + kPerBlock - 1) / kPerBlock);
+    device::launch(stream, {blocks, kThreads}, map);
+  }
+
+ private:
+  template <unsigned kSize>
+  HORO_KERNEL void apply(Piece<kSize>, std::size_t at) const {
+    float values[kArrays][kSize] = {}, result[kSize];
+    for (int a = 0; a < kInputs; ++a) load_piece(values[a], in[a] + at);
+    for (unsigned e = 0; e < kSize; ++e) {
+      float x[kArrays];
+      for (int a = 0; a < kArrays; ++a) x[a] = values[a][e];
+      result[e] = function(x);
+    }
+    store_piece(out + at, result);
+  }
+};
 
 struct Fill {
   float value;
@@ -26,6 +71,7 @@ struct ScaleOnDevice {
 struct Add {
   HORO_KERNEL float operator()(const float (&x)[2]) const { return x[0] + x[1]; }
 };
+// The comparison is false for NaN, so NaN passes, as on the CPU.
 HORO_KERNEL inline float relu(float x) { return x <= 0 ? 0 : x; }
 struct AddRelu {
   HORO_KERNEL float operator()(const float (&x)[2]) const { return relu(x[0] + x[1]); }
@@ -42,7 +88,7 @@ struct AddReluGradient {
   }
 };
 
-// 1/2 (1 + tanh(u)) is sigmoid(2u); what that takes:
+// Computes GELU through sigmoid(2u) = 1/2 (1 + tanh(u)), as ops/kernels/cpu/elementwise.cpp does.
 HORO_KERNEL inline float gelu_argument(float x) {
   return 1.5957691216057308f * (x + 0.044715f * x * x * x);
 }

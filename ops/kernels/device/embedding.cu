@@ -8,7 +8,7 @@ namespace {
 
 constexpr unsigned kThreads = 128;
 
-// A block has a row of y.
+// Each block writes one row of y.
 template <typename T>
 struct Gather {
   T* y;
@@ -18,34 +18,35 @@ struct Gather {
   const T* positions;
   std::size_t period;
 
-  HORO_KERNEL void operator()(const device::Place& place) const {
+  HORO_KERNEL void operator()(const device::ThreadIndex& place) const {
     const auto token = static_cast<std::uint32_t>(tokens[place.block]);
     T* to = y + place.block * shape.width;
     const bool is_known = token < shape.vocabulary;
     const T* from = is_known ? table + token * shape.width : nullptr;
     const T* position =
         positions == nullptr ? nullptr : positions + place.block % period * shape.width;
-    const bool aligned = device::is_word_aligned(to) && device::is_word_aligned(from) &&
-                         device::is_word_aligned(position);
-    for_each_piece<kPerWord<T>>(0, shape.width, aligned, place.thread, kThreads,
-                                [&](auto piece, std::size_t at) {
-                                  constexpr unsigned kSize = decltype(piece)::kSize;
-                                  float values[kSize], more[kSize];
-                                  for (float& value : values) value = NAN;
-                                  if (is_known) load_piece(values, from + at);
-                                  if (position != nullptr) {
-                                    load_piece(more, position + at);
-                                    for (unsigned i = 0; i < kSize; ++i) values[i] += more[i];
-                                  }
-                                  store_piece(to + at, values);
-                                });
+    const bool aligned = device::is_vector_aligned(to) && device::is_vector_aligned(from) &&
+                         device::is_vector_aligned(position);
+    for_each_piece<kPerVector<T>>(0, shape.width, aligned, place.thread, kThreads,
+                                  [&](auto piece, std::size_t at) {
+                                    constexpr unsigned kSize = decltype(piece)::kSize;
+                                    float values[kSize], more[kSize];
+                                    for (float& value : values) value = NAN;
+                                    if (is_known) load_piece(values, from + at);
+                                    if (position != nullptr) {
+                                      load_piece(more, position + at);
+                                      for (unsigned i = 0; i < kSize; ++i) values[i] += more[i];
+                                    }
+                                    store_piece(to + at, values);
+                                  });
   }
 };
 
-// A block has a strip of a used token's row.
+// Each block updates one strip of the row of one used token. No other block writes there, so no
+// atomics are needed.
 template <typename T>
 struct AddUses {
-  static constexpr unsigned kCount = kPerWord<T>;
+  static constexpr unsigned kCount = kPerVector<T>;
   static constexpr std::size_t kStrip = kThreads * kCount;
 
   float* dtable;
@@ -56,12 +57,12 @@ struct AddUses {
 
   HORO_KERNEL std::size_t strips() const { return (width + kStrip - 1) / kStrip; }
 
-  HORO_KERNEL void operator()(const device::Place& place) const {
+  HORO_KERNEL void operator()(const device::ThreadIndex& place) const {
     const TokenUses use = uses[place.block / strips()];
     const std::size_t begin = place.block % strips() * kStrip;
     const std::size_t end = begin + kStrip < width ? begin + kStrip : width;
     const bool aligned =
-        device::is_word_aligned(dy) && device::is_word_aligned(dtable) && width % kCount == 0;
+        device::is_vector_aligned(dy) && device::is_vector_aligned(dtable) && width % kCount == 0;
     for_each_piece<kCount>(begin, end, aligned, place.thread, kThreads,
                            [&](auto piece, std::size_t at) { add(piece, use, at); });
   }

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "horo/base/device/launch.h"
+#include "horo/device/launch.h"
 
 namespace horo::ops::device_kernels {
 
@@ -18,7 +18,8 @@ HORO_KERNEL inline float fast_exp(float x) {
 /// 1 / (1 + e^-x).
 HORO_KERNEL inline float sigmoid(float x) { return 1 / (1 + fast_exp(-x)); }
 
-/// What lies there, which the kernel does not write: read once, not after every store.
+/// Loads a value that the kernel does not write, so that the compiler need not load it again after
+/// every store.
 HORO_KERNEL inline float load_constant(const float* from) {
 #if defined(__CUDA_ARCH__)
   return __ldg(from);

@@ -7,8 +7,8 @@
 
 namespace horo::ops::device_kernels {
 
-/// Calls `function` with a zero of float, Float16 or BFloat16. Throws InvalidArgument, with `what`
-/// the type is of, for others.
+/// Calls `function` with a zero of float, Float16 or BFloat16. Throws InvalidArgument for other
+/// types; `what` names the owner of the type in the error.
 template <typename Function>
 void visit_float_type(DataType type, const char* what, Function&& function) {
   switch (type) {

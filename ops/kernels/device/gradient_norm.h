@@ -6,7 +6,7 @@
 #include <span>
 
 #include "horo/base/data_type.h"
-#include "horo/base/device/stream.h"
+#include "horo/device/stream.h"
 
 namespace horo::ops::device_kernels {
 
@@ -15,56 +15,57 @@ struct GradientTensor {
   std::size_t count;
 };
 
-/// Gradients of one type.
+/// Gradients of one type and scale.
 struct GradientGroup {
   DataType type;
   std::span<const GradientTensor> tensors;
   float scale = 1;  ///< of these, as GradientUse::scale
 };
 
-/// What all gradients together say, in memory of the device: nobody waits for it on the host.
+/// The result for all gradients, in device memory. No host thread waits for it.
 struct GradientVerdict {
-  /// Euclidean, of all gradients times GradientMeasure::scale and divided by the loss scale; not
-  /// finite if one of them is not.
+  /// The Euclidean norm of all gradients times GradientMeasure::scale, divided by the loss scale.
+  /// Not finite if a gradient is not finite.
   double norm;
-  /// What unscales and clips them: for GradientUse::factor, beside the same scale.
+  /// The factor that unscales and clips the gradients; see GradientUse::factor.
   float factor;
-  /// 1 if one of them, or GradientMeasure::also, is not finite, else 0: for GradientUse::skip.
+  /// 1 if a gradient or GradientMeasure::also is not finite, else 0; see GradientUse::skip.
   std::uint32_t skip;
 };
 
-/// What the loss is multiplied with, so that narrow gradients do not vanish; in memory of the
-/// device. Source: Micikevicius et al., "Mixed precision training" (ICLR 2018).
+/// The factor of the loss that keeps small gradients of narrow types from underflow; in device
+/// memory. Source: Micikevicius et al., "Mixed precision training" (ICLR 2018).
 struct LossScale {
   float scale = 65536;
   std::uint32_t good_steps = 0;  ///< in a row
 };
 
 struct GradientMeasure {
-  float scale = 1;  ///< of all gradients, beside that of their group
-  /// Longer gradients are clipped to this length.
+  float scale = 1;  ///< of all gradients, in addition to that of their group
+  /// Gradients with a larger norm are scaled to this norm.
   float max_norm = std::numeric_limits<float>::infinity();
-  /// What has to be finite too, such as the loss; null: nothing.
+  /// Another value that must be finite, such as the loss. Null: none.
   const float* also = nullptr;
-  /// Halved by a gradient that is not finite, doubled after `growth_interval` good steps in a row,
-  /// once the verdict is given; null: there is none.
+  /// Updated after the verdict: halved if a gradient is not finite, doubled after `growth_interval`
+  /// good steps in a row. Null: there is no loss scale.
   LossScale* loss_scale = nullptr;
   std::uint32_t growth_interval = 2000;
 };
 
-/// How many doubles measure_gradients() works with; of several groups, the sum.
+/// The number of doubles that measure_gradients() needs as `partial_sums`. For several groups, add
+/// the numbers.
 std::size_t count_partial_sums(std::span<const GradientTensor> gradients);
 
-/// Measures gradients of float32, float16 or bfloat16. `partial_sums`, of count_partial_sums(), and
-/// `verdict` are in memory of the device, as all else that is pointed to. Does not block. Two
-/// launches (one more for each group beyond the first, and for each 1600 tensors), no atomics: sums
-/// are in double, in an order that depends on the sizes and alignments alone, so they have the same
-/// bits every run, and for the same values whatever their type. Cost: every gradient is read once.
-/// Throws InvalidArgument for other types and too few sums.
+/// Measures gradients of float32, float16 or bfloat16. All pointers refer to device memory.
+/// `partial_sums` has the size of count_partial_sums(). Does not block. Two launches, one more for
+/// each group after the first and for each 1600 tensors. Sums are in double and without atomics, in
+/// an order that depends only on sizes and alignments. Results therefore have the same bits in
+/// every run, and equal values of different types give equal results. Cost: every gradient is read
+/// once. Throws InvalidArgument for other types and for too few partial sums.
 void measure_gradients(device::Stream& stream, std::span<const GradientGroup> groups,
                        std::span<double> partial_sums, GradientVerdict* verdict,
                        const GradientMeasure& measure = {});
-/// The same of one group.
+/// The same for one group.
 void measure_gradients(device::Stream& stream, std::span<const GradientTensor> gradients,
                        DataType type, std::span<double> partial_sums, GradientVerdict* verdict,
                        const GradientMeasure& measure = {});

@@ -2,27 +2,29 @@
 
 #include <cstddef>
 
-#include "horo/base/device/float_conversion.h"
-#include "horo/base/device/words.h"
+#include "horo/device/float_conversion.h"
+#include "horo/device/vector_access.h"
 
 namespace horo::ops::device_kernels {
 
-/// What a thread works on at a time: kCount elements, read and written in words, or one.
+/// The unit of work of a thread: kCount elements, which are read and written in words, or one
+/// element.
 template <unsigned kCount>
 struct Piece {
   static constexpr unsigned kSize = kCount;
 };
 
-/// Elements of T in a word.
+/// The number of elements of T in a word of 16 bytes.
 template <typename T>
-inline constexpr unsigned kPerWord = sizeof(device::Word) / sizeof(T);
+inline constexpr unsigned kPerVector = sizeof(device::Vector16) / sizeof(T);
 
-/// Elements of a piece of gradients, whatever their type and what goes with them: so that sums over
-/// them are in one order, and have the same bits, in whichever type gradients have come.
+/// The number of elements in a piece of gradients of any type. It is the same for all types, so
+/// that sums are in the same order and have the same bits.
 inline constexpr unsigned kGradientPiece = 8;
 
-/// A gradient times what is left to multiply it with, rounded as the pass would have rounded it
-/// that the exchange has left to the reader: not together with what it is added to.
+/// Multiplies a gradient by the scale that the exchange has left to its reader. The product is
+/// rounded by itself and not fused with an addition, so results are equal to those of a separate
+/// pass.
 HORO_KERNEL inline float scaled(float gradient, float scale) {
 #if defined(__CUDA_ARCH__)
   return __fmul_rn(gradient, scale);
@@ -31,8 +33,9 @@ HORO_KERNEL inline float scaled(float gradient, float scale) {
 #endif
 }
 
-/// Calls use(piece, index) for this thread's pieces of [begin, end): of kCount elements as far as
-/// that goes if arrays are `aligned` at `begin`, then of one.
+/// Calls use(piece, index) for the pieces of this thread in [begin, end). If all arrays are
+/// `aligned` at `begin`, pieces have kCount elements, and the rest at the end has pieces of one.
+/// Otherwise all pieces have one element.
 template <unsigned kCount, typename Use>
 HORO_KERNEL void for_each_piece(std::size_t begin, std::size_t end, bool aligned, unsigned thread,
                                 unsigned threads, const Use& use) {
@@ -49,21 +52,21 @@ HORO_KERNEL void load_piece(float (&values)[kCount], const T* from) {
   if constexpr (kCount == 1)
     narrow[0] = *from;
   else
-    device::load_words(narrow, from);
+    device::load_vectors(narrow, from);
   for (unsigned i = 0; i < kCount; ++i) values[i] = device::widen(narrow[i]);
 }
-/// The same for what is not read again soon.
+/// The same for data that is not read again soon.
 template <typename T, unsigned kCount>
 HORO_KERNEL void load_piece_once(float (&values)[kCount], const T* from) {
   T narrow[kCount];
   if constexpr (kCount == 1)
     narrow[0] = *from;
   else
-    device::load_words_once(narrow, from);
+    device::load_vectors_once(narrow, from);
   for (unsigned i = 0; i < kCount; ++i) values[i] = device::widen(narrow[i]);
 }
 
-/// Writes it, rounded.
+/// Writes a piece and rounds to nearest.
 template <typename T, unsigned kCount>
 HORO_KERNEL void store_piece(T* to, const float (&values)[kCount]) {
   T narrow[kCount];
@@ -71,7 +74,7 @@ HORO_KERNEL void store_piece(T* to, const float (&values)[kCount]) {
   if constexpr (kCount == 1)
     *to = narrow[0];
   else
-    device::store_words(to, narrow);
+    device::store_vectors(to, narrow);
 }
 
 }  // namespace horo::ops::device_kernels

@@ -5,20 +5,20 @@
 #include <cstdint>
 #include <span>
 
-#include "horo/base/device/launch.h"
+#include "horo/device/launch.h"
 
 namespace horo::ops::device_kernels {
 
-/// Which tensors a launch works on, by value in its arguments: one launch for all of a model's, and
-/// nothing that has to be copied to the device first. `Entry` is what there is to know of one
-/// tensor, with its `count` of elements.
+/// The tensors of a launch, passed by value in its arguments. One launch then handles all tensors
+/// of a model, and no table has to be copied to the device first. `Entry` describes one tensor and
+/// has a `count` of elements.
 ///
-/// A tensor is worked on in tiles of kTileElements elements, the last one of which may be smaller;
-/// tiles are numbered through all tensors.
+/// A tensor consists of tiles of kTileElements elements; its last tile may be smaller. The tiles of
+/// all tensors are numbered consecutively.
 template <typename Entry>
 struct TensorTable {
   static constexpr std::size_t kTileElements = 8192;
-  /// What the arguments of a launch have room for, beside 256 bytes of others.
+  /// The space for the table in the arguments of a launch, with 256 bytes left for other arguments.
   static constexpr std::uint32_t kMaxTensors = (32764 - 256 - 8) / (sizeof(Entry) + 4);
 
   std::uint32_t tensors = 0;
@@ -29,7 +29,7 @@ struct TensorTable {
     return static_cast<std::uint32_t>((count + kTileElements - 1) / kTileElements);
   }
   std::uint32_t tiles() const { return first_tile[tensors]; }
-  /// The tensor that has the tile.
+  /// The tensor to which the tile belongs.
   HORO_KERNEL std::uint32_t find(std::uint32_t tile) const {
     std::uint32_t low = 0, high = tensors;
     while (high - low > 1) {
@@ -54,8 +54,8 @@ HORO_KERNEL TileRange range_of(const TensorTable<Entry>& table, std::uint32_t te
   return {begin, begin + kTile < count ? begin + kTile : count};
 }
 
-/// Calls use(table) for tables that have all the tensors, in order, as few as hold them. Tensors
-/// without elements are left out.
+/// Distributes the tensors, in order, over as few tables as possible, and calls use(table) for
+/// each. Skips tensors without elements.
 template <typename Entry, typename Use>
 void for_each_table(std::span<const Entry> entries, Use&& use) {
   TensorTable<Entry> table;

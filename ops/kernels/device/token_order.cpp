@@ -5,6 +5,8 @@
 
 namespace horo::ops::device_kernels {
 
+// A counting sort, which is stable: the positions of a token stay in batch order, which fixes the
+// order of the gradient sum. next[t + 1] first counts token t, then holds the end of its range.
 TokenOrder sort_tokens(std::span<const std::int32_t> tokens, std::size_t vocabulary) {
   std::vector<std::uint32_t> next(vocabulary + 1);
   for (std::size_t i = 0; i < tokens.size(); ++i) {

@@ -5,28 +5,29 @@
 #include <span>
 
 #include "horo/base/data_type.h"
-#include "horo/base/device/stream.h"
+#include "horo/device/stream.h"
 #include "ops/optim/adamw.h"
 #include "ops/optim/sgd.h"
 
-// Optimisers' steps on a device: one launch for all tensors (of more than 600 tensors, one for each
-// 600). All pointers are to memory of the device, and stay valid until the stream has come past.
-// Nothing blocks. Every element is read and written once; in words of 16 bytes if all of a tensor's
-// arrays begin at a multiple of that.
+// The steps of the optimizers on a device. One launch handles up to 600 tensors. All pointers refer
+// to device memory that must stay valid until the stream has executed the launch. Nothing blocks.
+// Every element is read and written once, in words of 16 bytes if all arrays of a tensor are
+// aligned to 16 bytes.
 namespace horo::ops::device_kernels {
 
-/// What a gradient is multiplied with as it is read, and whether it is used at all.
+/// How gradients are scaled when they are read, and whether they are used at all.
 struct GradientUse {
-  /// For what was summed over ranks: 1 / size. Rounds by itself, before the factor.
+  /// The factor 1 / size for gradients that were summed over ranks. The product is rounded before
+  /// it is multiplied by `factor`.
   float scale = 1;
-  /// Multiplied too, if not null: from memory of the device, so that nobody waits for it.
+  /// A second factor in device memory, so that the host need not wait for it. Null: none.
   const float* factor = nullptr;
-  /// If not null and it is not 0, nothing is updated.
+  /// In device memory. If it is set and not 0, nothing is updated.
   const std::uint32_t* skip = nullptr;
 };
 
-/// Where a tensor's gradient and a copy of its new values lie: in memory of its own or in a fused
-/// buffer.
+/// The types of the gradients and of the copies of the new values. Both may be stored in memory of
+/// their own or in a fused buffer.
 struct UpdateTypes {
   DataType gradient = DataType::kFloat32;  ///< float32, float16 or bfloat16
   DataType copy = DataType::kFloat32;  ///< of `copy`: bfloat16 or float16; float32: there is none
@@ -36,11 +37,11 @@ struct SgdTensor {
   float* value;
   float* momentum;  ///< unused without momentum
   const void* gradient;
-  void* copy;  ///< the new values in another type, written on the way; unused if there is none
+  void* copy;  ///< receives the new values in another type; unused if there is none
   std::size_t count;
 };
 
-/// What Sgd::step() does. Throws InvalidArgument for types other than those above.
+/// Does what Sgd::step() does. Throws InvalidArgument for other types than those above.
 void update_sgd(device::Stream& stream, std::span<const SgdTensor> tensors,
                 const UpdateTypes& types, const SgdOptions& options, const GradientUse& use = {});
 
@@ -53,24 +54,24 @@ struct AdamWTensor {
   std::size_t count;
 };
 
-/// What AdamW::step() does as its step number `step`, from 1. Throws likewise, and for options out
-/// of range.
+/// Does what AdamW::step() does in step number `step`, counted from 1. Throws InvalidArgument for
+/// other types and for options out of range.
 void update_adamw(device::Stream& stream, std::span<const AdamWTensor> tensors,
                   const UpdateTypes& types, const AdamWOptions& options, std::int64_t step,
                   const GradientUse& use = {});
 
-/// How many steps an AdamW has made, in memory of the device: what is skipped there does not count,
-/// and a graph of a step counts each time it is launched.
+/// The number of steps that an AdamW has made, in device memory. Steps that the device skips do not
+/// count, and a captured step counts at each launch of its graph.
 struct AdamWClock {
   std::int64_t steps = 0;
   float correction1 = 0, correction2 = 0;  ///< of the latest step
 };
 
-/// Counts one more step, unless `skip` is not null and not 0: that of the update_adamw() that
-/// follow, with the same options. A launch of one thread. Throws likewise.
+/// Counts a step for the following calls of update_adamw() with the same options, unless `skip` is
+/// set and not 0. One launch of one thread. Throws InvalidArgument for options out of range.
 void count_step(device::Stream& stream, const AdamWOptions& options, AdamWClock* clock,
                 const std::uint32_t* skip = nullptr);
-/// The same as the step that `clock` says.
+/// The same with the step number of `clock`.
 void update_adamw(device::Stream& stream, std::span<const AdamWTensor> tensors,
                   const UpdateTypes& types, const AdamWOptions& options, const AdamWClock* clock,
                   const GradientUse& use = {});

@@ -2,22 +2,21 @@
 #include <span>
 #include <utility>
 
-#include "ops/kernels/cuda/batch_norm.h"
 #include "ops/kernels/cuda/convolution.h"
+#include "ops/kernels/cuda/image_kernels.h"
 #include "ops/kernels/cuda/matmul.h"
-#include "ops/kernels/cuda/pooling.h"
-#include "ops/kernels/device/column_sums.h"
+#include "ops/kernels/device/matrix.h"
 #include "ops/nn/device/device_math.h"
 
 namespace horo::ops {
 namespace {
 
-/// What convolutions may use beside their arrays: cuDNN takes the best algorithm that needs no
-/// more.
+/// The limit of the workspace for convolutions. cuDNN takes its best algorithm that fits.
 constexpr std::size_t kConvolutionWorkspaceBytes = std::size_t{256} << 20;
 
-/// What all operations of a stream share. They follow each other, so one workspace serves all.
-/// Libraries are loaded when the first operation needs them.
+/// The handles and the workspace that all operations of a stream share. Operations of one stream
+/// run one after the other, so one workspace serves all. A library is loaded when the first
+/// operation needs it.
 class CudaWork {
  public:
   CudaWork(device::Stream& stream, device::CachingAllocator& allocator)
@@ -32,7 +31,8 @@ class CudaWork {
     if (!cudnn_) cudnn_.emplace();
     return {*cudnn_, stream_, workspace(workspace_bytes)};
   }
-  /// Always that long, since the libraries choose by it.
+  /// Always returns exactly `bytes`, even if more is allocated, because the libraries choose an
+  /// algorithm by this size.
   std::span<std::byte> workspace(std::size_t bytes) {
     if (workspace_.size() < bytes) workspace_ = allocator_.allocate(bytes, stream_);
     return {workspace_.data(), bytes};
@@ -69,8 +69,8 @@ class CudaConvolution : public WeightedOperation {
   cuda::ConvolutionKernel kernel_;
 };
 
-/// The bias's gradient is summed by a kernel of horo's own, which takes any shape: not every
-/// product has an algorithm that does it on the way.
+/// A separate kernel sums the gradient of the bias. cuBLASLt can fuse this sum into the product,
+/// but not for every shape.
 class CudaLinear : public WeightedOperation {
  public:
   CudaLinear(CudaWork& work, const InnerProductShape& shape, DataType type)

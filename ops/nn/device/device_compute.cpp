@@ -4,9 +4,9 @@
 
 #include <exception>
 
-#include "horo/base/device/host_device.h"
 #include "horo/base/error.h"
 #include "horo/base/log.h"
+#include "horo/device/host/host_device.h"
 
 namespace horo::ops {
 namespace {

@@ -3,22 +3,23 @@
 #include <memory>
 #include <utility>
 
-#include "horo/base/device/caching_allocator.h"
-#include "horo/base/device/device.h"
-#include "ops/kernels/image_format.h"
+#include "horo/device/caching_allocator.h"
+#include "horo/device/device.h"
+#include "ops/kernels/shapes.h"
 #include "ops/nn/device/device_math.h"
 #include "ops/tensor/device_tensor.h"
 
 namespace horo::ops {
 
-/// What a network on a device computes with: a stream, memory, operations, and the type and layout
-/// of what flows between its layers. Outlives its layers and tensors. Used from one thread at a
-/// time.
+/// What a network on a device needs to compute: a stream, memory, operations, and the type and
+/// layout of the tensors between its layers. Must outlive its layers and tensors. Used from one
+/// thread at a time.
 class DeviceCompute {
  public:
-  /// With the libraries of `device`, which outlives this, on a stream of its own. `type`: kFloat32,
-  /// computed channels first and in full precision, or kBFloat16, channels last, as tensor cores
-  /// want it; InvalidArgument otherwise. A GPU becomes the calling thread's current device.
+  /// Uses the libraries of `device`, which must outlive this, and creates a stream. With kFloat32
+  /// the layout is channels first and products have full precision. With kBFloat16 the layout is
+  /// channels last, which suits tensor cores. Throws InvalidArgument for other types. A GPU becomes
+  /// the current device of the calling thread.
   explicit DeviceCompute(device::Device& device, DataType type = DataType::kFloat32);
   /// Waits for the stream.
   ~DeviceCompute();
@@ -30,12 +31,14 @@ class DeviceCompute {
   device::CachingAllocator& allocator() { return allocator_; }
   DeviceMath& math() const { return *math_; }
 
-  /// Of activations, their gradients, and the weights and biases that layers compute with.
+  /// The type of activations, of their gradients, and of the weights and biases that layers compute
+  /// with.
   DataType type() const { return format_.type; }
   ImageLayout layout() const { return format_.layout; }
   const ImageFormat& format() const { return format_; }
 
-  /// Any values, for work of stream(). Goes back to the allocator with the tensor.
+  /// Allocates a tensor with undefined values for work on stream(). Its memory returns to the
+  /// allocator when the tensor is destroyed.
   DeviceTensor allocate(Shape shape, DataType type);
   DeviceTensor allocate(Shape shape) { return allocate(std::move(shape), type()); }
 

@@ -9,44 +9,46 @@
 
 namespace horo::ops {
 
-/// A trainable tensor on a device, or, with an empty gradient, one that belongs to the model
-/// (running statistics).
+/// A trainable tensor on a device. With an empty gradient, a tensor that belongs to the model but
+/// is not trained (running statistics).
 struct DeviceParameter {
   std::string name;       ///< as the Parameter's of the layer on the host
   DeviceTensor value;     ///< float32, in the device's order: what the optimizer updates
   DeviceTensor copy;      ///< the value in the type the layer computes with; empty: that is `value`
   DeviceTensor gradient;  ///< of the type of `copy`, or float32 where there is none
-  /// A filter that lies as [out, height, width, in], where the host has [out, in, height, width].
+  /// Set for a filter that is stored as [out, height, width, in]; the host stores [out, in, height,
+  /// width].
   bool is_channels_last = false;
 };
 
-/// As Pass.
+/// The counterpart of Pass.
 struct DevicePass {
   bool training = false;
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
-  /// Global index of each row of the batch, in memory of the device, unchanged until the stream has
-  /// done the backward pass. May be null when not training.
+  /// The global index of each sample of the batch, in device memory. Must not change until the
+  /// stream has completed the backward pass. May be null when not training.
   const std::uint64_t* samples = nullptr;
 };
 
-/// Called with a parameter once the kernels that make its gradient have been given to the stream.
+/// Called with a parameter once the kernels that compute its gradient are submitted to the stream.
 using DeviceGradientReady = std::function<void(const DeviceParameter&)>;
 
-/// One stage of a network on a device; a Layer's counterpart, with the same rules. All work goes to
-/// the stream of its DeviceCompute, which outlives it; nothing blocks. Tensors between layers are
-/// of the type and in the layout that DeviceCompute says. What a layer is given it never writes to.
-/// Used from one thread at a time.
+/// One stage of a network on a device: the counterpart of Layer, with the same rules. All work is
+/// submitted to the stream of its DeviceCompute, which must outlive the layer; nothing blocks. The
+/// tensors between layers have the type and layout of DeviceCompute. A layer never writes to its
+/// inputs. Used from one thread at a time.
 class DeviceLayer {
  public:
   virtual ~DeviceLayer() = default;
-  /// Keeps what backward() needs if pass.training.
+  /// Stores what backward() needs if pass.training is set.
   virtual DeviceTensor forward(DeviceTensor input, const DevicePass& pass) = 0;
-  /// Belongs to the latest training forward(). Overwrites the gradients of the parameters, where
-  /// these lie now (the caller may have moved them to other memory, at multiples of 16 bytes),
-  /// calls `ready` for each, and returns the gradient by the input; empty where Layer's is.
+  /// Computes the gradients for the latest training forward(). Overwrites the gradients of the
+  /// parameters at their current address, which the caller may have changed to another multiple of
+  /// 16 bytes. Calls `ready` for each parameter. Returns the gradient by the input, or an empty
+  /// tensor where Layer does.
   virtual DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) = 0;
-  /// In forward order. The pointers stay valid while the layer lives.
+  /// In forward order. The pointers stay valid for the lifetime of the layer.
   virtual std::vector<DeviceParameter*> parameters() { return {}; }
   virtual std::vector<DeviceParameter*> buffers() { return {}; }
 };

@@ -33,7 +33,10 @@ DeviceLinearChain::LinkPlan DeviceLinearChain::plan_of(std::size_t index,
   const InnerProductShape shape = inner_product_shape(link.linear, input);
   LinkPlan plan{.output = {shape.batch, shape.out_features},
                 .linear = math.linear(shape, compute_.type())};
+  // Only the last link can lack an activation.
   if (!link.activation) return plan;
+  // Prefers a product whose backward pass fuses the activation with the next layer. If the library
+  // does not support the shape, tries the forward fusion alone.
   if (index + 1 < states_.size()) {
     const std::size_t next = states_[index + 1].link.linear.out_features;
     plan.activated = math.activated_linear({shape, *link.activation, next}, compute_.type());
@@ -55,6 +58,8 @@ DeviceLinearChain::Plan DeviceLinearChain::make_plan(const Shape& input) const {
 DeviceTensor DeviceLinearChain::forward_through(State& state, const LinkPlan& plan,
                                                 DeviceTensor input, bool is_training) {
   const auto activation = state.link.activation;
+  // `kept` is what the gradient of the activation needs. GELU needs its input. ReLU needs the bits
+  // of a fused backward product, or its output if the backward pass is not fused.
   DeviceTensor output = compute_.allocate(plan.output), kept;
   if (plan.activated) {
     if (is_training && activation == Activation::kGelu)
@@ -124,7 +129,7 @@ DeviceTensor DeviceLinearChain::backward(DeviceTensor output_gradient,
   for (std::size_t i = states_.size(); i-- > 0;) {
     State& state = states_[i];
     const DeviceTensor input = std::exchange(state.input, DeviceTensor());
-    // Where the product above went back through the activation it has summed the bias's too.
+    // The fused backward product has already summed the gradient of the bias.
     void* const bias_gradient = (*plan)[i].goes_back ? nullptr : state.bias.gradient.data();
     (*plan)[i].linear->backward_weights(input.data(), gradient.data(), state.weight.gradient.data(),
                                         bias_gradient);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/kernels/activation.h"
+#include "ops/kernels/shapes.h"
 #include "ops/nn/device/device_compute.h"
 #include "ops/nn/device/device_layer.h"
 #include "ops/nn/linear.h"
@@ -13,19 +13,19 @@
 
 namespace horo::ops {
 
-/// The counterpart of Linear layers with ReLU or GELU between them, and perhaps behind the last.
-/// Each activation is part of the product before it, where there is such a product for the shape,
-/// and its gradient, with that of the bias before it, part of the next one's on the way back; what
-/// goes into a ReLU is never written. Errors name the layers.
+/// The counterpart of consecutive Linear layers with ReLU or GELU between them, and optionally
+/// after the last one. Where cuBLASLt supports the shape, each activation is fused into the product
+/// before it. The gradients of the activation and of the bias are then fused into the backward
+/// product of the next layer, and the input of a ReLU is never written. Errors name the layers.
 class DeviceLinearChain : public DeviceLayer {
  public:
   struct Link {
     std::string name;
-    LinearOptions linear;                  ///< with a bias if an activation comes behind
+    LinearOptions linear;                  ///< has a bias if an activation follows
     std::optional<Activation> activation;  ///< all but the last link have one
     std::string activation_name;
   };
-  /// Only the first link may be without an input gradient.
+  /// Only the first link may lack an input gradient.
   DeviceLinearChain(std::vector<Link> links, DeviceCompute& compute);
 
   DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
@@ -33,12 +33,12 @@ class DeviceLinearChain : public DeviceLayer {
   std::vector<DeviceParameter*> parameters() override;
 
  private:
-  /// What a link does with an input of one shape.
+  /// The operations of a link for one input shape.
   struct LinkPlan {
     Shape output;
     std::unique_ptr<WeightedOperation> linear;
     std::unique_ptr<ActivatedOperation> activated;  ///< null: the activation is a kernel of its own
-    bool goes_back = false;  ///< `activated` has the way back through the link behind
+    bool goes_back = false;  ///< `activated` fuses the backward pass of the next link
   };
   using Plan = std::vector<LinkPlan>;
   struct State {
@@ -56,7 +56,8 @@ class DeviceLinearChain : public DeviceLayer {
   LinkPlan plan_of(std::size_t index, const Shape& input) const;
   DeviceTensor forward_through(State& state, const LinkPlan& plan, DeviceTensor input,
                                bool is_training);
-  /// From the gradient by a link's output to that by what went into the activation before it.
+  /// Computes the gradient by the input of the previous activation from the gradient by the output
+  /// of the link.
   DeviceTensor backward_between(std::size_t index, const Plan& plan, const DeviceTensor& gradient);
   DeviceTensor backward_activation(State& state, const DeviceTensor& gradient);
 

@@ -2,27 +2,26 @@
 
 #include <memory>
 
-#include "horo/base/device/caching_allocator.h"
-#include "horo/base/device/stream.h"
-#include "ops/kernels/activation.h"
+#include "horo/device/caching_allocator.h"
+#include "horo/device/stream.h"
 #include "ops/kernels/batch_norm_arrays.h"
-#include "ops/kernels/image_format.h"
 #include "ops/kernels/shapes.h"
 
-// The operations that a device's libraries have, each for one fixed shape. Arrays lie in the
-// device's memory and begin at multiples of 16 bytes; work is given to the stream that the
-// operation was made for, and nothing blocks. Used from one thread at a time.
+// The operations of a device's libraries, each for one fixed shape. Arrays are in device memory and
+// start at multiples of 16 bytes. Work is submitted to the stream of the operation, and nothing
+// blocks. Used from one thread at a time.
 
 namespace horo::ops {
 
-/// A convolution or a fully connected stage: the output is linear in the weights and the input. All
-/// arrays, biases [out] included, are of one type.
+/// A convolution or a fully connected layer: the output is linear in the weights and in the input.
+/// All arrays, including biases [out], have one type.
 class WeightedOperation {
  public:
   virtual ~WeightedOperation() = default;
   /// Writes output. `bias` is null if the shape has none.
   virtual void forward(const void* input, const void* weights, const void* bias, void* output) = 0;
-  /// Overwrites weights_gradient and, if the shape has a bias and it is not null, bias_gradient.
+  /// Overwrites weights_gradient. Overwrites bias_gradient too if the shape has a bias and the
+  /// pointer is not null.
   virtual void backward_weights(const void* input, const void* output_gradient,
                                 void* weights_gradient, void* bias_gradient) = 0;
   /// Overwrites input_gradient.
@@ -30,19 +29,21 @@ class WeightedOperation {
                              void* input_gradient) = 0;
 };
 
-/// A fully connected stage and the activation behind it as one product. Arrays are of one type.
+/// A fully connected layer and the activation after it as one product. All arrays have one type.
 class ActivatedOperation {
  public:
   virtual ~ActivatedOperation() = default;
-  /// Of what the gradient needs: with GELU what went into it, as the output lies; with ReLU bits
-  /// for backward(), or nothing if there is no stage behind, since the output tells.
+  /// The size of `kept`, which the gradient needs. With GELU that is its input, in the layout of
+  /// the output. With ReLU it is one bit per value for backward(), or nothing without a next layer,
+  /// since the output suffices.
   virtual std::size_t kept_bytes() const = 0;
   /// Writes output, and `kept` unless that is null.
   virtual void forward(const void* input, const void* weights, const void* bias, void* output,
                        void* kept) = 0;
-  /// The way back through the stage behind and the activation, as one product too: overwrites
-  /// `gradient` [batch, out_features], by what went into the activation, and its sums over the
-  /// batch, bias_gradient. `next_weights`: [next_out_features, out_features].
+  /// Computes the backward pass of the next layer and of this activation as one product. Overwrites
+  /// `gradient` [batch, out_features], the gradient by the input of the activation, and
+  /// bias_gradient, its sum over the batch. `next_weights` has the shape [next_out_features,
+  /// out_features].
   virtual void backward(const void* next_weights, const void* next_output_gradient,
                         const void* kept, void* gradient, void* bias_gradient) = 0;
 };
@@ -59,15 +60,15 @@ class PoolOperation {
 class BatchNormOperation {
  public:
   virtual ~BatchNormOperation() = default;
-  /// With the statistics of this batch, which also go into the running ones.
+  /// Normalises with the statistics of this batch and updates the running statistics.
   virtual void forward_training(const BatchNormTraining& arrays) = 0;
-  /// With the given statistics.
+  /// Normalises with the given statistics.
   virtual void forward_inference(const BatchNormInference& arrays) = 0;
   /// Overwrites the three gradients.
   virtual void backward(const BatchNormBackward& arrays) = 0;
 };
 
-/// Makes operations for one stream. Outlives them.
+/// Creates operations for one stream. Must outlive them.
 class DeviceMath {
  public:
   virtual ~DeviceMath() = default;
@@ -75,7 +76,7 @@ class DeviceMath {
                                                          const ImageFormat& format) = 0;
   virtual std::unique_ptr<WeightedOperation> linear(const InnerProductShape& shape,
                                                     DataType type) = 0;
-  /// Null if the libraries cannot for that shape: the same answer every time.
+  /// Null if the libraries do not support the shape. The answer for a shape is always the same.
   virtual std::unique_ptr<ActivatedOperation> activated_linear(const ActivatedShape& shape,
                                                                DataType type) = 0;
   virtual std::unique_ptr<PoolOperation> max_pool(const PoolShape& shape,
@@ -88,12 +89,14 @@ class DeviceMath {
                                                          const ImageFormat& format) = 0;
 };
 
-/// The CPU's kernels, on a stream of the stand-in (device::HostDevice): for tests, not for speed.
+/// Runs the CPU kernels on a stream of the host stand-in (device::HostDevice). For tests, not for
+/// speed.
 std::unique_ptr<DeviceMath> make_host_math(device::Stream& stream);
 
-/// cuDNN and cuBLASLt on the calling thread's current GPU. The workspace that they share is from
-/// `allocator`. Algorithms come from the libraries' heuristics: the same bits every run. Operations
-/// throw DeviceError if the libraries cannot be loaded; this does if horo was built without CUDA.
+/// Uses cuDNN and cuBLASLt on the current GPU of the calling thread, with a shared workspace from
+/// `allocator`. The heuristics of the libraries choose the algorithms, so results have the same
+/// bits in every run. Throws DeviceError if horo was built without CUDA. Operations throw
+/// DeviceError if the libraries cannot be loaded.
 std::unique_ptr<DeviceMath> make_cuda_math(device::Stream& stream,
                                            device::CachingAllocator& allocator);
 

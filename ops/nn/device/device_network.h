@@ -9,8 +9,8 @@
 
 namespace horo::ops {
 
-/// A whole network: where float32 in the host's order becomes what its layers compute with, and
-/// back. Refuses tensors of another type.
+/// A whole network. Converts its float32 input from host order to the type and layout of its
+/// layers, and the gradient by the input back. Throws for an input of another type.
 class DeviceNetwork : public DeviceLayer {
  public:
   DeviceNetwork(std::unique_ptr<DeviceLayer> layers, DeviceCompute& compute);

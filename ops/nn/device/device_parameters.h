@@ -9,12 +9,13 @@
 
 namespace horo::ops {
 
-/// A parameter of any values, for a layer that computes with it in `type`; `host`: its shape there.
+/// Allocates a parameter without setting its values. `host` is its shape on the host. A layer
+/// computes with it in `type`.
 DeviceParameter make_device_parameter(DeviceCompute& compute, const Shape& host, DataType type);
-/// One that is not trained, float32.
+/// Allocates a float32 tensor that is not trained.
 DeviceParameter make_device_buffer(DeviceCompute& compute, const Shape& host);
 
-/// What a layer computes with.
+/// The tensor that a layer computes with: the copy if there is one, else the value.
 inline const DeviceTensor& computed(const DeviceParameter& parameter) {
   return parameter.copy.count() > 0 ? parameter.copy : parameter.value;
 }
@@ -22,7 +23,7 @@ inline const DeviceTensor& computed(const DeviceParameter& parameter) {
 /// The float32 values at `tensor`.
 inline float* floats(const DeviceTensor& tensor) { return reinterpret_cast<float*>(tensor.data()); }
 
-/// Says that the gradients of all of them are given to the stream.
+/// Reports that the work for the gradients of all `parameters` has been submitted to the stream.
 inline void report(const std::vector<DeviceParameter*>& parameters,
                    const DeviceGradientReady& ready) {
   for (const DeviceParameter* parameter : parameters) {

@@ -1,22 +1,24 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "ops/nn/device/device_compute.h"
 #include "ops/nn/device/device_sequential.h"
+#include "ops/nn/stage.h"
 
 namespace horo::ops {
 
-/// ResidualBlock's counterpart; addition and ReLU are one kernel. (cuDNN's batch
-/// normalisation has them, but documented for float16 alone.)
+/// The counterpart of ResidualBlock. Addition and ReLU are one kernel. (cuDNN's batch normalisation
+/// can fuse both, but its documentation guarantees that for float16 only.)
 class DeviceResidualBlock : public DeviceLayer {
  public:
-  /// The gradient by the input is the sum of both.
+  /// The gradient by the input is the sum of the gradients of both branches.
   struct BranchGradients {
     DeviceTensor residual;
     DeviceTensor shortcut;
   };
-  /// A shortcut without layers is the input itself.
+  /// A shortcut without layers passes the input on.
   DeviceResidualBlock(DeviceSequential residual, DeviceSequential shortcut, DeviceCompute& compute);
 
   DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
@@ -24,8 +26,8 @@ class DeviceResidualBlock : public DeviceLayer {
   std::vector<DeviceParameter*> parameters() override;
   std::vector<DeviceParameter*> buffers() override;
 
-  /// backward() in its parts: through the ReLU, from the gradient by the output or from those of a
-  /// block right behind, and then through the branches.
+  /// The two parts of backward(): first through the ReLU, from the gradient by the output or from
+  /// the two gradients of the next block, then through the branches.
   DeviceTensor backward_relu(const DeviceTensor& output_gradient);
   DeviceTensor backward_relu(const BranchGradients& behind);
   BranchGradients backward_branches(DeviceTensor gradient, const DeviceGradientReady& ready);
@@ -35,6 +37,26 @@ class DeviceResidualBlock : public DeviceLayer {
   DeviceSequential shortcut_;
   DeviceCompute& compute_;
   DeviceTensor output_;  // of the latest training forward
+};
+
+/// The counterpart of consecutive ResidualBlocks and of a ReLU before the first. In the backward
+/// pass, one kernel adds the two gradients of a block and applies the ReLU before it, so the sum is
+/// never written. Errors name the blocks.
+class DeviceResidualChain : public DeviceLayer {
+ public:
+  DeviceResidualChain(bool begins_with_relu, std::vector<Stage<DeviceResidualBlock>> blocks,
+                      DeviceCompute& compute);
+
+  DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
+  DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) override;
+  std::vector<DeviceParameter*> parameters() override;
+  std::vector<DeviceParameter*> buffers() override;
+
+ private:
+  bool begins_with_relu_;
+  std::vector<Stage<DeviceResidualBlock>> blocks_;
+  DeviceCompute& compute_;
+  DeviceTensor relu_output_;  // of the latest training forward
 };
 
 }  // namespace horo::ops

@@ -9,7 +9,7 @@
 
 namespace horo::ops {
 
-/// Sequential's counterpart. Parameters have whatever names they have.
+/// The counterpart of Sequential. It does not prefix the names of parameters.
 class DeviceSequential : public DeviceLayer {
  public:
   explicit DeviceSequential(std::vector<Stage<DeviceLayer>> stages);

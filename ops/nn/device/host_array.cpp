@@ -5,7 +5,7 @@
 namespace horo::ops {
 namespace {
 
-/// Calls use(place in the array, place as the CPU's kernels have it) for each value.
+/// Calls use(index in the array, index in the order of the CPU kernels) for each value.
 template <typename Use>
 void for_each_value(const HostArray& array, Use use) {
   std::size_t there = 0;

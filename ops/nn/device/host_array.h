@@ -3,17 +3,16 @@
 #include <cstddef>
 #include <vector>
 
-#include "ops/kernels/image_format.h"
 #include "ops/kernels/shapes.h"
 
 // Private to ops/nn/device.
 
 namespace horo::ops {
 
-/// How an array of images, filters or vectors lies in the stand-in's memory.
+/// The layout of an array of images, filters or vectors in the memory of the host stand-in.
 struct HostArray {
   DataType type = DataType::kFloat32;  ///< or kBFloat16
-  std::size_t batch = 0;               ///< or out channels, of filters
+  std::size_t batch = 0;               ///< for filters: output channels
   std::size_t channels = 0;
   std::size_t pixels = 1;
   bool is_channels_last = false;
@@ -31,9 +30,10 @@ struct HostArray {
   std::size_t count() const { return batch * channels * pixels; }
 };
 
-/// The values at `data` as the CPU's kernels take them: float32, [batch, channels, pixels].
+/// Converts the values at `data` to the form of the CPU kernels: float32, [batch, channels,
+/// pixels].
 std::vector<float> read(const HostArray& array, const void* data);
-/// The way back, rounding to nearest.
+/// Converts in the other direction and rounds to nearest.
 void write(const HostArray& array, const std::vector<float>& values, void* data);
 
 }  // namespace horo::ops

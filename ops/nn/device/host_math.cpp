@@ -1,20 +1,133 @@
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <optional>
 #include <utility>
+#include <vector>
 
-#include "horo/base/device/host_device.h"
-#include "ops/kernels/cpu/average_pool.h"
+#include "horo/device/host/host_device.h"
 #include "ops/kernels/cpu/batch_norm.h"
 #include "ops/kernels/cpu/convolution.h"
+#include "ops/kernels/cpu/elementwise.h"
 #include "ops/kernels/cpu/inner_product.h"
-#include "ops/kernels/cpu/max_pool.h"
+#include "ops/kernels/cpu/pooling.h"
 #include "ops/nn/device/device_math.h"
-#include "ops/nn/device/host_activated_linear.h"
 #include "ops/nn/device/host_array.h"
 
-// Work holds on to its kernel: the stream may come to it after the operation has gone.
-
 namespace horo::ops {
+
 namespace {
+
+/// One bit per value, with the row length of cuBLASLt: rows are padded to multiples of 128 bits.
+struct Bits {
+  std::size_t rows, columns;
+
+  std::size_t row_bytes() const { return (columns + 127) / 128 * 16; }
+  std::size_t bytes() const { return rows * row_bytes(); }
+  void write(const std::vector<std::uint8_t>& values, std::uint8_t* to) const {
+    std::fill_n(to, bytes(), std::uint8_t{0});
+    for (std::size_t i = 0; i < values.size(); ++i)
+      to[byte_of(i)] = static_cast<std::uint8_t>(to[byte_of(i)] | values[i] << i % columns % 8);
+  }
+  std::vector<std::uint8_t> read(const std::uint8_t* from) const {
+    std::vector<std::uint8_t> values(rows * columns);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<std::uint8_t>(from[byte_of(i)] >> i % columns % 8 & 1);
+    return values;
+  }
+
+ private:
+  std::size_t byte_of(std::size_t i) const { return i / columns * row_bytes() + i % columns / 8; }
+};
+
+/// The shapes and kernels that the submitted work needs. The work shares the ownership, since it
+/// may run after the operation is destroyed.
+struct State {
+  State(const ActivatedShape& shape_, DataType type)
+      : shape(shape_),
+        kernel(shape.linear),
+        input(shape.linear.batch, shape.linear.in_features, type),
+        weights(shape.linear.out_features, shape.linear.in_features, type),
+        bias(1, shape.linear.out_features, type),
+        output(shape.linear.batch, shape.linear.out_features, type),
+        next_weights(shape.next_out_features, shape.linear.out_features, type),
+        next_output(shape.linear.batch, shape.next_out_features, type),
+        bits{shape.linear.batch, shape.linear.out_features} {
+    if (shape.next_out_features > 0)
+      next.emplace(InnerProductShape{.batch = shape.linear.batch,
+                                     .in_features = shape.linear.out_features,
+                                     .out_features = shape.next_out_features,
+                                     .has_bias = false});
+  }
+  std::size_t kept_bytes() const {
+    if (shape.activation == Activation::kGelu) return output.count() * size_of(output.type);
+    return next ? bits.bytes() : 0;
+  }
+
+  ActivatedShape shape;
+  cpu::InnerProductKernel kernel;
+  std::optional<cpu::InnerProductKernel> next;
+  HostArray input, weights, bias, output, next_weights, next_output;
+  Bits bits;
+};
+
+class HostActivatedLinear : public ActivatedOperation {
+ public:
+  HostActivatedLinear(device::Stream& stream, const ActivatedShape& shape, DataType type)
+      : stream_(stream), state_(std::make_shared<State>(shape, type)) {}
+
+  std::size_t kept_bytes() const override { return state_->kept_bytes(); }
+
+  void forward(const void* input, const void* weights, const void* bias, void* output,
+               void* kept) override {
+    device::submit(stream_, [=, state = state_] {
+      std::vector<float> y(state->output.count());
+      state->kernel.forward(read(state->input, input).data(), read(state->weights, weights).data(),
+                            read(state->bias, bias).data(), y.data());
+      if (state->shape.activation == Activation::kGelu) {
+        if (kept != nullptr) write(state->output, y, kept);
+        cpu::gelu_forward(y);
+      } else {
+        std::vector<std::uint8_t> passed(y.size());
+        cpu::relu_forward(y, passed);
+        if (kept != nullptr) state->bits.write(passed, static_cast<std::uint8_t*>(kept));
+      }
+      write(state->output, y, output);
+    });
+  }
+
+  void backward(const void* next_weights, const void* next_output_gradient, const void* kept,
+                void* gradient, void* bias_gradient) override {
+    device::submit(stream_, [=, state = state_] {
+      std::vector<float> dx(state->output.count()), sums(state->bias.count());
+      state->next->backward_data(read(state->next_weights, next_weights).data(),
+                                 read(state->next_output, next_output_gradient).data(), dx.data());
+      if (state->shape.activation == Activation::kGelu)
+        cpu::gelu_backward(dx, read(state->output, kept));
+      else
+        cpu::relu_backward(dx, state->bits.read(static_cast<const std::uint8_t*>(kept)));
+      for (std::size_t i = 0; i < dx.size(); ++i) sums[i % sums.size()] += dx[i];
+      write(state->output, dx, gradient);
+      write(state->bias, sums, bias_gradient);
+    });
+  }
+
+ private:
+  device::Stream& stream_;
+  std::shared_ptr<State> state_;
+};
+
+// Like cuBLASLt, returns null for GELU if the number of values is not a multiple of 8. Also returns
+// null for a batch of 1, so that tests cover layers without the fused operation.
+std::unique_ptr<ActivatedOperation> make_host_activated_linear(device::Stream& stream,
+                                                               const ActivatedShape& shape,
+                                                               DataType type) {
+  const bool fits = shape.activation != Activation::kGelu || shape.linear.out_features % 8 == 0;
+  if (!fits || shape.linear.batch == 1) return nullptr;
+  return std::make_unique<HostActivatedLinear>(stream, shape, type);
+}
+
+// Work on the stream owns its kernel, since it may run after the operation has been destroyed.
 
 /// Kernel: cpu::ConvolutionKernel or cpu::InnerProductKernel.
 template <typename Kernel>
@@ -79,7 +192,9 @@ class HostMaxPool : public PoolOperation {
                 void* input_gradient) override {
     device::submit(stream_, [=, kernel = kernel_, from = input_, to = output_] {
       std::vector<float> y(to.count()), dx(from.count());
-      kernel->forward_training(read(from, input).data(), y.data());  // finds the winners again
+      // The CPU kernel stores the largest pixels itself, so the forward pass is repeated here. The
+      // operation keeps no state between its passes, like cuDNN.
+      kernel->forward_training(read(from, input).data(), y.data());  // records the largest pixels
       kernel->backward(read(to, output_gradient).data(), dx.data());
       write(from, dx, input_gradient);
     });
@@ -155,6 +270,7 @@ class HostBatchNorm : public BatchNormOperation {
       std::vector<float> dx(images.count()), variance(images.channels);
       for (std::size_t c = 0; c < images.channels; ++c) {
         const auto inverse = static_cast<double>(arrays.inverse_deviation[c]);
+        // cuDNN's interface keeps 1 / sqrt(variance + epsilon); the CPU kernel needs the variance.
         variance[c] = static_cast<float>(1 / (inverse * inverse) - epsilon);
       }
       kernel->backward(read(images, arrays.input).data(),
@@ -175,6 +291,8 @@ class HostBatchNorm : public BatchNormOperation {
   double epsilon_;
 };
 
+// Converts each operand to float32 in the CPU's layout, calls the CPU kernel and converts the
+// result. Slow, but it exercises the types and layouts of the GPU path.
 class HostMath : public DeviceMath {
  public:
   explicit HostMath(device::Stream& stream) : stream_(stream) {}

@@ -5,18 +5,46 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "ops/nn/batch_norm.h"
 #include "ops/nn/device/device_compute.h"
 #include "ops/nn/device/device_layer.h"
 #include "ops/nn/dropout.h"
 #include "ops/nn/max_pool2d.h"
 #include "ops/nn/shape_cache.h"
 
-// The layers without parameters.
-
 namespace horo::ops {
 
-/// Relu's counterpart.
+/// The counterpart of BatchNorm. Scale, shift, statistics and their gradients are float32 for every
+/// type of the network.
+class DeviceBatchNorm : public DeviceLayer {
+ public:
+  DeviceBatchNorm(const BatchNormOptions& options, DeviceCompute& compute);
+
+  DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
+  DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) override;
+  std::vector<DeviceParameter*> parameters() override { return {&weight_, &bias_}; }
+  std::vector<DeviceParameter*> buffers() override { return {&running_mean_, &running_variance_}; }
+
+ private:
+  BatchNormOptions options_;
+  DeviceCompute& compute_;
+  DeviceParameter weight_;
+  DeviceParameter bias_;
+  DeviceParameter running_mean_;
+  DeviceParameter running_variance_;
+  ShapeCache<BatchNormOperation> operations_;
+  // of the latest training forward:
+  std::shared_ptr<BatchNormOperation> operation_;
+  DeviceTensor input_;
+  DeviceTensor mean_;
+  DeviceTensor inverse_deviation_;
+};
+
+// The layers without parameters.
+
+/// The counterpart of Relu.
 class DeviceRelu : public DeviceLayer {
  public:
   explicit DeviceRelu(DeviceCompute& compute) : compute_(compute) {}
@@ -28,7 +56,7 @@ class DeviceRelu : public DeviceLayer {
   DeviceTensor output_;  // of the latest training forward
 };
 
-/// Gelu's counterpart.
+/// The counterpart of Gelu.
 class DeviceGelu : public DeviceLayer {
  public:
   explicit DeviceGelu(DeviceCompute& compute) : compute_(compute) {}
@@ -40,7 +68,8 @@ class DeviceGelu : public DeviceLayer {
   DeviceTensor input_;  // of the latest training forward
 };
 
-/// Dropout's counterpart, with the same choice. It is made again in the backward pass, not kept.
+/// The counterpart of Dropout, with the same mask. The backward pass draws the mask again; it is
+/// not stored.
 class DeviceDropout : public DeviceLayer {
  public:
   DeviceDropout(const DropoutOptions& options, DeviceCompute& compute)
@@ -62,7 +91,7 @@ class DeviceDropout : public DeviceLayer {
   std::optional<Choice> choice_;  // of the latest training forward
 };
 
-/// Flatten's counterpart: features come in the host's order, whatever the layout.
+/// The counterpart of Flatten. The features are in host order for every layout.
 class DeviceFlatten : public DeviceLayer {
  public:
   explicit DeviceFlatten(DeviceCompute& compute) : compute_(compute) {}
@@ -74,17 +103,17 @@ class DeviceFlatten : public DeviceLayer {
   std::optional<Shape> shape_;  // of the latest training forward's input, in the host's order
 };
 
-/// MaxPool2d's and GlobalAveragePool's counterpart.
+/// The counterpart of MaxPool2d and GlobalAveragePool.
 class DevicePool : public DeviceLayer {
  public:
-  /// What it does with an input of one shape.
+  /// The operation for one input shape.
   struct Plan {
     Shape output;  ///< in the host's order
     std::unique_ptr<PoolOperation> operation;
   };
-  /// For an input of this shape, in the host's order; throws InvalidArgument if it does not fit.
+  /// Makes the plan for an input shape in host order. Throws InvalidArgument if it does not fit.
   using MakePlan = std::function<Plan(const Shape& input)>;
-  /// `kind`: "MaxPool2d", for errors.
+  /// `kind`, such as "MaxPool2d", appears in errors.
   DevicePool(std::string kind, MakePlan make_plan, DeviceCompute& compute);
 
   DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;

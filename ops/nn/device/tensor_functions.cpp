@@ -4,7 +4,7 @@
 
 #include "ops/kernels/device/elementwise.h"
 #include "ops/kernels/device/float_types.h"
-#include "ops/kernels/device/transpose.h"
+#include "ops/kernels/device/matrix.h"
 
 namespace horo::ops {
 namespace {
@@ -16,7 +16,7 @@ T* data_of(const DeviceTensor& tensor) {
   return reinterpret_cast<T*>(tensor.data());
 }
 
-/// A new tensor like `like`, written by launch(zero of its type, tensor).
+/// Allocates a tensor like `like` and calls launch(zero of its type, tensor), which writes it.
 template <typename Launch>
 DeviceTensor made_like(DeviceCompute& compute, const DeviceTensor& like, Launch launch) {
   DeviceTensor result = compute.allocate(like.shape(), like.type());
@@ -24,7 +24,7 @@ DeviceTensor made_like(DeviceCompute& compute, const DeviceTensor& like, Launch 
   return result;
 }
 
-/// Calls launch(zero of from's type, zero of to's).
+/// Calls launch(zero of the type of `from`, zero of the type of `to`).
 template <typename Launch>
 void visit_both(const DeviceTensor& from, const DeviceTensor& to, Launch launch) {
   visit_float_type(from.type(), "a tensor on a device", [&](auto from_zero) {
@@ -33,12 +33,12 @@ void visit_both(const DeviceTensor& from, const DeviceTensor& to, Launch launch)
   });
 }
 
-/// A single row or column lies the same both ways.
+/// A single row or column has the same order of elements in both layouts.
 bool is_vector(const device_kernels::MatrixBatch& shape) {
   return shape.rows == 1 || shape.columns == 1;
 }
 
-/// to [batch, columns, rows] = from [batch, rows, columns].
+/// Computes to [batch, columns, rows] = from [batch, rows, columns].
 void transpose(DeviceCompute& compute, const DeviceTensor& from, DeviceTensor& to,
                const device_kernels::MatrixBatch& shape) {
   if (is_vector(shape)) return convert(compute, from, to);
@@ -48,8 +48,8 @@ void transpose(DeviceCompute& compute, const DeviceTensor& from, DeviceTensor& t
   });
 }
 
-/// Channels and pixels of images of that shape in the host's order, if tensors of `layout` have
-/// them exchanged; otherwise one row.
+/// The matrices [channels, pixels] that a copy between host order and device order transposes.
+/// `host` is the shape in host order. Without a transposition this is one row.
 device_kernels::MatrixBatch channels_and_pixels(const Shape& host, ImageLayout layout) {
   if (host.rank() != 4 || layout == ImageLayout::kChannelsFirst) return {1, 1, host.count()};
   return {host[0], host[1], host[2] * host[3]};

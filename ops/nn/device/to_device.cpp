@@ -7,11 +7,9 @@
 #include <utility>
 
 #include "horo/base/error.h"
-#include "ops/nn/device/device_batch_norm.h"
 #include "ops/nn/device/device_linear_chain.h"
 #include "ops/nn/device/device_network.h"
 #include "ops/nn/device/device_residual_block.h"
-#include "ops/nn/device/device_residual_chain.h"
 #include "ops/nn/device/device_sequential.h"
 #include "ops/nn/device/plain_layers.h"
 #include "ops/nn/device/weighted_layer.h"
@@ -29,7 +27,8 @@ std::unique_ptr<DeviceLayer> counterpart(const Layer& layer, DeviceCompute& comp
 std::unique_ptr<DeviceResidualBlock> counterpart(const ResidualBlock& block,
                                                  DeviceCompute& compute);
 
-/// `layer` as an L, if it is one; a class derived from L may compute something else, and is none.
+/// Returns `layer` as an L if its type is exactly L, else null. A class derived from L may compute
+/// something else.
 template <typename L>
 const L* as(const Layer& layer) {
   return typeid(layer) == typeid(L) ? static_cast<const L*>(&layer) : nullptr;
@@ -41,7 +40,8 @@ std::optional<Activation> activation_at(const Sequential& model, std::size_t ind
   return std::nullopt;
 }
 
-/// The layers from there on that are one DeviceLinearChain; none if that would be a Linear alone.
+/// The layers from `index` on that one DeviceLinearChain computes. Empty if the chain would be a
+/// Linear without an activation.
 std::vector<DeviceLinearChain::Link> chain_at(const Sequential& model, std::size_t index) {
   std::vector<DeviceLinearChain::Link> links;
   while (index < model.size()) {
@@ -54,11 +54,13 @@ std::vector<DeviceLinearChain::Link> chain_at(const Sequential& model, std::size
     links.back().activation_name = model.name_of(index + 1);
     index += 2;
   }
+  // A chain of one Linear without an activation has nothing to fuse.
   if (!links.empty() && !links.front().activation) links.clear();
   return links;
 }
 
-/// The layers from `index` on that are computed together, if any; `index` goes behind them.
+/// Makes one device layer for the layers from `index` on that can be computed together, and
+/// advances `index` past them. Null if there is no such group.
 std::unique_ptr<DeviceLayer> group_at(const Sequential& model, std::size_t& index,
                                       DeviceCompute& compute) {
   if (auto links = chain_at(model, index); !links.empty()) {
@@ -99,7 +101,7 @@ std::unique_ptr<DeviceResidualBlock> counterpart(const ResidualBlock& block,
                                                counterparts(block.shortcut(), compute), compute);
 }
 
-// A list in one place, so that the layers of the host know nothing of devices.
+// One list of all kinds of layers, so that the layers for the host need not know about devices.
 std::unique_ptr<DeviceLayer> counterpart(const Layer& layer, DeviceCompute& compute) {
   if (const auto* sequential = as<Sequential>(layer))
     return std::make_unique<DeviceSequential>(counterparts(*sequential, compute));
@@ -118,15 +120,15 @@ std::unique_ptr<DeviceLayer> counterpart(const Layer& layer, DeviceCompute& comp
   if (as<Gelu>(layer)) return std::make_unique<DeviceGelu>(compute);
   if (as<Flatten>(layer)) return std::make_unique<DeviceFlatten>(compute);
   throw InvalidArgument(
-      "this kind of layer is not there for devices: train on the CPU, or build the model from the "
-      "layers of ops/nn");
+      "this kind of layer is not supported on devices: train on the CPU, or build the model from "
+      "the layers of ops/nn");
 }
 
 }  // namespace
 
 std::unique_ptr<DeviceLayer> to_device(const Layer& model, DeviceCompute& compute) {
   auto network = std::make_unique<DeviceNetwork>(counterpart(model, compute), compute);
-  auto& from = const_cast<Layer&>(model);  // it gives only what may be changed; nothing is
+  auto& from = const_cast<Layer&>(model);  // the accessors are not const; nothing is changed
   const auto take_names = [](const auto& there, const auto& here) {
     for (std::size_t i = 0; i < there.size(); ++i) here[i]->name = there[i]->name;
   };

@@ -9,24 +9,26 @@
 
 namespace horo::ops {
 
-/// The same network on a device, with its own memory and the model's names and values.
+/// Builds the same network on a device, with memory of its own and with the names and values of the
+/// model.
 ///
-/// Its input is float32 [batch, ...] in the host's order, as is its gradient; the network converts
-/// it to the type and layout of `compute`. Its output, and the gradient by that, are of compute's
-/// type: logits [batch, classes]. Throws InvalidArgument, naming the layer, for a model with a
-/// layer that is none of horo's own. Waits as upload_values() does.
+/// Its input and the gradient by the input are float32 [batch, ...] in host order; the network
+/// converts them to the type and layout of `compute`. Its output, logits [batch, classes], and the
+/// gradient by the output have the type of `compute`. Blocks as upload_values() does. Throws
+/// InvalidArgument, with the name of the layer, for a layer that is not part of horo.
 std::unique_ptr<DeviceLayer> to_device(const Layer& model, DeviceCompute& compute);
 
-/// Copies the values of all parameters and buffers of `from` to the device, and renews the copies
-/// that layers compute with. Waits for the copies to the device. `to` is what to_device() has made
-/// of `from`, or of a model like it: InvalidArgument if names or shapes differ.
+/// Copies the values of all parameters and buffers of `from` to the device, and updates the copies
+/// that layers compute with. Blocks until the copies to the device are complete. `to` must be a
+/// result of to_device() for `from` or for a model like it: throws InvalidArgument if names or
+/// shapes differ.
 void upload_values(Layer& from, DeviceLayer& to, DeviceCompute& compute);
 
-/// The way back. Waits for the device.
+/// Copies in the other direction. Blocks until the device is done.
 void download_values(DeviceLayer& from, Layer& to, DeviceCompute& compute);
 
-/// The same for one float32 tensor that lies as a parameter does (a momentum), in the order that
-/// DeviceParameter::is_channels_last says. As TensorTransfer's, whose errors they have.
+/// The same for one float32 tensor with the layout of a parameter, such as a momentum; see
+/// DeviceParameter::is_channels_last. Errors are those of TensorTransfer.
 void upload(const Tensor& from, DeviceTensor& to, bool is_channels_last, TensorTransfer& transfer,
             DeviceCompute& compute);
 void download(const DeviceTensor& from, bool is_channels_last, Tensor& to, TensorTransfer& transfer,

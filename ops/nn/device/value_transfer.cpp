@@ -1,4 +1,4 @@
-// All that brings values of parameters there and back.
+// Copies the values of parameters between host and device.
 #include <fmt/format.h>
 
 #include <functional>
@@ -15,12 +15,14 @@ namespace {
 
 using Visit = std::function<void(Parameter&, DeviceParameter&)>;
 
+// Names and shapes must match pair by pair: a model with the same number of parameters in another
+// order would otherwise be filled with wrong values.
 void require_same(const Parameter& host, const DeviceParameter& device, ImageLayout layout) {
   const Shape shape = to_host_order(device.value.shape(), layout);
   HORO_CHECK(
       host.name == device.name && host.value.shape() == shape,
       fmt::format("the model on the device has '{}' {} where the one on the host has '{}' "
-                  "{}; make it with to_device() from a model like that",
+                  "{}; make it with to_device() from the same model",
                   device.name, shape.to_string(), host.name, host.value.shape().to_string()));
 }
 
@@ -28,7 +30,7 @@ void visit_pairs(const std::vector<Parameter*>& host, const std::vector<DevicePa
                  ImageLayout layout, const Visit& visit) {
   HORO_CHECK(host.size() == device.size(),
              fmt::format("the model on the device has {} parameters or buffers where the one on "
-                         "the host has {}; make it with to_device() from a model like that",
+                         "the host has {}; make it with to_device() from the same model",
                          device.size(), host.size()));
   for (std::size_t i = 0; i < host.size(); ++i) require_same(*host[i], *device[i], layout);
   for (std::size_t i = 0; i < host.size(); ++i) visit(*host[i], *device[i]);

@@ -16,6 +16,7 @@ WeightedLayer::WeightedLayer(Options options, DeviceCompute& compute)
 }
 
 DeviceTensor WeightedLayer::forward(DeviceTensor input, const DevicePass& pass) {
+  // Plans are cached by the host shape, which does not depend on the layout of the device.
   const Shape shape = to_host_order(input.shape(), compute_.layout());
   const auto plan = plans_.get(shape, [&] { return std::make_shared<Plan>(options_.plan(shape)); });
   DeviceTensor output = compute_.allocate(to_device_order(plan->output, compute_.layout()));
@@ -35,6 +36,8 @@ DeviceTensor WeightedLayer::backward(DeviceTensor output_gradient,
                    to_host_order(output_gradient.shape(), compute_.layout()),
                    plan ? plan->output : Shape());
   const DeviceTensor input = std::exchange(input_, DeviceTensor());
+  // The gradients of the weights come first, so that their exchange overlaps with the gradient by
+  // the input.
   plan->operation->backward_weights(input.data(), output_gradient.data(), weight_.gradient.data(),
                                     bias_.gradient.data());
   report(parameters(), ready);

@@ -13,11 +13,11 @@
 
 namespace horo::ops {
 
-/// A layer with a weight and perhaps a bias, from which its output follows linearly: Linear's and
-/// Conv2d's counterpart. In bfloat16 both have copies, and a filter lies channels last.
+/// The counterpart of Linear and Conv2d: a layer whose output is linear in its weight and its
+/// optional bias. In bfloat16 both have copies of that type, and filters are stored channels last.
 class WeightedLayer : public DeviceLayer {
  public:
-  /// What it does with an input of one shape.
+  /// The operation for one input shape.
   struct Plan {
     Shape output;  ///< in the host's order
     std::unique_ptr<WeightedOperation> operation;
@@ -27,7 +27,7 @@ class WeightedLayer : public DeviceLayer {
     Shape weight;      ///< [out, in, ...], in the host's order
     bool bias = true;
     bool input_gradient = true;
-    /// For an input of this shape, in the host's order; throws InvalidArgument if it does not fit.
+    /// Makes the plan for an input shape in host order. Throws InvalidArgument if it does not fit.
     std::function<Plan(const Shape& input)> plan;
   };
   WeightedLayer(Options options, DeviceCompute& compute);

@@ -6,7 +6,7 @@
 
 namespace horo::collectives {
 
-/// Adasum(a, b) as its definition says it, in float64.
+/// Adasum(a, b) by its definition, in float64.
 inline std::vector<double> reference_pair(const std::vector<double>& a,
                                           const std::vector<double>& b) {
   double aa = 0, bb = 0, ab = 0;
@@ -23,7 +23,8 @@ inline std::vector<double> reference_pair(const std::vector<double>& a,
   return sum;
 }
 
-/// The tree over one vector per rank: neighbours in pairs, an odd one out moves up a level.
+/// Combines one vector per rank in a tree: neighbours form pairs, and an odd vector moves up a
+/// level unchanged.
 inline std::vector<double> reference_adasum(std::vector<std::vector<double>> vectors) {
   while (vectors.size() > 1) {
     std::vector<std::vector<double>> next;
@@ -35,8 +36,8 @@ inline std::vector<double> reference_adasum(std::vector<std::vector<double>> vec
   return vectors.front();
 }
 
-/// A gradient element in [-1, 1] that differs by rank, tensor and index. Ranks' vectors are neither
-/// parallel nor orthogonal.
+/// A gradient element in [-1, 1] that differs by rank, tensor and index. The vectors of the ranks
+/// are neither parallel nor orthogonal.
 inline double gradient_value(std::size_t rank, std::size_t tensor, std::size_t index) {
   const double common = std::sin(static_cast<double>(index * 7 + tensor));
   const double own = std::cos(static_cast<double>(index * (rank + 3) + tensor * 5 + rank));

@@ -15,7 +15,8 @@ namespace {
 using contract::run_thread_ranks;
 
 constexpr int kRankCounts[] = {1, 2, 3, 4, 5, 7, 8};
-// Tensors smaller than the number of ranks, empty, odd, and longer than a segment.
+// Covers tensors that are smaller than the number of ranks, empty, of odd size, and longer than a
+// segment.
 const std::vector<std::size_t> kCounts = {5, 1, 0, 3001, 64, 2, 777, 1};
 
 struct Way {
@@ -80,7 +81,8 @@ void run_communicators(int ranks, const Way& way,
   });
 }
 
-// The results of all ranks. `together`: all tensors in one buffer; else each by itself.
+// Returns the results of all ranks. `together` reduces all tensors in one buffer, else each one
+// separately.
 template <Element T>
 std::vector<Tensors<T>> run_adasum(int ranks, const Way& way, bool together) {
   std::vector<Tensors<T>> results(static_cast<std::size_t>(ranks));
@@ -137,16 +139,12 @@ void check_type(double tolerance) {
   }
 }
 
-TEST(Adasum, Float32IsTheReferenceWithTheSameBitsInEveryAlgorithmAndPacking) {
-  check_type<float>(1e-6);
-}
-TEST(Adasum, Float64IsTheReferenceWithTheSameBitsInEveryAlgorithmAndPacking) {
-  check_type<double>(1e-14);
-}
+TEST(Adasum, Float32MatchesReferenceInEveryAlgorithmAndPacking) { check_type<float>(1e-6); }
+TEST(Adasum, Float64MatchesReferenceInEveryAlgorithmAndPacking) { check_type<double>(1e-14); }
 TEST(Adasum, Float16IsRoundedOnce) { check_type<Float16>(0x1p-11 * 4); }
 TEST(Adasum, BFloat16IsRoundedOnce) { check_type<BFloat16>(0x1p-8 * 4); }
 
-TEST(Adasum, OrthogonalGradientsAddUpAndEqualOnesAverage) {
+TEST(Adasum, AddsOrthogonalAndAveragesEqualGradients) {
   for (const int ranks : kRankCounts)
     run_communicators(ranks, kWays[1], [&](Communicator& communicator, int rank) {
       const auto own = static_cast<std::size_t>(rank);
@@ -163,7 +161,7 @@ TEST(Adasum, OrthogonalGradientsAddUpAndEqualOnesAverage) {
     });
 }
 
-TEST(Adasum, AZeroGradientOfOneRankOrAllChangesNothing) {
+TEST(Adasum, IgnoresZeroGradients) {
   for (const int ranks : kRankCounts)
     run_communicators(ranks, kWays[0], [&](Communicator& communicator, int rank) {
       std::vector<float> one(33), none(9);
@@ -178,9 +176,9 @@ TEST(Adasum, AZeroGradientOfOneRankOrAllChangesNothing) {
     });
 }
 
-TEST(Adasum, TensorsThatLieSideBySideAreTakenByThemselves) {
+TEST(Adasum, TreatsAdjacentTensorsSeparately) {
   run_communicators(2, kWays[0], [&](Communicator& communicator, int rank) {
-    // Of the first tensor the ranks have equal values, of the second orthogonal ones.
+    // The ranks have equal values in the first tensor and orthogonal values in the second one.
     std::vector<float> memory =
         rank == 0 ? std::vector<float>{2, 2, 1, 0} : std::vector<float>{2, 2, 0, 1};
     ScatteredBuffer tensors(DataType::kFloat32, memory.data(), 2);
@@ -190,7 +188,7 @@ TEST(Adasum, TensorsThatLieSideBySideAreTakenByThemselves) {
   });
 }
 
-TEST(Adasum, OtherOperationsPassThroughTheCommunicator) {
+TEST(Adasum, CommunicatorForwardsOtherOperations) {
   run_communicators(3, kWays[1], [&](Communicator& communicator, int rank) {
     std::vector<std::int32_t> values(5, rank + 1);
     communicator.allreduce({DataType::kInt32, values.data(), values.size()}, ReduceOp::kSum);

@@ -1,10 +1,9 @@
-#include "collectives/adasum/ordered_sum.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
+#include "collectives/adasum/adasum.h"
 #include "collectives/ring/ring_collectives.h"
 #include "tests/collectives/contract/thread_ranks.h"
 
@@ -15,7 +14,7 @@ double value_of(int rank, std::size_t i) {
   return std::sin(static_cast<double>(i) + 0.1 * rank) * std::pow(10.0, rank % 3 * 8 - 8);
 }
 
-TEST(OrderedSum, AddsInRankOrderWhateverTheSize) {
+TEST(OrderedSum, AddsInRankOrderAtAnySize) {
   for (const int ranks : {1, 2, 3, 5, 8})
     for (const std::size_t count : {0, 1, 7, 513, 2049, 6007})
       contract::run_thread_ranks(ranks, {}, [&](Transport& transport, int rank) {

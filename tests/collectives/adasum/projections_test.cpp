@@ -1,13 +1,13 @@
-#include "collectives/adasum/projections.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "collectives/adasum/adasum.h"
+
 namespace horo::collectives {
 namespace {
 
-TEST(Projections, AreThoseOfEveryElementAtAnyCount) {
+TEST(Projections, CoverEveryElementAtAnyCount) {
   for (std::size_t count = 0; count < 40; ++count) {
     std::vector<float> a(count), b(count);
     double aa = 0, bb = 0, ab = 0;
@@ -25,20 +25,20 @@ TEST(Projections, AreThoseOfEveryElementAtAnyCount) {
   }
 }
 
-TEST(Projections, ProductsOfSmallAndLargeFloatsDoNotVanishOrOverflow) {
+TEST(Projections, ProductsDoNotUnderflowOrOverflow) {
   const float tiny = 1e-40f, huge = 3e38f;
   const Projections found = project(&tiny, &huge, 1);
   EXPECT_GT(found.a_squared, 0);
   EXPECT_TRUE(std::isfinite(found.b_squared));
 }
 
-TEST(Combine, OrthogonalVectorsAddUp) {
+TEST(Combine, AddsOrthogonalVectors) {
   std::vector<double> a{3, 0, 0}, b{0, -4, 5};
   combine(project(a.data(), b.data(), 3), a.data(), b.data(), 3);
   EXPECT_EQ(a, (std::vector<double>{3, -4, 5}));
 }
 
-TEST(Combine, EqualVectorsAverageAndOppositeOnesStillDo) {
+TEST(Combine, AveragesParallelVectors) {
   std::vector<double> a{3, 1, -2}, b = a;
   combine(project(a.data(), b.data(), 3), a.data(), b.data(), 3);
   EXPECT_EQ(a, (std::vector<double>{3, 1, -2}));
@@ -51,7 +51,7 @@ TEST(Combine, EqualVectorsAverageAndOppositeOnesStillDo) {
   EXPECT_NEAR(e[1], 4, 1e-15);
 }
 
-TEST(Combine, AZeroVectorLeavesTheOther) {
+TEST(Combine, IgnoresZeroVector) {
   const std::vector<float> values{0.5f, -7, 1e-30f};
   std::vector<float> zero(3), a = values;
   combine(project(a.data(), zero.data(), 3), a.data(), zero.data(), 3);

@@ -1,14 +1,14 @@
-#include "collectives/adasum/tensor_chunks.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <numeric>
 
+#include "collectives/adasum/adasum.h"
+
 namespace horo::collectives {
 namespace {
 
-TEST(TensorChunks, LieByRankThenByTensor) {
+TEST(TensorChunks, AreOrderedByRankThenTensor) {
   std::vector<std::int32_t> first{1, 2, 3, 4, 5}, second{11}, third{21, 22, 23};
   ScatteredBuffer tensors(DataType::kInt32);
   for (auto* tensor : {&first, &second, &third}) tensors.add(tensor->data(), tensor->size());
@@ -28,11 +28,11 @@ TEST(TensorChunks, LieByRankThenByTensor) {
   EXPECT_EQ(third, (std::vector<std::int32_t>{-21, -22, -23}));
 }
 
-TEST(TensorChunks, ATensorIsCutAlikeWhateverLiesBesideIt) {
+TEST(TensorChunks, DoNotDependOnOtherTensors) {
   std::vector<float> memory(1000);
   for (int ranks = 1; ranks <= 9; ++ranks) {
     ScatteredBuffer alone(DataType::kFloat32, memory.data() + 300, 77);
-    ScatteredBuffer among(DataType::kFloat32, memory.data(), 300);  // it begins where this ends
+    ScatteredBuffer among(DataType::kFloat32, memory.data(), 300);  // adjacent to the next one
     among.add(memory.data() + 300, 77);
     among.add(memory.data() + 377, 400);
     for (int rank = 0; rank < ranks; ++rank)
@@ -41,7 +41,7 @@ TEST(TensorChunks, ATensorIsCutAlikeWhateverLiesBesideIt) {
   }
 }
 
-TEST(TensorChunks, NoTensorsHaveNoChunks) {
+TEST(TensorChunks, AreEmptyWithoutTensors) {
   EXPECT_EQ(TensorChunks(ScatteredBuffer(DataType::kFloat32), 3).count_of(2), 0u);
 }
 

@@ -1,11 +1,11 @@
-#include "collectives/compression/orthonormalise.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
+
+#include "collectives/compression/low_rank.h"
 
 namespace horo::collectives {
 namespace {
@@ -16,7 +16,8 @@ double dot(const float* a, const float* b, std::size_t length) {
   return sum;
 }
 
-// Every vector has length 1 or is zero, and they are orthogonal; returns how many are not zero.
+// Checks that every vector has length 1 or is zero, and that they are orthogonal. Returns the
+// number of nonzero vectors.
 std::size_t count_orthonormal(const std::vector<float>& vectors, std::size_t length) {
   std::size_t found = 0;
   for (std::size_t a = 0; a < vectors.size() / length; ++a) {
@@ -37,7 +38,7 @@ std::vector<float> random_vectors(std::size_t count, std::size_t length, float s
   return vectors;
 }
 
-TEST(Orthonormalise, VectorsOfAnySizeAndScale) {
+TEST(Orthonormalise, HandlesAnySizeAndScale) {
   for (const std::size_t count : {1, 2, 4, 7})
     for (const std::size_t length : {7, 16, 33, 1000})
       for (const float scale : {1e-30f, 1.0f, 1e30f}) {
@@ -51,7 +52,7 @@ TEST(Orthonormalise, VectorsOfAnySizeAndScale) {
       }
 }
 
-TEST(Orthonormalise, DependentVectorsBecomeZero) {
+TEST(Orthonormalise, ZeroesDependentVectors) {
   std::vector<float> vectors = random_vectors(4, 50);
   for (std::size_t i = 0; i < 50; ++i) {
     vectors[i] = 0;
@@ -65,7 +66,7 @@ TEST(Orthonormalise, DependentVectorsBecomeZero) {
   }
 }
 
-TEST(Orthonormalise, NearlyDependentVectorsStayOrthogonal) {
+TEST(Orthonormalise, SeparatesNearlyDependentVectors) {
   std::vector<float> vectors = random_vectors(6, 300);
   const std::vector<float> noise = random_vectors(6, 301);
   for (std::size_t k = 1; k < 6; ++k)
@@ -75,7 +76,7 @@ TEST(Orthonormalise, NearlyDependentVectorsStayOrthogonal) {
   EXPECT_EQ(count_orthonormal(vectors, 300), 6u);
 }
 
-TEST(Orthonormalise, RefusesWhatIsNotFinite) {
+TEST(Orthonormalise, RejectsNonFiniteValues) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     std::vector<float> vectors = random_vectors(2, 20);

@@ -7,14 +7,14 @@
 namespace horo::collectives {
 namespace {
 
-TEST(PowerSgd, CompressesWhatShrinksByMoreThanTheRate) {
+TEST(PowerSgd, CompressesAboveMinimumRate) {
   const PowerSgd::Options options{.rank = 4, .min_compression_rate = 2};
   EXPECT_TRUE(PowerSgd::compresses(100, 100, options));  // 10000 values, factors of 800
-  EXPECT_FALSE(PowerSgd::compresses(16, 16, options));   // 256, factors of 128: just the rate
-  EXPECT_TRUE(PowerSgd::compresses(16, 17, options));    // 272, of 132
+  EXPECT_FALSE(PowerSgd::compresses(16, 16, options));   // 256, factors of 128: exactly the rate
+  EXPECT_TRUE(PowerSgd::compresses(16, 17, options));    // 272 values, factors of 132
   EXPECT_FALSE(PowerSgd::compresses(1000000, 1, options));
   EXPECT_FALSE(PowerSgd::compresses(1, 1000000, options));
-  EXPECT_FALSE(PowerSgd::compresses(2, 1000000, options));  // both rows: nothing would be saved
+  EXPECT_FALSE(PowerSgd::compresses(2, 1000000, options));  // rank 2 of 2 rows: saves nothing
   EXPECT_FALSE(PowerSgd::compresses(0, 5, options));
   EXPECT_FALSE(PowerSgd::compresses(5, 0, options));
   EXPECT_FALSE(PowerSgd::compresses(

@@ -1,8 +1,8 @@
-#include "collectives/compression/random_vector.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "collectives/compression/low_rank.h"
 
 namespace horo::collectives {
 namespace {
@@ -27,8 +27,8 @@ TEST(RandomVector, IsUniformAndRepeats) {
   EXPECT_NE(again, values);
 }
 
-TEST(RandomVector, IsTheSameOnEveryMachine) {
-  // The first outputs of splitmix64 from 1234567 are published with it; the upper 24 bits count.
+TEST(RandomVector, IsPortable) {
+  // The first published outputs of splitmix64 for the seed 1234567; the upper 24 bits are used.
   std::vector<float> values(2);
   fill_with_random(values, 1234567);
   const auto expected = [](std::uint64_t bits) {

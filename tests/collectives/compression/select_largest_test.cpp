@@ -1,5 +1,3 @@
-#include "collectives/compression/select_largest.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,8 @@
 #include <numeric>
 #include <random>
 #include <vector>
+
+#include "collectives/compression/top_k.h"
 
 namespace horo::collectives {
 namespace {
@@ -30,7 +30,7 @@ std::vector<std::uint32_t> by_sorting(const std::vector<float>& values, std::siz
   return indices;
 }
 
-TEST(SelectLargest, AgreesWithSorting) {
+TEST(SelectLargest, MatchesSorting) {
   std::mt19937 random(3);
   for (int round = 0; round < 300; ++round) {
     std::vector<float> values(random() % 300);
@@ -44,12 +44,12 @@ TEST(SelectLargest, AgreesWithSorting) {
   }
 }
 
-TEST(SelectLargest, TheLowerIndexWinsATie) {
+TEST(SelectLargest, LowerIndexWinsTie) {
   EXPECT_EQ(select({1, -2, 2, 0, -2, 2}, 3), (std::vector<std::uint32_t>{1, 2, 4}));
   EXPECT_EQ(select({0, -0.0f, 0}, 2), (std::vector<std::uint32_t>{0, 1}));
 }
 
-TEST(SelectLargest, TakesWhatIsNotFiniteFirst) {
+TEST(SelectLargest, SelectsNonFiniteValuesFirst) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
   const float largest = std::numeric_limits<float>::max();

@@ -8,9 +8,9 @@
 
 namespace horo::collectives::contract {
 
-/// How much is reduced, copied or gathered: nothing, next to nothing, numbers around that of the
-/// ranks, around each boundary of the implementation, several times the largest, and odd ones; in
-/// units of `unit_bytes`.
+/// The sizes to test, in units of `unit_bytes`: zero, very small sizes, sizes near the number of
+/// ranks and near each boundary of the implementation, several times the largest boundary, and odd
+/// sizes.
 inline std::vector<std::size_t> sizes_for(const Backend& backend, int ranks,
                                           std::size_t unit_bytes) {
   const auto n = static_cast<std::size_t>(ranks);
@@ -28,7 +28,8 @@ inline std::vector<std::size_t> sizes_for(const Backend& backend, int ranks,
   return sizes;
 }
 
-/// Uneven parts, some empty: rank r has `base` plus something, every third rank nothing.
+/// Uneven parts: every third rank has an empty part, and the others have `base` plus a varying
+/// number.
 inline std::vector<std::size_t> uneven_parts(int ranks, std::size_t base) {
   std::vector<std::size_t> parts;
   for (int r = 0; r < ranks; ++r)

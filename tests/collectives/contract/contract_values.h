@@ -9,8 +9,8 @@
 
 namespace horo::collectives::contract {
 
-/// What rank `rank` contributes at `index`: differs by rank and by index, and is a small integer,
-/// so that floats of any size combine without rounding. `round` makes consecutive runs differ.
+/// The contribution of `rank` at `index`. It differs by rank and by index, and is a small integer,
+/// so floats of any size combine without rounding. `round` makes consecutive runs differ.
 template <Element T>
 T contribution(int rank, std::size_t index, ReduceOp op, std::size_t round = 0) {
   const auto r = static_cast<std::size_t>(rank);
@@ -18,19 +18,20 @@ T contribution(int rank, std::size_t index, ReduceOp op, std::size_t round = 0) 
     const auto value = static_cast<std::int64_t>((r * 37 + index * 11 + round * 5) % 101);
     return static_cast<T>(std::is_signed_v<T> ? value - 50 : value);
   } else {
-    // Partial products stay powers of two, partial sums of 9 ranks stay below 2^7.
+    // Partial products are powers of two, and partial sums of 9 ranks are below 2^7.
     if (op == ReduceOp::kProduct)
       return static_cast<T>((r + index + round) % 3 == 0 ? -2.0f : 1.0f);
     return static_cast<T>(static_cast<float>((r * 7 + index * 3 + round) % 29) - 14.0f);
   }
 }
 
-/// The reduction of all ranks' contributions, serially. Exact: the same bits whatever the order.
+/// The serial reduction of the contributions of all ranks. It is exact, so any order gives the same
+/// bits.
 template <Element T>
 T expected_value(int size, std::size_t index, ReduceOp op, std::size_t round = 0) {
   constexpr bool kIsInteger = std::is_integral_v<T>;
   using Wide =
-      std::conditional_t<kIsInteger, std::uint64_t, double>;  // wraps as every integer does
+      std::conditional_t<kIsInteger, std::uint64_t, double>;  // wraps like the integers under test
   using Compared = std::conditional_t<kIsInteger, std::int64_t, double>;
   using Scaled = std::conditional_t<std::is_same_v<T, double>, double, float>;
   const auto wide = [&](int rank) {

@@ -49,10 +49,10 @@ inline void check_allgather(Collectives& collectives, int rank,
           << "allgather on rank " << rank << ", byte " << i << " of " << r;
 }
 
-/// How many bytes rank r has for rank s.
+/// The number of bytes that rank r sends to rank s.
 using PairBytes = std::function<std::size_t(std::size_t r, std::size_t s)>;
 
-/// Another size for every pair, every fourth pair nothing.
+/// A different size for every pair, and zero for every fourth pair.
 inline PairBytes uneven_pairs(std::size_t base) {
   return [=](std::size_t r, std::size_t s) {
     return (r * 3 + s * 5) % 4 == 1 ? 0 : base + (r * 13 + s * 7) % 11;

@@ -5,7 +5,7 @@
 namespace horo::collectives::contract {
 namespace {
 
-TEST_P(CollectivesContract, BroadcastCopiesEveryTypeAndSizeFromEveryRoot) {
+TEST_P(CollectivesContract, BroadcastCopiesFromEveryRoot) {
   GetParam().run([&](Collectives& collectives, int rank, int size) {
     for (int root = 0; root < size; ++root)
       for_each_type([&]<typename T>(T) {
@@ -14,13 +14,13 @@ TEST_P(CollectivesContract, BroadcastCopiesEveryTypeAndSizeFromEveryRoot) {
               collectives, rank, count, root,
               (count + static_cast<std::size_t>(root)) % 2 ? Cut::kWhole : Cut::kOddPieces);
       });
-    // Ranks may cut the same array differently.
+    // Ranks may split the same array into different pieces.
     check_broadcast<double>(collectives, rank, 7001, size - 1,
                             rank % 2 ? Cut::kWhole : Cut::kOddPieces);
   });
 }
 
-TEST_P(CollectivesContract, AllgatherPutsEvenAndUnevenPartsInRankOrder) {
+TEST_P(CollectivesContract, AllgatherConcatenatesPartsInRankOrder) {
   GetParam().run([&](Collectives& collectives, int rank, int size) {
     for (const bool is_in_place : {false, true})
       for (const std::size_t bytes : sizes_for(GetParam(), size, 1)) {
@@ -30,7 +30,7 @@ TEST_P(CollectivesContract, AllgatherPutsEvenAndUnevenPartsInRankOrder) {
   });
 }
 
-TEST_P(CollectivesContract, AlltoallExchangesBlocksOfAnySizePerPair) {
+TEST_P(CollectivesContract, AlltoallExchangesBlocksOfAnySize) {
   GetParam().run([&](Collectives& collectives, int rank, int size) {
     for (const std::size_t bytes : sizes_for(GetParam(), size, 1)) {
       check_alltoall(collectives, rank, size, uneven_pairs(bytes));
@@ -39,7 +39,7 @@ TEST_P(CollectivesContract, AlltoallExchangesBlocksOfAnySizePerPair) {
   });
 }
 
-TEST_P(CollectivesContract, AlltoallOfFewPairsEndsOnEveryRank) {
+TEST_P(CollectivesContract, AlltoallOfFewPairsCompletes) {
   GetParam().run([](Collectives& collectives, int rank, int size) {
     const auto n = static_cast<std::size_t>(size);
     for (const std::size_t bytes : {1, 30011}) {

@@ -17,7 +17,7 @@ std::vector<T> contributions(int rank, std::size_t count, ReduceOp op, std::size
   return values;
 }
 
-/// The reduction of all ranks' first `count` contributions.
+/// The reduction of the first `count` contributions of all ranks.
 template <Element T>
 std::vector<T> expected_values(int size, std::size_t count, ReduceOp op, std::size_t round = 0) {
   std::vector<T> values(count);
@@ -30,8 +30,8 @@ bool same_bits(const T& a, const T& b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-/// Calls function(T{}) for every element type that is tested. Not bool, of which a std::vector has
-/// no elements in memory: its reductions are those of std::uint8_t.
+/// Calls function(T{}) for every tested element type, except bool: std::vector<bool> does not store
+/// bytes. The reductions of bool are those of std::uint8_t.
 template <typename Function>
 void for_each_type(Function&& function) {
   for (int type = 0; type < kDataTypeCount; ++type)

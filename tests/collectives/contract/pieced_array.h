@@ -5,11 +5,11 @@
 #include <cstring>
 #include <vector>
 
-#include "collectives/scattered_buffer.h"
+#include "collectives/buffers.h"
 
 namespace horo::collectives::contract {
 
-/// How an array is cut and laid out.
+/// The division of an array into pieces, and their alignment.
 enum class Cut { kWhole, kOddPieces };
 
 /// An array of T in one piece, or in pieces of 1, 2, ... elements and empty ones at odd addresses,
@@ -47,7 +47,7 @@ class PiecedArray {
     std::memcpy(&value, memory_.data() + offsets_[i], sizeof value);
     return value;
   }
-  /// Whether all bytes outside the pieces are as they were.
+  /// Whether all bytes outside the pieces are unchanged.
   bool guards_are_intact() const {
     std::size_t at = 0;
     for (const std::size_t offset : offsets_) {

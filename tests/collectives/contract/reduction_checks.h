@@ -12,8 +12,8 @@
 
 namespace horo::collectives::contract {
 
-/// Reduces the first `count` of `own`, this rank's values, and compares with the first of
-/// `expected`, bit by bit.
+/// Reduces the first `count` of `own`, the values of this rank, and compares bit by bit with the
+/// first of `expected`.
 template <Element T>
 void check_allreduce(Collectives& collectives, std::size_t count, ReduceOp op, Cut cut,
                      const std::vector<T>& own, const std::vector<T>& expected) {

@@ -6,7 +6,7 @@
 namespace horo::collectives::contract {
 namespace {
 
-// Calls function(type's zero, op) for every type and operation.
+// Calls function(zero of the type, op) for every type and operation.
 template <typename Function>
 void for_each_reduction(Function&& function) {
   for_each_type([&](auto zero) {
@@ -15,7 +15,7 @@ void for_each_reduction(Function&& function) {
   });
 }
 
-TEST_P(CollectivesContract, AllreduceReducesEveryTypeOperationSizeAndCut) {
+TEST_P(CollectivesContract, AllreduceMatchesReference) {
   GetParam().run([&](Collectives& collectives, int rank, int size) {
     for_each_reduction([&]<typename T>(T, ReduceOp op) {
       const auto counts = sizes_for(GetParam(), size, sizeof(T));
@@ -30,7 +30,7 @@ TEST_P(CollectivesContract, AllreduceReducesEveryTypeOperationSizeAndCut) {
   });
 }
 
-TEST_P(CollectivesContract, ReduceScatterReducesEveryTypeOperationAndSizeToEvenAndUnevenParts) {
+TEST_P(CollectivesContract, ReduceScatterMatchesReference) {
   GetParam().run([&](Collectives& collectives, int rank, int size) {
     const auto n = static_cast<std::size_t>(size);
     for_each_reduction([&]<typename T>(T, ReduceOp op) {
@@ -39,7 +39,7 @@ TEST_P(CollectivesContract, ReduceScatterReducesEveryTypeOperationAndSizeToEvenA
       const std::size_t most = std::max((largest_part + 8) * n, counts.back());
       const auto own = contributions<T>(rank, most, op);
       const auto expected = expected_values<T>(size, most, op);
-      // Parts that are around a boundary by themselves, and such as are together.
+      // Tests parts that are near a boundary individually, and parts that are near it in total.
       for (const std::size_t count : counts) {
         check_reduce_scatter(collectives, rank, even_parts(size, count / n), op, own, expected);
         if (count > largest_part) continue;

@@ -12,7 +12,8 @@
 
 namespace horo::collectives::contract {
 
-/// A value of any size and sign that differs by rank and index, so that sums and products round.
+/// A value of varying magnitude and sign that differs by rank and index, so sums and products are
+/// rounded.
 template <Element T>
 T rounding_value(int rank, std::size_t index) {
   std::uint64_t x = (static_cast<std::uint64_t>(rank) + 1) * 0x9e3779b97f4a7c15u +
@@ -27,8 +28,8 @@ T rounding_value(int rank, std::size_t index) {
     return static_cast<T>(static_cast<float>(value));
 }
 
-/// The values of some ranks combined one after the other, as documented: 16-bit floats are added
-/// (or multiplied) in float32 and rounded once, or, with `rounds_at_each_hop`, each time.
+/// Combines the values of some ranks in the documented way: 16-bit floats are added (or multiplied)
+/// in float32 and rounded once, or after each step with `rounds_at_each_hop`.
 template <Element T>
 T combined_in_order(const std::vector<int>& ranks, std::size_t index, ReduceOp op,
                     bool rounds_at_each_hop) {
@@ -43,8 +44,8 @@ T combined_in_order(const std::vector<int>& ranks, std::size_t index, ReduceOp o
   return static_cast<T>(result);
 }
 
-/// What an allreduce of `count` elements, or a reduce_scatter to parts of chunk_of(), must give at
-/// `index`. `order` is not kOwn.
+/// The expected value at `index` of an allreduce of `count` elements, or of a reduce_scatter to
+/// parts of chunk_of(). `order` is not kOwn.
 template <Element T>
 T rounded_result(int size, std::size_t count, std::size_t index, ReduceOp op, Order order) {
   std::vector<int> ranks;

@@ -34,7 +34,7 @@ std::vector<T> results(int size, std::size_t count, ReduceOp op, Order order) {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OrderContract);
 
-TEST_P(OrderContract, RoundedResultsAreThoseOfTheDocumentedOrder) {
+TEST_P(OrderContract, RoundedResultsFollowDocumentedOrder) {
   GetParam().run([&](Collectives& collectives, int rank, int size) {
     for_each_float([&]<typename T>(T) {
       for (const ReduceOp op : kRoundingOps)
@@ -58,7 +58,7 @@ std::uint64_t hash_of_allreduce(Collectives& collectives, int rank, std::size_t 
   return Hash().add_bytes(values.data(), count * sizeof(T)).value();
 }
 
-TEST_P(CollectivesContract, RoundedResultsAreTheSameBitsOnAllRanksAndInAllRuns) {
+TEST_P(CollectivesContract, RoundedResultsAreReproducible) {
   GetParam().run([](Collectives& collectives, int rank, int size) {
     std::vector<std::uint64_t> hashes;
     for (int run = 0; run < 3; ++run)

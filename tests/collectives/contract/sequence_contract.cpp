@@ -10,9 +10,9 @@
 namespace horo::collectives::contract {
 namespace {
 
-TEST_P(CollectivesContract, BarrierHoldsUntilTheLastRankArrives) {
-  // Each rank in turn arrives late; the others must not leave before it has arrived. Times are
-  // compared on the machine's one clock, which threads and processes share.
+TEST_P(CollectivesContract, BarrierWaitsForLastRank) {
+  // Each rank in turn arrives late, and no other rank may return before it has arrived. All ranks
+  // run on one machine and use its steady clock, so their times are comparable.
   GetParam().run([](Collectives& collectives, int rank, int size) {
     using Clock = std::chrono::steady_clock;
     for (int late = 0; late < size; ++late) {
@@ -42,7 +42,7 @@ void check_reductions(Collectives& collectives, int rank, int size, std::size_t 
   if (round % 2 == 0) check_reduce_scatter(collectives, rank, parts, op, own, expected);
 }
 
-TEST_P(CollectivesContract, AnyMixOfCollectivesRunsBackToBack) {
+TEST_P(CollectivesContract, MixedCollectivesRunBackToBack) {
   GetParam().run([](Collectives& collectives, int rank, int size) {
     std::mt19937 random(7);  // the same on all ranks
     for (std::size_t round = 0; round < 150; ++round) {

@@ -12,7 +12,7 @@ namespace {
 
 using Gpus = std::vector<std::string>;
 
-// What each rank chooses, or the text with which it is refused.
+// Returns the choice of each rank, or the text of its error.
 std::vector<std::string> choices(const std::vector<Gpus>& gpus_of, bool may_share) {
   const int ranks = static_cast<int>(gpus_of.size());
   std::vector<std::string> choice_of(gpus_of.size());
@@ -30,7 +30,7 @@ std::vector<std::string> choices(const std::vector<Gpus>& gpus_of, bool may_shar
   return choice_of;
 }
 
-TEST(ChooseGpu, RanksLearnOfEachOthersGpus) {
+TEST(ChooseGpu, RanksExchangeGpus) {
   EXPECT_EQ(choices({{"0000:01:00.0"}}, false), (Gpus{"0"}));
   const Gpus three = {"0000:01:00.0", "0000:02:00.0", "0000:03:00.0"};
   EXPECT_EQ(choices({three, three, three}, false), (Gpus{"0", "1", "2"}));
@@ -38,7 +38,7 @@ TEST(ChooseGpu, RanksLearnOfEachOthersGpus) {
             (Gpus{"0", "0", "0", "0"}));
 }
 
-TEST(ChooseGpu, ARefusalIsTheSameOnAllRanks) {
+TEST(ChooseGpu, RejectsOnAllRanks) {
   const Gpus one = {"0000:01:00.0"};
   const auto shared = choices({one, {"0000:02:00.0"}, one}, false);
   EXPECT_THAT(shared[0], testing::HasSubstr("HORO_GPU_OVERSUBSCRIBE=on"));

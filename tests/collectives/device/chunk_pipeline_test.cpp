@@ -1,4 +1,4 @@
-// Runs on the stand-in, and on GPUs with NCCL (device_ranks.h).
+// Runs on host devices, and on GPUs with NCCL (device_ranks.h).
 #include "collectives/device/chunk_pipeline.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using contract::run_device_group;
 
 constexpr std::size_t kSizes[] = {3, 8193, 0, 128, 20011, 1, 5000};
 
-// Whole numbers small enough that sums are exact in bfloat16 too.
+// Integers that are small enough for exact sums in bfloat16.
 template <typename T>
 T value(int rank, int round, std::size_t tensor, std::size_t i) {
   return static_cast<T>(
@@ -48,7 +48,7 @@ class Model {
     });
     for (const auto& tensor : tensors_) tensor.upload(stream);
   }
-  // Every value is the sum over the ranks, times `factor`.
+  // Checks that every value is the sum over the ranks, times `factor`.
   void expect_sums(device::Stream& stream, int ranks, int round, float factor) const {
     for (const auto& tensor : tensors_) tensor.download(stream);
     stream.run_on_host([=, this] { check_sums(ranks, round, factor); });
@@ -70,8 +70,8 @@ class Model {
   std::vector<TensorView> views_;
 };
 
-// Every round, a bucket is computed and taken up again on the user's stream, and the pipeline may
-// have begun on the next ones meanwhile.
+// In every round, a bucket is computed and read on the user's stream, while the pipeline may
+// already reduce the next buckets.
 template <typename T>
 void train(DeviceRank& own, DataType wire, std::size_t chunk_bytes, int buffers) {
   constexpr int kBuckets = 3, kRounds = 4;
@@ -105,7 +105,7 @@ void train(DeviceRank& own, DataType wire, std::size_t chunk_bytes, int buffers)
   user->synchronize();
 }
 
-TEST(ChunkPipeline, SumsAreExactWhateverTheTimingChunksAndBuffers) {
+TEST(ChunkPipeline, SumsAreExactWithAnyTiming) {
   std::uint64_t seed = 1;
   for (const int buffers : {1, 2, 3})
     for (const std::size_t chunk_bytes : {std::size_t{0}, std::size_t{50000}, std::size_t{1} << 30})
@@ -114,7 +114,7 @@ TEST(ChunkPipeline, SumsAreExactWhateverTheTimingChunksAndBuffers) {
       });
 }
 
-TEST(ChunkPipeline, NarrowWireTypesAndNarrowTensors) {
+TEST(ChunkPipeline, HandlesNarrowWireTypesAndTensors) {
   run_device_group(17, [](DeviceRank& own) {
     train<float>(own, DataType::kBFloat16, 20000, 2);
     train<float>(own, DataType::kFloat16, 20000, 2);
@@ -138,7 +138,7 @@ std::vector<T> reduced(DeviceRank& own, const std::vector<T>& values, DataType w
   return tensor.values(*user);
 }
 
-TEST(ChunkPipeline, OperationsAndAverages) {
+TEST(ChunkPipeline, HandlesOperationsAndAverages) {
   run_device_group(5, [](DeviceRank& own) {
     const int n = own.size;
     const auto r = static_cast<float>(own.rank);
@@ -153,7 +153,7 @@ TEST(ChunkPipeline, OperationsAndAverages) {
               (std::vector<float>{0, -static_cast<float>(n - 1)}));
     EXPECT_EQ(reduced<float>(own, {2, 0.5f}, f32, ReduceOp::kProduct),
               (std::vector<float>{std::ldexp(1.0f, n), std::ldexp(1.0f, -n)}));
-    // Toward zero, as everywhere.
+    // Integer averages round toward zero, as in all implementations.
     EXPECT_EQ(reduced<std::int32_t>(own, {own.rank * 7, -own.rank * 7}, DataType::kInt32,
                                     ReduceOp::kAverage),
               (std::vector<std::int32_t>{7 * n * (n - 1) / 2 / n, -(7 * n * (n - 1) / 2 / n)}));
@@ -163,7 +163,7 @@ TEST(ChunkPipeline, OperationsAndAverages) {
   });
 }
 
-TEST(ChunkPipeline, TheCallerWaitsForNobody) {
+TEST(ChunkPipeline, CallerDoesNotBlock) {
   run_device_group(0, [](DeviceRank& own) {
     Model<float> model(own.device);
     const FusedLayout layout(model.views(), DataType::kFloat32, 10000);
@@ -171,7 +171,7 @@ TEST(ChunkPipeline, TheCallerWaitsForNobody) {
     device::StreamGate gate(own.device);
     const auto user = own.device.make_stream();
     const auto ready = own.device.make_event(), done = own.device.make_event();
-    // What a first exchange sets up may wait for the device.
+    // The first exchange may wait for the device while it sets up resources.
     pipeline.allreduce(layout, {.op = ReduceOp::kSum}, {}, *done);
     done->synchronize();
     gate.hold(*user);
@@ -187,27 +187,27 @@ TEST(ChunkPipeline, TheCallerWaitsForNobody) {
   });
 }
 
-// Kernels that the stand-in has been given; a GPU does not count.
+// The number of kernels launched on a host device. GPUs do not count them.
 std::optional<std::size_t> launches(const device::Device& device) {
   if (!device::is_host(device)) return std::nullopt;
   return static_cast<const device::HostDevice&>(device).launches();
 }
 
-// Tensors of the kSizes in one array, `gap` elements between each two, as all ranks have them.
+// Tensors of kSizes in one array, with `gap` elements between neighbours, as on all ranks.
 struct Arena {
   std::size_t gap;
-  std::optional<std::size_t> in_place_bytes;  // unset: all is packed
+  std::optional<std::size_t> in_place_bytes;  // unset: packs everything
   std::size_t chunk_bytes = 30000;
 };
 
 struct Seen {
-  std::size_t stretches, chunks, launches;
+  std::size_t spans, chunks, launches;
 };
 
-// Leaves the contributions of one array, guards between the tensors included, reduced.
+// Returns the array, gaps included, with the reduced values.
 template <typename T>
 std::vector<T> reduced_arena(DeviceRank& own, const Arena& arena,
-                             const ChunkPipeline::Treatment& what, std::vector<T> values,
+                             const ChunkPipeline::ReduceSpec& what, std::vector<T> values,
                              Seen* seen = nullptr) {
   const auto user = own.device.make_stream();
   const device::DeviceArray<T> memory(own.device, *user, values);
@@ -244,7 +244,7 @@ void expect_same(const std::vector<T>& values, const std::vector<T>& expected, c
         << name_of(data_type_of<T>) << ", " << what << ", index " << i;
 }
 
-TEST(ChunkPipeline, InPlaceIsAsThroughTheBufferInEveryTypeAndOperation) {
+TEST(ChunkPipeline, InPlaceMatchesPackedForEveryTypeAndOperation) {
   constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax,
                                ReduceOp::kProduct};
   run_device_group(0, [&](DeviceRank& own) {
@@ -255,7 +255,7 @@ TEST(ChunkPipeline, InPlaceIsAsThroughTheBufferInEveryTypeAndOperation) {
         const auto packed = reduced_arena(own, Arena{0, {}}, {.op = op}, values);
         const auto in_place = reduced_arena(own, Arena{0, 0}, {.op = op}, values);
         expect_same(in_place, packed, name_of(op).data());
-        // An average is rounded elsewhere.
+        // An average is rounded at another point.
         if (op != ReduceOp::kAverage || (own.size & (own.size - 1)) == 0)
           expect_same(in_place, contract::expected_values<T>(own.size, elements(0), op),
                       name_of(op).data());
@@ -270,8 +270,8 @@ TEST(ChunkPipeline, InPlaceRoundsOnceAndKeepsFloat16Finite) {
     for (std::size_t i = 0; i < thirds.size(); ++i)
       thirds[i] = static_cast<float>(i + static_cast<std::size_t>(own.rank)) / 3;
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage}) {
-      if (own.size > 2) continue;  // more are added in an order that depends on the place
-      const ChunkPipeline::Treatment what{op, 0.3, 1.7};
+      if (own.size > 2) continue;  // for more ranks the order of additions depends on the position
+      const ChunkPipeline::ReduceSpec what{op, 0.3, 1.7};
       expect_same(reduced_arena(own, Arena{0, 0}, what, thirds),
                   reduced_arena(own, Arena{0, {}}, what, thirds), "scaled");
     }
@@ -281,37 +281,37 @@ TEST(ChunkPipeline, InPlaceRoundsOnceAndKeepsFloat16Finite) {
   });
 }
 
-TEST(ChunkPipeline, InPlaceSumsStartNoKernelAndAveragesOneAChunk) {
+TEST(ChunkPipeline, InPlaceSumsLaunchNoKernel) {
   run_device_group(0, [](DeviceRank& own) {
     if (!launches(own.device)) return;
     const std::vector<float> values(elements(0), 1);
     Seen seen{};
     reduced_arena(own, Arena{0, 0}, {.op = ReduceOp::kSum}, values, &seen);
-    EXPECT_GT(seen.stretches, 2u);
+    EXPECT_GT(seen.spans, 2u);
     EXPECT_EQ(seen.chunks, 0u);
     EXPECT_EQ(seen.launches, 0u);
     reduced_arena(own, Arena{0, 0}, {.op = ReduceOp::kAverage}, values, &seen);
-    EXPECT_EQ(seen.launches, own.size == 1 ? 0 : seen.stretches);
+    EXPECT_EQ(seen.launches, own.size == 1 ? 0 : seen.spans);
     reduced_arena(own, Arena{0, {}}, {.op = ReduceOp::kSum}, values, &seen);
-    EXPECT_EQ(seen.stretches, 0u);
+    EXPECT_EQ(seen.spans, 0u);
     EXPECT_EQ(seen.launches, 2 * seen.chunks);
   });
 }
 
-TEST(ChunkPipeline, OneBucketOfSpansAndPackedTensorsWithGaps) {
+TEST(ChunkPipeline, HandlesSpansAndPackedTensorsWithGaps) {
   run_device_group(10, [](DeviceRank& own) {
-    constexpr std::size_t kGap = 1, kLarge = 4;  // begins at a word, as its chunks do
+    constexpr std::size_t kGap = 1, kLarge = 4;  // aligned, like its chunks
     constexpr auto kOp = ReduceOp::kMax;
     const auto values = contract::contributions<float>(own.rank, elements(kGap), kOp);
     Seen seen{};
     const auto result = reduced_arena(own, Arena{kGap, 40000}, {.op = kOp}, values, &seen);
-    EXPECT_EQ(seen.stretches, (kSizes[kLarge] + 8191) / 8192);
+    EXPECT_EQ(seen.spans, (kSizes[kLarge] + 8191) / 8192);
     EXPECT_GT(seen.chunks, 0u);
     auto expected = contract::expected_values<float>(own.size, elements(kGap), kOp);
     std::size_t end = 0;
     for (const std::size_t size : kSizes) {
       end += size;
-      expected[end] = values[end];  // nobody's
+      expected[end] = values[end];  // in a gap
       ++end;
     }
     expect_same(result, expected, "mixed");

@@ -10,8 +10,8 @@
 
 namespace horo::collectives {
 
-/// A rank whose link to `lost` is cut: from the start, or once `is_cut`, which outlives this, is
-/// true.
+/// A rank whose link to `lost` is cut: from the start, or as soon as `is_cut`, which outlives this
+/// object, is true.
 class CutPeers : public PointToPoint {
  public:
   CutPeers(std::unique_ptr<PointToPoint> peers, int lost, const std::atomic<bool>* is_cut = nullptr)

@@ -1,5 +1,5 @@
-// What all implementations of DeviceCollectives keep. Runs on the stand-in, and on GPUs with NCCL
-// (device_ranks.h).
+// The contract of all implementations of DeviceCollectives. Runs on host devices, and on GPUs with
+// NCCL (device_ranks.h).
 #include "collectives/device/device_collectives.h"
 
 #include <gtest/gtest.h>
@@ -33,12 +33,13 @@ void expect_same(const std::vector<T>& values, const std::vector<T>& expected) {
         << name_of(data_type_of<T>) << " index " << i << " of " << values.size();
 }
 
-// An average divides by numbers that are no powers of two, where NCCL rounds as it likes.
+// An average is exact for integers and for powers of two. For other numbers of ranks, its rounding
+// is up to NCCL.
 bool is_exact(DataType type, ReduceOp op, int size) {
   return op != ReduceOp::kAverage || !is_floating(type) || (size & (size - 1)) == 0;
 }
 
-// Rank r has r + `least` elements: unequal parts; or all the same.
+// With unequal parts, rank r has r + `least` elements; else all ranks have the same number.
 std::vector<std::size_t> parts(int size, std::size_t least, bool is_even) {
   std::vector<std::size_t> parts;
   for (int r = 0; r < size; ++r)
@@ -51,7 +52,7 @@ std::vector<std::size_t> times(std::vector<std::size_t> counts, std::size_t byte
   return counts;
 }
 
-TEST(DeviceCollectivesOf, AllreduceIsExactInEveryTypeAndOperation) {
+TEST(DeviceCollectivesTest, AllreduceIsExact) {
   run_device_groups(3, [](DeviceRank& own) {
     const auto stream = own.device.make_stream();
     for (const ReduceOp op : kOps)
@@ -67,7 +68,7 @@ TEST(DeviceCollectivesOf, AllreduceIsExactInEveryTypeAndOperation) {
   });
 }
 
-TEST(DeviceCollectivesOf, ReduceScatterLeavesEvenAndUnevenPartsInEveryType) {
+TEST(DeviceCollectivesTest, ReduceScatterHandlesUnevenParts) {
   run_device_groups(4, [](DeviceRank& own) {
     const auto stream = own.device.make_stream();
     for (const bool is_even : {true, false})
@@ -89,7 +90,7 @@ TEST(DeviceCollectivesOf, ReduceScatterLeavesEvenAndUnevenPartsInEveryType) {
   });
 }
 
-TEST(DeviceCollectivesOf, AllgatherPutsEvenAndUnevenPartsInRankOrder) {
+TEST(DeviceCollectivesTest, AllgatherConcatenatesPartsInRankOrder) {
   run_device_groups(5, [](DeviceRank& own) {
     const auto stream = own.device.make_stream();
     for (const bool is_even : {true, false}) {
@@ -108,7 +109,7 @@ TEST(DeviceCollectivesOf, AllgatherPutsEvenAndUnevenPartsInRankOrder) {
   });
 }
 
-TEST(DeviceCollectivesOf, BroadcastFromEveryRoot) {
+TEST(DeviceCollectivesTest, BroadcastFromEveryRoot) {
   run_device_groups(6, [](DeviceRank& own) {
     const auto stream = own.device.make_stream();
     for (int root = 0; root < own.size; ++root) {
@@ -119,10 +120,11 @@ TEST(DeviceCollectivesOf, BroadcastFromEveryRoot) {
   });
 }
 
-TEST(DeviceCollectivesOf, AlltoallExchangesBlocksOfAnySizePerPair) {
+TEST(DeviceCollectivesTest, AlltoallExchangesBlocksOfAnySize) {
   run_device_groups(7, [](DeviceRank& own) {
     const auto stream = own.device.make_stream();
-    // From rank a to rank b: a + 2 * b elements; none from rank 0 to itself but where it is alone.
+    // Rank a sends a + 2 * b elements to rank b. Rank 0 sends none to itself, unless it is the only
+    // rank.
     const auto count = [&](int a, int b) {
       return static_cast<std::size_t>(a + 2 * b + (own.size == 1 ? 1 : 0));
     };
@@ -143,7 +145,7 @@ TEST(DeviceCollectivesOf, AlltoallExchangesBlocksOfAnySizePerPair) {
   });
 }
 
-TEST(DeviceCollectivesOf, EachWorksOnWhatTheOneBeforeItInTheStreamHasLeft) {
+TEST(DeviceCollectivesTest, FollowStreamOrder) {
   run_device_groups(8, [](DeviceRank& own) {
     const auto stream = own.device.make_stream();
     const std::size_t n = static_cast<std::size_t>(own.size), count = 12 * n;
@@ -161,10 +163,10 @@ TEST(DeviceCollectivesOf, EachWorksOnWhatTheOneBeforeItInTheStreamHasLeft) {
   });
 }
 
-TEST(DeviceCollectivesOf, ThreeRunsGiveTheSameBits) {
+TEST(DeviceCollectivesTest, AreReproducible) {
   run_device_groups(9, [](DeviceRank& own) {
     const auto stream = own.device.make_stream();
-    std::vector<float> inputs(100003);  // their sums round
+    std::vector<float> inputs(100003);  // their sums are rounded
     for (std::size_t i = 0; i < inputs.size(); ++i)
       inputs[i] = 1.0f / static_cast<float>(i * 7 + static_cast<std::size_t>(own.rank) + 1);
     std::vector<std::vector<float>> runs;

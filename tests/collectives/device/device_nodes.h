@@ -10,11 +10,11 @@
 
 namespace horo::collectives::contract {
 
-/// Wraps the messages of one rank between nodes.
+/// Wraps the channel of one rank to other nodes.
 using WrapPeers = std::function<std::unique_ptr<PointToPoint>(std::unique_ptr<PointToPoint>, int)>;
 
-/// Runs function(rank) on a thread with a stand-in for each letter of `nodes`, which names its
-/// node; see run_device_ranks().
+/// Runs function(rank) on a thread with a host device for each letter of `nodes`, which names the
+/// node of the rank. See run_device_ranks().
 inline void run_device_nodes(const std::string& nodes, std::uint64_t seed,
                              const std::function<void(DeviceRank&)>& function,
                              std::chrono::nanoseconds timeout = std::chrono::minutes(5),

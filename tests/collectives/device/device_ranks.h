@@ -6,28 +6,28 @@
 
 #include "collectives/device/host_device_collectives.h"
 #include "collectives/ring/ring_collectives.h"
-#include "horo/base/device/host_device.h"
+#include "horo/device/host/host_device.h"
 #include "tests/collectives/contract/thread_ranks.h"
 
 namespace horo::collectives::contract {
 
-/// One rank of a job whose ranks have a device each, and its collectives.
+/// One rank of a job with one device per rank, and its collectives.
 struct DeviceRank {
   int rank, size;
   device::Device& device;
   DeviceCollectives& collectives;
 };
 
-/// Runs function(rank) on the ranks that the program of tests has: in turn in groups of 1 to 7
-/// threads, each with a stand-in whose streams are delayed at random if `seed` is not 0; or with
-/// nccl_group.cpp once, in the job that mpirun has started, on GPUs.
+/// Runs function(rank) on the ranks that the test program provides. host_group.cpp runs groups of 1
+/// to 7 threads in turn, each with a host device whose streams are delayed at random if `seed` is
+/// not 0. nccl_group.cpp runs it once, on GPUs, in the job that mpirun started.
 void run_device_group(std::uint64_t seed, const std::function<void(DeviceRank&)>& function);
 
-/// The same, and after it with HierarchicalDeviceCollectives on pretended nodes: of threads, even
-/// and uneven ones; of the job that mpirun has started, a node for each rank.
+/// The same, and then with HierarchicalDeviceCollectives on emulated nodes: even and uneven nodes
+/// of threads, or one node per rank of the job that mpirun started.
 void run_device_groups(std::uint64_t seed, const std::function<void(DeviceRank&)>& function);
 
-/// Runs function(rank) on `ranks` threads with stand-ins.
+/// Runs function(rank) on `ranks` threads with host devices.
 inline void run_device_ranks(int ranks, std::uint64_t seed,
                              const std::function<void(DeviceRank&)>& function,
                              std::chrono::nanoseconds timeout = std::chrono::minutes(5)) {

@@ -12,7 +12,7 @@ namespace {
 using contract::DeviceRank;
 using contract::run_device_ranks;
 
-TEST(FailingPipeline, ALostPeerFailsTheEventOnTheOthers) {
+TEST(FailingPipeline, LostPeerFailsEventsOfOthers) {
   run_device_ranks(
       3, 2,
       [](DeviceRank& own) {
@@ -30,7 +30,7 @@ TEST(FailingPipeline, ALostPeerFailsTheEventOnTheOthers) {
       std::chrono::milliseconds(200));
 }
 
-TEST(FailingPipeline, SaysWhatDoesNotFit) {
+TEST(FailingPipeline, ReportsBucketThatDoesNotFit) {
   run_device_ranks(1, 0, [](DeviceRank& own) {
     std::vector<float> tensor(1000);
     const TensorView view(tensor);

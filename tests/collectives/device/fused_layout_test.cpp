@@ -21,7 +21,8 @@ std::vector<TensorView> tensors_of(const std::vector<std::size_t>& sizes,
   return tensors;
 }
 
-// Chunks follow each other without gap, in the buffer and in the tiles, and each is large enough.
+// Checks that chunks cover the buffer and the tiles without gaps, and that each has the minimum
+// size.
 void expect_tiled(const FusedLayout& layout, std::size_t chunk_bytes) {
   std::size_t offset = 0;
   std::vector<std::uint32_t> tiles(layout.tables().size(), 0);
@@ -44,20 +45,20 @@ void expect_tiled(const FusedLayout& layout, std::size_t chunk_bytes) {
   for (std::size_t t = 0; t < tiles.size(); ++t) EXPECT_EQ(tiles[t], layout.tables()[t].tiles());
 }
 
-TEST(FusedLayout, ChunksTileTheBuffer) {
+TEST(FusedLayout, ChunksTileBuffer) {
   const std::vector<std::size_t> sizes = {5, 0, 8192, 128, 100000, 1, 1, 1, 65536, 8193};
   for (const std::size_t chunk_bytes : {0, 1, 32768, 65536, 100000, 1 << 20, 1 << 30})
     for (const DataType wire : {DataType::kFloat32, DataType::kBFloat16})
       expect_tiled(FusedLayout(tensors_of(sizes), wire, chunk_bytes), chunk_bytes);
 }
 
-TEST(FusedLayout, OneChunkIfItIsLargeEnoughAndATileEachIfNot) {
+TEST(FusedLayout, ChunkSizeBoundsNumberOfChunks) {
   const auto tensors = tensors_of({20000, 20000});
   EXPECT_EQ(FusedLayout(tensors, DataType::kFloat32, 1 << 30).chunks().size(), 1u);
   EXPECT_EQ(FusedLayout(tensors, DataType::kFloat32, 0).chunks().size(), 6u);
 }
 
-TEST(FusedLayout, TensorsBeginAtMultiplesOfTheAlignment) {
+TEST(FusedLayout, AlignsTensors) {
   const FusedLayout layout(tensors_of({1, 129, 128, 0, 5}), DataType::kFloat32, 0);
   for (const auto& [index, offset] : {std::pair(0, 0), {1, 128}, {2, 384}, {4, 512}})
     EXPECT_EQ(layout.offset_of(static_cast<std::size_t>(index)), static_cast<std::size_t>(offset));
@@ -68,12 +69,12 @@ TEST(FusedLayout, TensorsBeginAtMultiplesOfTheAlignment) {
   EXPECT_EQ(layout.buffer_count(), 5u * 128);
 }
 
-TEST(FusedLayout, NothingHasNoChunks) {
+TEST(FusedLayout, EmptyLayoutHasNoChunks) {
   EXPECT_TRUE(FusedLayout({}, DataType::kFloat32, 100).chunks().empty());
   EXPECT_TRUE(FusedLayout(tensors_of({0, 0}), DataType::kFloat32, 100).chunks().empty());
 }
 
-TEST(FusedLayout, ATensorTooLargeForAnEntryHasSeveral) {
+TEST(FusedLayout, SplitsLargeTensorIntoEntries) {
   const std::size_t count = (std::size_t{1} << 32) + 5;
   const FusedLayout layout(tensors_of({count}, DataType::kInt8), DataType::kInt8, 1 << 30);
   const TileTable& table = layout.tables()[0];
@@ -87,7 +88,7 @@ TEST(FusedLayout, ATensorTooLargeForAnEntryHasSeveral) {
   expect_tiled(layout, 1 << 30);
 }
 
-TEST(FusedLayout, TypesThatDoNotGoTogetherAreRefused) {
+TEST(FusedLayout, RejectsMixedTypes) {
   EXPECT_THROW(FusedLayout(tensors_of({3}, DataType::kInt32), DataType::kFloat32, 0),
                InvalidArgument);
   EXPECT_THROW(FusedLayout(tensors_of({3}, DataType::kFloat64), DataType::kBFloat16, 0),
@@ -97,7 +98,7 @@ TEST(FusedLayout, TypesThatDoNotGoTogetherAreRefused) {
   EXPECT_THROW(FusedLayout(mixed, DataType::kFloat32, 0), InvalidArgument);
 }
 
-// Tensors at these places of a memory that nobody touches, in units of 4 bytes.
+// Tensors at the given positions, in units of 4 bytes, of memory that is never accessed.
 struct Placed {
   std::size_t at, count;
 };
@@ -109,7 +110,7 @@ std::vector<TensorView> placed(const std::vector<Placed>& list) {
   return tensors;
 }
 
-// "first-last@place*count" of each span, on ranks whose tensors lie so.
+// Returns "first-last@position*count" for each span. `of_ranks` has the tensors of each rank.
 std::string spans_of(const std::vector<std::vector<Placed>>& of_ranks, std::size_t least_bytes) {
   std::vector<MemoryFacts> facts = memory_facts(placed(of_ranks[0]));
   for (const auto& list : of_ranks) {
@@ -126,28 +127,28 @@ std::string spans_of(const std::vector<std::vector<Placed>>& of_ranks, std::size
   return text;
 }
 
-TEST(MemorySpans, TensorsThatFollowEachOtherUpOrDownAreOne) {
+TEST(MemorySpans, JoinAdjacentTensorsInEitherOrder) {
   EXPECT_EQ(spans_of({{{0, 5}, {5, 1}, {6, 10}}}, SIZE_MAX), "0-3@0*16 ");
   EXPECT_EQ(spans_of({{{12, 10}, {11, 1}, {8, 3}}}, SIZE_MAX), "0-3@8*14 ");
-  // One without elements lies anywhere.
+  // A tensor without elements may have any address.
   EXPECT_EQ(spans_of({{{100, 0}, {0, 5}, {77, 0}, {5, 4}}}, SIZE_MAX), "1-4@0*9 ");
 }
 
-TEST(MemorySpans, GapsAndTurnsEndThem) {
-  EXPECT_EQ(spans_of({{{0, 5}, {6, 3}}}, 1), "0-1@0*5 ");  // the other begins between two words
+TEST(MemorySpans, EndAtGapsAndTurns) {
+  EXPECT_EQ(spans_of({{{0, 5}, {6, 3}}}, 1), "0-1@0*5 ");  // the second is not aligned
   EXPECT_EQ(spans_of({{{0, 4}, {8, 3}}}, 1), "0-1@0*4 1-2@8*3 ");
   EXPECT_EQ(spans_of({{{8, 4}, {12, 4}, {4, 4}, {0, 4}}}, 1), "0-2@8*8 2-4@0*8 ");
   EXPECT_EQ(spans_of({{{0, 5}, {4, 5}}}, 1), "0-1@0*5 1-2@4*5 ");
 }
 
-TEST(MemorySpans, SmallOnesArePackedUnlessThereIsNothingElse) {
+TEST(MemorySpans, SkipSmallSpansUnlessOnlyOne) {
   EXPECT_EQ(spans_of({{{0, 4}, {8, 3}, {16, 100}}}, 400), "2-3@16*100 ");
   EXPECT_EQ(spans_of({{{0, 4}, {8, 3}, {16, 100}}}, 401), "");
   EXPECT_EQ(spans_of({{{0, 1}}}, SIZE_MAX), "0-1@0*1 ");
   EXPECT_EQ(spans_of({{{0, 0}}}, 0), "");
 }
 
-TEST(MemorySpans, WhatHoldsOnAllRanksCounts) {
+TEST(MemorySpans, UseFactsOfAllRanks) {
   const std::vector<Placed> joined = {{0, 4}, {4, 4}, {8, 200}},
                             apart = {{0, 4}, {8, 4}, {12, 200}},
                             crooked = {{0, 4}, {4, 4}, {9, 200}},
@@ -159,15 +160,15 @@ TEST(MemorySpans, WhatHoldsOnAllRanksCounts) {
   EXPECT_EQ(spans_of({joined, falling}, 800), "2-3@8*200 ");
 }
 
-TEST(FusedLayout, SpansStayWhereTheyAreAndAreCutAtTiles) {
+TEST(FusedLayout, SplitsSpansInPlaceAtTiles) {
   const auto tensors = placed({{0, 3}, {1000, 20000}, {21000, 10000}, {50000, 0}, {60001, 70}});
   const auto spans = memory_spans(tensors, memory_facts(tensors), 100000);
   const FusedLayout layout(tensors, DataType::kFloat32, 50000, spans);
-  std::vector<std::pair<std::size_t, std::size_t>> stretches;
+  std::vector<std::pair<std::size_t, std::size_t>> ranges;
   for (const auto& [data, count] : layout.in_place())
-    stretches.emplace_back((reinterpret_cast<std::size_t>(data) - 0x10000) / 4, count);
-  EXPECT_EQ(stretches, (std::vector<std::pair<std::size_t, std::size_t>>{{1000, 16384},
-                                                                         {17384, 30000 - 16384}}));
+    ranges.emplace_back((reinterpret_cast<std::size_t>(data) - 0x10000) / 4, count);
+  EXPECT_EQ(ranges, (std::vector<std::pair<std::size_t, std::size_t>>{{1000, 16384},
+                                                                      {17384, 30000 - 16384}}));
   ASSERT_EQ(layout.tables().size(), 1u);
   EXPECT_EQ(layout.tables()[0].tensors, 2u);
   EXPECT_EQ(layout.buffer_count(), 2u * 128);

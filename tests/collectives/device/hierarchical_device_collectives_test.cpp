@@ -24,7 +24,7 @@ using device::DeviceArray;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-// The stream may have failed too.
+// The stream may have failed as well.
 void pass(device::Stream& stream) {
   try {
     stream.synchronize();
@@ -32,12 +32,12 @@ void pass(device::Stream& stream) {
   }
 }
 
-// Sums round, in the nodes and between them.
+// Sums are rounded both inside and between nodes.
 BFloat16 value_of(int rank, std::size_t i) {
   return BFloat16(1.0f / static_cast<float>(i * 7 + static_cast<std::size_t>(rank) + 1));
 }
 
-TEST(HierarchicalDeviceCollectives, SumsOf16BitsHaveTheSameBitsOnAllRanksAndInAllRuns) {
+TEST(HierarchicalDeviceCollectives, SixteenBitSumsAreReproducible) {
   for (const char* nodes : {"aabb", "aab", "abab", "aaabbb"})
     run_device_nodes(nodes, 11, [](DeviceRank& own) {
       constexpr std::size_t kCount = 2501;
@@ -69,7 +69,7 @@ TEST(HierarchicalDeviceCollectives, SumsOf16BitsHaveTheSameBitsOnAllRanksAndInAl
     });
 }
 
-TEST(HierarchicalDeviceCollectives, PartsOfSeveralSlotsAndBlocksOfSeveralRounds) {
+TEST(HierarchicalDeviceCollectives, HandleSeveralSlotsAndRounds) {
   for (const char* nodes : {"aabb", "abbab"})
     run_device_nodes(nodes, 13, [](DeviceRank& own) {
       const auto size = static_cast<std::size_t>(own.size),
@@ -95,7 +95,7 @@ TEST(HierarchicalDeviceCollectives, PartsOfSeveralSlotsAndBlocksOfSeveralRounds)
     });
 }
 
-TEST(HierarchicalDeviceCollectives, CallsOnSeveralStreamsFollowEachOther) {
+TEST(HierarchicalDeviceCollectives, OrderCallsOnSeveralStreams) {
   run_device_nodes("aabb", 12, [](DeviceRank& own) {
     std::vector<std::unique_ptr<device::Stream>> streams;
     std::vector<DeviceArray<std::int32_t>> arrays;
@@ -113,7 +113,7 @@ TEST(HierarchicalDeviceCollectives, CallsOnSeveralStreamsFollowEachOther) {
   });
 }
 
-TEST(HierarchicalDeviceCollectives, ARankOfAnotherNodeThatNeverComesEndsAllInTime) {
+TEST(HierarchicalDeviceCollectives, MissingRankOfOtherNodeTimesOut) {
   for (const char* nodes : {"aabb", "aab", "abc"}) {
     const auto begin = std::chrono::steady_clock::now();
     std::atomic<int> waited = 0;
@@ -126,7 +126,7 @@ TEST(HierarchicalDeviceCollectives, ARankOfAnotherNodeThatNeverComesEndsAllInTim
           own.collectives.allreduce(x.data(), DataType::kFloat32, x.size(), ReduceOp::kSum,
                                     *stream);
           pass(*stream);
-          // Its own limit, or the word of a rank of its node that came to its limit first.
+          // The error is its own timeout, or that of another rank of its node that timed out first.
           const std::string why = own.collectives.failure().value_or("");
           EXPECT_THAT(why, AnyOf(HasSubstr("waited"), HasSubstr("of the same node, has failed")));
           if (why.find("waited") != std::string::npos) ++waited;
@@ -138,8 +138,8 @@ TEST(HierarchicalDeviceCollectives, ARankOfAnotherNodeThatNeverComesEndsAllInTim
   }
 }
 
-// Rank 0 has exchanged its own shard, and has got one of any values from rank 1.
-TEST(HierarchicalDeviceCollectives, WhoGetsWhatAnotherRankCouldNotExchangeKnowsItInTime) {
+// Rank 0 has exchanged its own shard, and has received undefined values from rank 1.
+TEST(HierarchicalDeviceCollectives, FailedExchangeReachesReaders) {
   run_device_nodes(
       "aabb", 0,
       [](DeviceRank& own) {
@@ -151,7 +151,7 @@ TEST(HierarchicalDeviceCollectives, WhoGetsWhatAnotherRankCouldNotExchangeKnowsI
           EXPECT_TRUE(own.collectives.failure());
           return;
         }
-        stream->synchronize();  // goes on, as a GPU's does
+        stream->synchronize();  // the stream continues, as on a GPU
         const std::string why = own.collectives.failure().value_or("");
         EXPECT_THAT(why, HasSubstr("the link is cut"));
         if (own.rank == 0) {
@@ -166,7 +166,7 @@ TEST(HierarchicalDeviceCollectives, WhoGetsWhatAnotherRankCouldNotExchangeKnowsI
       });
 }
 
-TEST(HierarchicalDeviceCollectives, AbortEndsTheWaitsOfBothLevels) {
+TEST(HierarchicalDeviceCollectives, AbortEndsWaitsOfBothLevels) {
   run_device_nodes("aabb", 0, [](DeviceRank& own) {
     if (own.rank == 3) return own.collectives.abort("no more");
     const auto stream = own.device.make_stream();
@@ -174,14 +174,14 @@ TEST(HierarchicalDeviceCollectives, AbortEndsTheWaitsOfBothLevels) {
     try {
       own.collectives.allreduce(x.data(), DataType::kFloat32, x.size(), ReduceOp::kSum, *stream);
     } catch (const Error&) {
-      // It has come before.
+      // The event has already completed.
     }
     pass(*stream);
     EXPECT_THAT(own.collectives.failure().value_or(""), HasSubstr("no more"));
   });
 }
 
-TEST(HierarchicalDeviceCollectives, SaysWhatItCannotHave) {
+TEST(HierarchicalDeviceCollectives, ReportsMissingResources) {
   run_device_nodes("ab", 0, [](DeviceRank& own) {
     float x = 1;
     const auto stream = own.device.make_stream();

@@ -15,7 +15,7 @@ using contract::DeviceRank;
 using contract::run_device_ranks;
 using ::testing::HasSubstr;
 
-TEST(HostDeviceCollectives, APeerThatNeverComesEndsTheStreamWithATextAndNothingBlocks) {
+TEST(HostDeviceCollectives, MissingPeerFailsStreamWithoutBlocking) {
   run_device_ranks(
       3, 0,
       [](DeviceRank& own) {
@@ -33,7 +33,7 @@ TEST(HostDeviceCollectives, APeerThatNeverComesEndsTheStreamWithATextAndNothingB
       std::chrono::milliseconds(200));
 }
 
-TEST(HostDeviceCollectives, AbortEndsWhatIsUnderWay) {
+TEST(HostDeviceCollectives, AbortEndsCollectivesInFlight) {
   EXPECT_THROW(
       run_device_ranks(2, 0,
                        [](DeviceRank& own) {

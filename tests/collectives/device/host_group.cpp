@@ -9,7 +9,7 @@ void run_device_group(std::uint64_t seed, const std::function<void(DeviceRank&)>
 
 void run_device_groups(std::uint64_t seed, const std::function<void(DeviceRank&)>& function) {
   run_device_group(seed, function);
-  // The last one's ranks are dealt to the nodes in turn.
+  // In the last setup, ranks are assigned to nodes cyclically.
   for (const char* nodes : {"aabb", "abc", "aab", "aaabbb", "abbab"})
     run_device_nodes(nodes, seed, function);
 }

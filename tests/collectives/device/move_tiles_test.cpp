@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "collectives/device/fused_layout.h"
-#include "collectives/device/scale.h"
 #include "tests/collectives/contract/exact_values.h"
 #include "tests/support/device_array.h"
 #include "tests/support/device_under_test.h"
@@ -26,8 +25,8 @@ T value(std::size_t tensor, std::size_t i) {
   return static_cast<T>(static_cast<float>(static_cast<int>((i * 7 + tensor * 13) % 101) - 50));
 }
 
-// Tensors in one array, `skip` elements and a guard between each two. Values are read and written
-// in the host's copy.
+// Tensors in one array, with `skip` elements and a guard between neighbours. Values are read and
+// written in a copy on the host.
 template <typename T>
 class Tensors {
  public:
@@ -65,7 +64,7 @@ class Tensors {
   std::vector<T*> copies_;
 };
 
-// Packs and unpacks; after either, checks element by element against the scalar conversion.
+// Packs and unpacks. After each step, compares every element with the scalar conversion.
 template <typename X, typename W>
 void check(const std::vector<std::size_t>& sizes, std::size_t skip, double scale,
            std::size_t chunk_bytes) {
@@ -111,14 +110,14 @@ void check(const std::vector<std::size_t>& sizes, std::size_t skip, double scale
   for (std::size_t t = 0; t < tensors.count(); ++t)
     for (std::size_t i = 0; i < tensors.size(t); ++i) {
       const W wire = packed(value<X>(t, i));
-      X wanted;
+      X expected;
       if constexpr (std::is_same_v<X, double>)
-        wanted = wire * 0.5;
+        expected = wire * 0.5;
       else if constexpr (kIsFloating)
-        wanted = static_cast<X>(static_cast<float>(wire) * 0.5f);
+        expected = static_cast<X>(static_cast<float>(wire) * 0.5f);
       else
-        wanted = static_cast<X>(wire / static_cast<X>(-3));
-      ASSERT_TRUE(contract::same_bits(tensors.copy(t)[i], wanted))
+        expected = static_cast<X>(wire / static_cast<X>(-3));
+      ASSERT_TRUE(contract::same_bits(tensors.copy(t)[i], expected))
           << "tensor " << t << " index " << i;
     }
   EXPECT_EQ(guards, tensors.guards());
@@ -142,13 +141,13 @@ TEST(MoveTiles, Int8) { check_alignments<std::int8_t, std::int8_t>(); }
 TEST(MoveTiles, Int32) { check_alignments<std::int32_t, std::int32_t>(); }
 TEST(MoveTiles, Int64) { check_alignments<std::int64_t, std::int64_t>(); }
 
-TEST(Scale, IsInPlaceWithTheBitsOfUnpack) {
+TEST(Scale, MatchesBitsOfUnpackInPlace) {
   const auto device = device::make_device();
   const auto stream = device->make_stream();
   contract::for_each_type([&]<typename T>(T) {
     for (const std::size_t skip : {0, 1})
       for (const std::size_t count : {1, 8191, 3 * 8192 + 5}) {
-        const std::int32_t divisor = count == 1 ? 130 : 3;  // also beyond what int8 can hold
+        const std::int32_t divisor = count == 1 ? 130 : 3;  // 130 exceeds the range of int8
         std::vector<T> x;
         for (std::size_t i = 0; i < skip + count + 1; ++i) x.push_back(value<T>(3, i));
         const DeviceArray<T> array(*device, *stream, x);
@@ -169,7 +168,7 @@ TEST(Scale, IsInPlaceWithTheBitsOfUnpack) {
   });
 }
 
-TEST(MoveTiles, MoreTensorsThanATableHolds) {
+TEST(MoveTiles, HandlesMoreTensorsThanOneTable) {
   std::vector<std::size_t> sizes;
   for (std::size_t t = 0; t < 2 * TileTable::kMaxTensors + 7; ++t) sizes.push_back(t % 200);
   check<float, BFloat16>(sizes, 1, 1, 5000);

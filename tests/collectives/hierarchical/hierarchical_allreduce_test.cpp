@@ -1,9 +1,8 @@
-#include "collectives/hierarchical/hierarchical_allreduce.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "collectives/hierarchical/hierarchical_reductions.h"
 #include "tests/collectives/contract/contract_values.h"
 #include "tests/collectives/contract/pieced_array.h"
 #include "tests/collectives/hierarchical/pretended_nodes.h"
@@ -32,7 +31,7 @@ std::vector<std::vector<T>> run(const std::string& nodes, std::size_t count, Red
   contract::run_on_nodes(nodes, options, [&](NodeRank& rank) {
     WireReport report;
     HierarchicalCollectives collectives(rank.topology, *rank.node, *rank.across, kOptions);
-    if (wire) collectives.narrow_the_wire(*wire, report);
+    if (wire) collectives.set_wire_type(*wire, report);
     const int own = rank.topology.rank;
     contract::PiecedArray<T> array(count, contract::Cut::kOddPieces);
     for (std::size_t i = 0; i < count; ++i) array.set(i, value(own, i));
@@ -55,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(Nodes, Blocks,
                                          "aaaabbbb"),
                          [](const auto& tested) { return std::string(tested.param); });
 
-TEST_P(Blocks, FollowEachOtherThroughThePhasesWhateverTheirNumber) {
+TEST_P(Blocks, ArePipelinedInAnyNumber) {
   const auto value = [](int rank, std::size_t i) {
     return contract::contribution<float>(rank, i, ReduceOp::kAverage);
   };
@@ -70,7 +69,7 @@ TEST_P(Blocks, FollowEachOtherThroughThePhasesWhateverTheirNumber) {
             << i << " of " << count;
 }
 
-TEST_P(Blocks, GiveTheSameBitsOnEveryRankWhateverTheTiming) {
+TEST_P(Blocks, GiveSameBitsWithAnyTiming) {
   for (const std::optional<DataType> wire :
        {std::optional<DataType>(), std::optional(DataType::kFloat16)}) {
     const auto first = run<float>(GetParam(), 20011, ReduceOp::kAverage, wire, 0, wave);
@@ -80,7 +79,7 @@ TEST_P(Blocks, GiveTheSameBitsOnEveryRankWhateverTheTiming) {
   }
 }
 
-TEST_P(Blocks, CrossBetweenNodesOnceAsTheWireType) {
+TEST_P(Blocks, AreSentBetweenNodesOnceAsWireType) {
   const std::string nodes = GetParam();
   constexpr std::size_t kCount = 20011;
   const int node_count = contract::topology_of(nodes, 0).node_count;
@@ -98,7 +97,7 @@ TEST_P(Blocks, CrossBetweenNodesOnceAsTheWireType) {
   EXPECT_EQ(sent, 2 * static_cast<std::size_t>(node_count - 1) * kCount * 2);
 }
 
-TEST_P(Blocks, LeaveOtherTypesWideWithAWireType) {
+TEST_P(Blocks, KeepOtherTypesWithWireType) {
   const int size = static_cast<int>(std::string(GetParam()).size());
   const auto value = [](int rank, std::size_t i) {
     return static_cast<std::int32_t>(i) * 1000 + rank;

@@ -7,18 +7,19 @@ namespace horo::collectives::contract {
 namespace {
 
 constexpr std::size_t kSegmentBytes = 512;
-// Small blocks, so that the suite's buffers take several. Work costs all, so that it is shared.
+// Small blocks, so that the buffers of the suite take several. The link cost has only gamma, so the
+// work is shared.
 constexpr HierarchicalCollectives::Options kShards{
     .segment_bytes = kSegmentBytes, .block_bytes = 8 * 1024, .allreduce = {.link = {1e-9, 0, 1}}};
-// Messages cost all, so that one rank of a node sends them.
+// The link cost has only alpha, so one rank per node sends the messages.
 constexpr HierarchicalCollectives::Options kLeaders{
     .segment_bytes = kSegmentBytes, .block_bytes = 8 * 1024, .allreduce = {.link = {1, 0, 0}}};
-// Everything goes round the ring.
+// All buffers use the ring.
 constexpr HierarchicalCollectives::Options kRings{
     .segment_bytes = kSegmentBytes,
     .block_bytes = 8 * 1024,
     .allreduce = {.setting = MessageAllreduce::kRing}};
-// A segment, a block.
+// The sizes of a segment and of a block.
 const std::vector<std::size_t> kBoundaries = {kSegmentBytes, kShards.block_bytes};
 
 std::string prefix_of(const HierarchicalCollectives::Options& options) {
@@ -26,7 +27,7 @@ std::string prefix_of(const HierarchicalCollectives::Options& options) {
   return options.allreduce == kRings.allreduce ? "ring_only_" : "";
 }
 
-// `nodes`: the node of each rank, one letter each. Inside a node, a ring.
+// `nodes` names the node of each rank, one letter each. Uses a ring inside a node.
 Backend nodes_of_rings(const std::string& nodes,
                        const HierarchicalCollectives::Options& options = kShards) {
   return {prefix_of(options) + "rings_" + nodes,
@@ -47,7 +48,7 @@ Backend nodes_of_rings(const std::string& nodes,
           kBoundaries};
 }
 
-// Inside a node, shared memory.
+// Uses shared memory inside a node.
 Backend nodes_of_shared_memory(const std::string& nodes,
                                const HierarchicalCollectives::Options& options = kShards) {
   return {prefix_of(options) + "shared_memory_" + nodes,
@@ -60,7 +61,7 @@ Backend nodes_of_shared_memory(const std::string& nodes,
           kBoundaries};
 }
 
-// Equal nodes, uneven ones, ranks dealt to nodes in turn.
+// Equal nodes, uneven nodes, and ranks assigned to nodes cyclically.
 std::vector<Backend> backends() {
   std::vector<Backend> result;
   for (const char* nodes : {"a", "aaa", "ab", "abc", "abab", "aaabbcc"})

@@ -14,7 +14,7 @@ using testing::AnyOf;
 using testing::Contains;
 using testing::HasSubstr;
 
-constexpr HierarchicalCollectives::Options kOptions{
+constexpr HierarchicalCollectives::Options kFailureOptions{
     .segment_bytes = 256, .block_bytes = 4096, .allreduce = {.setting = MessageAllreduce::kRing}};
 constexpr std::size_t kCount = 8 * 1024;  // eight blocks
 const std::string kNodes = "aabb";
@@ -24,10 +24,10 @@ struct Death : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Counts what its rank does down to the moment of its death.
-class Fate {
+// Counts the steps of its rank until the rank fails.
+class FailureCountdown {
  public:
-  explicit Fate(int steps) : left_(steps) {}
+  explicit FailureCountdown(int steps) : left_(steps) {}
   void step() {
     if (left_-- == 0) throw Death("out of memory");
   }
@@ -36,13 +36,14 @@ class Fate {
   int left_;
 };
 
-class MortalPeers : public PointToPoint {
+class FailingPeers : public PointToPoint {
  public:
-  MortalPeers(PointToPoint& peers, Fate& fate) : peers_(peers), fate_(fate) {}
+  FailingPeers(PointToPoint& peers, FailureCountdown& countdown)
+      : peers_(peers), countdown_(countdown) {}
   int rank() const override { return peers_.rank(); }
   int size() const override { return peers_.size(); }
   Ticket start_send(int peer, int tag, std::span<const std::byte> bytes) override {
-    fate_.step();
+    countdown_.step();
     return peers_.start_send(peer, tag, bytes);
   }
   Ticket start_receive(int peer, int tag, std::span<std::byte> bytes) override {
@@ -55,15 +56,16 @@ class MortalPeers : public PointToPoint {
 
  private:
   PointToPoint& peers_;
-  Fate& fate_;
+  FailureCountdown& countdown_;
 };
 
-class MortalNode : public Collectives {
+class FailingNode : public Collectives {
  public:
-  MortalNode(Collectives& node, Fate& fate) : node_(node), fate_(fate) {}
+  FailingNode(Collectives& node, FailureCountdown& countdown)
+      : node_(node), countdown_(countdown) {}
   std::string_view name() const override { return "mortal"; }
   void allreduce(const ScatteredBuffer& buffer, ReduceOp op) override {
-    fate_.step();
+    countdown_.step();
     node_.allreduce(buffer, op);
   }
   void broadcast(const ScatteredBuffer& buffer, int root) override {
@@ -71,12 +73,12 @@ class MortalNode : public Collectives {
   }
   void allgather(std::span<const std::byte> input, std::span<const std::size_t> bytes_of,
                  std::span<std::byte> output) override {
-    fate_.step();
+    countdown_.step();
     node_.allgather(input, bytes_of, output);
   }
   void reduce_scatter(const std::byte* input, DataType type, std::span<const std::size_t> count_of,
                       std::byte* output, ReduceOp op) override {
-    fate_.step();
+    countdown_.step();
     node_.reduce_scatter(input, type, count_of, output, op);
   }
   void alltoall(std::span<const std::byte> input, std::span<const std::size_t> bytes_to,
@@ -84,25 +86,25 @@ class MortalNode : public Collectives {
     node_.alltoall(input, bytes_to, output, bytes_from);
   }
   void barrier() override {
-    fate_.step();
+    countdown_.step();
     node_.barrier();
   }
 
  private:
   Collectives& node_;
-  Fate& fate_;
+  FailureCountdown& countdown_;
 };
 
-enum class Phase { kInNode, kBetweenNodes };
+enum class FailingPart { kInNode, kBetweenNodes };
 
-// The error of each rank when rank 2 dies after `steps` steps in its node or on the wire; "": none.
-// is_silent: it takes no leave, as if it had been killed.
-std::vector<std::string> errors_of(Phase phase, int steps, bool is_mapped, bool is_silent) {
+// Returns the error of each rank when rank 2 fails after `steps` steps in shared memory or
+// messages; "" for none. With is_silent it does not mark its exit, as if it had been killed.
+std::vector<std::string> errors_of(FailingPart phase, int steps, bool is_mapped, bool is_silent) {
   InProcessJob::Options options;
   options.wait.timeout = std::chrono::milliseconds(is_silent ? 150 : 60000);
   std::vector<std::string> errors(kNodes.size());
   InProcessJob job(static_cast<int>(kNodes.size()), options);
-  // Their memory outlives the threads: a process that was killed takes no leave of its node.
+  // The node memory outlives the threads, because a killed process does not mark its exit either.
   std::vector<std::unique_ptr<Transport>> transports(kNodes.size());
   std::vector<std::unique_ptr<NodeRank>> members(kNodes.size());
   const auto run = [&](int rank) {
@@ -112,11 +114,12 @@ std::vector<std::string> errors_of(Phase phase, int steps, bool is_mapped, bool 
     members[index] = std::make_unique<NodeRank>(contract::make_node_rank(transport, kNodes, rank));
     NodeRank& member = *members[index];
     const NodeBlock block = contract::make_block(member, kCount * sizeof(float));
-    Fate wire_fate(rank == kFailing && phase == Phase::kBetweenNodes ? steps : -1);
-    Fate node_fate(rank == kFailing && phase == Phase::kInNode ? steps : -1);
-    MortalPeers peers(*member.across, wire_fate);
-    MortalNode node(*member.node, node_fate);
-    HierarchicalCollectives collectives(member.topology, node, peers, kOptions);
+    FailureCountdown wire_countdown(rank == kFailing && phase == FailingPart::kBetweenNodes ? steps
+                                                                                            : -1);
+    FailureCountdown node_countdown(rank == kFailing && phase == FailingPart::kInNode ? steps : -1);
+    FailingPeers peers(*member.across, wire_countdown);
+    FailingNode node(*member.node, node_countdown);
+    HierarchicalCollectives collectives(member.topology, node, peers, kFailureOptions);
     MappedBuffer buffer(DataType::kFloat32, 2, member.topology.local_rank);
     const std::vector<int> local = member.topology.ranks_of(member.topology.node);
     buffer.add(std::vector{block.at(local[0], 0), block.at(local[1], 0)}, kCount);
@@ -142,8 +145,8 @@ class HierarchicalFailure : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Buffers, HierarchicalFailure, testing::Values(false, true),
                          [](const auto& tested) { return tested.param ? "mapped" : "ordinary"; });
 
-TEST_P(HierarchicalFailure, OfARankAtAnyStepIsToldToAllWhoNeedIt) {
-  for (const Phase phase : {Phase::kInNode, Phase::kBetweenNodes}) {
+TEST_P(HierarchicalFailure, ReachesDependentRanksFromAnyStep) {
+  for (const FailingPart phase : {FailingPart::kInNode, FailingPart::kBetweenNodes}) {
     int steps = 0;
     for (;; ++steps) {
       const auto errors = errors_of(phase, steps, GetParam(), false);
@@ -155,12 +158,12 @@ TEST_P(HierarchicalFailure, OfARankAtAnyStepIsToldToAllWhoNeedIt) {
             << "step " << steps;
       EXPECT_EQ(errors[3], "rank 2 (host b): out of memory") << "its node needs it to the end";
     }
-    EXPECT_GE(steps, phase == Phase::kInNode ? (GetParam() ? 2 : 16) : 8);
+    EXPECT_GE(steps, phase == FailingPart::kInNode ? (GetParam() ? 2 : 16) : 8);
   }
 }
 
-TEST_P(HierarchicalFailure, WithoutAWordEndsByTheDeadlineWithItsName) {
-  for (const Phase phase : {Phase::kInNode, Phase::kBetweenNodes})
+TEST_P(HierarchicalFailure, SilentRankTimesOutWithItsName) {
+  for (const FailingPart phase : {FailingPart::kInNode, FailingPart::kBetweenNodes})
     for (const int steps : {0, 1}) {
       const auto errors = errors_of(phase, steps, GetParam(), true);
       EXPECT_EQ(errors[kFailing], "out of memory");

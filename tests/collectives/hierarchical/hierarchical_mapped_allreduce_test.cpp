@@ -1,10 +1,9 @@
-#include "collectives/hierarchical/hierarchical_mapped_allreduce.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 
+#include "collectives/hierarchical/hierarchical_collectives.h"
 #include "tests/collectives/contract/exact_values.h"
 #include "tests/collectives/hierarchical/mapped_array.h"
 #include "tests/collectives/hierarchical/pretended_nodes.h"
@@ -18,7 +17,8 @@ using contract::NodeRank;
 
 constexpr std::size_t kLargest = 5003;
 constexpr std::size_t kBytesPerRank = 3 * kLargest * sizeof(std::int64_t);
-constexpr HierarchicalCollectives::Options kOptions{.segment_bytes = 512, .block_bytes = 16384};
+constexpr HierarchicalCollectives::Options kMappedOptions{.segment_bytes = 512,
+                                                          .block_bytes = 16384};
 
 using Allreduce = std::function<void(const MappedBuffer&, ReduceOp)>;
 
@@ -52,9 +52,9 @@ INSTANTIATE_TEST_SUITE_P(Nodes, MappedNodes,
                                          "aaaabbbb"),
                          [](const auto& tested) { return std::string(tested.param); });
 
-TEST_P(MappedNodes, ReduceEveryTypeAndOperationInPlaceAndTouchNothingElse) {
+TEST_P(MappedNodes, ReduceEveryTypeAndOperationInPlace) {
   contract::run_on_nodes(GetParam(), {}, [](NodeRank& rank) {
-    HierarchicalCollectives collectives(rank.topology, *rank.node, *rank.across, kOptions);
+    HierarchicalCollectives collectives(rank.topology, *rank.node, *rank.across, kMappedOptions);
     ASSERT_TRUE(collectives.uses_mapped_buffers());
     const NodeBlock block = contract::make_block(rank, kBytesPerRank);
     const Allreduce allreduce = [&](const MappedBuffer& buffer, ReduceOp op) {
@@ -66,8 +66,9 @@ TEST_P(MappedNodes, ReduceEveryTypeAndOperationInPlaceAndTouchNothingElse) {
   });
 }
 
-// The ring of every size, also of those for which HierarchicalCollectives has another way.
-TEST_P(MappedNodes, TakeAnyCountRoundTheRing) {
+// Tests the ring for every size, including those for which HierarchicalCollectives uses another
+// algorithm.
+TEST_P(MappedNodes, ReduceAnyCountOverTheRing) {
   contract::run_on_nodes(GetParam(), {}, [](NodeRank& rank) {
     const NodeLayout layout(rank.topology);
     Hierarchy hierarchy{layout, *rank.node, nullptr, nullptr, 16384, 512, {}, {}, {}, {}};
@@ -83,7 +84,7 @@ TEST_P(MappedNodes, TakeAnyCountRoundTheRing) {
     const Allreduce allreduce = [&](const MappedBuffer& buffer, ReduceOp op) {
       hierarchical_mapped_allreduce(hierarchy, buffer, op);
     };
-    // Around the lines and the segments.
+    // Sizes near those of cache lines and segments.
     for (const std::size_t count : {1ul, 17ul, 1025ul})
       for (const bool is_in_pieces : {false, true})
         for (int op = 0; op < kElementwiseOpCount; ++op)
@@ -94,23 +95,23 @@ TEST_P(MappedNodes, TakeAnyCountRoundTheRing) {
   });
 }
 
-// What each rank of a job ends with, from value(rank, i).
+// Returns the result of each rank for the input value(rank, i).
 template <typename T>
-std::vector<std::vector<T>> run(const std::string& nodes, std::size_t count, ReduceOp op,
-                                std::optional<DataType> wire, std::uint64_t seed,
-                                const std::function<T(int, std::size_t)>& value,
-                                std::vector<WireReport>* reports = nullptr,
-                                MessageAllreduce setting = MessageAllreduce::kRing) {
+std::vector<std::vector<T>> run_mapped(const std::string& nodes, std::size_t count, ReduceOp op,
+                                       std::optional<DataType> wire, std::uint64_t seed,
+                                       const std::function<T(int, std::size_t)>& value,
+                                       std::vector<WireReport>* reports = nullptr,
+                                       MessageAllreduce setting = MessageAllreduce::kRing) {
   InProcessJob::Options options;
   options.max_delay = std::chrono::microseconds(seed == 0 ? 0 : 300);
   options.seed = seed;
   std::vector<std::vector<T>> results(nodes.size());
   contract::run_on_nodes(nodes, options, [&](NodeRank& rank) {
     WireReport report;
-    HierarchicalCollectives::Options between_nodes = kOptions;
+    HierarchicalCollectives::Options between_nodes = kMappedOptions;
     between_nodes.allreduce.setting = setting;
     HierarchicalCollectives collectives(rank.topology, *rank.node, *rank.across, between_nodes);
-    if (wire) collectives.narrow_the_wire(*wire, report);
+    if (wire) collectives.set_wire_type(*wire, report);
     const NodeBlock block = contract::make_block(rank, 4 * count * sizeof(T) + 4096);
     MappedArray<T> array(rank, block, count, true);
     const int own = rank.topology.rank;
@@ -123,14 +124,14 @@ std::vector<std::vector<T>> run(const std::string& nodes, std::size_t count, Red
   return results;
 }
 
-float wave(int rank, std::size_t i) {
+float mapped_value(int rank, std::size_t i) {
   return std::sin(static_cast<float>(i * 31 + static_cast<std::size_t>(rank) * 7)) + 1.5f;
 }
 
-// Also where some ranks have no column, and the wire type counts for the choice.
-TEST_P(MappedNodes, ChooseTheSameWayOnEveryRank) {
+// Includes ranks without a column. The wire type affects the choice.
+TEST_P(MappedNodes, ChooseSameAllreduceOnEveryRank) {
   for (std::size_t count = 1; count < 600000; count *= 13) {
-    const auto sums = run<float>(
+    const auto sums = run_mapped<float>(
         GetParam(), count, ReduceOp::kSum, DataType::kFloat16, 0,
         [](int rank, std::size_t i) { return static_cast<float>(rank + static_cast<int>(i % 9)); },
         nullptr, MessageAllreduce::kAuto);
@@ -142,34 +143,35 @@ TEST_P(MappedNodes, ChooseTheSameWayOnEveryRank) {
   }
 }
 
-TEST_P(MappedNodes, HaveTheSameBitsOnEveryRankWhateverTheTiming) {
+TEST_P(MappedNodes, GiveSameBitsWithAnyTiming) {
   const std::string nodes = GetParam();
   for (const std::optional<DataType> wire :
        {std::optional<DataType>(), std::optional(DataType::kBFloat16)}) {
-    const auto first = run<float>(nodes, 20011, ReduceOp::kAverage, wire, 0, wave);
+    const auto first = run_mapped<float>(nodes, 20011, ReduceOp::kAverage, wire, 0, mapped_value);
     for (std::uint64_t seed = 1; seed < 4; ++seed)
-      for (const auto& values : run<float>(nodes, 20011, ReduceOp::kAverage, wire, seed, wave))
+      for (const auto& values :
+           run_mapped<float>(nodes, 20011, ReduceOp::kAverage, wire, seed, mapped_value))
         ASSERT_EQ(values, first[0]) << "seed " << seed;
   }
 }
 
-TEST_P(MappedNodes, SumRanksOfANodeInOrderThenNodesInOrderOfTheRing) {
+TEST_P(MappedNodes, SumInRankOrderThenInRingOrder) {
   const std::string nodes = GetParam();
   const int size = static_cast<int>(nodes.size());
   const Topology topology = contract::topology_of(nodes, 0);
   constexpr std::size_t kCount = 20011;
-  const auto results = run<float>(nodes, kCount, ReduceOp::kSum, {}, 0, wave);
+  const auto results = run_mapped<float>(nodes, kCount, ReduceOp::kSum, {}, 0, mapped_value);
   const auto node_sum = [&](int node, std::size_t i) {
     float sum = 0;
     bool is_first = true;
     for (const int r : topology.ranks_of(node)) {
-      sum = is_first ? wave(r, i) : sum + wave(r, i);
+      sum = is_first ? mapped_value(r, i) : sum + mapped_value(r, i);
       is_first = false;
     }
     return sum;
   };
   for (std::size_t i = 0; i < kCount; ++i) {
-    // The owner is not recomputed here: the sum is the one of some owner.
+    // The test does not compute the owner of a chunk: the sum must be that of any owner.
     bool is_found = false;
     for (int owner = 0; owner < topology.node_count; ++owner) {
       float sum = node_sum((owner + 1) % topology.node_count, i);
@@ -181,19 +183,21 @@ TEST_P(MappedNodes, SumRanksOfANodeInOrderThenNodesInOrderOfTheRing) {
   }
 }
 
-TEST_P(MappedNodes, NarrowOnlyWhatCrossesBetweenNodes) {
+TEST_P(MappedNodes, NarrowOnlyBetweenNodes) {
   const std::string nodes = GetParam();
   constexpr std::size_t kCount = 50021;
   const auto size = static_cast<int>(nodes.size());
   const int node_count = contract::topology_of(nodes, 0).node_count;
   const auto columns = static_cast<std::size_t>(contract::topology_of(nodes, 0).smallest_node());
   for (const DataType wire : {DataType::kFloat16, DataType::kBFloat16}) {
-    const float unit = wire == DataType::kFloat16 ? 0x1p-11f : 0x1p-8f;  // of one rounding
+    const float unit =
+        wire == DataType::kFloat16 ? 0x1p-11f : 0x1p-8f;  // the error of one rounding
     std::vector<WireReport> reports(nodes.size());
-    const auto results = run<float>(nodes, kCount, ReduceOp::kAverage, wire, 0, wave, &reports);
+    const auto results =
+        run_mapped<float>(nodes, kCount, ReduceOp::kAverage, wire, 0, mapped_value, &reports);
     for (std::size_t i = 0; i < kCount; ++i) {
       double exact = 0;
-      for (int r = 0; r < size; ++r) exact += double{wave(r, i)} / size;
+      for (int r = 0; r < size; ++r) exact += double{mapped_value(r, i)} / size;
       ASSERT_NEAR(results[0][i], exact, exact * unit * (node_count + 0.5)) << i;
     }
     std::uint64_t sent = 0;
@@ -208,20 +212,20 @@ TEST_P(MappedNodes, NarrowOnlyWhatCrossesBetweenNodes) {
   }
 }
 
-TEST_P(MappedNodes, AverageBeforeANarrowWireSoThatNoSumIsTooLarge) {
+TEST_P(MappedNodes, AverageBeforeNarrowingToAvoidOverflow) {
   const auto value = [](int, std::size_t) { return 60000.0f; };
   for (const auto& values :
-       run<float>(GetParam(), 20011, ReduceOp::kAverage, DataType::kFloat16, 0, value))
+       run_mapped<float>(GetParam(), 20011, ReduceOp::kAverage, DataType::kFloat16, 0, value))
     for (const float x : values) ASSERT_NEAR(x, 60000.0f, 60.0f);
 }
 
-TEST_P(MappedNodes, LeaveOtherTypesWideWithAWireType) {
+TEST_P(MappedNodes, KeepOtherTypesWithWireType) {
   const int size = static_cast<int>(std::string(GetParam()).size());
   const auto value = [](int rank, std::size_t i) {
     return static_cast<std::int32_t>(i) * 1000 + rank;
   };
-  for (const auto& values :
-       run<std::int32_t>(GetParam(), 20011, ReduceOp::kAverage, DataType::kBFloat16, 0, value))
+  for (const auto& values : run_mapped<std::int32_t>(GetParam(), 20011, ReduceOp::kAverage,
+                                                     DataType::kBFloat16, 0, value))
     for (std::size_t i = 0; i < values.size(); ++i)
       ASSERT_EQ(values[i], static_cast<std::int32_t>(i) * 1000 + (size - 1) / 2) << i;
 }

@@ -1,11 +1,10 @@
-#include "collectives/hierarchical/leader_allreduce.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "collectives/hierarchical/hierarchical_collectives.h"
+#include "collectives/hierarchical/hierarchical_reductions.h"
 #include "collectives/shared_memory/shared_memory_collectives.h"
 #include "horo/base/error.h"
 #include "tests/collectives/contract/thread_ranks.h"
@@ -39,47 +38,52 @@ void run(int ranks, std::size_t per_node, const AllreduceSelection& selection,
   });
 }
 
+constexpr std::size_t kCounts[] = {1, 2, 3, 255, 1001, 5003};
+
+// Returns each rank's results of all counts.
 template <Element T>
-std::vector<std::vector<T>> results(int ranks, std::size_t per_node, std::size_t count, ReduceOp op,
-                                    const AllreduceSelection& selection) {
-  std::vector<std::vector<T>> all(static_cast<std::size_t>(ranks));
+std::vector<std::vector<std::vector<T>>> results(int ranks, std::size_t per_node, ReduceOp op,
+                                                 const AllreduceSelection& selection) {
+  std::vector<std::vector<std::vector<T>>> all(static_cast<std::size_t>(ranks));
   run(ranks, per_node, selection, std::chrono::minutes(1),
       [&](HierarchicalCollectives& collectives, int rank) {
-        std::vector<T>& x = all[static_cast<std::size_t>(rank)];
-        for (std::size_t i = 0; i < count; ++i)
-          x.push_back(static_cast<T>(
-              std::sin(static_cast<float>(i * 31 + static_cast<std::size_t>(rank) * 7 + 1))));
-        collectives.allreduce({data_type_of<T>, x.data(), count}, op);
+        for (const std::size_t count : kCounts) {
+          std::vector<T>& x = all[static_cast<std::size_t>(rank)].emplace_back();
+          for (std::size_t i = 0; i < count; ++i)
+            x.push_back(static_cast<T>(
+                std::sin(static_cast<float>(i * 31 + static_cast<std::size_t>(rank) * 7 + 1))));
+          collectives.allreduce({data_type_of<T>, x.data(), count}, op);
+        }
       });
   return all;
 }
 
 template <Element T>
-void expect_the_bits_of_shards(ReduceOp op) {
-  for (const auto& [ranks, per_node] : {std::pair{4, 2}, {6, 2}, {7, 3}, {8, 2}, {5, 4}})
-    for (const std::size_t count : {1ul, 2ul, 3ul, 255ul, 1001ul, 5003ul}) {
-      const auto shards = results<T>(ranks, per_node, count, op, kShards);
-      const auto leaders = results<T>(ranks, per_node, count, op, kLeaders);
-      for (std::size_t r = 0; r < leaders.size(); ++r)
-        EXPECT_EQ(std::memcmp(leaders[r].data(), shards[0].data(), count * sizeof(T)), 0)
-            << ranks << " ranks by " << per_node << ", " << count << " elements, rank " << r;
-    }
+void expect_bits_of_shards(ReduceOp op) {
+  for (const auto& [ranks, per_node] : {std::pair{4, 2}, {6, 2}, {7, 3}, {8, 2}, {5, 4}}) {
+    const auto shards = results<T>(ranks, per_node, op, kShards);
+    const auto leaders = results<T>(ranks, per_node, op, kLeaders);
+    for (std::size_t r = 0; r < leaders.size(); ++r)
+      for (std::size_t c = 0; c < std::size(kCounts); ++c)
+        EXPECT_EQ(std::memcmp(leaders[r][c].data(), shards[0][c].data(), kCounts[c] * sizeof(T)), 0)
+            << ranks << " ranks by " << per_node << ", " << kCounts[c] << " elements, rank " << r;
+  }
 }
 
-TEST(LeaderAllreduce, GivesTheBitsOfShards) {
+TEST(LeaderAllreduce, MatchesBitsOfShards) {
   ASSERT_TRUE(should_use_leaders(kLeaders, 5003 * 4, 2, 2));
   ASSERT_FALSE(should_use_leaders(kShards, 1, 2, 2));
-  expect_the_bits_of_shards<float>(ReduceOp::kSum);
-  expect_the_bits_of_shards<float>(ReduceOp::kAverage);
-  expect_the_bits_of_shards<BFloat16>(ReduceOp::kAverage);
-  expect_the_bits_of_shards<Float16>(ReduceOp::kProduct);
+  expect_bits_of_shards<float>(ReduceOp::kSum);
+  expect_bits_of_shards<float>(ReduceOp::kAverage);
+  expect_bits_of_shards<BFloat16>(ReduceOp::kAverage);
+  expect_bits_of_shards<Float16>(ReduceOp::kProduct);
 }
 
-TEST(LeaderAllreduce, NamesTheLeaderThatDoesNotCome) {
+TEST(LeaderAllreduce, NamesMissingLeader) {
   std::string text;
   run(4, 2, kLeaders, std::chrono::milliseconds(150),
       [&](HierarchicalCollectives& collectives, int rank) {
-        if (rank >= 2) return;  // node 1 stays away
+        if (rank >= 2) return;  // node 1 does not take part
         float x = 1;
         try {
           collectives.allreduce({DataType::kFloat32, &x, 1}, ReduceOp::kSum);

@@ -8,14 +8,14 @@
 #include <random>
 #include <vector>
 
-#include "collectives/mapped_buffer.h"
-#include "collectives/node_block.h"
+#include "collectives/buffers.h"
+#include "collectives/shared_region.h"
 #include "tests/collectives/hierarchical/pretended_nodes.h"
 
 namespace horo::collectives::contract {
 
-/// An array in pieces in the memory of each rank of a node, at other distances on each. What lies
-/// beside it is guarded.
+/// An array in pieces in the memory of each rank of a node, with different distances on each rank.
+/// Guard bytes surround the pieces.
 template <typename T>
 class MappedArray {
  public:
@@ -67,11 +67,11 @@ class MappedArray {
 
   template <typename Function>
   void for_each(Function&& function) const {
-    buffer_.own().for_each_stretch(0, buffer_.own().count(),
-                                   [&](std::byte* data, std::size_t first, std::size_t n) {
-                                     for (std::size_t i = 0; i < n; ++i)
-                                       function(first + i, data + i * sizeof(T));
-                                   });
+    buffer_.own().for_each_span(0, buffer_.own().count(),
+                                [&](std::byte* data, std::size_t first, std::size_t n) {
+                                  for (std::size_t i = 0; i < n; ++i)
+                                    function(first + i, data + i * sizeof(T));
+                                });
   }
 
   const NodeBlock& block_;

@@ -8,7 +8,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(NodeLayout, UnequalNodesHaveAsManyColumnsAsTheSmallest) {
+TEST(NodeLayout, SmallestNodeSetsNumberOfColumns) {
   const Topology topology = make_topology(2, {"a", "a", "a", "b", "b"}, {"a", "a", "a", "b", "b"});
   const NodeLayout layout(topology);
   EXPECT_EQ(layout.columns(), 2);
@@ -19,7 +19,7 @@ TEST(NodeLayout, UnequalNodesHaveAsManyColumnsAsTheSmallest) {
   EXPECT_EQ(layout.local_rank_of(4), 1);
 }
 
-TEST(NodeLayout, NodesMayInterleaveTheirRanks) {
+TEST(NodeLayout, SupportsInterleavedRanks) {
   const Topology topology = make_topology(3, {"a", "b", "a", "b"}, {"a", "b", "a", "b"});
   const NodeLayout layout(topology);
   EXPECT_EQ(layout.node(), 1);

@@ -1,5 +1,3 @@
-#include "collectives/mpi/descriptor_socket.h"
-
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +7,7 @@
 
 #include <string>
 
+#include "collectives/mpi/shared_memory_file.h"
 #include "horo/base/error.h"
 #include "tests/support/private_network.h"
 
@@ -21,7 +20,7 @@ std::string address(const char* name) {
   return "horo.test." + std::to_string(getpid()) + "." + name;
 }
 
-TEST(DescriptorSocket, PassesADescriptor) {
+TEST(DescriptorSocket, PassesDescriptor) {
   DescriptorSocket socket(address("a"));
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -39,7 +38,7 @@ TEST(DescriptorSocket, PassesADescriptor) {
   EXPECT_EQ(byte, 'x');
 }
 
-TEST(DescriptorSocket, ReceivesNothingBeforeItIsSent) {
+TEST(DescriptorSocket, ReceivesNothingBeforeSend) {
   DescriptorSocket socket(address("b"));
   EXPECT_THROW(socket.receive(), SharedMemoryError);
 }
@@ -48,8 +47,8 @@ TEST(DescriptorSocket, IgnoresOtherUsers) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can act as another user";
   const std::string own = address("c");
   DescriptorSocket socket(own);
-  const pid_t stranger = fork();
-  if (stranger == 0) {
+  const pid_t other_user = fork();
+  if (other_user == 0) {
     if (setuid(65534) != 0) _exit(2);
     try {
       DescriptorSocket::send(1, own);
@@ -59,14 +58,14 @@ TEST(DescriptorSocket, IgnoresOtherUsers) {
     _exit(0);
   }
   int status = 0;
-  ASSERT_EQ(waitpid(stranger, &status, 0), stranger);
+  ASSERT_EQ(waitpid(other_user, &status, 0), other_user);
   ASSERT_EQ(status, 0);
   EXPECT_THROW(socket.receive(), SharedMemoryError);
   DescriptorSocket::send(0, own);
   EXPECT_TRUE(socket.receive().is_open());
 }
 
-TEST(DescriptorSocket, SaysWhyNobodyCanReceive) {
+TEST(DescriptorSocket, ReportsWhyReceiveFails) {
   const auto text_of_failure = [] {
     try {
       DescriptorSocket::send(0, address("d"));

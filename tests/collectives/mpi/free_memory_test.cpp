@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "tests/observe/temporary_directory.h"
+#include "tests/flight_recorder/temporary_directory.h"
 
 namespace horo::collectives {
 namespace {
 
-/// A folder with files that say what those of /proc and /sys would.
+/// A folder with files in the format of /proc and /sys.
 class Root {
  public:
   Root& write(const std::string& file, const std::string& text) {
@@ -33,7 +33,7 @@ class Root {
 
 constexpr const char* kMemInfo = "MemTotal: 9000 kB\nMemAvailable:    4000 kB\nSwapFree: 7 kB\n";
 
-TEST(FreeMemory, IsWhatTheHostHasAvailable) {
+TEST(FreeMemory, MatchesMemAvailable) {
   Root root;
   EXPECT_EQ(root.find().bytes, std::numeric_limits<std::size_t>::max());
   root.write("proc/meminfo", kMemInfo).write("proc/self/cgroup", "0::/job\nnonsense\n");
@@ -41,7 +41,7 @@ TEST(FreeMemory, IsWhatTheHostHasAvailable) {
   EXPECT_EQ(root.find().limit, "this host");
 }
 
-TEST(FreeMemory, IsLimitedByEveryGroupAboveTheProcess) {
+TEST(FreeMemory, IsLimitedByEveryAncestorGroup) {
   Root root;
   root.write("proc/meminfo", kMemInfo).write("proc/self/cgroup", "1:cpu:/\n0::/a/b\n");
   root.write("sys/fs/cgroup/a/b/memory.max", "max\n")
@@ -58,7 +58,7 @@ TEST(FreeMemory, IsLimitedByEveryGroupAboveTheProcess) {
   EXPECT_EQ(root.find().bytes, 0u);
 }
 
-TEST(FreeMemory, ReadsGroupsOfVersion1) {
+TEST(FreeMemory, ReadsCgroupVersion1) {
   Root root;
   root.write("proc/meminfo", kMemInfo).write("proc/self/cgroup", "5:hugetlb,memory:/job\n0::/\n");
   root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "3000000")
@@ -71,7 +71,7 @@ TEST(FreeMemory, ReadsGroupsOfVersion1) {
   EXPECT_EQ(root.find().limit, "the memory limit of cgroup /job");
 }
 
-TEST(FreeMemory, EachLimitCountsWhatAllItsProcessesCharge) {
+TEST(FreeMemory, SumsDemandPerLimit) {
   Root first, second;
   for (Root* root : {&first, &second})
     root->write("proc/meminfo", kMemInfo)
@@ -84,22 +84,22 @@ TEST(FreeMemory, EachLimitCountsWhatAllItsProcessesCharge) {
   const auto limits = find_memory_limits(first.path()), others = find_memory_limits(second.path());
   ASSERT_EQ(limits.size(), 3u);
   ASSERT_EQ(others.size(), 2u);
-  const auto charge_to = [](const std::vector<FreeMemory>& all, std::size_t bytes) {
-    Charge charge{bytes, {}};
-    for (const FreeMemory& limit : all) charge.limits.push_back(limit.id);
-    return charge;
+  const auto demand_on = [](const std::vector<FreeMemory>& all, std::size_t bytes) {
+    MemoryDemand demand{bytes, {}};
+    for (const FreeMemory& limit : all) demand.limits.push_back(limit.id);
+    return demand;
   };
-  const std::vector<Charge> charges = {charge_to(limits, 10), charge_to(others, 300)};
+  const std::vector<MemoryDemand> demands = {demand_on(limits, 10), demand_on(others, 300)};
   EXPECT_EQ(limits[0].limit, "this host");
-  EXPECT_EQ(bytes_charged_to(limits[0].id, charges), 310u);
+  EXPECT_EQ(bytes_demanded_of(limits[0].id, demands), 310u);
   EXPECT_EQ(limits[1].limit, "the memory limit of cgroup /job/a");
   EXPECT_EQ(limits[1].bytes, 600u);
-  EXPECT_EQ(bytes_charged_to(limits[1].id, charges), 10u);
+  EXPECT_EQ(bytes_demanded_of(limits[1].id, demands), 10u);
   EXPECT_EQ(limits[2].limit, "the memory limit of cgroup /job");
-  EXPECT_EQ(bytes_charged_to(limits[2].id, charges), 310u);
+  EXPECT_EQ(bytes_demanded_of(limits[2].id, demands), 310u);
 }
 
-TEST(FreeMemory, GroupsOfContainersAreApart) {
+TEST(FreeMemory, SeparatesGroupsOfContainers) {
   Root first, second;
   for (Root* root : {&first, &second})
     root->write("proc/self/cgroup", "0::/\n")
@@ -110,7 +110,7 @@ TEST(FreeMemory, GroupsOfContainersAreApart) {
   EXPECT_NE(find_memory_limits(first.path())[0].id, find_memory_limits(second.path())[0].id);
 }
 
-TEST(FreeMemory, IsKnownOnThisMachine) {
+TEST(FreeMemory, ReadsThisMachine) {
   EXPECT_GT(find_free_memory().bytes, 0u);
   EXPECT_LT(find_free_memory().bytes, std::size_t{1} << 50);
 }

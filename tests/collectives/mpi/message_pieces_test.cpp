@@ -24,7 +24,7 @@ TEST(MessagePieces, CoverEveryTotal) {
   EXPECT_EQ(pieces_of(25, 10), (Pieces{{0, 10}, {10, 10}, {20, 5}}));
 }
 
-TEST(MessagePieces, StayWithinAnIntAroundTheBoundary) {
+TEST(MessagePieces, FitIntoInt) {
   const std::size_t boundary = std::size_t{1} << 31;
   for (const std::size_t total : {boundary - 1, boundary, boundary + 1, 3 * boundary + 5}) {
     std::size_t next = 0;

@@ -35,7 +35,7 @@ std::vector<float> adasum_by(Algorithm algorithm) {
   return values;
 }
 
-TEST(MpiAdasum, IsTheReferenceWithTheSameBitsInEveryAlgorithm) {
+TEST(MpiAdasum, MatchesReferenceInEveryAlgorithm) {
   int ranks = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const std::vector<float> found = adasum_by(Algorithm::kMpi);

@@ -14,7 +14,7 @@ namespace horo::collectives::contract {
 namespace {
 
 constexpr std::size_t kSegmentBytes = 4096;
-// Messages are split at so few bytes that most of the suite's are.
+// A small limit, so that most messages of the suite are split.
 constexpr std::size_t kSplitBytes = 1000;
 
 void run_ring(const RankFunction& function) {

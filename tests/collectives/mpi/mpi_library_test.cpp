@@ -6,7 +6,7 @@
 namespace horo::collectives {
 namespace {
 
-TEST(MpiLibrary, IsKnownByItsFamily) {
+TEST(MpiLibrary, HasFamily) {
   EXPECT_EQ(family_of_mpi("Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4"),
             MpiFamily::kOpenMpi);
   for (const char* version :
@@ -18,7 +18,7 @@ TEST(MpiLibrary, IsKnownByItsFamily) {
   EXPECT_EQ(family_of_mpi(""), MpiFamily::kOther);
 }
 
-TEST(MpiLibrary, OfTheTestsIsThatOfTheBuild) {
+TEST(MpiLibrary, MatchesBuild) {
   EXPECT_NO_THROW(require_mpi_of_build());
   EXPECT_THAT(mpi_library_text(), testing::HasSubstr("libmpi"));
 }

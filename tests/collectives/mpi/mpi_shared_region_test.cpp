@@ -29,7 +29,7 @@ int open_memory_files() {
   return found;
 }
 
-TEST(MpiSharedRegion, IsOneMemoryForTheNode) {
+TEST(MpiSharedRegion, SharesMemoryOnNode) {
   MpiTransport transport(MPI_COMM_WORLD, {}, 2);
   const Topology& topology = transport.topology();
   const auto region = transport.make_node_region(1 << 20);
@@ -45,19 +45,19 @@ TEST(MpiSharedRegion, IsOneMemoryForTheNode) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-TEST(MpiSharedRegion, AllRanksLearnThatThereIsTooLittleMemory) {
+TEST(MpiSharedRegion, AllRanksThrowIfMemoryIsTooSmall) {
   MpiTransport transport(MPI_COMM_WORLD, {}, 0);
   try {
     transport.make_node_region(std::size_t{1} << 45);
     FAIL() << "32 TiB were granted";
   } catch (const SharedMemoryError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("cannot allocate 32768GiB"));
+    EXPECT_THAT(error.what(), HasSubstr("cannot allocate 32768 GiB"));
   }
   EXPECT_EQ(transport.make_node_region(100)->bytes().size(), 100u)
       << "the transport must stay usable";
 }
 
-TEST(MpiSharedRegion, AllRanksLearnThatAnAllocationOfOneRankFailed) {
+TEST(MpiSharedRegion, AllRanksThrowIfOneAllocationFails) {
   MpiTransport transport(MPI_COMM_WORLD, {}, 0);
   if (transport.topology().rank == 0) failing_allocation_bytes = 1;
   EXPECT_THROW(transport.make_node_region(100), SharedMemoryError);
@@ -65,7 +65,7 @@ TEST(MpiSharedRegion, AllRanksLearnThatAnAllocationOfOneRankFailed) {
       << "the transport must stay usable";
 }
 
-TEST(MpiSharedRegion, ARankWithALimitOfItsOwnNeedsRoomForItsPartAlone) {
+TEST(MpiSharedRegion, OwnLimitAppliesToOwnPartOnly) {
   MpiTransport transport(MPI_COMM_WORLD, {}, 0);
   const Topology& topology = transport.topology();
   std::optional<PrivateMemoryLimit> limit;
@@ -80,12 +80,12 @@ TEST(MpiSharedRegion, ARankWithALimitOfItsOwnNeedsRoomForItsPartAlone) {
     transport.make_node_region(ranks * 2 * part);
     FAIL() << "granted beyond the limit of rank 0";
   } catch (const SharedMemoryError& error) {
-    EXPECT_THAT(error.what(), topology.rank == 0 ? HasSubstr("cannot allocate 256MiB")
+    EXPECT_THAT(error.what(), topology.rank == 0 ? HasSubstr("cannot allocate 256 MiB")
                                                  : HasSubstr("rank 0 of the node could not"));
   }
 }
 
-TEST(MpiSharedRegion, AllRanksLearnThatOneRankCannotHaveIt) {
+TEST(MpiSharedRegion, AllRanksThrowIfOneCannotMap) {
   MpiTransport transport(MPI_COMM_WORLD, {}, 0);
   const Topology& topology = transport.topology();
   if (topology.size == 1) GTEST_SKIP() << "needs another rank";

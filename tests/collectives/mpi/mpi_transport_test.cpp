@@ -25,7 +25,7 @@ WaitPolicy short_waits() {
   return policy;
 }
 
-TEST(MpiTransport, TopologyFollowsThePretendedNodes) {
+TEST(MpiTransport, TopologyFollowsEmulatedNodes) {
   for (const std::size_t per_node : {0, 1, 2, 3}) {
     const MpiTransport transport(MPI_COMM_WORLD, {}, per_node);
     const Topology& topology = transport.topology();
@@ -40,7 +40,7 @@ TEST(MpiTransport, TopologyFollowsThePretendedNodes) {
 TEST(MpiTransport, ChannelsDeliverMessagesInOrder) {
   MpiTransport transport(MPI_COMM_WORLD, {}, 0);
   const auto channel = transport.make_message_channel();
-  const auto other = transport.make_message_channel();  // must stay silent
+  const auto other = transport.make_message_channel();  // must receive nothing
   const int size = channel->size();
   constexpr std::size_t kMessages = 50;
   for (std::size_t i = 0; i < kMessages; ++i)
@@ -65,7 +65,7 @@ TEST(MpiTransport, ChannelsDeliverMessagesInOrder) {
   EXPECT_FALSE(other->poll().has_value());
 }
 
-TEST(MpiTransport, ThreadsUseTheirOwnChannelsAtTheSameTime) {
+TEST(MpiTransport, ThreadsUseSeparateChannels) {
   MpiTransport transport(MPI_COMM_WORLD, {}, 0);
   std::vector<std::unique_ptr<PointToPoint>> peers;
   for (int i = 0; i < 3; ++i) peers.push_back(transport.make_point_to_point());
@@ -82,7 +82,7 @@ TEST(MpiTransport, ThreadsUseTheirOwnChannelsAtTheSameTime) {
     });
 }
 
-TEST(MpiTransport, AWaitForARankThatNeverComesEndsAndNamesIt) {
+TEST(MpiTransport, TimeoutNamesMissingRank) {
   MpiTransport transport(MPI_COMM_WORLD, short_waits(), 0);
   const auto peers = transport.make_point_to_point();
   const int last = peers->size() - 1;
@@ -101,11 +101,11 @@ TEST(MpiTransport, AWaitForARankThatNeverComesEndsAndNamesIt) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-TEST(MpiTransport, AbortEndsTheWaitsOfTheNode) {
+TEST(MpiTransport, AbortEndsWaitsOfNode) {
   MpiTransport transport(MPI_COMM_WORLD, {}, 0);
   const auto peers = transport.make_point_to_point();
   if (peers->size() == 1) return;
-  MPI_Barrier(MPI_COMM_WORLD);  // all have their channels
+  MPI_Barrier(MPI_COMM_WORLD);  // all ranks have created their channels
   if (peers->rank() == 1) transport.abort("rank 1 has no more data");
   if (peers->rank() == 0) {
     std::byte byte{};
@@ -120,7 +120,7 @@ TEST(MpiTransport, AbortEndsTheWaitsOfTheNode) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-TEST(MpiPointToPoint, SplitsTransfersAlikeOnBothSides) {
+TEST(MpiPointToPoint, SplitsTransfersEquallyOnBothSides) {
   const WaitPolicy policy;
   for (const std::size_t largest : {1, 7, 1000, 100000}) {
     MpiPointToPoint peers(MpiComm::duplicate_of(MPI_COMM_WORLD, policy), policy, largest);
@@ -140,7 +140,7 @@ TEST(MpiPointToPoint, SplitsTransfersAlikeOnBothSides) {
   }
 }
 
-TEST(MpiPointToPoint, WhatIsBeingSentArrivesAlthoughItsChannelGoes) {
+TEST(MpiPointToPoint, DeliversSendAfterChannelIsDestroyed) {
   const WaitPolicy policy;
   constexpr std::size_t kBytes = 4 << 20;
   std::vector<std::byte> memory(kBytes, std::byte{7});
@@ -157,7 +157,7 @@ TEST(MpiPointToPoint, WhatIsBeingSentArrivesAlthoughItsChannelGoes) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-TEST(MpiHandles, ErrorsNameTheCallAndTheRank) {
+TEST(MpiHandles, ErrorsNameCallAndRank) {
   const MpiComm comm = MpiComm::duplicate_of(MPI_COMM_WORLD, WaitPolicy{});
   int value = 0;
   try {

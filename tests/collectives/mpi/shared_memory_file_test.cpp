@@ -39,7 +39,7 @@ TEST(SharedMemoryFile, StaysMappedWithoutItsDescriptor) {
   EXPECT_EQ(moved.bytes()[99], std::byte{1});
 }
 
-TEST(SharedMemoryFile, ClaimsThePagesOfEachPart) {
+TEST(SharedMemoryFile, ClaimsPagesOfEachPart) {
   constexpr std::size_t kBytes = 40960;
   SharedMemoryFile file = SharedMemoryFile::create(kBytes);
   struct stat status {};
@@ -48,18 +48,18 @@ TEST(SharedMemoryFile, ClaimsThePagesOfEachPart) {
   EXPECT_EQ(static_cast<std::size_t>(status.st_blocks) * 512, kBytes);
 }
 
-TEST(SharedMemoryFile, RefusesToClaimMoreThanIsFree) {
+TEST(SharedMemoryFile, RejectsClaimAboveFreeMemory) {
   SharedMemoryFile file = SharedMemoryFile::create(std::size_t{1} << 45);
   try {
     file.claim(1, 2);
     FAIL() << "16 TiB were granted";
   } catch (const SharedMemoryError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("cannot allocate 16384GiB"),
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("cannot allocate 16384 GiB"),
                                     HasSubstr("are free (" + find_free_memory().limit + ")")));
   }
 }
 
-TEST(SharedMemoryFile, RefusesADescriptorOfAnotherSize) {
+TEST(SharedMemoryFile, RejectsDescriptorOfOtherSize) {
   const SharedMemoryFile file = SharedMemoryFile::create(100);
   EXPECT_THROW(SharedMemoryFile::adopt(FileDescriptor(dup(file.descriptor())), 101),
                SharedMemoryError);

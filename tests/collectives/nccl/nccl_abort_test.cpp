@@ -15,24 +15,24 @@ using contract::DeviceRank;
 using contract::run_device_group;
 using device::DeviceArray;
 
-// That all of it ends is the test's limit of time.
-TEST(NcclAbort, WhatWaitsForARankThatDoesNotComeEndsAndANewCommunicatorWorks) {
+// The timeout of the test checks that all calls return.
+TEST(NcclAbort, EndsWaitsAndAllowsNewCommunicator) {
   run_device_group(1, [](DeviceRank& own) {
     if (own.size == 1) return;
     const auto stream = own.device.make_stream();
     const DeviceArray<float> x(own.device, *stream, std::vector<float>(100000, 1));
     own.collectives.allreduce(x.data(), DataType::kFloat32, x.size(), ReduceOp::kSum, *stream);
     EXPECT_EQ(x.values(*stream)[99999], static_cast<float>(own.size));
-    if (own.rank != own.size - 1) {  // the last rank has gone
+    if (own.rank != own.size - 1) {  // the last rank is missing
       own.collectives.allreduce(x.data(), DataType::kFloat32, x.size(), ReduceOp::kSum, *stream);
       EXPECT_FALSE(stream->is_idle());
     }
-    MPI_Barrier(MPI_COMM_WORLD);  // they wait
+    MPI_Barrier(MPI_COMM_WORLD);  // the other ranks wait
     own.collectives.abort("the last rank is dead");
     try {
       stream->synchronize();
     } catch (const DeviceError&) {
-      // Whether what was given up counts as done is up to NCCL.
+      // NCCL decides whether aborted work counts as complete.
     }
     EXPECT_THAT(own.collectives.failure().value_or(""),
                 testing::HasSubstr("the last rank is dead"));

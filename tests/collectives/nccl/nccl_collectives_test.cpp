@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "collectives/nccl/nccl_buffers.h"
-#include "horo/base/device/gpu.h"
 #include "horo/base/error.h"
+#include "horo/device/gpu.h"
 #include "tests/collectives/nccl/nccl_ranks.h"
 
 namespace horo::collectives {
@@ -14,7 +14,7 @@ namespace {
 using contract::run_nccl_ranks;
 using ::testing::HasSubstr;
 
-TEST(NcclCollectives, AMachineWithoutAGpuIsRefusedWithNcclsText) {
+TEST(NcclCollectives, MissingGpuThrowsNcclText) {
   if (device::count_gpus() > 0) GTEST_SKIP() << "SKIPPED: this machine has a GPU";
   for (const int ranks : {1, 2}) {
     std::string text;
@@ -27,19 +27,19 @@ TEST(NcclCollectives, AMachineWithoutAGpuIsRefusedWithNcclsText) {
   }
 }
 
-TEST(NcclBuffers, WithoutAGpuThereAreNone) {
+TEST(NcclBuffers, AllocateFailsWithoutGpu) {
   if (device::count_gpus() > 0) GTEST_SKIP() << "SKIPPED: this machine has a GPU";
-  std::string obstacle;
-  EXPECT_EQ(NcclBuffers::allocate(1000, obstacle), nullptr);
-  EXPECT_THAT(obstacle, HasSubstr("ncclMemAlloc"));
+  std::string error_text;
+  EXPECT_EQ(NcclBuffers::allocate(1000, error_text), nullptr);
+  EXPECT_THAT(error_text, HasSubstr("ncclMemAlloc"));
 }
 
-TEST(NcclBuffers, OneThatTheCommunicatorDoesNotKnowIsItsOwnersAlone) {
-  const auto buffers = std::make_shared<NcclBuffers>(nullptr);  // it has ended
+TEST(NcclBuffers, UnregisteredBufferBelongsToOwner) {
+  const auto buffers = std::make_shared<NcclBuffers>(nullptr);  // the communicator has ended
   const auto memory = std::make_shared<int>(5);
-  std::string obstacle;
-  EXPECT_FALSE(buffers->add(memory, sizeof(int), obstacle));
-  EXPECT_THAT(obstacle, HasSubstr("given up"));
+  std::string error_text;
+  EXPECT_FALSE(buffers->add(memory, sizeof(int), error_text));
+  EXPECT_THAT(error_text, HasSubstr("aborted"));
   {
     const device::Memory owned = buffers->own(memory, sizeof(int));
     EXPECT_EQ(owned.data(), reinterpret_cast<std::byte*>(memory.get()));

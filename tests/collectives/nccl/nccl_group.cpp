@@ -7,8 +7,8 @@
 #include "collectives/device/hierarchical_device_collectives.h"
 #include "collectives/mpi/mpi_transport.h"
 #include "collectives/nccl/nccl_collectives.h"
-#include "horo/base/device/gpu.h"
 #include "horo/base/environment.h"
+#include "horo/device/gpu.h"
 #include "tests/collectives/device/device_ranks.h"
 
 namespace horo::collectives::contract {
@@ -38,7 +38,7 @@ void run_device_groups(std::uint64_t seed, const std::function<void(DeviceRank&)
   const WaitPolicy policy{.timeout = std::chrono::minutes(1), .cancelled = &is_cancelled};
   std::unique_ptr<device::Device> device;
   {
-    MpiTransport transport(MPI_COMM_WORLD, policy, 0);  // where the GPUs are
+    MpiTransport transport(MPI_COMM_WORLD, policy, 0);  // the nodes of the GPUs
     const auto peers = transport.make_point_to_point();
     RingCollectives control(*peers, 4096);
     device = open_own_gpu(control, transport.topology());

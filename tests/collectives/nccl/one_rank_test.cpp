@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "horo/base/device/gpu.h"
+#include "horo/device/gpu.h"
 #include "tests/collectives/nccl/nccl_ranks.h"
 
 namespace horo::collectives {
@@ -8,7 +8,7 @@ namespace {
 
 using contract::run_nccl_ranks;
 
-TEST(NcclCollectives, AGroupOfOneRankStartsNothing) {
+TEST(NcclCollectives, OneRankLaunchesNothing) {
   run_nccl_ranks(1, [](NcclCollectives& nccl) {
     const auto gpu = device::open_gpu(0);
     const auto stream = gpu->make_stream();

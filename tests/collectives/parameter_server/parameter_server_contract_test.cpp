@@ -16,7 +16,7 @@ Backend servers_of_threads(int ranks, std::size_t servers) {
                       function(collectives, rank, ranks);
                     });
                   }};
-  // A segment; one of each server's chunk.
+  // The size of a segment, and of one segment per server.
   backend.boundaries = {kSegmentBytes,
                         std::min(servers, static_cast<std::size_t>(ranks)) * kSegmentBytes};
   backend.allreduce_order = Order::kRank;

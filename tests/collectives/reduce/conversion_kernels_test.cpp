@@ -32,7 +32,7 @@ void expect_widened_exactly(const KernelTable& table, int half) {
   }
 }
 
-// Every 65521st float, and those beside the middle of two neighbours of the 16-bit type.
+// Every 65521st float, and the floats next to the midpoint of two neighbours of the 16-bit type.
 std::vector<float> many_floats() {
   std::vector<float> values;
   for (std::uint64_t bits = 0; bits <= 0xffffffffu; bits += 65521)
@@ -68,7 +68,7 @@ TEST(ConversionKernels, RoundToNearestEven) {
   }
 }
 
-TEST(ConversionKernels, TouchNothingBesideTheirOutputForEveryLengthAndAlignment) {
+TEST(ConversionKernels, WriteOnlyTheirOutput) {
   std::vector<float> values(300);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) * 0.37f - 40;
   for (const KernelTable* table : runnable_tables())

@@ -18,8 +18,8 @@ namespace {
 constexpr std::size_t kLongest = 257;
 constexpr std::byte kGuard{0x5a};
 
-// A random value; for floats one in four is special: zeros, subnormals, infinities, extremes. No
-// NaN.
+// A random value. One in four floats is special: a zero, a subnormal, an infinity or an extreme,
+// but no NaN.
 template <Element T>
 T random_value(std::mt19937& random) {
   if constexpr (std::is_integral_v<T>) {
@@ -56,7 +56,7 @@ bool is_nan(T value) {
     return std::isnan(static_cast<float>(value));
 }
 
-// Sources at odd addresses inside larger blocks; the outputs lie between guard bytes.
+// Sources at odd addresses inside larger blocks. Guard bytes surround the outputs.
 template <Element T>
 class Trial {
  public:
@@ -122,7 +122,7 @@ using AllTypes = testing::Types<float, double, Float16, BFloat16, std::int8_t, s
                                 std::int16_t, std::uint16_t, std::int32_t, std::int64_t>;
 TYPED_TEST_SUITE(ReduceKernels, AllTypes);
 
-TYPED_TEST(ReduceKernels, EqualTheScalarReferenceForEveryLength) {
+TYPED_TEST(ReduceKernels, MatchReferenceForEveryLength) {
   std::mt19937 random(1);
   for (std::size_t sources = 1; sources <= 7; ++sources) {
     Trial<TypeParam> trial(sources, random);
@@ -135,7 +135,7 @@ TYPED_TEST(ReduceKernels, EqualTheScalarReferenceForEveryLength) {
   }
 }
 
-TEST(ReduceKernelsOfBool, AreOrAndAnd) {
+TEST(ReduceKernelsOfBool, ComputeOrAndAnd) {
   const std::vector<std::byte> a = {std::byte{0}, std::byte{0}, std::byte{1}, std::byte{1}};
   const std::vector<std::byte> b = {std::byte{0}, std::byte{1}, std::byte{0}, std::byte{1}};
   const std::vector<std::byte> either = {a[0], b[1], a[2], a[3]};
@@ -151,7 +151,7 @@ TEST(ReduceKernelsOfBool, AreOrAndAnd) {
     }
 }
 
-TYPED_TEST(ReduceKernels, EqualTheScalarReferenceForEveryAlignment) {
+TYPED_TEST(ReduceKernels, MatchReferenceForEveryAlignment) {
   std::mt19937 random(2);
   for (const std::size_t sources : {2, 3, 4, 9}) {
     Trial<TypeParam> trial(sources, random);
@@ -166,7 +166,7 @@ TYPED_TEST(ReduceKernels, EqualTheScalarReferenceForEveryAlignment) {
   }
 }
 
-TYPED_TEST(ReduceKernels, SumsInPlaceOfAnySource) {
+TYPED_TEST(ReduceKernels, SumInPlaceOfAnySource) {
   std::mt19937 random(3);
   for (const std::size_t place : {0, 1, 2})
     for (const bool is_streaming : {false, true}) {
@@ -189,8 +189,8 @@ TYPED_TEST(ReduceKernels, SumsInPlaceOfAnySource) {
     }
 }
 
-// Every bit pattern of a 16-bit float survives, NaN becoming quiet, as the conversions of
-// horo/base/float16.h have it.
+// Checks that every bit pattern of a 16-bit float is preserved, except that NaN becomes quiet, as
+// in the conversions of horo/base/float16.h.
 template <typename Half>
 void expect_all_patterns_survive() {
   std::vector<Half> values(65536), out(65536);
@@ -206,14 +206,13 @@ void expect_all_patterns_survive() {
   }
 }
 
-TEST(ReduceKernels16Bit, EveryBitPatternSurvives) {
+TEST(ReduceKernels16Bit, PreserveEveryBitPattern) {
   expect_all_patterns_survive<Float16>();
   expect_all_patterns_survive<BFloat16>();
 }
 
-TEST(ReduceKernels16Bit, RoundOnceAfterTheLastSource) {
-  // 1 + 2^-8 is a tie that rounds to 1 in bfloat16; only the whole sum, 1 + 2^-7, can be
-  // represented.
+TEST(ReduceKernels16Bit, RoundOnceAfterLastSource) {
+  // 1 + 2^-8 is a tie that rounds to 1 in bfloat16. Only the whole sum, 1 + 2^-7, is representable.
   std::vector<BFloat16> ones(40, BFloat16(1.0f)), small(40, BFloat16(0x1p-8f)), out(40);
   const std::byte* sources[] = {reinterpret_cast<std::byte*>(ones.data()),
                                 reinterpret_cast<std::byte*>(small.data()),
@@ -223,7 +222,7 @@ TEST(ReduceKernels16Bit, RoundOnceAfterTheLastSource) {
   for (const BFloat16 value : out) EXPECT_EQ(static_cast<float>(value), 1.0f + 0x1p-7f);
 }
 
-TEST(ReduceKernelsNaN, PropagatesAndDoesNotDependOnTheCut) {
+TEST(ReduceKernelsNaN, PropagatesIndependentlyOfSplit) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
   std::vector<float> a(100, 1.0f), b(100, 2.0f), whole(100), pieces(100);

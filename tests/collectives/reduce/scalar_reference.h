@@ -10,7 +10,7 @@
 
 namespace horo::collectives {
 
-/// What reduce() promises, one element at a time.
+/// The contract of reduce(), one element at a time.
 template <Element T>
 T scalar_reduce(ReduceOp op, const std::vector<T>& values, std::size_t divisor) {
   constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;

@@ -22,7 +22,7 @@ class TensorValues : public ::testing::Test {};
 using FloatingTypes = ::testing::Types<float, double, Float16, BFloat16>;
 TYPED_TEST_SUITE(TensorValues, FloatingTypes);
 
-TYPED_TEST(TensorValues, AreScaledAndSquaredAtAnyCount) {
+TYPED_TEST(TensorValues, ScaleAndSquareAtAnyCount) {
   for (const std::size_t count : {0u, 1u, 15u, 16u, 17u, 2047u, 2048u, 2049u, 5000u}) {
     std::vector<TypeParam> values;
     double expected = 0;
@@ -41,7 +41,7 @@ TYPED_TEST(TensorValues, AreScaledAndSquaredAtAnyCount) {
   }
 }
 
-TYPED_TEST(TensorValues, TheFirstThatIsNotFiniteIsFound) {
+TYPED_TEST(TensorValues, FindFirstNonFinite) {
   const DataType type = data_type_of<TypeParam>;
   std::vector<TypeParam> values(5000, TypeParam(1.0f));
   EXPECT_FALSE(find_non_finite(type, bytes_of(values), values.size()).has_value());
@@ -56,12 +56,12 @@ TYPED_TEST(TensorValues, TheFirstThatIsNotFiniteIsFound) {
   }
 }
 
-TEST(TensorValuesOfFloat32, TheLargestSquaresStayFinite) {
+TEST(TensorValuesOfFloat32, LargestSquaresStayFinite) {
   std::vector<float> values(1000, std::numeric_limits<float>::max());
   EXPECT_TRUE(std::isfinite(sum_of_squares(DataType::kFloat32, bytes_of(values), values.size())));
 }
 
-TEST(TensorValuesOfIntegers, AreLeftAlone) {
+TEST(TensorValuesOfIntegers, StayUnchanged) {
   std::vector<std::int32_t> values(100, 3);
   scale(DataType::kInt32, bytes_of(values), values.size(), 2);
   EXPECT_EQ(values[99], 3);

@@ -19,7 +19,7 @@ struct Result {
   WireReport report;
 };
 
-// Allreduces value(rank, i) on threads; returns what each rank ends with.
+// Allreduces value(rank, i) on threads. Returns the result of each rank.
 std::vector<Result> run(int ranks, std::size_t count, ReduceOp op, DataType wire,
                         const std::function<float(int, std::size_t)>& value) {
   std::vector<Result> results(static_cast<std::size_t>(ranks));
@@ -27,7 +27,7 @@ std::vector<Result> run(int ranks, std::size_t count, ReduceOp op, DataType wire
     const auto peers = transport.make_point_to_point();
     RingCollectives ring(*peers, kSegmentBytes, {}, {MessageAllreduce::kRing});
     Result& result = results[static_cast<std::size_t>(rank)];
-    ring.narrow_the_wire(wire, result.report);
+    ring.set_wire_type(wire, result.report);
     contract::PiecedArray<float> array(count, contract::Cut::kOddPieces);
     for (std::size_t i = 0; i < count; ++i) array.set(i, value(rank, i));
     ring.allreduce(array.buffer(), op);
@@ -40,7 +40,7 @@ std::vector<Result> run(int ranks, std::size_t count, ReduceOp op, DataType wire
 class NarrowRing : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, NarrowRing, testing::Values(1, 2, 3, 4, 7, 8));
 
-TEST_P(NarrowRing, IsExactWhereTheWireTypeIs) {
+TEST_P(NarrowRing, IsExactForRepresentableValues) {
   const int ranks = GetParam();
   const auto value = [](int rank, std::size_t i) {
     return static_cast<float>((rank + 1) * static_cast<int>(i % 5));
@@ -61,14 +61,15 @@ TEST_P(NarrowRing, IsExactWhereTheWireTypeIs) {
       }
 }
 
-TEST_P(NarrowRing, RoundsAtEachHopToTheSameBitsEverywhereAndEveryTime) {
+TEST_P(NarrowRing, RoundsPerHopToSameBitsEverywhere) {
   const int ranks = GetParam();
   constexpr std::size_t kCount = 5003;
   const auto value = [](int rank, std::size_t i) {
     return std::sin(static_cast<float>(i * 31 + static_cast<std::size_t>(rank) * 7)) + 1.5f;
   };
   for (const DataType wire : {DataType::kFloat16, DataType::kBFloat16}) {
-    const float unit = wire == DataType::kFloat16 ? 0x1p-11f : 0x1p-8f;  // of one rounding
+    const float unit =
+        wire == DataType::kFloat16 ? 0x1p-11f : 0x1p-8f;  // the error of one rounding
     const auto results = run(ranks, kCount, ReduceOp::kAverage, wire, value);
     const auto again = run(ranks, kCount, ReduceOp::kAverage, wire, value);
     for (std::size_t r = 0; r < results.size(); ++r) {
@@ -83,9 +84,9 @@ TEST_P(NarrowRing, RoundsAtEachHopToTheSameBitsEverywhereAndEveryTime) {
   }
 }
 
-TEST_P(NarrowRing, ReportsWhatItSavesAndCosts) {
+TEST_P(NarrowRing, ReportsSavingsAndCost) {
   const int ranks = GetParam();
-  constexpr std::size_t kCount = 8 * 840;  // divides by every number of ranks
+  constexpr std::size_t kCount = 8 * 840;  // divisible by every number of ranks
   const auto results =
       run(ranks, kCount, ReduceOp::kSum, DataType::kBFloat16, [](int rank, std::size_t i) {
         return std::cos(static_cast<float>(i + 3)) + static_cast<float>(rank);
@@ -103,12 +104,12 @@ TEST_P(NarrowRing, ReportsWhatItSavesAndCosts) {
   }
 }
 
-TEST(NarrowRing, LeavesOtherTypesAsTheyAre) {
+TEST(NarrowRing, KeepsOtherTypes) {
   contract::run_thread_ranks(3, {}, [](Transport& transport, int rank) {
     const auto peers = transport.make_point_to_point();
     RingCollectives ring(*peers, kSegmentBytes, {}, {MessageAllreduce::kRing});
     WireReport report;
-    ring.narrow_the_wire(DataType::kBFloat16, report);
+    ring.set_wire_type(DataType::kBFloat16, report);
     std::vector<double> x(1001, 1.0 + 0x1p-40 * rank);
     ring.allreduce({DataType::kFloat64, x.data(), x.size()}, ReduceOp::kMax);
     for (const double y : x) ASSERT_EQ(y, 1.0 + 0x1p-39);
@@ -119,7 +120,7 @@ TEST(NarrowRing, LeavesOtherTypesAsTheyAre) {
 TEST(NarrowRing, CarriesInfinityAndNaN) {
   const auto results = run(2, 600, ReduceOp::kSum, DataType::kFloat16, [](int rank, std::size_t i) {
     if (i == 5 && rank == 1) return std::numeric_limits<float>::quiet_NaN();
-    return i == 400 ? 60000.0f : 1.0f;  // twice this is more than float16 holds
+    return i == 400 ? 60000.0f : 1.0f;  // twice this overflows float16
   });
   for (const Result& result : results) {
     EXPECT_TRUE(std::isnan(result.values[5]));
@@ -129,7 +130,7 @@ TEST(NarrowRing, CarriesInfinityAndNaN) {
   }
 }
 
-TEST(NarrowRing, AnAverageFitsWhereTheSumWouldNot) {
+TEST(NarrowRing, AverageAvoidsOverflowOfSum) {
   const auto value = [](int, std::size_t) { return 60000.0f; };
   for (const Result& result : run(4, 3001, ReduceOp::kAverage, DataType::kFloat16, value)) {
     for (const float y : result.values) ASSERT_EQ(y, 60000.0f);

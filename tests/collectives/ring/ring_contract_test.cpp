@@ -16,7 +16,7 @@ Backend ring_of_threads(const std::string& name, int ranks, MessageAllreduce all
                       function(ring, rank, ranks);
                     });
                   }};
-  // A segment; one of each rank's chunk; several of each.
+  // The size of a segment, of one segment per rank, and of several per rank.
   backend.boundaries = {kSegmentBytes, n * kSegmentBytes};
   backend.allreduce_order = allreduce == MessageAllreduce::kRing ? Order::kRing : Order::kOwn;
   backend.reduce_scatter_order = Order::kRing;

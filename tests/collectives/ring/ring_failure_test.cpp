@@ -16,7 +16,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// What rank 0 of 3 is told when rank 2 never takes part in `collective`.
+// Returns the error on rank 0 of 3 if rank 2 never takes part in `collective`.
 std::string error_without_rank_2(const std::function<void(RingCollectives&)>& collective,
                                  MessageAllreduce allreduce = MessageAllreduce::kAuto) {
   InProcessJob::Options options;
@@ -40,7 +40,7 @@ std::string error_without_rank_2(const std::function<void(RingCollectives&)>& co
   return text;
 }
 
-TEST(RingFailure, NamesTheMissingRankAndTheCollective) {
+TEST(RingFailure, NamesMissingRankAndCollective) {
   EXPECT_THAT(
       error_without_rank_2(
           [](RingCollectives& ring) {
@@ -76,7 +76,7 @@ TEST(RingFailure, NamesTheMissingRankAndTheCollective) {
               HasSubstr("for rank 2 (host b) to send its broadcast"));
 }
 
-TEST(RingFailure, AnAbortEndsAWait) {
+TEST(RingFailure, AbortEndsWait) {
   std::string text;
   try {
     contract::run_thread_ranks(2, {}, [&](Transport& transport, int rank) {

@@ -7,8 +7,8 @@
 namespace horo::collectives {
 namespace {
 
-// Plays the schedule on sets of contributions: contributors[rank][element] counts how often each
-// rank's value is in what the rank holds there.
+// Runs the schedule on sets of contributions: contributors[rank][element] counts, for each rank,
+// how often its value is in the partial result that `rank` has for this element.
 class PlayedRing {
  public:
   PlayedRing(int size, std::size_t count, std::size_t segment_count)
@@ -45,7 +45,7 @@ class PlayedRing {
       for (const auto& contributors : rank)
         for (const int times : contributors) ASSERT_EQ(times, 1);
   }
-  // After the reducing half, each rank has its own chunk complete.
+  // After the reduce-scatter phase, the own chunk of each rank is complete.
   void expect_own_chunks_complete() const {
     for (std::size_t r = 0; r < size_; ++r) {
       const Range own = chunk_of(count_, size_, r);
@@ -74,7 +74,7 @@ class PlayedRing {
   std::size_t reductions_ = 0;
 };
 
-TEST(RingSchedule, ReducesEveryElementOnceAndBringsItToAllRanks) {
+TEST(RingSchedule, ReducesOnceAndDistributesToAllRanks) {
   for (int size = 1; size <= 9; ++size)
     for (std::size_t count = 0; count <= 40; ++count)
       for (const std::size_t segment : {1, 3, 64}) {
@@ -91,7 +91,7 @@ TEST(RingSchedule, ReducesEveryElementOnceAndBringsItToAllRanks) {
       }
 }
 
-TEST(RingSchedule, MatchesTheExampleInItsDescription) {
+TEST(RingSchedule, MatchesDocumentedExample) {
   const int sent[4][6] = {
       {3, 2, 1, 0, 3, 2}, {0, 3, 2, 1, 0, 3}, {1, 0, 3, 2, 1, 0}, {2, 1, 0, 3, 2, 1}};
   for (int rank = 0; rank < 4; ++rank)
@@ -99,7 +99,7 @@ TEST(RingSchedule, MatchesTheExampleInItsDescription) {
       EXPECT_EQ(RingSchedule(rank, 4, 1).sent_chunk(step), sent[rank][step]) << rank << " " << step;
 }
 
-TEST(RingSchedule, ChunksAndSegmentsTileTheBuffer) {
+TEST(RingSchedule, ChunksAndSegmentsTileBuffer) {
   for (std::size_t parts = 1; parts <= 9; ++parts)
     for (std::size_t count = 0; count <= 40; ++count)
       for (std::size_t segment = 1; segment <= 7; ++segment) {
@@ -117,7 +117,7 @@ TEST(RingSchedule, ChunksAndSegmentsTileTheBuffer) {
       }
 }
 
-TEST(SegmentElements, StaysWithinItsBounds) {
+TEST(SegmentElements, StaysWithinBounds) {
   for (const std::size_t width : {1, 2, 4, 8})
     for (const std::size_t largest : {std::size_t{1}, std::size_t{8}, std::size_t{100},
                                       std::size_t{4096}, std::size_t{1} << 20})

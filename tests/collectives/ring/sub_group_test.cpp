@@ -3,14 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "collectives/ring/ring_collectives.h"
-#include "collectives/ring/tags.h"
 #include "horo/base/error.h"
 #include "tests/collectives/contract/thread_ranks.h"
 
 namespace horo::collectives {
 namespace {
 
-TEST(SubGroup, RunsCollectivesAmongSomeRanksInTheOrderGiven) {
+TEST(SubGroup, RunsCollectivesInGivenRankOrder) {
   contract::run_thread_ranks(5, {}, [](Transport& transport, int rank) {
     const auto peers = transport.make_point_to_point();
     SubGroup odd_or_even(*peers, rank % 2 == 0 ? std::vector{4, 0, 2} : std::vector{3, 1}, 0);
@@ -29,7 +28,7 @@ TEST(SubGroup, RunsCollectivesAmongSomeRanksInTheOrderGiven) {
   });
 }
 
-TEST(SubGroup, RefusesRanksOutsideIt) {
+TEST(SubGroup, RejectsOtherRanks) {
   contract::run_thread_ranks(2, {}, [](Transport& transport, int rank) {
     const auto peers = transport.make_point_to_point();
     if (rank == 0) {

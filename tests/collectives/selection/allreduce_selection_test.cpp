@@ -2,36 +2,34 @@
 
 #include <gtest/gtest.h>
 
-#include "collectives/selection/allreduce_cost.h"
-
 namespace horo::collectives {
 namespace {
 
 using enum MessageAllreduce;
 
-// Whole numbers, so that the formulas can be followed by hand.
+// Integers, so that the formulas can be checked by hand.
 constexpr LinkCost kUnit{1000, 10, 1};
 
-TEST(AllreduceCost, FollowsTheFormulas) {
+TEST(AllreduceCost, MatchesFormulas) {
   EXPECT_DOUBLE_EQ(predicted_seconds(kExchange, 8, 4, kUnit), 3 * (1000 + 80 + 8));
   EXPECT_DOUBLE_EQ(predicted_seconds(kDoubling, 8, 4, kUnit), 2 * (1000 + 80 + 8));
   EXPECT_DOUBLE_EQ(predicted_seconds(kHalving, 8, 4, kUnit), 4 * 1000 + 2 * 60 + 6);
   EXPECT_DOUBLE_EQ(predicted_seconds(kRing, 8, 4, kUnit), 6 * 1000 + 2 * 60);
   EXPECT_DOUBLE_EQ(predicted_seconds(kRing, 8, 4, kUnit, 0.5), 6 * 1000 + 60);
-  // Rank 4 folds: N there and back, combined once.
+  // Rank 4 folds: it sends and receives N bytes, which are combined once.
   constexpr double kFold = 2 * (1000 + 80) + 8;
   EXPECT_DOUBLE_EQ(predicted_seconds(kDoubling, 8, 5, kUnit), 2 * (1000 + 80 + 8) + kFold);
   EXPECT_DOUBLE_EQ(predicted_seconds(kHalving, 8, 5, kUnit), 4 * 1000 + 2 * 60 + 6 + kFold);
 }
 
-TEST(AllreduceCost, OneRankPaysNothing) {
+TEST(AllreduceCost, IsZeroForOneRank) {
   for (const auto allreduce : {kExchange, kDoubling, kHalving, kRing})
     EXPECT_EQ(predicted_seconds(allreduce, 1 << 20, 1, kUnit), 0);
 }
 
-TEST(AllreduceSelection, TakesTheFastestTree) {
+TEST(AllreduceSelection, PicksFastestTree) {
   AllreduceSelection selection;
-  selection.ring_boundary = {1e9, 0, 0};  // the ring never
+  selection.ring_boundary = {1e9, 0, 0};  // never the ring
   selection.link = {1e-5, 1e-9, 1e-10};
   EXPECT_EQ(choose_allreduce(selection, 4, 2), kExchange);
   EXPECT_EQ(choose_allreduce(selection, 4, 3), kExchange);
@@ -41,7 +39,7 @@ TEST(AllreduceSelection, TakesTheFastestTree) {
   EXPECT_EQ(choose_allreduce(selection, 4, 64), kDoubling);
 }
 
-TEST(AllreduceSelection, WhatIsMeasuredNeverMovesTheBoundaryToTheRing) {
+TEST(AllreduceSelection, MeasurementsDoNotMoveRingBoundary) {
   for (const LinkCost measured : {LinkCost{1e-3, 1e-12, 0}, LinkCost{1e-9, 1e-6, 1e-6}})
     for (int ranks = 2; ranks <= 40; ++ranks)
       for (std::size_t bytes = 1; bytes < std::size_t{1} << 24; bytes = bytes * 3 + 1) {
@@ -52,7 +50,7 @@ TEST(AllreduceSelection, WhatIsMeasuredNeverMovesTheBoundaryToTheRing) {
       }
 }
 
-TEST(AllreduceSelection, TheRingBeginsAtOneSize) {
+TEST(AllreduceSelection, RingStartsAtOneSize) {
   for (int ranks = 2; ranks <= 40; ++ranks)
     for (const double wire : {1.0, 0.5}) {
       bool was_ring = false;
@@ -65,19 +63,19 @@ TEST(AllreduceSelection, TheRingBeginsAtOneSize) {
     }
 }
 
-TEST(AllreduceSelection, ASettingWins) {
+TEST(AllreduceSelection, SettingOverrides) {
   for (const auto setting : {kExchange, kDoubling, kHalving, kRing})
     for (const std::size_t bytes : {4ul, 1ul << 26})
       EXPECT_EQ(choose_allreduce({.setting = setting}, bytes, 7), setting);
 }
 
-TEST(AllreduceSelection, LeadersTakeWhatIsSmall) {
+TEST(AllreduceSelection, LeadersReduceSmallBuffers) {
   EXPECT_TRUE(should_use_leaders({}, 4, 2, 2));
   EXPECT_TRUE(should_use_leaders({}, 4096, 4, 8));
-  EXPECT_FALSE(should_use_leaders({}, 4, 2, 1));                              // no shards to save
-  EXPECT_FALSE(should_use_leaders({}, 1 << 26, 2, 2));                        // the ring's
-  EXPECT_FALSE(should_use_leaders({.setting = kRing}, 4, 2, 2));              // other bits
-  EXPECT_FALSE(should_use_leaders({.link = {1e-9, 0, 1e-6}}, 100000, 2, 2));  // work to share
+  EXPECT_FALSE(should_use_leaders({}, 4, 2, 1));                  // one column has no shards
+  EXPECT_FALSE(should_use_leaders({}, 1 << 26, 2, 2));            // uses the ring
+  EXPECT_FALSE(should_use_leaders({.setting = kRing}, 4, 2, 2));  // the ring gives other bits
+  EXPECT_FALSE(should_use_leaders({.link = {1e-9, 0, 1e-6}}, 100000, 2, 2));  // gamma dominates
 }
 
 }  // namespace

@@ -1,11 +1,10 @@
-#include "collectives/selection/link_file.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
 
+#include "collectives/selection/link_cost.h"
 #include "horo/base/error.h"
 
 namespace horo::collectives {
@@ -30,11 +29,11 @@ std::string error_of_text(std::string_view text) {
   return error_of([&] { find_link(text, kShape, "/links"); });
 }
 
-TEST(LinkFile, ALineIsReadBackExactly) {
+TEST(LinkFile, RoundTripsExactly) {
   EXPECT_EQ(find_link(link_line(kShape, kLink), kShape, "f"), kLink);
 }
 
-TEST(LinkFile, FindsTheJobsShapeAmongOthers) {
+TEST(LinkFile, FindsShapeOfJob) {
   const std::string text = "# remark\n\n" + link_line({2, 2}, {1, 2, 3}) + "\n" +
                            link_line(kShape, kLink) + "\n" + link_line({4, 4}, {4, 5, 6}) + "\n";
   EXPECT_EQ(find_link(text, kShape, "f"), kLink);
@@ -43,7 +42,7 @@ TEST(LinkFile, FindsTheJobsShapeAmongOthers) {
   EXPECT_EQ(find_link("", kShape, "f"), std::nullopt);
 }
 
-TEST(LinkFile, AMalformedLineIsRefusedWithItsPlace) {
+TEST(LinkFile, RejectsMalformedLineWithPosition) {
   EXPECT_THAT(error_of_text("# one\nnodes=4 ranks=8 alpha=1 beta=1\n"),
               AllOf(HasSubstr("HORO_LINK_FILE"), HasSubstr("/links:2"),
                     HasSubstr("'gamma=...' is missing"), HasSubstr("remove the file")));
@@ -55,12 +54,12 @@ TEST(LinkFile, AMalformedLineIsRefusedWithItsPlace) {
     EXPECT_THAT(error_of_text(text), HasSubstr("/links:")) << text;
 }
 
-TEST(LinkFile, OfTwoLinesOfOneShapeTheFirstCounts) {
+TEST(LinkFile, FirstLineOfShapeWins) {
   const std::string text = link_line(kShape, kLink) + "\n" + link_line(kShape, {9, 9, 9}) + "\n";
   EXPECT_EQ(find_link(text, kShape, "f"), kLink);
 }
 
-TEST(LinkFile, IsMadeAndAddedTo) {
+TEST(LinkFile, CreatesAndAppends) {
   const std::string path = testing::TempDir() + "horo_links_" + std::to_string(getpid());
   const LineFile file("HORO_LINK_FILE", path);
   EXPECT_EQ(file.read(), std::nullopt);
@@ -73,7 +72,7 @@ TEST(LinkFile, IsMadeAndAddedTo) {
   std::filesystem::remove(path);
 }
 
-TEST(LinkFile, WhatCannotBeReadOrWrittenIsNamed) {
+TEST(LinkFile, NamesUnusableFile) {
   const std::string folder = testing::TempDir();
   EXPECT_THAT(error_of([&] {
                 add_to_link_file(LineFile("HORO_LINK_FILE", folder + "/none/links"), kShape, kLink);

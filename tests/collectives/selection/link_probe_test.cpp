@@ -1,10 +1,9 @@
-#include "collectives/selection/link_probe.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <mutex>
 
+#include "collectives/selection/link_cost.h"
 #include "horo/base/error.h"
 #include "tests/collectives/contract/thread_ranks.h"
 
@@ -22,8 +21,9 @@ std::vector<LinkCost> measure(int ranks, std::size_t ranks_per_node) {
   return links;
 }
 
-TEST(LinkProbe, PairsOfNodesMeasureAndTheRestKeepOut) {
-  // Nodes of ranks 0 1, 2 3, 4: ranks 0 and 2 play, rank 0 leads; node 2 has no other node.
+TEST(LinkProbe, OnlyPairedNodesMeasure) {
+  // The nodes have ranks 0 and 1, 2 and 3, and 4. Rank 0 measures with rank 2; node 2 has no
+  // partner.
   const auto links = measure(5, 2);
   EXPECT_GT(links[0].alpha, 0);
   EXPECT_GE(links[0].beta, 0);
@@ -32,13 +32,13 @@ TEST(LinkProbe, PairsOfNodesMeasureAndTheRestKeepOut) {
     EXPECT_EQ(links[rank], LinkCost{}) << "rank " << rank;
 }
 
-TEST(LinkProbe, AllPairsPlay) {
+TEST(LinkProbe, AllPairsMeasure) {
   const auto links = measure(8, 2);
   EXPECT_GT(links[0].alpha, 0);
   EXPECT_GT(links[4].alpha, 0);
 }
 
-TEST(LinkProbe, NamesThePeerThatDoesNotAnswer) {
+TEST(LinkProbe, NamesSilentPeer) {
   InProcessJob::Options options;
   options.ranks_per_node = 1;
   options.wait.timeout = std::chrono::milliseconds(50);

@@ -3,10 +3,8 @@
 #include <barrier>
 
 #include "collectives/chunks.h"
-#include "collectives/shared_memory/direct_allreduce.h"
-#include "collectives/shared_memory/pipelined_allreduce.h"
-#include "collectives/shared_memory/pipelined_alltoall.h"
-#include "collectives/shared_memory/pipelined_copy.h"
+#include "collectives/shared_memory/pipelined_collectives.h"
+#include "collectives/shared_memory/shared_memory_allreduce.h"
 #include "collectives/shared_memory/store_chooser.h"
 #include "tests/collectives/contract/contract_sizes.h"
 #include "tests/collectives/contract/copy_checks.h"
@@ -21,7 +19,7 @@ using namespace contract;
 constexpr std::size_t kSegmentBytes = 4096;
 constexpr std::size_t kDirectBytes = 256;
 
-// The functions of the folder over a NodeMemory, as SharedMemoryCollectives puts them together.
+// The collectives of this folder over a NodeMemory, combined as in SharedMemoryCollectives.
 class OverMemory : public Collectives {
  public:
   explicit OverMemory(NodeMemory& memory) : memory_(memory) {}
@@ -60,7 +58,7 @@ class OverMemory : public Collectives {
   StoreChooser chooser_{Stores::kPlain};
 };
 
-// Runs function(collectives, rank) on ranks whose counters stand at `number`.
+// Runs function(collectives, rank) on ranks whose counters have the value `number`.
 void run_from(std::uint32_t number, int ranks,
               const std::function<void(Collectives&, int)>& function) {
   std::barrier ready(ranks);
@@ -76,12 +74,12 @@ void run_from(std::uint32_t number, int ranks,
   });
 }
 
-// Where the numbers, and where their difference to zero, change sign.
+// Numbers just before a change of sign of the number, or of its difference to zero.
 class CounterWrap : public testing::TestWithParam<std::uint32_t> {};
 INSTANTIATE_TEST_SUITE_P(Numbers, CounterWrap,
                          testing::Values(0u - 64, (1u << 31) - 64, 64u, 0u - 4));
 
-TEST_P(CounterWrap, EveryCollectiveGoesOnAcrossIt) {
+TEST_P(CounterWrap, EveryCollectiveWorksAcrossIt) {
   for (const int ranks : {2, 3, 4})
     run_from(GetParam(), ranks, [&](Collectives& collectives, int rank) {
       constexpr std::size_t kCount = 2501;  // three segments
@@ -103,8 +101,8 @@ TEST_P(CounterWrap, EveryCollectiveGoesOnAcrossIt) {
     });
 }
 
-// The two kinds of counters by themselves, many times round the boundary.
-TEST_P(CounterWrap, OnlyTheDirectExchangeOrOnlyThePipeline) {
+// Each kind of counter alone, across the boundary.
+TEST_P(CounterWrap, DirectOrPipelinedAloneWorkAcrossIt) {
   for (const std::size_t count : {std::size_t{5}, std::size_t{60}, std::size_t{1100}})
     run_from(GetParam(), 3, [&](Collectives& collectives, int rank) {
       for (std::size_t round = 0; round < 200; ++round) {

@@ -1,12 +1,10 @@
-#include "collectives/shared_memory/mapped_allreduce.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <random>
 
-#include "collectives/node_block.h"
 #include "collectives/shared_memory/shared_memory_collectives.h"
+#include "collectives/shared_region.h"
 #include "tests/collectives/contract/contract_values.h"
 #include "tests/collectives/contract/thread_ranks.h"
 #include "tests/support/sanitizer.h"
@@ -17,7 +15,7 @@ namespace {
 constexpr std::size_t kLargest = 4001;
 constexpr std::byte kGuard{0x5a};
 
-// A gap between pieces that differs by rank, so that equal pieces lie at unequal alignments.
+// A gap between pieces that differs by rank, so equal pieces have different alignments.
 std::size_t gap_of(int rank, std::size_t width) {
   return (static_cast<std::size_t>(rank) * 3 + 1) * width;
 }
@@ -31,8 +29,8 @@ std::vector<std::size_t> cut(std::size_t count, bool in_pieces) {
   return counts;
 }
 
-// Checks that mapped buffers end with the bits that allreduce() gives to private ones, and that
-// nothing beside them is touched.
+// Checks that mapped buffers get the same bits as private ones in allreduce(), and that the memory
+// around them is unchanged.
 template <typename T>
 void check(SharedMemoryCollectives& collectives, const NodeBlock& block, int rank, int ranks,
            std::size_t count, ReduceOp op, bool in_pieces) {
@@ -58,15 +56,15 @@ void check(SharedMemoryCollectives& collectives, const NodeBlock& block, int ran
     at += n;
     mapped.add(address_of, n);
   }
-  collectives.barrier();  // peers' guards are down and their values in place
+  collectives.barrier();  // the peers have written their guards and values
   collectives.allreduce_mapped(mapped, op);
   collectives.allreduce({kType, values.data(), count}, op);
-  mapped.own().for_each_stretch(0, count,
-                                [&](const std::byte* data, std::size_t first, std::size_t n) {
-                                  ASSERT_EQ(std::memcmp(data, &values[first], n * sizeof(T)), 0)
-                                      << name_of(kType) << " " << name_of(op) << " rank " << rank
-                                      << " elements from " << first << " of " << count;
-                                });
+  mapped.own().for_each_span(0, count,
+                             [&](const std::byte* data, std::size_t first, std::size_t n) {
+                               ASSERT_EQ(std::memcmp(data, &values[first], n * sizeof(T)), 0)
+                                   << name_of(kType) << " " << name_of(op) << " rank " << rank
+                                   << " elements from " << first << " of " << count;
+                             });
   for (std::size_t b = 0; b < is_payload.size(); ++b) {
     ASSERT_TRUE(is_payload[b] || block.own()[b] == kGuard) << "byte " << b;
   }
@@ -76,7 +74,7 @@ void check(SharedMemoryCollectives& collectives, const NodeBlock& block, int ran
 class MappedAllreduce : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, MappedAllreduce, testing::Values(1, 2, 3, 4, 7, 8));
 
-TEST_P(MappedAllreduce, GivesTheBitsOfAllreduceAndTouchesNothingElse) {
+TEST_P(MappedAllreduce, MatchesBitsOfAllreduce) {
   const int ranks = GetParam();
   contract::run_thread_ranks(ranks, {}, [ranks](Transport& transport, int rank) {
     const SharedMemoryCollectives::Options options{.segment_bytes = 4096, .direct_bytes = 64};

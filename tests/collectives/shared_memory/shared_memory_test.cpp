@@ -5,7 +5,7 @@
 #include <set>
 #include <thread>
 
-#include "collectives/shared_memory/pipelined_allreduce.h"
+#include "collectives/shared_memory/shared_memory_allreduce.h"
 #include "collectives/shared_memory/shared_memory_collectives.h"
 #include "horo/base/error.h"
 #include "tests/collectives/contract/thread_ranks.h"
@@ -29,7 +29,7 @@ void run(int ranks, const SharedMemoryCollectives::Options& options,
 }
 
 TEST(SharedMemory, BitsDoNotDependOnPackingOrPath) {
-  // The same values as one buffer, as odd pieces, and one by one through the direct way.
+  // The same values as one buffer, as odd pieces, and one by one in direct exchanges.
   constexpr std::size_t kCount = 5003;
   run(4, {.segment_bytes = 4096, .direct_bytes = 256}, {},
       [](SharedMemoryCollectives& collectives, int rank) {
@@ -58,11 +58,11 @@ TEST(SharedMemory, BitsDoNotDependOnPackingOrPath) {
       });
 }
 
-TEST(SharedMemory, RanksMayLayTheirValuesAtDifferentBytesOfALine) {
+TEST(SharedMemory, SupportsDifferentAlignmentPerRank) {
   for (const Stores stores : {Stores::kPlain, Stores::kStreaming})
     run(3, {.segment_bytes = 4096, .direct_bytes = 64, .stores = stores}, {},
         [](SharedMemoryCollectives& collectives, int rank) {
-          // Calls of changing length and alignment, one right after the other.
+          // Consecutive calls with different lengths and alignments.
           for (std::size_t call = 0; call < 200; ++call) {
             const std::size_t count = 20 + call * 37 % 3000;
             const std::size_t gap = (static_cast<std::size_t>(rank) * 5 + call) % 17;
@@ -78,7 +78,7 @@ TEST(SharedMemory, RanksMayLayTheirValuesAtDifferentBytesOfALine) {
         });
 }
 
-TEST(SharedMemory, SmallStepsUseAllOfTheirSlots) {
+TEST(SharedMemory, SmallStepsUseAllSlots) {
   constexpr std::size_t kStep = 4096;
   InProcessJob job(1);
   const auto transport = job.transport(0);
@@ -106,7 +106,7 @@ TEST(SharedMemory, SixteenBitSumsRoundOnce) {
   }
 }
 
-TEST(SharedMemory, APeerThatNeverComesIsNamed) {
+TEST(SharedMemory, NamesMissingPeer) {
   InProcessJob::Options job;
   job.wait.timeout = 200ms;
   for (std::size_t count : {3ul, 5000ul}) {
@@ -127,7 +127,7 @@ TEST(SharedMemory, APeerThatNeverComesIsNamed) {
   }
 }
 
-TEST(SharedMemory, APeerThatHasLeftIsNamedAtOnce) {
+TEST(SharedMemory, NamesExitedPeerAtOnce) {
   run(2, {.segment_bytes = 4096, .direct_bytes = 256}, {},
       [](SharedMemoryCollectives& collectives, int rank) {
         std::vector<float> x(5000);
@@ -139,8 +139,9 @@ TEST(SharedMemory, APeerThatHasLeftIsNamedAtOnce) {
       });
 }
 
-// Whoever ends because another rank has left does not hide it from those who wait for himself.
-TEST(SharedMemory, TheFirstRankToLeaveIsNamedByAll) {
+// A rank that ends because another rank has exited must not hide the cause from ranks that wait for
+// it.
+TEST(SharedMemory, AllNameFirstRankToExit) {
   for (const std::size_t count : {3ul, 5000ul})
     run(4, {.segment_bytes = 4096, .direct_bytes = 256}, {},
         [&](SharedMemoryCollectives& collectives, int rank) {
@@ -156,7 +157,7 @@ TEST(SharedMemory, TheFirstRankToLeaveIsNamedByAll) {
         });
 }
 
-TEST(SharedMemory, EveryRankHasACacheLineOfASlot) {
+TEST(SharedMemory, EveryRankHasCacheLineOfSlot) {
   constexpr int kRanks = 70;
   InProcessJob job(1);
   const auto transport = job.transport(0);
@@ -166,7 +167,7 @@ TEST(SharedMemory, EveryRankHasACacheLineOfASlot) {
   EXPECT_GE(memory.step_bytes(), std::size_t{kRanks} * 64);
 }
 
-TEST(SharedMemory, ADoubtOfOneRankMakesAllProbeInTheSameCall) {
+TEST(SharedMemory, OneRequestMakesAllProbeInSameCall) {
   constexpr int kRanks = 3;
   contract::run_thread_ranks(kRanks, {}, [](Transport& transport, int rank) {
     NodeMemory memory(transport.make_node_region(NodeMemory::bytes_needed(kRanks, 4096, 256)), rank,
@@ -179,28 +180,28 @@ TEST(SharedMemory, ADoubtOfOneRankMakesAllProbeInTheSameCall) {
                           Stores::kPlain, chooser);
       for (const float value : x) ASSERT_EQ(value, 3.0f);
     };
-    chooser.choose(memory, 2 * StoreChooser::kBytesBeforeDoubt);
+    chooser.choose(memory, 2 * StoreChooser::kBytesBeforeRequest);
     const double first = chooser.bandwidths().plain;
     allreduce();
     chooser.choose(memory, 1);
-    EXPECT_EQ(chooser.bandwidths().plain, first) << "nobody doubted";
+    EXPECT_EQ(chooser.bandwidths().plain, first) << "no rank requested a probe";
 
     constexpr std::size_t kMiB = 1 << 20;
     if (rank == 1) {
-      EXPECT_EQ(chooser.after_stretch(Stores::kPlain, kMiB, 1e-4), Stores::kPlain);
-      EXPECT_EQ(chooser.after_stretch(Stores::kPlain, kMiB, 1.0), Stores::kPlain);
-      EXPECT_EQ(chooser.after_stretch(Stores::kPlain, kMiB, 1.0), Stores::kStreaming);
+      EXPECT_EQ(chooser.add_sample(Stores::kPlain, kMiB, 1e-4), Stores::kPlain);
+      EXPECT_EQ(chooser.add_sample(Stores::kPlain, kMiB, 1.0), Stores::kPlain);
+      EXPECT_EQ(chooser.add_sample(Stores::kPlain, kMiB, 1.0), Stores::kStreaming);
     }
-    EXPECT_EQ(chooser.doubts(), rank == 1);
+    EXPECT_EQ(chooser.wants_probe(), rank == 1);
     allreduce();
     chooser.choose(memory, 1);  // hangs unless all probe
     EXPECT_NE(chooser.bandwidths().plain, first);
-    EXPECT_FALSE(chooser.doubts());
+    EXPECT_FALSE(chooser.wants_probe());
     allreduce();
   });
 }
 
-TEST(SharedMemory, ProbeMeasuresTheSameOnEveryRank) {
+TEST(SharedMemory, ProbeAgreesOnEveryRank) {
   std::vector<StoreBandwidths> measured(3);
   run(3, {}, {}, [&](SharedMemoryCollectives& collectives, int rank) {
     std::vector<float> x(1000, 1.0f);

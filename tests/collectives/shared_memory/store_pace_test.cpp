@@ -1,13 +1,13 @@
-#include "collectives/shared_memory/store_pace.h"
-
 #include <gtest/gtest.h>
+
+#include "collectives/shared_memory/store_chooser.h"
 
 namespace horo::collectives {
 namespace {
 
 constexpr std::size_t kBytes = 2 << 20;
 
-TEST(StorePace, TwoFarSlowerStretchesInARowAreADrop) {
+TEST(StorePace, TwoSlowSamplesInARowAreADrop) {
   StorePace pace;
   EXPECT_FALSE(pace.has_dropped(kBytes, 1.0));
   EXPECT_FALSE(pace.has_dropped(kBytes, 4.0));
@@ -16,7 +16,7 @@ TEST(StorePace, TwoFarSlowerStretchesInARowAreADrop) {
   EXPECT_FALSE(pace.has_dropped(kBytes, 2.0));
 }
 
-TEST(StorePace, OneSlowStretchOrALittleSlownessIsNot) {
+TEST(StorePace, OneSlowSampleIsNoDrop) {
   StorePace pace;
   EXPECT_FALSE(pace.has_dropped(kBytes, 1.0));
   for (int i = 0; i < 10; ++i) {
@@ -25,7 +25,7 @@ TEST(StorePace, OneSlowStretchOrALittleSlownessIsNot) {
   }
 }
 
-TEST(StorePace, StretchesOfDifferentCollectivesDoNotFollowEachOther) {
+TEST(StorePace, SamplesOfOtherCollectivesDoNotCount) {
   StorePace pace;
   EXPECT_FALSE(pace.has_dropped(kBytes, 1.0));
   EXPECT_FALSE(pace.has_dropped(kBytes, 9.0));

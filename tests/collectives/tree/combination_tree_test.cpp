@@ -1,13 +1,13 @@
-#include "collectives/tree/combination_tree.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "collectives/tree/tree_exchange.h"
+
 namespace horo::collectives {
 namespace {
 
-TEST(CombinationTree, TheCoreIsTheLargestPowerOfTwo) {
+TEST(CombinationTree, CoreIsLargestPowerOfTwo) {
   const int cores[] = {1, 2, 2, 4, 4, 4, 4, 8, 8};
   for (int size = 1; size <= 9; ++size) {
     const CombinationTree tree(0, size);
@@ -16,7 +16,7 @@ TEST(CombinationTree, TheCoreIsTheLargestPowerOfTwo) {
   }
 }
 
-TEST(CombinationTree, FoldsJoinEachExtraRankToOneOfTheCore) {
+TEST(CombinationTree, FoldsPairExtraRanksWithCoreRanks) {
   for (int size = 1; size <= 33; ++size) {
     int folds = 0;
     for (int rank = 0; rank < size; ++rank) {
@@ -33,7 +33,7 @@ TEST(CombinationTree, FoldsJoinEachExtraRankToOneOfTheCore) {
   }
 }
 
-TEST(CombinationTree, PeersAreMutualAndEveryRankOfTheCoreIsReached) {
+TEST(CombinationTree, PeersAreMutualAndCoverCore) {
   for (int size = 1; size <= 33; ++size)
     for (int rank = 0; rank < CombinationTree(0, size).core(); ++rank) {
       const CombinationTree tree(rank, size);

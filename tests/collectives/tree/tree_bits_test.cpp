@@ -7,9 +7,7 @@
 #include <vector>
 
 #include "collectives/reduce/kernels.h"
-#include "collectives/tree/exchange_allreduce.h"
-#include "collectives/tree/halving_doubling_allreduce.h"
-#include "collectives/tree/recursive_doubling_allreduce.h"
+#include "collectives/tree/tree_allreduce.h"
 #include "tests/collectives/contract/pieced_array.h"
 #include "tests/collectives/contract/thread_ranks.h"
 #include "tests/support/sanitizer.h"
@@ -90,7 +88,7 @@ Bytes expected(DataType type, ReduceOp op, int size, std::size_t count) {
   return subtree(type, op, size, core, 0, core, count);
 }
 
-// In pieces of 1, 2, ... elements if `is_cut`.
+// With `is_cut`, the buffer has pieces of 1, 2, ... elements.
 ScatteredBuffer buffer_over(Bytes& bytes, DataType type, bool is_cut) {
   const std::size_t width = size_of(type);
   const std::size_t count = bytes.size() / width;
@@ -113,8 +111,8 @@ class TreeBits : public testing::TestWithParam<int> {
     for (const DataType type : kTypes)
       for (const ReduceOp op : kOps) {
         if (!is_tested(type) || !is_tested(op)) continue;
-        std::vector<Bytes> wanted;
-        for (const std::size_t count : counts) wanted.push_back(expected(type, op, ranks, count));
+        std::vector<Bytes> results;
+        for (const std::size_t count : counts) results.push_back(expected(type, op, ranks, count));
         contract::run_thread_ranks(ranks, {}, [&](Transport& transport, int rank) {
           const auto peers = transport.make_point_to_point();
           TreeStaging staging;
@@ -122,7 +120,7 @@ class TreeBits : public testing::TestWithParam<int> {
             for (const auto& [name, allreduce] : forms) {
               Bytes own = values(type, rank, counts[c]);
               allreduce(*peers, names, buffer_over(own, type, c % 2 == 1), op, staging);
-              ASSERT_TRUE(own == wanted[c])
+              ASSERT_TRUE(own == results[c])
                   << name << " " << name_of(type) << " " << name_of(op) << ", " << counts[c]
                   << " elements, rank " << rank << " of " << ranks;
             }
@@ -131,16 +129,17 @@ class TreeBits : public testing::TestWithParam<int> {
   }
 };
 
-// Sanitizers look for races and wrong accesses, for which fewer sizes do, at twenty times the cost.
+// Under sanitizers, which are twenty times slower, fewer sizes suffice to detect races and invalid
+// accesses.
 constexpr std::size_t kStride = kHasSanitizer ? 19 : 1;
 
-TEST_P(TreeBits, AreEqualForAllSmallSizes) {
+TEST_P(TreeBits, AgreeForAllSmallSizes) {
   std::vector<std::size_t> counts;
   for (std::size_t count = 0; count <= 257; count += kStride) counts.push_back(count);
   check(counts);
 }
 
-TEST_P(TreeBits, AreEqualForLargerOddSizes) { check({1023, 4097, 10007, 33331}); }
+TEST_P(TreeBits, AgreeForLargerOddSizes) { check({1023, 4097, 10007, 33331}); }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, TreeBits, testing::Values(1, 2, 3, 4, 5, 7, 8));
 

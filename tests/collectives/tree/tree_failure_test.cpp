@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 class TreeFailure : public testing::TestWithParam<std::tuple<MessageAllreduce, int>> {
  protected:
-  // What each of `ranks` is told by an allreduce to which `missing` does not come.
+  // Returns the error of each of `ranks` in an allreduce in which `missing` does not take part.
   static std::vector<std::string> errors_without(int missing, int ranks,
                                                  MessageAllreduce allreduce) {
     InProcessJob::Options options;
@@ -45,7 +45,7 @@ class TreeFailure : public testing::TestWithParam<std::tuple<MessageAllreduce, i
   }
 };
 
-TEST_P(TreeFailure, EveryRankThatNeedsTheMissingOneNamesARank) {
+TEST_P(TreeFailure, DependentRanksNameARank) {
   const auto [allreduce, ranks] = GetParam();
   for (int missing = 0; missing < ranks; ++missing) {
     const auto errors = errors_without(missing, ranks, allreduce);
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, TreeFailure,
                                                           MessageAllreduce::kHalving),
                                           testing::Values(2, 4, 5)));
 
-TEST(TreeAbort, EndsTheWait) {
+TEST(TreeAbort, EndsWait) {
   for (const auto allreduce :
        {MessageAllreduce::kExchange, MessageAllreduce::kDoubling, MessageAllreduce::kHalving}) {
     std::string text;

@@ -1,4 +1,4 @@
-// A program of a user's: needs the installed headers and libraries only.
+// A user's program. It needs only the installed headers and libraries.
 #include <horo/horo.h>
 
 #include <cstdio>

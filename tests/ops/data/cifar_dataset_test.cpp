@@ -15,7 +15,7 @@ using testing::Not;
 
 constexpr std::size_t kPlane = 32 * 32;
 
-/// The pixel of a test image: another one in each channel and place, and for each label.
+/// The value of a pixel of a test image. It differs by channel, position and label.
 std::uint8_t pixel_of(int label, std::size_t channel, std::size_t place) {
   return static_cast<std::uint8_t>(17 * label + 101 * static_cast<int>(channel) +
                                    static_cast<int>(place * 7 % 251));
@@ -62,11 +62,11 @@ TEST_F(CifarFiles, NormalisesEveryChannelByItself) {
                   1e-5f);
 }
 
-TEST_F(CifarFiles, TakesAllBatchesOfASplitInOrderPlainOrCompressed) {
+TEST_F(CifarFiles, ReadsAllBatchesOfASplitInOrder) {
   write_gzip(directory_ / "data_batch_2_part.bin.gz", record_of(5) + record_of(6));
   write_plain(directory_ / "data_batch_3.bin", record_of(7));
   write_plain(directory_ / "data_batch_1.bin", record_of(4));
-  write_gzip(directory_ / "data_batch_1.bin.gz", record_of(0));  // the plain one counts
+  write_gzip(directory_ / "data_batch_1.bin.gz", record_of(0));  // the .bin file is used
   write_gzip(directory_ / "test_batch.bin.gz", record_of(1));
   write_plain(directory_ / "data_batch_1.txt", "not a batch");
   write_plain(directory_ / "batches.meta.txt", "airplane\n");
@@ -85,7 +85,7 @@ TEST_F(CifarFiles, NamesWhatIsMissingAndTheRemedy) {
               HasSubstr("absent: is not a directory"));
 }
 
-TEST_F(CifarFiles, RefusesFilesThatAreCutOffEmptyOrNotOfTenClasses) {
+TEST_F(CifarFiles, RefusesTruncatedEmptyAndMislabelledFiles) {
   const std::string name = "data_batch_1.bin";
   write_plain(directory_ / name, record_of(1) + record_of(2).substr(1));
   EXPECT_THAT(loading_fails(), AllOf(HasSubstr(name), HasSubstr("has 6145 bytes"),

@@ -55,8 +55,7 @@ TEST(ColouredDigitsDataset, HasAllClassesAndIsRoughlyNormalised) {
   EXPECT_NEAR(squares / values, 0.75, 0.15);  // the variance of even numbers between -1.5 and 1.5
 }
 
-// In every image some pixels have the colour of the ink, far from that of the ground in the corner
-// or, where the digit touches that, the other way round.
+// In every image, some pixels differ clearly from the pixel in the corner.
 TEST(ColouredDigitsDataset, DigitsCanBeSeen) {
   const ColouredDigitsDataset dataset({.size = 200});
   for (std::size_t i = 0; i < dataset.size(); ++i) {

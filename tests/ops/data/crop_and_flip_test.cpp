@@ -20,7 +20,7 @@ Values counted(const Shape& shape) {
   return values;
 }
 
-/// What a crop whose corner is `down` and `right` of the image's, with zeros outside, looks like.
+/// The crop whose corner is `down` and `right` of that of the image, with zeros outside the image.
 Values expected_crop(const Shape& shape, int down, int right, bool is_flipped) {
   const Values whole = counted(shape);
   const int height = static_cast<int>(shape[1]);
@@ -45,8 +45,8 @@ Values augmented(const CropAndFlip& augmentation, const Shape& shape, std::uint6
   return values;
 }
 
-// Every outcome is one of the 2 * (2 padding + 1)^2 crops, and about equally often.
-TEST(CropAndFlip, CutsOutAllPlacesEquallyOften) {
+// Every outcome is one of the 2 * (2 padding + 1)^2 crops, and all occur about equally often.
+TEST(CropAndFlip, CropsAllPositionsEquallyOften) {
   const Shape shape{2, 5, 3};
   const CropAndFlip augmentation(shape, {.padding = 1});
   std::map<Values, int> count;
@@ -61,7 +61,7 @@ TEST(CropAndFlip, CutsOutAllPlacesEquallyOften) {
   for (const auto& [crop, times] : count) EXPECT_NEAR(times, 100, 50);
 }
 
-TEST(CropAndFlip, DependsOnSeedEpochAndSampleAlone) {
+TEST(CropAndFlip, DependsOnlyOnSeedEpochAndSample) {
   const Shape shape{3, 8, 8};
   const CropAndFlip first(shape, {.seed = 4});
   const CropAndFlip again(shape, {.seed = 4});
@@ -77,14 +77,14 @@ TEST(CropAndFlip, DependsOnSeedEpochAndSampleAlone) {
   for (const int alike : {by_seed, by_epoch, by_sample}) EXPECT_LT(alike, 10);
 }
 
-TEST(CropAndFlip, MayLeaveOutEither) {
+TEST(CropAndFlip, CropAndFlipCanBeTurnedOff) {
   const Shape shape{1, 4, 6};
   for (std::uint64_t sample = 0; sample < 20; ++sample)
     EXPECT_EQ(augmented(CropAndFlip(shape, {.padding = 0, .flips = false}), shape, 0, sample),
               counted(shape));
 }
 
-TEST(CropAndFlip, RefusesWhatIsNoImage) {
+TEST(CropAndFlip, RefusesShapesThatAreNotImages) {
   EXPECT_EQ(message_of([] { CropAndFlip({784}); }),
             "CropAndFlip got samples [784], wants [channels, height, width]");
   Values values(5);

@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 
-/// Sample i has the values i and -i and the label i % 10; a sample may be slow or broken.
+/// Sample i has the values i and -i and the label i % 10; a sample may be slow or throw.
 class CountingDataset : public Dataset {
  public:
   std::size_t size() const override { return 103; }
@@ -24,7 +24,7 @@ class CountingDataset : public Dataset {
     check_copy(index, values.size());
     ++copies;
     if (index == broken_sample) throw std::runtime_error("sample " + std::to_string(index));
-    // Batches then finish in another order than they are begun.
+    // The delays differ, so batches are not completed in the order of their start.
     if (slowness > 0us) std::this_thread::sleep_for(slowness * (index * 7919 % 4));
     values[0] = static_cast<float>(index);
     values[1] = -static_cast<float>(index);
@@ -114,7 +114,7 @@ TEST(DataLoader, RunsAheadByThePrefetchDepthOnly) {
   EXPECT_EQ(dataset.copies, 4 * 8);
 }
 
-TEST(DataLoader, RethrowsAtTheBatchThatFailed) {
+TEST(DataLoader, RethrowsAtFailedBatch) {
   CountingDataset dataset;
   const auto sampler = sampler_of(dataset);
   dataset.broken_sample = sampler.samples({0, 6})[3];
@@ -126,7 +126,7 @@ TEST(DataLoader, RethrowsAtTheBatchThatFailed) {
   }
 }
 
-TEST(DataLoader, GivesEmptyBatchesWhereARankHasNoPart) {
+TEST(DataLoader, GivesEmptyBatchesToRanksWithoutSamples) {
   const CountingDataset dataset;
   const GlobalSampler sampler({.dataset_size = dataset.size(),
                                .global_batch = 50,

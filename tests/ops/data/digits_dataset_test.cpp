@@ -13,10 +13,10 @@ namespace horo::ops {
 namespace {
 
 constexpr std::size_t kPixels = kDigitSide * kDigitSide;
-using Image = std::array<float, kPixels>;
+using DigitImage = std::array<float, kPixels>;
 
 struct Sample {
-  Image image;
+  DigitImage image;
   std::int32_t label;
 };
 
@@ -26,7 +26,7 @@ Sample sample_of(const Dataset& dataset, std::size_t index) {
   return sample;
 }
 
-double squared_distance(const Image& a, const Image& b) {
+double squared_distance(const DigitImage& a, const DigitImage& b) {
   double sum = 0;
   for (std::size_t i = 0; i < kPixels; ++i)
     sum += static_cast<double>(a[i] - b[i]) * static_cast<double>(a[i] - b[i]);
@@ -40,7 +40,7 @@ TEST(DigitsDataset, IsDeterminedBySeedSplitAndIndex) {
     EXPECT_EQ(sample_of(first, index).image, sample_of(again, index).image);
     EXPECT_EQ(sample_of(first, index).label, sample_of(again, index).label);
   }
-  std::set<Image> different;
+  std::set<DigitImage> different;
   for (const std::uint64_t seed : {5, 6})
     for (const auto split : {Split::kTrain, Split::kTest}) {
       const DigitsDataset dataset({.seed = seed, .split = split, .size = 50});
@@ -49,7 +49,7 @@ TEST(DigitsDataset, IsDeterminedBySeedSplitAndIndex) {
   EXPECT_EQ(different.size(), 200u);
 }
 
-TEST(DigitsDataset, HasAllClassesInLikeNumbers) {
+TEST(DigitsDataset, HasBalancedClasses) {
   const DigitsDataset dataset({.size = 5000});
   std::array<int, 10> count{};
   for (std::size_t i = 0; i < dataset.size(); ++i)
@@ -72,11 +72,11 @@ TEST(DigitsDataset, IsNormalised) {
   EXPECT_NEAR(squares / count, 1.0, 0.05);
 }
 
-// Were the classes not distinct, this would find 10 %; were they trivial, nearly all.
+// The accuracy would be 10 % for equal classes, and nearly 100 % for trivial ones.
 TEST(DigitsDataset, ClassesDifferButNotTrivially) {
   const DigitsDataset train({.split = Split::kTrain, .size = 3000});
   const DigitsDataset test({.split = Split::kTest, .size = 1000});
-  std::array<Image, 10> centroids{};
+  std::array<DigitImage, 10> centroids{};
   std::array<float, 10> count{};
   for (std::size_t i = 0; i < train.size(); ++i) {
     const Sample sample = sample_of(train, i);
@@ -107,7 +107,7 @@ TEST(DigitsDataset, GivesThreadsTheSameSamples) {
   std::array<int, 4> wrong{};
   for (auto& mistakes : wrong)
     threads.emplace_back([&] {
-      Image image;
+      DigitImage image;
       for (std::size_t i = 0; i < dataset.size(); ++i) {
         dataset.copy_sample(i, image);
         mistakes += image == sample_of(reference, i).image ? 0 : 1;
@@ -134,7 +134,7 @@ TEST(DigitStrokes, StayInTheUnitBox) {
   EXPECT_THROW(styles_of_digit(10), InvalidArgument);
 }
 
-TEST(DigitStrokes, ACurvePassesThroughItsPoints) {
+TEST(DigitStrokes, CurvePassesThroughItsPoints) {
   const Stroke stroke{Stroke::Kind::kCurve, {{0.0f, 0.0f}, {0.5f, 1.0f}, {1.0f, 0.0f}}};
   const auto path = trace_stroke(stroke);
   EXPECT_FLOAT_EQ(path.front().x, 0.0f);

@@ -1,11 +1,10 @@
-#include "ops/data/epoch_permutation.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
 #include "horo/base/error.h"
+#include "ops/data/global_sampler.h"
 
 namespace horo::ops {
 namespace {
@@ -52,7 +51,7 @@ TEST(EpochPermutation, SpreadsNeighboursOverTheWholeRange) {
   EXPECT_NEAR(distance / 60000 / 59999, 1.0 / 3, 0.01);
 }
 
-TEST(EpochPermutation, PutsEverySampleFirstInSomeEpoch) {
+TEST(EpochPermutation, EverySampleIsFirstInSomeEpoch) {
   std::vector<int> count(10);
   for (std::uint64_t epoch = 0; epoch < 10000; ++epoch) ++count[EpochPermutation(10, 1, epoch)[0]];
   for (const int times : count) EXPECT_NEAR(times, 1000, 150);

@@ -36,7 +36,7 @@ TEST(GlobalSampler, OrderDoesNotDependOnTheNumberOfRanks) {
         EXPECT_EQ(step_of_job(options, ranks, {epoch, step}), alone.samples({epoch, step}));
 }
 
-TEST(GlobalSampler, EveryEpochVisitsEverySampleOnceIfPartialBatchesAreKept) {
+TEST(GlobalSampler, VisitsEverySampleOncePerEpoch) {
   for (const bool is_shuffled : {false, true}) {
     for (std::size_t size = 1; size <= 40; ++size) {
       for (const std::size_t batch : {1, 3, 8, 50}) {
@@ -61,7 +61,7 @@ TEST(GlobalSampler, EveryEpochVisitsEverySampleOnceIfPartialBatchesAreKept) {
   }
 }
 
-TEST(GlobalSampler, DropsTheLeftoverOfAnEpochOtherwise) {
+TEST(GlobalSampler, DropsTheRestOfAnEpochByDefault) {
   const GlobalSampler sampler({.dataset_size = 10, .global_batch = 4}, 0, 1);
   EXPECT_EQ(sampler.steps_per_epoch(), 2u);
   EXPECT_EQ(sampler.global_count(1), 4u);
@@ -69,7 +69,7 @@ TEST(GlobalSampler, DropsTheLeftoverOfAnEpochOtherwise) {
               HasSubstr("step 2 of an epoch of 2"));
 }
 
-TEST(GlobalSampler, GivesTheFirstRanksOneMore) {
+TEST(GlobalSampler, GivesTheFirstRanksOneSampleMore) {
   const SamplerOptions options{.dataset_size = 12, .global_batch = 7, .keeps_partial_batch = true};
   std::vector<std::size_t> full;
   for (int rank = 0; rank < 3; ++rank)
@@ -81,7 +81,7 @@ TEST(GlobalSampler, GivesTheFirstRanksOneMore) {
   EXPECT_THAT(partial, testing::ElementsAre(1, 1, 1, 1, 1, 0, 0, 0));
 }
 
-TEST(GlobalSampler, ShufflesAnewEachEpochAndNotForEvaluation) {
+TEST(GlobalSampler, ShufflesEachEpochDifferently) {
   const GlobalSampler shuffled({.dataset_size = 100, .global_batch = 100, .seed = 1}, 0, 1);
   EXPECT_NE(shuffled.samples({0, 0}), shuffled.samples({1, 0}));
   const GlobalSampler plain({.dataset_size = 100, .global_batch = 100, .is_shuffled = false}, 0, 1);

@@ -1,10 +1,9 @@
-#include "ops/data/idx_file.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 
+#include "ops/data/mnist_dataset.h"
 #include "tests/ops/data/idx_writer.h"
 #include "tests/ops/data/message_of.h"
 
@@ -58,7 +57,7 @@ TEST_F(IdxFile, RefusesAWrongMagicNumber) {
   EXPECT_THAT(reading_fails("<html>not found</html>", 1), HasSubstr("is not an IDX file"));
 }
 
-TEST_F(IdxFile, RefusesFilesThatAreTooShortOrTooLong) {
+TEST_F(IdxFile, RefusesFilesOfWrongLength) {
   const auto bytes = idx_bytes({2, 3, 4}, counting(24));
   for (std::size_t length = 0; length < bytes.size(); ++length)
     EXPECT_THAT(
@@ -67,7 +66,7 @@ TEST_F(IdxFile, RefusesFilesThatAreTooShortOrTooLong) {
   EXPECT_THAT(reading_fails(bytes + "x", 3), HasSubstr("[2, 3, 4]"));
 }
 
-TEST_F(IdxFile, RefusesAHeaderThatPromisesMoreThanAnyMemory) {
+TEST_F(IdxFile, RefusesAHeaderLargerThanMemory) {
   constexpr std::uint32_t kHuge = 0xffffffff;
   EXPECT_THAT(reading_fails(idx_bytes({kHuge, kHuge, kHuge}, counting(1)), 3),
               HasSubstr("but 1 bytes follow"));
@@ -76,7 +75,7 @@ TEST_F(IdxFile, RefusesAHeaderThatPromisesMoreThanAnyMemory) {
               HasSubstr("but 0 bytes follow"));
 }
 
-TEST_F(IdxFile, RefusesACompressedFileThatEndsEarlyOrIsDamaged) {
+TEST_F(IdxFile, RefusesTruncatedAndDamagedGzip) {
   std::vector<std::uint8_t> values(5000);
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<std::uint8_t>(i * i * 31 >> 3);
@@ -94,7 +93,7 @@ TEST_F(IdxFile, RefusesACompressedFileThatEndsEarlyOrIsDamaged) {
               AllOf(HasSubstr(file_.string()), HasSubstr("damaged")));
 }
 
-TEST_F(IdxFile, RefusesWhatIsNotAFile) {
+TEST_F(IdxFile, RefusesDirectoriesAndMissingFiles) {
   EXPECT_THAT(message_of([&] { read_idx(directory_ / "absent", 1); }),
               AllOf(HasSubstr("absent"), HasSubstr("No such file")));
   EXPECT_THAT(message_of([&] { read_idx(directory_.path(), 1); }), HasSubstr("is a directory"));

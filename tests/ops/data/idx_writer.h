@@ -11,7 +11,7 @@
 
 namespace horo::ops {
 
-/// A directory of the test's own, removed at the end.
+/// A temporary directory of the test, removed at the end.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {

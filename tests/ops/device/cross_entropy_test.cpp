@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "ops/kernels/cpu/cross_entropy.h"
-#include "ops/kernels/reference/cross_entropy.h"
 #include "tests/ops/device/device_values.h"
+#include "tests/support/reference_kernels/cross_entropy.h"
 
 namespace horo::ops::device_kernels {
 namespace {
@@ -87,7 +87,7 @@ TEST(DeviceCrossEntropy, ManyRowsHaveOneMean) {
   EXPECT_GT(cpu.correct, 20u);
 }
 
-TEST(DeviceCrossEntropy, TheLossScaleIsOfTheGradientAlone) {
+TEST(DeviceCrossEntropy, LossScaleAppliesOnlyToTheGradient) {
   const Batch batch(4, 20);
   const float loss_scale = 8;
   const Result plain = run<float>(batch, 4, 0, false);
@@ -97,7 +97,7 @@ TEST(DeviceCrossEntropy, TheLossScaleIsOfTheGradientAlone) {
     EXPECT_EQ(scaled.gradient[i], 8 * plain.gradient[i]);
 }
 
-TEST(DeviceCrossEntropy, TheFirstOfEqualLogitsIsTheLargest) {
+TEST(DeviceCrossEntropy, FirstOfEqualLogitsWins) {
   Batch batch(2, 300);
   std::fill(batch.logits.begin(), batch.logits.end(), 1.0f);
   batch.labels = {0, 299};
@@ -114,7 +114,7 @@ TEST(DeviceCrossEntropy, IsStableForLargeLogitsAndMasks) {
   EXPECT_EQ(result.gradient[3], 0);
 }
 
-TEST(DeviceCrossEntropy, WhatIsWrongShowsInLossAndGradient) {
+TEST(DeviceCrossEntropy, BadLabelsMakeLossAndGradientNan) {
   for (const std::int32_t label : {-1, 40, 1000000}) {
     Batch batch(2, 40);
     batch.labels[1] = label;
@@ -128,7 +128,7 @@ TEST(DeviceCrossEntropy, WhatIsWrongShowsInLossAndGradient) {
   EXPECT_TRUE(std::isnan(run<float>(batch, 1, 0, false).score.loss));
 }
 
-TEST(DeviceCrossEntropy, WithoutAGradientOnlyTheScore) {
+TEST(DeviceCrossEntropy, ComputesTheScoreWithoutAGradient) {
   TestDevice test;
   const Batch batch(5, 100);
   std::vector<RowScore> rows(5);

@@ -9,18 +9,18 @@
 #include <span>
 #include <vector>
 
-#include "horo/base/device/host_device.h"
+#include "horo/device/host/host_device.h"
 #include "tests/ops/support/test_values.h"
 
 namespace horo::ops {
 
-/// The stand-in and a stream of it.
+/// The stand-in and one of its streams.
 struct TestDevice {
   device::HostDevice device;
   std::unique_ptr<device::Stream> stream = device.make_stream(device::Priority::kNormal);
 };
 
-/// Values of T that lie `skip` elements behind a multiple of 256 bytes, with guards around them.
+/// Values of T, `skip` elements after a multiple of 256 bytes, between guard values.
 template <typename T>
 class DeviceValues {
  public:
@@ -54,7 +54,7 @@ class DeviceValues {
   std::size_t skip_, count_;
 };
 
-/// What T makes of them.
+/// The values rounded to T.
 template <typename T>
 std::vector<float> rounded(std::vector<float> values) {
   for (float& value : values) value = static_cast<float>(static_cast<T>(value));

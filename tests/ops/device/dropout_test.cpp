@@ -1,6 +1,6 @@
 #include "ops/kernels/device/dropout.h"
 
-#include "ops/kernels/cpu/dropout.h"
+#include "ops/kernels/cpu/elementwise.h"
 #include "tests/ops/device/device_values.h"
 
 namespace horo::ops::device_kernels {
@@ -29,7 +29,7 @@ void check_mask(std::size_t features, std::size_t skip, float probability) {
   y.expect_guards();
 }
 
-TEST(DeviceDropout, KeepsWhatTheCpuKeeps) {
+TEST(DeviceDropout, DrawsTheMaskOfTheCpu) {
   for (const std::size_t features : {1, 3, 4, 7, 8, 12, 64, 129, 1000})
     for (const std::size_t skip : {0, 1}) {
       check_mask<float>(features, skip, 0.3f);

@@ -4,9 +4,9 @@
 #include <functional>
 #include <limits>
 
-#include "ops/kernels/cpu/relu.h"
-#include "ops/kernels/reference/gelu.h"
+#include "ops/kernels/cpu/elementwise.h"
 #include "tests/ops/device/device_values.h"
+#include "tests/support/reference_kernels/gelu.h"
 
 namespace horo::ops::device_kernels {
 namespace {
@@ -15,12 +15,12 @@ constexpr std::size_t kCounts[] = {0, 1, 3, 255, 2048, 2049, 5000};
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 template <typename T>
-constexpr double kTolerance = std::is_same_v<T, float>     ? 2e-6
-                              : std::is_same_v<T, Float16> ? 1e-3
-                                                           : 8e-3;
+constexpr double kElementwiseTolerance = std::is_same_v<T, float>     ? 2e-6
+                                         : std::is_same_v<T, Float16> ? 1e-3
+                                                                      : 8e-3;
 
-// Runs `device` on all counts and alignments, into memory of its own and over its first input, and
-// holds it against `reference`.
+// Runs `device` on all counts and alignments, out of place and in place over its first input, and
+// compares the result with `expected`.
 template <typename T>
 void check_binary(
     const std::function<void(device::Stream&, T*, const T*, const T*, std::size_t)>& device,
@@ -37,8 +37,8 @@ void check_binary(
       DeviceValues<T> y(test.device, std::vector<float>(count, 5.0f), skip);
       device(*test.stream, y.data(), x.data(), z.data(), count);
       test.stream->synchronize();
-      const reference::Values wanted = expected(in_double(a), in_double(b));
-      expect_close(y.values(), wanted, kTolerance<T>);
+      const reference::Values expected_values = expected(in_double(a), in_double(b));
+      expect_close(y.values(), expected_values, kElementwiseTolerance<T>);
       EXPECT_EQ(x.values(), a);
       device(*test.stream, x.data(), x.data(), z.data(), count);
       test.stream->synchronize();
@@ -115,12 +115,12 @@ TEST(Elementwise, ConvertsEveryTypeToEveryOther) {
   check_conversion<BFloat16, BFloat16>();
 }
 
-TEST(Elementwise, TheGeluReferencesAgree) {
+TEST(Elementwise, GeluReferencesAgree) {
   const reference::Values x = in_double(varied_values(50, 3)), dy = in_double(varied_values(50, 4));
   expect_numerical_gradient(reference::gelu, x, dy, reference::gelu_gradient(x, dy));
 }
 
-TEST(Elementwise, GeluIsItsLimitFarOut) {
+TEST(Elementwise, GeluReachesItsLimits) {
   TestDevice test;
   std::vector<float> x{1e20f, -1e20f, 20, -20, 3e38f, -3e38f}, y(6), dx(6), ones(6, 1.0f);
   gelu_forward(*test.stream, y.data(), x.data(), 6);
@@ -130,7 +130,7 @@ TEST(Elementwise, GeluIsItsLimitFarOut) {
   EXPECT_EQ(dx, (std::vector<float>{1, 0, 1, 0, 1, 0}));
 }
 
-TEST(Elementwise, ReluTreatsSpecialValuesAsTheCpuDoes) {
+TEST(Elementwise, ReluMatchesTheCpuForSpecialValues) {
   TestDevice test;
   const std::vector<float> x{std::nanf(""), kInfinity, -kInfinity, -0.0f, 1e-40f, -1e-40f};
   const std::vector<float> dy{1, 2, 3, 4, 5, 6};

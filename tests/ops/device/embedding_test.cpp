@@ -14,12 +14,12 @@ using ::testing::ElementsAre;
 
 std::vector<std::int32_t> varied_tokens(std::size_t count, std::size_t vocabulary) {
   std::vector<std::int32_t> tokens;
-  for (std::size_t i = 0; i < count; ++i)  // 2 is frequent
+  for (std::size_t i = 0; i < count; ++i)  // token 2 occurs often
     tokens.push_back(i % 3 == 0 ? 2 : static_cast<std::int32_t>(i * i * 31 % vocabulary));
   return tokens;
 }
 
-TEST(SortTokens, PutsThePlacesOfEachTokenInOrder) {
+TEST(SortTokens, SortsThePositionsOfEachToken) {
   const TokenOrder order = sort_tokens(std::vector<std::int32_t>{4, 1, 4, 0, 1, 4}, 6);
   EXPECT_THAT(order.places, ElementsAre(3, 1, 4, 0, 2, 5));
   ASSERT_EQ(order.uses.size(), 3u);
@@ -33,7 +33,7 @@ TEST(SortTokens, PutsThePlacesOfEachTokenInOrder) {
   EXPECT_TRUE(sort_tokens({}, 6).uses.empty());
 }
 
-TEST(SortTokens, RefusesWhatIsNotInTheVocabulary) {
+TEST(SortTokens, RefusesTokensOutsideTheVocabulary) {
   for (const std::int32_t token : {-1, 6}) {
     try {
       sort_tokens(std::vector<std::int32_t>{1, token}, 6);
@@ -64,7 +64,7 @@ void check(std::size_t width, std::size_t skip, bool has_positions) {
   embedding_backward(*test.stream, dtable.data(), dy.data(), width, order.places.data(),
                      order.uses.data(), order.uses.size());
   test.stream->synchronize();
-  auto wanted = in_double(before);
+  auto expected = in_double(before);
   for (std::size_t i = 0; i < kTokens; ++i)
     for (std::size_t c = 0; c < width; ++c) {
       const std::size_t at = static_cast<std::size_t>(tokens[i]) * width + c;
@@ -72,9 +72,9 @@ void check(std::size_t width, std::size_t skip, bool has_positions) {
       ASSERT_EQ(static_cast<float>(y.data()[i * width + c]),
                 static_cast<float>(static_cast<T>(static_cast<float>(table.data()[at]) + position)))
           << "token " << i << " column " << c;
-      wanted[at] += static_cast<double>(static_cast<float>(dy.data()[i * width + c]));
+      expected[at] += static_cast<double>(static_cast<float>(dy.data()[i * width + c]));
     }
-  expect_close(dtable.values(), wanted, 1e-5);
+  expect_close(dtable.values(), expected, 1e-5);
   y.expect_guards();
   dtable.expect_guards();
 }
@@ -89,7 +89,7 @@ TEST(DeviceEmbedding, GathersAndScatters) {
   check<float>(1100, 0, false);
 }
 
-TEST(DeviceEmbedding, AnUnknownTokenIsNan) {
+TEST(DeviceEmbedding, UnknownTokenIsNan) {
   TestDevice test;
   const std::vector<std::int32_t> tokens{1, -1, 3, 2};
   const std::vector<float> table = varied_values(3 * 8, 1);

@@ -1,20 +1,19 @@
-// Runs kernels twice on the stand-in and, where there is one, twice on a GPU: the same bits on
-// each, nearly the same values on both.
+// Runs kernels twice on the stand-in and, if available, twice on a GPU. Each device must give the
+// same bits twice, and both nearly the same values.
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <deque>
 #include <functional>
 
-#include "horo/base/device/gpu.h"
-#include "ops/kernels/device/column_sums.h"
+#include "horo/device/gpu.h"
 #include "ops/kernels/device/cross_entropy.h"
 #include "ops/kernels/device/dropout.h"
 #include "ops/kernels/device/elementwise.h"
 #include "ops/kernels/device/embedding.h"
 #include "ops/kernels/device/gradient_norm.h"
 #include "ops/kernels/device/layer_norm.h"
-#include "ops/kernels/device/transpose.h"
+#include "ops/kernels/device/matrix.h"
 #include "ops/kernels/device/update.h"
 #include "tests/ops/device/device_values.h"
 
@@ -46,7 +45,7 @@ class Arrays {
   T* room(std::size_t count) {
     return give(std::vector<T>(count));
   }
-  // Adds what lies there to the results.
+  // Appends the values at `data` to the results.
   template <typename T>
   void take(const T* data, std::size_t count) {
     const device::Memory pinned = device_.allocate_pinned(count * sizeof(T));

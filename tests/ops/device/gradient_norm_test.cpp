@@ -12,7 +12,7 @@
 namespace horo::ops::device_kernels {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInfiniteNorm = std::numeric_limits<float>::infinity();
 
 template <typename T>
 class Gradients {
@@ -55,13 +55,13 @@ void check_norm() {
   }
 }
 
-TEST(GradientNorm, IsThatOfAllTensors) {
+TEST(GradientNorm, CoversAllTensors) {
   check_norm<float>();
   check_norm<Float16>();
   check_norm<BFloat16>();
 }
 
-TEST(GradientNorm, HasTheSameBitsInWhicheverTypeTheSameValuesHaveCome) {
+TEST(GradientNorm, HasTheSameBitsForEveryGradientType) {
   TestDevice device;
   DeviceValues<BFloat16> narrow(device.device, varied_values(20001, 4));
   std::vector<float> thirds = narrow.values();
@@ -79,14 +79,14 @@ TEST(GradientNorm, HasTheSameBitsInWhicheverTypeTheSameValuesHaveCome) {
             norm_of({DataType::kFloat32, std::span(&of_wide, 1)}));
 }
 
-TEST(GradientNorm, NoTensorsHaveNone) {
+TEST(GradientNorm, IsZeroWithoutTensors) {
   const GradientVerdict verdict = Gradients<float>({}).measure();
   EXPECT_EQ(verdict.norm, 0);
   EXPECT_EQ(verdict.factor, 1);
   EXPECT_EQ(verdict.skip, 0u);
 }
 
-TEST(GradientNorm, ManyTensorsTakeMoreLaunches) {
+TEST(GradientNorm, SplitsManyTensorsIntoLaunches) {
   TestDevice device;
   std::vector<float> values = varied_values(3 * 5000, 8);
   std::vector<GradientTensor> list;
@@ -100,7 +100,7 @@ TEST(GradientNorm, ManyTensorsTakeMoreLaunches) {
   EXPECT_NEAR(verdict.norm, std::sqrt(sum), 1e-9);
 }
 
-TEST(GradientNorm, ClipsToALength) {
+TEST(GradientNorm, ClipsToTheGivenNorm) {
   Gradients<float> gradients({100, 9000});
   EXPECT_EQ(gradients.measure({.max_norm = 1e6f}).factor, 1);
   const GradientVerdict verdict = gradients.measure({.scale = 2, .max_norm = 3});
@@ -119,7 +119,7 @@ TEST(GradientNorm, HugeButFiniteGradientsAreFinite) {
 
 template <typename T>
 void check_not_finite(std::size_t skip) {
-  for (const float bad : {kInfinity, -kInfinity, std::nanf("")})
+  for (const float bad : {kInfiniteNorm, -kInfiniteNorm, std::nanf("")})
     for (const auto& [tensor, index] : {std::pair{0, 0}, {1, 8191}, {1, 8192}, {2, 4}}) {
       Gradients<T> gradients({1, 8193, 5}, skip);
       gradients.at(static_cast<std::size_t>(tensor), static_cast<std::size_t>(index)) =
@@ -131,7 +131,7 @@ void check_not_finite(std::size_t skip) {
     }
 }
 
-TEST(GradientNorm, FindsWhatIsNotFinite) {
+TEST(GradientNorm, FindsNonFiniteValues) {
   for (const std::size_t skip : {0, 1}) {
     check_not_finite<float>(skip);
     check_not_finite<Float16>(skip);
@@ -139,16 +139,16 @@ TEST(GradientNorm, FindsWhatIsNotFinite) {
   }
 }
 
-TEST(GradientNorm, WhatHasToBeFiniteTooDecidesAlong) {
+TEST(GradientNorm, ChecksTheExtraValueForFiniteness) {
   Gradients<float> gradients({100});
-  for (const float loss : {2.5f, kInfinity, std::nanf("")}) {
+  for (const float loss : {2.5f, kInfiniteNorm, std::nanf("")}) {
     const GradientVerdict verdict = gradients.measure({.max_norm = 1e-3f, .also = &loss});
     EXPECT_EQ(verdict.skip, std::isfinite(loss) ? 0u : 1u);
     EXPECT_NEAR(verdict.norm, gradients.norm(), 1e-9);
   }
 }
 
-TEST(GradientNorm, TheLossScaleFollowsWhatIsFound) {
+TEST(GradientNorm, LossScaleFollowsOverflows) {
   LossScale loss{.scale = 1024, .good_steps = 0};
   const GradientMeasure how{.loss_scale = &loss, .growth_interval = 3};
   Gradients<Float16> gradients({1000});
@@ -162,7 +162,7 @@ TEST(GradientNorm, TheLossScaleFollowsWhatIsFound) {
   EXPECT_EQ(loss.scale, 2048);
   gradients.measure(how);
   const Float16 kept = gradients.at(0, 5);
-  gradients.at(0, 5) = static_cast<Float16>(kInfinity);
+  gradients.at(0, 5) = static_cast<Float16>(kInfiniteNorm);
   EXPECT_EQ(gradients.measure(how).skip, 1u);
   EXPECT_EQ(loss.scale, 1024);
   EXPECT_EQ(loss.good_steps, 0u);
@@ -183,7 +183,7 @@ TEST(GradientNorm, RefusesTooFewSumsAndOtherTypes) {
                InvalidArgument);
 }
 
-TEST(GradientNorm, IsThatOfAllTypesTogether) {
+TEST(GradientNorm, CombinesAllTypes) {
   TestDevice device;
   DeviceValues<float> plain(device.device, varied_values(9000, 1));
   DeviceValues<BFloat16> narrow(device.device, varied_values(20000, 2));

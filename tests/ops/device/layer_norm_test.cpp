@@ -1,7 +1,7 @@
 #include "ops/kernels/device/layer_norm.h"
 
-#include "ops/kernels/reference/layer_norm.h"
 #include "tests/ops/device/device_values.h"
+#include "tests/support/reference_kernels/layer_norm.h"
 
 namespace horo::ops::device_kernels {
 namespace {
@@ -9,9 +9,9 @@ namespace {
 constexpr float kEpsilon = 1e-5f;
 
 template <typename T>
-constexpr double kTolerance = std::is_same_v<T, float>     ? 1e-5
-                              : std::is_same_v<T, Float16> ? 2e-3
-                                                           : 2e-2;
+constexpr double kLayerNormTolerance = std::is_same_v<T, float>     ? 1e-5
+                                       : std::is_same_v<T, Float16> ? 2e-3
+                                                                    : 2e-2;
 
 struct Inputs {
   NormShape shape;
@@ -51,14 +51,14 @@ void check(const NormShape& shape, std::size_t skip) {
   layer_norm_backward(*test.stream, dy.data(), dy.data(), x.data(), gamma.data(), shape,
                       statistics);
   test.stream->synchronize();
-  const auto wanted_y = reference::layer_norm(in_double(inputs.x), in_double(inputs.gamma),
-                                              in_double(inputs.beta), kEpsilon);
-  const auto wanted = reference::layer_norm_gradients(in_double(inputs.x), in_double(inputs.gamma),
-                                                      in_double(inputs.dy), kEpsilon);
-  expect_close(y.values(), wanted_y, kTolerance<T>);
-  expect_close(dy.values(), wanted.x, kTolerance<T>);
-  expect_close(dgamma.values(), wanted.gamma, 1e-4);
-  expect_close(dbeta.values(), wanted.beta, 1e-4);
+  const auto expected_y = reference::layer_norm(in_double(inputs.x), in_double(inputs.gamma),
+                                                in_double(inputs.beta), kEpsilon);
+  const auto expected = reference::layer_norm_gradients(
+      in_double(inputs.x), in_double(inputs.gamma), in_double(inputs.dy), kEpsilon);
+  expect_close(y.values(), expected_y, kLayerNormTolerance<T>);
+  expect_close(dy.values(), expected.x, kLayerNormTolerance<T>);
+  expect_close(dgamma.values(), expected.gamma, 1e-4);
+  expect_close(dbeta.values(), expected.beta, 1e-4);
   for (auto* values : {&x, &dy, &y}) values->expect_guards();
   for (auto* values : {&dgamma, &dbeta, &mean, &inverse, &sums}) values->expect_guards();
 }
@@ -77,7 +77,7 @@ TEST(DeviceLayerNorm, Float32) { check_shapes<float>(); }
 TEST(DeviceLayerNorm, Float16) { check_shapes<Float16>(); }
 TEST(DeviceLayerNorm, BFloat16) { check_shapes<BFloat16>(); }
 
-TEST(DeviceLayerNorm, TheReferencesAgree) {
+TEST(DeviceLayerNorm, ReferencesAgree) {
   const Inputs inputs = Inputs::of<float>({4, 6});
   const auto x = in_double(inputs.x), gamma = in_double(inputs.gamma),
              beta = in_double(inputs.beta), dy = in_double(inputs.dy);
@@ -93,7 +93,7 @@ TEST(DeviceLayerNorm, TheReferencesAgree) {
       gradients.beta);
 }
 
-TEST(DeviceLayerNorm, AConstantRowIsNotDividedByZero) {
+TEST(DeviceLayerNorm, ConstantRowsStayFinite) {
   TestDevice test;
   const std::vector<float> x(64, 1000.25f), gamma(64, 2.0f), beta(64, 0.5f);
   std::vector<float> y(64), mean(1), inverse(1);

@@ -1,6 +1,6 @@
-// What is done to whole matrices: transposition, sums of columns.
-#include "ops/kernels/device/column_sums.h"
-#include "ops/kernels/device/transpose.h"
+// Kernels on whole matrices: transposition and sums of columns.
+#include "ops/kernels/device/matrix.h"
+
 #include "tests/ops/device/device_values.h"
 
 namespace horo::ops::device_kernels {

@@ -113,7 +113,7 @@ void check_sgd(const SgdOptions& options) {
   }
 }
 
-TEST(UpdateSgd, DoesWhatSgdDoes) {
+TEST(UpdateSgd, MatchesSgd) {
   check_sgd<float, NoCopies>({.learning_rate = 0.1f, .weight_decay = 0.2f});
   check_sgd<float, NoCopies>({.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.2f});
   check_sgd<float, NoCopies>(
@@ -140,7 +140,7 @@ void check_adamw(std::span<const std::size_t> sizes, std::size_t skip) {
   model.expect_values_of_host();
 }
 
-TEST(UpdateAdamW, DoesWhatAdamWDoes) {
+TEST(UpdateAdamW, MatchesAdamW) {
   for (const std::size_t skip : {0, 1}) {
     check_adamw<float, NoCopies>(kSizes, skip);
     check_adamw<float, BFloat16>(kSizes, skip);
@@ -150,7 +150,7 @@ TEST(UpdateAdamW, DoesWhatAdamWDoes) {
   }
 }
 
-TEST(UpdateAdamW, TheClockCountsStepsThatAreNotSkipped) {
+TEST(UpdateAdamW, CountsOnlyStepsThatAreNotSkipped) {
   const AdamWOptions options{.learning_rate = 0.02f, .beta1 = 0.5f, .weight_decay = 0.3f};
   Model<float, BFloat16> model(kSizes, 0);
   AdamW adamw(model.parameters(), options);
@@ -169,13 +169,13 @@ TEST(UpdateAdamW, TheClockCountsStepsThatAreNotSkipped) {
   model.expect_values_of_host();
 }
 
-TEST(UpdateAdamW, TakesMoreTensorsThanATableHolds) {
+TEST(UpdateAdamW, UpdatesMoreTensorsThanATableHolds) {
   std::vector<std::size_t> sizes;
   for (std::size_t t = 0; t < 1500; ++t) sizes.push_back(t % 40);
   check_adamw<float, NoCopies>(sizes, 0);
 }
 
-TEST(UpdateSgd, TheFactorAndTheWordToSkipAreReadWhenTheUpdateRuns) {
+TEST(UpdateSgd, ReadsFactorAndSkipFlagOnTheDevice) {
   Model<float, NoCopies> model(kSizes, 0);
   const SgdOptions options{.learning_rate = 1};
   Sgd sgd(model.parameters(), options);

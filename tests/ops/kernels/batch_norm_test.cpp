@@ -2,8 +2,8 @@
 
 #include <ostream>
 
-#include "ops/kernels/reference/batch_norm.h"
 #include "tests/ops/support/test_values.h"
+#include "tests/support/reference_kernels/batch_norm.h"
 
 namespace horo::ops {
 
@@ -49,7 +49,7 @@ TEST_P(BatchNormKernel, TrainingMatchesReference) {
                1e-4);
 }
 
-TEST_P(BatchNormKernel, InferenceUsesTheGivenStatistics) {
+TEST_P(BatchNormKernel, InferenceUsesGivenStatistics) {
   const auto given_mean = varied_values(shape.channels, 7);
   auto given_variance = varied_values(shape.channels, 8);
   for (float& value : given_variance) value = 0.5f + value * value;

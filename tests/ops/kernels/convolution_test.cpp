@@ -2,8 +2,8 @@
 
 #include <ostream>
 
-#include "ops/kernels/reference/convolution.h"
 #include "tests/ops/support/test_values.h"
+#include "tests/support/reference_kernels/convolution.h"
 
 namespace horo::ops {
 

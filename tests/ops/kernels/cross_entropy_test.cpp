@@ -1,8 +1,8 @@
 #include "ops/kernels/cpu/cross_entropy.h"
 
 #include "horo/base/error.h"
-#include "ops/kernels/reference/cross_entropy.h"
 #include "tests/ops/support/test_values.h"
+#include "tests/support/reference_kernels/cross_entropy.h"
 
 namespace horo::ops {
 namespace {
@@ -57,7 +57,7 @@ TEST(CrossEntropy, HugeLogitsStayFinite) {
   EXPECT_NEAR(gradient[4], -gradient[3], 1e-6);
 }
 
-TEST(CrossEntropy, CountsTheFirstOfEqualsAsTheAnswer) {
+TEST(CrossEntropy, FirstOfEqualLogitsWins) {
   const std::vector<float> logits{0.5f, 0.5f, 0.1f, 0.2f};
   EXPECT_EQ(cpu::softmax_cross_entropy(logits, std::vector<std::int32_t>{0, 1}, 2, 2, {}).correct,
             2u);

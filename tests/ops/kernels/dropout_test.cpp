@@ -1,7 +1,6 @@
-#include "ops/kernels/cpu/dropout.h"
-
 #include <numeric>
 
+#include "ops/kernels/cpu/elementwise.h"
 #include "tests/ops/support/test_values.h"
 
 namespace horo::ops {
@@ -46,7 +45,7 @@ TEST(DropoutKernel, KeepRateIsWithinBounds) {
   }
 }
 
-TEST(DropoutKernel, ApplyScalesWhatIsKept) {
+TEST(DropoutKernel, ApplyScalesKeptValues) {
   std::vector<float> values{1.5f, -2.0f, 3.25f, 0.5f};
   cpu::apply_dropout(values, Mask{1, 0, 1, 0}, 2.0f);
   EXPECT_EQ(values, (std::vector<float>{3.0f, 0.0f, 6.5f, 0.0f}));

@@ -2,8 +2,8 @@
 
 #include <ostream>
 
-#include "ops/kernels/reference/inner_product.h"
 #include "tests/ops/support/test_values.h"
+#include "tests/support/reference_kernels/inner_product.h"
 
 namespace horo::ops {
 

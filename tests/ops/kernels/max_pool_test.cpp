@@ -1,8 +1,8 @@
-#include "ops/kernels/cpu/max_pool.h"
+#include "tests/support/reference_kernels/max_pool.h"
 
 #include <ostream>
 
-#include "ops/kernels/reference/max_pool.h"
+#include "ops/kernels/cpu/pooling.h"
 #include "tests/ops/support/test_values.h"
 
 namespace horo::ops {

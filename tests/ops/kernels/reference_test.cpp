@@ -1,11 +1,11 @@
-// The reference's gradients against central differences of its forward functions: what all other
-// kernel tests rest on.
-#include "ops/kernels/reference/batch_norm.h"
-#include "ops/kernels/reference/convolution.h"
-#include "ops/kernels/reference/cross_entropy.h"
-#include "ops/kernels/reference/inner_product.h"
-#include "ops/kernels/reference/max_pool.h"
+// Compares the gradients of the reference, which all other kernel tests use, with central
+// differences of its forward functions.
 #include "tests/ops/support/test_values.h"
+#include "tests/support/reference_kernels/batch_norm.h"
+#include "tests/support/reference_kernels/convolution.h"
+#include "tests/support/reference_kernels/cross_entropy.h"
+#include "tests/support/reference_kernels/inner_product.h"
+#include "tests/support/reference_kernels/max_pool.h"
 
 namespace horo::ops {
 namespace {

@@ -1,7 +1,6 @@
-#include "ops/kernels/cpu/relu.h"
-
 #include <limits>
 
+#include "ops/kernels/cpu/elementwise.h"
 #include "tests/ops/support/test_values.h"
 
 namespace horo::ops {

@@ -1,14 +1,12 @@
 #include "ops/nn/batch_norm.h"
 
 #include "horo/base/error.h"
-#include "ops/kernels/reference/batch_norm.h"
+#include "tests/ops/support/passes.h"
 #include "tests/ops/support/test_tensors.h"
+#include "tests/support/reference_kernels/batch_norm.h"
 
 namespace horo::ops {
 namespace {
-
-const Pass kTraining{.training = true};
-const Pass kInference{};
 
 TEST(BatchNorm, RunningStatisticsFollowTheBatches) {
   BatchNorm layer({.channels = 3, .momentum = 0.25f});
@@ -54,7 +52,7 @@ TEST(BatchNorm, BackwardMatchesReferenceOnFeaturesAndImages) {
         images, in_double(input.values()), in_double(layer.parameters()[0]->value.values()),
         in_double(output_gradient.values()), 1e-3f);
     (void)layer.forward(input.clone(), kTraining);
-    (void)layer.forward(varied_tensor(shape, 9), kInference);  // must not disturb
+    (void)layer.forward(varied_tensor(shape, 9), kInference);  // must not affect the backward pass
     std::vector<std::string> ready;
     const Tensor input_gradient =
         layer.backward(output_gradient.clone(),
@@ -66,7 +64,7 @@ TEST(BatchNorm, BackwardMatchesReferenceOnFeaturesAndImages) {
   }
 }
 
-TEST(BatchNorm, OneValuePerChannelCannotBeNormalised) {
+TEST(BatchNorm, RefusesOneValuePerChannel) {
   BatchNorm layer({.channels = 4});
   EXPECT_EQ(message_of<InvalidArgument>([&] {
               (void)layer.forward(varied_tensor({1, 4}, 1), kTraining);

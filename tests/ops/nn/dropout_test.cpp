@@ -79,13 +79,13 @@ TEST(Dropout, KeepsTheExpectationAndRoutesTheGradient) {
   EXPECT_EQ(values_of(gradient), values_of(output));  // the same factors
 }
 
-TEST(Dropout, InferenceHandsTheInputOn) {
+TEST(Dropout, InferenceReturnsTheInput) {
   Dropout layer({.probability = 0.9f});
   const Tensor input = varied_tensor({3, 50}, 1);
   EXPECT_EQ(values_of(layer.forward(input.clone(), {})), values_of(input));
 }
 
-TEST(Dropout, NeedsTheSamplesIndices) {
+TEST(Dropout, NeedsTheSampleIndices) {
   Dropout layer;
   EXPECT_EQ(message_of<InvalidArgument>([&] {
               (void)layer.forward(varied_tensor({3, 5}, 1), {.training = true});

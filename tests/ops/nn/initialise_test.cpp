@@ -7,7 +7,7 @@
 namespace horo::ops {
 namespace {
 
-TEST(Initialise, DependsOnSeedAndNameAlone) {
+TEST(Initialise, DependsOnlyOnSeedAndName) {
   const auto weight = [](std::uint64_t seed, bool with_more_layers) {
     Sequential network;
     if (with_more_layers) network.add("before", Linear({.in_features = 9, .out_features = 20}));
@@ -22,7 +22,7 @@ TEST(Initialise, DependsOnSeedAndNameAlone) {
   EXPECT_NE(values_of(one.value), values_of(two.value));
 }
 
-TEST(Initialise, IsUniformWithTheVarianceThatTheGainAsksFor) {
+TEST(Initialise, IsUniformWithTheVarianceOfTheGain) {
   for (const double gain : {1.0, 2.0}) {
     Parameter parameter = make_parameter("weight", {64, 8, 5, 5});
     initialise(parameter, 17, gain);
@@ -43,7 +43,7 @@ TEST(Initialise, IsUniformWithTheVarianceThatTheGainAsksFor) {
   }
 }
 
-TEST(Initialise, LeavesParametersOfOneDimension) {
+TEST(Initialise, KeepsParametersOfOneDimension) {
   Parameter parameter = make_parameter("bias", {4});
   EXPECT_EQ(values_of(parameter.value), std::vector<float>(4, 0.0f));
   assign(parameter.value, {1, 2, 3, 4});

@@ -1,4 +1,4 @@
-// One line per mistake, that names the layer, what it got and what it wants.
+// Each error is one line that names the layer, the actual and the expected value.
 #include "horo/base/error.h"
 #include "ops/nn/batch_norm.h"
 #include "ops/nn/conv2d.h"

@@ -1,9 +1,5 @@
 // Every layer through the Layer interface: its results against the reference, what it keeps between
 // forward and backward, and when it reports its gradients.
-#include "ops/kernels/reference/convolution.h"
-#include "ops/kernels/reference/gelu.h"
-#include "ops/kernels/reference/inner_product.h"
-#include "ops/kernels/reference/max_pool.h"
 #include "ops/nn/conv2d.h"
 #include "ops/nn/flatten.h"
 #include "ops/nn/gelu.h"
@@ -11,13 +7,15 @@
 #include "ops/nn/linear.h"
 #include "ops/nn/max_pool2d.h"
 #include "ops/nn/relu.h"
+#include "tests/ops/support/passes.h"
 #include "tests/ops/support/test_tensors.h"
+#include "tests/support/reference_kernels/convolution.h"
+#include "tests/support/reference_kernels/gelu.h"
+#include "tests/support/reference_kernels/inner_product.h"
+#include "tests/support/reference_kernels/max_pool.h"
 
 namespace horo::ops {
 namespace {
-
-const Pass kTraining{.training = true};
-const Pass kInference{};
 
 TEST(Linear, MatchesReferenceForAlternatingBatchSizes) {
   Linear layer({.in_features = 7, .out_features = 5});
@@ -161,7 +159,7 @@ TEST(Layers, ReportEachGradientOnceItIsFinal) {
   EXPECT_EQ(reported[1], values_of(layer.parameters()[1]->gradient));
 }
 
-TEST(Layers, WithoutAnInputGradientReturnNone) {
+TEST(Layers, ReturnNoInputGradientIfNotRequested) {
   Linear linear({.in_features = 4, .out_features = 3, .input_gradient = false});
   (void)linear.forward(varied_tensor({2, 4}, 1), kTraining);
   EXPECT_EQ(linear.backward(varied_tensor({2, 3}, 2), {}).count(), 0u);
@@ -170,8 +168,8 @@ TEST(Layers, WithoutAnInputGradientReturnNone) {
   EXPECT_EQ(convolution.backward(varied_tensor({2, 2, 2, 2}, 2), {}).count(), 0u);
 }
 
-TEST(Layers, BackwardBelongsToTheLatestTrainingForward) {
-  // inference with many other batch sizes in between: more than a layer keeps kernels for
+TEST(Layers, BackwardUsesLatestTrainingForward) {
+  // Runs inference with more batch sizes in between than a layer caches kernels for.
   Linear layer({.in_features = 6, .out_features = 2});
   const auto gradients = [&](bool with_inference) {
     (void)layer.forward(varied_tensor({4, 6}, 1), kTraining);

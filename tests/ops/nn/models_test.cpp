@@ -35,10 +35,10 @@ TEST(Models, Mlp) {
   EXPECT_EQ(parameter_names(*network),
             (std::vector<std::string>{"fc1.weight", "fc1.bias", "output.weight", "output.bias"}));
   expect_trains(*network, {3, 1, 28, 28}, 10);
-  auto rich = make_mlp(
+  auto with_options = make_mlp(
       {.input = {12}, .hidden = {8, 6}, .classes = 4, .batch_norm = true, .dropout = 0.2f});
-  EXPECT_EQ(rich->buffers().size(), 4u);
-  expect_trains(*rich, {5, 12}, 4);
+  EXPECT_EQ(with_options->buffers().size(), 4u);
+  expect_trains(*with_options, {5, 12}, 4);
   auto linear = make_mlp({.input = {3, 5}, .hidden = {}, .classes = 2});
   EXPECT_EQ(parameter_names(*linear), (std::vector<std::string>{"output.weight", "output.bias"}));
   expect_trains(*linear, {1, 3, 5}, 2);
@@ -50,16 +50,16 @@ TEST(Models, Cnn) {
             (std::vector<std::string>{"conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias",
                                       "fc1.weight", "fc1.bias", "output.weight", "output.bias"}));
   expect_trains(*network, {3, 1, 28, 28}, 10);
-  auto rich = make_cnn({.input = {3, 32, 31},
-                        .channels = {8, 12, 16},
-                        .kernel = 3,
-                        .padding = 1,
-                        .hidden = {},
-                        .classes = 7,
-                        .batch_norm = true});
-  EXPECT_EQ(parameter_names(*rich).front(), "conv1.weight");
-  EXPECT_EQ(rich->buffers().size(), 6u);
-  expect_trains(*rich, {5, 3, 32, 31}, 7);
+  auto with_options = make_cnn({.input = {3, 32, 31},
+                                .channels = {8, 12, 16},
+                                .kernel = 3,
+                                .padding = 1,
+                                .hidden = {},
+                                .classes = 7,
+                                .batch_norm = true});
+  EXPECT_EQ(parameter_names(*with_options).front(), "conv1.weight");
+  EXPECT_EQ(with_options->buffers().size(), 6u);
+  expect_trains(*with_options, {5, 3, 32, 31}, 7);
 }
 
 TEST(Models, TooSmallImagesAreNamed) {

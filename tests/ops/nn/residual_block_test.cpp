@@ -1,13 +1,15 @@
-// Whole blocks against the same expression in double precision, whose gradient is numerical.
+// Compares whole blocks with the same expression in double precision and with its numerical
+// gradient.
 #include "ops/nn/residual_block.h"
 
 #include <map>
 
 #include "horo/base/error.h"
-#include "ops/kernels/reference/batch_norm.h"
-#include "ops/kernels/reference/convolution.h"
+#include "tests/ops/support/passes.h"
 #include "tests/ops/support/test_tensors.h"
 #include "tests/ops/support/test_values.h"
+#include "tests/support/reference_kernels/batch_norm.h"
+#include "tests/support/reference_kernels/convolution.h"
 
 namespace horo::ops {
 namespace {
@@ -15,7 +17,6 @@ namespace {
 using reference::Values;
 
 constexpr double kEpsilon = 1e-5;
-const Pass kTraining{.training = true};
 
 std::vector<std::string> names_of(const std::vector<Parameter*>& parameters) {
   std::vector<std::string> names;
@@ -91,7 +92,7 @@ void expect_matches_reference(const ResidualBlockOptions& options, const ImageBa
   }
 }
 
-TEST(ResidualBlock, MatchesReferenceWithTheInputAsShortcut) {
+TEST(ResidualBlock, MatchesReferenceWithIdentityShortcut) {
   expect_matches_reference({.in_channels = 4, .out_channels = 4}, {3, 4, 5, 6});
 }
 

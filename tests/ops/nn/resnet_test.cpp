@@ -15,7 +15,7 @@ std::size_t parameter_count(Layer& layer) {
   return count;
 }
 
-/// Weights of layers, without the projections.
+/// The number of layers with weights, without the projections.
 std::size_t layer_count(Layer& network) {
   return static_cast<std::size_t>(
       std::ranges::count_if(network.parameters(), [](const Parameter* parameter) {
@@ -26,7 +26,7 @@ std::size_t layer_count(Layer& network) {
 
 // Table 6 of the paper says 0.27 million, for shortcuts without parameters; the projections of the
 // two smaller stages add 16 * 32 + 2 * 32 and 32 * 64 + 2 * 64.
-TEST(Resnet, OfTwentyLayersHasThePapersParameters) {
+TEST(Resnet, TwentyLayersMatchPublishedParameters) {
   auto network = make_resnet20();
   constexpr std::size_t kPlain = (3 * 16 * 9 + 2 * 16) + 6 * (16 * 16 * 9 + 2 * 16) +
                                  (16 * 32 * 9 + 2 * 32) + 5 * (32 * 32 * 9 + 2 * 32) +
@@ -39,8 +39,9 @@ TEST(Resnet, OfTwentyLayersHasThePapersParameters) {
   EXPECT_EQ(network->forward(varied_tensor({2, 3, 32, 32}, 1), {}).shape(), (Shape{2, 10}));
 }
 
-// 11,689,512 with ImageNet's beginning, 7 x 7 in place of 3 x 3, and its 1000 classes.
-TEST(Resnet, OfEighteenLayersHasImageNetsStages) {
+// The ImageNet network has 11,689,512 parameters, with a first kernel of 7 x 7 in place of 3 x 3
+// and 1000 classes.
+TEST(Resnet, EighteenLayersHaveImageNetStages) {
   auto network = make_resnet18();
   EXPECT_EQ(parameter_count(*network),
             11689512u - 64 * 3 * (49 - 9) - 512 * (1000 - 10) - (1000 - 10));

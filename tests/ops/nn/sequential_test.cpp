@@ -32,7 +32,7 @@ TEST(Sequential, NamesParametersAndBuffersInForwardOrder) {
             (std::vector<std::string>{"block.1.running_mean", "block.1.running_variance"}));
 }
 
-TEST(Sequential, ReportsGradientsFromTheLastLayerToTheFirst) {
+TEST(Sequential, ReportsGradientsFromLastLayerToFirst) {
   Sequential network;
   network.add("a", Linear({.in_features = 3, .out_features = 4})).add("relu", Relu());
   network.add("b", Linear({.in_features = 4, .out_features = 2}));
@@ -45,7 +45,7 @@ TEST(Sequential, ReportsGradientsFromTheLastLayerToTheFirst) {
   EXPECT_EQ(input_gradient.shape(), (Shape{5, 3}));
 }
 
-TEST(Sequential, ALayerWithoutInputGradientEndsTheWalk) {
+TEST(Sequential, StopsAtALayerWithoutInputGradient) {
   Sequential network;
   network.add(Flatten()).add(
       Linear({.in_features = 6, .out_features = 2, .input_gradient = false}));
@@ -73,7 +73,7 @@ TEST(Sequential, RefusesBadNames) {
   EXPECT_EQ(network.size(), 1u);
 }
 
-TEST(Sequential, WithoutLayersHandsTheInputOn) {
+TEST(Sequential, ReturnsTheInputWithoutLayers) {
   Sequential network;
   const Tensor input = varied_tensor({2, 3}, 1);
   EXPECT_EQ(values_of(network.forward(input.clone(), {})), values_of(input));

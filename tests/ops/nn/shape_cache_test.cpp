@@ -15,7 +15,7 @@ TEST(ShapeCache, MakesOncePerShapeAndDropsTheLeastRecentlyUsed) {
   for (std::size_t batch = 1; batch < ShapeCache<int>::kCapacity; ++batch) get(batch);
   EXPECT_EQ(made, 8);
   EXPECT_EQ(get(0), first) << "still there";
-  get(100);  // pushes out 1, the least recently used
+  get(100);  // evicts 1, the least recently used
   EXPECT_EQ(made, 9);
   EXPECT_EQ(get(0), first);
   EXPECT_EQ(get(2).use_count(), 2);

@@ -1,5 +1,5 @@
-// Small networks end to end: they learn, their gradients agree with central differences, and the
-// same run gives the same bits.
+// Small networks end to end: the loss decreases, gradients agree with central differences, and
+// repeated runs have the same bits.
 #include "ops/nn/cross_entropy_loss.h"
 #include "ops/nn/models.h"
 #include "ops/optim/sgd.h"

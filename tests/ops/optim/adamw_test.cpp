@@ -43,25 +43,25 @@ TEST(AdamW, FollowsTheDefinition) {
                              .epsilon = 1e-4f,
                              .weight_decay = 0.1f};
   Parameter a = varied_parameter(37, 1), b = varied_parameter(5, 2);
-  Reference wanted_a{options, in_double(a.value.values())};
-  Reference wanted_b{options, in_double(b.value.values())};
+  Reference expected_a{options, in_double(a.value.values())};
+  Reference expected_b{options, in_double(b.value.values())};
   AdamW adamw({&a, &b}, options);
   for (std::uint32_t step = 1; step <= 20; ++step) {
     assign(a.gradient, varied_values(37, 100 + step));
     assign(b.gradient, varied_values(5, 200 + step));
-    wanted_a.step(in_double(a.gradient.values()));
-    wanted_b.step(in_double(b.gradient.values()));
+    expected_a.step(in_double(a.gradient.values()));
+    expected_b.step(in_double(b.gradient.values()));
     adamw.step();
   }
   EXPECT_EQ(adamw.steps(), 20);
-  expect_close(a.value.values(), wanted_a.value, 1e-5);
-  expect_close(b.value.values(), wanted_b.value, 1e-5);
-  expect_close(adamw.first_moments()[0].values(), wanted_a.first, 1e-6);
-  expect_close(adamw.second_moments()[1].values(), wanted_b.second, 1e-6);
+  expect_close(a.value.values(), expected_a.value, 1e-5);
+  expect_close(b.value.values(), expected_b.value, 1e-5);
+  expect_close(adamw.first_moments()[0].values(), expected_a.first, 1e-6);
+  expect_close(adamw.second_moments()[1].values(), expected_b.second, 1e-6);
   EXPECT_EQ(values_of(a.gradient), varied_values(37, 120));
 }
 
-TEST(AdamW, TheFirstStepHasTheLengthOfTheLearningRate) {
+TEST(AdamW, FirstStepHasLengthOfLearningRate) {
   Parameter p = make_parameter("p", {2});
   assign(p.value, {1, 2});
   assign(p.gradient, {1e-3f, -1e3f});
@@ -70,7 +70,7 @@ TEST(AdamW, TheFirstStepHasTheLengthOfTheLearningRate) {
   EXPECT_NEAR(p.value.values()[1], 2.25f, 1e-4);
 }
 
-TEST(AdamW, DecayDoesNotPassThroughTheMoments) {
+TEST(AdamW, DecayDoesNotChangeMoments) {
   Parameter p = make_parameter("p", {1});
   assign(p.value, {8});
   assign(p.gradient, {0});
@@ -80,7 +80,7 @@ TEST(AdamW, DecayDoesNotPassThroughTheMoments) {
   EXPECT_EQ(values_of(adamw.first_moments()[0]), std::vector<float>{0});
 }
 
-TEST(AdamW, GoesOnFromACheckpoint) {
+TEST(AdamW, ResumesFromACheckpoint) {
   Parameter whole = varied_parameter(9, 4), resumed = varied_parameter(9, 4);
   assign(whole.gradient, varied_values(9, 5));
   assign(resumed.gradient, varied_values(9, 5));

@@ -45,7 +45,7 @@ TEST(LearningRate, CosineNeedsALength) {
               (void)learning_rate_at(
                   {.decay = Decay::kCosine, .warm_up_steps = 5, .total_steps = 5}, 7);
             }),
-            "cosine learning rate: got 5 steps in all and 5 of warm-up, wants more in all");
+            "cosine learning rate: got total_steps 5, wants more than warm_up_steps 5");
 }
 
 }  // namespace

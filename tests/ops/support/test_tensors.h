@@ -32,7 +32,7 @@ inline void assign(Tensor& tensor, const std::vector<float>& values) {
   std::ranges::copy(values, tensor.data());
 }
 
-/// Gives every parameter values of its own.
+/// Gives every parameter different values.
 inline void vary_parameters(Layer& layer) {
   std::uint32_t seed = 100;
   for (Parameter* parameter : layer.parameters()) {

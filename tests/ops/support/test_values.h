@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "ops/kernels/reference/values.h"
+#include "tests/support/reference_kernels/values.h"
 
 namespace horo::ops {
 
@@ -38,8 +38,8 @@ inline void expect_close(std::span<const float> actual, const reference::Values&
   }
 }
 
-/// The slope of objective() by `value`, from values `step` above and below; `value` stays as it
-/// was.
+/// The derivative of objective() with respect to `value`, from values `step` above and below.
+/// `value` is unchanged at the end.
 template <typename T, typename Objective>
 double central_difference(const Objective& objective, T& value, T step) {
   const T centre = value;
@@ -51,7 +51,8 @@ double central_difference(const Objective& objective, T& value, T step) {
   return (above - below) / (2.0 * step);
 }
 
-/// Compares `gradient` with central differences of sum(weighting * function(values)) by `values`.
+/// Compares `gradient` with central differences of sum(weighting * function(values)) with respect
+/// to `values`.
 inline void expect_numerical_gradient(
     const std::function<reference::Values(const reference::Values&)>& function,
     reference::Values values, const reference::Values& weighting,

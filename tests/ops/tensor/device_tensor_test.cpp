@@ -1,4 +1,4 @@
-// Tensors of a device, and their way there and back: on the stand-in, and on a GPU.
+// Tensors of a device, and copies to and from it, on the stand-in and on a GPU.
 #include "ops/tensor/device_tensor.h"
 
 #include <numeric>
@@ -67,7 +67,7 @@ TEST(DeviceTensor, SharesAnOwnersMemory) {
   EXPECT_EQ(watched.use_count(), 1);
 }
 
-TEST(TensorTransfer, BringsValuesThereAndBack) {
+TEST(TensorTransfer, UploadsAndDownloadsValues) {
   const auto device = slow_device();
   const auto stream = device->make_stream();
   TensorTransfer transfer(*device);
@@ -93,15 +93,15 @@ TEST(TensorTransfer, RoundsToTheTypeOfTheDevice) {
     transfer.download(there, back, *stream);
     return values_of(back);
   };
-  const auto half = rounded(DataType::kFloat16), brain = rounded(DataType::kBFloat16);
+  const auto half = rounded(DataType::kFloat16), bfloat = rounded(DataType::kBFloat16);
   for (std::size_t i = 0; i < 257; ++i) {
     EXPECT_EQ(half[i], static_cast<float>(Float16(values.values()[i])));
-    EXPECT_EQ(brain[i], static_cast<float>(BFloat16(values.values()[i])));
+    EXPECT_EQ(bfloat[i], static_cast<float>(BFloat16(values.values()[i])));
   }
 }
 
-// The host goes on changing its tensor while the copies are under way.
-TEST(TensorTransfer, TheSourceMayChangeOnceUploadReturns) {
+// The host changes its tensor while the copies are in flight.
+TEST(TensorTransfer, SourceIsReusableAfterUpload) {
   const auto device = slow_device();
   const auto stream = device->make_stream();
   std::vector<DeviceTensor> there;
@@ -114,7 +114,7 @@ TEST(TensorTransfer, TheSourceMayChangeOnceUploadReturns) {
       (step % 2 == 0 ? first : second).upload(values, there.back(), *stream);
     }
     values.fill(-1);
-  }  // not before the copies are done
+  }  // ends after the copies are complete
   TensorTransfer transfer(*device);
   for (std::size_t step = 0; step < 10; ++step) {
     transfer.download(there[step], values, *stream);

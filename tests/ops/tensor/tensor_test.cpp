@@ -33,7 +33,7 @@ TEST(Tensor, FillCloneAndView) {
   EXPECT_EQ(view.shape(), (Shape{2, 3}));
 }
 
-TEST(Tensor, ReshapedTakesTheMemoryOver) {
+TEST(Tensor, ReshapedReusesTheMemory) {
   Tensor tensor = varied_tensor({2, 6}, 1);
   const float* memory = tensor.data();
   const Tensor reshaped = std::move(tensor).reshaped({3, 2, 2});

@@ -1,5 +1,3 @@
-#include "ops/train/broadcast_state.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include "horo/testing.h"
 #include "ops/optim/adamw.h"
 #include "ops/optim/sgd.h"
+#include "ops/train/model_state.h"
 
 namespace horo::ops {
 namespace {
@@ -17,9 +16,9 @@ namespace {
 using ::testing::HasSubstr;
 
 /// Parameters and buffers of several shapes, with nothing to compute.
-class Shelf : public Layer {
+class PassThrough : public Layer {
  public:
-  Shelf(std::size_t parameters, std::size_t buffers) {
+  PassThrough(std::size_t parameters, std::size_t buffers) {
     for (std::size_t i = 0; i < parameters; ++i) add(parameters_, i);
     for (std::size_t i = 0; i < buffers; ++i) add(buffers_, i);
   }
@@ -56,7 +55,7 @@ float value_of(int rank, std::size_t tensor, std::size_t i) {
   return static_cast<float>(rank * 1000) + static_cast<float>(tensor * 10 + i);
 }
 
-TEST(BroadcastState, ParametersBuffersAndMomentumOfRankZeroGoInOneLaunch) {
+TEST(BroadcastState, TakesOneLaunch) {
   for (const int ranks : {1, 2, 3, 4})
     for (const char* per_node : {"HORO_RANKS_PER_NODE=0", "HORO_RANKS_PER_NODE=1"}) {
       testing::RunOptions options;
@@ -64,7 +63,7 @@ TEST(BroadcastState, ParametersBuffersAndMomentumOfRankZeroGoInOneLaunch) {
       testing::run_ranks(
           ranks,
           [](Context& context) {
-            Shelf model(23, 5);
+            PassThrough model(23, 5);
             Sgd optimizer(model.parameters(), {.momentum = 0.9f});
             const auto state = state_of(model, optimizer);
             ASSERT_EQ(state.size(), 23u + 5u + 23u);
@@ -83,9 +82,9 @@ TEST(BroadcastState, ParametersBuffersAndMomentumOfRankZeroGoInOneLaunch) {
     }
 }
 
-TEST(BroadcastState, MomentsAndStepsOfAdamWGoAlong) {
+TEST(BroadcastState, BroadcastsMomentsAndStepsOfAdamW) {
   testing::run_ranks(3, [](Context& context) {
-    Shelf model(4, 1);
+    PassThrough model(4, 1);
     AdamW optimizer(model.parameters(), {});
     optimizer.set_steps(7 + context.rank());
     const auto state = state_of(model, optimizer);
@@ -98,9 +97,9 @@ TEST(BroadcastState, MomentsAndStepsOfAdamWGoAlong) {
   });
 }
 
-TEST(BroadcastState, OfNothingIsNothing) {
+TEST(BroadcastState, AcceptsAModelWithoutState) {
   testing::run_ranks(2, [](Context& context) {
-    Shelf model(0, 0);
+    PassThrough model(0, 0);
     Sgd optimizer(model.parameters(), {});
     const Counters before = context.counters();
     broadcast_state(context, model, optimizer);
@@ -108,11 +107,11 @@ TEST(BroadcastState, OfNothingIsNothing) {
   });
 }
 
-TEST(BroadcastState, ModelsAndOptimizersThatDifferAreAMismatchOnEveryRank) {
+TEST(BroadcastState, ThrowsMismatchOnEveryRank) {
   testing::run_ranks(3, [](Context& context) {
     for (const bool is_model_larger : {true, false}) {
       const bool is_other = context.rank() == 2;
-      Shelf model(is_other && is_model_larger ? 4 : 3, 0);
+      PassThrough model(is_other && is_model_larger ? 4 : 3, 0);
       Sgd optimizer(model.parameters(), {.momentum = is_other && !is_model_larger ? 0.0f : 0.9f});
       try {
         broadcast_state(context, model, optimizer);

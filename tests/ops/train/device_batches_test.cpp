@@ -1,14 +1,13 @@
-// What goes to a device and lies there in training.
+// Batches, parameters and gradients on a device during training.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "horo/base/device/host_device.h"
+#include "horo/device/host/host_device.h"
 #include "horo/testing.h"
 #include "ops/train/batch_upload.h"
 #include "ops/train/device_gradients.h"
 #include "ops/train/device_optimizer.h"
-#include "ops/train/measured_gradients.h"
 
 namespace horo::ops {
 namespace {
@@ -24,7 +23,7 @@ Batch make_batch(std::size_t rows, int number) {
   return batch;
 }
 
-TEST(BatchUpload, BringsEveryPartOfManyBatches) {
+TEST(BatchUpload, UploadsEveryPartOfManyBatches) {
   device::HostDevice device({.max_delay = std::chrono::microseconds(100), .seed = 3});
   const auto user = device.make_stream(device::Priority::kNormal);
   device::CachingAllocator allocator(device);
@@ -53,8 +52,8 @@ TEST(BatchUpload, BringsEveryPartOfManyBatches) {
   EXPECT_LE(allocator.counters().driver_allocations, 3u);
 }
 
-/// Parameters of float32, or with copies of bfloat16 and gradients of `narrow`, whose values are
-/// their number.
+/// Parameters of float32, or with copies of bfloat16 and gradients of `narrow`. Each value is its
+/// index.
 struct Parameters {
   explicit Parameters(device::Device& device, DataType narrow = DataType::kBFloat16) {
     const auto tensor = [&](std::size_t count, DataType type) {
@@ -77,7 +76,7 @@ struct Parameters {
   std::vector<DeviceParameter*> list;
 };
 
-TEST(DeviceGradients, OfATypeLieOneBehindTheOtherInTheOrderOfBackward) {
+TEST(DeviceGradients, AreContiguousByTypeInBackwardOrder) {
   device::HostDevice device;
   const auto stream = device.make_stream(device::Priority::kNormal);
   Parameters parameters(device);
@@ -111,7 +110,7 @@ std::vector<ReducedGradient> own_gradients(const Parameters& parameters, double 
   return own;
 }
 
-TEST(DeviceOptimizer, UpdatesValuesAndTheirCopies) {
+TEST(DeviceOptimizer, UpdatesValuesAndCopies) {
   device::HostDevice device;
   const auto stream = device.make_stream(device::Priority::kNormal);
   Parameters parameters(device);
@@ -139,7 +138,7 @@ TEST(DeviceOptimizer, UpdatesValuesAndTheirCopies) {
     }
 }
 
-// The values after some steps with gradients that travel as `wire` and are clipped.
+// The values after some steps with wire type `wire` and with clipping.
 std::vector<float> values_after_steps(Context& context, const OptimizerOptions& options,
                                       DataType wire, bool leave_as_reduced) {
   device::HostDevice device({.max_delay = std::chrono::microseconds(20)});
@@ -180,7 +179,7 @@ std::vector<float> values_after_steps(Context& context, const OptimizerOptions& 
   return values;
 }
 
-TEST(DeviceOptimizer, HasTheSameBitsFromGradientsThatAreUnpackedAndThatAreNot) {
+TEST(DeviceOptimizer, HasTheSameBitsForPackedAndUnpackedGradients) {
   const OptimizerOptions optimizers[] = {
       SgdOptions{.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f},
       AdamWOptions{.learning_rate = 0.1f}};

@@ -1,7 +1,7 @@
 // On the stand-in, whose ranks are threads.
 #include <limits>
 
-#include "horo/base/device/host_device.h"
+#include "horo/device/host/host_device.h"
 #include "horo/testing.h"
 #include "tests/ops/train/device_training.h"
 
@@ -20,37 +20,37 @@ void on_ranks(int ranks, Work work) {
   });
 }
 
-TEST(DeviceTrainer, TrainsAsTheHostDoes) {
-  for (const int ranks : {1, 2, 3}) on_ranks(ranks, check_that_it_trains_as_the_host);
+TEST(DeviceTrainer, MatchesTheHost) {
+  for (const int ranks : {1, 2, 3}) on_ranks(ranks, compare_with_host);
 }
 
-TEST(DeviceTrainer, PerceptronAndResNetTrainAsOnTheHost) {
-  for (const int ranks : {1, 2}) on_ranks(ranks, check_that_other_networks_train_as_on_the_host);
+TEST(DeviceTrainer, PerceptronAndResNetMatchTheHost) {
+  for (const int ranks : {1, 2}) on_ranks(ranks, compare_other_networks_with_host);
 }
 
-TEST(DeviceTrainer, AdamWTrainsAsOnTheHost) {
-  for (const int ranks : {1, 2, 3}) on_ranks(ranks, check_that_adamw_trains_as_the_host);
+TEST(DeviceTrainer, AdamWMatchesTheHost) {
+  for (const int ranks : {1, 2, 3}) on_ranks(ranks, compare_adamw_with_host);
 }
 
-TEST(DeviceTrainer, LearnsInBFloat16) { on_ranks(2, check_that_it_learns_in_bfloat16); }
+TEST(DeviceTrainer, LearnsInBFloat16) { on_ranks(2, check_bfloat16); }
 
-TEST(DeviceTrainer, LearnsFromANarrowWire) { on_ranks(3, check_that_it_learns_from_a_narrow_wire); }
+TEST(DeviceTrainer, LearnsFromANarrowWire) { on_ranks(3, check_narrow_wire); }
 
-TEST(DeviceTrainer, Clips) { on_ranks(2, check_that_it_clips); }
+TEST(DeviceTrainer, Clips) { on_ranks(2, check_clipping); }
 
 TEST(DeviceTrainer, LossesDoNotDependOnTheNumberOfRanks) {
   TrainReport alone;
   on_ranks(1,
            [&](device::Device& device, Context& context) { alone = train_on(&device, context); });
   on_ranks(3, [&](device::Device& device, Context& context) {
-    expect_like(train_on(&device, context), alone, 1e-4);
+    expect_similar(train_on(&device, context), alone, 1e-4);
   });
 }
 
 TEST(DeviceTrainer, SkipsStepsThatAreNotFinite) {
   on_ranks(2, [](device::Device& device, Context& context) {
     PoisonedDataset train_set(480, 1);
-    train_set.poison = std::numeric_limits<float>::quiet_NaN();
+    train_set.bad_value = std::numeric_limits<float>::quiet_NaN();
     const BarsDataset test_set(150, 2);
     const auto train = [&](device::Device* where, bool with_adamw) {
       TrainerOptions options = small_device_options();
@@ -61,7 +61,7 @@ TEST(DeviceTrainer, SkipsStepsThatAreNotFinite) {
       const auto optimizer = training.make_optimizer();
       return Trainer(context, *training.model, *optimizer, train_set, test_set, options).run();
     };
-    // A skipped step is none of AdamW's.
+    // AdamW does not count skipped steps.
     for (const bool with_adamw : {false, true}) {
       const TrainReport expected = train(nullptr, with_adamw);
       const TrainReport report = train(&device, with_adamw);
@@ -127,10 +127,10 @@ TEST(DeviceTrainer, EndsIfTheLossIsNotFinite) {
 }
 
 // Minus infinity is zero behind the first layer's ReLU, but not in the gradient of its weights.
-TEST(DeviceTrainer, EndsIfGradientsAreNotFiniteThoughTheLossIs) {
+TEST(DeviceTrainer, FailsIfOnlyGradientsAreNotFinite) {
   on_ranks(2, [](device::Device& device, Context& context) {
     PoisonedDataset train_set(480, 1);
-    train_set.poison = -std::numeric_limits<float>::infinity();
+    train_set.bad_value = -std::numeric_limits<float>::infinity();
     const BarsDataset test_set(150, 2);
     SmallTraining training;
     training.model = make_mlp({.input = train_set.sample_shape(), .classes = BarsDataset::kSide});
@@ -149,9 +149,9 @@ TEST(DeviceTrainer, EndsIfGradientsAreNotFiniteThoughTheLossIs) {
   });
 }
 
-TEST(DeviceTrainer, GoesOnFromTheOptimizersState) {
+TEST(DeviceTrainer, ResumesFromTheOptimizerState) {
   on_ranks(2, [](device::Device& device, Context& context) {
-    // Two trainings of 5 steps each, on the device then on the host, and the other way round.
+    // Trains 5 steps on the device and then 5 on the host, and in the opposite order.
     const auto train = [&](device::Device* first, device::Device* second, bool with_adamw) {
       SmallTraining training;
       if (with_adamw) training.adamw = {.learning_rate = 0.01f, .beta2 = 0.9f};
@@ -196,7 +196,7 @@ TEST(DeviceTrainer, AveragesStatisticsAndMixesTypesOfGradients) {
     };
     const TrainReport expected = train(nullptr, DataType::kFloat32);
     const TrainReport report = train(&device, DataType::kFloat32);
-    expect_like(report, expected, 1e-3);
+    expect_similar(report, expected, 1e-3);
     EXPECT_NEAR(report.test_accuracy, expected.test_accuracy, 0.03);
     EXPECT_GT(train(&device, DataType::kBFloat16).test_accuracy, 0.6);
   });
@@ -212,8 +212,8 @@ class BrokenDataset : public BarsDataset {
   }
 };
 
-TEST(DeviceTrainer, ARankThatFailsEndsTheOthers) {
-  std::string told;
+TEST(DeviceTrainer, FailedRankEndsOthers) {
+  std::string message;
   EXPECT_ANY_THROW(on_ranks(2, [&](device::Device& device, Context& context) {
     const BrokenDataset broken(480, 1);
     const BarsDataset whole(480, 1), test_set(150, 2);
@@ -225,14 +225,14 @@ TEST(DeviceTrainer, ARankThatFailsEndsTheOthers) {
     try {
       (void)Trainer(context, *model, optimizer, train_set, test_set, options).run();
     } catch (const CommunicationError& error) {
-      told = error.what();
+      message = error.what();
       throw;
     }
   }));
-  EXPECT_THAT(told, HasSubstr("rank 1"));
+  EXPECT_THAT(message, HasSubstr("rank 1"));
 }
 
-TEST(DeviceTrainer, RefusesWhatDevicesDoNotHave) {
+TEST(DeviceTrainer, RefusesUnsupportedOptions) {
   on_ranks(2, [](device::Device& device, Context& context) {
     const auto message_of = [&](TrainerOptions options) -> std::string {
       options.device.device = &device;
@@ -255,7 +255,7 @@ TEST(DeviceTrainer, RefusesWhatDevicesDoNotHave) {
   });
 }
 
-TEST(DeviceTrainer, RanksThatTrainInDifferentWaysAllHearIt) {
+TEST(DeviceTrainer, NamesDifferingOptionsOnEveryRank) {
   on_ranks(3, [](device::Device& device, Context& context) {
     const bool is_other = context.rank() == 1;
     const auto message_of = [&](SmallTraining training, TrainerOptions options) {

@@ -15,7 +15,7 @@
 #include "ops/train/trainer.h"
 #include "tests/ops/train/small_task.h"
 
-// What training on a device keeps, whatever the device. Collective.
+// Checks of training for any device. Collective.
 namespace horo::ops {
 
 inline TrainerOptions small_device_options() {
@@ -25,7 +25,7 @@ inline TrainerOptions small_device_options() {
 struct SmallTraining {
   std::unique_ptr<Sequential> model = make_small_model(0.2f);
   SgdOptions sgd{.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 1e-3f};
-  std::optional<AdamWOptions> adamw{};  // in the place of the other
+  std::optional<AdamWOptions> adamw{};  // used in place of sgd, if set
   BarsDataset train_set{480, 1}, test_set{150, 2};
 
   std::unique_ptr<Optimizer> make_optimizer() {
@@ -45,28 +45,29 @@ inline TrainReport train_on(device::Device* device, Context& context,
   return SmallTraining().run(context, options);
 }
 
-inline void expect_like(const TrainReport& report, const TrainReport& expected, double tolerance) {
+inline void expect_similar(const TrainReport& report, const TrainReport& expected,
+                           double tolerance) {
   ASSERT_EQ(report.losses.size(), expected.losses.size());
   for (std::size_t i = 0; i < report.losses.size(); ++i)
     EXPECT_NEAR(report.losses[i], expected.losses[i], tolerance) << "step " << i;
 }
 
-/// The loss curve of the host's memory, and the same parameters on all ranks.
-inline void check_that_it_trains_as_the_host(device::Device& device, Context& context) {
+/// Expects the loss curve of a training on the host, and the same parameters on all ranks.
+inline void compare_with_host(device::Device& device, Context& context) {
   const TrainReport expected = train_on(nullptr, context);
   const TrainReport report = train_on(&device, context);
-  expect_like(report, expected, 1e-4);
+  expect_similar(report, expected, 1e-4);
   EXPECT_NEAR(report.test_accuracy, expected.test_accuracy, 0.02);
   EXPECT_EQ(report.steps, expected.steps);
-  EXPECT_GT(report.median_step[Phase::kForward], 0);
-  EXPECT_GT(report.median_step[Phase::kBackward], 0);
+  EXPECT_GT(report.median_step[StepPhase::kForward], 0);
+  EXPECT_GT(report.median_step[StepPhase::kBackward], 0);
   EXPECT_EQ(report.control_messages_per_step, 0);
   EXPECT_EQ(train_on(&device, context).param_hash, report.param_hash);
 }
 
-/// The same of the other networks: tolerances by what their batch normalisation makes of rounding.
-inline void check_that_other_networks_train_as_on_the_host(device::Device& device,
-                                                           Context& context) {
+/// The same for the other networks. The tolerances allow for the effect of batch normalisation on
+/// rounding errors.
+inline void compare_other_networks_with_host(device::Device& device, Context& context) {
   const std::size_t side = BarsDataset::kSide;
   const auto train = [&](const auto& make_model, device::Device* where) {
     TrainerOptions options = small_device_options();
@@ -83,29 +84,29 @@ inline void check_that_other_networks_train_as_on_the_host(device::Device& devic
     return make_resnet(
         {.in_channels = 1, .channels = {4, 6}, .blocks = 1, .classes = side, .seed = 5});
   };
-  expect_like(train(mlp, &device), train(mlp, nullptr), 1e-4);
-  expect_like(train(resnet, &device), train(resnet, nullptr), 1e-3);
+  expect_similar(train(mlp, &device), train(mlp, nullptr), 1e-4);
+  expect_similar(train(resnet, &device), train(resnet, nullptr), 1e-3);
 }
 
-inline void check_that_it_learns_in_bfloat16(device::Device& device, Context& context) {
+inline void check_bfloat16(device::Device& device, Context& context) {
   const TrainReport expected = train_on(nullptr, context);
   const TrainReport report =
       train_on(&device, context, small_device_options(), DataType::kBFloat16);
-  expect_like(report, expected, 0.15);
+  expect_similar(report, expected, 0.15);
   EXPECT_GT(report.test_accuracy, 0.6);
 }
 
-inline void check_that_it_clips(device::Device& device, Context& context) {
+inline void check_clipping(device::Device& device, Context& context) {
   TrainerOptions options = small_device_options();
   options.clip_norm = 0.5;
   const TrainReport expected = train_on(nullptr, context, options);
   const TrainReport report = train_on(&device, context, options);
-  expect_like(report, expected, 1e-3);
+  expect_similar(report, expected, 1e-3);
   EXPECT_GT(report.clipped_steps, 0u);
   EXPECT_EQ(report.clipped_steps, expected.clipped_steps);
 }
 
-inline void check_that_adamw_trains_as_the_host(device::Device& device, Context& context) {
+inline void compare_adamw_with_host(device::Device& device, Context& context) {
   TrainerOptions options = small_device_options();
   const auto train = [&](device::Device* where) {
     options.device.device = where;
@@ -115,19 +116,19 @@ inline void check_that_adamw_trains_as_the_host(device::Device& device, Context&
   };
   const TrainReport expected = train(nullptr);
   const TrainReport report = train(&device);
-  expect_like(report, expected, 1e-4);
+  expect_similar(report, expected, 1e-4);
   EXPECT_LT(report.losses.back(), 0.7f * report.losses.front());
   EXPECT_EQ(train(&device).param_hash, report.param_hash);
 }
 
-/// Gradients are rounded on their way, the loss is not.
-inline void check_that_it_learns_from_a_narrow_wire(device::Device& device, Context& context) {
+/// The wire type rounds gradients, but not the loss.
+inline void check_narrow_wire(device::Device& device, Context& context) {
   TrainerOptions options = small_device_options();
   options.clip_norm = 0.5;
   const TrainReport expected = train_on(nullptr, context, options);
   options.device = {.device = &device, .wire = DataType::kBFloat16};
   const TrainReport report = SmallTraining().run(context, options);
-  expect_like(report, expected, 0.05);
+  expect_similar(report, expected, 0.05);
   EXPECT_NEAR(report.losses.front(), expected.losses.front(), 1e-5);
   EXPECT_NEAR(static_cast<double>(report.clipped_steps),
               static_cast<double>(expected.clipped_steps), 2);

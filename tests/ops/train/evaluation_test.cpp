@@ -8,7 +8,7 @@
 namespace horo::ops {
 namespace {
 
-/// The brightest row: right on clean bars, and without parameters.
+/// Predicts the brightest row, which is correct for bars without noise. Has no parameters.
 class RowSums : public Layer {
  public:
   Tensor forward(Tensor input, const Pass&) override {
@@ -21,7 +21,7 @@ class RowSums : public Layer {
   Tensor backward(Tensor gradient, const GradientReady&) override { return gradient; }
 };
 
-TEST(Evaluation, CountsEverySampleOnceWhateverTheRanks) {
+TEST(Evaluation, CountsEverySampleOnceOnAnyNumberOfRanks) {
   const BarsDataset dataset(97);
   Evaluation alone;
   testing::run_ranks(1, [&](Context& context) {

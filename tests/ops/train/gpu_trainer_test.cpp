@@ -11,19 +11,17 @@ void on_gpu(void (*check)(device::Device&, Context&)) {
   check(*gpu, context);
 }
 
-TEST(GpuTrainer, TrainsAsTheHostDoes) { on_gpu(check_that_it_trains_as_the_host); }
+TEST(GpuTrainer, MatchesTheHost) { on_gpu(compare_with_host); }
 
-TEST(GpuTrainer, PerceptronAndResNetTrainAsOnTheHost) {
-  on_gpu(check_that_other_networks_train_as_on_the_host);
-}
+TEST(GpuTrainer, PerceptronAndResNetMatchTheHost) { on_gpu(compare_other_networks_with_host); }
 
-TEST(GpuTrainer, AdamWTrainsAsOnTheHost) { on_gpu(check_that_adamw_trains_as_the_host); }
+TEST(GpuTrainer, AdamWMatchesTheHost) { on_gpu(compare_adamw_with_host); }
 
-TEST(GpuTrainer, LearnsInBFloat16) { on_gpu(check_that_it_learns_in_bfloat16); }
+TEST(GpuTrainer, LearnsInBFloat16) { on_gpu(check_bfloat16); }
 
-TEST(GpuTrainer, LearnsFromANarrowWire) { on_gpu(check_that_it_learns_from_a_narrow_wire); }
+TEST(GpuTrainer, LearnsFromANarrowWire) { on_gpu(check_narrow_wire); }
 
-TEST(GpuTrainer, Clips) { on_gpu(check_that_it_clips); }
+TEST(GpuTrainer, Clips) { on_gpu(check_clipping); }
 
 }  // namespace
 }  // namespace horo::ops

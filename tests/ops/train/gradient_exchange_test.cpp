@@ -28,7 +28,7 @@ TEST(GradientExchange, AveragesGradientsAndTheLoss) {
   });
 }
 
-TEST(GradientExchange, AdasumOfGradientsAndTheAverageOfTheLoss) {
+TEST(GradientExchange, CombinesByAdasumAndAveragesLoss) {
   testing::run_ranks(3, [](Context& context) {
     Parameter weight{"weight", Tensor::zeros({5}), Tensor::zeros({5})};
     Parameter bias{"bias", Tensor::zeros({2}), Tensor::zeros({2})};
@@ -58,7 +58,7 @@ TEST(GradientExchange, GradientsKeepTheirSharedMemory) {
                          const float* before = weight.gradient.data();
                          { GradientExchange exchange(context, {&weight}); }
                          EXPECT_EQ(weight.gradient.data() != before, ranks_per_node > 1)
-                             << "of use to others";
+                             << "in memory that other ranks have mapped";
                          EXPECT_EQ(weight.gradient.shape(), (Shape{2, 5}));
                          for (const float value : weight.gradient.values())
                            EXPECT_EQ(value, static_cast<float>(context.rank()));
@@ -66,7 +66,7 @@ TEST(GradientExchange, GradientsKeepTheirSharedMemory) {
                        {.environment = {"HORO_RANKS_PER_NODE=" + std::to_string(ranks_per_node)}});
 }
 
-TEST(GradientExchange, RefusesAParameterThatIsNotRegistered) {
+TEST(GradientExchange, RejectsUnregisteredParameter) {
   testing::run_ranks(1, [](Context& context) {
     Parameter weight{"weight", Tensor::zeros({2}), Tensor::zeros({2})};
     Parameter other{"other", Tensor::zeros({2}), Tensor::zeros({2})};
@@ -78,7 +78,7 @@ TEST(GradientExchange, RefusesAParameterThatIsNotRegistered) {
   });
 }
 
-TEST(GradientExchange, RanksWithDifferentModelsAreTold) {
+TEST(GradientExchange, ThrowsMismatchForDifferentModels) {
   testing::run_ranks(2, [](Context& context) {
     const std::size_t size = context.rank() == 0 ? 2 : 3;
     Parameter weight{"fc.weight", Tensor::zeros({size}), Tensor::zeros({size})};

@@ -1,9 +1,8 @@
-#include "ops/train/parameter_hash.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "horo/testing.h"
+#include "ops/train/model_state.h"
 
 namespace horo::ops {
 namespace {

@@ -34,7 +34,7 @@ std::ptrdiff_t count(const std::string& text, char character) {
   return std::count(text.begin(), text.end(), character);
 }
 
-TEST(ProgressDisplay, PrintsALineEverySoManySteps) {
+TEST(ProgressDisplay, PrintsALineEveryLogInterval) {
   const auto text = shown({.log_every = 5}, 1ms);
   EXPECT_EQ(count(text, '\n'), 4);
   EXPECT_THAT(text, HasSubstr("step  15/100"));
@@ -53,7 +53,7 @@ TEST(ProgressDisplay, RedrawsABarTenTimesASecondAtMost) {
   EXPECT_EQ(count(text, '\n'), 0);
 }
 
-TEST(ProgressDisplay, AlwaysShowsTheEndOfAnEpochAndPrintsWholeLines) {
+TEST(ProgressDisplay, ShowsEndOfEpochInWholeLines) {
   for (const bool is_terminal : {false, true}) {
     char* text = nullptr;
     std::size_t size = 0;
@@ -75,7 +75,7 @@ TEST(ProgressDisplay, IsSilentWithoutAFile) {
   display.print("nothing");
 }
 
-TEST(ProgressDisplay, TakesAPipeForNoTerminal) {
+TEST(ProgressDisplay, PrintsLinesToAPipe) {
   std::FILE* file = std::tmpfile();
   EXPECT_FALSE(progress_options_for(file).is_terminal);
   std::fclose(file);

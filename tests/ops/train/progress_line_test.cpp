@@ -1,8 +1,8 @@
-#include "ops/train/progress_line.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
+
+#include "ops/train/progress_display.h"
 
 namespace horo::ops {
 namespace {
@@ -34,7 +34,7 @@ TEST(ProgressLine, BarFillsWithTheStep) {
   EXPECT_EQ(bar_at(160), "[========]");
 }
 
-TEST(ProgressLine, BarLineKeepsToTheWidth) {
+TEST(ProgressLine, BarLineFitsTheWidth) {
   for (std::size_t width = 0; width < 200; ++width) {
     const auto line = bar_line(kProgress, width);
     EXPECT_LE(line.size(), width);
@@ -43,7 +43,7 @@ TEST(ProgressLine, BarLineKeepsToTheWidth) {
   EXPECT_EQ(bar_line(kProgress, 60), "epoch 1/3  40/160  loss 0.1235  5120 samples/s  1:07 left");
 }
 
-TEST(ProgressLine, SurvivesAnEmptyEpochAndALossThatIsNoNumber) {
+TEST(ProgressLine, AcceptsAnEmptyEpochAndANanLoss) {
   const Progress progress{.step = 0, .steps = 0, .loss = std::numeric_limits<double>::quiet_NaN()};
   EXPECT_NE(plain_line(progress).find("loss nan"), std::string::npos);
   EXPECT_LE(bar_line(progress, 80).size(), 80u);

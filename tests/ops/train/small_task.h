@@ -11,7 +11,7 @@
 
 namespace horo::ops {
 
-/// Noisy bars: sample i of class c has its c-th row lit. Learnt within a few dozen steps.
+/// Noisy bars: in a sample of class c, row c is bright. A network fits it within a few dozen steps.
 class BarsDataset : public Dataset {
  public:
   explicit BarsDataset(std::size_t size, std::uint64_t seed = 1) : size_(size), seed_(seed) {}
@@ -41,10 +41,10 @@ class PoisonedDataset : public BarsDataset {
   using BarsDataset::BarsDataset;
   std::int32_t copy_sample(std::size_t index, std::span<float> values) const override {
     const std::int32_t label = BarsDataset::copy_sample(index, values);
-    if (index == 7) values[3] = poison;
+    if (index == 7) values[3] = bad_value;
     return label;
   }
-  float poison = std::numeric_limits<float>::infinity();
+  float bad_value = std::numeric_limits<float>::infinity();
 };
 
 inline std::unique_ptr<Sequential> make_small_model(float dropout = 0.0f) {

@@ -7,20 +7,20 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A clock that stands still until it is told to move.
+/// A simulated clock, which only pass() advances.
 class StepTimerTest : public testing::Test {
  protected:
   /// One step whose phases take this many milliseconds each.
   void step(int data_wait, int forward, int backward, int communication, int optimizer) {
-    timer_.begin_step(Phase::kDataWait);
+    timer_.begin_step(StepPhase::kDataWait);
     pass(data_wait);
-    timer_.enter(Phase::kForward);
+    timer_.enter(StepPhase::kForward);
     pass(forward);
-    timer_.enter(Phase::kBackward);
+    timer_.enter(StepPhase::kBackward);
     pass(backward);
-    timer_.enter(Phase::kExposedCommunication);
+    timer_.enter(StepPhase::kExposedCommunication);
     pass(communication);
-    timer_.enter(Phase::kOptimizer);
+    timer_.enter(StepPhase::kOptimizer);
     pass(optimizer);
     timer_.end_step();
     pass(1000);  // between steps: not counted
@@ -33,11 +33,11 @@ class StepTimerTest : public testing::Test {
 
 TEST_F(StepTimerTest, SumsPhasesOfAStep) {
   step(1, 2, 3, 4, 5);
-  EXPECT_DOUBLE_EQ(timer_.latest()[Phase::kDataWait], 1);
-  EXPECT_DOUBLE_EQ(timer_.latest()[Phase::kForward], 2);
-  EXPECT_DOUBLE_EQ(timer_.latest()[Phase::kBackward], 3);
-  EXPECT_DOUBLE_EQ(timer_.latest()[Phase::kExposedCommunication], 4);
-  EXPECT_DOUBLE_EQ(timer_.latest()[Phase::kOptimizer], 5);
+  EXPECT_DOUBLE_EQ(timer_.latest()[StepPhase::kDataWait], 1);
+  EXPECT_DOUBLE_EQ(timer_.latest()[StepPhase::kForward], 2);
+  EXPECT_DOUBLE_EQ(timer_.latest()[StepPhase::kBackward], 3);
+  EXPECT_DOUBLE_EQ(timer_.latest()[StepPhase::kExposedCommunication], 4);
+  EXPECT_DOUBLE_EQ(timer_.latest()[StepPhase::kOptimizer], 5);
   EXPECT_DOUBLE_EQ(timer_.latest().total_ms, 15);
 }
 
@@ -46,20 +46,20 @@ TEST_F(StepTimerTest, MediansAndMeansLeaveOutTheFirstStep) {
   step(0, 2, 10, 1, 0);
   step(0, 4, 10, 9, 0);
   step(3, 6, 10, 2, 0);
-  EXPECT_DOUBLE_EQ(timer_.medians()[Phase::kForward], 4);
-  EXPECT_DOUBLE_EQ(timer_.medians()[Phase::kExposedCommunication], 2);
-  EXPECT_DOUBLE_EQ(timer_.medians()[Phase::kDataWait], 0);
+  EXPECT_DOUBLE_EQ(timer_.medians()[StepPhase::kForward], 4);
+  EXPECT_DOUBLE_EQ(timer_.medians()[StepPhase::kExposedCommunication], 2);
+  EXPECT_DOUBLE_EQ(timer_.medians()[StepPhase::kDataWait], 0);
   EXPECT_DOUBLE_EQ(timer_.medians().total_ms, 21);  // of 13, 23, 21
-  EXPECT_DOUBLE_EQ(timer_.means()[Phase::kDataWait], 1);
+  EXPECT_DOUBLE_EQ(timer_.means()[StepPhase::kDataWait], 1);
   EXPECT_DOUBLE_EQ(timer_.means().total_ms, 19);
   step(0, 5, 10, 2, 0);
-  EXPECT_DOUBLE_EQ(timer_.medians()[Phase::kForward], 4.5);  // of 2, 4, 5, 6
+  EXPECT_DOUBLE_EQ(timer_.medians()[StepPhase::kForward], 4.5);  // of 2, 4, 5, 6
 }
 
 TEST_F(StepTimerTest, HasZerosWithoutStepsAndTheOnlyStepOtherwise) {
   EXPECT_EQ(timer_.medians().total_ms, 0);
   step(0, 7, 0, 0, 0);
-  EXPECT_DOUBLE_EQ(timer_.medians()[Phase::kForward], 7);
+  EXPECT_DOUBLE_EQ(timer_.medians()[StepPhase::kForward], 7);
   EXPECT_EQ(timer_.step_count(), 1u);
 }
 

@@ -25,7 +25,7 @@ TrainReport example() {
       .skipped_steps = 6,
       .compression = {
           .bytes_sent = 10, .bytes_uncompressed = 40, .squared_values = 100, .squared_error = 1}};
-  report.median_step[Phase::kBackward] = 7.5;
+  report.median_step[StepPhase::kBackward] = 7.5;
   report.median_step.total_ms = 12.5;
   return report;
 }

@@ -60,7 +60,7 @@ TEST(Trainer, LearnsAndReports) {
   EXPECT_GT(report.test_accuracy, 0.6);
   EXPECT_GT(report.samples_per_second, 0);
   EXPECT_GT(report.median_step.total_ms, 0);
-  EXPECT_GT(report.median_step[Phase::kForward], 0);
+  EXPECT_GT(report.median_step[StepPhase::kForward], 0);
   EXPECT_EQ(report.param_hash.size(), 16u);
 }
 
@@ -75,7 +75,7 @@ TEST(Trainer, LossesDoNotDependOnTheNumberOfRanks) {
   }
 }
 
-TEST(Trainer, AugmentsTrainingSamplesAloneWhateverTheNumberOfRanks) {
+TEST(Trainer, AugmentsOnlyTrainingSamples) {
   auto options = small_options();
   const auto plain = train(1, options)[0];
   std::atomic<std::size_t> augmented = 0;
@@ -91,7 +91,7 @@ TEST(Trainer, AugmentsTrainingSamplesAloneWhateverTheNumberOfRanks) {
   expect_close(train(3, options)[0].losses, alone.losses);
 }
 
-TEST(Trainer, WeighsSamplesAlikeIfRanksDoNotDivideTheBatch) {
+TEST(Trainer, WeighsSamplesEquallyInUnevenBatches) {
   auto options = small_options();
   options.global_batch = 10;
   options.max_steps = 30;
@@ -107,7 +107,7 @@ TEST(Trainer, RandomLayersDoNotDependOnTheNumberOfRanks) {
   expect_close(train(2, options, 0.3f)[0].losses, alone.losses);
 }
 
-TEST(Trainer, GivesTheSameBitsEveryTimeAndOnEveryRank) {
+TEST(Trainer, IsReproducibleOnEveryRank) {
   auto options = small_options();
   for (const int ranks : {1, 2, 3}) {
     const auto first = train(ranks, options);
@@ -122,7 +122,7 @@ TEST(Trainer, GivesTheSameBitsEveryTimeAndOnEveryRank) {
   EXPECT_NE(train(1, options)[0].param_hash, train(1, small_options())[0].param_hash);
 }
 
-TEST(Trainer, LearnsWithAdasumInTheSameBitsOnEveryRank) {
+TEST(Trainer, LearnsWithAdasumReproducibly) {
   auto options = small_options();
   options.gradient_op = ReduceOp::kAdasum;
   for (const int ranks : {1, 2, 3}) {
@@ -136,7 +136,7 @@ TEST(Trainer, LearnsWithAdasumInTheSameBitsOnEveryRank) {
   }
 }
 
-TEST(Trainer, LearnsWithAdamWWhateverTheNumberOfRanks) {
+TEST(Trainer, LearnsWithAdamWOnAnyNumberOfRanks) {
   std::vector<float> alone;
   for (const int ranks : {1, 3})
     testing::run_ranks(ranks, [&](Context& context) {
@@ -167,10 +167,10 @@ TEST(Trainer, LearnsFromCompressedGradients) {
   }
 }
 
-TEST(Trainer, AccumulatedPassesGiveTheLossesOfWholeBatches) {
+TEST(Trainer, AccumulatedPassesMatchWholeBatches) {
   auto options = small_options();
   options.max_steps = 30;
-  options.global_batch = 26;  // no part is as large as the others
+  options.global_batch = 26;  // the parts have different sizes
   for (const ReduceOp op : {ReduceOp::kAverage, ReduceOp::kAdasum}) {
     options.gradient_op = op;
     for (const int ranks : {1, 2, 3}) {
@@ -187,7 +187,7 @@ TEST(Trainer, AccumulatedPassesGiveTheLossesOfWholeBatches) {
   }
 }
 
-TEST(Trainer, ClipsAlikeOnAnyNumberOfRanks) {
+TEST(Trainer, ClippingDoesNotDependOnNumberOfRanks) {
   auto options = small_options();
   options.clip_norm = 0.5;
   const auto alone = train(1, options)[0];
@@ -201,7 +201,7 @@ TEST(Trainer, ClipsAlikeOnAnyNumberOfRanks) {
     }
 }
 
-TEST(Trainer, SkipsStepsThatAreNotFiniteOnAllRanksAlike) {
+TEST(Trainer, SkipsNonFiniteStepsOnAllRanks) {
   const PoisonedDataset train_set(480, 1);
   auto options = small_options();
   options.max_skipped = 1;
@@ -220,7 +220,7 @@ TEST(Trainer, SkipsStepsThatAreNotFiniteOnAllRanksAlike) {
   }
 }
 
-TEST(Trainer, EndsIfTooManyStepsInARowAreNotFinite) {
+TEST(Trainer, EndsAfterTooManyNonFiniteSteps) {
   auto options = small_options();
   options.max_skipped = 2;
   try {
@@ -259,7 +259,7 @@ TEST(Trainer, StopsAllRanksIfTheLossIsNotFinite) {
   }
 }
 
-TEST(Trainer, RefusesOptionsThatDoNotFit) {
+TEST(Trainer, RejectsInvalidOptions) {
   testing::run_ranks(2, [](Context& context) {
     const auto model = make_small_model();
     Sgd optimizer(model->parameters(), {.learning_rate = 0.1f});
@@ -295,9 +295,9 @@ TEST(Trainer, OnlyRankZeroShowsProgress) {
   EXPECT_THAT(shown, HasSubstr("exposed communication"));
 }
 
-TEST(Trainer, OptionsThatDifferAreNamedOnEveryRank) {
+TEST(Trainer, NamesDifferingTrainerOptionsOnEveryRank) {
   struct Difference {
-    std::string other;  // what rank 2 asks for
+    std::string other;  // the value of rank 2
     std::function<void(TrainerOptions&)> change;
   };
   const std::vector<Difference> differences = {
@@ -329,7 +329,7 @@ TEST(Trainer, OptionsThatDifferAreNamedOnEveryRank) {
     });
 }
 
-TEST(Trainer, DataSetsOfOtherSizesAreNamedOnEveryRank) {
+TEST(Trainer, NamesDifferingDataSetSizesOnEveryRank) {
   const BarsDataset smaller(360, 1);
   testing::run_ranks(2, [&](Context& context) {
     const auto model = make_small_model(0);

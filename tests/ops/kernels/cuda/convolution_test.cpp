@@ -2,9 +2,9 @@
 #include "ops/kernels/cuda/convolution.h"
 
 #include "horo/base/error.h"
-#include "ops/kernels/reference/convolution.h"
 #include "tests/ops/kernels/cuda/gpu_values.h"
 #include "tests/ops/kernels/cuda/image_layouts.h"
+#include "tests/support/reference_kernels/convolution.h"
 
 namespace horo::ops::cuda {
 namespace {
@@ -29,7 +29,7 @@ void expect_matches_reference(GpuBench& bench, const Cudnn& cudnn, const Convolu
   const auto expected =
       reference::convolution_gradients(shape, doubles_of(x), doubles_of(w), doubles_of(dy));
   const std::size_t window = shape.window.size * shape.window.size;
-  for (int run = 0; run < 2; ++run) {  // the second with the algorithms of the first
+  for (int run = 0; run < 2; ++run) {  // the second run uses the algorithms of the first
     kernel.forward(work, input.data(), weights.data(), shape.has_bias ? bias.data() : nullptr,
                    y.data());
     kernel.backward_data(work, weights.data(), gradient.data(), dx.data());
@@ -99,11 +99,11 @@ TEST(GpuConvolution, NeedsTheWorkspaceOfItsFirstRun) {
   ConvolutionKernel kernel(shape, {.format = {DataType::kBFloat16, ImageLayout::kChannelsLast}});
   kernel.backward_weights({cudnn, *bench.stream, bench.workspace()}, x.data(), x.data(), dw.data(),
                           nullptr);
-  // Whether it needs any is cuDNN's business; if it does, less is refused.
+  // cuDNN decides whether the algorithm needs a workspace. If it does, a smaller one is refused.
   try {
     kernel.backward_weights({cudnn, *bench.stream}, x.data(), x.data(), dw.data(), nullptr);
   } catch (const InvalidArgument& error) {
-    EXPECT_NE(std::string(error.what()).find("since its first gradient by the weights"),
+    EXPECT_NE(std::string(error.what()).find("of its first gradient by the weights"),
               std::string::npos);
   }
   bench.stream->synchronize();

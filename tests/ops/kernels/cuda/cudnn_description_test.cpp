@@ -1,14 +1,13 @@
-// What cuDNN is told of images and windows; needs its library, but no GPU.
+// The descriptions of images and windows for cuDNN. Needs the library but no GPU.
 #include <gmock/gmock.h>
 
 #include <vector>
 
-#include "horo/base/device/gpu.h"
 #include "horo/base/error.h"
-#include "ops/kernels/cuda/batch_norm.h"
+#include "horo/device/gpu.h"
 #include "ops/kernels/cuda/convolution.h"
 #include "ops/kernels/cuda/cudnn_library.h"
-#include "ops/kernels/cuda/pooling.h"
+#include "ops/kernels/cuda/image_kernels.h"
 #include "tests/ops/support/test_tensors.h"
 
 namespace horo::ops {
@@ -28,7 +27,7 @@ using ::testing::Not;
 constexpr ImageFormat kBf16Last{DataType::kBFloat16, ImageLayout::kChannelsLast};
 constexpr ImageFormat kF32First{DataType::kFloat32, ImageLayout::kChannelsFirst};
 
-TEST(CudnnDescription, ImagesLieAsTheirLayoutSays) {
+TEST(CudnnDescription, ImagesHaveTheStridesOfTheirLayout) {
   const auto strides_of = [](const TensorDescription& tensor) {
     cudnnDataType_t type{};
     int n = 0, c = 0, h = 0, w = 0;
@@ -46,7 +45,7 @@ TEST(CudnnDescription, ImagesLieAsTheirLayoutSays) {
   EXPECT_EQ(last.type(), DataType::kBFloat16);
 }
 
-TEST(CudnnDescription, OutputsOfConvolutionsAreThoseOfTheShape) {
+TEST(CudnnDescription, ConvolutionOutputsMatchTheShape) {
   for (const ImageFormat& format : {kF32First, kBf16Last})
     for (const Window window : {Window{3, 1, 1}, {1, 2, 0}, {7, 2, 3}, {5, 3, 0}, {2, 1, 1}})
       for (const std::size_t height : {7, 8, 32}) {
@@ -59,7 +58,7 @@ TEST(CudnnDescription, OutputsOfConvolutionsAreThoseOfTheShape) {
       }
 }
 
-TEST(CudnnDescription, OutputsOfPoolingAreThoseOfTheShape) {
+TEST(CudnnDescription, PoolingOutputsMatchTheShape) {
   for (const Window window : {Window{2, 2, 0}, {3, 2, 1}, {3, 1, 0}, {4, 3, 2}}) {
     const PoolShape shape{{3, 4, 7, 10}, window};
     EXPECT_TRUE(PoolKernel::largest(shape, kBf16Last).output().images() == shape.output())
@@ -69,7 +68,7 @@ TEST(CudnnDescription, OutputsOfPoolingAreThoseOfTheShape) {
                ImageBatch{3, 4, 1, 1}));
 }
 
-TEST(CudnnDescription, StatisticsAreFloat32PerChannelWhateverTheImages) {
+TEST(CudnnDescription, StatisticsAreFloat32PerChannel) {
   for (const ImageFormat& format : {kF32First, kBf16Last}) {
     const BatchNormKernel norm({8, 6, 5, 4}, 1e-5, format);
     EXPECT_TRUE((norm.channels().images() == ImageBatch{1, 6, 1, 1}));
@@ -86,7 +85,7 @@ TEST(CudnnDescription, Float32IsExactUnlessTf32IsAllowed) {
   EXPECT_EQ(math_type(DataType::kBFloat16, false), CUDNN_TENSOR_OP_MATH);
 }
 
-TEST(CudnnDescription, RefusesWhatCannotBeComputed) {
+TEST(CudnnDescription, RefusesUnsupportedTypes) {
   EXPECT_EQ(message_of<InvalidArgument>([] {
               TensorDescription({1, 1, 1, 1}, {.type = DataType::kFloat64});
             }),
@@ -94,7 +93,7 @@ TEST(CudnnDescription, RefusesWhatCannotBeComputed) {
   EXPECT_EQ(message_of<InvalidArgument>([] {
               TensorDescription({std::size_t{1} << 40, 1, 1, 1}, {});
             }),
-            "cuDNN cannot count to 1099511627776; make the batch smaller");
+            "1099511627776 exceeds the integers of cuDNN; make the batch smaller");
   EXPECT_EQ(
       message_of<InvalidArgument>([] {
         ConvolutionKernel({{2, 3, 4, 8}, 6, {5, 1, 0}});
@@ -115,7 +114,7 @@ cudnnConvolutionFwdAlgoPerf_t ranked(cudnnConvolutionFwdAlgo_t algorithm, std::s
   return one;
 }
 
-TEST(AlgorithmChoice, TakesTheFirstThatIsExactDeterministicAndSmallEnough) {
+TEST(AlgorithmChoice, TakesTheFirstExactDeterministicOne) {
   using Performance = cudnnConvolutionFwdAlgoPerf_t;
   const std::vector<Performance> all{
       ranked(CUDNN_CONVOLUTION_FWD_ALGO_FFT, 1, CUDNN_FMA_MATH, true, CUDNN_STATUS_NOT_SUPPORTED),
@@ -129,13 +128,13 @@ TEST(AlgorithmChoice, TakesTheFirstThatIsExactDeterministicAndSmallEnough) {
   EXPECT_EQ(choose(CUDNN_FMA_MATH, 500)->algorithm, CUDNN_CONVOLUTION_FWD_ALGO_GEMM);
   EXPECT_EQ(choose(CUDNN_FMA_MATH, 500)->workspace_bytes, 500u);
   EXPECT_EQ(choose(CUDNN_FMA_MATH, 499)->algorithm, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM);
-  EXPECT_EQ(choose(CUDNN_FMA_MATH, 499)->math_type, CUDNN_FMA_MATH);  // as it was asked for
+  EXPECT_EQ(choose(CUDNN_FMA_MATH, 499)->math_type, CUDNN_FMA_MATH);  // as requested
   EXPECT_EQ(choose(CUDNN_TENSOR_OP_MATH, 500)->algorithm, CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD);
   EXPECT_EQ(choose(CUDNN_TENSOR_OP_MATH, 500)->math_type, CUDNN_TENSOR_OP_MATH);
   EXPECT_FALSE(choose_algorithm(std::span<const Performance>(all).first(2), CUDNN_FMA_MATH, 500));
 }
 
-TEST(Cudnn, SaysInOneLineThatThereIsNoGpu) {
+TEST(Cudnn, ReportsAMissingGpuInOneLine) {
   if (device::count_gpus() > 0) GTEST_SKIP() << "SKIPPED: this machine has a GPU";
   EXPECT_THAT(message_of<DeviceError>([] { Cudnn(); }),
               AllOf(HasSubstr("cuDNN needs a GPU with its driver, and this process sees none"),

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "horo/base/data_type.h"
-#include "horo/base/device/gpu.h"
 #include "horo/base/float16.h"
+#include "horo/device/gpu.h"
 #include "tests/ops/support/test_tensors.h"
 #include "tests/support/device_array.h"
 
@@ -22,7 +22,7 @@ struct GpuBench {
   device::DeviceArray<T> upload(const std::vector<T>& values) {
     return device::DeviceArray<T>(*gpu, *stream, values);
   }
-  /// An array full of NaN, so that what is not written is found.
+  /// An array filled with NaN, so that the test detects elements that are not written.
   template <typename T>
   device::DeviceArray<T> unwritten(std::size_t count) {
     device::DeviceArray<T> array(*gpu, count);
@@ -31,7 +31,7 @@ struct GpuBench {
   }
 };
 
-/// Values in (-1, 1) that T holds exactly.
+/// Values in (-1, 1) that T represents exactly.
 template <typename T>
 std::vector<T> values_as(std::size_t count, std::uint32_t seed) {
   std::vector<T> values;
@@ -53,7 +53,8 @@ std::vector<float> floats_of(const std::vector<T>& values) {
   return result;
 }
 
-/// Of a sum of `terms` products of values in (-1, 1), computed in float32 and written as T.
+/// The tolerance of a sum of `terms` products of values in (-1, 1), computed in float32 and rounded
+/// to T.
 template <typename T>
 double tolerance_of(std::size_t terms) {
   const double sum = 1e-6 * static_cast<double>(terms);

@@ -1,15 +1,15 @@
 // Pooling and batch normalisation on a GPU against the reference, in both layouts and types.
-#include "ops/kernels/cuda/batch_norm.h"
-#include "ops/kernels/cuda/pooling.h"
-#include "ops/kernels/reference/batch_norm.h"
-#include "ops/kernels/reference/max_pool.h"
+#include "ops/kernels/cuda/image_kernels.h"
+
 #include "tests/ops/kernels/cuda/gpu_values.h"
 #include "tests/ops/kernels/cuda/image_layouts.h"
+#include "tests/support/reference_kernels/batch_norm.h"
+#include "tests/support/reference_kernels/max_pool.h"
 
 namespace horo::ops::cuda {
 namespace {
 
-/// No two within 250 of each other are equal, in bfloat16 either: no two pixels of a window.
+/// Values at distances up to 250 differ, also in bfloat16, so all pixels of a window differ.
 template <typename T>
 std::vector<T> distinct_values(std::size_t count) {
   std::vector<T> values;

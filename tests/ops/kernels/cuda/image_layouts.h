@@ -3,11 +3,11 @@
 #include <vector>
 
 #include "ops/kernels/cuda/cudnn_descriptors.h"
-#include "ops/kernels/reference/images.h"
+#include "tests/support/reference_kernels/images.h"
 
 namespace horo::ops::cuda {
 
-/// Images as the reference has them, [batch, channels, height, width], in a format's layout.
+/// Converts images from the layout of the reference, [batch, channels, height, width], to `layout`.
 template <typename T>
 std::vector<T> laid_out(const std::vector<T>& values, const ImageBatch& images,
                         ImageLayout layout) {
@@ -21,7 +21,7 @@ std::vector<T> laid_out(const std::vector<T>& values, const ImageBatch& images,
   return result;
 }
 
-/// The way back.
+/// The inverse of laid_out().
 template <typename T>
 std::vector<T> as_reference(const std::vector<T>& values, const ImageBatch& images,
                             ImageLayout layout) {
@@ -35,7 +35,7 @@ std::vector<T> as_reference(const std::vector<T>& values, const ImageBatch& imag
   return result;
 }
 
-/// Filters are laid out as images are, one for each channel that comes out.
+/// Filters have the layout of images, with one filter for each output channel.
 inline ImageBatch filters_of(const ConvolutionShape& shape) {
   return {shape.out_channels, shape.input.channels, shape.window.size, shape.window.size};
 }

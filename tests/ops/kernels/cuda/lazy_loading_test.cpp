@@ -1,4 +1,5 @@
-// Programs that compute on the CPU do not map NVIDIA's libraries, though horo was built with them.
+// Programs that compute on the CPU do not map NVIDIA's libraries, although horo was built with
+// them.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -21,7 +22,7 @@ std::string mapped_files() {
   return {std::istreambuf_iterator<char>(maps), {}};
 }
 
-TEST(LazyLoading, LibrariesComeWithTheFirstUseAlone) {
+TEST(LazyLoading, LoadsLibrariesOnFirstUse) {
   (void)make_mlp()->forward(varied_tensor({2, 1, 28, 28}, 1), {});
   for (const char* library : {"libcudnn", "libcublas", "libnccl", "libcuda.so"})
     EXPECT_THAT(mapped_files(), Not(HasSubstr(library)));

@@ -1,8 +1,8 @@
-// What cuBLASLt is told of a product; needs its library, but no GPU.
+// The descriptions of a product for cuBLASLt. Needs the library but no GPU.
 #include <gmock/gmock.h>
 
-#include "horo/base/device/gpu.h"
 #include "horo/base/error.h"
+#include "horo/device/gpu.h"
 #include "ops/kernels/cuda/matmul.h"
 #include "tests/ops/support/test_tensors.h"
 
@@ -61,7 +61,7 @@ TEST(MatmulDescription, GradientsOfALinearLayer) {
             CUBLASLT_EPILOGUE_BGRADB);
 }
 
-TEST(MatmulDescription, KeepsABitForEachValueThroughReluInRowsOf128) {
+TEST(MatmulDescription, StoresOneReluBitPerValueInRowsOf128) {
   const auto stride_of = [](const Matmul& matmul) {
     return matmul.description().attribute<std::int64_t>(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD);
   };
@@ -102,7 +102,7 @@ TEST(MatmulDescription, SumsInFloat32AndUsesTf32OnlyIfAllowed) {
               static_cast<std::uint32_t>(CUDA_R_16BF));
 }
 
-TEST(MatmulDescription, RefusesWhatCannotBeComputed) {
+TEST(MatmulDescription, RefusesUnsupportedTypes) {
   EXPECT_EQ(message_of<InvalidArgument>([] {
               Matmul({2, 0, 4});
             }),
@@ -111,14 +111,14 @@ TEST(MatmulDescription, RefusesWhatCannotBeComputed) {
               Matmul({2, 12, 4}, {.epilogue = Epilogue::kBiasGeluKeep});
             }),
             "Matmul got [2, 4] x [4, 12] of float32 with values kept for GELU's gradient, wants a "
-            "number of columns that 8 divides");
+            "multiple of 8 columns");
   EXPECT_EQ(message_of<InvalidArgument>([] {
               Matmul({2, 3, 4}, {.type = DataType::kInt32});
             }),
             "the GPU's kernels compute with float32 or bfloat16, not int32");
 }
 
-TEST(CublasLt, SaysInOneLineThatThereIsNoGpu) {
+TEST(CublasLt, ReportsAMissingGpuInOneLine) {
   if (device::count_gpus() > 0) GTEST_SKIP() << "SKIPPED: this machine has a GPU";
   EXPECT_THAT(message_of<DeviceError>([] { CublasLt(); }),
               AllOf(HasSubstr("cuBLASLt needs a GPU with its driver, and this process sees none"),

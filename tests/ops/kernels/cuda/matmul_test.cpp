@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "ops/kernels/reference/inner_product.h"
 #include "tests/ops/kernels/cuda/gpu_values.h"
+#include "tests/support/reference_kernels/inner_product.h"
 
 namespace horo::ops::cuda {
 namespace {
@@ -119,8 +119,9 @@ TEST(GpuLinearOddShapes, ForwardMatchesReferenceInFloat32) {
   }
 }
 
-// As two layers around an activation use it: the first keeps what the second needs to go back
-// through it, which also sums the first one's bias gradient.
+// The two products around an activation. The forward product of the first layer stores the values
+// that the backward product of the second layer needs. The latter also sums the bias gradient of
+// the first layer.
 template <typename T>
 class GpuActivation : public testing::Test {
  protected:
@@ -135,7 +136,7 @@ class GpuActivation : public testing::Test {
   static constexpr Function kGelu{Epilogue::kBiasGeluKeep, Epilogue::kGeluBiasGradient, gelu,
                                   gelu_slope};
 
-  /// Nothing where cuBLASLt has no such products, unless it must.
+  /// Skips the check if cuBLASLt has no such products, unless `must` is set.
   void expect_both_ways(const Function& function, const InnerProductShape& first, std::size_t next,
                         bool must) {
     const InnerProductShape second{first.batch, first.out_features, next};
@@ -186,7 +187,7 @@ class GpuActivation : public testing::Test {
 };
 TYPED_TEST_SUITE(GpuActivation, Types);
 
-TYPED_TEST(GpuActivation, GoesBothWaysWithTheProductsAroundIt) {
+TYPED_TEST(GpuActivation, MatchesReferenceInBothDirections) {
   const bool is_narrow = sizeof(TypeParam) == 2;
   for (const auto& function : {this->kRelu, this->kGelu}) {
     this->expect_both_ways(function, {128, 64, 256}, 64, is_narrow);

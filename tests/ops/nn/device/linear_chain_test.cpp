@@ -1,4 +1,4 @@
-// Linear layers and activations that are computed together, on the stand-in and on a GPU.
+// Fused linear layers and activations, on the stand-in and on a GPU.
 #include "horo/base/error.h"
 #include "ops/nn/gelu.h"
 #include "ops/nn/linear.h"
@@ -9,8 +9,8 @@
 namespace horo::ops {
 namespace {
 
-/// Linear layers of those sizes with activations between them; each in a Sequential of its own if
-/// `apart`, so that none is computed with its neighbour.
+/// Linear layers of those sizes with activations between them. With `apart`, each layer is in a
+/// separate Sequential, so that no layers are fused.
 template <typename AnyActivation>
 std::unique_ptr<Layer> linear_layers(const std::vector<std::size_t>& sizes, bool apart) {
   auto network = std::make_unique<Sequential>();
@@ -55,7 +55,7 @@ void expect_same_as_apart(const std::vector<std::size_t>& sizes, std::size_t bat
 
 class DeviceLinearChains : public testing::TestWithParam<DataType> {};
 
-TEST_P(DeviceLinearChains, ComputeWhatTheirLayersDoApart) {
+TEST_P(DeviceLinearChains, MatchTheirSeparateLayers) {
   const bool is_exact = GetParam() == DataType::kFloat32;
   const std::vector<std::size_t> even{16, 24, 136, 8}, odd{5, 9, 131, 3};
   for (const std::size_t batch : {1, 7})
@@ -65,15 +65,15 @@ TEST_P(DeviceLinearChains, ComputeWhatTheirLayersDoApart) {
     expect_same_as_apart<Gelu>(sizes, 7, GetParam(), is_exact ? 1e-5 : 0.02);
 }
 
-// A bit for each value that a ReLU let through, and no value that went into it.
-TEST_P(DeviceLinearChains, KeepOfReluBetweenLinearLayersItsOutputAndBits) {
+// The chain stores one bit for each value of a ReLU, and not the inputs of the ReLU.
+TEST_P(DeviceLinearChains, StoreTheOutputAndBitsOfRelu) {
   const auto model = make_mlp({.input = {512}, .hidden = {1024}, .classes = 256});
   DeviceSide side(GetParam());
   const auto network = to_device(*model, side.compute());
   const auto in_use = [&] { return side.compute().allocator().counters().in_use_bytes; };
   const std::size_t batch = 512, value = size_of(GetParam());
   std::size_t before = 0;
-  for (int step = 0; step < 2; ++step) {  // libraries take what they need in the first
+  for (int step = 0; step < 2; ++step) {  // libraries allocate their memory in the first
     before = in_use();
     const DeviceTensor logits = network->forward(
         side.compute().allocate({batch, 512}, DataType::kFloat32), {.training = true});

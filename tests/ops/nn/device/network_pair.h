@@ -41,7 +41,7 @@ inline std::vector<float> channels_first(const Shape& shape, const std::vector<f
   return result;
 }
 
-/// A device, what computes on it, and the way there and back.
+/// A device with its DeviceCompute, and copies to and from it.
 class DeviceSide {
  public:
   explicit DeviceSide(DataType type) : compute_(*device_, type) {}
@@ -57,7 +57,7 @@ class DeviceSide {
     transfer_.download(tensor, values, compute_.stream());
     return values_of(values);
   }
-  /// A parameter's gradient as the host has it.
+  /// A parameter's gradient in the layout of the host.
   std::vector<float> gradient_of(const DeviceParameter& parameter) {
     const auto values = download(parameter.gradient);
     return parameter.is_channels_last ? channels_first(parameter.gradient.shape(), values) : values;
@@ -78,17 +78,17 @@ class DeviceSide {
 
 /// Of relative_error().
 struct Tolerance {
-  double values;  ///< what comes out, running statistics
+  double values;  ///< outputs and running statistics
   double gradients;
 };
 
-/// A network on the host and its counterpart, driven alike and compared.
+/// A network on the host and its counterpart on the device. Runs both and compares the results.
 class NetworkPair {
  public:
   NetworkPair(std::unique_ptr<Layer> host, DataType type) : side_(type), host_(std::move(host)) {
     std::uint32_t seed = 70;
     for (Parameter* parameter : host_->parameters())
-      if (parameter->value.shape().rank() == 1)  // those that begin as 0 or 1
+      if (parameter->value.shape().rank() == 1)  // parameters that are initialised to 0 or 1
         for (float& value : parameter->value.values())
           value += 0.2f * varied_values(1, ++seed).front();
     network_ = to_device(*host_, side_.compute());

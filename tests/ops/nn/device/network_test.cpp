@@ -86,7 +86,7 @@ TEST_P(DeviceNetworks, Residual) {
 
 TEST_P(DeviceNetworks, OfResidualBlocksAlone) {
   const ResidualBlockOptions widening{.in_channels = 3, .out_channels = 5, .stride = 2};
-  if (GetParam().type == DataType::kFloat32)  // whose images lie as the host's
+  if (GetParam().type == DataType::kFloat32)  // float32 images have the layout of the host
     expect_same(std::make_unique<ResidualBlock>(widening), {3, 7, 6});
   auto network = std::make_unique<Sequential>();
   network->add(ResidualBlock(widening))
@@ -96,8 +96,9 @@ TEST_P(DeviceNetworks, OfResidualBlocksAlone) {
   expect_same(std::move(network), {3, 7, 6});
 }
 
-// Linear layers and activations in all orders: products with them on the way there and back, GELU
-// of 8 n values and of others, a bias that is not there, Dropout between, an activation at the end.
+// Linear layers and activations in all orders: fused in forward and backward, GELU with and without
+// a multiple of 8 features, without bias, with Dropout between them, and with an activation at the
+// end.
 TEST_P(DeviceNetworks, OfActivationsBetweenLinearLayers) {
   auto network = std::make_unique<Sequential>();
   network->add(Flatten())
@@ -121,7 +122,7 @@ TEST_P(DeviceNetworks, OfActivationsBetweenLinearLayers) {
   expect_same(std::move(network), {5, 7});
 }
 
-// What no model of horo's has: a choice by images, a gradient by the input, layers without names.
+// Features that no model of horo has: Dropout of images, an input gradient, layers without names.
 TEST_P(DeviceNetworks, OfOtherLayers) {
   auto network = std::make_unique<Sequential>();
   network->add(Conv2d({.in_channels = 3, .out_channels = 6, .stride = 2, .padding = 1}))
@@ -134,7 +135,8 @@ TEST_P(DeviceNetworks, OfOtherLayers) {
   expect_same(std::move(network), {3, 11, 10});
 }
 
-// Where a little error in a value is a little error in its gradient.
+// Layers whose gradients are continuous: a small error of a value causes a small error of its
+// gradient.
 TEST_P(DeviceNetworks, OfLayersWithoutKinks) {
   auto network = std::make_unique<Sequential>();
   network
@@ -149,7 +151,7 @@ TEST_P(DeviceNetworks, OfLayersWithoutKinks) {
               is_exact ? GetParam().tolerance : Tolerance{0.01, 0.01});
 }
 
-TEST_P(DeviceNetworks, KeepTheirValuesOnTheWayThereAndBack) {
+TEST_P(DeviceNetworks, UploadAndDownloadKeepValues) {
   const auto make = [](std::uint64_t seed) {
     return make_resnet({.in_channels = 3, .channels = {4, 6}, .blocks = 1, .seed = seed});
   };
@@ -179,7 +181,7 @@ TEST_P(DeviceNetworks, KeepTheirValuesOnTheWayThereAndBack) {
   EXPECT_EQ(all_values(*back), all_values(*second));
 }
 
-TEST_P(DeviceNetworks, WriteGradientsWhereTheyLieNow) {
+TEST_P(DeviceNetworks, WriteGradientsToTheirCurrentMemory) {
   NetworkPair pair(
       make_cnn(
           {.input = {2, 8, 8}, .channels = {3}, .kernel = 3, .hidden = {}, .batch_norm = true}),
@@ -191,7 +193,7 @@ TEST_P(DeviceNetworks, WriteGradientsWhereTheyLieNow) {
   pair.expect_same_step({4, 2, 8, 8}, 2, GetParam().tolerance);
 }
 
-TEST_P(DeviceNetworks, AskTheDriverForNoMoreMemoryAfterTwoSteps) {
+TEST_P(DeviceNetworks, AllocateNoDriverMemoryAfterTwoSteps) {
   NetworkPair pair(make_resnet({.in_channels = 3, .channels = {4, 6}, .blocks = 1}),
                    GetParam().type);
   const auto step = [&] {
@@ -213,8 +215,9 @@ TEST_P(DeviceNetworks, AskTheDriverForNoMoreMemoryAfterTwoSteps) {
   }
 }
 
-// With 8 bits some values fall on the other side of a kink of ReLU or of the maximum, and the
-// gradients of few samples show each of them. Values in a wrong place are off by 1 and more.
+// With 8 bits of precision, some values are on the other side of a kink of ReLU or of the maximum,
+// which affects the gradients of few samples visibly. Values at a wrong position have errors of 1
+// or more.
 INSTANTIATE_TEST_SUITE_P(In, DeviceNetworks,
                          testing::Values(Precision{DataType::kFloat32, {1e-5, 1e-5}},
                                          Precision{DataType::kBFloat16, {0.03, 0.5}}),
@@ -245,7 +248,7 @@ TEST(DeviceNetwork, HasParametersInTheDevicesOrder) {
   EXPECT_EQ(last->buffers()[1]->gradient.count(), 0u);
 }
 
-/// A layer of a user's own.
+/// A user-defined layer.
 class Negative : public Layer {
   Tensor forward(Tensor input, const Pass&) override { return input; }
   Tensor backward(Tensor gradient, const GradientReady&) override { return gradient; }
@@ -256,9 +259,10 @@ TEST(DeviceNetwork, NamesTheLayerThatHasNoCounterpart) {
   Sequential inner, network;
   inner.add("negative", Negative());
   network.add("flatten", Flatten()).add("head", std::move(inner));
-  EXPECT_EQ(message_of<InvalidArgument>([&] { (void)to_device(network, side.compute()); }),
-            "layer 'head': layer 'negative': this kind of layer is not there for devices: train on "
-            "the CPU, or build the model from the layers of ops/nn");
+  EXPECT_EQ(
+      message_of<InvalidArgument>([&] { (void)to_device(network, side.compute()); }),
+      "layer 'head': layer 'negative': this kind of layer is not supported on devices: train on "
+      "the CPU, or build the model from the layers of ops/nn");
 }
 
 TEST(DeviceNetwork, NamesWhatDoesNotFit) {
@@ -317,7 +321,7 @@ TEST(DeviceNetwork, DropoutNeedsTheSamples) {
   EXPECT_EQ(network->forward(side.upload(Tensor::zeros({3, 6})), {}).shape(), (Shape{3, 10}));
 }
 
-TEST(DeviceNetwork, TakesValuesOfItsOwnModelAlone) {
+TEST(DeviceNetwork, RefusesValuesOfAnotherModel) {
   DeviceSide side(DataType::kBFloat16);
   const auto model = [](std::size_t hidden, std::size_t stages) {
     return make_mlp({.input = {6}, .hidden = std::vector<std::size_t>(stages, hidden)});
@@ -326,12 +330,12 @@ TEST(DeviceNetwork, TakesValuesOfItsOwnModelAlone) {
   EXPECT_EQ(
       message_of<InvalidArgument>([&] { upload_values(*model(5, 1), *network, side.compute()); }),
       "the model on the device has 'fc1.weight' [4, 6] where the one on the host has "
-      "'fc1.weight' [5, 6]; make it with to_device() from a model like that");
+      "'fc1.weight' [5, 6]; make it with to_device() from the same model");
   const auto deeper = model(4, 2);
   EXPECT_EQ(
       message_of<InvalidArgument>([&] { download_values(*network, *deeper, side.compute()); }),
       "the model on the device has 4 parameters or buffers where the one on the host has 6; "
-      "make it with to_device() from a model like that");
+      "make it with to_device() from the same model");
 }
 
 TEST(DeviceCompute, ComputesWithTwoTypes) {

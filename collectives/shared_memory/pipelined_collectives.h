@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "collectives/buffers.h"
+#include "collectives/shared_memory/node_memory.h"
+#include "horo/base/environment.h"
+#include "horo/base/reduce_op.h"
+
+namespace horo::collectives {
+
+/// Broadcast inside a node: the root fills its slots in turn, and the other ranks read them as they
+/// are posted. Cost: the root writes N bytes, and each other rank reads N bytes.
+void pipelined_broadcast(NodeMemory& memory, const ScatteredBuffer& buffer, int root,
+                         Stores stores);
+
+/// Allgather inside a node (see Collectives::allgather). In each step, a rank writes the next piece
+/// of its input into its slot and reads the previous pieces from the slots of the other ranks. Cost
+/// per rank: its own bytes written, the bytes of the others read.
+void pipelined_allgather(NodeMemory& memory, std::span<const std::byte> input,
+                         std::span<const std::size_t> bytes_of, std::span<std::byte> output,
+                         Stores stores);
+
+/// Reduce-scatter inside a node (see Collectives::reduce_scatter). A slot has one part for each
+/// rank. In each step, a rank writes the parts of the other ranks in its own slot, and reduces its
+/// part of all slots in rank order. Cost per rank for N input bytes: (n-1)/n*N written, N read and
+/// reduced.
+void pipelined_reduce_scatter(NodeMemory& memory, const std::byte* input, DataType type,
+                              std::span<const std::size_t> count_of, std::byte* output, ReduceOp op,
+                              Stores stores);
+
+/// The layout of the blocks of an alltoall inside a node. Each rank sends one stream: its blocks
+/// for the other ranks, starting with the next rank and continuing cyclically. With equal blocks,
+/// each slot is then read by one rank at a time. Example with 4 ranks:
+///
+///     rank 0's stream   for 1, for 2, for 3
+///     rank 1's stream   for 2, for 3, for 0
+///     rank 2's stream   for 3, for 0, for 1
+///     rank 3's stream   for 0, for 1, for 2
+struct AlltoallStreams {
+  std::vector<std::size_t> starts;  ///< starts[r]: offset of this rank's block in r's stream
+  std::size_t longest = 0;          ///< bytes of the longest stream, the same on every rank
+};
+
+/// Exchanges the offsets of all blocks in the streams, and the lengths of the streams. Block sizes
+/// differ by pair, so a rank cannot compute the number of steps from its own lists. Collective over
+/// the group. Cost: one step, in which each rank writes n + 1 numbers.
+AlltoallStreams exchange_streams(NodeMemory& memory, const AlltoallBlocks& blocks);
+
+/// Alltoall inside a node (see Collectives::alltoall), after exchange_streams(). Each rank writes
+/// its stream into its slots, one slot per step, and reads its blocks from the slots of the other
+/// ranks. All ranks take the steps of the longest stream. Cost per rank: it writes its bytes for
+/// the other ranks once and reads the bytes from them once. Its own block is copied directly.
+void pipelined_alltoall(NodeMemory& memory, const AlltoallBlocks& blocks,
+                        const AlltoallStreams& streams, Stores stores);
+
+}  // namespace horo::collectives

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "horo/base/reduce_op.h"
+
+namespace horo {
+
+/// `name`: ranks match an operation by its name. Empty: "<operation>.<k>", where k counts the
+/// operations of that kind that this rank has submitted without a name. All ranks must then submit
+/// those in the same order. A name may be used again after its operation has completed.
+///
+/// `prescale`, `postscale`: finite factors, equal on all ranks. The result is postscale *
+/// op(prescale * x). Each product is rounded once to the element type. float64 is multiplied in
+/// float64. Other floating point types are multiplied in float32, to which the factor is rounded
+/// first. For integers, both must be 1.
+struct AllreduceOptions {
+  std::string name;
+  ReduceOp op = ReduceOp::kAverage;
+  double prescale = 1.0;   ///< multiplies the values of this rank before the reduction
+  double postscale = 1.0;  ///< multiplies the result
+};
+struct BroadcastOptions {
+  std::string name;
+  int root = 0;  ///< the rank that sends its values to all ranks
+};
+struct AllgatherOptions {
+  std::string name;
+};
+struct ReduceScatterOptions {
+  std::string name;
+  ReduceOp op = ReduceOp::kAverage;  ///< any but kAdasum
+  double prescale = 1.0;             ///< if not 1, the operation copies the input
+  double postscale = 1.0;
+};
+struct AlltoallOptions {
+  std::string name;
+  /// The number of rows (first dimension) of the input to send to each rank, by rank. The sum is
+  /// the number of rows of the input. Empty: all ranks get the same number of rows, and the first
+  /// `rows % size` ranks get one more.
+  std::vector<std::size_t> splits;
+};
+struct BarrierOptions {
+  std::string name;
+};
+struct CheckEqualOptions {
+  /// The name of the check in errors. Each name has its own count of calls; see `every`.
+  std::string name;
+  /// Compare the tensors in the first call and then in every `every`-th call; the other calls
+  /// return at once. At least 1, equal on all ranks.
+  std::uint64_t every = 1;
+};
+
+}  // namespace horo

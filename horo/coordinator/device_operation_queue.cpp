@@ -1,0 +1,285 @@
+#include "horo/coordinator/device_operation_queue.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "horo/base/error.h"
+#include "horo/coordinator/stall_watch.h"
+
+namespace horo::coordinator {
+namespace {
+
+constexpr const char* kGone = "the DeviceOperations of this operation have been destroyed";
+
+}  // namespace
+
+DeviceOperation::~DeviceOperation() {
+  if (events_ != nullptr) queue_->recycle(events_);
+}
+
+DeviceOperationQueue::DeviceOperationQueue(DeviceExecutor::Parts parts, std::uint8_t number,
+                                           OnOperation on_operation, EndJob end_job,
+                                           observe::FlightRecorder& recorder,
+                                           const std::string& process_set)
+    : DeviceWorker(parts.device, *parts.waits, parts.collectives.get(), parts.topology,
+                   std::move(end_job)),
+      number_(number),
+      topology_(parts.topology),
+      on_operation_(std::move(on_operation)),
+      flights_(recorder, process_set),
+      executor_(std::make_unique<DeviceExecutor>(std::move(parts))) {
+  start();
+}
+
+DeviceOperationQueue::~DeviceOperationQueue() { close(); }
+
+// The thread ends before the executor, which it uses. Events and streams are freed under the lock,
+// because an operation that outlives the queue may call recycle() at the same time.
+void DeviceOperationQueue::close() {
+  if (executor_ == nullptr) return;
+  stop(std::unique_lock(mutex_));
+  executor_.reset();
+  {
+    const std::scoped_lock lock(mutex_);
+    is_closed_ = true;
+    given_up_.clear();
+    streams_.clear();
+    free_event_sets_.clear();
+    event_sets_.clear();
+  }
+  changed_.notify_all();
+}
+
+// Reserves room for all sets in the free list, so recycle() cannot fail to allocate in a
+// destructor.
+DeviceOperationQueue::EventSet* DeviceOperationQueue::take_event_set() {
+  if (free_event_sets_.empty()) {
+    event_sets_.push_back(std::make_unique<EventSet>(
+        EventSet{device_.make_event(), device_.make_event(), device_.make_event()}));
+    free_event_sets_.reserve(event_sets_.size());
+    return event_sets_.back().get();
+  }
+  EventSet* events = free_event_sets_.back();
+  free_event_sets_.pop_back();
+  return events;
+}
+
+void DeviceOperationQueue::recycle(EventSet* events) noexcept {
+  const std::scoped_lock lock(mutex_);
+  if (!is_closed_) free_event_sets_.push_back(events);
+}
+
+// The queue's thread enqueues the work outside of any capture, so the graph would not contain it.
+void DeviceOperationQueue::require_no_capture(void* native) {
+  HORO_CHECK(
+      !is_captured(native),
+      "a named operation cannot be part of a graph: pass a stream that is not being captured");
+}
+
+std::shared_ptr<DeviceOperation> DeviceOperationQueue::open(void* native) {
+  home_.require_home();
+  auto operation = std::make_shared<DeviceOperation>(shared_from_this());
+  const std::scoped_lock lock(mutex_);
+  if (error_ != nullptr) std::rethrow_exception(error_);
+  if (is_closed_) throw ShutdownError(kGone);
+  require_no_capture(native);
+  with_device([&] {
+    EventSet* events = take_event_set();
+    stream_of(native).record(*events->ready);
+    operation->events_ = events;
+  });
+  return operation;
+}
+
+// Called by the owner of the coordinator's rounds, so the order of agreed_ is that of the responses
+// on all ranks.
+void DeviceOperationQueue::add(const Response& response, std::vector<Entry> entries,
+                               std::int64_t agreed) {
+  const std::scoped_lock lock(mutex_);
+  if (should_stop_)
+    throw CommunicationError(fmt::format("{} destroyed its DeviceOperations before '{}' was done",
+                                         topology_.describe(topology_.rank),
+                                         entries.front().request.name));
+  agreed_.push_back({{}, response, std::move(entries), agreed, {}});
+  if (error_ != nullptr) return fail(error_);
+  changed_.notify_all();
+}
+
+// Does not throw operation.error_, which is about this rank's output; the callers do.
+void DeviceOperationQueue::await_stage(const DeviceOperation& operation, Completion& completion) {
+  home_.require_home();
+  std::unique_lock lock(mutex_);
+  if (operation.stage_ == Stage::kSubmitted && !is_closed_) {
+    lock.unlock();
+    completion.wait();
+    lock.lock();
+    changed_.wait(lock, [&] { return is_closed_ || operation.stage_ != Stage::kSubmitted; });
+  }
+  if (operation.stage_ != Stage::kSubmitted) return;
+  if (completion.is_done()) completion.wait();  // may throw a more precise error
+  throw ShutdownError(kGone);
+}
+
+void DeviceOperationQueue::await_launched(const DeviceOperation& operation,
+                                          Completion& completion) {
+  forbid_blocking_in_callbacks();
+  await_stage(operation, completion);
+  const std::scoped_lock lock(mutex_);
+  if (operation.error_ != nullptr) std::rethrow_exception(operation.error_);
+}
+
+void DeviceOperationQueue::wait_on(const DeviceOperation& operation, Completion& completion,
+                                   void* native) {
+  await_launched(operation, completion);
+  const std::scoped_lock lock(mutex_);
+  // The device may have completed the operation or failed since await_launched().
+  if (operation.error_ != nullptr) std::rethrow_exception(operation.error_);
+  if (operation.stage_ == Stage::kDone) return;
+  require_no_capture(native);
+  with_device([&] { stream_of(native).wait(*operation.done_); });
+}
+
+void DeviceOperationQueue::wait(const DeviceOperation& operation, Completion& completion) {
+  forbid_blocking_in_callbacks();
+  await_stage(operation, completion);
+  WaitPolicy patient = policy_;  // the queue's thread checks the deadline
+  patient.timeout = std::chrono::years(1);
+  try {
+    for (Waiter waiter(patient);; waiter.pause("for the device")) {
+      const std::scoped_lock lock(mutex_);
+      if (has_ended(operation)) break;
+    }
+  } catch (const Error&) {
+    const std::scoped_lock lock(mutex_);
+    if (operation.stage_ != Stage::kDone) fail(watch_.error());
+  }
+  const std::scoped_lock lock(mutex_);
+  // The device may complete work whose collective has failed.
+  if (!is_closed_ && operation.stage_ == Stage::kLaunched && watch_.has_failed())
+    fail(watch_.error());
+  if (operation.error_ != nullptr) std::rethrow_exception(operation.error_);
+}
+
+bool DeviceOperationQueue::has_ended(const DeviceOperation& operation) const {
+  if (is_closed_ || operation.stage_ == Stage::kDone) return true;
+  return operation.stage_ == Stage::kLaunched && operation.done_->is_done();
+}
+
+bool DeviceOperationQueue::is_done(const DeviceOperation& operation,
+                                   const Completion& completion) const {
+  if (completion.is_done() && completion.error() != nullptr) return true;
+  const std::scoped_lock lock(mutex_);
+  try {
+    return has_ended(operation);
+  } catch (const Error&) {
+    return false;  // the queue's thread will report the error
+  }
+}
+
+void DeviceOperationQueue::end(Work& work, const std::exception_ptr& error) {
+  for (Entry& entry : work.entries) {
+    DeviceOperation& operation = *entry.on_device;
+    operation.stage_ = Stage::kDone;
+    if (error != nullptr) operation.error_ = error;
+    // The events of failed work may still be in use, so they are not reused.
+    if (error == nullptr) free_event_sets_.push_back(operation.events_);
+    operation.events_ = nullptr;
+    operation.done_ = nullptr;
+  }
+}
+
+std::string DeviceOperationQueue::name_of(const Work& work) const {
+  return fmt::format("{} {}", coordinator::name_of(work.response.kind),
+                     quote_operation(work.entries.front().request.name, topology_));
+}
+
+std::string DeviceOperationQueue::describe_current() const {
+  if (!under_way_.empty()) return name_of(under_way_.front());
+  if (!agreed_.empty()) return name_of(agreed_.front());
+  return fmt::format("operations on {}", device_.describe());
+}
+
+void DeviceOperationQueue::record_failure(std::string_view why) noexcept {
+  if (!why.empty()) flights_.fail(why);
+}
+
+void DeviceOperationQueue::drop_work() noexcept {
+  for (std::deque<Work>* list : {&under_way_, &agreed_}) {
+    for (Work& work : *list) {
+      end(work, error_);
+      given_up_.push_back(std::move(work.substitute));
+    }
+    list->clear();
+  }
+}
+
+// In the flight recorder, an operation starts when the device starts it. Earlier work of the
+// program on the stream does not count.
+void DeviceOperationQueue::note_begin(Work& work) {
+  for (Entry& entry : work.entries) flights_.open(entry);
+  flights_.agree(work.agreed);
+  flights_.start(work.entries);
+}
+
+// The lock is released during execute(), which may block while the ranks connect. The work is in
+// neither list meanwhile. Only this thread and drop_work() remove work from the lists.
+void DeviceOperationQueue::launch_next(std::unique_lock<std::mutex>& lock) {
+  Work work = std::move(agreed_.front());
+  agreed_.pop_front();
+  // The first response connects the ranks, and execute() blocks meanwhile. The deadline counts from
+  // now.
+  if (!std::exchange(has_connected_, true)) {
+    work.since = std::chrono::steady_clock::now();
+    note_begin(work);
+  }
+  std::vector<const device::Event*> ready;
+  for (const Entry& entry : work.entries) ready.push_back(entry.on_device->events_->ready.get());
+  const EventSet& events = *work.entries.front().on_device->events_;
+  work.begun = events.begun.get();
+  work.done = events.done.get();
+  lock.unlock();
+  DeviceExecutor::LaunchResult result;
+  std::exception_ptr error;
+  try {
+    result = executor_->execute(work.response, work.entries, ready, *events.begun, *events.done);
+  } catch (const std::exception&) {
+    error = watch_.error();
+  }
+  lock.lock();
+  work.substitute = std::move(result.substitute);
+  if (error == nullptr && error_ == nullptr) {
+    for (Entry& entry : work.entries) {
+      entry.on_device->stage_ = Stage::kLaunched;
+      entry.on_device->done_ = events.done.get();
+      if (!result.error_text.empty())
+        entry.on_device->error_ = std::make_exception_ptr(InvalidArgument(result.error_text));
+    }
+  }
+  const std::string name = name_of(work);
+  under_way_.push_back(std::move(work));
+  // Another thread may have called fail() while the lock was released.
+  if (error == nullptr) error = error_;
+  if (error != nullptr) return fail(error, name);
+  changed_.notify_all();
+}
+
+// Called with mutex_ held. The record is closed before the operation is marked as done, so a caller
+// that sees it done also sees the record.
+void DeviceOperationQueue::end_oldest() {
+  Work& front = under_way_.front();
+  flights_.finish(front.entries);
+  std::size_t bytes = 0;
+  for (const Entry& entry : front.entries) bytes += entry.request.bytes();
+  on_operation_(bytes, front.entries.size());
+  end(front, nullptr);
+  under_way_.pop_front();
+}
+
+std::string DeviceOperationQueue::describe_oldest() const {
+  const Work& front = under_way_.front();
+  return fmt::format("end the {} '{}'", coordinator::name_of(front.response.kind),
+                     front.entries.front().request.name);
+}
+
+}  // namespace horo::coordinator

@@ -1,0 +1,143 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "horo/base/system/home_process.h"
+#include "horo/coordinator/completion.h"
+#include "horo/coordinator/device_executor.h"
+#include "horo/coordinator/device_worker.h"
+#include "horo/coordinator/operation_flights.h"
+
+namespace horo::coordinator {
+
+class DeviceOperationQueue;
+
+/// An operation on a device, from its submission to its end. Its queue updates its state.
+class DeviceOperation {
+ public:
+  explicit DeviceOperation(std::shared_ptr<DeviceOperationQueue> queue)
+      : queue_(std::move(queue)) {}
+  /// Returns the events to the queue, if the operation never reached the device.
+  ~DeviceOperation();
+  DeviceOperation(const DeviceOperation&) = delete;
+  DeviceOperation& operator=(const DeviceOperation&) = delete;
+
+  DeviceOperationQueue& queue() const { return *queue_; }
+
+ private:
+  friend class DeviceOperationQueue;
+  enum class Stage { kSubmitted, kLaunched, kDone };
+  struct EventSet {
+    std::unique_ptr<device::Event> ready, begun, done;
+  };
+
+  const std::shared_ptr<DeviceOperationQueue> queue_;
+  // Guarded by the queue's mutex.
+  Stage stage_ = Stage::kSubmitted;
+  EventSet* events_ = nullptr;  // owned by the queue
+  // kLaunched: the event of the first operation in its bucket.
+  const device::Event* done_ = nullptr;
+  std::exception_ptr error_;
+};
+
+/// Named operations on tensors of a device. After the ranks have agreed on an operation, a thread
+/// enqueues it on the device, in the order of the responses, which is the same on all ranks. An
+/// error or a timeout on the device fails the queue. The coordinator does not block here.
+///
+/// Thread-safe, except close().
+class DeviceOperationQueue : public std::enable_shared_from_this<DeviceOperationQueue>,
+                             private DeviceWorker {
+ public:
+  /// Called after each response with its bytes and tensors, from the queue's thread.
+  using OnOperation = std::function<void(std::size_t bytes, std::size_t tensors)>;
+
+  /// `number`: identifies the queue in requests, equal on all ranks. `recorder` must live until
+  /// close(). `process_set`: empty for all ranks.
+  DeviceOperationQueue(DeviceExecutor::Parts parts, std::uint8_t number, OnOperation on_operation,
+                       EndJob end_job, observe::FlightRecorder& recorder,
+                       const std::string& process_set);
+  ~DeviceOperationQueue() override;
+
+  std::uint8_t number() const { return number_; }
+
+  /// Makes an operation that starts after the work that the stream `native` has received so far.
+  /// Does not wait for the device. Throws the error of the queue, or ShutdownError after close().
+  std::shared_ptr<DeviceOperation> open(void* native);
+  /// Adds an agreed response on entries with operations of this queue. `agreed`: when the ranks
+  /// agreed, in ns of the flight clock. Called by the coordinator. Throws CommunicationError after
+  /// close(), because the other ranks wait for this one.
+  void add(const Response& response, std::vector<Entry> entries, std::int64_t agreed);
+
+  /// Waits until the ranks have agreed (`completion`) and the work is enqueued on the device.
+  /// Throws the error of either.
+  void await_launched(const DeviceOperation& operation, Completion& completion);
+  /// The same. Later work on the stream `native` then starts after the operation.
+  void wait_on(const DeviceOperation& operation, Completion& completion, void* native);
+  /// The same, and waits until the device has completed the operation.
+  void wait(const DeviceOperation& operation, Completion& completion);
+  /// Whether the operation has ended, with or without an error. Does not block.
+  bool is_done(const DeviceOperation& operation, const Completion& completion) const;
+
+  /// Waits for the operations on which the ranks have agreed, then releases the resources of the
+  /// device and the job. Operations without an agreement end with ShutdownError.
+  void close();
+
+ private:
+  friend class DeviceOperation;
+  using Stage = DeviceOperation::Stage;
+  using EventSet = DeviceOperation::EventSet;
+
+  // One response.
+  struct Work : UnderWay {
+    Response response;
+    std::vector<Entry> entries;
+    std::int64_t agreed;
+    device::Memory substitute;
+  };
+
+  void await_stage(const DeviceOperation& operation, Completion& completion);
+  void recycle(EventSet* events) noexcept;
+  // The functions below require mutex_.
+  EventSet* take_event_set();
+  void require_no_capture(void* native);
+  bool has_ended(const DeviceOperation& operation) const;
+  void end(Work& work, const std::exception_ptr& error);
+  void note_begin(Work& work);
+  std::string name_of(const Work& work) const;
+
+  // DeviceWorker.
+  bool has_next() const override { return !agreed_.empty(); }
+  void launch_next(std::unique_lock<std::mutex>& lock) override;
+  UnderWay* oldest() override { return under_way_.empty() ? nullptr : &under_way_.front(); }
+  void begin_oldest() override { note_begin(under_way_.front()); }
+  void end_oldest() override;
+  std::string describe_oldest() const override;
+  std::string describe_current() const override;
+  void record_failure(std::string_view why) noexcept override;
+  void drop_work() noexcept override;
+
+  const std::uint8_t number_;
+  const Topology topology_;
+  const OnOperation on_operation_;
+  const HomeProcess home_;
+  OperationFlights flights_;
+  std::unique_ptr<DeviceExecutor> executor_;  // null: closed
+
+  // Guarded by mutex_.
+  std::vector<std::unique_ptr<EventSet>> event_sets_;
+  std::vector<EventSet*> free_event_sets_;
+  std::deque<Work> agreed_, under_way_;
+  std::vector<device::Memory> given_up_;  // memory of failed work that may still be in flight
+  bool has_connected_ = false;
+  bool is_closed_ = false;
+};
+
+}  // namespace horo::coordinator

@@ -1,0 +1,146 @@
+#include "horo/coordinator/device_worker.h"
+
+#include <utility>
+
+#include "horo/base/error.h"
+#include "horo/base/log.h"
+#include "horo/base/system/threads.h"
+
+namespace horo::coordinator {
+namespace {
+
+using std::chrono::steady_clock;
+
+// How often the thread polls the device. Work on the device takes longer than this.
+constexpr std::chrono::microseconds kLookInterval{100};
+
+}  // namespace
+
+DeviceWorker::DeviceWorker(device::Device& device, const PlanWaits& waits,
+                           collectives::DeviceCollectives* collectives, const Topology& topology,
+                           EndJob end_job)
+    : device_(device),
+      policy_(waits.of_caller),
+      watch_(policy_, device, collectives, topology, std::move(end_job)),
+      collectives_(collectives) {}
+
+// Called by the constructor of the derived class as its last statement: the thread calls virtual
+// functions of the complete object.
+void DeviceWorker::start() {
+  thread_ = std::jthread([this, label = log_label()] { run(label); });
+}
+
+// Runs while the derived class is complete: the thread calls its virtual functions until it ends.
+void DeviceWorker::stop(std::unique_lock<std::mutex> lock) {
+  should_stop_ = true;
+  lock.unlock();
+  changed_.notify_all();
+  thread_.join();
+}
+
+device::Stream& DeviceWorker::stream_of(void* native) {
+  std::unique_ptr<device::Stream>& stream = streams_[native];
+  if (stream == nullptr) stream = device_.borrow_stream(native);
+  return *stream;
+}
+
+bool DeviceWorker::is_captured(void* native) {
+  bool is_captured = false;
+  with_device([&] { is_captured = stream_of(native).captured_in() != nullptr; });
+  return is_captured;
+}
+
+// An error of the device applies to all later work, so it ends the worker; an InvalidArgument
+// concerns the caller alone.
+void DeviceWorker::with_device(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const InvalidArgument&) {
+    throw;
+  } catch (const Error&) {
+    fail(watch_.error());
+    std::rethrow_exception(error_);
+  }
+}
+
+void DeviceWorker::require_no_error() {
+  if (error_ == nullptr && watch_.has_failed()) fail(watch_.error());
+  if (error_ != nullptr) std::rethrow_exception(error_);
+}
+
+// The recorder has the reason before drop_work() ends the operations: a caller that wakes up may
+// end the process.
+void DeviceWorker::fail(const std::exception_ptr& error, std::string_view work) noexcept {
+  if (error_ == nullptr) {
+    error_ = error;
+    try {
+      error_ = watch_.end_job(error, work.empty() ? describe_current() : std::string(work));
+      std::rethrow_exception(error_);
+    } catch (const CommunicationError& failure) {
+      record_failure(failure.what());
+      if (collectives_ != nullptr) collectives_->abort(failure.what());
+    } catch (const std::exception& failure) {
+      record_failure({});
+      if (collectives_ != nullptr) collectives_->abort(failure.what());
+    }
+  }
+  drop_work();
+  changed_.notify_all();
+}
+
+// The device executes the work in the order of submission, so only the oldest can begin or end. The
+// deadline counts from the moment when the thread sees that the device has begun it.
+void DeviceWorker::look_at_device() {
+  try {
+    for (UnderWay* work = oldest(); work != nullptr; work = oldest()) {
+      if (!work->since) {
+        if (work->begun != nullptr && !work->begun->is_done()) break;
+        // Earlier work of the program on the stream does not count as part of the exchange.
+        work->since = steady_clock::now();
+        begin_oldest();
+      }
+      // Report a failure before completing work whose result it may have spoiled.
+      if ((work->done != nullptr && !work->done->is_done()) || watch_.has_failed()) break;
+      end_oldest();
+    }
+  } catch (const Error&) {
+    return fail(watch_.error());
+  }
+  if (watch_.has_failed()) return fail(watch_.error());
+  const UnderWay* work = oldest();
+  if (work != nullptr && work->since && watch_.is_overdue(*work->since))
+    fail(watch_.overdue_error(*work->since, describe_oldest()));
+}
+
+// The device has no call that waits for either an event or new work, so the thread polls while work
+// is in flight. Otherwise it sleeps.
+void DeviceWorker::run(const std::string& label) {
+  set_log_label(label);
+  ask_for_short_slices();
+  std::unique_lock lock(mutex_);
+  try {
+    device_.serve_thread();
+  } catch (const DeviceError&) {
+    fail(std::current_exception());
+  }
+  while (error_ == nullptr) {
+    look_at_device();
+    if (error_ != nullptr) return;
+    if (has_next()) {
+      launch_next(lock);
+      continue;
+    }
+    if (should_stop_) {
+      if (const std::exception_ptr error = unfinished()) return fail(error);
+      if (oldest() == nullptr) return;
+    }
+    if (oldest() != nullptr)
+      changed_.wait_for(lock, kLookInterval);
+    else
+      changed_.wait(lock, [&] {
+        return should_stop_ || error_ != nullptr || has_next() || oldest() != nullptr;
+      });
+  }
+}
+
+}  // namespace horo::coordinator

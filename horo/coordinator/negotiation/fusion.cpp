@@ -1,0 +1,125 @@
+#include "horo/coordinator/negotiation/fusion.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace horo::coordinator {
+namespace {
+
+Response::Tensor reference_to(const Contribution& contribution, const ResponseCache& cache) {
+  if (contribution.cached != 0 && cache.is_live(contribution.cached))
+    return {contribution.cached, {}};
+  if (contribution.absent.empty()) return {0, contribution.name()};
+  return {0, contribution.name(), contribution.request()};
+}
+
+std::vector<std::uint64_t> rows_in_order(const Contribution& contribution) {
+  if (contribution.agreed) return contribution.agreed->rows_of;
+  std::vector<std::uint64_t> all;
+  for (const Contribution::Rows& own : contribution.rows)
+    all.insert(all.end(), own.rows.begin(), own.rows.end());
+  return all;
+}
+
+// A joined rank takes part with the identity of an elementwise operation. Adasum, for example, has
+// none.
+bool can_do_without(const Request& request) {
+  return request.kind == Kind::kAllreduce && is_elementwise(request.op) &&
+         request.device_queue == 0;
+}
+
+// Two variants are enough to name a mismatch; see Contribution. All ranks receive this text, so
+// they throw the same error.
+std::string find_error(const Contribution& contribution, const Topology& topology) {
+  if (contribution.variants.size() > 1) {
+    const Contribution::Variant& first = contribution.variants[0];
+    const Contribution::Variant& second = contribution.variants[1];
+    return describe_mismatch(first.request, topology.describe(first.rank), second.request,
+                             topology.describe(second.rank));
+  }
+  const Request& request = contribution.request();
+  if (contribution.absent.empty() || can_do_without(request)) return {};
+  return fmt::format(
+      "tensor '{}': {} has joined and {} needs every rank; while a rank has joined, the others may "
+      "submit allreduces (sum, average, min, max, product) only",
+      request.name, topology.describe(contribution.absent.front()), request.describe());
+}
+
+Response response_to(const Contribution& contribution, const ResponseCache& cache,
+                     const Topology& topology) {
+  const Request& request = contribution.request();
+  Response response;
+  response.kind = request.kind;
+  response.type = request.type;
+  response.op = request.op;
+  response.root = request.root;
+  response.error_text = find_error(contribution, topology);
+  if (!response.error_text.empty()) {
+    response.tensors = {{0, request.name}};
+    response.error = ErrorKind::kMismatch;
+    return response;
+  }
+  response.tensors.push_back(reference_to(contribution, cache));
+  response.absent = contribution.absent;
+  response.rows_of = rows_in_order(contribution);
+  return response;
+}
+
+// Larger buckets are not faster. They delay the first operation until all tensors of the bucket
+// have been looked up and released.
+constexpr std::size_t kMostTensors = 4096;
+
+// A response to which tensors may still be added.
+struct Bucket {
+  std::size_t response = 0;
+  std::size_t bytes = 0;
+  const Request* first = nullptr;
+};
+
+bool can_share(const Response& response, const Request& request) {
+  return response.kind == Kind::kAllreduce && response.error == ErrorKind::kNone &&
+         request.members.empty();
+}
+
+// On a device one launch moves and scales all of them.
+bool can_move_together(const Request& a, const Request& b) {
+  return a.device_queue == b.device_queue && (a.device_queue == 0 || a.scale == b.scale);
+}
+
+}  // namespace
+
+// For each kind of bucket only the latest one is open. A tensor that does not fit starts the next.
+std::vector<Response> fuse(std::span<const Contribution> complete, std::size_t bucket_bytes,
+                           const ResponseCache& cache, const Topology& topology) {
+  std::vector<Response> responses;
+  std::vector<Bucket> open;
+  for (const Contribution& contribution : complete) {
+    Response response = response_to(contribution, cache, topology);
+    const std::size_t bytes = contribution.request().bytes();
+    if (!can_share(response, contribution.request())) {
+      responses.push_back(std::move(response));
+      continue;
+    }
+    const auto bucket = std::ranges::find_if(open, [&](const Bucket& candidate) {
+      const Response& other = responses[candidate.response];
+      return other.type == response.type && other.op == response.op &&
+             other.absent == response.absent &&
+             can_move_together(*candidate.first, contribution.request());
+    });
+    if (bucket != open.end() && bucket->bytes + bytes <= bucket_bytes &&
+        responses[bucket->response].tensors.size() < kMostTensors) {
+      responses[bucket->response].tensors.push_back(std::move(response.tensors.front()));
+      bucket->bytes += bytes;
+      continue;
+    }
+    if (bucket == open.end())
+      open.push_back({responses.size(), bytes, &contribution.request()});
+    else
+      *bucket = {responses.size(), bytes, &contribution.request()};
+    responses.push_back(std::move(response));
+  }
+  return responses;
+}
+
+}  // namespace horo::coordinator

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <list>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "horo/coordinator/negotiation/contribution.h"
+
+namespace horo::coordinator {
+
+/// An operation that some ranks have submitted and others have not.
+struct Waiting {
+  std::string name;
+  std::chrono::nanoseconds age{};
+  std::vector<int> missing;  ///< ranks, ascending
+  friend bool operator==(const Waiting&, const Waiting&) = default;
+};
+
+/// A rank that has shut down.
+struct RankShutdown {
+  int rank = 0;
+  std::uint64_t operations = 0;   ///< number that it had completed by then
+  std::vector<std::string> open;  ///< operations that it had submitted, but not all of its subtree
+  friend bool operator==(const RankShutdown&, const RankShutdown&) = default;
+};
+
+/// An operation that can never be complete: `rank` has shut down without submitting it.
+struct UnsatisfiableOperation {
+  std::string name;
+  int rank = 0;
+  std::uint64_t operations = 0;
+  friend bool operator==(const UnsatisfiableOperation&, const UnsatisfiableOperation&) = default;
+};
+
+/// Records which ranks of a subtree of the control tree have submitted which operations.
+/// Contributor 0 is the rank itself, contributor 1 + c is the subtree of child c. Sends no messages
+/// and reads no clock. Used by one thread at a time.
+///
+/// Operations are independent: an operation is complete when its last contribution arrives,
+/// whatever other operations wait for. So ranks may submit operations in different orders, and two
+/// pending operations cannot block each other.
+class ReadinessTable {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// ranks_of[c]: the ranks of contributor c, ascending.
+  explicit ReadinessTable(std::vector<std::vector<int>> ranks_of);
+
+  /// Adds the contribution of `contributor`. Throws CommunicationError if it has already submitted
+  /// an operation of that name.
+  void add(std::size_t contributor, Contribution contribution, Time now);
+  /// Adds ranks that have joined. Only joins and shutdowns wait for them.
+  void join(std::size_t contributor, const std::vector<int>& ranks);
+  /// Removes and returns the complete operations, merged, in the order in which they became
+  /// complete.
+  std::vector<Contribution> take_complete();
+
+  /// Removes an operation that was answered with an error.
+  void remove(const std::string& name);
+  /// Restarts the age of the pending join: it may wait as long as other operations complete.
+  void refresh_join(Time now);
+  /// Ends the join: operations wait for every rank again.
+  void end_join();
+  const std::set<int>& joined() const { return joined_; }
+  /// Whether all ranks of `contributor` have joined.
+  bool has_joined(std::size_t contributor) const { return live_[contributor] == 0; }
+
+  /// A rank of `contributor` will submit nothing more.
+  void shut_down(std::size_t contributor, RankShutdown shutdown);
+  /// Returns the shutdowns since the last call, with the operations that they left open in this
+  /// subtree.
+  std::vector<RankShutdown> take_shutdowns();
+  /// Returns the operations that cannot complete because a rank has shut down, each once. They stay
+  /// in the table until remove().
+  std::vector<UnsatisfiableOperation> take_unsatisfiable();
+
+  /// Adds a report of `contributor` about an operation that waits in its subtree.
+  void report(std::size_t contributor, const Waiting& waiting, Time now);
+  /// Returns at most `most` operations that are older than `age` at `now`, oldest first. The cost
+  /// does not depend on the number of other pending operations.
+  std::vector<Waiting> waiting_longer_than(std::chrono::nanoseconds age, Time now,
+                                           std::size_t most) const;
+
+  /// Number of incomplete operations with a contribution within `recent`. `recent` must not grow
+  /// from call to call. The amortised cost per contribution is constant.
+  std::size_t under_way(std::chrono::nanoseconds recent, Time now);
+  bool is_empty() const { return pending_.empty(); }
+
+ private:
+  struct PendingOperation;
+  using PendingOperations = std::unordered_map<std::string, PendingOperation>;
+  using OperationList = std::list<PendingOperations::value_type*>;
+  struct PendingOperation {
+    std::vector<bool> has_submitted;  // by contributor
+    std::size_t missing = 0;          // contributors
+    std::optional<Contribution> merged;
+    std::vector<int> ranks;  // the ranks of `merged`
+    std::unordered_map<std::size_t, std::vector<int>> reports;
+    bool is_unsatisfiable = false;  // and returned by take_unsatisfiable()
+    Time since, latest;
+    std::uint64_t number = 0;
+    OperationList::iterator by_age;                 // in by_age_
+    std::optional<OperationList::iterator> recent;  // in recent_
+  };
+  struct ShutdownEntry {
+    std::size_t contributor = 0;
+    RankShutdown shutdown;
+    bool is_new = true;
+  };
+
+  PendingOperations::iterator find_or_add(const std::string& name, Time now);
+  bool needs(const PendingOperation& operation, std::size_t contributor) const;
+  bool is_complete(const PendingOperation& operation) const;
+  void complete(PendingOperations::iterator operation);
+  OperationList::iterator append(OperationList& list, PendingOperations::value_type* operation);
+  void set_since(PendingOperations::value_type& operation, Time since);
+  void note_arrival(PendingOperations::value_type& operation, Time now);
+  void erase(PendingOperations::iterator operation);
+  std::vector<int> missing_ranks(const PendingOperation& operation) const;
+  const ShutdownEntry* find_blocking_shutdown(const std::string& name,
+                                              const PendingOperation& operation) const;
+
+  std::vector<std::vector<int>> ranks_of_;
+  std::vector<std::size_t> live_;  // ranks of a contributor that have not joined
+  std::set<int> joined_;
+  PendingOperations pending_;
+  OperationList by_age_;  // every operation, ascending by `since`
+  OperationList recent_;  // operations that under_way() may count, ascending by `latest`
+  OperationList spare_;   // unused list nodes: allocating them would slow down small operations
+  std::vector<Contribution> complete_;
+  std::vector<ShutdownEntry> shutdowns_;
+  bool may_have_unsatisfiable_ = false;
+  std::uint64_t operations_seen_ = 0;
+};
+
+}  // namespace horo::coordinator

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "horo/base/data_type.h"
+#include "horo/base/reduce_op.h"
+#include "horo/base/tensor_view.h"
+#include "horo/flight_recorder/flight_format.h"
+
+namespace horo::coordinator {
+
+/// The kind of a collective operation.
+enum class Kind : std::uint8_t {
+  kAllreduce,
+  kBroadcast,
+  kAllgather,
+  kReduceScatter,
+  kAlltoall,
+  kBarrier,
+  kTask,      ///< a function that every rank runs, such as the agreement on a plan
+  kShutdown,  ///< the last request of a rank
+  kJoin,      ///< the rank has no more data; it takes part in allreduces until all have joined
+};
+inline constexpr int kKindCount = 9;
+std::string_view name_of(Kind kind);
+/// Whether the ranks' inputs may differ in their first dimension.
+constexpr bool has_own_rows(Kind kind) {
+  return kind == Kind::kAllgather || kind == Kind::kAlltoall;
+}
+
+/// Names of the last two kinds. At most one operation of each is pending at a time.
+using observe::kShutdownName;
+inline constexpr std::string_view kJoinName = "horo.join";
+
+/// Scale factors of a reduction: each rank multiplies its values by `before`, and the result is
+/// multiplied by `after`.
+struct ScaleFactors {
+  double before = 1;
+  double after = 1;
+
+  bool are_one() const { return before == 1 && after == 1; }
+  /// Compares bits: with 0 on one rank and -0 on another, the results of the ranks would differ.
+  friend bool operator==(const ScaleFactors& a, const ScaleFactors& b) {
+    return bits_equal(a.before, b.before) && bits_equal(a.after, b.after);
+  }
+
+ private:
+  static bool bits_equal(double a, double b) {
+    return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+  }
+};
+
+/// One rank's description of one operation. The ranks must agree on it. Fields that a kind does
+/// not use keep their defaults.
+struct Request {
+  std::string name;
+  Kind kind = Kind::kAllreduce;
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  int root = 0;
+  Shape shape{0};
+  /// Alltoall: rows of this rank's input (its first dimension) for each rank.
+  std::vector<std::size_t> splits = {};
+  /// Tensors of a group, in order. A group does not use `type` and `shape`.
+  struct Member {
+    std::string name;
+    DataType type = DataType::kFloat32;
+    Shape shape{0};
+    friend bool operator==(const Member&, const Member&) = default;
+  };
+  std::vector<Member> members = {};
+  /// Allreduce and reduce_scatter of floating point. Applies to all tensors of a group.
+  ScaleFactors scale = {};
+  /// 0 for host memory; otherwise the number of the DeviceOperationQueue of the tensor's device.
+  std::uint8_t device_queue = 0;
+
+  /// Size of this rank's input in bytes.
+  std::size_t bytes() const;
+  /// Number of tensors: 1, or the size of the group.
+  std::size_t tensors() const { return members.empty() ? 1 : members.size(); }
+  /// "allreduce (sum) of float32 [17, 18]", "allreduce (sum, prescale 0.5 postscale 1) of ...",
+  /// "... on a device"
+  std::string describe() const;
+  friend bool operator==(const Request&, const Request&) = default;
+};
+
+/// "tensor 'x': rank 0 (host a) submitted ..., rank 1 (host b) submitted ...: the shapes differ",
+/// or empty if the requests agree. `first` and `second` name the ranks.
+std::string describe_mismatch(const Request& a, const std::string& first, const Request& b,
+                              const std::string& second);
+/// Whether two ranks may submit these requests for one operation. An equivalence relation.
+bool requests_agree(const Request& a, const Request& b);
+
+}  // namespace horo::coordinator

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "horo/base/system/futex.h"
+
+namespace horo::coordinator {
+
+/// Ownership of the coordinator's rounds: its own thread or a waiting caller runs them, one at a
+/// time. Writes of an owner before release() are visible to the next owner.
+class RoundOwnership {
+ public:
+  /// Returns whether this thread now owns the rounds. Does not block.
+  bool try_acquire() { return !is_owned_.exchange(true); }
+  /// Gives up the ownership and wakes threads in wait_for_change().
+  void release();
+  /// Number of events that may end wait_for_change(). Must be read before try_acquire().
+  std::uint32_t changes() const { return changes_; }
+  /// Sleeps while another thread owns the rounds, at most `timeout`. Returns at once if changes()
+  /// differs from `seen`. May return early.
+  void wait_for_change(std::uint32_t seen, std::chrono::nanoseconds timeout);
+  /// Wakes threads in wait_for_change() without a change of ownership.
+  void wake();
+
+ private:
+  std::atomic<bool> is_owned_{false};
+  std::atomic<std::uint32_t> changes_{0};
+  std::atomic<bool> is_waited_for_{false};
+};
+
+// is_owned_ is sequentially consistent: the exchange of the next owner sees all writes of this one.
+// The futex call is skipped unless a thread sleeps in wait_for_change().
+inline void RoundOwnership::release() {
+  is_owned_ = false;
+  wake();
+}
+
+inline void RoundOwnership::wake() {
+  ++changes_;
+  if (is_waited_for_) futex_wake_all(changes_);
+}
+
+// The flag is set before changes_ is read, and wake() changes the count before it reads the flag.
+// So a release between the two reads is seen by one of the threads, and no wake-up is lost.
+inline void RoundOwnership::wait_for_change(std::uint32_t seen, std::chrono::nanoseconds timeout) {
+  is_waited_for_ = true;
+  if (changes_ == seen) futex_wait(changes_, seen, timeout);
+  is_waited_for_ = false;
+}
+
+}  // namespace horo::coordinator

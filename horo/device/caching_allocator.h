@@ -1,0 +1,83 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "horo/device/device.h"
+
+namespace horo::device {
+
+/// The size of the block for a request of `bytes` bytes: the next of 8 sizes per power of two, and
+/// a multiple of 512. At most 511 bytes are unused up to 4 KiB, and at most an eighth above.
+constexpr std::size_t block_size(std::size_t bytes) {
+  if (bytes <= 512) return 512;
+  const std::size_t step = std::max<std::size_t>(std::bit_floor(bytes - 1) / 8, 512);
+  return (bytes + step - 1) / step * step;
+}
+
+/// The number of blocks of this size that one allocation of the driver provides: as many as fit
+/// into 2 MiB, at least one.
+constexpr std::size_t blocks_at_once(std::size_t block_bytes) {
+  return std::max<std::size_t>((std::size_t{2} << 20) / block_bytes, 1);
+}
+
+/// Caches freed device memory for later requests of about the same size. A loop that requests the
+/// same sizes in every iteration allocates from the driver only in the first one, and never waits
+/// for it later. Thread-safe.
+///
+/// Memory may be freed as soon as the work that uses it has been submitted to its stream. The same
+/// stream can reuse it at once, because later work runs after that work. Another stream can reuse
+/// it when an event that was recorded at the free has completed. Nothing blocks.
+///
+/// Memory that a stream requests during a capture (Device::capture()) belongs to the graph. If it
+/// is freed in the capture, the same stream can reuse it at once; other streams cannot. The driver
+/// receives it when the graph is destroyed. Memory that was allocated earlier and is freed in the
+/// capture is kept for the lifetime of the graph too. Memory that the graph uses and the program
+/// frees later must outlive the graph.
+///
+/// Blocks have few sizes (block_size()), serve only requests of their own size, and are never
+/// split. Small blocks are cut from pieces of 2 MiB with one size each. Cost: at most an eighth of
+/// each large block is unused, and each small size may have a half-empty piece.
+class CachingAllocator {
+ public:
+  struct Counters {
+    std::uint64_t requests = 0;
+    std::uint64_t driver_allocations = 0;
+    std::size_t in_use_bytes = 0;  ///< in the blocks that have not been freed
+    std::size_t peak_bytes = 0;    ///< the most of that so far
+    std::size_t cached_bytes = 0;  ///< from the driver, not in use
+    std::size_t graph_bytes =
+        0;  ///< from the driver, reserved for graphs; not counted in the others
+  };
+
+  /// `device` must outlive this object and its memory.
+  explicit CachingAllocator(Device& device);
+  /// Waits for work that uses freed memory. Memory in use may be freed later.
+  ~CachingAllocator();
+  CachingAllocator(const CachingAllocator&) = delete;
+  CachingAllocator& operator=(const CachingAllocator&) = delete;
+
+  /// Allocates memory with undefined content for work on `stream`, aligned to 256 bytes. The stream
+  /// must exist when the memory is freed (in a capture: when the graph is destroyed), and must be
+  /// idle when it is destroyed. If the driver has no memory left, frees the cached memory, which
+  /// waits for the device, and tries once more. Then throws DeviceError with the figures.
+  Memory allocate(std::size_t bytes, Stream& stream);
+  /// Declares that work submitted to `stream` uses `memory` of this allocator. After it is freed,
+  /// it is not reused before that work has completed. Throws InvalidArgument if the stream is being
+  /// captured and the memory does not belong to the graph, because the lifetime of the graph is
+  /// unknown.
+  void note_use(const Memory& memory, Stream& stream);
+  /// Returns cached memory to the driver, except pieces with a block in use. Returns the number of
+  /// bytes. Waits for the work that uses them.
+  std::size_t trim();
+  Counters counters() const;
+
+ private:
+  class Pool;
+  std::shared_ptr<Pool> pool_;
+};
+
+}  // namespace horo::device

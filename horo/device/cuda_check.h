@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <source_location>
+
+namespace horo::device {
+
+/// Throws DeviceError with the call, CUDA's text and the source location, unless `result` is
+/// cudaSuccess.
+void check_cuda(cudaError_t result, const char* call,
+                std::source_location where = std::source_location::current());
+
+}  // namespace horo::device
+
+#define HORO_CUDA(call) ::horo::device::check_cuda((call), #call)

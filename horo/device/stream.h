@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "horo/device/event.h"
+#include "horo/device/graph.h"
+
+namespace horo::device {
+
+/// A queue of work that a device executes in order. Only synchronize() blocks. Work that fails ends
+/// the stream: later work is not executed, events recorded after it and streams that wait for them
+/// fail too, and the next call throws DeviceError. Used by one thread at a time.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  /// Sets `event` to the end of the work submitted so far.
+  virtual void record(Event& event) = 0;
+  /// Work submitted from now on starts after the current point of `event`.
+  virtual void wait(const Event& event) = 0;
+  /// Copies within the device, or between it and pinned memory. The ranges must not overlap.
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+  /// Sets every byte to `value`.
+  virtual void fill(void* to, int value, std::size_t bytes) = 0;
+  /// Runs `work` on a host thread, in stream order: later work of the stream waits for it. `work`
+  /// must not submit work to the device, wait for it, or call libraries of its vendor. It may wait
+  /// for other processes, but it must always end, because the host work of all streams may share
+  /// one thread. An exception fails the stream. On a GPU, device work that was already submitted
+  /// still runs, and host work does not. Events of a GPU do not report the failure; only later
+  /// calls throw.
+  virtual void run_on_host(std::function<void()> work) = 0;
+  /// Whether all work has completed.
+  virtual bool is_idle() const = 0;
+  /// Blocks the calling thread until all work has completed.
+  virtual void synchronize() = 0;
+  /// The native handle: a cudaStream_t, or for the host stand-in the argument of
+  /// Device::borrow_stream().
+  virtual void* native() const = 0;
+  /// The capture that records the work of this stream; null if the work is executed. Throws
+  /// InvalidArgument if the capture is invalid or was not started by Device::capture(), and
+  /// DeviceError if the device has failed.
+  virtual std::shared_ptr<Capture> captured_in() const = 0;
+};
+
+}  // namespace horo::device

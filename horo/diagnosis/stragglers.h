@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "horo/flight_recorder/flight_reader.h"
+
+namespace horo::observe {
+
+struct TimeSpan {
+  WallTime begin = 0, end = 0;
+};
+
+/// Merges overlapping spans. Returns disjoint spans, sorted by begin. Pure.
+std::vector<TimeSpan> merge_spans(std::vector<TimeSpan> spans);
+/// The total length of disjoint spans, in ns.
+std::int64_t length_of(std::span<const TimeSpan> spans);
+
+/// How many ns of the disjoint `spans` a rank spent in each phase. Time in a nested phase counts
+/// only for the inner one. Time outside all phases has an empty name. Pure.
+std::map<std::string, std::int64_t> phase_times(const FlightLog& rank,
+                                                std::span<const TimeSpan> spans);
+
+/// How long a rank delayed the others, and how long it waited itself, over the operations in the
+/// recorders of all ranks. Times are in ns.
+struct RankTimes {
+  int rank = 0;
+  std::string host;
+  std::uint64_t last = 0;    ///< number of operations that it was the last to submit
+  std::int64_t delayed = 0;  ///< time in which only this rank had not submitted such an operation
+  /// Time in which it had submitted an operation that another rank had not.
+  std::int64_t waited = 0;
+  std::string phase;  ///< the phase with most of `delayed`; empty: none
+};
+
+struct StragglerReport {
+  std::uint64_t operations = 0;  ///< number of operations that all ranks took part in
+  std::int64_t span = 0;         ///< from the first submission to the last end
+  std::vector<RankTimes> ranks;  ///< sorted by `delayed`, largest first
+};
+
+/// Compares when the ranks submitted their common operations: named operations by submission,
+/// buckets by their last mark. Pure.
+///
+/// Two operations of the same name on different ranks are the same if they overlap in time, because
+/// a collective cannot end on any rank before it has started on all. So clocks must agree only to
+/// within the duration of an operation. The submission times are as exact as the clocks.
+StragglerReport find_stragglers(std::span<const FlightLog> ranks);
+
+/// Formats the report for a console. The table has each rank's own time (the span minus its waiting
+/// time) and waiting time; for more than 16 ranks, only the fastest, the median and the slowest
+/// four. Below it are the three ranks that delayed the others most, with host and phase. Ranks that
+/// delayed the others by less than 1 % of the span are not named.
+std::string describe(const StragglerReport& report);
+
+}  // namespace horo::observe

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "horo/flight_recorder/flight_reader.h"
+
+namespace horo::observe {
+
+/// Returns the flight recorders of all ranks as one trace in Chrome's Trace Event Format (JSON,
+/// times in us), for chrome://tracing and ui.perfetto.dev. Each rank is a process with these lanes:
+///
+///   phases               the spans of Context::phase() and pause()
+///   program              exchanges on the program's threads, and waits for exchanges on a plan's
+///                        thread: exposed communication
+///   named operations     operations of the coordinator's thread
+///   one lane for a plan  buckets that were exchanged while the program computed
+///   negotiation          from submission to agreement, and from there to the start (queue)
+///   gradients            from a bucket's first mark to its last
+///
+/// Operations that did not finish end at the rank's last sign of life and are named "(open)". All
+/// times are by rank 0's clock; the earliest is 0. Pure. Size: about 200 bytes for each part of an
+/// operation.
+std::string timeline_json(std::span<const FlightLog> ranks);
+
+}  // namespace horo::observe

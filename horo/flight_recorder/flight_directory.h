@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "horo/flight_recorder/rank_snapshot.h"
+
+namespace horo::observe {
+
+/// How many jobs' directories are kept under flight_base().
+inline constexpr std::size_t kKeptJobs = 8;
+
+/// The directory in which the flight recorders of a job write their files.
+struct FlightLocation {
+  std::filesystem::path directory;
+  bool is_default = true;  ///< under flight_base(): removed when the job ends without failure
+};
+
+/// "TMPDIR/horo-UID"; "/tmp/horo-UID" if TMPDIR is not set.
+std::filesystem::path flight_base();
+/// "rank.3.flight"
+std::string flight_file_name(int rank);
+
+/// Parses HORO_FLIGHT_DIR: "off" (nullopt), "auto" (a directory named after the job under
+/// flight_base()), "auto:NAME" (the directory NAME there), or the path of a directory.
+std::optional<FlightLocation> flight_location(std::string_view setting, std::uint64_t job);
+
+/// Creates the directory with mode 0700. Throws Error with the reason if that fails or if
+/// flight_base() belongs to another user.
+void create_flight_directory(const FlightLocation& location);
+/// Removes a rank's file, and then the directories that are empty.
+void remove_flight(const FlightLocation& location, int rank) noexcept;
+/// A request to stop the job, which the launcher received as a signal.
+struct StopRequest {
+  int signal = 0;
+  WallTime at = 0;
+};
+/// Writes the request to the job's directory. Ignores errors.
+void record_stop_request(const std::filesystem::path& directory, const StopRequest& order) noexcept;
+/// Returns the request that was written last; nullopt: none.
+std::optional<StopRequest> read_stop_request(const std::filesystem::path& directory);
+
+/// The launcher's report about the rank that ended first.
+struct FirstEnd {
+  int rank = 0;
+  WallTime at = 0;  ///< when the job had ended, by this host's clock
+  std::string how;  ///< predicate of a sentence: "was killed by signal 9 (Killed)"
+};
+/// Writes the report to the job's directory. Ignores errors.
+void record_first_end(const std::filesystem::path& directory, const FirstEnd& end) noexcept;
+/// Returns the report that was written last; nullopt: none.
+std::optional<FirstEnd> read_first_end(const std::filesystem::path& directory);
+
+/// Removes directories of jobs under `base`, except for the newest kKeptJobs and those of running
+/// jobs. Removes only files with names of flight_file_name() and the launcher's reports.
+void prune_flights(const std::filesystem::path& base) noexcept;
+
+/// The directories of jobs under `base`, newest first.
+std::vector<std::filesystem::path> flight_jobs(const std::filesystem::path& base);
+/// The files of ranks in a directory, by rank.
+std::vector<std::filesystem::path> flight_files(const std::filesystem::path& directory);
+
+}  // namespace horo::observe

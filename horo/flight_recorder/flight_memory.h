@@ -1,0 +1,86 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "horo/flight_recorder/flight_format.h"
+
+namespace horo::observe {
+
+/// Zero-initialised memory: either a mapped file, which outlives the process, or anonymous memory.
+/// Neither movable nor copyable, because other objects hold pointers into it.
+class FlightMemory {
+ public:
+  /// An empty `path` selects anonymous memory. Otherwise the file is created with mode 0600,
+  /// replacing an existing one, all its blocks are allocated, and it is mapped. Throws Error with
+  /// the path and the reason on failure.
+  FlightMemory(const std::string& path, std::size_t bytes);
+  ~FlightMemory();
+  FlightMemory(const FlightMemory&) = delete;
+  FlightMemory& operator=(const FlightMemory&) = delete;
+
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+/// Invalidates rows of the table of open operations in `copy` that may mix fields of two
+/// operations. `copy`: the bytes of a recorder, copied while it was written to. `sequences`: the
+/// sequences of the recorder's rows, in order, read after the copy. A row whose sequence differs is
+/// freed. The table must lie inside `copy`.
+void drop_changed_rows(std::span<std::byte> copy, const FlightTable& open,
+                       std::span<const std::uint64_t> sequences);
+
+/// The number of entries in a recorder's tables; together about 256 KiB.
+inline constexpr std::uint32_t kNameEntries = 5120;
+inline constexpr std::uint32_t kTextBytes = 96 * 1024;
+inline constexpr std::uint32_t kOpenEntries = 256;
+inline constexpr std::uint32_t kPlanEntries = 32;
+inline constexpr std::uint32_t kGradientEntries = 4096;
+inline constexpr std::uint32_t kRingEntries = 1024;
+
+/// Returns an identity that has the offsets and sizes of the tables; all other fields are zero.
+FlightIdentity flight_table_offsets();
+
+/// A recorder's tables in its memory.
+struct FlightLayout {
+  FlightHeader* header = nullptr;
+  std::span<FlightName> names;
+  std::span<char> texts;
+  std::span<FlightRecord> open;
+  std::span<FlightPlanEntry> plans;
+  std::span<FlightGradient> gradients;
+  std::span<FlightMark> marks;
+  std::span<FlightRecord> ring;
+
+  /// Maps the tables of `identity` to `memory`, and writes the header.
+  FlightLayout(std::span<std::byte> memory, const FlightIdentity& identity);
+};
+
+/// Access to a field that other threads or processes read or write concurrently. The release store
+/// is ordered after all earlier writes of this thread.
+template <typename T>
+void store_relaxed(T& field, T value) {
+  std::atomic_ref<T>(field).store(value, std::memory_order_relaxed);
+}
+template <typename T>
+void store_release(T& field, T value) {
+  std::atomic_ref<T>(field).store(value, std::memory_order_release);
+}
+template <typename T>
+T load_relaxed(const T& field) {
+  return std::atomic_ref<T>(const_cast<T&>(field)).load(std::memory_order_relaxed);
+}
+
+/// Writes `record` with `sequence` into a slot that one thread owns. A concurrent reader can detect
+/// that the record is incomplete.
+void write_record(FlightRecord& slot, const FlightRecord& record, std::uint64_t sequence);
+/// Writes into a slot that several threads may write. The record with the highest sequence stays. A
+/// record is lost if another one is being written at the same time.
+void write_latest_record(FlightRecord& slot, const FlightRecord& record, std::uint64_t sequence);
+
+}  // namespace horo::observe

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "horo/flight_recorder/flight_format.h"
+#include "horo/flight_recorder/rank_snapshot.h"
+
+namespace horo::observe {
+
+/// One finished or open operation, phase or pause of a flight recorder. Times are rank 0's wall
+/// clock; 0: not yet, or none.
+struct FlightEvent {
+  std::uint64_t sequence = 0;  ///< counts finished events by end, open ones by submission
+  std::string name;            ///< for a bucket: "PLAN/bucket K"
+  std::string kind;  ///< one of coordinator::name_of(), or "bucket", "phase", "pause", "wait"
+  std::string process_set;
+  std::uint8_t op = 0, type = 0;  ///< ReduceOp, DataType
+  std::uint16_t lane = 0;         ///< see flight_format.h
+  std::uint64_t bytes = 0;
+  WallTime submitted = 0, agreed = 0, started = 0, ended = 0;
+  WallTime given_up = 0;  ///< when a failed rank abandoned this open operation; 0: it has not
+};
+
+struct FlightPlanState {
+  std::string name;
+  std::string process_set;  ///< empty: all ranks
+  /// The plan's lane, and how many plans have used it. Together they identify a plan of the rank.
+  std::uint32_t lane = 0, lane_uses = 0;
+  FlightProgress progress;
+  bool is_given_up = false;  ///< its exchange has ended with an error
+  std::uint32_t buckets = 0;
+  std::uint64_t bytes = 0;
+  WallTime progress_at = 0, step_at = 0;
+  struct Gradient {
+    std::string name;
+    std::uint32_t bucket = 0;
+    bool is_marked = false;  ///< in the current step
+  };
+  std::vector<Gradient> gradients;
+};
+
+/// The contents of a flight recorder's file, with all times converted to rank 0's wall clock.
+struct FlightLog {
+  std::string path;
+  std::uint64_t job = 0;
+  int rank = 0, size = 1, node = 0, node_count = 1;
+  std::string host;
+  std::int64_t pid = 0;
+  std::uint64_t process_start = 0, machine = 0;
+  std::int64_t clock_offset = 0;
+  WallTime begun = 0, pulse = 0;
+  FlightState state = FlightState::kRunning;
+  WallTime state_since = 0;
+  std::string failure;
+  int signal = 0;  ///< the signal that ended the process; 0: none was recorded
+  WallTime signal_at = 0;
+  std::string phase, pause;
+  WallTime phase_since = 0, pause_since = 0;
+  std::uint64_t finished = 0;  ///< operations, including buckets
+  std::uint64_t torn = 0;      ///< records that were incomplete when they were read
+  std::uint32_t names_lost = 0;
+  std::uint32_t unlisted = 0;                ///< open operations that had no room in the table
+  std::vector<FlightEvent> finished_events;  ///< the latest ones, oldest first
+  std::vector<FlightEvent> open_events;      ///< oldest first
+  std::vector<FlightPlanState> plans;
+};
+
+/// Parses the bytes of a file or of FlightRecorder::image(). Reads at most the latest
+/// `most_finished` finished operations. Skips entries that a killed process left incomplete. Throws
+/// Error with the reason if the bytes are not a flight recorder's file, have another version, or
+/// are truncated or damaged.
+FlightLog parse_flight(std::span<const std::byte> bytes,
+                       std::uint64_t most_finished = std::numeric_limits<std::uint64_t>::max());
+/// Reads and parses a file. Errors begin with its path.
+FlightLog read_flight(const std::string& path);
+
+/// Adds the launcher's report that it received `signal` at time `at` as a request to stop the job.
+/// The launcher kills ranks that do not exit in time; such a rank may not have recorded the signal.
+/// A rank that was alive until then is treated as if it had recorded the signal.
+void apply_stop_request(FlightLog& log, int signal, WallTime at);
+
+/// Whether the process that writes this log is alive, as far as this machine can determine.
+bool is_writer_alive(const FlightLog& log);
+
+/// Whether the process was ended by a signal such as SIGTERM, which launchers send to the remaining
+/// ranks of a job.
+bool was_terminated_by_signal(const FlightLog& log);
+
+/// The state of the rank, as input of diagnose(). A process that was ended by a signal such as
+/// SIGTERM is shown as it was at that moment. A process that ended without any record is dead.
+RankSnapshot snapshot_of(const FlightLog& log);
+
+/// The state of the calling process's own rank at `now`, by the log's clock. The rank is running,
+/// and abandoned operations are not open. For each plan, only the gradients of the current and of
+/// the next bucket are included. A marked gradient whose bucket is not exchanged yet does not block
+/// the rank, so its submission time is `now`.
+RankSnapshot live_snapshot_of(const FlightLog& log, WallTime now);
+
+}  // namespace horo::observe

@@ -1,0 +1,144 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "horo/base/wait.h"
+#include "horo/flight_recorder/flight_memory.h"
+#include "horo/flight_recorder/open_table.h"
+
+namespace horo::observe {
+
+/// The rank and the job that a recorder belongs to, and where it records.
+struct FlightJob {
+  std::uint64_t id = 0;  ///< the same on all ranks of the job
+  int rank = 0, size = 1, node = 0, node_count = 1;
+  std::string host = "localhost";
+  std::int64_t clock_offset = 0;  ///< ns; this host's wall clock plus this offset gives rank 0's
+  std::string path;               ///< the file; empty: anonymous memory
+  /// The job's abort signal; may be null. It distinguishes a failure of this rank from a
+  /// consequence of another rank's failure. Must be valid until the last call of fail().
+  const AbortSignal* abort = nullptr;
+};
+
+/// CLOCK_MONOTONIC in ns, the clock of the records.
+inline std::int64_t flight_clock() {
+  return std::chrono::steady_clock::now().time_since_epoch().count();
+}
+
+/// The interval between two pulses (signs of life) of a recorder that has a file.
+inline constexpr std::chrono::milliseconds kPulseInterval{250};
+
+/// Records the recent and the current activity of this rank: a ring of the latest finished
+/// operations, a table of open operations, the state of every plan, the current phase and pause,
+/// and whether and why the rank failed. With a path, the records are in a mapped file that outlives
+/// the process, however it ends. Without a path they are in memory, for image().
+///
+/// All members are thread-safe. Recording an operation takes no lock and no system call: it writes
+/// 64 bytes two or three times. A recorder with a file has a thread that calls pulse() every
+/// kPulseInterval.
+///
+/// Lock order: plans_mutex() before NameTable::mutex(). image() locks all three mutexes together,
+/// without risk of deadlock (std::scoped_lock).
+class FlightRecorder {
+ public:
+  /// Throws Error with the path and the reason if the file cannot be created.
+  explicit FlightRecorder(const FlightJob& job);
+  ~FlightRecorder();
+  FlightRecorder(const FlightRecorder&) = delete;
+  FlightRecorder& operator=(const FlightRecorder&) = delete;
+
+  const std::string& path() const { return path_; }
+  NameId name(std::string_view text) { return names_.id_of(text); }
+
+  /// Records that an operation was submitted. The result records its progress.
+  OpenFlight open(const FlightRecord& submitted) { return open_.add(submitted, *this); }
+  /// Frees a row of the table of open operations, or decrements FlightStatus::unlisted if there is
+  /// no row. Called by OpenFlight.
+  void close(std::uint32_t row) { open_.free(row); }
+  /// Appends a finished operation to the ring.
+  void add(const FlightRecord& finished);
+  void count_finished(std::uint64_t operations);
+  /// Counts the buckets of a plan that is being destroyed.
+  void count_finished_buckets(std::uint64_t buckets);
+  /// The number of finished named operations. May briefly be too low while a plan is destroyed.
+  std::uint64_t operations_finished() const;
+
+  /// A phase or pause of the program, and the one that encloses it.
+  struct Span {
+    NameId name = 0, outer = 0;
+    std::int64_t since = 0, outer_since = 0;
+  };
+  enum class SpanKind { kPhase, kPause };
+  Span begin(SpanKind kind, std::string_view text);
+  /// Ends the span. The enclosing one becomes the current one again.
+  void end(SpanKind kind, const Span& span);
+
+  /// Records that the rank failed. Only the first call has an effect. Open operations stay open for
+  /// the reader. If the job's abort signal was raised before, records FlightState::kAborted with
+  /// the text of the abort signal instead of `text`. Therefore a rank that fails must call this
+  /// before it raises the abort signal.
+  void fail(std::string_view text) noexcept;
+  /// Records FlightState::kAborted: the rank ends because of other ranks, which `text` names.
+  void give_up(std::string_view text) noexcept;
+  /// Records the error of an operation. The program may handle the error and continue.
+  void note_error(std::string_view text);
+  /// The text of the last call of note_error(); empty: none.
+  std::string last_error() const;
+  /// Records that the rank left the job without failure.
+  void end() noexcept;
+  bool is_running() const {
+    return load_relaxed(layout_.header->status.state) == FlightState::kRunning;
+  }
+
+  /// Records a sign of life, and the times at which plans made progress. Called by the
+  /// recorder's thread if there is a file. Any other thread may call it too.
+  void pulse();
+  /// The number of pulses so far. Plans record the times of small buckets in one step after each
+  /// pulse.
+  std::uint32_t pulses() const { return pulses_.load(std::memory_order_relaxed); }
+
+  /// A consistent copy of the records, as input of parse_flight().
+  std::vector<std::byte> image() const;
+
+  const FlightLayout& layout() const { return layout_; }
+  /// Guards registration in the tables of plans, gradients and marks. For PlanFlight.
+  std::mutex& plans_mutex() const { return plans_mutex_; }
+
+ private:
+  void end_with(FlightState state, std::string_view text) noexcept;
+  void run_pulses();
+
+  const std::string path_;
+  const AbortSignal* const abort_;
+  FlightMemory memory_;
+  FlightLayout layout_;
+  NameTable names_;
+  OpenTable open_;
+  const std::uint16_t phase_kind_, pause_kind_;
+  mutable std::mutex state_mutex_;  // guards phases, pauses, the state and last_error_
+  std::string last_error_;
+  mutable std::mutex plans_mutex_;
+  struct PlanObservation {
+    std::uint64_t progress = 0, marks = 0;
+    std::uint32_t slot_uses = 0;
+  };
+  // Guarded by plans_mutex_: the state at the last pulse.
+  std::vector<PlanObservation> observations_;
+  std::atomic<std::uint32_t> pulses_{0};
+  std::atomic<std::uint64_t> buckets_{0};  // buckets among the finished operations
+
+  std::mutex sleep_mutex_;  // guards should_stop_
+  std::condition_variable wake_;
+  bool should_stop_ = false;
+  std::jthread thread_;
+};
+
+}  // namespace horo::observe

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "horo/flight_recorder/flight_memory.h"
+
+namespace horo::observe {
+
+/// The writing side of a file's table of names. Each text is stored once; names are numbered in the
+/// order of their first use. Thread-safe. Looking up an existing name takes no lock.
+class NameTable {
+ public:
+  explicit NameTable(const FlightLayout& layout) : layout_(layout) {}
+
+  /// The number of `name`, truncated to kMaxNameBytes. Returns 0 if the name is empty, or if it is
+  /// new and the table is full.
+  NameId id_of(std::string_view name);
+
+  static constexpr std::size_t kMaxNameBytes = 240;
+  /// Locked while a name is appended.
+  std::mutex& mutex() const { return mutex_; }
+
+ private:
+  std::string_view text_of(NameId id) const;
+  NameId find(std::string_view name, std::size_t& slot) const;
+  NameId append(std::string_view name);
+
+  const FlightLayout& layout_;
+  mutable std::mutex mutex_;  // locked to append
+  std::array<std::atomic<NameId>, 2 * kNameEntries> slots_{};
+};
+
+class FlightRecorder;
+
+/// An operation that was submitted and has not finished. It owns a row of the table of open
+/// operations until it is finished or destroyed. If the table was full or the name was lost, there
+/// is no row, and FlightStatus::unlisted counts the operation instead. Used by one thread at a
+/// time.
+class OpenFlight {
+ public:
+  OpenFlight() = default;
+  OpenFlight(OpenFlight&& other) noexcept
+      : recorder_(std::exchange(other.recorder_, nullptr)),
+        row_(other.row_),
+        record_(other.record_) {}
+  OpenFlight& operator=(OpenFlight&& other) noexcept {
+    std::swap(recorder_, other.recorder_);
+    std::swap(row_, other.row_);
+    std::swap(record_, other.record_);
+    return *this;
+  }
+  /// Abandons an unfinished operation: frees its row and records nothing. If the rank has failed,
+  /// the row stays and records the time instead.
+  ~OpenFlight();
+
+  /// Records that all ranks have agreed to run the operation, and that it has started.
+  void start(std::int64_t agreed, std::int64_t started);
+  /// Moves the record to the ring and frees the row.
+  void finish(std::int64_t ended);
+
+ private:
+  friend class OpenTable;
+  FlightRecorder* recorder_ = nullptr;
+  std::uint32_t row_ = 0;
+  FlightRecord record_{};
+};
+
+/// The writing side of the table of open operations. Thread-safe and lock-free.
+class OpenTable {
+ public:
+  explicit OpenTable(const FlightLayout& layout) : layout_(layout) {}
+
+  OpenFlight add(const FlightRecord& record, FlightRecorder& recorder);
+  void write(std::uint32_t row, const FlightRecord& record);
+  /// Frees a row; kNoRow: decrements FlightStatus::unlisted.
+  void free(std::uint32_t row);
+
+  static constexpr std::uint32_t kNoRow = ~0u;
+
+ private:
+  std::uint32_t allocate_row();
+
+  const FlightLayout& layout_;
+  std::atomic<std::uint64_t> opened_{0};
+  std::array<std::atomic<std::uint64_t>, kOpenEntries / 64> used_{};  // one bit for each row
+};
+
+}  // namespace horo::observe

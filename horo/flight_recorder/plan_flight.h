@@ -1,0 +1,123 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "horo/base/data_type.h"
+#include "horo/base/reduce_op.h"
+#include "horo/flight_recorder/flight_recorder.h"
+
+namespace horo::observe {
+
+/// The description of a plan that is registered with a recorder.
+struct PlanDescription {
+  std::string name;
+  std::string process_set;             ///< empty: all ranks
+  std::vector<std::string> gradients;  ///< the names of the gradients
+  std::vector<std::size_t> bucket_of;  ///< bucket_of[i]: bucket of gradient i
+  std::vector<std::size_t> bytes_of;   ///< bytes_of[b]: size of bucket b
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kAverage;
+};
+
+/// The writing side of a plan. Always records which gradients are marked and which bucket is next.
+/// Records the times of buckets of at least kAlwaysTimed bytes in every step, and those of smaller
+/// buckets in the first step after each pulse. So a small bucket costs a few plain stores and
+/// usually no clock reading.
+///
+/// mark(), first() and complete() may be called from several threads at the same time, all other
+/// members from one thread at a time.
+class PlanFlight {
+ public:
+  static constexpr std::size_t kAlwaysTimed = 128 * 1024;
+
+  /// `recorder` must outlive this object.
+  PlanFlight(FlightRecorder& recorder, const PlanDescription& description);
+  ~PlanFlight();
+  PlanFlight(const PlanFlight&) = delete;
+  PlanFlight& operator=(const PlanFlight&) = delete;
+
+  /// Records that gradient `i` is final in the current step.
+  void mark(std::size_t i) { mark_in_step(i, step_.load(std::memory_order_relaxed)); }
+  /// Records that gradient `i` is final in step `step` (from 0). Gradients of a step may become
+  /// final while an earlier step is exchanged.
+  void mark_in_step(std::size_t i, std::uint64_t step) {
+    store_relaxed(marks_[i], static_cast<FlightMark>(step + 1));
+  }
+  /// Records that the first (the last) gradient of the bucket was marked.
+  void first(std::size_t bucket) {
+    if (is_timed(bucket)) stamp(times_[bucket].first);
+  }
+  void complete(std::size_t bucket) {
+    if (is_timed(bucket)) stamp(times_[bucket].complete);
+  }
+  /// Records that the exchange of `bucket` starts, or that it has finished. Buckets are exchanged
+  /// in order.
+  void start(std::size_t bucket) {
+    set_progress(static_cast<std::uint32_t>(bucket), true);
+    if (is_timed(bucket)) stamp(times_[bucket].started);
+  }
+  void finish(std::size_t bucket, bool is_on_own_thread) {
+    set_progress(static_cast<std::uint32_t>(bucket) + 1, false);
+    if (is_timed(bucket)) record(bucket, is_on_own_thread);
+  }
+  /// Whether the times of `bucket` are recorded in this step. Thread-safe.
+  bool is_timed(std::size_t bucket) const {
+    return times_[bucket].is_always_timed || is_sampled_.load(std::memory_order_relaxed);
+  }
+  /// Records that the program waited for the plan's own thread, from `since` until now.
+  void record_wait(std::int64_t since);
+  /// Records that all buckets of the step are exchanged, and that the ranks agree on the result.
+  void conclude() { set_progress(static_cast<std::uint32_t>(times_.size()), true); }
+  /// Records that the step is complete.
+  void end_step() {
+    const std::uint64_t step = step_.load(std::memory_order_relaxed) + 1;
+    step_.store(step, std::memory_order_relaxed);
+    store_relaxed(entry_->progress, FlightProgress{step, 0, false}.packed());
+    const std::uint32_t pulses = recorder_.pulses();
+    const bool has_pulsed = pulses != seen_pulses_;
+    if (!has_pulsed && !is_sampled_.load(std::memory_order_relaxed)) return;
+    is_sampled_.store(has_pulsed, std::memory_order_relaxed);
+    seen_pulses_ = pulses;
+  }
+  /// Records that the exchange has ended with an error and that the plan will not continue.
+  void give_up() noexcept { store_relaxed(entry_->is_given_up, std::uint32_t{1}); }
+  /// Records the same, and that the rank has failed.
+  void fail(std::size_t bucket, std::string_view text) noexcept;
+
+ private:
+  struct Times {
+    std::atomic<std::int64_t> first{0}, complete{0}, started{0};
+    std::size_t bytes = 0;
+    bool is_always_timed = false;
+  };
+
+  static void stamp(std::atomic<std::int64_t>& time) {
+    time.store(flight_clock(), std::memory_order_relaxed);
+  }
+  void set_progress(std::uint32_t bucket, bool is_exchanging) {
+    const std::uint64_t step = step_.load(std::memory_order_relaxed);
+    store_relaxed(entry_->progress, FlightProgress{step, bucket, is_exchanging}.packed());
+  }
+  void register_plan(const PlanDescription& description);
+  void record(std::size_t bucket, bool is_on_own_thread);
+
+  FlightRecorder& recorder_;
+  const std::string name_;
+  FlightRecord pattern_{};  // template of this plan's records
+  std::uint16_t wait_kind_ = 0;
+  FlightPlanEntry own_entry_{};        // used if the table of plans is full
+  std::vector<FlightMark> own_marks_;  // used if the table of gradients is full
+  FlightPlanEntry* entry_ = &own_entry_;
+  FlightMark* marks_ = nullptr;
+  std::atomic<std::uint64_t> step_{0};
+  std::uint32_t seen_pulses_ = 0;
+  std::atomic<bool> is_sampled_{true};
+  std::vector<Times> times_;
+};
+
+}  // namespace horo::observe

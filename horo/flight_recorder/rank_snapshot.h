@@ -1,0 +1,112 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace horo::observe {
+
+/// Nanoseconds since 1970, by the clock of the host that recorded them.
+using WallTime = std::int64_t;
+
+/// An operation that a rank has submitted and that has not finished on that rank.
+struct OpenOperation {
+  std::string name;
+  std::string kind;         // see coordinator::name_of()
+  std::string process_set;  // empty: all ranks
+  std::uint64_t bytes = 0;
+  WallTime submitted = 0;
+  WallTime started = 0;    // 0: not agreed yet, or queued
+  std::uint64_t plan = 0;  // for a gradient or a bucket: PlanPosition::plan
+};
+
+/// The positions of at most this many plans are kept.
+inline constexpr std::size_t kMostPlanPositions = 64;
+
+/// A rank's progress in the steps of a plan.
+struct PlanPosition {
+  std::uint64_t plan = 0;     // the same for the plan on all ranks
+  std::uint64_t buckets = 0;  // exchanged so far; each step counts as FlightProgress::kMostBuckets
+};
+
+/// How a rank has spent its time since it joined the job, in ns; see HORO_METRICS. All members are
+/// empty if it is not measured.
+struct MeasuredTimes {
+  std::int64_t own = 0;      // the program computed
+  std::int64_t blocked = 0;  // the program waited inside horo
+  struct PhaseTime {
+    std::string name;
+    std::int64_t time = 0;
+  };
+  std::vector<PhaseTime> phases;
+  struct Plan {
+    std::string name, process_set;  // process_set empty: all ranks
+    std::int32_t ranks = 0;
+    std::uint64_t steps = 0;  // number of complete steps
+    // At the end of each of the latest steps: exposed communication.
+    std::vector<std::int64_t> waits;
+  };
+  std::vector<Plan> plans;
+};
+
+enum class Liveness {
+  kRunning,
+  kStopped,
+  kSilent,
+  kDead,
+  kEnded
+};  // kSilent: no recent sign of life; kEnded: left without failure
+
+/// The activity of one rank at one moment.
+struct RankSnapshot {
+  int rank = 0;
+  std::string host;
+  std::int64_t pid = 0;
+  Liveness liveness = Liveness::kRunning;
+  WallTime taken = 0;  // time of this snapshot
+  WallTime last_sign_of_life = 0;
+  std::uint64_t finished = 0;  // number of operations
+  std::string last_finished;   // name of the operation
+  WallTime last_finished_at = 0;
+  std::vector<OpenOperation> open;  // submitted and not finished, oldest first
+  // The number of open named operations that are not in `open`. If it is not 0, a named operation
+  // that is absent from `open` may have been submitted nevertheless.
+  std::uint64_t unlisted = 0;
+  std::vector<PlanPosition> plans;  // at most kMostPlanPositions
+  std::string phase;                // Context::phase("forward"); empty: none
+  WallTime phase_since = 0;
+  std::string pause;  // Context::pause("checkpoint"), in which no deadline passes; empty: none
+  WallTime pause_since = 0;
+  std::string callback;  // the operation whose completion callback runs; empty: none
+  WallTime callback_since = 0;
+  std::string failure;  // why the rank failed; empty: it has not
+  // Whether `failure` is the text of the abort signal, which another rank or a watchdog raised
+  // first.
+  bool is_aborted = false;
+  // How the process ended, as reported by the launcher: "was killed by signal 9 (Killed)". Empty:
+  // unknown.
+  std::string ending;
+  MeasuredTimes times;
+};
+
+/// Whether the operation belongs to a plan. Ranks start such operations without negotiation.
+bool is_of_plan(const OpenOperation& operation);
+
+/// The wall time of this host.
+WallTime wall_time_now();
+
+/// Adds `offset` to all times of a snapshot. A time of 0 stays 0.
+void shift_times(RankSnapshot& snapshot, WallTime offset);
+
+/// Provides the current state of a rank. Called by the watchdog's thread while other threads change
+/// that state.
+class SnapshotProvider {
+ public:
+  virtual ~SnapshotProvider() = default;
+  virtual RankSnapshot snapshot() = 0;
+};
+
+}  // namespace horo::observe

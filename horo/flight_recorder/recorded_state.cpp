@@ -1,0 +1,43 @@
+#include "horo/flight_recorder/recorded_state.h"
+
+#include "horo/flight_recorder/crash_recorder.h"
+#include "horo/flight_recorder/rank_snapshot.h"
+
+namespace horo::observe {
+namespace {
+
+// Enough finished events to include the last one that is not a phase.
+constexpr std::uint64_t kMaxFinished = 64;
+
+}  // namespace
+
+// The recorder updates its own progress times only at each pulse, so they may be too old by the
+// whole time in which the plan was idle. This class compares snapshots instead.
+void RecordedState::update_progress_times(FlightLog& log, WallTime now) {
+  std::map<PlanKey, Observation> seen;
+  for (FlightPlanState& plan : log.plans) {
+    const PlanKey key(plan.lane, plan.lane_uses);
+    const auto before = plans_.find(key);
+    const bool is_unchanged =
+        before != plans_.end() && before->second.progress == plan.progress.packed();
+    plan.progress_at = is_unchanged ? before->second.since : now;
+    seen[key] = {plan.progress.packed(), plan.progress_at};
+  }
+  plans_ = std::move(seen);
+}
+
+RankSnapshot RecordedState::snapshot() {
+  clear_survived_fault();  // The recorder's thread may be late.
+  // A recorder without a file has no thread that calls pulse().
+  if (recorder_.path().empty()) recorder_.pulse();
+  FlightLog log = parse_flight(recorder_.image(), kMaxFinished);
+  // The log's clock is rank 0's clock at the start of the job.
+  const WallTime now = log.begun + flight_clock() - recorder_.layout().header->identity.monotonic;
+  const WallTime offset = wall_time_now() - now;
+  update_progress_times(log, now);
+  RankSnapshot snapshot = live_snapshot_of(log, now);
+  shift_times(snapshot, offset);
+  return snapshot;
+}
+
+}  // namespace horo::observe

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "horo/base/reduce_op.h"
+#include "horo/base/tensor_view.h"
+#include "horo/flight_recorder/plan_flight.h"
+
+namespace horo::coordinator {
+
+/// The largest sizes of the buckets of a plan.
+struct BucketLimits {
+  std::size_t bytes = 0;
+  std::optional<std::size_t> first_bytes = {};  ///< of the first bucket; unset: `bytes`
+};
+
+/// Which gradients are exchanged together, and in which order.
+struct BucketPlan {
+  /// buckets[b]: indices of gradients, in the order in which they lie in the bucket.
+  std::vector<std::vector<std::size_t>> buckets;
+  /// bucket_of[i]: the bucket of gradient i.
+  std::vector<std::size_t> bucket_of;
+  BucketLimits limits;
+};
+
+/// Packs gradients from the last to the first, the order in which backward produces them. A bucket
+/// has one element type. It is as large as `limits` allow; a larger gradient has a bucket of its
+/// own. Every gradient is in exactly one bucket. Pure.
+BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, const BucketLimits& limits);
+/// The same in another order: `order` is a permutation of the gradients' indices.
+BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients,
+                            std::span<const std::size_t> order, const BucketLimits& limits);
+
+/// The order in which the gradients of a plan were packed.
+std::vector<std::size_t> packing_order(const BucketPlan& plan);
+
+/// The description of a plan for the flight recorder. `process_set` is empty for all ranks.
+observe::PlanDescription describe_to_recorder(const std::string& name,
+                                              const std::string& process_set,
+                                              std::span<const NamedTensor> gradients,
+                                              const BucketPlan& plan, ReduceOp op);
+
+}  // namespace horo::coordinator

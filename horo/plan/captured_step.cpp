@@ -1,0 +1,45 @@
+#include "horo/plan/captured_step.h"
+
+namespace horo::coordinator {
+namespace {
+
+class PipelineInCapture {
+ public:
+  explicit PipelineInCapture(collectives::ChunkPipeline* pipeline) : pipeline_(pipeline) {}
+  ~PipelineInCapture() {
+    if (pipeline_ != nullptr) pipeline_->end_capture();
+  }
+  PipelineInCapture(const PipelineInCapture&) = delete;
+  PipelineInCapture& operator=(const PipelineInCapture&) = delete;
+
+ private:
+  collectives::ChunkPipeline* pipeline_;
+};
+
+}  // namespace
+
+CapturedStep::CapturedStep(device::Device& device, void* native,
+                           collectives::ChunkPipeline* pipeline, const std::function<void()>& step)
+    : stream_(device.borrow_stream(native)), pipeline_(pipeline) {
+  for (auto* events : {&begun_events_, &done_events_})
+    for (auto& event : *events) event = device.make_event();
+  graph_ = device.capture(*stream_, [&] {
+    const PipelineInCapture ends(pipeline);
+    if (pipeline != nullptr) pipeline->begin_capture(*stream_);
+    step();
+  });
+}
+
+CapturedStep::Launch CapturedStep::launch(std::uint64_t number) {
+  device::Event& begun = *begun_events_[number % 2];
+  device::Event& done = *done_events_[number % 2];
+  if (pipeline_ != nullptr) pipeline_->join(*stream_);
+  stream_->record(begun);
+  graph_->launch(*stream_);
+  stream_->record(done);
+  if (pipeline_ != nullptr) pipeline_->fork(*stream_);
+  done_ = &done;
+  return {&begun, &done};
+}
+
+}  // namespace horo::coordinator

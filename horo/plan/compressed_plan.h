@@ -1,0 +1,64 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/compression/bucket_compressor.h"
+#include "horo/base/compression.h"
+#include "horo/base/tensor_view.h"
+#include "horo/base/topology.h"
+#include "horo/plan/bucket_plan.h"
+#include "horo/plan/compression_state.h"
+#include "horo/plan/step_hook.h"
+
+namespace horo::coordinator {
+
+/// Compresses the buckets of a plan, keeps residuals and factors from step to step, and counts the
+/// bytes. Without compression it covers no bucket and only counts.
+class CompressedPlan : public StepHook {
+ public:
+  /// A bucket is covered if its gradients are float32 and the compression shortens at least one.
+  CompressedPlan(std::span<const NamedTensor> gradients, const BucketPlan& plan,
+                 const Compression& compression, const Topology& topology);
+
+  bool covers(std::size_t bucket) const { return compressors_[bucket] != nullptr; }
+  /// Reduces a covered bucket, of which `buffer` is the whole. Collective.
+  void allreduce(std::size_t bucket, const collectives::ScatteredBuffer& buffer,
+                 collectives::Collectives& collectives, ReduceOp op);
+
+  // Between steps.
+  const CompressionReport& report() const { return report_; }
+  std::vector<std::byte> save_state() const;
+  /// Collective. Throws on every rank and changes nothing on any if the bytes of a rank are not its
+  /// state (InvalidArgument, naming the rank) or the states are not of the same step
+  /// (MismatchError).
+  void load_state(std::span<const std::byte> bytes, collectives::Collectives& collectives,
+                  const Topology& topology);
+
+  /// Counts the step, unless no rank had data.
+  void end_exchange(StepExchange& step) override;
+  /// Requires that nothing is compressed: residuals belong to the buckets in which they arose.
+  void repack(const BucketPlan& plan) override;
+
+ private:
+  std::size_t value_count() const;
+  std::uint64_t shared_signature(const CompressionState& state) const;
+  std::vector<collectives::BucketCompressor::Memory> memories() const;
+
+  std::vector<NamedTensor> gradients_;
+  Compression compression_;
+  int rank_;
+  int ranks_;
+  std::vector<std::string> identity_;
+  BucketPlan plan_;
+  std::vector<std::size_t> bucket_bytes_;
+  std::vector<std::unique_ptr<collectives::BucketCompressor>> compressors_;  // null: not covered
+  bool covers_any_ = false;
+  CompressionFigures uncompressed_step_;  // of a step in which nothing is compressed
+  std::uint64_t step_ = 0;
+  CompressionReport report_;
+};
+
+}  // namespace horo::coordinator

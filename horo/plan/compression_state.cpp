@@ -1,0 +1,122 @@
+#include "horo/plan/compression_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "horo/base/byte_fields.h"
+#include "horo/base/error.h"
+
+namespace horo::coordinator {
+namespace {
+
+// The layout is: magic number, version (32 bits), number of texts (32 bits), size of the whole
+// state, step and number of values (64 bits each), the texts of the identity, each after its length
+// (64 bits), and the values.
+constexpr std::string_view kMagic = "HOROCMPR";
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kHeaderBytes =
+    kMagic.size() + 2 * sizeof(std::uint32_t) + 3 * sizeof(std::uint64_t);
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+[[noreturn]] void throw_damaged_state() { throw InvalidArgument("the state is damaged"); }
+
+void check_identity(std::span<const std::string> saved, std::span<const std::string> expected) {
+  const auto [a, b] = std::ranges::mismatch(saved, expected);
+  if (a == saved.end() && b == expected.end()) return;
+  const auto text = [](auto at, auto end) { return at == end ? "nothing more" : "'" + *at + "'"; };
+  throw InvalidArgument(fmt::format("the state is of {}, where this GradientSync has {}",
+                                    text(a, saved.end()), text(b, expected.end())));
+}
+
+std::string_view name_of(Compression::Kind kind) {
+  switch (kind) {
+    case Compression::Kind::kNone:
+      return "none";
+    case Compression::Kind::kPowerSgd:
+      return "powersgd";
+    case Compression::Kind::kTopK:
+      return "topk";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+std::vector<std::string> describe_compression(const Compression& compression) {
+  std::vector<std::string> fields;
+  const auto add = [&fields](std::string_view field, const auto& value) {
+    fields.push_back(fmt::format("compression.{} = {}", field, value));
+  };
+  add("kind", name_of(compression.kind));
+  if (compression.kind == Compression::Kind::kNone) return fields;
+  add("error_feedback", compression.error_feedback);
+  add("start_step", compression.start_step);
+  if (compression.kind == Compression::Kind::kPowerSgd) {
+    add("rank", compression.rank);
+    add("min_compression_rate", compression.min_compression_rate);
+    add("warm_start", compression.warm_start);
+    add("seed", compression.seed);
+  } else {
+    add("fraction", compression.fraction);
+  }
+  return fields;
+}
+
+std::vector<std::byte> encode_state(const CompressionState& state) {
+  std::uint64_t size = kHeaderBytes + state.values.size() * sizeof(float);
+  for (const std::string& text : state.identity) size += sizeof(std::uint64_t) + text.size();
+  FieldWriter writer;
+  writer.put_raw(bytes_of(kMagic));
+  writer.put(kVersion);
+  writer.put_count(state.identity.size());
+  writer.put(size);
+  writer.put(state.step);
+  writer.put(std::uint64_t{state.values.size()});
+  for (const std::string& text : state.identity) {
+    writer.put(std::uint64_t{text.size()});
+    writer.put_raw(bytes_of(text));
+  }
+  writer.put_raw(std::as_bytes(std::span(state.values)));
+  return writer.take();
+}
+
+CompressionState decode_state(std::span<const std::byte> bytes,
+                              std::span<const std::string> identity, std::size_t values) {
+  FieldReader reader(bytes, throw_damaged_state);
+  if (bytes.size() < kHeaderBytes || text_of(reader.get_raw(kMagic.size())) != kMagic)
+    throw InvalidArgument(
+        fmt::format("these {} bytes are no compression state; give what save_compression_state() "
+                    "returned",
+                    bytes.size()));
+  const auto version = reader.get<std::uint32_t>();
+  if (version != kVersion)
+    throw InvalidArgument(
+        fmt::format("the state has version {}, this horo reads version {}", version, kVersion));
+  const auto texts = reader.get<std::uint32_t>();
+  const auto size = reader.get<std::uint64_t>();
+  if (size != bytes.size())
+    throw InvalidArgument(
+        fmt::format("the state was saved as {} bytes, these are {}", size, bytes.size()));
+  CompressionState state{.step = reader.get<std::uint64_t>()};
+  const auto saved_values = reader.get<std::uint64_t>();
+  for (std::uint32_t i = 0; i < texts; ++i)
+    state.identity.emplace_back(text_of(reader.get_raw(reader.get<std::uint64_t>())));
+  check_identity(state.identity, identity);
+  if (saved_values != values) throw_damaged_state();
+  state.values.resize(values);
+  const auto raw = reader.get_raw(values * sizeof(float));
+  if (!reader.is_whole()) throw_damaged_state();
+  std::ranges::copy(raw, std::as_writable_bytes(std::span(state.values)).begin());
+  return state;
+}
+
+}  // namespace horo::coordinator

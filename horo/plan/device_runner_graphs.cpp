@@ -1,0 +1,122 @@
+// The functions of DeviceRunner for steps in graphs.
+#include <algorithm>
+#include <string>
+
+#include "horo/base/error.h"
+#include "horo/plan/device_runner.h"
+
+namespace horo::coordinator {
+
+void DeviceRunner::require_step_boundary(const char* what) const {
+  if (error_ != nullptr) std::rethrow_exception(error_);
+  HORO_CHECK(capture_ == Capture::kNone, std::string(what) + "() in a step that is being captured");
+  HORO_CHECK(std::ranges::count(marks_, true) == 0,
+             std::string(what) + "() in the middle of a step: end it with wait_on() or wait()");
+}
+
+std::unique_ptr<CapturedStep> DeviceRunner::capture(void* native,
+                                                    const std::function<void()>& step) {
+  HORO_CHECK(
+      is_alone() || parts_.collectives->can_be_captured(),
+      "capture(): gradients that are exchanged by nodes (HORO_ALGORITHM=hierarchical) cannot "
+      "be part of a graph");
+  {
+    const std::scoped_lock lock(mutex_);
+    require_step_boundary("capture");
+    if (done_in_graph_ == nullptr) done_in_graph_ = parts_.device.make_event();
+    capture_ = Capture::kMarking;
+  }
+  const auto end = [&] {
+    const std::scoped_lock lock(mutex_);
+    capture_ = Capture::kNone;
+    begin_step();  // The marks of the capture do not count.
+  };
+  try {
+    auto captured =
+        std::make_unique<CapturedStep>(parts_.device, native, parts_.pipeline.get(), [&] {
+          step();
+          const std::scoped_lock lock(mutex_);
+          HORO_CHECK(capture_ == Capture::kEnded,
+                     "capture(): the step does not call wait_on(), which ends it");
+        });
+    end();
+    return captured;
+  } catch (...) {
+    end();
+    throw;
+  }
+}
+
+// Requires mutex_, as do the next two functions. An error ends the capture, not the plan.
+void DeviceRunner::mark_in_capture(Bucket& bucket, std::size_t gradient, void* native) {
+  set_mark(bucket, native);
+  marks_[gradient] = true;
+  --bucket.missing;
+  while (next_ < buckets_.size() && buckets_[next_].missing == 0) give_next_to_graph();
+}
+
+// The first exchange connects the ranks: the host waits for them, up to the timeout of the
+// collectives.
+void DeviceRunner::give_next_to_graph() {
+  const std::size_t index = next_++;
+  if (is_alone()) return;
+  try {
+    if (index == 0) parts_.pipeline->begin_step();
+    parts_.pipeline->allreduce(parts_.layouts[index], spec_, marks_of(buckets_[index]),
+                               *done_in_graph_);
+  } catch (const CommunicationError&) {
+    refused_ = index;
+    fail(watch_.error());
+    std::rethrow_exception(error_);
+  }
+}
+
+void DeviceRunner::wait_on_in_capture(void* native) {
+  HORO_CHECK(capture_ == Capture::kMarking,
+             "wait_on() twice in a step that is being captured: a graph is one step");
+  device::Stream& stream = stream_of(native);
+  if (is_alone())
+    for (const device::Event* event : ends_of_step()) stream.wait(*event);
+  else
+    parts_.pipeline->join(stream);
+  capture_ = Capture::kEnded;
+}
+
+void DeviceRunner::launch(CapturedStep& step) {
+  std::unique_lock lock(mutex_);
+  require_step_boundary("launch");
+  HORO_CHECK(!is_captured(step.native()),
+             "launch() by a stream that is being captured: a graph is no part of another");
+  changed_.wait(lock, [&] {
+    return error_ != nullptr || under_way_.empty() || under_way_.front().step + 2 > step_;
+  });
+  if (error_ != nullptr) std::rethrow_exception(error_);
+  CapturedStep::Launch launch{};
+  with_device([&] { launch = step.launch(step_); });
+  for (std::size_t i = 0; i < marks_.size(); ++i) flight_.mark_in_step(i, step_);
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    flight_.first(b);
+    flight_.complete(b);
+  }
+  if (is_alone()) launch = {};
+  under_way_.push_back({{launch.begun, launch.done}, 0, buckets_.size(), step_});
+  ++step_;
+  changed_.notify_all();
+}
+
+void DeviceRunner::wait(const CapturedStep& step) {
+  if (step.done() != nullptr) await({step.done()});
+  const std::scoped_lock lock(mutex_);
+  if (error_ != nullptr) std::rethrow_exception(error_);
+}
+
+void DeviceRunner::release(const CapturedStep& step) noexcept {
+  std::unique_lock lock(mutex_);
+  // Launches end in order, so the latest one ends last.
+  changed_.wait(lock, [&] {
+    return error_ != nullptr || step.done() == nullptr ||
+           std::ranges::find(under_way_, step.done(), &UnderWay::done) == under_way_.end();
+  });
+}
+
+}  // namespace horo::coordinator

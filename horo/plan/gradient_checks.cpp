@@ -1,0 +1,181 @@
+#include "horo/plan/gradient_checks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <unordered_set>
+
+#include "horo/base/error.h"
+#include "horo/coordinator/allreduce_checks.h"
+
+namespace horo {
+namespace {
+
+void check_names(std::span<const NamedTensor> gradients) {
+  HORO_CHECK(!gradients.empty(), "GradientSync needs at least one gradient");
+  std::unordered_set<std::string_view> names;
+  for (const NamedTensor& gradient : gradients) {
+    HORO_CHECK(!gradient.name.empty(), "GradientSync: every gradient needs a name");
+    HORO_CHECK(names.insert(gradient.name).second,
+               fmt::format("GradientSync: two gradients are called '{}'", gradient.name));
+    HORO_CHECK(gradient.tensor.data() != nullptr || gradient.tensor.count() == 0,
+               fmt::format("GradientSync: gradient '{}' has no memory", gradient.name));
+  }
+}
+
+void check_memory(std::span<const NamedTensor> gradients) {
+  const std::string problem = find_overlap(gradients);
+  HORO_CHECK(
+      problem.empty(),
+      fmt::format("GradientSync: gradients {}; register each piece of memory once", problem));
+}
+
+void check_types(std::span<const NamedTensor> gradients, ReduceOp op) {
+  for (const NamedTensor& gradient : gradients)
+    HORO_CHECK(op != ReduceOp::kAverage || gradient.tensor.type() != DataType::kBool,
+               fmt::format("GradientSync: there is no average of bool, the type of gradient '{}'",
+                           gradient.name));
+}
+
+void check_floating(std::span<const NamedTensor> gradients, std::string_view what) {
+  for (const NamedTensor& gradient : gradients)
+    HORO_CHECK(is_floating(gradient.tensor.type()),
+               fmt::format("GradientSync: {} is for floating point; gradient '{}' is {}", what,
+                           gradient.name, name_of(gradient.tensor.type())));
+}
+
+void check_adasum(std::span<const NamedTensor> gradients, const GradientSyncOptions& options) {
+  if (options.op != ReduceOp::kAdasum) return;
+  check_floating(gradients, "Adasum");
+  HORO_CHECK(!options.wire,
+             "GradientSync: with Adasum gradients travel as their own type; leave wire unset");
+}
+
+void check_op(const GradientSyncOptions& options, std::string_view option) {
+  HORO_CHECK(options.op == ReduceOp::kAverage || options.op == ReduceOp::kSum ||
+                 options.op == ReduceOp::kAdasum,
+             fmt::format("GradientSync: {} requires average, sum or adasum, not {}", option,
+                         name_of(options.op)));
+}
+
+void check_step_options(std::span<const NamedTensor> gradients,
+                        const GradientSyncOptions& options) {
+  HORO_CHECK(options.backward_passes_per_step > 0,
+             "GradientSync: backward_passes_per_step is 0; a step has at least one pass");
+  HORO_CHECK(!options.reorder || options.compression.kind == Compression::Kind::kNone,
+             "GradientSync: reorder does not go with compression; choose one");
+  if (options.find_unused) check_op(options, "find_unused");
+  if (options.check_finite) check_op(options, "check_finite");
+  if (options.weighted) {
+    HORO_CHECK(options.op == ReduceOp::kAverage,
+               fmt::format("GradientSync: weighted requires average, not {}", name_of(options.op)));
+    check_floating(gradients, "weighted");
+  }
+  if (options.clip_norm) {
+    check_op(options, "clip_norm");
+    HORO_CHECK(*options.clip_norm > 0 && std::isfinite(*options.clip_norm),
+               fmt::format("GradientSync: clip_norm is {}; it must be finite and above 0",
+                           *options.clip_norm));
+  }
+  for (const std::string& metric : options.metrics)
+    HORO_CHECK(std::ranges::find(gradients, metric, &NamedTensor::name) != gradients.end(),
+               fmt::format("GradientSync: metrics names '{}', which is not registered", metric));
+}
+
+void check_wire(std::optional<DataType> wire, std::string_view what) {
+  HORO_CHECK(
+      !wire || *wire == DataType::kFloat16 || *wire == DataType::kBFloat16,
+      fmt::format("GradientSync: {} can be float16 or bfloat16, not {}", what, name_of(*wire)));
+}
+
+void check_tune_wire(const GradientSyncOptions& options) {
+  if (!options.tune_wire) return;
+  check_wire(options.tune_wire, "tune_wire");
+  HORO_CHECK(!options.wire, "GradientSync: wire and tune_wire are both set; choose one");
+  HORO_CHECK(options.op != ReduceOp::kAdasum,
+             "GradientSync: tune_wire does not go with Adasum; leave it unset");
+  HORO_CHECK(options.compression.kind != Compression::Kind::kTopK,
+             "GradientSync: tune_wire does not go with top-k; leave it unset");
+}
+
+void check_power_sgd(const Compression& compression) {
+  HORO_CHECK(compression.rank >= 1, "GradientSync: compression.rank is 0; it must be at least 1");
+  HORO_CHECK(compression.min_compression_rate >= 1,  // not NaN either
+             fmt::format("GradientSync: compression.min_compression_rate is {}; it must be at "
+                         "least 1",
+                         compression.min_compression_rate));
+}
+
+void check_top_k(const Compression& compression, std::optional<DataType> wire,
+                 std::span<const NamedTensor> gradients) {
+  HORO_CHECK(compression.fraction > 0 && compression.fraction <= 1,
+             fmt::format("GradientSync: compression.fraction is {}; it must be above 0 and at most "
+                         "1",
+                         compression.fraction));
+  HORO_CHECK(!wire, fmt::format("GradientSync: top-k compression sends pairs of place and value, "
+                                "which wire type {} does not shorten; leave the wire type unset",
+                                name_of(*wire)));
+  for (const NamedTensor& gradient : gradients)
+    HORO_CHECK(gradient.tensor.count() <= std::numeric_limits<std::uint32_t>::max(),
+               fmt::format("GradientSync: gradient '{}' has {} values, top-k compression takes at "
+                           "most 2^32 - 1 of one tensor; divide it",
+                           gradient.name, gradient.tensor.count()));
+}
+
+void check_compression(const Compression& compression, ReduceOp op, std::optional<DataType> wire,
+                       std::span<const NamedTensor> gradients) {
+  if (compression.kind == Compression::Kind::kNone) return;
+  HORO_CHECK(op == ReduceOp::kAverage || op == ReduceOp::kSum,
+             fmt::format("GradientSync: compression approximates averages and sums, not {}; leave "
+                         "compression.kind at kNone",
+                         name_of(op)));
+  HORO_CHECK(
+      compression.kind == Compression::Kind::kPowerSgd ||
+          compression.kind == Compression::Kind::kTopK,
+      fmt::format("GradientSync: compression.kind is {}; it can be kNone, kPowerSgd or kTopK",
+                  static_cast<int>(compression.kind)));
+  if (compression.kind == Compression::Kind::kPowerSgd)
+    check_power_sgd(compression);
+  else
+    check_top_k(compression, wire, gradients);
+}
+
+}  // namespace
+
+void check_gradients(std::span<const NamedTensor> gradients, const GradientSyncOptions& options) {
+  check_names(gradients);
+  check_memory(gradients);
+  check_types(gradients, options.op);
+  check_wire(options.wire, "the wire type");
+  check_tune_wire(options);
+  check_adasum(gradients, options);
+  check_compression(options.compression, options.op, options.wire, gradients);
+  check_step_options(gradients, options);
+}
+
+std::vector<std::string> describe_step_options(const GradientSyncOptions& options) {
+  // Binds every field, so that a new field is a compile error until it is added here. The first
+  // five are compared elsewhere: by the name of the operation, in describe_plan() and in
+  // describe_compression().
+  const auto& [name, op, bucket_bytes, wire, compression, first_bucket_bytes, reorder, autotune,
+               tune_wire, backward_passes_per_step, find_unused, weighted, clip_norm, check_finite,
+               metrics] = options;
+  return {first_bucket_bytes ? fmt::format("first_bucket_bytes = {}", *first_bucket_bytes)
+                             : "first_bucket_bytes unset",
+          fmt::format("reorder = {}", reorder),
+          fmt::format("autotune = {}", autotune.value_or(false)),
+          tune_wire ? fmt::format("tune_wire = {}", name_of(*tune_wire)) : "tune_wire unset",
+          fmt::format("backward_passes_per_step = {}", backward_passes_per_step),
+          fmt::format("find_unused = {}", find_unused),
+          fmt::format("weighted = {}", weighted),
+          clip_norm ? fmt::format("clip_norm = {}", *clip_norm) : "clip_norm unset",
+          fmt::format("check_finite = {}", check_finite),
+          fmt::format("metrics = [{}]", fmt::join(metrics, ", "))};
+}
+
+}  // namespace horo

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "horo/base/tensor_view.h"
+#include "horo/base/topology.h"
+#include "horo/plan/step_hook.h"
+
+namespace horo::coordinator {
+
+/// See GradientSyncOptions.
+struct NormOptions {
+  bool check_finite = false;
+  std::optional<double> clip_norm;
+  std::vector<std::string> metrics;
+};
+
+/// Measures the reduced gradients of a step, and clips them or reports non-finite values.
+///
+/// All ranks end an exchange with the same bits, and the squares of each gradient are added by
+/// themselves. So all ranks compute the same norm without a message, whatever the buckets. Costs
+/// one pass over each bucket after its exchange, with check_finite one more before it. Sends
+/// messages only in a step with a non-finite value.
+class GradientNorms : public StepHook {
+ public:
+  /// `topology` outlives this object.
+  GradientNorms(std::span<const NamedTensor> gradients, const NormOptions& options,
+                const Topology& topology);
+
+  void begin_exchange(StepExchange& step) override;
+  void before_bucket(const StepExchange& step, BucketExchange& bucket) override;
+  void after_bucket(const BucketExchange& bucket) override;
+  void end_exchange(StepExchange& step) override;
+
+ private:
+  /// A non-finite value of a gradient of `rank`; rank -1: of the reduced gradient, or none.
+  struct Source {
+    std::int64_t rank = -1;
+    std::uint64_t gradient = 0;
+    std::uint64_t index = 0;
+    double value = 0;
+  };
+  void find_in_own(std::size_t gradient);
+  std::optional<Source> find_in_results() const;
+  double norm() const;
+  bool are_all_finite() const;
+  StepReport::NonFinite find_source(collectives::Collectives& collectives) const;
+  void scale_all(double factor) const;
+
+  std::vector<NamedTensor> gradients_;
+  NormOptions options_;
+  std::vector<bool> is_metric_;  // not part of the norm, and not clipped
+  const Topology& topology_;
+  std::vector<double> squares_;       // sum of the squares of each reduced gradient
+  std::optional<Source> own_source_;  // in this rank's gradients, before the exchange
+};
+
+}  // namespace horo::coordinator

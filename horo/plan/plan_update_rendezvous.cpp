@@ -1,0 +1,134 @@
+#include "horo/plan/plan_update_rendezvous.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "horo/base/error.h"
+#include "horo/base/quantity.h"
+
+namespace horo::coordinator {
+namespace {
+
+// A look costs an MPI call; a sleep in a wait takes 20 us or more.
+constexpr std::uint32_t kNapsBetweenLooks = 16;
+constexpr auto kNoteInterval = observe::LongWaits::kValidFor / 10;
+
+}  // namespace
+
+PlanUpdateRendezvous::PlanUpdateRendezvous(std::string plan_name, const Topology& topology,
+                                           std::unique_ptr<collectives::MessageChannel> channel,
+                                           observe::LongWaits& long_waits)
+    : name_(std::move(plan_name)),
+      topology_(topology),
+      channel_(std::move(channel)),
+      long_waits_(long_waits),
+      messages_(static_cast<std::size_t>(topology.size)) {}
+
+void PlanUpdateRendezvous::announce(Intent intent) {
+  const Message message{intent, steps_, attempt_};
+  for (int rank = 0; rank < topology_.size; ++rank)
+    if (rank != topology_.rank) channel_->send(rank, std::as_bytes(std::span(&message, 1)));
+  note(topology_.rank, message);
+}
+
+void PlanUpdateRendezvous::note(int rank, const Message& message) {
+  std::vector<Message>& messages = messages_[static_cast<std::size_t>(rank)];
+  if (message.intent == Intent::kWithdraw)
+    std::erase_if(messages,
+                  [&](const Message& earlier) { return earlier.attempt == message.attempt; });
+  else
+    messages.push_back(message);
+}
+
+void PlanUpdateRendezvous::receive() {
+  while (const auto received = channel_->poll()) {
+    Message message;
+    HORO_CHECK(received->bytes.size() == sizeof message, "received a message of another plan");
+    std::memcpy(&message, received->bytes.data(), sizeof message);
+    note(received->source, message);
+  }
+}
+
+bool PlanUpdateRendezvous::holds(int rank, Intent intent) const {
+  return std::ranges::any_of(
+      messages_[static_cast<std::size_t>(rank)], [&](const Message& message) {
+        return message.intent == intent && message.steps == steps_ && message.attempt == attempt_;
+      });
+}
+
+void PlanUpdateRendezvous::end_attempt() {
+  ++attempt_;
+  for (std::vector<Message>& messages : messages_)
+    std::erase_if(messages, [&](const Message& message) { return message.attempt < attempt_; });
+}
+
+void PlanUpdateRendezvous::give_up(const std::string& text) {
+  end_attempt();
+  throw MismatchError(text);
+}
+
+void PlanUpdateRendezvous::check_while_exchanging() {
+  if (++looks_ % kNapsBetweenLooks != 0) return;
+  receive();
+  for (int rank = 0; rank < topology_.size; ++rank) {
+    if (!holds(rank, Intent::kRenegotiate)) continue;
+    announce(Intent::kExchange);
+    give_up(fmt::format(
+        "gradients '{}': {} calls update() after {} steps, {} exchanges one more; call update() on "
+        "every rank after the same step",
+        name_, topology_.describe(rank), steps_, topology_.describe(topology_.rank)));
+  }
+}
+
+void PlanUpdateRendezvous::wait_for_all(const WaitPolicy& policy,
+                                        std::chrono::nanoseconds stall_warning) {
+  announce(Intent::kRenegotiate);
+  try {
+    await_all(policy, stall_warning);
+  } catch (const CommunicationError&) {
+    // An aborted job may have finalized MPI already. Its other ranks end by the abort signal.
+    if (policy.abort == nullptr || !policy.abort->is_raised()) announce(Intent::kWithdraw);
+    throw;
+  }
+  end_attempt();
+}
+
+void PlanUpdateRendezvous::await_all(const WaitPolicy& policy,
+                                     std::chrono::nanoseconds stall_warning) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  auto next_note = start + stall_warning;
+  const std::string what = fmt::format("for all ranks to update gradients '{}'", name_);
+  for (Waiter waiter(policy);; waiter.pause(what)) {
+    receive();
+    int present = 0;
+    for (int rank = 0; rank < topology_.size; ++rank) {
+      if (holds(rank, Intent::kExchange))
+        give_up(fmt::format(
+            "gradients '{}': {} calls update() after {} steps, {} exchanges one "
+            "more; call update() on every rank after the same step",
+            name_, topology_.describe(topology_.rank), steps_, topology_.describe(rank)));
+      present += holds(rank, Intent::kRenegotiate);
+    }
+    if (present == topology_.size) return;
+    const auto now = Clock::now();
+    if (now < next_note) continue;
+    next_note = now + kNoteInterval;
+    long_waits_.note(what, now - start,
+                     fmt::format("update of gradients '{}' has waited {} for {}", name_,
+                                 format_duration(now - start), list_missing()),
+                     now);
+  }
+}
+
+std::string PlanUpdateRendezvous::list_missing() const {
+  std::vector<std::string> missing;
+  for (int rank = 0; rank < topology_.size; ++rank)
+    if (!holds(rank, Intent::kRenegotiate)) missing.push_back(topology_.describe(rank));
+  return fmt::format("{}", fmt::join(missing, ", "));
+}
+
+}  // namespace horo::coordinator

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "collectives/collectives.h"
+#include "horo/base/reduce_op.h"
+#include "horo/base/step_report.h"
+#include "horo/plan/bucket_plan.h"
+
+namespace horo::coordinator {
+
+class BucketScheduler;
+
+/// Counts a collective of the plan in the metrics of the job, by its bytes and tensors.
+using CountCollective = std::function<void(std::size_t bytes, std::size_t tensors)>;
+
+/// The exchange of one step of a plan.
+struct StepExchange {
+  collectives::Collectives& collectives;  ///< of the plan
+  const CountCollective& count;
+  StepReport report;     ///< the result of the step so far
+  bool has_data = true;  ///< false: this rank's weight is 0, and its gradients do not count
+
+  /// Whether no rank has data. The buckets of such a step are not exchanged.
+  bool is_skipped() const { return report.total_weight == 0; }
+};
+
+/// The exchange of one bucket.
+struct BucketExchange {
+  const std::vector<std::size_t>& gradients;  ///< indices, in the order in which they lie in it
+  bool is_compressed;
+  ReduceOp op;  ///< may be replaced before the exchange
+};
+
+/// Work that a step does besides the exchange of its buckets. A plan has an ordered list of hooks
+/// (StepHooks) and calls each function for all hooks in that order. One thread at a time calls
+/// them: the plan's own thread or the thread that waits.
+///
+/// Ranks have the same hooks in the same order, so the collectives of hooks match. An exception is
+/// an error of the step.
+class StepHook {
+ public:
+  virtual ~StepHook() = default;
+
+  /// Runs before the first bucket. Collective. All ranks are in the exchange of this step, so
+  /// values of the previous step are agreed on here without another wait.
+  virtual void begin_exchange(StepExchange& /*step*/) {}
+  /// Prepares the gradients of a bucket. Not called if the step is skipped.
+  virtual void before_bucket(const StepExchange& /*step*/, BucketExchange& /*bucket*/) {}
+  /// Processes the reduced gradients of a bucket. Not called if the step is skipped.
+  virtual void after_bucket(const BucketExchange& /*bucket*/) {}
+  /// Runs after the last bucket, on the thread that waits. Collective.
+  virtual void end_exchange(StepExchange& /*step*/) {}
+  /// Runs when the step is complete and nothing is in flight. Not collective: the hook may change
+  /// the plan for the next step, in the same way on all ranks.
+  virtual void end_step(BucketScheduler& /*scheduler*/, const StepReport& /*report*/) {}
+  /// The plan will exchange the same gradients in other buckets.
+  virtual void repack(const BucketPlan& /*plan*/) {}
+};
+
+}  // namespace horo::coordinator

@@ -1,0 +1,29 @@
+#include "horo/plan/step_hooks.h"
+
+#include <utility>
+
+namespace horo::coordinator {
+
+StepHooks::StepHooks(std::span<const NamedTensor> gradients, const BucketPlan& plan,
+                     const GradientSyncOptions& options, const Topology& topology,
+                     std::unique_ptr<tuning::PlanTuning> plan_tuning)
+    : tuning(std::move(plan_tuning)),
+      compression(
+          std::make_unique<CompressedPlan>(gradients, plan, options.compression, topology)) {
+  if (options.reorder) order = std::make_unique<MarkOrder>(gradients.size());
+  if (options.find_unused) unused = std::make_unique<UnusedGradients>(gradients.size());
+  if (options.check_finite || options.clip_norm)
+    norms = std::make_unique<GradientNorms>(
+        gradients, NormOptions{options.check_finite, options.clip_norm, options.metrics}, topology);
+  if (options.weighted) weights = std::make_unique<StepWeights>(gradients, topology);
+}
+
+std::vector<StepHook*> StepHooks::in_order() const {
+  std::vector<StepHook*> hooks;
+  for (StepHook* hook : std::initializer_list<StepHook*>{
+           order.get(), tuning.get(), unused.get(), norms.get(), weights.get(), compression.get()})
+    if (hook != nullptr) hooks.push_back(hook);
+  return hooks;
+}
+
+}  // namespace horo::coordinator

@@ -1,0 +1,68 @@
+#include "horo/plan/step_weights.h"
+
+#include <algorithm>
+
+#include "collectives/reduce/tensor_values.h"
+
+namespace horo::coordinator {
+namespace {
+
+// The value that a rank without more data contributes in place of its weight.
+constexpr double kEndedWeight = -1;
+
+}  // namespace
+
+StepWeights::StepWeights(std::span<const NamedTensor> gradients, const Topology& topology)
+    : gradients_(gradients.begin(), gradients.end()),
+      rank_(static_cast<std::size_t>(topology.rank)),
+      weights_(static_cast<std::size_t>(topology.size)) {}
+
+void StepWeights::begin_exchange(StepExchange& step) {
+  std::ranges::fill(weights_, 0.0);
+  weights_[rank_] = has_ended_ ? kEndedWeight : own_;
+  // Each element is nonzero on one rank only, so the sum is exact.
+  step.collectives.allreduce({DataType::kFloat64, weights_.data(), weights_.size()},
+                             ReduceOp::kSum);
+  have_all_ended_ =
+      std::ranges::all_of(weights_, [](double weight) { return weight == kEndedWeight; });
+  total_ = 0;
+  for (double& weight : weights_) {
+    weight = std::max(weight, 0.0);
+    total_ += weight;
+  }
+  are_equal_ = std::ranges::all_of(weights_, [&](double weight) { return weight == weights_[0]; });
+  for (std::size_t r = 0; r < weights_.size(); ++r)
+    if (weights_[r] > 0) last_with_data_ = static_cast<int>(r);
+  step.report.total_weight = total_;
+  step.has_data = weights_[rank_] / total_ > 0;
+}
+
+// What this rank multiplies its values by before a reduction with `op`.
+double StepWeights::factor(ReduceOp op) const {
+  const double share = weights_[rank_] / total_;
+  return op == ReduceOp::kAverage ? share * static_cast<double>(weights_.size()) : share;
+}
+
+void StepWeights::before_bucket(const StepExchange& step, BucketExchange& bucket) {
+  if (are_equal_) return;  // The plain average has the same result, with one rounding less.
+  // The values are scaled by the rank's share, which is at most 1, and then added, so that no sum
+  // exceeds the range of the type. Compressed buckets stay averages, because the residuals of the
+  // compression are in the units of an average.
+  if (!bucket.is_compressed) bucket.op = ReduceOp::kSum;
+  for (const std::size_t i : bucket.gradients) {
+    const TensorView& tensor = gradients_[i].tensor;
+    if (step.has_data)
+      collectives::scale(tensor.type(), static_cast<std::byte*>(tensor.data()), tensor.count(),
+                         factor(bucket.op));
+    else
+      collectives::set_zero(tensor);  // Multiplying by 0 would keep NaN.
+  }
+}
+
+// The gradients of a step without data are zero on all ranks.
+void StepWeights::end_exchange(StepExchange& step) {
+  if (!step.is_skipped()) return;
+  for (const NamedTensor& gradient : gradients_) collectives::set_zero(gradient.tensor);
+}
+
+}  // namespace horo::coordinator

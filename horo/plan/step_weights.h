@@ -1,0 +1,50 @@
+#pragma once
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "horo/base/tensor_view.h"
+#include "horo/base/topology.h"
+#include "horo/plan/step_hook.h"
+
+namespace horo::coordinator {
+
+/// Weighs the ranks: an exchange gives sum(weight * value) / sum(weight). Costs an allreduce of 8
+/// bytes per rank before the first bucket and, if the weights of a step differ, one pass over the
+/// gradients.
+class StepWeights : public StepHook {
+ public:
+  StepWeights(std::span<const NamedTensor> gradients, const Topology& topology);
+
+  /// The weight of this rank from the next step on; at least 0. Between steps.
+  void set_own(double weight) { own_ = weight; }
+  double own() const { return own_; }
+  /// Declares that this rank has no more data. Its weight is then 0, whatever set_own() sets.
+  void set_ended(bool has_ended) { has_ended_ = has_ended; }
+
+  /// Whether all ranks had ended when the latest step began. The same on all ranks.
+  bool have_all_ended() const { return have_all_ended_; }
+  /// The highest rank with a weight above 0 in the latest step that has one; -1 if there was none
+  /// since the previous call. The same on all ranks.
+  int take_last_with_data() { return std::exchange(last_with_data_, -1); }
+
+  void begin_exchange(StepExchange& step) override;
+  void before_bucket(const StepExchange& step, BucketExchange& bucket) override;
+  void end_exchange(StepExchange& step) override;
+
+ private:
+  double factor(ReduceOp op) const;
+
+  std::vector<NamedTensor> gradients_;
+  std::size_t rank_;
+  std::vector<double> weights_;
+  double total_ = 0;
+  bool are_equal_ = true;
+  double own_ = 1;
+  bool has_ended_ = false;
+  bool have_all_ended_ = false;
+  int last_with_data_ = -1;
+};
+
+}  // namespace horo::coordinator

@@ -1,0 +1,130 @@
+#include "horo/plan/tuning/plan_axes.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "collectives/communicator.h"
+#include "horo/plan/bucket_plan.h"
+
+namespace horo::tuning {
+namespace {
+
+constexpr std::string_view kHierarchical = "hierarchical";
+constexpr std::string_view kWireBits = "wire_bits";
+constexpr std::string_view kBucketBytes = "bucket_bytes";
+constexpr std::string_view kRingSegmentBytes = "ring_segment_bytes";
+constexpr std::size_t kLeastSegment = 4096;
+
+// The range of an axis: `down` and `up` powers of two from its start, at least `least`. Values
+// below the start are rounded down to a multiple.
+struct Reach {
+  int down = 0;
+  int up = 0;
+  std::size_t least = 1;
+  std::size_t multiple_of = 1;
+};
+
+std::vector<std::size_t> powers_of_two(std::size_t start, const Reach& reach) {
+  std::vector<std::size_t> values;
+  for (int shift = reach.down; shift > 0; --shift)
+    if (start >> shift >= reach.least)
+      values.push_back((start >> shift) / reach.multiple_of * reach.multiple_of);
+  for (int shift = 0; shift <= reach.up && start << shift >> shift == start; ++shift)
+    values.push_back(start << shift);
+  return values;
+}
+
+// Keeps one value of each run of values with the same effect: the start if it is in the run,
+// otherwise the smallest.
+template <typename Effect>
+Axis axis_around(std::size_t start, std::string_view name, const Reach& reach,
+                 const Effect& effect) {
+  Axis axis{.name = std::string(name), .values = {}, .start = 0};
+  for (const std::size_t value : powers_of_two(start, reach)) {
+    const bool is_another = axis.values.empty() || effect(axis.values.back()) != effect(value);
+    if (is_another)
+      axis.values.push_back(value);
+    else if (value == start)
+      axis.values.back() = value;
+    if (value == start) axis.start = axis.values.size() - 1;
+  }
+  return axis;
+}
+
+bool goes_round_a_ring(Algorithm algorithm, const Settings& settings, const Topology& topology) {
+  if (algorithm == Algorithm::kParameterServer) return true;
+  const bool has_rings = algorithm == Algorithm::kRing ||
+                         (algorithm == Algorithm::kHierarchical && topology.node_count > 1);
+  return has_rings && (settings.allreduce == MessageAllreduce::kAuto ||
+                       settings.allreduce == MessageAllreduce::kRing);
+}
+
+bool may_narrow(std::span<const NamedTensor> gradients, const GradientSyncOptions& options,
+                Algorithm algorithm, const Topology& topology) {
+  return options.tune_wire && topology.node_count > 1 &&
+         (algorithm == Algorithm::kRing || algorithm == Algorithm::kHierarchical) &&
+         std::ranges::any_of(gradients, [](const NamedTensor& gradient) {
+           return gradient.tensor.type() == DataType::kFloat32;
+         });
+}
+
+}  // namespace
+
+PlanChoice untuned(const GradientSyncOptions& options, const Settings& settings) {
+  return {.bucket_bytes = options.bucket_bytes.value_or(settings.bucket_bytes),
+          .ring_segment_bytes = settings.ring_segment_bytes,
+          .algorithm = settings.algorithm,
+          .wire = options.wire};
+}
+
+std::vector<Axis> plan_axes(std::span<const NamedTensor> gradients,
+                            const GradientSyncOptions& options, const Settings& settings,
+                            const Topology& topology) {
+  if (topology.size == 1) return {};
+  const PlanChoice start = untuned(options, settings);
+  const Algorithm algorithm = collectives::select_algorithm(topology, settings.algorithm);
+  std::vector<Axis> axes;
+  if (settings.algorithm == Algorithm::kAuto && algorithm == Algorithm::kHierarchical)
+    axes.push_back({.name = std::string(kHierarchical), .values = {1, 0}, .start = 0});
+  if (may_narrow(gradients, options, algorithm, topology))
+    axes.push_back({.name = std::string(kWireBits), .values = {32, 16}, .start = 0});
+  if (options.compression.kind == Compression::Kind::kNone)
+    axes.push_back(
+        axis_around(start.bucket_bytes, kBucketBytes, {.down = 4, .up = 4}, [&](std::size_t bytes) {
+          return coordinator::make_bucket_plan(gradients, {bytes, options.first_bucket_bytes})
+              .buckets;
+        }));
+  if (goes_round_a_ring(algorithm, settings, topology)) {
+    std::size_t all_bytes = 0;
+    for (const NamedTensor& gradient : gradients) all_bytes += gradient.tensor.bytes();
+    const std::size_t at_a_time = all_bytes / static_cast<std::size_t>(topology.size);
+    axes.push_back(axis_around(start.ring_segment_bytes, kRingSegmentBytes,
+                               {.down = 3, .up = 2, .least = kLeastSegment, .multiple_of = 64},
+                               [&](std::size_t bytes) { return std::min(bytes, at_a_time); }));
+  }
+  std::erase_if(axes, [](const Axis& axis) { return axis.values.size() < 2; });
+  return axes;
+}
+
+bool has_algorithms(std::span<const Axis> axes) {
+  return std::ranges::any_of(axes, [](const Axis& axis) { return axis.name == kHierarchical; });
+}
+
+PlanChoice with_values(const PlanChoice& start, const GradientSyncOptions& options,
+                       std::span<const Axis> axes, const Choice& choice) {
+  PlanChoice result = start;
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    const std::size_t value = axes[a].values[choice[a]];
+    if (axes[a].name == kHierarchical)
+      result.algorithm = value == 1 ? start.algorithm : Algorithm::kRing;
+    else if (axes[a].name == kWireBits)
+      result.wire = value == 16 ? options.tune_wire : start.wire;
+    else if (axes[a].name == kBucketBytes)
+      result.bucket_bytes = value;
+    else if (axes[a].name == kRingSegmentBytes)
+      result.ring_segment_bytes = value;
+  }
+  return result;
+}
+
+}  // namespace horo::tuning

@@ -1,0 +1,207 @@
+#include "horo/plan/tuning/plan_tuning.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <utility>
+
+#include "collectives/agreement.h"
+#include "horo/base/error.h"
+#include "horo/base/hash.h"
+#include "horo/base/log.h"
+#include "horo/base/printable.h"
+#include "horo/base/system/line_file.h"
+#include "horo/coordinator/negotiation/wire.h"
+#include "horo/plan/bucket_scheduler.h"
+#include "horo/plan/gradient_checks.h"
+#include "horo/plan/plan_agreement.h"
+
+namespace horo::tuning {
+
+double StepTuner::steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+StepTuner::StepTuner(std::string name, std::vector<Axis> axes, Clock clock,
+                     const TuningSearch::Options& options)
+    : name_(std::move(name)),
+      clock_(std::move(clock)),
+      search_(std::move(axes), options),
+      begun_(clock_()) {
+  // The ranks agree on a step one step later, so the first step of a trial has the time of the last
+  // step before it, and the search ignores that one. The first trial needs such a step too.
+  search_.note_step(0);
+}
+
+bool StepTuner::agree(collectives::Collectives& collectives) {
+  if (!own_) return false;
+  slowest_ = std::exchange(own_, std::nullopt);
+  collectives.allreduce({DataType::kFloat64, &*slowest_, 1}, ReduceOp::kMax);
+  return true;
+}
+
+bool StepTuner::end_step(int rank, bool counts) {
+  if (counts) own_ = clock_() - begun_;
+  const auto seconds = std::exchange(slowest_, std::nullopt);
+  if (!seconds) return false;
+  const Choice tried = choice();
+  const int trials = search_.trials();
+  search_.note_step(*seconds);
+  if (rank == 0 && search_.trials() != trials)
+    log_debug("autotune of gradients '{}': trial {}: {}: {:.3f} ms a step", name_, trials + 1,
+              describe_choice(search_.axes(), tried), 1e3 * search_.latest_score());
+  return choice() != tried;
+}
+
+std::string describe_choice(const std::vector<Axis>& axes, const Choice& choice) {
+  std::string text;
+  for (std::size_t a = 0; a < axes.size(); ++a)
+    text += fmt::format("{}{}={}", a == 0 ? "" : " ", axes[a].name, axes[a].values[choice[a]]);
+  return text;
+}
+
+namespace {
+
+constexpr const char* kSetting = "HORO_AUTOTUNE";
+
+// Covers everything known to horo that affects the time of a step.
+std::uint64_t signature(std::span<const NamedTensor> gradients, const GradientSyncOptions& options,
+                        const Settings& settings, const PlanChoice& start) {
+  const std::vector<std::byte> plan = coordinator::encode(
+      coordinator::describe_plan(gradients, options.op, start.bucket_bytes, start.wire,
+                                 options.compression, describe_step_options(options)));
+  return Hash()
+      .add_bytes(plan.data(), plan.size())
+      .add(start.ring_segment_bytes)
+      .add(name_of(start.algorithm))
+      .add(name_of(settings.allreduce))
+      .add(settings.segment_bytes)
+      .value();
+}
+
+}  // namespace
+
+PlanTuning::PlanTuning(std::string name, std::span<const NamedTensor> gradients,
+                       const GradientSyncOptions& options, const Settings& settings,
+                       const Topology& topology, std::string found)
+    : name_(std::move(name)),
+      options_(options),
+      settings_(settings),
+      topology_(topology),
+      untuned_(untuned(options, settings)),
+      choice_(untuned_),
+      steps_before_search_(options.reorder ? 2 : 0),
+      found_(std::move(found)) {
+  if (!options.autotune.value_or(false)) return;
+  axes_ = plan_axes(gradients, options, settings, topology);
+  key_ = {signature(gradients, options, settings, untuned_), topology.node_count, topology.size};
+}
+
+void PlanTuning::begin(collectives::Collectives& collectives) {
+  if (axes_.empty()) {
+    if (options_.autotune.value_or(false))
+      report("nothing to tune: every value gives the same buckets and messages");
+    return;
+  }
+  if (const auto known = find_choice(found_, key_, axes_, "")) return take(*known);
+  const std::string& path = settings_.autotune_file;
+  const std::string line = path.empty() ? "" : find_in_file(collectives);
+  if (line.empty()) {
+    tuner_.emplace(name_, axes_);
+    return;
+  }
+  const Choice known = find_choice(line, key_, axes_, path).value();
+  take(known);
+  if (topology_.rank == 0)
+    log_info("autotune of gradients '{}': {} from {}", name_, describe_choice(axes_, known), path);
+}
+
+std::string PlanTuning::find_in_file(collectives::Collectives& collectives) const {
+  const LineFile file(kSetting, settings_.autotune_file);
+  return collectives::from_rank_0(
+      [&] {
+        const auto known =
+            find_choice(file.read().value_or(""), key_, axes_, settings_.autotune_file);
+        return known ? tuning_line(key_, axes_, *known) : std::string();
+      },
+      collectives, topology_);
+}
+
+void PlanTuning::take(const Choice& choice) {
+  choice_ = with_values(untuned_, options_, axes_, choice);
+}
+
+std::optional<PlanChoice> PlanTuning::other_way() const {
+  if (!is_searching() || !has_algorithms(axes_)) return std::nullopt;
+  PlanChoice other = choice_;
+  other.algorithm = Algorithm::kRing;
+  return other;
+}
+
+void PlanTuning::begin_exchange(coordinator::StepExchange& step) {
+  if (tuner_ && tuner_->agree(step.collectives)) step.count(sizeof(double), 1);
+}
+
+void PlanTuning::end_step(coordinator::BucketScheduler& scheduler, const StepReport& report) {
+  if (!tuner_) return;
+  if (steps_before_search_ > 0) {
+    if (--steps_before_search_ == 0) begin_step();
+    return;
+  }
+  const PlanChoice before = choice_;
+  note_step(report.total_weight > 0);
+  coordinator::PlanCommunicators& communicators = scheduler.communicators();
+  if (choice_.algorithm != before.algorithm) communicators.swap();
+  communicators.current().set_rings(choice_.ring_segment_bytes, choice_.wire);
+  if (choice_.bucket_bytes != before.bucket_bytes)
+    scheduler.repack(coordinator::packing_order(scheduler.plan()),
+                     {choice_.bucket_bytes, options_.first_bucket_bytes});
+  begin_step();
+  if (!is_searching()) communicators.drop_spare();
+}
+
+void PlanTuning::begin_step() {
+  if (!tuner_) return;
+  if (tuner_->search().is_finished())
+    finish();
+  else
+    tuner_->begin_step();
+}
+
+void PlanTuning::note_step(bool counts) {
+  if (tuner_->end_step(topology_.rank, counts)) take(tuner_->choice());
+}
+
+void PlanTuning::finish() {
+  const TuningSearch& search = tuner_->search();
+  const std::string line = tuning_line(key_, axes_, search.choice());
+  found_ += line + "\n";
+  report(fmt::format("{} {}; {:.3f} ms a step, {:.3f} ms untuned, {} steps",
+                     search.has_improved() ? "found" : "kept",
+                     describe_choice(axes_, search.choice()),
+                     1e3 * (search.has_improved() ? search.best_seconds() : search.start_seconds()),
+                     1e3 * search.start_seconds(), search.steps()));
+  if (topology_.rank == 0 && !settings_.autotune_file.empty()) keep(line);
+  tuner_.reset();
+}
+
+// Rank 0 prints the result. If the program keeps a file of results, the line is a log line.
+void PlanTuning::report(const std::string& result) const {
+  if (topology_.rank != 0) return;
+  const std::string text = fmt::format("autotune of gradients '{}': {}", name_, result);
+  if (settings_.autotune_file.empty() && log_level() < LogLevel::kOff)
+    std::fprintf(stderr, "horo: %s\n", printable(text).c_str());
+  else
+    log_info("{}", text);
+}
+
+void PlanTuning::keep(const std::string& line) const {
+  try {
+    LineFile(kSetting, settings_.autotune_file).append(line, kTuningFileExplanation);
+  } catch (const InvalidArgument& error) {
+    log_warning("{}; the next job searches anew", error.what());
+  }
+}
+
+}  // namespace horo::tuning

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/collectives.h"
+#include "horo/base/environment.h"
+#include "horo/base/gradient_sync_options.h"
+#include "horo/base/topology.h"
+#include "horo/plan/step_hook.h"
+#include "horo/plan/tuning/plan_axes.h"
+#include "horo/plan/tuning/tuning_file.h"
+#include "horo/plan/tuning/tuning_search.h"
+
+namespace horo::tuning {
+
+/// Runs a TuningSearch over the steps of a job. Each rank measures its steps. The ranks agree on
+/// the time of the slowest rank, so they make the same choices. They agree on the time of a step in
+/// the exchange of the next step, so the end of a step waits for no other rank. Costs an allreduce
+/// of 8 bytes per step. Used by one thread at a time.
+class StepTuner {
+ public:
+  /// Seconds since a fixed point in time.
+  using Clock = std::function<double()>;
+  static double steady_seconds();
+
+  /// `name`: the name of the plan, for the log. Throws as TuningSearch does.
+  StepTuner(std::string name, std::vector<Axis> axes, Clock clock = steady_seconds,
+            const TuningSearch::Options& options = {});
+
+  /// Starts the clock of the next step, which uses choice().
+  void begin_step() { begun_ = clock_(); }
+  /// Agrees on the time of the previous step, during the exchange of the current one. Returns false
+  /// and sends nothing if the previous step does not count. Collective.
+  bool agree(collectives::Collectives& collectives);
+  /// Ends a step. `counts`: the step has exchanged gradients (the same on all ranks). Returns
+  /// whether choice() has changed. Rank 0 logs each trial at level debug.
+  bool end_step(int rank, bool counts);
+
+  const Choice& choice() const { return search_.choice(); }
+  const TuningSearch& search() const { return search_; }
+
+ private:
+  std::string name_;
+  Clock clock_;
+  TuningSearch search_;
+  double begun_;
+  std::optional<double> own_;      // seconds of the previous step on this rank
+  std::optional<double> slowest_;  // the same on the slowest rank
+};
+
+/// "bucket_bytes=8388608 ring_segment_bytes=262144"
+std::string describe_choice(const std::vector<Axis>& axes, const Choice& choice);
+
+/// Tunes one plan: searches in the first steps, applies each choice to the plan, and stores the
+/// result. Without options.autotune, or if there is nothing to tune, choice() is the result of
+/// untuned(), and the hook does nothing. Used by one thread at a time.
+class PlanTuning : public coordinator::StepHook {
+ public:
+  /// `options.autotune` is set. `settings` and `topology` outlive this object. `found`: the lines
+  /// that this job has found before, equal on all ranks.
+  PlanTuning(std::string name, std::span<const NamedTensor> gradients,
+             const GradientSyncOptions& options, const Settings& settings, const Topology& topology,
+             std::string found = {});
+
+  /// Uses an earlier result of this job or of the file HORO_AUTOTUNE, which rank 0 reads. Starts a
+  /// search if there is none. Collective; the ranks have agreed on gradients and options. Throws
+  /// InvalidArgument on every rank if the file cannot be read or has a malformed line.
+  void begin(collectives::Collectives& collectives);
+
+  const PlanChoice& choice() const { return choice_; }
+  bool is_searching() const { return tuner_.has_value(); }
+  /// During a search: choice() with the other algorithm that the search tries, if there is one.
+  std::optional<PlanChoice> other_way() const;
+
+  /// Agrees on the time of the previous step.
+  void begin_exchange(coordinator::StepExchange& step) override;
+  /// Notes the step, and applies the next choice to the plan. With options.reorder, the search
+  /// starts after the second step, when the order of the gradients is final.
+  void end_step(coordinator::BucketScheduler& scheduler, const StepReport& report) override;
+
+  // The parts of end_step() that do not change the plan.
+  /// Notes a step. choice() may change. `counts`: see StepTuner::end_step().
+  void note_step(bool counts);
+  /// The plan now uses choice(). Starts the next step, or ends a search that is complete: rank 0
+  /// reports the result and appends it to the file.
+  void begin_step();
+
+  /// One line for each result of this job.
+  const std::string& found() const { return found_; }
+
+ private:
+  std::string find_in_file(collectives::Collectives& collectives) const;
+  void take(const Choice& choice);
+  void finish();
+  void report(const std::string& result) const;
+  void keep(const std::string& line) const;
+
+  std::string name_;
+  GradientSyncOptions options_;
+  const Settings& settings_;
+  const Topology& topology_;
+  PlanChoice untuned_;
+  PlanChoice choice_;
+  int steps_before_search_;
+  std::vector<Axis> axes_;  // empty: nothing to tune
+  TuningKey key_;
+  std::string found_;
+  std::optional<StepTuner> tuner_;  // empty: no search
+};
+
+}  // namespace horo::tuning

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "collectives/collectives.h"
+#include "horo/base/topology.h"
+
+namespace horo {
+
+/// The processors of rank `local_rank`: a contiguous share of `processors`, of equal size for each
+/// of `local_size` ranks. A remainder stays unused. Empty if there are fewer processors than ranks.
+std::vector<int> share_of(const std::vector<int>& processors, int local_rank, int local_size);
+
+/// How to bind a process that uses OpenMP, whose threads might not fit into the share.
+enum class OpenMpPlan {
+  kLeave,       ///< the number of threads fits
+  kSetThreads,  ///< set one thread per processor of the share
+  kDoNotBind,   ///< the program or the user has set more threads than the share has processors
+};
+
+/// `threads`: omp_get_max_threads() before the process is bound. `is_set_by_user`: OMP_NUM_THREADS
+/// is set. `processors`: the number that the process may use. `share`: the number in its share. If
+/// the number of threads equals the number of processors, it is OpenMP's default; otherwise it was
+/// chosen.
+OpenMpPlan plan_openmp(std::size_t threads, bool is_set_by_user, std::size_t processors,
+                       std::size_t share);
+
+/// Binds the calling thread, and the threads that it starts later, to this rank's share of the
+/// processors that the node's ranks may use. Binds no rank if two ranks of the job may use
+/// different processors: the launcher has placed them, or their nodes differ. Does not bind on a
+/// node with fewer processors than ranks. If the process uses OpenMP, sets one thread per processor
+/// of the share. If more threads were requested, the rank is not bound. Collective over the job.
+void bind_to_own_cores(collectives::Collectives& collectives, const Topology& topology);
+
+}  // namespace horo

@@ -1,0 +1,107 @@
+#include "horo/runtime/device_connection.h"
+
+#include <functional>
+#include <span>
+#include <utility>
+
+#include "collectives/agreement.h"
+#include "collectives/device/hierarchical_device_collectives.h"
+#include "collectives/device/host_device_collectives.h"
+#include "collectives/nccl/connect_gpus.h"
+#include "horo/base/error.h"
+#include "horo/device/host/host_device.h"
+
+namespace horo {
+namespace {
+
+using collectives::HierarchicalDeviceCollectives;
+
+std::function<void(const std::string&)> cancel(coordinator::PlanWaits& waits) {
+  return [&waits](const std::string&) { waits.is_cancelled = true; };
+}
+
+DeviceConnection connect_all(Runtime& runtime, const std::string& name, device::Device& device,
+                             coordinator::PlanWaits& waits, collectives::Collectives& control) {
+  const Topology& topology = runtime.topology();
+  if (!device::is_host(device))
+    return {nullptr, collectives::connect_gpus(control, topology.rank, topology.size, name,
+                                               waits.of_caller)};
+  auto communicator = std::make_unique<collectives::Communicator>(
+      runtime.transport(), runtime.settings(), runtime.allreduce(), waits.in_node,
+      waits.between_nodes);
+  auto collectives = std::make_unique<collectives::HostDeviceCollectives>(
+      communicator->collectives(), topology.rank, topology.size, cancel(waits));
+  return {std::move(communicator), std::move(collectives)};
+}
+
+// The collectives that the devices of a node exchange with.
+std::unique_ptr<collectives::DeviceCollectives> connect_node(collectives::Collectives& node,
+                                                             const Topology& topology,
+                                                             const std::string& name,
+                                                             device::Device& device,
+                                                             coordinator::PlanWaits& waits) {
+  if (topology.local_size == 1) return nullptr;
+  if (!device::is_host(device))
+    return collectives::connect_gpus(node, topology.local_rank, topology.local_size, name,
+                                     waits.of_caller);
+  return std::make_unique<collectives::HostDeviceCollectives>(node, topology.local_rank,
+                                                              topology.local_size, cancel(waits));
+}
+
+// An error in one node is stored in that node's error_text, so that first_problem() reports it to
+// the others.
+DeviceConnection connect_by_nodes(Runtime& runtime, const std::string& name, device::Device& device,
+                                  coordinator::PlanWaits& waits) {
+  const Topology& topology = runtime.topology();
+  const auto& segment_bytes = runtime.settings().ring_segment_bytes;
+  HierarchicalDeviceCollectives::Levels levels;
+  levels.node_ring = std::make_unique<collectives::NodeRing>(
+      runtime.transport().make_point_to_point(), topology, segment_bytes);
+  levels.peers = runtime.transport().make_point_to_point();
+  levels.node_ring->set_wait_policy(waits.between_nodes);
+  levels.peers->set_wait_policy(waits.between_nodes);
+  try {
+    levels.node = connect_node(levels.node_ring->collectives(), topology, name, device, waits);
+    return {nullptr, std::make_unique<HierarchicalDeviceCollectives>(
+                         device, topology, std::move(levels),
+                         HierarchicalDeviceCollectives::Options{.segment_bytes = segment_bytes,
+                                                                .allreduce = runtime.allreduce()},
+                         cancel(waits))};
+  } catch (const Error& error) {
+    return {nullptr, nullptr, error.what()};
+  }
+}
+
+}  // namespace
+
+// Runs as a task of the coordinator, so all ranks connect their devices in the same order.
+DeviceConnection connect_devices(Runtime& runtime, const std::string& name, device::Device& device,
+                                 coordinator::PlanWaits& waits, collectives::Collectives& control) {
+  device.make_current();  // the coordinator thread runs this, not the caller's thread
+  if (device::is_host(device)) waits.use_sleep_waits();
+  const bool is_hierarchical =
+      runtime.settings().algorithm == Algorithm::kHierarchical && runtime.topology().node_count > 1;
+  return is_hierarchical ? connect_by_nodes(runtime, name, device, waits)
+                         : connect_all(runtime, name, device, waits, control);
+}
+
+std::unique_ptr<collectives::ChunkPipeline> make_pipeline(device::Device& device,
+                                                          collectives::DeviceCollectives& made,
+                                                          std::size_t buffer_bytes,
+                                                          collectives::Collectives& control,
+                                                          int buffers) {
+  const collectives::ChunkPipeline::Options options{.buffers = buffers};
+  device::Memory memory = made.allocate_buffer(
+      device, collectives::ChunkPipeline::memory_bytes(buffer_bytes, options), control);
+  return std::make_unique<collectives::ChunkPipeline>(device, made, std::move(memory), buffer_bytes,
+                                                      options);
+}
+
+std::string first_problem(const std::string& own, collectives::Collectives& control,
+                          const Topology& topology) {
+  for (const auto& said : collectives::gather_all(std::as_bytes(std::span(own)), control, topology))
+    if (!said.empty()) return {reinterpret_cast<const char*>(said.data()), said.size()};
+  return {};
+}
+
+}  // namespace horo

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "collectives/communicator.h"
+#include "collectives/device/chunk_pipeline.h"
+#include "collectives/device/device_collectives.h"
+#include "horo/coordinator/plan_waits.h"
+#include "horo/runtime/runtime.h"
+
+namespace horo {
+
+/// The channels between the ranks' devices.
+struct DeviceConnection {
+  /// Of the host stand-in; otherwise null.
+  std::unique_ptr<collectives::Communicator> communicator;
+  std::unique_ptr<collectives::DeviceCollectives> collectives;
+  /// If not empty, the reason why this rank has no collectives. Input of first_problem().
+  std::string error_text{};
+};
+
+/// Connects the ranks' devices for the operation `name`. Called from within a named task whose
+/// collectives are `control`. Connects all devices with each other, or by nodes if HORO_ALGORITHM
+/// requests that and there are several nodes. Makes `device` the current one of the calling thread.
+/// Adapts `waits`, which outlives the result, to the connection. Collective; needs several ranks.
+/// Throws CommunicationError.
+DeviceConnection connect_devices(Runtime& runtime, const std::string& name, device::Device& device,
+                                 coordinator::PlanWaits& waits, collectives::Collectives& control);
+
+/// Makes a pipeline with the kind of buffers that suits `made` best. Collective over `control`,
+/// which connects the same ranks. Throws DeviceError if this rank has too little memory.
+std::unique_ptr<collectives::ChunkPipeline> make_pipeline(device::Device& device,
+                                                          collectives::DeviceCollectives& made,
+                                                          std::size_t buffer_bytes,
+                                                          collectives::Collectives& control,
+                                                          int buffers = 2);
+
+/// Returns the first non-empty text by rank: if one rank fails, all ranks stop with its reason.
+/// Collective.
+std::string first_problem(const std::string& own, collectives::Collectives& control,
+                          const Topology& topology);
+
+}  // namespace horo

@@ -1,0 +1,195 @@
+#include "horo/runtime/device_plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "collectives/agreement.h"
+#include "collectives/device/memory_spans.h"
+#include "horo/base/error.h"
+#include "horo/device/host/host_device.h"
+#include "horo/plan/plan_agreement.h"
+#include "horo/runtime/device_connection.h"
+
+namespace horo {
+namespace {
+
+using coordinator::DeviceRunner;
+
+/// Makes the parts of one plan, on which the ranks agree.
+class PlanMaker {
+ public:
+  PlanMaker(Runtime& runtime, const std::string& name, device::Device& device,
+            std::span<const NamedTensor> gradients, const DeviceGradientSyncOptions& options)
+      : runtime_(runtime),
+        name_(name),
+        options_(options),
+        gradients_(gradients),
+        bucket_bytes_(options.bucket_bytes.value_or(runtime.settings().bucket_bytes)),
+        parts_{.device = device,
+               .topology = runtime.topology(),
+               .end_job = [&runtime](const std::string& why) { runtime.end_job(why); },
+               .gradients = {gradients.begin(), gradients.end()},
+               .plan = cut_by_wire(coordinator::make_bucket_plan(
+                   gradients, {bucket_bytes_, options.first_bucket_bytes})),
+               .layouts = {},
+               .waits = std::make_unique<coordinator::PlanWaits>(runtime.transport().wait_policy()),
+               .communicator = nullptr,
+               .collectives = nullptr,
+               .pipeline = nullptr} {}
+
+  DeviceRunner::Parts make() {
+    coordinator::Entry entry;
+    entry.request.kind = coordinator::Kind::kTask;
+    entry.request.name = name_;
+    entry.task = [this](collectives::Collectives& control) { agree(control); };
+    runtime_.run_task(std::move(entry));
+    if (!job_error_text_.empty()) throw DeviceError(job_error_text_);
+    return std::move(parts_);
+  }
+
+ private:
+  DataType wire_of(std::size_t gradient) const {
+    const NamedTensor& own = gradients_[gradient];
+    const bool is_exact = own.tensor.type() != DataType::kFloat32 ||
+                          std::ranges::find(options_.metrics, own.name) != options_.metrics.end();
+    return is_exact ? own.tensor.type() : options_.wire.value_or(DataType::kFloat32);
+  }
+
+  // All gradients of a bucket have one type.
+  coordinator::BucketPlan cut_by_wire(const coordinator::BucketPlan& plan) const {
+    coordinator::BucketPlan cut{.buckets = {}, .bucket_of = plan.bucket_of};
+    for (const std::vector<std::size_t>& members : plan.buckets)
+      for (const std::size_t i : members) {
+        if (i == members.front() || wire_of(i) != wire_of(cut.buckets.back().front()))
+          cut.buckets.emplace_back();
+        cut.buckets.back().push_back(i);
+        cut.bucket_of[i] = cut.buckets.size() - 1;
+      }
+    return cut;
+  }
+
+  std::vector<TensorView> tensors_of(const std::vector<std::size_t>& members) const {
+    std::vector<TensorView> tensors;
+    for (const std::size_t i : members) tensors.push_back(parts_.gradients[i].tensor);
+    return tensors;
+  }
+
+  // The memory layout of gradients may differ between ranks. The plan uses only the properties that
+  // hold on all ranks.
+  std::vector<collectives::MemoryFacts> agree_on_memory(collectives::Collectives& control) const {
+    std::vector<collectives::MemoryFacts> facts;
+    for (const std::vector<std::size_t>& members : parts_.plan.buckets)
+      std::ranges::copy(collectives::memory_facts(tensors_of(members)), std::back_inserter(facts));
+    static_assert(sizeof(collectives::MemoryFacts) == 3);
+    if (topology().size > 1)
+      control.allreduce({DataType::kInt8, facts.data(), facts.size() * 3}, ReduceOp::kMin);
+    return facts;
+  }
+
+  void lay_out(std::span<const collectives::MemoryFacts> facts) {
+    for (const std::vector<std::size_t>& members : parts_.plan.buckets) {
+      const std::vector<TensorView> tensors = tensors_of(members);
+      const DataType type = tensors.front().type();
+      const DataType wire = wire_of(members.front());
+      std::vector<collectives::MemorySpan> in_place;
+      if (options_.in_place_bytes && wire == type)
+        in_place = collectives::memory_spans(tensors, facts.first(tensors.size()),
+                                             *options_.in_place_bytes);
+      parts_.layouts.emplace_back(tensors, wire, options_.chunk_bytes, in_place);
+      facts = facts.subspan(tensors.size());
+    }
+  }
+
+  std::vector<std::string> describe_options() const {
+    // The code below names every field, so a new field does not compile until it is handled here.
+    // The operation name contains the plan name; describe_plan() compares op, bucket_bytes and
+    // wire.
+    const auto& [name, op, bucket_bytes, first_bucket_bytes, wire, metrics, chunk_bytes,
+                 in_place_bytes, leave_as_reduced, also_agreed] = options_;
+    std::vector<std::string> own = {
+        fmt::format("chunk_bytes = {}", chunk_bytes),
+        first_bucket_bytes ? fmt::format("first_bucket_bytes = {}", *first_bucket_bytes)
+                           : "first_bucket_bytes is unset",
+        in_place_bytes ? fmt::format("in_place_bytes = {}", *in_place_bytes)
+                       : "in_place_bytes is unset",
+        fmt::format("leave_as_reduced = {}", leave_as_reduced),
+        fmt::format("metrics = [{}]", fmt::join(metrics, ", ")),
+        device::is_host(parts_.device) ? "in memory of the stand-in" : "in memory of a GPU"};
+    // The count first, because entries are compared one by one.
+    own.push_back(fmt::format("also_agreed has {} texts", also_agreed.size()));
+    own.insert(own.end(), also_agreed.begin(), also_agreed.end());
+    return own;
+  }
+
+  // A rank on which the device fails stores its text and executes the remaining collectives.
+  // first_problem() then gives the same text to all ranks, so no rank waits for one that has
+  // thrown.
+  void agree(collectives::Collectives& control) {
+    collectives::require_no_problem({}, control, topology());
+    coordinator::agree_on_plan(
+        name_,
+        coordinator::describe_plan(parts_.gradients, options_.op, bucket_bytes_, options_.wire, {},
+                                   describe_options()),
+        control, topology());
+    lay_out(agree_on_memory(control));
+    if (topology().size > 1) {
+      DeviceConnection made =
+          connect_devices(runtime_, name_, parts_.device, *parts_.waits, control);
+      parts_.communicator = std::move(made.communicator);
+      parts_.collectives = std::move(made.collectives);
+      if (!made.error_text.empty()) refuse(made.error_text);
+    }
+    make_pipeline(control);
+  }
+
+  const Topology& topology() const { return runtime_.topology(); }
+
+  void refuse(const std::string& why) {
+    error_text_ =
+        fmt::format("{}, for gradients '{}': {}", topology().describe(topology().rank), name_, why);
+  }
+
+  void allocate(collectives::Collectives& control) {
+    if (parts_.collectives == nullptr) return;
+    std::size_t bytes = 0;
+    if (options_.leave_as_reduced)
+      bytes = collectives::ChunkPipeline::place_apart(parts_.layouts);
+    else
+      for (const auto& layout : parts_.layouts) bytes = std::max(bytes, layout.buffer_bytes());
+    parts_.pipeline = horo::make_pipeline(parts_.device, *parts_.collectives, bytes, control,
+                                          options_.leave_as_reduced ? 1 : 2);
+  }
+
+  void make_pipeline(collectives::Collectives& control) {
+    try {
+      if (error_text_.empty()) allocate(control);
+    } catch (const DeviceError& error) {
+      refuse(error.what());
+    }
+    job_error_text_ = first_problem(error_text_, control, topology());
+  }
+
+  Runtime& runtime_;
+  const std::string name_;
+  const DeviceGradientSyncOptions options_;
+  const std::span<const NamedTensor> gradients_;
+  const std::size_t bucket_bytes_;
+  DeviceRunner::Parts parts_;
+  std::string error_text_;      // why this rank cannot go on
+  std::string job_error_text_;  // the same for all ranks
+};
+
+}  // namespace
+
+coordinator::DeviceRunner::Parts agree_on_device_plan(Runtime& runtime, const std::string& name,
+                                                      device::Device& device,
+                                                      std::span<const NamedTensor> gradients,
+                                                      const DeviceGradientSyncOptions& options) {
+  return PlanMaker(runtime, name, device, gradients, options).make();
+}
+
+}  // namespace horo

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "horo/base/gradient_sync_options.h"
+#include "horo/base/tensor_view.h"
+#include "horo/device/device.h"
+#include "horo/plan/device_runner.h"
+#include "horo/runtime/runtime.h"
+
+namespace horo {
+
+/// Agrees with all ranks on the plan `name` of gradients in the memory of `device`, in a named
+/// operation, and makes the objects that exchange it. Collective; throws as the constructor of
+/// DeviceGradientSync does.
+coordinator::DeviceRunner::Parts agree_on_device_plan(Runtime& runtime, const std::string& name,
+                                                      device::Device& device,
+                                                      std::span<const NamedTensor> gradients,
+                                                      const DeviceGradientSyncOptions& options);
+
+}  // namespace horo

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "collectives/collectives.h"
+#include "collectives/point_to_point.h"
+#include "collectives/selection/allreduce_selection.h"
+#include "horo/base/environment.h"
+#include "horo/base/topology.h"
+#include "horo/watchdog/leader_link.h"
+#include "horo/watchdog/link_message.h"
+
+/// The steps of init() in which all ranks of a job agree on its configuration. All functions that
+/// take `collectives` are collective over the job: all ranks call them, in the same order.
+namespace horo {
+
+/// Compares the settings that must be the same on all ranks. `collectives` must not depend on any
+/// of them. If a setting differs, throws MismatchError with the same text on every rank. The text
+/// has the setting, the first rank that differs from rank 0, and both values.
+void check_settings_agree(const ParsedEnvironment& environment,
+                          collectives::Collectives& collectives, const Topology& topology);
+
+/// The clock and the number that the flight recorders of a job share.
+struct JobClock {
+  std::uint64_t job = 0;          ///< the number of the job: equal on all ranks, grows with time
+  std::int64_t clock_offset = 0;  ///< ns from the wall clock of this host to that of rank 0
+};
+
+/// Agrees on the number of the job and the clock offset of each node. The first rank of each node
+/// measures the offset in 12 round trips with rank 0 and uses the shortest one. The error is at
+/// most half of that round trip. (Source: Cristian, "Probabilistic clock synchronization", 1989.)
+JobClock agree_on_clock(collectives::PointToPoint& peers, collectives::Collectives& collectives,
+                        const Topology& topology);
+/// The clock of a job of one rank. Not collective.
+JobClock own_clock();
+
+/// Agrees on the address at which the watchdogs of the nodes connect to rank 0. Only rank 0
+/// receives a hub, which listens at that address. In a job of one node, the address and the hub are
+/// empty.
+std::pair<observe::HubAddress, std::unique_ptr<observe::LeaderHub>> agree_on_hub_address(
+    collectives::Collectives& collectives, const Topology& topology, bool is_one_process);
+
+/// Agrees on how the job selects an allreduce over messages. If HORO_ALLREDUCE is "auto" and the
+/// job has several nodes, the selection uses the cost of messages between nodes. That cost is read
+/// from HORO_LINK_FILE. If the file has no entry for a job of this shape, the cost is measured (see
+/// measure_link(); the slowest pair counts) and appended to the file. Rank 0 logs the figures at
+/// level info.
+///
+/// Call it once, after check_settings_agree(). `collectives` uses `peers` and a selection of its
+/// own. Throws InvalidArgument, with the same text on every rank, if the file cannot be used.
+collectives::AllreduceSelection agree_on_allreduce(const Settings& settings,
+                                                   collectives::PointToPoint& peers,
+                                                   collectives::Collectives& collectives,
+                                                   const Topology& topology);
+
+}  // namespace horo

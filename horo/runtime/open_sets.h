@@ -1,0 +1,40 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace horo {
+
+class Runtime;
+
+/// The process sets made from one runtime. Retiring a set does not wait for its other members: the
+/// set stays here until all members have retired it. Thread-safe.
+class OpenSets {
+ public:
+  /// Returns the number that distinguishes a new set from others with the same ranks. Numbers are
+  /// reused, so a program that makes sets repeatedly does not exhaust names.
+  int number_of(const std::vector<int>& ranks);
+  void add(const std::shared_ptr<Runtime>& set);
+  /// Takes ownership of an unused set. The set closes when all its members have retired it. After
+  /// finish(), it is closed in this call.
+  void retire(std::shared_ptr<Runtime> set);
+  /// Starts to close all sets. Does not wait.
+  void begin_closing();
+  /// Waits until all sets are closed. Throws the error of a set that did not close on all members.
+  void finish();
+  /// Releases the memory of retired sets that have closed.
+  void sweep();
+
+ private:
+  std::vector<std::shared_ptr<Runtime>> take_closed();
+
+  std::mutex mutex_;  // guards all below
+  std::map<std::vector<int>, int> numbers_;
+  std::vector<std::weak_ptr<Runtime>> in_use_;
+  std::vector<std::shared_ptr<Runtime>> retired_;
+  bool is_finished_ = false;
+};
+
+}  // namespace horo

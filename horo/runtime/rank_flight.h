@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "horo/base/topology.h"
+#include "horo/flight_recorder/crash_recorder.h"
+#include "horo/flight_recorder/flight_directory.h"
+#include "horo/flight_recorder/flight_recorder.h"
+#include "horo/runtime/job_agreement.h"
+
+namespace horo {
+
+/// The flight recorder of a rank and its file, for the time in which the rank is in the job.
+class RankFlight {
+ public:
+  /// `setting`: HORO_FLIGHT_DIR. `is_process`: a launcher started the rank as a process; otherwise
+  /// "auto" means no file. If the file cannot be created, logs a warning. `abort`: the signal of
+  /// the job, may be null; it outlives this object or the call of release_process().
+  RankFlight(const std::string& setting, bool is_process, const JobClock& clock,
+             const Topology& topology, AbortSignal* abort);
+
+  observe::FlightRecorder& recorder() { return *recorder_; }
+  /// Stops recording the end of the process.
+  void release_process() noexcept { crash_recorder_.reset(); }
+  /// Call it when the job has ended without failure. Removes the file, unless the user set a
+  /// directory.
+  void end() noexcept;
+  /// On rank 0 of a failed job, where to read what the ranks did last. Empty if there are no files,
+  /// or if hororun runs the job: its verdict ends with the same command.
+  std::string post_mortem_hint() const;
+
+ private:
+  int rank_;
+  bool has_launcher_;                                // hororun has chosen the directory
+  std::optional<observe::FlightLocation> location_;  // none: no file
+  std::unique_ptr<observe::FlightRecorder> recorder_;
+  std::unique_ptr<observe::CrashRecorder> crash_recorder_;
+};
+
+/// Writes the reason why horo::init() failed to the place of the job's flight recorders, where the
+/// launcher reads it. `environment`: "NAME=VALUE" entries. Does nothing if no launcher started the
+/// process, if HORO_FLIGHT_DIR is not a place that the ranks share, or if the rank already has a
+/// recorder there.
+void record_failed_init(const std::vector<std::string>& environment, std::string_view why) noexcept;
+
+/// Records a wait in horo::init() that timed out, under the same conditions. `why` names the ranks
+/// that did not call it.
+void record_wait_in_init(const std::vector<std::string>& environment,
+                         std::string_view why) noexcept;
+
+}  // namespace horo

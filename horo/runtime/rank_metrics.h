@@ -1,0 +1,63 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "collectives/collectives.h"
+#include "horo/base/topology.h"
+#include "horo/flight_recorder/flight_recorder.h"
+#include "horo/flight_recorder/rank_snapshot.h"
+
+namespace horo {
+
+namespace metrics {
+class MetricsFiles;
+class MetricsWriter;
+class RankMeter;
+}  // namespace metrics
+
+/// Measures the steps of a rank and writes the measurements while the rank is in the job. A
+/// default-constructed object is off.
+class RankMetrics {
+ public:
+  RankMetrics();
+  /// `directory`: HORO_METRICS; empty for off. Opens the files; require_files() reports errors.
+  /// `topology` outlives this object.
+  RankMetrics(const std::string& directory, const Topology& topology);
+  ~RankMetrics();
+  RankMetrics(const RankMetrics&) = delete;
+  RankMetrics& operator=(const RankMetrics&) = delete;
+
+  /// Throws InvalidArgument, with the same text on every rank, if a rank has no files. Collective.
+  void require_files(collectives::Collectives& collectives) const;
+  /// The same for a job of one rank. Not collective.
+  void require_files() const;
+  /// Starts to write. `recorder` outlives the call of end().
+  void start(std::uint64_t job, const observe::FlightRecorder& recorder);
+  /// Writes the measurements so far before it returns; waits for at most `limit`.
+  void flush(std::chrono::nanoseconds limit);
+  /// Writes the remaining measurements. Nothing is written afterwards.
+  void end() noexcept;
+  /// Call it in a child process of fork(), which does not have the thread.
+  void forget() noexcept;
+
+  /// Null if it is off.
+  const std::shared_ptr<metrics::RankMeter>& meter() const { return meter_; }
+  /// `source`, and what is measured.
+  std::unique_ptr<observe::SnapshotProvider> measure(
+      std::unique_ptr<observe::SnapshotProvider> source) const;
+  /// The view of rank 0's watchdog; valid between start() and end().
+  void update_ranks(std::span<const observe::RankSnapshot> ranks);
+
+ private:
+  const Topology* topology_ = nullptr;
+  std::shared_ptr<metrics::RankMeter> meter_;
+  std::unique_ptr<metrics::MetricsFiles> files_;
+  std::string job_error_text_;  // why there are no files
+  std::unique_ptr<metrics::MetricsWriter> writer_;
+};
+
+}  // namespace horo

@@ -1,0 +1,395 @@
+#include "horo/runtime/runtime.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <system_error>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "collectives/ring/ring_collectives.h"
+#include "horo/base/error.h"
+#include "horo/base/log.h"
+#include "horo/base/printable.h"
+#include "horo/base/thread_error.h"
+#include "horo/flight_recorder/recorded_state.h"
+#include "horo/metrics/rank_meter.h"
+#include "horo/runtime/core_binding.h"
+#include "horo/runtime/job_agreement.h"
+
+namespace horo {
+
+namespace {
+
+// The watchdog observes all ranks and decides when a job ends. A wait observes only one peer, which
+// may itself be waiting. The deadline of a wait covers what the watchdog cannot observe, so it is
+// later.
+std::chrono::nanoseconds watchdog_advantage(std::chrono::nanoseconds timeout) {
+  using std::chrono::seconds;
+  return std::clamp<std::chrono::nanoseconds>(timeout, seconds(1), seconds(10));
+}
+// The longest time from a throw to the destructor of the Context, in which other destructors may
+// wait.
+constexpr auto kTimeToUnwind = std::chrono::seconds(10);
+
+}  // namespace
+
+std::shared_ptr<Runtime> share(std::unique_ptr<Runtime> runtime) {
+  return {runtime.release(), [](Runtime* owned) {
+            if (!coordinator::is_in_callback()) {
+              delete owned;
+              return;
+            }
+            try {
+              std::thread([owned, label = log_label()] {
+                set_log_label(label);
+                delete owned;
+              }).detach();
+            } catch (const std::system_error& error) {
+              log_error("cannot start a thread to release a Context's memory: {}", error.what());
+            }
+          }};
+}
+
+WaitPolicy make_wait_policy(const Settings& settings, int local_size) {
+  WaitPolicy policy;
+  policy.timeout = settings.timeout;
+  policy.grace = watchdog_advantage(settings.timeout);
+  policy.spin = settings.spin;
+  // The processors of the machine, not this rank's affinity: mpirun may have bound each rank.
+  if (sysconf(_SC_NPROCESSORS_ONLN) < local_size) policy.spin = std::chrono::nanoseconds(0);
+  return policy;
+}
+
+Runtime::Runtime(std::unique_ptr<Session> session,
+                 std::unique_ptr<collectives::Transport> transport, ParsedEnvironment environment)
+    : session_(std::move(session)),
+      transport_(std::move(transport)),
+      abort_signal_(transport_->abort_signal()),
+      environment_(std::move(environment)),
+      topology_(transport_->topology()),
+      metrics_(environment_.settings.metrics_dir, topology_) {
+  if (topology_.size == 1) metrics_.require_files();
+  const JobClock clock = topology_.size > 1 ? agree_on_job_config() : own_clock();
+  flight_ = std::make_unique<RankFlight>(environment_.settings.flight_dir, session_ != nullptr,
+                                         clock, topology_, abort_signal_.get());
+  try {
+    metrics_.start(clock.job, recorder());
+    coordinator_ = std::make_unique<coordinator::Coordinator>(
+        *transport_, environment_.settings, allreduce_, recorder(),
+        coordinator::Coordinator::kIdleInterval, &long_waits());
+    if (topology_.size > 1) start_watchdog();
+  } catch (const std::exception& error) {
+    recorder().fail(fmt::format("{} failed in horo::init(): {}", topology_.describe(topology_.rank),
+                                error.what()));
+    if (session_ != nullptr && has_failed_after_another()) session_->exit_late();
+    throw;
+  }
+  if (session_ != nullptr)
+    session_->watch([this] { on_finalize(); }, [this](int exit_code) { on_exit(exit_code); });
+}
+
+Runtime::Runtime(std::shared_ptr<Runtime> parent, std::unique_ptr<collectives::Transport> transport)
+    : parent_(std::move(parent)),
+      transport_(std::move(transport)),
+      environment_(parent_->environment_),
+      topology_(transport_->topology()),
+      allreduce_(parent_->allreduce_),
+      coordinator_(std::make_unique<coordinator::Coordinator>(
+          *transport_, environment_.settings, allreduce_, recorder(),
+          coordinator::Coordinator::kIdleInterval, &long_waits())) {}
+
+JobClock Runtime::agree_on_job_config() {
+  auto peers = transport_->make_point_to_point();
+  // Its parameters are fixed, because it works before the ranks have compared their settings.
+  collectives::RingCollectives ring(*peers, 64 * 1024);
+  // Transfers that a failure left open must end before the memory that they write is freed.
+  const auto close_first = std::move(peers);
+  check_settings_agree(environment_, ring, topology_);
+  metrics_.require_files(ring);
+  // Ranks that are threads of one process have no processors of their own.
+  if (session_ != nullptr && environment_.settings.binding == Binding::kAuto &&
+      environment_.settings.ranks_per_node == 0)
+    bind_to_own_cores(ring, topology_);
+  allreduce_ = agree_on_allreduce(environment_.settings, *close_first, ring, topology_);
+  const bool is_one_process = session_ == nullptr;
+  std::tie(hub_address_, hub_) = agree_on_hub_address(ring, topology_, is_one_process);
+  return agree_on_clock(*close_first, ring, topology_);
+}
+
+void Runtime::start_watchdog() {
+  heartbeat_memory_ =
+      transport_->make_node_region(observe::HeartbeatTable::bytes_for(topology_.local_size));
+  snapshots_ = metrics_.measure(std::make_unique<observe::RecordedState>(recorder()));
+  observe::WatchdogOptions options;
+  options.stall_warning = settings().stall_warning;
+  options.timeout = settings().timeout;
+  options.abort = abort_signal_.get();
+  options.long_waits = &long_waits_;
+  if (meter() != nullptr && topology_.rank == 0)
+    options.on_snapshots = [this](auto ranks) { metrics_.update_ranks(ranks); };
+  options.raise_abort = [this](const std::string& text) { abort_signal_->raise(text); };
+  options.end_process = [this](int code) {
+    recorder().fail(abort_signal_->text());
+    _exit(code);
+  };
+  watchdog_ =
+      std::make_unique<observe::Watchdog>(topology_, *snapshots_, heartbeat_memory_->bytes(),
+                                          std::move(hub_), hub_address_, std::move(options));
+}
+
+// The order matters. The watchdog refers to shared memory and to the recorder, the coordinator uses
+// the transport, and the transport uses MPI. If MPI_Finalize is called here, the watchdog outlives
+// the transport, because it watches that call.
+Runtime::~Runtime() {
+  if (home_.is_elsewhere()) {
+    // The child process has none of the threads. It must not call MPI, and locks may be held for
+    // ever.
+    (void)watchdog_.release();
+    (void)heartbeat_memory_.release();
+    (void)close_thread_.release();
+    (void)coordinator_.release();
+    (void)transport_.release();
+    (void)session_.release();
+    (void)flight_.release();
+    metrics_.forget();
+    return;
+  }
+  const bool finalizes = is_shut_down_ && session_ != nullptr && session_->is_last();
+  if (!finalizes) end_watch();
+  if (session_ != nullptr) session_->unwatch();
+  close_thread_.reset();
+  coordinator_.reset();
+  if (flight_ != nullptr)
+    if (const std::string text = flight_->post_mortem_hint(); !text.empty()) log_error("{}", text);
+  transport_.reset();
+  // MPI_Finalize waits for the other ranks. If they have not agreed, the process ends without it,
+  // and the launcher ends the others.
+  if (finalizes)
+    finalize();
+  else if (is_shut_down_ && session_ != nullptr)
+    session_->finalize();
+  if (flight_ == nullptr) return;
+  flight_->release_process();
+  if (is_shut_down_) flight_->end();
+}
+
+// Destroys these members before the objects that they refer to.
+void Runtime::end_watch() {
+  watchdog_.reset();
+  metrics_.end();
+}
+
+// MPI_Finalize has no deadline: the watchdog sees which ranks have not called it, and ends the job.
+// It refers to the node's shared memory and to the recorder, not to MPI.
+void Runtime::finalize() {
+  {
+    observe::FlightRecord record{};
+    record.name = recorder().name(observe::kFinalizeName);
+    record.kind = recorder().name(observe::kFinalizeKind);
+    record.submitted = observe::flight_clock();
+    observe::OpenFlight flight = recorder().open(record);
+    session_->finalize();
+    flight.finish(observe::flight_clock());
+  }
+  flight_->end();  // the last metrics record reads it
+  end_watch();
+}
+
+std::string Runtime::automatic_name(std::string_view prefix) {
+  return fmt::format("{}.{}", prefix, next_number(prefix));
+}
+
+std::uint64_t Runtime::next_number(std::string_view what) {
+  const std::scoped_lock lock(names_mutex_);
+  return numbers_[std::string(what)]++;
+}
+
+std::shared_ptr<coordinator::Completion> Runtime::submit(coordinator::Entry entry) {
+  if (entry.request.name.empty())
+    entry.request.name = automatic_name(coordinator::name_of(entry.request.kind));
+  if (meter() != nullptr) entry.completion->measure(meter());
+  return coordinator_->submit(std::move(entry));
+}
+
+void Runtime::run_task(coordinator::Entry entry) {
+  coordinator::forbid_blocking_in_callbacks();
+  submit(std::move(entry))->wait();
+}
+
+void Runtime::perform(coordinator::Entry entry) {
+  coordinator::forbid_blocking_in_callbacks();  // before a name is taken
+  if (entry.request.name.empty())
+    entry.request.name = automatic_name(coordinator::name_of(entry.request.kind));
+  const metrics::Blocked blocked(meter().get());
+  coordinator_->perform(std::move(entry));
+}
+
+void Runtime::count_collective(std::size_t bytes, std::size_t tensors) {
+  collectives_.fetch_add(1, std::memory_order_relaxed);
+  tensors_.fetch_add(tensors, std::memory_order_relaxed);
+  payload_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+Counters Runtime::counters() const {
+  Counters counters = coordinator_->counters();
+  counters.collectives += collectives_;
+  counters.tensors += tensors_;
+  counters.payload_bytes += payload_bytes_;
+  return counters;
+}
+
+void Runtime::require_usable() const {
+  home_.require_home();
+  const Runtime& job = parent_ == nullptr ? *this : *parent_;
+  if (job.is_finalised_)
+    throw ShutdownError("the program has called MPI_Finalize: horo cannot be used after it");
+  if (&job != this) job.require_usable();
+}
+
+// shutdown_mutex_ is held during the whole shutdown, so a second caller waits for the first.
+void Runtime::shut_down() {
+  coordinator::forbid_blocking_in_callbacks();
+  const std::scoped_lock lock(shutdown_mutex_);
+  if (!std::exchange(is_shutdown_begun_, true)) return close();
+  if (close_thread_ == nullptr) return;
+  close_thread_.reset();
+  if (closing_error_ != nullptr)
+    std::rethrow_exception(std::exchange(closing_error_, std::exception_ptr()));
+}
+
+// The shutdown of a process set waits for its other members, so it needs a thread of its own.
+void Runtime::begin_shut_down() {
+  const std::scoped_lock lock(shutdown_mutex_);
+  if (std::exchange(is_shutdown_begun_, true)) return;
+  close_thread_ = std::make_unique<std::jthread>([this, label = log_label()] {
+    set_log_label(label);
+    try {
+      close();
+    } catch (...) {
+      closing_error_ = std::current_exception();
+    }
+  });
+}
+
+void Runtime::finish_sets() {
+  try {
+    sets_.finish();
+  } catch (const std::exception& error) {
+    log_debug("a process set was not closed in agreement: {}", error.what());
+  }
+}
+
+void Runtime::close() {
+  // First, to end the operations that other members still submit to the sets.
+  sets_.begin_closing();
+  try {
+    coordinator_->shut_down();
+    is_shut_down_ = true;
+  } catch (const std::exception& error) {
+    recorder().fail(error.what());
+    if (has_failed_after_another()) session_->exit_late();
+    finish_sets();
+    is_closed_ = true;
+    throw;
+  }
+  finish_sets();
+  // Until MPI is finalised, the rank's record shows whether it has called MPI_Finalize.
+  if (flight_ != nullptr && (session_ == nullptr || !session_->is_last())) flight_->end();
+  // The process may end without destroying this object.
+  metrics_.flush(settings().timeout);
+  is_closed_ = true;
+}
+
+// All ranks reach this point, so the shutdown is orderly. Plans do not take part in the agreement:
+// the abort ends an exchange that is still in flight.
+void Runtime::on_finalize() noexcept {
+  try {
+    bool is_late = false;
+    {
+      const std::scoped_lock lock(shutdown_mutex_);
+      is_late = !is_shutdown_begun_;
+    }
+    if (is_late) {
+      log_warning(
+          "the program calls MPI_Finalize before horo is shut down: call Context::shutdown(), or "
+          "destroy the Context, before MPI_Finalize");
+      shut_down();
+      transport_->abort("the program has called MPI_Finalize");
+    }
+  } catch (const std::exception& error) {
+    log_error("shutdown in MPI_Finalize: {}", error.what());
+  }
+  is_finalised_ = true;
+}
+
+// Other threads of the program may still run, so this thread must not wait for them. It must not
+// use a log label either: the label may have been destroyed.
+void Runtime::on_exit(int exit_code) noexcept {
+  if (home_.is_elsewhere()) return;
+  try {
+    if (is_closed_) {
+      if (is_shut_down_ && exit_code == 0) finalize_at_exit();
+      return;
+    }
+    const std::string text =
+        fmt::format("{} exited with code {} without calling Context::shutdown()",
+                    topology_.describe(topology_.rank), exit_code);
+    recorder().fail(text);
+    std::fprintf(stderr, "horo: %s\n", printable(text).c_str());
+    transport_->abort(text.c_str());
+  } catch (const std::exception&) {  // NOLINT: the process ends, and mpirun with it
+  }
+}
+
+// At exit the Context is not destroyed, and mpirun fails a job whose processes exit without
+// MPI_Finalize. A failed rank must not wait for the others.
+void Runtime::finalize_at_exit() {
+  if (session_->is_last()) return finalize();
+  session_->finalize();
+  flight_->end();
+}
+
+void Runtime::end_job(const std::string& why) noexcept {
+  // Plans of a closed process set may still exist.
+  const Runtime* job = this;
+  while (job->parent_ != nullptr) job = job->parent_.get();
+  if (job->is_shut_down_ || job->is_closed_) return;
+  recorder().fail(why);
+  transport_->abort(why.c_str());
+}
+
+std::string Runtime::own_failure() const {
+  return fmt::format("{} failed", topology_.describe(topology_.rank));
+}
+
+bool Runtime::has_failed_after_another() const {
+  const AbortSignal* abort = transport_->wait_policy().abort;
+  return session_ != nullptr && abort != nullptr && abort->is_raised() &&
+         !abort->text().starts_with(own_failure());
+}
+
+// Called while an exception leaves the scope of the Context. It must not wait for the other ranks:
+// they may wait for this one.
+void Runtime::fail_unwinding() noexcept {
+  try {
+    const std::scoped_lock lock(shutdown_mutex_);
+    if (std::exchange(is_shutdown_begun_, true)) return;
+    std::string text = own_failure() + " with an exception";
+    std::string error = latest_thread_error(kTimeToUnwind);
+    if (error.empty()) error = recorder().last_error();
+    if (!error.empty()) text += fmt::format("; its last error: {}", error);
+    recorder().fail(text);
+    coordinator_->fail(text);
+    if (has_failed_after_another()) session_->exit_late();
+    sets_.begin_closing();
+    finish_sets();
+  } catch (const std::exception& error) {
+    log_error("could not notify the other ranks of a failure: {}", error.what());
+  }
+}
+
+}  // namespace horo

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "horo/flight_recorder/rank_snapshot.h"
+
+namespace horo::observe {
+
+/// Bytes in shared memory that one writer replaces as a whole and any process reads. A sequence
+/// lock (Lameter, "Effective synchronization on Linux/NUMA systems", 2005): the writer never waits,
+/// and a reader retries if the sequence changed during its copy. Zero-initialised memory is a valid
+/// empty object.
+template <std::size_t kCapacity>
+class SeqlockBytes {
+ public:
+  /// Called by one thread at a time. Requires at most kCapacity bytes.
+  void write(std::span<const std::byte> bytes) {
+    const std::uint64_t sequence = sequence_.load(std::memory_order_relaxed);
+    sequence_.store(sequence + 1, std::memory_order_relaxed);
+    // Release: a reader that sees one of these stores also sees the odd sequence stored above, or a
+    // later sequence.
+    length_.store(bytes.size(), std::memory_order_release);
+    for (std::size_t i = 0; i * sizeof(Cell) < bytes.size(); ++i) {
+      Cell cell = 0;
+      const std::size_t at = i * sizeof(Cell);
+      std::memcpy(&cell, bytes.data() + at, std::min(sizeof cell, bytes.size() - at));
+      cells_[i].store(cell, std::memory_order_release);
+    }
+    sequence_.store(sequence + 2, std::memory_order_release);
+  }
+
+  /// Returns the bytes of the last write(); empty if there was none. Returns nullopt if the writer
+  /// is in the middle of a write during all attempts, for example because its process was stopped
+  /// there.
+  std::optional<std::vector<std::byte>> read() const {
+    for (int attempt = 0; attempt < 100; ++attempt) {
+      const std::uint64_t before = sequence_.load(std::memory_order_acquire);
+      if (before % 2 != 0) continue;
+      std::vector<std::byte> bytes(
+          std::min<std::size_t>(length_.load(std::memory_order_acquire), kCapacity));
+      for (std::size_t at = 0; at < bytes.size(); at += sizeof(Cell)) {
+        const Cell cell = cells_[at / sizeof(Cell)].load(std::memory_order_acquire);
+        std::memcpy(bytes.data() + at, &cell, std::min(sizeof cell, bytes.size() - at));
+      }
+      if (sequence_.load(std::memory_order_relaxed) == before) return bytes;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  using Cell = std::uint64_t;
+  static_assert(kCapacity % sizeof(Cell) == 0);
+  std::atomic<std::uint64_t> sequence_{0};
+  std::atomic<std::uint64_t> length_{0};
+  std::array<std::atomic<Cell>, kCapacity / sizeof(Cell)> cells_{};
+};
+
+/// A copy of a rank's entry.
+struct HeartbeatEntry {
+  std::int64_t pid = 0;  ///< 0: the rank has not registered yet
+  std::uint64_t start_time = 0;
+  std::uint64_t machine = 0;    ///< the scope in which `pid` is unique: see machine_id()
+  std::uint64_t heartbeat = 0;  ///< number of calls of publish()
+  bool has_left = false;
+  /// nullopt if the rank is in the middle of a write, or was stopped there
+  std::optional<RankSnapshot> snapshot;
+};
+
+/// Shared memory of a node in which each rank publishes its state, so that the other ranks can read
+/// it even after the rank has died. Each rank writes its own entry, from one thread. Any rank reads
+/// any entry. The table also records what the node has logged, so that it logs an incident once.
+class HeartbeatTable {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  static std::size_t bytes_for(int ranks);
+  /// `memory`: bytes_for(ranks) bytes, aligned to a cache line, shared by all ranks of the node and
+  /// initially zero. It must outlive this object. Registers this rank.
+  HeartbeatTable(std::span<std::byte> memory, int local_rank, int ranks);
+
+  /// Replaces this rank's snapshot and increments its heartbeat. Takes a few microseconds and never
+  /// waits.
+  void publish(const RankSnapshot& snapshot);
+  /// Marks this rank as having left without failure. publish() must not be called afterwards.
+  void leave();
+  /// Marks for the whole node that rank 0 has left without failure.
+  void mark_hub_shut_down();
+  /// Whether any rank of the node has called mark_hub_shut_down().
+  bool has_hub_left() const;
+  /// Declares that until `until` no rank of the node needs to log a wait, because a logged verdict
+  /// explains it or because a rank is in a pause.
+  void explain_waits(Time until);
+  bool are_waits_explained(Time now) const;
+  /// Whether this rank logs `incident`. Returns true once per `period` on the node, to the first
+  /// rank that calls it. If two incidents share a slot of the table and alternate, the node may log
+  /// each of them more often.
+  bool claim_report(std::string_view incident, Time now, std::chrono::nanoseconds period);
+  HeartbeatEntry read(int local_rank) const;
+  /// Reads only HeartbeatEntry::heartbeat.
+  std::uint64_t heartbeat(int local_rank) const;
+
+  int ranks() const { return ranks_; }
+  int local_rank() const { return local_rank_; }
+
+ private:
+  struct NodeReports;
+  struct Entry;
+  NodeReports& node_reports() const;
+  Entry& entry(int local_rank) const;
+
+  std::span<std::byte> memory_;
+  int local_rank_;
+  int ranks_;
+};
+
+}  // namespace horo::observe

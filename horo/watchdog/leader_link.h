@@ -1,0 +1,111 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "horo/watchdog/frame_socket.h"
+#include "horo/watchdog/link_message.h"
+
+namespace horo::observe {
+
+/// The addresses of this host's active interfaces as text, IPv4 before IPv6. Excludes loopback and
+/// link-local addresses.
+std::vector<std::string> host_addresses();
+
+/// The server side of the link between watchdogs, on rank 0: receives a report from the leader of
+/// each other node and sends the same status to all of them. Never blocks. Used by one thread. A
+/// peer is unauthenticated until it has sent a Hello with the job's secret. Unauthenticated
+/// connections are limited in number, in time, and to the size of a Hello.
+class LeaderHub {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// The last report of a node.
+  struct NodeStatus {
+    std::optional<Report> report;  ///< times are by this host's clock; nullopt: no report yet
+    Time received_at{};
+    bool is_connected = false;
+  };
+
+  /// Starts to listen; on the loopback interface only, if all ranks are on this host. `nodes`: the
+  /// number of nodes of the job. If that fails, is_open() is false and no node can connect.
+  LeaderHub(int nodes, int ranks_of_largest_node, bool is_one_host);
+
+  bool is_open() const { return address_.port != 0; }
+  const HubAddress& address() const { return address_; }
+  /// Accepts connections, receives reports, and sends `hub_status` to every connected node.
+  void exchange(const HubStatus& hub_status, Time now, WallTime wall_now);
+  /// nodes()[n]: the status of node n. Node 0 is the hub's own and never has a report.
+  const std::vector<NodeStatus>& nodes() const { return nodes_; }
+  /// Restarts the timeouts for reports of all nodes at `now`.
+  void restart_timers(Time now);
+
+ private:
+  struct Connection {
+    FrameSocket socket;
+    Time accepted_at;
+    int node = -1;  // -1: unauthenticated
+  };
+  void accept_connections(Time now);
+  void drop_unauthenticated(std::size_t max_unauthenticated);
+  void receive(Connection& connection, Time now, WallTime wall_now);
+  void handle(Connection& connection, const LinkMessage& message, Time now, WallTime wall_now);
+
+  FileDescriptor listener_;
+  HubAddress address_;
+  std::size_t max_message_;
+  std::vector<NodeStatus> nodes_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+};
+
+/// The client side of the link between watchdogs: sends a node's reports to the hub and receives
+/// the hub's status. Tries the hub's addresses in turn until one answers, and again after the
+/// connection is lost. Never blocks. Used by one thread.
+class LeaderClient {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  LeaderClient(const HubAddress& address, int node, int ranks_of_node);
+
+  void exchange(const Report& report, Time now);
+
+  /// The reason for which the hub ends the job; empty: it does not.
+  const std::string& end_reason() const { return end_reason_; }
+  /// When a message of the hub was last received; nullopt: never.
+  std::optional<Time> last_received() const { return last_received_; }
+  /// When the first connection attempt was made; nullopt: not yet.
+  std::optional<Time> first_attempt() const { return first_attempt_; }
+  bool has_hub_left() const { return has_hub_left_; }
+  /// Whether every address of the hub has been tried.
+  bool has_tried_all() const { return next_address_ > addresses_.size(); }
+  /// Whether, according to the hub's last status, a rank is in a pause.
+  bool is_paused() const { return is_paused_; }
+  /// Whether, according to its last status, the hub has snapshots of all ranks of the job.
+  bool hub_sees_all_ranks() const { return does_hub_see_all_; }
+  /// Restarts the timeout for messages of the hub at `now`.
+  void restart_timers(Time now);
+
+ private:
+  void connect_to_next_address(Time now);
+  void receive(Time now);
+
+  HubAddress hub_address_;
+  std::vector<std::string> addresses_;
+  int node_;
+  std::size_t max_message_;
+  std::size_t next_address_ = 0;
+  std::optional<FrameSocket> socket_;
+  Time attempted_at_{};
+  bool is_authenticated_ = false;
+  std::optional<Time> first_attempt_;
+  std::optional<Time> last_received_;
+  std::string end_reason_;
+  bool has_hub_left_ = false;
+  bool is_paused_ = false;
+  bool does_hub_see_all_ = false;
+};
+
+}  // namespace horo::observe

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "horo/flight_recorder/rank_snapshot.h"
+
+namespace horo::observe {
+
+/// A random number that only the ranks of one job know. It authenticates connections.
+using Secret = std::array<std::uint64_t, 2>;
+
+/// The addresses of the hub, and the secrets by which hub and nodes authenticate each other.
+/// Trivially copyable, so that it can be broadcast.
+struct HubAddress {
+  static constexpr std::size_t kMaxAddresses = 14;
+  static constexpr std::size_t kAddressBytes = 48;
+
+  Secret node_secret{};    ///< sent by a node to the hub
+  Secret hub_secret{};     ///< sent by the hub to a node
+  std::uint16_t port = 0;  ///< 0: there is no hub
+  std::uint16_t address_count = 0;
+  char addresses[kMaxAddresses][kAddressBytes] = {};
+
+  /// `texts`: numeric addresses. At most kMaxAddresses are kept.
+  void set_addresses(std::span<const std::string> texts);
+  std::vector<std::string> address_list() const;
+};
+static_assert(std::is_trivially_copyable_v<HubAddress>);
+
+/// A cryptographically random number.
+Secret random_secret();
+
+/// The first message of a node to the hub.
+struct Hello {
+  Secret secret{};
+  std::int32_t node = 0;
+};
+/// The hub's reply to a valid Hello. It authenticates the hub.
+struct Welcome {
+  Secret secret{};
+};
+/// The snapshots of a node's ranks, sent by the leader of the node.
+struct Report {
+  WallTime sent = 0;       ///< by the sender's clock, as are all times in the report
+  std::string end_reason;  ///< why the node's ranks were aborted; empty: they were not
+  std::vector<RankSnapshot> ranks;
+};
+/// The hub's status, sent to every node periodically.
+struct HubStatus {
+  std::string end_reason;         ///< why the job ends; empty: it does not
+  bool is_shutting_down = false;  ///< the hub leaves without failure
+  bool is_paused = false;         ///< a rank is in a pause
+  bool sees_all = false;          ///< the hub has snapshots of all ranks of the job
+};
+using LinkMessage = std::variant<Hello, Welcome, Report, HubStatus>;
+
+/// Encodes a message. Truncates texts to about a thousand bytes.
+std::vector<std::byte> encode(const LinkMessage& message);
+/// Decodes one message. Returns nullopt if the bytes are not exactly one message. Accepts arbitrary
+/// bytes.
+std::optional<LinkMessage> decode_link_message(std::span<const std::byte> bytes);
+
+/// The maximum size of a message of a node with `ranks_of_node` ranks.
+std::size_t max_message_bytes(int ranks_of_node);
+
+}  // namespace horo::observe

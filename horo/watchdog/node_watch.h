@@ -1,0 +1,66 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "horo/flight_recorder/process_state.h"
+#include "horo/flight_recorder/rank_snapshot.h"
+#include "horo/watchdog/heartbeat_table.h"
+
+namespace horo::observe {
+
+/// What one rank can observe of another rank of its node.
+struct ProcessObservation {
+  bool has_left = false;               ///< the rank has published that it left
+  bool is_visible = false;             ///< the process could be looked up by its pid
+  std::optional<ProcessStat> process;  ///< if visible: the process with that pid, if any
+  std::uint64_t start_time = 0;  ///< start time of the rank's process, as published by the rank
+  std::chrono::nanoseconds silence{};  ///< time since its heartbeat was last seen to advance
+};
+
+/// Derives the liveness of a rank. Pure. If there is no such process, the rank is dead once its
+/// heartbeat is older than one second. If the process cannot be looked up, only the heartbeat
+/// counts: the rank is silent after `silent_after`, and never dead. If the process exists, the rank
+/// is silent only after ten times as long, because a busy machine may delay heartbeats.
+Liveness judge_liveness(const ProcessObservation& observation,
+                        std::chrono::nanoseconds silent_after);
+
+/// Determines for one rank which other ranks of its node are alive. Used by one thread.
+class NodeWatch {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// `table` must outlive this object. `silent_after`: see judge_liveness(). `ranks`: by local
+  /// rank, with number and host; used for ranks that have not published yet.
+  NodeWatch(const HeartbeatTable& table, std::chrono::nanoseconds silent_after,
+            std::vector<RankSnapshot> ranks);
+
+  /// Whether this rank is the first running rank of the node. The leader reports for the node.
+  bool is_leader(Time now);
+  /// The current snapshot of every registered rank of the node. If a rank is in the middle of a
+  /// write, or was stopped or killed there, its previous snapshot is returned. A rank that has not
+  /// published yet is included only if it is not running.
+  std::vector<RankSnapshot> snapshots(Time now);
+  /// Restarts the heartbeat timeouts of all ranks at `now`.
+  void restart_timers(Time now);
+
+ private:
+  struct Heartbeat {
+    std::uint64_t count = 0;
+    Time advanced{};
+    WallTime advanced_at = 0;
+  };
+  void update_heartbeats(Time now);
+  Liveness liveness_of(int local_rank, const HeartbeatEntry& entry, Time now) const;
+
+  const HeartbeatTable& table_;
+  std::chrono::nanoseconds silent_after_;
+  std::uint64_t machine_;
+  std::vector<Heartbeat> heartbeats_;
+  std::vector<RankSnapshot> latest_;  // by local rank: the last snapshot that could be read
+  std::vector<bool> has_snapshot_;    // by local rank: whether there was one
+};
+
+}  // namespace horo::observe

@@ -1,0 +1,304 @@
+#include "horo/watchdog/stall_policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "horo/base/quantity.h"
+#include "horo/base/wait.h"
+#include "horo/diagnosis/diagnose.h"
+#include "horo/diagnosis/missing_operations.h"
+#include "horo/diagnosis/rank_format.h"
+#include "horo/flight_recorder/flight_format.h"
+
+namespace horo::observe {
+namespace {
+
+using Kind = Verdict::Kind;
+using std::chrono::nanoseconds;
+
+constexpr int kSettledAfter = 3;               // as a fraction of the stall warning time
+constexpr WallTime kNanosecondsPerByte = 100;  // an assumed minimum bandwidth of 10 MB/s
+
+// Verdicts on the state of a process. They do not depend on how long other ranks have waited.
+bool is_process_state(Kind kind) { return kind == Kind::kStopped || kind == Kind::kSilent; }
+bool is_final(Kind kind) { return kind == Kind::kDead || kind == Kind::kFailed; }
+bool is_unhealthy(const RankSnapshot& rank) {
+  return !rank.failure.empty() ||
+         (rank.liveness != Liveness::kRunning && rank.liveness != Liveness::kEnded);
+}
+
+// A late rank becomes a missing rank after some time.
+bool is_same(Kind a, Kind b) {
+  const auto is_awaited = [](Kind kind) { return kind == Kind::kMissing || kind == Kind::kLate; };
+  return a == b || (is_awaited(a) && is_awaited(b));
+}
+
+// Returns the verdict of diagnose() if there is a stall. diagnose() also reports ranks that are a
+// little late, which matters at the end of a job but not while it runs.
+Verdict find_stall(const std::vector<RankSnapshot>& ranks, WallTime now, nanoseconds stall_after) {
+  Verdict verdict = diagnose(ranks, now, stall_after);
+  if (is_final(verdict.kind) || is_process_state(verdict.kind)) return verdict;
+  const bool is_stall = !find_missing(ranks, now, stall_after).empty() ||
+                        !find_unfinished(ranks, now, stall_after).empty();
+  return is_stall ? verdict : Verdict{};
+}
+
+/// Counts, for each exchange, how many ranks have started it.
+class Exchanges {
+ public:
+  explicit Exchanges(const std::vector<RankSnapshot>& ranks) : rank_count_(ranks.size()) {
+    for (const RankSnapshot& rank : ranks)
+      for (const OpenOperation& operation : rank.open)
+        if (operation.started != 0) ++ranks_in_[{operation.process_set, operation.name}];
+  }
+
+  // A named operation starts only after all ranks have submitted it.
+  bool has_begun_everywhere(const OpenOperation& operation) const {
+    if (operation.started == 0 || !is_of_plan(operation)) return operation.started != 0;
+    const auto members = members_of(operation.process_set);
+    return ranks_in_.at({operation.process_set, operation.name}) ==
+           (members ? members->size() : rank_count_);
+  }
+
+ private:
+  std::size_t rank_count_;
+  std::map<std::pair<std::string, std::string>, std::size_t> ranks_in_;
+};
+
+// Adds the time that a slow link needs for a started exchange, so that it does not count as a
+// stall.
+void allow_for_slow_links(std::vector<RankSnapshot>& ranks) {
+  const Exchanges exchanges(ranks);
+  for (RankSnapshot& rank : ranks)
+    for (OpenOperation& operation : rank.open)
+      if (exchanges.has_begun_everywhere(operation))
+        operation.submitted += static_cast<WallTime>(operation.bytes) * kNanosecondsPerByte;
+}
+
+// Each rank closes a process set at its own time, so other ranks are not late.
+bool is_of_closing_set(const OpenOperation& operation) {
+  return operation.kind == kShutdownKind && !operation.process_set.empty();
+}
+
+// An empty set name means all ranks. Membership is known only if the name lists the members.
+bool is_of_set(int rank, const std::string& process_set) {
+  if (process_set.empty()) return true;
+  const auto members = members_of(process_set);
+  return members && std::ranges::find(*members, rank) != members->end();
+}
+
+bool is_of_ranks(const Verdict& verdict, const std::vector<RankSnapshot>& ranks) {
+  return !verdict.blamed.empty() && std::ranges::all_of(verdict.blamed, [&](int blamed) {
+    return std::ranges::find(ranks, blamed, &RankSnapshot::rank) != ranks.end();
+  });
+}
+
+}  // namespace
+
+StallPolicy::StallPolicy(nanoseconds stall_warning, nanoseconds timeout, nanoseconds extra_timeout)
+    : stall_warning_(std::min(stall_warning, timeout)),
+      timeout_(timeout),
+      extra_timeout_(extra_timeout) {}
+
+void StallPolicy::restart_timers(WallTime now) {
+  counted_from_ = resumed_at_ = now;
+  if (reported_.kind != Kind::kNone) reported_.since = now;
+}
+
+// Returns those of `unknown_ranks` that may block ranks whose operations have lasted longer than
+// `lasting`. Returns none if a known rank is missing in an operation. It is unknown whether unknown
+// ranks have started an exchange, so the slow-link allowance applies to every started exchange.
+std::vector<RankSnapshot> StallPolicy::possible_blockers(
+    const std::vector<RankSnapshot>& ranks, std::span<const RankSnapshot> unknown_ranks,
+    WallTime now, nanoseconds lasting) const {
+  std::vector<RankSnapshot> blockers;
+  if (!find_missing(ranks, now, stall_warning_).empty()) return blockers;
+  const auto is_awaited = [&](const OpenOperation& open, int rank) {
+    const WallTime slow_link =
+        open.started == 0 ? 0 : static_cast<WallTime>(open.bytes) * kNanosecondsPerByte;
+    return now - open.submitted > lasting.count() + slow_link && is_of_set(rank, open.process_set);
+  };
+  for (const RankSnapshot& other : unknown_ranks) {
+    const bool may_block = std::ranges::any_of(ranks, [&](const RankSnapshot& rank) {
+      return std::ranges::any_of(
+          rank.open, [&](const OpenOperation& open) { return is_awaited(open, other.rank); });
+    });
+    if (may_block) blockers.push_back(other);
+  }
+  return blockers;
+}
+
+StallPolicy::Decision StallPolicy::evaluate(std::vector<RankSnapshot> ranks, WallTime now,
+                                            std::span<const RankSnapshot> unknown_ranks) {
+  if (has_ended_) return {};
+  auto notice = pause_notice(ranks, now);
+  if (!notice) notice = callback_notice(ranks, now);
+  Decision decision = decide(std::move(ranks), now, unknown_ranks);
+  decision.notice = std::move(notice);
+  return decision;
+}
+
+// The work inside a pause may hang, for example on a file system that does not respond.
+std::optional<std::string> StallPolicy::pause_notice(const std::vector<RankSnapshot>& ranks,
+                                                     WallTime now) {
+  if (now - resumed_at_ < timeout_.count()) return std::nullopt;
+  const std::string text = describe_pauses(ranks, now, timeout_);
+  const bool is_reported = pause_reported_ != 0 && now - pause_reported_ < timeout_.count();
+  if (text.empty()) pause_reported_ = 0;
+  if (text.empty() || is_reported) return std::nullopt;
+  pause_reported_ = now;
+  return text + " (for information: no timeout expires in a pause)";
+}
+
+// Reported even if no other rank waits, because the rank's own operations wait.
+std::optional<std::string> StallPolicy::callback_notice(const std::vector<RankSnapshot>& ranks,
+                                                        WallTime now) {
+  if (now - resumed_at_ < stall_warning_.count()) return std::nullopt;
+  std::string text = describe_callbacks(ranks, now, stall_warning_);
+  const bool is_reported = callback_reported_ != 0 && now - callback_reported_ < timeout_.count();
+  if (text.empty()) callback_reported_ = 0;
+  if (text.empty() || is_reported) return std::nullopt;
+  callback_reported_ = now;
+  return text;
+}
+
+// With the delay, a verdict is logged first. It also states what the missing rank does.
+std::vector<LongWaits::Wait> StallPolicy::unexplained_waits(std::span<const LongWaits::Wait> waits,
+                                                            WallTime now, nanoseconds delay) {
+  const WallTime interval = repeat_interval().count();
+  std::erase_if(waits_reported_, [&](const auto& item) { return now - item.second >= interval; });
+  std::vector<LongWaits::Wait> due;
+  if (explains_waits()) return due;
+  for (const LongWaits::Wait& wait : waits)
+    if (wait.age >= stall_warning_ + delay && waits_reported_.try_emplace(wait.name, now).second)
+      due.push_back(wait);
+  return due;
+}
+
+StallPolicy::Decision StallPolicy::decide(std::vector<RankSnapshot> ranks, WallTime now,
+                                          std::span<const RankSnapshot> unknown_ranks) {
+  discount_suspension(ranks, now);
+  Verdict verdict;
+  if (std::ranges::any_of(ranks, is_unhealthy)) verdict = diagnose(ranks, now, stall_warning_);
+  if (!is_final(verdict.kind) && !is_process_state(verdict.kind)) {
+    allow_for_slow_links(ranks);
+    verdict = find_stall(ranks, now, stall_warning_);
+  }
+  std::vector<RankSnapshot> blockers;
+  if (!is_final(verdict.kind) && !is_process_state(verdict.kind))
+    blockers = possible_blockers(ranks, unknown_ranks, now, stall_warning_);
+  bool is_timed_out = false;
+  if (!blockers.empty()) {
+    if (blockers[0].liveness != Liveness::kSilent) return {};
+    is_timed_out = !possible_blockers(ranks, unknown_ranks, now, timeout_ + extra_timeout_).empty();
+    ranks.insert(ranks.end(), blockers.begin(), blockers.end());
+    verdict = find_stall(ranks, now, stall_warning_);
+  }
+  if (verdict.kind == Kind::kNone) return {hand_over(now), std::nullopt};
+  if (!is_confirmed(verdict, ranks, now)) return {};
+  Decision decision;
+  if (!matches(reported_, verdict))
+    reported_ = {
+        verdict.kind, verdict.blamed, describe_ranks(verdict.blamed, ranks), candidate_.since, 0,
+        {},           false};
+  if (is_report_due(verdict, now)) {
+    reported_.last_reported = now;
+    reported_.awaited = verdict.awaited;
+    decision.warning = verdict.text;
+  }
+  if (is_of_ranks(verdict, blockers) ? is_timed_out : ends_job(verdict, ranks, now)) {
+    has_ended_ = true;
+    decision.abort_reason =
+        is_final(verdict.kind) ? verdict.text : with_timeout(verdict.text, timeout_);
+  }
+  return decision;
+}
+
+// A dead, stopped or silent rank is reported at once. Other ranks may not wait for it yet, or may
+// wait in an operation that they can still finish. The operation in which they wait is reported
+// once, when the wait has lasted.
+bool StallPolicy::is_report_due(const Verdict& verdict, WallTime now) {
+  const bool is_settled =
+      !verdict.awaited.empty() && now - std::max(verdict.awaited_since, reported_.since) >=
+                                      stall_warning_.count() / kSettledAfter;
+  const bool is_new_wait =
+      is_settled && !reported_.is_wait_reported && verdict.awaited != reported_.awaited;
+  reported_.is_wait_reported |= is_settled;
+  return reported_.last_reported == 0 || is_new_wait ||
+         now - reported_.last_reported >= repeat_interval().count();
+}
+
+bool StallPolicy::matches(const ReportedStall& reported, const Verdict& verdict) {
+  return is_same(verdict.kind, reported.kind) && verdict.blamed == reported.blamed;
+}
+
+// Snapshots of different ranks are not taken at the same moment: a rank that has finished an
+// operation looks missing next to an older snapshot of a rank that was still in it. Therefore all
+// waiting ranks need newer snapshots in which the same operation is still open. In a long queue
+// that makes progress, each evaluation finds another operation.
+bool StallPolicy::is_confirmed(const Verdict& verdict, const std::vector<RankSnapshot>& ranks,
+                               WallTime now) {
+  if (!matches(candidate_, verdict) || candidate_.operation != verdict.operation)
+    candidate_ = {verdict.kind, verdict.blamed, {}, now, 0, {}, false, verdict.operation};
+  if (is_final(verdict.kind) || is_process_state(verdict.kind)) return true;
+  return std::all_of(ranks.begin(), ranks.end(), [&](const RankSnapshot& rank) {
+    const bool may_wait = rank.liveness == Liveness::kRunning && !rank.open.empty();
+    return !may_wait || rank.taken == 0 || rank.taken > candidate_.since;
+  });
+}
+
+// Three kinds of time do not count as waiting: time before counted_from_, time in which any rank is
+// in a pause, and, for a rank that waits after join(), time in which other ranks finish operations.
+void StallPolicy::discount_suspension(std::vector<RankSnapshot>& ranks, WallTime now) {
+  is_paused_ = std::any_of(ranks.begin(), ranks.end(), [](const RankSnapshot& rank) {
+    return !rank.pause.empty() && rank.liveness == Liveness::kRunning;
+  });
+  if (is_paused_) counted_from_ = now;
+  WallTime last_finished = 0;
+  for (const RankSnapshot& rank : ranks)
+    last_finished = std::max(last_finished, rank.last_finished_at);
+  for (RankSnapshot& rank : ranks) {
+    std::erase_if(rank.open, is_of_closing_set);
+    for (OpenOperation& operation : rank.open) {
+      operation.submitted = std::max(operation.submitted, counted_from_);
+      if (operation.kind == kJoinKind)
+        operation.submitted = std::max(operation.submitted, last_finished);
+      if (operation.started != 0) operation.started = std::max(operation.started, counted_from_);
+    }
+  }
+}
+
+// Measured from the start of the silence, because the deadlines of waits for these ranks started
+// then.
+WallTime StallPolicy::silent_since(const Verdict& verdict,
+                                   const std::vector<RankSnapshot>& ranks) const {
+  WallTime since = std::max(counted_from_, resumed_at_);
+  for (const RankSnapshot& rank : ranks)
+    if (std::ranges::find(verdict.blamed, rank.rank) != verdict.blamed.end())
+      since = std::max(since, rank.last_sign_of_life);
+  return since;
+}
+
+bool StallPolicy::ends_job(const Verdict& verdict, const std::vector<RankSnapshot>& ranks,
+                           WallTime now) const {
+  // A rank that has left does not return.
+  if (is_final(verdict.kind) || verdict.kind == Kind::kEnded) return true;
+  if (verdict.kind == Kind::kSilent)
+    return now - silent_since(verdict, ranks) >= (timeout_ + extra_timeout_).count();
+  if (verdict.kind == Kind::kStopped) return now - reported_.since >= timeout_.count();
+  return find_stall(ranks, now, timeout_).kind != Kind::kNone;
+}
+
+std::optional<std::string> StallPolicy::hand_over(WallTime now) {
+  const ReportedStall reported = std::exchange(reported_, {});
+  candidate_ = {};
+  if (reported.last_reported == 0 || has_ended_) return std::nullopt;
+  return fmt::format("{} no longer block{} the others, after {}", reported.ranks_text,
+                     reported.blamed.size() == 1 ? "s" : "",
+                     format_duration(nanoseconds(now - reported.since)));
+}
+
+}  // namespace horo::observe

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "horo/diagnosis/diagnose.h"
+#include "horo/flight_recorder/rank_snapshot.h"
+#include "horo/watchdog/long_waits.h"
+
+namespace horo::observe {
+
+/// Decides from periodic snapshots of the ranks which warnings are logged and when the job is
+/// aborted. Depends only on its arguments and on its earlier calls. Used by one thread.
+class StallPolicy {
+ public:
+  struct Decision {
+    std::optional<std::string> warning;  ///< one or a few lines for the console
+    /// Why the job is aborted now; the text of all aborted waits.
+    std::optional<std::string> abort_reason;
+    std::optional<std::string> notice = {};  ///< one line for the console that is not about a stall
+  };
+
+  /// Warnings: a stall is reported after `stall_warning`, once newer snapshots of the waiting ranks
+  /// confirm it. A dead, stopped or silent rank is reported at once; the operation that it blocks
+  /// is reported when other ranks have waited for a third of `stall_warning`. A warning is repeated
+  /// after four times `stall_warning`. The end of a reported stall is reported too.
+  ///
+  /// Abort: a stall aborts the job after `timeout`. A dead rank aborts the job at once. A rank that
+  /// has left without failure while others wait for it aborts the job when it is reported.
+  ///
+  /// `extra_timeout`: added to `timeout` for silent ranks, so that a policy with snapshots of more
+  /// ranks decides first.
+  StallPolicy(std::chrono::nanoseconds stall_warning, std::chrono::nanoseconds timeout,
+              std::chrono::nanoseconds extra_timeout = std::chrono::nanoseconds(0));
+
+  /// Evaluates the snapshots at `now`. A pause that has lasted for `timeout` gives a notice, which
+  /// is repeated after each further `timeout`; it never aborts the job. A callback that has run for
+  /// `stall_warning` gives a notice, repeated after each `timeout`.
+  ///
+  /// `unknown_ranks`: ranks without a snapshot. Once they are silent, those that are members of a
+  /// blocked operation are blamed, if no known rank blocks it. They may be alive but unreachable
+  /// for the watchdogs. Therefore the job is aborted when the operation has lasted for `timeout`,
+  /// independent of how long they have been silent.
+  Decision evaluate(std::vector<RankSnapshot> ranks, WallTime now,
+                    std::span<const RankSnapshot> unknown_ranks = {});
+  /// Whether a stall that this policy has reported, a pause or the end of the job explains waits.
+  bool explains_waits() const { return reported_.last_reported != 0 || is_paused_ || has_ended_; }
+  /// Returns those of `waits` that are due for a report: they have lasted for stall_warning and
+  /// `delay`, and explains_waits() is false. Each is due again after repeat_interval(). To be
+  /// called where no watchdog has snapshots of all ranks.
+  std::vector<LongWaits::Wait> unexplained_waits(std::span<const LongWaits::Wait> waits,
+                                                 WallTime now, std::chrono::nanoseconds delay);
+  /// The time after which a report is repeated: four times `stall_warning`.
+  std::chrono::nanoseconds repeat_interval() const { return kRepeatAfter * stall_warning_; }
+  /// Whether a running rank was in a pause at the last evaluation.
+  bool is_paused() const { return is_paused_; }
+  /// Resets the policy because another watchdog takes over. Its policy has no record of the
+  /// reported stall. Returns a text that the reported stall is over; nullopt if none was reported.
+  std::optional<std::string> hand_over(WallTime now);
+  /// Ignores all waiting before `now`, because the watchdog itself was suspended.
+  void restart_timers(WallTime now);
+
+ private:
+  static constexpr int kRepeatAfter = 4;  // in units of the stall warning time
+  struct ReportedStall {
+    Verdict::Kind kind = Verdict::Kind::kNone;
+    std::vector<int> blamed;
+    std::string ranks_text;      // of the blamed ranks
+    WallTime since = 0;          // when it was first observed
+    WallTime last_reported = 0;  // 0: not reported yet
+    std::string awaited;         // Verdict::awaited of the last report
+    bool is_wait_reported = false;
+    std::string operation = {};  // Verdict::operation
+  };
+  bool is_report_due(const Verdict& verdict, WallTime now);
+  Decision decide(std::vector<RankSnapshot> ranks, WallTime now,
+                  std::span<const RankSnapshot> unknown_ranks);
+  std::optional<std::string> pause_notice(const std::vector<RankSnapshot>& ranks, WallTime now);
+  std::optional<std::string> callback_notice(const std::vector<RankSnapshot>& ranks, WallTime now);
+  static bool matches(const ReportedStall& reported, const Verdict& verdict);
+  bool is_confirmed(const Verdict& verdict, const std::vector<RankSnapshot>& ranks, WallTime now);
+  void discount_suspension(std::vector<RankSnapshot>& ranks, WallTime now);
+  std::vector<RankSnapshot> possible_blockers(const std::vector<RankSnapshot>& ranks,
+                                              std::span<const RankSnapshot> unknown_ranks,
+                                              WallTime now, std::chrono::nanoseconds lasting) const;
+  WallTime silent_since(const Verdict& verdict, const std::vector<RankSnapshot>& ranks) const;
+  bool ends_job(const Verdict& verdict, const std::vector<RankSnapshot>& ranks, WallTime now) const;
+
+  std::chrono::nanoseconds stall_warning_;
+  std::chrono::nanoseconds timeout_;
+  std::chrono::nanoseconds extra_timeout_;
+  WallTime counted_from_ = 0;
+  WallTime resumed_at_ = 0;                         // last call of restart_timers()
+  WallTime pause_reported_ = 0;                     // 0: no long pause was reported
+  WallTime callback_reported_ = 0;                  // 0: no long callback was reported
+  std::map<std::string, WallTime> waits_reported_;  // see unexplained_waits(), by name
+  ReportedStall candidate_, reported_;  // the latest verdict, and the latest confirmed one
+  bool is_paused_ = false;
+  bool has_ended_ = false;
+};
+
+}  // namespace horo::observe

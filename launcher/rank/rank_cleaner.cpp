@@ -1,0 +1,122 @@
+#include "launcher/rank/rank_cleaner.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "launcher/job_leftovers.h"
+#include "launcher/rank_processes.h"
+
+namespace horo {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr auto kLookInterval = 100ms;
+constexpr auto kIdleTime = 8s;  // mpirun ends a reachable daemon sooner
+constexpr auto kTimeToEnd = 5s;
+
+// The daemon of Open MPI, if it is the parent of this process. None if the kernel does not list
+// children, because a daemon whose ranks are unknown must not be ended.
+std::optional<ProcessId> find_daemon() {
+  const pid_t parent = getppid();
+  std::ifstream file("/proc/" + std::to_string(parent) + "/comm");
+  std::string name;
+  std::getline(file, name);
+  const std::vector<pid_t> children = children_of(parent);
+  if (name != "orted" || std::ranges::find(children, getpid()) == children.end())
+    return std::nullopt;
+  return running_process(parent);
+}
+
+// Returns false when the daemon has ended.
+bool wait_while(const ProcessId& daemon, std::chrono::seconds idle_time) {
+  for (Clock::time_point busy = Clock::now(); Clock::now() - busy < idle_time;) {
+    std::this_thread::sleep_for(kLookInterval);
+    if (running_process(daemon.pid) != daemon) return false;
+    if (!children_of(daemon.pid).empty()) busy = Clock::now();
+  }
+  return true;
+}
+
+// An orted that has lost its mpirun waits for up to 15 minutes. It is ended only after it has had
+// no child for kIdleTime: its other ranks may still run.
+void end_daemon(const ProcessId& daemon) {
+  for (const auto& [signal, time] : {std::pair(SIGTERM, kIdleTime), {SIGKILL, kTimeToEnd}}) {
+    if (!wait_while(daemon, time)) return;
+    kill(daemon.pid, signal);
+  }
+}
+
+// Closes all files, because mpirun waits until no process holds the output pipes of a rank.
+void release_files_but(int descriptor) {
+  const int null = open("/dev/null", O_RDWR);
+  for (int standard = STDIN_FILENO; standard <= STDERR_FILENO; ++standard) dup2(null, standard);
+  constexpr int kKept = STDERR_FILENO + 1;
+  if (descriptor != kKept) dup2(descriptor, kKept);
+  close_range(kKept + 1, ~0U, 0);
+}
+
+// The read returns one byte when the rank ends well (dismiss()), and the end of the file when the
+// process that holds the other end has died, however it died. Signals are blocked, because a signal
+// to the job must not end the process that cleans up after it.
+[[noreturn]] void run_cleaner(int descriptor, const std::vector<std::string>& environment,
+                              const std::filesystem::path& shared_memory,
+                              const std::optional<ProcessId>& daemon) {
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, nullptr);
+  prctl(PR_SET_NAME, kRankCleanerName);
+  release_files_but(descriptor);
+  char byte = 0;
+  ssize_t count = 0;
+  do count = read(STDERR_FILENO + 1, &byte, 1);
+  while (count < 0 && errno == EINTR);
+  if (count != 0) _exit(0);
+  remove_segment_of_rank(environment, shared_memory);
+  if (daemon) end_daemon(*daemon);
+  _exit(0);
+}
+
+}  // namespace
+
+// fork() without exec(): the child calls only functions that work after a fork of a process with
+// one thread. The pipe is O_CLOEXEC, so the rank's program does not inherit the writing end and
+// cannot keep it open.
+RankCleaner::RankCleaner(const std::vector<std::string>& environment,
+                         const std::filesystem::path& shared_memory) {
+  const std::optional<ProcessId> daemon = find_daemon();
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return;
+  pid_ = fork();
+  if (pid_ == 0) {
+    close(ends[1]);
+    run_cleaner(ends[0], environment, shared_memory, daemon);
+  }
+  // Set by this process, so that it is in effect before the rank starts.
+  if (pid_ > 0) setpgid(pid_, pid_);
+  close(ends[0]);
+  alive_ = ends[1];
+}
+
+RankCleaner::~RankCleaner() {
+  if (alive_ >= 0) close(alive_);
+}
+
+void RankCleaner::dismiss() {
+  const char byte = 1;
+  if (alive_ >= 0 && write(alive_, &byte, 1) == 1 && pid_ > 0) waitpid(pid_, nullptr, 0);
+}
+
+}  // namespace horo

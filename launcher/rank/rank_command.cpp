@@ -1,0 +1,158 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <climits>
+#include <csignal>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "horo/base/environment.h"
+#include "horo/base/error.h"
+#include "horo/base/printable.h"
+#include "launcher/commands.h"
+#include "launcher/job_leftovers.h"
+#include "launcher/machine.h"
+#include "launcher/process.h"
+#include "launcher/program_search.h"
+#include "launcher/rank/rank_cleaner.h"
+#include "launcher/rank/rank_end.h"
+
+namespace horo {
+namespace {
+
+constexpr std::size_t kCopiedBytes = 16384;
+
+/// Keeps the last line of a stream that is not blank.
+class LastLine {
+ public:
+  void feed(std::string_view bytes) {
+    constexpr std::size_t kMostBytes = 600;
+    for (const char c : bytes) {
+      if (c == '\n')
+        finish();
+      else if (line_.size() < kMostBytes)
+        line_ += c;
+    }
+  }
+  std::string text() {
+    finish();
+    return last_;
+  }
+
+ private:
+  void finish() {
+    if (line_.find_first_not_of(" \t\r") != std::string::npos) last_ = line_;
+    line_.clear();
+  }
+
+  std::string line_, last_;
+};
+
+void write_all(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = write(STDERR_FILENO, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) {
+      pollfd output{STDERR_FILENO, POLLOUT, 0};
+      poll(&output, 1, -1);
+      continue;
+    }
+    if (count < 0) return;  // the reader has closed it
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+}
+
+/// Copies the bytes that can be read now. Returns false at the end of the stream, or if there are
+/// none.
+bool pass_on(int descriptor, LastLine& last) {
+  char buffer[kCopiedBytes];
+  const ssize_t count = read(descriptor, buffer, sizeof buffer);
+  if (count <= 0) return count < 0 && errno == EINTR;
+  const std::string_view bytes(buffer, static_cast<std::size_t>(count));
+  last.feed(bytes);
+  write_all(bytes);
+  return true;
+}
+
+/// The wait status of the program, if it has ended.
+std::optional<int> take_end(const ChildProcess& program) {
+  int status = 0;
+  return waitpid(program.pid(), &status, WNOHANG) == program.pid() ? std::optional(status)
+                                                                   : std::nullopt;
+}
+
+void report(const ChildProcess& program, const std::vector<std::string>& environment,
+            int wait_status, LastLine& last) {
+  const std::string_view rank = variable_in(environment, "OMPI_COMM_WORLD_RANK");
+  RankEnd end{.pid = program.pid(), .wait_status = wait_status};
+  if (std::from_chars(rank.data(), rank.data() + rank.size(), end.rank).ec != std::errc{}) return;
+  char host[HOST_NAME_MAX + 1] = "?";
+  gethostname(host, sizeof host - 1);
+  end.host = host;
+  end.last_line = printable(last.text());
+  write_all(encode(end));
+}
+
+/// Ends this process in the same way as the program, without a second core file.
+[[noreturn]] void end_like(int wait_status) {
+  if (!WIFSIGNALED(wait_status)) _exit(WEXITSTATUS(wait_status));
+  const int signal = WTERMSIG(wait_status);
+  const rlimit no_core{};
+  setrlimit(RLIMIT_CORE, &no_core);
+  std::signal(signal, SIG_DFL);
+  sigset_t mask;
+  sigemptyset(&mask);
+  sigaddset(&mask, signal);
+  sigprocmask(SIG_UNBLOCK, &mask, nullptr);
+  raise(signal);
+  _exit(128 + signal);
+}
+
+}  // namespace
+
+int rank_command(std::span<const std::string> words) {
+  const bool is_silent = !words.empty() && words[0] == "--silent";
+  if (is_silent) words = words.subspan(1);
+  if (words.empty() || words[0] == "-h" || words[0] == "--help")
+    throw InvalidArgument(
+        "hororun starts each rank through 'hororun rank'; do not call it yourself");
+  const std::vector<std::string> program_words(words.begin(), words.end());
+  const std::vector<std::string> environment = process_environment();
+  check_program_format(find_program(words[0], variable_in(environment, "PATH")));
+  // mpirun sends SIGUSR1 and SIGUSR2 to the whole process group, so they must not end this process.
+  SignalInbox inbox({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2});
+  RankCleaner cleaner(environment);
+  const ChildProcess program(program_words, {}, inbox.previous_mask(), ChildProcess::Kind::kRank);
+  LastLine last;
+  bool is_open = true, is_stopped = false;
+  std::optional<int> wait_status;
+  while (!wait_status) {
+    pollfd events[] = {{inbox.descriptor(), POLLIN, 0},
+                       {is_open ? program.error_output() : -1, POLLIN, 0}};
+    poll(events, std::size(events), -1);
+    if (events[1].revents != 0) is_open = pass_on(program.error_output(), last);
+    while (const auto signal = inbox.next())
+      is_stopped |= *signal == SIGTERM || *signal == SIGINT || *signal == SIGHUP;
+    wait_status = take_end(program);
+  }
+  // A signal to the process group that ended the program has also reached this process.
+  while (const auto signal = inbox.next())
+    is_stopped |= *signal == SIGTERM || *signal == SIGINT || *signal == SIGHUP;
+  while (is_open && pass_on(program.error_output(), last)) {
+  }
+  if (*wait_status == 0)
+    cleaner.dismiss();
+  else
+    remove_segment_of_rank(environment);
+  if (!is_stopped && !is_silent) report(program, environment, *wait_status, last);
+  end_like(*wait_status);
+}
+
+}  // namespace horo

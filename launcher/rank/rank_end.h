@@ -1,0 +1,44 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace horo {
+
+/// How the process of a rank ended, as reported by its runner (rank_command()).
+struct RankEnd {
+  int rank = 0;
+  pid_t pid = -1;
+  std::string host = {};
+  int wait_status = 0;
+  std::string last_line = {};  ///< the last line of its standard error, printable; empty: none
+};
+
+/// "exited with code 7", "was killed by signal 9 (Killed)".
+std::string describe(const RankEnd& end);
+
+/// The bytes of the report for standard error. They begin with a control character, which separates
+/// them from the output of the program.
+std::string encode(const RankEnd& end);
+
+/// Extracts the reports of the runners from the standard error of the ranks.
+class RankEndReader {
+ public:
+  /// Returns `bytes` without reports, and keeps the bytes of an incomplete report for the next
+  /// call.
+  std::string without_reports(std::string_view bytes);
+  /// Returns the bytes of an incomplete report at the end of the stream.
+  std::string take_rest() { return std::exchange(report_, {}); }
+  /// The reports so far, in order of arrival.
+  const std::vector<RankEnd>& ends() const { return ends_; }
+
+ private:
+  std::string report_;  // incomplete; empty: none
+  std::vector<RankEnd> ends_;
+};
+
+}  // namespace horo

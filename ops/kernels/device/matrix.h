@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+
+#include "horo/base/float16.h"
+#include "horo/device/stream.h"
+
+namespace horo::ops::device_kernels {
+
+/// sums[c] = the sum over all rows of x[row * columns + c], in float: the gradient of a bias. One
+/// launch; does not block. Sums are in a fixed order, so results have the same bits in every run. T
+/// is float, Float16 or BFloat16. Cost: x is read once; each block handles 32 columns.
+template <typename T>
+void column_sums(device::Stream& stream, T* sums, const T* x, std::size_t rows,
+                 std::size_t columns);
+
+/// A contiguous batch of matrices [rows, columns].
+struct MatrixBatch {
+  std::size_t batch, rows, columns;
+};
+
+/// y [batch, columns, rows] = x [batch, rows, columns] with rows and columns exchanged, rounded to
+/// nearest in To. With channels as rows and pixels as columns, converts images or filters from
+/// channels first to channels last. With the two exchanged, converts back. The arrays must not
+/// overlap. One launch; does not block. To and From are float, Float16 or BFloat16. Cost: x is read
+/// and y is written once, in tiles of 32 by 32.
+template <typename To, typename From>
+void transpose(device::Stream& stream, To* y, const From* x, const MatrixBatch& shape);
+
+}  // namespace horo::ops::device_kernels

@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+"""Checks the documentation: links, C++ and CMake snippets, shell commands, settings and error messages.
+
+usage: docs_test.py PART SOURCE BUILD CXX [INCLUDE_FOLDER...]
+  PART: Links, Snippets, Commands, Texts or SelfTest
+
+Rules for the checked pages (README.md, CONTRIBUTING.md, and docs/ without docs/internals and docs/results):
+- Every fenced block has a language: cpp, cmake, sh, json, text or yaml.
+- A cpp block with an #include is a complete file. Any other cpp block is a function body with the declarations of
+  tests/docs/snippet_context.h. Both are compiled without code generation.
+- Inline code that begins with hororun or the path of a script or program uses only existing programs and options.
+- A sh block runs in a folder that looks like the repository, with this build as build/release. A block after
+  `<!-- not run: REASON -->` does not run, but its programs and options are checked. commands.py lists the reasons.
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import commands
+import docs_pages
+import messages
+
+PART = sys.argv[1]
+SOURCE, BUILD = Path(sys.argv[2]).resolve(), Path(sys.argv[3]).resolve()
+CXX, INCLUDES = sys.argv[4], [f"-I{folder}" for folder in [sys.argv[2], *sys.argv[5:]]]
+LANGUAGES = {"cpp", "cmake", "sh", "json", "text", "yaml"}
+CHECKED = [page for page in docs_pages.pages_of(SOURCE)
+           if not page.startswith(("docs/internals", "docs/results"))]
+
+
+def text_of(page):
+    return (SOURCE / page).read_text()
+
+
+def blocks(language):
+    return [block for page in CHECKED for block in docs_pages.blocks_of(page, text_of(page)) if block.language == language]
+
+
+def translation_unit(cpp_blocks):
+    """Returns one file with all blocks. #line makes the compiler report the page and line of an error."""
+    includes, bodies = [], []
+    for number, block in enumerate(cpp_blocks):
+        lines = block.text.splitlines()
+        is_whole = any(line.startswith("#include") for line in lines)
+        includes += [line for line in lines if line.startswith("#include")]
+        body = "\n".join("" if line.startswith("#include") else line for line in lines)
+        opening = f"namespace block_{number} {{ using namespace program; using program::sync;" + ("" if is_whole else " void snippet() {")
+        bodies.append(f'{opening}\n#line {block.line} "{block.page}"\n{body}\n}}' + ("" if is_whole else "}"))
+    return "\n".join(['#include "tests/docs/snippet_context.h"', *includes, *bodies]) + "\n"
+
+
+def compile_errors(cpp_blocks):
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "snippets.cpp"
+        file.write_text(translation_unit(cpp_blocks))
+        run = subprocess.run([CXX, "-std=c++20", "-fsyntax-only", "-w", *INCLUDES, str(file)], stderr=subprocess.PIPE,
+                             text=True, check=False)
+    return run.stderr if run.returncode else ""
+
+
+def sandbox(folder):
+    """Fills a temporary folder in which the commands of the documentation find their files."""
+    for entry in SOURCE.iterdir():
+        if entry.name not in ("build", ".git"):
+            (folder / entry.name).symlink_to(entry)
+    (folder / "build").mkdir()
+    (folder / "build" / "release").symlink_to(BUILD)
+
+
+def failure_of(block):
+    with tempfile.TemporaryDirectory() as folder:
+        sandbox(Path(folder))
+        environment = dict(os.environ, PATH=f"{BUILD}/bin:{os.environ['PATH']}", TMPDIR=folder)
+        run = subprocess.run(["bash", "-euo", "pipefail", "-c", block.text], cwd=folder, env=environment, timeout=100,
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             check=False)
+    return f"{block.place}: exit code {run.returncode}:\n{run.stdout[-2000:]}" if run.returncode else ""
+
+
+def settings_named(text):
+    return set(re.findall(r"\bHORO_[A-Z][A-Z_]*[A-Z]\b", text))
+
+
+def wrong_defaults(text, defaults):
+    """Returns the defaults in a page, such as `HORO_TIMEOUT` (5 min), that differ from the table of settings."""
+    given = re.findall(r"`(HORO_[A-Z_]+)` \((\d+ (?:us|ms|s|min|KiB|MiB))\)", text)
+    return [f"{name} ({value})" for name, value in given if defaults.get(name) != value.replace(" ", "")]
+
+
+def known_settings():
+    sources = [SOURCE / "horo/base/environment.cpp", *(SOURCE / "cmake").iterdir(), SOURCE / "tests/CMakeLists.txt"]
+    return {name for file in sources for name in settings_named(file.read_text())}
+
+
+class Links(unittest.TestCase):
+    maxDiff = None
+
+    def test_link_targets_exist(self):
+        problems = [problem for page in docs_pages.pages_of(SOURCE)
+                    for problem in docs_pages.broken_links(SOURCE, page, text_of(page))]
+        self.assertEqual(problems, [])
+
+    def test_index_lists_every_page(self):
+        index = text_of("docs/README.md")
+        pages = [page for page in docs_pages.pages_of(SOURCE) if page.startswith("docs/") and page != "docs/README.md"]
+        missing = [page for page in pages if f"]({page.removeprefix('docs/')})" not in index]
+        self.assertEqual(missing, [])
+
+    def test_readme_fits_two_screens(self):
+        self.assertLessEqual(len(text_of("README.md").splitlines()), 110)
+
+
+class Snippets(unittest.TestCase):
+    maxDiff = None
+
+    def test_every_block_has_language(self):
+        without = [block.place for page in CHECKED for block in docs_pages.blocks_of(page, text_of(page))
+                   if block.language not in LANGUAGES]
+        self.assertEqual(without, [])
+
+    def test_cpp_blocks_compile(self):
+        self.assertGreater(len(blocks("cpp")), 10)
+        errors = compile_errors(blocks("cpp"))
+        self.assertFalse(errors, errors)
+
+    def test_cmake_blocks_use_installed_package(self):
+        consumer = (SOURCE / "tests/install/consumer/CMakeLists.txt").read_text()
+        for block in blocks("cmake"):
+            if "find_package(horo" in block.text:
+                self.assertIn("find_package(horo", consumer, block.place)
+            self.assertIn("target_link_libraries(my_trainer PRIVATE horo::horo)", block.text, block.place)
+
+    def test_fetch_content_configures(self):
+        for block in (block for block in blocks("cmake") if "FetchContent" in block.text):
+            with tempfile.TemporaryDirectory() as folder:
+                (Path(folder) / "main.cpp").write_text("#include <horo/horo.h>\nint main() {}\n")
+                (Path(folder) / "CMakeLists.txt").write_text(
+                    "cmake_minimum_required(VERSION 3.25)\nproject(my_trainer LANGUAGES C CXX)\n"
+                    "add_executable(my_trainer main.cpp)\n" + block.text)
+                run = subprocess.run(["cmake", "-S", folder, "-B", f"{folder}/build", f"-DCMAKE_CXX_COMPILER={CXX}",
+                                      f"-DFETCHCONTENT_SOURCE_DIR_HORO={SOURCE}", "-DHORO_WITH_CUDA=OFF"],
+                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+                self.assertEqual(run.returncode, 0, f"{block.place}:\n{run.stdout[-3000:]}")
+
+
+class Commands(unittest.TestCase):
+    maxDiff = None
+
+    def test_markers_have_known_reason(self):
+        unknown = [f"{block.place}: {block.marker}" for block in blocks("sh")
+                   if block.marker and not commands.NOT_RUN.match(block.marker)]
+        self.assertEqual(unknown, [])
+
+    def test_programs_and_options_exist(self):
+        programs = commands.Programs(SOURCE, BUILD)
+        problems = [f"{block.place}: {problem}" for block in blocks("sh")
+                    for command in commands.simple_commands(block.text)
+                    for problem in commands.problems_of(command, programs)]
+        self.assertEqual(problems, [])
+
+    def test_programs_and_options_in_sentences_exist(self):
+        programs = commands.Programs(SOURCE, BUILD)
+        problems = [f"{page}: {problem}" for page in CHECKED for text in commands.inline_commands(text_of(page))
+                    for command in commands.simple_commands(text)
+                    for problem in commands.problems_of(command, programs)]
+        self.assertEqual(problems, [])
+
+    def test_commands_run(self):
+        run = commands.without_repeats([block for block in blocks("sh") if not block.marker])
+        self.assertGreater(len(run), 3)
+        self.assertEqual([failure for block in run if (failure := failure_of(block))], [])
+
+
+class Texts(unittest.TestCase):
+    maxDiff = None
+
+    def test_settings_exist(self):
+        known = known_settings()
+        unknown = [f"{page}: {name}" for page in docs_pages.pages_of(SOURCE)
+                   for name in sorted(settings_named(text_of(page)) - known)]
+        self.assertEqual(unknown, [])
+
+    def test_defaults_match_settings(self):
+        table = dict(re.findall(r"^\| `(HORO_\w+)` \| `([^`]*)` \|", text_of("docs/reference/environment.md"), re.MULTILINE))
+        wrong = [f"{page}: {default}" for page in docs_pages.pages_of(SOURCE)
+                 for default in wrong_defaults(text_of(page), table)]
+        self.assertEqual(wrong, [])
+
+    def test_error_messages_exist_in_sources(self):
+        texts = messages.literal_texts(SOURCE)
+        quoted = messages.quoted_in(text_of("docs/reference/errors.md"))
+        self.assertGreater(len(quoted), 80)
+        self.assertEqual([message for message in quoted if not messages.is_in(message, texts)], [])
+
+
+class SelfTest(unittest.TestCase):
+    """Tests that each check finds errors."""
+
+    def test_blocks_have_line_language_and_marker(self):
+        text = "a\n<!-- not run: needs Slurm -->\n```sh\nsrun x\n```\n  ```cpp\n  int x;\n  ```\n"
+        first, second = docs_pages.blocks_of("p.md", text)
+        self.assertEqual((first.line, first.language, first.text, first.marker),
+                         (4, "sh", "srun x\n", "not run: needs Slurm"))
+        self.assertEqual((second.line, second.text, second.marker), (7, "int x;\n", ""))
+        with self.assertRaises(ValueError):
+            docs_pages.blocks_of("p.md", "```\nopen\n")
+
+    def test_broken_links_are_found(self):
+        text = "# A title, here\n[a](README.md) [b](none.md) [c](#a-title-here) [d](#other) [e](https://x.org/y)\n"
+        problems = docs_pages.broken_links(SOURCE, "README.md", text)
+        self.assertEqual([problem.split("link ")[1].split()[0] for problem in problems], ["none.md", "#other"])
+
+    def test_block_with_compile_error_is_located(self):
+        bad = docs_pages.Block("docs/x.md", 7, "cpp", "ctx.allreduce(1, 2, 3, 4);\n", "")
+        whole = docs_pages.Block("docs/y.md", 3, "cpp", "#include <horo/horo.h>\nint main() { return horo::none; }\n", "")
+        errors = compile_errors([bad, whole])
+        self.assertIn("docs/x.md:7", errors)
+        self.assertIn("docs/y.md:4", errors)
+
+    def test_unknown_programs_and_options_are_found(self):
+        programs = commands.Programs(SOURCE, BUILD)
+
+        def problems(text):
+            return [problem for command in commands.simple_commands(text)
+                    for problem in commands.problems_of(command, programs)]
+        self.assertEqual(problems("hororun -np 2 --env A=B build/release/bin/train_mnist --epochs 1  # --what"), [])
+        self.assertEqual(len(problems("hororun -np 2 --wrong build/release/bin/own_model")), 1)
+        self.assertEqual(len(problems("X=1 hororun -np 2 build/release/bin/train_mnist --wrong 1 && no_program")), 2)
+        self.assertEqual(len(problems("scripts/none.sh > out; scripts/test.sh --wrong")), 2)
+        self.assertEqual(problems("mpirun -n 2 --bind-to none --mca btl_tcp_if_include eth0 build/release/bin/own_model"), [])
+        self.assertEqual(len(problems("mpirun --wrong -n 2 --mca no_such_parameter 1 no_program")), 3)
+        self.assertEqual(len(problems("hororun --mpi-args '--mca no_such_parameter 1' build/release/bin/own_model")), 1)
+        self.assertEqual(len(problems("cmake --preset none && ctest --preset cpu")), 1)
+        self.assertEqual(len(problems("scripts/cluster_lab.sh up 2; scripts/cluster_lab.sh wrong")), 1)
+
+    def test_commands_in_sentences_are_found(self):
+        text = "Use `hororun -np 2`, not `x`.\n```sh\n`hororun no`\n```\n`scripts/test.sh asan`"
+        self.assertEqual(commands.inline_commands(text), ["hororun -np 2", "scripts/test.sh asan"])
+
+    def test_failing_command_is_found(self):
+        self.assertIn("exit code 3", failure_of(docs_pages.Block("p.md", 1, "sh", "exit 3\n", "")))
+        self.assertEqual(failure_of(docs_pages.Block("p.md", 1, "sh", "test -x build/release/bin/hororun\n", "")), "")
+
+    def test_repeated_blocks_are_skipped(self):
+        texts = ["a  # why\nb\n", "b\n", "b # again\na\n", "b\nc\n"]
+        kept = commands.without_repeats([docs_pages.Block("p.md", 1, "sh", text, "") for text in texts])
+        self.assertEqual([block.text for block in kept], [texts[0], texts[3]])
+
+    def test_reasons_are_checked(self):
+        self.assertTrue(commands.NOT_RUN.match("not run: takes minutes"))
+        self.assertFalse(commands.NOT_RUN.match("not run: I do not like it"))
+
+    def test_quoted_messages_come_from_headings_and_first_cells(self):
+        page = "### `a is b`\n- `c`\n| Message | Cure |\n| `d ... e` | `f` |\n| 75 | `g` |\n"
+        self.assertEqual(messages.quoted_in(page), ["a is b", "d ... e"])
+
+    def test_messages_missing_in_sources_are_found(self):
+        texts = ['throw Error(fmt::format("rank {} waited "\n  "for {}"', "other"]
+        joined = [re.sub(r'"\s*"', "", text) for text in texts]
+        self.assertTrue(messages.is_in("rank <rank> waited for ...", ['rank {} waited for {}']))
+        self.assertTrue(messages.is_in("waited for", joined))
+        self.assertFalse(messages.is_in("waited ... rank", joined))
+        self.assertFalse(messages.is_in("never said", joined))
+        timeout = '" (HORO_TIMEOUT is "'
+        self.assertTrue(messages.is_in("waited for (HORO_TIMEOUT is ...)", joined + [timeout]))
+        self.assertFalse(messages.is_in("waited for (HORO_TIMEOUT is ...)", joined))
+        self.assertFalse(messages.is_in("never said (HORO_TIMEOUT is ...)", joined + [timeout]))
+
+    def test_wrong_defaults_are_found(self):
+        text = "after `HORO_TIMEOUT` (5 min) and `HORO_STALL_WARNING` (4 s)"
+        defaults = {"HORO_TIMEOUT": "5min", "HORO_STALL_WARNING": "3s"}
+        self.assertEqual(wrong_defaults(text, defaults), ["HORO_STALL_WARNING (4 s)"])
+
+    def test_unknown_settings_are_found(self):
+        self.assertEqual(settings_named("`HORO_TIMEOUT` and HORO_NO_SUCH=1") - known_settings(), {"HORO_NO_SUCH"})
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], defaultTest=PART)
