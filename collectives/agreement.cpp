@@ -19,8 +19,8 @@ bool all_equal(std::uint64_t signature, Collectives& collectives) {
   return extremes[0] == ~extremes[1];
 }
 
-// The lengths travel as the sum of vectors that are zero except for the own entry. This needs only
-// an allreduce of int64, which every algorithm provides.
+// Each rank contributes a vector of lengths that is zero except for its own entry. The sum of these
+// vectors holds all lengths. Every algorithm provides this allreduce of int64.
 std::vector<std::vector<std::byte>> gather_all(std::span<const std::byte> bytes,
                                                Collectives& collectives, const Topology& topology) {
   const auto size = static_cast<std::size_t>(topology.size);
@@ -38,8 +38,8 @@ std::vector<std::vector<std::byte>> gather_all(std::span<const std::byte> bytes,
   return parts;
 }
 
-// One small allreduce if no rank has a problem, which is the usual case. The texts are gathered
-// only if one has.
+// In the usual case, no rank has a problem, and one small allreduce is enough. The texts are
+// gathered only if a rank has one.
 void require_no_problem(const std::string& problem, Collectives& collectives,
                         const Topology& topology) {
   auto bytes = static_cast<std::int64_t>(problem.size());

@@ -10,7 +10,7 @@
 #include "collectives/collectives.h"
 #include "horo/base/topology.h"
 
-/// How ranks compare values and share the result of a check. All functions are collective.
+/// Functions by which ranks compare values and share the result of a check. All are collective.
 namespace horo::collectives {
 
 /// Returns whether all ranks have the same `signature`.

@@ -61,7 +61,8 @@ void AlltoallBlocks::copy_own(int rank) const {
   if (!to(rank).empty()) std::memcpy(from(rank).data(), to(rank).data(), to(rank).size());
 }
 
-// An empty block in both directions: exchanges skip the rank, and the rank must drop this one too.
+// Exchanges skip a rank whose blocks are empty in both directions. That rank must drop this one
+// too, because a message needs a sender and a receiver.
 void AlltoallBlocks::drop(int rank) {
   to_[static_cast<std::size_t>(rank)] = {};
   from_[static_cast<std::size_t>(rank)] = {};

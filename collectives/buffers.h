@@ -11,7 +11,8 @@
 
 namespace horo::collectives {
 
-/// Grows `memory` to at least `bytes`. For staging that is kept between calls.
+/// Grows `memory` to at least `bytes` and returns its address. Used for staging that is kept
+/// between calls.
 inline std::byte* ensure_size(std::vector<std::byte>& memory, std::size_t bytes) {
   if (memory.size() < bytes) memory.resize(bytes);
   return memory.data();
@@ -99,7 +100,7 @@ class MappedBuffer {
       : own_(static_cast<std::size_t>(own)),
         of_rank_(static_cast<std::size_t>(ranks), ScatteredBuffer(type)) {}
 
-  /// The buffer of this rank.
+  /// Wraps the buffer of this rank alone: ranks() is 1.
   explicit MappedBuffer(ScatteredBuffer own) : own_(0) { of_rank_.push_back(std::move(own)); }
 
   /// Appends `count` elements. address_of[r] is their address in the buffer of the node's rank r.
@@ -140,7 +141,8 @@ class MappedBuffer {
   std::vector<ScatteredBuffer> of_rank_;
 };
 
-/// The blocks of an alltoall of one rank (see Collectives::alltoall). The memory is borrowed.
+/// The blocks that one rank sends and receives in an alltoall (see Collectives::alltoall). The
+/// memory is borrowed.
 class AlltoallBlocks {
  public:
   /// `input` holds the blocks for rank 0, 1, ... one after the other. `output` has space for the

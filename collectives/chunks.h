@@ -14,8 +14,8 @@ struct Range {
   std::size_t count() const { return end - begin; }
 };
 
-/// Chunk `index` of `count` elements dealt to `parts` owners in order; the first `count % parts`
-/// chunks have one element more. The chunks tile [0, count).
+/// Returns chunk `index` of `count` elements that are divided into `parts` consecutive chunks. The
+/// first `count % parts` chunks have one element more. The chunks cover [0, count) without overlap.
 constexpr Range chunk_of(std::size_t count, std::size_t parts, std::size_t index) {
   const std::size_t base = count / parts;
   const std::size_t extra = count % parts;
@@ -32,8 +32,8 @@ inline std::vector<std::size_t> chunk_sizes(std::size_t count, std::size_t parts
 
 inline constexpr std::size_t kCacheLineBytes = 64;
 
-/// The elements of `count` that `rank` of `ranks` owns, in units of a cache line. If the buffer
-/// starts at a cache line, no two ranks write to the same line.
+/// Returns the chunk of `rank` if `count` elements are divided among `ranks` in whole cache lines.
+/// If the buffer starts at a cache line, no two ranks write to the same line.
 inline Range chunk_of_lines(std::size_t count, std::size_t element_bytes, int ranks, int rank) {
   const std::size_t per_line = kCacheLineBytes / element_bytes;
   const Range lines = chunk_of((count + per_line - 1) / per_line, ranks, rank);

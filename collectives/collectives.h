@@ -13,8 +13,7 @@ namespace horo::collectives {
 /// ranks of the group call the same functions in the same order with matching arguments. The
 /// coordinator has checked that arguments match. Blocking; called from one thread at a time. Throws
 /// CommunicationError when a peer is lost or the wait policy times out; the object is unusable
-/// afterwards. Accepts the operations that combine each element by itself;
-/// Communicator::allreduce() implements kAdasum.
+/// afterwards. Accepts the elementwise operations; Communicator::allreduce() implements kAdasum.
 class Collectives {
  public:
   virtual ~Collectives() = default;
@@ -24,7 +23,8 @@ class Collectives {
   /// input gives the same bits every time.
   virtual void allreduce(const ScatteredBuffer& buffer, ReduceOp op) = 0;
   /// The same for a buffer that the ranks of a node have mapped from each other. Ranks may read and
-  /// write each other's buffers from the first call's start to the last call's end.
+  /// write each other's buffers from the time when the first rank calls this until the last rank
+  /// has returned.
   virtual void allreduce_mapped(const MappedBuffer& buffer, ReduceOp op) {
     allreduce(buffer.own(), op);
   }
@@ -37,8 +37,9 @@ class Collectives {
   /// on all ranks; 0 is allowed). `input` may be this rank's part of `output`.
   virtual void allgather(std::span<const std::byte> input, std::span<const std::size_t> bytes_of,
                          std::span<std::byte> output) = 0;
-  /// Reduces `input` (sum of count_of elements of `type`) over the ranks and leaves elements
-  /// [sum(count_of[0 .. rank-1]), + count_of[rank]) in `output`. Buffers do not overlap.
+  /// Reduces `input` (sum of count_of elements of `type`) over the ranks. Stores this rank's part
+  /// of the result in `output`: its count_of[rank] elements, which follow those of the lower ranks.
+  /// Buffers do not overlap.
   virtual void reduce_scatter(const std::byte* input, DataType type,
                               std::span<const std::size_t> count_of, std::byte* output,
                               ReduceOp op) = 0;

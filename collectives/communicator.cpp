@@ -21,6 +21,7 @@ std::unique_ptr<Collectives> make_node_collectives(Transport& transport, const S
       topology.local_rank, names_of(topology, topology.ranks_of(topology.node)), options, policy);
 }
 
+// The returned function refers to `rings`, which the communicator owns and does not replace.
 template <typename Rings>
 std::function<void(std::size_t, std::optional<DataType>)> rings_of(Rings& rings,
                                                                    WireReport& report) {
@@ -45,6 +46,7 @@ Communicator::Communicator(Transport& transport, const Settings& settings,
                            const AllreduceSelection& allreduce, const WaitPolicy& in_node,
                            const WaitPolicy& between_nodes, std::optional<DataType> wire) {
   switch (select_algorithm(transport.topology(), settings.algorithm)) {
+    // select_algorithm() never returns kAuto.
     case Algorithm::kAuto:
     case Algorithm::kSharedMemory:
       collectives_ = make_node_collectives(transport, settings, in_node);

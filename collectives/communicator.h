@@ -13,17 +13,17 @@
 
 namespace horo::collectives {
 
-/// An isolated stream of collectives over all ranks of the job, as an MPI communicator. Messages of
-/// one communicator never match those of another, so each can have a thread of its own. Owns the
-/// memory and the channels of its algorithm.
+/// A sequence of collectives over all ranks of the job that is isolated from other sequences, like
+/// an MPI communicator. Messages of one communicator never match those of another, so different
+/// threads may use different communicators. Owns the memory and the channels of its algorithm.
 class Communicator {
  public:
   /// Collective over the job. All ranks call it in the same order with equal `settings`, `wire` and
-  /// `allreduce`. `wire`: the type in which float32 is sent between nodes, in allreduces large
-  /// enough for the ring. The algorithm is settings.algorithm, or the result of select_algorithm()
-  /// for kAuto. `allreduce` selects among the allreduces over messages. `in_node` and
-  /// `between_nodes` (the wait policies for flags in shared memory and for messages) and
-  /// `transport` outlive the communicator.
+  /// `allreduce`. `wire` is the type in which float32 is sent between nodes in allreduces that use
+  /// the ring. The algorithm is settings.algorithm, or the result of select_algorithm() for kAuto.
+  /// `allreduce` selects among the allreduces over messages. `in_node` and `between_nodes` (the
+  /// wait policies for flags in shared memory and for messages) and `transport` outlive the
+  /// communicator.
   Communicator(Transport& transport, const Settings& settings, const AllreduceSelection& allreduce,
                const WaitPolicy& in_node, const WaitPolicy& between_nodes,
                std::optional<DataType> wire = {});
@@ -48,9 +48,9 @@ class Communicator {
   std::optional<Adasum> adasum_;
 };
 
-/// Selects the algorithm for a job of this shape: shared memory for one node, hierarchical for
-/// several nodes with more than one rank each, the ring if every node has one rank. If `setting` is
-/// not kAuto, returns it; throws InvalidArgument if it does not support the topology.
+/// Selects the algorithm for a job of this shape: shared memory for one node, the ring if each of
+/// several nodes has one rank, else hierarchical. If `setting` is not kAuto, returns it. Throws
+/// InvalidArgument if it does not support the topology.
 Algorithm select_algorithm(const Topology& topology, Algorithm setting);
 
 }  // namespace horo::collectives

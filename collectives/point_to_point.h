@@ -38,7 +38,7 @@ class PointToPoint {
   /// `policy` outlives this.
   void set_wait_policy(const WaitPolicy& policy) { policy_ = &policy; }
 
-  /// Blocks until the transfer is done. `what` completes the error text "waited 5min ...".
+  /// Blocks until the transfer is done. `what` completes the error text "waited 5 min ...".
   void wait(Ticket ticket, std::string_view what) {
     Waiter waiter(wait_policy());
     while (!test(ticket)) waiter.pause(what);
@@ -51,8 +51,8 @@ class PointToPoint {
   const WaitPolicy* policy_ = nullptr;
 };
 
-/// Waits for a transfer. A timeout error contains "for <peer_name> <what>". This text is built only
-/// if the transfer is not done soon.
+/// Waits for a transfer. A timeout error contains "for <peer_name> <what>". The text is built only
+/// if the first tests fail, because building it costs more than a short wait.
 inline void await(PointToPoint& peers, PointToPoint::Ticket ticket, std::string_view what,
                   std::string_view peer_name) {
   constexpr int kQuickTests = 16;

@@ -54,8 +54,8 @@ void TensorChunks::unpack(const std::byte* packed, const ScatteredBuffer& tensor
 
 namespace {
 
-// Separate sums per lane let the compiler use vector instructions, and additions do not wait for
-// each other. They also fix the order of the additions.
+// Each lane has its own sums, so that the compiler can use vector instructions. The order of the
+// additions depends only on `count`.
 template <typename T>
 Projections project_lanes(const T* a, const T* b, std::size_t count) {
   constexpr std::size_t kLanes = 8;
@@ -78,7 +78,8 @@ Projections project_lanes(const T* a, const T* b, std::size_t count) {
   return sum;
 }
 
-// A zero vector has no direction, so the other vector keeps its full weight.
+// The weight of a vector in its Adasum with another one. For a zero vector, both dot products are
+// 0. Its weight is then 1, so the result is the other vector.
 double weight(double product, double squared) {
   return squared == 0 ? 1.0 : 1.0 - product / (2 * squared);
 }
@@ -122,8 +123,8 @@ std::span<double> ensure_size(std::vector<double>& memory, std::size_t count) {
   return std::span(memory).first(count);
 }
 
-// Adds up `parts`, which has sum.size() values of each rank. The order of the ranks is fixed, so
-// all ranks compute the same bits.
+// Adds up `parts`, which holds sum.size() values of each rank, one rank after the other. The order
+// of the ranks is fixed, so all ranks compute the same bits.
 void add_up(std::span<const double> parts, std::span<double> sum) {
   std::ranges::copy(parts.first(sum.size()), sum.begin());
   for (std::size_t at = sum.size(); at < parts.size(); at += sum.size())
@@ -185,9 +186,9 @@ void Adasum::combine_all(DataType type, const TensorChunks& chunks, std::byte* v
   narrow(type, vectors, widened, own);
 }
 
-template <typename T>
 // Every rank holds its chunk of all vectors and combines them in the same binary tree. Adasum is
 // not associative, so this fixed tree determines the result.
+template <typename T>
 void Adasum::combine_tree(const TensorChunks& chunks, T* vectors) {
   std::vector<T*> level;
   for (int r = 0; r < size_; ++r)

@@ -10,8 +10,8 @@
 
 namespace horo::collectives {
 
-/// How several tensors are divided among ranks: rank r gets chunk r of each tensor (see chunk_of).
-/// The chunks of a tensor therefore do not depend on the other tensors. In packed order, chunks are
+/// Divides several tensors among ranks: rank r owns chunk r of each tensor (see chunk_of). The
+/// chunks of a tensor therefore do not depend on the other tensors. In packed order, chunks are
 /// sorted by rank and, within a rank, by tensor.
 class TensorChunks {
  public:
@@ -49,8 +49,9 @@ struct Projections {
 Projections project(const float* a, const float* b, std::size_t count);
 Projections project(const double* a, const double* b, std::size_t count);
 
-/// Sets a = Adasum(a, b). `whole` holds the dot products of the whole vectors; a and b may be parts
-/// of them. Computes in float64 and rounds once.
+/// Sets a = Adasum(a, b) = (1 - a.b / (2 a.a)) a + (1 - a.b / (2 b.b)) b. `whole` holds the dot
+/// products of the whole vectors; a and b may be parts of them. Computes in float64 and rounds
+/// once.
 void combine(const Projections& whole, float* a, const float* b, std::size_t count);
 void combine(const Projections& whole, double* a, const double* b, std::size_t count);
 
@@ -84,14 +85,16 @@ void ordered_sum(Collectives& collectives, int rank, int size, std::span<double>
 /// An allgather distributes the result.
 ///
 /// Cost for n ranks and N bytes: each rank sends 2(n-1)/n * N bytes, as in an allreduce, in one
-/// alltoall and one allgather. In addition, ceil(log2 n) sums of 3 doubles per pair of vectors and
-/// per tensor. Memory, kept between calls: 2N, and 2N more for 16-bit tensors.
+/// alltoall and one allgather. In addition, each of the ceil(log2 n) levels of the tree takes one
+/// ordered_sum() of 3 doubles per pair of vectors and tensor. The object keeps 2N bytes of memory
+/// between calls, and 2N more for 16-bit tensors.
 ///
 /// The order of all additions depends only on the size of a tensor and on n. Results therefore have
 /// the same bits with any Collectives and any packing of tensors.
 class Adasum {
  public:
-  /// `collectives` connect `size` ranks, of which this is `rank`, and outlive this object.
+  /// `collectives` connects `size` ranks and outlives this object. `rank` is the number of this
+  /// rank.
   Adasum(Collectives& collectives, int rank, int size)
       : collectives_(collectives), rank_(rank), size_(size) {}
 

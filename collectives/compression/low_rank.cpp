@@ -29,8 +29,8 @@ void subtract_projections(double* vector, const double* before, std::size_t coun
 
 }  // namespace
 
-// Modified Gram-Schmidt in double. All ranks call this with the same bits and run the same
-// operations, so they stay identical without communication.
+// Modified Gram-Schmidt in double. All ranks pass the same bits and run the same operations, so all
+// get the same bits without communication.
 bool orthonormalise(float* vectors, std::size_t count, std::size_t length) {
   std::vector<double> exact(vectors, vectors + count * length);
   if (!std::ranges::all_of(exact, [](double x) { return std::isfinite(x); })) return false;

@@ -64,6 +64,8 @@ void PowerSgd::add_matrix(const BucketTensor& tensor) {
   for (std::size_t k = 0; k < matrix.shape.rank; ++k) draw(matrix, k, 0);
 }
 
+// The factors of all matrices are parts of three arrays, so that one allreduce covers all matrices.
+// The spans are set after the last resize, which would invalidate them.
 void PowerSgd::place_factors() {
   std::size_t left_count = 0;
   std::size_t right_count = 0;
@@ -167,6 +169,8 @@ void PowerSgd::renew_factor(Matrix& matrix, std::uint64_t step) const {
 BucketCompressor::Memory PowerSgd::memory_of(std::size_t tensor) {
   if (matrix_of_[tensor] == kNone) return {};
   Matrix& matrix = matrices_[matrix_of_[tensor]];
+  // Without a warm start, begin() draws the factor again in every step, so it is not part of the
+  // state.
   if (!options_.warm_start) return {matrix.residual, {}};
   return {matrix.residual, matrix.factor};
 }

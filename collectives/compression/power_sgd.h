@@ -23,10 +23,11 @@ namespace horo::collectives {
 /// the uncompressed tensors, which are exact) and of r * sum(m) floats, and 8 r n m operations.
 /// Memory: n m floats of residual and r m floats of factor per matrix.
 ///
-/// Two departures from the paper, for robustness. Vectors of Q are scaled to length 1 between
-/// steps, which does not change the subspace. A vector that vanished (M is zero or rank-deficient)
-/// is replaced by a random one, because it could not recover. If any rank has a value that is not
-/// finite, the matrix becomes NaN on all ranks, and its residual and factor stay unchanged.
+/// For robustness, this differs from the paper in two points. Vectors of Q are scaled to length 1
+/// between steps, which does not change the subspace. A vector that vanished (M is zero or
+/// rank-deficient) is replaced by a random one, because it could not recover. If any rank has a
+/// value that is not finite, the matrix becomes NaN on all ranks, and its residual and factor stay
+/// unchanged.
 class PowerSgd final : public BucketCompressor {
  public:
   struct Options {
@@ -41,7 +42,7 @@ class PowerSgd final : public BucketCompressor {
   /// min_compression_rate.
   static bool compresses(std::size_t rows, std::size_t columns, const Options& options);
 
-  /// `tensors` are those of one bucket. Tensors that are not compressed are reduced exactly.
+  /// `tensors` are the tensors of one bucket. Tensors that are not compressed are reduced exactly.
   PowerSgd(std::vector<BucketTensor> tensors, const Options& options, int ranks);
 
   void allreduce(Collectives& collectives, ReduceOp op, std::uint64_t step) override;

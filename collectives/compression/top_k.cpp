@@ -11,7 +11,8 @@ namespace horo::collectives {
 
 namespace {
 
-// The bits without the sign. As integers they have the order of the magnitudes.
+// Returns the bits of a float without its sign. As integers, these bits have the order of the
+// magnitudes, and NaN is above infinity.
 std::uint32_t magnitude_bits(float value) {
   return std::bit_cast<std::uint32_t>(value) & 0x7fffffffu;
 }
@@ -20,6 +21,7 @@ struct Digit {
   int shift;
   int bits;
 };
+// The 31 bits of a magnitude, from the most significant digit on.
 constexpr Digit kDigits[] = {{20, 11}, {10, 10}, {0, 10}};
 
 /// The smallest magnitude that is selected.
@@ -48,7 +50,7 @@ Threshold find_threshold(std::span<const float> values, std::size_t wanted) {
 
 }  // namespace
 
-// Of equal magnitudes, the values with the lowest indices are selected. The selection is therefore
+// Among equal magnitudes, the values with the lowest indices are selected, so the selection is
 // deterministic.
 void select_largest(std::span<const float> values, std::span<std::uint32_t> indices) {
   if (indices.empty()) return;
@@ -128,7 +130,7 @@ bool TopK::is_all_finite() {
 }
 
 // With error feedback, the values that were not sent become the residual, which the next step adds
-// to its values. Nothing is lost, only delayed.
+// to its values. They are delayed but not lost.
 void TopK::keep_rest(Tensor& tensor, const Sent& own) {
   for (const std::uint32_t bits : own.values) {
     const double value = std::bit_cast<float>(bits);

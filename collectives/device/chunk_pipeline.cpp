@@ -58,6 +58,7 @@ struct ChunkPipeline::Factors {
     else
       (wire == DataType::kFloat16 ? into : out_of) /= size;
   }
+  // Integers have no prescale or postscale, so `into` is 1 for them.
   bool change_before() const { return into != 1; }
   bool change_after() const { return !are_left && (out_of != 1 || divisor != 1); }
 };
@@ -93,7 +94,7 @@ ChunkPipeline::~ChunkPipeline() {
     try {
       stream->synchronize();
     } catch (const DeviceError&) {
-      // The waiters of the allreduce have already received this error.
+      // The code that waits for the allreduce has already received this error.
     }
   }
 }
@@ -115,6 +116,8 @@ double ChunkPipeline::factor_left(const ReduceSpec& spec, DataType type, DataTyp
   return Factors(spec, type, wire, ranks).out_of;
 }
 
+// Each call reuses the events of the previous ones. That is safe because Stream::wait() refers to
+// the latest record() before it, and a later record() does not change it.
 ChunkPipeline::EventSet& ChunkPipeline::event_set(std::size_t chunk) {
   while (event_sets_.size() <= chunk)
     event_sets_.push_back({device_.make_event(), device_.make_event()});
@@ -122,8 +125,8 @@ ChunkPipeline::EventSet& ChunkPipeline::event_set(std::size_t chunk) {
 }
 
 // Only enqueues work. Three streams form a pipeline: pack_, travel_ and unpack_ work on different
-// chunks at the same time, and events order the stages of one chunk. Calls must come in the same
-// order on all ranks, because travel_ executes their collectives in this order.
+// chunks at the same time, and events order the stages of one chunk. All ranks must make the calls
+// in the same order, because travel_ executes their collectives in this order.
 void ChunkPipeline::allreduce(const FusedLayout& layout, const ReduceSpec& spec,
                               std::span<const device::Event* const> ready, device::Event& done,
                               device::Event* begun) {

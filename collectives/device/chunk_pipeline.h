@@ -10,16 +10,16 @@
 
 namespace horo::collectives {
 
-/// Allreduces tensors in device memory, in chunks: some tensors in place, as the layout decides,
-/// and the others through fused buffers. While chunk k is reduced, chunk k+1 is packed and chunk
-/// k-1 is unpacked, on three streams that are ordered by events. The next call packs into another
-/// buffer while the last chunks of this call are reduced. Calls only enqueue work and never wait
-/// for the device or for peers. Used by one thread at a time.
+/// Allreduces tensors in device memory, in chunks. The layout selects the tensors that are reduced
+/// in place; the others are packed into fused buffers. While chunk k is reduced, chunk k+1 is
+/// packed and chunk k-1 is unpacked, on three streams that are ordered by events. The next call
+/// packs into another buffer while the last chunks of this call are reduced. Calls only enqueue
+/// work and never wait for the device or for peers. Used by one thread at a time.
 ///
 /// Cost: besides the collective, each packed element is read and written twice. All of this
 /// overlaps with the collectives, except the first pack and the last unpack of a call. k chunks
-/// take 2k kernels, k collectives and 2k events. Tensors that are reduced in place come first,
-/// while the others are packed; they take one collective per chunk and no kernel.
+/// take 2k kernels, k collectives and 2k events. Tensors in place are reduced first, while the
+/// others are packed. They take one collective per chunk and no kernel.
 ///
 /// An average (or a scale) takes one more kernel per chunk in place, which reads and writes each
 /// element once. It runs after the collective and overlaps with the next one. For float16 it runs
@@ -56,8 +56,8 @@ class ChunkPipeline {
   /// the same device.
   ChunkPipeline(device::Device& device, DeviceCollectives& collectives, device::Memory memory,
                 std::size_t buffer_bytes, const Options& options);
-  /// Waits until the device no longer uses the buffers. After a failure or an abort this does not
-  /// take long.
+  /// Waits until the device no longer uses the buffers. After a failure or an abort, the wait is
+  /// short.
   ~ChunkPipeline();
 
   /// The size of all buffers together; 0 if no tensor is packed.

@@ -27,10 +27,10 @@ class DeviceCollectives {
   /// Whether the collectives may be captured into a graph (Device::capture()).
   virtual bool can_be_captured() const { return true; }
   /// Allocates `bytes` of memory of `device`, equal on all ranks, of the kind with which the
-  /// collectives are fastest. Blocks. Collective over `control`, which connects the ranks, even if
-  /// a rank cannot allocate. The memory must be freed before this object is destroyed, after the
-  /// work on its streams is complete. Throws DeviceError, like Device::allocate(), on a rank that
-  /// has too little memory.
+  /// collectives are fastest. Blocks. Collective over `control`, which connects the ranks. A rank
+  /// that cannot allocate also takes part. The memory must be freed before this object is
+  /// destroyed, after the work on its streams is complete. Throws DeviceError, like
+  /// Device::allocate(), on a rank that has too little memory.
   virtual device::Memory allocate_buffer(device::Device& device, std::size_t bytes,
                                          Collectives& /*control*/) {
     return bytes == 0 ? device::Memory() : device.allocate(bytes);

@@ -32,6 +32,7 @@ FusedLayout::FusedLayout(std::span<const TensorView> tensors, DataType wire,
                          name_of(type_), name_of(wire_)));
   HORO_CHECK(in_place.empty() || type_ == wire_,
              fmt::format("{} cannot travel as {} in place", name_of(type_), name_of(wire_)));
+  // The spans are disjoint and in the order of the tensors, so one iterator follows the tensors.
   auto span = in_place.begin();
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const TensorView& tensor = tensors[t];
@@ -88,6 +89,7 @@ void FusedLayout::cut(const MemorySpan& span, std::size_t chunk_bytes) {
   const std::size_t tile_bytes = TileTable::kTileElements * size_of(type_);
   const std::size_t tiles =
       std::max<std::size_t>(1, chunk_bytes / tile_bytes + (chunk_bytes % tile_bytes == 0 ? 0 : 1));
+  // The minimum keeps the product below from overflowing if chunk_bytes is very large.
   const std::size_t most = std::min(tiles, span.count / TileTable::kTileElements + 1) *
                            std::size_t{TileTable::kTileElements};
   auto* data = static_cast<std::byte*>(span.data);

@@ -42,7 +42,7 @@ void require_reduction(ReduceOp op) {
     throw InvalidArgument("devices have no Adasum; use sum or average on device memory");
 }
 
-// The part of each block in the round that begins at byte `begin`. The block of `own` is empty.
+// Returns the size of each block's part in the round that begins at byte `begin`; 0 for `own`.
 std::vector<std::size_t> bytes_in_round(std::span<const std::size_t> blocks, std::size_t begin,
                                         std::size_t most, int own) {
   std::vector<std::size_t> bytes;
@@ -52,8 +52,8 @@ std::vector<std::size_t> bytes_in_round(std::span<const std::size_t> blocks, std
   return bytes;
 }
 
-// The positions of these parts: in device memory, in consecutive blocks from `data`, and in a slot,
-// from `offset` on.
+// Returns the positions of these parts. In device memory, the blocks are consecutive from `data`
+// on. In a slot, the parts are consecutive from `offset` on.
 template <typename Byte>
 std::vector<HostExchange::Piece<Byte>> pieces_of(Byte* data, std::span<const std::size_t> blocks,
                                                  std::size_t begin,
@@ -88,7 +88,8 @@ HierarchicalDeviceCollectives::HierarchicalDeviceCollectives(
                     options);
 }
 
-// Transfers that a failure left in flight end before the memory that they access is freed.
+// Ends transfers that a failure left in flight before the memory that they access is freed.
+// await_idle() comes first, because the work on the host uses the peers.
 HierarchicalDeviceCollectives::~HierarchicalDeviceCollectives() {
   exchange_.await_idle();
   levels_.peers.reset();
@@ -118,7 +119,8 @@ std::vector<std::size_t> HierarchicalDeviceCollectives::all_to(int local_rank,
   return sizes;
 }
 
-// Calls are executed in order, independent of their streams.
+// Calls on different streams are executed in the order of the calls, because they share the slots
+// and the messages must have the same order on all ranks.
 void HierarchicalDeviceCollectives::begin(device::Stream& stream) {
   if (const auto why = failure()) throw CommunicationError(*why);
   stream.wait(*ended_);
@@ -172,6 +174,8 @@ void HierarchicalDeviceCollectives::allreduce(void* data, DataType type, std::si
   end(stream);
 }
 
+// The next use of the slot may overwrite its staging: gather_part() reads it on the same stream,
+// before the call of next() for that use.
 HostExchange::Slot& HierarchicalDeviceCollectives::reduce_part(std::byte* data, DataType type,
                                                                std::size_t count, ReduceOp op,
                                                                device::Stream& stream) {
@@ -184,6 +188,8 @@ HostExchange::Slot& HierarchicalDeviceCollectives::reduce_part(std::byte* data, 
     own_count = count_of[static_cast<std::size_t>(layout_.local_rank())];
     levels_.node->reduce_scatter(data, type, count_of, own, without_division(op), stream);
   }
+  // A rank without a shard passes nothing. slot.returned then marks the previous use of the slot,
+  // which next() has already made the stream wait for.
   if (own_count == 0) return slot;
   const std::size_t bytes = own_count * size_of(type);
   const Down down{own, 0, bytes};
@@ -359,8 +365,9 @@ void HierarchicalDeviceCollectives::alltoall(const void* input,
   end(stream);
 }
 
-// Runs at the end of each call. After a failed exchange, the data of a rank is undefined, and it
-// has been sent to the other ranks of the node. They must therefore fail as well.
+// Runs at the end of each call. After a failed exchange, the data of a rank is undefined, and the
+// other ranks of the node have already received it. They must therefore fail as well. is_over_ then
+// stays true on all of them, so none waits for another in a later call.
 void HierarchicalDeviceCollectives::agree_in_node() {
   if (std::exchange(is_over_, true)) return;
   std::int32_t lost = has_failed() ? layout_.local_rank() + 1 : 0;

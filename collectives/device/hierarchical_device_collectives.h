@@ -68,7 +68,8 @@ class HierarchicalDeviceCollectives : public DeviceCollectives {
 
   int rank() const override { return topology_.rank; }
   int size() const override { return topology_.size; }
-  /// Slots are used in turn across calls.
+  /// False, because each call continues with the slot after that of the previous call, which a
+  /// replayed graph would not do.
   bool can_be_captured() const override { return false; }
   void allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
                  device::Stream& stream) override;

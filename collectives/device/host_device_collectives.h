@@ -8,12 +8,12 @@
 
 namespace horo::collectives {
 
-/// Runs any Collectives on the streams of a HostDevice. Stands in for a GPU library where there is
-/// no GPU.
+/// Runs any Collectives on the streams of a HostDevice. Replaces the GPU library on machines
+/// without a GPU.
 class HostDeviceCollectives : public DeviceCollectives {
  public:
-  /// `collectives` connects the same group, outlives this object and is not used by other code
-  /// meanwhile. `abort` makes waits in `collectives` fail.
+  /// `collectives` connects the same group, outlives this object. No other code may use it during
+  /// that time. `abort` makes waits in `collectives` fail.
   HostDeviceCollectives(Collectives& collectives, int rank, int size,
                         std::function<void(const std::string&)> abort);
 

@@ -67,7 +67,7 @@ void HostExchange::await_idle() noexcept {
     try {
       stream->synchronize();
     } catch (const DeviceError&) {
-      // The waiters of the exchange have already received this error.
+      // The code that waits for the exchange has already received this error.
     }
   }
 }

@@ -15,7 +15,7 @@
 namespace horo::collectives {
 
 /// Collectives in host memory among the ranks of this node, over messages. They connect the GPUs of
-/// the node during setup, or stand in for the GPU library.
+/// the node during setup, or replace the GPU library.
 class NodeRing {
  public:
   /// `peers` connects all ranks and is not used by other code.
@@ -23,7 +23,7 @@ class NodeRing {
       : peers_(std::move(peers)),
         group_(*peers_, topology.ranks_of(topology.node), 0),
         ring_(group_, segment_bytes, names_of(topology, topology.ranks_of(topology.node))) {}
-  /// Transfers that a failure left in flight end before the memory that they access is freed.
+  /// Ends transfers that a failure left in flight before the memory that they access is freed.
   ~NodeRing() { peers_.reset(); }
   NodeRing(const NodeRing&) = delete;
   NodeRing& operator=(const NodeRing&) = delete;

@@ -3,6 +3,7 @@
 namespace horo::collectives {
 namespace {
 
+// The alignment of spans, in bytes.
 constexpr std::size_t kWord = 16;
 
 const std::byte* begin_of(const TensorView& tensor) {

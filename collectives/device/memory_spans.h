@@ -9,9 +9,9 @@
 
 namespace horo::collectives {
 
-/// How the memory of a tensor relates to that of the preceding non-empty tensor of a list.
+/// The position of a tensor in memory, relative to the preceding non-empty tensor of a list.
 /// Undefined for tensors without elements. Values are 1 (true) or 0 (false), so the minimum over
-/// all ranks holds on all of them.
+/// all ranks is 1 if the fact holds on all of them.
 struct MemoryFacts {
   std::int8_t follows = 0;     ///< starts at the end of the preceding tensor
   std::int8_t precedes = 0;    ///< ends at the start of the preceding tensor, as gradients often do

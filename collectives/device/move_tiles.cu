@@ -17,7 +17,8 @@ namespace {
 template <typename To, typename From>
 struct MoveTile {
   static constexpr unsigned kThreads = 256;
-  // Elements that a thread handles at once: as many as fill a 16-byte word of the smaller type.
+  // The number of elements that a thread handles at once: 16 if either type has one byte, else 8.
+  // In types of 1 and 2 bytes they fill one 16-byte word.
   static constexpr unsigned kElements =
       16 / std::min<unsigned>(std::min(sizeof(To), sizeof(From)), 2);
   static constexpr unsigned kRounds = TileTable::kTileElements / kThreads / kElements;

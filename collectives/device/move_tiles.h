@@ -16,6 +16,7 @@ namespace horo::collectives {
 /// block handles a tile at a time. Tiles are numbered through all tensors, in the order of the
 /// buffer.
 struct TileTable {
+  /// With 1024 tensors, the table has 20 KiB. CUDA limits kernel arguments to 32,764 bytes.
   static constexpr std::uint32_t kMaxTensors = 1024;
   static constexpr std::uint32_t kTileElements = 8192;
   /// Alignment of a tensor in the buffer, in elements.

@@ -12,8 +12,10 @@
 
 namespace horo::collectives {
 
-// Each rank reads the buffers of all ranks of its node directly, reduces its shard of them,
-// exchanges it with its column, and writes the result to all of them.
+// Each rank with a column reads its shard directly from the buffers of all ranks of its node,
+// reduces it over the node and the column, and writes the result to all of these buffers. The
+// barriers protect the buffers: no rank reads one before its owner has entered the call, and no
+// rank returns while another one accesses its buffer.
 void hierarchical_mapped_allreduce(Hierarchy& h, const MappedBuffer& buffer, ReduceOp op) {
   h.node.barrier();  // the values of all ranks of the node are ready
   if (h.flow != nullptr) {
@@ -26,8 +28,9 @@ void hierarchical_mapped_allreduce(Hierarchy& h, const MappedBuffer& buffer, Red
   h.node.barrier();  // all shards are complete
 }
 
-// If the ranks of the node are consecutive, their blocks go through shared memory. They are removed
-// from `blocks`, so the pairwise exchange moves only the blocks for other nodes.
+// If the ranks of the node are consecutive, the collectives of the node exchange their blocks.
+// These are then removed from `blocks`, so the pairwise exchange sends only the blocks for other
+// nodes.
 void hierarchical_alltoall(Hierarchy& h, SegmentFlow& flow, std::size_t segment_bytes,
                            std::span<const std::byte> input, std::span<const std::size_t> bytes_to,
                            std::span<std::byte> output, std::span<const std::size_t> bytes_from) {
@@ -169,7 +172,7 @@ void HierarchicalCollectives::broadcast(const ScatteredBuffer& buffer, int root)
   const int root_node = layout.node_of(root);
   const std::size_t block =
       std::max<std::size_t>(hierarchy_.block_bytes / buffer.element_bytes(), 1);
-  // Works block by block: while one node distributes a block, the next one is in flight.
+  // Works block by block: while a node distributes one block, the next block is in flight.
   for (std::size_t begin = 0; begin < buffer.count(); begin += block) {
     const ScatteredBuffer part = part_of(buffer, {begin, std::min(begin + block, buffer.count())});
     if (layout.node() == root_node) hierarchy_.node.broadcast(part, layout.local_rank_of(root));
@@ -201,8 +204,9 @@ void HierarchicalCollectives::alltoall(std::span<const std::byte> input,
                         bytes_from);
 }
 
-// The first barrier ensures that all ranks of the node have arrived before their first rank reports
-// to the other nodes. The second one holds them back until all nodes have arrived.
+// The first barrier completes when all ranks of the node have called it; only then does the first
+// rank enter the barrier between nodes. The second barrier keeps the other ranks waiting until that
+// one has completed.
 void HierarchicalCollectives::barrier() {
   hierarchy_.node.barrier();
   if (is_one_node()) return;

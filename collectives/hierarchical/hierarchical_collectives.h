@@ -54,7 +54,7 @@ class HierarchicalCollectives : public Collectives {
  public:
   struct Options {
     std::size_t segment_bytes = 256 * 1024;     ///< of the rings across nodes
-    std::size_t block_bytes = 4 * 1024 * 1024;  ///< largest part that takes all phases at a time
+    std::size_t block_bytes = 4 * 1024 * 1024;  ///< largest part that is processed at a time
     AllreduceSelection allreduce{};             ///< of the columns
   };
   /// `node` connects the ranks of this node, numbered by local rank. `peers` connects all ranks and

@@ -12,7 +12,7 @@
 namespace horo::collectives {
 namespace {
 
-// One round: elements [begin, ...) of the share of every rank, at most per_rank of each.
+// One round: the elements of every rank's share from `begin` on, at most per_rank of each share.
 class ScatterRound {
  public:
   ScatterRound(const NodeLayout& layout, const PartOffsets& shares, std::size_t begin,
@@ -65,7 +65,9 @@ class ScatterRound {
   std::vector<std::size_t> column_counts_;
 };
 
-// Extracts this rank's part from the columns of its node, if another rank's column reduced it.
+// On a node with more ranks than columns, some ranks have their parts reduced by another rank. The
+// ranks of the node therefore gather the pieces of all columns, and each rank copies its own part.
+// Collective over the node.
 void hand_over(Hierarchy& h, const ScatterRound& round, std::size_t width, const std::byte* piece,
                std::byte* output) {
   const int node = h.layout.node();
@@ -126,8 +128,8 @@ void hierarchical_reduce_scatter(Hierarchy& h, const std::byte* input, DataType 
   }
 }
 
-// Reduces to complete values in each node and lets only the first rank exchange them. Fewer
-// messages than with shards, for more bytes per message: faster for small tensors.
+// Reduces all values on each node, and only the first rank of each node exchanges them. Compared
+// with shards, this sends fewer messages with more bytes each, which is faster for small tensors.
 void leader_allreduce(Hierarchy& h, const ScatteredBuffer& buffer, ReduceOp op) {
   h.node.allreduce(buffer, without_division(op));
   if (h.layout.local_rank() == 0) column_allreduce(h, buffer, op);
@@ -151,6 +153,8 @@ class BlockPipeline {
         block_count_(std::max<std::size_t>(h.block_bytes / width_, 1)),
         blocks_((buffer.count() + block_count_ - 1) / block_count_) {}
 
+  // The flow runs one plan at a time, so a block's exchange is finished before the next one starts.
+  // The node phases, which share h_.block, run one after the other.
   void run() {
     for (std::size_t k = 0; k <= blocks_; ++k) {
       if (k < blocks_) reduce_in_node(k);
@@ -170,7 +174,7 @@ class BlockPipeline {
     const auto columns = static_cast<std::size_t>(h_.layout.columns());
     return h_.layout.for_local_ranks(chunk_sizes(range(k).count(), columns));
   }
-  // The number of elements of block k that this rank owns.
+  // The memory of this rank's shard of block k.
   ScatteredBuffer shard(std::size_t k) {
     const std::size_t count = shard_counts(k)[static_cast<std::size_t>(h_.layout.local_rank())];
     return {buffer_.type(), ensure_size(h_.shards[k % 2], count * width_), count};
@@ -193,6 +197,7 @@ class BlockPipeline {
     if (h_.column == nullptr) return;
     // A single block has no other block to overlap with.
     if (blocks_ == 1 || !h_.may_overlap) return column_allreduce(h_, shard(k), op_);
+    // The values must stay in place until finish_column(): the flow refers to them.
     on_wire_values_.emplace(shard(k));
     on_wire_ = prepare_ring_allreduce(h_.ring(), *on_wire_values_, op_);
     if (on_wire_.ends != nullptr) h_.flow->start(on_wire_.plan, *on_wire_.ends);

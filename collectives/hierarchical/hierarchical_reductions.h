@@ -42,10 +42,11 @@ struct Hierarchy {
 
 /// Reduce-scatter (see Collectives::reduce_scatter), in rounds that take a bounded part of the
 /// share of every rank. Rank l of a node is assigned to column l modulo the number of columns, and
-/// shares are packed by column. A reduce-scatter inside the node gives each column rank the shares
-/// of its column. A second one over the column leaves those of its own node. Nodes with more ranks
-/// than columns then distribute them inside the node. Cost for m nodes and N input bytes: each node
-/// sends (m-1)/m * N bytes to other nodes.
+/// shares are packed by column. A reduce-scatter inside the node gives each rank with a column the
+/// shares of its column. A second reduce-scatter over the column gives each of its ranks the shares
+/// of its own node. On a node with more ranks than columns, an allgather inside the node then
+/// distributes the shares. Cost for m nodes and N input bytes: each node sends (m-1)/m * N bytes to
+/// other nodes.
 void hierarchical_reduce_scatter(Hierarchy& hierarchy, const std::byte* input, DataType type,
                                  std::span<const std::size_t> count_of, std::byte* output,
                                  ReduceOp op);

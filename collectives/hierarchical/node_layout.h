@@ -8,10 +8,10 @@
 
 namespace horo::collectives {
 
-/// How ranks are grouped for a hierarchical collective: pure arithmetic. Column c holds, from each
-/// node, the rank with local rank c; there are as many columns as the smallest node has ranks. The
-/// ranks of a column exchange, across nodes, the shard of the data that they hold inside their
-/// nodes.
+/// The grouping of ranks for hierarchical collectives: index arithmetic only. Column c consists of
+/// the rank with local rank c on each node. There are as many columns as the smallest node has
+/// ranks. Each rank of a column owns the same shard of the data on its node, and the column
+/// exchanges this shard between nodes.
 ///
 /// Example, node 0 = ranks 0 1 2, node 1 = ranks 3 4: columns {0, 3} and {1, 4}; rank 2 is in none.
 class NodeLayout {

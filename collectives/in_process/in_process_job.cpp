@@ -21,6 +21,7 @@ std::uint64_t next_random(std::uint64_t& state) {  // xorshift64
   return state ^= state << 17;
 }
 
+// mmap() returns zeroed and page-aligned memory, as SharedRegion requires.
 std::shared_ptr<std::span<std::byte>> map_memory(std::size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw CommunicationError("out of memory for a shared region");
@@ -31,6 +32,7 @@ std::shared_ptr<std::span<std::byte>> map_memory(std::size_t bytes) {
           }};
 }
 
+// The rank whose messages are dropped gets its number in the subset.
 InProcessJob::Options options_of_subset(InProcessJob::Options options,
                                         const std::vector<int>& members) {
   if (options.drop_messages_of) {
@@ -70,8 +72,8 @@ void InProcessHub::send(const Address& address, std::span<const std::byte> bytes
   queues_[address].push_back(std::move(held));
 }
 
-// A message that is not due yet also holds back the messages after it, so delays do not change the
-// order.
+// A message that is not due yet also delays the messages after it at the same address, so delays do
+// not change the order.
 std::optional<std::vector<std::byte>> InProcessHub::receive(const Address& address) {
   const std::scoped_lock lock(mutex_);
   const auto queue = queues_.find(address);
@@ -127,12 +129,11 @@ class InProcessPointToPoint : public PointToPoint {
     address_of_[last_ticket_] = address;
     return last_ticket_;
   }
-  // May complete earlier receives at the same address before the one that is tested, since messages
-  // must go to receives in the order of the starts.
+  // Receives at one address complete in the order in which they were started. A call may therefore
+  // complete earlier receives before the one that it tests.
   bool test(Ticket ticket) override {
     const auto found = address_of_.find(ticket);
     if (found == address_of_.end()) return true;
-    // Receives at one address complete in the order in which they were started.
     std::deque<Receive>& queue = pending_[found->second];
     while (!queue.empty()) {
       const auto message = hub_->receive(found->second);
@@ -177,6 +178,7 @@ class InProcessMessageChannel : public MessageChannel {
   void send(int destination, std::span<const std::byte> bytes) override {
     hub_->send({channel_, rank_, destination, 0}, bytes);
   }
+  // Messages of one source stay in order; there is no order between sources.
   std::optional<Message> poll() override {
     for (int source = 0; source < hub_->ranks(); ++source)
       if (auto bytes = hub_->receive({channel_, source, rank_, 0}))
@@ -200,6 +202,8 @@ class InProcessRegion : public SharedRegion {
   std::shared_ptr<std::span<std::byte>> memory_;
 };
 
+// All ranks call the make_ functions in the same order. The counters of a transport therefore have
+// the same values on all ranks, and identify the same channel, region or subset.
 class InProcessTransport : public Transport {
  public:
   InProcessTransport(Hub hub, int rank) : hub_(std::move(hub)) {
@@ -231,6 +235,7 @@ class InProcessTransport : public Transport {
   }
   std::unique_ptr<Collectives> make_reference_collectives() override { return nullptr; }
   std::unique_ptr<Transport> make_subset(const std::vector<int>& members, int number) override {
+    // Ranks that are not members count the subset too.
     const int index = next_subset_++;
     if (std::ranges::find(members, topology_.rank) == members.end()) return nullptr;
     return std::make_unique<InProcessTransport>(InProcessHub::subset(hub_, index, members),

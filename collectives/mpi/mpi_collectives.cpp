@@ -40,6 +40,7 @@ void make_operations(MPI_Op (&owned)[kDataTypeCount][kElementwiseOpCount]) {
   operations[static_cast<int>(ReduceOp::kProduct)] = make_operation<Type, ReduceOp::kProduct>();
 }
 
+// Callers use this only for totals of at most largest_message_, which fit into an int.
 std::vector<int> to_ints(std::span<const std::size_t> sizes) {
   return {sizes.begin(), sizes.end()};
 }
@@ -218,8 +219,7 @@ void MpiCollectives::reduce_to_each(const std::byte* input, DataType type,
                    });
 }
 
-// Posts the receives first and waits for both directions together, so no pair of ranks blocks
-// another one.
+// Posts the receives first and waits for both directions together, so the exchange cannot deadlock.
 void MpiCollectives::exchange_pairs(const AlltoallBlocks& blocks) {
   blocks.copy_own(rank_);
   for (int distance = 1; distance < size_; ++distance) {

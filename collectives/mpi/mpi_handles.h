@@ -39,7 +39,7 @@ class MpiComm {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-/// Waits for a nonblocking operation. `what` completes the error text "waited 5min ...". After an
+/// Waits for a nonblocking operation. `what` completes the error text "waited 5 min ...". After an
 /// error the request is abandoned, and its buffers must stay allocated (see MpiBuffer).
 void wait_for_mpi(MPI_Request& request, const WaitPolicy& policy, std::string_view what);
 

@@ -43,8 +43,8 @@ MpiPointToPoint::~MpiPointToPoint() {
   finish_sends();
 }
 
-// MPI cannot cancel sends. They read memory that the caller may free after this function returns,
-// so wait for them, but not longer than for a live peer.
+// MPI cannot cancel sends. They read memory that the caller may free after this function returns.
+// This waits for them, but only for the time that a live peer needs.
 void MpiPointToPoint::finish_sends() {
   const auto deadline = std::chrono::steady_clock::now() + kTimeForSends;
   for (Transfer& transfer : transfers_) {

@@ -19,8 +19,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// mpirun ends the job as soon as any rank exits, so this full delay passes only if the rank that
-// failed first takes as long, or if no rank failed first, as after a stall.
+// mpirun ends the job as soon as any rank exits. The full delay therefore passes only if the rank
+// that failed first needs as long to exit, or if no rank failed first, for example after a stall.
 constexpr std::chrono::seconds kTimeToSayWhy{3};
 
 // Open MPI uses a rendezvous for TCP messages of more than 64 KiB: a round trip that needs CPU time
@@ -40,7 +40,7 @@ void send_without_asking(std::size_t message_bytes) {
 // corrupted. An empty list of signals disables it, unless the user has set one.
 void keep_open_mpi_from_crashes() { setenv("OMPI_MCA_opal_signal", "", 0); }
 
-// The state shared by all sessions of this process.
+// The state that all sessions of this process share.
 struct Sessions {
   // Guards all members. Recursive, because a session may be finalised inside its at_exit().
   std::recursive_mutex mutex;
@@ -163,6 +163,8 @@ void MpiSession::watch(std::function<void()> before_finalize, std::function<void
   all.watching.push_back(this);
 }
 
+// on_exit() holds the mutex while it calls at_exit_, so at_exit_ is not running when the erase
+// returns, unless at_exit_ itself has called this.
 void MpiSession::unwatch() {
   {
     const std::scoped_lock lock(sessions().mutex);

@@ -20,8 +20,9 @@ class MpiSession {
   ///
   /// Throws InvalidArgument if the program initialised MPI with a lower thread level. Throws
   /// CommunicationError if the MPI library is of another family than the one that horo was built
-  /// for, does not provide the thread level, has been finalised before, or knows only this process
-  /// although the launcher started several. Throws ShutdownError in a child process of fork().
+  /// for, does not provide the thread level, has been finalised before, or reports a world of one
+  /// process although the launcher started several. Throws ShutdownError in a child process of
+  /// fork().
   MpiSession(std::size_t message_bytes, const std::vector<std::string>& environment);
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;

@@ -22,8 +22,8 @@
 namespace horo::collectives {
 namespace {
 
-// The message of the first rank of the node to the others: the address of its memory, or the reason
-// why there is none.
+// The message of the first rank of the node to the others: the common prefix of their socket
+// addresses, or the reason why there is no memory.
 struct Announcement {
   char address[64] = {};
   char error[448] = {};
@@ -53,6 +53,7 @@ void put_text(char (&to)[N], const std::string& text) {
   std::memcpy(to, text.data(), std::min(text.size(), N - 1));
 }
 
+// The address is unique on the host, and other users cannot guess it.
 std::string random_address() {
   std::random_device device;
   return fmt::format("horo.{}.{:08x}{:08x}{:08x}", getpid(), device(), device(), device());
@@ -84,7 +85,8 @@ class Sharing {
           DescriptorSocket::send(file_->descriptor(), address_of(announcement_, rank));
       });
     }
-    // The descriptor has arrived.
+    // The descriptor has arrived: the step above succeeds only after rank 0 has sent all
+    // descriptors, and a datagram socket queues them.
     agree([&] {
       if (socket_) file_.emplace(SharedMemoryFile::adopt(socket_->receive(), bytes_));
       file_->claim(node_.rank(), node_.size());
@@ -135,7 +137,8 @@ class Sharing {
     if (announcement_.error[0] != '\0') throw SharedMemoryError(announcement_.error);
   }
 
-  // `step` must not communicate: if it fails, the rank continues directly with the agreement.
+  // `step` must not wait for other ranks: a rank whose step fails continues directly with the
+  // agreement.
   template <typename Step>
   void agree(Step&& step) {
     std::string error;

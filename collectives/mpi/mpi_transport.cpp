@@ -29,6 +29,8 @@ constexpr std::string_view kWaitText = "for all ranks to tell where they are";
 int first_rank_on_node(const MpiComm& comm, const WaitPolicy& policy) {
   MPI_Comm split = MPI_COMM_NULL;
   const int rank = comm.rank();
+  // MPI has no nonblocking split. All ranks have just completed the duplication of the
+  // communicator, which has a deadline, so they are expected to arrive here soon.
   HORO_MPI(MPI_Comm_split_type(comm.get(), MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &split));
   const MpiComm node(split);
   MpiBuffer<int> first(rank);
@@ -234,6 +236,7 @@ std::unique_ptr<Collectives> MpiTransport::make_reference_collectives() {
 std::unique_ptr<Transport> MpiTransport::make_subset(const std::vector<int>& members, int number) {
   const bool is_member = std::ranges::find(members, topology_.rank) != members.end();
   MPI_Comm split = MPI_COMM_NULL;
+  // The key is the rank, so the members keep their order, as in Topology::subset().
   HORO_MPI(MPI_Comm_split(comm_.get(), is_member ? 0 : MPI_UNDEFINED, topology_.rank, &split));
   if (!is_member) return nullptr;
   return std::unique_ptr<Transport>(

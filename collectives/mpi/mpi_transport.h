@@ -78,7 +78,7 @@ class MpiTransport : public Transport {
   // A transport of some ranks of `parent`, which `comm` connects.
   MpiTransport(const MpiTransport& parent, MpiComm comm, Topology topology);
 
-  // The lowest rank of the job whose node has no memory; the size if there is none.
+  // Returns the lowest rank of the job whose node has no memory; the size of the job if all have.
   int first_without(bool has_memory) const;
 
   WaitPolicy policy_;

@@ -61,7 +61,8 @@ struct Message {
   Message& operator=(const Message&) = delete;
 };
 
-// Accepts the descriptor in any case, and closes it if the sender is another user.
+// The kernel has already added the descriptor to this process. It is therefore owned in any case,
+// and closed if the sender is another user.
 FileDescriptor descriptor_from_own_user(Message& message) {
   FileDescriptor descriptor;
   bool is_of_own_user = false;

@@ -44,7 +44,8 @@ class SharedMemoryFile {
   SharedMemoryFile& operator=(SharedMemoryFile&&) = delete;
   ~SharedMemoryFile();
 
-  /// The size of part `part` of `parts` equal parts, in whole pages.
+  /// Returns the bytes of part `part` of `parts` equal parts. Parts consist of whole pages, except
+  /// that the last one may end within a page.
   static Range part_of(std::size_t bytes, int part, int parts);
   /// Claims a part: allocates its pages now, on the NUMA node of the calling processor. Throws if
   /// the part is larger than the free memory (find_free_memory()); without this check, a later

@@ -13,9 +13,9 @@
 namespace horo::collectives {
 
 /// The buffers that are registered with an NCCL communicator. The GPUs of other ranks access
-/// registered buffers directly, without staging copies. A buffer is freed when its owner has freed
-/// it and it is no longer registered (by deregistration or the end of the communicator), whichever
-/// is later. Thread-safe.
+/// registered buffers directly, without staging copies. The memory of a buffer is freed when its
+/// owner has freed it and the buffer is no longer registered. The registration ends with remove()
+/// or with the communicator. Thread-safe.
 class NcclBuffers : public std::enable_shared_from_this<NcclBuffers> {
  public:
   explicit NcclBuffers(ncclComm_t communicator) : communicator_(communicator) {}

@@ -55,7 +55,8 @@ ncclDataType_t nccl_type(DataType type) {
 }
 
 ncclRedOp_t nccl_op(DataType type, ReduceOp op) {
-  // A bool is a byte with value 0 or 1.
+  // A bool is a byte with value 0 or 1, so its sum is the maximum and its product the minimum.
+  // Callers reject the average.
   if (type == DataType::kBool)
     return op == ReduceOp::kSum || op == ReduceOp::kMax ? ncclMax : ncclMin;
   switch (op) {
@@ -110,6 +111,7 @@ ncclUniqueId agree_on_id(Collectives& control, int rank) {
   } catch (const Error& error) {
     obstacle = error.what();
   }
+  // All ranks agree before the broadcast, so no rank waits for an id that does not exist.
   const bool all_are_able = holds_on_all(control, obstacle.empty());
   if (!obstacle.empty()) throw DeviceError(obstacle);
   if (!all_are_able) throw DeviceError("another rank cannot use NCCL; its error states the reason");
@@ -118,8 +120,8 @@ ncclUniqueId agree_on_id(Collectives& control, int rank) {
 }
 
 // Runs `end` in a detached thread and waits for it up to kLimit. Ending a communicator may block
-// without limit until the other ranks of the host do the same, and they may be waiting for this
-// rank meanwhile. NCCL stops kernels that wait for a peer as soon as the call begins.
+// until the other ranks of the host do the same, and they may be waiting for this rank meanwhile. A
+// detached thread avoids this deadlock: the call continues there after the limit.
 void end_within_limit(std::function<void()> end) noexcept {
   constexpr std::chrono::seconds kLimit{2};
   try {
@@ -169,6 +171,8 @@ NcclCollectives::NcclCollectives(Collectives& control, int rank, int size, const
     : rank_(rank), size_(size), policy_(policy), handle_(std::make_unique<Handle>()) {
   const ncclUniqueId id = agree_on_id(control, rank);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  // A nonblocking communicator returns ncclInProgress where it would wait for a peer. This thread
+  // can then time out, and abort() can get the lock.
   config.blocking = 0;
   config.commName = name.c_str();
   try {
@@ -265,6 +269,7 @@ void NcclCollectives::allgather(const void* input, std::span<const std::size_t> 
               handle_->communicator, native(stream));
   } else {
     group(handle_->communicator, [&] {
+      // ncclAllGather requires equal sizes.
       for (int r = 0; r < size_; place += bytes_of[static_cast<std::size_t>(r)], ++r)
         HORO_NCCL(handle_->communicator, broadcast, r == rank_ ? input : place, place,
                   bytes_of[static_cast<std::size_t>(r)], ncclUint8, r, handle_->communicator,
@@ -302,6 +307,8 @@ void NcclCollectives::alltoall(const void* input, std::span<const std::size_t> b
                                device::Stream& stream) {
   std::unique_lock<std::mutex> lock = use();
   if (size_ == 1) return stream.copy(output, input, bytes_to[0]);
+  // In one group, NCCL runs all sends and receives together. Separate calls on one stream could
+  // deadlock, because each would wait for its peer.
   const auto* from = static_cast<const std::byte*>(input);
   auto* to = static_cast<std::byte*>(output);
   group(handle_->communicator, [&] {

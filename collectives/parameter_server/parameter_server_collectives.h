@@ -17,9 +17,10 @@ namespace horo::collectives {
 /// combines one. (Source: Li et al., "Scaling distributed machine learning with the parameter
 /// server", 2014, with a barrier in every step.)
 ///
-/// Cost for N bytes, n ranks and s servers: a worker sends and receives N bytes. A server sends and
-/// receives (n-1)/s * N bytes, so its traffic grows with the number of ranks, unlike in a ring.
-/// `staging` is kept between calls.
+/// Cost for N bytes, n ranks and s servers: a rank that is not a server sends and receives N bytes.
+/// A server sends and receives (n-1)/s * N bytes as a server and (s-1)/s * N bytes as a client of
+/// the other servers. Unlike in a ring, its traffic grows with the number of ranks. `staging` is
+/// kept between calls.
 void parameter_server_allreduce(PointToPoint& peers, const std::vector<std::string>& rank_names,
                                 int servers, std::size_t segment_bytes,
                                 const ScatteredBuffer& buffer, ReduceOp op,

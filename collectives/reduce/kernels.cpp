@@ -12,8 +12,8 @@ namespace {
 // which is slow on some processors and alignments.
 constexpr std::size_t kSmallCopy = 1024;
 
-// Chosen once per process from the CPU. All tables give the same bits, so the ranks of a job may
-// run on different CPUs.
+// The table for this CPU, chosen once per process. All tables give the same bits, so the ranks of a
+// job may run on different CPUs.
 const KernelTable& table() {
   static const KernelTable& chosen = best_kernel_table();
   return chosen;

@@ -93,7 +93,7 @@ inline void store_streaming(std::byte* to, V value) {
   __builtin_memcpy(to, &value, sizeof value);
 }
 
-/// How elements are converted to the vectors of the computation and back. Packed is a vector of
+/// The conversion of elements to the vectors of the computation and back. Packed is a vector of
 /// elements as in memory. Unpacked has the same elements in kParts vectors of the accumulator type
 /// T, in an order that pack() reverses.
 template <typename T, std::size_t Parts>

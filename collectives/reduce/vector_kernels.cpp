@@ -15,6 +15,7 @@ namespace {
 /// `a Op b` in each lane of vectors of T. Integers wrap.
 template <ReduceOp Op, typename T>
 inline Vector<T> combine(Vector<T> a, Vector<T> b) {
+  // Comparisons with NaN are false, so a NaN in `a` stays and a NaN in `b` is ignored.
   if constexpr (Op == ReduceOp::kMin) {
     return b < a ? b : a;  // equal values (-0 and 0): keeps the first
   } else if constexpr (Op == ReduceOp::kMax) {
@@ -56,8 +57,8 @@ class Divider {
   Factor factor_;
 };
 
-// Conversions between float32 and the 16-bit floats: rounded to nearest, ties to even; and back,
-// exactly. Any alignment; no overlap.
+// Conversions between float32 and the 16-bit floats. Narrowing rounds to nearest, ties to even;
+// widening is exact. Any alignment; no overlap.
 
 using Halves = Vector<std::uint16_t, kVectorBytes / 2>;
 
@@ -112,8 +113,8 @@ void widen_from_bfloat16(std::byte* to, const std::byte* from, std::size_t count
   convert_all<Halves, Floats>(to, from, count, BFloat16Conversion::widen);
 }
 
-// Copies of bytes that do not overlap, at any alignment, with the widest aligned stores of the
-// instruction set: through the cache, and past it.
+// Copies between ranges of bytes that do not overlap, at any alignment. They use the widest aligned
+// stores of the instruction set, plain or streaming.
 
 using Block = Vector<std::uint64_t>;
 // Loads in flight before the first store.
@@ -158,9 +159,10 @@ constexpr std::size_t kVectorsPerStrip = 4;
 std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
 
 // Count is the number of sources, or 0 if it is known only at run time. A partial strip is reduced
-// in a padded copy by the same instructions as a whole strip. So the value of an element does not
-// depend on where a buffer is cut. Partial strips are at the end and, with streaming stores, before
-// the first aligned byte of the output.
+// in a padded copy by the same instructions as a whole strip. The value of an element therefore
+// does not depend on where a buffer is cut. Partial strips are at the end and, with streaming
+// stores, before the first aligned byte of the output. All sources of a strip are read before any
+// output of it is written, so an output may be one of the sources.
 template <typename Lanes, typename T, ReduceOp Op, std::size_t Count>
 void reduce_strips(const ReduceArguments& a) {
   using Packed = typename Lanes::Packed;

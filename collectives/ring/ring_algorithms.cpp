@@ -15,6 +15,8 @@
 namespace horo::collectives {
 namespace {
 
+// A segment that is contiguous in the buffer is received and forwarded in place. Others are
+// scattered from a receive slot and gathered again into a send slot.
 class BroadcastEnds : public FlowEnds {
  public:
   BroadcastEnds(const ScatteredBuffer& buffer, std::size_t segment_count)
@@ -80,7 +82,8 @@ class ReduceScatterEnds : public FlowEnds {
     reduce(data_.type, is_complete ? data_.op : without_division(data_.op), sources, range.count(),
            size_, out, Stores::kPlain);
   }
-  // The segment of the previous step must be sent before its place in the scratch is overwritten.
+  // Receive i overwrites the place in the scratch that send i reads, so that send must be done
+  // first.
   bool may_process(std::size_t receive, std::size_t sends_done) const override {
     return segments_.is_first_hop(receive) || receive < sends_done;
   }
@@ -122,7 +125,8 @@ class AllgatherEnds : public FlowEnds {
   std::span<std::byte> output_;
 };
 
-// The segments of a block. Both ranks compute them from the size, which both know.
+// A block that is cut into segments. The two ranks of a pair pass the same size, so they compute
+// the same segments.
 template <typename Byte>
 class SegmentedBlock {
  public:
@@ -196,7 +200,7 @@ void binomial_broadcast(PointToPoint& peers, const std::vector<std::string>& ran
     PointToPoint::Ticket ticket;
   };
   std::vector<Child> children;
-  // The child at the largest distance has the deepest subtree, so it is served first.
+  // The child at the largest distance has the deepest subtree, so its send starts first.
   for (distance /= 2; distance > 0; distance /= 2)
     if (place + distance < size) {
       const int child = rank_at(place + distance);
@@ -263,7 +267,7 @@ void ring_allgather(SegmentFlow& flow, int rank, int size, std::size_t segment_b
 }
 
 // In round d, every rank sends to the rank d places ahead and receives from the rank d places
-// behind. Each rank has one peer per direction, so no receiver is overloaded.
+// behind. Each rank has one peer per direction, so no rank receives from two ranks at a time.
 void pairwise_alltoall(SegmentFlow& flow, int rank, int size, std::size_t segment_bytes,
                        const AlltoallBlocks& blocks) {
   blocks.copy_own(rank);
@@ -279,8 +283,9 @@ void pairwise_alltoall(SegmentFlow& flow, int rank, int size, std::size_t segmen
   }
 }
 
-// ceil(log2(n)) rounds. After round i, a rank knows that the 2^(i+1) - 1 ranks behind it have
-// arrived.
+// ceil(log2(n)) rounds. When a rank has completed round i, the 2^(i+1) - 1 ranks behind it have
+// entered the barrier. Each round receives from another rank, and messages of one rank arrive in
+// order, so one tag is enough.
 void dissemination_barrier(PointToPoint& peers, const std::vector<std::string>& rank_names) {
   const int size = peers.size();
   const int rank = peers.rank();

@@ -15,9 +15,10 @@
 /// see ring_allreduce.h and collectives/tree.
 namespace horo::collectives {
 
-/// Broadcasts a small buffer down a binomial tree, in one message. Cost: ceil(log2 n) message
-/// times; a rank sends at most ceil(log2 n) * N bytes. `staging` is used for buffers of several
-/// pieces; keep it between calls. `rank_names` are for error texts.
+/// Broadcasts a small buffer down a binomial tree, in one message per edge. Cost: ceil(log2 n)
+/// message times; a rank sends at most ceil(log2 n) * N bytes. `staging` is used for buffers of
+/// several pieces; keep it between calls. `rank_names` are for error texts. (Source: Thakur,
+/// Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", 2005.)
 ///
 /// Example, 6 ranks, root 0: 0 -> 4, 2, 1; 2 -> 3; 4 -> 5.
 void binomial_broadcast(PointToPoint& peers, const std::vector<std::string>& rank_names,
@@ -31,14 +32,14 @@ void chain_broadcast(SegmentFlow& flow, int rank, int size, std::size_t segment_
 
 /// Reduce-scatter in a ring (see Collectives::reduce_scatter): the first half of ring_allreduce,
 /// with the same order of combination. `scratch` grows to the largest part; keep it between calls.
-/// Cost: n-1 steps; each rank sends all parts except its own.
+/// Cost: n-1 steps; each rank sends all parts except its own. (Source: see RingSchedule.)
 void ring_reduce_scatter(SegmentFlow& flow, int rank, int size, std::size_t segment_bytes,
                          const std::byte* input, DataType type,
                          std::span<const std::size_t> count_of, std::byte* output, ReduceOp op,
                          std::vector<std::byte>& scratch);
 
 /// Allgather in a ring (see Collectives::allgather); parts are received in place. Cost: n-1 steps;
-/// each rank sends all parts except that of its right neighbour.
+/// each rank sends all parts except that of its right neighbour. (Source: see RingSchedule.)
 void ring_allgather(SegmentFlow& flow, int rank, int size, std::size_t segment_bytes,
                     std::span<const std::byte> input, std::span<const std::size_t> bytes_of,
                     std::span<std::byte> output);

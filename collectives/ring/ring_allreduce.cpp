@@ -10,7 +10,7 @@ namespace horo::collectives {
 namespace {
 
 constexpr std::size_t kWide = sizeof(float);
-constexpr std::size_t kSampled = 64;  // one value in so many is sampled for the error
+constexpr std::size_t kSampled = 64;  // 1 of 64 values is sampled for the error
 
 // Calls function(tile, first) for each tile of `range`; `first` is the offset of the tile in
 // `range`.
@@ -69,7 +69,7 @@ void NarrowAllreduceEnds::add_tile(Range tile, const std::byte* partial, bool is
   spread(tile, values_.data());
 }
 
-// is_rounding: the values may not be representable in the wire type.
+// `is_rounding`: whether narrowing may round. Complete values are already rounded to the wire type.
 void NarrowAllreduceEnds::narrow_own(Range range, bool is_rounding, std::byte* to) {
   buffer().own().for_each_span(range.begin, range.end,
                                [&](const std::byte* own, std::size_t first, std::size_t count) {
@@ -79,7 +79,7 @@ void NarrowAllreduceEnds::narrow_own(Range range, bool is_rounding, std::byte* t
                                });
 }
 
-// Samples the start only: enough for an estimate at almost no cost.
+// Samples only the values at the start, which is enough for an estimate and costs almost nothing.
 void NarrowAllreduceEnds::sample_error(const std::byte* wide, const std::byte* narrowed,
                                        std::size_t count) {
   const std::size_t sampled = (count + kSampled - 1) / kSampled;
@@ -133,14 +133,13 @@ void PlainAllreduceEnds::process(std::size_t receive, std::span<const std::byte>
 }
 
 // A complete segment overwrites elements that this rank sent n - 1 steps earlier, as a partial
-// result. Its receive is posted only after that send has ended. With n - 1 steps between them, this
-// rarely delays the ring.
+// result. Its receive is posted only after that send has ended. The two are n - 1 steps apart, so
+// this rarely delays the ring.
 bool PlainAllreduceEnds::may_receive(std::size_t receive, std::size_t sends_done) const {
   return is_reducing(receive) || replaced_send(receive) < sends_done;
 }
 
-// Separate from the run, so that a caller can start the flow and advance it while it does other
-// work.
+// Does not run the flow, so that a caller can start it and advance it while it does other work.
 PreparedFlow prepare_ring_allreduce(const RingAllreduce& ring, const MappedBuffer& buffer,
                                     ReduceOp op) {
   if (ring.size == 1 || buffer.own().count() == 0) return {};

@@ -26,7 +26,8 @@ struct Wire {
 /// The source and the destination of a ring allreduce, independent of the type in which segments
 /// are sent. A rank represents all ranks whose buffers it has mapped: it contributes their values,
 /// combined in rank order, and writes complete values to all of their buffers. Partial results are
-/// stored in its own buffer. Only one of the ranks that share a MappedBuffer uses it.
+/// stored in its own buffer. Only one of the ranks that share a MappedBuffer may run a flow over
+/// the same elements.
 class AllreduceEnds : public FlowEnds {
  public:
   /// `ranks`: the total number of ranks whose values are combined. `buffer` outlives this object.
@@ -140,9 +141,9 @@ class PlainAllreduceEnds : public AllreduceEnds {
 struct RingAllreduce {
   int rank = 0;                   ///< in the ring
   int size = 1;                   ///< of the ring
-  std::size_t segment_bytes = 0;  ///< the largest segment, as it travels
-  int ranks = 1;                  ///< how many ranks' values are combined: what kAverage divides by
-  std::optional<Wire> wire;       ///< of float32; other types travel as they are
+  std::size_t segment_bytes = 0;  ///< the largest segment, in the wire type
+  int ranks = 1;                  ///< number of ranks whose values are combined, for kAverage
+  std::optional<Wire> wire;       ///< of float32; other types are sent unchanged
 };
 
 /// A flow that has not started.
@@ -157,7 +158,7 @@ struct PreparedFlow {
 ///
 /// A rank may represent other ranks whose buffers it has mapped. It contributes their values,
 /// combined in rank order when they are sent or added, and writes the results to all of their
-/// buffers. Only its segments are staged. No other rank may access the buffers meanwhile.
+/// buffers. Only its segments are staged. No other rank may access the elements during the flow.
 ///
 /// The values of an element are combined in ring order, starting after the rank that owns its
 /// chunk. 16-bit floats are added in float32 and rounded at every hop. kAverage scales once, at the

@@ -23,6 +23,7 @@ namespace {
 // Above this size the bandwidth of the chain outweighs its latency.
 constexpr std::size_t kTreeBytes = 32 * 1024;
 
+// The default names of ranks in errors.
 std::vector<std::string> numbered(int size) {
   std::vector<std::string> names;
   for (int r = 0; r < size; ++r) names.push_back(fmt::format("rank {}", r));

@@ -17,12 +17,13 @@
 
 namespace horo::collectives {
 
-/// Collectives over messages: a segmented ring for allreduce (small buffers: one of the trees of
-/// collectives/tree), allgather and reduce_scatter, pairs for alltoall, a chain or a binomial tree
-/// for broadcast, a dissemination barrier; see those functions for cost and order of combination.
-/// The bits of an allreduce depend on the size of the buffer, on where an element lies in it, on
-/// the number of ranks and on the selection's ring_boundary, never on timing. Staging memory (8
-/// segments; one part more for reduce_scatter) is kept between calls.
+/// Collectives over messages. Allreduce, allgather and reduce_scatter use a segmented ring; an
+/// allreduce of a small buffer uses one of the trees of collectives/tree. Alltoall exchanges by
+/// pairs, broadcast uses a chain or a binomial tree, and the barrier is a dissemination barrier.
+/// See those functions for cost and order of combination. The bits of an allreduce depend on the
+/// size of the buffer, the position of an element in it, the number of ranks and the selection's
+/// ring_boundary, but not on timing. Staging memory is kept between calls: 8 segments for the ring,
+/// and as much as the largest tree or reduce_scatter so far needed.
 class RingCollectives : public Collectives {
  public:
   /// `peers` outlives this object and is not used for anything else while a collective runs.

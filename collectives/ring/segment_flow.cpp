@@ -22,10 +22,12 @@ void SegmentFlow::start(const Plan& plan, FlowEnds& ends) {
   progress();
 }
 
-// A ring of flows cannot deadlock. No call blocks, and every rank polls both directions. Send i
-// waits only for receive i - lead, which is send i - lead of the left neighbour, and the first
-// `lead` sends wait for nothing. may_receive() and may_process() wait only for earlier sends. Every
-// dependency therefore leads to a smaller number.
+// A ring of flows (lead >= 1) cannot deadlock. No call blocks, and every rank polls both
+// directions. Send i waits only for receive i - lead, and the first `lead` sends wait for nothing.
+// Receive i waits for send i of the left neighbour and, by may_receive() and may_process(), for
+// sends of this rank up to number i. A send also needs the receive of the right neighbour to be
+// posted, which waits only for smaller numbers. Every chain of dependencies therefore leads to
+// smaller numbers and ends. In a chain of flows (lead 0), it ends at the root.
 bool SegmentFlow::progress() {
   if (is_finished()) return false;
   bool has_moved = post_receives();

@@ -26,14 +26,16 @@ class FlowEnds {
   /// Whether the memory that incoming() will return may be written after sends [0, sends_done) are
   /// done.
   virtual bool may_receive(std::size_t receive, std::size_t sends_done) const;
-  /// The same for the memory that process() writes.
+  /// Whether the memory that process() will write may be written after sends [0, sends_done) are
+  /// done.
   virtual bool may_process(std::size_t receive, std::size_t sends_done) const;
 };
 
 /// A stream of segments from one peer and to another. Several receives are posted ahead. Received
 /// segments are processed while the next ones are in flight, and a send is posted as soon as the
 /// segments that it depends on are processed. No operation blocks another, so a ring of such flows
-/// cannot deadlock. Keeps its staging memory (8 slots) between runs. Used by one thread.
+/// cannot deadlock (see progress()). Keeps its staging memory (8 slots) between runs. Used by one
+/// thread.
 class SegmentFlow {
  public:
   /// Segments in flight in each direction.
@@ -58,8 +60,8 @@ class SegmentFlow {
     finish();
   }
 
-  /// The same in steps, for a rank that does other work meanwhile: start(), repeated progress(),
-  /// finish(). `ends` must outlive the call of finish().
+  /// Runs a flow in steps, for a rank that does other work in between: start(), repeated
+  /// progress(), finish(). `ends` must outlive the call of finish().
   void start(const Plan& plan, FlowEnds& ends);
   /// Makes progress without waiting. Returns whether it made any.
   bool progress();

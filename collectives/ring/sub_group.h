@@ -18,8 +18,8 @@ inline constexpr int kExchangeTag = 3;
 /// The number of tags that one group uses. Groups that share a parent are offset by it.
 inline constexpr int kTagCount = 4;
 
-/// Some ranks of a parent, renumbered 0, 1, ... in the given order. Has the thread rule of the
-/// parent. Groups of one parent with common ranks use different tag offsets.
+/// Some ranks of a parent, renumbered 0, 1, ... in the given order. The thread rule of the parent
+/// applies. Groups of one parent with common ranks use different tag offsets.
 class SubGroup : public PointToPoint {
  public:
   /// `ranks`: the parent's ranks; this rank is one of them. `parent` outlives this.

@@ -12,6 +12,8 @@ double predicted_seconds(MessageAllreduce allreduce, std::size_t bytes, int rank
   const double levels = tree.levels();
   const double send = static_cast<double>(bytes) * link.beta;
   const double combine = static_cast<double>(bytes) * link.gamma;
+  // A rank beyond the core sends its values to a rank of the core first, and receives the result at
+  // the end.
   const double fold = tree.core() == ranks ? 0 : 2 * (link.alpha + send) + combine;
   switch (allreduce) {
     case MessageAllreduce::kExchange:
@@ -27,7 +29,8 @@ double predicted_seconds(MessageAllreduce allreduce, std::size_t bytes, int rank
   return 2 * (n - 1) * (link.alpha + ring_wire * send / n);
 }
 
-// Exchange comes first, so equal predictions select the algorithm with the fewest steps.
+// Compares in the order of the number of steps, so that equal predictions select the algorithm with
+// the fewest steps.
 MessageAllreduce fastest_tree(std::size_t bytes, int ranks, const LinkCost& link) {
   MessageAllreduce best = MessageAllreduce::kExchange;
   for (const auto candidate : {MessageAllreduce::kDoubling, MessageAllreduce::kHalving})

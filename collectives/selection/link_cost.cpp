@@ -21,9 +21,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kSmall = 8;
-// Larger than the burst that a rate-limited link accepts at once. If ranks have to wait for their
-// cores, the allowance of such a link recovers between messages, and smaller messages would make
-// the link look many times faster.
+// Larger than the burst that a rate-limited link accepts at once. If ranks wait for their cores,
+// the allowance of such a link recovers between messages, and small messages would measure a rate
+// that is many times too high.
 constexpr std::size_t kLarge = 256 * 1024;
 constexpr int kSmallRounds = 40;
 constexpr int kLargeRounds = 4;
@@ -40,7 +40,8 @@ double median(std::vector<double> samples) {
   return *middle;
 }
 
-// The exchange between two ranks. The first byte of a message tells whether it is the last one.
+// Exchanges messages between two ranks, of which one leads and the other follows. The first byte of
+// the leader's message is 1 in the last round.
 class PingPong {
  public:
   PingPong(PointToPoint& peers, int peer, const std::string& peer_name)
@@ -55,6 +56,7 @@ class PingPong {
       const bool is_last = round >= rounds || Clock::now() - begin > kMostTime;
       sent_[0] = std::byte{is_last};
       const auto start = Clock::now();
+      // The receive is posted before the send, so that the answer is never an unexpected message.
       const auto answer = receive(bytes);
       send(bytes);
       finish(answer);
@@ -105,8 +107,8 @@ double seconds_per_combined_byte() {
 
 }  // namespace
 
-// Node pairs (0, 1), (2, 3), ... measure at the same time, and within a pair only the first ranks
-// of the nodes. Half a round trip is the time of one message.
+// The pairs of nodes (0, 1), (2, 3), ... measure at the same time. In each pair, only the first
+// ranks of the two nodes take part. Half a round trip is the time of one message.
 LinkCost measure_link(PointToPoint& peers, const Topology& topology) {
   const int other_node = topology.node ^ 1;
   if (topology.local_rank != 0 || other_node >= topology.node_count) return {};

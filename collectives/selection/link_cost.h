@@ -34,9 +34,10 @@ struct JobShape {
 /// beta=8.3e-09 gamma=1e-10". Numbers are written with enough digits to be read back exactly.
 std::string link_line(const JobShape& shape, const LinkCost& link);
 
-/// The figures that `text`, the contents of a link file, has for `shape`, if any; empty lines and
-/// those that begin with # are skipped. Throws InvalidArgument, naming `path`, the line and what is
-/// wrong, if any line is not as link_line() writes them or two are for this shape.
+/// Returns the figures for `shape` in `text`, the contents of a link file, if any. If several lines
+/// are for this shape, uses the first. Skips empty lines and lines that begin with #. Throws
+/// InvalidArgument with `path`, the number of the line and the mistake if any line does not have
+/// the format of link_line().
 std::optional<LinkCost> find_link(std::string_view text, const JobShape& shape,
                                   std::string_view path);
 
@@ -49,8 +50,8 @@ void add_to_link_file(const LineFile& file, const JobShape& shape, const LinkCos
 /// limited (about 100 ms, unless single messages take longer). Returns the result of this rank's
 /// pair; zeros on a rank without a pair.
 ///
-/// Collective over `peers`, which connects all ranks of the job and is not used by other code
-/// meanwhile. Throws CommunicationError with the name of the rank waited for.
+/// Collective over `peers`, which connects all ranks of the job. No other code may use `peers`
+/// during the call. Throws CommunicationError with the name of the awaited rank.
 LinkCost measure_link(PointToPoint& peers, const Topology& topology);
 
 }  // namespace horo::collectives

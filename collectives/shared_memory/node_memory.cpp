@@ -12,8 +12,8 @@ namespace horo::collectives {
 
 namespace {
 
-// Counts this rank as a sleeper on the flag while it exists. publish() wakes sleepers only if there
-// are any, which saves a system call per publication.
+// Counts this rank as a sleeper on the flag from announce() until the end of the wait. publish()
+// makes the system call that wakes sleepers only if there are any.
 struct Sleeper {
   explicit Sleeper(std::atomic<std::uint32_t>& counter) : count(counter) {}
   ~Sleeper() {
@@ -29,7 +29,7 @@ struct Sleeper {
 
 }  // namespace
 
-// Flags count up and wrap around, hence the comparison of the difference.
+// Flags count up and wrap around, so the sign of the difference is compared.
 bool Flag::wait(std::uint32_t target, const Flag& departed, const WaitPolicy& policy,
                 std::string_view what) {
   Waiter waiter(policy);
@@ -37,7 +37,8 @@ bool Flag::wait(std::uint32_t target, const Flag& departed, const WaitPolicy& po
   while (true) {
     const std::uint32_t seen = value.load(std::memory_order_acquire);
     if (static_cast<std::int32_t>(seen - target) >= 0) return true;
-    // Flags that the rank published before it left still count.
+    // The rank may have published the target before it departed. The acquire load of `departed`
+    // makes all its flags visible, so the second look is final.
     if (departed.reached(1)) return reached(target);
     if (waiter.is_napping()) sleeper.announce();
     waiter.pause_on(value, seen, what);
@@ -103,8 +104,8 @@ NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank,
   }
 }
 
-// Publishes that this rank has left, unless an exception destroys it. After an exception the job
-// ends by the abort signal, whose text names the cause.
+// Marks this rank as departed, unless stack unwinding destroys this object. After an exception the
+// job ends by the abort signal, whose text names the cause.
 NodeMemory::~NodeMemory() {
   Flag& departed = ranks_[rank_].flags->departed;
   if (std::uncaught_exceptions() <= exceptions_at_start_ && !departed.reached(1))
@@ -120,6 +121,8 @@ std::uint32_t NodeMemory::begin_steps(std::uint32_t count, std::size_t bytes) {
   return first;
 }
 
+// Each slot has several places for steps of this size, and consecutive steps in a slot use them in
+// turn.
 std::uint32_t NodeMemory::steps_in_all_slots(std::size_t bytes) const {
   return kSlots * static_cast<std::uint32_t>(slot_bytes_ / place_for(bytes));
 }
@@ -129,6 +132,7 @@ void NodeMemory::start_at(std::uint32_t number) {
   next_step_ = direct_ = number;
   RankFlags& flags = *ranks_[rank_].flags;
   for (Flag* flag : {&flags.posted, &flags.reduced, &flags.consumed}) flag->publish(number);
+  // The two exchanges before the next one have the two direct flags.
   for (const std::uint32_t latest : {number - 1, number})
     direct_flag(rank_, latest).publish(latest);
 }
@@ -154,7 +158,9 @@ void NodeMemory::end_without(int peer) {
   throw ShutdownError(fmt::format("{} has left", ranks_[first].name));
 }
 
-// Step g reuses the slots of step g - kSlots, so all peers must have consumed that step.
+// Step g reuses the slots of step g - kSlots, so all peers must have consumed that step. Only one
+// step at a time uses a slot, so begin_steps() may divide the slots in another way for each
+// collective.
 void NodeMemory::wait_free(std::uint32_t step) {
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
@@ -176,6 +182,8 @@ void NodeMemory::finish(std::uint32_t step) {
     if (!flag->reached(step + 1)) flag->publish(step + 1);
 }
 
+// Values that fit are stored next to the flag. A reader then gets the flag and the values with one
+// transfer of a cache line.
 std::byte* NodeMemory::direct_buffer(int rank, std::uint32_t exchange, std::size_t bytes) const {
   if (bytes <= Flag::kInlineBytes) return direct_flag(rank, exchange).inline_bytes;
   return ranks_[rank].direct + (exchange % 2) * direct_bytes_;

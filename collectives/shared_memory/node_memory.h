@@ -17,7 +17,7 @@
 namespace horo::collectives {
 
 /// A counter in shared memory that one rank advances and others wait for. It has cache lines of its
-/// own. Counters wrap: a value counts as reached if it is at most 2^31 ahead.
+/// own. Counters wrap: a target counts as reached if the value is less than 2^31 ahead of it.
 struct alignas(128) Flag {
   std::atomic<std::uint32_t> value{0};
   std::atomic<std::uint32_t> sleepers{0};
@@ -47,7 +47,7 @@ struct alignas(128) Flag {
     if (sleepers.load(std::memory_order_relaxed) != 0) futex_wake_all(value);
   }
   /// Blocks until reached(target). Returns false if that is no longer possible, because `departed`,
-  /// a flag of the same rank, is set. `what` completes the error text "waited 5min ...".
+  /// a flag of the same rank, is set. `what` completes the error text "waited 5 min ...".
   bool wait(std::uint32_t target, const Flag& departed, const WaitPolicy& policy,
             std::string_view what);
 };
@@ -60,10 +60,10 @@ struct alignas(128) Flag {
 /// lines that are still in the private cache of another core is several times slower than using
 /// lines that have moved to the shared cache.
 ///
-/// For each step a rank publishes three flags in this order. posted: its slot holds its input.
-/// reduced: its slot holds its part of the result. consumed: it has read everything it needs from
-/// the slots of the others. A slot is written again only after all ranks have consumed its previous
-/// step. Used by one thread at a time.
+/// For each step, a rank publishes three flags in this order. `posted`: its slot holds its input.
+/// `reduced`: its slot holds its part of the result. `consumed`: it has read everything that it
+/// needs from the slots of the others. A slot is written again only after all ranks have consumed
+/// its previous step. Used by one thread at a time.
 class NodeMemory {
  public:
   static constexpr std::uint32_t kSlots = 4;
@@ -88,7 +88,8 @@ class NodeMemory {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  /// The maximum payload of a step: one cache line less than the size of a slot.
+  /// The maximum payload of a step. A slot is at least one page larger, which leaves room for an
+  /// offset within a cache line.
   std::size_t step_bytes() const { return step_bytes_; }
   std::size_t direct_bytes() const { return direct_bytes_; }
   /// Whether waits sleep at once. Durations then include scheduling delays.
@@ -113,7 +114,8 @@ class NodeMemory {
   void wait_posted(int peer, std::uint32_t step);
   void wait_reduced(int peer, std::uint32_t step);
   void post(std::uint32_t step) { ranks_[rank_].flags->posted.publish(step + 1); }
-  /// Information that a rank sends with its first post() of a collective.
+  /// Information that a rank sends with its first post() of a collective. It must be set before
+  /// that post(), whose release store publishes it.
   struct Note {
     std::uint32_t shift = 0;        ///< offset of its values in a cache line
     std::uint32_t wants_probe = 0;  ///< 1: it requests a probe of the stores

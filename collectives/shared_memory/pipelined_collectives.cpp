@@ -21,6 +21,7 @@ Range overlap(Range a, Range b) {
   return {begin, std::max(begin, std::min(a.end, b.end))};
 }
 
+// Copies the bytes of `window` of this rank's stream to its slot. The stream itself is not stored.
 void fill_slot(const AlltoallBlocks& blocks, int rank, int size, Range window, std::byte* slot,
                Stores stores) {
   std::size_t start = 0;
@@ -52,7 +53,8 @@ void empty_slots(NodeMemory& memory, const AlltoallBlocks& blocks, const Alltoal
 
 }  // namespace
 
-// The root may be up to kSlots steps ahead of the slowest reader. finish() publishes the flags that
+// The root may be up to kSlots steps ahead of the slowest reader. fence() precedes post(), because
+// the release store of a flag does not order streaming stores. finish() publishes the flags that
 // the role of this rank has not set, so the counters of all ranks agree at the start of the next
 // collective.
 void pipelined_broadcast(NodeMemory& memory, const ScatteredBuffer& buffer, int root,
@@ -86,6 +88,9 @@ void pipelined_broadcast(NodeMemory& memory, const ScatteredBuffer& buffer, int 
   memory.finish(first_step + steps - 1);
 }
 
+// In iteration k, a rank posts step k and then reads step k - 1. It waits only for what its peers
+// publish in earlier iterations: the posts of step k - 1 and the consumption of step k - kSlots.
+// The ranks therefore cannot deadlock. The reduce_scatter below has the same schedule.
 void pipelined_allgather(NodeMemory& memory, std::span<const std::byte> input,
                          std::span<const std::size_t> bytes_of, std::span<std::byte> output,
                          Stores stores) {
@@ -173,8 +178,8 @@ void pipelined_reduce_scatter(NodeMemory& memory, const std::byte* input, DataTy
   memory.finish(first_step + steps - 1);
 }
 
-// Each rank writes the blocks for its peers as one stream into its slots. A reader must know where
-// its block starts in the stream of each peer, so the ranks first exchange these offsets.
+// Each rank writes the blocks for its peers as one stream into its slots. A reader needs the offset
+// of its block in the stream of each peer, so the ranks first exchange these offsets.
 AlltoallStreams exchange_streams(NodeMemory& memory, const AlltoallBlocks& blocks) {
   const int size = memory.size();
   const auto ranks = static_cast<std::size_t>(size);
@@ -215,7 +220,7 @@ void pipelined_alltoall(NodeMemory& memory, const AlltoallBlocks& blocks,
   const auto steps = static_cast<std::uint32_t>((streams.longest + per_step - 1) / per_step);
   const std::uint32_t first_step = memory.begin_steps(steps, per_step);
   const auto window = [&](std::uint32_t k) { return Range{k * per_step, (k + 1) * per_step}; };
-  // In iteration k, each rank writes its slot for step k and then reads the slots of step k-1.
+  // In iteration k, each rank writes its slot for step k and then reads the slots of step k - 1.
   // wait_free() returns when all ranks have consumed the step that used the slot before, so a
   // writer never overwrites unread data.
   for (std::uint32_t k = 0; k <= steps; ++k) {

@@ -11,8 +11,8 @@
 
 namespace horo::collectives {
 
-/// Broadcast inside a node: the root fills its slots in turn, and the other ranks read them as they
-/// are posted. Cost: the root writes N bytes, and each other rank reads N bytes.
+/// Broadcast inside a node: the root writes one slot per step, and the other ranks read it when it
+/// is posted. Cost: the root writes N bytes, and each other rank reads N bytes.
 void pipelined_broadcast(NodeMemory& memory, const ScatteredBuffer& buffer, int root,
                          Stores stores);
 

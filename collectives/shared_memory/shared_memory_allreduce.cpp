@@ -25,7 +25,8 @@ constexpr std::uint32_t kSegmentsPerSample = 4;
 // all slots, and copies the other chunks of segment k-2 out. The three stages work on different
 // segments, so a rank rarely waits for a slower one. With four slots, a rank overwrites a slot only
 // two iterations after it has copied the previous segment out; wait_free() ensures that its peers
-// have as well.
+// have done so as well. Every wait is for a flag that a peer publishes in an earlier iteration, so
+// the ranks cannot deadlock.
 class Pipeline {
  public:
   Pipeline(NodeMemory& memory, const ScatteredBuffer& buffer, ReduceOp op,
@@ -128,8 +129,8 @@ class Pipeline {
     memory_.consume(step);
   }
 
-  // The first post of a peer carries its note. Every rank reads the notes of all peers, so all
-  // agree on wants_probe_.
+  // The note of a peer is valid after its first post. Every rank reads the notes of all peers, so
+  // wants_probe_ ends with the same value on all ranks.
   void wait_posted(int peer, std::uint32_t k) {
     memory_.wait_posted(peer, first_step_ + k);
     if (k > 0) return;
@@ -138,8 +139,8 @@ class Pipeline {
     wants_probe_ |= note.wants_probe != 0;
   }
 
-  // From iteration 2 on, all ranks take part and the pipeline is full, so the time measures
-  // transfers only.
+  // At the end of iteration 2, all ranks have entered the collective and the pipeline is full. The
+  // time from then on measures transfers only.
   void sample_pace(std::uint32_t k) {
     if (k % kSegmentsPerSample != 2 || k > segments_ || memory_.sleeps_at_once()) return;
     const auto now = std::chrono::steady_clock::now();
@@ -171,15 +172,17 @@ void pipelined_allreduce(NodeMemory& memory, const ScatteredBuffer& buffer, Redu
   if (buffer.count() > 0) Pipeline(memory, buffer, op, segment_bytes, stores, chooser).run();
 }
 
-// One synchronization instead of three: every rank publishes its values and reduces all of them
-// itself, in rank order. The work grows with the number of ranks, so this is for small tensors.
+// Needs one synchronization instead of three: every rank publishes its values and reduces the
+// values of all ranks itself, in rank order. The work of a rank grows with the number of ranks, so
+// this is for small tensors.
 void direct_allreduce(NodeMemory& memory, const ScatteredBuffer& buffer, ReduceOp op, Stores stores,
                       std::vector<std::byte>& scratch) {
   const std::uint32_t exchange = memory.begin_direct();
   const std::size_t bytes = buffer.bytes();
   const auto size = static_cast<std::size_t>(memory.size());
-  // A buffer is free again after one other exchange: whoever has posted that one has finished this
-  // one.
+  // This overwrites the values of the exchange before the previous one. No peer still reads them:
+  // this rank has completed the previous exchange, so every peer has posted it, and a peer posts an
+  // exchange only after it has read all values of the one before.
   std::byte* own = memory.direct_buffer(memory.rank(), exchange, bytes);
   const Stores own_stores = bytes <= Flag::kInlineBytes ? Stores::kPlain : stores;
   buffer.for_each_span(

@@ -14,7 +14,7 @@ namespace horo::collectives {
 // post() and wait_posted() make the inputs of all ranks visible before any rank reads them. The
 // chunks of the ranks are disjoint and consist of whole cache lines, so ranks write without further
 // synchronization. A rank returns when all chunks are reduced: its buffer is then complete, and no
-// peer accesses it any more.
+// peer accesses it any more. The step uses no slot, so no wait_free() is needed.
 void mapped_allreduce(NodeMemory& memory, const MappedBuffer& buffer, ReduceOp op) {
   const DataType type = buffer.own().type();
   const std::uint32_t step = memory.begin_steps(1, 0);
@@ -103,6 +103,8 @@ void SharedMemoryCollectives::alltoall(std::span<const std::byte> input,
   pipelined_alltoall(memory_, blocks, streams, chooser_.choose(memory_, streams.longest));
 }
 
+// A rank returns from a direct exchange only after all ranks have posted theirs, even if it is
+// empty.
 void SharedMemoryCollectives::barrier() {
   direct_allreduce(memory_, ScatteredBuffer(DataType::kUInt8), ReduceOp::kSum, Stores::kPlain,
                    scratch_);

@@ -14,10 +14,9 @@
 namespace horo::collectives {
 
 /// Allreduce inside a node on buffers that its ranks have mapped from each other. Rank r reads
-/// chunk r of every buffer, combines them in rank order and writes the result to every buffer: no
-/// staging.
-/// Cost per rank for N bytes on n ranks: N read and N written in all, the least an allreduce in
-/// place can do; two waits.
+/// chunk r of every buffer, combines the values in rank order and writes the result to all buffers.
+/// Nothing is staged. Cost per rank for N bytes: N bytes read, N bytes written, two waits for each
+/// peer.
 void mapped_allreduce(NodeMemory& memory, const MappedBuffer& buffer, ReduceOp op);
 
 /// Collectives among ranks that share memory. For every element the ranks' values are combined in
@@ -26,7 +25,7 @@ class SharedMemoryCollectives : public Collectives {
  public:
   struct Options {
     std::size_t segment_bytes = 256 * 1024;  ///< of the pipeline, a multiple of 4 KiB
-    std::size_t direct_bytes = 8 * 1024;     ///< up to this size an allreduce takes the direct way
+    std::size_t direct_bytes = 8 * 1024;     ///< up to this size: direct_allreduce()
     Stores stores = Stores::kAuto;
   };
   static std::size_t bytes_needed(int ranks, const Options& options);
@@ -49,7 +48,8 @@ class SharedMemoryCollectives : public Collectives {
                 std::span<std::byte> output, std::span<const std::size_t> bytes_from) override;
   void barrier() override;
 
-  /// What the choice between plain and streaming stores was last based on; zeros: not measured.
+  /// Returns the bandwidths on which the latest choice between plain and streaming stores is based;
+  /// zeros if none was measured.
   const StoreBandwidths& store_bandwidths() const { return chooser_.bandwidths(); }
 
  private:

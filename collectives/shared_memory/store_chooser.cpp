@@ -62,8 +62,8 @@ StoreBandwidths probe_stores(NodeMemory& memory) {
 
 namespace {
 
-// Without a shared cache, streaming stores are several times faster. With one, plain stores are up
-// to twice as fast, but a probe with cold caches measures no difference.
+// If the ranks share no cache, streaming stores are several times faster. If they share one, plain
+// stores are up to twice as fast, but a probe with cold caches measures no difference.
 constexpr double kClearly = 1.5;
 
 }  // namespace
@@ -76,7 +76,7 @@ Stores StoreChooser::choose(NodeMemory& memory, std::size_t bytes) {
         bandwidths_.streaming > kClearly * bandwidths_.plain ? Stores::kStreaming : Stores::kPlain;
     bytes_until_probe_ = kBytesBetweenProbes;
     // A request that the probe does not confirm was caused by noise. The interval until the next
-    // request then doubles, so that noise cannot trigger probes all the time.
+    // request then doubles, so that noise triggers fewer and fewer probes.
     const bool is_confirmed = chosen_ == Stores::kStreaming;
     if (wants_probe_)
       bytes_before_request_ = is_confirmed ? kBytesBeforeRequest : 2 * bytes_before_request_;
@@ -89,6 +89,7 @@ Stores StoreChooser::choose(NodeMemory& memory, std::size_t bytes) {
 
 Stores StoreChooser::add_sample(Stores used, std::size_t bytes, double seconds) {
   if (setting_ != Stores::kAuto || used != Stores::kPlain) return used;
+  // Fewer than bytes_before_request_ bytes have passed since the last probe.
   if (bytes_until_probe_ + bytes_before_request_ > kBytesBetweenProbes) return used;
   if (!pace_.has_dropped(bytes, seconds)) return used;
   wants_probe_ = true;

@@ -20,8 +20,8 @@ struct StoreBandwidths {
 StoreBandwidths probe_stores(NodeMemory& memory);
 
 /// Detects that plain stores have become several times slower, because the cores of the ranks no
-/// longer share a cache. One slow sample proves nothing, since a rank may have lost its core for a
-/// moment; two consecutive ones do.
+/// longer share a cache. One slow sample is not enough, because the scheduler may have suspended
+/// the rank. Two consecutive slow samples are.
 class StorePace {
  public:
   /// Plain stores are 4 to 7 times slower between cores that do not share a cache.

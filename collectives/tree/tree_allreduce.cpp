@@ -41,7 +41,10 @@ class HalvingDoubling {
         width_(width),
         halves_(tree, count) {}
 
-  // received: count * width bytes, plus one element for each level.
+  // `received` has room for the kept ranges of all levels, together at most `count` elements plus
+  // one for each level. If this rank has an extra rank, the values of that rank come first, `count`
+  // elements. All messages have one tag: the peers of the levels differ, and a pair sends partial
+  // before complete values.
   void run(std::byte* received) {
     post_receives(received);
     if (tree_.has_fold()) take_in_fold(received);
@@ -78,7 +81,8 @@ class HalvingDoubling {
     step_.accumulate(at(kept), places_[i], tree_.is_lower(level), kept.count(),
                      tree_.is_last(level));
     group_.await_send(peer, send);
-    // The peer returns the complete values of the range that was sent to it.
+    // The peer returns the complete values of the range that was sent to it. They overwrite this
+    // range, so the receive is posted only after the send.
     complete_[i] = group_.start_receive(peer, at(given), bytes_of(given));
   }
   void return_level(int level) {
@@ -103,9 +107,9 @@ class HalvingDoubling {
 
 }  // namespace
 
-// Rabenseifner's algorithm: a reduce_scatter by recursive halving, then an allgather by recursive
-// doubling. 2 log2(n) messages and about twice the bytes of the buffer per rank. Ranks beyond the
-// largest power of two fold their values into a rank of the core first.
+// Rabenseifner's algorithm: a reduce_scatter by recursive halving, then an allgather that returns
+// the halves in reverse order. An extra rank sends its values to its rank of the core first, and
+// receives the result at the end.
 void halving_doubling_allreduce(PointToPoint& peers, const std::vector<std::string>& rank_names,
                                 const ScatteredBuffer& buffer, ReduceOp op, TreeStaging& staging) {
   const std::size_t bytes = buffer.bytes();
@@ -130,8 +134,8 @@ void halving_doubling_allreduce(PointToPoint& peers, const std::vector<std::stri
 
 namespace {
 
-// values + r * bytes: the values of rank r; the result replaces those of rank 0.
-// Uses the tree of the other algorithms, so that all tree algorithms give the same bits.
+// The values of rank r are at values + r * bytes. The result replaces those of rank 0. Combines in
+// the order of CombinationTree, so that all tree algorithms give the same bits.
 void combine_all(const TreeStep& step, int size, std::byte* values, std::size_t count,
                  std::size_t bytes) {
   const CombinationTree tree(0, size);
@@ -147,8 +151,9 @@ void combine_all(const TreeStep& step, int size, std::byte* values, std::size_t 
 
 }  // namespace
 
-// Every rank sends its values to every other rank and combines all of them itself, in the order of
-// the tree. One step of latency for n - 1 messages per rank.
+// All receives are posted before the first send, because an unexpected message costs one more copy.
+// Rank r sends to r + 1 first and receives from r - 1 first, so that not all ranks send to the same
+// rank at once.
 void exchange_allreduce(PointToPoint& peers, const std::vector<std::string>& rank_names,
                         const ScatteredBuffer& buffer, ReduceOp op, TreeStaging& staging) {
   const std::size_t bytes = buffer.bytes();
@@ -181,8 +186,8 @@ namespace {
 void exchange_levels(TreePeers& group, const CombinationTree& tree, const TreeStep& step,
                      std::byte* own, std::size_t count, std::size_t bytes, TreeStaging& staging,
                      std::byte* received) {
-  // received: one place of `bytes` for each level, then one for the fold. All receives are posted
-  // before any send, because an unexpected message costs one more copy.
+  // `received` has one place of `bytes` for each level, then one for the extra rank. The receives
+  // of all levels are posted before any send, because an unexpected message costs one more copy.
   const auto place = [&](int level) { return received + static_cast<std::size_t>(level) * bytes; };
   for (int level = 0; level < tree.levels(); ++level)
     staging.tickets[static_cast<std::size_t>(level)] =
@@ -195,6 +200,7 @@ void exchange_levels(TreePeers& group, const CombinationTree& tree, const TreeSt
   for (int level = 0; level < tree.levels(); ++level) {
     const auto send = group.start_send(tree.peer(level), own, bytes);
     group.await_receive(tree.peer(level), staging.tickets[static_cast<std::size_t>(level)]);
+    // The send reads `own`, so it must end before the values are combined into it.
     group.await_send(tree.peer(level), send);
     step.accumulate(own, place(level), tree.is_lower(level), count, tree.is_last(level));
   }
@@ -203,8 +209,8 @@ void exchange_levels(TreePeers& group, const CombinationTree& tree, const TreeSt
 
 }  // namespace
 
-// Each level exchanges the whole buffer with one peer: log2(n) messages, log2(n) times the bytes of
-// the buffer. Fewer messages but more bytes than halving and doubling.
+// Each level exchanges the whole buffer with one peer. Compared with halving and doubling, this
+// sends half as many messages but more bytes.
 void recursive_doubling_allreduce(PointToPoint& peers, const std::vector<std::string>& rank_names,
                                   const ScatteredBuffer& buffer, ReduceOp op,
                                   TreeStaging& staging) {

@@ -23,7 +23,7 @@ void halving_doubling_allreduce(PointToPoint& peers, const std::vector<std::stri
 
 /// Allreduce in place for few ranks and small buffers: every rank sends its values to every other
 /// rank and combines all values itself, in the order of CombinationTree. 16-bit floats are rounded
-/// at every level. Cost: one step; each rank sends, receives and reduces (n-1) * N bytes and needs
+/// at every level. Cost: one step. Each rank sends, receives and reduces (n-1) * N bytes, and needs
 /// n * N bytes of staging.
 ///
 /// Collective over `peers`. `staging` is kept between calls; `rank_names` are for error texts.
@@ -33,8 +33,9 @@ void exchange_allreduce(PointToPoint& peers, const std::vector<std::string>& ran
 /// Allreduce in place for small buffers, in the order of CombinationTree: at each level a rank
 /// exchanges its whole partial result with one peer. Cost for n ranks, a power of two: log2 n steps
 /// of N bytes sent and reduced. Otherwise two more steps of N bytes. 16-bit floats are rounded at
-/// every level. Staging: log2 n * N bytes, because receives are posted ahead. (Source: Thakur,
-/// Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", 2005.)
+/// every level. Staging: (log2 n + 1) * N bytes, because the receives of all levels are posted
+/// ahead. (Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication
+/// operations in MPICH", 2005.)
 ///
 /// Collective over `peers`. `staging` is kept between calls; `rank_names` are for error texts.
 void recursive_doubling_allreduce(PointToPoint& peers, const std::vector<std::string>& rank_names,

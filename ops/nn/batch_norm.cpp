@@ -11,6 +11,8 @@
 
 namespace horo::ops {
 
+// Vectors [batch, channels] are images of one pixel, so one kernel handles both shapes. Training
+// needs two values per channel, because the unbiased variance divides by their number minus 1.
 ImageBatch normalised_images(const BatchNormOptions& options, const Shape& input, bool training) {
   const std::size_t channels = options.channels;
   const bool is_flat = input.rank() == 2;
@@ -72,6 +74,8 @@ void BatchNorm::update_running_statistics(std::size_t values_per_channel) {
   }
 }
 
+// Uses the input, and the mean and variance of the batch. The normalised values are computed again
+// from these and not stored.
 Tensor BatchNorm::backward(Tensor output_gradient, const GradientReady& ready) {
   const auto kernel = std::exchange(kernel_, nullptr);
   require_gradient(kernel != nullptr, "BatchNorm", output_gradient.shape(), input_.shape());

@@ -21,8 +21,9 @@ struct BatchNormOptions {
   float momentum = 0.1f;
 };
 
-/// The images that a BatchNorm normalises; [batch, channels] counts as images of one pixel. Throws
-/// InvalidArgument if `input` has another shape, or too few values for training.
+/// Returns the images that a BatchNorm normalises. An input [batch, channels] is treated as images
+/// of one pixel. Throws InvalidArgument if `input` has another shape, or too few values for
+/// training.
 ImageBatch normalised_images(const BatchNormOptions& options, const Shape& input, bool training);
 
 /// Normalises every channel of [batch, channels] or [batch, channels, height, width] to mean 0 and

@@ -40,8 +40,10 @@ Tensor Conv2d::forward(Tensor input, const Pass& pass) {
   const auto kernel =
       kernels_.get(shape, [&] { return std::make_shared<cpu::ConvolutionKernel>(convolution); });
   Tensor output(shape_of(convolution.output()));
+  // Without a bias, bias_ is an empty tensor: its address is null, and the kernel ignores it.
   kernel->forward(input.data(), weight_.value.data(), bias_.value.data(), output.data());
   if (pass.training) {
+    // The gradient of the weights needs the input. The output is not needed, only its shape.
     kernel_ = kernel;
     input_ = std::move(input);
     output_shape_ = output.shape();

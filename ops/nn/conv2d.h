@@ -27,11 +27,12 @@ struct Conv2dOptions {
   bool input_gradient = true;
 };
 
-/// The convolution for `input`. Throws InvalidArgument if the shape does not fit.
+/// Returns the shape of the convolution for `input`. Throws InvalidArgument if the shape does not
+/// fit.
 ConvolutionShape convolution_shape(const Conv2dOptions& options, const Shape& input);
 
-/// Convolution (without flipping) of [batch, in_channels, height, width] to
-/// [batch, out_channels, h, w], where h = (height + 2 padding - kernel) / stride + 1, rounded down.
+/// Convolution, without flipping the filter, of [batch, in_channels, height, width] to [batch,
+/// out_channels, h, w], where h = (height + 2 padding - kernel) / stride + 1, rounded down.
 /// Parameters: "weight" [out_channels, in_channels, kernel, kernel] and "bias" [out_channels]. The
 /// weight starts as initialise() draws it for seed 0, the bias as zero.
 class Conv2d : public Layer {

@@ -16,6 +16,7 @@ CrossEntropyLoss compare(const Tensor& logits, std::span<const std::int32_t> lab
   HORO_CHECK(shape.rank() == 2 && shape.count() > 0 && shape[0] == labels.size(),
              fmt::format("cross-entropy got logits {} for {} labels, wants [{}, classes]",
                          shape.to_string(), labels.size(), labels.size()));
+  // The comparison also rejects NaN.
   HORO_CHECK(normaliser > 0,
              fmt::format("cross-entropy got normaliser {}, wants more than 0", normaliser));
   const cpu::BatchScore score =
@@ -34,6 +35,7 @@ CrossEntropyLoss cross_entropy_loss(Tensor logits, std::span<const std::int32_t>
   return loss;
 }
 
+// The kernel skips the gradient if its span is empty.
 CrossEntropyLoss cross_entropy_score(const Tensor& logits, std::span<const std::int32_t> labels,
                                      double normaliser) {
   return compare(logits, labels, normaliser, {});

@@ -22,8 +22,8 @@ struct CrossEntropyLoss {
 /// Softmax and cross-entropy of `logits` [batch, classes] and one label in [0, classes) per sample.
 /// `normaliser` is the number of samples of the mean: the batch size, or global batch / ranks if
 /// ranks have batches of different sizes and gradients are averaged. The gradient reuses the memory
-/// of the logits. Throws InvalidArgument for shapes that do not fit, and with the sample for a
-/// label out of range.
+/// of the logits. Throws InvalidArgument if the shapes do not match, or if a label is out of range;
+/// the text then names the sample.
 CrossEntropyLoss cross_entropy_loss(Tensor logits, std::span<const std::int32_t> labels,
                                     double normaliser);
 /// The same without the gradient, for evaluation.

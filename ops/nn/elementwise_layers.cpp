@@ -35,6 +35,7 @@ Tensor Relu::backward(Tensor output_gradient, const GradientReady&) {
 }
 
 Tensor Gelu::forward(Tensor input, const Pass& pass) {
+  // A copy, because the layer overwrites the input, which the derivative needs.
   if (pass.training) input_ = input.clone();
   cpu::gelu_forward(input.values());
   return input;
@@ -62,6 +63,8 @@ Tensor Dropout::forward(Tensor input, const Pass& pass) {
              fmt::format("Dropout got input {} with the global indices of {} samples, wants {}",
                          shape.to_string(), pass.samples.size(), shape[0]));
   kept_.resize(input.count());
+  // The key changes in every step. The mask of a sample depends on its global index, so it is the
+  // same for any number of ranks.
   cpu::draw_dropout_mask(mix(pass.seed, pass.step), pass.samples, input.count() / shape[0],
                          options_.probability, kept_);
   cpu::apply_dropout(input.values(), kept_, scale_);

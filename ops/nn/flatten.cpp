@@ -6,6 +6,7 @@
 
 namespace horo::ops {
 
+// require_input() rejects tensors without elements, so input[0] is not 0.
 Shape flattened(const Shape& input) {
   require_input(input.rank() >= 1, "Flatten", input, "[batch, ...]");
   return {input[0], input.count() / input[0]};

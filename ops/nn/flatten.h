@@ -6,10 +6,11 @@
 
 namespace horo::ops {
 
-/// [batch, features] of [batch, ...]. Throws InvalidArgument for a scalar.
+/// Returns the shape [batch, features] for an input [batch, ...]. Throws InvalidArgument for a
+/// scalar or an input without elements.
 Shape flattened(const Shape& input);
 
-/// [batch, ...] to [batch, features]: the same values, no copy.
+/// Reshapes [batch, ...] to [batch, features]. Copies no values.
 class Flatten : public Layer {
  public:
   Tensor forward(Tensor input, const Pass& pass) override;

@@ -4,8 +4,8 @@
 
 namespace horo::ops {
 
-/// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) of every value, any shape. Source: Hendrycks,
-/// Gimpel, "Gaussian error linear units" (2016).
+/// Computes x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) of every value, for any shape. Source:
+/// Hendrycks, Gimpel, "Gaussian error linear units" (2016).
 class Gelu : public Layer {
  public:
   Tensor forward(Tensor input, const Pass& pass) override;

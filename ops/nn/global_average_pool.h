@@ -7,7 +7,7 @@
 
 namespace horo::ops {
 
-/// The images of `input`. Throws InvalidArgument unless it has four dimensions.
+/// Returns the shape `input` as images. Throws InvalidArgument unless it has four dimensions.
 ImageBatch averaged_images(const Shape& input);
 
 /// The average of every channel of every image: [batch, channels, height, width] to

@@ -25,12 +25,16 @@ void initialise(Parameter& parameter, std::uint64_t seed, double gain) {
   const double bound = gain * std::sqrt(3.0 / fan_in);
   const auto values = parameter.value.values();
   for (std::size_t i = 0; i < values.size(); ++i) {
+    // One call of philox() gives four numbers. Adding 0.5 selects the middle of an interval, so
+    // `uniform` is distributed symmetrically in (0, 1).
     const std::uint32_t word = philox(key, 0, i / 4)[i % 4];
-    const double uniform = (static_cast<double>(word) + 0.5) * 0x1p-32;  // in (0, 1)
+    const double uniform = (static_cast<double>(word) + 0.5) * 0x1p-32;
     values[i] = static_cast<float>((2.0 * uniform - 1.0) * bound);
   }
 }
 
+// The name has no prefix of a container yet, so layers of one shape start with equal values.
+// initialise() on the whole model uses the full names.
 Parameter make_parameter(std::string name, const Shape& shape) {
   Parameter parameter{std::move(name), Tensor::zeros(shape), Tensor::zeros(shape)};
   initialise(parameter, 0);

@@ -18,8 +18,8 @@ void initialise(Layer& model, std::uint64_t seed, double gain = 1.0);
 /// The same for one parameter.
 void initialise(Parameter& parameter, std::uint64_t seed, double gain = 1.0);
 
-/// A parameter with a zero gradient; its value as initialise() draws it for seed 0, or zero if it
-/// has one dimension.
+/// Makes a parameter with a zero gradient. Its value is what initialise() draws for seed 0, or zero
+/// if it has one dimension.
 Parameter make_parameter(std::string name, const Shape& shape);
 
 }  // namespace horo::ops

@@ -18,7 +18,7 @@ struct Parameter {
 };
 
 /// Mode and random seed of a forward pass. Random choices (dropout) depend only on the seed, the
-/// step and the global index of the sample, and thus not on the number of ranks.
+/// step and the global index of the sample. They do not depend on the number of ranks.
 struct Pass {
   bool training = false;
   std::uint64_t seed = 0;
@@ -41,7 +41,7 @@ class Layer {
   /// Takes the gradient of the loss with respect to the output. Overwrites the gradients of the
   /// parameters, calls `ready` for each, and returns the gradient with respect to the input.
   virtual Tensor backward(Tensor output_gradient, const GradientReady& ready) = 0;
-  /// In forward order. The pointers stay valid while the layer lives.
+  /// In forward order. The pointers stay valid for the lifetime of the layer.
   virtual std::vector<Parameter*> parameters() { return {}; }
   /// State of the model that is not trained (running statistics), in forward order.
   virtual std::vector<Parameter*> buffers() { return {}; }

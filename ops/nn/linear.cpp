@@ -25,6 +25,8 @@ Linear::Linear(const LinearOptions& options) : options_(options) {
   if (options.bias) bias_ = make_parameter("bias", {options.out_features});
 }
 
+// y [batch, out] = x [batch, in] * W^T + b, where W is [out, in]. The kernel ignores the empty
+// bias_ of a layer without a bias.
 Tensor Linear::forward(Tensor input, const Pass& pass) {
   const Shape& shape = input.shape();
   const InnerProductShape product = inner_product_shape(options_, shape);
@@ -39,6 +41,8 @@ Tensor Linear::forward(Tensor input, const Pass& pass) {
   return output;
 }
 
+// dW = dy^T * x, db = the sum of dy over the batch, dx = dy * W. dW needs the input, so forward()
+// keeps it.
 Tensor Linear::backward(Tensor output_gradient, const GradientReady& ready) {
   const auto kernel = std::exchange(kernel_, nullptr);
   require_gradient(kernel != nullptr, "Linear", output_gradient.shape(),

@@ -19,11 +19,11 @@ struct MaxPool2dOptions {
   std::size_t padding = 0;  ///< at most kernel / 2; padded pixels are never the maximum
 };
 
-/// The pooling for `input`. Throws InvalidArgument if the shape does not fit.
+/// Returns the shape of the pooling for `input`. Throws InvalidArgument if the shape does not fit.
 PoolShape pool_shape(const MaxPool2dOptions& options, const Shape& input);
 
-/// The largest value of every window: [batch, channels, height, width] to [batch, channels, h, w],
-/// where h = (height + 2 padding - kernel) / stride + 1, rounded down.
+/// Computes the largest value of every window: [batch, channels, height, width] to [batch,
+/// channels, h, w], where h = (height + 2 padding - kernel) / stride + 1, rounded down.
 class MaxPool2d : public Layer {
  public:
   explicit MaxPool2d(const MaxPool2dOptions& options = {});

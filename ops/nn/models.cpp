@@ -19,7 +19,8 @@ namespace horo::ops {
 namespace {
 
 /// Appends flatten, the hidden layers and the output. The first layer of a network needs no
-/// gradient by its input, which saves a matrix product per step.
+/// gradient by its input, which saves a matrix product per step. A layer before a BatchNorm has no
+/// bias, because the normalisation subtracts the mean and would cancel it.
 void add_fully_connected(Sequential& network, std::size_t features, const MlpOptions& options) {
   bool is_first = network.size() == 0;
   network.add("flatten", Flatten());
@@ -43,7 +44,8 @@ void add_fully_connected(Sequential& network, std::size_t features, const MlpOpt
                                 .input_gradient = !is_first}));
 }
 
-/// One image after a convolution stage.
+/// Returns the shape of one image after a convolution stage: a convolution with stride 1, then
+/// pooling 2 x 2. An extent is 0 if one of the two windows does not fit.
 Shape after_stage(const Shape& image, std::size_t out_channels, const CnnOptions& options) {
   const Window window{options.kernel, 1, options.padding};
   const Window pool{2, 2, 0};

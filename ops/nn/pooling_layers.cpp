@@ -11,7 +11,7 @@
 namespace horo::ops {
 
 PoolShape pool_shape(const MaxPool2dOptions& options, const Shape& input) {
-  // A stride of 0 stands for windows that touch and do not overlap.
+  // A stride of 0 means that windows are adjacent and do not overlap.
   const std::size_t stride = options.stride == 0 ? options.kernel : options.stride;
   const Window window{options.kernel, stride, options.padding};
   require_input(
@@ -23,6 +23,7 @@ PoolShape pool_shape(const MaxPool2dOptions& options, const Shape& input) {
 
 MaxPool2d::MaxPool2d(const MaxPool2dOptions& options) : options_(options) {
   HORO_CHECK(options.kernel > 0, "MaxPool2d: got kernel 0, wants at least 1");
+  // With padding of at most half a window, every window contains a pixel of the image.
   HORO_CHECK(2 * options.padding <= options.kernel,
              fmt::format("MaxPool2d: got padding {} with kernel {}, wants at most half of it",
                          options.padding, options.kernel));
@@ -38,8 +39,8 @@ Tensor MaxPool2d::forward(Tensor input, const Pass& pass) {
     kernel->forward_inference(input.data(), output.data());
     return output;
   }
-  // The kernel records the largest pixels inside itself. kernel_ therefore serves one training
-  // forward and its backward.
+  // The kernel stores the largest pixels of its latest training pass, so backward() must use the
+  // same kernel object.
   kernel->forward_training(input.data(), output.data());
   kernel_ = kernel;
   input_shape_ = shape;
@@ -47,6 +48,7 @@ Tensor MaxPool2d::forward(Tensor input, const Pass& pass) {
   return output;
 }
 
+// Needs neither input nor output: the kernel has recorded the largest pixels.
 Tensor MaxPool2d::backward(Tensor output_gradient, const GradientReady&) {
   const auto kernel = std::exchange(kernel_, nullptr);
   require_gradient(kernel != nullptr, "MaxPool2d", output_gradient.shape(), output_shape_);

@@ -8,7 +8,7 @@
 
 namespace horo::ops {
 
-/// max(0, x) of every value, any shape. Works in place.
+/// Computes max(0, x) of every value, for any shape. Works in place.
 class Relu : public Layer {
  public:
   Tensor forward(Tensor input, const Pass& pass) override;

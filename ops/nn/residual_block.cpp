@@ -41,6 +41,7 @@ ResidualBlock::ResidualBlock(const ResidualBlockOptions& options) {
       .add("shortcut_norm", BatchNorm({.channels = channels}));
 }
 
+// Layers own their input and may overwrite it, so one of the branches gets a copy.
 Tensor ResidualBlock::forward(Tensor input, const Pass& pass) {
   Tensor sum = residual_.forward(input.clone(), pass);
   add_in_place(sum, shortcut_.forward(std::move(input), pass));

@@ -16,9 +16,9 @@ struct ResidualBlockOptions {
 
 /// ReLU(residual(x) + shortcut(x)), [batch, in_channels, height, width] to [batch, out_channels, h,
 /// w] with h = (height - 1) / stride + 1, rounded down. The residual is convolution 3 x 3, batch
-/// normalisation, ReLU, convolution 3 x 3, batch normalisation. The shortcut is x itself where the
-/// shapes allow it, else convolution 1 x 1 and batch normalisation. The layers, after which
-/// parameters are named: "conv1", "norm1", "conv2", "norm2", and, unless the shortcut is x itself,
+/// normalisation, ReLU, convolution 3 x 3, batch normalisation. The shortcut is x itself if the
+/// shapes are equal, else convolution 1 x 1 and batch normalisation. Parameters are named after the
+/// layers: "conv1", "norm1", "conv2", "norm2", and, unless the shortcut is x itself,
 /// "shortcut_conv", "shortcut_norm". Source: He, Zhang, Ren, Sun, "Deep residual learning" (2016),
 /// figure 2; projections as in section 3.3, equation 2.
 class ResidualBlock : public Layer {

@@ -30,6 +30,7 @@ std::unique_ptr<Sequential> make_resnet(const ResnetOptions& options) {
   network->add("relu", Relu());
   for (std::size_t stage = 0; stage < options.channels.size(); ++stage) {
     for (std::size_t block = 0; block < options.blocks; ++block) {
+      // The first block of every stage except the first one halves height and width.
       const bool is_smaller = stage > 0 && block == 0;
       network->add(fmt::format("stage{}_block{}", stage + 1, block + 1),
                    ResidualBlock({.in_channels = channels,

@@ -11,15 +11,16 @@
 namespace horo::ops {
 
 /// Caches the kernels of a layer, one per input shape. Building a kernel costs far more than a
-/// call, and training, the last short batch and evaluation alternate between a few shapes. A full
-/// cache drops the least recently used kernel; its other owners keep it alive. Used from one thread
-/// at a time.
+/// call. A job alternates between a few shapes: those of training, of the last short batch and of
+/// evaluation. A full cache drops the least recently used kernel; its other owners keep it alive.
+/// Used from one thread at a time.
 template <typename Kernel>
 class ShapeCache {
  public:
   static constexpr std::size_t kCapacity = 8;
 
-  /// The kernel for `shape`. `make()` builds it, as a std::shared_ptr<Kernel>, if it is not cached.
+  /// Returns the kernel for `shape`. If it is not cached, `make()` builds it and returns a
+  /// std::shared_ptr<Kernel>.
   template <typename Make>
   const std::shared_ptr<Kernel>& get(const Shape& shape, Make make) {
     auto found = std::find_if(entries_.begin(), entries_.end(),

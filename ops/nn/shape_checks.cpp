@@ -11,6 +11,7 @@ void require_input(bool fits, std::string_view layer, const Shape& got, const st
              fmt::format("{} got input {}, wants {}", layer, got.to_string(), wants));
 }
 
+// Checks `is_expected` first, because `output` has no meaning without a forward pass.
 void require_gradient(bool is_expected, std::string_view layer, const Shape& got,
                       const Shape& output) {
   HORO_CHECK(is_expected,

@@ -36,6 +36,7 @@ DeviceTensor DeviceTensor::shared() const {
   return result;
 }
 
+// Moves the memory, so that no two tensors share it by accident; see shared().
 DeviceTensor DeviceTensor::reshaped(Shape shape) && {
   HORO_CHECK(shape.count() == count(),
              fmt::format("cannot reshape a tensor of shape {} to {}: the counts of elements differ",

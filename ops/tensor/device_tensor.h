@@ -17,7 +17,7 @@ class DeviceTensor {
   DeviceTensor() = default;
   /// Takes over `memory`. Throws InvalidArgument if it is smaller than the tensor.
   DeviceTensor(Shape shape, DataType type, device::Memory memory);
-  /// The tensor at `data`, which `owner` keeps alive.
+  /// Makes a tensor of the memory at `data`, which `owner` keeps alive.
   DeviceTensor(Shape shape, DataType type, std::byte* data,
                const std::shared_ptr<const void>& owner);
   DeviceTensor(DeviceTensor&&) noexcept = default;
@@ -29,9 +29,9 @@ class DeviceTensor {
   std::size_t bytes() const { return count() * size_of(type_); }
   std::byte* data() const { return data_.get(); }
 
-  /// A second tensor with the same memory, which both own.
+  /// Returns a second tensor that shares the ownership of the same memory.
   DeviceTensor shared() const;
-  /// The same values under another shape of the same count; this tensor becomes empty.
+  /// Returns the same values with another shape of the same count. This tensor becomes empty.
   DeviceTensor reshaped(Shape shape) &&;
 
  private:

@@ -12,8 +12,11 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};  // a cache line, and the widest vector register
 
+// Leaves the values uninitialised, since most tensors are overwritten at once. The alignment of the
+// deallocation must be that of the allocation.
 std::shared_ptr<float[]> allocate(const Shape& shape) {
   const std::size_t count = shape.count();
+  // Larger counts would overflow the size in bytes below.
   HORO_CHECK(count <= std::numeric_limits<std::ptrdiff_t>::max() / sizeof(float),
              "a tensor of shape " + shape.to_string() + " does not fit into memory");
   if (count == 0) return nullptr;
@@ -44,6 +47,7 @@ Tensor Tensor::clone() const {
   return copy;
 }
 
+// Elements are contiguous and row-major in every shape, so no value moves.
 Tensor Tensor::reshaped(Shape shape) && {
   HORO_CHECK(shape.count() == count_, "cannot reshape a tensor of shape " + shape_.to_string() +
                                           " to " + shape.to_string() +

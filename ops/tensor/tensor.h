@@ -15,9 +15,9 @@ class Tensor {
   Tensor() = default;
   Tensor(Tensor&&) noexcept = default;
   Tensor& operator=(Tensor&&) noexcept = default;
-  /// Uninitialised values.
+  /// Allocates a tensor with uninitialised values.
   explicit Tensor(Shape shape);
-  /// The values at `data`, which `owner` keeps alive.
+  /// Makes a tensor of the values at `data`, which `owner` keeps alive.
   Tensor(Shape shape, float* data, const std::shared_ptr<const void>& owner);
   static Tensor zeros(Shape shape);
 
@@ -28,12 +28,12 @@ class Tensor {
   std::span<float> values() { return {data_.get(), count_}; }
   std::span<const float> values() const { return {data_.get(), count_}; }
 
-  /// A view of the whole tensor. Valid while the tensor lives.
+  /// Returns a view of the whole tensor. Valid for the lifetime of the tensor.
   TensorView view() { return TensorView(data_.get(), shape_); }
 
   void fill(float value);
   Tensor clone() const;
-  /// The same values under another shape of the same count; this tensor becomes empty.
+  /// Returns the same values with another shape of the same count. This tensor becomes empty.
   Tensor reshaped(Shape shape) &&;
 
  private:

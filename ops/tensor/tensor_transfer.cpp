@@ -57,6 +57,7 @@ std::byte* TensorTransfer::staging(std::size_t bytes) {
   return pinned_.data();
 }
 
+// Returns while the copy is in flight: the copy reads the pinned buffer, not `from`.
 void TensorTransfer::upload(const Tensor& from, DeviceTensor& to, device::Stream& stream) {
   check(from, to);
   if (to.bytes() == 0) return;
@@ -75,6 +76,7 @@ void TensorTransfer::upload(const Tensor& from, DeviceTensor& to, device::Stream
   stream.record(*done_);
 }
 
+// The host converts the values, so this waits until the copy to the pinned buffer is complete.
 void TensorTransfer::download(const DeviceTensor& from, Tensor& to, device::Stream& stream) {
   check(to, from);
   if (from.bytes() == 0) return;

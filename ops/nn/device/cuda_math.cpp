@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kConvolutionWorkspaceBytes = std::size_t{256} << 20;
 
 /// The handles and the workspace that all operations of a stream share. Operations of one stream
-/// run one after the other, so one workspace serves all. A library is loaded when the first
+/// run one after the other, so one workspace is enough. A library is loaded when the first
 /// operation needs it.
 class CudaWork {
  public:
@@ -32,7 +32,8 @@ class CudaWork {
     return {*cudnn_, stream_, workspace(workspace_bytes)};
   }
   /// Always returns exactly `bytes`, even if more is allocated, because the libraries choose an
-  /// algorithm by this size.
+  /// algorithm by this size. Growing is safe while kernels use the old workspace: the allocator
+  /// reuses freed memory in stream order.
   std::span<std::byte> workspace(std::size_t bytes) {
     if (workspace_.size() < bytes) workspace_ = allocator_.allocate(bytes, stream_);
     return {workspace_.data(), bytes};
@@ -46,6 +47,8 @@ class CudaWork {
   std::optional<cuda::Cudnn> cudnn_;
 };
 
+/// Every run passes a workspace of the same size. The algorithm, which cuDNN chooses in the first
+/// run of each direction, therefore fits in all later runs.
 class CudaConvolution : public WeightedOperation {
  public:
   CudaConvolution(CudaWork& work, const ConvolutionShape& shape, const ImageFormat& format)
@@ -69,8 +72,9 @@ class CudaConvolution : public WeightedOperation {
   cuda::ConvolutionKernel kernel_;
 };
 
-/// A separate kernel sums the gradient of the bias. cuBLASLt can fuse this sum into the product,
-/// but not for every shape.
+/// Three products of row-major matrices: y = x W^T, dW = dy^T x, dx = dy W, with x [batch, in], y
+/// [batch, out] and W [out, in]. The bias is fused into the first one. A separate kernel sums its
+/// gradient, because cuBLASLt can fuse this sum only for some shapes.
 class CudaLinear : public WeightedOperation {
  public:
   CudaLinear(CudaWork& work, const InnerProductShape& shape, DataType type)
@@ -119,6 +123,10 @@ class CudaLinear : public WeightedOperation {
   cuda::Matmul forward_, by_weights_, by_input_;
 };
 
+/// Up to three products. training_ and inference_ compute act(x W^T + b); only training_ keeps what
+/// the gradient needs. backward_ computes dy_next W_next, the gradient by the output of the
+/// activation, multiplies it by the derivative of the activation, and sums the columns for the
+/// bias.
 class CudaActivatedLinear : public ActivatedOperation {
  public:
   CudaActivatedLinear(CudaWork& work, const ActivatedShape& shape, DataType type)
@@ -139,6 +147,7 @@ class CudaActivatedLinear : public ActivatedOperation {
   }
   static bool is_gelu(const ActivatedShape& shape) { return shape.activation == Activation::kGelu; }
 
+  // Whether cuBLASLt has an algorithm for each of the products within the workspace.
   bool can_run() {
     const auto can = [&](cuda::Matmul& matmul) {
       return matmul.can_run(work_.cublas_lt(), cuda::kMatmulWorkspaceBytes);
@@ -165,6 +174,8 @@ class CudaActivatedLinear : public ActivatedOperation {
   }
 
  private:
+  // The derivative of GELU needs its input. That of ReLU needs one bit per value if backward_ uses
+  // it; otherwise the caller has the output, whose sign is enough.
   static cuda::Epilogue training(const ActivatedShape& shape) {
     if (is_gelu(shape)) return cuda::Epilogue::kBiasGeluKeep;
     return shape.next_out_features > 0 ? cuda::Epilogue::kBiasReluKeep : cuda::Epilogue::kBiasRelu;
@@ -179,6 +190,7 @@ class CudaActivatedLinear : public ActivatedOperation {
   std::optional<cuda::Matmul> backward_;
 };
 
+/// cuDNN finds the largest pixels again from input and output, so no indices are stored.
 class CudaPool : public PoolOperation {
  public:
   CudaPool(CudaWork& work, cuda::PoolKernel kernel) : work_(work), kernel_(std::move(kernel)) {}
@@ -231,6 +243,7 @@ class CudaMath : public DeviceMath {
   }
   std::unique_ptr<ActivatedOperation> activated_linear(const ActivatedShape& shape,
                                                        DataType type) override {
+    // The constructor of Matmul throws for GELU with any other number of features.
     if (CudaActivatedLinear::is_gelu(shape) && shape.linear.out_features % 8 != 0) return nullptr;
     auto operation = std::make_unique<CudaActivatedLinear>(work_, shape, type);
     if (!operation->can_run()) return nullptr;

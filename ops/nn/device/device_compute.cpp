@@ -14,6 +14,7 @@ namespace {
 ImageFormat format_for(DataType type) {
   HORO_CHECK(type == DataType::kFloat32 || type == DataType::kBFloat16,
              fmt::format("a device computes with float32 or bfloat16, not with {}", name_of(type)));
+  // Tensor cores multiply bfloat16 and read channels last without a transposition.
   return {type,
           type == DataType::kBFloat16 ? ImageLayout::kChannelsLast : ImageLayout::kChannelsFirst};
 }
@@ -27,6 +28,8 @@ std::unique_ptr<DeviceMath> make_math(device::Device& device, device::Stream& st
 
 }  // namespace
 
+// The members are destroyed in reverse order: the operations free their workspace to the allocator,
+// and the allocator needs the stream to be alive.
 DeviceCompute::DeviceCompute(device::Device& device, DataType type)
     : device_(device),
       format_(format_for(type)),

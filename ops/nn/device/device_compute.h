@@ -11,15 +11,15 @@
 
 namespace horo::ops {
 
-/// What a network on a device needs to compute: a stream, memory, operations, and the type and
-/// layout of the tensors between its layers. Must outlive its layers and tensors. Used from one
-/// thread at a time.
+/// The resources with which a network computes on a device: a stream, memory, operations, and the
+/// type and layout of the tensors between its layers. Must outlive its layers and tensors. Used
+/// from one thread at a time.
 class DeviceCompute {
  public:
   /// Uses the libraries of `device`, which must outlive this, and creates a stream. With kFloat32
   /// the layout is channels first and products have full precision. With kBFloat16 the layout is
-  /// channels last, which suits tensor cores. Throws InvalidArgument for other types. A GPU becomes
-  /// the current device of the calling thread.
+  /// channels last, which tensor cores read without a transposition. Throws InvalidArgument for
+  /// other types. A GPU becomes the current device of the calling thread.
   explicit DeviceCompute(device::Device& device, DataType type = DataType::kFloat32);
   /// Waits for the stream.
   ~DeviceCompute();

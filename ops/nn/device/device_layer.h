@@ -9,10 +9,10 @@
 
 namespace horo::ops {
 
-/// A trainable tensor on a device. With an empty gradient, a tensor that belongs to the model but
-/// is not trained (running statistics).
+/// A trainable tensor on a device. If the gradient is empty, the tensor belongs to the model but is
+/// not trained (running statistics).
 struct DeviceParameter {
-  std::string name;       ///< as the Parameter's of the layer on the host
+  std::string name;       ///< equal to that of the host layer's Parameter
   DeviceTensor value;     ///< float32, in the device's order: what the optimizer updates
   DeviceTensor copy;      ///< the value in the type the layer computes with; empty: that is `value`
   DeviceTensor gradient;  ///< of the type of `copy`, or float32 where there is none

@@ -83,6 +83,7 @@ DeviceTensor DeviceLinearChain::forward_through(State& state, const LinkPlan& pl
   return output;
 }
 
+// Plans are made once per input shape and kept, because they query the library for each product.
 DeviceTensor DeviceLinearChain::forward(DeviceTensor input, const DevicePass& pass) {
   const Shape shape = to_host_order(input.shape(), compute_.layout());
   const auto plan = plans_.get(shape, [&] { return std::make_shared<Plan>(make_plan(shape)); });
@@ -92,12 +93,16 @@ DeviceTensor DeviceLinearChain::forward(DeviceTensor input, const DevicePass& pa
   return input;
 }
 
+// The activation as a kernel of its own: for a last link with an activation, and where the library
+// cannot fuse the backward pass.
 DeviceTensor DeviceLinearChain::backward_activation(State& state, const DeviceTensor& gradient) {
   const DeviceTensor kept = std::exchange(state.kept, DeviceTensor());
   return state.link.activation == Activation::kGelu ? gelu_backward(compute_, gradient, kept)
                                                     : relu_backward(compute_, gradient, kept);
 }
 
+// `gradient` is the gradient by the output of the product of link `index`. The result is the same
+// for link index - 1. The fused product also writes the gradient of the bias of link index - 1.
 DeviceTensor DeviceLinearChain::backward_between(std::size_t index, const Plan& plan,
                                                  const DeviceTensor& gradient) {
   State& before = states_[index - 1];
@@ -126,6 +131,9 @@ DeviceTensor DeviceLinearChain::backward(DeviceTensor output_gradient,
   });
   DeviceTensor gradient = last.activation ? backward_activation(states_.back(), output_gradient)
                                           : std::move(output_gradient);
+  // The gradients of a link's parameters are reported before the product that computes the gradient
+  // for the previous link, so that their exchange overlaps with it. The bias of a fused link is
+  // complete at this point: backward_between() of the next link has written it.
   for (std::size_t i = states_.size(); i-- > 0;) {
     State& state = states_[i];
     const DeviceTensor input = std::exchange(state.input, DeviceTensor());

@@ -33,9 +33,9 @@ class WeightedOperation {
 class ActivatedOperation {
  public:
   virtual ~ActivatedOperation() = default;
-  /// The size of `kept`, which the gradient needs. With GELU that is its input, in the layout of
-  /// the output. With ReLU it is one bit per value for backward(), or nothing without a next layer,
-  /// since the output suffices.
+  /// The size of `kept`, which holds what the gradient of the activation needs. For GELU this is
+  /// the input of the activation, in the layout of the output. For ReLU it is one bit per value for
+  /// backward(). Without a next layer, ReLU keeps nothing, because its output is enough.
   virtual std::size_t kept_bytes() const = 0;
   /// Writes output, and `kept` unless that is null.
   virtual void forward(const void* input, const void* weights, const void* bias, void* output,
@@ -89,8 +89,8 @@ class DeviceMath {
                                                          const ImageFormat& format) = 0;
 };
 
-/// Runs the CPU kernels on a stream of the host stand-in (device::HostDevice). For tests, not for
-/// speed.
+/// Makes operations that run the CPU kernels on a stream of device::HostDevice. Used in tests;
+/// slow.
 std::unique_ptr<DeviceMath> make_host_math(device::Stream& stream);
 
 /// Uses cuDNN and cuBLASLt on the current GPU of the calling thread, with a shared workspace from

@@ -29,6 +29,7 @@ DeviceTensor DeviceNetwork::forward(DeviceTensor input, const DevicePass& pass) 
 DeviceTensor DeviceNetwork::backward(DeviceTensor output_gradient,
                                      const DeviceGradientReady& ready) {
   require_type("an output gradient", output_gradient.type(), compute_.type());
+  // Empty if the first layer was built without an input gradient.
   DeviceTensor gradient = layers_->backward(std::move(output_gradient), ready);
   if (gradient.count() == 0) return gradient;
   return in_host_order(compute_, std::move(gradient), DataType::kFloat32);

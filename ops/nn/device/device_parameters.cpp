@@ -4,6 +4,7 @@
 
 namespace horo::ops {
 
+// Only tensors with four dimensions, the filters, have another order on the device.
 DeviceParameter make_device_buffer(DeviceCompute& compute, const Shape& host) {
   DeviceParameter buffer;
   buffer.value = compute.allocate(to_device_order(host, compute.layout()), DataType::kFloat32);
@@ -11,6 +12,8 @@ DeviceParameter make_device_buffer(DeviceCompute& compute, const Shape& host) {
   return buffer;
 }
 
+// The optimizer updates the float32 value. In bfloat16, which has 8 significant bits, small updates
+// would be rounded away. Layers compute with the copy.
 DeviceParameter make_device_parameter(DeviceCompute& compute, const Shape& host, DataType type) {
   DeviceParameter parameter = make_device_buffer(compute, host);
   const Shape& shape = parameter.value.shape();

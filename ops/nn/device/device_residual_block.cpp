@@ -13,6 +13,8 @@ DeviceResidualChain::DeviceResidualChain(bool begins_with_relu,
                                          DeviceCompute& compute)
     : begins_with_relu_(begins_with_relu), blocks_(std::move(blocks)), compute_(compute) {}
 
+// The derivative of ReLU depends only on the sign of its output. The output is kept because it
+// shares memory with the input of the first block; the input of the ReLU is not kept.
 DeviceTensor DeviceResidualChain::forward(DeviceTensor input, const DevicePass& pass) {
   if (begins_with_relu_) {
     input = relu(compute_, input);
@@ -57,6 +59,7 @@ DeviceTensor DeviceResidualBlock::forward(DeviceTensor input, const DevicePass& 
   return output;
 }
 
+// dx = residual'(g) + shortcut'(g), where g is the gradient by the sum of the branches.
 DeviceTensor DeviceResidualBlock::backward(DeviceTensor output_gradient,
                                            const DeviceGradientReady& ready) {
   const BranchGradients by = backward_branches(backward_relu(output_gradient), ready);
@@ -71,6 +74,9 @@ DeviceTensor DeviceResidualBlock::backward_relu(const DeviceTensor& output_gradi
   return relu_backward(compute_, output_gradient, output);
 }
 
+// The gradient by the output of this block is the sum of the two gradients of the next block. One
+// kernel adds them and applies the derivative of ReLU. Shapes need no check here: the next block
+// has computed both gradients.
 DeviceTensor DeviceResidualBlock::backward_relu(const BranchGradients& behind) {
   const DeviceTensor output = std::exchange(output_, DeviceTensor());
   return add_relu_backward(compute_, behind.residual, behind.shortcut, output);
@@ -79,6 +85,7 @@ DeviceTensor DeviceResidualBlock::backward_relu(const BranchGradients& behind) {
 DeviceResidualBlock::BranchGradients DeviceResidualBlock::backward_branches(
     DeviceTensor gradient, const DeviceGradientReady& ready) {
   BranchGradients by;
+  // Both branches get the same gradient, which is safe because layers never write to their inputs.
   by.residual = residual_.backward(gradient.shared(), ready);
   by.shortcut = shortcut_.backward(std::move(gradient), ready);
   return by;

@@ -27,6 +27,7 @@ std::vector<float> read(const HostArray& array, const void* data) {
   return values;
 }
 
+// Values of bfloat16 are rounded only here, because the CPU kernels compute in float32.
 void write(const HostArray& array, const std::vector<float>& values, void* data) {
   for_each_value(array, [&](std::size_t here, std::size_t there) {
     if (array.type == DataType::kFloat32)

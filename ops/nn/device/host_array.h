@@ -9,7 +9,7 @@
 
 namespace horo::ops {
 
-/// The layout of an array of images, filters or vectors in the memory of the host stand-in.
+/// The layout of an array of images, filters or vectors in the memory of device::HostDevice.
 struct HostArray {
   DataType type = DataType::kFloat32;  ///< or kBFloat16
   std::size_t batch = 0;               ///< for filters: output channels

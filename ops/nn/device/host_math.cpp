@@ -78,6 +78,8 @@ class HostActivatedLinear : public ActivatedOperation {
 
   std::size_t kept_bytes() const override { return state_->kept_bytes(); }
 
+  // Until the activation, `y` holds x W^T + b. GELU keeps this input of the activation, rounded to
+  // the type of the output. ReLU keeps one bit per value.
   void forward(const void* input, const void* weights, const void* bias, void* output,
                void* kept) override {
     device::submit(stream_, [=, state = state_] {
@@ -96,6 +98,8 @@ class HostActivatedLinear : public ActivatedOperation {
     });
   }
 
+  // The sums for the bias are taken from the float32 values, before these are rounded to the type
+  // of the gradient, as in a fused product.
   void backward(const void* next_weights, const void* next_output_gradient, const void* kept,
                 void* gradient, void* bias_gradient) override {
     device::submit(stream_, [=, state = state_] {
@@ -117,8 +121,8 @@ class HostActivatedLinear : public ActivatedOperation {
   std::shared_ptr<State> state_;
 };
 
-// Like cuBLASLt, returns null for GELU if the number of values is not a multiple of 8. Also returns
-// null for a batch of 1, so that tests cover layers without the fused operation.
+// Like cuBLASLt, returns null for GELU if the number of output features is not a multiple of 8.
+// Also returns null for a batch of 1, so that tests cover layers without the fused operation.
 std::unique_ptr<ActivatedOperation> make_host_activated_linear(device::Stream& stream,
                                                                const ActivatedShape& shape,
                                                                DataType type) {
@@ -127,9 +131,12 @@ std::unique_ptr<ActivatedOperation> make_host_activated_linear(device::Stream& s
   return std::make_unique<HostActivatedLinear>(stream, shape, type);
 }
 
-// Work on the stream owns its kernel, since it may run after the operation has been destroyed.
+// Work on the stream shares the ownership of its kernel, since it may run after the operation has
+// been destroyed. It gets addresses, not tensors: the caller keeps the memory valid in stream
+// order.
 
-/// Kernel: cpu::ConvolutionKernel or cpu::InnerProductKernel.
+/// `Kernel` is cpu::ConvolutionKernel or cpu::InnerProductKernel. Without a bias, arrays.bias has
+/// no values, and a null address is never read.
 template <typename Kernel>
 class HostWeighted : public WeightedOperation {
  public:
@@ -206,6 +213,8 @@ class HostMaxPool : public PoolOperation {
   HostArray input_, output_;
 };
 
+/// The gradient of an average does not depend on the values, so backward() ignores the input and
+/// the output.
 class HostAveragePool : public PoolOperation {
  public:
   HostAveragePool(device::Stream& stream, const ImageBatch& input, const ImageFormat& format)
@@ -247,6 +256,8 @@ class HostBatchNorm : public BatchNormOperation {
       kernel->forward_training(read(images, arrays.input).data(), arrays.scale, arrays.shift,
                                y.data(), arrays.mean, variance.data());
       write(images, y, arrays.output);
+      // The CPU kernel returns the biased variance. The running variance uses the unbiased one, and
+      // backward() needs 1 / sqrt(biased + epsilon), as with cuDNN.
       const auto count = static_cast<double>(images.batch * images.pixels);
       for (std::size_t c = 0; c < images.channels; ++c) {
         const auto mean = static_cast<double>(arrays.mean[c]);

@@ -12,6 +12,8 @@
 
 namespace horo::ops {
 
+// mean_ and inverse_deviation_ are allocated once. Consecutive steps may share them because all
+// work is on one stream.
 DeviceBatchNorm::DeviceBatchNorm(const BatchNormOptions& options, DeviceCompute& compute)
     : options_(options),
       compute_(compute),
@@ -74,6 +76,8 @@ DeviceTensor DeviceBatchNorm::backward(DeviceTensor output_gradient,
   return input_gradient;
 }
 
+// Keeps the output, whose sign determines the derivative. The next layer usually keeps the same
+// memory as its input, so this costs no additional memory.
 DeviceTensor DeviceRelu::forward(DeviceTensor input, const DevicePass& pass) {
   DeviceTensor output = relu(compute_, input);
   if (pass.training) output_ = output.shared();
@@ -88,6 +92,8 @@ DeviceTensor DeviceRelu::backward(DeviceTensor output_gradient, const DeviceGrad
   return relu_backward(compute_, output_gradient, output);
 }
 
+// Keeps the input: the derivative of GELU cannot be computed from its output, because GELU is not
+// monotonic.
 DeviceTensor DeviceGelu::forward(DeviceTensor input, const DevicePass& pass) {
   DeviceTensor output = gelu(compute_, input);
   if (pass.training) input_ = std::move(input);
@@ -102,6 +108,8 @@ DeviceTensor DeviceGelu::backward(DeviceTensor output_gradient, const DeviceGrad
   return gelu_backward(compute_, output_gradient, input);
 }
 
+// Keeps the key and the address of the sample indices, from which backward() draws the same mask.
+// The mask is not stored.
 DeviceTensor DeviceDropout::forward(DeviceTensor input, const DevicePass& pass) {
   const Shape shape = to_host_order(input.shape(), compute_.layout());
   require_input(shape.rank() >= 1, "Dropout", shape, "[batch, ...]");
@@ -132,6 +140,8 @@ DeviceTensor DeviceDropout::apply(DeviceTensor x, const Choice& choice) {
   return in_device_order(compute_, std::move(y), compute_.type());
 }
 
+// The features get the order of the host in every layout, so that a Linear after this has the same
+// weights on host and device.
 DeviceTensor DeviceFlatten::forward(DeviceTensor input, const DevicePass& pass) {
   const Shape shape = to_host_order(input.shape(), compute_.layout());
   const Shape flat = flattened(shape);
@@ -149,6 +159,7 @@ DeviceTensor DeviceFlatten::backward(DeviceTensor output_gradient, const DeviceG
 DevicePool::DevicePool(std::string kind, MakePlan make_plan, DeviceCompute& compute)
     : kind_(std::move(kind)), make_plan_(std::move(make_plan)), compute_(compute) {}
 
+// The backward pass of cuDNN reads the input and the output, so both are kept.
 DeviceTensor DevicePool::forward(DeviceTensor input, const DevicePass& pass) {
   const Shape shape = to_host_order(input.shape(), compute_.layout());
   const auto plan = plans_.get(shape, [&] { return std::make_shared<Plan>(make_plan_(shape)); });

@@ -68,6 +68,7 @@ void convert(DeviceCompute& compute, const DeviceTensor& from, DeviceTensor& to)
   });
 }
 
+// The element-wise functions do not depend on the layout: they combine values at the same position.
 DeviceTensor relu(DeviceCompute& compute, const DeviceTensor& x) {
   return made_like(compute, x, [&](auto zero, DeviceTensor& y) {
     using T = decltype(zero);
@@ -122,6 +123,7 @@ DeviceTensor add(DeviceCompute& compute, const DeviceTensor& a, const DeviceTens
   });
 }
 
+// The first dimension is the batch; a row holds the features of one sample.
 DeviceTensor dropout(DeviceCompute& compute, const DeviceTensor& x,
                      const device_kernels::DropoutDraw& draw) {
   return made_like(compute, x, [&](auto zero, DeviceTensor& y) {
@@ -151,6 +153,8 @@ void copy_to_host_order(DeviceCompute& compute, const DeviceTensor& from, Device
   transpose(compute, from, to, {shape.batch, shape.columns, shape.rows});
 }
 
+// If type and order of elements are the same, only the shape changes and the memory is reused.
+// Otherwise one kernel converts both.
 DeviceTensor in_device_order(DeviceCompute& compute, DeviceTensor x, DataType type) {
   const Shape host = x.shape(), device = to_device_order(host, compute.layout());
   if (x.type() == type && is_same_order(host, compute.layout()))

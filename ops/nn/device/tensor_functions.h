@@ -12,9 +12,9 @@ namespace horo::ops {
 DeviceTensor relu(DeviceCompute& compute, const DeviceTensor& x);
 /// relu(a + b).
 DeviceTensor add_relu(DeviceCompute& compute, const DeviceTensor& a, const DeviceTensor& b);
-/// The gradient by the input of relu() or add_relu(), whose result was `y`.
+/// Returns the gradient by the input of relu() or add_relu(), whose result was `y`.
 DeviceTensor relu_backward(DeviceCompute& compute, const DeviceTensor& dy, const DeviceTensor& y);
-/// As relu_backward(), for the sum of two gradients by `y`.
+/// Returns relu_backward() of the sum of two gradients by `y`, without storing the sum.
 DeviceTensor add_relu_backward(DeviceCompute& compute, const DeviceTensor& a, const DeviceTensor& b,
                                const DeviceTensor& y);
 DeviceTensor gelu(DeviceCompute& compute, const DeviceTensor& x);
@@ -38,7 +38,8 @@ Shape to_host_order(const Shape& device, ImageLayout layout);
 void copy_to_device_order(DeviceCompute& compute, const DeviceTensor& from, DeviceTensor& to);
 void copy_to_host_order(DeviceCompute& compute, const DeviceTensor& from, DeviceTensor& to);
 
-/// As above, with a new tensor as the result. Returns the input itself if nothing has to change.
+/// Copies like the functions above, to a new tensor. Returns the input itself if nothing has to
+/// change.
 DeviceTensor in_device_order(DeviceCompute& compute, DeviceTensor x, DataType type);
 DeviceTensor in_host_order(DeviceCompute& compute, DeviceTensor x, DataType type);
 

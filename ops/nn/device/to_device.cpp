@@ -45,10 +45,14 @@ std::optional<Activation> activation_at(const Sequential& model, std::size_t ind
 std::vector<DeviceLinearChain::Link> chain_at(const Sequential& model, std::size_t index) {
   std::vector<DeviceLinearChain::Link> links;
   while (index < model.size()) {
+    // A Linear without an input gradient can only be the first link: the chain computes the
+    // gradient by the input of every other link.
     const auto* linear = as<Linear>(model[index]);
     if (linear == nullptr || (!links.empty() && !linear->options().input_gradient)) break;
     links.push_back({.name = model.name_of(index), .linear = linear->options()});
     const auto activation = activation_at(model, index + 1);
+    // The fused products add a bias, so an activation after a Linear without one is not part of the
+    // chain.
     if (!activation || !linear->options().bias) break;
     links.back().activation = activation;
     links.back().activation_name = model.name_of(index + 1);
@@ -101,7 +105,8 @@ std::unique_ptr<DeviceResidualBlock> counterpart(const ResidualBlock& block,
                                                counterparts(block.shortcut(), compute), compute);
 }
 
-// One list of all kinds of layers, so that the layers for the host need not know about devices.
+// All kinds of layers are listed here, so that the code of the host layers does not depend on
+// devices.
 std::unique_ptr<DeviceLayer> counterpart(const Layer& layer, DeviceCompute& compute) {
   if (const auto* sequential = as<Sequential>(layer))
     return std::make_unique<DeviceSequential>(counterparts(*sequential, compute));
@@ -126,6 +131,8 @@ std::unique_ptr<DeviceLayer> counterpart(const Layer& layer, DeviceCompute& comp
 
 }  // namespace
 
+// The parameters and buffers of device layers are created without names. Both networks list them in
+// forward order, so the names of the host are assigned pair by pair.
 std::unique_ptr<DeviceLayer> to_device(const Layer& model, DeviceCompute& compute) {
   auto network = std::make_unique<DeviceNetwork>(counterpart(model, compute), compute);
   auto& from = const_cast<Layer&>(model);  // the accessors are not const; nothing is changed

@@ -9,7 +9,7 @@
 
 namespace horo::ops {
 
-/// Builds the same network on a device, with memory of its own and with the names and values of the
+/// Builds the same network on a device. It has separate memory, and the names and values of the
 /// model.
 ///
 /// Its input and the gradient by the input are float32 [batch, ...] in host order; the network
@@ -20,8 +20,8 @@ std::unique_ptr<DeviceLayer> to_device(const Layer& model, DeviceCompute& comput
 
 /// Copies the values of all parameters and buffers of `from` to the device, and updates the copies
 /// that layers compute with. Blocks until the copies to the device are complete. `to` must be a
-/// result of to_device() for `from` or for a model like it: throws InvalidArgument if names or
-/// shapes differ.
+/// result of to_device() for a model with the names and shapes of `from`; throws InvalidArgument if
+/// they differ.
 void upload_values(Layer& from, DeviceLayer& to, DeviceCompute& compute);
 
 /// Copies in the other direction. Blocks until the device is done.

@@ -32,6 +32,7 @@ void visit_pairs(const std::vector<Parameter*>& host, const std::vector<DevicePa
              fmt::format("the model on the device has {} parameters or buffers where the one on "
                          "the host has {}; make it with to_device() from the same model",
                          device.size(), host.size()));
+  // All pairs are checked before the first one is copied.
   for (std::size_t i = 0; i < host.size(); ++i) require_same(*host[i], *device[i], layout);
   for (std::size_t i = 0; i < host.size(); ++i) visit(*host[i], *device[i]);
 }
@@ -43,6 +44,9 @@ void visit_all(Layer& host, DeviceLayer& device, DeviceCompute& compute, const V
 
 }  // namespace
 
+// Filters that are stored channels last are copied in the order of the host and transposed on the
+// device. `staged` may be freed at the end of the function, because the allocator reuses memory in
+// stream order.
 void upload(const Tensor& from, DeviceTensor& to, bool is_channels_last, TensorTransfer& transfer,
             DeviceCompute& compute) {
   if (!is_channels_last) return transfer.upload(from, to, compute.stream());

@@ -24,6 +24,7 @@ DeviceTensor WeightedLayer::forward(DeviceTensor input, const DevicePass& pass) 
                            output.data());
   if (pass.training) {
     plan_ = plan;
+    // The gradient of the weights needs the input.
     input_ = std::move(input);
   }
   return output;
