@@ -4,10 +4,22 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "horo/diagnosis/missing_operations.h"
 
 namespace horo {
+namespace {
+
+// The runners report the ends of their ranks on every host, also where hororun runs no rank.
+bool have_all_ended(std::span<const RankEnd> rank_ends) {
+  std::set<int> ranks;
+  for (const RankEnd& end : rank_ends) ranks.insert(end.rank);
+  return !rank_ends.empty() && rank_ends.front().size > 0 &&
+         static_cast<int>(ranks.size()) >= rank_ends.front().size;
+}
+
+}  // namespace
 
 JobMonitor::JobMonitor(const MonitorTimes& times) : times_(times) {}
 
@@ -39,14 +51,15 @@ std::optional<ForcedEnd> JobMonitor::look(const JobState& state) {
 }
 
 std::optional<ForcedEnd> JobMonitor::judge(const JobState& state) const {
-  if (!ranks_.job()) return std::nullopt;
   const bool no_rank_runs = !ranks_.any_runs();
-  if (no_rank_runs && ranks_.all_are_here() && !state.output_is_blocked &&
-      !state.has_pending_errors)
+  const bool are_all_known = ranks_.all_are_here() || have_all_ended(state.rank_ends);
+  if (no_rank_runs && are_all_known && !state.output_is_blocked && !state.has_pending_errors)
     return ForcedEnd{ForcedEnd::Cause::kNoRankRuns,
                      "no rank of the job runs any more, but mpirun did not end"};
-  // On one host there is no remote daemon that may be unreachable.
-  if (state.is_aborting && !state.output_is_blocked && ranks_.job()->nodes != 1)
+  // On one host there is no remote daemon that may be unreachable. Without a rank on this host, the
+  // number of hosts is unknown.
+  const bool is_one_host = ranks_.job() && ranks_.job()->nodes == 1;
+  if (state.is_aborting && !state.output_is_blocked && !is_one_host)
     return ForcedEnd{ForcedEnd::Cause::kAbortStuck,
                      "mpirun aborted the job but did not end: it may not reach a host"};
   if (no_rank_runs) return std::nullopt;

@@ -12,6 +12,7 @@
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
+#include "horo/base/printable.h"
 #include "horo/diagnosis/diagnose.h"
 #include "horo/diagnosis/missing_operations.h"
 #include "horo/diagnosis/rank_format.h"
@@ -253,12 +254,15 @@ std::string JobVerdict::of_records(JobResult result) const {
   return fmt::format("hororun: {}\nhororun: more: hororun doctor {}\n", text, directory->string());
 }
 
+// Parts of the text are lines of mpirun, ssh and the ranks, and names of directories. Any of these
+// may contain control characters.
 std::string JobVerdict::text(const JobResult& result, int exit_code) const {
-  std::string text = of_records(result);
+  std::string text = printable_lines(of_records(result));
   if (result.stop)
     return fmt::format("hororun: stopped by {}\n{}", describe_signal(result.stop->signal), text);
   if (text.empty())
-    text = fmt::format("hororun: {}\n", describe_without_records(result, exit_code));
+    text =
+        printable_lines(fmt::format("hororun: {}\n", describe_without_records(result, exit_code)));
   if (const auto signal = crash_of_mpirun(result))
     text += fmt::format("hororun: mpirun itself was killed by {}\n", describe_signal(*signal));
   return text;

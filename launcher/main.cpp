@@ -36,11 +36,12 @@ int settings_command(std::span<const std::string> words) {
   for (std::size_t i = 0; i < horo::settings_table().size(); ++i) {
     const horo::SettingInfo& info = horo::settings_table()[i];
     const bool is_default = parsed.value_of[i] == info.default_value;
-    fmt::print("{}={}{}\n    {} (accepts {})\n", info.name, parsed.value_of[i],
+    fmt::print("{}={}{}\n    {} (accepts {})\n", info.name, horo::printable(parsed.value_of[i]),
                is_default ? "" : fmt::format("   default: {}", info.default_value), info.meaning,
                info.accepts);
   }
-  for (const std::string& warning : parsed.warnings) fmt::print(stderr, "hororun: {}\n", warning);
+  for (const std::string& warning : parsed.warnings)
+    fmt::print(stderr, "hororun: {}\n", horo::printable(warning));
   return 0;
 }
 

@@ -19,7 +19,7 @@ struct Character {
 
 // Returns the first character of `text`, which is not empty. Rejects what RFC 3629 rejects:
 // overlong forms, surrogates and codes above U+10FFFF.
-Character first_character(std::string_view text) {
+Character decode_first(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
   if (lead < 0x80) return {.bytes = 1, .code = lead, .is_valid = true};
@@ -41,19 +41,35 @@ constexpr bool is_printable(char32_t code) {
 
 }  // namespace
 
+FirstCharacter first_character(std::string_view text) {
+  const Character first = decode_first(text);
+  return {.bytes = first.bytes, .is_printable = first.is_valid && is_printable(first.code)};
+}
+
 // Plain ASCII, the usual case, is copied without decoding. The escapes are ASCII themselves, which
 // makes the function idempotent.
 std::string printable(std::string_view text) {
   if (std::ranges::all_of(text, is_plain_ascii)) return std::string(text);
   std::string result;
   while (!text.empty()) {
-    const Character first = first_character(text);
-    if (first.is_valid && is_printable(first.code))
+    const FirstCharacter first = first_character(text);
+    if (first.is_printable)
       result += text.substr(0, first.bytes);
     else
       for (const char c : text.substr(0, first.bytes))
         fmt::format_to(std::back_inserter(result), "\\x{:02x}", static_cast<unsigned char>(c));
     text.remove_prefix(first.bytes);
+  }
+  return result;
+}
+
+std::string printable_lines(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    result += printable(text.substr(0, end));
+    if (end < text.size()) result += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return result;
 }

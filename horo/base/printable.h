@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -14,5 +15,16 @@ namespace horo {
 /// printable at output: in log_message(), in every horo::Error, and in readers and writers of
 /// files.
 std::string printable(std::string_view text);
+
+/// The same for each line of `text`; keeps the newlines.
+std::string printable_lines(std::string_view text);
+
+/// The first character of a text.
+struct FirstCharacter {
+  std::size_t bytes = 1;  ///< 1 for invalid UTF-8
+  bool is_printable = false;
+};
+/// `text` must not be empty. Async-signal-safe.
+FirstCharacter first_character(std::string_view text);
 
 }  // namespace horo

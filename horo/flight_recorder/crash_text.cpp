@@ -7,11 +7,13 @@
 #include <exception>
 #include <typeinfo>
 
+#include "horo/base/printable.h"
+
 namespace horo::observe {
 namespace {
 
-/// Read access to a recorder's tables in its mapped memory. The identity does not change after the
-/// recorder has started.
+// Read access to a recorder's tables in its mapped memory. The identity does not change after the
+// recorder has started, so its offsets need no check.
 class Tables {
  public:
   explicit Tables(const FlightHeader& header) : header_(header) {}
@@ -58,6 +60,8 @@ bool is_operation(std::string_view kind) {
   return kind != kPhaseKind && kind != kPauseKind && kind != kWaitKind;
 }
 
+// Compares the open operation that was submitted last with the operation that finished last. Skips
+// phases, pauses, waits, and records that are being written.
 const FlightRecord* find_last(const Tables& tables) {
   const FlightRecord* last = nullptr;
   for (std::uint32_t row = 0; row < tables.open_rows(); ++row) {
@@ -89,16 +93,18 @@ void add_exception(CrashText& text, const std::exception_ptr& exception) {
 }  // namespace
 
 CrashText& CrashText::add(std::string_view text) {
-  for (const char c : text) {
-    if (length_ == kCapacity) break;
-    const auto code = static_cast<unsigned char>(c);
-    bytes_[length_++] = code < 0x20 || code == 0x7f ? '?' : c;
+  while (!text.empty()) {
+    const FirstCharacter first = first_character(text);
+    if (length_ + first.bytes > kCapacity) break;
+    for (std::size_t i = 0; i < first.bytes; ++i)
+      bytes_[length_++] = first.is_printable ? text[i] : '?';
+    text.remove_prefix(first.bytes);
   }
   return *this;
 }
 
-// Formats by hand: this runs in signal handlers, where the C library's formatting may allocate or
-// lock.
+// Does not use the C library's formatting, because this runs in signal handlers, where that may
+// allocate memory or take a lock.
 CrashText& CrashText::add(std::int64_t number) {
   char digits[20];
   std::size_t count = 0;

@@ -9,7 +9,8 @@
 namespace horo::observe {
 
 /// A text of bounded length that a signal handler may compose: it takes no lock, allocates nothing
-/// and uses no locale. Text beyond the capacity is dropped. Control characters become '?'.
+/// and uses no locale. Text beyond the capacity is dropped. Each byte that printable() would escape
+/// becomes '?'.
 class CrashText {
  public:
   CrashText& add(std::string_view text);
@@ -21,7 +22,7 @@ class CrashText {
   void write_to_stderr();
 
  private:
-  // one byte more is allocated for the newline
+  // One more byte is allocated for the newline.
   static constexpr std::size_t kCapacity = 1000;
   char bytes_[kCapacity + 1] = {};
   std::size_t length_ = 0;

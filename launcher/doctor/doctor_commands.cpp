@@ -11,6 +11,7 @@
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
+#include "horo/base/printable.h"
 #include "horo/base/quantity.h"
 #include "horo/diagnosis/missing_operations.h"
 #include "horo/diagnosis/stragglers.h"
@@ -160,11 +161,12 @@ TraceOptions parse_trace_options(std::string_view command, std::span<const std::
 DoctorReport read_job(const TraceOptions& options) {
   DoctorReport report =
       examine(find_flight_job(options.directory), std::chrono::nanoseconds::max());
-  for (const std::string& problem : report.problems) fmt::print(stderr, "hororun: {}\n", problem);
+  for (const std::string& problem : report.problems)
+    fmt::print(stderr, "hororun: {}\n", printable(problem));
   if (!report.absent.empty())
     fmt::print(stderr, "hororun: {} of {} {} no file in {}\n", report.absent.size(),
                format_count(static_cast<std::size_t>(report.size), "rank"),
-               report.absent.size() == 1 ? "has" : "have", report.directory.string());
+               report.absent.size() == 1 ? "has" : "have", printable(report.directory.string()));
   return report;
 }
 
@@ -186,8 +188,8 @@ int timeline_command(std::span<const std::string> words) {
   }
   const DoctorReport report = read_job(options);
   write_file(options.output, observe::timeline_json(report.logs));
-  fmt::print("{}: {} of {}; open it at ui.perfetto.dev\n", options.output,
-             format_count(report.logs.size(), "rank"), report.directory.string());
+  fmt::print("{}: {} of {}; open it at ui.perfetto.dev\n", printable(options.output),
+             format_count(report.logs.size(), "rank"), printable(report.directory.string()));
   return 0;
 }
 

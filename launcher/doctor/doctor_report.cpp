@@ -199,8 +199,8 @@ std::string verdict_text(const DoctorReport& report) {
 
 std::string to_text(const DoctorReport& report) {
   std::string text = fmt::format(
-      "{}: a job of {} rank{}, begun {}, seen {}\n\n", printable(report.directory.string()),
-      report.size, report.size == 1 ? "" : "s", date_of(report.logs[0].begun), date_of(report.now));
+      "{}: a job of {} rank{}, begun {}, seen {}\n\n", report.directory.string(), report.size,
+      report.size == 1 ? "" : "s", date_of(report.logs[0].begun), date_of(report.now));
   text += verdict_text(report) + "\n\n";
   std::vector<Row> rows = {
       {"rank", "host", "pid", "state", "finished", "last finished", "waiting for"}};
@@ -216,7 +216,7 @@ std::string to_text(const DoctorReport& report) {
     text +=
         fmt::format("... and {} more ranks; --json has them all\n", report.logs.size() - kMostRows);
   for (const std::string& problem : report.problems) text += "left aside: " + problem + "\n";
-  return text;
+  return printable_lines(text);  // the names of files and directories are arbitrary bytes
 }
 
 }  // namespace horo

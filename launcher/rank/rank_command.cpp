@@ -90,9 +90,12 @@ std::optional<int> take_end(const ChildProcess& program) {
 
 void report(const ChildProcess& program, const std::vector<std::string>& environment,
             int wait_status, LastLine& last) {
-  const std::string_view rank = variable_in(environment, "OMPI_COMM_WORLD_RANK");
+  const auto read = [&](std::string_view name, int& number) {
+    const std::string_view text = variable_in(environment, name);
+    return std::from_chars(text.data(), text.data() + text.size(), number).ec == std::errc{};
+  };
   RankEnd end{.pid = program.pid(), .wait_status = wait_status};
-  if (std::from_chars(rank.data(), rank.data() + rank.size(), end.rank).ec != std::errc{}) return;
+  if (!read("OMPI_COMM_WORLD_RANK", end.rank) || !read("OMPI_COMM_WORLD_SIZE", end.size)) return;
   char host[HOST_NAME_MAX + 1] = "?";
   gethostname(host, sizeof host - 1);
   end.host = host;

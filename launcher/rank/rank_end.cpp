@@ -12,7 +12,7 @@
 namespace horo {
 namespace {
 
-// "\x1ehororun-rank-end RANK PID STATUS HOST LAST LINE\n"
+// "\x1ehororun-rank-end RANK SIZE PID STATUS HOST LAST LINE\n"
 constexpr char kBegin = '\x1e';  // the record separator of ASCII
 constexpr char kEnd = '\n';
 constexpr std::string_view kTitle = "hororun-rank-end ";
@@ -23,7 +23,7 @@ std::optional<RankEnd> decode(std::string_view report) {
   if (!report.starts_with(kTitle)) return std::nullopt;
   std::istringstream fields{std::string(report.substr(kTitle.size()))};
   RankEnd end;
-  fields >> end.rank >> end.pid >> end.wait_status >> end.host;
+  fields >> end.rank >> end.size >> end.pid >> end.wait_status >> end.host;
   if (!fields || fields.get() != ' ') return std::nullopt;
   std::getline(fields, end.last_line);  // may be empty
   return end;
@@ -38,8 +38,8 @@ std::string describe(const RankEnd& end) {
 }
 
 std::string encode(const RankEnd& end) {
-  return fmt::format("{}{}{} {} {} {} {}{}", kBegin, kTitle, end.rank, end.pid, end.wait_status,
-                     end.host, end.last_line, kEnd);
+  return fmt::format("{}{}{} {} {} {} {} {}{}", kBegin, kTitle, end.rank, end.size, end.pid,
+                     end.wait_status, end.host, end.last_line, kEnd);
 }
 
 // A report may be split over several reads, so its beginning is kept in report_ until its end

@@ -12,6 +12,7 @@ namespace horo {
 /// How the process of a rank ended, as reported by its runner (rank_command()).
 struct RankEnd {
   int rank = 0;
+  int size = 0;  ///< ranks of its job; 0: unknown
   pid_t pid = -1;
   std::string host = {};
   int wait_status = 0;

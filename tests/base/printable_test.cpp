@@ -38,6 +38,12 @@ TEST(Printable, IsIdempotentOneLineUtf8) {
   }
 }
 
+TEST(Printable, KeepsNewlinesBetweenLines) {
+  EXPECT_EQ(printable_lines(""), "");
+  EXPECT_EQ(printable_lines("a\n\n\x1b[31m\nb"), "a\n\n\\x1b[31m\nb");
+  EXPECT_EQ(printable_lines("a\n"), "a\n");
+}
+
 TEST(Printable, AppliesToErrorsAndLogLines) {
   RandomText random(2);
   std::string log;

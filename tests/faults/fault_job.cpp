@@ -284,7 +284,10 @@ int main(int argc, char** argv) {
   const int failing_rank = std::atoi(argv[2]);
   const char* launched = std::getenv("OMPI_COMM_WORLD_RANK");
   const bool is_failing = launched != nullptr && std::atoi(launched) == failing_rank;
-  if (is_failing && fault == "option") return 2;
+  if (is_failing && fault == "option") {
+    std::fprintf(stderr, "fault_job: unknown option --stpes\n");
+    return 2;
+  }
   constexpr std::string_view kInMpiInit = "_in_mpi_init";
   if (is_failing && fault.ends_with(kInMpiInit))
     fault_in_mpi_init = fault.substr(0, fault.size() - kInMpiInit.size());

@@ -27,7 +27,7 @@ LIMIT_S = 30
 START_S = 60
 
 # Faults before any rank has joined.
-IN_INIT = ("bad_setting", "segv_in_mpi_init", "terminate_in_mpi_init")
+IN_INIT = ("option", "bad_setting", "segv_in_mpi_init", "terminate_in_mpi_init")
 # Faults after which the job succeeds.
 HEALTHY = ("none", "survived", "shutdown_exit", "shutdown_static")
 # Patterns about the failed rank that the output must contain in addition to hororun's verdict.
@@ -92,6 +92,7 @@ VERDICTS = {
     "looping_handler": rf"{CRASHED} 11 \(Segmentation fault\), and its process has not ended since",
     "segv_in_mpi_init": r"[^)]*\) was killed by signal 11 .*it was in horo::init\(\)",
     "terminate_in_mpi_init": r"[^)]*\) was killed by signal 6 .*called std::terminate\(\) without an exception",
+    "option": r"[^)]*\) exited with code 2; its last line on standard error is 'fault_job: unknown option --stpes'",
     "bad_setting": r"[^)]*\) failed in horo::init\(\): HORO_TIMEOUT",
     "shutdown_alone": r", pid \d+\) never called 'MPI_Finalize'",
     "not_ready": rf"{FAILED}; its last error: wait\(\) before ready\(\) of 10 of 20 gradients: g0",

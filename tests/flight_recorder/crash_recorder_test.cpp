@@ -175,6 +175,17 @@ TEST(CrashRecorder, NamesUncaughtExceptionAndNestedOnes) {
   EXPECT_EQ(end.snapshot.failure, end.abort);
 }
 
+TEST(CrashRecorder, ReplacesControlCharactersAndInvalidUtf8) {
+  const auto throw_raw = [] {
+    throw std::runtime_error(
+        "caf\xc3\xa9 \x1b[1m \xc2\x9b"
+        "31m \xe2\x80\xa8 \xff \xc3");
+  };
+  const End end = end_of([&] { std::thread(throw_raw).join(); }, reset_crash_handlers);
+  EXPECT_THAT(end.abort, testing::EndsWith("): caf\xc3\xa9 ?[1m ??31m ??? ? ?"));
+  EXPECT_EQ(end.errors, "horo: " + end.abort + "\n");
+}
+
 TEST(CrashRecorder, NamesUnknownExceptionAndBareTerminate) {
   const End thrown = end_of([] { std::thread([] { throw 42; }).join(); }, reset_crash_handlers);
   EXPECT_THAT(thrown.abort, testing::EndsWith("uncaught exception (int): unknown exception"));

@@ -58,6 +58,37 @@ TEST(JobMonitor, EndsMpirunWhenNoRankRuns) {
   EXPECT_EQ(wait(nullptr), -1);  // no child is left
 }
 
+std::string report_ends(const fs::path& file, std::initializer_list<int> ranks, int size) {
+  std::ofstream report(file);
+  for (const int rank : ranks) report << encode({.rank = rank, .size = size, .host = "b"});
+  return fmt::format("cat '{}' >&2; ", file.string());
+}
+
+TEST(JobMonitor, EndsMpirunWhenRanksOfAllHostsHaveReported) {
+  const observe::TemporaryDirectory directory;
+  const std::string report = report_ends(directory.path() / "report", {1, 0, 1}, 2);
+  // Rank 0 runs on this host, or no rank does.
+  for (const std::string& local : {start_rank(0, 2, 2, "sleep 0.1"), std::string()}) {
+    const JobResult result = run(local + report + kHang);
+    ASSERT_TRUE(result.forced_end);
+    EXPECT_EQ(result.forced_end->cause, ForcedEnd::Cause::kNoRankRuns);
+  }
+}
+
+TEST(JobMonitor, WaitsForRankOfOtherHostWithoutReport) {
+  const observe::TemporaryDirectory directory;
+  const std::string report = report_ends(directory.path() / "report", {0, 2}, 3);
+  const JobResult result = run(start_rank(0, 3, 2, "sleep 0.1") + report + "sleep 1");
+  EXPECT_FALSE(result.forced_end);
+}
+
+TEST(JobMonitor, EndsMpirunThatCannotAbortJobOfOtherHosts) {
+  const JobResult result = run(
+      "echo 'a non-zero exit code. Per user-direction, the job has been aborted.' >&2; " + kHang);
+  ASSERT_TRUE(result.forced_end);
+  EXPECT_EQ(result.forced_end->cause, ForcedEnd::Cause::kAbortStuck);
+}
+
 TEST(JobMonitor, EndsMpirunWithBlockedOutput) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

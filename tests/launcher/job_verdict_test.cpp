@@ -244,6 +244,19 @@ TEST_F(JobVerdictTest, LostHostNamesOnlyItsRanks) {
   EXPECT_THAT(verdict.text({.lost_host = "h"}, 1), HasSubstr("is cut; rank 1 (host h, pid "));
 }
 
+TEST_F(JobVerdictTest, EscapesControlCharactersOfAnySource) {
+  const JobVerdict without_records("off");
+  EXPECT_EQ(without_records.text({.failure = RankFailure{1, "b\x1b[2J", "exited \xff"}}, 7),
+            "hororun: rank 1 (host b\\x1b[2J) exited \\xff\n");
+  EXPECT_THAT(without_records.text({.launch_error = "ssh: \xc2\x9b"
+                                                    "31m"},
+                                   1),
+              HasSubstr("ssh: \\xc2\\x9b31m"));
+  const JobVerdict verdict = this->verdict();
+  const auto rank = record(0, 7);
+  EXPECT_THAT(verdict.text({.lost_host = "o\x07ther"}, 1), HasSubstr("host o\\x07ther: "));
+}
+
 TEST_F(JobVerdictTest, NamesExitCodeWithoutRecordOrReport) {
   EXPECT_EQ(JobVerdict("off").text({}, 137),
             "hororun: the job failed with exit code 137 (signal 9, Killed); mpirun did not name a "
