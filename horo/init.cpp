@@ -84,6 +84,8 @@ StartingJob starting_job(MPI_Comm communicator, const std::vector<std::string>& 
 Context init_with_mpi(MPI_Comm communicator, const std::vector<std::string>& entries,
                       ParsedEnvironment environment, const InitOptions& options) {
   collectives::require_mpi_of_build();
+  if (std::string warning = collectives::warning_of_mpi_version(); !warning.empty())
+    environment.warnings.push_back(std::move(warning));
   const Settings& settings = environment.settings;
   set_log_level(settings.log_level);
   const StartingJob job = starting_job(communicator, entries);

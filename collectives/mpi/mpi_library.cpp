@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <string_view>
 
 #include "horo/base/error.h"
@@ -17,12 +18,15 @@ namespace {
 struct Build {
   MpiFamily family;
   std::string text;
+  int open_mpi_major = -1;
 };
 
 Build build() {
 #if defined(OMPI_MAJOR_VERSION)
-  return {MpiFamily::kOpenMpi, fmt::format("Open MPI {}.{}.{}", OMPI_MAJOR_VERSION,
-                                           OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION)};
+  return {MpiFamily::kOpenMpi,
+          fmt::format("Open MPI {}.{}.{}", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+                      OMPI_RELEASE_VERSION),
+          OMPI_MAJOR_VERSION};
 #elif defined(I_MPI_VERSION)
   return {MpiFamily::kMpich, "Intel MPI " I_MPI_VERSION};
 #elif defined(MPICH_VERSION)
@@ -81,6 +85,25 @@ void require_mpi_of_build() {
       "MPI that horo was built for, or build horo with the other one (cmake "
       "-DMPI_CXX_COMPILER=mpicxx)",
       build.text, mpi_library_text()));
+}
+
+int open_mpi_major_version(std::string_view library_version) {
+  constexpr std::string_view kName = "Open MPI v";
+  if (!library_version.starts_with(kName)) return -1;
+  library_version.remove_prefix(kName.size());
+  int major = -1;
+  std::from_chars(library_version.data(), library_version.data() + library_version.size(), major);
+  return major;
+}
+
+std::string warning_of_mpi_version() {
+  const Build build = collectives::build();
+  const int major = open_mpi_major_version(library_version());
+  if (major == -1 || build.open_mpi_major == -1 || major == build.open_mpi_major) return {};
+  return fmt::format(
+      "horo was built for {}, and the MPI library of this process is {}: if MPI fails, build horo "
+      "with the version that the job uses",
+      build.text, mpi_library_text());
 }
 
 }  // namespace horo::collectives

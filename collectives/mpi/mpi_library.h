@@ -22,4 +22,13 @@ MpiFamily family_of_mpi(std::string_view library_version);
 /// another family would misinterpret. May be called before MPI is initialised.
 void require_mpi_of_build();
 
+/// Returns the major version in a text from MPI_Get_library_version of Open MPI; -1 for another
+/// library.
+int open_mpi_major_version(std::string_view library_version);
+
+/// Returns a warning if horo was built for another major version of Open MPI than that of the
+/// library of this process; empty otherwise. Such a library usually works, because the versions
+/// share a binary interface.
+std::string warning_of_mpi_version();
+
 }  // namespace horo::collectives

@@ -173,8 +173,9 @@ constexpr SettingInfo kTable[] = {
      true, [](Settings& s, std::string_view v) { s.spin = parse_duration(v); }},
     {"HORO_BIND", "auto", "auto or none",
      "auto: binds each rank and its threads to an equal share of the cores, if mpirun has not "
-     "bound the ranks and the node has at least one core per rank. none: the operating system "
-     "places the ranks.",
+     "bound the ranks and the node has at least one core per rank. OpenMP then gets as many "
+     "threads. A rank for which OMP_NUM_THREADS exceeds the share is not bound. none: the "
+     "operating system places the ranks.",
      true,
      [](Settings& s, std::string_view v) {
        s.binding = parse_choice(v, {Binding::kAuto, Binding::kNone});

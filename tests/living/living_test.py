@@ -153,6 +153,16 @@ def check_other_name(mpirun, job, library):
     return report("other MPI family", problems, output)
 
 
+def check_other_version(mpirun, job, library):
+    """The MPI library is another major version of the family. horo must warn once and run."""
+    code, output = run([mpirun, "-n", "2", "-x", f"LD_PRELOAD={library}", "-x", "TEST_MPI_VERSION=Open MPI v99.1.0, package: x",
+                        job, "multiple"])
+    problems = [] if code == 0 else [f"exit code {code}"]
+    if output.count("and the MPI library of this process is Open MPI v99.1.0 (") != 1:
+        problems.append("there is not exactly one warning")
+    return report("other Open MPI version", problems, output)
+
+
 def check_openmp(mpirun, job):
     """Two ranks may use all cores. Each must be bound to one half and get as many OpenMP threads."""
     cores = len(os.sched_getaffinity(0))
@@ -215,7 +225,8 @@ def checks_with_open_mpi(mpirun, job, other_mpi):
     checks += [partial(check_end_in_init, mpirun, job, scenario, ranks)
                for scenario, ranks in (("exit_before_init", 2), ("exit_before_init", 4), ("loop_before_init", 2))]
     checks += [partial(check_never_init, mpirun, job), partial(check_level_variable, mpirun, job),
-               partial(check_other_name, mpirun, job, other_mpi), partial(check_openmp, mpirun, job),
+               partial(check_other_name, mpirun, job, other_mpi), partial(check_other_version, mpirun, job, other_mpi),
+               partial(check_openmp, mpirun, job),
                partial(check_variables, job)]
     return checks
 

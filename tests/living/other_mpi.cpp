@@ -1,17 +1,19 @@
-// Replaces MPI functions: the library version names another MPI family, and each use of a
-// communicator handle prints a message.
+// Replaces MPI functions: the library version is TEST_MPI_VERSION, by default that of another MPI
+// family, and each use of a communicator handle prints a message.
 #include <mpi.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <string_view>
 
 extern "C" {
 
 int MPI_Get_library_version(char* version, int* length) {
-  constexpr std::string_view kVersion = "MPICH Version: 4.0.2";
-  *std::copy(kVersion.begin(), kVersion.end(), version) = '\0';
-  *length = static_cast<int>(kVersion.size());
+  const char* const chosen = std::getenv("TEST_MPI_VERSION");
+  const std::string_view text = chosen == nullptr ? "MPICH Version: 4.0.2" : chosen;
+  *std::copy(text.begin(), text.end(), version) = '\0';
+  *length = static_cast<int>(text.size());
   return MPI_SUCCESS;
 }
 

@@ -18,8 +18,16 @@ TEST(MpiLibrary, HasFamily) {
   EXPECT_EQ(family_of_mpi(""), MpiFamily::kOther);
 }
 
+TEST(MpiLibrary, HasMajorVersion) {
+  EXPECT_EQ(open_mpi_major_version("Open MPI v4.1.4, package: Debian OpenMPI"), 4);
+  EXPECT_EQ(open_mpi_major_version("Open MPI v5.0.0rc12"), 5);
+  EXPECT_EQ(open_mpi_major_version("MPICH Version: 4.0.2"), -1);
+  EXPECT_EQ(open_mpi_major_version("Open MPI v"), -1);
+}
+
 TEST(MpiLibrary, MatchesBuild) {
   EXPECT_NO_THROW(require_mpi_of_build());
+  EXPECT_EQ(warning_of_mpi_version(), "");
   EXPECT_THAT(mpi_library_text(), testing::HasSubstr("libmpi"));
 }
 
