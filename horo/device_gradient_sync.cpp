@@ -58,7 +58,7 @@ class DeviceGradientSync::Impl {
       check_memory(gradients, device);
     });
     device.make_current();
-    auto runner = std::make_unique<coordinator::DeviceRunner>(
+    auto runner = std::make_unique<plan::DeviceRunner>(
         agree_on_device_plan(*runtime_, name, device, gradients, options), spec_,
         [runtime = runtime_.get()](std::size_t bytes, std::size_t tensors) {
           runtime->count_collective(bytes, tensors);
@@ -66,14 +66,14 @@ class DeviceGradientSync::Impl {
         runtime_->recorder(), name, runtime_->topology().set_name());
     // A child process of fork() does not have the runner's thread, which the destructor would join.
     // There the runner is leaked. The deleter owns the runtime, so the runner never outlives it.
-    runner_ = {runner.release(), [runtime = runtime_](coordinator::DeviceRunner* owned) {
+    runner_ = {runner.release(), [runtime = runtime_](plan::DeviceRunner* owned) {
                  if (!runtime->home().is_elsewhere()) delete owned;
                }};
     for (const NamedTensor& gradient : gradients) names_.push_back(gradient.name);
   }
 
-  const coordinator::BucketPlan& plan() const { return runner_->plan(); }
-  coordinator::DeviceRunner& runner() { return *runner_; }
+  const plan::BucketPlan& plan() const { return runner_->plan(); }
+  plan::DeviceRunner& runner() { return *runner_; }
 
   void ready(std::size_t index, void* stream) {
     runtime_->require_usable();
@@ -126,7 +126,7 @@ class DeviceGradientSync::Impl {
   std::shared_ptr<Runtime> runtime_;
   const collectives::ChunkPipeline::ReduceSpec spec_;
   std::vector<std::string> names_;
-  std::shared_ptr<coordinator::DeviceRunner> runner_;
+  std::shared_ptr<plan::DeviceRunner> runner_;
 };
 
 DeviceGradientSync::DeviceGradientSync(Context& context, device::Device& device,

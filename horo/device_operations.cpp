@@ -89,7 +89,7 @@ class Maker {
     if (topology.size == 1) {
       parts_.collectives = std::make_unique<collectives::LoneCollectives>();
     } else {
-      DeviceConnection made = connect_devices(runtime_, coordinator::numbered_name(kWhat, number_),
+      DeviceConnection made = connect_devices(runtime_, plan::numbered_name(kWhat, number_),
                                               parts_.device, *parts_.waits, control);
       parts_.communicator = std::move(made.communicator);
       parts_.collectives = std::move(made.collectives);

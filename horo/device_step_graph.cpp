@@ -11,8 +11,8 @@ namespace horo {
 
 class DeviceStepGraph::Impl {
  public:
-  Impl(std::shared_ptr<Runtime> runtime, std::shared_ptr<coordinator::DeviceRunner> runner,
-       std::unique_ptr<coordinator::CapturedStep> step)
+  Impl(std::shared_ptr<Runtime> runtime, std::shared_ptr<plan::DeviceRunner> runner,
+       std::unique_ptr<plan::CapturedStep> step)
       : runtime_(std::move(runtime)), runner_(std::move(runner)), step_(std::move(step)) {}
   ~Impl() {
     // A child process of fork() has neither the runner's thread nor the device, so it leaks the
@@ -41,13 +41,13 @@ class DeviceStepGraph::Impl {
   }
 
   std::shared_ptr<Runtime> runtime_;
-  std::shared_ptr<coordinator::DeviceRunner> runner_;
-  std::unique_ptr<coordinator::CapturedStep> step_;  // destroyed first: it refers to the runner
+  std::shared_ptr<plan::DeviceRunner> runner_;
+  std::unique_ptr<plan::CapturedStep> step_;  // destroyed first: it refers to the runner
 };
 
 DeviceStepGraph::DeviceStepGraph(std::shared_ptr<Runtime> runtime,
-                                 std::shared_ptr<coordinator::DeviceRunner> runner,
-                                 std::unique_ptr<coordinator::CapturedStep> step)
+                                 std::shared_ptr<plan::DeviceRunner> runner,
+                                 std::unique_ptr<plan::CapturedStep> step)
     : impl_(std::make_unique<Impl>(std::move(runtime), std::move(runner), std::move(step))) {}
 DeviceStepGraph::DeviceStepGraph(DeviceStepGraph&&) noexcept = default;
 DeviceStepGraph& DeviceStepGraph::operator=(DeviceStepGraph&&) noexcept = default;

@@ -36,9 +36,8 @@ class DeviceStepGraph {
  private:
   friend class DeviceGradientSync;
   class Impl;
-  DeviceStepGraph(std::shared_ptr<Runtime> runtime,
-                  std::shared_ptr<coordinator::DeviceRunner> runner,
-                  std::unique_ptr<coordinator::CapturedStep> step);
+  DeviceStepGraph(std::shared_ptr<Runtime> runtime, std::shared_ptr<plan::DeviceRunner> runner,
+                  std::unique_ptr<plan::CapturedStep> step);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -19,8 +19,8 @@
 
 namespace horo {
 
-using coordinator::BucketScheduler;
-using coordinator::PlanUpdateRendezvous;
+using plan::BucketScheduler;
+using plan::PlanUpdateRendezvous;
 
 /// The state of a GradientSync, and the code that several of its functions share.
 struct GradientSync::Impl {
@@ -286,7 +286,7 @@ int GradientSync::join(const std::function<void(const StepReport&)>& after_step)
     const StepReport& report = exchange_marked();
     if (after_step) after_step(report);
   }
-  coordinator::StepWeights& weights = *scheduler.hooks().weights;
+  plan::StepWeights& weights = *scheduler.hooks().weights;
   weights.set_ended(true);
   while (true) {
     const StepReport& report = exchange_marked();

@@ -62,11 +62,23 @@ class AbortSignal {
     return now.time_since_epoch().count() < watched_.load(std::memory_order_relaxed);
   }
 
+  /// Declares that a wait has lasted for its timeout at `now`. Such a wait makes no progress, so no
+  /// slow link explains it.
+  void note_overdue_wait(std::chrono::steady_clock::time_point now) const noexcept {
+    overdue_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  }
+  /// Whether a wait was overdue in the last seconds before `now`.
+  bool has_overdue_wait(std::chrono::steady_clock::time_point now) const noexcept {
+    const auto noted = overdue_.load(std::memory_order_relaxed);
+    return noted != 0 && (now.time_since_epoch() - std::chrono::steady_clock::duration(noted)) <
+                             std::chrono::seconds(3);
+  }
+
  private:
   static constexpr std::uint32_t kWriting = 1;
   static constexpr std::uint32_t kRaised = 2;
   std::atomic<std::uint32_t> state_{0};
-  mutable std::atomic<std::chrono::steady_clock::rep> excused_{0}, watched_{0};
+  mutable std::atomic<std::chrono::steady_clock::rep> excused_{0}, watched_{0}, overdue_{0};
   char text_[1004] = {};
 };
 
@@ -99,10 +111,12 @@ struct WaitPolicy {
   /// The time after which a wait ends with an error: `timeout` and `grace`.
   std::chrono::nanoseconds limit() const { return timeout + grace; }
   /// Whether a wait that began at `since` has timed out at `now`. All waits use this function for
-  /// their timeout.
+  /// their timeout. During `grace`, notes in `abort` that the wait is overdue.
   bool has_timed_out(std::chrono::steady_clock::time_point since,
                      std::chrono::steady_clock::time_point now) const {
-    return time_since(since, now) > limit();
+    const std::chrono::nanoseconds waited = time_since(since, now);
+    if (abort != nullptr && waited > timeout) abort->note_overdue_wait(now);
+    return waited > limit();
   }
 };
 

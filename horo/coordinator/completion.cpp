@@ -12,6 +12,7 @@
 namespace horo::coordinator {
 namespace {
 
+// A counter, because a callback may call then() on a completed operation, which runs another one.
 thread_local int callbacks_on_this_thread = 0;
 
 }  // namespace
@@ -31,8 +32,8 @@ std::vector<Completion::Callback> Completion::complete(std::exception_ptr error)
   return callbacks;
 }
 
-// The text is kept for the thread, so that a Context that is destroyed while the exception unwinds
-// can report it.
+// Stores the text for this thread, so that a Context that is destroyed while the exception unwinds
+// the stack can report it.
 void Completion::wait() {
   if (!is_done()) block();
   if (!error_) return;
@@ -44,7 +45,7 @@ void Completion::wait() {
   }
 }
 
-// The wait has no deadline of its own: the coordinator completes every entry after its timeout.
+// Has no timeout of its own, because the coordinator completes operations that time out.
 void Completion::block() {
   forbid_blocking_in_callbacks();
   home_.require_home();
@@ -62,6 +63,8 @@ void Completion::block() {
   }
 }
 
+// Runs the callback without the lock, because it may call then() on this object. error_ no longer
+// changes at that point.
 void Completion::then(Callback callback) {
   {
     const std::scoped_lock lock(mutex_);

@@ -17,7 +17,7 @@ class RankMeter;
 
 namespace horo::coordinator {
 
-/// The outcome of one submitted operation. The coordinator sets it once; any thread may wait.
+/// The outcome of one submitted operation. complete() is called once; any thread may wait.
 class Completion {
  public:
   using Callback = std::function<void(std::exception_ptr)>;
@@ -29,9 +29,9 @@ class Completion {
   bool is_done() const { return state_.load(std::memory_order_acquire) == kDone; }
   /// Requires is_done().
   const std::exception_ptr& error() const { return error_; }
-  /// Blocks until complete() has been called; rethrows its error. The coordinator bounds the time.
-  /// Throws ShutdownError in a child process of fork(), where complete() is never called. Throws
-  /// InvalidArgument inside a callback if the call would block, since it would deadlock.
+  /// Blocks until complete() has been called; rethrows its error. The coordinator checks the
+  /// timeout. Throws ShutdownError in a child process of fork(), where complete() is never called.
+  /// Throws InvalidArgument inside a callback if the call would block, since it would deadlock.
   void wait();
   /// Registers `callback` for the caller of complete() to run. Runs it at once, on this thread, if
   /// the operation has completed.
@@ -43,7 +43,7 @@ class Completion {
   static constexpr std::uint32_t kAwaited = 1;  // a thread waits on state_
   static constexpr std::uint32_t kDone = 2;
   std::atomic<std::uint32_t> state_{0};
-  std::exception_ptr error_;  // written before kDone
+  std::exception_ptr error_;  // written before state_ becomes kDone, constant afterwards
   HomeProcess home_;
   std::shared_ptr<metrics::RankMeter> meter_;
   std::mutex mutex_;  // guards callbacks_, and orders then() with complete()

@@ -17,11 +17,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kCheckInterval = 100ms;  // between checks of deadlines while entries are pending
-// Messages between nodes ring no doorbell, so a leader polls for them between naps.
+// Messages between nodes do not ring the doorbell, so the leader of a node polls for them. It
+// sleeps for kShortNap between polls at first, and for kLongNap later.
 constexpr auto kShortNap = 50us;
 constexpr auto kLongNap = 1ms;
-// Rank 0 knows which ranks are missing. The deadline of the other ranks is later, so that the error
-// of rank 0 comes first.
+// Rank 0 knows which ranks are missing. The other ranks time out later, so that rank 0 reports the
+// error first.
 constexpr auto kLeaderAdvantage = 2s;
 constexpr const char* kEnded = "horo has been shut down on this rank";
 
@@ -50,9 +51,9 @@ bool is_cacheable(Kind kind) {
 }  // namespace
 
 // thread_ is the last member, so the thread starts when all other members exist and is joined
-// before they are destroyed. Control messages and collectives of named operations are sent only
-// inside rounds, so by one thread at a time: this thread, or a caller in perform(). Plans call MPI
-// from other threads at the same time, so MPI must provide MPI_THREAD_MULTIPLE.
+// before they are destroyed. Only the owner of the rounds sends control messages and runs
+// collectives of named operations: thread_, or a caller of perform(). Plans call MPI from other
+// threads at the same time, so MPI must provide MPI_THREAD_MULTIPLE.
 Coordinator::Coordinator(collectives::Transport& transport, const Settings& settings,
                          const collectives::AllreduceSelection& allreduce,
                          observe::FlightRecorder& recorder, std::chrono::nanoseconds idle_interval,
@@ -81,9 +82,9 @@ std::shared_ptr<Completion> Coordinator::submit(Entry entry) {
   return completion;
 }
 
-// Runs rounds on the caller's thread if no other thread runs them: a blocking operation then needs
-// no wake-up of another thread. Stops when its own operation is complete, even if others are
-// pending, because the caller did not ask for those.
+// Runs rounds on the caller's thread if no other thread runs them. A blocking operation then needs
+// no wake-up of another thread. Stops when this operation is complete, even if others are pending,
+// because the caller does not wait for those.
 void Coordinator::perform(Entry entry) {
   forbid_blocking_in_callbacks();
   const std::shared_ptr<Completion> completion = entry.completion;
@@ -101,9 +102,9 @@ void Coordinator::perform(Entry entry) {
     doorbell().announce(pause.sleep);
     doorbell().wait(seen, pause.duration);
   }
-  // The coordinator's thread continues with what is left. It may have been asleep since before this
-  // caller took the ownership. Submissions of other threads did not wake it meanwhile, because the
-  // doorbell announced a thread that is awake. Therefore ring again after the release.
+  // The coordinator's thread runs the remaining operations. It may have been asleep since before
+  // this caller acquired the rounds. Submissions of other threads did not wake it, because this
+  // caller had announced Sleep::kNone. Therefore this caller rings again after the release.
   const bool is_idle = pending_.empty() && queue_.is_empty() && !is_finished_;
   doorbell().announce(is_idle ? Doorbell::Sleep::kDeep : Doorbell::Sleep::kLight);
   round_ownership_.release();
@@ -111,8 +112,8 @@ void Coordinator::perform(Entry entry) {
   completion->wait();
 }
 
-// The shutdown is a named operation that needs every rank. No rank ends its thread before all ranks
-// have submitted it, so no rank is left waiting for an answer.
+// The shutdown is a named operation that every rank must submit. No rank ends its thread before all
+// ranks have submitted it, so no rank waits for a response that nobody sends.
 void Coordinator::shut_down() {
   Entry entry;
   entry.request.name = kShutdownName;
@@ -121,8 +122,8 @@ void Coordinator::shut_down() {
   if (thread_.joinable()) thread_.join();
 }
 
-// The owner of the rounds reads the flag at the start of its next round and gives up. The thread is
-// joined, so the notification of the other ranks has been sent when this returns.
+// The owner of the rounds reads the flag at the start of its next round and calls give_up(). This
+// function joins the thread, so the other ranks have been notified when it returns.
 void Coordinator::fail(const std::string& text) noexcept {
   failure_ = text;
   should_fail_ = true;
@@ -143,9 +144,9 @@ Counters Coordinator::counters() const {
   return counters;
 }
 
-// The doorbell is read before a round and waited on after it, so a ring during the round is not
-// lost. Callbacks run only here, without the ownership: user code may take long, and meanwhile a
-// caller in perform() can run rounds.
+// Reads the doorbell before a round and waits on it afterwards, so a ring during the round is not
+// lost. Runs queued callbacks without the ownership of the rounds: user code may take long, and
+// meanwhile a caller of perform() can run rounds.
 void Coordinator::run_thread(const std::string& log_label) {
   set_log_label(log_label);
   for (bool is_finished = false; !is_finished;) {
@@ -166,8 +167,8 @@ void Coordinator::run_thread(const std::string& log_label) {
   }
 }
 
-// Runs rounds until the owner has to sleep, `until` is done, or, on the coordinator's thread,
-// callbacks may be due. Requires the ownership of the rounds.
+// Runs rounds until the owner must sleep or `until` is done. If `until` is null, also returns after
+// a round that did work, because callbacks may be due. Requires the ownership of the rounds.
 Coordinator::Pause Coordinator::run_rounds(const Completion* until) {
   while (!is_finished_) {
     const bool did_work = run_round();
@@ -202,8 +203,8 @@ bool Coordinator::run_round() {
   }
 }
 
-// pending_ owns the entries from here until their response. Its nodes have fixed addresses, so the
-// requests can be passed as pointers.
+// pending_ owns an entry from here until its response. The elements of an unordered_map do not
+// move, so the pointers to the requests stay valid.
 bool Coordinator::announce(Time now) {
   std::vector<Entry> entries = queue_.take_all();
   if (entries.empty()) return false;
@@ -219,7 +220,8 @@ bool Coordinator::announce(Time now) {
 
 // Every rank executes the same responses in the same order, so collectives of different operations
 // cannot block each other. InvalidArgument and MismatchError are thrown before or after the
-// collective, so this rank may continue with the next response.
+// collective, so this rank may continue with the next response. The cache is updated after such an
+// error too, because the other ranks update theirs.
 void Coordinator::carry_out(const Response& response) {
   std::vector<Entry> entries = take_entries(response);
   if (response.error != ErrorKind::kNone) {
@@ -264,8 +266,9 @@ void Coordinator::carry_out(const Response& response) {
   complete(entries, error);
 }
 
-// The queue of the device reports errors and the end of the work. For the coordinator the operation
-// is complete: the next response does not wait for it, and its names may be submitted again.
+// The device queue reports errors and the end of the work. For the coordinator the operation is
+// complete: the next response does not wait for it, and its names may be submitted again. The
+// flight records end here. The queue opens new ones when the device starts the work.
 void Coordinator::enqueue_on_device(const Response& response, std::vector<Entry> entries) {
   operations_ += entries.size();
   note_agreed(response, entries);
@@ -275,8 +278,8 @@ void Coordinator::enqueue_on_device(const Response& response, std::vector<Entry>
   queue.add(response, std::move(entries), flights_.agreed());
 }
 
-// Updates the response cache, which must stay equal on all ranks. An absent rank adds the request
-// of the other ranks.
+// Updates the response cache, which must stay equal on all ranks. An absent rank has no entries, so
+// it adds the request that the response contains.
 void Coordinator::note_agreed(const Response& response, const std::vector<Entry>& entries) {
   if (!is_cacheable(response.kind)) return;
   ResponseCache& cache = negotiator_.cache();
@@ -289,8 +292,8 @@ void Coordinator::note_agreed(const Response& response, const std::vector<Entry>
     cache.note(tensor.description(), response.rows_of, message);
 }
 
-// The order of the response counts, not that of submission. A rank that has joined has no entry and
-// takes part with identity values.
+// Returns the entries in the order of the response, not of submission, because that order is equal
+// on all ranks. A rank that has joined has no entry and takes part with identity values.
 std::vector<Entry> Coordinator::take_entries(const Response& response) {
   std::vector<std::unordered_map<std::string, Entry>::iterator> found;
   for (const Response::Tensor& tensor : response.tensors) {
@@ -314,8 +317,8 @@ std::vector<Entry> Coordinator::take_entries(const Response& response) {
 }
 
 // The names are released before the completion is set: a thread that wakes up from wait() may
-// submit the same name at once. Callbacks are only queued here, because this thread may hold the
-// rounds.
+// submit the same name at once. Callbacks are only queued here, because this thread may own the
+// rounds. The locks of the queue, the completion and the callbacks are taken one after another.
 void Coordinator::complete(std::vector<Entry>& entries, const std::exception_ptr& error) {
   bool has_callbacks = false;
   for (Entry& entry : entries) {
@@ -327,8 +330,8 @@ void Coordinator::complete(std::vector<Entry>& entries, const std::exception_ptr
     }
   }
   if (!has_callbacks) return;
-  // The coordinator's thread runs the callbacks. It may sleep on the doorbell or wait for the
-  // ownership of the rounds, so wake both.
+  // The coordinator's thread runs the callbacks. It may sleep on the doorbell or in
+  // wait_for_change(), so both are woken.
   doorbell().ring();
   doorbell().wake();
   round_ownership_.wake();
@@ -347,8 +350,8 @@ bool Coordinator::run_callbacks() {
   return !due.empty();
 }
 
-// The root names missing ranks by StallWatch. Here the other ranks check only that the root answers
-// at all, with a later deadline.
+// On the root, StallWatch reports missing ranks and timeouts. The other ranks check here only that
+// the root responds, with a later deadline.
 void Coordinator::check_deadlines(Time now) {
   if (policy_.abort != nullptr && policy_.abort->is_raised())
     throw CommunicationError(policy_.abort->text());
@@ -360,7 +363,8 @@ void Coordinator::check_deadlines(Time now) {
   of_answer.grace += kLeaderAdvantage;
   no_deadline_before_ = now + of_answer.limit();
   for (const auto& [name, entry] : pending_) {
-    // Each member may close a process set at its own time; no rank waits for it.
+    // A join lasts as long as other ranks have data. Each member may close a process set at a
+    // different time. Neither has a deadline here.
     if (entry.request.kind == Kind::kJoin ||
         (entry.request.kind == Kind::kShutdown && topology_.is_subset()))
       continue;
@@ -374,8 +378,8 @@ void Coordinator::check_deadlines(Time now) {
   }
 }
 
-// The next round follows at once after work. Without work, the owner spins and yields for a short
-// time, then naps while entries are pending, and sleeps deeply if there are none.
+// After work, the next round follows at once. Without work, the owner first spins. Then it sleeps
+// deeply if no entry is pending. Otherwise it yields for a short time, and then sleeps lightly.
 Coordinator::Pause Coordinator::pause_after(bool did_work) {
   const Time now = std::chrono::steady_clock::now();
   if (did_work || !queue_.is_empty()) {
@@ -403,8 +407,10 @@ Coordinator::Pause Coordinator::pause_after(bool did_work) {
   return {Doorbell::Sleep::kLight, idle < 10ms ? std::chrono::nanoseconds(kShortNap) : kLongNap};
 }
 
-// Notifies the other ranks, so that they do not run into their own deadlines. If the job has been
-// aborted already, all ranks report the text of that abort: the first failure is the cause.
+// Notifies the other ranks, so that they do not wait until they time out. If the job has been
+// aborted already, all ranks report the text of that abort, because the first failure is the cause.
+// Records the failure before it raises the abort signal: afterwards, the flight recorder would take
+// it for a consequence of another rank's failure.
 void Coordinator::give_up(const std::string& reason) noexcept {
   const bool is_aborted = policy_.abort != nullptr && policy_.abort->is_raised();
   const std::string text = is_aborted ? policy_.abort->text() : reason;
@@ -419,7 +425,7 @@ void Coordinator::give_up(const std::string& reason) noexcept {
   end_all(std::make_exception_ptr(CommunicationError(text)));
 }
 
-// Closes the queue first, so no entry can be added after the last one was taken.
+// Closes the queue before take_all(), so no entry is added after the last one was taken.
 void Coordinator::end_all(const std::exception_ptr& error) {
   queue_.close(error);
   std::vector<Entry> entries = queue_.take_all();

@@ -26,10 +26,10 @@
 namespace horo::coordinator {
 
 /// Runs named operations in rounds. A round takes the submitted entries from the queue, negotiates
-/// them with the other ranks, executes the responses in their order, and completes the handles.
-/// The coordinator's thread runs the rounds. A caller that blocks in perform() runs them itself
-/// while that thread sleeps, which saves two thread switches per operation. While no operation is
-/// pending, the coordinator sends no messages and sleeps.
+/// them with the other ranks, executes the responses in their order, and sets the completions. The
+/// coordinator's thread runs the rounds. A caller of perform() runs them itself while no other
+/// thread does, which saves two thread switches per operation. While no operation is pending, the
+/// coordinator sends no messages and sleeps.
 ///
 /// Thread-safe.
 class Coordinator {
@@ -62,7 +62,7 @@ class Coordinator {
 
  private:
   using Time = std::chrono::steady_clock::time_point;
-  /// How to sleep before the next round. Duration 0: run it at once.
+  /// How to sleep before the next round. If `duration` is 0, the next round follows at once.
   struct Pause {
     Doorbell::Sleep sleep = Doorbell::Sleep::kNone;
     std::chrono::nanoseconds duration{0};

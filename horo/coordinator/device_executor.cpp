@@ -12,8 +12,9 @@ using collectives::ChunkPipeline;
 using collectives::FusedLayout;
 using collectives::TileTable;
 
-// Each piece begins at a multiple of the alignment in the buffer, so its padding counts as used
-// room.
+// Each piece begins at a multiple of the alignment in the buffer, so its padding counts as used.
+// `buffer_bytes` must hold at least TileTable::kAlignment elements; otherwise no piece fits and the
+// loop does not end.
 std::vector<std::vector<TensorView>> cut_to_fit(std::span<const TensorView> tensors,
                                                 std::size_t buffer_bytes) {
   std::vector<std::vector<TensorView>> lists(1);
@@ -39,12 +40,13 @@ std::vector<std::vector<TensorView>> cut_to_fit(std::span<const TensorView> tens
 DeviceExecutor::DeviceExecutor(Parts parts)
     : parts_(std::move(parts)), stream_(parts_.device.make_stream(device::Priority::kHigh)) {}
 
-// The work refers to buffers of parts_, so it must end before they are freed.
+// The work on stream_ uses buffers of parts_, so it must end before they are freed. The pipeline
+// waits for its own streams.
 DeviceExecutor::~DeviceExecutor() {
   try {
     stream_->synchronize();
   } catch (const DeviceError&) {
-    // Callers that waited for the work have received the error.
+    // Callers that waited for the work have already received the error.
   }
 }
 
@@ -55,7 +57,7 @@ DeviceExecutor::LaunchResult DeviceExecutor::execute(const Response& response,
                                                      const std::vector<Entry>& entries,
                                                      std::vector<const device::Event*> ready,
                                                      device::Event& begun, device::Event& done) {
-  // A rank alone reduces nothing, but it may have to scale.
+  // A single rank has nothing to reduce, but it may have to scale.
   const bool is_for_pipeline =
       response.kind == Kind::kAllreduce &&
       (parts_.topology.size > 1 || !entries.front().request.scale.are_one());
@@ -114,13 +116,14 @@ DeviceExecutor::LaunchResult DeviceExecutor::on_stream(const Response& response,
           scattered_counts(entry.input.shape(), static_cast<std::size_t>(parts_.topology.size)),
           entry.output.data(), response.op, *stream_);
       return {};
-    default:  // an allreduce of a rank alone
+    default:  // an allreduce of a single rank without scale factors
       return {};
   }
 }
 
-// If the output has the wrong size, the rank takes part with memory of its own, as the other ranks
-// need its rows. The memory must live until the device is done, so the caller keeps it.
+// If the output has the wrong size, the rank takes part with a substitute, because the other ranks
+// need its rows. The substitute must exist until the device has completed the work, so the caller
+// owns it.
 DeviceExecutor::LaunchResult DeviceExecutor::allgather(const Response& response,
                                                        const Entry& entry) {
   GatheredRows rows = gathered_rows(response, entry);

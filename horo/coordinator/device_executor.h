@@ -21,8 +21,8 @@ namespace horo::coordinator {
 /// first response, for other ranks. Used by one thread at a time.
 class DeviceExecutor {
  public:
-  /// The parts on which the ranks have agreed. `device` must outlive the executor. `waits` and
-  /// `communicator` belong to the collectives of the host stand-in.
+  /// The resources of an executor. The sizes must be equal on all ranks. `device` must outlive the
+  /// executor. `waits` and `communicator` belong to the collectives of the host stand-in.
   struct Parts {
     device::Device& device;
     Topology topology;         ///< the ranks that take part
@@ -68,7 +68,8 @@ class DeviceExecutor {
   Parts parts_;
   std::unique_ptr<device::Stream> stream_;  // for responses that do not use the pipeline
   // The end of the latest response, and whether it used the pipeline. Collectives must run in one
-  // order on all ranks, so a response on stream_ waits for one in the pipeline, and vice versa.
+  // order on all ranks, so a response on stream_ waits for one in the pipeline, and vice versa. The
+  // event belongs to the caller of execute(), which keeps it longer than this object.
   const device::Event* latest_ = nullptr;
   bool is_latest_of_pipeline_ = false;
 };

@@ -34,8 +34,9 @@ DeviceOperationQueue::DeviceOperationQueue(DeviceExecutor::Parts parts, std::uin
 
 DeviceOperationQueue::~DeviceOperationQueue() { close(); }
 
-// The thread ends before the executor, which it uses. Events and streams are freed under the lock,
-// because an operation that outlives the queue may call recycle() at the same time.
+// Stops the thread first, because it uses the executor. Destroys the executor before the events,
+// because it keeps a pointer to the latest one. Events and streams are freed under the lock,
+// because an operation that another thread destroys may call recycle() at the same time.
 void DeviceOperationQueue::close() {
   if (executor_ == nullptr) return;
   stop(std::unique_lock(mutex_));
@@ -70,13 +71,15 @@ void DeviceOperationQueue::recycle(EventSet* events) noexcept {
   if (!is_closed_) free_event_sets_.push_back(events);
 }
 
-// The queue's thread enqueues the work outside of any capture, so the graph would not contain it.
+// The queue's thread enqueues the work outside of the capture, so the graph would not contain it.
 void DeviceOperationQueue::require_no_capture(void* native) {
   HORO_CHECK(
       !is_captured(native),
       "a named operation cannot be part of a graph: pass a stream that is not being captured");
 }
 
+// `operation` is declared before the lock, so that it is destroyed after the unlock if this throws:
+// its destructor may lock mutex_.
 std::shared_ptr<DeviceOperation> DeviceOperationQueue::open(void* native) {
   home_.require_home();
   auto operation = std::make_shared<DeviceOperation>(shared_from_this());
@@ -92,8 +95,8 @@ std::shared_ptr<DeviceOperation> DeviceOperationQueue::open(void* native) {
   return operation;
 }
 
-// Called by the owner of the coordinator's rounds, so the order of agreed_ is that of the responses
-// on all ranks.
+// Called by the owner of the coordinator's rounds, so agreed_ has the order of the responses, which
+// is the same on all ranks.
 void DeviceOperationQueue::add(const Response& response, std::vector<Entry> entries,
                                std::int64_t agreed) {
   const std::scoped_lock lock(mutex_);
@@ -106,7 +109,8 @@ void DeviceOperationQueue::add(const Response& response, std::vector<Entry> entr
   changed_.notify_all();
 }
 
-// Does not throw operation.error_, which is about this rank's output; the callers do.
+// Returns when the operation is launched or has ended. Throws if the ranks did not agree or if the
+// queue was closed before. Does not throw operation.error_; the callers do.
 void DeviceOperationQueue::await_stage(const DeviceOperation& operation, Completion& completion) {
   home_.require_home();
   std::unique_lock lock(mutex_);
@@ -117,7 +121,7 @@ void DeviceOperationQueue::await_stage(const DeviceOperation& operation, Complet
     changed_.wait(lock, [&] { return is_closed_ || operation.stage_ != Stage::kSubmitted; });
   }
   if (operation.stage_ != Stage::kSubmitted) return;
-  if (completion.is_done()) completion.wait();  // may throw a more precise error
+  if (completion.is_done()) completion.wait();  // may throw a more specific error
   throw ShutdownError(kGone);
 }
 
@@ -140,6 +144,8 @@ void DeviceOperationQueue::wait_on(const DeviceOperation& operation, Completion&
   with_device([&] { stream_of(native).wait(*operation.done_); });
 }
 
+// Releases the lock between two polls, so that the queue's thread can work. Calls fail() inside the
+// handler, because watch_.error() may return the exception that is being handled.
 void DeviceOperationQueue::wait(const DeviceOperation& operation, Completion& completion) {
   forbid_blocking_in_callbacks();
   await_stage(operation, completion);
@@ -155,7 +161,7 @@ void DeviceOperationQueue::wait(const DeviceOperation& operation, Completion& co
     if (operation.stage_ != Stage::kDone) fail(watch_.error());
   }
   const std::scoped_lock lock(mutex_);
-  // The device may complete work whose collective has failed.
+  // The device may report work as complete although its collective has failed.
   if (!is_closed_ && operation.stage_ == Stage::kLaunched && watch_.has_failed())
     fail(watch_.error());
   if (operation.error_ != nullptr) std::rethrow_exception(operation.error_);
@@ -177,6 +183,7 @@ bool DeviceOperationQueue::is_done(const DeviceOperation& operation,
   }
 }
 
+// Clears events_, so that ~DeviceOperation() does not lock mutex_, which the caller holds.
 void DeviceOperationQueue::end(Work& work, const std::exception_ptr& error) {
   for (Entry& entry : work.entries) {
     DeviceOperation& operation = *entry.on_device;
@@ -214,21 +221,22 @@ void DeviceOperationQueue::drop_work() noexcept {
   }
 }
 
-// In the flight recorder, an operation starts when the device starts it. Earlier work of the
-// program on the stream does not count.
+// In the flight recorder, an operation starts when the device starts it. The time in which the
+// device runs earlier work of the program's stream does not count.
 void DeviceOperationQueue::note_begin(Work& work) {
   for (Entry& entry : work.entries) flights_.open(entry);
   flights_.agree(work.agreed);
   flights_.start(work.entries);
 }
 
-// The lock is released during execute(), which may block while the ranks connect. The work is in
-// neither list meanwhile. Only this thread and drop_work() remove work from the lists.
+// Releases the lock during execute(), which may block while the ranks connect. Meanwhile the work
+// is in neither list, so a fail() on another thread does not drop it. Therefore error_ is checked
+// again after the lock is taken.
 void DeviceOperationQueue::launch_next(std::unique_lock<std::mutex>& lock) {
   Work work = std::move(agreed_.front());
   agreed_.pop_front();
-  // The first response connects the ranks, and execute() blocks meanwhile. The deadline counts from
-  // now.
+  // The first call of execute() connects the ranks, which may block. Therefore its timeout counts
+  // from now, not from the start on the device.
   if (!std::exchange(has_connected_, true)) {
     work.since = std::chrono::steady_clock::now();
     note_begin(work);

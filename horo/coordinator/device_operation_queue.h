@@ -20,7 +20,8 @@ namespace horo::coordinator {
 
 class DeviceOperationQueue;
 
-/// An operation on a device, from its submission to its end. Its queue updates its state.
+/// An operation on a device, from its submission to its end. The queue that created it updates its
+/// state.
 class DeviceOperation {
  public:
   explicit DeviceOperation(std::shared_ptr<DeviceOperationQueue> queue)
@@ -48,19 +49,21 @@ class DeviceOperation {
   std::exception_ptr error_;
 };
 
-/// Named operations on tensors of a device. After the ranks have agreed on an operation, a thread
-/// enqueues it on the device, in the order of the responses, which is the same on all ranks. An
-/// error or a timeout on the device fails the queue. The coordinator does not block here.
+/// Runs named operations on tensors of a device. After the ranks have agreed on an operation, the
+/// queue's thread enqueues it on the device, in the order of the responses, which is the same on
+/// all ranks. An error or a timeout on the device fails the queue. The coordinator does not wait
+/// for the device.
 ///
 /// Thread-safe, except close().
 class DeviceOperationQueue : public std::enable_shared_from_this<DeviceOperationQueue>,
                              private DeviceWorker {
  public:
-  /// Called after each response with its bytes and tensors, from the queue's thread.
+  /// Called after each response with its numbers of bytes and tensors. The queue's thread calls it
+  /// with the queue's mutex held, so it must not call the queue.
   using OnOperation = std::function<void(std::size_t bytes, std::size_t tensors)>;
 
-  /// `number`: identifies the queue in requests, equal on all ranks. `recorder` must live until
-  /// close(). `process_set`: empty for all ranks.
+  /// `number` identifies the queue in requests and is equal on all ranks. `recorder` must live
+  /// until close(). `process_set`: empty for all ranks.
   DeviceOperationQueue(DeviceExecutor::Parts parts, std::uint8_t number, OnOperation on_operation,
                        EndJob end_job, observe::FlightRecorder& recorder,
                        const std::string& process_set);
@@ -68,22 +71,23 @@ class DeviceOperationQueue : public std::enable_shared_from_this<DeviceOperation
 
   std::uint8_t number() const { return number_; }
 
-  /// Makes an operation that starts after the work that the stream `native` has received so far.
-  /// Does not wait for the device. Throws the error of the queue, or ShutdownError after close().
+  /// Creates an operation that starts after the work that was enqueued on the stream `native` so
+  /// far. Does not wait for the device. Throws the error of the queue, or ShutdownError after
+  /// close().
   std::shared_ptr<DeviceOperation> open(void* native);
-  /// Adds an agreed response on entries with operations of this queue. `agreed`: when the ranks
-  /// agreed, in ns of the flight clock. Called by the coordinator. Throws CommunicationError after
-  /// close(), because the other ranks wait for this one.
+  /// Adds an agreed response. The `entries` have operations of this queue. `agreed`: when the ranks
+  /// agreed, in ns of the flight clock. Called by the owner of the coordinator's rounds. Throws
+  /// CommunicationError once close() has begun, because the other ranks wait for this one.
   void add(const Response& response, std::vector<Entry> entries, std::int64_t agreed);
 
   /// Waits until the ranks have agreed (`completion`) and the work is enqueued on the device.
   /// Throws the error of either.
   void await_launched(const DeviceOperation& operation, Completion& completion);
-  /// The same. Later work on the stream `native` then starts after the operation.
+  /// The same. Work that is enqueued on the stream `native` later starts after the operation.
   void wait_on(const DeviceOperation& operation, Completion& completion, void* native);
   /// The same, and waits until the device has completed the operation.
   void wait(const DeviceOperation& operation, Completion& completion);
-  /// Whether the operation has ended, with or without an error. Does not block.
+  /// Whether the operation has ended, with or without an error. Does not wait for the device.
   bool is_done(const DeviceOperation& operation, const Completion& completion) const;
 
   /// Waits for the operations on which the ranks have agreed, then releases the resources of the

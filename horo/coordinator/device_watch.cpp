@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Longer than the watchdogs need to pass the reason of an abort to all nodes.
+// Longer than the time in which the watchdogs send the reason of an abort to all nodes.
 constexpr std::chrono::seconds kTimeToHearWhy{2};
 
 // An error of the collectives. Its cause may be a failed peer, which the text does not name.
@@ -38,8 +38,8 @@ bool DeviceWatch::has_failed() const {
   return is_aborted() || (collectives_ != nullptr && collectives_->failure());
 }
 
-// If this rank's device has thrown, the failure of the collectives is its own. Otherwise
-// PeerFailure makes end_job() wait for the reason of another rank.
+// If this rank's device has thrown, this rank has caused the failure of the collectives. Otherwise
+// another rank may have caused it: PeerFailure makes end_job() wait for that rank's reason.
 std::exception_ptr DeviceWatch::error() const {
   if (is_aborted()) return std::make_exception_ptr(CommunicationError(policy_.abort->text()));
   const std::exception_ptr own = std::current_exception();
@@ -68,6 +68,8 @@ void DeviceWatch::await_abort() const {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
+// Rethrows the error to determine its type. Only the first abort of a job sets the text of the
+// abort signal, so all ranks return the first failure, even if several ranks fail at the same time.
 std::exception_ptr DeviceWatch::end_job(const std::exception_ptr& error,
                                         std::string_view work) const {
   try {
@@ -82,7 +84,7 @@ std::exception_ptr DeviceWatch::end_job(const std::exception_ptr& error,
     if (is_given_up() && !is_aborted()) return error;
     end_job_(fmt::format("{} failed in {}: {}", rank_, work, failure.what()));
   }
-  if (!is_aborted()) return error;  // it had ended before
+  if (!is_aborted()) return error;  // the job had already ended, so no abort was raised
   return std::make_exception_ptr(CommunicationError(policy_.abort->text()));
 }
 

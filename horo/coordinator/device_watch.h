@@ -17,8 +17,8 @@ namespace horo::coordinator {
 /// Aborts the job with the reason `why`: the waits of all ranks end with that text. Does not wait.
 using EndJob = std::function<void(const std::string& why)>;
 
-/// Detects that collective work on devices cannot complete, which a device does not report by
-/// itself, and decides with which error the ranks end. Thread-safe.
+/// Detects that collective work on a device cannot complete. The device does not report this by
+/// itself. Determines the error with which the ranks end. Thread-safe.
 class DeviceWatch {
  public:
   /// `policy`, `device` and `collectives` (null if there are none) must outlive this object.
@@ -38,7 +38,7 @@ class DeviceWatch {
   /// The most informative error: the reason of the abort, or else the error of the collectives, or
   /// else the exception that is being handled, which the device has thrown. Null if there is none.
   std::exception_ptr error() const;
-  /// Whether work that the device began at `since` has exceeded HORO_TIMEOUT.
+  /// Whether work that the device began at `since` has timed out.
   bool is_overdue(std::chrono::steady_clock::time_point since) const;
   /// The CommunicationError for overdue work. `work`: "exchange bucket 3".
   std::exception_ptr overdue_error(std::chrono::steady_clock::time_point since,

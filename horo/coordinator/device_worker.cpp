@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// How often the thread polls the device. Work on the device takes longer than this.
+// How often the thread polls the device while work is in flight.
 constexpr std::chrono::microseconds kLookInterval{100};
 
 }  // namespace
@@ -30,7 +30,8 @@ void DeviceWorker::start() {
   thread_ = std::jthread([this, label = log_label()] { run(label); });
 }
 
-// Runs while the derived class is complete: the thread calls its virtual functions until it ends.
+// The derived class must still be complete here, because the thread calls its virtual functions
+// until it ends.
 void DeviceWorker::stop(std::unique_lock<std::mutex> lock) {
   should_stop_ = true;
   lock.unlock();
@@ -50,8 +51,8 @@ bool DeviceWorker::is_captured(void* native) {
   return is_captured;
 }
 
-// An error of the device applies to all later work, so it ends the worker; an InvalidArgument
-// concerns the caller alone.
+// An error of the device applies to all later work, so it fails the worker. An InvalidArgument is
+// only the caller's error. Calls fail() inside the handler; see DeviceWatch::error().
 void DeviceWorker::with_device(const std::function<void()>& work) {
   try {
     work();
@@ -68,8 +69,8 @@ void DeviceWorker::require_no_error() {
   if (error_ != nullptr) std::rethrow_exception(error_);
 }
 
-// The recorder has the reason before drop_work() ends the operations: a caller that wakes up may
-// end the process.
+// Records the reason before drop_work() ends the operations, because a caller that wakes up may end
+// the process. A later call drops only work that was added after the first error.
 void DeviceWorker::fail(const std::exception_ptr& error, std::string_view work) noexcept {
   if (error_ == nullptr) {
     error_ = error;
@@ -89,7 +90,7 @@ void DeviceWorker::fail(const std::exception_ptr& error, std::string_view work) 
 }
 
 // The device executes the work in the order of submission, so only the oldest can begin or end. The
-// deadline counts from the moment when the thread sees that the device has begun it.
+// timeout counts from the time at which the thread observes that the device has begun the work.
 void DeviceWorker::look_at_device() {
   try {
     for (UnderWay* work = oldest(); work != nullptr; work = oldest()) {
@@ -99,7 +100,7 @@ void DeviceWorker::look_at_device() {
         work->since = steady_clock::now();
         begin_oldest();
       }
-      // Report a failure before completing work whose result it may have spoiled.
+      // A failure is reported before work is completed, because the result may be wrong.
       if ((work->done != nullptr && !work->done->is_done()) || watch_.has_failed()) break;
       end_oldest();
     }
@@ -113,7 +114,7 @@ void DeviceWorker::look_at_device() {
 }
 
 // The device has no call that waits for either an event or new work, so the thread polls while work
-// is in flight. Otherwise it sleeps.
+// is in flight. Otherwise it sleeps. Holds mutex_ except in waits and in launch_next().
 void DeviceWorker::run(const std::string& label) {
   set_log_label(label);
   ask_for_short_slices();

@@ -22,8 +22,8 @@ namespace horo::coordinator {
 
 /// A thread that enqueues collective work on a device, in the same order on all ranks, and tracks
 /// the work that is in flight there. The first error, of the thread or of a caller, ends all work
-/// and aborts the job. A derived class defines the work. Its functions are called with mutex_ held,
-/// by the thread unless noted otherwise.
+/// and aborts the job. A derived class defines the work. Its virtual functions are called with
+/// mutex_ held, by the thread unless noted otherwise.
 class DeviceWorker {
  public:
   DeviceWorker(const DeviceWorker&) = delete;
@@ -44,12 +44,12 @@ class DeviceWorker {
 
   /// Starts the thread. Called at the end of the constructor of the derived class.
   void start();
-  /// Ends the thread once no work is left. Called at the start of the destructor of the derived
-  /// class. `lock` holds mutex_.
+  /// Waits until no work is left, then joins the thread. Called at the start of the destructor of
+  /// the derived class. `lock` holds mutex_.
   void stop(std::unique_lock<std::mutex> lock);
 
   virtual bool has_next() const = 0;
-  /// Enqueues the next work on the device; releases `lock` meanwhile. Reports errors by fail().
+  /// Enqueues the next work on the device. May release `lock` meanwhile. Reports errors by fail().
   virtual void launch_next(std::unique_lock<std::mutex>& lock) = 0;
   /// The oldest work in flight; null if there is none.
   virtual UnderWay* oldest() = 0;
@@ -57,7 +57,7 @@ class DeviceWorker {
   virtual void begin_oldest() = 0;
   /// The device has completed the oldest work. Removes it.
   virtual void end_oldest() = 0;
-  /// The oldest work in words: "exchange bucket 3".
+  /// A text for errors that describes the oldest work: "exchange bucket 3".
   virtual std::string describe_oldest() const = 0;
   /// The error for work that is incomplete when stop() is called; null if stop() may wait for it.
   virtual std::exception_ptr unfinished() const { return nullptr; }

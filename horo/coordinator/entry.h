@@ -22,17 +22,17 @@ struct Entry {
   TensorView input;                 ///< allreduce and broadcast: also the output
   TensorView output;                ///< allgather, reduce_scatter and alltoall
   std::vector<TensorView> members;  ///< of a group, in the order of request.members
-  /// Initial values. Copied to `input` once the entry is accepted. Has the size of `input` and does
-  /// not overlap it. Without memory, nothing is copied.
+  /// Initial values. The queue copies them to `input` when it accepts the entry. Has the size of
+  /// `input` and does not overlap it. If it has no memory, nothing is copied.
   ConstTensorView initial;
-  /// Alltoall: receives the number of rows from each rank, before completion.
+  /// Alltoall: set before completion to the number of rows that each rank sent to this one.
   std::shared_ptr<std::vector<std::size_t>> received_splits;
-  /// Join: receives the last rank that joined, before completion.
+  /// Join: set before completion to the last rank that joined.
   std::shared_ptr<int> last_to_join;
-  /// kTask: runs on every rank, in the same order among all collectives, on the coordinator thread
-  /// or on the thread of a waiting caller.
+  /// kTask: a function that every rank runs at the same position in the sequence of collectives.
+  /// The owner of the coordinator's rounds calls it.
   std::function<void(collectives::Collectives&)> task;
-  /// Tensors on a device: the work on the device after the ranks have agreed.
+  /// Tensors on a device: the operation of the device queue. Null for host memory.
   std::shared_ptr<DeviceOperation> on_device;
   std::shared_ptr<Completion> completion = std::make_shared<Completion>();
   std::chrono::steady_clock::time_point submitted = std::chrono::steady_clock::now();

@@ -36,7 +36,8 @@ T identity_of(ReduceOp op) {
   }
 }
 
-// What the others bring, as this rank, which has submitted nothing, takes part in it.
+// The tensors with which an absent rank takes part in an allreduce: identity values with the types
+// and shapes of the response. Owns their memory.
 class Substitutes {
  public:
   Substitutes(const Response& response) {
@@ -87,7 +88,8 @@ void average_widened(const ScatteredBuffer& buffer, int present,
   }
 }
 
-// Reduces over all ranks, of which only `present` have data. The others send identity values.
+// Reduces over all ranks. Only `present` ranks have data; the others contribute identity values, so
+// an average is divided by `present`.
 void reduce_partially(const ScatteredBuffer& buffer, ReduceOp op, int present,
                       collectives::Communicator& communicator) {
   if (op == ReduceOp::kAverage && size_of(buffer.type()) == 2 && is_floating(buffer.type()))
@@ -105,8 +107,8 @@ void fill_with_identity(DataType type, ReduceOp op, void* data, std::size_t coun
   });
 }
 
-// An absent rank learns types and shapes from the response, so its sequence of collectives equals
-// that of the other ranks.
+// An absent rank takes types and shapes from the response, so it runs the same sequence of
+// collectives as the other ranks.
 void allreduce(const Response& response, std::span<const TensorView> tensors,
                collectives::Communicator& communicator, const Topology& topology) {
   std::optional<Substitutes> substitutes;
@@ -179,7 +181,7 @@ void reduce_scatter(const Response& response, const Entry& entry,
   const std::vector<std::size_t> count_of = scattered_counts(entry.input.shape(), ranks);
   const ScaleFactors& factors = entry.request.scale;
   TensorView input = entry.input;
-  std::vector<std::byte> scaled;  // the input stays as it is
+  std::vector<std::byte> scaled;
   if (factors.before != 1 && input.count() > 0) {
     const auto* values = static_cast<const std::byte*>(input.data());
     scaled.assign(values, values + input.bytes());
@@ -191,6 +193,7 @@ void reduce_scatter(const Response& response, const Entry& entry,
   scale(entry.output, factors.after);
 }
 
+// Uses a substitute if the output is too small, as allgather() does.
 void alltoall(const Response& response, const Entry& entry, collectives::Collectives& collectives,
               const Topology& topology) {
   ExchangedRows rows = exchanged_rows(response, entry, topology);
@@ -204,7 +207,7 @@ void alltoall(const Response& response, const Entry& entry, collectives::Collect
   HORO_CHECK(rows.error_text.empty(), rows.error_text);
 }
 
-// One launch for all types, because a broadcast copies bytes.
+// One collective for tensors of all types, because a broadcast copies bytes.
 void broadcast(const Response& response, const std::vector<Entry>& entries,
                collectives::Collectives& collectives) {
   ScatteredBuffer buffer(DataType::kUInt8);
@@ -215,7 +218,7 @@ void broadcast(const Response& response, const std::vector<Entry>& entries,
 }  // namespace
 
 // Only the owner of the rounds calls this, in the order of the responses, which is the same on all
-// ranks. So messages of different operations cannot be mixed up.
+// ranks. Therefore all ranks run the same sequence of collectives.
 void execute(const Response& response, std::vector<Entry>& entries,
              collectives::Communicator& communicator, const Topology& topology) {
   collectives::Collectives& collectives = communicator.collectives();

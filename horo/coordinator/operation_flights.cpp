@@ -38,7 +38,7 @@ observe::OpenFlight OperationFlights::run_callback_of(std::string_view operation
 }
 
 void OperationFlights::start(std::vector<Entry>& entries) {
-  // The first response of a message starts at agreed_, when the message was received.
+  // All responses of one message have the same agreed_. Each starts when the earlier ones are done.
   const std::int64_t now = observe::flight_clock();
   for (Entry& entry : entries) entry.flight.start(agreed_, now);
 }

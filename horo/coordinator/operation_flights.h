@@ -18,16 +18,16 @@ class OperationFlights {
 
   /// Opens the record of a submitted entry. Any thread.
   void open(Entry& entry);
-  /// Sets the time of agreement of the operations that start next: when this rank received the
-  /// responses, by default now. Called by the owner of the coordinator's rounds, as are start() and
-  /// finish().
+  /// Sets the time of agreement of the operations that start next: the time at which this rank
+  /// received the responses. Default: now. agree(), start() and finish() are called by one thread
+  /// at a time: the owner of the coordinator's rounds, or the thread of a DeviceOperationQueue.
   void agree() { agreed_ = observe::flight_clock(); }
   void agree(std::int64_t agreed) { agreed_ = agreed; }
   std::int64_t agreed() const { return agreed_; }
   /// Records the start and the end of the operations of one response.
   void start(std::vector<Entry>& entries);
   void finish(std::vector<Entry>& entries);
-  /// Records that the completion callback of `operation` runs, for the lifetime of the result.
+  /// Records that the completion callback of `operation` is running, until the result is destroyed.
   observe::OpenFlight run_callback_of(std::string_view operation);
   /// Records that an operation ended with an error.
   void note_error(std::string_view text) { recorder_.note_error(text); }
@@ -37,8 +37,9 @@ class OperationFlights {
  private:
   observe::FlightRecorder& recorder_;
   const std::uint16_t process_set_, callback_kind_;
-  bool has_lost_set_ = false;  // operations are recorded without a name, so that none seems to be
-                               // one of all ranks
+  // The table of names had no room for the process set. Operations are then recorded without a
+  // name, because they would look like operations of all ranks.
+  bool has_lost_set_ = false;
   std::array<std::uint16_t, kKindCount> kinds_{};
   std::int64_t agreed_ = 0;
 };

@@ -11,7 +11,7 @@ namespace horo::coordinator {
 /// Wait policies of the collectives of one plan, and the flag that ends their waits when the plan
 /// is cancelled. Not thread-safe, except is_cancelled.
 struct PlanWaits {
-  /// Long waits call `look` from time to time, if it is not empty; see WaitPolicy::before_nap.
+  /// If `look` is not empty, long waits call it before each sleep; see WaitPolicy::before_nap.
   explicit PlanWaits(const WaitPolicy& policy, std::function<void()> look = {})
       : of_caller(policy), before_nap(std::move(look)) {
     of_caller.cancelled = &is_cancelled;
@@ -26,8 +26,8 @@ struct PlanWaits {
   /// For a thread that shares its core with computation: waits sleep between polls. Sleeping is
   /// better than yielding: after a yield, the scheduler may return the core only after some
   /// milliseconds, but it runs a thread that wakes up almost at once. Waits between nodes sleep
-  /// briefly, because no event announces a message and the link may be idle until it is received.
-  /// They sleep after each poll, because a poll is expensive: MPI may yield in it.
+  /// briefly, because no event announces a message, and the link may be idle until the message is
+  /// received. They sleep after each poll, because a poll is expensive: MPI may yield in it.
   void use_sleep_waits() {
     in_node.spin = in_node.yield = std::chrono::nanoseconds(0);
     between_nodes.spin = between_nodes.yield = std::chrono::nanoseconds(0);

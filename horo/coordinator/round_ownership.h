@@ -8,8 +8,8 @@
 
 namespace horo::coordinator {
 
-/// Ownership of the coordinator's rounds: its own thread or a waiting caller runs them, one at a
-/// time. Writes of an owner before release() are visible to the next owner.
+/// Ownership of the coordinator's rounds. One thread at a time owns them: the coordinator's thread
+/// or a caller of perform(). Writes of an owner before release() are visible to the next owner.
 class RoundOwnership {
  public:
   /// Returns whether this thread now owns the rounds. Does not block.
@@ -19,7 +19,7 @@ class RoundOwnership {
   /// Number of events that may end wait_for_change(). Must be read before try_acquire().
   std::uint32_t changes() const { return changes_; }
   /// Sleeps while another thread owns the rounds, at most `timeout`. Returns at once if changes()
-  /// differs from `seen`. May return early.
+  /// differs from `seen`. May return early. Called by the coordinator's thread only.
   void wait_for_change(std::uint32_t seen, std::chrono::nanoseconds timeout);
   /// Wakes threads in wait_for_change() without a change of ownership.
   void wake();
@@ -42,8 +42,9 @@ inline void RoundOwnership::wake() {
   if (is_waited_for_) futex_wake_all(changes_);
 }
 
-// The flag is set before changes_ is read, and wake() changes the count before it reads the flag.
-// So a release between the two reads is seen by one of the threads, and no wake-up is lost.
+// Sets the flag before it reads changes_. wake() changes the count before it reads the flag. So
+// either this thread sees the new count or wake() sees the flag, and no wake-up is lost. One flag
+// is enough, because only one thread calls this.
 inline void RoundOwnership::wait_for_change(std::uint32_t seen, std::chrono::nanoseconds timeout) {
   is_waited_for_ = true;
   if (changes_ == seen) futex_wait(changes_, seen, timeout);

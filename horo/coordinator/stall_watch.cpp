@@ -24,14 +24,14 @@ StallWatch::StallWatch(const Topology& topology, const Settings& settings, const
                        observe::LongWaits* long_waits)
     : topology_(topology), settings_(settings), policy_(policy), long_waits_(long_waits) {}
 
-// The notes are renewed at each check, because a note expires when the wait ends. The limit of the
-// policy includes its grace: the watchdog, which also knows what the missing rank does, decides
-// first.
+// Repeats the notes at each check, because a note is valid only for LongWaits::kValidFor. The
+// timeout includes WaitPolicy::grace, so that the watchdog can abort the job first: its text also
+// states what the missing rank does.
 std::optional<StallWatch::Expired> StallWatch::check(const ReadinessTable& table,
                                                      ReadinessTable::Time now) {
   const auto age = std::min(settings_.stall_warning, settings_.timeout);
   for (const Waiting& waiting : table.waiting_longer_than(age, now, kMostReports)) {
-    // Each member may close a process set at its own time; no rank waits for it.
+    // Each member may close a process set at a different time; no rank waits for it.
     if (topology_.is_subset() && waiting.name == kShutdownName) continue;
     std::vector<std::string> missing;
     for (const int rank : waiting.missing) missing.push_back(topology_.describe(rank));
@@ -45,7 +45,7 @@ std::optional<StallWatch::Expired> StallWatch::check(const ReadinessTable& table
   return std::nullopt;
 }
 
-// Sends only changes, so a stall costs one message per change and level of the tree, not one per
+// Reports only changes, so a stall costs one message per change and level of the tree, not one per
 // check.
 std::vector<Waiting> StallWatch::changes(const ReadinessTable& table, ReadinessTable::Time now) {
   const auto age = std::min(settings_.stall_warning, settings_.timeout) / 4;

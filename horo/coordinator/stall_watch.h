@@ -18,8 +18,8 @@ namespace horo::coordinator {
 std::string quote_operation(std::string_view name, const Topology& topology);
 
 /// Finds operations that have waited too long, and the ranks that they wait for. The root notes
-/// them for the watchdog, which decides on warnings, and raises the timeout error. Other ranks
-/// report to their parent. Not thread-safe.
+/// them for the watchdog, which decides whether to log them. It also returns the timeout error.
+/// Other ranks report to their parent. Not thread-safe.
 class StallWatch {
  public:
   /// All arguments must outlive this object. `long_waits` may be null.

@@ -15,8 +15,10 @@ void TensorQueue::submit(Entry entry) {
 }
 
 // The names are reserved before the initial values are copied, so a rejected submission does not
-// touch the tensor. The copy runs without the lock, because it may be long. Meanwhile the queue may
-// be closed, so closing_error_ is checked again. Callbacks run without the lock: they may submit.
+// change the tensor. The copy runs without the lock, because it may take long. Another thread may
+// close the queue meanwhile, so closing_error_ is checked again. Callbacks run without the lock,
+// because they may submit. closing_error_ never changes once it is set, so it is read without the
+// lock there.
 void TensorQueue::submit_quietly(Entry entry) {
   {
     std::unique_lock lock(mutex_);
@@ -55,7 +57,7 @@ void TensorQueue::insert_names(const Request& request) {
   }
 }
 
-// count_ allows a check without the lock in every round.
+// count_ allows every round to check for entries without the lock.
 std::vector<Entry> TensorQueue::take_all() {
   if (is_empty()) return {};
   const std::scoped_lock lock(mutex_);

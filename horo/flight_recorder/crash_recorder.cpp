@@ -27,7 +27,8 @@ constexpr int kSignals[] = {SIGTERM, SIGINT, SIGHUP, SIGSEGV, SIGBUS, SIGFPE, SI
 // If an exception is a consequence of another rank's failure, this process waits this long before
 // it ends, so that the failed rank ends first with its own text.
 constexpr timespec kRootCauseGrace{3, 0};
-// A second crashing thread waits this long for the thread that reports and ends the process.
+// If a second thread crashes, it waits this long for the thread that reports the first crash and
+// ends the process.
 constexpr timespec kTerminationWait{5, 0};
 
 // Signal handlers use static variables only, because the heap may be damaged. A handler may read a
@@ -62,7 +63,8 @@ bool is_ignored(const Action& action) {
   return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_IGN;
 }
 
-// Open MPI's handler prints a stack trace. It may block forever on a lock of the heap.
+// Open MPI's handler prints a stack trace. If the heap is damaged, it may block forever on a lock
+// of the heap.
 bool belongs_to_open_mpi(const Action& action) {
   void* address = (action.sa_flags & SA_SIGINFO) != 0 ? reinterpret_cast<void*>(action.sa_sigaction)
                                                       : reinterpret_cast<void*>(action.sa_handler);
@@ -108,7 +110,8 @@ void record_failure(Registration& registration, FlightStatus& status, std::strin
   store_release(status.state, is_aborted ? FlightState::kAborted : FlightState::kFailed);
 }
 
-// Repeats until stable, because other threads claim and release faults concurrently.
+// Repeats until the claim has not changed meanwhile, because other threads claim and release faults
+// concurrently.
 void publish_claimed_fault() {
   Fault shown = 0;
   do {
@@ -119,6 +122,7 @@ void publish_claimed_fault() {
   } while (shown != claimed_fault());
 }
 
+// Stores the time before the signal, so that a reader that sees a signal also sees a time.
 FaultClaim record_fault(int signal) {
   const FaultClaim claim = claim_fault(signal, block_witness(signal));
   if (claim.fault == 0) return claim;
@@ -186,6 +190,8 @@ Terminator claim_termination() {
   return holder == gettid() ? Terminator::kReentered : Terminator::kOtherThread;
 }
 
+// A launcher's signal is not a crash, so it is not reported. If another thread already ends the
+// process, this one gives it time to report.
 [[noreturn]] void end_owner_process(int signal) {
   const Terminator terminator = claim_termination();
   if (terminator == Terminator::kOtherThread) nanosleep(&kTerminationWait, nullptr);
@@ -198,7 +204,7 @@ Terminator claim_termination() {
 void on_signal(int signal, siginfo_t* info, void* context) {
   const int error = errno;
   const Action& other = previous[index_of(signal)];
-  // Ignores the signal as the program asked, unless the kernel raised it for a fault: such a signal
+  // Ignores the signal if the program ignores it. A signal that the kernel raised for a fault
   // cannot be ignored.
   if (is_ignored(other) && info->si_code <= 0) return;
   const bool is_owner = getpid() == owner_pid;
@@ -232,7 +238,7 @@ bool is_any_aborted() {
   return is_raised;
 }
 
-// Returns false if there was no job to report to.
+// Returns false if there is no job or the failure has already been reported.
 bool report_uncaught() {
   const bool is_consequence = is_any_aborted();
   CrashText reason;
@@ -250,15 +256,16 @@ bool report_uncaught() {
   return is_reported;
 }
 
-// At the time of fork(), another thread of the parent may have been ending the parent. That thread
-// does not exist in the child.
+// If another thread was ending the parent at the time of fork(), ending_thread holds its id. That
+// thread does not exist in the child, so the child overwrites the id.
 Terminator claim_termination_in_child() {
   return ending_thread.exchange(gettid()) == gettid() ? Terminator::kReentered
                                                       : Terminator::kThisThread;
 }
 
-// One thread ends the process; other threads wait. If code that the handler calls terminates again,
-// the process ends at once.
+// One thread ends the process; other threads wait. If code that this handler calls terminates
+// again, the process ends at once. The library's verbose handler is skipped after a report, because
+// it would print the same exception again.
 void on_terminate() {
   const bool is_owner = getpid() == owner_pid;
   const Terminator terminator = is_owner ? claim_termination() : claim_termination_in_child();
@@ -288,8 +295,8 @@ void install_signals() {
   for (std::size_t i = 0; i < std::size(kSignals); ++i) {
     Action current{};
     if (sigaction(kSignals[i], nullptr, &current) != 0) continue;
-    // A handler that was installed after this one may call it. If this one were installed again on
-    // top, the two would call each other without end.
+    // A handler that was installed after on_signal() may call it. If on_signal() were installed
+    // again, the two handlers would call each other without end.
     if (is_installed[i] && !is_default(current)) continue;
     // A program that handles this signal may continue to run.
     if (is_termination_signal(kSignals[i]) && !is_default(current)) continue;
@@ -314,12 +321,14 @@ void install_stack() {
   sigaltstack(&stack, nullptr);
 }
 
-// Installed once, like the signal handlers: a handler that the program installs later calls this
-// one.
+// Installed once, like the signal handlers, because a handler that the program installs later may
+// call this one.
 void install_terminate() {
   if (previous_terminate == nullptr) previous_terminate = std::set_terminate(on_terminate);
 }
 
+// Removes only handlers that are still active. A handler that the program installed later may call
+// on_signal() or on_terminate(), so those remain usable.
 void uninstall() {
   for (std::size_t i = 0; i < std::size(kSignals); ++i) {
     Action current{};
@@ -339,8 +348,8 @@ bool is_termination_signal(int signal) {
 }
 
 void clear_survived_fault() {
-  // The destructor of a recorder holds the lock, and its file may be unmapped afterwards. In that
-  // case the next pulse clears the fault.
+  // The lock keeps the registered headers mapped. If a constructor or destructor holds it, the next
+  // pulse clears the fault.
   const std::unique_lock lock(mutex, std::try_to_lock);
   if (!lock) return;
   const Fault fault = claimed_fault();

@@ -11,8 +11,8 @@ namespace horo::observe {
 /// signal is not a crash.
 bool is_termination_signal(int signal);
 
-/// Clears the recorded signal if the program's handler has left by siglongjmp(), so that the
-/// process continues. Called periodically.
+/// Clears the recorded signal if the program's handler has left by siglongjmp() and the process
+/// therefore continues. Called periodically.
 void clear_survived_fault();
 
 /// During its lifetime, a crash of the process is recorded in the rank's flight recorder, reported
@@ -22,8 +22,8 @@ void clear_survived_fault();
 ///   - SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT: the line names the rank, the signal and the
 ///     rank's last operation. If several threads crash at the same time, the first is recorded. If
 ///     the program or a sanitizer had installed a handler before, only the signal and its time are
-///     recorded. That handler is then called with its own flags and mask, and decides what happens
-///     next. It may leave by siglongjmp(), see clear_survived_fault(). Open MPI's handler is not
+///     recorded. That handler is then called with its own flags and mask. It may end the process,
+///     return, or leave by siglongjmp(); see clear_survived_fault(). Open MPI's handler is not
 ///     called, because it may deadlock when the heap is damaged.
 ///   - std::terminate, for example for an uncaught exception: the line has the text of the
 ///     exception and of its nested exceptions. A terminate handler that the program had installed

@@ -34,7 +34,8 @@ bool has_ended(pid_t thread) {
   return syscall(SYS_tgkill, getpid(), thread, 0) != 0 && errno == ESRCH;
 }
 
-// The signals that a thread of this process blocks; bit i stands for signal i + 1.
+// Returns the signals that a thread of this process blocks; bit i is set for signal i + 1. Uses
+// only async-signal-safe functions.
 std::optional<std::uint64_t> blocked_signals(pid_t thread) {
   CrashText path;
   path.add("/proc/self/task/").add(std::int64_t{thread}).add("/status");
@@ -74,6 +75,8 @@ int block_witness(int signal) {
   return witness;
 }
 
+// After a failed exchange, `holder` is the current claim. Tries again to replace it, unless another
+// thread still handles it.
 FaultClaim claim_fault(int signal, int witness) {
   const pid_t self = gettid();
   const Fault fault = count.fetch_add(1) << kNumberAt | static_cast<Fault>(witness) << kWitnessAt |

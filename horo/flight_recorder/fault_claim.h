@@ -12,18 +12,18 @@ struct FaultClaim {
   Fault fault = 0, outer = 0;
 };
 
-/// Returns a signal that this thread will block only while the handler of `signal` runs, and blocks
-/// it. This is `signal` itself, unless its action has SA_NODEFER. Returns 0 if there is none. Must
-/// be called from the handler. Async-signal-safe.
+/// Returns a signal that this thread blocks only while the handler of `signal` runs: the witness.
+/// It is `signal` itself, unless its action has SA_NODEFER; then it is another signal, which this
+/// function blocks. Returns 0 if there is none. Must be called from the handler. Async-signal-safe.
 int block_witness(int signal);
 
-/// The recorder shows one fault of a process at a time: the claimed one. All functions are
+/// The recorder stores one fault of a process at a time: the claimed one. All functions are
 /// thread-safe and async-signal-safe.
 ///
-/// Claims a fault for the calling thread, which handles `signal`. `witness`: a signal that stays
-/// blocked in this thread only while the handler runs; 0: the handler is assumed to run until it
-/// returns. Replaces an earlier claim of the same thread, and a claim of a thread that no longer
-/// handles its fault. Returns fault 0 if another thread still handles its fault.
+/// Claims a fault for the calling thread, which handles `signal`. `witness`: the result of
+/// block_witness(); 0: the handler is assumed to run until it returns. Replaces an earlier claim of
+/// the same thread, and a claim of a thread that no longer handles its fault. Returns fault 0 if
+/// another thread still handles its fault.
 FaultClaim claim_fault(int signal, int witness);
 /// The fault that is claimed now; 0: none.
 Fault claimed_fault();

@@ -40,8 +40,8 @@ void make_directory(const fs::path& path) {
     throw Error(fmt::format("{}: {}", path.string(), std::strerror(errno)));
 }
 
-// Other users may create directories under a world-writable one. A directory of another user, or a
-// link, is not trusted.
+// Rejects a directory of another user and a link: the base is in a world-writable directory, in
+// which other users can create both.
 void require_own(const fs::path& path) {
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid())
@@ -96,6 +96,7 @@ void create_flight_directory(const FlightLocation& location) {
   require_own(location.directory);
 }
 
+// rmdir() fails for a directory that is not empty, so the last rank removes the directories.
 void remove_flight(const FlightLocation& location, int rank) noexcept {
   unlink((location.directory / flight_file_name(rank)).c_str());
   if (rmdir(location.directory.c_str()) == 0) rmdir(location.directory.parent_path().c_str());

@@ -11,7 +11,7 @@
 
 namespace horo::observe {
 
-/// How many jobs' directories are kept under flight_base().
+/// The number of jobs whose directories are kept under flight_base().
 inline constexpr std::size_t kKeptJobs = 8;
 
 /// The directory in which the flight recorders of a job write their files.
@@ -34,7 +34,8 @@ std::optional<FlightLocation> flight_location(std::string_view setting, std::uin
 void create_flight_directory(const FlightLocation& location);
 /// Removes a rank's file, and then the directories that are empty.
 void remove_flight(const FlightLocation& location, int rank) noexcept;
-/// A request to stop the job, which the launcher received as a signal.
+
+/// A request to stop the job. The launcher received it as a signal.
 struct StopRequest {
   int signal = 0;
   WallTime at = 0;

@@ -7,8 +7,8 @@
 /// The format of a flight recorder's file: a FlightHeader, followed by the tables whose offsets it
 /// holds. Byte order is that of the writing machine. Times are nanoseconds of that host's
 /// CLOCK_MONOTONIC; 0 means "not yet" or "none". One process writes the file while others may read
-/// it. The writer may be killed at any instruction, so each table entry has a first field that
-/// marks the entry as valid.
+/// it. The writer may be killed at any instruction. Therefore the first field of a record or plan
+/// marks the entry as valid, and each name is complete before it is used.
 namespace horo::observe {
 
 inline constexpr char kFlightMagic[8] = {'h', 'o', 'r', 'o', 'f', 'l', 't', '\n'};
@@ -63,7 +63,7 @@ struct FlightRecord {
 };
 static_assert(sizeof(FlightRecord) == 64);
 
-/// The position of a name in the table of texts. Valid for indices up to FlightStatus::names_used.
+/// The position of a name in the table of texts. Entries up to FlightStatus::names_used are valid.
 struct FlightName {
   std::uint32_t offset, length;
 };
@@ -73,7 +73,7 @@ struct FlightPlanEntry {
   NameId name;              ///< 0: free
   std::uint32_t slot_uses;  ///< number of plans that have used this slot
   std::uint32_t first;      ///< index of its first entry in the tables of gradients and marks
-  std::uint32_t gradients;  ///< number of its entries there; 0: the tables were full
+  std::uint32_t gradients;  ///< number of its entries there; 0 if the tables were full
   std::uint32_t buckets;
   std::uint32_t lane;
   std::uint64_t bytes;
@@ -86,7 +86,7 @@ struct FlightPlanEntry {
 };
 static_assert(sizeof(FlightPlanEntry) == 64);
 
-/// The progress of a plan, packed into 64 bits, so that a reader never sees half of an update.
+/// The progress of a plan. It is packed into 64 bits, so that a reader never sees a partial update.
 struct FlightProgress {
   std::uint64_t step = 0;  ///< complete steps
   /// The bucket that is exchanged now or next; the number of buckets at the end of the step.
@@ -141,7 +141,7 @@ struct FlightStatus {
   std::uint64_t records;   ///< number of records written to the ring, or being written
   std::uint64_t finished;  ///< finished operations, without those of existing plans
   std::uint32_t names_used, texts_used;
-  std::uint32_t names_lost;  ///< how often the tables had no room for a name
+  std::uint32_t names_lost;  ///< number of lookups of new names that did not fit into the tables
   std::uint32_t unlisted;    ///< open operations without a row, because the table was full
   std::int64_t pulse;        ///< time of the last sign of life
   NameId phase, pause;

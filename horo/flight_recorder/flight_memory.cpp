@@ -21,8 +21,9 @@ namespace {
   throw Error(fmt::format("{}: {}", path, std::strerror(error)));
 }
 
-// Creates a file and allocates all its blocks. A write to an unallocated block could fail because
-// the disk is full, which would end the process by SIGBUS.
+// Creates a file and allocates all its blocks. Otherwise a write to the mapping would end the
+// process by SIGBUS if the disk is full. O_EXCL rejects a link that another process creates after
+// unlink().
 int create_file(const std::string& path, std::size_t bytes) {
   ::unlink(path.c_str());
   const int descriptor = open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
@@ -50,6 +51,8 @@ FlightMemory::FlightMemory(const std::string& path, std::size_t bytes) {
 
 FlightMemory::~FlightMemory() { munmap(bytes_.data(), bytes_.size()); }
 
+// A row that is reused has another sequence. A row that was written during the copy has a sequence
+// of 0 in the copy, or the sequence that was read afterwards differs.
 void drop_changed_rows(std::span<std::byte> copy, const FlightTable& open,
                        std::span<const std::uint64_t> sequences) {
   static_assert(offsetof(FlightRecord, sequence) == 0);
@@ -132,8 +135,8 @@ void write_record(FlightRecord& slot, const FlightRecord& record, std::uint64_t 
   store_release(slot.sequence, sequence);
 }
 
-// Several threads may write to one slot of the ring if one of them was overtaken. The writer that
-// sets kBeingWritten owns the slot; a writer with an older sequence drops its record.
+// Two threads may write to one slot of the ring if one of them is delayed while the others fill the
+// whole ring. The writer that sets kBeingWritten owns the slot. Any other writer drops its record.
 void write_latest_record(FlightRecord& slot, const FlightRecord& record, std::uint64_t sequence) {
   std::uint64_t seen = load_relaxed(slot.sequence);
   if ((seen & kBeingWritten) != 0 || seen >= sequence) return;

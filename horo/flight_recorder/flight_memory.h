@@ -29,9 +29,9 @@ class FlightMemory {
 };
 
 /// Invalidates rows of the table of open operations in `copy` that may mix fields of two
-/// operations. `copy`: the bytes of a recorder, copied while it was written to. `sequences`: the
-/// sequences of the recorder's rows, in order, read after the copy. A row whose sequence differs is
-/// freed. The table must lie inside `copy`.
+/// operations. `copy`: the bytes of a recorder, copied while other threads wrote to it.
+/// `sequences`: the sequences of the recorder's rows, in order, read after the copy. A row of
+/// `copy` whose sequence differs is marked as free. The table must be inside `copy`.
 void drop_changed_rows(std::span<std::byte> copy, const FlightTable& open,
                        std::span<const std::uint64_t> sequences);
 
@@ -61,8 +61,8 @@ struct FlightLayout {
   FlightLayout(std::span<std::byte> memory, const FlightIdentity& identity);
 };
 
-/// Access to a field that other threads or processes read or write concurrently. The release store
-/// is ordered after all earlier writes of this thread.
+/// These functions access a field that other threads or processes read or write concurrently. The
+/// release store is ordered after all earlier writes of this thread.
 template <typename T>
 void store_relaxed(T& field, T value) {
   std::atomic_ref<T>(field).store(value, std::memory_order_relaxed);

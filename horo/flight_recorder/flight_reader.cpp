@@ -53,7 +53,8 @@ FlightHeader read_header(std::span<const std::byte> bytes) {
   return header;
 }
 
-/// Parses the bytes of a file. The header has been checked; the tables may hold any bytes.
+// Parses the bytes of a file. The constructor checks the header and that the tables are inside the
+// file. The tables may contain any bytes.
 class Parser {
  public:
   Parser(std::span<const std::byte> bytes, std::uint64_t most_finished)
@@ -84,7 +85,7 @@ class Parser {
 
   WallTime wall(std::int64_t monotonic) const {
     if (monotonic == 0) return 0;
-    // Unsigned, because sums in a damaged file may overflow.
+    // Unsigned arithmetic, because sums in a damaged file may overflow.
     return static_cast<WallTime>(static_cast<std::uint64_t>(monotonic) -
                                  static_cast<std::uint64_t>(identity_.monotonic) +
                                  static_cast<std::uint64_t>(identity_.wall) +
@@ -151,8 +152,8 @@ class Parser {
     return event;
   }
 
-  // Record N (from 1) is in slot (N - 1) % count. A slot with another sequence is incomplete, or
-  // was overwritten during the copy.
+  // Record N (from 1) is in slot (N - 1) % count. If the slot has another sequence, the record is
+  // incomplete, or was overwritten during the copy.
   void read_ring(FlightLog& log) const {
     const std::uint64_t records = header_.status.records;
     const std::uint64_t count = identity_.ring.count;
@@ -211,7 +212,8 @@ class Parser {
   const FlightIdentity& identity_;
 };
 
-// Drops the open rows that changed while `bytes` were read from the file.
+// Reads FlightStatus::records again (see kRecordsAt), and drops the open rows that changed while
+// `bytes` were read from the file.
 void drop_changed_open_rows(std::span<std::byte> bytes, std::ifstream& file) {
   const FlightTable open = read_header(bytes).identity.open;
   std::vector<FlightRecord> rows(open.count);

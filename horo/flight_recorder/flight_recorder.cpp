@@ -32,7 +32,7 @@ FlightIdentity identity_of(const FlightJob& job) {
   return identity;
 }
 
-// The sum of a plan's marks. It changes whenever a mark is set.
+// The sum of a plan's marks. A mark only grows, so the sum changes whenever a mark is set.
 std::uint64_t sum_of(std::span<const FlightMark> marks) {
   std::uint64_t sum = 0;
   for (const FlightMark& mark : marks) sum += load_relaxed(mark);
@@ -55,6 +55,7 @@ FlightRecorder::FlightRecorder(const FlightJob& job)
   if (!path_.empty()) thread_ = std::jthread([this] { run_pulses(); });
 }
 
+// The destructor of thread_, the last member, joins the thread while all other members exist.
 FlightRecorder::~FlightRecorder() {
   const std::scoped_lock lock(sleep_mutex_);
   should_stop_ = true;
@@ -66,8 +67,8 @@ void FlightRecorder::run_pulses() {
   while (!wake_.wait_for(lock, kPulseInterval, [this] { return should_stop_; })) pulse();
 }
 
-// The counter gives each record its own sequence and slot. A thread that is overtaken by a whole
-// round of the ring loses its record, see write_latest_record().
+// The counter assigns each record a sequence and a slot. If other threads fill the whole ring
+// before this thread has written its record, the record is lost; see write_latest_record().
 void FlightRecorder::add(const FlightRecord& finished) {
   const std::uint64_t index =
       std::atomic_ref(layout_.header->status.records).fetch_add(1, std::memory_order_relaxed);
@@ -78,13 +79,14 @@ void FlightRecorder::count_finished(std::uint64_t operations) {
   std::atomic_ref(layout_.header->status.finished).fetch_add(operations, std::memory_order_relaxed);
 }
 
+// Increments buckets_ first; see operations_finished().
 void FlightRecorder::count_finished_buckets(std::uint64_t buckets) {
   buckets_.fetch_add(buckets);
   std::atomic_ref(layout_.header->status.finished).fetch_add(buckets);
 }
 
 std::uint64_t FlightRecorder::operations_finished() const {
-  // Read before `buckets_`: a bucket that is counted in between makes the result smaller, never
+  // Read before buckets_. Buckets that are counted in between make the result smaller, never
   // larger.
   const std::uint64_t finished = std::atomic_ref(layout_.header->status.finished).load();
   return finished - std::min(finished, buckets_.load());
@@ -120,8 +122,8 @@ void FlightRecorder::end(SpanKind kind, const Span& span) {
   store_relaxed(is_phase ? status.phase_since : status.pause_since, span.outer_since);
 }
 
-// After an abort, the text of the abort signal names the cause. The own error is only a consequence
-// of it.
+// After an abort, the text of the abort signal names the cause. The error of this rank is only a
+// consequence of it.
 void FlightRecorder::fail(std::string_view text) noexcept {
   const std::scoped_lock lock(state_mutex_);
   if (abort_ != nullptr && abort_->is_raised())
@@ -162,6 +164,8 @@ void FlightRecorder::end() noexcept {
   store_relaxed(status.state, FlightState::kEnded);
 }
 
+// plans_mutex_ prevents that a plan registers or unregisters during the loop. Plans change their
+// progress and marks without the lock, so those are read with relaxed loads.
 void FlightRecorder::pulse() {
   clear_survived_fault();
   const std::int64_t now = flight_clock();
@@ -186,15 +190,16 @@ void FlightRecorder::pulse() {
   }
 }
 
-// Copies the memory while other threads record. The three locks stop changes of the state, the
-// plans and the names; records have no lock and are checked by their sequences afterwards.
+// Copies the memory while other threads record. The three locks prevent changes of the state, of
+// the registered plans and of the names. Records have no lock, so their sequences are checked
+// afterwards.
 std::vector<std::byte> FlightRecorder::image() const {
   std::vector<std::byte> copy(memory_.bytes().size());
   const std::scoped_lock lock(state_mutex_, plans_mutex_, names_.mutex());
   auto* words = reinterpret_cast<std::uint64_t*>(memory_.bytes().data());
   for (std::size_t i = 0; i < copy.size() / sizeof(std::uint64_t); ++i) {
-    // Acquire: the fields of a row are at least as new as the sequence that was read before them,
-    // and at most as new as the sequence that is compared below.
+    // Acquire order: the fields of a row are at least as new as its sequence, which is copied
+    // first. They are not newer than the sequence that is read below.
     const std::uint64_t word = std::atomic_ref(words[i]).load(std::memory_order_acquire);
     std::memcpy(copy.data() + i * sizeof word, &word, sizeof word);
   }

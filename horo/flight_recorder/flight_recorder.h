@@ -38,8 +38,8 @@ inline constexpr std::chrono::milliseconds kPulseInterval{250};
 
 /// Records the recent and the current activity of this rank: a ring of the latest finished
 /// operations, a table of open operations, the state of every plan, the current phase and pause,
-/// and whether and why the rank failed. With a path, the records are in a mapped file that outlives
-/// the process, however it ends. Without a path they are in memory, for image().
+/// and whether and why the rank failed. With a path, the records are in a mapped file that remains
+/// after the process has ended for any reason. Without a path they are in memory, for image().
 ///
 /// All members are thread-safe. Recording an operation takes no lock and no system call: it writes
 /// 64 bytes two or three times. A recorder with a file has a thread that calls pulse() every
@@ -58,7 +58,7 @@ class FlightRecorder {
   const std::string& path() const { return path_; }
   NameId name(std::string_view text) { return names_.id_of(text); }
 
-  /// Records that an operation was submitted. The result records its progress.
+  /// Records that an operation was submitted. The caller records its progress with the result.
   OpenFlight open(const FlightRecord& submitted) { return open_.add(submitted, *this); }
   /// Frees a row of the table of open operations, or decrements FlightStatus::unlisted if there is
   /// no row. Called by OpenFlight.

@@ -23,7 +23,7 @@ constexpr std::size_t kMostNamedGradients = 60;
 
 enum class WriterState { kAlive, kStopped, kGone, kUnreachable };
 
-// The process is looked up only on its own machine. The start time distinguishes it from a later
+// Looks the process up only on its own machine. The start time distinguishes it from a later
 // process with the same id.
 WriterState writer_state(const FlightLog& log) {
   if (log.machine != 0 && log.machine == machine_id()) {
@@ -50,8 +50,8 @@ PlanPosition position_in(const FlightPlanState& plan) {
   return {id_of(plan), plan.progress.step * FlightProgress::kMostBuckets + plan.progress.bucket};
 }
 
-// Stands for gradients that cannot be listed: those of a plan without room in the table of names,
-// those of a bucket that has too many, and the end of a step.
+// Returns an operation that represents a bucket whose gradients cannot be listed, because the
+// tables had no room for them or because there are too many, or that represents the end of a step.
 OpenOperation bucket_operation(const FlightPlanState& plan) {
   const std::string part = plan.progress.bucket < plan.buckets
                                ? fmt::format("bucket {}", plan.progress.bucket)
@@ -103,11 +103,11 @@ void set_signal(const FlightLog& log, RankSnapshot& snapshot) {
   if (!is_termination_signal(log.signal)) snapshot.failure = crash_text(log);
 }
 
-// The longest time that a handler of the program is assumed to need to end the process or to repair
-// the fault.
+// The longest time that the program's signal handler is assumed to need to end the process or to
+// repair the fault.
 constexpr WallTime kLongestHandler = 1'000'000'000;
 
-// Reports a crash of a process that is still running, because a handler of the program does not
+// Reports a crash of a process that is still running, because the program's signal handler does not
 // return.
 void set_unfinished_crash(const FlightLog& log, WallTime now, RankSnapshot& snapshot) {
   if (log.state != FlightState::kRunning || log.signal == 0 || is_termination_signal(log.signal))
@@ -123,6 +123,8 @@ bool is_leaving(const RankSnapshot& snapshot) {
   });
 }
 
+// The record of an end, a failure or a signal takes precedence over the state of the process,
+// because a log may be read long after the process has ended.
 void set_liveness(const FlightLog& log, RankSnapshot& snapshot) {
   if (log.state == FlightState::kEnded || is_leaving(snapshot))
     snapshot.liveness = Liveness::kEnded;
@@ -165,7 +167,7 @@ RankSnapshot base_snapshot(const FlightLog& log) {
   snapshot.pid = log.pid;
   snapshot.last_sign_of_life = std::max({log.pulse, log.signal_at, log.state_since});
   snapshot.taken = snapshot.last_sign_of_life;
-  // After its failure the rank did no more work, so its state is that of the time of failure.
+  // A rank does no work after its failure, so the snapshot has the time of the failure.
   if (log.state != FlightState::kRunning) snapshot.taken = log.state_since;
   snapshot.finished = log.finished;
   snapshot.unlisted = log.unlisted;
@@ -181,9 +183,9 @@ RankSnapshot base_snapshot(const FlightLog& log) {
   return snapshot;
 }
 
-// Includes the bucket that is exchanged now or next, and the one after it, in which other ranks may
-// already be. Later marks block no rank. A marked gradient whose bucket is not exchanged yet does
-// not block this rank either, because the program computes.
+// Includes the bucket that is exchanged now or next, and the one after it, which other ranks may
+// already exchange. Marks in later buckets block no rank. A marked gradient whose bucket is not
+// exchanged yet does not block this rank either, because the program still computes.
 void add_live_plan(const FlightPlanState& plan, WallTime now, RankSnapshot& snapshot) {
   for (const std::uint32_t bucket : {plan.progress.bucket, plan.progress.bucket + 1}) {
     const bool is_exchanged = plan.progress.is_exchanging && bucket == plan.progress.bucket;
@@ -206,6 +208,7 @@ void add_live_plan(const FlightPlanState& plan, WallTime now, RankSnapshot& snap
 
 }  // namespace
 
+// A rank whose last pulse is much older than the request had ended before it, for another reason.
 void apply_stop_request(FlightLog& log, int signal, WallTime at) {
   if (log.state != FlightState::kRunning || log.signal != 0 || is_writer_alive(log)) return;
   if (log.pulse < at - kStopLead || log.pulse > at + kStopLag) return;

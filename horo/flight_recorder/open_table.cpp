@@ -13,7 +13,8 @@ std::string_view NameTable::text_of(NameId id) const {
   return {layout_.texts.data() + name.offset, name.length};
 }
 
-// Open addressing. Sets `slot` to the slot of the name, or to the free slot where it belongs.
+// Uses open addressing. Sets `slot` to the slot of the name, or to the free slot for it. Ends,
+// because there are twice as many slots as names.
 NameId NameTable::find(std::string_view name, std::size_t& slot) const {
   slot = std::hash<std::string_view>()(name) % slots_.size();
   for (;; slot = (slot + 1) % slots_.size()) {
@@ -22,6 +23,7 @@ NameId NameTable::find(std::string_view name, std::size_t& slot) const {
   }
 }
 
+// Requires mutex_. Stores names_used after the text and its position are complete.
 NameId NameTable::append(std::string_view name) {
   FlightStatus& status = layout_.header->status;
   const NameId id = status.names_used + 1;  // 0 means no name
@@ -59,8 +61,8 @@ void count_unlisted(const FlightLayout& layout, std::int32_t change) {
 
 }  // namespace
 
-// A bitmap of used rows. The acquire pairs with the release in free(), so the previous user's last
-// store is visible before the row is written again.
+// Searches the bitmap of used rows. The acquire pairs with the release in free(), so the previous
+// owner's last store is visible before the row is written again.
 std::uint32_t OpenTable::allocate_row() {
   for (std::size_t word = 0; word < used_.size(); ++word) {
     std::uint64_t used = used_[word].load(std::memory_order_relaxed);
@@ -77,7 +79,7 @@ std::uint32_t OpenTable::allocate_row() {
 OpenFlight OpenTable::add(const FlightRecord& record, FlightRecorder& recorder) {
   OpenFlight open;
   open.recorder_ = &recorder;
-  // A row without a name would match any operation.
+  // A reader compares the names of operations of different ranks, so a row needs a name.
   open.row_ = record.name == 0 ? kNoRow : allocate_row();
   open.record_ = record;
   open.record_.sequence = opened_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -92,12 +94,14 @@ void OpenTable::write(std::uint32_t row, const FlightRecord& record) {
   write_record(layout_.open[row], record, record.sequence);
 }
 
+// Invalidates the row before it releases the bit, so a new owner never finds a valid sequence.
 void OpenTable::free(std::uint32_t row) {
   if (row == kNoRow) return count_unlisted(layout_, -1);
   store_relaxed(layout_.open[row].sequence, std::uint64_t{0});
   used_[row / 64].fetch_and(~(std::uint64_t{1} << row % 64), std::memory_order_release);
 }
 
+// The row stays valid during the two stores, so a reader may see only one of them.
 void OpenFlight::start(std::int64_t agreed, std::int64_t started) {
   if (recorder_ == nullptr) return;
   record_.agreed = agreed;
@@ -117,8 +121,8 @@ void OpenFlight::finish(std::int64_t ended) {
   recorder_ = nullptr;
 }
 
-// An operation that ends without finish() was given up. If the rank has failed, the row stays for
-// the reader, with the time in `ended`.
+// An operation that is destroyed without finish() was abandoned. If the rank has failed, the row
+// remains for readers, with the time in `ended`.
 OpenFlight::~OpenFlight() {
   if (recorder_ == nullptr) return;
   if (recorder_->is_running())

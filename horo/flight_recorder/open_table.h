@@ -16,12 +16,12 @@ class NameTable {
  public:
   explicit NameTable(const FlightLayout& layout) : layout_(layout) {}
 
-  /// The number of `name`, truncated to kMaxNameBytes. Returns 0 if the name is empty, or if it is
-  /// new and the table is full.
+  /// Returns the number of `name`, which is truncated to kMaxNameBytes. Returns 0 if the name is
+  /// empty, or if it is new and the table is full.
   NameId id_of(std::string_view name);
 
   static constexpr std::size_t kMaxNameBytes = 240;
-  /// Locked while a name is appended.
+  /// The mutex that is locked while a name is appended.
   std::mutex& mutex() const { return mutex_; }
 
  private:
@@ -37,9 +37,9 @@ class NameTable {
 class FlightRecorder;
 
 /// An operation that was submitted and has not finished. It owns a row of the table of open
-/// operations until it is finished or destroyed. If the table was full or the name was lost, there
-/// is no row, and FlightStatus::unlisted counts the operation instead. Used by one thread at a
-/// time.
+/// operations until it is finished or destroyed. If the table was full, or the table of names had
+/// no room for its name, it has no row, and FlightStatus::unlisted counts it instead. Used by one
+/// thread at a time. The recorder must outlive it.
 class OpenFlight {
  public:
   OpenFlight() = default;

@@ -8,8 +8,8 @@
 namespace horo::observe {
 namespace {
 
-// The index of `count` consecutive free entries in the table of gradients; the size of the table if
-// there are none.
+// Returns the index of `count` consecutive free entries in the table of gradients, or the size of
+// the table if there are none. Requires plans_mutex().
 std::uint32_t find_free_entries(const FlightLayout& layout, std::size_t count) {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> used;
   for (const FlightPlanEntry& plan : layout.plans)
@@ -46,12 +46,14 @@ PlanFlight::PlanFlight(FlightRecorder& recorder, const PlanDescription& descript
   }
 }
 
+// If a table is full, entry_ or marks_ is left unchanged. The plan then writes to memory of its
+// own, which no reader sees. Lock order: plans_mutex(), then the mutex of the names.
 void PlanFlight::register_plan(const PlanDescription& description) {
   const FlightLayout& layout = recorder_.layout();
   const std::scoped_lock lock(recorder_.plans_mutex());
   const auto slot = std::find_if(layout.plans.begin(), layout.plans.end(),
                                  [](const FlightPlanEntry& plan) { return plan.name == 0; });
-  // If the name of the process set was lost, the plan would look like a plan of all ranks.
+  // Without the name of its process set, the plan would look like a plan of all ranks.
   const bool has_lost_set = pattern_.process_set == 0 && !description.process_set.empty();
   if (slot == layout.plans.end() || pattern_.name == 0 || has_lost_set) return;
   const std::size_t count = description.gradients.size();
@@ -76,7 +78,7 @@ void PlanFlight::register_plan(const PlanDescription& description) {
       store_relaxed(marks_[i], FlightMark{0});
     }
   }
-  // Last, with release order: a row with a name is complete for readers.
+  // Stored last, with release order, so that an entry with a name is complete for readers.
   store_release(entry_->name, pattern_.name);
 }
 

@@ -24,8 +24,8 @@ struct PlanDescription {
   ReduceOp op = ReduceOp::kAverage;
 };
 
-/// The writing side of a plan. Always records which gradients are marked and which bucket is next.
-/// Records the times of buckets of at least kAlwaysTimed bytes in every step, and those of smaller
+/// Records the activity of a plan: which gradients are marked and which bucket is next. Also
+/// records the times of buckets of at least kAlwaysTimed bytes in every step, and those of smaller
 /// buckets in the first step after each pulse. So a small bucket costs a few plain stores and
 /// usually no clock reading.
 ///

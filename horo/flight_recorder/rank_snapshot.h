@@ -46,7 +46,7 @@ struct MeasuredTimes {
     std::string name, process_set;  // process_set empty: all ranks
     std::int32_t ranks = 0;
     std::uint64_t steps = 0;  // number of complete steps
-    // At the end of each of the latest steps: exposed communication.
+    // The exposed communication of each of the latest steps: the wait at the end of the step.
     std::vector<std::int64_t> waits;
   };
   std::vector<Plan> plans;
@@ -86,6 +86,8 @@ struct RankSnapshot {
   // Whether `failure` is the text of the abort signal, which another rank or a watchdog raised
   // first.
   bool is_aborted = false;
+  // Whether a wait inside horo on the rank's host has lasted for HORO_TIMEOUT without progress.
+  bool has_overdue_wait = false;
   // How the process ended, as reported by the launcher: "was killed by signal 9 (Killed)". Empty:
   // unknown.
   std::string ending;

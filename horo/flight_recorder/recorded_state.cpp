@@ -11,8 +11,9 @@ constexpr std::uint64_t kMaxFinished = 64;
 
 }  // namespace
 
-// The recorder updates its own progress times only at each pulse, so they may be too old by the
-// whole time in which the plan was idle. This class compares snapshots instead.
+// The recorder updates the progress times only at each pulse. If a plan continues after it was
+// idle, its time may be as old as the start of the idle time. So this compares successive
+// snapshots.
 void RecordedState::update_progress_times(FlightLog& log, WallTime now) {
   std::map<PlanKey, Observation> seen;
   for (FlightPlanState& plan : log.plans) {
@@ -27,7 +28,7 @@ void RecordedState::update_progress_times(FlightLog& log, WallTime now) {
 }
 
 RankSnapshot RecordedState::snapshot() {
-  clear_survived_fault();  // The recorder's thread may be late.
+  clear_survived_fault();  // the recorder's thread may be late
   // A recorder without a file has no thread that calls pulse().
   if (recorder_.path().empty()) recorder_.pulse();
   FlightLog log = parse_flight(recorder_.image(), kMaxFinished);

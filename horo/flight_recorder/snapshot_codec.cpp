@@ -15,9 +15,9 @@ constexpr std::size_t kMaxNameBytes = 160;
 constexpr std::size_t kMaxKindBytes = 32;
 constexpr std::size_t kMaxSetBytes = 240;
 constexpr std::size_t kMaxFailureBytes = 1000;
-// Three lengths, a size, two times and a plan.
+// The minimum size of an encoded operation: three lengths, a size, two times and a plan.
 constexpr std::size_t kFixedOperationBytes = 3 * 4 + 4 * 8;
-// Limits for the measured times, so that at least sixty open operations still fit.
+// Limits for the measured times, so that at least 57 open operations fit with the longest texts.
 constexpr std::size_t kMostPhases = 10;
 constexpr std::size_t kMaxPhaseNameBytes = 40;
 constexpr std::size_t kFixedPhaseBytes = 4 + 8;
@@ -117,6 +117,7 @@ std::vector<std::byte> encode(const RankSnapshot& snapshot) {
   writer.put(snapshot.callback_since);
   writer.put_text(snapshot.failure, kMaxFailureBytes);
   writer.put(static_cast<std::int32_t>(snapshot.is_aborted ? Origin::kAborted : Origin::kOwn));
+  writer.put(static_cast<std::int32_t>(snapshot.has_overdue_wait));
   put(writer, snapshot.times);
   const std::size_t plans = std::min(snapshot.plans.size(), kMostPlanPositions);
   writer.put(static_cast<std::uint32_t>(plans));
@@ -125,8 +126,8 @@ std::vector<std::byte> encode(const RankSnapshot& snapshot) {
     writer.put(position.buckets);
   }
 
-  // The number of operations precedes them in the format, and depends on how many fit. So they are
-  // encoded separately first.
+  // The number of operations precedes them in the format, but is known only when they have been
+  // encoded. So they are encoded into a separate list.
   std::vector<std::byte> list;
   std::uint32_t count = 0;
   const std::size_t room =
@@ -166,6 +167,7 @@ std::optional<RankSnapshot> decode_snapshot(std::span<const std::byte> bytes) {
   snapshot.callback_since = reader.get<WallTime>();
   snapshot.failure = reader.get_text();
   snapshot.is_aborted = reader.get_enum<Origin>(2) == Origin::kAborted;
+  snapshot.has_overdue_wait = reader.get<std::int32_t>() != 0;
   snapshot.times = get_times(reader);
   snapshot.plans.resize(reader.get_count(sizeof(PlanPosition)));
   for (PlanPosition& position : snapshot.plans) {

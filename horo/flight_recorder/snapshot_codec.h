@@ -13,7 +13,7 @@ inline constexpr std::size_t kMaxSnapshotBytes = 32 * 1024 - 256;
 
 /// Encodes a snapshot as little-endian bytes, in a format private to one version of horo. Long
 /// texts are truncated. Keeps the oldest open operations that fit into kMaxSnapshotBytes, at least
-/// sixty; the named ones among the rest are counted as unlisted.
+/// 57. Adds the number of named operations that do not fit to `unlisted`.
 std::vector<std::byte> encode(const RankSnapshot& snapshot);
 /// Decodes one snapshot. Returns nullopt if the bytes are not exactly one snapshot. Accepts
 /// arbitrary bytes.

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-namespace horo::coordinator {
+namespace horo::plan {
 
 BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, const BucketLimits& limits) {
   std::vector<std::size_t> from_last_to_first(gradients.size());
@@ -10,6 +10,9 @@ BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, const Bucket
   return make_bucket_plan(gradients, from_last_to_first, limits);
 }
 
+// First fit without looking back: only the latest bucket is open. So the buckets become complete in
+// the order in which backward produces the gradients, and each one can be exchanged while later
+// gradients are computed. The result depends only on values that are equal on all ranks.
 BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients,
                             std::span<const std::size_t> order, const BucketLimits& limits) {
   BucketPlan plan{.buckets = {}, .bucket_of = {}, .limits = limits};
@@ -39,6 +42,7 @@ std::vector<std::size_t> packing_order(const BucketPlan& plan) {
   return order;
 }
 
+// The recorder stores one element type per plan. If the types differ, it is that of gradient 0.
 observe::PlanDescription describe_to_recorder(const std::string& name,
                                               const std::string& process_set,
                                               std::span<const NamedTensor> gradients,
@@ -56,4 +60,4 @@ observe::PlanDescription describe_to_recorder(const std::string& name,
   return description;
 }
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

@@ -10,7 +10,7 @@
 #include "horo/base/tensor_view.h"
 #include "horo/flight_recorder/plan_flight.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 
 /// The largest sizes of the buckets of a plan.
 struct BucketLimits {
@@ -18,7 +18,7 @@ struct BucketLimits {
   std::optional<std::size_t> first_bytes = {};  ///< of the first bucket; unset: `bytes`
 };
 
-/// Which gradients are exchanged together, and in which order.
+/// Defines which gradients are exchanged together, and in which order.
 struct BucketPlan {
   /// buckets[b]: indices of gradients, in the order in which they lie in the bucket.
   std::vector<std::vector<std::size_t>> buckets;
@@ -28,8 +28,8 @@ struct BucketPlan {
 };
 
 /// Packs gradients from the last to the first, the order in which backward produces them. A bucket
-/// has one element type. It is as large as `limits` allow; a larger gradient has a bucket of its
-/// own. Every gradient is in exactly one bucket. Pure.
+/// has one element type and at most the bytes that `limits` allow. A larger gradient has a bucket
+/// of its own. Every gradient is in exactly one bucket, and no bucket is empty. Pure.
 BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, const BucketLimits& limits);
 /// The same in another order: `order` is a permutation of the gradients' indices.
 BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients,
@@ -38,10 +38,11 @@ BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients,
 /// The order in which the gradients of a plan were packed.
 std::vector<std::size_t> packing_order(const BucketPlan& plan);
 
-/// The description of a plan for the flight recorder. `process_set` is empty for all ranks.
+/// Returns the description of a plan for the flight recorder. `process_set` is empty if the plan is
+/// one of all ranks of the job. `gradients` is not empty.
 observe::PlanDescription describe_to_recorder(const std::string& name,
                                               const std::string& process_set,
                                               std::span<const NamedTensor> gradients,
                                               const BucketPlan& plan, ReduceOp op);
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

@@ -7,7 +7,7 @@
 #include "horo/base/log.h"
 #include "horo/base/system/threads.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 
 BucketScheduler::BucketScheduler(Parts parts, const Topology& topology, ReduceOp op,
                                  CountCollective count, observe::FlightRecorder& recorder,
@@ -22,11 +22,13 @@ BucketScheduler::BucketScheduler(Parts parts, const Topology& topology, ReduceOp
       marks_(parts_.gradients.size()),
       meter_(std::move(meter)) {
   make_buckets();
-  start_thread();
+  start_thread();  // last, because the thread uses all other members
 }
 
 BucketScheduler::~BucketScheduler() { stop_thread(); }
 
+// Requires that the thread does not run. Buffers refer to the memory of the gradients, so nothing
+// is copied here. A compressed bucket is never mapped: the compressor reads the gradients itself.
 void BucketScheduler::make_buckets() {
   buckets_.clear();
   for (const std::vector<std::size_t>& members : parts_.plan.buckets) {
@@ -42,7 +44,8 @@ void BucketScheduler::make_buckets() {
   reset_buckets();
 }
 
-// Empty unless all members are mapped.
+// Returns nullopt unless all members are mapped. find_mapped_gradients() has given all ranks the
+// same set of mapped gradients, so all ranks exchange the bucket in the same way.
 std::optional<collectives::MappedBuffer> BucketScheduler::map_bucket(
     const std::vector<std::size_t>& members) const {
   const auto& addresses = parts_.mapped.addresses;
@@ -57,7 +60,7 @@ std::optional<collectives::MappedBuffer> BucketScheduler::map_bucket(
 }
 
 // Requires that no bucket is in flight. While the step is held, each bucket counts one gradient
-// more than it has and therefore never becomes complete. So mark() needs no branch for it.
+// more than it has and therefore never becomes complete. So mark() needs no branch for a held step.
 void BucketScheduler::reset_buckets() {
   for (std::size_t b = 0; b < buckets_.size(); ++b)
     buckets_[b]->missing = buckets_[b]->tensors + (is_held_ ? 1 : 0);
@@ -70,6 +73,10 @@ void BucketScheduler::start_thread() {
   thread_ = std::jthread([this, label = log_label()] { run_thread(label); });
 }
 
+// The flag is set under sleep_mutex_, under which the thread checks it, so the thread cannot miss
+// the notification. A thread that waits for another rank does not check the flag; is_cancelled ends
+// that wait. Requires that the caller does not hold run_mutex_, which the thread may be about to
+// lock.
 void BucketScheduler::stop_thread() {
   {
     const std::scoped_lock lock(sleep_mutex_);
@@ -80,9 +87,12 @@ void BucketScheduler::stop_thread() {
   if (thread_.joinable()) thread_.join();
 }
 
+// All ranks have agreed on `parts`, so the next step of every rank uses them. Clears the error, the
+// marks and the measurements of a step that has failed.
 void BucketScheduler::replace(Parts parts) {
   stop_thread();
-  // What refers to other parts is destroyed first.
+  // The step and the communicators refer to other parts: a failed collective may still write to the
+  // memory of a hook. So they are destroyed before the parts are overwritten.
   step_.reset();
   buckets_.clear();
   parts_.communicators.reset();
@@ -96,6 +106,8 @@ void BucketScheduler::replace(Parts parts) {
   start_thread();
 }
 
+// Every rank calls this after the same step with the same arguments, so no message is needed. The
+// communicators and the hooks stay.
 void BucketScheduler::repack(std::span<const std::size_t> order, const BucketLimits& limits) {
   BucketPlan plan = make_bucket_plan(parts_.gradients, order, limits);
   if (plan.buckets == parts_.plan.buckets) return;
@@ -111,6 +123,12 @@ bool BucketScheduler::is_mapped(std::size_t bucket) const {
          parts_.communicators->current().collectives().uses_mapped_buffers();
 }
 
+// The hot path: called for every gradient of every step, by the threads of backward. It takes a
+// lock only to wake the thread.
+//
+// The decrement of `missing` also publishes the gradient. The decrements of a bucket form a release
+// sequence, so the thread that reads 0 sees the values that all marking threads have written.
+// The recorder is called before the decrement, because the bucket may be exchanged right after it.
 bool BucketScheduler::mark(std::size_t gradient) {
   if (!marks_.mark(gradient)) return false;
   const std::size_t index = parts_.plan.bucket_of[gradient];
@@ -120,8 +138,9 @@ bool BucketScheduler::mark(std::size_t gradient) {
     if (missing == buckets_[index]->tensors) flight_->first(index);
     if (missing == 1) flight_->complete(index);
   }
-  // The thread sets is_asleep_ and then looks at `missing`; this decrements `missing` and then
-  // looks at is_asleep_. Both are sequentially consistent, so at least one sees the other.
+  // The thread sets is_asleep_ and then reads `missing`; this function decrements `missing` and
+  // then reads is_asleep_. All four accesses are sequentially consistent, so at least one side sees
+  // the other. If `index` is not next_, whoever exchanges the previous bucket checks this one next.
   if (buckets_[index]->missing.fetch_sub(1) == 1 && index == next_.load() && is_asleep_.load()) {
     const std::scoped_lock lock(sleep_mutex_);
     wake_.notify_one();
@@ -129,6 +148,8 @@ bool BucketScheduler::mark(std::size_t gradient) {
   return true;
 }
 
+// Does not wake the thread: the caller ends the pass next, and would otherwise wait for a thread
+// that has to wake up first.
 void BucketScheduler::mark_all() {
   for (std::size_t i = 0; i < marks_.size(); ++i)
     if (marks_.mark(i)) {
@@ -137,6 +158,8 @@ void BucketScheduler::mark_all() {
     }
 }
 
+// Between passes no bucket is complete, so the thread leaves the buckets alone. Therefore this
+// function and end_pass() change them without run_mutex_.
 void BucketScheduler::set_held(bool is_held) {
   is_held_ = is_held;
   reset_buckets();
@@ -152,12 +175,20 @@ bool BucketScheduler::has_failed() const {
   return error_ != nullptr;
 }
 
+// end_step() of a hook may call repack(), which joins the thread. So it runs after
+// finish_exchange() has released run_mutex_.
 const StepReport& BucketScheduler::wait() {
   finish_exchange();
   for (StepHook* hook : hooks_) hook->end_step(*this, report_);
   return report_;
 }
 
+// The caller has nothing to compute any more, so it exchanges the remaining buckets itself. This
+// saves a wake-up of the thread per step, and waits may spin. caller_waits_ keeps the thread from
+// taking another bucket; a bucket that it exchanges already is left to it.
+//
+// An error stays in error_, and the marks stay set, until replace(): the ranks may have exchanged
+// different buckets, so the plan cannot continue.
 void BucketScheduler::finish_exchange() {
   const metrics::Blocked blocked(meter_.rank_meter());
   caller_waits_ = true;
@@ -181,7 +212,8 @@ void BucketScheduler::finish_exchange() {
   reset_buckets();
 }
 
-// Waits until the thread has exchanged the bucket that is in flight.
+// Waits until the thread has exchanged the bucket that is in flight, and records that wait. next_
+// is read without the lock and may be outdated; then only the record is affected.
 void BucketScheduler::await_own_thread(std::unique_lock<std::mutex>& lock) {
   const std::size_t bucket = next_;
   const bool is_recorded = bucket < buckets_.size() && flight_->is_timed(bucket);
@@ -190,7 +222,8 @@ void BucketScheduler::await_own_thread(std::unique_lock<std::mutex>& lock) {
   if (is_recorded) flight_->record_wait(since);
 }
 
-// The bytes that the latest step has sent, if they differ from those of the gradients.
+// Returns the bytes that the latest step has sent if they are counted: by the compression or, with
+// a wire type, by the communicators. Called once per step, because it stores the count so far.
 std::optional<std::uint64_t> BucketScheduler::take_wire_bytes() {
   const std::uint64_t before =
       std::exchange(wire_bytes_, parts_.communicators->wire_report().bytes_sent);
@@ -206,7 +239,8 @@ bool BucketScheduler::is_next_complete() const {
   return next < buckets_.size() && buckets_[next]->missing.load() == 0;
 }
 
-// Requires run_mutex_.
+// Requires run_mutex_. A CommunicationError means that the rank has failed. Any other error ends
+// only this plan, for example if the ranks have called different functions.
 template <typename Work>
 void BucketScheduler::record_errors(std::size_t bucket, const Work& work) {
   try {
@@ -220,7 +254,9 @@ void BucketScheduler::record_errors(std::size_t bucket, const Work& work) {
   }
 }
 
-// Requires run_mutex_ and that the next bucket is complete.
+// Requires run_mutex_ and that the next bucket is complete. Every rank exchanges the buckets in the
+// order of the plan, whichever of its threads does so. Advances next_ after an error too; error_
+// then prevents further exchanges.
 void BucketScheduler::run_next(bool is_on_own_thread) {
   const std::size_t index = next_;
   const Bucket& bucket = *buckets_[index];
@@ -236,6 +272,9 @@ void BucketScheduler::run_next(bool is_on_own_thread) {
   ++next_;
 }
 
+// Runs on the thread that exchanges the first bucket. The communicator may be another one than in
+// the previous step, so the step refers to the current one. The total weight is that of equal
+// weights; StepWeights replaces it.
 void BucketScheduler::begin_exchange() {
   step_.emplace(StepExchange{
       .collectives = parts_.communicators->current().collectives(),
@@ -244,6 +283,9 @@ void BucketScheduler::begin_exchange() {
   for (StepHook* hook : hooks_) hook->begin_exchange(*step_);
 }
 
+// All ranks take the same branch, because they have agreed on the compression and on the mapped
+// gradients. before_bucket() may scale the gradients in place and replace the operation, so it
+// comes before any of the branches reads them.
 void BucketScheduler::exchange(std::size_t index) {
   const Bucket& bucket = *buckets_[index];
   CompressedPlan& compression = *parts_.hooks.compression;
@@ -260,6 +302,8 @@ void BucketScheduler::exchange(std::size_t index) {
   for (StepHook* hook : hooks_) hook->after_bucket(exchange);
 }
 
+// The loop of the plan's own thread. It checks without a lock whether the next bucket is complete,
+// and again under run_mutex_. After an error it ends; replace() starts a new thread.
 void BucketScheduler::run_thread(const std::string& log_label) {
   set_log_label(log_label);
   ask_for_short_slices();
@@ -281,4 +325,4 @@ void BucketScheduler::run_thread(const std::string& log_label) {
   }
 }
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

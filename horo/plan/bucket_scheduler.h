@@ -25,20 +25,20 @@
 #include "horo/plan/mapped_gradients.h"
 #include "horo/plan/step_hooks.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 
 /// The communicator of a plan and, while tuning compares two algorithms, a spare one. Each plan has
 /// its own, so its exchanges do not depend on the order of other operations. Used by one thread at
 /// a time. All ranks make the same changes between the same steps; a change sends no message.
 class PlanCommunicators {
  public:
-  /// `waits`: the wait policies of both. `spare` may be null.
-  PlanCommunicators(std::unique_ptr<PlanWaits> waits,
+  /// `waits`: the wait policies of both communicators. `spare` may be null.
+  PlanCommunicators(std::unique_ptr<coordinator::PlanWaits> waits,
                     std::unique_ptr<collectives::Communicator> current,
                     std::unique_ptr<collectives::Communicator> spare)
       : waits_(std::move(waits)), current_(std::move(current)), spare_(std::move(spare)) {}
 
-  PlanWaits& waits() { return *waits_; }
+  coordinator::PlanWaits& waits() { return *waits_; }
   collectives::Communicator& current() { return *current_; }
 
   /// Exchanges the current communicator and the spare one.
@@ -57,24 +57,24 @@ class PlanCommunicators {
   }
 
  private:
-  std::unique_ptr<PlanWaits> waits_;  // outlives the communicators
+  std::unique_ptr<coordinator::PlanWaits> waits_;  // outlives the communicators
   std::unique_ptr<collectives::Communicator> current_;
   std::unique_ptr<collectives::Communicator> spare_;
   WireReport dropped_;
 };
 
-/// Exchanges the buckets of a plan in plan order, the same on every rank, each as soon as all its
-/// gradients are marked: on a thread of its own while the caller computes, and on the caller's
-/// thread in wait(). The order is fixed and each plan has its own communicator, so no control
-/// messages are sent.
+/// Exchanges the buckets of a plan. Every rank exchanges them in plan order. A bucket is exchanged
+/// when all its gradients are marked and the buckets before it are exchanged. While the caller
+/// computes, the scheduler's own thread does this; in wait(), the caller does. The order is fixed
+/// and each plan has its own communicator, so no control messages are sent.
 ///
 /// mark() may be called from several threads at the same time. One thread calls all other
 /// functions, while no thread marks.
 class BucketScheduler {
  public:
-  /// What the ranks have agreed on. A bucket whose gradients are all mapped is exchanged in place,
-  /// unless it is compressed. `mapped` may be empty. Members are destroyed from the last to the
-  /// first: the communicators may refer to all others.
+  /// The plan on which the ranks have agreed, and the objects that exchange it. A bucket whose
+  /// gradients are all mapped is exchanged in place, unless it is compressed. `mapped` may be
+  /// empty. `communicators` is destroyed first, because it may refer to all other members.
   struct Parts {
     std::vector<NamedTensor> gradients;
     MappedGradients mapped;
@@ -90,9 +90,9 @@ class BucketScheduler {
   /// Ends the thread. Abandons a bucket that is in flight if it has to wait for another rank.
   ~BucketScheduler();
 
-  /// Continues with other parts. Between steps, or after an error, which is cleared.
+  /// Replaces the parts. Called between steps, or after an error, which it clears.
   void replace(Parts parts);
-  /// Continues with the same gradients in other buckets, packed in `order`. Between steps.
+  /// Packs the same gradients into other buckets, in `order`. Called between steps.
   void repack(std::span<const std::size_t> order, const BucketLimits& limits);
 
   const BucketPlan& plan() const { return parts_.plan; }
@@ -103,9 +103,9 @@ class BucketScheduler {
 
   /// Marks a gradient. Returns false if it was already marked in this pass. Thread-safe.
   bool mark(std::size_t gradient);
-  /// Marks all unmarked gradients and leaves their buckets to wait().
+  /// Marks all unmarked gradients. Does not wake the thread; wait() exchanges their buckets.
   void mark_all();
-  /// While the step is held, marks are noted and no bucket is exchanged. Between passes.
+  /// While the step is held, marks are recorded and no bucket is exchanged. Called between passes.
   void set_held(bool is_held);
   bool is_held() const { return is_held_; }
   /// Ends a pass of a held step.
@@ -115,6 +115,7 @@ class BucketScheduler {
   /// hooks. The result is valid until the next call. Rethrows the error of the exchange, also in
   /// later calls.
   const StepReport& wait();
+  /// Whether the exchange has failed. Waits until no bucket is in flight.
   bool has_failed() const;
 
  private:
@@ -155,10 +156,11 @@ class BucketScheduler {
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::optional<observe::PlanFlight> flight_;
   GradientMarks marks_;
-  bool is_held_ = false;
-  StepReport report_;  // of the latest step
+  bool is_held_ = false;  // changes only between passes, so mark() reads it without a lock
+  StepReport report_;     // of the latest step
 
-  // Held while a bucket is exchanged. Guards the members up to error_, and writes of next_.
+  // Held while a bucket is exchanged. Guards the members up to error_. Only its holder advances
+  // next_.
   mutable std::mutex run_mutex_;
   std::optional<StepExchange> step_;  // the current step, from its first bucket on
   metrics::StepMeter meter_;
@@ -167,8 +169,9 @@ class BucketScheduler {
   std::atomic<std::size_t> next_{0};  // the bucket to exchange next
   std::atomic<bool> caller_waits_{false};
 
-  // Guards the sleep of the thread. mark() takes it only if the thread is asleep and the next
-  // bucket has become complete. Never held together with run_mutex_.
+  // The thread holds it while it checks whether it may sleep, so no notification is lost. mark()
+  // takes it only if the thread is asleep and the next bucket has become complete. Never held
+  // together with run_mutex_.
   std::mutex sleep_mutex_;
   std::condition_variable wake_;
   std::atomic<bool> is_asleep_{false};
@@ -176,4 +179,4 @@ class BucketScheduler {
   std::jthread thread_;
 };
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

@@ -1,8 +1,9 @@
 #include "horo/plan/captured_step.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 namespace {
 
+// Ends the pipeline's part of a capture on every path, also if begin_capture() or the step throws.
 class PipelineInCapture {
  public:
   explicit PipelineInCapture(collectives::ChunkPipeline* pipeline) : pipeline_(pipeline) {}
@@ -23,6 +24,8 @@ CapturedStep::CapturedStep(device::Device& device, void* native,
     : stream_(device.borrow_stream(native)), pipeline_(pipeline) {
   for (auto* events : {&begun_events_, &done_events_})
     for (auto& event : *events) event = device.make_event();
+  // The pipeline leaves the capture before the device ends it. DeviceRunner::wait_on_in_capture()
+  // has joined the pipeline's streams to the captured stream by then, as a capture requires.
   graph_ = device.capture(*stream_, [&] {
     const PipelineInCapture ends(pipeline);
     if (pipeline != nullptr) pipeline->begin_capture(*stream_);
@@ -30,6 +33,8 @@ CapturedStep::CapturedStep(device::Device& device, void* native,
   });
 }
 
+// The graph and the exchanges outside of graphs use the same buffers of the pipeline. join() orders
+// the graph after earlier exchanges, and fork() orders later exchanges after the graph.
 CapturedStep::Launch CapturedStep::launch(std::uint64_t number) {
   device::Event& begun = *begun_events_[number % 2];
   device::Event& done = *done_events_[number % 2];
@@ -42,4 +47,4 @@ CapturedStep::Launch CapturedStep::launch(std::uint64_t number) {
   return {&begun, &done};
 }
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

@@ -8,11 +8,11 @@
 #include "collectives/device/chunk_pipeline.h"
 #include "horo/device/device.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 
-/// A step of a plan as a device graph that includes the exchange of the gradients. Events before
-/// and after each launch show its progress, because events inside a graph cannot be queried. Used
-/// by one thread at a time.
+/// A step of a plan as a device graph that includes the exchange of the gradients. Each launch
+/// records one event before the graph and one after it, because events inside a graph cannot be
+/// queried. Used by one thread at a time.
 class CapturedStep {
  public:
   struct Launch {
@@ -31,7 +31,7 @@ class CapturedStep {
   Launch launch(std::uint64_t number);
   /// The native handle of the stream.
   void* native() const { return stream_->native(); }
-  /// The end of the latest launch; null if there was none.
+  /// The event at the end of the latest launch; null if there was none.
   const device::Event* done() const { return done_; }
 
  private:
@@ -42,4 +42,4 @@ class CapturedStep {
   const device::Event* done_ = nullptr;
 };
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

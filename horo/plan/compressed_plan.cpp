@@ -10,7 +10,7 @@
 #include "horo/base/error.h"
 #include "horo/base/hash.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 namespace {
 
 using collectives::BucketCompressor;
@@ -18,6 +18,8 @@ using collectives::BucketTensor;
 using collectives::PowerSgd;
 using collectives::TopK;
 
+// The rows are the first dimension, the columns all others. The key depends on the name only, so a
+// tensor keeps it whatever bucket it is in, and all ranks have the same one.
 BucketTensor as_matrix(const NamedTensor& gradient) {
   const std::vector<std::size_t>& dimensions = gradient.tensor.shape().dimensions();
   const std::size_t rows = dimensions.empty() ? 1 : dimensions[0];
@@ -25,7 +27,8 @@ BucketTensor as_matrix(const NamedTensor& gradient) {
           rows == 0 ? 0 : gradient.tensor.count() / rows, Hash().add(gradient.name).value()};
 }
 
-// Null if the compression shortens none of the tensors.
+// Returns null if PowerSGD would compress none of the tensors. Top-k applies to every tensor. The
+// result depends on shapes and options only, so all ranks cover the same buckets.
 std::unique_ptr<BucketCompressor> make_compressor(std::vector<BucketTensor> tensors,
                                                   const Compression& compression, int rank,
                                                   int ranks) {
@@ -42,6 +45,8 @@ std::unique_ptr<BucketCompressor> make_compressor(std::vector<BucketTensor> tens
   return std::make_unique<PowerSgd>(std::move(tensors), options, ranks);
 }
 
+// A state belongs to one rank of a job of this size, because residuals differ between ranks. It
+// does not depend on the buckets.
 std::vector<std::string> identify(std::span<const NamedTensor> gradients,
                                   const Compression& compression, const Topology& topology) {
   std::vector<std::string> identity = describe_compression(compression);
@@ -65,6 +70,8 @@ CompressedPlan::CompressedPlan(std::span<const NamedTensor> gradients, const Buc
   CompressedPlan::repack(plan);
 }
 
+// New compressors start without residuals and factors, so nothing may be compressed when the
+// buckets of a plan change. The constructor also calls this function.
 void CompressedPlan::repack(const BucketPlan& plan) {
   plan_ = plan;
   bucket_bytes_.clear();
@@ -88,6 +95,8 @@ void CompressedPlan::repack(const BucketPlan& plan) {
   }
 }
 
+// Before start_step, the exchange is exact. step_ counts the same steps on all ranks, so all ranks
+// start to compress in the same step.
 void CompressedPlan::allreduce(std::size_t bucket, const collectives::ScatteredBuffer& buffer,
                                collectives::Collectives& collectives, ReduceOp op) {
   if (step_ < compression_.start_step)
@@ -96,6 +105,9 @@ void CompressedPlan::allreduce(std::size_t bucket, const collectives::ScatteredB
     compressors_[bucket]->allreduce(collectives, op, step_);
 }
 
+// Called once per step, after its last bucket, so all buckets of a step have the same step_. A
+// skipped step exchanges no buckets on any rank and does not count. Uncompressed buckets count with
+// the bytes of a ring, whichever algorithm is in use, so that the figures can be compared.
 void CompressedPlan::end_exchange(StepExchange& step) {
   if (step.is_skipped()) return;
   if (!covers_any_ || step_ < compression_.start_step) {
@@ -118,7 +130,8 @@ void CompressedPlan::end_exchange(StepExchange& step) {
   ++step_;
 }
 
-// The memory of each gradient, in the order of registration. Empty if it is not compressed.
+// Returns the memory of each gradient, in the order of registration, so that saved states do not
+// depend on the buckets. The memory of a gradient that is not compressed is empty.
 std::vector<BucketCompressor::Memory> CompressedPlan::memories() const {
   std::vector<BucketCompressor::Memory> memories(plan_.bucket_of.size());
   for (std::size_t b = 0; b < compressors_.size(); ++b)
@@ -146,7 +159,7 @@ std::vector<std::byte> CompressedPlan::save_state() const {
   return encode_state(state);
 }
 
-// Covers what must be equal on all ranks: the step and the factors.
+// Covers the values that must be equal on all ranks: the step and the factors, not the residuals.
 std::uint64_t CompressedPlan::shared_signature(const CompressionState& state) const {
   Hash hash;
   hash.add(state.step);
@@ -158,6 +171,9 @@ std::uint64_t CompressedPlan::shared_signature(const CompressionState& state) co
   return hash.value();
 }
 
+// No rank changes its state before every rank has checked its bytes and all ranks have compared
+// their states. A rank whose bytes are invalid takes part in the gathering, so all ranks throw the
+// same error and none waits.
 void CompressedPlan::load_state(std::span<const std::byte> bytes,
                                 collectives::Collectives& collectives, const Topology& topology) {
   CompressionState loaded;
@@ -187,4 +203,4 @@ void CompressedPlan::load_state(std::span<const std::byte> bytes,
   step_ = loaded.step;
 }
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

@@ -13,33 +13,34 @@
 #include "horo/plan/compression_state.h"
 #include "horo/plan/step_hook.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 
 /// Compresses the buckets of a plan, keeps residuals and factors from step to step, and counts the
 /// bytes. Without compression it covers no bucket and only counts.
 class CompressedPlan : public StepHook {
  public:
-  /// A bucket is covered if its gradients are float32 and the compression shortens at least one.
+  /// A bucket is covered if its gradients are float32 and the compression applies to at least one
+  /// of them. Top-k applies to every gradient.
   CompressedPlan(std::span<const NamedTensor> gradients, const BucketPlan& plan,
                  const Compression& compression, const Topology& topology);
 
   bool covers(std::size_t bucket) const { return compressors_[bucket] != nullptr; }
-  /// Reduces a covered bucket, of which `buffer` is the whole. Collective.
-  void allreduce(std::size_t bucket, const collectives::ScatteredBuffer& buffer,
-                 collectives::Collectives& collectives, ReduceOp op);
+  /// Reduces a covered bucket. `buffer` holds all its gradients. Collective.
+  void coordinator::allreduce(std::size_t bucket, const collectives::ScatteredBuffer& buffer,
+                              collectives::Collectives& collectives, ReduceOp op);
 
-  // Between steps.
+  // Called between steps.
   const CompressionReport& report() const { return report_; }
   std::vector<std::byte> save_state() const;
-  /// Collective. Throws on every rank and changes nothing on any if the bytes of a rank are not its
-  /// state (InvalidArgument, naming the rank) or the states are not of the same step
-  /// (MismatchError).
+  /// Collective. If `bytes` is not the state of this rank on some rank, throws InvalidArgument with
+  /// the name of that rank. If the states are not of the same step, throws MismatchError. Both are
+  /// thrown on every rank, and no rank then changes its state.
   void load_state(std::span<const std::byte> bytes, collectives::Collectives& collectives,
                   const Topology& topology);
 
   /// Counts the step, unless no rank had data.
   void end_exchange(StepExchange& step) override;
-  /// Requires that nothing is compressed: residuals belong to the buckets in which they arose.
+  /// Requires that nothing is compressed, because residuals belong to the buckets of the old plan.
   void repack(const BucketPlan& plan) override;
 
  private:
@@ -61,4 +62,4 @@ class CompressedPlan : public StepHook {
   CompressionReport report_;
 };
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

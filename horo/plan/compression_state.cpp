@@ -8,12 +8,12 @@
 #include "horo/base/byte_fields.h"
 #include "horo/base/error.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 namespace {
 
 // The layout is: magic number, version (32 bits), number of texts (32 bits), size of the whole
-// state, step and number of values (64 bits each), the texts of the identity, each after its length
-// (64 bits), and the values.
+// state in bytes, step and number of values (64 bits each), the texts of the identity, each
+// preceded by its length (64 bits), and the values (float32).
 constexpr std::string_view kMagic = "HOROCMPR";
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kHeaderBytes =
@@ -89,6 +89,9 @@ std::vector<std::byte> encode_state(const CompressionState& state) {
   return writer.take();
 }
 
+// The order of the checks determines the error text. Magic number, version and size come before any
+// field that depends on them. The identity comes before the number of values, so that another
+// option or shape is reported by name and not as damage. FieldReader throws if the bytes end early.
 CompressionState decode_state(std::span<const std::byte> bytes,
                               std::span<const std::string> identity, std::size_t values) {
   FieldReader reader(bytes, throw_damaged_state);
@@ -119,4 +122,4 @@ CompressionState decode_state(std::span<const std::byte> bytes,
   return state;
 }
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

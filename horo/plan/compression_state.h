@@ -8,14 +8,14 @@
 
 #include "horo/base/compression.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 
 /// Returns "compression.kind = powersgd", "compression.rank = 4" and so on: the options that apply
 /// to the kind, for comparisons between ranks and with saved states.
 std::vector<std::string> describe_compression(const Compression& compression);
 
-/// The state of compression on one rank. As bytes: a header with a version, the identity (one text
-/// per option and gradient), the number of steps and the values.
+/// The state of compression on one rank. encode_state() writes a header with a version, the number
+/// of steps, the identity (one text per option and gradient) and the values.
 struct CompressionState {
   std::vector<std::string> identity;
   std::uint64_t step = 0;
@@ -24,9 +24,9 @@ struct CompressionState {
 
 std::vector<std::byte> encode_state(const CompressionState& state);
 
-/// Decodes a state. Throws InvalidArgument if `bytes` are not a complete state of this version, or
+/// Decodes a state. Throws InvalidArgument if `bytes` is not a complete state of this version, or
 /// if its identity or its number of values differs from the arguments.
 CompressionState decode_state(std::span<const std::byte> bytes,
                               std::span<const std::string> identity, std::size_t values);
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

@@ -10,7 +10,7 @@
 #include "horo/coordinator/stall_watch.h"
 #include "horo/device/host/host_device.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 namespace {
 
 using std::chrono::steady_clock;
@@ -20,8 +20,8 @@ using std::chrono::steady_clock;
 DeviceRunner::DeviceRunner(Parts parts, const collectives::ChunkPipeline::ReduceSpec& spec,
                            OnBucket on_bucket, observe::FlightRecorder& recorder,
                            const std::string& name, const std::string& process_set)
-    : DeviceWorker(parts.device, *parts.waits, parts.collectives.get(), parts.topology,
-                   std::move(parts.end_job)),
+    : coordinator::DeviceWorker(parts.device, *parts.waits, parts.collectives.get(), parts.topology,
+                                std::move(parts.end_job)),
       parts_(std::move(parts)),
       name_(name),
       spec_(spec),
@@ -29,6 +29,7 @@ DeviceRunner::DeviceRunner(Parts parts, const collectives::ChunkPipeline::Reduce
       flight_(recorder,
               describe_to_recorder(name, process_set, parts_.gradients, parts_.plan, spec.op)),
       buckets_(parts_.plan.buckets.size()) {
+  // All events of exchanges are made here, so that no step has to make one.
   for (Bucket& bucket : buckets_)
     for (auto* events : {&bucket.begun, &bucket.done})
       for (auto& event : *events) event = parts_.device.make_event();
@@ -38,11 +39,13 @@ DeviceRunner::DeviceRunner(Parts parts, const collectives::ChunkPipeline::Reduce
 
 DeviceRunner::~DeviceRunner() {
   std::unique_lock lock(mutex_);
-  // The step is incomplete: NCCL may wait for ranks that will not take part.
+  // The thread is enqueuing a bucket, so no wait has ended this step. The call may wait on the host
+  // for ranks that will not take part; the flag ends that wait.
   if (is_giving_ && !device::is_host(parts_.device)) parts_.waits->is_cancelled = true;
   stop(std::move(lock));
 }
 
+// Requires mutex_, or that the thread is not started. The events of the marks stay for reuse.
 void DeviceRunner::begin_step() {
   marks_.assign(parts_.gradients.size(), false);
   next_ = 0;
@@ -52,7 +55,9 @@ void DeviceRunner::begin_step() {
   }
 }
 
-// One event per stream is enough: a later mark of a stream includes its earlier ones.
+// One event per stream is enough, because a later mark of a stream includes the work before its
+// earlier marks. An event that an enqueued exchange waits for may be recorded again: the wait
+// refers to the recording at the time of its call.
 void DeviceRunner::set_mark(Bucket& bucket, void* native) {
   auto mark = std::ranges::find(bucket.marks, native, &Mark::native);
   if (mark == bucket.marks.end())
@@ -61,6 +66,9 @@ void DeviceRunner::set_mark(Bucket& bucket, void* native) {
   mark->is_set = true;
 }
 
+// Called by the threads of backward. mutex_ is not held while the thread enqueues a bucket, so
+// marks do not wait for a slow call of the device or of NCCL. The thread is notified only for the
+// bucket that it waits for.
 bool DeviceRunner::mark(std::size_t gradient, void* native) {
   const std::size_t index = parts_.plan.bucket_of[gradient];
   const std::scoped_lock lock(mutex_);
@@ -99,12 +107,15 @@ std::vector<const device::Event*> DeviceRunner::marks_of(const Bucket& bucket) c
   return events;
 }
 
+// Waits on the host until the exchange is enqueued. Later work of a stream can be ordered after an
+// event only if the event is recorded already.
 void DeviceRunner::await_all_launched(std::unique_lock<std::mutex>& lock) {
   changed_.wait(lock, [&] { return error_ != nullptr || next_ == buckets_.size(); });
   if (error_ != nullptr) std::rethrow_exception(error_);
 }
 
-// The events after which the results of the step are valid.
+// Returns the events after which the results of the step are valid. The buckets run in plan order,
+// so the last one ends last. A rank alone exchanges nothing: its results are valid after the marks.
 std::vector<const device::Event*> DeviceRunner::ends_of_step() const {
   if (!is_alone()) return {buckets_.back().done[step_ % 2].get()};
   std::vector<const device::Event*> events;
@@ -136,7 +147,7 @@ void DeviceRunner::wait() {
   lock.unlock();
   await(ends);
   lock.lock();
-  // The events are also done if the exchange has failed.
+  // The events also complete if the exchange has failed, so check for an error.
   require_no_error();
   ++step_;
   begin_step();
@@ -147,6 +158,8 @@ void DeviceRunner::check() {
   require_no_error();
 }
 
+// Polls without mutex_, because the thread needs it to detect a failure. A timeout of this wait
+// fails the plan, unless the thread has found the cause first.
 void DeviceRunner::await(const std::vector<const device::Event*>& events) {
   const auto has_failed = [&] {
     const std::scoped_lock lock(mutex_);
@@ -162,6 +175,9 @@ void DeviceRunner::await(const std::vector<const device::Event*>& events) {
   }
 }
 
+// A bucket has one event for even and one for odd steps. The exchange of two steps ago must have
+// ended before its events are recorded again. In a capture, the marking thread enqueues the
+// buckets.
 bool DeviceRunner::has_next() const {
   if (should_stop_ || capture_ != Capture::kNone || next_ == buckets_.size() ||
       buckets_[next_].missing > 0)
@@ -170,13 +186,17 @@ bool DeviceRunner::has_next() const {
   return std::ranges::find(under_way_, done, &UnderWay::done) == under_way_.end();
 }
 
+// Enqueues without mutex_: the first exchange waits for other ranks, and later ones may block in
+// the driver. The bucket does not change meanwhile. All its gradients are marked, so mark() rejects
+// further ones, and no step begins before next_ has passed this bucket.
 void DeviceRunner::launch_next(std::unique_lock<std::mutex>& lock) {
   const std::size_t index = next_;
   const Bucket& bucket = buckets_[index];
   device::Event& begun = *bucket.begun[step_ % 2];
   device::Event& done = *bucket.done[step_ % 2];
   const std::vector<const device::Event*> ready = marks_of(bucket);
-  // The first exchange connects the ranks, and the host waits for that.
+  // The first exchange connects the ranks, and this thread waits for that. So it counts as started
+  // now, and its deadline as running from the end of this call.
   const bool is_first = step_ == 0 && index == 0;
   if (is_first) flight_.start(index);
   is_giving_ = true;
@@ -202,11 +222,14 @@ void DeviceRunner::launch_next(std::unique_lock<std::mutex>& lock) {
   changed_.notify_all();
 }
 
+// A graph has several buckets. The recorder keeps the latest call of start() as the progress of the
+// step, so the first bucket is the last one to start.
 void DeviceRunner::begin_oldest() {
   const Exchange& front = under_way_.front();
   for (std::size_t b = front.end; b-- > front.bucket;) flight_.start(b);
 }
 
+// Notifies the callers that wait until fewer steps are in flight.
 void DeviceRunner::end_oldest() {
   const Exchange front = under_way_.front();
   for (std::size_t b = front.bucket; b < front.end; ++b) {
@@ -222,12 +245,16 @@ std::string DeviceRunner::describe_oldest() const {
   return fmt::format("exchange bucket {}", under_way_.front().bucket);
 }
 
-// Exchanges of earlier steps may still be in flight.
+// Exchanges of earlier steps may still be in flight; the destructor waits for those. They end
+// before the exchanges of this step. So as long as one is in flight, all next_ exchanges of this
+// step are too, and under_way_ has more than next_ entries.
 std::exception_ptr DeviceRunner::unfinished() const {
   if (next_ == 0 || under_way_.size() > next_) return nullptr;
   return std::make_exception_ptr(ShutdownError("the plan has ended in the middle of a step"));
 }
 
+// Returns the bucket to name in an error: the one that could not be enqueued, or else the oldest in
+// flight, or else the next one.
 std::size_t DeviceRunner::bucket_at_hand() const {
   if (refused_) return *refused_;
   return under_way_.empty() ? std::min(next_, buckets_.size() - 1) : under_way_.front().bucket;
@@ -235,11 +262,11 @@ std::size_t DeviceRunner::bucket_at_hand() const {
 
 std::string DeviceRunner::name_of(std::size_t bucket) const {
   const std::string name = fmt::format("{}/bucket {}", name_, bucket);
-  return fmt::format("allreduce {}", quote_operation(name, parts_.topology));
+  return fmt::format("allreduce {}", coordinator::quote_operation(name, parts_.topology));
 }
 
 void DeviceRunner::record_failure(std::string_view why) noexcept {
   why.empty() ? flight_.give_up() : flight_.fail(bucket_at_hand(), why);
 }
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

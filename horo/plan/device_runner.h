@@ -20,29 +20,30 @@
 #include "horo/plan/bucket_plan.h"
 #include "horo/plan/captured_step.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 
 /// Exchanges the buckets of a plan whose gradients lie in device memory, in plan order on every
-/// rank. A bucket is enqueued when its gradients are marked, and runs on the device after the work
-/// that the marked streams had at that time. A failure or a timeout on the device ends the plan.
-/// Sends no control messages.
+/// rank. A bucket is enqueued when all its gradients are marked. On the device, its exchange starts
+/// after the work that each stream had when it was marked. A failure or a timeout on the device
+/// ends the plan. Sends no control messages.
 ///
 /// mark() may be called from several threads, all other functions from one.
-class DeviceRunner : private DeviceWorker {
+class DeviceRunner : private coordinator::DeviceWorker {
  public:
-  /// Called after each bucket with its bytes and tensors, from the runner's thread.
+  /// Called after each bucket with its bytes and tensors, from the runner's thread, which holds
+  /// mutex_.
   using OnBucket = std::function<void(std::size_t bytes, std::size_t tensors)>;
 
-  /// What the ranks have agreed on. `device` outlives the runner. `waits` and `communicator` belong
-  /// to the collectives of the host stand-in.
+  /// The plan on which the ranks have agreed, and the objects that exchange it. `device` outlives
+  /// the runner. `communicator` belongs to the collectives of the host stand-in.
   struct Parts {
     device::Device& device;
     Topology topology;  ///< of the ranks that take part
-    EndJob end_job;
+    coordinator::EndJob end_job;
     std::vector<NamedTensor> gradients;
     BucketPlan plan;
     std::vector<collectives::FusedLayout> layouts;  ///< of the buckets
-    std::unique_ptr<PlanWaits> waits;
+    std::unique_ptr<coordinator::PlanWaits> waits;
     std::unique_ptr<collectives::Communicator> communicator;      ///< null: not needed
     std::unique_ptr<collectives::DeviceCollectives> collectives;  ///< null: the job has one rank
     std::unique_ptr<collectives::ChunkPipeline> pipeline;
@@ -60,35 +61,36 @@ class DeviceRunner : private DeviceWorker {
   const Parts& parts() const { return parts_; }
   std::size_t gradient_count() const { return parts_.gradients.size(); }
 
-  /// Marks a gradient as final after the work that the stream `native` has now. Returns false if it
-  /// was already marked in this step. Does not wait for the device. Throws the error of the
-  /// exchange.
+  /// Marks a gradient as final once the device has run the work that is now on the stream `native`.
+  /// Returns false if it was already marked in this step. Does not wait for the device. Throws the
+  /// error of the exchange.
   bool mark(std::size_t gradient, void* native);
-  /// Throws the error of the exchange, if there is one.
+  /// Returns the gradients that are not marked in this step, ascending. Throws the error of the
+  /// exchange, if there is one.
   std::vector<std::size_t> unmarked() const;
 
   /// Ends a step in which all gradients are marked: later work of the stream `native` runs after
   /// the step. Waits until the exchange is enqueued, not until it has run. Rethrows the error of
   /// the exchange, also in later calls.
   void wait_on(void* native);
-  /// Ends a step and waits until the device has run it. Rethrows errors likewise.
+  /// Ends a step and waits until the device has run it. Throws as wait_on() does.
   void wait();
   /// Throws the error of the exchange, if there is one so far.
   void check();
 
   /// Captures the work that `step` enqueues on the stream `native` and on streams that join it: a
-  /// whole step, from its marks to wait_on(). Nothing runs yet. The thread that marks enqueues the
-  /// exchanges, in plan order. The result must not outlive this object. Throws InvalidArgument if a
-  /// step is incomplete or `step` does not call wait_on(); rethrows exceptions of `step`; throws
-  /// DeviceError if the work cannot be captured. The plan remains usable after these. Throws the
-  /// error of the exchange.
+  /// whole step, from its marks to wait_on(). The device does not run the work. The thread that
+  /// marks enqueues the exchanges, in plan order. The result must not outlive this object. Throws
+  /// InvalidArgument if a step is incomplete or `step` does not call wait_on(). Rethrows exceptions
+  /// of `step`. Throws DeviceError if the work cannot be captured. The plan remains usable after
+  /// these errors. Throws the error of the exchange.
   std::unique_ptr<CapturedStep> capture(void* native, const std::function<void()>& step);
-  /// Enqueues a captured step. At most two steps are in flight. Throws InvalidArgument if a step is
-  /// incomplete, and the error of the exchange.
+  /// Enqueues a captured step. Waits while two steps are in flight. Throws InvalidArgument if a
+  /// step is incomplete. Throws the error of the exchange, if there is one.
   void launch(CapturedStep& step);
   /// Waits until the device has run the launches of `step`. Throws the error of the exchange.
   void wait(const CapturedStep& step);
-  /// Waits until the events of its launches are no longer used, so that `step` can be destroyed.
+  /// Waits until the runner no longer uses the events of `step`, which can then be destroyed.
   void release(const CapturedStep& step) noexcept;
 
  private:
@@ -101,7 +103,8 @@ class DeviceRunner : private DeviceWorker {
   struct Bucket {
     std::vector<Mark> marks;
     std::size_t missing = 0;
-    // For steps of even and odd number: a step may be marked while the previous one runs.
+    // One event for even and one for odd steps, because a step may be marked while the previous one
+    // runs on the device.
     std::array<std::unique_ptr<device::Event>, 2> begun, done;
   };
   struct Exchange : UnderWay {
@@ -114,17 +117,17 @@ class DeviceRunner : private DeviceWorker {
   void begin_step();
   void await_all_launched(std::unique_lock<std::mutex>& lock);
   std::vector<const device::Event*> ends_of_step() const;
-  // Without mutex_.
+  // Called without mutex_.
   void await(const std::vector<const device::Event*>& events);
   std::vector<const device::Event*> marks_of(const Bucket& bucket) const;
 
-  // In a capture.
+  // Called in a capture.
   void mark_in_capture(Bucket& bucket, std::size_t gradient, void* native);
   void give_next_to_graph();
   void wait_on_in_capture(void* native);
   void require_step_boundary(const char* what) const;
 
-  // DeviceWorker.
+  // The functions of DeviceWorker.
   bool has_next() const override;
   void launch_next(std::unique_lock<std::mutex>& lock) override;
   UnderWay* oldest() override { return under_way_.empty() ? nullptr : &under_way_.front(); }
@@ -145,7 +148,7 @@ class DeviceRunner : private DeviceWorker {
   const OnBucket on_bucket_;
   observe::PlanFlight flight_;
 
-  // Guarded by mutex_.
+  // mutex_ guards the members below.
   std::vector<Bucket> buckets_;
   std::vector<bool> marks_;
   std::uint64_t step_ = 0;
@@ -158,4 +161,4 @@ class DeviceRunner : private DeviceWorker {
   std::unique_ptr<device::Event> done_in_graph_;
 };
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

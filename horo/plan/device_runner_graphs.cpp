@@ -1,12 +1,16 @@
-// The functions of DeviceRunner for steps in graphs.
+// The functions of DeviceRunner for steps in graphs. While a step is captured, the thread of the
+// runner enqueues nothing: has_next() is false, and the marking thread adds the exchanges to the
+// graph. A launch is one entry of under_way_ for all buckets of the plan.
 #include <algorithm>
 #include <string>
 
 #include "horo/base/error.h"
 #include "horo/plan/device_runner.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 
+// Requires mutex_. At a step boundary, all buckets of the previous step are enqueued and no
+// gradient of the next step is marked, so the runner's thread has nothing to enqueue.
 void DeviceRunner::require_step_boundary(const char* what) const {
   if (error_ != nullptr) std::rethrow_exception(error_);
   HORO_CHECK(capture_ == Capture::kNone, std::string(what) + "() in a step that is being captured");
@@ -14,6 +18,8 @@ void DeviceRunner::require_step_boundary(const char* what) const {
              std::string(what) + "() in the middle of a step: end it with wait_on() or wait()");
 }
 
+// `step` runs without mutex_, because it calls mark() and wait_on() of this object. These functions
+// check capture_, which is reset on every path.
 std::unique_ptr<CapturedStep> DeviceRunner::capture(void* native,
                                                     const std::function<void()>& step) {
   HORO_CHECK(
@@ -47,7 +53,9 @@ std::unique_ptr<CapturedStep> DeviceRunner::capture(void* native,
   }
 }
 
-// Requires mutex_, as do the next two functions. An error ends the capture, not the plan.
+// Requires mutex_, as do the next two functions. Adds every bucket that has become next and
+// complete to the graph at once, so the graph has the buckets in plan order. An error of the caller
+// ends the capture, not the plan.
 void DeviceRunner::mark_in_capture(Bucket& bucket, std::size_t gradient, void* native) {
   set_mark(bucket, native);
   marks_[gradient] = true;
@@ -55,8 +63,8 @@ void DeviceRunner::mark_in_capture(Bucket& bucket, std::size_t gradient, void* n
   while (next_ < buckets_.size() && buckets_[next_].missing == 0) give_next_to_graph();
 }
 
-// The first exchange connects the ranks: the host waits for them, up to the timeout of the
-// collectives.
+// The first exchange connects the ranks. The host waits for them, up to the timeout of the
+// collectives. A CommunicationError fails the plan, because the other ranks may have failed too.
 void DeviceRunner::give_next_to_graph() {
   const std::size_t index = next_++;
   if (is_alone()) return;
@@ -71,6 +79,7 @@ void DeviceRunner::give_next_to_graph() {
   }
 }
 
+// Joins the pipeline's streams to the captured one, which ends the step in the graph.
 void DeviceRunner::wait_on_in_capture(void* native) {
   HORO_CHECK(capture_ == Capture::kMarking,
              "wait_on() twice in a step that is being captured: a graph is one step");
@@ -82,6 +91,9 @@ void DeviceRunner::wait_on_in_capture(void* native) {
   capture_ = Capture::kEnded;
 }
 
+// A step has two sets of events, one for even and one for odd numbers. So this waits until the
+// launch of two steps ago has ended. The launch counts as marked and complete in all buckets at
+// once: the host does not see when the graph produces each gradient.
 void DeviceRunner::launch(CapturedStep& step) {
   std::unique_lock lock(mutex_);
   require_step_boundary("launch");
@@ -110,6 +122,7 @@ void DeviceRunner::wait(const CapturedStep& step) {
   if (error_ != nullptr) std::rethrow_exception(error_);
 }
 
+// Called before `step` is destroyed, because the runner's thread polls the events of its launches.
 void DeviceRunner::release(const CapturedStep& step) noexcept {
   std::unique_lock lock(mutex_);
   // Launches end in order, so the latest one ends last.
@@ -119,4 +132,4 @@ void DeviceRunner::release(const CapturedStep& step) noexcept {
   });
 }
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

@@ -111,6 +111,7 @@ void check_power_sgd(const Compression& compression) {
                          compression.min_compression_rate));
 }
 
+// Top-k sends an index of 32 bits with each value.
 void check_top_k(const Compression& compression, std::optional<DataType> wire,
                  std::span<const NamedTensor> gradients) {
   HORO_CHECK(compression.fraction > 0 && compression.fraction <= 1,
@@ -147,6 +148,8 @@ void check_compression(const Compression& compression, ReduceOp op, std::optiona
 
 }  // namespace
 
+// Each rank checks its own arguments and reports the first error. Arguments that are valid but
+// differ between ranks are found later, by agree_on_plan().
 void check_gradients(std::span<const NamedTensor> gradients, const GradientSyncOptions& options) {
   check_names(gradients);
   check_memory(gradients);
@@ -159,9 +162,9 @@ void check_gradients(std::span<const NamedTensor> gradients, const GradientSyncO
 }
 
 std::vector<std::string> describe_step_options(const GradientSyncOptions& options) {
-  // Binds every field, so that a new field is a compile error until it is added here. The first
-  // five are compared elsewhere: by the name of the operation, in describe_plan() and in
-  // describe_compression().
+  // This statement names every field, so a new field does not compile until it is added here. The
+  // first five are compared elsewhere: `name` as the name of the operation, the next three in
+  // describe_plan(), and `compression` in describe_compression().
   const auto& [name, op, bucket_bytes, wire, compression, first_bucket_bytes, reorder, autotune,
                tune_wire, backward_passes_per_step, find_unused, weighted, clip_norm, check_finite,
                metrics] = options;

@@ -6,8 +6,10 @@
 
 #include "horo/plan/bucket_scheduler.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 
+// The minimum over the ranks is 1 only if every rank has declared the gradient unused. All ranks
+// get the same list, although each rank knows only its own marks.
 void UnusedGradients::end_exchange(StepExchange& step) {
   step.collectives.allreduce({DataType::kUInt8, is_unused_.data(), is_unused_.size()},
                              ReduceOp::kMin);
@@ -22,7 +24,9 @@ void MarkOrder::end_pass() {
   noted_ = 0;
 }
 
-// Gradients that rank 0 has not noted are last, by falling index.
+// Marks of different ranks may have different orders, so the order of rank 0 replaces those of the
+// others. Gradients that rank 0 has not recorded come last, in the order of make_bucket_plan():
+// from the last to the first. No thread writes positions_ any more, since the stage has changed.
 void MarkOrder::begin_exchange(StepExchange& step) {
   if (stage_ != Stage::kAgreeing) return;
   order_.resize(positions_.size());
@@ -34,6 +38,8 @@ void MarkOrder::begin_exchange(StepExchange& step) {
   step.collectives.broadcast({DataType::kInt64, order_.data(), order_.size()}, 0);
 }
 
+// The stage advances once per step, on all ranks alike: first step, second step, afterwards. Called
+// between steps, so the plan may change here.
 void MarkOrder::end_step(BucketScheduler& scheduler, const StepReport& /*report*/) {
   if (stage_ == Stage::kAgreeing)
     scheduler.repack(std::vector<std::size_t>(order_.begin(), order_.end()),
@@ -41,4 +47,4 @@ void MarkOrder::end_step(BucketScheduler& scheduler, const StepReport& /*report*
   stage_ = stage_ == Stage::kNoting ? Stage::kAgreeing : Stage::kDone;
 }
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

@@ -8,10 +8,12 @@
 
 #include "horo/plan/step_hook.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 
-/// Which gradients the program has marked ready, in the current pass and in earlier passes of the
-/// same step. mark() is thread-safe; one thread calls the other functions, while none marks.
+/// Records which gradients the program has marked ready, in the current pass and in earlier passes
+/// of the same step. mark() is thread-safe. One thread calls the other functions, while no thread
+/// marks. The marks do not publish the values of the gradients, so relaxed order is enough: the
+/// counters of BucketScheduler publish them.
 class GradientMarks {
  public:
   explicit GradientMarks(std::size_t gradients)
@@ -63,7 +65,8 @@ class UnusedGradients : public StepHook {
  public:
   explicit UnusedGradients(std::size_t gradients) : is_unused_(gradients, 0) {}
 
-  /// Declares that this rank does not use a gradient in this step. Between steps.
+  /// Declares that this rank does not use a gradient in this step. Called by the thread that ends
+  /// the step, before it waits.
   void note(std::size_t gradient) { is_unused_[gradient] = 1; }
 
   void end_exchange(StepExchange& step) override;
@@ -79,11 +82,11 @@ class MarkOrder : public StepHook {
  public:
   explicit MarkOrder(std::size_t gradients) : positions_(gradients) {}
 
-  /// Notes that `gradient` is marked. Thread-safe. Does nothing after the first step.
+  /// Records that `gradient` is marked. Thread-safe. Does nothing after the first step.
   void note(std::size_t gradient) {
     if (stage_ == Stage::kNoting) positions_[gradient] = ++noted_;
   }
-  /// Forgets the marks of a pass that is not the last of its step. No thread marks meanwhile.
+  /// Discards the marks of a pass that is not the last of its step. No thread marks meanwhile.
   void end_pass();
 
   void begin_exchange(StepExchange& step) override;
@@ -100,4 +103,4 @@ class MarkOrder : public StepHook {
   std::vector<std::int64_t> order_;
 };
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

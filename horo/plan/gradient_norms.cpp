@@ -7,7 +7,7 @@
 #include "collectives/agreement.h"
 #include "collectives/reduce/tensor_values.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 namespace {
 
 std::byte* bytes_of(const TensorView& tensor) { return static_cast<std::byte*>(tensor.data()); }
@@ -42,7 +42,8 @@ void GradientNorms::before_bucket(const StepExchange& step, BucketExchange& buck
 
 void GradientNorms::find_in_own(std::size_t gradient) {
   // Buckets are exchanged in another order than gradients are registered. The report names the
-  // first registered one, so that it does not depend on the buckets.
+  // first registered gradient with a non-finite value, so it does not depend on the buckets. The
+  // sum of squares is a fast test; only if it is not finite are the values examined one by one.
   if (own_source_ && own_source_->gradient < gradient) return;
   const TensorView& tensor = gradients_[gradient].tensor;
   if (std::isfinite(sum_of_squares(tensor))) return;
@@ -50,11 +51,15 @@ void GradientNorms::find_in_own(std::size_t gradient) {
     own_source_ = {topology_.rank, gradient, found->index, found->value};
 }
 
+// All ranks have the same reduced values and add them in the same order, so squares_ has the same
+// bits on all ranks.
 void GradientNorms::after_bucket(const BucketExchange& bucket) {
   for (const std::size_t i : bucket.gradients) squares_[i] = sum_of_squares(gradients_[i].tensor);
 }
 
-// Uses only the reduced values, so all ranks make the same decisions.
+// Uses only the reduced values, so all ranks make the same decisions, and all or none call
+// find_source(), which is collective. A skipped step has no reduced values: squares_ would be those
+// of an earlier step. Non-finite gradients are not clipped, because scaling would not repair them.
 void GradientNorms::end_exchange(StepExchange& step) {
   if (step.is_skipped()) std::ranges::fill(squares_, 0.0);
   StepReport& report = step.report;
@@ -81,7 +86,8 @@ bool GradientNorms::are_all_finite() const {
          !find_in_results();
 }
 
-// A non-finite sum does not prove a non-finite value: squares of float64 may exceed the type.
+// A non-finite sum does not prove that a value is non-finite, because the squares of finite float64
+// values may exceed the range of the type.
 std::optional<GradientNorms::Source> GradientNorms::find_in_results() const {
   for (std::size_t i = 0; i < gradients_.size(); ++i)
     if (!std::isfinite(squares_[i]))
@@ -90,8 +96,9 @@ std::optional<GradientNorms::Source> GradientNorms::find_in_results() const {
   return std::nullopt;
 }
 
-// Collective. Returns the source of the lowest rank that has one, otherwise the value in the
-// reduced gradients.
+// Collective. Returns the source of the lowest rank that has one. If no rank has one, the exchange
+// itself has produced the value, by overflow for example; then returns the value in the reduced
+// gradients.
 StepReport::NonFinite GradientNorms::find_source(collectives::Collectives& collectives) const {
   Source first = find_in_results().value_or(Source{});
   const Source own = own_source_.value_or(Source{});
@@ -114,4 +121,4 @@ void GradientNorms::scale_all(double factor) const {
   }
 }
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

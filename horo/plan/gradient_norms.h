@@ -10,7 +10,7 @@
 #include "horo/base/topology.h"
 #include "horo/plan/step_hook.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 
 /// See GradientSyncOptions.
 struct NormOptions {
@@ -21,10 +21,10 @@ struct NormOptions {
 
 /// Measures the reduced gradients of a step, and clips them or reports non-finite values.
 ///
-/// All ranks end an exchange with the same bits, and the squares of each gradient are added by
-/// themselves. So all ranks compute the same norm without a message, whatever the buckets. Costs
-/// one pass over each bucket after its exchange, with check_finite one more before it. Sends
-/// messages only in a step with a non-finite value.
+/// All ranks have the same bits after an exchange, so they compute the same norm without a message.
+/// The squares are summed per gradient, so the norm does not depend on the buckets. Costs one pass
+/// over each bucket after its exchange and, with check_finite, one pass before it. Sends messages
+/// only in a step with a non-finite value.
 class GradientNorms : public StepHook {
  public:
   /// `topology` outlives this object.
@@ -37,7 +37,8 @@ class GradientNorms : public StepHook {
   void end_exchange(StepExchange& step) override;
 
  private:
-  /// A non-finite value of a gradient of `rank`; rank -1: of the reduced gradient, or none.
+  /// A non-finite value of a gradient of `rank`. If `rank` is -1, it is a value of the reduced
+  /// gradient, or there is no such value.
   struct Source {
     std::int64_t rank = -1;
     std::uint64_t gradient = 0;
@@ -59,4 +60,4 @@ class GradientNorms : public StepHook {
   std::optional<Source> own_source_;  // in this rank's gradients, before the exchange
 };
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

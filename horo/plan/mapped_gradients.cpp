@@ -6,13 +6,14 @@
 #include "collectives/agreement.h"
 #include "horo/base/hash.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 namespace {
 
 using Locations = std::vector<ArenaTable::Location>;
 
-// Returns the locations of each rank of this node. They are usually equal on all ranks, which a
-// 64-bit signature shows. Only otherwise are they gathered.
+// Collective. Returns the locations of each rank of this node. The ranks compare a signature of 64
+// bits first, because their locations are usually equal. They gather the locations only if the
+// signatures differ.
 std::vector<Locations> gather_places(const Locations& own, collectives::Collectives& collectives,
                                      const Topology& topology) {
   const auto bytes = std::as_bytes(std::span(own));
@@ -45,6 +46,7 @@ ArenaTable::Location ArenaTable::find(const void* data, std::size_t bytes) const
     if (block == nullptr) continue;
     const std::span<std::byte> own = block->own();
     const auto* begin = static_cast<const std::byte*>(data);
+    // std::less_equal orders pointers into different objects; the operator <= need not.
     const std::less_equal<const std::byte*> not_after;
     if (not_after(own.data(), begin) && not_after(begin + bytes, own.data() + own.size()))
       return {number, static_cast<std::uint64_t>(begin - own.data())};
@@ -58,6 +60,8 @@ std::shared_ptr<collectives::NodeBlock> ArenaTable::block(std::uint64_t number) 
   return found == blocks_.end() ? nullptr : found->second.lock();
 }
 
+// Addresses differ between processes, so the ranks exchange block numbers and offsets. Each rank
+// then computes where its own process maps the memory of the other ranks of its node.
 MappedGradients find_mapped_gradients(std::span<const NamedTensor> gradients,
                                       const ArenaTable& arenas,
                                       collectives::Collectives& collectives,
@@ -84,12 +88,12 @@ MappedGradients find_mapped_gradients(std::span<const NamedTensor> gradients,
     }
     is_mapped[i] = mapped.addresses[i].size() == places.size();
   }
-  // A rank may have freed memory that another one still uses. All ranks must make the same
-  // decision, because it determines how a bucket is exchanged.
+  // A rank may have freed a block that another rank still uses, so the results may differ. All
+  // ranks must make the same decision, because it determines how a bucket is exchanged.
   collectives.allreduce({DataType::kUInt8, is_mapped.data(), is_mapped.size()}, ReduceOp::kMin);
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (is_mapped[i] == 0) mapped.addresses[i].clear();
   return mapped;
 }
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

@@ -13,7 +13,7 @@
 #include "horo/base/tensor_view.h"
 #include "horo/base/topology.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 
 /// The node blocks that this rank has allocated. Allocation is collective, so a block has the same
 /// number on all ranks. Does not keep blocks alive. Thread-safe.
@@ -54,4 +54,4 @@ MappedGradients find_mapped_gradients(std::span<const NamedTensor> gradients,
                                       collectives::Collectives& collectives,
                                       const Topology& topology);
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

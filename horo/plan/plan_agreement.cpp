@@ -11,17 +11,17 @@
 #include "horo/coordinator/negotiation/wire.h"
 #include "horo/plan/compression_state.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 namespace {
 
 constexpr const char* kSettings = "settings";
 
-std::size_t count_gradients(const std::vector<Request>& description) {
+std::size_t count_gradients(const std::vector<coordinator::Request>& description) {
   return static_cast<std::size_t>(
-      std::ranges::count(description, Kind::kAllreduce, &Request::kind));
+      std::ranges::count(description, coordinator::Kind::kAllreduce, &coordinator::Request::kind));
 }
 
-std::string describe_settings(const Request& settings) {
+std::string describe_settings(const coordinator::Request& settings) {
   if (settings.name != kSettings) return settings.name;
   return fmt::format("{} with bucket_bytes {} and wire type {}", horo::name_of(settings.op),
                      settings.shape[0], horo::name_of(settings.type));
@@ -29,29 +29,31 @@ std::string describe_settings(const Request& settings) {
 
 }  // namespace
 
-std::vector<Request> describe_plan(std::span<const NamedTensor> gradients, ReduceOp op,
-                                   std::size_t bucket_bytes, std::optional<DataType> wire,
-                                   const Compression& compression,
-                                   std::span<const std::string> options) {
-  std::vector<Request> description;
+std::vector<coordinator::Request> describe_plan(std::span<const NamedTensor> gradients, ReduceOp op,
+                                                std::size_t bucket_bytes,
+                                                std::optional<DataType> wire,
+                                                const Compression& compression,
+                                                std::span<const std::string> options) {
+  std::vector<coordinator::Request> description;
   for (const NamedTensor& gradient : gradients)
-    description.push_back(
-        {gradient.name, Kind::kAllreduce, gradient.tensor.type(), op, 0, gradient.tensor.shape()});
-  // float32 as the wire type of the settings stands for no wire type.
-  description.push_back(
-      {kSettings, Kind::kTask, wire.value_or(DataType::kFloat32), op, 0, Shape{bucket_bytes}});
-  for (const std::string& option : options) description.push_back({option, Kind::kTask});
+    description.push_back({gradient.name, coordinator::Kind::kAllreduce, gradient.tensor.type(), op,
+                           0, gradient.tensor.shape()});
+  // float32 as the wire type means that no wire type is set.
+  description.push_back({kSettings, coordinator::Kind::kTask, wire.value_or(DataType::kFloat32), op,
+                         0, Shape{bucket_bytes}});
+  for (const std::string& option : options)
+    description.push_back({option, coordinator::Kind::kTask});
   for (const std::string& option : describe_compression(compression))
-    description.push_back({option, Kind::kTask});
+    description.push_back({option, coordinator::Kind::kTask});
   return description;
 }
 
 std::string find_plan_mismatch(const std::string& plan_name,
-                               std::span<const std::vector<Request>> descriptions,
+                               std::span<const std::vector<coordinator::Request>> descriptions,
                                std::span<const std::string> rank_names) {
-  const std::vector<Request>& first = descriptions[0];
+  const std::vector<coordinator::Request>& first = descriptions[0];
   for (std::size_t r = 1; r < descriptions.size(); ++r) {
-    const std::vector<Request>& other = descriptions[r];
+    const std::vector<coordinator::Request>& other = descriptions[r];
     const std::size_t first_count = count_gradients(first);
     const std::size_t other_count = count_gradients(other);
     const std::size_t common = std::min(first_count, other_count);
@@ -59,7 +61,8 @@ std::string find_plan_mismatch(const std::string& plan_name,
       if (first[i].name != other[i].name)
         return fmt::format("gradients '{}': gradient {} is '{}' on {} and '{}' on {}", plan_name, i,
                            first[i].name, rank_names[0], other[i].name, rank_names[r]);
-      const std::string text = describe_mismatch(first[i], rank_names[0], other[i], rank_names[r]);
+      const std::string text =
+          coordinator::describe_mismatch(first[i], rank_names[0], other[i], rank_names[r]);
       if (!text.empty()) return fmt::format("gradients '{}': {}", plan_name, text);
     }
     if (first_count != other_count) {
@@ -69,7 +72,7 @@ std::string find_plan_mismatch(const std::string& plan_name,
           rank_names[0], first_count, rank_names[r], other_count, longer[common].name);
     }
     // The number of options depends on the kind of compression, which precedes them. So if the
-    // lengths differ, an earlier element differs too.
+    // lengths differ, an earlier element differs too, and both iterators point to an element.
     const auto [a, b] =
         std::ranges::mismatch(std::span(first).subspan(common), std::span(other).subspan(common));
     if (a != std::span(first).end())
@@ -79,23 +82,27 @@ std::string find_plan_mismatch(const std::string& plan_name,
   return {};
 }
 
-void agree_on_plan(const std::string& plan_name, std::span<const Request> description,
+// The usual case costs one allreduce of 16 bytes. The hash has the same value on all ranks if the
+// descriptions are equal, because their encoding does not depend on the process. If it differs, all
+// ranks gather the same descriptions, so all of them throw the same text.
+void agree_on_plan(const std::string& plan_name, std::span<const coordinator::Request> description,
                    collectives::Collectives& collectives, const Topology& topology) {
-  const std::vector<std::byte> encoded = encode(description);
+  const std::vector<std::byte> encoded = coordinator::encode(description);
   if (collectives::all_equal(Hash().add_bytes(encoded.data(), encoded.size()).value(), collectives))
     return;
-  std::vector<std::vector<Request>> descriptions;
+  std::vector<std::vector<coordinator::Request>> descriptions;
   std::vector<std::string> names;
   for (const std::vector<std::byte>& bytes :
        collectives::gather_all(encoded, collectives, topology)) {
     names.push_back(topology.describe(static_cast<int>(descriptions.size())));
-    descriptions.push_back(decode_request_list(bytes));
+    descriptions.push_back(coordinator::decode_request_list(bytes));
   }
   throw MismatchError(find_plan_mismatch(plan_name, descriptions, names));
 }
 
-// Ranks may release plans at different times, so they take the largest number that any rank needs.
-// The lock is not held during the collective.
+// Ranks may release plans at different times, so the new number is the largest that any rank needs.
+// The lock is not held during the collective: a thread that calls release() would wait for other
+// ranks. Such a release only leaves the number larger than necessary.
 int PlanNames::agree(const std::string& name, collectives::Collectives& collectives) {
   std::int64_t number = 1;
   {
@@ -121,4 +128,4 @@ std::string numbered_name(const std::string& name, int number) {
   return number == 1 ? name : fmt::format("{}#{}", name, number);
 }
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

@@ -15,45 +15,47 @@
 #include "horo/base/topology.h"
 #include "horo/coordinator/negotiation/request.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 
-/// The description that ranks compare before they use a plan: one request per gradient, then, as
-/// requests of kind kTask, one for the settings, one for each of `options` (the same number on all
-/// ranks) and one for each option of the compression. Pure.
-std::vector<Request> describe_plan(std::span<const NamedTensor> gradients, ReduceOp op,
-                                   std::size_t bucket_bytes, std::optional<DataType> wire,
-                                   const Compression& compression,
-                                   std::span<const std::string> options = {});
+/// Returns the description that ranks compare before they use a plan. It has one request per
+/// gradient. Requests of kind kTask follow: one for the settings, one for each of `options` (the
+/// same number on all ranks) and one for each option of the compression. Pure.
+std::vector<coordinator::Request> describe_plan(std::span<const NamedTensor> gradients, ReduceOp op,
+                                                std::size_t bucket_bytes,
+                                                std::optional<DataType> wire,
+                                                const Compression& compression,
+                                                std::span<const std::string> options = {});
 
 /// Returns a text about the first difference between the description of rank 0 and that of another
 /// rank (descriptions[r]). It names the plan, the gradient, both ranks (rank_names[r]) and both
 /// values. Empty if all are equal. Pure.
 std::string find_plan_mismatch(const std::string& plan_name,
-                               std::span<const std::vector<Request>> descriptions,
+                               std::span<const std::vector<coordinator::Request>> descriptions,
                                std::span<const std::string> rank_names);
 
 /// Compares `description` on all ranks. Collective: an allreduce of a 64-bit signature. If it
 /// differs, the ranks gather the descriptions, and every rank throws MismatchError with the text of
 /// find_plan_mismatch().
-void agree_on_plan(const std::string& plan_name, std::span<const Request> description,
+void agree_on_plan(const std::string& plan_name, std::span<const coordinator::Request> description,
                    collectives::Collectives& collectives, const Topology& topology);
 
 /// Numbers the plans that exist at the same time under one name, in a job or a process set.
-/// Thread-safe, except that collectives order the calls of agree().
+/// release() may be called from any thread. agree() is collective, so all ranks call it in the same
+/// order, one call at a time.
 class PlanNames {
  public:
   /// Returns a number for a new plan called `name`, equal on all ranks: 1 if no rank has a plan of
-  /// this name, otherwise the largest number plus 1. It is in use until release(). Collective: one
-  /// allreduce of 8 bytes.
+  /// this name, otherwise the largest number that a rank has in use plus 1. The number is in use
+  /// until release(). Collective; costs one allreduce of 8 bytes.
   int agree(const std::string& name, collectives::Collectives& collectives);
   void release(const std::string& name, int number);
 
  private:
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards taken_
   std::map<std::string, std::set<int>> taken_;
 };
 
-/// "net"; "net#2" for the second plan that exists at the same time.
+/// Returns "net" for number 1 and "net#2" for number 2.
 std::string numbered_name(const std::string& name, int number);
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

@@ -9,11 +9,13 @@
 #include "horo/base/error.h"
 #include "horo/base/quantity.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 namespace {
 
-// A look costs an MPI call; a sleep in a wait takes 20 us or more.
+// A poll of the channel costs an MPI call. A wait calls check_while_exchanging() before each sleep
+// of 20 us or more, so it polls about every 0.3 ms at most.
 constexpr std::uint32_t kNapsBetweenLooks = 16;
+// A note in LongWaits expires, so it is renewed well before.
 constexpr auto kNoteInterval = observe::LongWaits::kValidFor / 10;
 
 }  // namespace
@@ -27,6 +29,8 @@ PlanUpdateRendezvous::PlanUpdateRendezvous(std::string plan_name, const Topology
       long_waits_(long_waits),
       messages_(static_cast<std::size_t>(topology.size)) {}
 
+// The rank records its own message too, so that wait_for_all() counts all ranks alike. Sending does
+// not block, so a rank that exchanges may announce this although the others do not receive now.
 void PlanUpdateRendezvous::announce(Intent intent) {
   const Message message{intent, steps_, attempt_};
   for (int rank = 0; rank < topology_.size; ++rank)
@@ -34,6 +38,7 @@ void PlanUpdateRendezvous::announce(Intent intent) {
   note(topology_.rank, message);
 }
 
+// Messages of one rank arrive in order, so a withdrawal follows the announcement that it removes.
 void PlanUpdateRendezvous::note(int rank, const Message& message) {
   std::vector<Message>& messages = messages_[static_cast<std::size_t>(rank)];
   if (message.intent == Intent::kWithdraw)
@@ -52,6 +57,8 @@ void PlanUpdateRendezvous::receive() {
   }
 }
 
+// An announcement counts only for the same number of steps. A rank that is one step ahead waits in
+// update(), while this rank still ends the step that both have exchanged.
 bool PlanUpdateRendezvous::holds(int rank, Intent intent) const {
   return std::ranges::any_of(
       messages_[static_cast<std::size_t>(rank)], [&](const Message& message) {
@@ -70,6 +77,9 @@ void PlanUpdateRendezvous::give_up(const std::string& text) {
   throw MismatchError(text);
 }
 
+// The exchange of a step cannot complete without the rank that updates, so each rank that exchanges
+// this step waits, sees the announcement and throws. Its own announcement makes the rank that
+// updates throw as well. Neither waits for the timeout.
 void PlanUpdateRendezvous::check_while_exchanging() {
   if (++looks_ % kNapsBetweenLooks != 0) return;
   receive();
@@ -83,13 +93,15 @@ void PlanUpdateRendezvous::check_while_exchanging() {
   }
 }
 
+// After a timeout the attempt stays open: other ranks may still wait in it, and this rank may call
+// again with the same number.
 void PlanUpdateRendezvous::wait_for_all(const WaitPolicy& policy,
                                         std::chrono::nanoseconds stall_warning) {
   announce(Intent::kRenegotiate);
   try {
     await_all(policy, stall_warning);
   } catch (const CommunicationError&) {
-    // An aborted job may have finalized MPI already. Its other ranks end by the abort signal.
+    // In an aborted job, MPI may be finalized already, and the abort signal ends the other ranks.
     if (policy.abort == nullptr || !policy.abort->is_raised()) announce(Intent::kWithdraw);
     throw;
   }
@@ -131,4 +143,4 @@ std::string PlanUpdateRendezvous::list_missing() const {
   return fmt::format("{}", fmt::join(missing, ", "));
 }
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

@@ -11,17 +11,17 @@
 #include "horo/base/wait.h"
 #include "horo/watchdog/long_waits.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 
-/// Brings the ranks together for an update of their plan, and detects that some ranks exchange
-/// another step instead.
+/// Makes an update of a plan wait for all ranks, and detects that some ranks exchange another step
+/// instead.
 ///
 /// A rank that calls update() sends an announcement with its number of complete steps to all other
-/// ranks, and waits until all of them have announced the same. A rank that waits for long in the
-/// exchange of a bucket looks for announcements. If another rank announces an update after the same
-/// number of steps, that rank will never take part in this exchange. Then both ranks throw.
-/// Messages are sent only for updates, never in a step. A step looks for them only in waits that
-/// are long enough to sleep. Used by one thread at a time.
+/// ranks, and waits until all of them have announced the same number. A rank that waits for long in
+/// the exchange of a bucket polls for announcements. If another rank announces an update after the
+/// same number of steps, that rank will never take part in this exchange, so both ranks throw. A
+/// step without an update sends no messages, and polls only in waits that are long enough to sleep.
+/// Used by one thread at a time.
 class PlanUpdateRendezvous {
  public:
   /// `topology` and `long_waits` outlive this object.
@@ -33,13 +33,13 @@ class PlanUpdateRendezvous {
   void end_step() { ++steps_; }
   /// The number of complete steps.
   std::uint64_t steps() const { return steps_; }
-  /// Called during a wait in the exchange of the current step. Throws MismatchError if another rank
-  /// updates the plan instead.
+  /// Called from time to time during a wait in the exchange of the current step. Throws
+  /// MismatchError if another rank updates the plan instead.
   void check_while_exchanging();
-  /// Returns when all ranks have called it after the same number of steps. Throws MismatchError if
-  /// a rank exchanges instead. Throws CommunicationError after the timeout of `policy`; it then
-  /// withdraws its announcement, so that the other ranks do not count this one. After
-  /// `stall_warning`, notes the missing ranks in LongWaits.
+  /// Returns when all ranks have called this function after the same number of steps. Throws
+  /// MismatchError if a rank exchanges instead. After the timeout of `policy`, withdraws the
+  /// announcement, so that the other ranks do not count this rank, and throws CommunicationError.
+  /// After `stall_warning`, notes the missing ranks in LongWaits.
   void wait_for_all(const WaitPolicy& policy, std::chrono::nanoseconds stall_warning);
 
  private:
@@ -63,12 +63,13 @@ class PlanUpdateRendezvous {
   std::unique_ptr<collectives::MessageChannel> channel_;
   observe::LongWaits& long_waits_;
   std::uint64_t steps_ = 0;
-  // Counts updates, complete or failed. Each ends on all ranks, so messages with a lower number are
-  // outdated.
+  // Counts complete and failed updates. An update that ends on this rank ends on all ranks, so
+  // messages with a lower number are outdated.
   std::uint64_t attempt_ = 0;
   std::uint32_t looks_ = 0;
-  // The messages of each rank, of this attempt or, if that rank is ahead, of later ones.
+  // The messages of each rank that belong to this attempt. A rank that is ahead may also have sent
+  // messages of later attempts.
   std::vector<std::vector<Message>> messages_;
 };
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

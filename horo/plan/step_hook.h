@@ -9,7 +9,7 @@
 #include "horo/base/step_report.h"
 #include "horo/plan/bucket_plan.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 
 class BucketScheduler;
 
@@ -29,35 +29,35 @@ struct StepExchange {
 
 /// The exchange of one bucket.
 struct BucketExchange {
-  const std::vector<std::size_t>& gradients;  ///< indices, in the order in which they lie in it
+  const std::vector<std::size_t>& gradients;  ///< indices, in the order of the bucket
   bool is_compressed;
-  ReduceOp op;  ///< may be replaced before the exchange
+  ReduceOp op;  ///< before_bucket() may replace it
 };
 
 /// Work that a step does besides the exchange of its buckets. A plan has an ordered list of hooks
-/// (StepHooks) and calls each function for all hooks in that order. One thread at a time calls
-/// them: the plan's own thread or the thread that waits.
+/// (StepHooks) and calls each function for all hooks in that order. One thread at a time calls the
+/// hooks: the plan's own thread or the thread that ends the step.
 ///
-/// Ranks have the same hooks in the same order, so the collectives of hooks match. An exception is
-/// an error of the step.
+/// Ranks have the same hooks in the same order, so the collectives of hooks match. An exception
+/// fails the step.
 class StepHook {
  public:
   virtual ~StepHook() = default;
 
-  /// Runs before the first bucket. Collective. All ranks are in the exchange of this step, so
-  /// values of the previous step are agreed on here without another wait.
+  /// Runs before the first bucket. Collective. The ranks are about to wait for each other in the
+  /// first bucket, so a hook can agree here on values of the previous step without a further wait.
   virtual void begin_exchange(StepExchange& /*step*/) {}
   /// Prepares the gradients of a bucket. Not called if the step is skipped.
   virtual void before_bucket(const StepExchange& /*step*/, BucketExchange& /*bucket*/) {}
   /// Processes the reduced gradients of a bucket. Not called if the step is skipped.
   virtual void after_bucket(const BucketExchange& /*bucket*/) {}
-  /// Runs after the last bucket, on the thread that waits. Collective.
+  /// Runs after the last bucket, on the thread that ends the step. Collective.
   virtual void end_exchange(StepExchange& /*step*/) {}
   /// Runs when the step is complete and nothing is in flight. Not collective: the hook may change
   /// the plan for the next step, in the same way on all ranks.
   virtual void end_step(BucketScheduler& /*scheduler*/, const StepReport& /*report*/) {}
-  /// The plan will exchange the same gradients in other buckets.
+  /// From the next step on, the plan exchanges the same gradients in the buckets of `plan`.
   virtual void repack(const BucketPlan& /*plan*/) {}
 };
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

@@ -2,11 +2,11 @@
 
 #include <utility>
 
-namespace horo::coordinator {
+namespace horo::plan {
 
 StepHooks::StepHooks(std::span<const NamedTensor> gradients, const BucketPlan& plan,
                      const GradientSyncOptions& options, const Topology& topology,
-                     std::unique_ptr<tuning::PlanTuning> plan_tuning)
+                     std::unique_ptr<plan::PlanTuning> plan_tuning)
     : tuning(std::move(plan_tuning)),
       compression(
           std::make_unique<CompressedPlan>(gradients, plan, options.compression, topology)) {
@@ -18,6 +18,8 @@ StepHooks::StepHooks(std::span<const NamedTensor> gradients, const BucketPlan& p
   if (options.weighted) weights = std::make_unique<StepWeights>(gradients, topology);
 }
 
+// The header states where the order matters. `order` precedes `tuning`, so a search that starts
+// after the second step measures the buckets that `order` has just made.
 std::vector<StepHook*> StepHooks::in_order() const {
   std::vector<StepHook*> hooks;
   for (StepHook* hook : std::initializer_list<StepHook*>{
@@ -26,4 +28,4 @@ std::vector<StepHook*> StepHooks::in_order() const {
   return hooks;
 }
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

@@ -4,10 +4,11 @@
 
 #include "collectives/reduce/tensor_values.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 namespace {
 
-// The value that a rank without more data contributes in place of its weight.
+// The value that a rank without more data contributes in place of its weight. Weights are at least
+// 0, so one allreduce carries both.
 constexpr double kEndedWeight = -1;
 
 }  // namespace
@@ -20,7 +21,8 @@ StepWeights::StepWeights(std::span<const NamedTensor> gradients, const Topology&
 void StepWeights::begin_exchange(StepExchange& step) {
   std::ranges::fill(weights_, 0.0);
   weights_[rank_] = has_ended_ ? kEndedWeight : own_;
-  // Each element is nonzero on one rank only, so the sum is exact.
+  // Each element is nonzero on one rank only, so the sum is exact. All ranks then add the weights
+  // in the same order and have the same total.
   step.collectives.allreduce({DataType::kFloat64, weights_.data(), weights_.size()},
                              ReduceOp::kSum);
   have_all_ended_ =
@@ -34,10 +36,13 @@ void StepWeights::begin_exchange(StepExchange& step) {
   for (std::size_t r = 0; r < weights_.size(); ++r)
     if (weights_[r] > 0) last_with_data_ = static_cast<int>(r);
   step.report.total_weight = total_;
+  // A share that rounds to 0 counts as no data, because scaling by 0 would keep NaN. Without any
+  // weight the quotient is NaN, and the comparison is false.
   step.has_data = weights_[rank_] / total_ > 0;
 }
 
-// What this rank multiplies its values by before a reduction with `op`.
+// Returns the factor of this rank's values before a reduction with `op`. An average divides by the
+// number of ranks afterwards, so the factor for it contains that number.
 double StepWeights::factor(ReduceOp op) const {
   const double share = weights_[rank_] / total_;
   return op == ReduceOp::kAverage ? share * static_cast<double>(weights_.size()) : share;
@@ -45,9 +50,9 @@ double StepWeights::factor(ReduceOp op) const {
 
 void StepWeights::before_bucket(const StepExchange& step, BucketExchange& bucket) {
   if (are_equal_) return;  // The plain average has the same result, with one rounding less.
-  // The values are scaled by the rank's share, which is at most 1, and then added, so that no sum
-  // exceeds the range of the type. Compressed buckets stay averages, because the residuals of the
-  // compression are in the units of an average.
+  // The values are scaled by the rank's share, which is at most 1, and then summed. So the sum does
+  // not exceed the range of the type. Compressed buckets stay averages, because the residuals of
+  // the compression are in the units of an average.
   if (!bucket.is_compressed) bucket.op = ReduceOp::kSum;
   for (const std::size_t i : bucket.gradients) {
     const TensorView& tensor = gradients_[i].tensor;
@@ -59,10 +64,11 @@ void StepWeights::before_bucket(const StepExchange& step, BucketExchange& bucket
   }
 }
 
-// The gradients of a step without data are zero on all ranks.
+// The buckets of a step without data are not exchanged, so the gradients still have the values of
+// this rank. They become zero on all ranks.
 void StepWeights::end_exchange(StepExchange& step) {
   if (!step.is_skipped()) return;
   for (const NamedTensor& gradient : gradients_) collectives::set_zero(gradient.tensor);
 }
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

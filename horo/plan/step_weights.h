@@ -8,16 +8,16 @@
 #include "horo/base/topology.h"
 #include "horo/plan/step_hook.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 
-/// Weighs the ranks: an exchange gives sum(weight * value) / sum(weight). Costs an allreduce of 8
-/// bytes per rank before the first bucket and, if the weights of a step differ, one pass over the
-/// gradients.
+/// Weights the contributions of the ranks: an exchange computes sum(weight * value) / sum(weight).
+/// Costs an allreduce of 8 bytes per rank before the first bucket and, if the weights of a step
+/// differ, one pass over the gradients.
 class StepWeights : public StepHook {
  public:
   StepWeights(std::span<const NamedTensor> gradients, const Topology& topology);
 
-  /// The weight of this rank from the next step on; at least 0. Between steps.
+  /// Sets the weight of this rank from the next step on; at least 0. Called between steps.
   void set_own(double weight) { own_ = weight; }
   double own() const { return own_; }
   /// Declares that this rank has no more data. Its weight is then 0, whatever set_own() sets.
@@ -25,8 +25,8 @@ class StepWeights : public StepHook {
 
   /// Whether all ranks had ended when the latest step began. The same on all ranks.
   bool have_all_ended() const { return have_all_ended_; }
-  /// The highest rank with a weight above 0 in the latest step that has one; -1 if there was none
-  /// since the previous call. The same on all ranks.
+  /// Returns the highest rank with a weight above 0 in the latest step in which a rank had one; -1
+  /// if there was no such step since the previous call. The same on all ranks.
   int take_last_with_data() { return std::exchange(last_with_data_, -1); }
 
   void begin_exchange(StepExchange& step) override;
@@ -47,4 +47,4 @@ class StepWeights : public StepHook {
   int last_with_data_ = -1;
 };
 
-}  // namespace horo::coordinator
+}  // namespace horo::plan

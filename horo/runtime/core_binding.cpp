@@ -8,6 +8,7 @@
 #include "collectives/agreement.h"
 #include "horo/base/hash.h"
 #include "horo/base/log.h"
+#include "horo/base/quantity.h"
 
 namespace horo {
 namespace {
@@ -38,9 +39,9 @@ class OpenMp {
   void (*set_num_threads_)(int) = find<void(int)>("omp_set_num_threads");
 };
 
-// OpenMP may have counted the processors when the process was loaded. Returns whether the rank may
-// be bound.
-bool adapt_openmp(std::size_t processors, std::size_t share) {
+// OpenMP may have counted the processors when the process was loaded, so it does not adapt to the
+// binding by itself. Returns whether the rank may be bound. Only one rank of the job warns.
+bool adapt_openmp(std::size_t processors, std::size_t share, bool is_reporter) {
   const OpenMp openmp;
   if (!openmp.is_loaded()) return true;
   const std::size_t threads = openmp.threads();
@@ -53,8 +54,11 @@ bool adapt_openmp(std::size_t processors, std::size_t share) {
                threads);
       return true;
     case OpenMpPlan::kDoNotBind:
-      log_info("this rank is not bound to its share of {} processors: OpenMP is set to {} threads",
-               share, threads);
+      if (is_reporter)
+        log_warning(
+            "this rank is not bound to its share of the cores ({}): OpenMP is set to {}; set "
+            "OMP_NUM_THREADS={} or HORO_BIND=none",
+            share, format_count(threads, "thread"), share);
       return false;
   }
   return true;
@@ -76,15 +80,16 @@ std::vector<int> share_of(const std::vector<int>& processors, int local_rank, in
   return {begin, begin + share};
 }
 
-// Binds the calling thread; threads that are created later inherit the mask, and existing ones keep
-// theirs. Only if all ranks of the node may use the same processors: otherwise a launcher has
-// divided them already.
+// Binds the calling thread. Threads that are created later inherit the mask; existing threads keep
+// theirs. If the masks of two ranks of the job differ, a launcher has divided the processors
+// already or the nodes differ, so no rank is bound. The comparison is an allreduce, so every rank
+// returns at the same statement. The decisions after it are local.
 void bind_to_own_cores(collectives::Collectives& collectives, const Topology& topology) {
   const std::vector<int> allowed = allowed_processors();
   const auto signature = Hash().add_bytes(allowed.data(), allowed.size() * sizeof(int)).value();
   if (!collectives::all_equal(signature, collectives)) return;
   const std::vector<int> own = share_of(allowed, topology.local_rank, topology.local_size);
-  if (own.empty() || !adapt_openmp(allowed.size(), own.size())) return;
+  if (own.empty() || !adapt_openmp(allowed.size(), own.size(), topology.rank == 0)) return;
   cpu_set_t set;
   CPU_ZERO(&set);
   for (int processor : own) CPU_SET(processor, &set);

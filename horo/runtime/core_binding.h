@@ -20,17 +20,18 @@ enum class OpenMpPlan {
 };
 
 /// `threads`: omp_get_max_threads() before the process is bound. `is_set_by_user`: OMP_NUM_THREADS
-/// is set. `processors`: the number that the process may use. `share`: the number in its share. If
-/// the number of threads equals the number of processors, it is OpenMP's default; otherwise it was
-/// chosen.
+/// is set. `processors`: the number of processors that the process may use. `share`: the number in
+/// its share. A number of threads that equals `processors` counts as OpenMP's default; any other
+/// number counts as chosen by the program.
 OpenMpPlan plan_openmp(std::size_t threads, bool is_set_by_user, std::size_t processors,
                        std::size_t share);
 
 /// Binds the calling thread, and the threads that it starts later, to this rank's share of the
-/// processors that the node's ranks may use. Binds no rank if two ranks of the job may use
-/// different processors: the launcher has placed them, or their nodes differ. Does not bind on a
-/// node with fewer processors than ranks. If the process uses OpenMP, sets one thread per processor
-/// of the share. If more threads were requested, the rank is not bound. Collective over the job.
+/// processors that the node's ranks may use. Binds no rank if the ranks of the job do not all have
+/// the same set of allowed processors: the launcher has placed them, or their nodes differ. Does
+/// not bind on a node with fewer processors than ranks. If the process uses OpenMP with its default
+/// number of threads, sets one thread per processor of the share. If the program or the user has
+/// requested more threads, the rank is not bound. Collective over the job.
 void bind_to_own_cores(collectives::Collectives& collectives, const Topology& topology);
 
 }  // namespace horo

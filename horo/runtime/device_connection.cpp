@@ -16,6 +16,7 @@ namespace {
 
 using collectives::HierarchicalDeviceCollectives;
 
+// Returns the function by which collectives in host memory are aborted: it ends their waits.
 std::function<void(const std::string&)> cancel(coordinator::PlanWaits& waits) {
   return [&waits](const std::string&) { waits.is_cancelled = true; };
 }
@@ -34,7 +35,7 @@ DeviceConnection connect_all(Runtime& runtime, const std::string& name, device::
   return {std::move(communicator), std::move(collectives)};
 }
 
-// The collectives that the devices of a node exchange with.
+// Returns the collectives between the devices of this node; null if this rank is alone on it.
 std::unique_ptr<collectives::DeviceCollectives> connect_node(collectives::Collectives& node,
                                                              const Topology& topology,
                                                              const std::string& name,
@@ -48,8 +49,10 @@ std::unique_ptr<collectives::DeviceCollectives> connect_node(collectives::Collec
                                                               topology.local_size, cancel(waits));
 }
 
-// An error in one node is stored in that node's error_text, so that first_problem() reports it to
-// the others.
+// A failure to connect concerns one node only, so it is not thrown: the ranks of other nodes would
+// wait for this rank in the next collective of the task. error_text carries it to first_problem(),
+// which gives it to all ranks. The two channels are collective over the job and come first, so the
+// ranks of a failed node have made them too.
 DeviceConnection connect_by_nodes(Runtime& runtime, const std::string& name, device::Device& device,
                                   coordinator::PlanWaits& waits) {
   const Topology& topology = runtime.topology();

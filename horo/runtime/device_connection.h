@@ -13,31 +13,32 @@ namespace horo {
 
 /// The channels between the ranks' devices.
 struct DeviceConnection {
-  /// Of the host stand-in; otherwise null.
+  /// The communicator on which `collectives` of the host stand-in are based; otherwise null.
   std::unique_ptr<collectives::Communicator> communicator;
   std::unique_ptr<collectives::DeviceCollectives> collectives;
   /// If not empty, the reason why this rank has no collectives. Input of first_problem().
   std::string error_text{};
 };
 
-/// Connects the ranks' devices for the operation `name`. Called from within a named task whose
-/// collectives are `control`. Connects all devices with each other, or by nodes if HORO_ALGORITHM
-/// requests that and there are several nodes. Makes `device` the current one of the calling thread.
-/// Adapts `waits`, which outlives the result, to the connection. Collective; needs several ranks.
-/// Throws CommunicationError.
+/// Connects the ranks' devices for the operation `name`. Called in a named task whose collectives
+/// are `control`. Connects all devices with each other. If HORO_ALGORITHM is hierarchical and there
+/// are several nodes, connects the devices of each node and the ranks of different nodes instead.
+/// Makes `device` the current device of the calling thread. Adapts `waits`, which outlives the
+/// result, to the connection. Collective; requires several ranks. Throws CommunicationError.
 DeviceConnection connect_devices(Runtime& runtime, const std::string& name, device::Device& device,
                                  coordinator::PlanWaits& waits, collectives::Collectives& control);
 
-/// Makes a pipeline with the kind of buffers that suits `made` best. Collective over `control`,
-/// which connects the same ranks. Throws DeviceError if this rank has too little memory.
+/// Makes a pipeline whose buffers `made` allocates, since it may need registered memory. Collective
+/// over `control`, which connects the same ranks. Throws DeviceError if this rank has too little
+/// memory.
 std::unique_ptr<collectives::ChunkPipeline> make_pipeline(device::Device& device,
                                                           collectives::DeviceCollectives& made,
                                                           std::size_t buffer_bytes,
                                                           collectives::Collectives& control,
                                                           int buffers = 2);
 
-/// Returns the first non-empty text by rank: if one rank fails, all ranks stop with its reason.
-/// Collective.
+/// Returns the text of the lowest rank whose `own` is not empty, so that all ranks fail with the
+/// same reason. Empty if no rank has one. Collective.
 std::string first_problem(const std::string& own, collectives::Collectives& control,
                           const Topology& topology);
 

@@ -17,9 +17,10 @@
 namespace horo {
 namespace {
 
-using coordinator::DeviceRunner;
+using plan::DeviceRunner;
 
-/// Makes the parts of one plan, on which the ranks agree.
+/// Makes the parts of one plan. The ranks agree on them in a task, on the coordinator thread. The
+/// caller waits in make() meanwhile, so the two threads do not use the object at the same time.
 class PlanMaker {
  public:
   PlanMaker(Runtime& runtime, const std::string& name, device::Device& device,
@@ -33,8 +34,8 @@ class PlanMaker {
                .topology = runtime.topology(),
                .end_job = [&runtime](const std::string& why) { runtime.end_job(why); },
                .gradients = {gradients.begin(), gradients.end()},
-               .plan = cut_by_wire(coordinator::make_bucket_plan(
-                   gradients, {bucket_bytes_, options.first_bucket_bytes})),
+               .plan = cut_by_wire(
+                   plan::make_bucket_plan(gradients, {bucket_bytes_, options.first_bucket_bytes})),
                .layouts = {},
                .waits = std::make_unique<coordinator::PlanWaits>(runtime.transport().wait_policy()),
                .communicator = nullptr,
@@ -59,9 +60,10 @@ class PlanMaker {
     return is_exact ? own.tensor.type() : options_.wire.value_or(DataType::kFloat32);
   }
 
-  // All gradients of a bucket have one type.
-  coordinator::BucketPlan cut_by_wire(const coordinator::BucketPlan& plan) const {
-    coordinator::BucketPlan cut{.buckets = {}, .bucket_of = plan.bucket_of};
+  // Splits buckets so that the gradients of a bucket have one wire type. They have one element type
+  // already, but metrics are sent as their own type. Splitting keeps the order of the gradients.
+  plan::BucketPlan cut_by_wire(const plan::BucketPlan& plan) const {
+    plan::BucketPlan cut{.buckets = {}, .bucket_of = plan.bucket_of};
     for (const std::vector<std::size_t>& members : plan.buckets)
       for (const std::size_t i : members) {
         if (i == members.front() || wire_of(i) != wire_of(cut.buckets.back().front()))
@@ -78,8 +80,9 @@ class PlanMaker {
     return tensors;
   }
 
-  // The memory layout of gradients may differ between ranks. The plan uses only the properties that
-  // hold on all ranks.
+  // The memory layout of gradients may differ between ranks, but all ranks must reduce the same
+  // gradients in place. So the plan uses only the properties that hold on all ranks: the minimum of
+  // flags of one byte each.
   std::vector<collectives::MemoryFacts> agree_on_memory(collectives::Collectives& control) const {
     std::vector<collectives::MemoryFacts> facts;
     for (const std::vector<std::size_t>& members : parts_.plan.buckets)
@@ -105,9 +108,9 @@ class PlanMaker {
   }
 
   std::vector<std::string> describe_options() const {
-    // The code below names every field, so a new field does not compile until it is handled here.
-    // The operation name contains the plan name; describe_plan() compares op, bucket_bytes and
-    // wire.
+    // This statement names every field, so a new field does not compile until it is handled here.
+    // Some fields are compared elsewhere: the name as the name of the operation, and op,
+    // bucket_bytes and wire in describe_plan().
     const auto& [name, op, bucket_bytes, first_bucket_bytes, wire, metrics, chunk_bytes,
                  in_place_bytes, leave_as_reduced, also_agreed] = options_;
     std::vector<std::string> own = {
@@ -119,22 +122,21 @@ class PlanMaker {
         fmt::format("leave_as_reduced = {}", leave_as_reduced),
         fmt::format("metrics = [{}]", fmt::join(metrics, ", ")),
         device::is_host(parts_.device) ? "in memory of the stand-in" : "in memory of a GPU"};
-    // The count first, because entries are compared one by one.
+    // The count precedes the texts, because the entries are compared one by one.
     own.push_back(fmt::format("also_agreed has {} texts", also_agreed.size()));
     own.insert(own.end(), also_agreed.begin(), also_agreed.end());
     return own;
   }
 
-  // A rank on which the device fails stores its text and executes the remaining collectives.
-  // first_problem() then gives the same text to all ranks, so no rank waits for one that has
-  // thrown.
+  // A rank on which the device fails stores its text and executes the remaining collectives of the
+  // task. first_problem() then gives the same text to all ranks, so no rank waits for a rank that
+  // has thrown.
   void agree(collectives::Collectives& control) {
     collectives::require_no_problem({}, control, topology());
-    coordinator::agree_on_plan(
-        name_,
-        coordinator::describe_plan(parts_.gradients, options_.op, bucket_bytes_, options_.wire, {},
-                                   describe_options()),
-        control, topology());
+    plan::agree_on_plan(name_,
+                        plan::describe_plan(parts_.gradients, options_.op, bucket_bytes_,
+                                            options_.wire, {}, describe_options()),
+                        control, topology());
     lay_out(agree_on_memory(control));
     if (topology().size > 1) {
       DeviceConnection made =
@@ -164,6 +166,9 @@ class PlanMaker {
                                           options_.leave_as_reduced ? 1 : 2);
   }
 
+  // A rank with an error skips allocate(), which is collective on GPUs that are all connected with
+  // each other. There no rank has an error yet, because connect_devices() has thrown it. If the
+  // devices are connected by nodes, allocate() sends no messages.
   void make_pipeline(collectives::Collectives& control) {
     try {
       if (error_text_.empty()) allocate(control);
@@ -179,16 +184,16 @@ class PlanMaker {
   const std::span<const NamedTensor> gradients_;
   const std::size_t bucket_bytes_;
   DeviceRunner::Parts parts_;
-  std::string error_text_;      // why this rank cannot go on
-  std::string job_error_text_;  // the same for all ranks
+  std::string error_text_;      // why this rank cannot continue
+  std::string job_error_text_;  // why the job cannot; the same on all ranks
 };
 
 }  // namespace
 
-coordinator::DeviceRunner::Parts agree_on_device_plan(Runtime& runtime, const std::string& name,
-                                                      device::Device& device,
-                                                      std::span<const NamedTensor> gradients,
-                                                      const DeviceGradientSyncOptions& options) {
+plan::DeviceRunner::Parts agree_on_device_plan(Runtime& runtime, const std::string& name,
+                                               device::Device& device,
+                                               std::span<const NamedTensor> gradients,
+                                               const DeviceGradientSyncOptions& options) {
   return PlanMaker(runtime, name, device, gradients, options).make();
 }
 

@@ -14,9 +14,9 @@ namespace horo {
 /// Agrees with all ranks on the plan `name` of gradients in the memory of `device`, in a named
 /// operation, and makes the objects that exchange it. Collective; throws as the constructor of
 /// DeviceGradientSync does.
-coordinator::DeviceRunner::Parts agree_on_device_plan(Runtime& runtime, const std::string& name,
-                                                      device::Device& device,
-                                                      std::span<const NamedTensor> gradients,
-                                                      const DeviceGradientSyncOptions& options);
+plan::DeviceRunner::Parts agree_on_device_plan(Runtime& runtime, const std::string& name,
+                                               device::Device& device,
+                                               std::span<const NamedTensor> gradients,
+                                               const DeviceGradientSyncOptions& options);
 
 }  // namespace horo

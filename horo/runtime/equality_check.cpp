@@ -38,8 +38,8 @@ void check_arguments(std::span<const NamedTensor> tensors, const CheckEqualOptio
   }
 }
 
-// Hashes instead of contents: ranks compare 8 bytes for each tensor. Equal hashes of different
-// contents are possible, but not likely by chance.
+// Ranks compare a hash of 8 bytes for each tensor instead of its contents. Different contents have
+// equal hashes only by an unlikely coincidence.
 Replica make_replica(std::span<const NamedTensor> tensors, std::uint64_t every) {
   Replica own{.tensors = {}, .hashes = {}, .every = every};
   for (const NamedTensor& tensor : tensors) {
@@ -50,7 +50,8 @@ Replica make_replica(std::span<const NamedTensor> tensors, std::uint64_t every) 
   return own;
 }
 
-// Only after a difference was found: the usual check is one allreduce of a signature.
+// Collective. Called only after the signatures have differed. The usual check is one allreduce of a
+// signature.
 std::vector<Replica> gather(const Replica& own, collectives::Collectives& collectives,
                             const Topology& topology) {
   const auto gather_bytes = [&](std::span<const std::byte> bytes) {
@@ -75,7 +76,7 @@ std::string describe(const Replica& replica, std::size_t tensor) {
   return fmt::format("'{}', {} {}", request.name, name_of(request.type), request.shape.to_string());
 }
 
-// Describes arguments that differ between ranks but must not; empty if there are none.
+// Describes the first argument that must be equal on all ranks but is not; empty if there is none.
 std::string describe_other_arguments(const std::vector<Replica>& replicas,
                                      const Topology& topology) {
   const Replica& first = replicas[0];
@@ -134,8 +135,12 @@ std::string describe_first_difference(const std::vector<Replica>& replicas,
 
 }  // namespace
 
-// Runs as a task of the coordinator, so it is ordered with the named operations on all ranks. The
-// hashes are computed before it, on the caller's thread.
+// Runs as a task of the coordinator, so it has the same place among the named operations on all
+// ranks. The hashes are computed on the caller's thread, before the task, so that they do not delay
+// other operations. All ranks throw the same text, because all of them have the same replicas.
+//
+// The counter of calls advances on every rank, also when the check is skipped. So all ranks skip
+// the same calls if `every` is equal.
 void check_equal(Runtime& runtime, std::span<const NamedTensor> tensors,
                  const CheckEqualOptions& options) {
   check_arguments(tensors, options);

@@ -32,7 +32,7 @@ GradientPlan::GradientPlan(Runtime& runtime, std::string name, const GradientSyn
 }
 
 GradientPlan::~GradientPlan() {
-  // In a child process of fork(), another thread of the parent may hold a lock for ever.
+  // In a child process of fork(), a mutex that another thread held at the fork stays locked.
   if (number_ != 0 && !runtime_.home().is_elsewhere())
     runtime_.plan_names().release(given_name_, number_);
 }
@@ -40,7 +40,7 @@ GradientPlan::~GradientPlan() {
 // Each plan has its own communicator, so its exchanges do not depend on the order of named
 // operations.
 std::unique_ptr<collectives::Communicator> GradientPlan::communicator(
-    const tuning::PlanChoice& choice, coordinator::PlanWaits& waits) const {
+    const plan::PlanChoice& choice, coordinator::PlanWaits& waits) const {
   Settings settings = runtime_.settings();
   settings.algorithm = choice.algorithm;
   settings.ring_segment_bytes = choice.ring_segment_bytes;
@@ -49,52 +49,55 @@ std::unique_ptr<collectives::Communicator> GradientPlan::communicator(
                                                      waits.between_nodes, choice.wire);
 }
 
-// The task runs inside a named operation: all ranks run it in the same order among all collectives,
-// so its collectives cannot be mixed up with those of other threads. What needs no other rank comes
-// after.
-coordinator::BucketScheduler::Parts GradientPlan::agree(
+// The task is a named operation. All ranks run it on the coordinator thread, in the same order
+// among all collectives, so its collectives match even if several threads make plans. The task
+// refers to this stack frame, because run_task() waits for it.
+//
+// The order in the task matters. The agreement comes first, because the other steps require equal
+// arguments on all ranks. The numbered name applies from the first plan on; replacements keep it.
+// The communicators come after tuning has begun, because their settings are those of the choice.
+// The part after the task needs no other rank.
+plan::BucketScheduler::Parts GradientPlan::agree(
     const std::string& operation, std::span<const NamedTensor> gradients, std::string found,
     std::function<void()> look, std::unique_ptr<collectives::MessageChannel>* channel) {
   const Topology& topology = runtime_.topology();
-  auto tuning = std::make_unique<tuning::PlanTuning>(
-      given_name_, gradients, options_, runtime_.settings(), topology, std::move(found));
+  auto tuning = std::make_unique<plan::PlanTuning>(given_name_, gradients, options_,
+                                                   runtime_.settings(), topology, std::move(found));
   auto waits =
       std::make_unique<coordinator::PlanWaits>(runtime_.transport().wait_policy(), std::move(look));
   std::unique_ptr<collectives::Communicator> current, spare;
-  coordinator::MappedGradients mapped;
+  plan::MappedGradients mapped;
   coordinator::Entry entry;
   entry.request.kind = coordinator::Kind::kTask;
   entry.request.name = operation;
   entry.task = [&](collectives::Collectives& collectives) {
     collectives::require_no_problem({}, collectives, topology);
-    coordinator::agree_on_plan(
+    plan::agree_on_plan(
         name_,
-        coordinator::describe_plan(gradients, options_.op, tuning->choice().bucket_bytes,
-                                   options_.wire, options_.compression,
-                                   describe_step_options(options_)),
+        plan::describe_plan(gradients, options_.op, tuning->choice().bucket_bytes, options_.wire,
+                            options_.compression, describe_step_options(options_)),
         collectives, topology);
     if (number_ == 0) {
       number_ = runtime_.plan_names().agree(given_name_, collectives);
-      name_ = coordinator::numbered_name(given_name_, number_);
+      name_ = plan::numbered_name(given_name_, number_);
     }
     tuning->begin(collectives);
     current = communicator(tuning->choice(), *waits);
     if (const auto other = tuning->other_way()) spare = communicator(*other, *waits);
     if (current->collectives().uses_mapped_buffers() && is_elementwise(options_.op))
-      mapped =
-          coordinator::find_mapped_gradients(gradients, runtime_.arenas(), collectives, topology);
+      mapped = plan::find_mapped_gradients(gradients, runtime_.arenas(), collectives, topology);
     if (channel != nullptr) *channel = runtime_.transport().make_message_channel();
   };
   runtime_.run_task(std::move(entry));
 
-  coordinator::BucketPlan plan = coordinator::make_bucket_plan(
+  plan::BucketPlan plan = plan::make_bucket_plan(
       gradients, {tuning->choice().bucket_bytes, options_.first_bucket_bytes});
-  coordinator::StepHooks hooks(gradients, plan, options_, topology, std::move(tuning));
+  plan::StepHooks hooks(gradients, plan, options_, topology, std::move(tuning));
   return {.gradients = {gradients.begin(), gradients.end()},
           .mapped = std::move(mapped),
           .plan = std::move(plan),
           .hooks = std::move(hooks),
-          .communicators = std::make_unique<coordinator::PlanCommunicators>(
+          .communicators = std::make_unique<plan::PlanCommunicators>(
               std::move(waits), std::move(current), std::move(spare))};
 }
 

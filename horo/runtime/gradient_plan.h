@@ -14,10 +14,10 @@
 
 namespace horo {
 
-/// Runs `check` before the named operation `operation`, which the caller submits next, as a task
-/// that begins with collectives::require_no_problem(). If `check` throws InvalidArgument on this
-/// rank, submits a task with only that call. Then every rank throws the text with the name of this
-/// rank.
+/// Runs `check`, which throws InvalidArgument if the arguments of this rank are wrong. If it
+/// returns, the caller submits the task `operation`, which begins with
+/// collectives::require_no_problem(). If it throws, submits a task of that name with only that
+/// call. Then every rank throws the text, with the name of this rank.
 void check_together(Runtime& runtime, const std::string& operation,
                     const std::function<void()>& check);
 
@@ -30,28 +30,28 @@ class GradientPlan {
   GradientPlan(const GradientPlan&) = delete;
   GradientPlan& operator=(const GradientPlan&) = delete;
 
-  /// The name as given. After the ranks have agreed on the first plan, it has a number if other
-  /// plans of the same name exist.
+  /// The name that the program gave. After the ranks have agreed on the first plan, a number
+  /// follows the name if other plans of the same name exist.
   const std::string& name() const { return name_; }
   const GradientSyncOptions& options() const { return options_; }
 
   /// Agrees with all ranks on `gradients` in the named operation `operation`, so that errors name a
   /// missing rank. Throws as the constructor of GradientSync does. `found`: see
-  /// tuning::PlanTuning. `look`: see coordinator::PlanWaits. If `channel` is not null, it is set to
+  /// plan::PlanTuning. `look`: see coordinator::PlanWaits. If `channel` is not null, it is set to
   /// a new channel.
-  coordinator::BucketScheduler::Parts agree(const std::string& operation,
-                                            std::span<const NamedTensor> gradients,
-                                            std::string found, std::function<void()> look,
-                                            std::unique_ptr<collectives::MessageChannel>* channel);
+  plan::BucketScheduler::Parts agree(const std::string& operation,
+                                     std::span<const NamedTensor> gradients, std::string found,
+                                     std::function<void()> look,
+                                     std::unique_ptr<collectives::MessageChannel>* channel);
 
  private:
-  std::unique_ptr<collectives::Communicator> communicator(const tuning::PlanChoice& choice,
+  std::unique_ptr<collectives::Communicator> communicator(const plan::PlanChoice& choice,
                                                           coordinator::PlanWaits& waits) const;
 
   Runtime& runtime_;
   const std::string given_name_;
   std::string name_;
-  int number_ = 0;  // among the plans called so; 0: not yet agreed on
+  int number_ = 0;  // among the plans of this name; 0: not yet agreed on
   GradientSyncOptions options_;
 };
 

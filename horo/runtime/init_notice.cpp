@@ -26,13 +26,13 @@ namespace horo {
 
 namespace {
 
-// F_OFD_GETLK does not return the pid of the lock's holder, but it returns the lock's length. The
-// length is therefore the holder's pid.
+// F_OFD_GETLK does not return the pid of the process that holds the lock, but it returns the length
+// of the lock. So each process locks as many bytes as its pid.
 constexpr int kRangeBits = 23;  // the kernel's pids have 22 bits
 constexpr std::int64_t kRangeBytes = std::int64_t{1} << kRangeBits;
 constexpr std::uint64_t kRanges = std::uint64_t{1} << (63 - kRangeBits);
 
-// Every process of the host may open and lock it, and nothing else depends on its locks.
+// Every process of the host may open and lock /dev/null, and nothing else depends on its locks.
 FileDescriptor open_lock_file() { return FileDescriptor(open("/dev/null", O_RDWR | O_CLOEXEC)); }
 
 struct flock write_lock(std::int64_t begin, std::int64_t length) {
@@ -55,6 +55,8 @@ std::int64_t InitRoster::range_of_role(int role) const {
   return static_cast<std::int64_t>(range) * kRangeBytes;
 }
 
+// The lock belongs to the open file, not to the process or the thread: closing the descriptor
+// releases it, and the lock of one descriptor excludes the others of the same process.
 FileDescriptor InitRoster::hold(int role) const {
   FileDescriptor file = open_lock_file();
   struct flock lock = write_lock(range_of_role(role), getpid());
@@ -82,6 +84,8 @@ std::vector<InitRoster::Waiting> InitRoster::waiting() const {
   return found;
 }
 
+// A stopped reporter keeps its lock, so another rank takes the role of its deputy meanwhile. The
+// deputy gives the role back when the reporter continues.
 bool InitRoster::is_reporter() {
   const int reporter = size_, deputy = size_ + 1;
   if (reporter_.is_open()) return true;
@@ -104,7 +108,7 @@ using observe::kStuckExitCode;
 using std::chrono::nanoseconds;
 using Waiting = InitRoster::Waiting;
 
-constexpr int kAgainAfter = 10;        // times the wait of the line before
+constexpr int kAgainAfter = 10;        // times the wait that the previous line reported
 constexpr int kOtherHostsAfter = 4;    // times the wait on the host of rank 0
 constexpr nanoseconds kOwnSleep = 2s;  // a check this late means that the process was stopped
 
@@ -183,7 +187,8 @@ std::string describe_left(std::span<const Waiting> here) {
                      is_one ? "is" : "are");
 }
 
-// The others wait for the ranks that are stopped or have left init().
+// Returns the ranks that wait. The ranks that are stopped or have left init() are those that they
+// wait for.
 std::vector<Waiting> without_stopped_and_left(std::span<const Waiting> here) {
   std::vector<Waiting> running;
   std::ranges::copy_if(here, std::back_inserter(running), [](const Waiting& waiting) {
@@ -233,6 +238,7 @@ InitNotice::InitNotice(StartingJob job, InitNoticeOptions options)
         }
       }) {}
 
+// The member thread_ is joined after this: the wake-up ends its sleep at once.
 InitNotice::~InitNotice() {
   should_stop_ = 1;
   futex_wake_all(should_stop_);
@@ -243,8 +249,9 @@ void InitNotice::note_that_mpi_runs() {
   is_restarted_ = true;
 }
 
-// Time counts in steps of this loop, not by the clock: a step that took too long means that the
-// process was stopped, and does not count.
+// Runs on the thread. Adds up the durations of the iterations instead of subtracting two readings
+// of the clock. An iteration that takes too long means that the process was stopped; its duration
+// does not count.
 void InitNotice::run() {
   pthread_setname_np(pthread_self(), kInitThreadName);
   if (!job_.id.empty()) roster_.emplace(job_.id, job_.rank, job_.size);
@@ -266,7 +273,7 @@ void InitNotice::elect() {
   if (roster_ && !roster_->is_reporter()) return reports_since_.reset();
   if (reports_since_) return;
   reports_since_ = waited_;
-  // The reporter before this one has written the line that was due.
+  // The previous reporter has written the line that was due.
   if (waited_ >= due_) due_ = kAgainAfter * waited_;
 }
 
@@ -279,8 +286,8 @@ bool InitNotice::ends_first(const std::vector<Waiting>& here) const {
 
 nanoseconds InitNotice::term() const { return std::min(options_.ends_later, options_.timeout / 2); }
 
-// A process that ends releases its lock at once, so its rank leaves the roster as if it had never
-// called init(). This keeps the rank in `here`, with a mark.
+// A process that ends releases its lock at once, so its rank disappears from the roster as if it
+// had never called init(). This function keeps such a rank in `here` and sets has_left.
 void InitNotice::keep_ranks_that_left(std::vector<Waiting>& here) {
   for (Waiting& earlier : seen_) {
     if (std::ranges::find(here, earlier.rank, &Waiting::rank) != here.end()) continue;
@@ -293,8 +300,8 @@ void InitNotice::keep_ranks_that_left(std::vector<Waiting>& here) {
   seen_ = here;
 }
 
-// The launcher ends the job after the first rank that ends. A rank that detects the end of another
-// one gives the launcher time to do so.
+// The launcher ends the job when the first rank ends. A rank that detects the end of another rank
+// gives the launcher time to do so.
 nanoseconds InitNotice::deadline(const std::vector<Waiting>& here) const {
   const nanoseconds own =
       ends_first(here) ? options_.timeout : options_.timeout + options_.ends_later;
@@ -302,7 +309,7 @@ nanoseconds InitNotice::deadline(const std::vector<Waiting>& here) const {
 }
 
 void InitNotice::look() {
-  // The roster costs a system call for each rank: a short init() does not read it.
+  // Reading the roster costs several system calls for each rank, so a short init() never reads it.
   if ((waited_ < due_ || !reports_since_) && counted_ < options_.timeout / 2) return;
   std::vector<Waiting> here = roster_ ? roster_->waiting() : std::vector<Waiting>();
   keep_ranks_that_left(here);
@@ -314,6 +321,8 @@ void InitNotice::look() {
   options_.report ? options_.report(text) : log_warning("{}", text);
 }
 
+// Writes and records the reason before the process ends: the launcher reads the record, and _exit()
+// runs no destructors. The thread that called init() is blocked, so no orderly end is possible.
 void InitNotice::end(const std::vector<Waiting>& here) {
   const std::string why = with_timeout(describe_init_wait(job_, here, waited_), options_.timeout);
   const std::string text = fmt::format("{}{}{} ends now, with exit code {}", why,

@@ -17,9 +17,9 @@
 
 namespace horo {
 
-/// The ranks of one job on this host that wait in init(). Each one locks a range of bytes of
-/// /dev/null, by which the others find it before MPI connects them, whatever their network
-/// namespaces. The kernel removes the lock when the process ends, however it ends. Used by one
+/// The ranks of one job on this host that wait in init(). Each rank locks a range of bytes of
+/// /dev/null. The other ranks find the lock before MPI connects them, even from another network
+/// namespace. The kernel removes the lock when the process ends, however it ends. Used by one
 /// thread.
 class InitRoster {
  public:
@@ -27,21 +27,22 @@ class InitRoster {
     int rank = 0;
     pid_t pid = 0;
     bool is_stopped = false;
-    bool has_left = false;  ///< set by InitNotice: it was in horo::init() and is no longer
+    bool has_left = false;  ///< set by InitNotice: the rank was in horo::init() and no longer is
   };
 
-  /// Adds this rank. `job`: equal on all ranks of a job on this host, unique on the host. If the
-  /// system refuses the lock, this rank sees the others, but they do not see it.
+  /// Adds this rank. `job` is equal on all ranks of a job on this host and unique on the host. If
+  /// the system refuses the lock, this rank finds the others, but they do not find it.
   InitRoster(std::string_view job, int rank, int size);
 
-  /// In ascending order, this rank included. Does not block.
+  /// Returns the ranks that wait, in ascending order, with this rank. Does not block.
   std::vector<Waiting> waiting() const;
   /// Whether this rank reports for the host. The first rank that calls this function reports until
   /// it ends. While that rank is stopped, one other rank reports. Does not block.
   bool is_reporter();
 
  private:
-  // A range of bytes that one process at a time holds. Ranks have the ranges from 0 on.
+  // A role is a range of bytes that one process at a time locks. Role r below size_ belongs to rank
+  // r. Roles size_ and size_ + 1 belong to the reporter and its deputy.
   std::int64_t range_of_role(int role) const;
   FileDescriptor hold(int role) const;
   std::optional<Waiting> find(int role) const;
@@ -60,11 +61,12 @@ struct StartingJob {
   int local_size = 0;  ///< ranks of the job on this host; 0: unknown
 };
 
-/// "rank 3 (host b, pid 7)": this process.
+/// Returns "rank 3 (host b, pid 7)" for this process.
 std::string describe_rank(const StartingJob& job);
 
-/// Pure. "ranks 0-1 (host b, pids 6, 7) have waited 3s in horo::init() for rank 2, which has not
-/// called it". `here`: the ranks of this host that wait, ascending; empty: which wait is unknown.
+/// Returns a text such as "ranks 0-1 (host b, pids 6, 7) have waited 3s in horo::init() for rank 2,
+/// which has not called it". `here`: the ranks of this host that wait, ascending; empty if unknown.
+/// Pure.
 std::string describe_init_wait(const StartingJob& job, std::span<const InitRoster::Waiting> here,
                                std::chrono::nanoseconds waited);
 
@@ -74,11 +76,11 @@ struct InitNoticeOptions {
   /// Additional time before this process ends if another process is expected to end first: the
   /// reporting rank, or a rank whose own wait times out.
   std::chrono::nanoseconds ends_later{std::chrono::seconds(5)};
-  /// MPI already runs. The wait itself then ends with an error after `timeout`.
+  /// Whether MPI_Init has returned. The wait itself then ends with an error after `timeout`.
   bool is_mpi_running = false;
-  /// Writes a line, from the thread. Null: log_warning; log_error for the last line.
+  /// Writes a line; called by the thread. Null: log_warning, and log_error for the last line.
   std::function<void(const std::string&)> report;
-  /// Records the reason before the process ends, from the thread. Null: not recorded.
+  /// Records the reason before the process ends; called by the thread. Null: not recorded.
   std::function<void(const std::string&)> record;
   /// Ends the process at once, without destructors; null: _exit.
   std::function<void(int code)> end_process;
@@ -89,19 +91,19 @@ struct InitNoticeOptions {
 /// after ten times as long. A host on which rank 0 does not wait writes its line after four times
 /// as long, so a slow start on many hosts gives one line. After `timeout`, the thread records the
 /// reason and ends the process with kStuckExitCode; the launcher then ends the job. If another rank
-/// of the host has just ended in init(), this process ends `ends_later` after that rank, because
-/// the launcher probably ends the job for that rank's reason. Time in which the process was stopped
-/// does not count. The thread does not call MPI.
+/// of the host has just ended in init(), this process ends at the earliest `ends_later` after that
+/// rank, because the launcher probably ends the job for that rank's reason. Time in which the
+/// process was stopped does not count. The thread does not call MPI.
 class InitNotice {
  public:
   InitNotice(StartingJob job, InitNoticeOptions options);
-  /// All ranks have joined, or the wait has ended with an error.
+  /// Called when all ranks have joined, or when the wait has ended with an error.
   ~InitNotice();
   InitNotice(const InitNotice&) = delete;
   InitNotice& operator=(const InitNotice&) = delete;
 
-  /// Call it when MPI_Init has returned. `timeout` restarts, and later waits have deadlines of
-  /// their own.
+  /// Called when MPI_Init has returned. Restarts `timeout`; the later waits of init() have their
+  /// own deadlines.
   void note_that_mpi_runs();
 
  private:
@@ -117,18 +119,18 @@ class InitNotice {
 
   const StartingJob job_;
   const InitNoticeOptions options_;
-  const std::chrono::nanoseconds interval_;  // between two looks
+  const std::chrono::nanoseconds interval_;  // between two checks
   std::optional<InitRoster> roster_;         // none: the other ranks are unknown
   std::chrono::nanoseconds due_;             // the wait after which the next line is written
   std::chrono::nanoseconds waited_{0}, counted_{0};  // since the start; since MPI_Init returned
   // The value of waited_ at which this rank became the reporter of its host; none: another rank is.
   std::optional<std::chrono::nanoseconds> reports_since_;
-  std::vector<InitRoster::Waiting> seen_;  // at the last look, with the ranks that have left
+  std::vector<InitRoster::Waiting> seen_;  // at the last check, with the ranks that have left
   // The value of counted_ when the last rank left.
   std::optional<std::chrono::nanoseconds> rank_left_at_;
   std::atomic<bool> is_mpi_running_, is_restarted_{false};
   std::atomic<std::uint32_t> should_stop_{0};
-  std::jthread thread_;  // last: it uses all of the above
+  std::jthread thread_;  // last, because it uses all members above
 };
 
 }  // namespace horo

@@ -23,8 +23,8 @@ using collectives::JobShape;
 using collectives::LinkCost;
 using collectives::PointToPoint;
 
-// The texts of the compared settings, in the table's order, each with a '\0' behind it. The value
-// of an environment variable has none in it.
+// Returns the texts of the compared settings, in the order of the table, each followed by '\0'. The
+// value of an environment variable contains no '\0'.
 std::string compared_settings(const ParsedEnvironment& environment) {
   std::string texts;
   for (std::size_t i = 0; i < environment.value_of.size(); ++i)
@@ -50,8 +50,8 @@ std::int64_t receive_time(PointToPoint& peers, int peer) {
   return time;
 }
 
-// The shortest round trip has the smallest error: the reply of rank 0 lies between the two readings
-// of the own clock, and the estimate assumes the middle.
+// Assumes that rank 0 read its clock in the middle between the two readings of the own clock. The
+// error is at most half of the round trip, so the shortest round trip has the smallest bound.
 std::int64_t measure_clock_offset(PointToPoint& peers) {
   std::int64_t shortest = std::numeric_limits<std::int64_t>::max();
   std::int64_t offset = 0;
@@ -101,8 +101,8 @@ void log_link(const LinkCost& link, std::string_view source) {
 
 }  // namespace
 
-// One comparison of hashes if the settings agree. The settings are gathered only to name a
-// difference.
+// If the settings agree, this costs one comparison of hashes. The settings are gathered only to
+// name a difference. Every rank evaluates the same gathered texts, so all ranks throw or none does.
 void check_settings_agree(const ParsedEnvironment& environment,
                           collectives::Collectives& collectives, const Topology& topology) {
   const std::string own = compared_settings(environment);
@@ -131,10 +131,13 @@ void check_settings_agree(const ParsedEnvironment& environment,
 
 JobClock own_clock() { return {static_cast<std::uint64_t>(wall_clock()), 0}; }
 
+// Rank 0 replies to one node at a time, so the round trips of two nodes do not delay each other.
+// The first round trip of a node may include the wait for its turn, but the shortest one counts.
+// Each entry of `shared` is set on one rank only, so the sum gives all entries to every rank.
 JobClock agree_on_clock(PointToPoint& peers, collectives::Collectives& collectives,
                         const Topology& topology) {
-  // Entry n is the offset of node n. The offset of node 0 is zero: entry 0 carries the job's
-  // number.
+  // Entry n is the offset of node n. The offset of node 0 is zero, so entry 0 holds the number of
+  // the job instead.
   std::vector<std::int64_t> shared(static_cast<std::size_t>(topology.node_count), 0);
   for (int node = 1; node < topology.node_count; ++node) {
     const int first = topology.ranks_of(node).front();
@@ -148,7 +151,7 @@ JobClock agree_on_clock(PointToPoint& peers, collectives::Collectives& collectiv
           topology.node == 0 ? 0 : shared[static_cast<std::size_t>(topology.node)]};
 }
 
-// The hub listens before its address is broadcast, so a watchdog that connects at once finds it.
+// The hub listens before its address is broadcast, so a watchdog that connects at once succeeds.
 std::pair<observe::HubAddress, std::unique_ptr<observe::LeaderHub>> agree_on_hub_address(
     collectives::Collectives& collectives, const Topology& topology, bool is_one_process) {
   observe::HubAddress address;

@@ -17,8 +17,8 @@
 namespace horo {
 
 /// Compares the settings that must be the same on all ranks. `collectives` must not depend on any
-/// of them. If a setting differs, throws MismatchError with the same text on every rank. The text
-/// has the setting, the first rank that differs from rank 0, and both values.
+/// of these settings. If a setting differs, throws MismatchError with the same text on every rank.
+/// The text names the setting, the first rank that differs from rank 0, and both values.
 void check_settings_agree(const ParsedEnvironment& environment,
                           collectives::Collectives& collectives, const Topology& topology);
 
@@ -48,8 +48,8 @@ std::pair<observe::HubAddress, std::unique_ptr<observe::LeaderHub>> agree_on_hub
 /// measure_link(); the slowest pair counts) and appended to the file. Rank 0 logs the figures at
 /// level info.
 ///
-/// Call it once, after check_settings_agree(). `collectives` uses `peers` and a selection of its
-/// own. Throws InvalidArgument, with the same text on every rank, if the file cannot be used.
+/// Called once, after check_settings_agree(). `collectives` uses `peers` and does not depend on the
+/// result. Throws InvalidArgument, with the same text on every rank, if the file cannot be used.
 collectives::AllreduceSelection agree_on_allreduce(const Settings& settings,
                                                    collectives::PointToPoint& peers,
                                                    collectives::Collectives& collectives,

@@ -20,8 +20,8 @@ int OpenSets::number_of(const std::vector<int>& ranks) {
   return numbers_[ranks]++ % kMostNumbers + 1;
 }
 
-// in_use_ holds weak pointers: the program owns the sets. Expired ones are removed here, so the
-// list grows with the number of open sets only.
+// in_use_ holds weak pointers, because the program owns the sets. Expired pointers are removed
+// here, so the size of the list is bounded by the number of open sets.
 void OpenSets::add(const std::shared_ptr<Runtime>& set) {
   const std::scoped_lock lock(mutex_);
   std::erase_if(in_use_, [](const auto& other) { return other.expired(); });
@@ -29,7 +29,8 @@ void OpenSets::add(const std::shared_ptr<Runtime>& set) {
 }
 
 // The set stays in retired_ until it is closed: its coordinator must answer the other members,
-// which may still use it. Sets are destroyed without the lock, because that joins threads.
+// which may still use it. Sets are destroyed after the lock is released, because destruction joins
+// threads. If finish() ran first, no later call would release the set, so it is closed here.
 void OpenSets::retire(std::shared_ptr<Runtime> set) {
   set->begin_shut_down();
   {
@@ -45,8 +46,8 @@ void OpenSets::retire(std::shared_ptr<Runtime> set) {
   }
 }
 
-// Sets that the program still holds are closed too. All sets start to close before any is waited
-// for, so members may close them in different orders.
+// Closes the sets that the program still holds, too. All sets start to close before this rank waits
+// for any of them, so members may close them in different orders.
 void OpenSets::begin_closing() {
   std::vector<std::shared_ptr<Runtime>> sets;
   {
@@ -59,8 +60,9 @@ void OpenSets::begin_closing() {
   for (const auto& set : sets) set->begin_shut_down();
 }
 
-// After this, retire() closes a set itself, because no later sweep() would. All sets are closed
-// even if one fails; the last error is rethrown.
+// Sets is_finished_ in the same critical section that takes the retired sets: a concurrent retire()
+// either adds its set before, or closes it itself. All sets are closed even if one fails; the last
+// error is rethrown.
 void OpenSets::finish() {
   std::vector<std::shared_ptr<Runtime>> sets;
   {

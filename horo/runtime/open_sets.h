@@ -9,16 +9,17 @@ namespace horo {
 
 class Runtime;
 
-/// The process sets made from one runtime. Retiring a set does not wait for its other members: the
-/// set stays here until all members have retired it. Thread-safe.
+/// The process sets made from one runtime. Retiring a set does not wait for its other members. The
+/// set stays in this object until all members have retired it. Thread-safe.
 class OpenSets {
  public:
-  /// Returns the number that distinguishes a new set from others with the same ranks. Numbers are
-  /// reused, so a program that makes sets repeatedly does not exhaust names.
+  /// Returns the number that distinguishes a new set from the latest other sets with the same
+  /// ranks. The numbers 1 to 8 are reused in turn, so a program that makes sets repeatedly has a
+  /// bounded number of names. Equal on all members if they make their sets in the same order.
   int number_of(const std::vector<int>& ranks);
   void add(const std::shared_ptr<Runtime>& set);
   /// Takes ownership of an unused set. The set closes when all its members have retired it. After
-  /// finish(), it is closed in this call.
+  /// finish(), this call closes the set and waits for the other members.
   void retire(std::shared_ptr<Runtime> set);
   /// Starts to close all sets. Does not wait.
   void begin_closing();
@@ -30,7 +31,8 @@ class OpenSets {
  private:
   std::vector<std::shared_ptr<Runtime>> take_closed();
 
-  std::mutex mutex_;  // guards all below
+  // Guards the members below. Not held while a function of a set is called that waits or locks.
+  std::mutex mutex_;
   std::map<std::vector<int>, int> numbers_;
   std::vector<std::weak_ptr<Runtime>> in_use_;
   std::vector<std::shared_ptr<Runtime>> retired_;

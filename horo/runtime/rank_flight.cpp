@@ -17,8 +17,9 @@ namespace horo {
 
 namespace {
 
-// hororun passes "auto:NUMBER-PID". The number is that of the job, in hexadecimal digits. Ranks use
-// it before they agree on a number of their own. Empty: hororun has not chosen the directory.
+// hororun passes "auto:NUMBER-PID", where NUMBER is the number of the job in hexadecimal digits.
+// Ranks use it before they agree on a number of their own. Returns nullopt if hororun has not
+// chosen the directory.
 std::optional<std::uint64_t> job_of_launcher(std::string_view setting) {
   constexpr std::string_view kPrefix = "auto:";
   if (!setting.starts_with(kPrefix)) return std::nullopt;
@@ -30,9 +31,9 @@ std::optional<std::uint64_t> job_of_launcher(std::string_view setting) {
 
 }  // namespace
 
-// A recorder without a file is not an error: the watchdog reads the recorder from memory. Only the
-// post-mortem of a crash needs the file. The crash recorder refers to the header of the recorder
-// and is destroyed before it.
+// A recorder without a file is not an error, because the watchdog reads the recorder from memory.
+// Only the post-mortem of a crash needs the file. The crash recorder refers to the header of the
+// recorder, so it is destroyed first. Old directories are pruned once per node.
 RankFlight::RankFlight(const std::string& setting, bool is_process, const JobClock& clock,
                        const Topology& topology, AbortSignal* abort)
     : rank_(topology.rank), has_launcher_(job_of_launcher(setting).has_value()) {
@@ -89,7 +90,8 @@ std::string RankFlight::post_mortem_hint() const {
 
 namespace {
 
-// A failure in init() after the recorder was created is in that file already.
+// If init() failed after the recorder was created, that recorder has the failure already. A second
+// recorder would overwrite its file.
 bool has_living_recorder(const std::string& path) {
   try {
     return observe::is_writer_alive(observe::read_flight(path));
@@ -98,7 +100,8 @@ bool has_living_recorder(const std::string& path) {
   }
 }
 
-// `end` records why the rank ends, into a new recorder.
+// Makes a recorder for a rank that ends in init(), and calls `end` to record the reason in it. Uses
+// the environment only, because the settings may be the cause of the failure.
 void record_early_end(
     const std::vector<std::string>& environment,
     const std::function<void(observe::FlightRecorder&, const observe::FlightJob&)>& end) {

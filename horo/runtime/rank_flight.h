@@ -14,23 +14,23 @@
 
 namespace horo {
 
-/// The flight recorder of a rank and its file, for the time in which the rank is in the job.
+/// The flight recorder of a rank, and its file, while the rank is in the job.
 class RankFlight {
  public:
   /// `setting`: HORO_FLIGHT_DIR. `is_process`: a launcher started the rank as a process; otherwise
   /// "auto" means no file. If the file cannot be created, logs a warning. `abort`: the signal of
-  /// the job, may be null; it outlives this object or the call of release_process().
+  /// the job, or null. It outlives this object, or is valid until release_process().
   RankFlight(const std::string& setting, bool is_process, const JobClock& clock,
              const Topology& topology, AbortSignal* abort);
 
   observe::FlightRecorder& recorder() { return *recorder_; }
   /// Stops recording the end of the process.
   void release_process() noexcept { crash_recorder_.reset(); }
-  /// Call it when the job has ended without failure. Removes the file, unless the user set a
+  /// Called when the job has ended without failure. Removes the file, unless the user has set a
   /// directory.
   void end() noexcept;
-  /// On rank 0 of a failed job, where to read what the ranks did last. Empty if there are no files,
-  /// or if hororun runs the job: its verdict ends with the same command.
+  /// On rank 0 of a failed job, returns the command that shows what the ranks did last. Empty on
+  /// other ranks, if there are no files, or if hororun runs the job and prints the same command.
   std::string post_mortem_hint() const;
 
  private:

@@ -33,23 +33,25 @@ class RankMetrics {
 
   /// Throws InvalidArgument, with the same text on every rank, if a rank has no files. Collective.
   void require_files(collectives::Collectives& collectives) const;
-  /// The same for a job of one rank. Not collective.
+  /// Throws the same error in a job of one rank. Not collective.
   void require_files() const;
   /// Starts to write. `recorder` outlives the call of end().
   void start(std::uint64_t job, const observe::FlightRecorder& recorder);
-  /// Writes the measurements so far before it returns; waits for at most `limit`.
+  /// Writes the measurements so far. Waits for at most `limit`.
   void flush(std::chrono::nanoseconds limit);
   /// Writes the remaining measurements. Nothing is written afterwards.
   void end() noexcept;
-  /// Call it in a child process of fork(), which does not have the thread.
+  /// Called in a child process of fork(), which does not have the writer's thread. Frees nothing.
   void forget() noexcept;
 
-  /// Null if it is off.
+  /// The meter of this rank; null if this object is off.
   const std::shared_ptr<metrics::RankMeter>& meter() const { return meter_; }
-  /// `source`, and what is measured.
+  /// Returns a provider of the snapshots of `source` together with the measurements; `source`
+  /// itself if this object is off.
   std::unique_ptr<observe::SnapshotProvider> measure(
       std::unique_ptr<observe::SnapshotProvider> source) const;
-  /// The view of rank 0's watchdog; valid between start() and end().
+  /// Passes the snapshots of all ranks that the watchdog of rank 0 has received to the writer.
+  /// Called by the watchdog's thread, between start() and end().
   void update_ranks(std::span<const observe::RankSnapshot> ranks);
 
  private:

@@ -25,8 +25,8 @@ namespace horo {
 namespace {
 
 // The watchdog observes all ranks and decides when a job ends. A wait observes only one peer, which
-// may itself be waiting. The deadline of a wait covers what the watchdog cannot observe, so it is
-// later.
+// may itself be waiting. The deadline of a wait is for failures that the watchdog cannot observe,
+// so it is later than that of the watchdog.
 std::chrono::nanoseconds watchdog_advantage(std::chrono::nanoseconds timeout) {
   using std::chrono::seconds;
   return std::clamp<std::chrono::nanoseconds>(timeout, seconds(1), seconds(10));
@@ -104,9 +104,10 @@ Runtime::Runtime(std::shared_ptr<Runtime> parent, std::unique_ptr<collectives::T
 
 JobClock Runtime::agree_on_job_config() {
   auto peers = transport_->make_point_to_point();
-  // Its parameters are fixed, because it works before the ranks have compared their settings.
+  // The segment size is a constant, because the ranks have not compared their settings yet.
   collectives::RingCollectives ring(*peers, 64 * 1024);
-  // Transfers that a failure left open must end before the memory that they write is freed.
+  // Destroyed before `ring`, because transfers that a failure has left open may write to memory of
+  // `ring`. The destructor of the channel ends them.
   const auto close_first = std::move(peers);
   check_settings_agree(environment_, ring, topology_);
   metrics_.require_files(ring);
@@ -183,8 +184,8 @@ void Runtime::end_watch() {
   metrics_.end();
 }
 
-// MPI_Finalize has no deadline: the watchdog sees which ranks have not called it, and ends the job.
-// It refers to the node's shared memory and to the recorder, not to MPI.
+// MPI_Finalize has no deadline. The watchdog sees which ranks have not called it, and ends the job.
+// The watchdog uses the node's shared memory and the recorder, not MPI, so it may run meanwhile.
 void Runtime::finalize() {
   {
     observe::FlightRecord record{};
@@ -250,7 +251,8 @@ void Runtime::require_usable() const {
   if (&job != this) job.require_usable();
 }
 
-// shutdown_mutex_ is held during the whole shutdown, so a second caller waits for the first.
+// shutdown_mutex_ is held during the whole shutdown, so a second caller waits for the first one.
+// The thread of begin_shut_down() does not lock it, so it can be joined under the lock.
 void Runtime::shut_down() {
   coordinator::forbid_blocking_in_callbacks();
   const std::scoped_lock lock(shutdown_mutex_);
@@ -284,7 +286,8 @@ void Runtime::finish_sets() {
 }
 
 void Runtime::close() {
-  // First, to end the operations that other members still submit to the sets.
+  // The sets start to close first: other members may wait for this rank in an operation of a set,
+  // and would not submit the shutdown of the job before it ends.
   sets_.begin_closing();
   try {
     coordinator_->shut_down();
@@ -297,7 +300,8 @@ void Runtime::close() {
     throw;
   }
   finish_sets();
-  // Until MPI is finalised, the rank's record shows whether it has called MPI_Finalize.
+  // If MPI_Finalize is still to be called, the recorder stays open until then: it shows whether
+  // this rank has called it.
   if (flight_ != nullptr && (session_ == nullptr || !session_->is_last())) flight_->end();
   // The process may end without destroying this object.
   metrics_.flush(settings().timeout);
@@ -354,7 +358,8 @@ void Runtime::finalize_at_exit() {
 }
 
 void Runtime::end_job(const std::string& why) noexcept {
-  // Plans of a closed process set may still exist.
+  // Checks the job, not this set: a plan may exist longer than its process set, and its failure
+  // must still abort the job.
   const Runtime* job = this;
   while (job->parent_ != nullptr) job = job->parent_.get();
   if (job->is_shut_down_ || job->is_closed_) return;

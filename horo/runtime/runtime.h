@@ -28,13 +28,13 @@ namespace horo {
 class Session {
  public:
   virtual ~Session() = default;
-  /// Until unwatch(): `before_finalize` runs before MPI ends if the program calls MPI_Finalize;
-  /// `at_exit` runs with the exit code if the process exits, and may call finalize(). Called at
-  /// most once.
+  /// Installs two functions until unwatch(). If the program calls MPI_Finalize, `before_finalize`
+  /// runs before MPI ends. If the process exits, `at_exit` runs with the exit code, and may call
+  /// finalize(). Called at most once.
   virtual void watch(std::function<void()> before_finalize, std::function<void(int)> at_exit) = 0;
   virtual void unwatch() = 0;
-  /// Delays the exit of this process for a moment. Call it if this rank failed because another rank
-  /// failed: that rank then has time to report the reason.
+  /// Delays the exit of this process for a moment. Called if this rank failed because another rank
+  /// failed, which then has time to report the reason.
   virtual void exit_late() = 0;
   /// Whether finalize() will wait for the other ranks in MPI_Finalize.
   virtual bool is_last() = 0;
@@ -55,7 +55,7 @@ class Runtime {
   /// In a child process of fork(), frees nothing and does not wait.
   ~Runtime();
 
-  /// The process in which it can be used.
+  /// The process in which this object can be used.
   const HomeProcess& home() const { return home_; }
   /// Throws ShutdownError in a child process of fork() and after MPI_Finalize.
   void require_usable() const;
@@ -64,8 +64,8 @@ class Runtime {
   collectives::Transport& transport() { return *transport_; }
   /// The selection of the allreduce over messages for communicators of this job.
   const collectives::AllreduceSelection& allreduce() const { return allreduce_; }
-  coordinator::ArenaTable& arenas() { return arenas_; }
-  coordinator::PlanNames& plan_names() { return plan_names_; }
+  plan::ArenaTable& arenas() { return arenas_; }
+  plan::PlanNames& plan_names() { return plan_names_; }
   /// The recorder of the rank, shared by its process sets.
   observe::FlightRecorder& recorder() {
     return parent_ == nullptr ? flight_->recorder() : parent_->recorder();
@@ -78,14 +78,14 @@ class Runtime {
   observe::LongWaits& long_waits() {
     return parent_ == nullptr ? long_waits_ : parent_->long_waits();
   }
-  /// The process sets made from this one.
+  /// The process sets made from this runtime.
   OpenSets& sets() { return sets_; }
   /// Null unless this is a process set.
   const std::shared_ptr<Runtime>& parent() const { return parent_; }
 
   /// If `entry.request.name` is empty, assigns the next automatic name of its kind.
   std::shared_ptr<coordinator::Completion> submit(coordinator::Entry entry);
-  /// The same, and waits for it.
+  /// Submits and waits. Meanwhile, the caller's thread may run rounds of the negotiation.
   void perform(coordinator::Entry entry);
   /// The same for a task, which the coordinator thread runs. It may refer to the caller's stack,
   /// since this function waits. In a completion callback, throws InvalidArgument before it submits.
@@ -100,7 +100,7 @@ class Runtime {
 
   /// See Context::shutdown(). After begin_shut_down(), waits for the shutdown that it started.
   void shut_down();
-  /// The same on a separate thread; does not wait.
+  /// Starts the same shutdown on a separate thread. Does not wait for other ranks.
   void begin_shut_down();
   /// Whether a shutdown has ended, with or without agreement.
   bool is_closed() const { return is_closed_; }
@@ -139,27 +139,29 @@ class Runtime {
   ParsedEnvironment environment_;
   Topology topology_;
   collectives::AllreduceSelection allreduce_;
-  coordinator::ArenaTable arenas_;
-  coordinator::PlanNames plan_names_;
-  std::unique_ptr<RankFlight> flight_;  // null: of a process set
-  RankMetrics metrics_;                 // of a process set: off
+  plan::ArenaTable arenas_;
+  plan::PlanNames plan_names_;
+  std::unique_ptr<RankFlight> flight_;  // null in a process set
+  RankMetrics metrics_;                 // off in a process set
   observe::LongWaits long_waits_;
+  // Held during shut_down(). Guards is_shutdown_begun_ and close_thread_. A thread that holds it
+  // may lock the same mutex of a process set made from this runtime, but not that of the parent.
   std::mutex shutdown_mutex_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;
   OpenSets sets_;
   std::unique_ptr<std::jthread> close_thread_;  // of begin_shut_down()
-  std::exception_ptr closing_error_;            // its outcome
+  std::exception_ptr closing_error_;            // set by close_thread_, read after it is joined
   std::atomic<bool> is_closed_{false};
   std::atomic<bool> is_finalised_{false};
-  // Of a job of several ranks; null or empty in a process set.
+  // The members of the watchdog, in a job of several ranks; null or empty in a process set.
   observe::HubAddress hub_address_;
   std::unique_ptr<observe::LeaderHub> hub_;  // on rank 0, until the watchdog takes it
   std::unique_ptr<collectives::SharedRegion> heartbeat_memory_;
   std::unique_ptr<observe::SnapshotProvider> snapshots_;
   std::unique_ptr<observe::Watchdog> watchdog_;
   bool is_shutdown_begun_ = false;
-  std::atomic<bool> is_shut_down_{false};  // in agreement with all ranks
-  std::mutex names_mutex_;
+  std::atomic<bool> is_shut_down_{false};         // in agreement with all ranks
+  std::mutex names_mutex_;                        // guards numbers_
   std::map<std::string, std::uint64_t> numbers_;  // the next number of each name
   std::atomic<std::uint64_t> collectives_{0}, tensors_{0}, payload_bytes_{0};
 };

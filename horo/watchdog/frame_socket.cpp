@@ -17,7 +17,7 @@ constexpr int kSocketFlags = SOCK_NONBLOCK | SOCK_CLOEXEC;
 constexpr int kBacklog = 128;
 constexpr std::size_t kHeaderBytes = sizeof(std::uint32_t);
 
-// A socket address of either family, in the form that the system calls take.
+// A socket address of either family, in the form that system calls expect.
 struct Address {
   sockaddr_storage storage{};
   socklen_t length = 0;
@@ -54,6 +54,7 @@ std::optional<Address> parse_address(const std::string& text, std::uint16_t port
   return std::nullopt;
 }
 
+// Turns IPV6_V6ONLY off, so that an IPv6 socket also accepts IPv4 connections.
 FileDescriptor listen_at(const Address& address) {
   FileDescriptor listener(socket(address.storage.ss_family, SOCK_STREAM | kSocketFlags, 0));
   if (listener.get() < 0) return listener;
@@ -119,8 +120,8 @@ bool FrameSocket::is_connected() {
   return is_open_;
 }
 
-// Drops whole frames only, so the peer never receives a part of one. unsent_ holds at most one
-// frame more than max_frame_, however long the peer does not read.
+// Drops whole frames only, so the peer never receives a part of one. Even if the peer stops
+// reading, unsent_ holds at most max_frame_ bytes and one frame.
 void FrameSocket::send(std::span<const std::byte> frame) {
   if (is_open_ && unsent_.size() <= max_frame_) {
     const auto length = static_cast<std::uint32_t>(frame.size());
@@ -149,7 +150,8 @@ void FrameSocket::fill() {
   flush();
   if (!is_connected()) return;
   std::byte buffer[16 * 1024];
-  // Bounded, so that a peer that sends without end cannot keep this thread busy.
+  // The amount per call is bounded, so that a peer that sends without end cannot keep this thread
+  // busy.
   const std::size_t most = 2 * (max_frame_ + kHeaderBytes);
   while (received_.size() < most) {
     const std::size_t room = std::min(sizeof buffer, most - received_.size());
@@ -161,7 +163,8 @@ void FrameSocket::fill() {
   }
 }
 
-// Also returns frames that arrived before the connection was closed.
+// Tries take_frame() before fill(), so that frames that arrived before the peer closed the
+// connection are returned too.
 std::optional<std::vector<std::byte>> FrameSocket::receive() {
   if (auto frame = take_frame()) return frame;
   fill();

@@ -19,9 +19,9 @@ using horo::FileDescriptor;
 FileDescriptor listen_on_tcp(bool loopback_only, std::uint16_t port = 0);
 std::uint16_t port_of(const FileDescriptor& listener);
 
-/// A TCP connection that carries frames of bytes. Never blocks: bytes that cannot be sent or
-/// received yet are handled by later calls. Used by one thread. A frame is a 32-bit length,
-/// followed by that many bytes.
+/// A TCP connection that carries frames. A frame is a 32-bit length, followed by that many bytes.
+/// Never blocks: bytes that cannot be sent or received yet are handled by later calls. Used by one
+/// thread.
 class FrameSocket {
  public:
   /// Wraps an accepted connection. A received frame of more than `max_frame` bytes closes the

@@ -20,15 +20,15 @@ constexpr std::size_t kClaims = 16;
 
 // Written by all ranks of the node. A claim packs the upper half of the incident's hash and a time
 // in milliseconds into one word, because a rank may be killed between two stores. The time wraps
-// after 49 days; unsigned differences stay correct. These fields publish no other data, so relaxed
-// order is sufficient.
+// after 49 days; unsigned differences stay correct. No other data depends on these fields, so
+// relaxed order is sufficient.
 struct alignas(64) HeartbeatTable::NodeReports {
   std::atomic<Time::rep> explained_until{0};
   std::array<std::atomic<std::uint64_t>, kClaims> claims{};
 };
 
-// Only the rank itself writes its entry, and all fields are lock-free atomics. So an entry stays
-// readable after its process was stopped or killed at any instruction.
+// Only the rank itself writes its entry, and all fields are lock-free atomics. So other ranks can
+// read an entry even if its process was stopped or killed at any instruction.
 struct alignas(64) HeartbeatTable::Entry {
   std::atomic<std::int64_t> pid{0};
   std::atomic<std::uint64_t> start_time{0};
@@ -63,6 +63,7 @@ HeartbeatTable::NodeReports& HeartbeatTable::node_reports() const {
   return *reinterpret_cast<NodeReports*>(memory_.data());
 }
 
+// encode() bounds the size by the capacity of the entry, whatever the rank has open.
 void HeartbeatTable::publish(const RankSnapshot& snapshot) {
   Entry& own = entry(local_rank_);
   own.snapshot.write(encode(snapshot));
@@ -73,6 +74,7 @@ void HeartbeatTable::leave() { entry(local_rank_).has_left = true; }
 
 void HeartbeatTable::mark_hub_shut_down() { entry(local_rank_).has_hub_left = true; }
 
+// Each rank stores the flag in its own entry, so that every entry has one writer.
 bool HeartbeatTable::has_hub_left() const {
   for (int local_rank = 0; local_rank < ranks_; ++local_rank)
     if (entry(local_rank).has_hub_left) return true;
@@ -88,8 +90,8 @@ bool HeartbeatTable::are_waits_explained(Time now) const {
          node_reports().explained_until.load(std::memory_order_relaxed);
 }
 
-// The steady clock is that of the machine, so all ranks of the node can compare its times. If the
-// exchange fails, another rank has claimed the slot, and its claim is checked.
+// All ranks of the node read the same steady clock, so their times can be compared. If the exchange
+// fails, another rank may have claimed the slot, so the loop checks the new claim.
 bool HeartbeatTable::claim_report(std::string_view incident, Time now,
                                   std::chrono::nanoseconds period) {
   using std::chrono::milliseconds;

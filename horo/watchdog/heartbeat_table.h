@@ -16,10 +16,10 @@
 
 namespace horo::observe {
 
-/// Bytes in shared memory that one writer replaces as a whole and any process reads. A sequence
-/// lock (Lameter, "Effective synchronization on Linux/NUMA systems", 2005): the writer never waits,
-/// and a reader retries if the sequence changed during its copy. Zero-initialised memory is a valid
-/// empty object.
+/// Bytes in shared memory that one writer replaces as a whole and any process reads. Uses a
+/// sequence lock (Lameter, "Effective synchronization on Linux/NUMA systems", 2005): the writer
+/// never waits, and a reader retries if the sequence changed during its copy. Zero-initialised
+/// memory is a valid empty object.
 template <std::size_t kCapacity>
 class SeqlockBytes {
  public:
@@ -39,9 +39,8 @@ class SeqlockBytes {
     sequence_.store(sequence + 2, std::memory_order_release);
   }
 
-  /// Returns the bytes of the last write(); empty if there was none. Returns nullopt if the writer
-  /// is in the middle of a write during all attempts, for example because its process was stopped
-  /// there.
+  /// Returns the bytes of the last write(); empty if there was none. Returns nullopt if every
+  /// attempt finds an incomplete write, for example because the writer's process was stopped.
   std::optional<std::vector<std::byte>> read() const {
     for (int attempt = 0; attempt < 100; ++attempt) {
       const std::uint64_t before = sequence_.load(std::memory_order_acquire);
@@ -52,6 +51,7 @@ class SeqlockBytes {
         const Cell cell = cells_[at / sizeof(Cell)].load(std::memory_order_acquire);
         std::memcpy(bytes.data() + at, &cell, std::min(sizeof cell, bytes.size() - at));
       }
+      // Relaxed is enough: the acquire loads above are ordered before this load.
       if (sequence_.load(std::memory_order_relaxed) == before) return bytes;
     }
     return std::nullopt;
@@ -72,13 +72,14 @@ struct HeartbeatEntry {
   std::uint64_t machine = 0;    ///< the scope in which `pid` is unique: see machine_id()
   std::uint64_t heartbeat = 0;  ///< number of calls of publish()
   bool has_left = false;
-  /// nullopt if the rank is in the middle of a write, or was stopped there
+  /// nullopt if a write is incomplete, because it is in progress or its process was stopped
   std::optional<RankSnapshot> snapshot;
 };
 
-/// Shared memory of a node in which each rank publishes its state, so that the other ranks can read
-/// it even after the rank has died. Each rank writes its own entry, from one thread. Any rank reads
-/// any entry. The table also records what the node has logged, so that it logs an incident once.
+/// Shared memory of a node in which each rank publishes its state. The other ranks can read it even
+/// after the process of the rank has ended. Each rank writes its own entry, from one thread. Any
+/// rank reads any entry. The table also records what the ranks of the node have logged, so that
+/// only one of them logs an incident.
 class HeartbeatTable {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -93,12 +94,12 @@ class HeartbeatTable {
   void publish(const RankSnapshot& snapshot);
   /// Marks this rank as having left without failure. publish() must not be called afterwards.
   void leave();
-  /// Marks for the whole node that rank 0 has left without failure.
+  /// Records for all ranks of the node that rank 0 has left without failure.
   void mark_hub_shut_down();
   /// Whether any rank of the node has called mark_hub_shut_down().
   bool has_hub_left() const;
-  /// Declares that until `until` no rank of the node needs to log a wait, because a logged verdict
-  /// explains it or because a rank is in a pause.
+  /// Declares that no rank of the node needs to log a wait before `until`, because a logged verdict
+  /// explains the wait or because a rank is in a pause.
   void explain_waits(Time until);
   bool are_waits_explained(Time now) const;
   /// Whether this rank logs `incident`. Returns true once per `period` on the node, to the first

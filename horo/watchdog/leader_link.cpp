@@ -49,15 +49,15 @@ std::vector<std::string> host_addresses() {
 namespace {
 
 constexpr auto kHelloTimeout = std::chrono::seconds(5);
-// In addition to the nodes that have not connected yet.
+// How many unauthenticated connections are allowed beyond one for each node that has not connected.
 constexpr std::size_t kExtraConnections = 32;
 
-// An unauthenticated peer may only send a Hello.
+// The frame limit of an unauthenticated peer, which may only send a Hello.
 std::size_t hello_bytes() { return encode(Hello{}).size(); }
 
 }  // namespace
 
-// Created before the ranks exchange the address, so a node that has received the address can
+// Listens before the ranks exchange the address. So a node that has received the address can
 // connect at once: the kernel completes connections without a call of accept4().
 LeaderHub::LeaderHub(int nodes, int ranks_of_largest_node, bool is_one_host)
     : listener_(listen_on_tcp(is_one_host)),
@@ -70,6 +70,8 @@ LeaderHub::LeaderHub(int nodes, int ranks_of_largest_node, bool is_one_host)
   address_.set_addresses(is_one_host ? std::vector<std::string>{"127.0.0.1"} : host_addresses());
 }
 
+// Accepts a bounded number per call, so that a peer that connects repeatedly cannot keep this
+// thread busy.
 void LeaderHub::accept_connections(Time now) {
   const auto known = static_cast<std::size_t>(std::ranges::count_if(
       connections_, [](const auto& connection) { return connection->node >= 0; }));
@@ -85,7 +87,8 @@ void LeaderHub::accept_connections(Time now) {
   drop_unauthenticated(max_unauthenticated);
 }
 
-// Drops the oldest connections first: they had the most time to authenticate.
+// Drops the oldest connections first, because they had the most time to authenticate. New
+// connections are appended, so connections_ is in order of age.
 void LeaderHub::drop_unauthenticated(std::size_t max_unauthenticated) {
   const auto is_unauthenticated = [](const auto& connection) { return connection->node < 0; };
   const auto unauthenticated =
@@ -98,9 +101,9 @@ void LeaderHub::drop_unauthenticated(std::size_t max_unauthenticated) {
   });
 }
 
-// Receives before it removes closed connections: a leader that ends closes its connection right
-// after its last report, which must not be lost. A node has a second connection for a while if its
-// leader has changed; is_connected is true while any of them is open.
+// Receives before it removes closed connections, because a leader that ends closes its connection
+// right after its last report, which must not be lost. After a change of leader, a node may have
+// two connections for some time. is_connected is true while any of them is open.
 void LeaderHub::exchange(const HubStatus& hub_status, Time now, WallTime wall_now) {
   if (!is_open()) return;
   accept_connections(now);
@@ -119,7 +122,8 @@ void LeaderHub::exchange(const HubStatus& hub_status, Time now, WallTime wall_no
       nodes_[static_cast<std::size_t>(connection->node)].is_connected = true;
 }
 
-// The first message of a connection must be a Hello, and no later one may be.
+// The first message of a connection must be a Hello, and later messages must not be one. Any other
+// message closes the connection.
 void LeaderHub::receive(Connection& connection, Time now, WallTime wall_now) {
   while (const auto frame = connection.socket.receive()) {
     const auto message = decode_link_message(*frame);
@@ -159,6 +163,7 @@ LeaderClient::LeaderClient(const HubAddress& address, int node, int ranks_of_nod
       node_(node),
       max_message_(max_message_bytes(ranks_of_node)) {}
 
+// Sends the Hello at once: FrameSocket keeps it until the connection is established.
 void LeaderClient::connect_to_next_address(Time now) {
   socket_ = FrameSocket::connect(addresses_[next_address_++ % addresses_.size()], hub_address_.port,
                                  max_message_);
@@ -179,8 +184,8 @@ void LeaderClient::exchange(const Report& report, Time now) {
   if (is_authenticated_) socket_->send(encode(report));
 }
 
-// Ignores the status of a hub that has not authenticated itself: it could end the job. A status is
-// complete, so the next one replaces a lost one. Only end_reason_ is never cleared.
+// Ignores the status of a hub that has not authenticated itself, because a status can end the job.
+// Every status has all fields, so it replaces the previous one. Only end_reason_ is never cleared.
 void LeaderClient::receive(Time now) {
   while (const auto frame = socket_->receive()) {
     const auto message = decode_link_message(*frame);

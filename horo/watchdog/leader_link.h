@@ -15,10 +15,10 @@ namespace horo::observe {
 /// link-local addresses.
 std::vector<std::string> host_addresses();
 
-/// The server side of the link between watchdogs, on rank 0: receives a report from the leader of
-/// each other node and sends the same status to all of them. Never blocks. Used by one thread. A
-/// peer is unauthenticated until it has sent a Hello with the job's secret. Unauthenticated
-/// connections are limited in number, in time, and to the size of a Hello.
+/// The server side of the link between watchdogs, on rank 0. Receives reports from the leaders of
+/// the other nodes and sends the same status to all of them. Never blocks. Used by one thread. A
+/// peer is unauthenticated until it has sent a Hello with the job's secret. The number and the
+/// duration of unauthenticated connections are limited, and such a peer can send only a Hello.
 class LeaderHub {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -30,8 +30,8 @@ class LeaderHub {
     bool is_connected = false;
   };
 
-  /// Starts to listen; on the loopback interface only, if all ranks are on this host. `nodes`: the
-  /// number of nodes of the job. If that fails, is_open() is false and no node can connect.
+  /// Starts to listen, on the loopback interface only if `is_one_host`. `nodes`: the number of
+  /// nodes of the job. If listening fails, is_open() is false and no node can connect.
   LeaderHub(int nodes, int ranks_of_largest_node, bool is_one_host);
 
   bool is_open() const { return address_.port != 0; }
@@ -61,9 +61,9 @@ class LeaderHub {
   std::vector<std::unique_ptr<Connection>> connections_;
 };
 
-/// The client side of the link between watchdogs: sends a node's reports to the hub and receives
-/// the hub's status. Tries the hub's addresses in turn until one answers, and again after the
-/// connection is lost. Never blocks. Used by one thread.
+/// The client side of the link between watchdogs. Sends a node's reports to the hub and receives
+/// the hub's status. Tries the hub's addresses in turn until the hub replies at one of them, and
+/// again after the connection is lost. Never blocks. Used by one thread.
 class LeaderClient {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -79,7 +79,7 @@ class LeaderClient {
   /// When the first connection attempt was made; nullopt: not yet.
   std::optional<Time> first_attempt() const { return first_attempt_; }
   bool has_hub_left() const { return has_hub_left_; }
-  /// Whether every address of the hub has been tried.
+  /// Whether the client has tried every address of the hub and has started over.
   bool has_tried_all() const { return next_address_ > addresses_.size(); }
   /// Whether, according to the hub's last status, a rank is in a pause.
   bool is_paused() const { return is_paused_; }

@@ -12,7 +12,8 @@
 namespace horo::observe {
 namespace {
 
-// The first field of every message. It rejects messages of other programs and versions.
+// The first field of every message. Messages with another value, from other programs or versions,
+// are rejected.
 constexpr std::uint32_t kMagic = 0x31'57'4f'48;  // "HOW1"
 constexpr std::size_t kMaxReasonBytes = 1000;
 
@@ -121,8 +122,8 @@ std::optional<LinkMessage> decode_link_message(std::span<const std::byte> bytes)
   return message;
 }
 
-// A peer that announces a longer message is disconnected, so this must be an upper bound of
-// encode() for a node of that size.
+// FrameSocket closes the connection if a frame is longer than this. So this must be an upper bound
+// of the size of encode() for a node of that size.
 std::size_t max_message_bytes(int ranks_of_node) {
   constexpr std::size_t kRest = 2 * kMaxReasonBytes;
   return kRest +

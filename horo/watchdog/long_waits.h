@@ -9,16 +9,17 @@
 
 namespace horo::observe {
 
-/// Waits for other ranks that parts of this rank have found: the coordinator for named operations,
-/// a plan for its update. They can determine which ranks are missing even if the watchdogs cannot
-/// reach each other. They only note the waits; the watchdog of the rank decides whether to log
-/// them. Thread-safe.
+/// Waits for other ranks that other components of this rank have found: the coordinator for named
+/// operations, a plan for its update. These components can determine which ranks are missing even
+/// if the watchdogs cannot reach each other. They only note the waits. The watchdog of the rank
+/// decides whether to log them. Thread-safe.
 class LongWaits {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// A wait of `age`, described by `text`. Replaces the earlier note of the same name. A note is
-  /// valid for kValidFor, so the caller repeats it while the wait lasts and need not withdraw it.
+  /// Notes a wait of `age`, described by `text`. Replaces the earlier note of the same name. A note
+  /// is valid for kValidFor, so the caller repeats it while the wait lasts and need not withdraw
+  /// it.
   void note(const std::string& name, std::chrono::nanoseconds age, std::string text, Time now);
 
   struct Wait {
@@ -41,8 +42,8 @@ class LongWaits {
   std::map<std::string, Note> notes_;
 };
 
-// The lock is held for one map access. A caller may hold the ownership of the coordinator's rounds;
-// no lock is taken inside this one.
+// Holds the lock for one map access and takes no other lock meanwhile. The caller may own the
+// coordinator's rounds.
 inline void LongWaits::note(const std::string& name, std::chrono::nanoseconds age, std::string text,
                             Time now) {
   const std::scoped_lock lock(mutex_);

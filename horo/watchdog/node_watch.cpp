@@ -12,8 +12,8 @@ namespace {
 // A zombie with a recent heartbeat is a process whose main thread has ended before its other
 // threads.
 constexpr auto kFreshHeartbeat = std::chrono::seconds(2);
-// A rank with a recent heartbeat is alive, even if its process cannot be found: two heartbeat
-// intervals.
+// A rank whose last heartbeat is newer than this is alive, even if its process cannot be found. Two
+// heartbeat intervals.
 constexpr auto kLastHeartbeat = std::chrono::seconds(1);
 
 Liveness liveness_without_process(std::chrono::nanoseconds silence) {
@@ -22,9 +22,9 @@ Liveness liveness_without_process(std::chrono::nanoseconds silence) {
 
 }  // namespace
 
-// The state of a process is better evidence than its heartbeats: a starved process is silent but
-// alive, hence the tenfold limit. The states are those of /proc/PID/stat: X dead, Z zombie, T
-// stopped by a signal, t by a debugger.
+// The state of a process is better evidence than its heartbeats: a process that gets no CPU time is
+// silent but alive. Therefore the limit is ten times as long if the process exists. The states are
+// those of /proc/PID/stat: X dead, Z zombie, T stopped by a signal, t by a debugger.
 Liveness judge_liveness(const ProcessObservation& observation,
                         std::chrono::nanoseconds silent_after) {
   if (observation.has_left) return Liveness::kEnded;
@@ -84,8 +84,8 @@ Liveness NodeWatch::liveness_of(int local_rank, const HeartbeatEntry& entry, Tim
   return judge_liveness(observation, silent_after_);
 }
 
-// Every rank decides by itself from the same shared memory, so no election is needed. For a moment
-// two ranks may be leaders; both then report the same states.
+// Every rank determines the leader from the same shared memory, so no election is needed. Two ranks
+// may be leaders for a short time. Both then report the same states.
 bool NodeWatch::is_leader(Time now) {
   update_heartbeats(now);
   for (int local_rank = 0; local_rank < table_.local_rank(); ++local_rank) {
@@ -99,9 +99,9 @@ void NodeWatch::restart_timers(Time now) {
   for (Heartbeat& heartbeat : heartbeats_) heartbeat.advanced = now;
 }
 
-// Keeps the last readable snapshot of each rank: a rank that was stopped or killed during a write
-// leaves none. `last_sign_of_life` is the time at which this process saw the heartbeat advance, so
-// clocks of other processes do not matter.
+// Keeps the last readable snapshot of each rank, because a rank that was stopped or killed during a
+// write leaves none. `last_sign_of_life` is the time at which this process observed that the
+// heartbeat advanced, so it does not depend on clocks of other processes.
 std::vector<RankSnapshot> NodeWatch::snapshots(Time now) {
   update_heartbeats(now);
   std::vector<RankSnapshot> ranks;
@@ -115,7 +115,7 @@ std::vector<RankSnapshot> NodeWatch::snapshots(Time now) {
       has_snapshot_[index] = true;
     }
     if (!has_snapshot_[index]) latest.pid = entry.pid;
-    // A rank that waits in shutdown counts as ended, as long as its process lives.
+    // A rank that waits in shutdown counts as ended while its process is running.
     const bool is_leaving = entry.snapshot && entry.snapshot->liveness == Liveness::kEnded;
     latest.liveness = liveness_of(local_rank, entry, now);
     if (is_leaving && latest.liveness == Liveness::kRunning) latest.liveness = Liveness::kEnded;

@@ -20,10 +20,11 @@ struct ProcessObservation {
   std::chrono::nanoseconds silence{};  ///< time since its heartbeat was last seen to advance
 };
 
-/// Derives the liveness of a rank. Pure. If there is no such process, the rank is dead once its
-/// heartbeat is older than one second. If the process cannot be looked up, only the heartbeat
-/// counts: the rank is silent after `silent_after`, and never dead. If the process exists, the rank
-/// is silent only after ten times as long, because a busy machine may delay heartbeats.
+/// Derives the liveness of a rank from its arguments only. If there is no such process, the rank is
+/// dead once its heartbeat is older than one second. If the process cannot be looked up, only the
+/// heartbeat counts: the rank is silent after `silent_after`, and never dead. If the process
+/// exists, the rank is silent only after ten times `silent_after`, because a busy machine may delay
+/// heartbeats.
 Liveness judge_liveness(const ProcessObservation& observation,
                         std::chrono::nanoseconds silent_after);
 
@@ -39,9 +40,9 @@ class NodeWatch {
 
   /// Whether this rank is the first running rank of the node. The leader reports for the node.
   bool is_leader(Time now);
-  /// The current snapshot of every registered rank of the node. If a rank is in the middle of a
-  /// write, or was stopped or killed there, its previous snapshot is returned. A rank that has not
-  /// published yet is included only if it is not running.
+  /// Returns the current snapshot of every registered rank of the node. If a rank has not completed
+  /// its last write, returns its previous snapshot. A rank that has not published yet is included
+  /// only if it is not running.
   std::vector<RankSnapshot> snapshots(Time now);
   /// Restarts the heartbeat timeouts of all ranks at `now`.
   void restart_timers(Time now);

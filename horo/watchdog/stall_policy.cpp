@@ -19,7 +19,9 @@ namespace {
 using Kind = Verdict::Kind;
 using std::chrono::nanoseconds;
 
-constexpr int kSettledAfter = 3;               // as a fraction of the stall warning time
+// An operation that a dead, stopped or silent rank blocks is reported when other ranks have waited
+// for this fraction of the stall warning time: one third.
+constexpr int kSettledAfter = 3;
 constexpr WallTime kNanosecondsPerByte = 100;  // an assumed minimum bandwidth of 10 MB/s
 
 // Verdicts on the state of a process. They do not depend on how long other ranks have waited.
@@ -46,7 +48,7 @@ Verdict find_stall(const std::vector<RankSnapshot>& ranks, WallTime now, nanosec
   return is_stall ? verdict : Verdict{};
 }
 
-/// Counts, for each exchange, how many ranks have started it.
+// Counts how many ranks have started each exchange of a plan.
 class Exchanges {
  public:
   explicit Exchanges(const std::vector<RankSnapshot>& ranks) : rank_count_(ranks.size()) {
@@ -55,7 +57,7 @@ class Exchanges {
         if (operation.started != 0) ++ranks_in_[{operation.process_set, operation.name}];
   }
 
-  // A named operation starts only after all ranks have submitted it.
+  // A named operation starts only after all ranks have submitted it, so it needs no count.
   bool has_begun_everywhere(const OpenOperation& operation) const {
     if (operation.started == 0 || !is_of_plan(operation)) return operation.started != 0;
     const auto members = members_of(operation.process_set);
@@ -68,9 +70,16 @@ class Exchanges {
   std::map<std::pair<std::string, std::string>, std::size_t> ranks_in_;
 };
 
+// A slow link delays an exchange, but each of its messages arrives within HORO_TIMEOUT. An overdue
+// wait for one message is a stall, however large the exchange is.
+bool may_be_slow_link(const std::vector<RankSnapshot>& ranks) {
+  return std::ranges::none_of(ranks, &RankSnapshot::has_overdue_wait);
+}
+
 // Adds the time that a slow link needs for a started exchange, so that it does not count as a
 // stall.
 void allow_for_slow_links(std::vector<RankSnapshot>& ranks) {
+  if (!may_be_slow_link(ranks)) return;
   const Exchanges exchanges(ranks);
   for (RankSnapshot& rank : ranks)
     for (OpenOperation& operation : rank.open)
@@ -78,7 +87,7 @@ void allow_for_slow_links(std::vector<RankSnapshot>& ranks) {
         operation.submitted += static_cast<WallTime>(operation.bytes) * kNanosecondsPerByte;
 }
 
-// Each rank closes a process set at its own time, so other ranks are not late.
+// Each rank may close a process set at a different time, so the other ranks are not late.
 bool is_of_closing_set(const OpenOperation& operation) {
   return operation.kind == kShutdownKind && !operation.process_set.empty();
 }
@@ -108,17 +117,18 @@ void StallPolicy::restart_timers(WallTime now) {
   if (reported_.kind != Kind::kNone) reported_.since = now;
 }
 
-// Returns those of `unknown_ranks` that may block ranks whose operations have lasted longer than
-// `lasting`. Returns none if a known rank is missing in an operation. It is unknown whether unknown
-// ranks have started an exchange, so the slow-link allowance applies to every started exchange.
+// Returns those of `unknown_ranks` that may block an operation that has lasted longer than
+// `lasting`. Returns none if a known rank is missing in an operation. Unknown ranks may or may not
+// have started an exchange, so the allowance for slow links applies to every started exchange.
 std::vector<RankSnapshot> StallPolicy::possible_blockers(
     const std::vector<RankSnapshot>& ranks, std::span<const RankSnapshot> unknown_ranks,
     WallTime now, nanoseconds lasting) const {
   std::vector<RankSnapshot> blockers;
   if (!find_missing(ranks, now, stall_warning_).empty()) return blockers;
+  const bool allows = may_be_slow_link(ranks);
   const auto is_awaited = [&](const OpenOperation& open, int rank) {
     const WallTime slow_link =
-        open.started == 0 ? 0 : static_cast<WallTime>(open.bytes) * kNanosecondsPerByte;
+        allows && open.started != 0 ? static_cast<WallTime>(open.bytes) * kNanosecondsPerByte : 0;
     return now - open.submitted > lasting.count() + slow_link && is_of_set(rank, open.process_set);
   };
   for (const RankSnapshot& other : unknown_ranks) {
@@ -153,7 +163,7 @@ std::optional<std::string> StallPolicy::pause_notice(const std::vector<RankSnaps
   return text + " (for information: no timeout expires in a pause)";
 }
 
-// Reported even if no other rank waits, because the rank's own operations wait.
+// Reports a long callback even if no other rank waits, because the rank's own operations wait.
 std::optional<std::string> StallPolicy::callback_notice(const std::vector<RankSnapshot>& ranks,
                                                         WallTime now) {
   if (now - resumed_at_ < stall_warning_.count()) return std::nullopt;
@@ -165,7 +175,8 @@ std::optional<std::string> StallPolicy::callback_notice(const std::vector<RankSn
   return text;
 }
 
-// With the delay, a verdict is logged first. It also states what the missing rank does.
+// `delay` gives a verdict time to be logged first. A verdict also states what the missing rank
+// does.
 std::vector<LongWaits::Wait> StallPolicy::unexplained_waits(std::span<const LongWaits::Wait> waits,
                                                             WallTime now, nanoseconds delay) {
   const WallTime interval = repeat_interval().count();
@@ -178,6 +189,9 @@ std::vector<LongWaits::Wait> StallPolicy::unexplained_waits(std::span<const Long
   return due;
 }
 
+// The state of a process takes precedence over a stall, and a known rank over unknown ranks. The
+// allowance for slow links is added after the states of processes have been checked, because it
+// applies to stalls only.
 StallPolicy::Decision StallPolicy::decide(std::vector<RankSnapshot> ranks, WallTime now,
                                           std::span<const RankSnapshot> unknown_ranks) {
   discount_suspension(ranks, now);
@@ -192,6 +206,7 @@ StallPolicy::Decision StallPolicy::decide(std::vector<RankSnapshot> ranks, WallT
     blockers = possible_blockers(ranks, unknown_ranks, now, stall_warning_);
   bool is_timed_out = false;
   if (!blockers.empty()) {
+    // Until unknown ranks are silent, they may still start to report.
     if (blockers[0].liveness != Liveness::kSilent) return {};
     is_timed_out = !possible_blockers(ranks, unknown_ranks, now, timeout_ + extra_timeout_).empty();
     ranks.insert(ranks.end(), blockers.begin(), blockers.end());
@@ -217,9 +232,9 @@ StallPolicy::Decision StallPolicy::decide(std::vector<RankSnapshot> ranks, WallT
   return decision;
 }
 
-// A dead, stopped or silent rank is reported at once. Other ranks may not wait for it yet, or may
-// wait in an operation that they can still finish. The operation in which they wait is reported
-// once, when the wait has lasted.
+// A dead, stopped or silent rank is reported at once. At that time, other ranks may not wait for it
+// yet, or may wait in an operation that they can still finish. The operation in which they wait is
+// reported once, after stall_warning / kSettledAfter.
 bool StallPolicy::is_report_due(const Verdict& verdict, WallTime now) {
   const bool is_settled =
       !verdict.awaited.empty() && now - std::max(verdict.awaited_since, reported_.since) >=
@@ -235,10 +250,10 @@ bool StallPolicy::matches(const ReportedStall& reported, const Verdict& verdict)
   return is_same(verdict.kind, reported.kind) && verdict.blamed == reported.blamed;
 }
 
-// Snapshots of different ranks are not taken at the same moment: a rank that has finished an
-// operation looks missing next to an older snapshot of a rank that was still in it. Therefore all
-// waiting ranks need newer snapshots in which the same operation is still open. In a long queue
-// that makes progress, each evaluation finds another operation.
+// Snapshots of different ranks are not taken at the same time. A rank that has finished an
+// operation seems to be missing if an older snapshot of another rank still contains the operation.
+// Therefore a stall is confirmed only by newer snapshots of all waiting ranks in which the same
+// operation is open. If a long queue makes progress, each evaluation finds another operation.
 bool StallPolicy::is_confirmed(const Verdict& verdict, const std::vector<RankSnapshot>& ranks,
                                WallTime now) {
   if (!matches(candidate_, verdict) || candidate_.operation != verdict.operation)
@@ -271,8 +286,8 @@ void StallPolicy::discount_suspension(std::vector<RankSnapshot>& ranks, WallTime
   }
 }
 
-// Measured from the start of the silence, because the deadlines of waits for these ranks started
-// then.
+// The timeout for silent ranks counts from the start of the silence, because the waits for these
+// ranks may have started then.
 WallTime StallPolicy::silent_since(const Verdict& verdict,
                                    const std::vector<RankSnapshot>& ranks) const {
   WallTime since = std::max(counted_from_, resumed_at_);
@@ -284,7 +299,7 @@ WallTime StallPolicy::silent_since(const Verdict& verdict,
 
 bool StallPolicy::ends_job(const Verdict& verdict, const std::vector<RankSnapshot>& ranks,
                            WallTime now) const {
-  // A rank that has left does not return.
+  // A rank that has left cannot submit the awaited operation any more.
   if (is_final(verdict.kind) || verdict.kind == Kind::kEnded) return true;
   if (verdict.kind == Kind::kSilent)
     return now - silent_since(verdict, ranks) >= (timeout_ + extra_timeout_).count();

@@ -32,8 +32,8 @@ class StallPolicy {
   /// Abort: a stall aborts the job after `timeout`. A dead rank aborts the job at once. A rank that
   /// has left without failure while others wait for it aborts the job when it is reported.
   ///
-  /// `extra_timeout`: added to `timeout` for silent ranks, so that a policy with snapshots of more
-  /// ranks decides first.
+  /// `extra_timeout` is added to `timeout` for silent ranks, so that a watchdog with snapshots of
+  /// more ranks decides first.
   StallPolicy(std::chrono::nanoseconds stall_warning, std::chrono::nanoseconds timeout,
               std::chrono::nanoseconds extra_timeout = std::chrono::nanoseconds(0));
 
@@ -47,19 +47,21 @@ class StallPolicy {
   /// independent of how long they have been silent.
   Decision evaluate(std::vector<RankSnapshot> ranks, WallTime now,
                     std::span<const RankSnapshot> unknown_ranks = {});
-  /// Whether a stall that this policy has reported, a pause or the end of the job explains waits.
+  /// Whether waits need no report of their own, because this policy has reported a stall, a rank is
+  /// in a pause, or the job has been aborted.
   bool explains_waits() const { return reported_.last_reported != 0 || is_paused_ || has_ended_; }
   /// Returns those of `waits` that are due for a report: they have lasted for stall_warning and
-  /// `delay`, and explains_waits() is false. Each is due again after repeat_interval(). To be
-  /// called where no watchdog has snapshots of all ranks.
+  /// `delay`, and explains_waits() is false. Each is due again after repeat_interval(). Call this
+  /// only while no watchdog has snapshots of all ranks.
   std::vector<LongWaits::Wait> unexplained_waits(std::span<const LongWaits::Wait> waits,
                                                  WallTime now, std::chrono::nanoseconds delay);
   /// The time after which a report is repeated: four times `stall_warning`.
   std::chrono::nanoseconds repeat_interval() const { return kRepeatAfter * stall_warning_; }
   /// Whether a running rank was in a pause at the last evaluation.
   bool is_paused() const { return is_paused_; }
-  /// Resets the policy because another watchdog takes over. Its policy has no record of the
-  /// reported stall. Returns a text that the reported stall is over; nullopt if none was reported.
+  /// Resets the policy, because another watchdog evaluates the ranks from now on. That watchdog has
+  /// no record of the reported stall. Returns a text that the reported stall is over; nullopt if
+  /// none was reported.
   std::optional<std::string> hand_over(WallTime now);
   /// Ignores all waiting before `now`, because the watchdog itself was suspended.
   void restart_timers(WallTime now);

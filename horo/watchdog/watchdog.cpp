@@ -20,9 +20,11 @@ using std::chrono::nanoseconds;
 constexpr nanoseconds kLongestInterval = 500ms;
 constexpr nanoseconds kShortestInterval = 10ms;
 constexpr nanoseconds kShortestSilence = 3s;
-// If a round is later than this, the thread was suspended, possibly with the whole machine.
+// If a round starts later than planned by this time, the thread was suspended, possibly with the
+// whole machine.
 constexpr nanoseconds kSuspensionThreshold = 2s;
-// The longest time from the end of stall_warning to a verdict; see watchdog_interval().
+// The longest time from the end of stall_warning to a verdict, in intervals; see
+// watchdog_interval().
 constexpr int kIntervalsToVerdict = 4;
 // The start of an exchange is known only to the accuracy of the snapshots.
 constexpr nanoseconds kStartTimeError = 500ms;
@@ -74,14 +76,14 @@ Watchdog::Watchdog(const Topology& topology, SnapshotProvider& source,
       is_node_lost_(static_cast<std::size_t>(topology.node_count), false),
       thread_([this, label = log_label()] { run(label); }) {}
 
-// The thread is joined by the destructor of thread_, the last member, while all others exist.
-// leave() runs in the thread, so the last state of this rank is published before the destructor
-// returns.
+// The destructor of thread_, the last member, joins the thread while all other members exist. The
+// thread calls leave() last, so this rank's last state is published before the destructor returns.
 Watchdog::~Watchdog() {
   should_stop_ = 1;
   futex_wake_all(should_stop_);
 }
 
+// Sleeps on should_stop_, so that the destructor does not wait for the rest of an interval.
 void Watchdog::run(const std::string& log_label) noexcept {
   try {
     set_log_label(log_label);
@@ -95,13 +97,14 @@ void Watchdog::run(const std::string& log_label) noexcept {
   }
 }
 
-// One round. Publishes this rank's state first, so that a slow evaluation does not delay the
+// Runs one round. Publishes this rank's state first, so that a slow evaluation does not delay the
 // heartbeat.
 void Watchdog::tick() {
   const Now now{std::chrono::steady_clock::now(), wall_time_now()};
   if (!started_) started_ = now;
   handle_own_suspension(now);
-  const RankSnapshot own = source_.snapshot();
+  RankSnapshot own = source_.snapshot();
+  own.has_overdue_wait = options_.abort != nullptr && options_.abort->has_overdue_wait(now.steady);
   table_.publish(own);
   exit_if_stuck(own, now);
   evaluate_or_report(now);
@@ -120,7 +123,9 @@ void Watchdog::evaluate_or_report(const Now& now) {
     evaluate(std::move(ranks), now);
 }
 
-// Publishes the last state of a rank that leaves. Other ranks receive nothing after it.
+// Publishes the last state of this rank, which leaves without failure. If this rank leads the node,
+// it also sends the state to the hub. A later leader of the node cannot receive the hub's last
+// status, so this rank records for the node that the hub has left.
 void Watchdog::leave() {
   RankSnapshot own = source_.snapshot();
   own.liveness = Liveness::kEnded;
@@ -139,7 +144,8 @@ void Watchdog::leave() {
 }
 
 // If this thread did not run, because its process or the whole machine was suspended, old
-// heartbeats and reports do not show whether other ranks are alive.
+// heartbeats and reports do not show whether other ranks are alive. A step of the wall clock is
+// handled in the same way, because snapshots contain wall times.
 void Watchdog::handle_own_suspension(const Now& now) {
   const nanoseconds gap(now.wall - last_tick_);
   const bool is_first = last_tick_ == 0;
@@ -155,8 +161,9 @@ bool Watchdog::is_abort_raised() const {
   return options_.abort != nullptr && options_.abort->is_raised();
 }
 
-// Every wait inside horo ends when the abort signal is raised. An operation that remains open is
-// blocked inside another library.
+// Every wait inside horo ends when the abort signal is raised. So an operation that is still open
+// after stuck_after is blocked inside another library. Later operations are skipped: they may have
+// started after the abort and still end by themselves.
 void Watchdog::exit_if_stuck(const RankSnapshot& own, const Now& now) {
   if (!is_abort_raised()) return;
   if (abort_seen_at_ == 0) {
@@ -179,11 +186,12 @@ void Watchdog::run_hub(std::vector<RankSnapshot> ranks, const Now& now) {
   report_lost_nodes(ranks);
   const bool is_ending = !end_reason_.empty();
   evaluate(std::move(ranks), now);
-  // Sent at once, because this process may end soon.
+  // The reason is sent at once, because this process may end soon.
   if (!is_ending && !end_reason_.empty())
     hub_->exchange({end_reason_, false, policy_.is_paused(), sees_all_}, now.steady, now.wall);
 }
 
+// Ranks of a node that no longer reports are silent, except those that left with no open operation.
 void Watchdog::add_other_nodes(std::vector<RankSnapshot>& ranks, const Now& now) {
   for (const LeaderHub::NodeStatus& status : hub_->nodes()) {
     if (!status.report) continue;
@@ -213,6 +221,8 @@ void Watchdog::report_lost_nodes(const std::vector<RankSnapshot>& ranks) {
   }
 }
 
+// While the hub replies, it evaluates all ranks, and this policy is reset. Otherwise this leader
+// evaluates the ranks of its node. If the hub has replied before, rank 0 is added as a silent rank.
 void Watchdog::report_to_hub(std::vector<RankSnapshot> ranks, const Now& now) {
   if (table_.has_hub_left()) return evaluate_without_hub(std::move(ranks), now);
   client_.exchange({now.wall, is_abort_raised() ? options_.abort->text() : std::string(), ranks},
@@ -240,7 +250,8 @@ void Watchdog::report_to_hub(std::vector<RankSnapshot> ranks, const Now& now) {
   evaluate(std::move(ranks), now);
 }
 
-// Rank 0 has left without failure, so no watchdog has snapshots of all ranks.
+// Called after rank 0 has left without failure. No watchdog has snapshots of all ranks any more, so
+// this leader evaluates the ranks of its node and rank 0.
 void Watchdog::evaluate_without_hub(std::vector<RankSnapshot> ranks, const Now& now) {
   RankSnapshot hub;
   hub.host = topology_.host_of[0];
@@ -251,7 +262,8 @@ void Watchdog::evaluate_without_hub(std::vector<RankSnapshot> ranks, const Now& 
   evaluate(std::move(ranks), now);
 }
 
-// The previous leader of the node may have left before it received the last status of rank 0.
+// If a rank of the node has left, the whole job may be shutting down, and an unreachable hub is not
+// reported. The previous leader may have left before it received the hub's last status.
 bool Watchdog::is_node_leaving(const std::vector<RankSnapshot>& ranks) const {
   return std::ranges::find(ranks, Liveness::kEnded, &RankSnapshot::liveness) != ranks.end();
 }
@@ -286,7 +298,8 @@ std::vector<RankSnapshot> Watchdog::unknown_ranks(const std::vector<RankSnapshot
                                                   const Now& now) const {
   std::vector<RankSnapshot> others;
   if (sees_all_) return others;
-  // After rank 0 has left, the state of ranks of other nodes is unknown; they may still run.
+  // After rank 0 has left, this rank receives no state of other nodes. Their ranks may still run,
+  // so they do not count as silent.
   const bool is_silent = !table_.has_hub_left() && now.steady - started_->steady > silent_after_;
   for (int rank = 0; rank < topology_.size; ++rank) {
     if (std::ranges::find(known, rank, &RankSnapshot::rank) != known.end()) continue;
@@ -301,14 +314,14 @@ std::vector<RankSnapshot> Watchdog::unknown_ranks(const std::vector<RankSnapshot
   return others;
 }
 
-// The previous leader of the node runs again, or the hub can be reached again.
+// Called while another watchdog evaluates the ranks: that of a lower local rank, or the hub.
 void Watchdog::hand_over(const Now& now) {
   if (const auto over = policy_.hand_over(now.wall)) options_.log(*over);
 }
 
-// A verdict explains every wait if its watchdog has snapshots of all ranks, or if the leader of
-// this node has logged it. Several ranks of the node may note the same wait, for example for the
-// update of a plan: one of them logs it.
+// Logs nothing while a watchdog has snapshots of all ranks, or while a verdict that this node has
+// logged explains the waits. Several ranks of the node may note the same wait, for example for the
+// update of a plan. claim_report() selects the one that logs it.
 void Watchdog::report_long_waits(const Now& now) {
   if (options_.long_waits == nullptr || options_.abort == nullptr || is_abort_raised() ||
       options_.abort->is_watched(now.steady) || table_.are_waits_explained(now.steady))
@@ -323,7 +336,7 @@ void Watchdog::excuse_waits(const Now& now) {
   if (options_.abort != nullptr) options_.abort->excuse_waits(now.steady);
 }
 
-// Valid until the next rounds, or until this rank would count as silent.
+// Every round extends the watch until the time at which this rank would count as silent.
 void Watchdog::extend_watch(const Now& now) {
   if (options_.abort != nullptr) options_.abort->watch_until(now.steady + silent_after_);
 }

@@ -22,7 +22,7 @@
 
 namespace horo::observe {
 
-/// The exit code of a process that the watchdog ends because it is stuck inside a library:
+/// The exit code of a process that the watchdog ends because it is stuck inside a library. Equals
 /// EX_TEMPFAIL.
 inline constexpr int kStuckExitCode = 75;
 
@@ -54,14 +54,14 @@ struct WatchdogOptions {
   std::function<void(int code)> end_process;
 };
 
-/// How often each rank publishes its state and the watchdog checks the states: an eighth of
-/// stall_warning, at most 500 ms. A stall is reported when the wait has lasted for stall_warning,
-/// plus at most four intervals: for the check, the publication, the message to rank 0, and the
-/// check of a newer state.
+/// The interval in which each rank publishes its state and the watchdog checks the states: an
+/// eighth of stall_warning or of timeout, whichever is shorter, from 10 ms to 500 ms. A stall is
+/// reported when the wait has lasted for stall_warning, plus at most four intervals: for the check,
+/// the publication, the message to rank 0, and the check of a newer state.
 std::chrono::nanoseconds watchdog_interval(const WatchdogOptions& options);
 
-/// Watches the ranks of a job from its own thread. The thread calls neither MPI nor anything else
-/// that waits for another rank.
+/// Watches the ranks of a job from its own thread. The thread calls neither MPI nor any other
+/// function that waits for another rank.
 ///
 /// About twice a second it publishes the state of its rank to the other ranks of the node
 /// (HeartbeatTable). The first running rank of each node is the leader: it sends the snapshots of

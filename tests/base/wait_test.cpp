@@ -53,6 +53,18 @@ TEST(AbortSignal, IsWatchedUntilGivenTime) {
   EXPECT_FALSE(signal.is_watched(now + 3s));
 }
 
+TEST(WaitPolicy, NotesOverdueWaitsDuringGracePeriod) {
+  const AbortSignal signal;
+  const WaitPolicy policy{.timeout = 10s, .grace = 5s, .abort = &signal};
+  const auto start = Clock::now();
+  EXPECT_FALSE(policy.has_timed_out(start, start + 10s));
+  EXPECT_FALSE(signal.has_overdue_wait(start + 10s));
+  EXPECT_FALSE(policy.has_timed_out(start, start + 11s));
+  EXPECT_TRUE(signal.has_overdue_wait(start + 11s));
+  EXPECT_FALSE(signal.has_overdue_wait(start + 15s)) << "the wait has ended";
+  EXPECT_TRUE(policy.has_timed_out(start, start + 15s + 1ns));
+}
+
 TEST(WaitPolicy, ExcludesExcusedTime) {
   AbortSignal signal;
   const WaitPolicy policy{.abort = &signal};

@@ -56,6 +56,7 @@ inline RankSnapshot full_snapshot(int seed) {
   snapshot.callback_since = 95 * kSecond;
   snapshot.failure = "disk full";
   snapshot.is_aborted = seed % 2 == 1;
+  snapshot.has_overdue_wait = seed % 3 == 1;
   snapshot.times = {3 * kSecond, 2 * kSecond + seed, {{"data", kSecond}, {"forward", seed}}, {}};
   snapshot.times.plans.push_back({"gradients.0", "", 4, 811, {5, 7, 11}});
   snapshot.times.plans.push_back({"gradients.0", "{0, 2}", 2, 3, {}});
@@ -71,7 +72,8 @@ inline std::string text_of(const RankSnapshot& s) {
       s.last_finished + "|" + std::to_string(s.last_finished_at) + "|" + s.phase + "|" +
       std::to_string(s.phase_since) + "|" + s.pause + "|" + std::to_string(s.pause_since) + "|" +
       s.callback + "|" + std::to_string(s.callback_since) + "|" + s.failure + "|" +
-      std::to_string(s.unlisted) + "|" + std::to_string(static_cast<int>(s.is_aborted));
+      std::to_string(s.unlisted) + "|" + std::to_string(static_cast<int>(s.is_aborted)) + "|" +
+      std::to_string(static_cast<int>(s.has_overdue_wait));
   for (const OpenOperation& open : s.open)
     text += "|" + open.name + "," + open.kind + "," + open.process_set + "," +
             std::to_string(open.bytes) + "," + std::to_string(open.submitted) + "," +

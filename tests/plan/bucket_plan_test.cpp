@@ -7,7 +7,7 @@
 
 #include "horo/plan/plan_agreement.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 namespace {
 
 using ::testing::ElementsAre;
@@ -73,7 +73,7 @@ TEST(BucketPlan, TilesRandomSets) {
 std::string mismatch_between(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b,
                              std::size_t bytes_b = 100, std::optional<DataType> wire_b = {},
                              const Compression& compression_b = {}) {
-  const std::vector<Request> descriptions[] = {
+  const std::vector<coordinator::Request> descriptions[] = {
       describe_plan(a, ReduceOp::kAverage, 100, {}, {}),
       describe_plan(a, ReduceOp::kAverage, 100, {}, {}),
       describe_plan(b, ReduceOp::kAverage, bytes_b, wire_b, compression_b)};
@@ -102,4 +102,4 @@ TEST(PlanMismatch, NamesFirstDifference) {
 }
 
 }  // namespace
-}  // namespace horo::coordinator
+}  // namespace horo::plan

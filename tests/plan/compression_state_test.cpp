@@ -7,7 +7,7 @@
 
 #include "horo/base/error.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 namespace {
 
 using namespace std::string_view_literals;
@@ -41,4 +41,4 @@ TEST(CompressionStateFormat, RefusesStateOfOtherLength) {
 }
 
 }  // namespace
-}  // namespace horo::coordinator
+}  // namespace horo::plan

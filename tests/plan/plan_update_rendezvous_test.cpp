@@ -11,7 +11,7 @@
 #include "horo/base/error.h"
 #include "horo/watchdog/long_waits.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 namespace {
 
 using namespace std::chrono_literals;
@@ -113,4 +113,4 @@ TEST(PlanUpdateRendezvous, NotesLongWaitWithMissingRanks) {
 }
 
 }  // namespace
-}  // namespace horo::coordinator
+}  // namespace horo::plan

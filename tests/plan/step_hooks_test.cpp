@@ -10,7 +10,7 @@
 #include "collectives/ring/ring_collectives.h"
 #include "horo/plan/gradient_marks.h"
 
-namespace horo::coordinator {
+namespace horo::plan {
 namespace {
 
 using ::testing::ElementsAre;
@@ -48,7 +48,7 @@ class StepHooksTest : public ::testing::Test {
   StepHooks make_hooks(GradientSyncOptions options) {
     options.autotune = false;
     return {gradients_, plan_, options, topology_,
-            std::make_unique<tuning::PlanTuning>("net", gradients_, options, settings_, topology_)};
+            std::make_unique<plan::PlanTuning>("net", gradients_, options, settings_, topology_)};
   }
   StepExchange begin_step(const StepHooks& hooks) {
     StepExchange step{.collectives = ring_,
@@ -146,4 +146,4 @@ TEST_F(StepHooksTest, ReportsUnusedGradientsOfOneStep) {
 }
 
 }  // namespace
-}  // namespace horo::coordinator
+}  // namespace horo::plan

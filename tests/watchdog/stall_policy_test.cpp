@@ -370,6 +370,20 @@ TEST(StallPolicy, AllowsForLargeExchangeOverSlowLink) {
   }
 }
 
+TEST(StallPolicy, OverdueWaitEndsAllowanceForLargeExchange) {
+  StallPolicy policy = make_policy();
+  auto ranks = exchanging();
+  ranks[2].open = ranks[0].open;
+  EXPECT_FALSE(policy.evaluate(ranks, 119 * kSecond).warning);
+  ranks[1].has_overdue_wait = true;
+  for (RankSnapshot& rank : ranks) rank.taken = 120 * kSecond;
+  EXPECT_FALSE(policy.evaluate(ranks, 120 * kSecond).abort_reason);  // not confirmed yet
+  for (RankSnapshot& rank : ranks) rank.taken = 121 * kSecond;
+  const auto decision = policy.evaluate(ranks, 121 * kSecond);
+  ASSERT_TRUE(decision.abort_reason);
+  EXPECT_THAT(*decision.abort_reason, HasSubstr("'g/w'"));
+}
+
 TEST(StallPolicy, AllowsOnlyForStartedGradientExchanges) {
   StallPolicy policy = make_policy();
   const auto decision = policy.evaluate(exchanging(), 104 * kSecond);

@@ -52,6 +52,9 @@ TEST(StallPolicy, UnknownRankDoesNotAbortRunningJob) {
   sending.open[0].bytes = std::int64_t{1} << 30;  // a slow link may need 107 s for it
   EXPECT_FALSE(policy.evaluate({sending}, 340 * kSecond, std::span(&unknown, 1)).abort_reason);
   EXPECT_TRUE(policy.evaluate({sending}, 600 * kSecond, std::span(&unknown, 1)).abort_reason);
+  StallPolicy strict(3s, 30s);
+  sending.has_overdue_wait = true;
+  EXPECT_TRUE(strict.evaluate({sending}, 340 * kSecond, std::span(&unknown, 1)).abort_reason);
 }
 
 TEST(StallPolicy, KnownCauseAbortsDespiteUnknownRanks) {

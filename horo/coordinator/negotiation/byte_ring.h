@@ -16,10 +16,11 @@ namespace horo::coordinator {
 struct ByteRing {
   struct alignas(64) Position {
     std::atomic<std::uint64_t> bytes{0};
-    std::atomic<bool> is_writer_waiting{false};  ///< for room; used only in `written`
+    std::atomic<bool> is_writer_waiting{false};  ///< the ring is full; used only in `written`
   };
 
-  /// Size of the shared memory in bytes: a multiple of a cache line, as `capacity` must be.
+  /// Size of the shared memory in bytes. `capacity` must be a multiple of a cache line; the result
+  /// is one too.
   static std::size_t bytes_needed(std::size_t capacity, std::size_t readers);
   ByteRing(std::byte* memory, std::size_t capacity, std::size_t readers);
 
@@ -39,7 +40,7 @@ class ByteRingWriter {
   /// Writes as many of the kept bytes as fit. Returns whether any bytes were written.
   bool flush();
   bool is_flushed() const { return outbox_.empty(); }
-  /// Memory in use for bytes that wait for room.
+  /// Size of the memory for kept bytes.
   std::size_t memory_bytes() const { return outbox_.capacity(); }
 
  private:
@@ -58,7 +59,8 @@ class ByteRingReader {
 
   /// Returns the next message if all of it has arrived. Does not block.
   std::optional<std::vector<std::byte>> next();
-  /// Whether this reader has, since the last call, made room for which the writer waits.
+  /// Whether this reader has freed space in the ring while the writer waited for space. Clears the
+  /// result.
   bool take_has_made_room() { return std::exchange(has_made_room_, false); }
 
  private:

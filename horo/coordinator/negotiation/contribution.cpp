@@ -6,7 +6,7 @@
 namespace horo::coordinator {
 namespace {
 
-// The contribution of `rank` if its request is the cached one.
+// The contribution of `rank`, whose request is the cached one.
 Contribution contribution_to(const Agreed& agreed, int rank) {
   Request request = agreed.request;
   if (!has_own_rows(request.kind)) return contribution_of(rank, request);
@@ -18,8 +18,8 @@ Contribution contribution_to(const Agreed& agreed, int rank) {
   return contribution_of(rank, request);
 }
 
-// Sorted by rank and reduced to the first two different requests. The result does not depend on the
-// order of merging, so all trees find the same pair of ranks for an error.
+// Sorts by rank and keeps the first two different requests. The result does not depend on the order
+// of merging, so every tree reports the same pair of ranks in an error.
 void merge_variants(std::vector<Contribution::Variant>& into,
                     std::vector<Contribution::Variant> others) {
   for (Contribution::Variant& other : others) into.push_back(std::move(other));
@@ -59,6 +59,7 @@ Contribution contribution_of(CacheId id, std::shared_ptr<const Agreed> agreed) {
   return contribution;
 }
 
+// Without rows, the requests of all ranks are equal, so one variant is enough.
 void spell_out(Contribution& contribution, std::span<const int> ranks) {
   if (contribution.cached == 0) return;
   const std::shared_ptr<const Agreed> agreed = std::move(contribution.agreed);
@@ -73,8 +74,8 @@ void spell_out(Contribution& contribution, std::span<const int> ranks) {
   }
 }
 
-// Equal cache numbers stay a number. This is the common case in a training loop: the message then
-// has four bytes for each operation.
+// If both have the same cache number, the result keeps it. This is the common case in a training
+// loop: the message then has four bytes for each operation.
 void merge(Contribution& into, std::span<const int> ranks, Contribution other,
            std::span<const int> other_ranks) {
   if (into.cached != other.cached) {

@@ -28,8 +28,8 @@ struct Contribution {
     friend bool operator==(const Variant&, const Variant&) = default;
   };
   std::vector<Variant> variants;
-  /// Allgather: the number of rows of each rank's input. Alltoall: the splits of each rank. In
-  /// ascending order of rank.
+  /// Allgather: the number of rows of each rank's input. Alltoall: the splits of each rank. Sorted
+  /// by rank.
   struct Rows {
     int rank = 0;
     std::vector<std::uint64_t> rows;

@@ -7,7 +7,8 @@ namespace horo::coordinator {
 
 namespace {
 
-// Room for hundreds of cached operations, or dozens of new ones. Further bytes wait in the sender.
+// Space for hundreds of cached operations, or dozens of new ones. Further bytes stay in the outbox
+// of the sender.
 constexpr std::size_t kUpBytes = 8 * 1024;
 constexpr std::size_t kDownBytes = 32 * 1024;
 
@@ -19,8 +20,8 @@ NodeChannel::NodeChannel(collectives::Transport& transport)
     : own_(static_cast<std::size_t>(transport.topology().local_rank)),
       size_(static_cast<std::size_t>(transport.topology().local_size)) {
   const std::size_t others = size_ - 1;
-  // Making a region is collective over the job, so a rank that is alone on its node takes part if
-  // another node has several ranks.
+  // make_node_region() is collective over the job. So a rank that is alone on its node takes part
+  // if another node has several ranks.
   if (transport.topology().size > transport.topology().node_count)
     region_ = transport.make_node_region(size_ * sizeof(Doorbell) + others * up_bytes() +
                                          ByteRing::bytes_needed(kDownBytes, others));
@@ -29,8 +30,8 @@ NodeChannel::NodeChannel(collectives::Transport& transport)
     doorbells_.push_back(&lone_doorbell_);
     return;
   }
-  // Zeroed memory is the initial state of all objects here, so no rank initialises it: a slow rank
-  // could overwrite what a faster one has written.
+  // Zeroed memory is the initial state of all objects here. No rank initialises it, because a slow
+  // rank could overwrite what a faster one has written.
   std::byte* at = region_->bytes().data();
   for (std::size_t r = 0; r < size_; ++r, at += sizeof(Doorbell))
     doorbells_.push_back(reinterpret_cast<Doorbell*>(at));
@@ -63,7 +64,7 @@ void NodeChannel::send(std::span<const std::byte> bytes, bool is_urgent) {
   tell_readers(is_urgent);
 }
 
-// Empties one ring before it reads the next. If that made room for a waiting writer, wakes it.
+// Empties one ring before it reads the next. Wakes a writer that waited for space in the ring.
 std::optional<NodeChannel::Message> NodeChannel::poll() {
   for (std::size_t tries = 0; tries < readers_.size(); ++tries) {
     const std::size_t reader = next_reader_;
@@ -107,8 +108,8 @@ int subtree_end(int node, int node_count) {
   return node == 0 ? node_count : std::min(node + lowest_bit(node), node_count);
 }
 
-// Only leaders have children. The local ranks come first: one write to the shared ring reaches them
-// all, and the rest of the list are leaders of other nodes.
+// Only leaders have children. The local ranks are first in the list, because send_to_children()
+// reaches all of them with one write to the shared ring and sends to the others one by one.
 ControlTree::ControlTree(const Topology& topology) {
   ranks_of.push_back({topology.rank});
   if (topology.local_rank > 0) {
@@ -164,7 +165,7 @@ void ControlNetwork::send_to_parent(std::span<const std::byte> bytes, bool is_ur
   count(in_node_, bytes);
 }
 
-// Other nodes first, because their messages take longest.
+// Sends to other nodes first, because those messages take longest.
 void ControlNetwork::send_to_children(std::span<const std::byte> bytes) {
   for (std::size_t child = tree_.local_children; child < tree_.children.size(); ++child)
     send_message(tree_.children[child], bytes);
@@ -177,7 +178,7 @@ void ControlNetwork::flush_all() {
   if (tree_.local_children > 0) node_.flush_all(transport_.wait_policy());
 }
 
-// Messages in shared memory first: a poll between nodes is a call of MPI and costs much more.
+// Polls shared memory first, because a poll between nodes is a call of MPI and costs much more.
 std::optional<ControlNetwork::Message> ControlNetwork::poll() {
   if (auto message = node_.poll()) {
     if (!tree_.is_leader()) return Message{true, 0, std::move(message->bytes)};

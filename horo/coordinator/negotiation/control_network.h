@@ -43,7 +43,8 @@ class NodeChannel {
   std::optional<Message> poll();
   /// Writes what did not fit in send(). Returns whether all messages are in the rings.
   bool flush();
-  /// Waits until all messages are in the rings. The readers must not wait for this rank meanwhile.
+  /// Waits until all messages are in the rings. The readers must not wait for this rank at the same
+  /// time.
   void flush_all(const WaitPolicy& policy);
 
  private:
@@ -51,7 +52,7 @@ class NodeChannel {
 
   std::size_t own_;
   std::size_t size_;
-  std::unique_ptr<collectives::SharedRegion> region_;  // null for a rank that is alone
+  std::unique_ptr<collectives::SharedRegion> region_;  // null on a node of one rank
   Doorbell lone_doorbell_;
   std::vector<Doorbell*> doorbells_;  // by local rank
   std::optional<ByteRingWriter> writer_;

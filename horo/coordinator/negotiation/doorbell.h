@@ -8,21 +8,21 @@
 
 namespace horo::coordinator {
 
-/// Wakes the thread that runs a rank's rounds. Lies in the shared memory of the node, so that other
-/// ranks of the node can ring it. Zeroed memory is a valid doorbell. Any thread may ring; one
+/// Wakes the thread that runs a rank's rounds. It is in the shared memory of the node, so that
+/// other ranks of the node can ring it. Zeroed memory is a valid doorbell. Any thread may ring; one
 /// thread at a time may wait.
 class alignas(64) Doorbell {
  public:
   /// Which rings wake the sleeping thread.
   enum class Sleep : std::uint32_t {
     kNone,   ///< the thread is awake
-    kLight,  ///< all
+    kLight,  ///< ring() and ring_gently()
     kDeep,   ///< only ring(): without a submission of this rank, no operation can complete
   };
 
-  /// For submissions of this rank and urgent messages. Wakes from every sleep.
+  /// Signals a submission of this rank or an urgent message. Wakes the thread from every sleep.
   void ring();
-  /// For messages of other ranks. Does not wake from a deep sleep.
+  /// Signals a message of another rank. Does not wake the thread from a deep sleep.
   void ring_gently();
   /// Number of rings so far. Must be read before looking for work; see wait().
   std::uint32_t rings() const { return rings_.load(); }
@@ -39,9 +39,9 @@ class alignas(64) Doorbell {
   std::atomic<Sleep> sleep_{Sleep::kNone};
 };
 
-// The ringer writes rings_ and reads sleep_; the sleeper writes sleep_ and reads rings_. All four
-// are sequentially consistent. So either the sleeper sees the new count and does not sleep, or the
-// ringer sees the announced sleep and wakes it.
+// The ringing thread writes rings_ and reads sleep_. The waiting thread writes sleep_ and reads
+// rings_. All four accesses are sequentially consistent. So either the waiting thread sees the new
+// count and does not sleep, or the ringing thread sees the announced sleep and wakes it.
 inline void Doorbell::ring() {
   ++rings_;
   if (sleep_.load() != Sleep::kNone) wake();

@@ -22,8 +22,8 @@ std::vector<std::uint64_t> rows_in_order(const Contribution& contribution) {
   return all;
 }
 
-// A joined rank takes part with the identity of an elementwise operation. Adasum, for example, has
-// none.
+// A joined rank takes part with the identity of an elementwise operation. Adasum has no identity,
+// and a device queue has no substitutes for the tensors of an absent rank.
 bool can_do_without(const Request& request) {
   return request.kind == Kind::kAllreduce && is_elementwise(request.op) &&
          request.device_queue == 0;
@@ -82,14 +82,16 @@ bool can_share(const Response& response, const Request& request) {
          request.members.empty();
 }
 
-// On a device one launch moves and scales all of them.
+// On a device, one launch copies and scales all tensors of a bucket, so they need equal factors. On
+// the host, each tensor is scaled separately.
 bool can_move_together(const Request& a, const Request& b) {
   return a.device_queue == b.device_queue && (a.device_queue == 0 || a.scale == b.scale);
 }
 
 }  // namespace
 
-// For each kind of bucket only the latest one is open. A tensor that does not fit starts the next.
+// For each kind of bucket, only the latest one is open. A tensor that does not fit opens the next
+// one. Bucket::first points into `complete`.
 std::vector<Response> fuse(std::span<const Contribution> complete, std::size_t bucket_bytes,
                            const ResponseCache& cache, const Topology& topology) {
   std::vector<Response> responses;

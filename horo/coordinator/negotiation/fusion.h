@@ -11,12 +11,12 @@
 
 namespace horo::coordinator {
 
-/// Makes responses from complete contributions. Allreduces of one type and operation share a
-/// bucket, also if other operations lie between them, until it holds `bucket_bytes` or 4096
+/// Creates responses from complete contributions. Allreduces of one type and operation share a
+/// bucket, even if other operations are between them, until it holds `bucket_bytes` or 4096
 /// tensors. A larger tensor has its own bucket. On a device, the scale factors must also be equal.
-/// Groups and other operations have a response each. If requests disagree, or an operation needs a
-/// rank that has joined, the response is an error. Tensors that `cache` holds are named by number.
-/// `topology`: the topology of all ranks.
+/// Each group and each other operation has its own response. If requests disagree, or an operation
+/// needs a rank that has joined, the response is an error. A cached tensor is identified by its
+/// cache number. `topology`: the topology of all ranks.
 std::vector<Response> fuse(std::span<const Contribution> complete, std::size_t bucket_bytes,
                            const ResponseCache& cache, const Topology& topology);
 

@@ -15,9 +15,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// While more operations arrive, ready ones are delayed, so that they can share a bucket: until no
-// contribution has arrived for kQuiet, at most for kLongestHold. An operation without a
-// contribution for kRecent is not expected to be ready soon.
+// While more operations become ready, the root delays the response, so that they can share a
+// bucket. It waits until no contribution has arrived for kQuiet, at most for kLongestHold. An
+// operation without a contribution for kRecent is not expected to be ready soon.
 constexpr auto kQuiet = 100us;
 constexpr auto kLongestHold = 1ms;
 constexpr auto kRecent = 1ms;
@@ -67,9 +67,9 @@ void Negotiator::add(std::size_t contributor, Contribution contribution, Time no
   last_arrival_ = now;
 }
 
-// A response is passed on to the children before it is executed here, so the whole tree starts the
-// collective at about the same time. Returns after each response: the caller must execute it before
-// later ones, because it changes the cache that they refer to.
+// Passes a response message to the children before this rank executes it, so that the whole tree
+// starts the collective at about the same time. Returns after each message: the caller must execute
+// it before the next one, because it changes the cache that later messages refer to.
 std::optional<ResponseMessage> Negotiator::next(Time now) {
   network_.flush();
   while (const auto message = network_.poll()) {
@@ -87,8 +87,8 @@ std::optional<ResponseMessage> Negotiator::next(Time now) {
   return std::nullopt;
 }
 
-// An error answers an operation also on ranks that have not submitted it yet. A contribution that a
-// child sent before it saw that error belongs to the answered operation.
+// An error response ends an operation even if some ranks have not submitted it yet. A contribution
+// that a child sent before it received that error belongs to the ended operation.
 bool Negotiator::is_stale(std::size_t child, const std::string& name) const {
   const auto refused = refused_.find(name);
   return refused != refused_.end() && seen_by_[child] < refused->second;
@@ -119,9 +119,9 @@ void Negotiator::add_requests(std::size_t child, RequestMessage message, Time no
     if (!is_stale(child, waiting.name)) table_.report(contributor, waiting, now);
 }
 
-// Cache numbers are sent only if they are live in this rank's cache. The parent has taken in at
-// least as many responses, and it keeps evicted entries until all children have seen the eviction,
-// so it can still look the numbers up.
+// Sends a cache number only if it is live in this rank's cache. The parent has executed at least as
+// many response messages. It keeps an evicted entry until all children have executed the eviction,
+// so it can still look the number up.
 void Negotiator::pass_up() {
   for (Contribution& contribution : table_.take_complete()) {
     if (contribution.cached != 0 && !cache_.is_live(contribution.cached)) {
@@ -147,8 +147,8 @@ void Negotiator::pass_up() {
   outgoing_ = {};
 }
 
-// Only the root answers. It may delay ready operations for up to kLongestHold: more operations in
-// one bucket need fewer collectives.
+// Called on the root only. It may delay ready operations for up to kLongestHold, because more
+// operations in one bucket need fewer collectives.
 std::optional<ResponseMessage> Negotiator::answer(Time now) {
   std::vector<UnsatisfiableOperation> unsatisfiable = std::exchange(outgoing_.unsatisfiable, {});
   outgoing_ = {};
@@ -190,8 +190,10 @@ bool Negotiator::should_answer(Time now) const {
          now - last_arrival_ >= kQuiet || now - first_ready_ >= kLongestHold;
 }
 
-// Completes a message with data of the cache and updates the table. All ranks do this for the same
-// messages in the same order, which keeps their caches equal.
+// Fills in the data from the cache and updates the table. All ranks do this for the same messages
+// in the same order, which keeps their caches equal. Flushes first, because the ranks of the node
+// need the message to enter the collective. Retires before the increment, because this rank has
+// executed only the earlier messages.
 void Negotiator::prepare(ResponseMessage& message) {
   network_.flush_all();
   forget_what_all_have_seen();
@@ -215,12 +217,13 @@ void Negotiator::prepare(ResponseMessage& message) {
     }
     if (response.kind != Kind::kJoin) continue;
     table_.end_join();
+    // All ranks have joined, so no child sends a cache number before it has executed this response.
     std::ranges::fill(seen_by_, responses_seen_);
   }
 }
 
-// A child may send a number until it has seen its eviction. A child that has joined sends none, so
-// it does not hold entries back.
+// A child may send a cache number until it has executed its eviction. A child whose ranks have all
+// joined sends none, so entries need not be kept for it.
 void Negotiator::forget_what_all_have_seen() {
   std::uint64_t seen = responses_seen_;
   for (std::size_t child = 0; child < seen_by_.size(); ++child)
@@ -240,8 +243,9 @@ void Negotiator::look_for_stalls(Time now) {
     errors_.push_back(error_response(expired->name, ErrorKind::kCommunication, expired->error));
 }
 
-// Each rank that receives the failure gives up in the same way, so it reaches the whole tree. The
-// doorbells wake ranks of the node that sleep although they have no message to read.
+// Each rank that receives the failure forwards it in the same way, so it reaches the whole tree.
+// The doorbells wake all ranks of the node from every sleep. A rank that receives no message sees
+// the abort signal.
 void Negotiator::spread_failure(const std::string& text) {
   if (!network_.tree().is_root())
     network_.send_to_parent(encode(RequestMessage{.failure = text}), true);

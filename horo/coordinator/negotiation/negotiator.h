@@ -18,10 +18,10 @@
 
 namespace horo::coordinator {
 
-/// The agreement of all ranks on the next operations, as one rank takes part in it. Once all ranks
-/// of its subtree of the control tree have submitted an operation, the rank sends one contribution
-/// to its parent. The root makes the responses, which are passed down the tree. All ranks receive
-/// the same responses in the same order. Used by one thread at a time.
+/// One rank's part in the agreement of all ranks on the next operations. Once all ranks of its
+/// subtree of the control tree have submitted an operation, the rank sends one contribution to its
+/// parent. The root creates the responses. Every rank passes them to its children. All ranks
+/// receive the same responses in the same order. Used by one thread at a time.
 class Negotiator {
  public:
   using Time = ReadinessTable::Time;
@@ -38,7 +38,8 @@ class Negotiator {
   /// Number of response messages that next() has returned.
   std::uint64_t responses_seen() const { return responses_seen_; }
 
-  /// Adds new requests of this rank. `operations`: the number that this rank has completed so far.
+  /// Adds new requests of this rank. `operations`: the number of operations that this rank has
+  /// completed so far.
   void submit(std::span<const Request* const> requests, std::uint64_t operations, Time now);
   /// Receives and sends messages. Returns the next responses, if there are any. Throws
   /// CommunicationError if a rank has failed.
@@ -68,8 +69,8 @@ class Negotiator {
   StallWatch stalls_;
   std::uint64_t responses_seen_ = 0;
   std::vector<std::uint64_t> seen_by_;  // by child
-  // The names that were answered with an error, with the number of that message. A contribution
-  // that was sent before its sender had seen the message is stale.
+  // The names whose response was an error, with the number of that response message. A contribution
+  // that was sent before its sender had received the message is stale.
   std::unordered_map<std::string, std::uint64_t> refused_;
   RequestMessage outgoing_;  // the next message to the parent; not on the root
   int last_to_join_ = 0;

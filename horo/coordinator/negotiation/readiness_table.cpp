@@ -35,7 +35,7 @@ ReadinessTable::PendingOperations::iterator ReadinessTable::find_or_add(const st
   return it;
 }
 
-// Nodes move between the lists by splice(), so the steady state allocates nothing.
+// Moves list nodes between the lists by splice(), so the steady state allocates no memory.
 ReadinessTable::OperationList::iterator ReadinessTable::append(
     OperationList& list, PendingOperations::value_type* operation) {
   if (spare_.empty()) return list.insert(list.end(), operation);
@@ -44,8 +44,8 @@ ReadinessTable::OperationList::iterator ReadinessTable::append(
   return std::prev(list.end());
 }
 
-// Keeps by_age_ sorted by insertion from the end. Nearly always the operation is the latest one;
-// only a child may report an older time.
+// Keeps by_age_ sorted. Searches from the end, because the operation is nearly always the latest
+// one. Only a report of a child has an earlier time.
 void ReadinessTable::set_since(PendingOperations::value_type& operation, Time since) {
   operation.second.since = since;
   by_age_.splice(by_age_.end(), by_age_, operation.second.by_age);
@@ -69,8 +69,8 @@ void ReadinessTable::erase(PendingOperations::iterator it) {
 }
 
 // In a subtree of one rank, every operation is complete at once and the table stays empty.
-// Otherwise the contributions are merged as they arrive, so memory grows with the number of ranks
-// only by rows.
+// Otherwise the contributions are merged as they arrive, so the table does not keep a request for
+// each rank.
 void ReadinessTable::add(std::size_t contributor, Contribution contribution, Time now) {
   if (ranks_of_.size() == 1) return complete_.push_back(std::move(contribution));
   const auto it = find_or_add(contribution.name(), now);
@@ -90,12 +90,14 @@ void ReadinessTable::add(std::size_t contributor, Contribution contribution, Tim
     operation.ranks.insert(operation.ranks.end(), ranks.begin(), ranks.end());
     std::ranges::sort(operation.ranks);
   }
+  // The operation is no longer open in the contributor's subtree. A later one of the same name is a
+  // new operation, which a rank that has shut down will not submit.
   for (ShutdownEntry& entry : shutdowns_)
     if (entry.contributor == contributor) std::erase(entry.shutdown.open, it->first);
   if (is_complete(operation)) complete(it);
 }
 
-// A contributor whose ranks have all joined is not waited for, except by joins and shutdowns.
+// Only joins and shutdowns wait for a contributor whose ranks have all joined.
 bool ReadinessTable::needs(const PendingOperation& operation, std::size_t contributor) const {
   if (operation.has_submitted[contributor]) return false;
   return live_[contributor] > 0 ||
@@ -123,12 +125,12 @@ void ReadinessTable::complete(PendingOperations::iterator it) {
 std::vector<Contribution> ReadinessTable::take_complete() { return std::exchange(complete_, {}); }
 
 // A join can complete operations that waited only for the ranks that join. They complete in the
-// order in which the table first saw them.
+// order in which they were added to the table.
 void ReadinessTable::join(std::size_t contributor, const std::vector<int>& ranks) {
   for (const int rank : ranks)
     if (joined_.insert(rank).second) --live_[contributor];
   if (live_[contributor] > 0) return;
-  std::vector<std::pair<std::uint64_t, std::string>> ready;  // in the order of their list
+  std::vector<std::pair<std::uint64_t, std::string>> ready;  // number and name
   for (const auto& [name, operation] : pending_)
     if (is_complete(operation)) ready.emplace_back(operation.number, name);
   std::ranges::sort(ready);
@@ -167,14 +169,14 @@ std::vector<RankShutdown> ReadinessTable::take_shutdowns() {
   return taken;
 }
 
-// A rank submits nothing after its shutdown. So an operation that its subtree has not submitted,
-// and that the rank had not left open, can never be complete.
+// A rank submits nothing after its shutdown. So an operation can never be complete if the rank's
+// subtree has not submitted it and the rank had not submitted it before its shutdown.
 const ReadinessTable::ShutdownEntry* ReadinessTable::find_blocking_shutdown(
     const std::string& name, const PendingOperation& operation) const {
   if (name == kShutdownName) return nullptr;
   for (const ShutdownEntry& entry : shutdowns_) {
     if (operation.has_submitted[entry.contributor]) continue;
-    // The rank had submitted the operation; other ranks of its subtree may still submit it.
+    // If the operation is in `open`, the rank had submitted it, and others may still submit it.
     if (std::ranges::find(entry.shutdown.open, name) == entry.shutdown.open.end()) return &entry;
   }
   return nullptr;
@@ -201,7 +203,7 @@ void ReadinessTable::report(std::size_t contributor, const Waiting& waiting, Tim
   if (!it->second.has_submitted[contributor]) it->second.reports[contributor] = waiting.missing;
 }
 
-// Without a report, all ranks of a subtree that has not answered are assumed to be missing.
+// Without a report from a subtree, all of its ranks are assumed to be missing.
 std::vector<int> ReadinessTable::missing_ranks(const PendingOperation& operation) const {
   std::vector<int> missing;
   for (std::size_t c = 0; c < ranks_of_.size(); ++c) {
@@ -230,7 +232,8 @@ std::vector<Waiting> ReadinessTable::waiting_longer_than(std::chrono::nanosecond
   return found;
 }
 
-// Removes operations from the front only: recent_ is sorted by the time of the latest contribution.
+// Removes operations from the front only, because recent_ is sorted by the time of the latest
+// contribution.
 std::size_t ReadinessTable::under_way(std::chrono::nanoseconds recent, Time now) {
   while (!recent_.empty() && now - recent_.front()->second.latest >= recent) {
     recent_.front()->second.recent.reset();

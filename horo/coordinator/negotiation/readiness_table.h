@@ -24,8 +24,8 @@ struct Waiting {
 /// A rank that has shut down.
 struct RankShutdown {
   int rank = 0;
-  std::uint64_t operations = 0;   ///< number that it had completed by then
-  std::vector<std::string> open;  ///< operations that it had submitted, but not all of its subtree
+  std::uint64_t operations = 0;   ///< number of operations that it had completed
+  std::vector<std::string> open;  ///< submitted by it, but not yet by all ranks of its subtree
   friend bool operator==(const RankShutdown&, const RankShutdown&) = default;
 };
 
@@ -62,7 +62,8 @@ class ReadinessTable {
 
   /// Removes an operation that was answered with an error.
   void remove(const std::string& name);
-  /// Restarts the age of the pending join: it may wait as long as other operations complete.
+  /// Restarts the age of the pending join, because a join may wait as long as other operations
+  /// complete.
   void refresh_join(Time now);
   /// Ends the join: operations wait for every rank again.
   void end_join();
@@ -72,8 +73,7 @@ class ReadinessTable {
 
   /// A rank of `contributor` will submit nothing more.
   void shut_down(std::size_t contributor, RankShutdown shutdown);
-  /// Returns the shutdowns since the last call, with the operations that they left open in this
-  /// subtree.
+  /// Returns the shutdowns since the last call, with the operations that were open in this subtree.
   std::vector<RankShutdown> take_shutdowns();
   /// Returns the operations that cannot complete because a rank has shut down, each once. They stay
   /// in the table until remove().
@@ -126,7 +126,7 @@ class ReadinessTable {
                                               const PendingOperation& operation) const;
 
   std::vector<std::vector<int>> ranks_of_;
-  std::vector<std::size_t> live_;  // ranks of a contributor that have not joined
+  std::vector<std::size_t> live_;  // by contributor: number of ranks that have not joined
   std::set<int> joined_;
   PendingOperations pending_;
   OperationList by_age_;  // every operation, ascending by `since`

@@ -8,7 +8,7 @@
 namespace horo::coordinator {
 namespace {
 
-// The ranks may have different first dimensions in an allgather or alltoall.
+// In an allgather or alltoall, the first dimension may differ between ranks.
 bool shapes_agree(const Request& a, const Request& b) {
   if (!has_own_rows(a.kind)) return a.shape == b.shape;
   if (a.shape.rank() != b.shape.rank()) return false;
@@ -22,8 +22,8 @@ std::string describe(const ScaleFactors& scale) {
   return fmt::format("prescale {} postscale {}", scale.before, scale.after);
 }
 
-// The first difference in this order is reported. A more general difference comes first: the shapes
-// of different operations need not be compared.
+// Returns the first difference in this order. More general differences are checked first, because
+// the shapes of two different kinds of operation cannot be compared.
 std::string_view differing_field(const Request& a, const Request& b) {
   if (a.kind != b.kind) return "the operations differ";
   if (a.device_queue != b.device_queue)

@@ -23,16 +23,16 @@ enum class Kind : std::uint8_t {
   kBarrier,
   kTask,      ///< a function that every rank runs, such as the agreement on a plan
   kShutdown,  ///< the last request of a rank
-  kJoin,      ///< the rank has no more data; it takes part in allreduces until all have joined
+  kJoin,      ///< the rank has no more data, but takes part in allreduces until all ranks join
 };
 inline constexpr int kKindCount = 9;
 std::string_view name_of(Kind kind);
-/// Whether the ranks' inputs may differ in their first dimension.
+/// Whether the first dimension of the input may differ between ranks.
 constexpr bool has_own_rows(Kind kind) {
   return kind == Kind::kAllgather || kind == Kind::kAlltoall;
 }
 
-/// Names of the last two kinds. At most one operation of each is pending at a time.
+/// Names of the operations of the last two kinds. At most one of each is pending at a time.
 using observe::kShutdownName;
 inline constexpr std::string_view kJoinName = "horo.join";
 

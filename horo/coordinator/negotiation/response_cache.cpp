@@ -11,7 +11,7 @@ std::span<const std::uint64_t> Agreed::rows_from(int rank) const {
   return std::span(rows_of).subspan(static_cast<std::size_t>(rank) * each, each);
 }
 
-// Compares the whole request: a number may be sent only for exactly the same request.
+// Compares the whole request, because a number may be sent only for exactly the same request.
 std::optional<CacheId> ResponseCache::find(const Request& request) const {
   const auto found = by_name_.find(request.name);
   if (found == by_name_.end() || !(found->second->agreed->request == request)) return std::nullopt;
@@ -25,8 +25,8 @@ const std::shared_ptr<const Agreed>& ResponseCache::at(CacheId id) const {
   throw CommunicationError(fmt::format("a control message uses the unknown number {}", id));
 }
 
-// Runs on every rank for the same messages with the same decisions, so the numbers stay equal. A
-// request that changes on one rank only also changes `rows_of`, which all ranks receive.
+// Every rank calls this for the same messages and makes the same decisions, so the numbers stay
+// equal. If the request of only one rank changes, `rows_of` changes too, and all ranks receive it.
 void ResponseCache::note(const Request& request, std::vector<std::uint64_t> rows_of,
                          std::uint64_t message) {
   if (capacity_ == 0) return;
@@ -47,8 +47,8 @@ void ResponseCache::note(const Request& request, std::vector<std::uint64_t> rows
   if (entries_.size() > capacity_) evict(std::prev(entries_.end()), message);
 }
 
-// The agreement stays available by number until retire(): messages that were sent before their
-// sender saw the eviction may still use the number.
+// The agreement stays available by number until retire(), because messages that were sent before
+// their sender executed the eviction may still use the number.
 void ResponseCache::evict(Entries::iterator entry, std::uint64_t message) {
   by_name_.erase(entry->agreed->request.name);
   by_id_.erase(entry->id);

@@ -28,13 +28,13 @@ struct Agreed {
   std::span<const std::uint64_t> rows_from(int rank) const;
 };
 
-/// Earlier agreements, so that a repeated request can be sent as a number. All ranks hold the same
-/// names and numbers, because these change only when a response message is executed, and all ranks
-/// receive the same messages in the same order. Used by one thread at a time.
+/// Stores earlier agreements, so that a rank can send a repeated request as a number. All ranks
+/// hold the same names and numbers, because these change only when a response message is executed,
+/// and all ranks receive the same messages in the same order. Used by one thread at a time.
 class ResponseCache {
  public:
-  /// Agreements with longer lists of rows are not cached: the list of an alltoall grows with the
-  /// square of the number of ranks.
+  /// Agreements with a longer Agreed::rows_of are not cached, because the list of an alltoall grows
+  /// with the square of the number of ranks.
   static constexpr std::size_t kMostRows = 4096;
 
   explicit ResponseCache(std::size_t capacity) : capacity_(capacity) {}

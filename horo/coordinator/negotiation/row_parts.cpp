@@ -10,7 +10,7 @@
 namespace horo::coordinator {
 namespace {
 
-// Ranks may differ in the first dimension only, so the size of a row is the same on all of them.
+// Only the first dimension may differ between ranks, so the size of a row is equal on all ranks.
 std::size_t row_elements(const Shape& shape) {
   return std::accumulate(shape.dimensions().begin() + 1, shape.dimensions().end(), std::size_t{1},
                          std::multiplies<>());

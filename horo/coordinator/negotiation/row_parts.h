@@ -14,8 +14,8 @@ namespace horo::coordinator {
 struct GatheredRows {
   std::vector<std::size_t> bytes_of;  ///< size of each rank's part
   std::size_t bytes = 0;              ///< their sum
-  /// Not empty: the error if this rank's output has a different size. Other ranks may have the
-  /// right size, so this rank first takes part with another buffer of `bytes`.
+  /// The error of this rank if its output has a different size; otherwise empty. Other ranks may
+  /// have the right size, so this rank first takes part with another buffer of `bytes`.
   std::string error_text;
 };
 GatheredRows gathered_rows(const Response& response, const Entry& entry);

@@ -101,7 +101,7 @@ Request get_request(FieldReader& reader) {
   return request;
 }
 
-// A contribution has either a cache number or variants, of which there are at most two.
+// A contribution has either a cache number, or one or two variants.
 void put(FieldWriter& writer, const Contribution& contribution) {
   writer.put(contribution.cached);
   writer.put_count(contribution.variants.size());
@@ -230,7 +230,7 @@ void get_description(FieldReader& reader, Response& response) {
   response.error_text = reader.get_text();
 }
 
-// A response whose tensors are all cached is a list of numbers, four bytes each.
+// A response whose tensors are all cached is sent as a list of numbers of four bytes each.
 void put(FieldWriter& writer, const Response& response) {
   writer.put(response.is_cached());
   if (!response.is_cached()) return put_description(writer, response);
@@ -261,7 +261,7 @@ bool Response::is_cached() const {
          std::ranges::all_of(tensors, [](const Tensor& tensor) { return tensor.cached != 0; });
 }
 
-// A message with nothing but cached operations ends after one flag byte. This is the usual message
+// A message that contains only cached operations ends after a flag byte. This is the usual message
 // of a training loop.
 std::vector<std::byte> encode(const RequestMessage& message) {
   FieldWriter writer;

@@ -27,7 +27,7 @@ struct RequestMessage {
   std::vector<RankShutdown> shutdowns;                ///< since the last message
   std::vector<UnsatisfiableOperation> unsatisfiable;  ///< since the last message
   std::vector<Waiting> waiting;                       ///< long waits of the subtree
-  /// Not empty: the reason why the sender has failed.
+  /// The reason why the sender has failed; empty if it has not.
   std::string failure;
 
   bool is_empty() const;
@@ -36,7 +36,7 @@ struct RequestMessage {
 /// The type of the exception that every rank throws.
 enum class ErrorKind : std::uint8_t { kNone, kMismatch, kCommunication, kShutdown };
 
-/// The next step of all ranks: one collective over `tensors`, or an error for their operations.
+/// One collective over `tensors` that all ranks execute next, or the error of these operations.
 struct Response {
   Kind kind = Kind::kAllreduce;
   DataType type = DataType::kFloat32;

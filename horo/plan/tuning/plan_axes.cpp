@@ -6,7 +6,7 @@
 #include "collectives/communicator.h"
 #include "horo/plan/bucket_plan.h"
 
-namespace horo::tuning {
+namespace horo::plan {
 namespace {
 
 constexpr std::string_view kHierarchical = "hierarchical";
@@ -15,8 +15,8 @@ constexpr std::string_view kBucketBytes = "bucket_bytes";
 constexpr std::string_view kRingSegmentBytes = "ring_segment_bytes";
 constexpr std::size_t kLeastSegment = 4096;
 
-// The range of an axis: `down` and `up` powers of two from its start, at least `least`. Values
-// below the start are rounded down to a multiple.
+// The range of an axis: its start divided by up to 2^down and multiplied by up to 2^up. Values
+// below the start are at least `least` and rounded down to a multiple of `multiple_of`.
 struct Reach {
   int down = 0;
   int up = 0;
@@ -24,6 +24,7 @@ struct Reach {
   std::size_t multiple_of = 1;
 };
 
+// Returns the values in ascending order. Stops where a shift would lose bits.
 std::vector<std::size_t> powers_of_two(std::size_t start, const Reach& reach) {
   std::vector<std::size_t> values;
   for (int shift = reach.down; shift > 0; --shift)
@@ -51,6 +52,7 @@ Axis axis_around(std::size_t start, std::string_view name, const Reach& reach,
   return axis;
 }
 
+// Whether allreduces of this job use ring_segment_bytes: in a ring, or in transfers to the servers.
 bool goes_round_a_ring(Algorithm algorithm, const Settings& settings, const Topology& topology) {
   if (algorithm == Algorithm::kParameterServer) return true;
   const bool has_rings = algorithm == Algorithm::kRing ||
@@ -59,6 +61,7 @@ bool goes_round_a_ring(Algorithm algorithm, const Settings& settings, const Topo
                        settings.allreduce == MessageAllreduce::kRing);
 }
 
+// Only messages between nodes have a wire type, and only values of float32 are shortened.
 bool may_narrow(std::span<const NamedTensor> gradients, const GradientSyncOptions& options,
                 Algorithm algorithm, const Topology& topology) {
   return options.tune_wire && topology.node_count > 1 &&
@@ -77,6 +80,8 @@ PlanChoice untuned(const GradientSyncOptions& options, const Settings& settings)
           .wire = options.wire};
 }
 
+// The order of the axes is that of the search, so the axis with the largest expected gain comes
+// first. The tuning file identifies axes by their names.
 std::vector<Axis> plan_axes(std::span<const NamedTensor> gradients,
                             const GradientSyncOptions& options, const Settings& settings,
                             const Topology& topology) {
@@ -91,8 +96,7 @@ std::vector<Axis> plan_axes(std::span<const NamedTensor> gradients,
   if (options.compression.kind == Compression::Kind::kNone)
     axes.push_back(
         axis_around(start.bucket_bytes, kBucketBytes, {.down = 4, .up = 4}, [&](std::size_t bytes) {
-          return coordinator::make_bucket_plan(gradients, {bytes, options.first_bucket_bytes})
-              .buckets;
+          return plan::make_bucket_plan(gradients, {bytes, options.first_bucket_bytes}).buckets;
         }));
   if (goes_round_a_ring(algorithm, settings, topology)) {
     std::size_t all_bytes = 0;
@@ -127,4 +131,4 @@ PlanChoice with_values(const PlanChoice& start, const GradientSyncOptions& optio
   return result;
 }
 
-}  // namespace horo::tuning
+}  // namespace horo::plan

@@ -11,7 +11,7 @@
 #include "horo/base/topology.h"
 #include "horo/plan/tuning/tuning_search.h"
 
-namespace horo::tuning {
+namespace horo::plan {
 
 /// The tunable parameters of a plan; the same on all ranks.
 struct PlanChoice {
@@ -30,11 +30,12 @@ PlanChoice untuned(const GradientSyncOptions& options, const Settings& settings)
 ///     hierarchical        1, 0: hierarchical, or one ring of all ranks. If several nodes have
 ///                         several ranks each.
 ///     wire_bits           32, 16. Only with options.tune_wire, on several nodes.
-///     bucket_bytes        the start value times powers of two. Values that pack alike are one
-///                         value. Not with compression, whose residuals belong to buckets.
-///     ring_segment_bytes  the start value times powers of two, up to the bytes that a rank sends
-///     at
-///                         once. If allreduces use a ring.
+///     bucket_bytes        the start value times powers of two. Values that result in the same
+///                         buckets count as one. Not with compression, whose residuals belong to
+///                         buckets.
+///     ring_segment_bytes  the start value times powers of two. Values of at least the gradients'
+///                         bytes divided by the number of ranks count as one. If allreduces use a
+///                         ring.
 ///
 /// Pure. Returns the same on all ranks whose arguments are equal except topology.rank.
 std::vector<Axis> plan_axes(std::span<const NamedTensor> gradients,
@@ -48,4 +49,4 @@ bool has_algorithms(std::span<const Axis> axes);
 PlanChoice with_values(const PlanChoice& start, const GradientSyncOptions& options,
                        std::span<const Axis> axes, const Choice& choice);
 
-}  // namespace horo::tuning
+}  // namespace horo::plan

@@ -17,7 +17,7 @@
 #include "horo/plan/gradient_checks.h"
 #include "horo/plan/plan_agreement.h"
 
-namespace horo::tuning {
+namespace horo::plan {
 
 double StepTuner::steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -29,11 +29,14 @@ StepTuner::StepTuner(std::string name, std::vector<Axis> axes, Clock clock,
       clock_(std::move(clock)),
       search_(std::move(axes), options),
       begun_(clock_()) {
-  // The ranks agree on a step one step later, so the first step of a trial has the time of the last
-  // step before it, and the search ignores that one. The first trial needs such a step too.
+  // The ranks agree on the time of a step during the next step. So the first time that the search
+  // records in a trial belongs to the previous choice, and does not count. The first trial has no
+  // previous choice, so record a time in its place.
   search_.note_step(0);
 }
 
+// own_ is set on all ranks or on none, because `counts` is the same on all ranks. So all ranks send
+// or none does.
 bool StepTuner::agree(collectives::Collectives& collectives) {
   if (!own_) return false;
   slowest_ = std::exchange(own_, std::nullopt);
@@ -41,6 +44,8 @@ bool StepTuner::agree(collectives::Collectives& collectives) {
   return true;
 }
 
+// Sends nothing: slowest_ was agreed on during the exchange of this step and is the time of the
+// step before. All ranks pass the same time to the search and therefore make the same choice.
 bool StepTuner::end_step(int rank, bool counts) {
   if (counts) own_ = clock_() - begun_;
   const auto seconds = std::exchange(slowest_, std::nullopt);
@@ -65,12 +70,13 @@ namespace {
 
 constexpr const char* kSetting = "HORO_AUTOTUNE";
 
-// Covers everything known to horo that affects the time of a step.
+// Identifies results in the file: covers everything known to horo that affects the time of a step,
+// apart from the shape of the job, which is in the key itself.
 std::uint64_t signature(std::span<const NamedTensor> gradients, const GradientSyncOptions& options,
                         const Settings& settings, const PlanChoice& start) {
-  const std::vector<std::byte> plan = coordinator::encode(
-      coordinator::describe_plan(gradients, options.op, start.bucket_bytes, start.wire,
-                                 options.compression, describe_step_options(options)));
+  const std::vector<std::byte> plan =
+      coordinator::encode(plan::describe_plan(gradients, options.op, start.bucket_bytes, start.wire,
+                                              options.compression, describe_step_options(options)));
   return Hash()
       .add_bytes(plan.data(), plan.size())
       .add(start.ring_segment_bytes)
@@ -98,6 +104,9 @@ PlanTuning::PlanTuning(std::string name, std::span<const NamedTensor> gradients,
   key_ = {signature(gradients, options, settings, untuned_), topology.node_count, topology.size};
 }
 
+// A result of this job takes precedence over the file: an update() with the same gradients keeps
+// the choice that the job has found. All ranks decide alike: found_ is equal on all ranks, and the
+// line of the file is that of rank 0.
 void PlanTuning::begin(collectives::Collectives& collectives) {
   if (axes_.empty()) {
     if (options_.autotune.value_or(false))
@@ -117,6 +126,8 @@ void PlanTuning::begin(collectives::Collectives& collectives) {
     log_info("autotune of gradients '{}': {} from {}", name_, describe_choice(axes_, known), path);
 }
 
+// Only rank 0 reads the file, because the hosts need not share a file system and the file may
+// change between two readings. from_rank_0() throws its errors on every rank.
 std::string PlanTuning::find_in_file(collectives::Collectives& collectives) const {
   const LineFile file(kSetting, settings_.autotune_file);
   return collectives::from_rank_0(
@@ -139,11 +150,14 @@ std::optional<PlanChoice> PlanTuning::other_way() const {
   return other;
 }
 
-void PlanTuning::begin_exchange(coordinator::StepExchange& step) {
+void PlanTuning::begin_exchange(plan::StepExchange& step) {
   if (tuner_ && tuner_->agree(step.collectives)) step.count(sizeof(double), 1);
 }
 
-void PlanTuning::end_step(coordinator::BucketScheduler& scheduler, const StepReport& report) {
+// Applies the next choice between two steps, on all ranks alike and without messages. The clock of
+// the next step starts after the change, so the cost of the change does not count. The spare
+// communicator exists only during the search, since the result needs one of the two.
+void PlanTuning::end_step(plan::BucketScheduler& scheduler, const StepReport& report) {
   if (!tuner_) return;
   if (steps_before_search_ > 0) {
     if (--steps_before_search_ == 0) begin_step();
@@ -151,11 +165,11 @@ void PlanTuning::end_step(coordinator::BucketScheduler& scheduler, const StepRep
   }
   const PlanChoice before = choice_;
   note_step(report.total_weight > 0);
-  coordinator::PlanCommunicators& communicators = scheduler.communicators();
+  plan::PlanCommunicators& communicators = scheduler.communicators();
   if (choice_.algorithm != before.algorithm) communicators.swap();
   communicators.current().set_rings(choice_.ring_segment_bytes, choice_.wire);
   if (choice_.bucket_bytes != before.bucket_bytes)
-    scheduler.repack(coordinator::packing_order(scheduler.plan()),
+    scheduler.repack(plan::packing_order(scheduler.plan()),
                      {choice_.bucket_bytes, options_.first_bucket_bytes});
   begin_step();
   if (!is_searching()) communicators.drop_spare();
@@ -186,7 +200,8 @@ void PlanTuning::finish() {
   tuner_.reset();
 }
 
-// Rank 0 prints the result. If the program keeps a file of results, the line is a log line.
+// Rank 0 prints the result unless all output is off. If results go to a file, it only logs the
+// result at level info.
 void PlanTuning::report(const std::string& result) const {
   if (topology_.rank != 0) return;
   const std::string text = fmt::format("autotune of gradients '{}': {}", name_, result);
@@ -196,6 +211,7 @@ void PlanTuning::report(const std::string& result) const {
     log_info("{}", text);
 }
 
+// A result that cannot be stored is not an error of the job, which continues with it.
 void PlanTuning::keep(const std::string& line) const {
   try {
     LineFile(kSetting, settings_.autotune_file).append(line, kTuningFileExplanation);
@@ -204,4 +220,4 @@ void PlanTuning::keep(const std::string& line) const {
   }
 }
 
-}  // namespace horo::tuning
+}  // namespace horo::plan

@@ -15,7 +15,7 @@
 #include "horo/plan/tuning/tuning_file.h"
 #include "horo/plan/tuning/tuning_search.h"
 
-namespace horo::tuning {
+namespace horo::plan {
 
 /// Runs a TuningSearch over the steps of a job. Each rank measures its steps. The ranks agree on
 /// the time of the slowest rank, so they make the same choices. They agree on the time of a step in
@@ -58,7 +58,7 @@ std::string describe_choice(const std::vector<Axis>& axes, const Choice& choice)
 /// Tunes one plan: searches in the first steps, applies each choice to the plan, and stores the
 /// result. Without options.autotune, or if there is nothing to tune, choice() is the result of
 /// untuned(), and the hook does nothing. Used by one thread at a time.
-class PlanTuning : public coordinator::StepHook {
+class PlanTuning : public plan::StepHook {
  public:
   /// `options.autotune` is set. `settings` and `topology` outlive this object. `found`: the lines
   /// that this job has found before, equal on all ranks.
@@ -73,20 +73,21 @@ class PlanTuning : public coordinator::StepHook {
 
   const PlanChoice& choice() const { return choice_; }
   bool is_searching() const { return tuner_.has_value(); }
-  /// During a search: choice() with the other algorithm that the search tries, if there is one.
+  /// Returns choice() with the second algorithm that the search tries; nullopt if there is no
+  /// search or it does not compare algorithms.
   std::optional<PlanChoice> other_way() const;
 
   /// Agrees on the time of the previous step.
-  void begin_exchange(coordinator::StepExchange& step) override;
-  /// Notes the step, and applies the next choice to the plan. With options.reorder, the search
-  /// starts after the second step, when the order of the gradients is final.
-  void end_step(coordinator::BucketScheduler& scheduler, const StepReport& report) override;
+  void begin_exchange(plan::StepExchange& step) override;
+  /// Records the time of the step and applies the next choice to the plan. With options.reorder,
+  /// the search starts after the second step, when the order of the gradients is final.
+  void end_step(plan::BucketScheduler& scheduler, const StepReport& report) override;
 
   // The parts of end_step() that do not change the plan.
-  /// Notes a step. choice() may change. `counts`: see StepTuner::end_step().
+  /// Records the time of a step. choice() may change. `counts`: see StepTuner::end_step().
   void note_step(bool counts);
-  /// The plan now uses choice(). Starts the next step, or ends a search that is complete: rank 0
-  /// reports the result and appends it to the file.
+  /// Called when the plan uses choice(). Starts the clock of the next step, or ends a search that
+  /// is complete: rank 0 then reports the result and appends it to the file.
   void begin_step();
 
   /// One line for each result of this job.
@@ -112,4 +113,4 @@ class PlanTuning : public coordinator::StepHook {
   std::optional<StepTuner> tuner_;  // empty: no search
 };
 
-}  // namespace horo::tuning
+}  // namespace horo::plan

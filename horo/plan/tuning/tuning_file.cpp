@@ -8,14 +8,14 @@
 #include "horo/base/error.h"
 #include "horo/base/system/line_file.h"
 
-namespace horo::tuning {
+namespace horo::plan {
 namespace {
 
 std::string key_text(const TuningKey& key) {
   return fmt::format("model={:016x} nodes={} ranks={}", key.model, key.nodes, key.ranks);
 }
 
-// Removes the key from the front of `line` and returns it.
+// Removes the key, three fields, from the front of `line`. Returns it without the space behind it.
 std::string_view take_key(std::string_view& line) {
   const std::string_view whole = line;
   for (const std::string_view name : {"model=", "nodes=", "ranks="})
@@ -32,6 +32,9 @@ std::size_t parse_value(std::string_view text) {
   return value;
 }
 
+// Parses all fields, also after an unknown one, so that a malformed line is always an error. A line
+// that is well-formed but has other axes or values gives nullopt: another version may have written
+// it.
 std::optional<Choice> parse_choice(std::string_view line, std::span<const Axis> axes) {
   Choice choice;
   bool is_known = true;
@@ -64,6 +67,8 @@ std::string tuning_line(const TuningKey& key, std::span<const Axis> axes, const 
   return line;
 }
 
+// Checks every line, also those of other keys, so that a damaged file is reported at once. The
+// last line counts, because results are appended.
 std::optional<Choice> find_choice(std::string_view text, const TuningKey& key,
                                   std::span<const Axis> axes, std::string_view path) {
   const std::string wanted = key_text(key);
@@ -84,4 +89,4 @@ std::optional<Choice> find_choice(std::string_view text, const TuningKey& key,
   return found;
 }
 
-}  // namespace horo::tuning
+}  // namespace horo::plan

@@ -9,7 +9,7 @@
 
 #include "horo/plan/tuning/tuning_search.h"
 
-namespace horo::tuning {
+namespace horo::plan {
 
 /// The plan and the job for which a result is valid.
 struct TuningKey {
@@ -19,17 +19,17 @@ struct TuningKey {
 };
 
 /// One line of a tuning file, such as
-/// "model=00c0ffee00c0ffee nodes=2 ranks=4 bucket_bytes=8388608 segment_bytes=262144".
+/// "model=00c0ffee00c0ffee nodes=2 ranks=4 bucket_bytes=8388608 ring_segment_bytes=262144".
 std::string tuning_line(const TuningKey& key, std::span<const Axis> axes, const Choice& choice);
 
 /// Returns the choice for `key` in `text`, the contents of a tuning file, if there is one. If
-/// several lines have the key, the last one counts. Ignores a line with other axes or values: it
-/// was written by another version of horo. Throws InvalidArgument, naming `path` and the line
-/// number, if a line is malformed.
+/// several lines have the key, the last one counts. Ignores a line with other axes or values, which
+/// another version of horo has written. If a line is malformed, throws InvalidArgument with `path`
+/// and the line number.
 std::optional<Choice> find_choice(std::string_view text, const TuningKey& key,
                                   std::span<const Axis> axes, std::string_view path);
 
 /// The comment at the beginning of a new tuning file.
 extern const std::string_view kTuningFileExplanation;
 
-}  // namespace horo::tuning
+}  // namespace horo::plan

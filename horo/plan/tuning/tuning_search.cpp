@@ -8,11 +8,13 @@
 
 #include "horo/base/error.h"
 
-namespace horo::tuning {
+namespace horo::plan {
 namespace {
 
 constexpr int kTrialsOfDuel = 4;
 
+// The median is robust against single slow steps. With an even number of values, returns the larger
+// of the two in the middle.
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -42,6 +44,9 @@ void TuningSearch::note_step(double seconds) {
   end_trial(median(std::exchange(trial_, {})));
 }
 
+// Hill climbing on one axis after the other. A faster value is the new best choice, and the climb
+// goes on in the same direction. A slower value turns the climb around if no higher value was
+// faster; otherwise it ends the axis.
 void TuningSearch::end_trial(double score) {
   ++trials_;
   latest_score_ = score;
@@ -70,8 +75,8 @@ void TuningSearch::end_trial(double score) {
   }
 }
 
-// Selects the next choice to try, or begins the final comparison. The steps of that comparison are
-// reserved: a trial starts only if they still fit into the limit afterwards.
+// Selects the next choice to try, or begins the final comparison. A trial starts only if the steps
+// of the final comparison still fit into the limit afterwards.
 void TuningSearch::climb() {
   while (axis_ < axes_.size() && has_steps_for_another_trial()) {
     if (step_to_neighbour()) return;
@@ -94,11 +99,16 @@ bool TuningSearch::step_to_neighbour() {
   return true;
 }
 
+// The scores of the climb were measured at different times, and the smallest of many noisy scores
+// is too optimistic. So the final comparison measures both choices again.
 void TuningSearch::begin_duel() {
   choice_ = start_;
   stage_ = best_ == start_ ? Stage::kFinished : Stage::kDuel;
 }
 
+// Trials 0 and 3 run the start, trials 1 and 2 the best choice. Both pairs of neighbouring trials
+// must show the gain, so a machine that becomes steadily faster or slower does not decide the
+// result.
 void TuningSearch::duel(double score) {
   duel_scores_.push_back(score);
   choice_ = duel_scores_.size() < 3 ? best_ : start_;
@@ -117,4 +127,4 @@ bool TuningSearch::has_steps_for_another_trial() const {
   return steps_ + (1 + kTrialsOfDuel) * options_.steps_per_trial <= options_.most_steps;
 }
 
-}  // namespace horo::tuning
+}  // namespace horo::plan

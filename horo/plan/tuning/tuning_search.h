@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace horo::tuning {
+namespace horo::plan {
 
 /// A parameter that can be tuned, with the values to try.
 struct Axis {
@@ -19,11 +19,12 @@ using Choice = std::vector<std::size_t>;
 /// Searches for the choice with the shortest steps, by coordinate-wise hill climbing. From the
 /// start choice, it changes one axis after the other to neighbouring values as long as they are
 /// faster. Then a final comparison runs the start and the best choice under the same conditions:
-/// start, best, best, start. The best choice wins only if both adjacent pairs show the gain: if the
-/// machine itself becomes faster or slower meanwhile, one pair favours the start and the other the
-/// best. The number of steps is bounded.
+/// start, best, best, start. The best choice is the result only if both adjacent pairs show the
+/// gain: if the machine itself becomes faster or slower meanwhile, one pair favours the start and
+/// the other the best. The number of steps is bounded.
 ///
-/// Pure: uses no clock and sends no messages. Ranks that note the same times make the same choices.
+/// Pure: uses no clock and sends no messages. Ranks that record the same times make the same
+/// choices.
 class TuningSearch {
  public:
   struct Options {
@@ -31,7 +32,7 @@ class TuningSearch {
     int uncounted = 2;         ///< first steps of a trial that do not count; the score of a
                                ///< trial is the median of the others
     int most_steps = 60;       ///< in all trials
-    double least_gain = 0.03;  ///< part of the time of the start choice that must be saved
+    double least_gain = 0.03;  ///< minimum gain, as a fraction of the time of the start choice
   };
   /// Throws InvalidArgument if the start of an axis is not one of its values, or no step of a trial
   /// counts.
@@ -40,8 +41,8 @@ class TuningSearch {
   /// The choice for the next step; after the search, its result.
   const Choice& choice() const { return choice_; }
   bool is_finished() const { return stage_ == Stage::kFinished; }
-  /// Notes the time of a step. The first call after a change of choice() is about a step with the
-  /// previous choice, because ranks agree on the time of a step only in the next one.
+  /// Records the time of a step. The first call after a change of choice() has the time of a step
+  /// with the previous choice, because ranks agree on the time of a step only in the next step.
   void note_step(double seconds);
 
   const std::vector<Axis>& axes() const { return axes_; }
@@ -86,4 +87,4 @@ class TuningSearch {
   std::vector<double> duel_scores_;
 };
 
-}  // namespace horo::tuning
+}  // namespace horo::plan

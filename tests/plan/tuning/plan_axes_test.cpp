@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace horo::tuning {
+namespace horo::plan {
 namespace {
 
 // Gradients of 10, 20, ... KiB.
@@ -126,4 +126,4 @@ TEST(PlanAxes, KeepCompressedBucketsAndAddRequestedWire) {
 }
 
 }  // namespace
-}  // namespace horo::tuning
+}  // namespace horo::plan

@@ -7,7 +7,7 @@
 #include "horo/base/log.h"
 #include "tests/api/gradient_model.h"
 
-namespace horo::tuning {
+namespace horo::plan {
 namespace {
 
 // One of two ranks on a node, with separate collectives, as if the other rank had the same step
@@ -26,9 +26,9 @@ TEST(PlanTuning, EndsOnceChoiceIsApplied) {
   tuning.begin(ring);
   int steps = 0;
   std::size_t collectives = 0;
-  const coordinator::CountCollective count = [&](std::size_t, std::size_t) { ++collectives; };
+  const plan::CountCollective count = [&](std::size_t, std::size_t) { ++collectives; };
   for (; tuning.is_searching() && steps <= 60; ++steps) {
-    coordinator::StepExchange step{.collectives = ring, .count = count, .report = {}};
+    plan::StepExchange step{.collectives = ring, .count = count, .report = {}};
     tuning.begin_exchange(step);
     EXPECT_EQ(collectives, static_cast<std::size_t>(steps)) << "one per step after the first";
     tuning.note_step(true);
@@ -67,4 +67,4 @@ TEST(PlanTuning, ReportsNothingToTune) {
 }
 
 }  // namespace
-}  // namespace horo::tuning
+}  // namespace horo::plan

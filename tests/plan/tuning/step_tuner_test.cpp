@@ -9,7 +9,7 @@
 #include "horo/base/error.h"
 #include "horo/plan/tuning/plan_tuning.h"
 
-namespace horo::tuning {
+namespace horo::plan {
 namespace {
 
 const Axis kBuckets{"bucket_bytes", {1, 2, 4, 8, 16, 32}, 2};
@@ -104,4 +104,4 @@ TEST(StepTuner, DescribesChoiceInFileFormat) {
 }
 
 }  // namespace
-}  // namespace horo::tuning
+}  // namespace horo::plan

@@ -5,7 +5,7 @@
 
 #include "horo/base/error.h"
 
-namespace horo::tuning {
+namespace horo::plan {
 namespace {
 
 using testing::AllOf;
@@ -60,4 +60,4 @@ TEST(TuningFile, RejectsMalformedLineWithPosition) {
 }
 
 }  // namespace
-}  // namespace horo::tuning
+}  // namespace horo::plan

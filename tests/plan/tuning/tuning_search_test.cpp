@@ -8,7 +8,7 @@
 
 #include "horo/base/error.h"
 
-namespace horo::tuning {
+namespace horo::plan {
 namespace {
 
 using Cost = std::function<double(const TuningSearch&, int step)>;
@@ -158,4 +158,4 @@ TEST(TuningSearch, RejectsInvalidAxes) {
 }
 
 }  // namespace
-}  // namespace horo::tuning
+}  // namespace horo::plan
