@@ -63,11 +63,14 @@ std::string from_rank_0(const std::function<std::string()>& work, Collectives& c
       own += work();
     } catch (const InvalidArgument& error) {
       own = std::string("!") + error.what();
+    } catch (const std::exception& error) {
+      own = std::string("?") + error.what();
     }
   }
   const auto all = gather_all(std::as_bytes(std::span(own)), collectives, topology);
   const std::string result(reinterpret_cast<const char*>(all[0].data()), all[0].size());
   if (result.starts_with('!')) throw InvalidArgument(result.substr(1));
+  if (result.starts_with('?')) throw Error(result.substr(1));
   return result.substr(1);
 }
 

@@ -25,8 +25,8 @@ std::vector<std::vector<std::byte>> gather_all(std::span<const std::byte> bytes,
 void require_no_problem(const std::string& problem, Collectives& collectives,
                         const Topology& topology);
 
-/// Returns the result of `work`, which rank 0 runs, on every rank. InvalidArgument that `work`
-/// throws is thrown on every rank, with the same text.
+/// Returns the result of `work`, which rank 0 runs, on every rank. If `work` throws, every rank
+/// throws with the same text: InvalidArgument for InvalidArgument, Error for any other exception.
 std::string from_rank_0(const std::function<std::string()>& work, Collectives& collectives,
                         const Topology& topology);
 

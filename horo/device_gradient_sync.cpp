@@ -28,8 +28,8 @@ void check_types(std::span<const NamedTensor> gradients, const DeviceGradientSyn
   for (const NamedTensor& gradient : gradients) {
     check_device_type("DeviceGradientSync", gradient.name, gradient.tensor.type());
     HORO_CHECK(!options.leave_as_reduced || is_floating(gradient.tensor.type()),
-               fmt::format("DeviceGradientSync: leave_as_reduced is for floating point, gradient "
-                           "'{}' is {}",
+               fmt::format("DeviceGradientSync: leave_as_reduced requires floating-point "
+                           "gradients; gradient '{}' is {}",
                            gradient.name, name_of(gradient.tensor.type())));
   }
 }

@@ -5,10 +5,10 @@
 namespace horo {
 
 class Runtime;
-namespace coordinator {
+namespace plan {
 class CapturedStep;
 class DeviceRunner;
-}  // namespace coordinator
+}  // namespace plan
 
 /// A training step as a graph of the device, with the exchange of its gradients, made by
 /// DeviceGradientSync::capture(). The step always uses the same memory: copy new data there, on the

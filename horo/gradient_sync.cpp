@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -178,8 +177,8 @@ const StepReport& GradientSync::Impl::wait_for_exchange() {
   } catch (const ShutdownError& error) {
     if (rendezvous == nullptr) throw;
     const std::string text = fmt::format(
-        "gradients '{}': {} after {} steps, {} exchanges one more; call GradientSync::join() where "
-        "ranks have data for different numbers of steps",
+        "gradients '{}': {} after {} steps, but {} exchanges another step; call "
+        "GradientSync::join() where ranks have data for different numbers of steps",
         plan.name(), error.what(), rendezvous->steps(),
         runtime->topology().describe(runtime->topology().rank));
     runtime->recorder().note_error(text);
@@ -252,7 +251,7 @@ const StepReport& GradientSync::exchange() {
 GradientSync::NoSync::NoSync(GradientSync& sync) : impl_(sync.impl_.get()) {
   impl_->require_none_marked("no_sync()");
   HORO_CHECK(impl_->plan.options().backward_passes_per_step == 1,
-             "no_sync() does not go with backward_passes_per_step; choose one");
+             "no_sync() cannot be combined with backward_passes_per_step; choose one");
   ++impl_->no_sync_depth;
   impl_->scheduler->set_held(true);
 }
@@ -266,8 +265,10 @@ GradientSync::NoSync GradientSync::no_sync() { return NoSync(*this); }
 
 void GradientSync::set_weight(double weight) {
   impl_->require_weights("set_weight()");
-  HORO_CHECK(weight >= 0 && std::isfinite(weight),
-             fmt::format("set_weight({}): a weight is finite and at least 0", weight));
+  constexpr double kLargest = 1e300;  // the sum over all ranks must be finite
+  HORO_CHECK(
+      weight >= 0 && weight <= kLargest,
+      fmt::format("set_weight({}): a weight is at least 0 and at most {}", weight, kLargest));
   impl_->require_none_marked("set_weight()");
   impl_->scheduler->hooks().weights->set_own(weight);
 }

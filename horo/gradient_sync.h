@@ -87,9 +87,9 @@ class GradientSync {
   /// backward_passes_per_step above 1.
   [[nodiscard]] NoSync no_sync();
 
-  /// Sets this rank's weight from this step on, such as its number of samples; at least 0. A rank
-  /// with weight 0 contributes nothing, even if its gradients are NaN. Throws InvalidArgument
-  /// without options.weighted, or between ready() and wait().
+  /// Sets this rank's weight from this step on, such as its number of samples; at least 0 and at
+  /// most 1e300. A rank with weight 0 contributes nothing, even if its gradients are NaN. Throws
+  /// InvalidArgument without options.weighted, or between ready() and wait().
   void set_weight(double weight);
   /// Takes part in the steps of the other ranks with weight 0, until all ranks have called join().
   /// For ranks that have data for different numbers of steps. Returns the highest of the ranks that

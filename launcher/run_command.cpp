@@ -78,8 +78,8 @@ void make_output_directory(const std::string& path) {
   if (!error && access(path.c_str(), W_OK | X_OK) != 0)
     error.assign(errno, std::generic_category());
   if (error)
-    throw InvalidArgument(fmt::format(
-        "--output-dir {}: {}; give a directory that can be written to", path, error.message()));
+    throw InvalidArgument(fmt::format("--output-dir {}: {}; choose a directory that is writable",
+                                      path, error.message()));
 }
 
 /// Chooses the directory for the flight recorders of the job, so that hororun can read them after a

@@ -1,5 +1,7 @@
 #include "collectives/adasum/adasum.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -156,7 +158,8 @@ void ordered_sum(Collectives& collectives, int rank, int size, std::span<double>
 // All staging is kept between calls. packed_ is used twice: it holds the chunks that the alltoall
 // sends, and later receives the results of the allgather.
 void Adasum::allreduce(const ScatteredBuffer& tensors) {
-  HORO_CHECK(is_floating(tensors.type()), "Adasum is for floating point");
+  HORO_CHECK(is_floating(tensors.type()),
+             fmt::format("Adasum requires a floating-point type, not {}", name_of(tensors.type())));
   if (size_ == 1 || tensors.count() == 0) return;
   const TensorChunks chunks(tensors, size_);
   const auto ranks = static_cast<std::size_t>(size_);

@@ -134,7 +134,8 @@ void ChunkPipeline::allreduce(const FusedLayout& layout, const ReduceSpec& spec,
              fmt::format("a bucket of {} bytes does not fit into a fused buffer of {}",
                          layout.place() + layout.buffer_bytes(), buffer_bytes_));
   HORO_CHECK(!spec.leave_as_reduced || is_floating(layout.type()),
-             fmt::format("{} cannot be left as it is reduced", name_of(layout.type())));
+             fmt::format("leave_as_reduced requires a floating-point type, not {}",
+                         name_of(layout.type())));
   const Factors factors(spec, layout.type(), layout.wire(), collectives_.size());
   for (const device::Event* event : ready) pack_->wait(*event);
   if (begun != nullptr) pack_->record(*begun);

@@ -27,18 +27,18 @@ FusedLayout::FusedLayout(std::span<const TensorView> tensors, DataType wire,
                          std::size_t chunk_bytes, std::span<const MemorySpan> in_place)
     : type_(tensors.empty() ? wire : tensors.front().type()), wire_(wire) {
   HORO_CHECK(can_travel_as(type_, wire_),
-             fmt::format("{} cannot travel as {}; use its own type, or float16 or bfloat16 for "
+             fmt::format("{} cannot be sent as {}; use its own type, or float16 or bfloat16 for "
                          "float32",
                          name_of(type_), name_of(wire_)));
   HORO_CHECK(in_place.empty() || type_ == wire_,
-             fmt::format("{} cannot travel as {} in place", name_of(type_), name_of(wire_)));
+             fmt::format("{} cannot be sent as {} in place", name_of(type_), name_of(wire_)));
   // The spans are disjoint and in the order of the tensors, so one iterator follows the tensors.
   auto span = in_place.begin();
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const TensorView& tensor = tensors[t];
     HORO_CHECK(tensor.type() == type_,
-               fmt::format("a fused buffer holds one type: {} does not go with {}",
-                           name_of(tensor.type()), name_of(type_)));
+               fmt::format("tensors of one bucket must have one type: found both {} and {}",
+                           name_of(type_), name_of(tensor.type())));
     bytes_ += tensor.bytes();
     if (span != in_place.end() && t == span->last) ++span;
     auto& offset = offsets_.emplace_back();

@@ -39,7 +39,7 @@ bool have_equally_many(const NodeLayout& layout) {
 
 void require_reduction(ReduceOp op) {
   if (op == ReduceOp::kAdasum)
-    throw InvalidArgument("devices have no Adasum; use sum or average on device memory");
+    throw InvalidArgument("Adasum is not supported on device memory; use sum or average");
 }
 
 // Returns the size of each block's part in the round that begins at byte `begin`; 0 for `own`.
@@ -381,7 +381,7 @@ void HierarchicalDeviceCollectives::agree_in_node() {
   } catch (const std::exception& error) {
     return fail(error.what());
   }
-  fail(fmt::format("{}, of the same node, has failed to exchange with the other nodes: {}",
+  fail(fmt::format("{} on the same node failed to exchange data with other nodes: {}",
                    topology_.describe(layout_.rank_at(layout_.node(), lost - 1)), why.data()));
 }
 
@@ -405,7 +405,7 @@ std::optional<std::string> HierarchicalDeviceCollectives::failure() const {
 }
 
 void HierarchicalDeviceCollectives::abort(const std::string& reason) noexcept {
-  fail("the exchange between nodes was given up: " + reason);
+  fail("the exchange between nodes was aborted: " + reason);
   abort_(reason);
   if (levels_.node != nullptr) levels_.node->abort(reason);
 }

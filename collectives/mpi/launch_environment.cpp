@@ -61,7 +61,7 @@ std::string LaunchEnvironment::describe_mpi_mismatch(std::string_view library,
   for (const WorldSize& reported : sizes)
     variables.push_back(fmt::format("{}={}", reported.variable, reported.size));
   return fmt::format(
-      "this process was started as one of {} ({}{}), but its MPI library knows of 1 process: {}. "
+      "this process was started as one of {} ({}{}), but its MPI library reports 1 process: {}. "
       "The program was probably built for another MPI than the launcher's: start it with the "
       "mpirun of that library, or build it with the launcher's. To run it alone on purpose, unset "
       "{}",

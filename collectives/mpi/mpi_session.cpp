@@ -21,12 +21,12 @@ using Clock = std::chrono::steady_clock;
 
 // mpirun ends the job as soon as any rank exits. The full delay therefore passes only if the rank
 // that failed first needs as long to exit, or if no rank failed first, for example after a stall.
-constexpr std::chrono::seconds kTimeToSayWhy{3};
+constexpr std::chrono::seconds kTimeToReportCause{3};
 
 // Open MPI uses a rendezvous for TCP messages of more than 64 KiB: a round trip that needs CPU time
 // on both ranks while the link is idle. The receives of a ring are posted ahead, so its segments do
 // not need a rendezvous. Open MPI reads these parameters from the environment in MPI_Init.
-void send_without_asking(std::size_t message_bytes) {
+void set_eager_limits(std::size_t message_bytes) {
   constexpr std::size_t kHeaders = 4096;
   const std::string limit = std::to_string(message_bytes + kHeaders);
   const char* const names[] = {"OMPI_MCA_btl_tcp_eager_limit", "OMPI_MCA_btl_tcp_rndv_eager_limit",
@@ -38,7 +38,7 @@ void send_without_asking(std::size_t message_bytes) {
 
 // The crash handler of Open MPI prints the stack of every rank, and may deadlock if the heap is
 // corrupted. An empty list of signals disables it, unless the user has set one.
-void keep_open_mpi_from_crashes() { setenv("OMPI_MCA_opal_signal", "", 0); }
+void disable_open_mpi_crash_handler() { setenv("OMPI_MCA_opal_signal", "", 0); }
 
 // The state that all sessions of this process share.
 struct Sessions {
@@ -65,8 +65,8 @@ void initialise(std::size_t message_bytes) {
         "MPI has been finalised in this process and cannot be initialised again: keep one Context "
         "for as long as the program needs horo, or call MPI_Init_thread before the first and "
         "MPI_Finalize after the last");
-  send_without_asking(message_bytes);
-  keep_open_mpi_from_crashes();
+  set_eager_limits(message_bytes);
+  disable_open_mpi_crash_handler();
   int provided = MPI_THREAD_SINGLE;
   HORO_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided));
   sessions().is_mpi_ours = true;
@@ -81,8 +81,9 @@ void check_thread_level() {
         "this MPI library does not offer MPI_THREAD_MULTIPLE, which horo's threads need");
   throw InvalidArgument(
       "the program initialised MPI without MPI_THREAD_MULTIPLE, which horo's threads need: call "
-      "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or leave MPI to horo::init(), or start a "
-      "program that calls MPI_Init with OMPI_MPI_THREAD_LEVEL=3 in its environment (Open MPI)");
+      "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or let horo::init() initialise MPI, or "
+      "start a program that calls MPI_Init with OMPI_MPI_THREAD_LEVEL=3 in its environment (Open "
+      "MPI)");
 }
 
 // Runs after the destructors of static objects, which may still shut down horo regularly.
@@ -150,7 +151,7 @@ void MpiSession::on_exit() {
 
 void MpiSession::exit_late() {
   const std::scoped_lock lock(sessions().mutex);
-  sessions().exit_after = Clock::now() + kTimeToSayWhy;
+  sessions().exit_after = Clock::now() + kTimeToReportCause;
 }
 
 void MpiSession::watch(std::function<void()> before_finalize, std::function<void(int)> at_exit) {

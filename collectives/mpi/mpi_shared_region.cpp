@@ -153,7 +153,9 @@ class Sharing {
     if (!error.empty()) throw SharedMemoryError(error);
     if (failed < node_.size())
       throw SharedMemoryError(
-          fmt::format("rank {} of the node could not have its part of the shared memory", failed));
+          fmt::format("rank {} of the node cannot set up its part of the shared memory; its own "
+                      "error names the cause",
+                      failed));
   }
 
   // The lowest rank of the node that has failed; the size of the node if none has.

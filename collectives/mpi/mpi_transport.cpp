@@ -23,7 +23,7 @@ namespace horo::collectives {
 
 namespace {
 
-constexpr std::string_view kWaitText = "for all ranks to tell where they are";
+constexpr std::string_view kWaitText = "for all ranks to exchange the topology";
 
 // The lowest rank of `comm` on the real node of this rank.
 int first_rank_on_node(const MpiComm& comm, const WaitPolicy& policy) {
@@ -156,10 +156,9 @@ MpiComm duplicate_checked(MPI_Comm comm, const WaitPolicy& policy) {
   HORO_CHECK(provided >= MPI_THREAD_MULTIPLE,
              "horo calls MPI from several threads: initialise it with "
              "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...)");
-  return MpiComm::duplicate_of(
-      comm, policy,
-      "in horo::init() for ranks that have not called it: look at what they do before, or whether "
-      "they run");
+  return MpiComm::duplicate_of(comm, policy,
+                               "in horo::init() for ranks that have not called it: check whether "
+                               "they run and what they do before init()");
 }
 
 MpiComm split_by_node(const MpiComm& comm, const Topology& topology) {

@@ -163,7 +163,7 @@ FileDescriptor make_memory_file() {
 void require_free(std::size_t bytes, const FreeMemory& limit) {
   if (bytes <= limit.bytes) return;
   throw SharedMemoryError(fmt::format(
-      "cannot allocate {} of shared memory: {} are free ({}). Ask for less, start fewer ranks on "
+      "cannot allocate {} of shared memory: {} available ({}); request less, start fewer ranks on "
       "the node, or raise the limit (a container: --memory)",
       format_bytes(bytes), format_bytes(limit.bytes / kMebibyte * kMebibyte), limit.limit));
 }

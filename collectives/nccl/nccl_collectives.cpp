@@ -71,7 +71,7 @@ ncclRedOp_t nccl_op(DataType type, ReduceOp op) {
     case ReduceOp::kSum:
       break;
     case ReduceOp::kAdasum:
-      throw InvalidArgument("NCCL has no Adasum; use sum or average on device memory");
+      throw InvalidArgument("Adasum is not supported by NCCL; use sum or average on device memory");
   }
   return ncclSum;
 }

@@ -135,13 +135,14 @@ class Exchange {
   void finish(std::size_t k) {
     Round& round = rounds_[k % 2];
     for (std::size_t s = 0; s < servers_; ++s) {
-      await(peers_, round.sends[s], "to take values as a parameter server", rank_names_[s]);
+      await(peers_, round.sends[s], "to receive values as a parameter server", rank_names_[s]);
       if (round.results[s] == 0) continue;
-      await(peers_, round.results[s], "to answer as a parameter server", rank_names_[s]);
+      await(peers_, round.results[s], "to send its result as a parameter server", rank_names_[s]);
       scatter(buffer_, range(s, k), result(round, s, bytes(s, k)).data());
     }
     for (std::size_t r = 0; r < ranks_; ++r)
-      await(peers_, round.answers[r], "to take the answer of a parameter server", rank_names_[r]);
+      await(peers_, round.answers[r], "to receive the result of a parameter server",
+            rank_names_[r]);
   }
 
   PointToPoint& peers_;
@@ -177,7 +178,7 @@ ParameterServerCollectives::ParameterServerCollectives(PointToPoint& peers,
                                                        std::vector<std::string> rank_names)
     : RingCollectives(peers, segment_bytes, std::move(rank_names)),
       servers_(std::min(servers, static_cast<std::size_t>(peers.size()))) {
-  HORO_CHECK(servers > 0, "");
+  HORO_CHECK(servers > 0, "the number of parameter servers is 0; must be at least 1");
 }
 
 void ParameterServerCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {

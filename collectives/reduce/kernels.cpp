@@ -1,5 +1,7 @@
 #include "collectives/reduce/kernels.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 
 #include "collectives/reduce/kernel_table.h"
@@ -21,7 +23,8 @@ const KernelTable& table() {
 
 // The index of a 16-bit float type in the arrays of KernelTable.
 int half_index(DataType half) {
-  HORO_CHECK(half == DataType::kFloat16 || half == DataType::kBFloat16, "");
+  HORO_CHECK(half == DataType::kFloat16 || half == DataType::kBFloat16,
+             fmt::format("{} is not a 16-bit floating-point type", name_of(half)));
   return half == DataType::kFloat16 ? 0 : 1;
 }
 
@@ -30,7 +33,9 @@ int half_index(DataType half) {
 void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
             std::size_t count, std::size_t divisor, std::span<std::byte* const> outs,
             Stores stores) {
-  HORO_CHECK(!sources.empty() && !outs.empty() && divisor > 0, "");
+  HORO_CHECK(!sources.empty() && !outs.empty() && divisor > 0,
+             fmt::format("reduce: {} sources, {} outputs, divisor {}; each must be at least 1",
+                         sources.size(), outs.size(), divisor));
   HORO_CHECK(is_elementwise(op), "Adasum does not combine element by element");
   if (count == 0) return;
   const ReduceArguments arguments{sources.data(),

@@ -40,7 +40,9 @@ RingCollectives::RingCollectives(PointToPoint& peers, std::size_t segment_bytes,
       selection_(selection),
       rank_names_(rank_names.empty() ? numbered(peers.size()) : std::move(rank_names)),
       flow_(peers_, rank_names_) {
-  HORO_CHECK(segment_bytes > 0 && rank_names_.size() == static_cast<std::size_t>(peers.size()), "");
+  HORO_CHECK(segment_bytes > 0, "segment_bytes is 0; must be at least 1");
+  HORO_CHECK(rank_names_.size() == static_cast<std::size_t>(peers.size()),
+             fmt::format("{} rank names for {} ranks", rank_names_.size(), peers.size()));
 }
 
 void RingCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {

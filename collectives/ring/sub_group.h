@@ -49,7 +49,7 @@ inline SubGroup::SubGroup(PointToPoint& parent, std::vector<int> ranks, int tag_
     : parent_(parent), ranks_(std::move(ranks)), tag_offset_(tag_offset) {
   // Ranks of the group are numbered by their position in the list.
   const auto own = std::find(ranks_.begin(), ranks_.end(), parent.rank());
-  HORO_CHECK(own != ranks_.end(), "a rank that is not in a group cannot use it");
+  HORO_CHECK(own != ranks_.end(), "this rank is not a member of the group");
   rank_ = static_cast<int>(own - ranks_.begin());
 }
 

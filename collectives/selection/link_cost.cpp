@@ -40,8 +40,8 @@ double median(std::vector<double> samples) {
   return *middle;
 }
 
-// Exchanges messages between two ranks, of which one leads and the other follows. The first byte of
-// the leader's message is 1 in the last round.
+// A ping-pong between two ranks: the initiator measures, and the responder replies to each message.
+// The first byte of the initiator's message is 1 in the last round.
 class PingPong {
  public:
   PingPong(PointToPoint& peers, int peer, const std::string& peer_name)
@@ -49,24 +49,24 @@ class PingPong {
 
   /// Returns the seconds of one message: half a round trip. The first `unmeasured` rounds open
   /// connections and do not count.
-  double lead(std::size_t bytes, int rounds, int unmeasured) {
+  double initiate(std::size_t bytes, int rounds, int unmeasured) {
     std::vector<double> samples;
     const auto begin = Clock::now();
     for (int round = 1; sent_[0] == std::byte{0}; ++round) {
       const bool is_last = round >= rounds || Clock::now() - begin > kMostTime;
       sent_[0] = std::byte{is_last};
       const auto start = Clock::now();
-      // The receive is posted before the send, so that the answer is never an unexpected message.
-      const auto answer = receive(bytes);
+      // The receive is posted before the send, so that the reply is never an unexpected message.
+      const auto reply = receive(bytes);
       send(bytes);
-      finish(answer);
+      finish(reply);
       if (round > unmeasured || (is_last && samples.empty()))
         samples.push_back(seconds_since(start) / 2);
     }
     sent_[0] = std::byte{0};
     return median(std::move(samples));
   }
-  void follow(std::size_t bytes) {
+  void respond(std::size_t bytes) {
     do {
       finish(receive(bytes));
       send(bytes);
@@ -114,15 +114,16 @@ LinkCost measure_link(PointToPoint& peers, const Topology& topology) {
   if (topology.local_rank != 0 || other_node >= topology.node_count) return {};
   const int peer = topology.ranks_of(other_node).front();
   const std::string peer_name = topology.describe(peer);
-  PingPong game(peers, peer, peer_name);
+  PingPong ping_pong(peers, peer, peer_name);
   if (topology.node > other_node) {
-    game.follow(kSmall);
-    game.follow(kLarge);
+    ping_pong.respond(kSmall);
+    ping_pong.respond(kLarge);
     return {};
   }
   LinkCost link;
-  link.alpha = game.lead(kSmall, kSmallRounds, 4);
-  link.beta = std::max(0.0, game.lead(kLarge, kLargeRounds, 1) - link.alpha) / (kLarge - kSmall);
+  link.alpha = ping_pong.initiate(kSmall, kSmallRounds, 4);
+  link.beta =
+      std::max(0.0, ping_pong.initiate(kLarge, kLargeRounds, 1) - link.alpha) / (kLarge - kSmall);
   link.gamma = seconds_per_combined_byte();
   return link;
 }
@@ -141,7 +142,7 @@ double parse_value(std::string_view key, std::string_view text) {
   const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (status != std::errc{} || rest != text.data() + text.size() || !std::isfinite(value) ||
       value < 0)
-    throw InvalidArgument(fmt::format("'{}' is not a number of at least 0 for {}", text, key));
+    throw InvalidArgument(fmt::format("{} must be a number of at least 0, not '{}'", key, text));
   return value;
 }
 
@@ -154,7 +155,7 @@ std::array<double, kKeys.size()> parse_line(std::string_view line) {
     values[i] = parse_value(kKeys[i], value);
   }
   if (!line.empty()) throw InvalidArgument(fmt::format("'{}' follows the last value", line));
-  if (values[2] <= 0) throw InvalidArgument("alpha is 0");
+  if (values[2] <= 0) throw InvalidArgument("alpha must be above 0");
   return values;
 }
 
@@ -178,7 +179,7 @@ std::optional<LinkCost> find_link(std::string_view text, const JobShape& shape,
       found = LinkCost{values[2], values[3], values[4]};
     } catch (const InvalidArgument& error) {
       throw InvalidArgument(
-          fmt::format("HORO_LINK_FILE: {}:{}: {}; correct it, or remove the file to measure anew",
+          fmt::format("HORO_LINK_FILE: {}:{}: {}; correct it, or remove the file to measure again",
                       path, number, error.what()));
     }
   }

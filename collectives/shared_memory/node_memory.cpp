@@ -89,7 +89,10 @@ NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank,
       slot_bytes_(slot_for(step_bytes_, size_)),
       direct_bytes_(round_up_bytes(direct_bytes, kPage)),
       policy_(policy) {
-  HORO_CHECK(region_->bytes().size() >= bytes_needed(size_, step_bytes, direct_bytes), "");
+  HORO_CHECK(
+      region_->bytes().size() >= bytes_needed(size_, step_bytes, direct_bytes),
+      fmt::format("the shared region has {} bytes; {} ranks require {}", region_->bytes().size(),
+                  size_, bytes_needed(size_, step_bytes, direct_bytes)));
   std::byte* at = region_->bytes().data();
   for (std::string& name : rank_names) {
     RankMemory memory;
@@ -113,7 +116,9 @@ NodeMemory::~NodeMemory() {
 }
 
 std::uint32_t NodeMemory::begin_steps(std::uint32_t count, std::size_t bytes) {
-  HORO_CHECK(bytes <= step_bytes_ + kCacheLineBytes, "");
+  HORO_CHECK(bytes <= step_bytes_ + kCacheLineBytes,
+             fmt::format("a step of {} bytes exceeds the maximum of {}", bytes,
+                         step_bytes_ + kCacheLineBytes));
   place_bytes_ = place_for(bytes);
   places_ = static_cast<std::uint32_t>(slot_bytes_ / place_bytes_);
   const std::uint32_t first = next_step_;
@@ -128,7 +133,8 @@ std::uint32_t NodeMemory::steps_in_all_slots(std::size_t bytes) const {
 }
 
 void NodeMemory::start_at(std::uint32_t number) {
-  HORO_CHECK(number % kSlots == 0, "");
+  HORO_CHECK(number % kSlots == 0,
+             fmt::format("first step number {} is not a multiple of {}", number, kSlots));
   next_step_ = direct_ = number;
   RankFlags& flags = *ranks_[rank_].flags;
   for (Flag* flag : {&flags.posted, &flags.reduced, &flags.consumed}) flag->publish(number);
@@ -164,12 +170,12 @@ void NodeMemory::end_without(int peer) {
 void NodeMemory::wait_free(std::uint32_t step) {
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
-    wait(ranks_[peer].flags->consumed, step - kSlots + 1, peer, "take part in a collective");
+    wait(ranks_[peer].flags->consumed, step - kSlots + 1, peer, "enter a collective");
   }
 }
 
 void NodeMemory::wait_posted(int peer, std::uint32_t step) {
-  wait(ranks_[peer].flags->posted, step + 1, peer, "bring its values to a collective");
+  wait(ranks_[peer].flags->posted, step + 1, peer, "post its input for a collective");
 }
 
 void NodeMemory::wait_reduced(int peer, std::uint32_t step) {
@@ -190,7 +196,7 @@ std::byte* NodeMemory::direct_buffer(int rank, std::uint32_t exchange, std::size
 }
 
 void NodeMemory::wait_direct(int peer, std::uint32_t exchange) {
-  wait(direct_flag(peer, exchange), exchange, peer, "take part in a collective");
+  wait(direct_flag(peer, exchange), exchange, peer, "enter a collective");
 }
 
 }  // namespace horo::collectives

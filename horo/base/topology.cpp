@@ -137,7 +137,9 @@ Topology Topology::subset(const std::vector<int>& members, int number) const {
 // are numbered in the order of their first rank.
 Topology make_topology(int rank, const std::vector<std::string>& key_of_rank,
                        const std::vector<std::string>& host_of_rank) {
-  HORO_CHECK(!key_of_rank.empty() && key_of_rank.size() == host_of_rank.size(), "");
+  HORO_CHECK(!key_of_rank.empty() && key_of_rank.size() == host_of_rank.size(),
+             fmt::format("{} node keys and {} hosts; one of each per rank is required",
+                         key_of_rank.size(), host_of_rank.size()));
   Topology topology;
   topology.rank = rank;
   topology.size = static_cast<int>(key_of_rank.size());

@@ -22,7 +22,7 @@ thread_local const std::function<bool()>* work_of_thread = nullptr;
 
 // Waits do not nest: work that runs during a wait must not wait itself.
 WhileWaiting::WhileWaiting(std::function<bool()> work) : work_(std::move(work)) {
-  HORO_CHECK(work_of_thread == nullptr, "");
+  HORO_CHECK(work_of_thread == nullptr, "this thread already has work for its waits");
   work_of_thread = &work_;
 }
 

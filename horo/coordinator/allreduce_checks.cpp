@@ -26,12 +26,14 @@ void check_factor(std::string_view operation, const std::string& name, DataType 
   if (factor == 1) return;
   HORO_CHECK(std::isfinite(factor), fmt::format("{} '{}': {} is {}; it must be a finite number",
                                                 operation, name, option, factor));
-  HORO_CHECK(is_floating(type),
-             fmt::format("{} '{}': {} {} is for floating point, not {}; leave it at 1", operation,
-                         name, option, factor, name_of(type)));
+  HORO_CHECK(
+      is_floating(type),
+      fmt::format("{} '{}': {} is {}, but must be 1 for {}, which is not a floating-point type",
+                  operation, name, option, factor, name_of(type)));
   HORO_CHECK(is_in_range(factor, type),
-             fmt::format("{} '{}': {} {} is beyond float32, in which {} is multiplied", operation,
-                         name, option, factor, name_of(type)));
+             fmt::format(
+                 "{} '{}': {} is {}, which exceeds the range of float32, in which {} is multiplied",
+                 operation, name, option, factor, name_of(type)));
 }
 
 // Compares addresses as integers, because pointers into different objects have no defined order.
@@ -45,12 +47,13 @@ bool overlap(const ConstTensorView& a, const ConstTensorView& b) {
 
 void check_op_type(std::string_view operation, const std::string& name, ReduceOp op,
                    DataType type) {
-  HORO_CHECK(is_elementwise(op) || is_floating(type),
-             fmt::format("{} '{}': Adasum is for floating point, not {}; choose a sum or an "
-                         "average",
-                         operation, name, name_of(type)));
+  HORO_CHECK(
+      is_elementwise(op) || is_floating(type),
+      fmt::format(
+          "{} '{}': Adasum requires a floating-point type, not {}; use ReduceOp::kSum or kAverage",
+          operation, name, name_of(type)));
   HORO_CHECK(op != ReduceOp::kAverage || type != DataType::kBool,
-             fmt::format("{} '{}': there is no average of bool; choose ReduceOp::kSum or kMax "
+             fmt::format("{} '{}': average is not defined for bool; use ReduceOp::kSum or kMax "
                          "(\"or\"), or kProduct or kMin (\"and\")",
                          operation, name));
 }
@@ -80,8 +83,8 @@ void check_allreduce_output(const std::string& name, const ConstTensorView& inpu
              fmt::format("allreduce '{}': input {} and output {} must have the same shape", name,
                          input.shape().to_string(), output.shape().to_string()));
   HORO_CHECK(input.data() == output.data() || !overlap(input, output),
-             fmt::format("allreduce '{}': input and output overlap; give the same memory for both, "
-                         "or memory that is apart",
+             fmt::format("allreduce '{}': input and output overlap; pass the same memory for both, "
+                         "or memory that does not overlap",
                          name));
 }
 
@@ -109,7 +112,7 @@ std::string find_overlap(std::span<const NamedTensor> tensors) {
 void check_apart(std::span<const NamedTensor> tensors) {
   const std::string problem = find_overlap(tensors);
   HORO_CHECK(problem.empty(),
-             fmt::format("allreduce of a group: {}; give each tensor memory of its own", problem));
+             fmt::format("allreduce of a group: {}; tensors of a group must not overlap", problem));
 }
 
 }  // namespace horo

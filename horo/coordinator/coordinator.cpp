@@ -371,7 +371,7 @@ void Coordinator::check_deadlines(Time now) {
     no_deadline_before_ = std::min(no_deadline_before_, entry.submitted + of_answer.limit());
     if (!of_answer.has_timed_out(entry.submitted, now)) continue;
     throw CommunicationError(
-        with_timeout(fmt::format("{} was submitted {} ago and rank {} has not answered",
+        with_timeout(fmt::format("{} was submitted {} ago, but rank {} has not responded",
                                  quote_operation(name, topology_),
                                  format_duration(now - entry.submitted), topology_.job_rank(0)),
                      of_answer.timeout));

@@ -101,9 +101,9 @@ void DeviceOperationQueue::add(const Response& response, std::vector<Entry> entr
                                std::int64_t agreed) {
   const std::scoped_lock lock(mutex_);
   if (should_stop_)
-    throw CommunicationError(fmt::format("{} destroyed its DeviceOperations before '{}' was done",
-                                         topology_.describe(topology_.rank),
-                                         entries.front().request.name));
+    throw CommunicationError(
+        fmt::format("{} destroyed its DeviceOperations before '{}' was complete",
+                    topology_.describe(topology_.rank), entries.front().request.name));
   agreed_.push_back({{}, response, std::move(entries), agreed, {}});
   if (error_ != nullptr) return fail(error_);
   changed_.notify_all();

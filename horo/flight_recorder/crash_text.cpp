@@ -108,7 +108,8 @@ CrashText& CrashText::add(std::string_view text) {
 CrashText& CrashText::add(std::int64_t number) {
   char digits[20];
   std::size_t count = 0;
-  auto rest = static_cast<std::uint64_t>(number < 0 ? -number : number);
+  auto rest = static_cast<std::uint64_t>(number);
+  if (number < 0) rest = 0 - rest;
   do digits[count++] = static_cast<char>('0' + rest % 10);
   while ((rest /= 10) != 0);
   if (number < 0) add("-");

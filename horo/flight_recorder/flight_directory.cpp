@@ -45,7 +45,7 @@ void make_directory(const fs::path& path) {
 void require_own(const fs::path& path) {
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid())
-    throw Error(fmt::format("{} is not a directory of this user", path.string()));
+    throw Error(fmt::format("{} is not a directory owned by this user", path.string()));
 }
 
 bool is_job_running(const fs::path& job) {

@@ -32,15 +32,15 @@ void require_inside(const FlightTable& table, std::size_t bytes) {
 FlightHeader read_header(std::span<const std::byte> bytes) {
   if (bytes.size() < sizeof kFlightMagic ||
       std::memcmp(bytes.data(), kFlightMagic, sizeof kFlightMagic) != 0)
-    throw Error("not a flight recorder's file");
-  if (bytes.size() < sizeof(FlightHeader)) throw Error("truncated within its header");
+    throw Error("not a flight recorder file");
+  if (bytes.size() < sizeof(FlightHeader)) throw Error("the header is truncated");
   const auto header = copy_at<FlightHeader>(bytes, 0);
   const FlightIdentity& identity = header.identity;
   if (identity.version != kFlightVersion)
     throw Error(fmt::format("has format version {}; this hororun reads version {}",
                             identity.version, kFlightVersion));
   if (Hash().add_bytes(&identity, sizeof identity).value() != header.checksum)
-    throw Error("damaged: wrong checksum of the header");
+    throw Error("damaged: the checksum of the header is wrong");
   if (bytes.size() < identity.file_bytes)
     throw Error(fmt::format("truncated: {} of {} bytes", bytes.size(), identity.file_bytes));
   require_inside<FlightName>(identity.names, bytes.size());

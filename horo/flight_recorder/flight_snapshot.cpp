@@ -114,7 +114,7 @@ void set_unfinished_crash(const FlightLog& log, WallTime now, RankSnapshot& snap
     return;
   if (now - log.signal_at < kLongestHandler) return;
   snapshot.taken = log.signal_at;
-  snapshot.failure = crash_text(log) + ", and its process has not ended since";
+  snapshot.failure = crash_text(log) + ", but its process is still running";
 }
 
 bool is_leaving(const RankSnapshot& snapshot) {

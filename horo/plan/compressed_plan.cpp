@@ -192,8 +192,8 @@ void CompressedPlan::load_state(std::span<const std::byte> bytes,
           std::string_view(reinterpret_cast<const char*>(problems[r].data()), problems[r].size())));
   if (!collectives::all_equal(shared_signature(loaded), collectives))
     throw MismatchError(
-        "load_compression_state: the ranks' states are not of the same step of one run; load what "
-        "all ranks saved together");
+        "load_compression_state: the states of the ranks are from different steps or runs; load "
+        "the states that all ranks saved in the same step");
   const float* at = loaded.values.data();
   for (const auto& [residual, factor] : memories()) {
     std::copy_n(at, residual.size(), residual.begin());

@@ -26,8 +26,8 @@ class CompressedPlan : public StepHook {
 
   bool covers(std::size_t bucket) const { return compressors_[bucket] != nullptr; }
   /// Reduces a covered bucket. `buffer` holds all its gradients. Collective.
-  void coordinator::allreduce(std::size_t bucket, const collectives::ScatteredBuffer& buffer,
-                              collectives::Collectives& collectives, ReduceOp op);
+  void allreduce(std::size_t bucket, const collectives::ScatteredBuffer& buffer,
+                 collectives::Collectives& collectives, ReduceOp op);
 
   // Called between steps.
   const CompressionReport& report() const { return report_; }

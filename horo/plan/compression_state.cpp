@@ -33,7 +33,7 @@ void check_identity(std::span<const std::string> saved, std::span<const std::str
   const auto [a, b] = std::ranges::mismatch(saved, expected);
   if (a == saved.end() && b == expected.end()) return;
   const auto text = [](auto at, auto end) { return at == end ? "nothing more" : "'" + *at + "'"; };
-  throw InvalidArgument(fmt::format("the state is of {}, where this GradientSync has {}",
+  throw InvalidArgument(fmt::format("the state has {}, but this GradientSync has {}",
                                     text(a, saved.end()), text(b, expected.end())));
 }
 
@@ -97,8 +97,8 @@ CompressionState decode_state(std::span<const std::byte> bytes,
   FieldReader reader(bytes, throw_damaged_state);
   if (bytes.size() < kHeaderBytes || text_of(reader.get_raw(kMagic.size())) != kMagic)
     throw InvalidArgument(
-        fmt::format("these {} bytes are no compression state; give what save_compression_state() "
-                    "returned",
+        fmt::format("these {} bytes are not a compression state; pass the bytes that "
+                    "save_compression_state() returned",
                     bytes.size()));
   const auto version = reader.get<std::uint32_t>();
   if (version != kVersion)
@@ -108,7 +108,7 @@ CompressionState decode_state(std::span<const std::byte> bytes,
   const auto size = reader.get<std::uint64_t>();
   if (size != bytes.size())
     throw InvalidArgument(
-        fmt::format("the state was saved as {} bytes, these are {}", size, bytes.size()));
+        fmt::format("the state was saved as {} bytes, but {} were passed", size, bytes.size()));
   CompressionState state{.step = reader.get<std::uint64_t>()};
   const auto saved_values = reader.get<std::uint64_t>();
   for (std::uint32_t i = 0; i < texts; ++i)

@@ -141,7 +141,7 @@ void DeviceRunner::wait_on(void* native) {
 void DeviceRunner::wait() {
   std::unique_lock lock(mutex_);
   HORO_CHECK(capture_ == Capture::kNone,
-             "wait() in a step that is being captured, of which nothing is done: call wait_on()");
+             "wait() in a step that is being captured and has not run: call wait_on()");
   await_all_launched(lock);
   const std::vector<const device::Event*> ends = ends_of_step();
   lock.unlock();
@@ -250,7 +250,7 @@ std::string DeviceRunner::describe_oldest() const {
 // step are too, and under_way_ has more than next_ entries.
 std::exception_ptr DeviceRunner::unfinished() const {
   if (next_ == 0 || under_way_.size() > next_) return nullptr;
-  return std::make_exception_ptr(ShutdownError("the plan has ended in the middle of a step"));
+  return std::make_exception_ptr(ShutdownError("the plan was destroyed in an incomplete step"));
 }
 
 // Returns the bucket to name in an error: the one that could not be enqueued, or else the oldest in

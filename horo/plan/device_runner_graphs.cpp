@@ -22,10 +22,8 @@ void DeviceRunner::require_step_boundary(const char* what) const {
 // check capture_, which is reset on every path.
 std::unique_ptr<CapturedStep> DeviceRunner::capture(void* native,
                                                     const std::function<void()>& step) {
-  HORO_CHECK(
-      is_alone() || parts_.collectives->can_be_captured(),
-      "capture(): gradients that are exchanged by nodes (HORO_ALGORITHM=hierarchical) cannot "
-      "be part of a graph");
+  HORO_CHECK(is_alone() || parts_.collectives->can_be_captured(),
+             "capture(): a hierarchical exchange (HORO_ALGORITHM=hierarchical) cannot be captured");
   {
     const std::scoped_lock lock(mutex_);
     require_step_boundary("capture");
@@ -98,7 +96,7 @@ void DeviceRunner::launch(CapturedStep& step) {
   std::unique_lock lock(mutex_);
   require_step_boundary("launch");
   HORO_CHECK(!is_captured(step.native()),
-             "launch() by a stream that is being captured: a graph is no part of another");
+             "launch() by a stream that is being captured: a graph cannot contain another graph");
   changed_.wait(lock, [&] {
     return error_ != nullptr || under_way_.empty() || under_way_.front().step + 2 > step_;
   });

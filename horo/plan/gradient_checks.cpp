@@ -37,23 +37,24 @@ void check_memory(std::span<const NamedTensor> gradients) {
 
 void check_types(std::span<const NamedTensor> gradients, ReduceOp op) {
   for (const NamedTensor& gradient : gradients)
-    HORO_CHECK(op != ReduceOp::kAverage || gradient.tensor.type() != DataType::kBool,
-               fmt::format("GradientSync: there is no average of bool, the type of gradient '{}'",
-                           gradient.name));
+    HORO_CHECK(
+        op != ReduceOp::kAverage || gradient.tensor.type() != DataType::kBool,
+        fmt::format("GradientSync: average is not defined for bool (gradient '{}'); use another op",
+                    gradient.name));
 }
 
 void check_floating(std::span<const NamedTensor> gradients, std::string_view what) {
   for (const NamedTensor& gradient : gradients)
-    HORO_CHECK(is_floating(gradient.tensor.type()),
-               fmt::format("GradientSync: {} is for floating point; gradient '{}' is {}", what,
-                           gradient.name, name_of(gradient.tensor.type())));
+    HORO_CHECK(
+        is_floating(gradient.tensor.type()),
+        fmt::format("GradientSync: {} requires floating-point gradients; gradient '{}' is {}", what,
+                    gradient.name, name_of(gradient.tensor.type())));
 }
 
 void check_adasum(std::span<const NamedTensor> gradients, const GradientSyncOptions& options) {
   if (options.op != ReduceOp::kAdasum) return;
   check_floating(gradients, "Adasum");
-  HORO_CHECK(!options.wire,
-             "GradientSync: with Adasum gradients travel as their own type; leave wire unset");
+  HORO_CHECK(!options.wire, "GradientSync: Adasum does not support a wire type; leave wire unset");
 }
 
 void check_op(const GradientSyncOptions& options, std::string_view option) {
@@ -68,7 +69,7 @@ void check_step_options(std::span<const NamedTensor> gradients,
   HORO_CHECK(options.backward_passes_per_step > 0,
              "GradientSync: backward_passes_per_step is 0; a step has at least one pass");
   HORO_CHECK(!options.reorder || options.compression.kind == Compression::Kind::kNone,
-             "GradientSync: reorder does not go with compression; choose one");
+             "GradientSync: reorder cannot be combined with compression; choose one");
   if (options.find_unused) check_op(options, "find_unused");
   if (options.check_finite) check_op(options, "check_finite");
   if (options.weighted) {
@@ -98,9 +99,9 @@ void check_tune_wire(const GradientSyncOptions& options) {
   check_wire(options.tune_wire, "tune_wire");
   HORO_CHECK(!options.wire, "GradientSync: wire and tune_wire are both set; choose one");
   HORO_CHECK(options.op != ReduceOp::kAdasum,
-             "GradientSync: tune_wire does not go with Adasum; leave it unset");
+             "GradientSync: tune_wire cannot be combined with Adasum; leave it unset");
   HORO_CHECK(options.compression.kind != Compression::Kind::kTopK,
-             "GradientSync: tune_wire does not go with top-k; leave it unset");
+             "GradientSync: tune_wire cannot be combined with top-k; leave it unset");
 }
 
 void check_power_sgd(const Compression& compression) {
@@ -118,13 +119,13 @@ void check_top_k(const Compression& compression, std::optional<DataType> wire,
              fmt::format("GradientSync: compression.fraction is {}; it must be above 0 and at most "
                          "1",
                          compression.fraction));
-  HORO_CHECK(!wire, fmt::format("GradientSync: top-k compression sends pairs of place and value, "
-                                "which wire type {} does not shorten; leave the wire type unset",
+  HORO_CHECK(!wire, fmt::format("GradientSync: top-k compression sends pairs of index and value, "
+                                "to which wire type {} does not apply; leave the wire type unset",
                                 name_of(*wire)));
   for (const NamedTensor& gradient : gradients)
     HORO_CHECK(gradient.tensor.count() <= std::numeric_limits<std::uint32_t>::max(),
-               fmt::format("GradientSync: gradient '{}' has {} values, top-k compression takes at "
-                           "most 2^32 - 1 of one tensor; divide it",
+               fmt::format("GradientSync: gradient '{}' has {} values, but top-k compression "
+                           "supports at most 2^32 - 1 values per tensor; split the tensor",
                            gradient.name, gradient.tensor.count()));
 }
 

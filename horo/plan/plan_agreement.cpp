@@ -68,8 +68,8 @@ std::string find_plan_mismatch(const std::string& plan_name,
     if (first_count != other_count) {
       const auto& longer = first_count > other_count ? first : other;
       return fmt::format(
-          "gradients '{}': {} registered {} and {} registered {}; '{}' is on one only", plan_name,
-          rank_names[0], first_count, rank_names[r], other_count, longer[common].name);
+          "gradients '{}': {} registered {} and {} registered {}; only one of them registered '{}'",
+          plan_name, rank_names[0], first_count, rank_names[r], other_count, longer[common].name);
     }
     // The number of options depends on the kind of compression, which precedes them. So if the
     // lengths differ, an earlier element differs too, and both iterators point to an element.

@@ -87,8 +87,8 @@ void PlanUpdateRendezvous::check_while_exchanging() {
     if (!holds(rank, Intent::kRenegotiate)) continue;
     announce(Intent::kExchange);
     give_up(fmt::format(
-        "gradients '{}': {} calls update() after {} steps, {} exchanges one more; call update() on "
-        "every rank after the same step",
+        "gradients '{}': {} called update() after {} steps, but {} exchanges another step; call "
+        "update() on every rank after the same step",
         name_, topology_.describe(rank), steps_, topology_.describe(topology_.rank)));
   }
 }
@@ -120,8 +120,8 @@ void PlanUpdateRendezvous::await_all(const WaitPolicy& policy,
     for (int rank = 0; rank < topology_.size; ++rank) {
       if (holds(rank, Intent::kExchange))
         give_up(fmt::format(
-            "gradients '{}': {} calls update() after {} steps, {} exchanges one "
-            "more; call update() on every rank after the same step",
+            "gradients '{}': {} called update() after {} steps, but {} exchanges another step; "
+            "call update() on every rank after the same step",
             name_, topology_.describe(topology_.rank), steps_, topology_.describe(rank)));
       present += holds(rank, Intent::kRenegotiate);
     }

@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 #include <sched.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 #include "collectives/agreement.h"
 #include "horo/base/hash.h"
@@ -94,7 +96,7 @@ void bind_to_own_cores(collectives::Collectives& collectives, const Topology& to
   CPU_ZERO(&set);
   for (int processor : own) CPU_SET(processor, &set);
   if (sched_setaffinity(0, sizeof set, &set) != 0)
-    log_info("could not bind this rank to its processors");
+    log_info("could not bind this rank to its processors: {}", std::strerror(errno));
 }
 
 }  // namespace horo

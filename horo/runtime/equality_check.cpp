@@ -29,7 +29,7 @@ struct Replica {
 };
 
 void check_arguments(std::span<const NamedTensor> tensors, const CheckEqualOptions& options) {
-  HORO_CHECK(!tensors.empty(), "check_equal: give at least one tensor");
+  HORO_CHECK(!tensors.empty(), "check_equal: pass at least one tensor");
   HORO_CHECK(options.every > 0, "check_equal: every is 0; it must be at least 1");
   for (const NamedTensor& tensor : tensors) {
     HORO_CHECK(!tensor.name.empty(), "check_equal: every tensor needs a name");

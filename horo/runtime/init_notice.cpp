@@ -133,9 +133,9 @@ std::vector<int> missing_in(std::span<const Waiting> here, int size) {
   return missing;
 }
 
-// " for rank 3, which has not called it: look at what they do before, and whether they run".
+// " for rank 3, which has not called it: check whether they run and what they do before init()".
 std::string describe_absent(const StartingJob& job, std::span<const Waiting> here) {
-  constexpr std::string_view kRemedy = ": look at what they do before, and whether they run";
+  constexpr std::string_view kRemedy = ": check whether they run and what they do before init()";
   const auto count = static_cast<int>(here.size());
   const int absent = job.local_size - count;
   const bool is_one_host = job.local_size == job.size;
@@ -145,7 +145,7 @@ std::string describe_absent(const StartingJob& job, std::span<const Waiting> her
     return ": all ranks of the job have called it, and MPI has not connected them";
   if (absent == 0)
     return fmt::format(
-        " for ranks of other hosts, which have not called it or cannot be reached{}, and at the "
+        " for ranks of other hosts, which have not called it or cannot be reached{}, and check the "
         "network between the hosts",
         kRemedy);
   if (!is_one_host)
@@ -171,7 +171,7 @@ std::string describe_stopped(std::span<const Waiting> here) {
                      numbers.size() == 1 ? "it" : "them");
 }
 
-// " for rank 2, whose process (pid 7) is no longer in it".
+// " for rank 2, whose process (pid 7) has left it".
 std::string describe_left(std::span<const Waiting> here) {
   std::vector<int> numbers;
   std::vector<pid_t> pids;
@@ -182,9 +182,9 @@ std::string describe_left(std::span<const Waiting> here) {
   }
   if (numbers.empty()) return {};
   const bool is_one = numbers.size() == 1;
-  return fmt::format(" for {}, whose {} {}) {} no longer in it", format_ranks(numbers),
+  return fmt::format(" for {}, whose {} {}) {} left it", format_ranks(numbers),
                      is_one ? "process (pid" : "processes (pids", fmt::join(pids, ", "),
-                     is_one ? "is" : "are");
+                     is_one ? "has" : "have");
 }
 
 // Returns the ranks that wait. The ranks that are stopped or have left init() are those that they
@@ -234,7 +234,7 @@ InitNotice::InitNotice(StartingJob job, InitNoticeOptions options)
         try {
           run();
         } catch (const std::exception& error) {
-          log_error("cannot watch init() any longer: {}", error.what());
+          log_error("the watch of init() has failed: {}", error.what());
         }
       }) {}
 

@@ -41,12 +41,12 @@ std::int64_t wall_clock() {
 
 void send_time(PointToPoint& peers, int peer, std::int64_t time) {
   peers.wait(peers.start_send(peer, kClockTag, std::as_bytes(std::span(&time, 1))),
-             "while clocks were compared");
+             "while comparing clocks");
 }
 std::int64_t receive_time(PointToPoint& peers, int peer) {
   std::int64_t time = 0;
   peers.wait(peers.start_receive(peer, kClockTag, std::as_writable_bytes(std::span(&time, 1))),
-             "while clocks were compared");
+             "while comparing clocks");
   return time;
 }
 

@@ -78,7 +78,7 @@ void check_root(std::string_view operation, const BroadcastOptions& options,
 // the same time.
 Entry make_group_entry(Kind kind, const std::string& name, std::span<const NamedTensor> tensors) {
   HORO_CHECK(!tensors.empty(),
-             fmt::format("{} of a group: give at least one tensor", coordinator::name_of(kind)));
+             fmt::format("{} of a group: pass at least one tensor", coordinator::name_of(kind)));
   Entry entry;
   entry.request.kind = kind;
   entry.request.name = name.empty() ? tensors.front().name : name;

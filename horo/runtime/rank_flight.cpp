@@ -84,7 +84,7 @@ std::string RankFlight::post_mortem_hint() const {
       (state != observe::FlightState::kFailed && state != observe::FlightState::kAborted) ||
       rank_ != 0)
     return {};
-  return fmt::format("what the ranks did last is in {}: hororun doctor {}",
+  return fmt::format("the records of the ranks are in {}; read them with: hororun doctor {}",
                      location_->directory.string(), location_->directory.string());
 }
 

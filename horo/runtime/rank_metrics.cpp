@@ -17,7 +17,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& problem) {
   throw InvalidArgument(
-      fmt::format("HORO_METRICS: {}; give a directory that every rank can write to", problem));
+      fmt::format("HORO_METRICS: {}; set it to a directory that every rank can write to", problem));
 }
 
 }  // namespace

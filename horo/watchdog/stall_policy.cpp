@@ -160,7 +160,7 @@ std::optional<std::string> StallPolicy::pause_notice(const std::vector<RankSnaps
   if (text.empty()) pause_reported_ = 0;
   if (text.empty() || is_reported) return std::nullopt;
   pause_reported_ = now;
-  return text + " (for information: no timeout expires in a pause)";
+  return text + " (timeouts are suspended during a pause)";
 }
 
 // Reports a long callback even if no other rank waits, because the rank's own operations wait.

@@ -173,7 +173,7 @@ void Watchdog::exit_if_stuck(const RankSnapshot& own, const Now& now) {
   if (now.steady - abort_seen_ < options_.stuck_after) return;
   for (const OpenOperation& operation : own.open) {
     if (operation.submitted > abort_seen_at_ + kStartTimeError.count()) continue;
-    log_error("{}{}{} '{}', so its process ends now, with exit code {}", options_.abort->text(),
+    log_error("{}{}{} '{}'; its process ends now, with exit code {}", options_.abort->text(),
               kEndOfReason, operation.kind, operation.name, kStuckExitCode);
     options_.end_process(kStuckExitCode);
     return;

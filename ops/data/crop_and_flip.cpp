@@ -12,7 +12,7 @@ namespace horo::ops {
 CropAndFlip::CropAndFlip(const Shape& image, const CropAndFlipOptions& options)
     : options_(options) {
   HORO_CHECK(image.rank() == 3,
-             fmt::format("CropAndFlip got samples {}, wants [channels, height, width]",
+             fmt::format("CropAndFlip: samples have shape {}; expected [channels, height, width]",
                          image.to_string()));
   channels_ = image[0];
   height_ = image[1];
@@ -22,7 +22,7 @@ CropAndFlip::CropAndFlip(const Shape& image, const CropAndFlipOptions& options)
 void CropAndFlip::operator()(std::span<float> values, std::uint64_t epoch,
                              std::uint64_t sample) const {
   HORO_CHECK(values.size() == channels_ * height_ * width_,
-             fmt::format("CropAndFlip got {} values for an image [{}, {}, {}]", values.size(),
+             fmt::format("CropAndFlip: {} values for an image of shape [{}, {}, {}]", values.size(),
                          channels_, height_, width_));
   // The stream depends only on the seed, the epoch and the sample. The result is therefore the same
   // on any number of ranks and loader threads. All three numbers are drawn even if flips are off.

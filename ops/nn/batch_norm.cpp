@@ -31,7 +31,7 @@ BatchNorm::BatchNorm(const BatchNormOptions& options)
       running_variance_{"running_variance", Tensor::zeros({options.channels}), Tensor()},
       mean_(Shape{options.channels}),
       variance_(Shape{options.channels}) {
-  HORO_CHECK(options.channels > 0, "BatchNorm: got 0 channels, wants at least 1");
+  HORO_CHECK(options.channels > 0, "BatchNorm: channels is 0; must be at least 1");
   // make_parameter() has set one-dimensional parameters to zero, which is correct for the shift
   // only.
   weight_.value.fill(1.0f);

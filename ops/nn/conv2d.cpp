@@ -26,8 +26,8 @@ Conv2d::Conv2d(const Conv2dOptions& options) : options_(options) {
       options.in_channels > 0 && options.out_channels > 0 && options.kernel > 0 &&
           options.stride > 0,
       fmt::format(
-          "Conv2d: got {} input channels, {} output channels, kernel {}, stride {}; wants at "
-          "least 1 of each",
+          "Conv2d: {} input channels, {} output channels, kernel {}, stride {}; each must be at "
+          "least 1",
           options.in_channels, options.out_channels, options.kernel, options.stride));
   weight_ = make_parameter(
       "weight", {options.out_channels, options.in_channels, options.kernel, options.kernel});

@@ -13,12 +13,13 @@ namespace {
 CrossEntropyLoss compare(const Tensor& logits, std::span<const std::int32_t> labels,
                          double normaliser, std::span<float> gradient) {
   const Shape& shape = logits.shape();
-  HORO_CHECK(shape.rank() == 2 && shape.count() > 0 && shape[0] == labels.size(),
-             fmt::format("cross-entropy got logits {} for {} labels, wants [{}, classes]",
-                         shape.to_string(), labels.size(), labels.size()));
+  HORO_CHECK(
+      shape.rank() == 2 && shape.count() > 0 && shape[0] == labels.size(),
+      fmt::format("cross-entropy: logits have shape {}; expected [{}, classes] for {} labels",
+                  shape.to_string(), labels.size(), labels.size()));
   // The comparison also rejects NaN.
   HORO_CHECK(normaliser > 0,
-             fmt::format("cross-entropy got normaliser {}, wants more than 0", normaliser));
+             fmt::format("cross-entropy: normaliser is {}; must be above 0", normaliser));
   const cpu::BatchScore score =
       cpu::softmax_cross_entropy(logits.values(), labels, shape[1], normaliser, gradient);
   return {score.loss, score.correct, Tensor()};

@@ -51,8 +51,7 @@ Tensor Gelu::backward(Tensor output_gradient, const GradientReady&) {
 Dropout::Dropout(const DropoutOptions& options)
     : options_(options), scale_(1.0f / (1.0f - options.probability)) {
   HORO_CHECK(options.probability >= 0.0f && options.probability < 1.0f,
-             fmt::format("Dropout: got probability {}, wants at least 0 and less than 1",
-                         options.probability));
+             fmt::format("Dropout: probability is {}; must be in [0, 1)", options.probability));
 }
 
 Tensor Dropout::forward(Tensor input, const Pass& pass) {
@@ -60,8 +59,8 @@ Tensor Dropout::forward(Tensor input, const Pass& pass) {
   require_input(shape.rank() >= 1, "Dropout", shape, "[batch, ...]");
   if (!pass.training) return input;
   HORO_CHECK(pass.samples.size() == shape[0],
-             fmt::format("Dropout got input {} with the global indices of {} samples, wants {}",
-                         shape.to_string(), pass.samples.size(), shape[0]));
+             fmt::format("Dropout: {} sample indices for input {}; expected {}",
+                         pass.samples.size(), shape.to_string(), shape[0]));
   kept_.resize(input.count());
   // The key changes in every step. The mask of a sample depends on its global index, so it is the
   // same for any number of ranks.

@@ -19,7 +19,7 @@ InnerProductShape inner_product_shape(const LinearOptions& options, const Shape&
 
 Linear::Linear(const LinearOptions& options) : options_(options) {
   HORO_CHECK(options.in_features > 0 && options.out_features > 0,
-             fmt::format("Linear: got {} input and {} output features, wants at least one of each",
+             fmt::format("Linear: {} input features, {} output features; each must be at least 1",
                          options.in_features, options.out_features));
   weight_ = make_parameter("weight", {options.out_features, options.in_features});
   if (options.bias) bias_ = make_parameter("bias", {options.out_features});

@@ -68,7 +68,7 @@ std::unique_ptr<Sequential> make_mlp(const MlpOptions& options) {
 
 std::unique_ptr<Sequential> make_cnn(const CnnOptions& options) {
   HORO_CHECK(options.input.rank() == 3,
-             fmt::format("make_cnn got input {}, wants [channels, height, width]",
+             fmt::format("make_cnn: input has shape {}; expected [channels, height, width]",
                          options.input.to_string()));
   auto network = std::make_unique<Sequential>();
   Shape image = options.input;
@@ -76,12 +76,11 @@ std::unique_ptr<Sequential> make_cnn(const CnnOptions& options) {
   for (const std::size_t channels : options.channels) {
     const std::string number = std::to_string(++stage);
     const Shape next = after_stage(image, channels, options);
-    HORO_CHECK(
-        next.count() > 0,
-        fmt::format("make_cnn got input {}: too small for {} stages of a {} x {} kernel with "
-                    "padding {}, the image before stage {} is {}",
-                    options.input.to_string(), options.channels.size(), options.kernel,
-                    options.kernel, options.padding, stage, image.to_string()));
+    HORO_CHECK(next.count() > 0,
+               fmt::format("make_cnn: input {} is too small for {} stages of a {} x {} kernel with "
+                           "padding {}; the image before stage {} is {}",
+                           options.input.to_string(), options.channels.size(), options.kernel,
+                           options.kernel, options.padding, stage, image.to_string()));
     network->add("conv" + number, Conv2d({.in_channels = image[0],
                                           .out_channels = channels,
                                           .kernel = options.kernel,

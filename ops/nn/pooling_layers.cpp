@@ -22,11 +22,11 @@ PoolShape pool_shape(const MaxPool2dOptions& options, const Shape& input) {
 }
 
 MaxPool2d::MaxPool2d(const MaxPool2dOptions& options) : options_(options) {
-  HORO_CHECK(options.kernel > 0, "MaxPool2d: got kernel 0, wants at least 1");
+  HORO_CHECK(options.kernel > 0, "MaxPool2d: kernel is 0; must be at least 1");
   // With padding of at most half a window, every window contains a pixel of the image.
   HORO_CHECK(2 * options.padding <= options.kernel,
-             fmt::format("MaxPool2d: got padding {} with kernel {}, wants at most half of it",
-                         options.padding, options.kernel));
+             fmt::format("MaxPool2d: padding {} exceeds half of kernel {}", options.padding,
+                         options.kernel));
 }
 
 Tensor MaxPool2d::forward(Tensor input, const Pass& pass) {

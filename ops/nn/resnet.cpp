@@ -17,7 +17,7 @@ namespace horo::ops {
 
 std::unique_ptr<Sequential> make_resnet(const ResnetOptions& options) {
   HORO_CHECK(!options.channels.empty() && options.blocks > 0,
-             fmt::format("make_resnet got {} stages of {} blocks; wants at least 1 of each",
+             fmt::format("make_resnet: {} stages, {} blocks per stage; each must be at least 1",
                          options.channels.size(), options.blocks));
   auto network = std::make_unique<Sequential>();
   std::size_t channels = options.channels.front();

@@ -6,17 +6,18 @@
 
 namespace horo::ops {
 
-void require_input(bool fits, std::string_view layer, const Shape& got, const std::string& wants) {
+void require_input(bool fits, std::string_view layer, const Shape& got,
+                   const std::string& expected) {
   HORO_CHECK(fits && got.count() > 0,
-             fmt::format("{} got input {}, wants {}", layer, got.to_string(), wants));
+             fmt::format("{}: input has shape {}; expected {}", layer, got.to_string(), expected));
 }
 
 // Checks `is_expected` first, because `output` has no meaning without a forward pass.
 void require_gradient(bool is_expected, std::string_view layer, const Shape& got,
                       const Shape& output) {
   HORO_CHECK(is_expected,
-             fmt::format("{}: backward() without a training forward() before it", layer));
-  HORO_CHECK(got == output, fmt::format("{} got an output gradient {}, wants {}", layer,
+             fmt::format("{}: backward() requires a training forward() before it", layer));
+  HORO_CHECK(got == output, fmt::format("{}: output gradient has shape {}; expected {}", layer,
                                         got.to_string(), output.to_string()));
 }
 

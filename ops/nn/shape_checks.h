@@ -10,9 +10,10 @@
 
 namespace horo::ops {
 
-/// Throws InvalidArgument "LAYER got input SHAPE, wants WANTS" unless `fits` and there is at least
-/// one sample.
-void require_input(bool fits, std::string_view layer, const Shape& got, const std::string& wants);
+/// Throws InvalidArgument "LAYER: input has shape GOT; expected EXPECTED" unless `fits` and there
+/// is at least one sample.
+void require_input(bool fits, std::string_view layer, const Shape& got,
+                   const std::string& expected);
 
 /// Throws InvalidArgument unless a training forward() preceded (`is_expected`) and the gradient has
 /// the shape of its output.

@@ -13,20 +13,19 @@ namespace horo::ops {
 namespace {
 
 void check_beta(const char* name, float beta) {
-  HORO_CHECK(beta >= 0 && beta < 1,
-             fmt::format("AdamW: got {} {}, wants at least 0 and less than 1", name, beta));
+  HORO_CHECK(beta >= 0 && beta < 1, fmt::format("AdamW: {} is {}; must be in [0, 1)", name, beta));
 }
 
 void check(const AdamWOptions& options) {
   HORO_CHECK(std::isfinite(options.learning_rate) && options.learning_rate >= 0,
-             fmt::format("AdamW: got learning rate {}, wants a number of at least 0",
+             fmt::format("AdamW: learning rate is {}; must be finite and at least 0",
                          options.learning_rate));
   check_beta("beta1", options.beta1);
   check_beta("beta2", options.beta2);
   HORO_CHECK(options.epsilon > 0,
-             fmt::format("AdamW: got epsilon {}, wants more than 0", options.epsilon));
+             fmt::format("AdamW: epsilon is {}; must be above 0", options.epsilon));
   HORO_CHECK(options.weight_decay >= 0,
-             fmt::format("AdamW: got weight decay {}, wants at least 0", options.weight_decay));
+             fmt::format("AdamW: weight decay is {}; must be at least 0", options.weight_decay));
 }
 
 }  // namespace
@@ -62,7 +61,7 @@ void AdamW::set_learning_rate(float learning_rate) {
 }
 
 void AdamW::set_steps(std::int64_t steps) {
-  HORO_CHECK(steps >= 0, fmt::format("AdamW: got {} steps, wants at least 0", steps));
+  HORO_CHECK(steps >= 0, fmt::format("AdamW: number of steps is {}; must be at least 0", steps));
   steps_ = steps;
 }
 

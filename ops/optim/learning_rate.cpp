@@ -20,8 +20,9 @@ double stepped(const LearningRateSchedule& schedule, std::size_t step) {
 double cosine(const LearningRateSchedule& schedule, std::size_t step) {
   HORO_CHECK(
       schedule.total_steps > schedule.warm_up_steps,
-      fmt::format("cosine learning rate: got total_steps {}, wants more than warm_up_steps {}",
-                  schedule.total_steps, schedule.warm_up_steps));
+      fmt::format(
+          "cosine learning rate: total_steps is {}; must be above warm_up_steps, which is {}",
+          schedule.total_steps, schedule.warm_up_steps));
   const auto length = static_cast<double>(schedule.total_steps - schedule.warm_up_steps);
   const double progress =
       std::min(1.0, static_cast<double>(step - schedule.warm_up_steps) / length);

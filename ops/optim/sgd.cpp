@@ -37,7 +37,7 @@ void step_with_momentum(std::span<float> value, std::span<const float> gradient,
 
 void check_learning_rate(float learning_rate) {
   HORO_CHECK(std::isfinite(learning_rate) && learning_rate >= 0,
-             fmt::format("Sgd: got learning rate {}, wants a number of at least 0", learning_rate));
+             fmt::format("Sgd: learning rate is {}; must be finite and at least 0", learning_rate));
 }
 
 }  // namespace
@@ -45,11 +45,10 @@ void check_learning_rate(float learning_rate) {
 Sgd::Sgd(std::vector<Parameter*> parameters, const SgdOptions& options)
     : parameters_(std::move(parameters)), options_(options) {
   check_learning_rate(options.learning_rate);
-  HORO_CHECK(
-      options.momentum >= 0 && options.momentum < 1,
-      fmt::format("Sgd: got momentum {}, wants at least 0 and less than 1", options.momentum));
+  HORO_CHECK(options.momentum >= 0 && options.momentum < 1,
+             fmt::format("Sgd: momentum is {}; must be in [0, 1)", options.momentum));
   HORO_CHECK(options.weight_decay >= 0,
-             fmt::format("Sgd: got weight decay {}, wants at least 0", options.weight_decay));
+             fmt::format("Sgd: weight decay is {}; must be at least 0", options.weight_decay));
   HORO_CHECK(!options.nesterov || options.momentum > 0, "Sgd: nesterov needs a momentum above 0");
   // Without momentum there is no state, so a checkpoint contains none.
   if (options.momentum == 0) return;

@@ -13,14 +13,14 @@ namespace horo::ops {
 namespace {
 
 void check(const Tensor& host, const DeviceTensor& device) {
-  HORO_CHECK(host.shape() == device.shape(),
-             fmt::format("a tensor of shape {} cannot be copied between host and device to or from "
-                         "one of shape {}",
-                         host.shape().to_string(), device.shape().to_string()));
+  HORO_CHECK(
+      host.shape() == device.shape(),
+      fmt::format("cannot copy between a host tensor of shape {} and a device tensor of shape {}",
+                  host.shape().to_string(), device.shape().to_string()));
   const DataType type = device.type();
   HORO_CHECK(is_floating(type) && type != DataType::kFloat64,
-             fmt::format("a tensor of {} cannot be copied between host and device: wants float32, "
-                         "float16 or bfloat16",
+             fmt::format("cannot copy a tensor of type {} between host and device; supported: "
+                         "float32, float16, bfloat16",
                          name_of(type)));
 }
 

@@ -116,7 +116,7 @@ void DeviceStep::score(const DeviceTensor& logits, const DeviceBatch& batch) {
 void DeviceStep::compare(const DeviceTensor& logits, const DeviceBatch& batch, double normaliser,
                          DeviceTensor* gradient, float* loss) {
   HORO_CHECK(logits.shape().rank() == 2 && logits.shape()[0] == batch.rows,
-             fmt::format("the model's output has shape {}, wants [{}, classes]",
+             fmt::format("the model's output has shape {}; expected [{}, classes]",
                          logits.shape().to_string(), batch.rows));
   const device_kernels::CrossEntropy shape{
       .rows = batch.rows, .classes = logits.shape()[1], .normaliser = normaliser, .loss = loss};

@@ -157,7 +157,7 @@ TEST(AdasumApi, RejectsUnsupportedUses) {
     EXPECT_THAT(error_text<InvalidArgument>([&] {
                   ctx.allreduce(TensorView(integers), {.name = "i", .op = ReduceOp::kAdasum});
                 }),
-                HasSubstr("allreduce 'i': Adasum is for floating point, not int32"));
+                HasSubstr("allreduce 'i': Adasum requires a floating-point type, not int32"));
     EXPECT_THAT(error_text<InvalidArgument>([&] {
                   ctx.reduce_scatter(TensorView(floats), TensorView(half),
                                      {.name = "r", .op = ReduceOp::kAdasum});

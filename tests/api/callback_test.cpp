@@ -142,7 +142,8 @@ TEST(Callbacks, BlockingCallsOfPlansSetsAndArenasThrow) {
     });
     const std::vector<std::string> found = texts.get_future().get();
     for (std::size_t k = 0; ctx.rank() == 0 && k < found.size(); ++k) {
-      EXPECT_NE(found[k].find("a completion callback waits for an operation"), std::string::npos)
+      EXPECT_NE(found[k].find("a completion callback must not wait for an operation"),
+                std::string::npos)
           << "call " << k << ": " << found[k];
     }
     EXPECT_TRUE(sync.exchange().was_exchanged);

@@ -87,9 +87,9 @@ TEST_P(CompressionState, RejectsInvalidState) {
 
     State cut(own.begin(), own.end() - 5);
     EXPECT_THAT(load_error<InvalidArgument>(sync, cut),
-                HasSubstr("the state was saved as " + std::to_string(own.size()) +
-                          " bytes, these are " + std::to_string(own.size() - 5)));
-    EXPECT_THAT(load_error<InvalidArgument>(sync, {}), HasSubstr("no compression state"));
+                HasSubstr("the state was saved as " + std::to_string(own.size()) + " bytes, but " +
+                          std::to_string(own.size() - 5) + " were passed"));
+    EXPECT_THAT(load_error<InvalidArgument>(sync, {}), HasSubstr("not a compression state"));
     State newer = own;
     newer[8] = std::byte{9};
     EXPECT_THAT(load_error<InvalidArgument>(sync, newer), HasSubstr("version 9"));
@@ -117,9 +117,9 @@ TEST_P(CompressionState, RejectsOtherOptionsOrGradients) {
     GradientSync with_options(ctx, set.gradients(), {.compression = other});
     EXPECT_THAT(load_error<InvalidArgument>(with_options, state),
                 HasSubstr(GetParam().kind == Kind::kTopK
-                              ? "'compression.fraction = 0.05', where this GradientSync has "
+                              ? "'compression.fraction = 0.05', but this GradientSync has "
                                 "'compression.fraction = 0.5'"
-                              : "'compression.rank = 2', where this GradientSync has "
+                              : "'compression.rank = 2', but this GradientSync has "
                                 "'compression.rank = 3'"));
     GradientSync without(ctx, set.gradients(), {});
     EXPECT_THAT(load_error<InvalidArgument>(without, state),
@@ -128,7 +128,7 @@ TEST_P(CompressionState, RejectsOtherOptionsOrGradients) {
     gradients.pop_back();
     GradientSync fewer(ctx, gradients, {.compression = GetParam()});
     EXPECT_THAT(load_error<InvalidArgument>(fewer, state),
-                HasSubstr("'gradient layer6 float32 [9, 200]', where this GradientSync has nothing "
+                HasSubstr("'gradient layer6 float32 [9, 200]', but this GradientSync has nothing "
                           "more"));
     gradients = set.gradients();
     gradients[4].tensor = TensorView(gradients[4].tensor.data(), DataType::kFloat32, {32, 64});
@@ -145,7 +145,8 @@ TEST_P(CompressionState, RejectsStatesOfDifferentSteps) {
     State state = sync.save_compression_state();
     run_steps(sync, set, 2, 3);
     if (ctx.rank() == 1) state = sync.save_compression_state();
-    EXPECT_THAT(load_error<MismatchError>(sync, state), HasSubstr("not of the same step"));
+    EXPECT_THAT(load_error<MismatchError>(sync, state),
+                HasSubstr("the states of the ranks are from different steps or runs"));
     run_steps(sync, set, 3, 4);
   });
 }

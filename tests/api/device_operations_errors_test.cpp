@@ -59,9 +59,9 @@ TEST(DeviceOperations, MismatchFailsAllRanksAndNextOperationWorks) {
     ops.allreduce(view(array), {.name = "x", .op = ReduceOp::kSum, .stream = rank.native()});
     for (std::size_t i = 0; i < 12; ++i) EXPECT_EQ(array.data()[i], sum_of(3, 0, i));
   });
-  const char* const reasons[] = {"the shapes differ", "the element types differ",
-                                 "the reduce operations differ", "one is in host memory",
-                                 "the roots differ"};
+  const char* const reasons[] = {
+      "the shapes differ", "the element types differ", "the reduce operations differ",
+      "one is in host memory, the other on a device", "the roots differ"};
   for (std::size_t which = 0; which < texts.size(); ++which) {
     ASSERT_EQ(texts[which].size(), 3u);
     EXPECT_THAT(texts[which][0], AllOf(HasSubstr("'x'"), HasSubstr("rank 1 "),
@@ -86,8 +86,8 @@ TEST(DeviceOperations, SmallOutputFailsOnlyItsRank) {
     };
     if (odd) {
       EXPECT_THAT(error_text<InvalidArgument>(gather),
-                  AllOf(HasSubstr("allgather 'g'"), HasSubstr("9 rows together")));
-      EXPECT_THAT(error_text<InvalidArgument>(exchange), HasSubstr("3 rows come to rank 2"));
+                  AllOf(HasSubstr("allgather 'g'"), HasSubstr("9 rows in total")));
+      EXPECT_THAT(error_text<InvalidArgument>(exchange), HasSubstr("rank 2 receives 3 rows"));
     } else {
       gather();
       exchange();

@@ -248,7 +248,7 @@ TEST(DeviceOperations, OfSetsAndJobCoexist) {
                   (ctx.rank() == 0 ? others : all)
                       .allreduce(view(x), {.name = "x", .stream = rank.native()});
                 }),
-                HasSubstr("different DeviceOperations"));
+                HasSubstr("they belong to different DeviceOperations"));
   });
 }
 

@@ -133,7 +133,7 @@ TEST(Errors, WrongAllgatherOutputFailsOnlyItsRank) {
     } else {
       EXPECT_THAT(error_text<InvalidArgument>(
                       [&] { ctx.allgather(TensorView(input), TensorView(output), {.name = "g"}); }),
-                  HasSubstr("6 rows together"));
+                  HasSubstr("6 rows in total"));
     }
     ctx.barrier();
   });
@@ -208,8 +208,9 @@ TEST(Errors, SmallAlltoallOutputFailsOnlyItsRank) {
       ctx.alltoall(TensorView(input), TensorView(output), {.name = "tokens"});
     };
     if (ctx.rank() == 1) {
-      EXPECT_THAT(error_text<InvalidArgument>(exchange),
-                  HasSubstr("alltoall 'tokens': 6 rows come to rank 1, its output [5] has only 5"));
+      EXPECT_THAT(
+          error_text<InvalidArgument>(exchange),
+          HasSubstr("alltoall 'tokens': rank 1 receives 6 rows, but its output [5] has only 5"));
       EXPECT_EQ(output[4], -1.0f);
     } else {
       exchange();

@@ -226,7 +226,7 @@ TEST(GradientSync, NamesFirstGradientThatDiffers) {
     gradients = model.gradients();
     if (odd) gradients.pop_back();
     EXPECT_THAT(text_of<MismatchError>([&] { GradientSync sync(ctx, gradients, {.name = "net"}); }),
-                HasSubstr("'layer22' is on one only"));
+                HasSubstr("only one of them registered 'layer22'"));
     EXPECT_THAT(text_of<MismatchError>([&] {
                   GradientSync sync(ctx, model.gradients(),
                                     {.op = odd ? ReduceOp::kSum : ReduceOp::kAverage});

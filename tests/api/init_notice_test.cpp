@@ -68,12 +68,13 @@ StartingJob job_of(int size, int rank = 0, int local_size = 0) {
 
 TEST(InitNotice, NamesMissingRanks) {
   const std::vector<InitRoster::Waiting> here = {{0, 10}, {1, 11}, {3, 13}};
-  EXPECT_EQ(describe_init_wait(job_of(5), here, 3s),
-            "ranks 0-1 and 3 (host b, pids 10, 11, 13) have waited 3 s in horo::init() for ranks 2 "
-            "and 4, which have not called it: look at what they do before, and whether they run");
+  EXPECT_EQ(
+      describe_init_wait(job_of(5), here, 3s),
+      "ranks 0-1 and 3 (host b, pids 10, 11, 13) have waited 3 s in horo::init() for ranks 2 "
+      "and 4, which have not called it: check whether they run and what they do before init()");
   EXPECT_EQ(describe_init_wait(job_of(4), here, 3s),
             "ranks 0-1 and 3 (host b, pids 10, 11, 13) have waited 3 s in horo::init() for rank 2, "
-            "which has not called it: look at what they do before, and whether they run");
+            "which has not called it: check whether they run and what they do before init()");
 }
 
 TEST(InitNotice, NamesRankStoppedInInit) {
@@ -89,8 +90,8 @@ TEST(InitNotice, CountsMissingRanksOfOwnHost) {
               HasSubstr("for other ranks; 2 of the 4 ranks of this host have not called it"));
   EXPECT_THAT(describe_init_wait(job_of(8, 4, 2), here, 3s),
               HasSubstr("for ranks of other hosts, which have not called it or cannot be reached: "
-                        "look at what they do before, and whether they run, and at the network "
-                        "between the hosts"));
+                        "check whether they run and what they do before init(), and check the "
+                        "network between the hosts"));
   EXPECT_THAT(describe_init_wait({"b", "", 3, 0, 0}, {}, 3s),
               AllOf(StartsWith("rank 3 (host b, pid "), HasSubstr("for other ranks, which have")));
 }
@@ -182,7 +183,7 @@ TEST(InitNotice, NamesRankThatLeftInit) {
   EXPECT_THAT(lines[0], HasSubstr("for rank 2, which has not called it"));
   EXPECT_THAT(lines[1],
               AllOf(StartsWith("rank 0 (host b, pid "), HasSubstr("for rank 1, whose process (pid"),
-                    HasSubstr("is no longer in it")));
+                    HasSubstr(") has left it")));
 }
 
 TEST(InitNotice, DoesNotEndProcessOnceMpiRuns) {

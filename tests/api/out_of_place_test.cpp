@@ -127,8 +127,8 @@ TEST(OutOfPlace, RejectsOverlapAndMismatchBeforeCopy) {
     if (ctx.rank() == 0) {  // on this rank only: the other rank receives nothing
       float* const at = x.data();
       const char* const overlap =
-          "allreduce 'x': input and output overlap; give the same memory for both, or memory that "
-          "is apart";
+          "allreduce 'x': input and output overlap; pass the same memory for both, or memory that "
+          "does not overlap";
       EXPECT_THAT(error_for(TensorView(at, {5}), TensorView(at + 4, {5})), HasSubstr(overlap));
       EXPECT_THAT(error_for(TensorView(at + 4, {5}), TensorView(at, {5})), HasSubstr(overlap));
       EXPECT_THAT(error_for(TensorView(at, {2, 3}), TensorView(at, {3, 2})),

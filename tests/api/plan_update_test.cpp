@@ -59,9 +59,9 @@ TEST_P(PlanUpdate, UpdateDuringExchangeFailsAllRanks) {
             }
           });
           EXPECT_THAT(text, AllOf(HasSubstr("gradients 'net': rank " + std::to_string(updater)),
-                                  HasSubstr("calls update() after " +
+                                  HasSubstr("called update() after " +
                                             std::to_string(2 * (round + 1)) + " steps"),
-                                  HasSubstr("exchanges one more")));
+                                  HasSubstr("exchanges another step")));
           sync.update(model.gradients());
         }
         expect_exact_step(ctx, sync, model, 9);

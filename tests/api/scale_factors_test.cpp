@@ -279,18 +279,18 @@ TEST(ScaleFactors, RejectIntegersAndNonFiniteFactors) {
     std::vector<float> x(3), shard(ctx.shard_rows(3));
     std::vector<std::int32_t> i(3, 1), shard_i(ctx.shard_rows(3));
     if (ctx.rank() == 0) {  // on this rank only: the other rank receives nothing
-      EXPECT_THAT(
-          error_text<InvalidArgument>(
-              [&] { ctx.allreduce(TensorView(i), {.name = "n", .prescale = 0.5}); }),
-          HasSubstr("allreduce 'n': prescale 0.5 is for floating point, not int32; leave it at 1"));
+      EXPECT_THAT(error_text<InvalidArgument>(
+                      [&] { ctx.allreduce(TensorView(i), {.name = "n", .prescale = 0.5}); }),
+                  HasSubstr("allreduce 'n': prescale is 0.5, but must be 1 for int32, which is not "
+                            "a floating-point type"));
       const std::vector<NamedTensor> group = {{"x", TensorView(x)}, {"i", TensorView(i)}};
       EXPECT_THAT(error_text<InvalidArgument>(
                       [&] { (void)ctx.allreduce_group_async(group, {.postscale = 0}); }),
-                  HasSubstr("allreduce 'i': postscale 0 is for floating point, not int32"));
+                  HasSubstr("allreduce 'i': postscale is 0, but must be 1 for int32"));
       EXPECT_THAT(error_text<InvalidArgument>([&] {
                     ctx.reduce_scatter(TensorView(i), TensorView(shard_i), {.postscale = 2});
                   }),
-                  HasSubstr("reduce_scatter '': postscale 2 is for floating point, not int32"));
+                  HasSubstr("reduce_scatter '': postscale is 2, but must be 1 for int32"));
       EXPECT_THAT(error_text<InvalidArgument>(
                       [&] { ctx.allreduce(TensorView(x), {.prescale = kInfinity}); }),
                   HasSubstr("prescale is inf; it must be a finite number"));
@@ -301,7 +301,8 @@ TEST(ScaleFactors, RejectIntegersAndNonFiniteFactors) {
                   HasSubstr("postscale is nan; it must be a finite number"));
       EXPECT_THAT(
           error_text<InvalidArgument>([&] { ctx.allreduce(TensorView(x), {.prescale = -1e39}); }),
-          HasSubstr("prescale -1e+39 is beyond float32, in which float32 is multiplied"));
+          HasSubstr("prescale is -1e+39, which exceeds the range of float32, in which float32 is "
+                    "multiplied"));
     }
     ctx.allreduce(TensorView(i), {.op = ReduceOp::kSum});
     EXPECT_EQ(i[2], 2);

@@ -145,6 +145,10 @@ TEST(WeightedAverage, ReportsMisuse) {
                 HasSubstr("gradient 'i' is int32"));
     GradientSync sync(ctx, model.gradients(), {.weighted = true});
     EXPECT_THAT(error_text<InvalidArgument>([&] { sync.set_weight(-1); }), HasSubstr("at least 0"));
+    EXPECT_THAT(error_text<InvalidArgument>([&] { sync.set_weight(1e301); }),
+                HasSubstr("at most 1e+300"));
+    EXPECT_THAT(error_text<InvalidArgument>([&] { sync.set_weight(std::nan("")); }),
+                HasSubstr("at most 1e+300"));
     sync.ready(0);
     EXPECT_THAT(error_text<InvalidArgument>([&] { sync.set_weight(1); }), HasSubstr("between"));
     sync.exchange();

@@ -89,7 +89,7 @@ VERDICTS = {
     "segv": rf"{CRASHED} 11 \(Segmentation fault\); its last operation was (bucket|allreduce) '",
     "overflow": rf"{CRASHED} 11 \(Segmentation fault\)",
     "heap": rf"{CRASHED} (6|11) ",
-    "looping_handler": rf"{CRASHED} 11 \(Segmentation fault\), and its process has not ended since",
+    "looping_handler": rf"{CRASHED} 11 \(Segmentation fault\), but its process is still running",
     "segv_in_mpi_init": r"[^)]*\) was killed by signal 11 .*it was in horo::init\(\)",
     "terminate_in_mpi_init": r"[^)]*\) was killed by signal 6 .*called std::terminate\(\) without an exception",
     "option": r"[^)]*\) exited with code 2; its last line on standard error is 'fault_job: unknown option --stpes'",

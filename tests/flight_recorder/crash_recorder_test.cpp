@@ -429,8 +429,8 @@ TEST(CrashRecorder, ShowsCrashThatDoesNotEndProcess) {
   EXPECT_EQ(live_snapshot_of(log, log.pulse + 900 * kMillisecond).failure, "");
   const RankSnapshot crashed = live_snapshot_of(log, log.pulse + 1100 * kMillisecond);
   EXPECT_EQ(crashed.failure,
-            "rank 0 (host a, pid 100) crashed: signal 11 (Segmentation fault), and its process has "
-            "not ended since");
+            "rank 0 (host a, pid 100) crashed: signal 11 (Segmentation fault), but its process is "
+            "still running");
   EXPECT_EQ(crashed.taken, log.pulse);
 }
 

@@ -40,18 +40,18 @@ std::string error_of(std::span<const std::byte> bytes) {
 }
 
 TEST(FlightReader, RejectsOtherFiles) {
-  EXPECT_EQ(error_of({}), "not a flight recorder's file");
+  EXPECT_EQ(error_of({}), "not a flight recorder file");
   const std::string text = "#!/bin/sh\nexit 0\n and some more text to make it longer";
-  EXPECT_EQ(error_of(std::as_bytes(std::span(text))), "not a flight recorder's file");
+  EXPECT_EQ(error_of(std::as_bytes(std::span(text))), "not a flight recorder file");
   const std::vector<std::byte> zeros(300000);
-  EXPECT_EQ(error_of(zeros), "not a flight recorder's file");
+  EXPECT_EQ(error_of(zeros), "not a flight recorder file");
 }
 
 TEST(FlightReader, RejectsTruncatedFile) {
   const std::vector<std::byte> image = full_image();
   EXPECT_EQ(error_of(image), "");
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{100}, sizeof(FlightHeader) - 1})
-    EXPECT_EQ(error_of(std::span(image).first(bytes)), "truncated within its header");
+    EXPECT_EQ(error_of(std::span(image).first(bytes)), "the header is truncated");
   for (const std::size_t bytes : {sizeof(FlightHeader), std::size_t{4096}, image.size() - 1})
     EXPECT_EQ(error_of(std::span(image).first(bytes)),
               fmt::format("truncated: {} of {} bytes", bytes, image.size()));
@@ -61,7 +61,7 @@ TEST(FlightReader, RejectsOtherVersionAndDamagedHeader) {
   std::vector<std::byte> image = full_image();
   auto* header = reinterpret_cast<FlightHeader*>(image.data());
   header->identity.size ^= 4;
-  EXPECT_EQ(error_of(image), "damaged: wrong checksum of the header");
+  EXPECT_EQ(error_of(image), "damaged: the checksum of the header is wrong");
   header->identity.size ^= 4;
   EXPECT_EQ(error_of(image), "");
   header->identity.version = 7;
@@ -113,7 +113,7 @@ TEST(FlightReader, NamesFileInErrors) {
     read_flight(path);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.what(), path + ": not a flight recorder's file");
+    EXPECT_EQ(error.what(), path + ": not a flight recorder file");
   }
 }
 

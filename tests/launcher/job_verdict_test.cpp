@@ -221,8 +221,7 @@ TEST_F(JobVerdictTest, TimeoutWithoutRecordIsTheReason) {
   JobResult result{.failure = RankFailure{2, "b", "exited with code 75", 75}};
   result.failure->last_line =
       "11:10:51.561 error [rank 2] rank 0 (host h, pid 1) never called 'MPI_Finalize'; rank 2 has "
-      "waited 8.1 s for it (HORO_TIMEOUT is 8 s); this rank is stuck in finalize 'MPI_Finalize', "
-      "so "
+      "waited 8.1 s for it (HORO_TIMEOUT is 8 s); this rank is stuck in finalize 'MPI_Finalize'; "
       "its process ends now, with exit code 75";
   EXPECT_THAT(verdict.text(result, 75),
               StartsWith("hororun: rank 0 (host h, pid 1) never called 'MPI_Finalize'; rank 2 has "

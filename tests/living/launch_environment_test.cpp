@@ -40,7 +40,7 @@ TEST(LaunchEnvironment, ErrorNamesSizesLibraryAndLauncher) {
   EXPECT_THAT(
       launch.describe_mpi_mismatch("Open MPI v4 (/usr/lib/libmpi.so)", "/usr/bin/mpiexec.hydra"),
       AllOf(HasSubstr("one of 3 (PMI_SIZE=3, by /usr/bin/mpiexec.hydra)"),
-            HasSubstr("knows of 1 process: Open MPI v4 (/usr/lib/libmpi.so)"),
+            HasSubstr("reports 1 process: Open MPI v4 (/usr/lib/libmpi.so)"),
             HasSubstr("unset PMI_SIZE")));
 }
 

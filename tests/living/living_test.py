@@ -118,7 +118,7 @@ def check_other_launcher(mpich, job):
     """MPICH's mpirun starts a program that is built for Open MPI."""
     code, output = run([mpich, "-n", "2", job, "init"])
     problems = [] if code != 0 else ["horo did not reject it"]
-    expected = r"one of 2 \(PMI_SIZE=2, by [^)]*(hydra|mpiexec|mpirun)[^)]*\).*knows of 1 process: Open MPI [^(]*\(.*libmpi"
+    expected = r"one of 2 \(PMI_SIZE=2, by [^)]*(hydra|mpiexec|mpirun)[^)]*\).*reports 1 process: Open MPI [^(]*\(.*libmpi"
     if len(re.findall(expected, output)) != 2:
         problems.append("the error message was not found")
     return report("started by mpirun.mpich", problems, output)

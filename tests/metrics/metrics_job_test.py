@@ -171,7 +171,7 @@ class Metrics(unittest.TestCase):
                 reports = [line for line in errors.splitlines() if "HORO_METRICS" in line and "metrics_job:" in line]
                 self.assertEqual(len(set(reports)), 1, errors)
                 self.assertRegex(reports[0], r"HORO_METRICS: rank 0 \(host \S+\) cannot write .*/file/sub: "
-                                             r"Not a directory; give a directory that every rank can write to")
+                                             r"Not a directory; set it to a directory that every rank can write to")
 
     def test_off_and_empty(self):
         code, errors = self.run_job(2, 3, -1, 1, HORO_METRICS="off")

@@ -66,9 +66,9 @@ class Reading(unittest.TestCase):
                 ("rank 3 (host b, pid 6) has waited 3 s in horo::init(): all ranks of the job have called it", set()),
                 ("'x' cannot complete: rank 2 (host b) has shut down", {2}),
                 ("shutdown: 'x' of process set {0, 2} cannot complete: rank 2 (host b) has shut down", {2}),
-                ("gradients 'net': rank 2 (host b) has left after 3 steps, rank 0 (host b) exchanges one more", {2}),
+                ("gradients 'net': rank 2 (host b) has left after 3 steps, but rank 0 (host b) exchanges another step", {2}),
                 ("'x' has waited 8.1 s for rank 2 (host b), rank 3 (host a; host c) to submit it", {2, 3}),
-                ("waited 8.1 s for rank 2 (host b) to take part in a collective (HORO_TIMEOUT is 8 s)", set()),
+                ("waited 8.1 s for rank 2 (host b) to enter a collective (HORO_TIMEOUT is 8 s)", set()),
                 ("rank 1 (pid 8) (and 1 more) exited without completing horo::init(), in which ranks 0 and 2 wait", {1}),
                 ("a subset of ranks is in one collective and the rest in another: rank 1 (host b) in allreduce", set()),
                 ("ended after rank 1 (host a) was killed by signal 9 (Killed)", set()),
@@ -175,7 +175,8 @@ class Judging(unittest.TestCase):
             for launcher, verdict in (("mpirun", NOTICED.format(1)), ("hororun", KILLED)):
                 self.assert_finds(judge(scenario(launcher=launcher), outcome(output=f"{verdict}{line}\n")), "WRONG",
                                   "a rank reports another cause: rank [23]")
-        no_blame = "10:00:00.000 error [rank 0] what the ranks did last is in /tmp/rank 2\nchaos_job: rank 0: rank 1 is dead\n"
+        no_blame = "10:00:00.000 error [rank 0] the records of the ranks are in /tmp/rank 2; read them with: " \
+                   "hororun doctor /tmp/rank 2\nchaos_job: rank 0: rank 1 is dead\n"
         self.assertTrue(judge(scenario(), outcome(output=KILLED + no_blame)).is_good())
 
     def test_waiting_rank_is_not_cause(self):
@@ -336,7 +337,7 @@ class Links(unittest.TestCase):
 
     def test_link_may_fail_before_ranks_join(self):
         text = "hororun: ranks 0-1 (host host0, pids 7, 8) have waited 8.02 s in horo::init() for ranks of other hosts, " \
-               "which have not called it: look at what they do before (HORO_TIMEOUT is 8 s)\n"
+               "which have not called it: check whether they run and what they do before init() (HORO_TIMEOUT is 8 s)\n"
         self.assertTrue(self.judge(75, output=text).is_good())
         self.assertFalse(self.judge(75, output=text.replace("0-1", "4-5")).is_good())
         for link in (replace(self.CUT, targets=(0,)), replace(self.CUT, place="pair", targets=(0, 1))):

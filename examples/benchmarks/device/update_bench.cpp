@@ -53,7 +53,7 @@ class AdamWArrays {
     stream.synchronize();
     const float found = *reinterpret_cast<const float*>(pinned.data());
     if (!(std::abs(found - expected) <= 1e-5f * std::abs(expected)))
-      throw Error(fmt::format("AdamW made {} of {}, wants {}", found, start, expected));
+      throw Error(fmt::format("AdamW computed {} from {}; expected {}", found, start, expected));
   }
 
  private:

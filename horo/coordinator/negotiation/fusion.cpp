@@ -41,8 +41,8 @@ std::string find_error(const Contribution& contribution, const Topology& topolog
   const Request& request = contribution.request();
   if (contribution.absent.empty() || can_do_without(request)) return {};
   return fmt::format(
-      "tensor '{}': {} has joined and {} needs every rank; while a rank has joined, the others may "
-      "submit allreduces (sum, average, min, max, product) only",
+      "tensor '{}': {} has joined, but {} requires every rank; after a join, other ranks can "
+      "submit only allreduces (sum, average, min, max, product)",
       request.name, topology.describe(contribution.absent.front()), request.describe());
 }
 

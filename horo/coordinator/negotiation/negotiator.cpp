@@ -98,6 +98,10 @@ void Negotiator::add_requests(std::size_t child, RequestMessage message, Time no
   if (!message.failure.empty()) throw CommunicationError(message.failure);
   seen_by_[child] = std::max(seen_by_[child], message.responses_seen);
   const std::size_t contributor = child + 1;
+  // Before the contributions: one of this message may complete the operation of a report. The
+  // report would then add the completed operation to the table again.
+  for (const Waiting& waiting : message.waiting)
+    if (!is_stale(child, waiting.name)) table_.report(contributor, waiting, now);
   for (const CacheId id : message.cached) {
     const std::shared_ptr<const Agreed>& agreed = cache_.at(id);
     if (!is_stale(child, agreed->request.name)) add(contributor, contribution_of(id, agreed), now);
@@ -115,8 +119,6 @@ void Negotiator::add_requests(std::size_t child, RequestMessage message, Time no
     table_.shut_down(contributor, std::move(shutdown));
   for (UnsatisfiableOperation& blocked : message.unsatisfiable)
     if (!is_stale(child, blocked.name)) outgoing_.unsatisfiable.push_back(std::move(blocked));
-  for (const Waiting& waiting : message.waiting)
-    if (!is_stale(child, waiting.name)) table_.report(contributor, waiting, now);
 }
 
 // Sends a cache number only if it is live in this rank's cache. The parent has executed at least as

@@ -22,7 +22,8 @@ const std::shared_ptr<const Agreed>& ResponseCache::at(CacheId id) const {
   if (const auto found = by_id_.find(id); found != by_id_.end()) return found->second->agreed;
   if (const auto found = evicted_by_id_.find(id); found != evicted_by_id_.end())
     return found->second;
-  throw CommunicationError(fmt::format("a control message uses the unknown number {}", id));
+  throw CommunicationError(
+      fmt::format("a control message refers to the unknown cache number {}", id));
 }
 
 // Every rank calls this for the same messages and makes the same decisions, so the numbers stay

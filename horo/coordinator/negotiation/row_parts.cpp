@@ -29,10 +29,10 @@ GatheredRows gathered_rows(const Response& response, const Entry& entry) {
   }
   result.bytes = rows * row_bytes;
   if (entry.output.bytes() != result.bytes)
-    result.error_text =
-        fmt::format("allgather '{}': the ranks' inputs have {} rows together, the output {} has {}",
-                    entry.request.name, rows, entry.output.shape().to_string(),
-                    entry.output.shape().rank() ? entry.output.shape()[0] : 0);
+    result.error_text = fmt::format(
+        "allgather '{}': the inputs of all ranks have {} rows in total, but the output {} has {}",
+        entry.request.name, rows, entry.output.shape().to_string(),
+        entry.output.shape().rank() ? entry.output.shape()[0] : 0);
   return result;
 }
 
@@ -57,8 +57,8 @@ ExchangedRows exchanged_rows(const Response& response, const Entry& entry,
   result.bytes = rows * row_bytes;
   if (rows > entry.output.shape()[0])
     result.error_text =
-        fmt::format("alltoall '{}': {} rows come to rank {}, its output {} has only {}",
-                    entry.request.name, rows, topology.job_rank(topology.rank),
+        fmt::format("alltoall '{}': rank {} receives {} rows, but its output {} has only {}",
+                    entry.request.name, topology.job_rank(topology.rank), rows,
                     entry.output.shape().to_string(), entry.output.shape()[0]);
   return result;
 }

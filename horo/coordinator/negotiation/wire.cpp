@@ -11,7 +11,7 @@ namespace {
 
 void throw_damaged() {
   throw CommunicationError(
-      "a control message is damaged; do all ranks run the same version of horo?");
+      "a control message is malformed; all ranks must run the same version of horo");
 }
 
 void expect_end(FieldReader& reader) {

@@ -216,7 +216,7 @@ void PlanTuning::keep(const std::string& line) const {
   try {
     LineFile(kSetting, settings_.autotune_file).append(line, kTuningFileExplanation);
   } catch (const InvalidArgument& error) {
-    log_warning("{}; the next job searches anew", error.what());
+    log_warning("{}; the next job repeats the search", error.what());
   }
 }
 

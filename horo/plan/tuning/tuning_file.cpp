@@ -58,7 +58,7 @@ std::optional<Choice> parse_choice(std::string_view line, std::span<const Axis> 
 
 const std::string_view kTuningFileExplanation =
     "# Result of tuning for a set of gradients on a shape of job. Written by horo when\n"
-    "# HORO_AUTOTUNE names this file; a line removed is tuned again.\n";
+    "# HORO_AUTOTUNE names this file; remove a line to repeat its search.\n";
 
 std::string tuning_line(const TuningKey& key, std::span<const Axis> axes, const Choice& choice) {
   std::string line = key_text(key);
@@ -81,9 +81,9 @@ std::optional<Choice> find_choice(std::string_view text, const TuningKey& key,
       const std::optional<Choice> choice = parse_choice(line, axes);
       if (is_wanted && choice) found = choice;
     } catch (const InvalidArgument& error) {
-      throw InvalidArgument(
-          fmt::format("HORO_AUTOTUNE: {}:{}: {}; correct it, or remove the line to tune anew", path,
-                      number, error.what()));
+      throw InvalidArgument(fmt::format(
+          "HORO_AUTOTUNE: {}:{}: {}; correct it, or remove the line to repeat the search", path,
+          number, error.what()));
     }
   }
   return found;

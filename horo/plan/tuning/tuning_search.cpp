@@ -26,10 +26,10 @@ double median(std::vector<double> values) {
 TuningSearch::TuningSearch(std::vector<Axis> axes, const Options& options)
     : axes_(std::move(axes)), options_(options) {
   HORO_CHECK(options.uncounted >= 0 && options.steps_per_trial > options.uncounted,
-             "a trial needs steps that count");
+             "steps_per_trial must be greater than uncounted, which must be at least 0");
   for (const Axis& axis : axes_) {
     HORO_CHECK(axis.start < axis.values.size(),
-               fmt::format("{} cannot be tuned from a value that is not tried", axis.name));
+               fmt::format("the start value of {} is not among its values", axis.name));
     start_.push_back(axis.start);
   }
   choice_ = best_ = start_;

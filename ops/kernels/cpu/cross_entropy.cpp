@@ -15,7 +15,7 @@ void check_labels(std::span<const std::int32_t> labels, std::size_t classes) {
   for (std::size_t sample = 0; sample < labels.size(); ++sample) {
     const std::int32_t label = labels[sample];
     HORO_CHECK(label >= 0 && static_cast<std::size_t>(label) < classes,
-               fmt::format("cross-entropy: sample {} of the batch has label {}, wants 0 to {}",
+               fmt::format("cross-entropy: sample {} of the batch has label {}; expected 0 to {}",
                            sample, label, classes - 1));
   }
 }

@@ -8,7 +8,8 @@
 namespace horo::ops {
 
 void set_compute_threads(int threads) {
-  HORO_CHECK(threads >= 1, fmt::format("compute threads: got {}, wants at least 1", threads));
+  HORO_CHECK(threads >= 1,
+             fmt::format("the number of compute threads is {}; must be at least 1", threads));
   // oneDNN computes with OpenMP threads. The setting applies to the calling thread. Another number
   // of threads changes the order of some sums.
   omp_set_num_threads(threads);

@@ -16,8 +16,8 @@ const ConvolutionShape& checked(const ConvolutionShape& shape) {
   HORO_CHECK(shape.input.count() > 0 && shape.out_channels > 0 && shape.window.size > 0 &&
                  shape.window.stride > 0 && shape.window.fits(shape.input.height) &&
                  shape.window.fits(shape.input.width),
-             fmt::format("Convolution got [{}, {}, {}, {}] to {} channels with a window of {}, "
-                         "stride {} and padding {}, which has no output",
+             fmt::format("Convolution: [{}, {}, {}, {}] to {} channels with a window of {}, "
+                         "stride {} and padding {} has no output",
                          shape.input.batch, shape.input.channels, shape.input.height,
                          shape.input.width, shape.out_channels, shape.window.size,
                          shape.window.stride, shape.window.padding));
@@ -46,7 +46,7 @@ void choose_once(Choice& choice, const char* direction, cudnnMathType_t math_typ
   // algorithm could give other bits.
   HORO_CHECK(
       workspace_bytes >= choice->workspace_bytes,
-      fmt::format("Convolution got a workspace of {} bytes, the algorithm of its first {} needs {}",
+      fmt::format("Convolution: workspace has {} bytes; the algorithm of the first {} requires {}",
                   workspace_bytes, direction, choice->workspace_bytes));
 }
 

@@ -54,11 +54,12 @@ std::string describe(const MatmulShape& shape, DataType type) {
 }
 
 const MatmulShape& checked(const MatmulShape& shape, const MatmulOptions& options) {
-  HORO_CHECK(shape.rows > 0 && shape.columns > 0 && shape.inner > 0,
-             fmt::format("Matmul got {}, wants no dimension of 0", describe(shape, options.type)));
+  HORO_CHECK(
+      shape.rows > 0 && shape.columns > 0 && shape.inner > 0,
+      fmt::format("Matmul: {}; each dimension must be at least 1", describe(shape, options.type)));
   HORO_CHECK(!has_kept_values(options.epilogue) || shape.columns % 8 == 0,
-             fmt::format("Matmul got {} with values kept for GELU's gradient, wants a multiple "
-                         "of 8 columns",
+             fmt::format("Matmul: {} with values kept for GELU's gradient; the number of columns "
+                         "must be a multiple of 8",
                          describe(shape, options.type)));
   return shape;
 }
@@ -178,7 +179,7 @@ void Matmul::run(const CublasLt& lt, const MatmulOperands& operands, std::span<s
                                   describe(shape_, options_.type), workspace.size()));
   HORO_CHECK(
       workspace.size() >= algorithm_->workspace_bytes,
-      fmt::format("Matmul got a workspace of {} bytes, the algorithm of its first run needs {}",
+      fmt::format("Matmul: workspace has {} bytes; the algorithm of the first run requires {}",
                   workspace.size(), algorithm_->workspace_bytes));
   point_at(operands.vector, operands.kept);
   const float one = 1, zero = 0;

@@ -20,7 +20,7 @@ void visit_float_type(DataType type, const char* what, Function&& function) {
       return function(BFloat16{});
     default:
       throw InvalidArgument(std::string(what) + " of type " + std::string(name_of(type)) +
-                            ": wants float32, float16 or bfloat16");
+                            "; supported: float32, float16, bfloat16");
   }
 }
 

@@ -120,9 +120,9 @@ void measure_gradients(device::Stream& stream, std::span<const GradientGroup> gr
                        const GradientMeasure& measure) {
   std::size_t count = 0;
   for (const GradientGroup& group : groups) count += count_partial_sums(group.tensors);
-  HORO_CHECK(partial_sums.size() >= count, "measure_gradients: got room for " +
-                                               std::to_string(partial_sums.size()) +
-                                               " partial sums, wants " + std::to_string(count));
+  HORO_CHECK(partial_sums.size() >= count,
+             "measure_gradients: room for " + std::to_string(partial_sums.size()) +
+                 " partial sums; expected at least " + std::to_string(count));
   double* sums = partial_sums.data();
   for (const GradientGroup& group : groups) {
     visit_float_type(group.type, "gradients", [&]<typename T>(T) {

@@ -11,7 +11,7 @@ TokenOrder sort_tokens(std::span<const std::int32_t> tokens, std::size_t vocabul
   std::vector<std::uint32_t> next(vocabulary + 1);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     HORO_CHECK(tokens[i] >= 0 && static_cast<std::size_t>(tokens[i]) < vocabulary,
-               fmt::format("embedding: place {} of the batch has token {}, wants 0 to {}", i,
+               fmt::format("embedding: position {} of the batch has token {}; expected 0 to {}", i,
                            tokens[i], vocabulary - 1));
     ++next[static_cast<std::size_t>(tokens[i]) + 1];
   }

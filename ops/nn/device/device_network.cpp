@@ -11,9 +11,9 @@
 namespace horo::ops {
 namespace {
 
-void require_type(std::string_view what, DataType got, DataType wants) {
-  HORO_CHECK(got == wants, fmt::format("a network on a device got {} of {}, wants {}", what,
-                                       name_of(got), name_of(wants)));
+void require_type(std::string_view what, DataType got, DataType expected) {
+  HORO_CHECK(got == expected, fmt::format("network on a device: {} has type {}; expected {}", what,
+                                          name_of(got), name_of(expected)));
 }
 
 }  // namespace
@@ -22,13 +22,13 @@ DeviceNetwork::DeviceNetwork(std::unique_ptr<DeviceLayer> layers, DeviceCompute&
     : layers_(std::move(layers)), compute_(compute) {}
 
 DeviceTensor DeviceNetwork::forward(DeviceTensor input, const DevicePass& pass) {
-  require_type("an input", input.type(), DataType::kFloat32);
+  require_type("input", input.type(), DataType::kFloat32);
   return layers_->forward(in_device_order(compute_, std::move(input), compute_.type()), pass);
 }
 
 DeviceTensor DeviceNetwork::backward(DeviceTensor output_gradient,
                                      const DeviceGradientReady& ready) {
-  require_type("an output gradient", output_gradient.type(), compute_.type());
+  require_type("output gradient", output_gradient.type(), compute_.type());
   // Empty if the first layer was built without an input gradient.
   DeviceTensor gradient = layers_->backward(std::move(output_gradient), ready);
   if (gradient.count() == 0) return gradient;

@@ -115,7 +115,7 @@ DeviceTensor DeviceDropout::forward(DeviceTensor input, const DevicePass& pass) 
   require_input(shape.rank() >= 1, "Dropout", shape, "[batch, ...]");
   if (!pass.training) return input;
   HORO_CHECK(pass.samples != nullptr,
-             "Dropout got no global indices of the samples, which training needs");
+             "Dropout: pass.samples is null; training requires the global sample indices");
   choice_ = {shape, mix(pass.seed, pass.step), pass.samples};
   return apply(std::move(input), *choice_);
 }

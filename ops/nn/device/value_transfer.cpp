@@ -21,25 +21,30 @@ void require_same(const Parameter& host, const DeviceParameter& device, ImageLay
   const Shape shape = to_host_order(device.value.shape(), layout);
   HORO_CHECK(
       host.name == device.name && host.value.shape() == shape,
-      fmt::format("the model on the device has '{}' {} where the one on the host has '{}' "
-                  "{}; make it with to_device() from the same model",
+      fmt::format("the model on the device has '{}' {}, but the model on the host has '{}' "
+                  "{}; create it with to_device() from the same model",
                   device.name, shape.to_string(), host.name, host.value.shape().to_string()));
 }
 
-void visit_pairs(const std::vector<Parameter*>& host, const std::vector<DeviceParameter*>& device,
-                 ImageLayout layout, const Visit& visit) {
+void require_same(std::string_view what, const std::vector<Parameter*>& host,
+                  const std::vector<DeviceParameter*>& device, ImageLayout layout) {
   HORO_CHECK(host.size() == device.size(),
-             fmt::format("the model on the device has {} parameters or buffers where the one on "
-                         "the host has {}; make it with to_device() from the same model",
-                         device.size(), host.size()));
-  // All pairs are checked before the first one is copied.
+             fmt::format("the model on the device has {} {}, but the model on the host has {}; "
+                         "create it with to_device() from the same model",
+                         device.size(), what, host.size()));
   for (std::size_t i = 0; i < host.size(); ++i) require_same(*host[i], *device[i], layout);
-  for (std::size_t i = 0; i < host.size(); ++i) visit(*host[i], *device[i]);
 }
 
+// All parameters and buffers are checked before the first one is copied, so a mismatch changes no
+// value.
 void visit_all(Layer& host, DeviceLayer& device, DeviceCompute& compute, const Visit& visit) {
-  visit_pairs(host.parameters(), device.parameters(), compute.layout(), visit);
-  visit_pairs(host.buffers(), device.buffers(), compute.layout(), visit);
+  const std::vector<Parameter*> parameters = host.parameters(), buffers = host.buffers();
+  const std::vector<DeviceParameter*> device_parameters = device.parameters(),
+                                      device_buffers = device.buffers();
+  require_same("parameters", parameters, device_parameters, compute.layout());
+  require_same("buffers", buffers, device_buffers, compute.layout());
+  for (std::size_t i = 0; i < parameters.size(); ++i) visit(*parameters[i], *device_parameters[i]);
+  for (std::size_t i = 0; i < buffers.size(); ++i) visit(*buffers[i], *device_buffers[i]);
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ TEST(MpiSharedRegion, OwnLimitAppliesToOwnPartOnly) {
     FAIL() << "granted beyond the limit of rank 0";
   } catch (const SharedMemoryError& error) {
     EXPECT_THAT(error.what(), topology.rank == 0 ? HasSubstr("cannot allocate 256 MiB")
-                                                 : HasSubstr("rank 0 of the node could not"));
+                                                 : HasSubstr("rank 0 of the node cannot set up"));
   }
 }
 
@@ -99,7 +99,7 @@ TEST(MpiSharedRegion, AllRanksThrowIfOneCannotMap) {
     FAIL() << "granted, though a rank cannot receive it";
   } catch (const SharedMemoryError& error) {
     EXPECT_THAT(error.what(), topology.rank == 0 ? HasSubstr("one network namespace?")
-                                                 : HasSubstr("rank 0 of the node could not"));
+                                                 : HasSubstr("rank 0 of the node cannot set up"));
   }
   EXPECT_EQ(open_memory_files(), 0);
   elsewhere.reset();

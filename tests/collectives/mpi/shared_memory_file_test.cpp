@@ -55,7 +55,7 @@ TEST(SharedMemoryFile, RejectsClaimAboveFreeMemory) {
     FAIL() << "16 TiB were granted";
   } catch (const SharedMemoryError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("cannot allocate 16384 GiB"),
-                                    HasSubstr("are free (" + find_free_memory().limit + ")")));
+                                    HasSubstr("available (" + find_free_memory().limit + ")")));
   }
 }
 

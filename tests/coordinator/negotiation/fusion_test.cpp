@@ -120,10 +120,9 @@ TEST(Fusion, OnlyElementwiseAllreducesAllowJoinedRanks) {
   for (Contribution* each : {&broadcast, &adasum, &sum}) each->absent = {1};
   const auto responses = fuse({broadcast, adasum, sum, agree("t", 3)}, 1000, ResponseCache(0));
   ASSERT_EQ(responses.size(), 4u);
-  EXPECT_THAT(
-      responses[0].error_text,
-      HasSubstr("tensor 'w': rank 1 (host b) has joined and broadcast from rank 0 of float32 "
-                "[3] needs every rank"));
+  EXPECT_THAT(responses[0].error_text,
+              HasSubstr("tensor 'w': rank 1 (host b) has joined, but broadcast from rank 0 of "
+                        "float32 [3] requires every rank"));
   EXPECT_EQ(responses[0].error, ErrorKind::kMismatch);
   EXPECT_EQ(responses[1].error, ErrorKind::kMismatch);
   EXPECT_EQ(responses[2].error, ErrorKind::kNone);

@@ -86,12 +86,12 @@ TEST(CropAndFlip, CropAndFlipCanBeTurnedOff) {
 
 TEST(CropAndFlip, RefusesShapesThatAreNotImages) {
   EXPECT_EQ(message_of([] { CropAndFlip({784}); }),
-            "CropAndFlip got samples [784], wants [channels, height, width]");
+            "CropAndFlip: samples have shape [784]; expected [channels, height, width]");
   Values values(5);
   EXPECT_EQ(message_of([&] {
               CropAndFlip({1, 2, 3})(values, 0, 0);
             }),
-            "CropAndFlip got 5 values for an image [1, 2, 3]");
+            "CropAndFlip: 5 values for an image of shape [1, 2, 3]");
 }
 
 }  // namespace

@@ -39,8 +39,8 @@ TEST(SortTokens, RefusesTokensOutsideTheVocabulary) {
       sort_tokens(std::vector<std::int32_t>{1, token}, 6);
       ADD_FAILURE() << "nothing was thrown";
     } catch (const InvalidArgument& error) {
-      EXPECT_EQ(std::string(error.what()), "embedding: place 1 of the batch has token " +
-                                               std::to_string(token) + ", wants 0 to 5");
+      EXPECT_EQ(std::string(error.what()), "embedding: position 1 of the batch has token " +
+                                               std::to_string(token) + "; expected 0 to 5");
     }
   }
 }

@@ -204,9 +204,9 @@ TEST(Update, RefusesOtherTypesAndOptionsOutOfRange) {
     return message_of<InvalidArgument>([&] { update_sgd(*device.stream, {}, types, {}); });
   };
   EXPECT_EQ(text({.gradient = DataType::kInt32}),
-            "gradients of type int32: wants float32, float16 or bfloat16");
+            "gradients of type int32; supported: float32, float16, bfloat16");
   EXPECT_EQ(text({.copy = DataType::kFloat64}),
-            "copies of values of type float64: wants float32, float16 or bfloat16");
+            "copies of values of type float64; supported: float32, float16, bfloat16");
   EXPECT_THROW(update_adamw(*device.stream, {}, {}, {.beta1 = 2}, 1), InvalidArgument);
 }
 

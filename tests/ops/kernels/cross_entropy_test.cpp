@@ -75,7 +75,7 @@ TEST(CrossEntropy, LabelOutOfRangeIsNamed) {
       FAIL() << wrong;
     } catch (const InvalidArgument& error) {
       EXPECT_EQ(error.what(), "cross-entropy: sample 2 of the batch has label " +
-                                  std::to_string(wrong) + ", wants 0 to 9");
+                                  std::to_string(wrong) + "; expected 0 to 9");
     }
   }
   EXPECT_EQ(gradient, std::vector<float>(30, 7.0f)) << "something was written";

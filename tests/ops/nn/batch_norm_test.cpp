@@ -66,10 +66,11 @@ TEST(BatchNorm, BackwardMatchesReferenceOnFeaturesAndImages) {
 
 TEST(BatchNorm, RefusesOneValuePerChannel) {
   BatchNorm layer({.channels = 4});
-  EXPECT_EQ(message_of<InvalidArgument>([&] {
-              (void)layer.forward(varied_tensor({1, 4}, 1), kTraining);
-            }),
-            "BatchNorm got input [1, 4], wants at least two values per channel when training");
+  EXPECT_EQ(
+      message_of<InvalidArgument>([&] {
+        (void)layer.forward(varied_tensor({1, 4}, 1), kTraining);
+      }),
+      "BatchNorm: input has shape [1, 4]; expected at least two values per channel when training");
   EXPECT_NO_THROW((void)layer.forward(varied_tensor({1, 4}, 1), kInference));
   EXPECT_EQ(values_of(layer.buffers()[0]->value), std::vector<float>(4, 0.0f));
 }

@@ -90,9 +90,9 @@ TEST(Dropout, NeedsTheSampleIndices) {
   EXPECT_EQ(message_of<InvalidArgument>([&] {
               (void)layer.forward(varied_tensor({3, 5}, 1), {.training = true});
             }),
-            "Dropout got input [3, 5] with the global indices of 0 samples, wants 3");
+            "Dropout: 0 sample indices for input [3, 5]; expected 3");
   EXPECT_EQ(message_of<InvalidArgument>([] { Dropout({.probability = 1.0f}); }),
-            "Dropout: got probability 1, wants at least 0 and less than 1");
+            "Dropout: probability is 1; must be in [0, 1)");
 }
 
 }  // namespace

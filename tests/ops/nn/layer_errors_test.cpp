@@ -23,29 +23,30 @@ std::string forward_error(Layer& layer, const Shape& shape) {
 TEST(LayerErrors, InputShapes) {
   Linear linear({.in_features = 784, .out_features = 10});
   EXPECT_EQ(forward_error(linear, {128, 1, 28, 28}),
-            "Linear got input [128, 1, 28, 28], wants [batch, 784]");
-  EXPECT_EQ(forward_error(linear, {0, 784}), "Linear got input [0, 784], wants [batch, 784]");
+            "Linear: input has shape [128, 1, 28, 28]; expected [batch, 784]");
+  EXPECT_EQ(forward_error(linear, {0, 784}),
+            "Linear: input has shape [0, 784]; expected [batch, 784]");
   Conv2d convolution({.in_channels = 3, .out_channels = 8, .kernel = 5});
   EXPECT_EQ(forward_error(convolution, {4, 1, 28, 28}),
-            "Conv2d got input [4, 1, 28, 28], wants [batch, 3, height, width] of at least 5 x 5 "
-            "pixels with padding");
+            "Conv2d: input has shape [4, 1, 28, 28]; expected [batch, 3, height, width] of at "
+            "least 5 x 5 pixels with padding");
   EXPECT_NE(forward_error(convolution, {4, 3, 28, 4}), "");
   MaxPool2d pool;
   EXPECT_EQ(forward_error(pool, {4, 3, 1, 8}),
-            "MaxPool2d got input [4, 3, 1, 8], wants [batch, channels, height, width] of at least "
-            "2 x 2 pixels with padding");
+            "MaxPool2d: input has shape [4, 3, 1, 8]; expected [batch, channels, height, width] "
+            "of at least 2 x 2 pixels with padding");
   BatchNorm norm({.channels = 6});
   EXPECT_EQ(forward_error(norm, {4, 5}),
-            "BatchNorm got input [4, 5], wants [batch, 6] or [batch, 6, height, width]");
+            "BatchNorm: input has shape [4, 5]; expected [batch, 6] or [batch, 6, height, width]");
   GlobalAveragePool average;
   EXPECT_EQ(forward_error(average, {4, 6}),
-            "GlobalAveragePool got input [4, 6], wants [batch, channels, height, width]");
+            "GlobalAveragePool: input has shape [4, 6]; expected [batch, channels, height, width]");
   ResidualBlock block({.in_channels = 4, .out_channels = 4});
   EXPECT_EQ(forward_error(block, {2, 3, 8, 8}),
-            "layer 'conv1': Conv2d got input [2, 3, 8, 8], wants [batch, 4, height, width] of at "
-            "least 3 x 3 pixels with padding");
+            "layer 'conv1': Conv2d: input has shape [2, 3, 8, 8]; expected [batch, 4, height, "
+            "width] of at least 3 x 3 pixels with padding");
   Flatten flatten;
-  EXPECT_EQ(forward_error(flatten, {}), "Flatten got input [], wants [batch, ...]");
+  EXPECT_EQ(forward_error(flatten, {}), "Flatten: input has shape []; expected [batch, ...]");
 }
 
 TEST(LayerErrors, SequentialNamesTheLayer) {
@@ -54,7 +55,7 @@ TEST(LayerErrors, SequentialNamesTheLayer) {
   Sequential network;
   network.add("head", std::move(inner));
   EXPECT_EQ(forward_error(network, {3, 5}),
-            "layer 'head': layer 'fc': Linear got input [3, 5], wants [batch, 4]");
+            "layer 'head': layer 'fc': Linear: input has shape [3, 5]; expected [batch, 4]");
 }
 
 TEST(LayerErrors, Backward) {
@@ -62,27 +63,27 @@ TEST(LayerErrors, Backward) {
   const auto backward = [&](const Shape& shape) {
     return message_of<InvalidArgument>([&] { (void)linear.backward(Tensor::zeros(shape), {}); });
   };
-  EXPECT_EQ(backward({3, 2}), "Linear: backward() without a training forward() before it");
+  EXPECT_EQ(backward({3, 2}), "Linear: backward() requires a training forward() before it");
   (void)linear.forward(varied_tensor({3, 4}, 1), {});
-  EXPECT_EQ(backward({3, 2}), "Linear: backward() without a training forward() before it");
+  EXPECT_EQ(backward({3, 2}), "Linear: backward() requires a training forward() before it");
   (void)linear.forward(varied_tensor({3, 4}, 1), {.training = true});
-  EXPECT_EQ(backward({2, 3}), "Linear got an output gradient [2, 3], wants [3, 2]");
+  EXPECT_EQ(backward({2, 3}), "Linear: output gradient has shape [2, 3]; expected [3, 2]");
   Relu relu;
   EXPECT_EQ(message_of<InvalidArgument>([&] { (void)relu.backward(Tensor::zeros({1}), {}); }),
-            "Relu: backward() without a training forward() before it");
+            "Relu: backward() requires a training forward() before it");
 }
 
 TEST(LayerErrors, Options) {
   EXPECT_EQ(message_of<InvalidArgument>([] { Linear({.in_features = 3}); }),
-            "Linear: got 3 input and 0 output features, wants at least one of each");
+            "Linear: 3 input features, 0 output features; each must be at least 1");
   EXPECT_EQ(message_of<InvalidArgument>(
                 [] { Conv2d({.in_channels = 1, .out_channels = 2, .stride = 0}); }),
-            "Conv2d: got 1 input channels, 2 output channels, kernel 3, stride 0; wants at least 1 "
-            "of each");
+            "Conv2d: 1 input channels, 2 output channels, kernel 3, stride 0; each must be at "
+            "least 1");
   EXPECT_EQ(message_of<InvalidArgument>([] { MaxPool2d({.kernel = 3, .padding = 2}); }),
-            "MaxPool2d: got padding 2 with kernel 3, wants at most half of it");
+            "MaxPool2d: padding 2 exceeds half of kernel 3");
   EXPECT_EQ(message_of<InvalidArgument>([] { BatchNorm(BatchNormOptions{}); }),
-            "BatchNorm: got 0 channels, wants at least 1");
+            "BatchNorm: channels is 0; must be at least 1");
 }
 
 TEST(LayerErrors, CrossEntropy) {
@@ -90,11 +91,11 @@ TEST(LayerErrors, CrossEntropy) {
   EXPECT_EQ(message_of<InvalidArgument>([&] {
               (void)cross_entropy_loss(Tensor::zeros({3, 4}), labels, 3);
             }),
-            "cross-entropy got logits [3, 4] for 2 labels, wants [2, classes]");
+            "cross-entropy: logits have shape [3, 4]; expected [2, classes] for 2 labels");
   EXPECT_EQ(message_of<InvalidArgument>([&] {
               (void)cross_entropy_loss(Tensor::zeros({2, 4}), labels, 0);
             }),
-            "cross-entropy got normaliser 0, wants more than 0");
+            "cross-entropy: normaliser is 0; must be above 0");
 }
 
 }  // namespace

@@ -66,10 +66,10 @@ TEST(Models, TooSmallImagesAreNamed) {
   EXPECT_EQ(message_of<InvalidArgument>([] {
               (void)make_cnn({.input = {1, 12, 12}});
             }),
-            "make_cnn got input [1, 12, 12]: too small for 2 stages of a 5 x 5 kernel with padding "
-            "0, the image before stage 2 is [16, 4, 4]");
+            "make_cnn: input [1, 12, 12] is too small for 2 stages of a 5 x 5 kernel with padding "
+            "0; the image before stage 2 is [16, 4, 4]");
   EXPECT_EQ(message_of<InvalidArgument>([] { (void)make_cnn({.input = {784}}); }),
-            "make_cnn got input [784], wants [channels, height, width]");
+            "make_cnn: input has shape [784]; expected [channels, height, width]");
 }
 
 TEST(Models, SeedDecidesTheWeights) {

@@ -105,9 +105,9 @@ TEST(Resnet, LearnsTheSameBitsTwice) {
 
 TEST(Resnet, RefusesNoStagesAndNoBlocks) {
   EXPECT_EQ(message_of<InvalidArgument>([] { (void)make_resnet({.channels = {}}); }),
-            "make_resnet got 0 stages of 3 blocks; wants at least 1 of each");
+            "make_resnet: 0 stages, 3 blocks per stage; each must be at least 1");
   EXPECT_EQ(message_of<InvalidArgument>([] { (void)make_resnet({.blocks = 0}); }),
-            "make_resnet got 3 stages of 0 blocks; wants at least 1 of each");
+            "make_resnet: 3 stages, 0 blocks per stage; each must be at least 1");
 }
 
 }  // namespace

@@ -101,11 +101,11 @@ TEST(AdamW, RefusesOptionsOutOfRange) {
     return message_of<InvalidArgument>([&] { AdamW({}, options); });
   };
   EXPECT_EQ(text({.learning_rate = -1}),
-            "AdamW: got learning rate -1, wants a number of at least 0");
-  EXPECT_EQ(text({.beta1 = 1}), "AdamW: got beta1 1, wants at least 0 and less than 1");
-  EXPECT_EQ(text({.beta2 = -0.5f}), "AdamW: got beta2 -0.5, wants at least 0 and less than 1");
-  EXPECT_EQ(text({.epsilon = 0}), "AdamW: got epsilon 0, wants more than 0");
-  EXPECT_EQ(text({.weight_decay = -0.5f}), "AdamW: got weight decay -0.5, wants at least 0");
+            "AdamW: learning rate is -1; must be finite and at least 0");
+  EXPECT_EQ(text({.beta1 = 1}), "AdamW: beta1 is 1; must be in [0, 1)");
+  EXPECT_EQ(text({.beta2 = -0.5f}), "AdamW: beta2 is -0.5; must be in [0, 1)");
+  EXPECT_EQ(text({.epsilon = 0}), "AdamW: epsilon is 0; must be above 0");
+  EXPECT_EQ(text({.weight_decay = -0.5f}), "AdamW: weight decay is -0.5; must be at least 0");
   AdamW adamw({}, {});
   EXPECT_THROW(adamw.set_learning_rate(std::nanf("")), InvalidArgument);
   EXPECT_THROW(adamw.set_steps(-1), InvalidArgument);

@@ -45,7 +45,7 @@ TEST(LearningRate, CosineNeedsALength) {
               (void)learning_rate_at(
                   {.decay = Decay::kCosine, .warm_up_steps = 5, .total_steps = 5}, 7);
             }),
-            "cosine learning rate: got total_steps 5, wants more than warm_up_steps 5");
+            "cosine learning rate: total_steps is 5; must be above warm_up_steps, which is 5");
 }
 
 }  // namespace

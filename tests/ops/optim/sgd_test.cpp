@@ -61,9 +61,9 @@ TEST(Sgd, RefusesOptionsOutOfRange) {
   const auto text = [](const SgdOptions& options) {
     return message_of<InvalidArgument>([&] { Sgd({}, options); });
   };
-  EXPECT_EQ(text({.learning_rate = -1}), "Sgd: got learning rate -1, wants a number of at least 0");
-  EXPECT_EQ(text({.momentum = 1}), "Sgd: got momentum 1, wants at least 0 and less than 1");
-  EXPECT_EQ(text({.weight_decay = -0.5f}), "Sgd: got weight decay -0.5, wants at least 0");
+  EXPECT_EQ(text({.learning_rate = -1}), "Sgd: learning rate is -1; must be finite and at least 0");
+  EXPECT_EQ(text({.momentum = 1}), "Sgd: momentum is 1; must be in [0, 1)");
+  EXPECT_EQ(text({.weight_decay = -0.5f}), "Sgd: weight decay is -0.5; must be at least 0");
   EXPECT_EQ(text({.nesterov = true}), "Sgd: nesterov needs a momentum above 0");
   Sgd sgd({}, {});
   EXPECT_THROW(sgd.set_learning_rate(std::nanf("")), InvalidArgument);

@@ -128,16 +128,16 @@ TEST(TensorTransfer, RefusesOtherShapesAndTypes) {
   const auto stream = device->make_stream();
   TensorTransfer transfer(*device);
   DeviceTensor there = allocate(*device, {2, 3}, DataType::kFloat32);
-  EXPECT_EQ(message_of<InvalidArgument>([&] {
-              transfer.upload(Tensor::zeros({3, 2}), there, *stream);
-            }),
-            "a tensor of shape [3, 2] cannot be copied between host and device to or from one of "
-            "shape [2, 3]");
+  EXPECT_EQ(
+      message_of<InvalidArgument>([&] {
+        transfer.upload(Tensor::zeros({3, 2}), there, *stream);
+      }),
+      "cannot copy between a host tensor of shape [3, 2] and a device tensor of shape [2, 3]");
   DeviceTensor whole = allocate(*device, {2, 3}, DataType::kInt32);
   Tensor back(Shape{2, 3});
   EXPECT_EQ(message_of<InvalidArgument>([&] { transfer.download(whole, back, *stream); }),
-            "a tensor of int32 cannot be copied between host and device: wants float32, float16 or "
-            "bfloat16");
+            "cannot copy a tensor of type int32 between host and device; supported: float32, "
+            "float16, bfloat16");
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ TEST_P(AutotuneFile, DamagedFileFailsAllRanks) {
         WholeModel model;
         EXPECT_THAT(error_text<InvalidArgument>([&] { GradientSync(ctx, model.gradients()); }),
                     AllOf(HasSubstr("HORO_AUTOTUNE: " + path_ + ":3: 'many'"),
-                          HasSubstr("remove the line to tune anew")));
+                          HasSubstr("remove the line to repeat the search")));
         // The context and plans without tuning remain usable.
         GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum, .autotune = false});
         expect_exact_step(ctx, sync, model, 1);

@@ -139,7 +139,7 @@ TEST_P(TunedSteps, UpdateOfOneRankFailsAllRanks) {
             sync.wait();
           }
         });
-        EXPECT_THAT(text, HasSubstr("calls update() after 9 steps"));
+        EXPECT_THAT(text, HasSubstr("called update() after 9 steps"));
         EXPECT_TRUE(sync.is_tuning());
         sync.update(model.gradients());
         EXPECT_GE(tune_to_end(ctx, sync, model), 8);

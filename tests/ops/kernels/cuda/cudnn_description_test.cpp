@@ -94,12 +94,11 @@ TEST(CudnnDescription, RefusesUnsupportedTypes) {
               TensorDescription({std::size_t{1} << 40, 1, 1, 1}, {});
             }),
             "1099511627776 exceeds the integers of cuDNN; make the batch smaller");
-  EXPECT_EQ(
-      message_of<InvalidArgument>([] {
-        ConvolutionKernel({{2, 3, 4, 8}, 6, {5, 1, 0}});
-      }),
-      "Convolution got [2, 3, 4, 8] to 6 channels with a window of 5, stride 1 and padding 0, "
-      "which has no output");
+  EXPECT_EQ(message_of<InvalidArgument>([] {
+              ConvolutionKernel({{2, 3, 4, 8}, 6, {5, 1, 0}});
+            }),
+            "Convolution: [2, 3, 4, 8] to 6 channels with a window of 5, stride 1 and padding 0 "
+            "has no output");
 }
 
 cudnnConvolutionFwdAlgoPerf_t ranked(cudnnConvolutionFwdAlgo_t algorithm, std::size_t bytes,

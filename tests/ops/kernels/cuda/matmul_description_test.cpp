@@ -106,12 +106,13 @@ TEST(MatmulDescription, RefusesUnsupportedTypes) {
   EXPECT_EQ(message_of<InvalidArgument>([] {
               Matmul({2, 0, 4});
             }),
-            "Matmul got [2, 4] x [4, 0] of float32, wants no dimension of 0");
-  EXPECT_EQ(message_of<InvalidArgument>([] {
-              Matmul({2, 12, 4}, {.epilogue = Epilogue::kBiasGeluKeep});
-            }),
-            "Matmul got [2, 4] x [4, 12] of float32 with values kept for GELU's gradient, wants a "
-            "multiple of 8 columns");
+            "Matmul: [2, 4] x [4, 0] of float32; each dimension must be at least 1");
+  EXPECT_EQ(
+      message_of<InvalidArgument>([] {
+        Matmul({2, 12, 4}, {.epilogue = Epilogue::kBiasGeluKeep});
+      }),
+      "Matmul: [2, 4] x [4, 12] of float32 with values kept for GELU's gradient; the number of "
+      "columns must be a multiple of 8");
   EXPECT_EQ(message_of<InvalidArgument>([] {
               Matmul({2, 3, 4}, {.type = DataType::kInt32});
             }),

@@ -99,11 +99,11 @@ TEST(DeviceLinearChain, NamesTheLayerThatDoesNotFit) {
   EXPECT_EQ(message_of<InvalidArgument>([&] {
               (void)network->forward(side.upload(Tensor::zeros({3, 7})), {.training = true});
             }),
-            "layer 'fc1': Linear got input [3, 7], wants [batch, 6]");
+            "layer 'fc1': Linear: input has shape [3, 7]; expected [batch, 6]");
   EXPECT_EQ(message_of<InvalidArgument>([&] {
               (void)network->forward(side.upload(Tensor::zeros({3, 6})), {.training = true});
             }),
-            "layer 'fc2': Linear got input [3, 8], wants [batch, 9]");
+            "layer 'fc2': Linear: input has shape [3, 8]; expected [batch, 9]");
 
   Sequential with_end;
   with_end.add("fc", Linear({.in_features = 6, .out_features = 8})).add("end", Relu());
@@ -114,9 +114,9 @@ TEST(DeviceLinearChain, NamesTheLayerThatDoesNotFit) {
         [&] { (void)ending->backward(side.upload(Tensor::zeros(shape)), {}); });
   };
   EXPECT_EQ(backward_error({3, 7}),
-            "layer 'end': Relu got an output gradient [3, 7], wants [3, 8]");
+            "layer 'end': Relu: output gradient has shape [3, 7]; expected [3, 8]");
   EXPECT_EQ(backward_error({3, 8}),
-            "layer 'end': Relu: backward() without a training forward() before it");
+            "layer 'end': Relu: backward() requires a training forward() before it");
 }
 
 }  // namespace

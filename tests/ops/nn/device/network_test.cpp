@@ -275,39 +275,40 @@ TEST(DeviceNetwork, NamesWhatDoesNotFit) {
         [&] { (void)network->forward(side.upload(Tensor::zeros(shape)), {.training = true}); });
   };
   EXPECT_EQ(forward_error({4, 3, 9, 8}),
-            "layer 'conv1': Conv2d got input [4, 3, 9, 8], wants [batch, 2, height, width] of at "
-            "least 3 x 3 pixels with padding");
+            "layer 'conv1': Conv2d: input has shape [4, 3, 9, 8]; expected [batch, 2, height, "
+            "width] of at least 3 x 3 pixels with padding");
   EXPECT_EQ(forward_error({4, 2, 9, 6}),
-            "layer 'output': Linear got input [4, 18], wants [batch, 27]");
+            "layer 'output': Linear: input has shape [4, 18]; expected [batch, 27]");
   EXPECT_EQ(message_of<InvalidArgument>([&] {
               const Tensor input = Tensor::zeros({4, 2, 9, 8});
               (void)network->forward(side.upload(input, DataType::kBFloat16), {});
             }),
-            "a network on a device got an input of bfloat16, wants float32");
+            "network on a device: input has type bfloat16; expected float32");
   Sequential blocks;
   blocks.add("relu", Relu()).add("block", ResidualBlock({.in_channels = 3, .out_channels = 3}));
   const auto residual = to_device(blocks, side.compute());
-  EXPECT_EQ(message_of<InvalidArgument>([&] {
-              (void)residual->forward(side.upload(Tensor::zeros({4, 2, 9, 8})), {.training = true});
-            }),
-            "layer 'block': layer 'conv1': Conv2d got input [4, 2, 9, 8], wants [batch, 3, height, "
-            "width] of at least 3 x 3 pixels with padding");
+  EXPECT_EQ(
+      message_of<InvalidArgument>([&] {
+        (void)residual->forward(side.upload(Tensor::zeros({4, 2, 9, 8})), {.training = true});
+      }),
+      "layer 'block': layer 'conv1': Conv2d: input has shape [4, 2, 9, 8]; expected [batch, 3, "
+      "height, width] of at least 3 x 3 pixels with padding");
   EXPECT_EQ(message_of<InvalidArgument>([&] {
               const Tensor gradient = Tensor::zeros({4, 3, 9, 8});
               (void)residual->backward(side.upload(gradient, DataType::kBFloat16), {});
             }),
-            "layer 'block': ResidualBlock: backward() without a training forward() before it");
+            "layer 'block': ResidualBlock: backward() requires a training forward() before it");
   const auto backward_error = [&](const Shape& shape, DataType type) {
     return message_of<InvalidArgument>(
         [&] { (void)network->backward(side.upload(Tensor::zeros(shape), type), {}); });
   };
   EXPECT_EQ(backward_error({4, 10}, DataType::kFloat32),
-            "a network on a device got an output gradient of float32, wants bfloat16");
+            "network on a device: output gradient has type float32; expected bfloat16");
   (void)network->forward(side.upload(Tensor::zeros({4, 2, 9, 8})), {.training = true});
   EXPECT_EQ(backward_error({4, 9}, DataType::kBFloat16),
-            "layer 'output': Linear got an output gradient [4, 9], wants [4, 10]");
+            "layer 'output': Linear: output gradient has shape [4, 9]; expected [4, 10]");
   EXPECT_EQ(backward_error({4, 10}, DataType::kBFloat16),
-            "layer 'output': Linear: backward() without a training forward() before it");
+            "layer 'output': Linear: backward() requires a training forward() before it");
 }
 
 TEST(DeviceNetwork, DropoutNeedsTheSamples) {
@@ -317,7 +318,8 @@ TEST(DeviceNetwork, DropoutNeedsTheSamples) {
   EXPECT_EQ(message_of<InvalidArgument>([&] {
               (void)network->forward(side.upload(Tensor::zeros({3, 6})), {.training = true});
             }),
-            "layer 'dropout1': Dropout got no global indices of the samples, which training needs");
+            "layer 'dropout1': Dropout: pass.samples is null; training requires the global sample "
+            "indices");
   EXPECT_EQ(network->forward(side.upload(Tensor::zeros({3, 6})), {}).shape(), (Shape{3, 10}));
 }
 
@@ -329,13 +331,34 @@ TEST(DeviceNetwork, RefusesValuesOfAnotherModel) {
   const auto network = to_device(*model(4, 1), side.compute());
   EXPECT_EQ(
       message_of<InvalidArgument>([&] { upload_values(*model(5, 1), *network, side.compute()); }),
-      "the model on the device has 'fc1.weight' [4, 6] where the one on the host has "
-      "'fc1.weight' [5, 6]; make it with to_device() from the same model");
+      "the model on the device has 'fc1.weight' [4, 6], but the model on the host has "
+      "'fc1.weight' [5, 6]; create it with to_device() from the same model");
   const auto deeper = model(4, 2);
   EXPECT_EQ(
       message_of<InvalidArgument>([&] { download_values(*network, *deeper, side.compute()); }),
-      "the model on the device has 4 parameters or buffers where the one on the host has 6; "
-      "make it with to_device() from the same model");
+      "the model on the device has 4 parameters, but the model on the host has 6; "
+      "create it with to_device() from the same model");
+}
+
+TEST(DeviceNetwork, OtherBuffersLeaveAllValuesUnchanged) {
+  DeviceSide side(DataType::kBFloat16);
+  Sequential model, other;
+  model.add("norm", BatchNorm({.channels = 4}));
+  other.add("norm", BatchNorm({.channels = 4}));
+  const auto network = to_device(model, side.compute());
+  vary_parameters(other);
+  other.buffers().front()->name = "other";
+  const std::string text =
+      "the model on the device has 'norm.running_mean' [4], but the model on the host has 'other' "
+      "[4]; create it with to_device() from the same model";
+  const std::vector<float> on_device = values_of(model.parameters().front()->value);
+  const std::vector<float> on_host = values_of(other.parameters().front()->value);
+  EXPECT_EQ(message_of<InvalidArgument>([&] { upload_values(other, *network, side.compute()); }),
+            text);
+  EXPECT_EQ(side.download(network->parameters().front()->value), on_device);
+  EXPECT_EQ(message_of<InvalidArgument>([&] { download_values(*network, other, side.compute()); }),
+            text);
+  EXPECT_EQ(values_of(other.parameters().front()->value), on_host);
 }
 
 TEST(DeviceCompute, ComputesWithTwoTypes) {
