@@ -9,6 +9,8 @@ namespace {
 
 // The origin of RankSnapshot::failure.
 enum class Origin { kOwn, kAborted };
+// RankSnapshot::has_overdue_wait.
+enum class Overdue { kNo, kYes };
 
 constexpr int kLivenessCount = 5;
 constexpr std::size_t kMaxNameBytes = 160;
@@ -117,7 +119,7 @@ std::vector<std::byte> encode(const RankSnapshot& snapshot) {
   writer.put(snapshot.callback_since);
   writer.put_text(snapshot.failure, kMaxFailureBytes);
   writer.put(static_cast<std::int32_t>(snapshot.is_aborted ? Origin::kAborted : Origin::kOwn));
-  writer.put(static_cast<std::int32_t>(snapshot.has_overdue_wait));
+  writer.put(static_cast<std::int32_t>(snapshot.has_overdue_wait ? Overdue::kYes : Overdue::kNo));
   put(writer, snapshot.times);
   const std::size_t plans = std::min(snapshot.plans.size(), kMostPlanPositions);
   writer.put(static_cast<std::uint32_t>(plans));
@@ -167,7 +169,7 @@ std::optional<RankSnapshot> decode_snapshot(std::span<const std::byte> bytes) {
   snapshot.callback_since = reader.get<WallTime>();
   snapshot.failure = reader.get_text();
   snapshot.is_aborted = reader.get_enum<Origin>(2) == Origin::kAborted;
-  snapshot.has_overdue_wait = reader.get<std::int32_t>() != 0;
+  snapshot.has_overdue_wait = reader.get_enum<Overdue>(2) == Overdue::kYes;
   snapshot.times = get_times(reader);
   snapshot.plans.resize(reader.get_count(sizeof(PlanPosition)));
   for (PlanPosition& position : snapshot.plans) {

@@ -245,8 +245,10 @@ TEST_F(JobVerdictTest, LostHostNamesOnlyItsRanks) {
 
 TEST_F(JobVerdictTest, EscapesControlCharactersOfAnySource) {
   const JobVerdict without_records("off");
-  EXPECT_EQ(without_records.text({.failure = RankFailure{1, "b\x1b[2J", "exited \xff"}}, 7),
-            "hororun: rank 1 (host b\\x1b[2J) exited \\xff\n");
+  EXPECT_EQ(
+      without_records.text({.failure = RankFailure{1, "b\x1b[2J", "exited \xff"}}, 7),
+      "hororun: rank 1 (host b\\x1b[2J) exited \\xff; no rank left a flight record, so look at "
+      "its output above\n");
   EXPECT_THAT(without_records.text({.launch_error = "ssh: \xc2\x9b"
                                                     "31m"},
                                    1),

@@ -7,8 +7,8 @@
 namespace horo {
 namespace {
 
-const RankEnd kExit{3, 4711, "node-1", 7 << 8, "train: unknown option --foo"};
-const RankEnd kKill{0, 12, "b", SIGKILL, ""};
+const RankEnd kExit{3, 8, 4711, "node-1", 7 << 8, "train: unknown option --foo"};
+const RankEnd kKill{0, 8, 12, "b", SIGKILL, ""};
 
 TEST(RankEnd, DescribesEndOfRank) {
   EXPECT_EQ(describe(kExit), "exited with code 7");
@@ -27,6 +27,7 @@ TEST(RankEndReader, ReadsReportsInPiecesOfAnySize) {
     ASSERT_EQ(reader.ends().size(), 3u) << size;
     const RankEnd& first = reader.ends()[0];
     EXPECT_EQ(first.rank, 3);
+    EXPECT_EQ(first.size, 8);
     EXPECT_EQ(first.pid, 4711);
     EXPECT_EQ(first.host, "node-1");
     EXPECT_EQ(first.wait_status, 7 << 8);
