@@ -49,7 +49,7 @@ struct GradientSync::Impl {
                                std::unique_ptr<collectives::MessageChannel>* channel);
   void hold_first_passes();
   const StepReport& end_pass();
-  const StepReport& exchange_step(std::vector<std::size_t> unmarked);
+  const StepReport& exchange_step(std::span<const std::size_t> unmarked);
   const StepReport& wait_for_exchange();
   void wait_for_updates();
 
@@ -157,12 +157,12 @@ const StepReport& GradientSync::Impl::end_pass() {
 }
 
 // `unmarked`: the gradients that this rank has not marked in the step.
-const StepReport& GradientSync::Impl::exchange_step(std::vector<std::size_t> unmarked) {
+const StepReport& GradientSync::Impl::exchange_step(std::span<const std::size_t> unmarked) {
   for (const std::size_t i : unmarked) {
     collectives::set_zero(gradients[i].tensor);
     if (const auto& hook = scheduler->hooks().unused) hook->note(i);
   }
-  unused = std::move(unmarked);
+  if (!unused.empty() || !unmarked.empty()) unused.assign(unmarked.begin(), unmarked.end());
   if (!scheduler->marks().are_all_marked()) scheduler->mark_all();
   const StepReport& report = wait_for_exchange();
   if (rendezvous != nullptr) rendezvous->end_step();
@@ -233,9 +233,9 @@ void GradientSync::ready(std::size_t index, const ConstTensorView& gradient) {
 const StepReport& GradientSync::wait() {
   impl_->require_may_wait();
   if (impl_->scheduler->is_held()) return impl_->end_pass();
-  std::vector<std::size_t> unmarked = impl_->scheduler->marks().unmarked_in_step();
+  const std::vector<std::size_t> unmarked = impl_->scheduler->marks().unmarked_in_step();
   impl_->require_unused_allowed(unmarked);
-  return impl_->exchange_step(std::move(unmarked));
+  return impl_->exchange_step(unmarked);
 }
 
 const StepReport& GradientSync::exchange() {

@@ -35,7 +35,8 @@ void BucketScheduler::make_buckets() {
     auto bucket = std::make_unique<Bucket>(parts_.gradients[members.front()].tensor.type());
     for (std::size_t i : members)
       bucket->buffer.add(parts_.gradients[i].tensor.data(), parts_.gradients[i].tensor.count());
-    if (!parts_.hooks.compression->covers(buckets_.size())) bucket->mapped = map_bucket(members);
+    bucket->is_compressed = parts_.hooks.compression->covers(buckets_.size());
+    if (!bucket->is_compressed) bucket->mapped = map_bucket(members);
     bucket->tensors = members.size();
     buckets_.push_back(std::move(bucket));
   }
@@ -61,10 +62,14 @@ std::optional<collectives::MappedBuffer> BucketScheduler::map_bucket(
 
 // Requires that no bucket is in flight. While the step is held, each bucket counts one gradient
 // more than it has and therefore never becomes complete. So mark() needs no branch for a held step.
+//
+// The release store of next_ publishes the counters to the plan's thread, which reads next_ first.
+// The threads that mark gradients are synchronized by the program.
 void BucketScheduler::reset_buckets() {
   for (std::size_t b = 0; b < buckets_.size(); ++b)
-    buckets_[b]->missing = buckets_[b]->tensors + (is_held_ ? 1 : 0);
-  next_ = 0;
+    buckets_[b]->missing.store(buckets_[b]->tensors + (is_held_ ? 1 : 0),
+                               std::memory_order_relaxed);
+  next_.store(0, std::memory_order_release);
 }
 
 void BucketScheduler::start_thread() {
@@ -113,7 +118,7 @@ void BucketScheduler::repack(std::span<const std::size_t> order, const BucketLim
   if (plan.buckets == parts_.plan.buckets) return;
   stop_thread();
   parts_.plan = std::move(plan);
-  for (StepHook* hook : hooks_) hook->repack(parts_.plan);
+  parts_.hooks.compression->repack(parts_.plan);
   make_buckets();
   start_thread();
 }
@@ -179,22 +184,25 @@ bool BucketScheduler::has_failed() const {
 // finish_exchange() has released run_mutex_.
 const StepReport& BucketScheduler::wait() {
   finish_exchange();
-  for (StepHook* hook : hooks_) hook->end_step(*this, report_);
-  return report_;
+  const StepReport& report = reports_[latest_report_];
+  for (StepHook* hook : hooks_) hook->end_step(*this, report);
+  return report;
 }
 
 // The caller has nothing to compute any more, so it exchanges the remaining buckets itself. This
 // saves a wake-up of the thread per step, and waits may spin. caller_waits_ keeps the thread from
-// taking another bucket; a bucket that it exchanges already is left to it.
+// taking another bucket; a bucket that it exchanges already is left to it. Relaxed stores are
+// enough: run_mutex_ decides which thread exchanges, and a thread that reads from mark() that a
+// bucket of the next step is complete also sees that the caller waits no longer.
 //
 // An error stays in error_, and the marks stay set, until replace(): the ranks may have exchanged
 // different buckets, so the plan cannot continue.
 void BucketScheduler::finish_exchange() {
   const metrics::Blocked blocked(meter_.rank_meter());
-  caller_waits_ = true;
+  caller_waits_.store(true, std::memory_order_relaxed);
   std::unique_lock lock(run_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) await_own_thread(lock);
-  caller_waits_ = false;
+  caller_waits_.store(false, std::memory_order_relaxed);
   if (error_ == nullptr) {
     parts_.communicators->waits().use_spin_waits();
     while (next_ < buckets_.size() && error_ == nullptr) run_next(false);
@@ -203,9 +211,10 @@ void BucketScheduler::finish_exchange() {
     record_errors(buckets_.size() - 1, [&] {
       flight_->conclude();
       for (StepHook* hook : hooks_) hook->end_exchange(*step_);
+      if (!step_->is_skipped()) parts_.hooks.compression->count_step();
     });
   if (error_ != nullptr) std::rethrow_exception(error_);
-  report_ = std::move(step_->report);
+  latest_report_ = 1 - latest_report_;
   flight_->end_step();
   if (meter_.is_on()) meter_.end_step(blocked, take_wire_bytes());
   marks_.end_step();
@@ -227,7 +236,7 @@ void BucketScheduler::await_own_thread(std::unique_lock<std::mutex>& lock) {
 std::optional<std::uint64_t> BucketScheduler::take_wire_bytes() {
   const std::uint64_t before =
       std::exchange(wire_bytes_, parts_.communicators->wire_report().bytes_sent);
-  if (report_.total_weight == 0) return std::nullopt;
+  if (step_->is_skipped()) return std::nullopt;
   const CompressionFigures& step = parts_.hooks.compression->report().latest_step;
   if (step.bytes_sent != step.bytes_uncompressed) return step.bytes_sent;
   if (wire_bytes_ == before) return std::nullopt;
@@ -273,13 +282,13 @@ void BucketScheduler::run_next(bool is_on_own_thread) {
 }
 
 // Runs on the thread that exchanges the first bucket. The communicator may be another one than in
-// the previous step, so the step refers to the current one. The total weight is that of equal
-// weights; StepWeights replaces it.
+// the previous step, so the step refers to the current one. The caller may still read the report of
+// the previous step, so this step has the other one. The total weight is that of equal weights;
+// StepWeights replaces it.
 void BucketScheduler::begin_exchange() {
-  step_.emplace(StepExchange{
-      .collectives = parts_.communicators->current().collectives(),
-      .count = count_,
-      .report = {.was_exchanged = true, .total_weight = static_cast<double>(topology_.size)}});
+  StepReport& report = reports_[1 - latest_report_];
+  report = {.was_exchanged = true, .total_weight = static_cast<double>(topology_.size)};
+  step_.emplace(parts_.communicators->current().collectives(), count_, report);
   for (StepHook* hook : hooks_) hook->begin_exchange(*step_);
 }
 
@@ -288,13 +297,11 @@ void BucketScheduler::begin_exchange() {
 // comes before any of the branches reads them.
 void BucketScheduler::exchange(std::size_t index) {
   const Bucket& bucket = *buckets_[index];
-  CompressedPlan& compression = *parts_.hooks.compression;
-  BucketExchange exchange{.gradients = parts_.plan.buckets[index],
-                          .is_compressed = compression.covers(index),
-                          .op = op_};
+  BucketExchange exchange{
+      .gradients = parts_.plan.buckets[index], .is_compressed = bucket.is_compressed, .op = op_};
   for (StepHook* hook : hooks_) hook->before_bucket(*step_, exchange);
   if (exchange.is_compressed)
-    compression.allreduce(index, bucket.buffer, step_->collectives, exchange.op);
+    parts_.hooks.compression->allreduce(index, bucket.buffer, step_->collectives, exchange.op);
   else if (bucket.mapped)
     step_->collectives.allreduce_mapped(*bucket.mapped, exchange.op);
   else

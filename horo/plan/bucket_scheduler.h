@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <exception>
@@ -123,6 +124,7 @@ class BucketScheduler {
     explicit Bucket(DataType type) : buffer(type) {}
     collectives::ScatteredBuffer buffer;
     std::optional<collectives::MappedBuffer> mapped;
+    bool is_compressed = false;
     std::size_t tensors = 0;
     std::atomic<std::size_t> missing{0};
   };
@@ -157,7 +159,9 @@ class BucketScheduler {
   std::optional<observe::PlanFlight> flight_;
   GradientMarks marks_;
   bool is_held_ = false;  // changes only between passes, so mark() reads it without a lock
-  StepReport report_;     // of the latest step
+  // The latest step and the current one have one report each.
+  std::array<StepReport, 2> reports_;
+  std::size_t latest_report_ = 0;
 
   // Held while a bucket is exchanged. Guards the members up to error_. Only its holder advances
   // next_.

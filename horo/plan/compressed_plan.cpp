@@ -67,7 +67,7 @@ CompressedPlan::CompressedPlan(std::span<const NamedTensor> gradients, const Buc
       rank_(topology.rank),
       ranks_(topology.size),
       identity_(identify(gradients, compression, topology)) {
-  CompressedPlan::repack(plan);
+  repack(plan);
 }
 
 // New compressors start without residuals and factors, so nothing may be compressed when the
@@ -108,8 +108,7 @@ void CompressedPlan::allreduce(std::size_t bucket, const collectives::ScatteredB
 // Called once per step, after its last bucket, so all buckets of a step have the same step_. A
 // skipped step exchanges no buckets on any rank and does not count. Uncompressed buckets count with
 // the bytes of a ring, whichever algorithm is in use, so that the figures can be compared.
-void CompressedPlan::end_exchange(StepExchange& step) {
-  if (step.is_skipped()) return;
+void CompressedPlan::count_step() {
   if (!covers_any_ || step_ < compression_.start_step) {
     report_.latest_step = uncompressed_step_;
     report_.total.bytes_sent += uncompressed_step_.bytes_sent;

@@ -7,17 +7,17 @@
 
 #include "collectives/compression/bucket_compressor.h"
 #include "horo/base/compression.h"
+#include "horo/base/reduce_op.h"
 #include "horo/base/tensor_view.h"
 #include "horo/base/topology.h"
 #include "horo/plan/bucket_plan.h"
 #include "horo/plan/compression_state.h"
-#include "horo/plan/step_hook.h"
 
 namespace horo::plan {
 
 /// Compresses the buckets of a plan, keeps residuals and factors from step to step, and counts the
 /// bytes. Without compression it covers no bucket and only counts.
-class CompressedPlan : public StepHook {
+class CompressedPlan {
  public:
   /// A bucket is covered if its gradients are float32 and the compression applies to at least one
   /// of them. Top-k applies to every gradient.
@@ -38,10 +38,11 @@ class CompressedPlan : public StepHook {
   void load_state(std::span<const std::byte> bytes, collectives::Collectives& collectives,
                   const Topology& topology);
 
-  /// Counts the step, unless no rank had data.
-  void end_exchange(StepExchange& step) override;
-  /// Requires that nothing is compressed, because residuals belong to the buckets of the old plan.
-  void repack(const BucketPlan& plan) override;
+  /// Counts a step whose buckets have been reduced.
+  void count_step();
+  /// From the next step on, reduces the buckets of `plan`. Requires that nothing is compressed,
+  /// because residuals belong to the buckets of the old plan.
+  void repack(const BucketPlan& plan);
 
  private:
   std::size_t value_count() const;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "horo/plan/step_hook.h"
@@ -32,8 +33,9 @@ class GradientMarks {
   }
   /// Whether an earlier pass of this step has marked a gradient.
   bool has_earlier_marks() const {
-    return std::ranges::any_of(was_marked_,
-                               [](std::uint8_t was_marked) { return was_marked != 0; });
+    return has_earlier_pass_ && std::ranges::any_of(was_marked_, [](std::uint8_t was_marked) {
+             return was_marked != 0;
+           });
   }
   /// The gradients that no pass of this step has marked, ascending.
   std::vector<std::size_t> unmarked_in_step() const {
@@ -45,18 +47,20 @@ class GradientMarks {
 
   /// Ends a pass that is not the last of its step.
   void end_pass() {
+    has_earlier_pass_ = true;
     for (std::size_t i = 0; i < size(); ++i)
       was_marked_[i] |=
           static_cast<std::uint8_t>(is_marked_[i].exchange(false, std::memory_order_relaxed));
   }
   void end_step() {
-    std::ranges::fill(was_marked_, std::uint8_t{0});
+    if (std::exchange(has_earlier_pass_, false)) std::ranges::fill(was_marked_, std::uint8_t{0});
     for (std::atomic<bool>& mark : is_marked_) mark.store(false, std::memory_order_relaxed);
   }
 
  private:
   std::vector<std::atomic<bool>> is_marked_;
   std::vector<std::uint8_t> was_marked_;
+  bool has_earlier_pass_ = false;  // false: was_marked_ is all zero
 };
 
 /// Finds the gradients that no rank has marked in a step. Costs an allreduce of one byte per

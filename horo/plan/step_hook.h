@@ -20,7 +20,7 @@ using CountCollective = std::function<void(std::size_t bytes, std::size_t tensor
 struct StepExchange {
   collectives::Collectives& collectives;  ///< of the plan
   const CountCollective& count;
-  StepReport report;     ///< the result of the step so far
+  StepReport& report;    ///< the result of the step so far
   bool has_data = true;  ///< false: this rank's weight is 0, and its gradients do not count
 
   /// Whether no rank has data. The buckets of such a step are not exchanged.
@@ -56,8 +56,6 @@ class StepHook {
   /// Runs when the step is complete and nothing is in flight. Not collective: the hook may change
   /// the plan for the next step, in the same way on all ranks.
   virtual void end_step(BucketScheduler& /*scheduler*/, const StepReport& /*report*/) {}
-  /// From the next step on, the plan exchanges the same gradients in the buckets of `plan`.
-  virtual void repack(const BucketPlan& /*plan*/) {}
 };
 
 }  // namespace horo::plan

@@ -6,7 +6,7 @@ namespace horo::plan {
 
 StepHooks::StepHooks(std::span<const NamedTensor> gradients, const BucketPlan& plan,
                      const GradientSyncOptions& options, const Topology& topology,
-                     std::unique_ptr<plan::PlanTuning> plan_tuning)
+                     std::unique_ptr<PlanTuning> plan_tuning)
     : tuning(std::move(plan_tuning)),
       compression(
           std::make_unique<CompressedPlan>(gradients, plan, options.compression, topology)) {
@@ -19,11 +19,13 @@ StepHooks::StepHooks(std::span<const NamedTensor> gradients, const BucketPlan& p
 }
 
 // The header states where the order matters. `order` precedes `tuning`, so a search that starts
-// after the second step measures the buckets that `order` has just made.
+// after the second step measures the buckets that `order` has just made. A search starts in
+// PlanTuning::begin() or never.
 std::vector<StepHook*> StepHooks::in_order() const {
+  StepHook* const search = tuning->is_searching() ? tuning.get() : nullptr;
   std::vector<StepHook*> hooks;
-  for (StepHook* hook : std::initializer_list<StepHook*>{
-           order.get(), tuning.get(), unused.get(), norms.get(), weights.get(), compression.get()})
+  for (StepHook* hook : std::initializer_list<StepHook*>{order.get(), search, unused.get(),
+                                                         norms.get(), weights.get()})
     if (hook != nullptr) hooks.push_back(hook);
   return hooks;
 }

@@ -89,6 +89,23 @@ TEST_P(WeightedAverage, EqualWeightsMatchPlainAverage) {
       GetParam().options());
 }
 
+TEST(WeightedAverage, StepWithoutDataSendsNoGradients) {
+  run_ranks(2, [](Context& ctx) {
+    std::vector<float> x(1001, static_cast<float>(ctx.rank() + 1));
+    const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}};
+    GradientSync sync(ctx, gradients, {.weighted = true});
+    sync.set_weight(0);
+    EXPECT_EQ(sync.exchange().total_weight, 0);
+    EXPECT_EQ(x, std::vector<float>(1001, 0));
+    EXPECT_EQ(sync.compression_report().total.bytes_sent, 0u);
+    std::ranges::fill(x, static_cast<float>(ctx.rank() + 1));
+    sync.set_weight(2);
+    EXPECT_EQ(sync.exchange().total_weight, 4);
+    EXPECT_EQ(x, std::vector<float>(1001, 1.5f));
+    EXPECT_GT(sync.compression_report().total.bytes_sent, 0u);
+  });
+}
+
 TEST(WeightedAverage, HalfPrecisionStaysInRange) {
   run_ranks(4, [](Context& ctx) {
     std::vector<Float16> half(3001, Float16(60000.0f));

@@ -96,7 +96,7 @@ std::vector<Axis> plan_axes(std::span<const NamedTensor> gradients,
   if (options.compression.kind == Compression::Kind::kNone)
     axes.push_back(
         axis_around(start.bucket_bytes, kBucketBytes, {.down = 4, .up = 4}, [&](std::size_t bytes) {
-          return plan::make_bucket_plan(gradients, {bytes, options.first_bucket_bytes}).buckets;
+          return make_bucket_plan(gradients, {bytes, options.first_bucket_bytes}).buckets;
         }));
   if (goes_round_a_ring(algorithm, settings, topology)) {
     std::size_t all_bytes = 0;

@@ -75,8 +75,8 @@ constexpr const char* kSetting = "HORO_AUTOTUNE";
 std::uint64_t signature(std::span<const NamedTensor> gradients, const GradientSyncOptions& options,
                         const Settings& settings, const PlanChoice& start) {
   const std::vector<std::byte> plan =
-      coordinator::encode(plan::describe_plan(gradients, options.op, start.bucket_bytes, start.wire,
-                                              options.compression, describe_step_options(options)));
+      coordinator::encode(describe_plan(gradients, options.op, start.bucket_bytes, start.wire,
+                                        options.compression, describe_step_options(options)));
   return Hash()
       .add_bytes(plan.data(), plan.size())
       .add(start.ring_segment_bytes)
@@ -150,14 +150,14 @@ std::optional<PlanChoice> PlanTuning::other_way() const {
   return other;
 }
 
-void PlanTuning::begin_exchange(plan::StepExchange& step) {
+void PlanTuning::begin_exchange(StepExchange& step) {
   if (tuner_ && tuner_->agree(step.collectives)) step.count(sizeof(double), 1);
 }
 
 // Applies the next choice between two steps, on all ranks alike and without messages. The clock of
 // the next step starts after the change, so the cost of the change does not count. The spare
 // communicator exists only during the search, since the result needs one of the two.
-void PlanTuning::end_step(plan::BucketScheduler& scheduler, const StepReport& report) {
+void PlanTuning::end_step(BucketScheduler& scheduler, const StepReport& report) {
   if (!tuner_) return;
   if (steps_before_search_ > 0) {
     if (--steps_before_search_ == 0) begin_step();
@@ -165,11 +165,11 @@ void PlanTuning::end_step(plan::BucketScheduler& scheduler, const StepReport& re
   }
   const PlanChoice before = choice_;
   note_step(report.total_weight > 0);
-  plan::PlanCommunicators& communicators = scheduler.communicators();
+  PlanCommunicators& communicators = scheduler.communicators();
   if (choice_.algorithm != before.algorithm) communicators.swap();
   communicators.current().set_rings(choice_.ring_segment_bytes, choice_.wire);
   if (choice_.bucket_bytes != before.bucket_bytes)
-    scheduler.repack(plan::packing_order(scheduler.plan()),
+    scheduler.repack(packing_order(scheduler.plan()),
                      {choice_.bucket_bytes, options_.first_bucket_bytes});
   begin_step();
   if (!is_searching()) communicators.drop_spare();

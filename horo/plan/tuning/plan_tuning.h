@@ -58,7 +58,7 @@ std::string describe_choice(const std::vector<Axis>& axes, const Choice& choice)
 /// Tunes one plan: searches in the first steps, applies each choice to the plan, and stores the
 /// result. Without options.autotune, or if there is nothing to tune, choice() is the result of
 /// untuned(), and the hook does nothing. Used by one thread at a time.
-class PlanTuning : public plan::StepHook {
+class PlanTuning : public StepHook {
  public:
   /// `options.autotune` is set. `settings` and `topology` outlive this object. `found`: the lines
   /// that this job has found before, equal on all ranks.
@@ -78,10 +78,10 @@ class PlanTuning : public plan::StepHook {
   std::optional<PlanChoice> other_way() const;
 
   /// Agrees on the time of the previous step.
-  void begin_exchange(plan::StepExchange& step) override;
+  void begin_exchange(StepExchange& step) override;
   /// Records the time of the step and applies the next choice to the plan. With options.reorder,
   /// the search starts after the second step, when the order of the gradients is final.
-  void end_step(plan::BucketScheduler& scheduler, const StepReport& report) override;
+  void end_step(BucketScheduler& scheduler, const StepReport& report) override;
 
   // The parts of end_step() that do not change the plan.
   /// Records the time of a step. choice() may change. `counts`: see StepTuner::end_step().

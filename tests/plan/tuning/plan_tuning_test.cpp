@@ -26,9 +26,10 @@ TEST(PlanTuning, EndsOnceChoiceIsApplied) {
   tuning.begin(ring);
   int steps = 0;
   std::size_t collectives = 0;
-  const plan::CountCollective count = [&](std::size_t, std::size_t) { ++collectives; };
+  const CountCollective count = [&](std::size_t, std::size_t) { ++collectives; };
   for (; tuning.is_searching() && steps <= 60; ++steps) {
-    plan::StepExchange step{.collectives = ring, .count = count, .report = {}};
+    StepReport report;
+    StepExchange step{.collectives = ring, .count = count, .report = report};
     tuning.begin_exchange(step);
     EXPECT_EQ(collectives, static_cast<std::size_t>(steps)) << "one per step after the first";
     tuning.note_step(true);
