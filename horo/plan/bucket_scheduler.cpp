@@ -184,9 +184,8 @@ bool BucketScheduler::has_failed() const {
 // finish_exchange() has released run_mutex_.
 const StepReport& BucketScheduler::wait() {
   finish_exchange();
-  const StepReport& report = reports_[latest_report_];
-  for (StepHook* hook : hooks_) hook->end_step(*this, report);
-  return report;
+  for (StepHook* hook : hooks_) hook->end_step(*this, report_);
+  return report_;
 }
 
 // The caller has nothing to compute any more, so it exchanges the remaining buckets itself. This
@@ -214,7 +213,7 @@ void BucketScheduler::finish_exchange() {
       if (!step_->is_skipped()) parts_.hooks.compression->count_step();
     });
   if (error_ != nullptr) std::rethrow_exception(error_);
-  latest_report_ = 1 - latest_report_;
+  report_ = std::move(next_report_);
   flight_->end_step();
   if (meter_.is_on()) meter_.end_step(blocked, take_wire_bytes());
   marks_.end_step();
@@ -236,7 +235,7 @@ void BucketScheduler::await_own_thread(std::unique_lock<std::mutex>& lock) {
 std::optional<std::uint64_t> BucketScheduler::take_wire_bytes() {
   const std::uint64_t before =
       std::exchange(wire_bytes_, parts_.communicators->wire_report().bytes_sent);
-  if (step_->is_skipped()) return std::nullopt;
+  if (report_.total_weight == 0) return std::nullopt;
   const CompressionFigures& step = parts_.hooks.compression->report().latest_step;
   if (step.bytes_sent != step.bytes_uncompressed) return step.bytes_sent;
   if (wire_bytes_ == before) return std::nullopt;
@@ -283,12 +282,11 @@ void BucketScheduler::run_next(bool is_on_own_thread) {
 
 // Runs on the thread that exchanges the first bucket. The communicator may be another one than in
 // the previous step, so the step refers to the current one. The caller may still read the report of
-// the previous step, so this step has the other one. The total weight is that of equal weights;
+// the previous step, so this step has one of its own. The total weight is that of equal weights;
 // StepWeights replaces it.
 void BucketScheduler::begin_exchange() {
-  StepReport& report = reports_[1 - latest_report_];
-  report = {.was_exchanged = true, .total_weight = static_cast<double>(topology_.size)};
-  step_.emplace(parts_.communicators->current().collectives(), count_, report);
+  next_report_ = {.was_exchanged = true, .total_weight = static_cast<double>(topology_.size)};
+  step_.emplace(parts_.communicators->current().collectives(), count_, next_report_);
   for (StepHook* hook : hooks_) hook->begin_exchange(*step_);
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <exception>
@@ -158,10 +157,9 @@ class BucketScheduler {
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::optional<observe::PlanFlight> flight_;
   GradientMarks marks_;
-  bool is_held_ = false;  // changes only between passes, so mark() reads it without a lock
-  // The latest step and the current one have one report each.
-  std::array<StepReport, 2> reports_;
-  std::size_t latest_report_ = 0;
+  bool is_held_ = false;    // changes only between passes, so mark() reads it without a lock
+  StepReport report_;       // of the latest step
+  StepReport next_report_;  // of the step whose buckets are exchanged
 
   // Held while a bucket is exchanged. Guards the members up to error_. Only its holder advances
   // next_.

@@ -107,8 +107,9 @@ TEST_F(LinkFile, MalformedFileFailsAllRanks) {
       }
     });
   threads.clear();
-  EXPECT_THAT(texts, ::testing::Each(AllOf(HasSubstr("HORO_LINK_FILE: " + path_ + ":1: "),
-                                           HasSubstr("'fast' is not a number"))));
+  EXPECT_THAT(
+      texts, ::testing::Each(AllOf(HasSubstr("HORO_LINK_FILE: " + path_ + ":1: "),
+                                   HasSubstr("alpha must be a number of at least 0, not 'fast'"))));
 }
 
 TEST_F(LinkFile, RejectsUnwritableFile) {
