@@ -90,6 +90,10 @@ constexpr std::string_view kParameterPrefix = "OMPI_MCA_";
 // The parameter with the signals on which Open MPI prints the stack. Its handler may deadlock after
 // a crash, and horo reports crashes itself.
 constexpr const char* kCrashParameter = "opal_signal";
+// The parameter with Open MPI's kinds of shared memory. By default each process tests the kind
+// "posix", although "mmap" has precedence: a process that is killed during that test leaves the
+// file /dev/shm/open_mpi.0000.
+constexpr const char* kSharedMemoryParameter = "shmem";
 
 bool are_all_local(std::span<const Host> hosts, const Machine& machine) {
   return std::all_of(hosts.begin(), hosts.end(),
@@ -279,8 +283,11 @@ MpirunCommand compose_mpirun(const LaunchOptions& options, std::span<const Host>
     variables["OMPI_ALLOW_RUN_AS_ROOT"] = "1";
     variables["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
   }
-  if (is_free(kCrashParameter))
-    variables[fmt::format("{}{}", kParameterPrefix, kCrashParameter)] = "";
+  const auto set_variable = [&](const char* name, const char* value) {
+    if (is_free(name)) variables[fmt::format("{}{}", kParameterPrefix, name)] = value;
+  };
+  set_variable(kCrashParameter, "");
+  set_variable(kSharedMemoryParameter, "mmap");
   command.environment.assign(variables.begin(), variables.end());
   return command;
 }

@@ -40,6 +40,10 @@ void set_eager_limits(std::size_t message_bytes) {
 // corrupted. An empty list of signals disables it, unless the user has set one.
 void disable_open_mpi_crash_handler() { setenv("OMPI_MCA_opal_signal", "", 0); }
 
+// A process that is killed while Open MPI tests its kind "posix" of shared memory leaves the file
+// /dev/shm/open_mpi.0000. The kind "mmap" has precedence anyway.
+void skip_test_of_posix_shared_memory() { setenv("OMPI_MCA_shmem", "mmap", 0); }
+
 // The state that all sessions of this process share.
 struct Sessions {
   // Guards all members. Recursive, because a session may be finalised inside its at_exit().
@@ -67,6 +71,7 @@ void initialise(std::size_t message_bytes) {
         "MPI_Finalize after the last");
   set_eager_limits(message_bytes);
   disable_open_mpi_crash_handler();
+  skip_test_of_posix_shared_memory();
   int provided = MPI_THREAD_SINGLE;
   HORO_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided));
   sessions().is_mpi_ours = true;

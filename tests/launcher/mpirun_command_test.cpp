@@ -33,7 +33,8 @@ std::string error_of(std::vector<std::string> words, const Machine& machine = us
 
 TEST(MpirunCommand, OnThisMachine) {
   EXPECT_EQ(line({"-np", "4", "train", "--epochs", "2"}),
-            "OMPI_MCA_opal_signal='' OMP_NUM_THREADS=2 mpirun -np 4 --oversubscribe --bind-to none "
+            "OMPI_MCA_opal_signal='' OMPI_MCA_shmem=mmap OMP_NUM_THREADS=2 mpirun -np 4 "
+            "--oversubscribe --bind-to none "
             "-x OMP_NUM_THREADS "
             "train --epochs 2");
 }
@@ -43,18 +44,21 @@ TEST(MpirunCommand, AsRoot) {
   machine.is_root = true;
   EXPECT_EQ(line({"-np", "8", "train"}, machine),
             "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_opal_signal='' "
+            "OMPI_MCA_shmem=mmap "
             "OMP_NUM_THREADS=1 "
             "mpirun -np 8 --oversubscribe --bind-to none -x OMP_NUM_THREADS train");
 }
 
 TEST(MpirunCommand, OnHosts) {
   EXPECT_EQ(line({"-H", "a:4,b", "train"}),
-            "OMPI_MCA_opal_signal='' OMP_NUM_THREADS=2 mpirun -np 5 -H a:4,b:1 --bind-to none "
+            "OMPI_MCA_opal_signal='' OMPI_MCA_shmem=mmap OMP_NUM_THREADS=2 mpirun -np 5 -H a:4,b:1 "
+            "--bind-to none "
             "--mca oob_tcp_keepalive_time 189 "
             "--mca oob_tcp_keepalive_intvl 27 --mca oob_tcp_keepalive_probes 3 -x OMP_NUM_THREADS "
             "train");
   EXPECT_EQ(line({"-np", "2", "--hostfile", "my hosts", "train"}, user_machine(), "a slots=4\n"),
-            "OMPI_MCA_opal_signal='' OMP_NUM_THREADS=4 mpirun -np 2 --hostfile 'my hosts' "
+            "OMPI_MCA_opal_signal='' OMPI_MCA_shmem=mmap OMP_NUM_THREADS=4 mpirun -np 2 --hostfile "
+            "'my hosts' "
             "--bind-to none --mca "
             "oob_tcp_keepalive_time 189 --mca oob_tcp_keepalive_intvl 27 --mca "
             "oob_tcp_keepalive_probes 3 -x OMP_NUM_THREADS train");
@@ -99,6 +103,7 @@ TEST(MpirunCommand, PassesHoroAndUserVariables) {
   machine.environment = {"HORO_SPIN=20us", "HOME=/root", "HORO_TIMEOUT=1 min", "OMP_NUM_THREADS=3"};
   EXPECT_EQ(line({"-np", "2", "--env", "HORO_SPIN=1us", "--env", "DATA=/my data", "p"}, machine),
             "DATA='/my data' HORO_SPIN=1us HORO_TIMEOUT='1 min' OMPI_MCA_opal_signal='' "
+            "OMPI_MCA_shmem=mmap "
             "OMP_NUM_THREADS=3 mpirun -np 2 "
             "--oversubscribe "
             "--bind-to none -x DATA -x HORO_SPIN -x HORO_TIMEOUT -x OMP_NUM_THREADS p");
@@ -113,6 +118,15 @@ TEST(MpirunCommand, DisablesCrashHandlerUnlessUserSetsIt) {
               testing::StartsWith("OMPI_MCA_opal_signal=6 "));
   machine.environment.push_back("OMPI_MCA_opal_signal=6");
   EXPECT_THAT(line({"-np", "2", "p"}, machine), Not(HasSubstr("OMPI_MCA_opal_signal")));
+}
+
+TEST(MpirunCommand, SkipsTestOfPosixSharedMemoryUnlessUserChooses) {
+  Machine machine = user_machine();
+  EXPECT_THAT(line({"-np", "2", "p"}, machine), HasSubstr(" OMPI_MCA_shmem=mmap "));
+  EXPECT_THAT(line({"-np", "2", "--mpi-args", "--mca shmem posix", "p"}, machine),
+              Not(HasSubstr("OMPI_MCA_shmem")));
+  machine.environment.push_back("OMPI_MCA_shmem=posix");
+  EXPECT_THAT(line({"-np", "2", "p"}, machine), Not(HasSubstr("OMPI_MCA_shmem")));
 }
 
 TEST(MpirunCommand, KeepsParametersFromUserVariables) {
@@ -178,7 +192,8 @@ TEST(MpirunCommand, WritesOutputFiles) {
 TEST(MpirunCommand, UserArgumentsOverride) {
   EXPECT_EQ(
       line({"-np", "9", "--mpi-args", "--bind-to core --mca mpi_yield_when_idle 0", "p", "x"}),
-      "OMPI_MCA_opal_signal='' OMP_NUM_THREADS=1 mpirun -np 9 --oversubscribe -x OMP_NUM_THREADS "
+      "OMPI_MCA_opal_signal='' OMPI_MCA_shmem=mmap OMP_NUM_THREADS=1 mpirun -np 9 --oversubscribe "
+      "-x OMP_NUM_THREADS "
       "--bind-to core "
       "--mca mpi_yield_when_idle 0 p x");
 }
