@@ -118,19 +118,38 @@ void StallPolicy::restart_timers(WallTime now) {
 }
 
 // Returns those of `unknown_ranks` that may block an operation that has lasted longer than
-// `lasting`. Returns none if a known rank is missing in an operation. Unknown ranks may or may not
-// have started an exchange, so the allowance for slow links applies to every started exchange.
+// `lasting`. Returns none if a known rank is missing in an operation, unless that rank itself waits
+// for an unknown rank: in an operation that every known member has submitted. Unknown ranks may or
+// may not have started an exchange, so the allowance for slow links applies to every started
+// exchange.
 std::vector<RankSnapshot> StallPolicy::possible_blockers(
     const std::vector<RankSnapshot>& ranks, std::span<const RankSnapshot> unknown_ranks,
     WallTime now, nanoseconds lasting) const {
-  std::vector<RankSnapshot> blockers;
-  if (!find_missing(ranks, now, stall_warning_).empty()) return blockers;
   const bool allows = may_be_slow_link(ranks);
   const auto is_awaited = [&](const OpenOperation& open, int rank) {
     const WallTime slow_link =
         allows && open.started != 0 ? static_cast<WallTime>(open.bytes) * kNanosecondsPerByte : 0;
     return now - open.submitted > lasting.count() + slow_link && is_of_set(rank, open.process_set);
   };
+  const std::vector<MissingOperation> found = find_missing(ranks, now, stall_warning_);
+  const auto waits_for_known = [&](const OpenOperation& open) {
+    return std::ranges::any_of(found, [&](const MissingOperation& missing) {
+      return missing.operation.name == open.name &&
+             missing.operation.process_set == open.process_set;
+    });
+  };
+  const auto waits_for_unknown = [&](const RankSnapshot& rank) {
+    return std::ranges::any_of(rank.open, [&](const OpenOperation& open) {
+      return !waits_for_known(open) &&
+             std::ranges::any_of(unknown_ranks, [&](const RankSnapshot& other) {
+               return is_awaited(open, other.rank);
+             });
+    });
+  };
+  for (const MissingOperation& missing : found)
+    for (const int number : missing.missing)
+      if (!waits_for_unknown(*std::ranges::find(ranks, number, &RankSnapshot::rank))) return {};
+  std::vector<RankSnapshot> blockers;
   for (const RankSnapshot& other : unknown_ranks) {
     const bool may_block = std::ranges::any_of(ranks, [&](const RankSnapshot& rank) {
       return std::ranges::any_of(

@@ -81,7 +81,7 @@ def exceptions_for(fault, place):
                 "event": rf"{BY_CODE.format(0)}|{IMPROPER}|exited without completing horo::init\(\)|not called it",
                 "sentence": "no code of horo runs in the rank: mpirun's report ends the job with 1, or hororun or the others' "
                             "init() with 75, after HORO_TIMEOUT at the latest"}
-    if fault == "_exit0" and place == "in_init":
+    if fault in ("exit", "_exit0") and place == "in_init":
         return {"limit_s": LATE_LIMIT_S, "codes": frozenset({1, STUCK}),
                 "event": rf"{BY_FAULT[fault].event}|exited without completing horo::init\(\)",
                 "sentence": "mpirun reports the exit only if the rank had completed MPI_Init; otherwise hororun ends the "
@@ -109,8 +109,8 @@ def horo_cannot_see(fault, place):
     """Whether no code of horo runs in the rank when it dies. Only mpirun then detects the death, and ends the others at once."""
     if place in ("before_init", "end_of_main"):
         return True
-    # No watchdog runs yet that could detect the death. The rank itself records a crash.
-    return place == "in_init" and fault in ("kill", "_exit", "_exit0")
+    # No watchdog runs yet that could detect the death, and exit() runs no code of horo yet. The rank itself records a crash.
+    return place == "in_init" and fault in ("kill", "exit", "_exit", "_exit0")
 
 
 def is_stopped_alone(scenario):

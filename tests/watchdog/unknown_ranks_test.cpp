@@ -96,6 +96,29 @@ TEST(StallPolicy, UnknownRankBlocksOnlyItsProcessSets) {
   EXPECT_TRUE(wider.evaluate(in_set("{0, 1, 5}"), 140 * kSecond, unknown).abort_reason);
 }
 
+// Rank 1 waits for rank 0, which waits for the unknown rank in a process set.
+TEST(StallPolicy, BlamesUnknownRankForWhichMissingRankWaits) {
+  const RankSnapshot unknown = make_unknown(2);
+  const auto jobs = [](const std::string& set) {
+    std::vector<RankSnapshot> ranks = {make_rank(0, "y", 101 * kSecond),
+                                       make_rank(1, "x", 100 * kSecond)};
+    ranks[0].open[0].process_set = set;
+    return ranks;
+  };
+  StallPolicy policy(3s, 30s);
+  const auto decision = policy.evaluate(jobs("{0, 2}"), 105 * kSecond, std::span(&unknown, 1));
+  ASSERT_TRUE(decision.warning);
+  EXPECT_THAT(*decision.warning, HasSubstr("rank 2 (host h1, pid 1002) has given no sign of life"));
+  const auto last = policy.evaluate(jobs("{0, 2}"), 140 * kSecond, std::span(&unknown, 1));
+  ASSERT_TRUE(last.abort_reason);
+  EXPECT_THAT(*last.abort_reason, HasSubstr("rank 2 (host h1, pid 1002) has given no sign"));
+  // Ranks 0 and 1 wait for each other.
+  StallPolicy mismatch(3s, 30s);
+  const auto different = mismatch.evaluate(jobs(""), 105 * kSecond, std::span(&unknown, 1));
+  ASSERT_TRUE(different.warning);
+  EXPECT_THAT(*different.warning, HasSubstr("a subset of ranks is in one collective"));
+}
+
 TEST(StallPolicy, PrefersKnownBlockerOverUnknownRank) {
   StallPolicy policy(3s, 30s);
   RankSnapshot unknown;
