@@ -8,6 +8,7 @@
 #include <atomic>
 #include <mutex>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "horo/horo.h"
@@ -202,7 +203,7 @@ TEST(NamedOperations, MismatchNamesSameRankForAnyNodes) {
                   ADD_FAILURE();
                 } catch (const MismatchError& error) {
                   const std::scoped_lock lock(mutex);
-                  texts.push_back(error.what());
+                  texts.push_back(std::to_string(k) + error.what());
                   EXPECT_THAT(error.what(),
                               AllOf(HasSubstr("'" + name + "'"), HasSubstr("rank 0 (host"),
                                     HasSubstr("rank " + std::to_string(odd) + " (host"),
@@ -213,6 +214,8 @@ TEST(NamedOperations, MismatchNamesSameRankForAnyNodes) {
           },
           on_nodes_of(per_node));
       EXPECT_EQ(texts.size(), 24u);
+      const std::set<std::string> different(texts.begin(), texts.end());
+      EXPECT_EQ(different.size(), 4u) << "each operation has one text on all ranks";
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -63,9 +64,11 @@ TEST(BFloat16, AllBitPatternsRoundTrip) {
     BFloat16 value;
     value.bits = static_cast<std::uint16_t>(bits);
     const auto wide = static_cast<float>(value);
-    if (std::isnan(wide)) {
+    if (std::isnan(std::bit_cast<float>(bits << 16))) {
+      EXPECT_TRUE(std::isnan(wide));
       EXPECT_TRUE(std::isnan(static_cast<float>(BFloat16(wide))));
     } else {
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(wide), bits << 16);
       EXPECT_EQ(BFloat16(wide).bits, bits);
     }
   }
@@ -77,6 +80,14 @@ TEST(BFloat16, RoundsToNearestTiesToEven) {
   EXPECT_EQ(BFloat16(std::bit_cast<float>(0x3f818000u)).bits, 0x3f82);  // tie, up to even
   EXPECT_EQ(BFloat16(std::bit_cast<float>(0x3f808001u)).bits, 0x3f81);
   EXPECT_EQ(BFloat16(std::numeric_limits<float>::max()).bits, 0x7f80);
+  for (std::uint32_t bits = 0; bits < 0x7f80; ++bits) {  // all finite values and their successors
+    const std::uint32_t middle = bits << 16 | 0x8000u;
+    const std::uint32_t even = (bits & 1) ? bits + 1 : bits;
+    EXPECT_EQ(BFloat16(std::bit_cast<float>(middle)).bits, even);
+    EXPECT_EQ(BFloat16(std::bit_cast<float>(middle + 1)).bits, bits + 1);
+    EXPECT_EQ(BFloat16(std::bit_cast<float>(middle - 1)).bits, bits);
+    EXPECT_EQ(BFloat16(std::bit_cast<float>(middle | 0x80000000u)).bits, even | 0x8000u);
+  }
 }
 
 }  // namespace

@@ -96,6 +96,21 @@ inline void check_allreduce(Collectives& collectives, int rank) {
 }
 
 /// Only one part exceeds 2^31 bytes.
+inline void check_reduce_scatter(Collectives& collectives, int rank) {
+  const std::vector<std::size_t> count_of = {5, kBytes};
+  const std::size_t begin = rank == 0 ? 0 : 5;
+  const std::size_t own = count_of[static_cast<std::size_t>(rank)];
+  Buffer input(kBytes + 5), output(own);
+  input.fill(rank, 0, kBytes + 5);
+  output.clear();
+  collectives.reduce_scatter(input.all().data(), DataType::kUInt8, count_of, output.all().data(),
+                             ReduceOp::kSum);
+  check(output, 0, own, [begin](std::size_t i) {
+    return static_cast<std::uint8_t>(byte_of(0, begin + i) + byte_of(1, begin + i));
+  });
+}
+
+/// Only one part exceeds 2^31 bytes.
 inline void check_allgather(Collectives& collectives, int rank) {
   const std::vector<std::size_t> bytes_of = {5, kBytes};
   Buffer buffer(kBytes + 5);

@@ -26,6 +26,7 @@ class LargeBuffersOverMpi : public testing::Test {
 
 TEST_F(LargeBuffersOverMpi, BroadcastAlongTheRing) { check_broadcast(ring_, rank_); }
 TEST_F(LargeBuffersOverMpi, AllreduceRoundTheRing) { check_allreduce(ring_, rank_); }
+TEST_F(LargeBuffersOverMpi, ReduceScatterRoundTheRing) { check_reduce_scatter(ring_, rank_); }
 TEST_F(LargeBuffersOverMpi, AllgatherRoundTheRing) { check_allgather(ring_, rank_); }
 TEST_F(LargeBuffersOverMpi, AlltoallByPairs) { check_alltoall(ring_, rank_); }
 

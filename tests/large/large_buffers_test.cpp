@@ -26,6 +26,7 @@ class LargeBuffersInSharedMemory : public testing::Test {
 
 TEST_F(LargeBuffersInSharedMemory, Broadcast) { run(check_broadcast); }
 TEST_F(LargeBuffersInSharedMemory, Allreduce) { run(check_allreduce); }
+TEST_F(LargeBuffersInSharedMemory, ReduceScatter) { run(check_reduce_scatter); }
 TEST_F(LargeBuffersInSharedMemory, Allgather) { run(check_allgather); }
 TEST_F(LargeBuffersInSharedMemory, Alltoall) { run(check_alltoall); }
 

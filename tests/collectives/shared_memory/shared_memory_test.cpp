@@ -106,6 +106,16 @@ TEST(SharedMemory, SixteenBitSumsRoundOnce) {
   }
 }
 
+TEST(SharedMemory, SixteenBitAverageDoesNotOverflow) {
+  for (std::size_t count : {10ul, 3000ul})
+    run(4, {.segment_bytes = 4096, .direct_bytes = 256}, {},
+        [&](SharedMemoryCollectives& collectives, int) {
+          std::vector<Float16> x(count, Float16(60000.0f));
+          collectives.allreduce({DataType::kFloat16, x.data(), count}, ReduceOp::kAverage);
+          for (const Float16& value : x) ASSERT_EQ(static_cast<float>(value), 60000.0f);
+        });
+}
+
 TEST(SharedMemory, NamesMissingPeer) {
   InProcessJob::Options job;
   job.wait.timeout = 200ms;
