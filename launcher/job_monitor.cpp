@@ -11,12 +11,14 @@
 namespace horo {
 namespace {
 
-// The runners report the ends of their ranks on every host, also where hororun runs no rank.
-bool have_all_ended(std::span<const RankEnd> rank_ends) {
+// The runners report the ends of their ranks on every host, also where hororun runs no rank. A rank
+// of another host may have left processes that are not visible here. So this knowledge counts only
+// if the job has failed: mpirun then ends all processes.
+bool has_failed_on_all_ranks(std::span<const RankEnd> rank_ends) {
   std::set<int> ranks;
   for (const RankEnd& end : rank_ends) ranks.insert(end.rank);
-  return !rank_ends.empty() && rank_ends.front().size > 0 &&
-         static_cast<int>(ranks.size()) >= rank_ends.front().size;
+  return std::ranges::any_of(rank_ends, [](const RankEnd& end) { return end.wait_status != 0; }) &&
+         rank_ends.front().size > 0 && static_cast<int>(ranks.size()) >= rank_ends.front().size;
 }
 
 }  // namespace
@@ -44,15 +46,15 @@ std::optional<ForcedEnd> JobMonitor::look(const JobState& state) {
   equal_judgements_ = text == latest_ ? equal_judgements_ + 1 : 1;
   latest_ = text;
   if (!end) return std::nullopt;
-  // During an abort, mpirun waits for ranks that end slowly.
-  const bool is_certain = end->cause != ForcedEnd::Cause::kAbortStuck;
+  // During an abort, mpirun waits for ranks that end slowly. Ranks of other hosts are not visible.
+  const bool is_certain = end->cause != ForcedEnd::Cause::kAbortStuck && ranks_.job().has_value();
   const int needed = is_certain ? times_.judgements : times_.judgements_if_uncertain;
   return equal_judgements_ < needed ? std::nullopt : end;
 }
 
 std::optional<ForcedEnd> JobMonitor::judge(const JobState& state) const {
   const bool no_rank_runs = !ranks_.any_runs();
-  const bool are_all_known = ranks_.all_are_here() || have_all_ended(state.rank_ends);
+  const bool are_all_known = ranks_.all_are_here() || has_failed_on_all_ranks(state.rank_ends);
   if (no_rank_runs && are_all_known && !state.output_is_blocked && !state.has_pending_errors)
     return ForcedEnd{ForcedEnd::Cause::kNoRankRuns,
                      "no rank of the job runs any more, but mpirun did not end"};

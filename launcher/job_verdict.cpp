@@ -251,11 +251,11 @@ std::string JobVerdict::of_records(JobResult result) const {
   if (text.empty() && result.forced_end && !result.stop) text = describe(*result.forced_end);
   if (text.empty()) text = verdict_text(report);
   text = without_printed_details(text, result.printed);
-  return fmt::format("hororun: {}\nhororun: more: hororun doctor {}\n", text, directory->string());
+  return fmt::format("hororun: {}\nhororun: more: hororun doctor {}\n", text,
+                     printable(directory->string()));
 }
 
-// Parts of the text are lines of mpirun, ssh and the ranks, and names of directories. Any of these
-// may contain control characters.
+// Parts of the text are lines of mpirun, ssh and the ranks, which may contain control characters.
 std::string JobVerdict::text(const JobResult& result, int exit_code) const {
   std::string text = printable_lines(of_records(result));
   if (result.stop)

@@ -111,7 +111,7 @@ struct WaitPolicy {
   /// The time after which a wait ends with an error: `timeout` and `grace`.
   std::chrono::nanoseconds limit() const { return timeout + grace; }
   /// Whether a wait that began at `since` has timed out at `now`. All waits use this function for
-  /// their timeout. During `grace`, notes in `abort` that the wait is overdue.
+  /// their timeout. Notes in `abort` that a wait is overdue, once it has lasted for `timeout`.
   bool has_timed_out(std::chrono::steady_clock::time_point since,
                      std::chrono::steady_clock::time_point now) const {
     const std::chrono::nanoseconds waited = time_since(since, now);

@@ -93,9 +93,10 @@ void add_exception(CrashText& text, const std::exception_ptr& exception) {
 }  // namespace
 
 CrashText& CrashText::add(std::string_view text) {
-  while (!text.empty()) {
+  while (!is_full_ && !text.empty()) {
     const FirstCharacter first = first_character(text);
-    if (length_ + first.bytes > kCapacity) break;
+    is_full_ = length_ + first.bytes > kCapacity;
+    if (is_full_) break;
     for (std::size_t i = 0; i < first.bytes; ++i)
       bytes_[length_++] = first.is_printable ? text[i] : '?';
     text.remove_prefix(first.bytes);

@@ -26,6 +26,7 @@ class CrashText {
   static constexpr std::size_t kCapacity = 1000;
   char bytes_[kCapacity + 1] = {};
   std::size_t length_ = 0;
+  bool is_full_ = false;  // a character did not fit, so no text follows
 };
 
 /// Adds "; its last operation was allreduce 'loss'", which names the operation that was submitted

@@ -63,8 +63,9 @@ std::optional<collectives::MappedBuffer> BucketScheduler::map_bucket(
 // Requires that no bucket is in flight. While the step is held, each bucket counts one gradient
 // more than it has and therefore never becomes complete. So mark() needs no branch for a held step.
 //
-// The release store of next_ publishes the counters to the plan's thread, which reads next_ first.
-// The threads that mark gradients are synchronized by the program.
+// A thread that reads the new next_ also sees the new counters. The plan's thread may still read
+// the old ones, so it checks again under run_mutex_. The program synchronizes the threads that mark
+// gradients.
 void BucketScheduler::reset_buckets() {
   for (std::size_t b = 0; b < buckets_.size(); ++b)
     buckets_[b]->missing.store(buckets_[b]->tensors + (is_held_ ? 1 : 0),
@@ -143,9 +144,11 @@ bool BucketScheduler::mark(std::size_t gradient) {
     if (missing == buckets_[index]->tensors) flight_->first(index);
     if (missing == 1) flight_->complete(index);
   }
-  // The thread sets is_asleep_ and then reads `missing`; this function decrements `missing` and
-  // then reads is_asleep_. All four accesses are sequentially consistent, so at least one side sees
-  // the other. If `index` is not next_, whoever exchanges the previous bucket checks this one next.
+  // The thread sets is_asleep_ and then reads next_ and `missing`; this function decrements
+  // `missing` and then reads next_ and is_asleep_, in this order. All these accesses are
+  // sequentially consistent, so at least one side sees the other. The load of next_ counts too:
+  // reset_buckets() stores it with release only. If `index` is not next_, whoever exchanges the
+  // previous bucket checks this one next.
   if (buckets_[index]->missing.fetch_sub(1) == 1 && index == next_.load() && is_asleep_.load()) {
     const std::scoped_lock lock(sleep_mutex_);
     wake_.notify_one();
@@ -286,7 +289,9 @@ void BucketScheduler::run_next(bool is_on_own_thread) {
 // StepWeights replaces it.
 void BucketScheduler::begin_exchange() {
   next_report_ = {.was_exchanged = true, .total_weight = static_cast<double>(topology_.size)};
-  step_.emplace(parts_.communicators->current().collectives(), count_, next_report_);
+  step_.emplace(StepExchange{.collectives = parts_.communicators->current().collectives(),
+                             .count = count_,
+                             .report = next_report_});
   for (StepHook* hook : hooks_) hook->begin_exchange(*step_);
 }
 

@@ -157,13 +157,13 @@ class BucketScheduler {
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::optional<observe::PlanFlight> flight_;
   GradientMarks marks_;
-  bool is_held_ = false;    // changes only between passes, so mark() reads it without a lock
-  StepReport report_;       // of the latest step
-  StepReport next_report_;  // of the step whose buckets are exchanged
+  bool is_held_ = false;  // changes only between passes, so mark() reads it without a lock
+  StepReport report_;     // of the latest step
 
   // Held while a bucket is exchanged. Guards the members up to error_. Only its holder advances
   // next_.
   mutable std::mutex run_mutex_;
+  StepReport next_report_;            // of the current step
   std::optional<StepExchange> step_;  // the current step, from its first bucket on
   metrics::StepMeter meter_;
   std::uint64_t wire_bytes_ = 0;  // bytes of the wire type that were sent before this step

@@ -14,7 +14,7 @@ namespace {
 
 // The first field of every message. Messages with another value, from other programs or versions,
 // are rejected.
-constexpr std::uint32_t kMagic = 0x31'57'4f'48;  // "HOW1"
+constexpr std::uint32_t kMagic = 0x32'57'4f'48;  // "HOW2"
 constexpr std::size_t kMaxReasonBytes = 1000;
 
 enum class Tag : std::uint8_t { kHello, kWelcome, kReport, kHubStatus };

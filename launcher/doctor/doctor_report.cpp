@@ -199,8 +199,8 @@ std::string verdict_text(const DoctorReport& report) {
 
 std::string to_text(const DoctorReport& report) {
   std::string text = fmt::format(
-      "{}: a job of {} rank{}, begun {}, seen {}\n\n", report.directory.string(), report.size,
-      report.size == 1 ? "" : "s", date_of(report.logs[0].begun), date_of(report.now));
+      "{}: a job of {} rank{}, begun {}, seen {}\n\n", printable(report.directory.string()),
+      report.size, report.size == 1 ? "" : "s", date_of(report.logs[0].begun), date_of(report.now));
   text += verdict_text(report) + "\n\n";
   std::vector<Row> rows = {
       {"rank", "host", "pid", "state", "finished", "last finished", "waiting for"}};
@@ -215,8 +215,9 @@ std::string to_text(const DoctorReport& report) {
   if (report.logs.size() > kMostRows)
     text +=
         fmt::format("... and {} more ranks; --json has them all\n", report.logs.size() - kMostRows);
-  for (const std::string& problem : report.problems) text += "left aside: " + problem + "\n";
-  return printable_lines(text);  // the names of files and directories are arbitrary bytes
+  for (const std::string& problem : report.problems)
+    text += "left aside: " + printable(problem) + "\n";
+  return text;
 }
 
 }  // namespace horo

@@ -95,7 +95,8 @@ void report(const ChildProcess& program, const std::vector<std::string>& environ
     return std::from_chars(text.data(), text.data() + text.size(), number).ec == std::errc{};
   };
   RankEnd end{.pid = program.pid(), .wait_status = wait_status};
-  if (!read("OMPI_COMM_WORLD_RANK", end.rank) || !read("OMPI_COMM_WORLD_SIZE", end.size)) return;
+  if (!read("OMPI_COMM_WORLD_RANK", end.rank)) return;
+  read("OMPI_COMM_WORLD_SIZE", end.size);  // stays 0 if unknown
   char host[HOST_NAME_MAX + 1] = "?";
   gethostname(host, sizeof host - 1);
   end.host = host;

@@ -5,8 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <utility>
+#include <vector>
 
 #include "horo/base/system/file_descriptor.h"
 #include "horo/base/system/threads.h"
@@ -58,27 +61,39 @@ TEST(JobMonitor, EndsMpirunWhenNoRankRuns) {
   EXPECT_EQ(wait(nullptr), -1);  // no child is left
 }
 
-std::string report_ends(const fs::path& file, std::initializer_list<int> ranks, int size) {
+// Returns shell text that reports the ends of `ranks`, the first one with `status`.
+std::string report_ends(const fs::path& file, std::vector<int> ranks, int size, int status) {
   std::ofstream report(file);
-  for (const int rank : ranks) report << encode({.rank = rank, .size = size, .host = "b"});
+  for (const int rank : ranks)
+    report << encode(
+        {.rank = rank, .size = size, .host = "b", .wait_status = std::exchange(status, 0)});
   return fmt::format("cat '{}' >&2; ", file.string());
 }
 
 TEST(JobMonitor, EndsMpirunWhenRanksOfAllHostsHaveReported) {
   const observe::TemporaryDirectory directory;
-  const std::string report = report_ends(directory.path() / "report", {1, 0, 1}, 2);
+  const std::string report = report_ends(directory.path() / "report", {1, 0}, 2, SIGKILL);
   // Rank 0 runs on this host, or no rank does.
   for (const std::string& local : {start_rank(0, 2, 2, "sleep 0.1"), std::string()}) {
     const JobResult result = run(local + report + kHang);
     ASSERT_TRUE(result.forced_end);
     EXPECT_EQ(result.forced_end->cause, ForcedEnd::Cause::kNoRankRuns);
+    EXPECT_EQ(exit_code_of(result), 137);
   }
 }
 
 TEST(JobMonitor, WaitsForRankOfOtherHostWithoutReport) {
   const observe::TemporaryDirectory directory;
-  const std::string report = report_ends(directory.path() / "report", {0, 2}, 3);
+  const std::string report = report_ends(directory.path() / "report", {0, 2, 2}, 3, SIGKILL);
   const JobResult result = run(start_rank(0, 3, 2, "sleep 0.1") + report + "sleep 1");
+  EXPECT_FALSE(result.forced_end);
+}
+
+// A rank of another host may have started a process that outlives it.
+TEST(JobMonitor, WaitsForMpirunAfterRanksOfOtherHostsHaveSucceeded) {
+  const observe::TemporaryDirectory directory;
+  const std::string report = report_ends(directory.path() / "report", {0, 1}, 2, 0);
+  const JobResult result = run(start_rank(0, 2, 2, "sleep 0.1") + report + "sleep 1");
   EXPECT_FALSE(result.forced_end);
 }
 

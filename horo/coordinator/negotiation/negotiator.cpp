@@ -214,6 +214,10 @@ void Negotiator::prepare(ResponseMessage& message) {
       if (tensor.cached != 0) tensor.agreed = cache_.at(tensor.cached);
       if (response.error == ErrorKind::kNone) continue;
       table_.remove(tensor.name);
+      // The next message to the parent is newer than the error, so the parent would count a report
+      // as one of a new operation.
+      std::erase_if(outgoing_.waiting,
+                    [&](const Waiting& waiting) { return waiting.name == tensor.name; });
       refused_[tensor.name] = responses_seen_;
       if (tensor.name == kJoinName) table_.end_join();
     }

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <latch>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "collectives/in_process/in_process_job.h"
 #include "horo/coordinator/negotiation/wire.h"
@@ -43,6 +45,45 @@ TEST(Negotiator, OperationThatCompletesWithItsReportIsNotPending) {
   const auto after_every_timeout = now + 24h;
   negotiator.look_for_stalls(after_every_timeout);
   EXPECT_FALSE(negotiator.next(after_every_timeout)) << "the operation has timed out";
+}
+
+// A leader has found a wait and not sent the report yet when the operation ends with an error.
+TEST(Negotiator, ErrorDiscardsUnsentReportOfItsOperation) {
+  collectives::InProcessJob job(4, {.ranks_per_node = 2});
+  std::latch is_found(1), is_sent(1), done(1);
+  std::vector<std::jthread> others;
+  for (const int rank : {1, 3})
+    others.emplace_back([&, rank] {
+      const auto transport = job.transport(rank);
+      const ControlNetwork network(*transport);
+      done.wait();
+    });
+  others.emplace_back([&] {
+    const auto transport = job.transport(0);
+    ControlNetwork network(*transport);
+    is_found.wait();
+    Response error;
+    error.tensors = {{0, "x"}};
+    error.error = ErrorKind::kShutdown;
+    network.send_to_children(encode(ResponseMessage{{error}}));
+    is_sent.count_down();
+    done.wait();
+  });
+  const auto transport = job.transport(2);
+  const Settings settings;
+  Negotiator negotiator(*transport, settings);
+  const Request request{.name = "x", .kind = Kind::kBarrier};
+  const Request* const own[] = {&request};
+  const auto now = std::chrono::steady_clock::now();
+  negotiator.submit(own, 0, now);
+  EXPECT_FALSE(negotiator.next(now));
+  negotiator.look_for_stalls(now + 1h);
+  is_found.count_down();
+  is_sent.wait();
+  EXPECT_TRUE(negotiator.next(now));
+  EXPECT_FALSE(negotiator.next(now));
+  EXPECT_EQ(negotiator.network().between_nodes().messages, 0u) << "it has sent the report";
+  done.count_down();
 }
 
 }  // namespace
