@@ -91,8 +91,9 @@ void scatter(const ScatteredBuffer& buffer, Range range, const std::byte* from);
 /// The elements `range` as a separate buffer over the same memory.
 ScatteredBuffer part_of(const ScatteredBuffer& buffer, Range range);
 
-/// The buffers of all ranks of a node, mapped into this process, as one logical array. All have the
-/// same pieces, with one address per rank. Nothing is copied; the memory is borrowed.
+/// The buffers of all ranks of a node, mapped into this process, as one logical array. All buffers
+/// have the same pieces. Each piece has one address per rank. Nothing is copied; the memory is
+/// borrowed.
 class MappedBuffer {
  public:
   /// `ranks`: the number of ranks of the node. `own`: the index of this rank in the node.

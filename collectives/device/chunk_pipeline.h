@@ -21,11 +21,11 @@ namespace horo::collectives {
 /// take 2k kernels, k collectives and 2k events. Tensors in place are reduced first, while the
 /// others are packed. They take one collective per chunk and no kernel.
 ///
-/// An average (or a scale) takes one more kernel per chunk in place, which reads and writes each
-/// element once. It runs after the collective and overlaps with the next one. For float16 it runs
-/// before the collective, because the sum could overflow. The collective itself does not scale:
-/// ncclAvg and PreMulSum multiply each contribution, which rounds once per rank and gives other
-/// bits than the fused buffers.
+/// An average or a scale takes one more kernel for each chunk that is reduced in place. The kernel
+/// reads and writes each element once. It runs after the collective and overlaps with the next
+/// collective. For a prescale, and for an average of float16, whose sum could overflow, the kernel
+/// runs before the collective. The collective itself does not scale: ncclAvg and PreMulSum multiply
+/// each contribution, which rounds once per rank and gives other bits than the fused buffers.
 ///
 /// With ReduceSpec::leave_as_reduced, each packed element is read and written once, and elements in
 /// place are not touched.

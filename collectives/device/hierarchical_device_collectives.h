@@ -105,7 +105,8 @@ class HierarchicalDeviceCollectives : public DeviceCollectives {
   // Whether the collectives of the node suffice, because there is only one node.
   bool is_one_node() const { return layout_.node_count() == 1 && levels_.node != nullptr; }
   bool is_in_node(int rank) const { return layout_.node_of(rank) == layout_.node(); }
-  // The local rank on each node that exchanges the data from or for `rank`.
+  // Returns a local rank, which is equal on all nodes. On each node, the rank with this local rank
+  // exchanges the data from or for `rank`.
   int column_of(int rank) const { return is_even_ ? layout_.local_rank_of(rank) : 0; }
   bool exchanges_for(int rank) const { return column_of(rank) == layout_.local_rank(); }
   std::size_t slot_count(DataType type) const;

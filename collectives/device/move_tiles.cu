@@ -10,15 +10,15 @@
 namespace horo::collectives {
 namespace {
 
-// Copies and scales the elements of a tile in one block of kThreads threads. `from` and `to` may
-// be equal. Floating point values are multiplied by `scale`; integers are divided by `divisor`.
-// Memory is accessed in words of 16 bytes, several of which each thread has in flight. Partial
-// tiles, and tiles that do not start at a multiple of 16 bytes, are copied element by element.
+// Copies and scales the elements of a tile in one block of kThreads threads. `from` and `to` may be
+// equal. Floating point values are multiplied by `scale`; integers are divided by `divisor`. Memory
+// is accessed in words of 16 bytes. Each thread has several words in flight. Partial tiles, and
+// tiles that do not start at a multiple of 16 bytes, are copied element by element.
 template <typename To, typename From>
 struct MoveTile {
   static constexpr unsigned kThreads = 256;
-  // The number of elements that a thread handles at once: 16 if either type has one byte, else 8.
-  // In types of 1 and 2 bytes they fill one 16-byte word.
+  // The number of elements that a thread handles at once: 16 if either type has 1 byte, else 8. If
+  // the smaller type has 1 or 2 bytes, its elements fill one 16-byte word.
   static constexpr unsigned kElements =
       16 / std::min<unsigned>(std::min(sizeof(To), sizeof(From)), 2);
   static constexpr unsigned kRounds = TileTable::kTileElements / kThreads / kElements;
@@ -26,8 +26,8 @@ struct MoveTile {
   double scale;
   std::int32_t divisor;
 
-  // `count` is the number of elements from here to the end of the tensor; at most one tile of them
-  // is handled.
+  // `count` is the number of elements from here to the end of the tensor. Handles at most one tile
+  // of them.
   HORO_KERNEL void operator()(To* to, const From* from, std::size_t count, bool is_aligned,
                               unsigned thread) const {
     if (count >= TileTable::kTileElements && is_aligned) return move_whole(to, from, thread);

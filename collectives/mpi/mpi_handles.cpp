@@ -71,7 +71,7 @@ void check_mpi(int result, const char* expression, std::source_location where) {
   char text[MPI_MAX_ERROR_STRING] = "unknown error";
   int length = 0;
   MPI_Error_string(result, text, &length);
-  // The text must not require MPI to run: the failed call may have been MPI_Init or MPI_Finalize.
+  // This code must also work when MPI is not running: MPI_Init or MPI_Finalize may have failed.
   int rank = -1;
   if (mpi_is_running()) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   throw CommunicationError(fmt::format("MPI failed on rank {}: {}: {} ({}:{})", rank, expression,

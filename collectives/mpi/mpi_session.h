@@ -30,20 +30,21 @@ class MpiSession {
 
   /// Registers callbacks, until unwatch(). `before_finalize` runs if the program calls
   /// MPI_Finalize, before MPI ends. `at_exit` runs with the exit code if the process exits while
-  /// the session is open; it may call finalize(). Called at most once per session.
+  /// the session is open. `at_exit` may call finalize(). Called at most once per session.
   void watch(std::function<void()> before_finalize, std::function<void(int)> at_exit);
-  /// Removes the callbacks. After it returns, neither callback is running or will run.
+  /// Removes the callbacks. After this call, neither callback is running or will run.
   void unwatch();
   /// Call this when this process fails because another rank failed. If the process exits within the
-  /// next seconds, its exit is delayed until they have passed. Launchers end a job when its first
-  /// process exits, which could be before the rank that failed first has reported its error.
+  /// next seconds, its exit is delayed until those seconds have passed. Launchers end a job when
+  /// its first process exits. Without the delay, the job could end before the rank that failed
+  /// first has reported its error.
   static void exit_late();
   /// Runs at process exit: calls `at_exit` of the registered sessions, and then waits if
   /// exit_late() requires it.
   static void on_exit();
   /// Whether finalize() would finalise MPI now: horo initialised it, and no other session is open.
   bool is_last() const;
-  /// Closes the session and finalises MPI if is_last(), which waits for the other ranks. Called
+  /// Closes the session. If is_last(), also finalises MPI, which waits for the other ranks. Called
   /// once, after all other MPI objects of horo are destroyed.
   void finalize();
 

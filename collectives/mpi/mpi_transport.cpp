@@ -103,12 +103,12 @@ MpiMessageChannel::~MpiMessageChannel() {
   if (sending_.empty()) return;
   log_warning("{} not delivered before the channel was closed",
               format_count(sending_.size(), "message"));
-  new std::list<Sending>(
-      std::move(sending_));  // MPI may still read them: left allocated on purpose
+  // Never freed, because MPI may still read the messages.
+  new std::list<Sending>(std::move(sending_));
 }
 
-// Does not block: the channel owns a copy of the bytes until MPI has sent them, and reap() frees it
-// on a later call.
+// Does not block. The channel owns a copy of the bytes until MPI has sent them. A later call of
+// reap() frees the copy.
 void MpiMessageChannel::send(int destination, std::span<const std::byte> bytes) {
   HORO_CHECK(bytes.size() < kLargestMpiMessage, "a control message must be shorter than 1 GiB");
   reap();

@@ -20,7 +20,7 @@
 namespace horo::collectives {
 namespace {
 
-// Above this size the bandwidth of the chain outweighs its latency.
+// A broadcast of more bytes is faster over the chain than over the tree.
 constexpr std::size_t kTreeBytes = 32 * 1024;
 
 // The default names of ranks in errors.

@@ -183,8 +183,8 @@ void pipelined_reduce_scatter(NodeMemory& memory, const std::byte* input, DataTy
 AlltoallStreams exchange_streams(NodeMemory& memory, const AlltoallBlocks& blocks) {
   const int size = memory.size();
   const auto ranks = static_cast<std::size_t>(size);
-  std::vector<std::uint64_t> table(
-      ranks + 1);  // start of the block by reader, then the length of the stream
+  // table[r]: offset of the block for rank r; table[ranks]: length of the stream.
+  std::vector<std::uint64_t> table(ranks + 1);
   for (int i = 1; i < size; ++i) {
     const int peer = (memory.rank() + i) % size;
     table[static_cast<std::size_t>(peer)] = table[ranks];

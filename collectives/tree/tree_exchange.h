@@ -93,7 +93,7 @@ class TreePeers {
 
   int rank() const { return peers_.rank(); }
   int size() const { return peers_.size(); }
-  /// Empty messages are not sent: their ticket is 0.
+  /// Empty messages are not sent. Their ticket is 0.
   Ticket start_send(int peer, const std::byte* from, std::size_t bytes);
   Ticket start_receive(int peer, std::byte* to, std::size_t bytes);
   void await_receive(int peer, Ticket ticket) {
@@ -105,7 +105,7 @@ class TreePeers {
   void send(int peer, const std::byte* from, std::size_t bytes) {
     await_send(peer, start_send(peer, from, bytes));
   }
-  /// Runs the part of a rank that is folded into `peer`: sends its values and receives the result.
+  /// Runs an extra rank: sends its values to `peer`, its rank of the core, and receives the result.
   void send_and_receive(int peer, std::byte* data, std::size_t bytes) {
     send(peer, data, bytes);
     await_receive(peer, start_receive(peer, data, bytes));

@@ -15,7 +15,7 @@ namespace horo {
 
 /// Rejects Adasum of types that are not floating point, and averages of bool.
 void check_op_type(std::string_view operation, const std::string& name, ReduceOp op, DataType type);
-/// Rejects types that NCCL cannot reduce, on every device.
+/// Rejects types that NCCL cannot reduce, on the host stand-in too.
 void check_device_type(std::string_view operation, const std::string& name, DataType type);
 /// Requires finite factors, also after conversion to `type`. Factors of integers must be 1.
 void check_scale(std::string_view operation, const std::string& name, DataType type,

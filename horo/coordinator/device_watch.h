@@ -46,8 +46,8 @@ class DeviceWatch {
   /// Aborts the job because of `error`, which occurred on this rank in `work` ("allreduce 'x'").
   /// Returns the error for this rank: the CommunicationError of the first rank that failed, as on
   /// all ranks. In a job of one rank, and for cancelled work, returns `error`. If only the
-  /// collectives report a failure, a rank of another node may have caused it. Then this waits up to
-  /// 2 s for the abort with the cause.
+  /// collectives report a failure, a rank of another node may have caused the failure. In that
+  /// case, the function waits up to 2 s for the abort signal, whose text names the cause.
   std::exception_ptr end_job(const std::exception_ptr& error, std::string_view work) const;
 
  private:

@@ -89,8 +89,9 @@ void DeviceWorker::fail(const std::exception_ptr& error, std::string_view work) 
   changed_.notify_all();
 }
 
-// The device executes the work in the order of submission, so only the oldest can begin or end. The
-// timeout counts from the time at which the thread observes that the device has begun the work.
+// The device executes the work in the order of submission, so only the oldest work can begin or
+// end. The timeout counts from the time at which the thread observes that the device has begun the
+// work.
 void DeviceWorker::look_at_device() {
   try {
     for (UnderWay* work = oldest(); work != nullptr; work = oldest()) {
@@ -100,7 +101,7 @@ void DeviceWorker::look_at_device() {
         work->since = steady_clock::now();
         begin_oldest();
       }
-      // A failure is reported before work is completed, because the result may be wrong.
+      // After a failure, does not mark the work as complete, because its result may be wrong.
       if ((work->done != nullptr && !work->done->is_done()) || watch_.has_failed()) break;
       end_oldest();
     }

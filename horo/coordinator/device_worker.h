@@ -53,16 +53,17 @@ class DeviceWorker {
   virtual void launch_next(std::unique_lock<std::mutex>& lock) = 0;
   /// The oldest work in flight; null if there is none.
   virtual UnderWay* oldest() = 0;
-  /// The device has started the oldest work.
+  /// Called when the device has started the oldest work.
   virtual void begin_oldest() = 0;
-  /// The device has completed the oldest work. Removes it.
+  /// Called when the device has completed the oldest work. Removes that work.
   virtual void end_oldest() = 0;
   /// A text for errors that describes the oldest work: "exchange bucket 3".
   virtual std::string describe_oldest() const = 0;
-  /// The error for work that is incomplete when stop() is called; null if stop() may wait for it.
+  /// The error for work that is incomplete when stop() is called; null if stop() may wait for the
+  /// work.
   virtual std::exception_ptr unfinished() const { return nullptr; }
-  /// Names the oldest work, or else the next, in errors: "allreduce 'x'". Called by any thread, as
-  /// are the functions below.
+  /// Names the oldest work in errors, or the next work if none is in flight: "allreduce 'x'".
+  /// Called by any thread, as are the functions below.
   virtual std::string describe_current() const = 0;
   /// Records why the rank has failed, before drop_work(). An empty text means that the work was
   /// cancelled.
@@ -73,7 +74,8 @@ class DeviceWorker {
   // All of these require mutex_.
   /// The object for the program's stream `native`.
   device::Stream& stream_of(void* native);
-  /// Whether `native` is being captured. Called by callers, as are the functions below.
+  /// Whether `native` is being captured. The threads that use this object call this function and
+  /// the next two. The worker's thread does not.
   bool is_captured(void* native);
   /// Runs `work`. An error of the device fails all work. InvalidArgument is only the caller's
   /// error.
@@ -81,7 +83,7 @@ class DeviceWorker {
   /// Throws the error of the work, if there is one.
   void require_no_error();
   /// Fails all work with `error`, which occurred in `work` (empty: describe_current()), and aborts
-  /// the job. Later errors are ignored.
+  /// the job. Later errors are ignored. Called by any thread.
   void fail(const std::exception_ptr& error, std::string_view work = {}) noexcept;
 
   device::Device& device_;

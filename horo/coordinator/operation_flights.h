@@ -37,8 +37,8 @@ class OperationFlights {
  private:
   observe::FlightRecorder& recorder_;
   const std::uint16_t process_set_, callback_kind_;
-  // The table of names had no room for the process set. Operations are then recorded without a
-  // name, because they would look like operations of all ranks.
+  // True if the table of names had no room for the process set. Operations are then recorded
+  // without a name. With a name, they would look like operations of all ranks.
   bool has_lost_set_ = false;
   std::array<std::uint16_t, kKindCount> kinds_{};
   std::int64_t agreed_ = 0;

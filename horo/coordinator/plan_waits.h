@@ -24,10 +24,10 @@ struct PlanWaits {
   /// For a thread that only waits: waits spin.
   void use_spin_waits() { in_node = between_nodes = of_caller; }
   /// For a thread that shares its core with computation: waits sleep between polls. Sleeping is
-  /// better than yielding: after a yield, the scheduler may return the core only after some
-  /// milliseconds, but it runs a thread that wakes up almost at once. Waits between nodes sleep
-  /// briefly, because no event announces a message, and the link may be idle until the message is
-  /// received. They sleep after each poll, because a poll is expensive: MPI may yield in it.
+  /// better than yielding. After a yield, the thread may wait some milliseconds for the core. After
+  /// a sleep, the scheduler runs it almost at once. Waits between nodes sleep briefly, because no
+  /// event announces a message, and the link may be idle until the message is received. They sleep
+  /// after each poll, because a poll is expensive: MPI may yield in it.
   void use_sleep_waits() {
     in_node.spin = in_node.yield = std::chrono::nanoseconds(0);
     between_nodes.spin = between_nodes.yield = std::chrono::nanoseconds(0);

@@ -25,13 +25,13 @@ StallWatch::StallWatch(const Topology& topology, const Settings& settings, const
     : topology_(topology), settings_(settings), policy_(policy), long_waits_(long_waits) {}
 
 // Repeats the notes at each check, because a note is valid only for LongWaits::kValidFor. The
-// timeout includes WaitPolicy::grace, so that the watchdog can abort the job first: its text also
-// states what the missing rank does.
+// timeout includes WaitPolicy::grace, so that the watchdog can abort the job first. The text of the
+// watchdog also states what the missing rank does.
 std::optional<StallWatch::Expired> StallWatch::check(const ReadinessTable& table,
                                                      ReadinessTable::Time now) {
   const auto age = std::min(settings_.stall_warning, settings_.timeout);
   for (const Waiting& waiting : table.waiting_longer_than(age, now, kMostReports)) {
-    // Each member may close a process set at a different time; no rank waits for it.
+    // Members may close a process set at different times, so a missing close is not a stall.
     if (topology_.is_subset() && waiting.name == kShutdownName) continue;
     std::vector<std::string> missing;
     for (const int rank : waiting.missing) missing.push_back(topology_.describe(rank));

@@ -31,12 +31,13 @@ class StallWatch {
     std::string error;
   };
   /// On the root. Notes the oldest operations that have waited for HORO_STALL_WARNING. Returns the
-  /// error of the oldest one that has waited for HORO_TIMEOUT; excused time does not count.
+  /// error of the oldest operation that has waited for HORO_TIMEOUT and WaitPolicy::grace. Time
+  /// that AbortSignal excludes, such as a pause, does not count.
   std::optional<Expired> check(const ReadinessTable& table, ReadinessTable::Time now);
 
-  /// On other ranks. Returns the oldest waiting operations for the parent, if they or the ranks
-  /// that they wait for have changed since the last call. Reports them after a quarter of
-  /// HORO_STALL_WARNING, so that the root can name the ranks in time.
+  /// On other ranks. Returns the oldest waiting operations for the parent, if these operations or
+  /// the ranks that they wait for have changed since the last call. Reports an operation after a
+  /// quarter of HORO_STALL_WARNING, so that the root can name the ranks in time.
   std::vector<Waiting> changes(const ReadinessTable& table, ReadinessTable::Time now);
 
  private:

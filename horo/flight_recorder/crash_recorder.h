@@ -15,9 +15,10 @@ bool is_termination_signal(int signal);
 /// therefore continues. Called periodically.
 void clear_survived_fault();
 
-/// During its lifetime, a crash of the process is recorded in the rank's flight recorder, reported
-/// by one line on standard error, and raised as the job's abort signal, so that the other ranks
-/// stop waiting. The process then ends as it would have without this class. Thread-safe.
+/// While this object exists, it handles a crash of the process. It records the crash in the flight
+/// recorder and writes one line to standard error. It raises the abort signal of the job, which
+/// ends the waits of the other ranks. The process then ends as it would have without this class.
+/// Thread-safe.
 ///
 ///   - SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT: the line names the rank, the signal and the
 ///     rank's last operation. If several threads crash at the same time, the first is recorded. If

@@ -75,8 +75,8 @@ int block_witness(int signal) {
   return witness;
 }
 
-// After a failed exchange, `holder` is the current claim. Tries again to replace it, unless another
-// thread still handles it.
+// After a failed exchange, `holder` is the current claim. Tries again to replace that claim, unless
+// another thread still handles the claimed fault.
 FaultClaim claim_fault(int signal, int witness) {
   const pid_t self = gettid();
   const Fault fault = count.fetch_add(1) << kNumberAt | static_cast<Fault>(witness) << kWitnessAt |

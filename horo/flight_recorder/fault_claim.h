@@ -13,8 +13,9 @@ struct FaultClaim {
 };
 
 /// Returns a signal that this thread blocks only while the handler of `signal` runs: the witness.
-/// It is `signal` itself, unless its action has SA_NODEFER; then it is another signal, which this
-/// function blocks. Returns 0 if there is none. Must be called from the handler. Async-signal-safe.
+/// The witness is `signal` itself, unless the action of `signal` has SA_NODEFER. In that case, it
+/// is another signal, which this function blocks. Returns 0 if there is none. Must be called from
+/// the handler. Async-signal-safe.
 int block_witness(int signal);
 
 /// The recorder stores one fault of a process at a time: the claimed one. All functions are

@@ -45,16 +45,17 @@ inline constexpr const char* kCallbackKind = "callback";
 inline constexpr std::uint64_t kBeingWritten = std::uint64_t{1} << 63;
 
 /// One operation. Finished operations are in the ring, unfinished ones in the table of open
-/// operations. For a bucket, `submitted` is the time of its first gradient's mark and `agreed` that
-/// of its last. A phase, a pause, or a wait of the program for a plan's thread (named after the
-/// plan) lasts from `started` to `ended`. In the table of open operations, `ended` is the time at
-/// which a failed rank abandoned the operation.
+/// operations. For a bucket, `submitted` is the time of its first gradient's mark, and `agreed` is
+/// the time of its last gradient's mark. A phase, a pause, or a wait of the program for a plan's
+/// thread (named after the plan) lasts from `started` to `ended`. In the table of open operations,
+/// `ended` is the time at which a failed rank abandoned the operation.
 struct FlightRecord {
-  std::uint64_t sequence;  ///< from 1; 0, or with kBeingWritten: the record is not valid
-  NameId name;             ///< for a bucket: the name of its plan
-  std::uint16_t kind;      ///< a NameId
-  std::uint8_t op;         ///< ReduceOp
-  std::uint8_t type;       ///< DataType
+  /// Starts at 1. The record is invalid if this is 0 or has the bit kBeingWritten.
+  std::uint64_t sequence;
+  NameId name;         ///< for a bucket: the name of its plan
+  std::uint16_t kind;  ///< a NameId
+  std::uint8_t op;     ///< ReduceOp
+  std::uint8_t type;   ///< DataType
   std::uint16_t lane;
   std::uint16_t process_set;  ///< a NameId; 0: all ranks
   std::uint32_t part;         ///< for a bucket: its index in the plan
@@ -132,8 +133,8 @@ struct FlightIdentity {
   char host[64];
 };
 
-/// kAborted: the abort signal was raised before the rank had a failure of its own; `failure` is the
-/// text of the abort signal.
+/// kAborted: the abort signal was raised before the rank had a failure of its own. In this state,
+/// `failure` is the text of the abort signal.
 enum class FlightState : std::uint32_t { kRunning, kEnded, kFailed, kAborted };
 
 /// The part of the header that changes.
@@ -142,12 +143,13 @@ struct FlightStatus {
   std::uint64_t finished;  ///< finished operations, without those of existing plans
   std::uint32_t names_used, texts_used;
   std::uint32_t names_lost;  ///< number of lookups of new names that did not fit into the tables
-  std::uint32_t unlisted;    ///< open operations without a row, because the table was full
-  std::int64_t pulse;        ///< time of the last sign of life
+  /// Open operations without a row: the table of open operations or the table of names was full.
+  std::uint32_t unlisted;
+  std::int64_t pulse;  ///< time of the last sign of life
   NameId phase, pause;
   std::int64_t phase_since, pause_since;
   FlightState state;
-  std::uint32_t signal;  ///< the signal that ended the process; 0: none was recorded
+  std::uint32_t signal;  ///< the recorded signal, whose handler may still run; 0: none
   std::int64_t state_since, signal_at;
   char failure[1024];
 };

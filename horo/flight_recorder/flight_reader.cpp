@@ -85,7 +85,7 @@ class Parser {
 
   WallTime wall(std::int64_t monotonic) const {
     if (monotonic == 0) return 0;
-    // Unsigned arithmetic, because sums in a damaged file may overflow.
+    // Values of a damaged file may be arbitrary. Unsigned sums wrap; signed overflow is undefined.
     return static_cast<WallTime>(static_cast<std::uint64_t>(monotonic) -
                                  static_cast<std::uint64_t>(identity_.monotonic) +
                                  static_cast<std::uint64_t>(identity_.wall) +
@@ -198,7 +198,7 @@ class Parser {
     if (plan.first <= room && plan.gradients <= room - plan.first)
       for (std::uint32_t i = plan.first; i < plan.first + plan.gradients; ++i) {
         const auto gradient = entry<FlightGradient>(identity_.gradients, i);
-        // Marks of a plan for a device may be ahead of its progress.
+        // If the gradients are in device memory, marks may be ahead of the progress of the plan.
         const auto ahead = static_cast<std::int32_t>(entry<FlightMark>(identity_.marks, i) - stamp);
         state.gradients.push_back({name(gradient.name), gradient.bucket, ahead >= 0});
       }

@@ -15,8 +15,10 @@ namespace horo::observe {
 /// One finished or open operation, phase or pause of a flight recorder. Times are rank 0's wall
 /// clock; 0: not yet, or none.
 struct FlightEvent {
-  std::uint64_t sequence = 0;  ///< counts finished events by end, open ones by submission
-  std::string name;            ///< for a bucket: "PLAN/bucket K"
+  /// For finished events: the position in the order of ends. For open events: the position in the
+  /// order of submission.
+  std::uint64_t sequence = 0;
+  std::string name;  ///< for a bucket: "PLAN/bucket K"
   std::string kind;  ///< one of coordinator::name_of(), or "bucket", "phase", "pause", "wait"
   std::string process_set;
   std::uint8_t op = 0, type = 0;  ///< ReduceOp, DataType
@@ -57,14 +59,14 @@ struct FlightLog {
   FlightState state = FlightState::kRunning;
   WallTime state_since = 0;
   std::string failure;
-  int signal = 0;  ///< the signal that ended the process; 0: none was recorded
+  int signal = 0;  ///< the recorded signal, whose handler may still run; 0: none
   WallTime signal_at = 0;
   std::string phase, pause;
   WallTime phase_since = 0, pause_since = 0;
   std::uint64_t finished = 0;  ///< operations, including buckets
   std::uint64_t torn = 0;      ///< records that were incomplete when they were read
   std::uint32_t names_lost = 0;
-  std::uint32_t unlisted = 0;                ///< open operations that had no room in the table
+  std::uint32_t unlisted = 0;                ///< see FlightStatus::unlisted
   std::vector<FlightEvent> finished_events;  ///< the latest ones, oldest first
   std::vector<FlightEvent> open_events;      ///< oldest first
   std::vector<FlightPlanState> plans;

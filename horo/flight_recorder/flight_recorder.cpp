@@ -164,8 +164,8 @@ void FlightRecorder::end() noexcept {
   store_relaxed(status.state, FlightState::kEnded);
 }
 
-// plans_mutex_ prevents that a plan registers or unregisters during the loop. Plans change their
-// progress and marks without the lock, so those are read with relaxed loads.
+// While the loop holds plans_mutex_, no plan can register or unregister. Plans change their
+// progress and marks without the lock, so the loop reads both with relaxed loads.
 void FlightRecorder::pulse() {
   clear_survived_fault();
   const std::int64_t now = flight_clock();

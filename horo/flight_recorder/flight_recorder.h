@@ -45,8 +45,8 @@ inline constexpr std::chrono::milliseconds kPulseInterval{250};
 /// 64 bytes two or three times. A recorder with a file has a thread that calls pulse() every
 /// kPulseInterval.
 ///
-/// Lock order: plans_mutex() before NameTable::mutex(). image() locks all three mutexes together,
-/// without risk of deadlock (std::scoped_lock).
+/// Lock order: plans_mutex() before NameTable::mutex(). image() locks both and state_mutex_ with
+/// one std::scoped_lock, which cannot deadlock.
 class FlightRecorder {
  public:
   /// Throws Error with the path and the reason if the file cannot be created.
@@ -60,13 +60,13 @@ class FlightRecorder {
 
   /// Records that an operation was submitted. The caller records its progress with the result.
   OpenFlight open(const FlightRecord& submitted) { return open_.add(submitted, *this); }
-  /// Frees a row of the table of open operations, or decrements FlightStatus::unlisted if there is
-  /// no row. Called by OpenFlight.
+  /// Frees `row` of the table of open operations. If `row` is OpenTable::kNoRow, decrements
+  /// FlightStatus::unlisted. Called by OpenFlight.
   void close(std::uint32_t row) { open_.free(row); }
   /// Appends a finished operation to the ring.
   void add(const FlightRecord& finished);
   void count_finished(std::uint64_t operations);
-  /// Counts the buckets of a plan that is being destroyed.
+  /// Adds the exchanged buckets of a plan that is being destroyed to FlightStatus::finished.
   void count_finished_buckets(std::uint64_t buckets);
   /// The number of finished named operations. May briefly be too low while a plan is destroyed.
   std::uint64_t operations_finished() const;
@@ -98,11 +98,11 @@ class FlightRecorder {
     return load_relaxed(layout_.header->status.state) == FlightState::kRunning;
   }
 
-  /// Records a sign of life, and the times at which plans made progress. Called by the
-  /// recorder's thread if there is a file. Any other thread may call it too.
+  /// Records a sign of life, and the times at which plans made progress. If there is a file, the
+  /// recorder's thread calls this function. Any other thread may call it too.
   void pulse();
-  /// The number of pulses so far. Plans record the times of small buckets in one step after each
-  /// pulse.
+  /// The number of pulses so far. After each pulse, a plan records the times of its small buckets
+  /// for one step.
   std::uint32_t pulses() const { return pulses_.load(std::memory_order_relaxed); }
 
   /// A consistent copy of the records, as input of parse_flight().

@@ -76,7 +76,7 @@ class OpenTable {
 
   OpenFlight add(const FlightRecord& record, FlightRecorder& recorder);
   void write(std::uint32_t row, const FlightRecord& record);
-  /// Frees a row; kNoRow: decrements FlightStatus::unlisted.
+  /// Frees `row`. If `row` is kNoRow, decrements FlightStatus::unlisted.
   void free(std::uint32_t row);
 
   static constexpr std::uint32_t kNoRow = ~0u;

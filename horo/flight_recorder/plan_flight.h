@@ -48,15 +48,16 @@ class PlanFlight {
   void mark_in_step(std::size_t i, std::uint64_t step) {
     store_relaxed(marks_[i], static_cast<FlightMark>(step + 1));
   }
-  /// Records that the first (the last) gradient of the bucket was marked.
+  /// first() records that the first gradient of the bucket was marked, complete() that the last
+  /// gradient was marked.
   void first(std::size_t bucket) {
     if (is_timed(bucket)) stamp(times_[bucket].first);
   }
   void complete(std::size_t bucket) {
     if (is_timed(bucket)) stamp(times_[bucket].complete);
   }
-  /// Records that the exchange of `bucket` starts, or that it has finished. Buckets are exchanged
-  /// in order.
+  /// start() records that the exchange of `bucket` starts, finish() that it has finished. Buckets
+  /// are exchanged in order.
   void start(std::size_t bucket) {
     set_progress(static_cast<std::uint32_t>(bucket), true);
     if (is_timed(bucket)) stamp(times_[bucket].started);
@@ -71,7 +72,7 @@ class PlanFlight {
   }
   /// Records that the program waited for the plan's own thread, from `since` until now.
   void record_wait(std::int64_t since);
-  /// Records that all buckets of the step are exchanged, and that the ranks agree on the result.
+  /// Records that all buckets of the step are exchanged and that the hooks now end the exchange.
   void conclude() { set_progress(static_cast<std::uint32_t>(times_.size()), true); }
   /// Records that the step is complete.
   void end_step() {

@@ -28,8 +28,9 @@ inline constexpr std::size_t kMostPlanPositions = 64;
 
 /// A rank's progress in the steps of a plan.
 struct PlanPosition {
-  std::uint64_t plan = 0;     // the same for the plan on all ranks
-  std::uint64_t buckets = 0;  // exchanged so far; each step counts as FlightProgress::kMostBuckets
+  std::uint64_t plan = 0;  // identifies the plan; equal on all ranks
+  // Complete steps * FlightProgress::kMostBuckets + buckets exchanged in the current step.
+  std::uint64_t buckets = 0;
 };
 
 /// How a rank has spent its time since it joined the job, in ns; see HORO_METRICS. All members are

@@ -28,7 +28,7 @@ void RecordedState::update_progress_times(FlightLog& log, WallTime now) {
 }
 
 RankSnapshot RecordedState::snapshot() {
-  clear_survived_fault();  // the recorder's thread may be late
+  clear_survived_fault();  // the recorder's thread does so only at its next pulse
   // A recorder without a file has no thread that calls pulse().
   if (recorder_.path().empty()) recorder_.pulse();
   FlightLog log = parse_flight(recorder_.image(), kMaxFinished);

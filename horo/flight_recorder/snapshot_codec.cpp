@@ -19,7 +19,8 @@ constexpr std::size_t kMaxSetBytes = 240;
 constexpr std::size_t kMaxFailureBytes = 1000;
 // The minimum size of an encoded operation: three lengths, a size, two times and a plan.
 constexpr std::size_t kFixedOperationBytes = 3 * 4 + 4 * 8;
-// Limits for the measured times, so that at least 57 open operations fit with the longest texts.
+// Limits of the measured times. With them, a message has room for at least 57 open operations, even
+// if all texts have their maximum length.
 constexpr std::size_t kMostPhases = 10;
 constexpr std::size_t kMaxPhaseNameBytes = 40;
 constexpr std::size_t kFixedPhaseBytes = 4 + 8;

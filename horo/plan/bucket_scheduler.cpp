@@ -223,8 +223,8 @@ void BucketScheduler::finish_exchange() {
   reset_buckets();
 }
 
-// Waits until the thread has exchanged the bucket that is in flight, and records that wait. next_
-// is read without the lock and may be outdated; then only the record is affected.
+// Waits until the thread has exchanged the bucket that is in flight, and records that wait. Reads
+// next_ without the lock. If the value is outdated, only the record is wrong.
 void BucketScheduler::await_own_thread(std::unique_lock<std::mutex>& lock) {
   const std::size_t bucket = next_;
   const bool is_recorded = bucket < buckets_.size() && flight_->is_timed(bucket);
@@ -233,8 +233,10 @@ void BucketScheduler::await_own_thread(std::unique_lock<std::mutex>& lock) {
   if (is_recorded) flight_->record_wait(since);
 }
 
-// Returns the bytes that the latest step has sent if they are counted: by the compression or, with
-// a wire type, by the communicators. Called once per step, because it stores the count so far.
+// Returns the number of bytes that the latest step sent. The compression counts them, or, with a
+// wire type, the communicators. Returns nullopt if neither counts them or the step was skipped.
+// Stores the count of the communicators, and the next call returns the difference. Call it once per
+// step.
 std::optional<std::uint64_t> BucketScheduler::take_wire_bytes() {
   const std::uint64_t before =
       std::exchange(wire_bytes_, parts_.communicators->wire_report().bytes_sent);

@@ -19,10 +19,10 @@ class CapturedStep {
     const device::Event *begun, *done;
   };
 
-  /// Captures the work that `step` enqueues on the stream `native` and on `pipeline`, which gets no
-  /// other work meanwhile. `pipeline` is null if there is no exchange. `device`, the stream and the
-  /// pipeline outlive this object. Rethrows exceptions of `step`; throws DeviceError if the work
-  /// cannot be captured.
+  /// Captures the work that `step` enqueues on the stream `native` and on `pipeline`. The caller
+  /// enqueues no other work on `pipeline` during the capture. `pipeline` is null if there is no
+  /// exchange. `device`, the stream and the pipeline outlive this object. Rethrows exceptions of
+  /// `step`. Throws DeviceError if the work cannot be captured.
   CapturedStep(device::Device& device, void* native, collectives::ChunkPipeline* pipeline,
                const std::function<void()>& step);
 
@@ -31,7 +31,7 @@ class CapturedStep {
   Launch launch(std::uint64_t number);
   /// The native handle of the stream.
   void* native() const { return stream_->native(); }
-  /// The event at the end of the latest launch; null if there was none.
+  /// The event at the end of the latest launch. Null if there was no launch.
   const device::Event* done() const { return done_; }
 
  private:

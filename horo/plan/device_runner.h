@@ -34,8 +34,8 @@ class DeviceRunner : private coordinator::DeviceWorker {
   /// mutex_.
   using OnBucket = std::function<void(std::size_t bytes, std::size_t tensors)>;
 
-  /// The plan on which the ranks have agreed, and the objects that exchange it. `device` outlives
-  /// the runner. `communicator` belongs to the collectives of the host stand-in.
+  /// The plan on which the ranks have agreed, and the objects that exchange its buckets. `device`
+  /// outlives the runner. With the host stand-in, `collectives` uses `communicator`.
   struct Parts {
     device::Device& device;
     Topology topology;  ///< of the ranks that take part

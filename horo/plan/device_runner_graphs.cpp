@@ -18,8 +18,8 @@ void DeviceRunner::require_step_boundary(const char* what) const {
              std::string(what) + "() in the middle of a step: end it with wait_on() or wait()");
 }
 
-// `step` runs without mutex_, because it calls mark() and wait_on() of this object. These functions
-// check capture_, which is reset on every path.
+// `step` runs without mutex_, because it calls mark() and wait_on() of this object. mark() and
+// wait_on() check capture_. capture() resets it after success and after an exception.
 std::unique_ptr<CapturedStep> DeviceRunner::capture(void* native,
                                                     const std::function<void()>& step) {
   HORO_CHECK(is_alone() || parts_.collectives->can_be_captured(),
@@ -33,7 +33,8 @@ std::unique_ptr<CapturedStep> DeviceRunner::capture(void* native,
   const auto end = [&] {
     const std::scoped_lock lock(mutex_);
     capture_ = Capture::kNone;
-    begin_step();  // The marks of the capture do not count.
+    // Removes the marks of the capture, because the device has run no step.
+    begin_step();
   };
   try {
     auto captured =
@@ -77,7 +78,7 @@ void DeviceRunner::give_next_to_graph() {
   }
 }
 
-// Joins the pipeline's streams to the captured one, which ends the step in the graph.
+// Joins the streams of the pipeline to the captured stream. This ends the step in the graph.
 void DeviceRunner::wait_on_in_capture(void* native) {
   HORO_CHECK(capture_ == Capture::kMarking,
              "wait_on() twice in a step that is being captured: a graph is one step");
@@ -89,9 +90,9 @@ void DeviceRunner::wait_on_in_capture(void* native) {
   capture_ = Capture::kEnded;
 }
 
-// A step has two sets of events, one for even and one for odd numbers. So this waits until the
-// launch of two steps ago has ended. The launch counts as marked and complete in all buckets at
-// once: the host does not see when the graph produces each gradient.
+// A step has two sets of events, one for even and one for odd numbers. So this function waits until
+// the launch of two steps ago has ended. It records all gradients as marked and all buckets as
+// complete at once, because the host does not see when the graph produces each gradient.
 void DeviceRunner::launch(CapturedStep& step) {
   std::unique_lock lock(mutex_);
   require_step_boundary("launch");

@@ -37,8 +37,8 @@ class GradientNorms : public StepHook {
   void end_exchange(StepExchange& step) override;
 
  private:
-  /// A non-finite value of a gradient of `rank`. If `rank` is -1, it is a value of the reduced
-  /// gradient, or there is no such value.
+  /// A non-finite value of a gradient of `rank`. `rank` -1: the value is in the reduced gradient,
+  /// or no non-finite value was found.
   struct Source {
     std::int64_t rank = -1;
     std::uint64_t gradient = 0;

@@ -11,9 +11,9 @@ namespace {
 
 using Locations = std::vector<ArenaTable::Location>;
 
-// Collective. Returns the locations of each rank of this node. The ranks compare a signature of 64
-// bits first, because their locations are usually equal. They gather the locations only if the
-// signatures differ.
+// Collective. Returns the locations of each rank of this node. The locations of the gradients are
+// usually equal on all ranks. So the ranks first compare a 64-bit signature of them. They gather
+// the locations only if the signatures differ.
 std::vector<Locations> gather_places(const Locations& own, collectives::Collectives& collectives,
                                      const Topology& topology) {
   const auto bytes = std::as_bytes(std::span(own));
@@ -46,7 +46,7 @@ ArenaTable::Location ArenaTable::find(const void* data, std::size_t bytes) const
     if (block == nullptr) continue;
     const std::span<std::byte> own = block->own();
     const auto* begin = static_cast<const std::byte*>(data);
-    // std::less_equal orders pointers into different objects; the operator <= need not.
+    // std::less_equal orders pointers into different objects. The operator <= need not do so.
     const std::less_equal<const std::byte*> not_after;
     if (not_after(own.data(), begin) && not_after(begin + bytes, own.data() + own.size()))
       return {number, static_cast<std::uint64_t>(begin - own.data())};

@@ -83,8 +83,8 @@ std::string find_plan_mismatch(const std::string& plan_name,
 }
 
 // The usual case costs one allreduce of 16 bytes. The hash has the same value on all ranks if the
-// descriptions are equal, because their encoding does not depend on the process. If it differs, all
-// ranks gather the same descriptions, so all of them throw the same text.
+// descriptions are equal, because their encoding does not depend on the process. If the hashes
+// differ, all ranks gather the same descriptions, so all ranks throw the same text.
 void agree_on_plan(const std::string& plan_name, std::span<const coordinator::Request> description,
                    collectives::Collectives& collectives, const Topology& topology) {
   const std::vector<std::byte> encoded = coordinator::encode(description);
@@ -101,8 +101,8 @@ void agree_on_plan(const std::string& plan_name, std::span<const coordinator::Re
 }
 
 // Ranks may release plans at different times, so the new number is the largest that any rank needs.
-// The lock is not held during the collective: a thread that calls release() would wait for other
-// ranks. Such a release only leaves the number larger than necessary.
+// The lock is not held during the collective. Otherwise a thread in release() would wait for other
+// ranks. A release during the collective only leaves the number larger than necessary.
 int PlanNames::agree(const std::string& name, collectives::Collectives& collectives) {
   std::int64_t number = 1;
   {

@@ -12,10 +12,11 @@
 namespace horo::plan {
 namespace {
 
-// A poll of the channel costs an MPI call. A wait calls check_while_exchanging() before each sleep
-// of 20 us or more, so it polls about every 0.3 ms at most.
+// A poll of the channel costs an MPI call. A wait calls check_while_exchanging() before each sleep.
+// A sleep usually takes at least 20 us, and one of 16 calls polls. So two polls are about 0.3 ms
+// apart, or more.
 constexpr std::uint32_t kNapsBetweenLooks = 16;
-// A note in LongWaits expires, so it is renewed well before.
+// A note in LongWaits expires, so a wait renews it well before that.
 constexpr auto kNoteInterval = observe::LongWaits::kValidFor / 10;
 
 }  // namespace
@@ -30,7 +31,7 @@ PlanUpdateRendezvous::PlanUpdateRendezvous(std::string plan_name, const Topology
       messages_(static_cast<std::size_t>(topology.size)) {}
 
 // The rank records its own message too, so that wait_for_all() counts all ranks alike. Sending does
-// not block, so a rank that exchanges may announce this although the others do not receive now.
+// not block. So a rank may announce an exchange while no other rank receives.
 void PlanUpdateRendezvous::announce(Intent intent) {
   const Message message{intent, steps_, attempt_};
   for (int rank = 0; rank < topology_.size; ++rank)
@@ -78,8 +79,8 @@ void PlanUpdateRendezvous::give_up(const std::string& text) {
 }
 
 // The exchange of a step cannot complete without the rank that updates, so each rank that exchanges
-// this step waits, sees the announcement and throws. Its own announcement makes the rank that
-// updates throw as well. Neither waits for the timeout.
+// this step waits, sees the announcement and throws. Before it throws, it announces the exchange,
+// and this makes the rank that updates throw as well. Neither rank waits for the timeout.
 void PlanUpdateRendezvous::check_while_exchanging() {
   if (++looks_ % kNapsBetweenLooks != 0) return;
   receive();

@@ -53,8 +53,8 @@ class StepHook {
   virtual void after_bucket(const BucketExchange& /*bucket*/) {}
   /// Runs after the last bucket, on the thread that ends the step. Collective.
   virtual void end_exchange(StepExchange& /*step*/) {}
-  /// Runs when the step is complete and nothing is in flight. Not collective: the hook may change
-  /// the plan for the next step, in the same way on all ranks.
+  /// Runs when the step is complete and nothing is in flight. Not collective. The hook may change
+  /// the plan for the next step. All ranks must make the same change.
   virtual void end_step(BucketScheduler& /*scheduler*/, const StepReport& /*report*/) {}
 };
 

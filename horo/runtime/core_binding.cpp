@@ -84,8 +84,8 @@ std::vector<int> share_of(const std::vector<int>& processors, int local_rank, in
 
 // Binds the calling thread. Threads that are created later inherit the mask; existing threads keep
 // theirs. If the masks of two ranks of the job differ, a launcher has divided the processors
-// already or the nodes differ, so no rank is bound. The comparison is an allreduce, so every rank
-// returns at the same statement. The decisions after it are local.
+// already or the nodes differ, so no rank is bound. The comparison is an allreduce, so it has the
+// same result on all ranks. After the comparison, each rank decides alone.
 void bind_to_own_cores(collectives::Collectives& collectives, const Topology& topology) {
   const std::vector<int> allowed = allowed_processors();
   const auto signature = Hash().add_bytes(allowed.data(), allowed.size() * sizeof(int)).value();

@@ -80,7 +80,8 @@ DeviceConnection connect_by_nodes(Runtime& runtime, const std::string& name, dev
 // Runs as a task of the coordinator, so all ranks connect their devices in the same order.
 DeviceConnection connect_devices(Runtime& runtime, const std::string& name, device::Device& device,
                                  coordinator::PlanWaits& waits, collectives::Collectives& control) {
-  device.make_current();  // the coordinator thread runs this, not the caller's thread
+  // The owner of the coordinator's rounds runs this function, not the caller of run_task().
+  device.make_current();
   if (device::is_host(device)) waits.use_sleep_waits();
   const bool is_hierarchical =
       runtime.settings().algorithm == Algorithm::kHierarchical && runtime.topology().node_count > 1;

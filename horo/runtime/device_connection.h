@@ -13,24 +13,25 @@ namespace horo {
 
 /// The channels between the ranks' devices.
 struct DeviceConnection {
-  /// The communicator on which `collectives` of the host stand-in are based; otherwise null.
+  /// With the host stand-in, the communicator that `collectives` uses. Otherwise null.
   std::unique_ptr<collectives::Communicator> communicator;
   std::unique_ptr<collectives::DeviceCollectives> collectives;
   /// If not empty, the reason why this rank has no collectives. Input of first_problem().
   std::string error_text{};
 };
 
-/// Connects the ranks' devices for the operation `name`. Called in a named task whose collectives
-/// are `control`. Connects all devices with each other. If HORO_ALGORITHM is hierarchical and there
-/// are several nodes, connects the devices of each node and the ranks of different nodes instead.
-/// Makes `device` the current device of the calling thread. Adapts `waits`, which outlives the
-/// result, to the connection. Collective; requires several ranks. Throws CommunicationError.
+/// Connects the ranks' devices for the operation `name`. Call it in a named operation of kind
+/// kTask. `control`: the collectives that the task receives. Connects all devices with each other.
+/// If HORO_ALGORITHM is hierarchical and there are several nodes, connects the devices of each node
+/// and the ranks of different nodes instead. Makes `device` the current device of the calling
+/// thread. Adapts `waits`, which outlives the result, to the connection. Collective; requires
+/// several ranks. Throws CommunicationError.
 DeviceConnection connect_devices(Runtime& runtime, const std::string& name, device::Device& device,
                                  coordinator::PlanWaits& waits, collectives::Collectives& control);
 
-/// Makes a pipeline whose buffers `made` allocates, since it may need registered memory. Collective
-/// over `control`, which connects the same ranks. Throws DeviceError if this rank has too little
-/// memory.
+/// Makes a pipeline. `made` allocates its buffers, because `made` may need registered memory.
+/// Collective over `control`, which connects the same ranks. Throws DeviceError if this rank has
+/// too little memory.
 std::unique_ptr<collectives::ChunkPipeline> make_pipeline(device::Device& device,
                                                           collectives::DeviceCollectives& made,
                                                           std::size_t buffer_bytes,

@@ -19,8 +19,9 @@ namespace {
 
 using plan::DeviceRunner;
 
-/// Makes the parts of one plan. The ranks agree on them in a task, on the coordinator thread. The
-/// caller waits in make() meanwhile, so the two threads do not use the object at the same time.
+/// Makes the parts of one plan. The ranks agree on them in a task, which the owner of the
+/// coordinator's rounds runs. The caller waits in make() meanwhile, so the two threads do not use
+/// the object at the same time.
 class PlanMaker {
  public:
   PlanMaker(Runtime& runtime, const std::string& name, device::Device& device,

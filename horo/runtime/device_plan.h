@@ -11,9 +11,9 @@
 
 namespace horo {
 
-/// Agrees with all ranks on the plan `name` of gradients in the memory of `device`, in a named
-/// operation, and makes the objects that exchange it. Collective; throws as the constructor of
-/// DeviceGradientSync does.
+/// Agrees with all ranks on the plan `name`, whose gradients are in the memory of `device`. Uses a
+/// named operation. Makes the objects that exchange the buckets. Collective. Throws as the
+/// constructor of DeviceGradientSync does.
 plan::DeviceRunner::Parts agree_on_device_plan(Runtime& runtime, const std::string& name,
                                                device::Device& device,
                                                std::span<const NamedTensor> gradients,

@@ -137,14 +137,15 @@ std::string describe_first_difference(const std::vector<Replica>& replicas,
 
 // Runs as a task of the coordinator, so it has the same place among the named operations on all
 // ranks. The hashes are computed on the caller's thread, before the task, so that they do not delay
-// other operations. All ranks throw the same text, because all of them have the same replicas.
+// other operations. All ranks throw the same text, because they gather the same replicas.
 //
 // The counter of calls advances on every rank, also when the check is skipped. So all ranks skip
-// the same calls if `every` is equal.
+// the same calls if `every` is equal on all ranks.
 void check_equal(Runtime& runtime, std::span<const NamedTensor> tensors,
                  const CheckEqualOptions& options) {
   check_arguments(tensors, options);
-  coordinator::forbid_blocking_in_callbacks();  // before the call is counted
+  // Throws before next_number(), so that a rejected call does not advance the counter.
+  coordinator::forbid_blocking_in_callbacks();
   const std::string name =
       options.name.empty() ? "check_equal" : fmt::format("check_equal.{}", options.name);
   if (runtime.next_number(name) % options.every != 0) return;

@@ -49,9 +49,9 @@ std::unique_ptr<collectives::Communicator> GradientPlan::communicator(
                                                      waits.between_nodes, choice.wire);
 }
 
-// The task is a named operation. All ranks run it on the coordinator thread, in the same order
-// among all collectives, so its collectives match even if several threads make plans. The task
-// refers to this stack frame, because run_task() waits for it.
+// The task is a named operation. On each rank, the owner of the coordinator's rounds runs it, at
+// the same position in the sequence of collectives. So its collectives match even if several
+// threads make plans. The task may refer to this stack frame, because run_task() waits for it.
 //
 // The order in the task matters. The agreement comes first, because the other steps require equal
 // arguments on all ranks. The numbered name applies from the first plan on; replacements keep it.

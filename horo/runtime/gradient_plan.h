@@ -14,10 +14,10 @@
 
 namespace horo {
 
-/// Runs `check`, which throws InvalidArgument if the arguments of this rank are wrong. If it
+/// Runs `check`, which throws InvalidArgument if the arguments of this rank are wrong. If `check`
 /// returns, the caller submits the task `operation`, which begins with
-/// collectives::require_no_problem(). If it throws, submits a task of that name with only that
-/// call. Then every rank throws the text, with the name of this rank.
+/// collectives::require_no_problem(). If `check` throws, submits the task `operation`, which then
+/// only calls require_no_problem(). Then every rank throws the text, with the name of this rank.
 void check_together(Runtime& runtime, const std::string& operation,
                     const std::function<void()>& check);
 

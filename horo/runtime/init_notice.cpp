@@ -49,14 +49,14 @@ struct flock write_lock(std::int64_t begin, std::int64_t length) {
 InitRoster::InitRoster(std::string_view job, int rank, int size)
     : job_(Hash().add(geteuid()).add(job).value()), rank_(rank), size_(size), own_(hold(rank)) {}
 
-// Each job starts at a hashed range; a collision between two jobs is unlikely.
+// Each job starts at a hashed range, so a collision between two jobs is unlikely.
 std::int64_t InitRoster::range_of_role(int role) const {
   const auto range = (job_ + static_cast<std::uint64_t>(role)) % kRanges;
   return static_cast<std::int64_t>(range) * kRangeBytes;
 }
 
-// The lock belongs to the open file, not to the process or the thread: closing the descriptor
-// releases it, and the lock of one descriptor excludes the others of the same process.
+// The lock belongs to the open file, not to the process or thread. Closing the descriptor releases
+// it. Two descriptors of one process exclude each other.
 FileDescriptor InitRoster::hold(int role) const {
   FileDescriptor file = open_lock_file();
   struct flock lock = write_lock(range_of_role(role), getpid());
@@ -238,7 +238,7 @@ InitNotice::InitNotice(StartingJob job, InitNoticeOptions options)
         }
       }) {}
 
-// The member thread_ is joined after this: the wake-up ends its sleep at once.
+// The member thread_ is joined after this body. The wake-up ends the sleep of the thread at once.
 InitNotice::~InitNotice() {
   should_stop_ = 1;
   futex_wake_all(should_stop_);
@@ -249,8 +249,8 @@ void InitNotice::note_that_mpi_runs() {
   is_restarted_ = true;
 }
 
-// Runs on the thread. Adds up the durations of the iterations instead of subtracting two readings
-// of the clock. An iteration that takes too long means that the process was stopped; its duration
+// Runs on thread_. Adds up the durations of the iterations instead of subtracting two readings
+// of the clock. An iteration that takes too long means that the process was stopped. Its duration
 // does not count.
 void InitNotice::run() {
   pthread_setname_np(pthread_self(), kInitThreadName);
@@ -321,8 +321,9 @@ void InitNotice::look() {
   options_.report ? options_.report(text) : log_warning("{}", text);
 }
 
-// Writes and records the reason before the process ends: the launcher reads the record, and _exit()
-// runs no destructors. The thread that called init() is blocked, so no orderly end is possible.
+// Writes and records the reason before the process ends, because the launcher reads the record and
+// _exit() runs no destructors. The thread that called init() is blocked, so no orderly end is
+// possible.
 void InitNotice::end(const std::vector<Waiting>& here) {
   const std::string why = with_timeout(describe_init_wait(job_, here, waited_), options_.timeout);
   const std::string text = fmt::format("{}{}{} ends now, with exit code {}", why,

@@ -36,8 +36,9 @@ class InitRoster {
 
   /// Returns the ranks that wait, in ascending order, with this rank. Does not block.
   std::vector<Waiting> waiting() const;
-  /// Whether this rank reports for the host. The first rank that calls this function reports until
-  /// it ends. While that rank is stopped, one other rank reports. Does not block.
+  /// Whether this rank reports for the host. The first rank that calls this function is the
+  /// reporter until its InitRoster is destroyed. While the process of the reporter is stopped, one
+  /// other rank reports. Does not block.
   bool is_reporter();
 
  private:
@@ -76,13 +77,15 @@ struct InitNoticeOptions {
   /// Additional time before this process ends if another process is expected to end first: the
   /// reporting rank, or a rank whose own wait times out.
   std::chrono::nanoseconds ends_later{std::chrono::seconds(5)};
-  /// Whether MPI_Init has returned. The wait itself then ends with an error after `timeout`.
+  /// Whether MPI_Init has returned. If so, the wait itself ends with an error after `timeout`.
   bool is_mpi_running = false;
-  /// Writes a line; called by the thread. Null: log_warning, and log_error for the last line.
+  /// Writes a line. The thread of InitNotice calls it. If null, log_warning() writes the lines and
+  /// log_error() the line before the process ends.
   std::function<void(const std::string&)> report;
-  /// Records the reason before the process ends; called by the thread. Null: not recorded.
+  /// Records the reason before the process ends. The thread of InitNotice calls it. If null, the
+  /// reason is not recorded.
   std::function<void(const std::string&)> record;
-  /// Ends the process at once, without destructors; null: _exit.
+  /// Ends the process at once, without destructors. If null, _exit() ends it.
   std::function<void(int code)> end_process;
 };
 
@@ -102,8 +105,8 @@ class InitNotice {
   InitNotice(const InitNotice&) = delete;
   InitNotice& operator=(const InitNotice&) = delete;
 
-  /// Called when MPI_Init has returned. Restarts `timeout`; the later waits of init() have their
-  /// own deadlines.
+  /// Called when MPI_Init has returned. Restarts `timeout`, because the later waits of init() have
+  /// their own deadlines.
   void note_that_mpi_runs();
 
  private:
@@ -122,7 +125,8 @@ class InitNotice {
   const std::chrono::nanoseconds interval_;  // between two checks
   std::optional<InitRoster> roster_;         // none: the other ranks are unknown
   std::chrono::nanoseconds due_;             // the wait after which the next line is written
-  std::chrono::nanoseconds waited_{0}, counted_{0};  // since the start; since MPI_Init returned
+  // waited_: since the start. counted_: since the start, and again from 0 when MPI_Init returns.
+  std::chrono::nanoseconds waited_{0}, counted_{0};
   // The value of waited_ at which this rank became the reporter of its host; none: another rank is.
   std::optional<std::chrono::nanoseconds> reports_since_;
   std::vector<InitRoster::Waiting> seen_;  // at the last check, with the ranks that have left

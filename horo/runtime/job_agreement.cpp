@@ -50,7 +50,7 @@ std::int64_t receive_time(PointToPoint& peers, int peer) {
   return time;
 }
 
-// Assumes that rank 0 read its clock in the middle between the two readings of the own clock. The
+// Assumes that rank 0 read its clock midway between the two readings of this rank's clock. The
 // error is at most half of the round trip, so the shortest round trip has the smallest bound.
 std::int64_t measure_clock_offset(PointToPoint& peers) {
   std::int64_t shortest = std::numeric_limits<std::int64_t>::max();

@@ -13,9 +13,9 @@ class Runtime;
 /// set stays in this object until all members have retired it. Thread-safe.
 class OpenSets {
  public:
-  /// Returns the number that distinguishes a new set from the latest other sets with the same
-  /// ranks. The numbers 1 to 8 are reused in turn, so a program that makes sets repeatedly has a
-  /// bounded number of names. Equal on all members if they make their sets in the same order.
+  /// Returns a number that differs from those of the 7 previous sets with the same ranks. The
+  /// numbers 1 to 8 are reused in turn, so a program that makes sets repeatedly has a bounded
+  /// number of names. Equal on all members if they make their sets in the same order.
   int number_of(const std::vector<int>& ranks);
   void add(const std::shared_ptr<Runtime>& set);
   /// Takes ownership of an unused set. The set closes when all its members have retired it. After

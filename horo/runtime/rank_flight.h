@@ -29,8 +29,9 @@ class RankFlight {
   /// Called when the job has ended without failure. Removes the file, unless the user has set a
   /// directory.
   void end() noexcept;
-  /// On rank 0 of a failed job, returns the command that shows what the ranks did last. Empty on
-  /// other ranks, if there are no files, or if hororun runs the job and prints the same command.
+  /// On rank 0 of a failed job, returns the command that shows what the ranks did last. Returns an
+  /// empty text on other ranks and in a job that has not failed. Also returns an empty text if
+  /// there are no files, or if hororun runs the job, because hororun prints the same command.
   std::string post_mortem_hint() const;
 
  private:

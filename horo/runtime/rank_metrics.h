@@ -46,12 +46,12 @@ class RankMetrics {
 
   /// The meter of this rank; null if this object is off.
   const std::shared_ptr<metrics::RankMeter>& meter() const { return meter_; }
-  /// Returns a provider of the snapshots of `source` together with the measurements; `source`
-  /// itself if this object is off.
+  /// Returns a provider of the snapshots of `source` together with the measurements. Returns
+  /// `source` itself if this object is off.
   std::unique_ptr<observe::SnapshotProvider> measure(
       std::unique_ptr<observe::SnapshotProvider> source) const;
-  /// Passes the snapshots of all ranks that the watchdog of rank 0 has received to the writer.
-  /// Called by the watchdog's thread, between start() and end().
+  /// Passes `ranks` to the writer: the snapshots that the watchdog of rank 0 has received. Called
+  /// by the watchdog's thread, between start() and end().
   void update_ranks(std::span<const observe::RankSnapshot> ranks);
 
  private:

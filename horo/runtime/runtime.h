@@ -74,7 +74,8 @@ class Runtime {
   const std::shared_ptr<metrics::RankMeter>& meter() const {
     return parent_ == nullptr ? metrics_.meter() : parent_->meter();
   }
-  /// The long waits that the parts of this rank have found, for the watchdog of the job.
+  /// The long waits of this rank, shared by its process sets. The coordinators and the plans of the
+  /// rank add them. The watchdog reads them.
   observe::LongWaits& long_waits() {
     return parent_ == nullptr ? long_waits_ : parent_->long_waits();
   }
@@ -87,10 +88,11 @@ class Runtime {
   std::shared_ptr<coordinator::Completion> submit(coordinator::Entry entry);
   /// Submits and waits. Meanwhile, the caller's thread may run rounds of the negotiation.
   void perform(coordinator::Entry entry);
-  /// The same for a task, which the coordinator thread runs. It may refer to the caller's stack,
-  /// since this function waits. In a completion callback, throws InvalidArgument before it submits.
+  /// Submits a task and waits. The owner of the coordinator's rounds runs the task. The task may
+  /// refer to the caller's stack, because this function waits. In a completion callback, throws
+  /// InvalidArgument before it submits the task.
   void run_task(coordinator::Entry entry);
-  /// Counts collectives that run outside the coordinator thread.
+  /// Counts collectives that the coordinator does not run: those of plans and of devices.
   void count_collective(std::size_t bytes, std::size_t tensors);
   Counters counters() const;
   /// The next of the names "<prefix>.0", "<prefix>.1", ... of this rank.
@@ -102,7 +104,8 @@ class Runtime {
   void shut_down();
   /// Starts the same shutdown on a separate thread. Does not wait for other ranks.
   void begin_shut_down();
-  /// Whether a shutdown has ended, with or without agreement.
+  /// Whether a shutdown has ended, even if it failed, for example because not all ranks took
+  /// part.
   bool is_closed() const { return is_closed_; }
   /// Aborts the job because this rank has failed. The waits and later operations of all ranks end
   /// with CommunicationError and `why`. Does not wait. Does nothing after all ranks have agreed to
@@ -167,7 +170,7 @@ class Runtime {
 };
 
 /// Owns `runtime`. If the last owner releases it in a completion callback, another thread destroys
-/// it: the destructor joins the thread of the callback.
+/// it, because the destructor joins the thread of the callback.
 std::shared_ptr<Runtime> share(std::unique_ptr<Runtime> runtime);
 
 /// The wait policy inside a job, from HORO_SPIN and HORO_TIMEOUT. Does not spin if the node has

@@ -200,5 +200,29 @@ TEST(HubAddress, KeepsAddressesThatFit) {
   EXPECT_NE(random_secret(), random_secret());
 }
 
+// A connection whose send buffer is full is not writable, but it is still connected.
+TEST(Link, ReceivesWhilePeerDoesNotRead) {
+  const FileDescriptor listener = listen_on_tcp(true);
+  auto own = FrameSocket::connect("127.0.0.1", port_of(listener), 1 << 20);
+  ASSERT_TRUE(own);
+  int accepted = -1;
+  for (int polls = 0; polls < 20'000 && accepted < 0; ++polls) {
+    accepted = accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    std::this_thread::sleep_for(1ms);
+  }
+  ASSERT_GE(accepted, 0);
+  FrameSocket peer(FileDescriptor(accepted), 1 << 20);
+  const std::vector<std::byte> large(1 << 20);
+  for (int i = 0; i < 64; ++i) own->send(large);
+  const std::vector<std::byte> small(3, std::byte{7});
+  peer.send(small);
+  std::optional<std::vector<std::byte>> received;
+  for (int polls = 0; polls < 5'000 && !received; ++polls) {
+    received = own->receive();
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(received, small);
+}
+
 }  // namespace
 }  // namespace horo::observe

@@ -118,7 +118,8 @@ class ControlNetwork {
   /// Writes messages that did not fit into shared memory. Returns whether none are left.
   bool flush() { return node_.flush(); }
   /// Waits until all messages to the ranks of the node are in shared memory. Must be called before
-  /// this rank enters a collective, because those ranks need the messages to enter it.
+  /// this rank enters a collective, because those ranks cannot enter the collective without the
+  /// messages.
   void flush_all();
   /// Wakes all ranks of the node.
   void ring_all() { node_.ring_all(); }

@@ -66,8 +66,8 @@ Response response_to(const Contribution& contribution, const ResponseCache& cach
   return response;
 }
 
-// Larger buckets are not faster. They delay the first operation until all tensors of the bucket
-// have been looked up and released.
+// A bucket with more tensors than this is not faster. It delays the first operation until all its
+// tensors have been looked up and released.
 constexpr std::size_t kMostTensors = 4096;
 
 // A response to which tensors may still be added.

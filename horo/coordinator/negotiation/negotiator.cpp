@@ -193,9 +193,9 @@ bool Negotiator::should_answer(Time now) const {
 }
 
 // Fills in the data from the cache and updates the table. All ranks do this for the same messages
-// in the same order, which keeps their caches equal. Flushes first, because the ranks of the node
-// need the message to enter the collective. Retires before the increment, because this rank has
-// executed only the earlier messages.
+// in the same order, which keeps their caches equal. Flushes first: the other ranks of the node
+// cannot start the collective without the message. Retires cache entries before it counts the
+// message, because this rank has executed only the earlier messages.
 void Negotiator::prepare(ResponseMessage& message) {
   network_.flush_all();
   forget_what_all_have_seen();

@@ -71,7 +71,7 @@ class ReadinessTable {
   /// Whether all ranks of `contributor` have joined.
   bool has_joined(std::size_t contributor) const { return live_[contributor] == 0; }
 
-  /// A rank of `contributor` will submit nothing more.
+  /// Records that a rank of `contributor` has shut down and will submit nothing more.
   void shut_down(std::size_t contributor, RankShutdown shutdown);
   /// Returns the shutdowns since the last call, with the operations that were open in this subtree.
   std::vector<RankShutdown> take_shutdowns();

@@ -27,7 +27,8 @@ const std::shared_ptr<const Agreed>& ResponseCache::at(CacheId id) const {
 }
 
 // Every rank calls this for the same messages and makes the same decisions, so the numbers stay
-// equal. If the request of only one rank changes, `rows_of` changes too, and all ranks receive it.
+// equal. If only one rank changes its request, the change can only be in its rows. In that case,
+// all ranks receive a different `rows_of`, and all ranks replace the entry.
 void ResponseCache::note(const Request& request, std::vector<std::uint64_t> rows_of,
                          std::uint64_t message) {
   if (capacity_ == 0) return;

@@ -48,8 +48,9 @@ class ResponseCache {
   const std::shared_ptr<const Agreed>& at(CacheId id) const;
 
   /// Records that `request` (of this rank) was agreed in response message number `message`, with
-  /// `rows_of`. Inserts it, or makes it the most recently used. Replaces an entry of the same name
-  /// if the request of any rank differs. Evicts the least recently used entry beyond the capacity.
+  /// `rows_of`. Inserts the agreement, or makes an equal entry the most recently used. Replaces an
+  /// entry of the same name if the request of any rank differs. Evicts the least recently used
+  /// entry beyond the capacity.
   void note(const Request& request, std::vector<std::uint64_t> rows_of, std::uint64_t message);
   /// Deletes entries that were evicted by messages up to `message`. All ranks that send numbers to
   /// this rank must have executed those messages.

@@ -15,8 +15,9 @@ constexpr std::string_view kBucketBytes = "bucket_bytes";
 constexpr std::string_view kRingSegmentBytes = "ring_segment_bytes";
 constexpr std::size_t kLeastSegment = 4096;
 
-// The range of an axis: its start divided by up to 2^down and multiplied by up to 2^up. Values
-// below the start are at least `least` and rounded down to a multiple of `multiple_of`.
+// The range of an axis: from its start value / 2^down to its start value * 2^up, each value twice
+// the previous one. A value below the start value is omitted if it is less than `least`. Otherwise
+// it is rounded down to a multiple of `multiple_of`.
 struct Reach {
   int down = 0;
   int up = 0;
@@ -35,8 +36,8 @@ std::vector<std::size_t> powers_of_two(std::size_t start, const Reach& reach) {
   return values;
 }
 
-// Keeps one value of each run of values with the same effect: the start if it is in the run,
-// otherwise the smallest.
+// Keeps one value of each run of values with the same effect: the start value if the run contains
+// it, otherwise the smallest value of the run.
 template <typename Effect>
 Axis axis_around(std::size_t start, std::string_view name, const Reach& reach,
                  const Effect& effect) {

@@ -67,8 +67,8 @@ std::string tuning_line(const TuningKey& key, std::span<const Axis> axes, const 
   return line;
 }
 
-// Checks every line, also those of other keys, so that a damaged file is reported at once. The
-// last line counts, because results are appended.
+// Checks every line, also those of other keys, so that a damaged file is reported at once. Uses the
+// last line of the key that has a value of each axis, because a new result is appended.
 std::optional<Choice> find_choice(std::string_view text, const TuningKey& key,
                                   std::span<const Axis> axes, std::string_view path) {
   const std::string wanted = key_text(key);
