@@ -12,7 +12,7 @@
 namespace horo::collectives {
 
 bool all_equal(std::uint64_t signature, Collectives& collectives) {
-  // The minimum of x and the minimum of ~x give the smallest and the largest x.
+  // The minimum of x is the smallest x. The minimum of ~x is ~(the largest x).
   std::int64_t extremes[2] = {std::bit_cast<std::int64_t>(signature),
                               std::bit_cast<std::int64_t>(~signature)};
   collectives.allreduce({DataType::kInt64, extremes, 2}, ReduceOp::kMin);
@@ -20,7 +20,7 @@ bool all_equal(std::uint64_t signature, Collectives& collectives) {
 }
 
 // Each rank contributes a vector of lengths that is zero except for its own entry. The sum of these
-// vectors holds all lengths. Every algorithm provides this allreduce of int64.
+// vectors holds all lengths. Every algorithm supports an allreduce of int64.
 std::vector<std::vector<std::byte>> gather_all(std::span<const std::byte> bytes,
                                                Collectives& collectives, const Topology& topology) {
   const auto size = static_cast<std::size_t>(topology.size);
@@ -38,8 +38,8 @@ std::vector<std::vector<std::byte>> gather_all(std::span<const std::byte> bytes,
   return parts;
 }
 
-// In the usual case, no rank has a problem, and one small allreduce is enough. The texts are
-// gathered only if a rank has one.
+// If no rank has a problem, which is the usual case, one small allreduce is enough. The texts are
+// gathered only if a rank has a problem.
 void require_no_problem(const std::string& problem, Collectives& collectives,
                         const Topology& topology) {
   auto bytes = static_cast<std::int64_t>(problem.size());

@@ -18,10 +18,10 @@ inline std::byte* ensure_size(std::vector<std::byte>& memory, std::size_t bytes)
   return memory.data();
 }
 
-/// Tensors of one element type that a collective treats as one logical array: their concatenation,
-/// in the given order. Nothing is copied; the memory is borrowed and must outlive the collective.
-/// Each tensor is a separate piece, even if it starts where the previous one ends, because Adasum
-/// treats each tensor separately.
+/// Tensors of one element type that a collective treats as one logical array. The array is the
+/// concatenation of the tensors in the given order. This class copies nothing and borrows the
+/// memory, which must outlive the collective. Each tensor is a separate piece, even if it starts
+/// where the previous one ends, because Adasum treats each tensor separately.
 class ScatteredBuffer {
  public:
   struct Piece {
@@ -34,7 +34,7 @@ class ScatteredBuffer {
     add(data, count);
   }
 
-  /// Appends `count` elements; empty pieces are dropped.
+  /// Appends a piece of `count` elements. Ignores an empty piece.
   void add(void* data, std::size_t count) {
     if (count == 0) return;
     pieces_.push_back({static_cast<std::byte*>(data), count});
@@ -44,12 +44,12 @@ class ScatteredBuffer {
 
   DataType type() const { return type_; }
   std::size_t element_bytes() const { return element_bytes_; }
-  std::size_t count() const { return count_; }  ///< elements, all pieces
+  std::size_t count() const { return count_; }  ///< elements of all pieces
   std::size_t bytes() const { return count_ * element_bytes_; }
   const std::vector<Piece>& pieces() const { return pieces_; }
 
   /// Calls function(pointer, first, n) for each contiguous span of the elements [begin, end), in
-  /// order. `first` is the offset of the span from `begin`, n its count.
+  /// order. `first` is the offset of the span from `begin`, and n is the number of its elements.
   template <typename Function>
   void for_each_span(std::size_t begin, std::size_t end, Function&& function) const {
     for_each_part(begin, end,
@@ -58,8 +58,8 @@ class ScatteredBuffer {
                   });
   }
 
-  /// The same with function(piece, offset, first, n): the span starts at element `offset` of
-  /// pieces()[piece].
+  /// Like for_each_span(), but calls function(piece, offset, first, n). The span starts at element
+  /// `offset` of pieces()[piece].
   template <typename Function>
   void for_each_part(std::size_t begin, std::size_t end, Function&& function) const {
     if (begin >= end) return;
@@ -78,33 +78,34 @@ class ScatteredBuffer {
   std::size_t element_bytes_;
   std::size_t count_ = 0;
   std::vector<Piece> pieces_;
-  std::vector<std::size_t> ends_;  // ends_[i]: count of pieces 0 ... i
+  std::vector<std::size_t> ends_;  // ends_[i] is the total count of pieces 0 to i
 };
 
-/// The address of the elements `range` if they are contiguous; null otherwise and for an empty
-/// range.
+/// Returns the address of the elements `range` if all of them are in one piece. Otherwise, and for
+/// an empty range, returns null.
 std::byte* contiguous_address(const ScatteredBuffer& buffer, Range range);
 /// Copies the elements `range` of the buffer to `to`.
 void gather(const ScatteredBuffer& buffer, Range range, std::byte* to);
-/// Copies `from` to the elements `range` of the buffer.
+/// Copies the memory at `from` to the elements `range` of the buffer.
 void scatter(const ScatteredBuffer& buffer, Range range, const std::byte* from);
 /// The elements `range` as a separate buffer over the same memory.
 ScatteredBuffer part_of(const ScatteredBuffer& buffer, Range range);
 
 /// The buffers of all ranks of a node, mapped into this process, as one logical array. All buffers
-/// have the same pieces. Each piece has one address per rank. Nothing is copied; the memory is
-/// borrowed.
+/// have the same pieces. Each piece has one address per rank. This class copies nothing and borrows
+/// the memory.
 class MappedBuffer {
  public:
-  /// `ranks`: the number of ranks of the node. `own`: the index of this rank in the node.
+  /// `ranks` is the number of ranks of the node. `own` is the index of this rank in the node.
   MappedBuffer(DataType type, int ranks, int own)
       : own_(static_cast<std::size_t>(own)),
         of_rank_(static_cast<std::size_t>(ranks), ScatteredBuffer(type)) {}
 
-  /// Wraps the buffer of this rank alone: ranks() is 1.
+  /// Wraps the buffer of this rank alone. ranks() is then 1.
   explicit MappedBuffer(ScatteredBuffer own) : own_(0) { of_rank_.push_back(std::move(own)); }
 
-  /// Appends `count` elements. address_of[r] is their address in the buffer of the node's rank r.
+  /// Appends `count` elements. address_of[r] is the address of the elements in the buffer of the
+  /// node's rank r.
   void add(std::span<std::byte* const> address_of, std::size_t count) {
     for (std::size_t r = 0; r < of_rank_.size(); ++r) of_rank_[r].add(address_of[r], count);
   }
@@ -124,8 +125,8 @@ class MappedBuffer {
   }
 
   /// Calls function(addresses, first, n) for each contiguous span of the elements [begin, end), in
-  /// order. addresses[r] is the address of the span in the buffer of the node's rank r, `first` its
-  /// offset from `begin`, and n its count.
+  /// order. addresses[r] is the address of the span in the buffer of the node's rank r, `first` is
+  /// the offset of the span from `begin`, and n is the number of its elements.
   template <typename Function>
   void for_each_span(std::size_t begin, std::size_t end, Function&& function) const {
     std::vector<std::byte*> addresses(of_rank_.size());
@@ -156,9 +157,10 @@ class AlltoallBlocks {
   /// The memory for the block from `rank`.
   std::span<std::byte> from(int rank) const { return from_[static_cast<std::size_t>(rank)]; }
 
-  /// Copies the block of this rank, `rank`, to itself.
+  /// Copies the block that this rank sends to itself from the input to the output. `rank` is the
+  /// number of this rank.
   void copy_own(int rank) const;
-  /// Empties the blocks to and from `rank`.
+  /// Makes the blocks to and from `rank` empty.
   void drop(int rank);
 
  private:

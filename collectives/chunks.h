@@ -7,15 +7,15 @@
 
 namespace horo::collectives {
 
-/// A range of elements.
+/// A range of elements or bytes.
 struct Range {
   std::size_t begin = 0;
   std::size_t end = 0;
   std::size_t count() const { return end - begin; }
 };
 
-/// Returns chunk `index` of `count` elements that are divided into `parts` consecutive chunks. The
-/// first `count % parts` chunks have one element more. The chunks cover [0, count) without overlap.
+/// Divides `count` elements into `parts` consecutive chunks and returns chunk `index`. The first
+/// `count % parts` chunks have one element more. The chunks cover [0, count) without overlap.
 constexpr Range chunk_of(std::size_t count, std::size_t parts, std::size_t index) {
   const std::size_t base = count / parts;
   const std::size_t extra = count % parts;
@@ -23,7 +23,7 @@ constexpr Range chunk_of(std::size_t count, std::size_t parts, std::size_t index
   return {begin, begin + base + (index < extra ? 1 : 0)};
 }
 
-/// The sizes of all chunks.
+/// Returns the sizes of all chunks; see chunk_of().
 inline std::vector<std::size_t> chunk_sizes(std::size_t count, std::size_t parts) {
   std::vector<std::size_t> sizes(parts);
   for (std::size_t i = 0; i < parts; ++i) sizes[i] = chunk_of(count, parts, i).count();
@@ -32,15 +32,15 @@ inline std::vector<std::size_t> chunk_sizes(std::size_t count, std::size_t parts
 
 inline constexpr std::size_t kCacheLineBytes = 64;
 
-/// Returns the chunk of `rank` if `count` elements are divided among `ranks` in whole cache lines.
-/// If the buffer starts at a cache line, no two ranks write to the same line.
+/// Divides `count` elements among `ranks` in whole cache lines and returns the chunk of `rank`. If
+/// the buffer starts at a cache line, no cache line belongs to two chunks.
 inline Range chunk_of_lines(std::size_t count, std::size_t element_bytes, int ranks, int rank) {
   const std::size_t per_line = kCacheLineBytes / element_bytes;
   const Range lines = chunk_of((count + per_line - 1) / per_line, ranks, rank);
   return {std::min(lines.begin * per_line, count), std::min(lines.end * per_line, count)};
 }
 
-/// The ranges of consecutive parts of given sizes.
+/// Computes the ranges of consecutive parts from the sizes of the parts.
 class PartOffsets {
  public:
   explicit PartOffsets(std::span<const std::size_t> sizes) {

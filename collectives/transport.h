@@ -13,8 +13,9 @@
 
 namespace horo::collectives {
 
-/// Control messages of any length between all ranks of the job. Messages from one rank to another
-/// arrive in order. Used by one thread at a time.
+/// Sends control messages between all ranks of a transport. The length of a message may vary, but
+/// must be below 1 GiB. Messages from one rank to another arrive in order. Only one thread at a
+/// time may use a channel.
 class MessageChannel {
  public:
   struct Message {
@@ -25,38 +26,42 @@ class MessageChannel {
   virtual ~MessageChannel() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Sends a copy of `bytes`. Does not block.
+  /// Sends a copy of `bytes` without blocking.
   virtual void send(int destination, std::span<const std::byte> bytes) = 0;
-  /// The next message that has arrived, if any. Does not block.
+  /// Returns the next message that has arrived, if any. Does not block.
   virtual std::optional<Message> poll() = 0;
 };
 
 class Collectives;
 
-/// Makes the channels between the ranks of a job. The make_ functions are collective over the job,
-/// and all ranks call them in the same order. Results are isolated from each other, so different
-/// threads may use different ones.
+/// Makes the objects through which the ranks of a job, or of a subset of the job, communicate. The
+/// make_ functions are collective: all ranks of the transport must call them in the same order. The
+/// returned objects are isolated from each other, so different threads may use different objects.
 class Transport {
  public:
   virtual ~Transport() = default;
   virtual const Topology& topology() const = 0;
-  /// The wait policy of all objects made here. Valid while the transport exists.
+  /// The default wait policy of the objects that this transport makes. The reference is valid while
+  /// the transport exists.
   virtual const WaitPolicy& wait_policy() const = 0;
   /// The signal that abort() raises. It may outlive the transport.
   virtual std::shared_ptr<AbortSignal> abort_signal() const = 0;
   virtual std::unique_ptr<PointToPoint> make_point_to_point() = 0;
   virtual std::unique_ptr<MessageChannel> make_message_channel() = 0;
-  /// Makes shared memory of this rank's node; `bytes` is equal on all ranks of a node. Throws
-  /// SharedMemoryError, on every rank of the job, if a node cannot allocate it.
+  /// Makes memory that the ranks of this rank's node share. All ranks of a node must pass equal
+  /// `bytes`. If any node cannot allocate its memory, throws SharedMemoryError on every rank of the
+  /// transport.
   virtual std::unique_ptr<SharedRegion> make_node_region(std::size_t bytes) = 0;
-  /// The collectives of the transport itself, as a reference; null if it has none.
+  /// Makes collectives that the transport itself provides, as a reference for comparisons. Returns
+  /// null if the transport provides none.
   virtual std::unique_ptr<Collectives> make_reference_collectives() = 0;
-  /// Makes a transport of the ranks `members` (ascending), renumbered 0, 1, ...; null on other
-  /// ranks. `number` is Topology::set_number. Collective over this transport. Shares the abort
-  /// signal of the job, so a failure in either ends the waits of both. Otherwise the two are
-  /// isolated from each other.
+  /// Makes a transport of the ranks `members` (ascending), which are renumbered 0, 1, ... Returns
+  /// null on all other ranks. `number` is Topology::set_number. Collective over this transport. The
+  /// new transport and this one share one abort signal, so abort() on either transport ends the
+  /// waits of both. Otherwise the two transports are isolated from each other.
   virtual std::unique_ptr<Transport> make_subset(const std::vector<int>& members, int number) = 0;
-  /// Notifies all reachable ranks that this rank cannot continue.
+  /// Raises abort_signal() with `text`. This ends the waits of all ranks that share the signal.
+  /// These are at least the ranks of this node. Thread-safe.
   virtual void abort(const char* text) noexcept = 0;
 };
 

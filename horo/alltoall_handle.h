@@ -15,7 +15,7 @@ class [[nodiscard]] AlltoallHandle : public Handle {
   AlltoallHandle() = default;
   AlltoallHandle(Handle handle, std::shared_ptr<const std::vector<std::size_t>> received_splits);
 
-  /// The number of rows received from each rank, by rank. Blocks and throws as wait() does.
+  /// Returns the number of rows received from each rank, by rank. Blocks and throws as wait() does.
   std::vector<std::size_t> received_splits() const;
 
  private:

@@ -23,8 +23,9 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
 }  // namespace
 
 // A bump allocator over this rank's part of a node block. Plans with gradients in the block share
-// its ownership, so the memory stays mapped until the last of them is destroyed. Other ranks map
-// the block too and may still write to it: nothing here may shrink or reuse it.
+// the ownership of the block, so the memory stays mapped until the arena and all these plans are
+// destroyed. Other ranks map the block too and may still write to it. The allocator must therefore
+// never shrink or reuse the block.
 class Arena::Impl : public std::pmr::memory_resource {
  public:
   explicit Impl(std::shared_ptr<collectives::NodeBlock> block) : block_(std::move(block)) {}
@@ -57,14 +58,14 @@ Arena::~Arena() = default;
 std::span<std::byte> Arena::bytes() const { return impl_->bytes(); }
 std::pmr::memory_resource* Arena::resource() const { return impl_.get(); }
 
-// The task refers to this stack frame, because run_task() waits for it. It runs at the same point
-// in the order of collectives on every rank. Therefore all ranks add their blocks to ArenaTable in
-// the same order, and a block has the same number everywhere.
+// The task may refer to this stack frame, because run_task() waits for the task. The task runs at
+// the same point in the order of collectives on every rank. Therefore all ranks add their blocks to
+// ArenaTable in the same order, and a block has the same number on all ranks.
 //
-// Only InvalidArgument and MismatchError may leave a task: any other error ends the job.
-// SharedMemoryError is caught in the task and thrown to the caller after it.
+// An error that leaves a task ends the job, unless it is InvalidArgument or MismatchError. The task
+// therefore catches SharedMemoryError, and this function throws it after the task.
 Arena Context::allocate(std::size_t bytes) {
-  // This limit exceeds any address space, and the sums below cannot wrap.
+  // With this limit, the sums and products below cannot overflow.
   constexpr std::size_t kMost = std::size_t{1} << 47;
   HORO_CHECK(bytes > 0 && bytes <= kMost, fmt::format("an arena of {} bytes: give between 1 and {}",
                                                       bytes, format_bytes(kMost)));

@@ -50,7 +50,7 @@ Context::~Context() {
   }
 }
 
-// Without this, the other ranks would wait forever for the shutdown() of this rank.
+// Without this function, the other ranks would wait for a shutdown() that this rank never submits.
 void Context::end_job_in_callback() {
   if (runtime_->is_closed()) return;
   const std::string text = fmt::format(
@@ -79,8 +79,9 @@ int Context::local_size() const { return runtime_->topology().local_size; }
 int Context::node() const { return runtime_->topology().node; }
 int Context::node_count() const { return runtime_->topology().node_count; }
 
-// submit() leaves an operation to the coordinator's thread. The blocking forms call perform(),
-// which may run the operation on the caller's thread and saves two thread switches.
+// submit() leaves an operation to the owner of the coordinator's rounds, usually the coordinator's
+// thread. The blocking forms call perform(), which may run the operation on the caller's thread and
+// thereby saves two thread switches.
 Handle Context::allreduce_async(TensorView tensor, const AllreduceOptions& options) {
   return Handle(runtime_->submit(allreduce_entry(tensor, options)));
 }
@@ -170,8 +171,8 @@ Handle Context::broadcast_group_async(std::span<const NamedTensor> tensors,
   return Handle(runtime_->submit(broadcast_group_entry(tensors, options, runtime_->topology())));
 }
 
-// The number of bytes comes first, because the other ranks need it for their shape. A rank without
-// a name for the operation takes one automatic name for both parts, so the parts match on all ranks
+// The number of bytes is sent first, because the other ranks need it for the shape of the contents.
+// If options.name is empty, one automatic name serves both operations. They then match on all ranks
 // even if other threads submit operations in between.
 void Context::broadcast_object(std::vector<std::byte>& object, const BroadcastOptions& options) {
   const std::string name =
@@ -183,8 +184,8 @@ void Context::broadcast_object(std::vector<std::byte>& object, const BroadcastOp
             {.name = name, .root = options.root});
 }
 
-// The numbers of bytes come first: they give the size of the output, and later the bounds of each
-// rank's part.
+// The numbers of bytes are gathered first. They determine the size of the output and the bounds of
+// each rank's part in it.
 std::vector<std::vector<std::byte>> Context::allgather_object(std::span<const std::byte> object,
                                                               const AllgatherOptions& options) {
   const std::string name =
@@ -204,8 +205,8 @@ std::vector<std::vector<std::byte>> Context::allgather_object(std::span<const st
   return objects;
 }
 
-// The executor writes the result before it completes the operation. The entry is moved away, so the
-// pointer is copied first.
+// The executor writes the result before it completes the operation. perform() takes the entry, so
+// the pointer to the result is copied first.
 int Context::join() {
   Entry entry = join_entry();
   const std::shared_ptr<int> last_to_join = entry.last_to_join;

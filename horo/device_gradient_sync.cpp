@@ -64,8 +64,9 @@ class DeviceGradientSync::Impl {
           runtime->count_collective(bytes, tensors);
         },
         runtime_->recorder(), name, runtime_->topology().set_name());
-    // A child process of fork() does not have the runner's thread, which the destructor would join.
-    // There the runner is leaked. The deleter owns the runtime, so the runner never outlives it.
+    // The destructor of the runner joins the runner's thread. A child process of fork() does not
+    // have that thread, so it leaks the runner. The deleter shares the ownership of the runtime, so
+    // the runtime outlives the runner.
     runner_ = {runner.release(), [runtime = runtime_](plan::DeviceRunner* owned) {
                  if (!runtime->home().is_elsewhere()) delete owned;
                }};
@@ -89,7 +90,8 @@ class DeviceGradientSync::Impl {
     return DeviceStepGraph(runtime_, runner_, runner_->capture(stream, step));
   }
 
-  // Throws unless the step can end.
+  // Throws if the step cannot end, because gradients are not marked or because of the other errors
+  // of wait_on().
   void require_complete() const {
     coordinator::forbid_blocking_in_callbacks();
     runtime_->require_usable();

@@ -16,16 +16,18 @@
 
 namespace horo {
 
-/// The location of a reduced gradient.
+/// The location of a reduced gradient. The memory belongs to the program or to the
+/// DeviceGradientSync.
 struct ReducedGradient {
-  const void* data;  ///< the address in device memory; the elements have the order of the gradient
+  const void* data;  ///< address in device memory, with the elements in the gradient's order
   DataType type;
   double scale;  ///< the factor by which the reader must multiply each value
 };
 
 /// Averages (or otherwise reduces) the same set of gradients every step, in place, in the memory of
-/// a GPU: a GradientSync for the device from open_gpu(). Operations are ordered by streams; the
-/// host waits for the device only in wait().
+/// a GPU. It is the GradientSync for the device from open_gpu(). Streams order the exchange and the
+/// other work of the device. The host need not wait for the device, except in wait() and to stay at
+/// most two steps ahead.
 ///
 ///   const auto gpu = open_gpu(ctx);
 ///   DeviceGradientSync sync(ctx, *gpu, gradients);    // NamedTensors in the GPU's memory
@@ -34,80 +36,96 @@ struct ReducedGradient {
 ///   // before the kernels of the optimizer are enqueued:
 ///   sync.wait_on(stream);
 ///
-/// Buckets are those of GradientSync, and ranks send no control messages after registration. A
-/// bucket is exchanged in chunks. Large gradients, and gradients that are contiguous in memory, are
-/// reduced in place. Others are packed into a fused buffer and unpacked, by one kernel each, which
-/// also converts and scales. A job of one rank enqueues nothing on the device.
+/// The gradients are packed into buckets as in GradientSync, and ranks send no control messages
+/// after registration. A bucket is exchanged in parts of DeviceGradientSyncOptions::chunk_bytes.
+/// Gradients that are contiguous in memory on all ranks are reduced in place, if they are large
+/// enough; see DeviceGradientSyncOptions::in_place_bytes. One kernel packs the other gradients of a
+/// part into a fused buffer, and one kernel unpacks them. These kernels also convert and scale. A
+/// job of one rank exchanges nothing and launches no kernel.
 ///
-/// ready() may be called from several threads at the same time. One thread calls all other
-/// functions, after the calls of ready() that they cover. The memory of the gradients stays in
-/// place while the DeviceGradientSync lives. In a step of several passes, call ready() in the last
-/// pass.
+/// ready() may be called from several threads at the same time. All other functions must be called
+/// by one thread, after the calls of ready() for the same step have returned. The memory of the
+/// gradients must stay in place while the DeviceGradientSync exists. In a step of several passes,
+/// call ready() only in the last pass.
 class DeviceGradientSync {
  public:
-  /// Collective: every rank registers the same names, shapes, types and options, in the same order.
-  /// The gradients lie in the memory of `device`, which outlives this object and becomes the
-  /// current device of the calling thread. Allocates two buffers on the device, as large as the
-  /// largest packed part of a bucket; with leave_as_reduced, one buffer for all buckets.
+  /// Collective: every rank must register the same names, shapes, types and options, in the same
+  /// order. The gradients must lie in the memory of `device`. `device` must outlive this object and
+  /// all its DeviceStepGraphs. It becomes the current device of the calling thread. Blocks.
   ///
-  /// Throws on every rank: MismatchError as GradientSync does, InvalidArgument if the arguments of
-  /// a rank are invalid, and DeviceError, with the rank, if a rank cannot allocate the buffers.
+  /// Allocates two buffers on the device. Each is as large as the packed gradients of the bucket
+  /// that has most of them. With leave_as_reduced, allocates one buffer for the packed gradients of
+  /// all buckets.
+  ///
+  /// These errors are thrown on every rank: MismatchError as by GradientSync, InvalidArgument if
+  /// the arguments of a rank are invalid, and DeviceError, with the rank, if a rank cannot allocate
+  /// the buffers.
   DeviceGradientSync(Context& context, device::Device& device,
                      std::span<const NamedTensor> gradients,
                      const DeviceGradientSyncOptions& options = {});
   DeviceGradientSync(DeviceGradientSync&&) noexcept;
   DeviceGradientSync& operator=(DeviceGradientSync&&) noexcept;
-  /// Waits until the device has completed the steps that wait_on() has ended. Abandons an
-  /// incomplete step. Resources stay until all DeviceStepGraphs of this object are destroyed.
+  /// Waits until the device has completed the steps that wait_on() has ended, and abandons an
+  /// incomplete step. Then frees the resources on the device. If DeviceStepGraphs of this object
+  /// still exist, all of this happens when the last of them is destroyed.
   ~DeviceGradientSync();
 
-  /// Declares that gradient `index` (its position in the registered list) is final once `stream`
-  /// has completed the work enqueued so far. `stream` is a cudaStream_t; with the stand-in for a
-  /// GPU, it is device::Stream::native(). Records an event; does not wait. Throws InvalidArgument
-  /// if the index is out of range, if the gradient was already marked in this step, or if the
-  /// stream is in a capture that capture() did not begin.
+  /// Declares that gradient `index` (its position in the registered list) is final when `stream`
+  /// has completed the work that is enqueued on it now. `stream` is a cudaStream_t. With the
+  /// stand-in for a GPU, it is device::Stream::native(). Records an event; does not wait for the
+  /// device. Throws InvalidArgument if the index is out of range, if the gradient was already
+  /// marked in this step, or if the stream is in a capture that capture() did not begin.
   void ready(std::size_t index, void* stream);
-  /// Ends a step: later work of `stream` starts after every gradient is reduced, and the next step
-  /// may be marked. Blocks until the exchange is enqueued; the host is at most two steps ahead of
-  /// the device. If the exchange fails after that, the stream works with undefined gradients. Do
-  /// not use its results before a later wait_on(), wait() or check() has returned.
+  /// Ends a step: later work of `stream` starts after every gradient is reduced. After wait_on()
+  /// has returned, gradients of the next step may be marked. Blocks until the exchange is enqueued,
+  /// so the host is at most two steps ahead of the device. If the exchange fails later, the work of
+  /// the stream reads undefined gradients. Do not use results of that work before a later
+  /// wait_on(), wait() or check() has returned.
   ///
-  /// Throws InvalidArgument, with their names, if gradients were not marked. Throws
-  /// CommunicationError, the same on all ranks, if a rank was lost, a device failed or HORO_TIMEOUT
-  /// passed. A job of one rank throws DeviceError if its device failed. After either of these,
-  /// nothing is exchanged, and every call throws the same error.
+  /// Throws InvalidArgument, with the names, if gradients were not marked. Throws
+  /// CommunicationError, the same on all ranks, if a rank was lost, if a device failed or if
+  /// HORO_TIMEOUT has passed. A job of one rank throws DeviceError if its device failed. After a
+  /// CommunicationError or a DeviceError, nothing is exchanged any more, and all later calls throw
+  /// the same error.
   void wait_on(void* stream);
   /// Ends a step and blocks until the device has completed it. Throws as wait_on() does.
   void wait();
-  /// Throws the error of the exchange, as wait_on() does, if it has failed so far. Does not block.
-  /// Call it before the host uses results that a stream computed after wait_on().
+  /// Throws the error of the exchange, as wait_on() does, if the exchange has already failed. Does
+  /// not block. Call check() before the host uses results that a stream computed after wait_on().
   void check();
 
-  /// Captures a whole step as a graph. `step` enqueues its work on `stream`, and on streams that
-  /// wait for events recorded there (Device::capture()). It calls ready() for every gradient and,
-  /// at the end, wait_on(). Nothing runs before DeviceStepGraph::launch(). All ranks capture at the
-  /// same step. Launches and steps without a graph may follow each other. Run a step without a
-  /// graph first: otherwise the host waits for the other ranks here, and libraries have not chosen
-  /// their kernels.
+  /// Captures a whole step as a graph. `step` must enqueue its work on `stream`, or on streams that
+  /// wait for events recorded on `stream` (Device::capture()). `step` must call ready() for every
+  /// gradient and, at the end, wait_on(). The device runs nothing of the graph before
+  /// DeviceStepGraph::launch(). All ranks must call capture() after the same step. Launches and
+  /// steps without a graph may follow each other in any order.
   ///
-  /// Throws the exceptions of `step`. Throws InvalidArgument if `step` leaves gradients unmarked,
-  /// with their names, or does not call wait_on(). Also throws it if gradients are already marked,
-  /// or if the plan uses the hierarchical exchange (HORO_ALGORITHM=hierarchical). Throws
-  /// DeviceError if the work cannot be captured, for example because it waits for the device. After
-  /// all of these, no capture is active and the object remains usable. Throws errors of the
-  /// exchange as wait_on() does.
+  /// Run at least one step without a graph before. Otherwise capture() waits for the other ranks,
+  /// and libraries may not have chosen their kernels yet.
+  ///
+  /// Rethrows exceptions of `step`. Throws InvalidArgument, with the names, if `step` leaves
+  /// gradients unmarked. Also throws it if `step` does not call wait_on(), if gradients are already
+  /// marked before, or if the plan uses the hierarchical exchange (HORO_ALGORITHM=hierarchical).
+  /// Throws DeviceError if the work cannot be captured, for example because `step` waits for the
+  /// device. After any of these errors, no capture is active and the object remains usable. Throws
+  /// errors of the exchange as wait_on() does.
   [[nodiscard]] DeviceStepGraph capture(void* stream, const std::function<void()>& step);
 
-  /// The location of gradient `index` at the end of a step, the same in every step. Without
-  /// leave_as_reduced it is the gradient's own memory with scale 1. With leave_as_reduced the
-  /// gradient's own memory is undefined after the exchange. The values are valid until a gradient
-  /// of the same bucket is ready in the next step. Enqueue the work that reads them before that
-  /// call of ready(), on the same stream or on one that it waits for. Throws InvalidArgument if the
-  /// index is out of range.
+  /// Returns the location of reduced gradient `index` at the end of a step. The location is the
+  /// same in every step. Without leave_as_reduced, the location is the gradient's own memory, with
+  /// scale 1. With leave_as_reduced, the location is the fused buffer if the gradient is packed,
+  /// and the gradient's own memory if the gradient is reduced in place. The contents of a packed
+  /// gradient's own memory are then undefined. In a job of one rank, the location is always the
+  /// gradient's own memory, with scale 1.
+  ///
+  /// The values are valid until a gradient of the same bucket is ready in the next step. Enqueue
+  /// the work that reads the values before that call of ready(), on the stream of that call or on a
+  /// stream for which it waits. Throws InvalidArgument if the index is out of range.
   ReducedGradient reduced(std::size_t index) const;
 
   std::size_t bucket_count() const;
-  /// Indices of the gradients in bucket `bucket`, in the order in which they lie in it.
+  /// The indices of the gradients in bucket `bucket`, in the order of packing. The reference is
+  /// valid while this object exists. Throws InvalidArgument if `bucket` is out of range.
   const std::vector<std::size_t>& bucket(std::size_t bucket) const;
 
  private:

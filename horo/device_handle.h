@@ -11,23 +11,26 @@ class Completion;
 class DeviceOperation;
 }  // namespace coordinator
 
-/// The future result of a DeviceOperations operation. Copies share it. The operation has two
-/// stages: the ranks agree on it and it is enqueued on the device, then the device runs it.
-/// Thread-safe; functions may be called any number of times. May outlive the DeviceOperations.
+/// The future result of an operation of DeviceOperations. Copies of a handle share the result. The
+/// operation has two stages. First the ranks negotiate the operation, and horo enqueues it on the
+/// device. Then the device runs it. Thread-safe. All functions may be called any number of times. A
+/// handle may outlive the DeviceOperations.
 class [[nodiscard]] DeviceHandle {
  public:
   DeviceHandle() = default;
   DeviceHandle(std::shared_ptr<coordinator::DeviceOperation> operation,
                std::shared_ptr<coordinator::Completion> completion);
 
-  /// Later work of `stream` starts after the operation. Blocks until the operation is enqueued on
-  /// the device, not until it has run. After that, its name may be used again. If the operation
-  /// fails on the device, the stream works with undefined tensors. Do not use its results before
-  /// wait() of this or a later operation has returned.
+  /// Makes later work of `stream` start after the operation. Blocks until the operation is enqueued
+  /// on the device, not until the device has run it. After wait_on() has returned, the name of the
+  /// operation may be used again. If the operation fails on the device, later work of the stream
+  /// reads undefined tensors. Do not use results of that work before wait() of this or a later
+  /// operation has returned.
   ///
-  /// Rethrows the error of the operation: MismatchError, ShutdownError, or CommunicationError, also
-  /// if the device of a rank failed. A job of one rank throws DeviceError if its device failed.
-  /// Throws InvalidArgument if an output has the wrong number of rows.
+  /// Rethrows the error of the operation: MismatchError, ShutdownError or CommunicationError. If
+  /// the device of a rank fails, all ranks get CommunicationError. A job of one rank gets
+  /// DeviceError instead. Throws InvalidArgument if the output has the wrong number of rows, in a
+  /// completion callback, or if a graph is being captured on `stream`.
   void wait_on(void* stream) const;
   /// Blocks until the device has completed the operation. Throws as wait_on() does.
   void wait() const;
@@ -50,7 +53,8 @@ class [[nodiscard]] DeviceAlltoallHandle : public DeviceHandle {
   DeviceAlltoallHandle(DeviceHandle handle,
                        std::shared_ptr<const std::vector<std::size_t>> received_splits);
 
-  /// The number of rows received from each rank, by rank. Blocks and throws as wait_on() does.
+  /// Returns the number of rows received from each rank, by rank. Blocks until the operation is
+  /// enqueued on the device. Throws as wait_on() does.
   std::vector<std::size_t> received_splits() const;
 
  private:

@@ -39,8 +39,9 @@ void agree_on_options(const std::string& own, collectives::Collectives& control,
                                       text(0), topology.describe(static_cast<int>(r)), text(r)));
 }
 
-// Makes the queue of a DeviceOperations. Errors of one rank are collected and compared in a task,
-// so that either all ranks have a queue or all ranks throw the same error.
+// Makes the queue of a DeviceOperations. In a task, the ranks gather the errors of all ranks.
+// Afterwards, either all ranks have a queue or all ranks throw the same error. The constructor
+// checks the options of this rank before that task, so its errors are thrown on this rank alone.
 class Maker {
  public:
   Maker(Runtime& runtime, device::Device& device, const DeviceOperationsOptions& options)
@@ -124,7 +125,7 @@ class Maker {
 
   Runtime& runtime_;
   DeviceExecutor::Parts parts_;
-  int number_ = 0;              // in use until PlanNames::release(); 0: none yet
+  int number_ = 0;              // reserved until PlanNames::release(); 0 if there is none yet
   std::string job_error_text_;  // the first error of any rank
 };
 
@@ -139,8 +140,8 @@ class DeviceOperations::Impl {
   }
   ~Impl() {
     if (runtime_->home().is_elsewhere()) {
-      // A child process of fork() does not have the queue's thread, which the destructor would
-      // join. The queue is leaked there.
+      // The destructor of the queue joins the queue's thread. A child process of fork() does not
+      // have that thread, so it leaks the queue.
       (void)new std::shared_ptr<DeviceOperationQueue>(std::move(queue_));
       return;
     }
@@ -152,8 +153,8 @@ class DeviceOperations::Impl {
 
   const Topology& topology() const { return runtime_->topology(); }
 
-  // The event on `stream` is recorded before the entry is submitted: the coordinator may enqueue
-  // the operation at once.
+  // prepare() records the event on `stream` before the entry is submitted, because the coordinator
+  // may enqueue the operation at once.
   DeviceHandle submit(Entry entry, void* stream) {
     const DeviceHandle handle = prepare(entry, stream);
     runtime_->submit(std::move(entry));

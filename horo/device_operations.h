@@ -14,20 +14,23 @@
 
 namespace horo {
 
-/// The options of DeviceOperations; the same on all ranks.
+/// The options of DeviceOperations. They must be equal on all ranks.
 struct DeviceOperationsOptions {
-  /// The size in bytes of each of two buffers on the device, at least 4096. Allreduces that are
-  /// ready at the same time are fused in a buffer; larger tensors are reduced in parts. Unset:
-  /// HORO_BUCKET_BYTES.
+  /// The size in bytes of each of two buffers on the device. It must be at least 4096. Allreduces
+  /// that are ready at the same time are fused in a buffer. Tensors that are larger than a buffer
+  /// are reduced in parts. If unset, the size is HORO_BUCKET_BYTES, but at least 4096.
   std::optional<std::size_t> buffer_bytes;
   /// See DeviceGradientSyncOptions::chunk_bytes.
   std::size_t chunk_bytes = std::size_t{8} << 20;
 };
 
-/// Names, scale factors, roots and splits are those of Context's options. `stream`: the operation
-/// starts after the work that this stream has at submission, which computes the inputs. It is a
-/// cudaStream_t; with the stand-in for a GPU, it is device::Stream::native(). Null: the default
-/// stream of the GPU.
+/// `name`, `prescale`, `postscale`, `root` and `splits` have the same meaning as in the options of
+/// Context.
+///
+/// `stream` is the stream whose work computes the inputs. The operation starts after the work that
+/// is enqueued on this stream at submission. `stream` is a cudaStream_t. With the stand-in for a
+/// GPU, it is device::Stream::native(). Null stands for the default stream of the GPU; the stand-in
+/// has none, so null throws InvalidArgument there.
 struct DeviceAllreduceOptions {
   std::string name;
   ReduceOp op = ReduceOp::kAverage;  ///< any except kAdasum
@@ -64,38 +67,49 @@ struct DeviceAlltoallOptions {
 ///   // ... other work of the host, and of the stream
 ///   h.wait_on(stream);   // later work of the stream starts after the operation
 ///
-/// As in Context, ranks may submit in different orders, and every rank must submit each operation.
-/// If shapes, types, operations or roots differ, or if a rank uses the name for host memory, every
-/// rank gets MismatchError, and later operations work. Names are shared with the Context: a host
-/// and a device operation of the same name cannot be pending together. Small allreduces that are
-/// ready at the same time are fused. A rank in Context::join() does not take part.
+/// As in Context, ranks may submit operations in different orders, and every rank must submit each
+/// operation. Every rank gets MismatchError if shapes, types, operations or roots differ, or if a
+/// rank uses the same name for an operation on host memory. Later operations are not affected.
+/// Names are shared with the Context: on one rank, a host operation and a device operation of the
+/// same name cannot be in flight at the same time. Small allreduces that are ready at the same time
+/// are fused. While a rank is in Context::join(), device operations of the other ranks fail with
+/// MismatchError.
 ///
-/// The device runs the operations one after the other, in the order in which the ranks agreed on
-/// them. Each one starts when the streams of all ranks have reached it. A tensor must stay in place
-/// and untouched from submission until the operation is done. A job of one rank only copies, if
-/// input and output differ, and scales.
+/// The device runs the operations one after the other. All ranks run them in the same order. An
+/// operation can complete only after the stream of every rank has completed the work before it. A
+/// tensor must stay in place and untouched from submission until the operation has completed. In a
+/// job of one rank, an operation only copies the input, if the output is different memory, and
+/// scales.
 ///
-/// All functions may be called from several threads at the same time. Shapes, rows and errors of
-/// arguments are those of Context. A tensor outside the memory of the device is an InvalidArgument
-/// too. All pending and later operations fail with CommunicationError, the same on all ranks, if an
-/// operation fails on a device, if a rank is lost, or if the device takes longer than HORO_TIMEOUT
-/// for an operation that it has begun. In a job of one rank, they fail with DeviceError.
+/// All functions may be called from several threads at the same time. Shapes, numbers of rows and
+/// errors of arguments are those of Context. A call also throws InvalidArgument if a tensor does
+/// not lie in the memory of the device.
+///
+/// All pending and later operations fail with CommunicationError, the same on all ranks, if an
+/// operation fails on a device or if a rank is lost. They also fail if the device takes longer than
+/// HORO_TIMEOUT for an operation that it has begun. In a job of one rank, they fail with
+/// DeviceError instead.
 class DeviceOperations {
  public:
-  /// Collective: all ranks of `context` (a Context or a ProcessSet) call it in the same order, with
-  /// equal options. `device` outlives this object and becomes the current device of the calling
-  /// thread. Throws MismatchError on every rank if options differ. Throws DeviceError on every
-  /// rank, with the rank, if a rank cannot allocate the buffers.
+  /// Collective: all ranks of `context` (a Context or a ProcessSet) must make these calls in the
+  /// same order and with equal options. `device` must outlive this object. It becomes the current
+  /// device of the calling thread. Blocks.
+  ///
+  /// Throws InvalidArgument on this rank if one of its options is invalid. Throws MismatchError on
+  /// every rank if options differ. Throws DeviceError on every rank, with the rank, if a rank
+  /// cannot allocate the buffers.
   DeviceOperations(Context& context, device::Device& device,
                    const DeviceOperationsOptions& options = {});
   DeviceOperations(DeviceOperations&&) noexcept;
   DeviceOperations& operator=(DeviceOperations&&) noexcept;
-  /// Waits for the operations on which the ranks have agreed. Not collective. Before it, call
-  /// wait() or wait_on() on every handle: operations without agreement end here with ShutdownError.
-  /// If the other ranks still submit them, the job ends with CommunicationError.
+  /// Waits for the operations that all ranks have submitted and negotiated. All other operations of
+  /// this rank end with ShutdownError. If the other ranks submit one of those operations, the job
+  /// ends with CommunicationError. The program must therefore call wait() or wait_on() on every
+  /// handle before it destroys this object. Not collective.
   ~DeviceOperations();
 
-  /// Functions without `_async` block until the device has completed the operation.
+  /// Functions without `_async` block until the device has completed the operation. Functions with
+  /// `_async` wait neither for the device nor for other ranks.
   void allreduce(TensorView tensor, const DeviceAllreduceOptions& options);
   DeviceHandle allreduce_async(TensorView tensor, const DeviceAllreduceOptions& options);
 
@@ -112,7 +126,7 @@ class DeviceOperations {
   DeviceHandle reduce_scatter_async(const ConstTensorView& input, TensorView output,
                                     const DeviceReduceScatterOptions& options);
 
-  /// Returns the number of rows received from each rank.
+  /// Returns the number of rows received from each rank, by rank.
   std::vector<std::size_t> alltoall(const ConstTensorView& input, TensorView output,
                                     const DeviceAlltoallOptions& options);
   DeviceAlltoallHandle alltoall_async(const ConstTensorView& input, TensorView output,

@@ -15,7 +15,7 @@ class DeviceStepGraph::Impl {
        std::unique_ptr<plan::CapturedStep> step)
       : runtime_(std::move(runtime)), runner_(std::move(runner)), step_(std::move(step)) {}
   ~Impl() {
-    // A child process of fork() has neither the runner's thread nor the device, so it leaks the
+    // A child process of fork() has no runner's thread and cannot use the device, so it leaks the
     // step.
     if (runtime_->home().is_elsewhere())
       (void)step_.release();
@@ -42,7 +42,7 @@ class DeviceStepGraph::Impl {
 
   std::shared_ptr<Runtime> runtime_;
   std::shared_ptr<plan::DeviceRunner> runner_;
-  std::unique_ptr<plan::CapturedStep> step_;  // destroyed first: it refers to the runner
+  std::unique_ptr<plan::CapturedStep> step_;  // destroyed before the runner, to which it refers
 };
 
 DeviceStepGraph::DeviceStepGraph(std::shared_ptr<Runtime> runtime,

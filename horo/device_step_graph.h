@@ -11,26 +11,27 @@ class DeviceRunner;
 }  // namespace plan
 
 /// A training step as a graph of the device, with the exchange of its gradients, made by
-/// DeviceGradientSync::capture(). The step always uses the same memory: copy new data there, on the
-/// stream of capture(), before each launch. Move-only. Used by one thread at a time, the one that
-/// calls DeviceGradientSync::wait_on().
+/// DeviceGradientSync::capture(). Each launch reads the memory that the captured step read. The
+/// program must therefore copy new data to that memory, on the stream of capture(), before each
+/// launch. Move-only. Only the thread that calls DeviceGradientSync::wait_on() may use a graph.
 class DeviceStepGraph {
  public:
   DeviceStepGraph(DeviceStepGraph&&) noexcept;
   DeviceStepGraph& operator=(DeviceStepGraph&&) noexcept;
-  /// Waits until the device has completed the launches. The device resources of the
-  /// DeviceGradientSync stay until its last graph is destroyed.
+  /// In a job of several ranks, waits until the device has completed the launches. The device
+  /// resources of the DeviceGradientSync stay allocated until its last graph is destroyed.
   ~DeviceStepGraph();
 
-  /// Enqueues one more step on the stream of capture(). Collective: an NCCL exchange must be in a
-  /// graph on all ranks or on none. Steps without a graph may run between launches. Blocks until
-  /// the step before the previous one is complete. HORO_TIMEOUT applies to the whole graph, from
-  /// its start on the device. Throws InvalidArgument if gradients are marked in an incomplete step,
-  /// or if the stream is in a capture. Throws errors of earlier steps as
-  /// DeviceGradientSync::wait_on() does.
+  /// Enqueues one more step on the stream of capture(). Collective: in each step, either all ranks
+  /// must launch a graph, or none. NCCL requires this. Steps without a graph may run between
+  /// launches. Blocks until the device has completed the step before the previous one. HORO_TIMEOUT
+  /// applies to the whole graph, from its start on the device.
+  ///
+  /// Throws InvalidArgument if gradients are marked in an incomplete step, or if the stream is in a
+  /// capture. Throws errors of earlier steps as DeviceGradientSync::wait_on() does.
   void launch();
-  /// Blocks until the device has completed the latest launch. Throws as DeviceGradientSync::wait()
-  /// does if it or an earlier step failed.
+  /// Blocks until the device has completed the latest launch of this graph. If that launch or an
+  /// earlier step failed, throws as DeviceGradientSync::wait() does.
   void wait();
 
  private:

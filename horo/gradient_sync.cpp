@@ -38,7 +38,8 @@ struct GradientSync::Impl {
   void require_none_marked(std::string_view what) const;
   void require_weights(std::string_view what) const;
   void require_bucket(std::size_t bucket) const;
-  /// Throws InvalidArgument that names gradients that were not marked, unless find_unused is set.
+  /// Throws InvalidArgument if `unmarked` is not empty, unless find_unused is set. The text has at
+  /// most 6 names.
   void require_unused_allowed(const std::vector<std::size_t>& unmarked) const;
 
   bool has_peers() const { return runtime->topology().size > 1; }
@@ -56,12 +57,13 @@ struct GradientSync::Impl {
   const std::shared_ptr<Runtime> runtime;
   GradientPlan plan;
   std::vector<NamedTensor> gradients;
-  std::unique_ptr<PlanUpdateRendezvous> rendezvous;  // null: one rank; the scheduler's waits use it
+  // Null in a job of one rank. Declared before the scheduler, whose waits use it.
+  std::unique_ptr<PlanUpdateRendezvous> rendezvous;
   std::unique_ptr<BucketScheduler> scheduler;
-  std::size_t pass = 0;  // of the current step
+  std::size_t pass = 0;  // index in the current step
   std::size_t no_sync_depth = 0;
   std::vector<std::size_t> unused;
-  const StepReport report_of_pass;  // of a pass that exchanges nothing
+  const StepReport report_of_pass;  // the report of a pass that exchanges nothing
 };
 
 GradientSync::Impl::Impl(Context& context, std::span<const NamedTensor> registered,
@@ -156,7 +158,7 @@ const StepReport& GradientSync::Impl::end_pass() {
   return report_of_pass;
 }
 
-// `unmarked`: the gradients that this rank has not marked in the step.
+// `unmarked` are the gradients that this rank has not marked in the step.
 const StepReport& GradientSync::Impl::exchange_step(std::span<const std::size_t> unmarked) {
   for (const std::size_t i : unmarked) {
     collectives::set_zero(gradients[i].tensor);
@@ -170,7 +172,7 @@ const StepReport& GradientSync::Impl::exchange_step(std::span<const std::size_t>
   return report;
 }
 
-// If a rank has shut down, the error also states the number of steps of the ranks.
+// If another rank has shut down, the error also states how many steps the ranks have completed.
 const StepReport& GradientSync::Impl::wait_for_exchange() {
   try {
     return scheduler->wait();
@@ -186,8 +188,8 @@ const StepReport& GradientSync::Impl::wait_for_exchange() {
   }
 }
 
-// Waits until all ranks have called update(). The flight recorder shows this wait as the beginning
-// of the named operation that follows.
+// Waits until all ranks have called update(). update() then runs tasks with the name update_name().
+// The flight recorder shows this wait under the same name.
 void GradientSync::Impl::wait_for_updates() {
   if (rendezvous == nullptr) return;
   coordinator::Entry entry = make_task(update_name());

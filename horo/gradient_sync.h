@@ -15,61 +15,73 @@ namespace horo {
 
 /// Averages (or otherwise reduces) the same set of gradients every step, in place.
 ///
-/// At registration, the set becomes a plan: buckets of gradients, packed from the last registered
-/// gradient to the first, because backward usually produces them in that order. A bucket is
-/// exchanged as soon as its last gradient is ready, in plan order: on a thread of the GradientSync
-/// while backward continues, and on the caller's thread in wait(). Ranks send no control messages
-/// after registration. The result has the same bits in every run, whatever the timing.
+/// At registration, the gradients are packed into buckets, from the last registered gradient to the
+/// first. Backward usually produces them in that order. The buckets and their order are the plan.
+/// All ranks exchange the buckets in plan order. The exchange of a bucket starts when all its
+/// gradients are ready and the previous bucket has been exchanged. While backward continues, a
+/// thread of the GradientSync exchanges the buckets. In wait(), the caller's thread exchanges the
+/// rest. Ranks send no control messages after registration.
+///
+/// The result has the same bits in every run, whatever the timing. The exceptions are the options
+/// `reorder` and `autotune`; see GradientSyncOptions.
 ///
 /// Gradients in an Arena (Context::allocate()) are reduced in place in shared memory, without
-/// staging: about half the memory traffic inside a node. If such a step is abandoned (by an error,
-/// or by the destructor), their values may change until the other ranks have abandoned it too.
+/// staging. This halves the memory traffic inside a node, approximately. If such a step is
+/// abandoned (by an error, or by the destructor), the values of its gradients may change until the
+/// other ranks have abandoned the step too.
 ///
-/// Optional: steps of several passes (no_sync(), backward_passes_per_step), steps without some of
-/// the gradients (find_unused), weights (weighted, join()), clipping and checks (clip_norm,
-/// check_finite). docs/guides/gradient_sync.md describes them with their costs. An option that is
-/// not set costs nothing.
+/// Optional features are steps of several passes (no_sync(), backward_passes_per_step), steps
+/// without some of the gradients (find_unused), weights (weighted, join()), clipping (clip_norm)
+/// and checks (check_finite). docs/guides/gradient_sync.md describes them with their costs. An
+/// option that is not set costs nothing.
 ///
-/// ready() may be called from several threads at the same time. One thread calls all other
-/// functions, after the calls of ready() that they cover. The memory of the gradients stays in
-/// place while the GradientSync lives, and the program does not access a gradient between ready()
-/// and the return of wait().
+/// ready() may be called from several threads at the same time. All other functions must be called
+/// by one thread, after the calls of ready() for the same pass have returned. The memory of the
+/// gradients must stay in place while the GradientSync exists. The program must not access a
+/// gradient between ready() and the return of wait().
 class GradientSync {
   struct Impl;
 
  public:
-  /// Collective: every rank registers the same names, shapes, types and options, in the same order.
-  /// Otherwise throws MismatchError on every rank, with the first gradient or option that differs,
-  /// both ranks and both values. Throws InvalidArgument on every rank, with the name of the rank,
-  /// if the arguments of one rank are invalid: an empty or repeated name, an empty set, gradients
-  /// that overlap in memory, or options that exclude each other.
+  /// Collective: every rank must register the same names, shapes, types and options, in the same
+  /// order. Otherwise the constructor throws MismatchError on every rank. The text has the first
+  /// gradient or option that differs, two ranks and their two values. Blocks.
+  ///
+  /// Throws InvalidArgument on every rank, with the rank, if the arguments of one rank are invalid.
+  /// Examples are an empty or repeated name, an empty set, gradients that overlap in memory, and
+  /// options that exclude each other.
   GradientSync(Context& context, std::span<const NamedTensor> gradients,
                const GradientSyncOptions& options = {});
   GradientSync(GradientSync&&) noexcept;
   GradientSync& operator=(GradientSync&&) noexcept;
   ~GradientSync();
 
-  /// Marks gradient `index` (its position in the registered list) as final in this pass. Costs one
-  /// atomic decrement; does not block. Throws InvalidArgument if the index is out of range or the
-  /// gradient was already marked in this pass.
+  /// Marks gradient `index` (its position in the registered list) as final in this pass. Costs a
+  /// few atomic operations; does not wait for other ranks. Throws InvalidArgument if the index is
+  /// out of range or the gradient was already marked in this pass.
   void ready(std::size_t index);
-  /// The same, and checks that the gradient has not moved: `gradient` is the tensor that the
-  /// program has now. Throws InvalidArgument and marks nothing if its address, number of elements
-  /// or type differs from the registered tensor. That happens if a framework frees gradients
-  /// between steps and allocates new ones.
+  /// The same, but first checks that the gradient has not moved. `gradient` must be the tensor that
+  /// the program uses now. If its address, number of elements or type differs from the registered
+  /// tensor, ready() throws InvalidArgument and marks nothing. They differ, for example, if a
+  /// framework frees gradients between steps and allocates new ones.
   void ready(std::size_t index, const ConstTensorView& gradient);
-  /// Ends a pass. Without backward_passes_per_step and no_sync(), each pass is a step. The last
-  /// pass of a step blocks until every gradient is reduced; then the next step may begin. A
-  /// gradient takes part if it was marked in any pass of the step. Throws InvalidArgument, naming
-  /// them, if gradients were not marked in the step (see find_unused); CommunicationError if a rank
-  /// was lost or HORO_TIMEOUT has passed; MismatchError if another rank calls update() instead. The
-  /// report is valid until the next call.
+  /// Ends a pass. Without backward_passes_per_step and no_sync(), each pass is a step. At the end
+  /// of the last pass of a step, wait() blocks until every gradient is reduced. The next step may
+  /// begin when wait() has returned. A gradient is exchanged if it was marked in any pass of the
+  /// step. The report is valid until the next call of wait(), exchange() or join().
+  ///
+  /// Throws InvalidArgument, with the first names, if gradients were not marked in the step. With
+  /// find_unused, such gradients are allowed. Throws CommunicationError if a rank was lost or
+  /// HORO_TIMEOUT has passed, ShutdownError if another rank called Context::shutdown(), and
+  /// MismatchError if another rank calls update() instead.
   const StepReport& wait();
-  /// Marks every gradient ready and waits: for programs without computation to overlap.
+  /// Marks every gradient ready and then ends the pass as wait() does. For programs without
+  /// computation that could overlap with the exchange.
   const StepReport& exchange();
 
-  /// A scope in which passes exchange nothing: ready() notes the gradients of the step; wait() and
-  /// the end of the scope each end a pass. The first pass after the scope is exchanged.
+  /// A scope in which passes exchange nothing. In the scope, ready() only marks gradients of the
+  /// step. wait() and the end of the scope each end a pass. The first pass after the scope ends the
+  /// step, so its wait() exchanges the gradients. The GradientSync must outlive the scope.
   class NoSync {
    public:
     NoSync(const NoSync&) = delete;
@@ -81,71 +93,85 @@ class GradientSync {
     explicit NoSync(GradientSync& sync);
     Impl* impl_;
   };
-  /// For gradient accumulation in which the program decides which passes exchange:
-  /// `{ auto pause = sync.no_sync(); backward(); }`. Scopes may be nested. Ranks may accumulate
-  /// different numbers of passes. Throws InvalidArgument between ready() and wait(), or with
-  /// backward_passes_per_step above 1.
+  /// Begins a NoSync scope, for gradient accumulation in which the program decides which passes
+  /// exchange: `{ auto pause = sync.no_sync(); backward(); }`. Scopes may be nested. Ranks may
+  /// accumulate different numbers of passes. Throws InvalidArgument between ready() and wait(), or
+  /// if backward_passes_per_step is above 1.
   [[nodiscard]] NoSync no_sync();
 
-  /// Sets this rank's weight from this step on, such as its number of samples; at least 0 and at
-  /// most 1e300. A rank with weight 0 contributes nothing, even if its gradients are NaN. Throws
-  /// InvalidArgument without options.weighted, or between ready() and wait().
+  /// Sets this rank's weight, such as its number of samples, for this step and all later steps. The
+  /// weight must be at least 0 and at most 1e300. A rank with weight 0 contributes nothing, even if
+  /// its gradients are NaN. Throws InvalidArgument if the weight is out of range, if
+  /// options.weighted is not set, or between ready() and wait().
   void set_weight(double weight);
   /// Takes part in the steps of the other ranks with weight 0, until all ranks have called join().
-  /// For ranks that have data for different numbers of steps. Returns the highest of the ranks that
-  /// took the last step, or -1 if there was no step since the previous join(). Collective: all
-  /// ranks call it once, after their last step. If passes of an incomplete step are left, exchanges
-  /// them first. Calls `after_step` after each step of the other ranks, with the results in the
-  /// gradients: a rank that updates its parameters there stays up to date. Otherwise broadcast the
-  /// parameters and the optimizer state from the returned rank. Throws as set_weight() and wait()
-  /// do.
+  /// For ranks that have data for different numbers of steps. Collective: every rank must call
+  /// join() once, after its last step. If this rank has ended passes of an incomplete step, join()
+  /// first exchanges that step.
+  ///
+  /// Calls `after_step` after each step that join() exchanges. The gradients then hold the results
+  /// of the step. If `after_step` updates the parameters, this rank stays up to date. Without such
+  /// an `after_step`, the program must broadcast the parameters and the optimizer state from the
+  /// returned rank.
+  ///
+  /// Returns the highest rank that had a weight above 0 in the last step in which any rank had one.
+  /// Returns -1 if there was no such step since the previous join(). Throws as set_weight() and
+  /// wait() do. Also throws InvalidArgument in a NoSync scope.
   int join(const std::function<void(const StepReport&)>& after_step = {});
 
-  /// With find_unused: the indices of the gradients that this rank did not mark in its latest step,
-  /// ascending.
+  /// The indices of the gradients that this rank did not mark in its latest step, ascending. For
+  /// use with find_unused. The next step replaces the contents of the vector.
   const std::vector<std::size_t>& unused() const;
-  /// unused() of every rank, by rank. Collective, after the same step on all ranks; costs a gather.
+  /// Returns unused() of every rank, by rank. Collective: all ranks must call it after the same
+  /// step. Costs a gather. Blocks.
   std::vector<std::vector<std::size_t>> unused_by_rank() const;
 
-  /// Registers other gradients in place of the registered ones: other shapes, another number, or
-  /// other memory. Collective; all ranks call it after the same step. Throws as the constructor
-  /// does, and the plan then stays as it was. If another rank calls wait() instead, throws
-  /// MismatchError, and that rank gets MismatchError from wait(); after that, all ranks may call
-  /// update(). Residuals and factors of compression are reset. Tuning restarts, unless
-  /// this job has already tuned gradients of the same names, shapes and types. Throws
-  /// InvalidArgument between ready() and wait() or in a step of several passes. After an error,
-  /// update() is always allowed.
+  /// Registers other gradients in place of the registered ones. Their number, shapes and memory may
+  /// differ. Collective: all ranks must call update() after the same step. Residuals and factors of
+  /// compression are reset. Tuning restarts, unless this job has already tuned gradients of the
+  /// same names, shapes and types. Blocks.
+  ///
+  /// Throws as the constructor does; the old plan then stays in use. If another rank calls wait()
+  /// instead, both calls throw MismatchError, and all ranks may call update() afterwards. Throws
+  /// InvalidArgument between ready() and wait() or in an incomplete step of several passes. If the
+  /// exchange has failed, update() is allowed there too.
   void update(std::span<const NamedTensor> gradients);
 
   std::size_t bucket_count() const;
-  /// Indices of the gradients in bucket `bucket`, in the order in which they lie in it.
+  /// The indices of the gradients in bucket `bucket`, in the order of packing. The reference is
+  /// valid until the next call of wait(), exchange(), join() or update().
   const std::vector<std::size_t>& bucket(std::size_t bucket) const;
-  /// Whether the bucket is reduced in the shared memory in which its gradients lie. Requires that
-  /// all its gradients lie in arenas on all ranks, and an algorithm that supports it (see Arena). A
-  /// bucket of a few KiB is copied all the same, because that is faster; on several nodes, so is
-  /// one that is too small for the ring. Always false with kAdasum.
+  /// Whether the bucket is reduced in the shared memory in which its gradients lie. True if all
+  /// gradients of the bucket lie in arenas on all ranks and the algorithm supports this (see
+  /// Arena). Always false for compressed buckets and with kAdasum. Small buckets are copied even if
+  /// the result is true, because copying is faster: buckets of a few KiB, and on several nodes also
+  /// buckets that are too small for the ring.
   bool is_in_place(std::size_t bucket) const;
-  /// Whether tuning (GradientSyncOptions::autotune) still searches. False if it has ended or there
-  /// is nothing to tune. The same on all ranks after the same step.
+  /// Whether tuning (GradientSyncOptions::autotune) still searches. False if the search has ended
+  /// or if there is nothing to tune. After the same step, all ranks get the same result.
   bool is_tuning() const;
-  /// The savings and the rounding errors of options.wire so far. Not between ready() and wait().
+  /// The savings and the rounding errors of options.wire so far. Must not be called between ready()
+  /// and wait().
   WireReport wire_report() const;
-  /// The savings of options.compression so far. Not between ready() and wait().
+  /// The savings of options.compression so far. Must not be called between ready() and wait().
   CompressionReport compression_report() const;
 
-  /// The state that compression keeps on this rank from step to step (residuals, factors and the
-  /// number of steps), for checkpoints. About as large as the compressed gradients; a few bytes
-  /// without compression. Each rank saves its own state, because residuals differ. The bytes can be
-  /// loaded on machines of the same byte order. Not collective. Throws InvalidArgument between
-  /// ready() and wait().
+  /// Returns the state that compression keeps on this rank from step to step, for checkpoints:
+  /// residuals, factors and the number of steps. The state is about as large as the compressed
+  /// gradients. Without compression, it has a few bytes. Each rank must save its own state, because
+  /// the residuals of the ranks differ. The state can be loaded only on machines of the same byte
+  /// order. Not collective. Throws InvalidArgument between ready() and wait().
   std::vector<std::byte> save_compression_state() const;
-  /// Continues from a state that this rank saved, with the same gradients, options and number of
-  /// ranks: the next steps then have the same bits as without the interruption. To continue with
-  /// another number of ranks, load nothing; residuals then start at zero. Collective. Throws on
-  /// every rank, and changes nothing on any: InvalidArgument, with the rank and the reason, if the
-  /// bytes of a rank are not its state (truncated, or of another version, rank, option or
-  /// gradient); MismatchError if the states are not of the same step. Throws InvalidArgument on
-  /// this rank only if it is called between ready() and wait().
+  /// Continues from a state that this rank saved. The gradients, the options and the number of
+  /// ranks must be the same as when the state was saved. The next steps then have the same bits as
+  /// without the interruption. To continue with another number of ranks, load nothing; residuals
+  /// then start at zero. Collective. Blocks.
+  ///
+  /// Throws InvalidArgument on every rank, with the rank and the reason, if the bytes of a rank are
+  /// not its state. They may be truncated, or belong to another version, rank, option or gradient.
+  /// Throws MismatchError on every rank if the states are not of the same step. These errors change
+  /// nothing on any rank. Throws InvalidArgument on this rank alone if it is called between ready()
+  /// and wait().
   void load_compression_state(std::span<const std::byte> state);
 
  private:

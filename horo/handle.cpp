@@ -11,7 +11,7 @@ namespace horo {
 Handle::Handle(std::shared_ptr<coordinator::Completion> completion)
     : completion_(std::move(completion)) {}
 
-// A handle without a completion counts as done. It has no operation that could fail.
+// A handle without a completion has no operation, so it is done.
 bool Handle::is_done() const { return completion_ == nullptr || completion_->is_done(); }
 
 void Handle::wait() const {

@@ -10,9 +10,10 @@ namespace coordinator {
 class Completion;
 }
 
-/// The future result of an asynchronous operation. Copies share it. All ranks that submitted the
-/// operation get the same outcome. A default-constructed handle is done, without an error.
-/// Thread-safe; wait() may be called any number of times.
+/// The future result of an asynchronous operation. Copies of a handle share the result. All ranks
+/// that submitted the operation get the same outcome, except for the InvalidArgument that Context
+/// describes. A default-constructed handle is done, without an error. Thread-safe. wait() may be
+/// called any number of times.
 class [[nodiscard]] Handle {
  public:
   Handle() = default;
@@ -22,14 +23,15 @@ class [[nodiscard]] Handle {
   bool is_done() const;
   /// Blocks until the operation has completed. Rethrows its error, if any.
   void wait() const;
-  /// Calls `callback` once after the operation has completed, with its error or null. If the
-  /// operation has completed already, the call happens before then() returns. Otherwise it happens
-  /// on horo's thread, in the order of completion.
+  /// Calls `callback` once after the operation has completed, with the error of the operation, or
+  /// with null. If the operation has already completed, this thread calls `callback` before then()
+  /// returns. Otherwise a thread of horo calls it. That thread calls callbacks in the order in
+  /// which their operations complete. Throws InvalidArgument if `callback` is empty.
   ///
-  /// The callback may submit operations. After shutdown() they fail at once with ShutdownError. It
-  /// must not wait for operations: blocking calls throw InvalidArgument there, and so does wait(),
-  /// unless the operation has completed. Keep it short, because it delays other operations. Its
-  /// exceptions are logged and dropped.
+  /// The callback may submit operations. After shutdown(), such operations fail at once with
+  /// ShutdownError. The callback must not wait for operations: blocking calls throw InvalidArgument
+  /// in a callback. wait() throws it too, unless the operation has already completed. Keep the
+  /// callback short, because it delays other operations. Its exceptions are logged and dropped.
   void then(std::function<void(std::exception_ptr)> callback) const;
 
  private:

@@ -53,9 +53,10 @@ Context make_context(std::unique_ptr<Session> session,
       std::make_unique<Runtime>(std::move(session), std::move(transport), std::move(environment))));
 }
 
-// What is known about the job before MPI connects the ranks: the environment variables of the
-// launcher. If the program has initialised MPI, the ranks of `communicator` are known too. They may
-// be fewer than the launcher has started; such a job gets an id of its own.
+// Returns what is known about the job before MPI connects the ranks. This is the content of the
+// environment variables of the launcher. If the program has initialised MPI, the ranks of
+// `communicator` are known too. If the communicator has fewer ranks than the launcher has started,
+// the job gets an id of its own.
 StartingJob starting_job(MPI_Comm communicator, const std::vector<std::string>& entries) {
   char host[HOST_NAME_MAX + 1] = "?";
   gethostname(host, sizeof host - 1);
@@ -78,9 +79,9 @@ StartingJob starting_job(MPI_Comm communicator, const std::vector<std::string>& 
   return job;
 }
 
-// The order of the local objects matters. The crash recorder and the notice cover the time in which
+// The order of the local objects matters. The crash recorder and the notice must exist while
 // MPI_Init and the first collectives wait for other ranks. Both are destroyed after make_context()
-// has returned. From then on the recorder and the watchdog of the Runtime replace them.
+// has returned. From then on, the recorder and the watchdog of the Runtime replace them.
 Context init_with_mpi(MPI_Comm communicator, const std::vector<std::string>& entries,
                       ParsedEnvironment environment, const InitOptions& options) {
   collectives::require_mpi_of_build();
@@ -89,10 +90,10 @@ Context init_with_mpi(MPI_Comm communicator, const std::vector<std::string>& ent
   const Settings& settings = environment.settings;
   set_log_level(settings.log_level);
   const StartingJob job = starting_job(communicator, entries);
-  // Installed before MPI_Init, so that Open MPI keeps it in place of its own handlers.
+  // Installed before MPI_Init, so that Open MPI keeps this handler and does not install its own.
   observe::FlightHeader no_recorder{};
   const observe::CrashRecorder crash_recorder(no_recorder, nullptr, describe_rank(job));
-  // Its thread ends the process if MPI_Init does not return in time.
+  // The thread of the notice ends the process if MPI_Init does not return in time.
   InitNotice notice(job, InitNoticeOptions{.stall_warning = settings.stall_warning,
                                            .timeout = settings.timeout,
                                            .is_mpi_running = mpi_is_running(),
@@ -113,7 +114,7 @@ Context init_with_mpi(MPI_Comm communicator, const std::vector<std::string>& ent
 }
 
 // A process without a launcher is a job of one rank and does not initialise MPI. The transport
-// keeps the state of the job alive, so the InProcessJob may be a temporary object.
+// shares the ownership of the job's state, so the InProcessJob may be a temporary object.
 Context init_from_environment(const std::vector<std::string>& entries, const InitOptions& options) {
   ParsedEnvironment environment = parse_environment(entries);
   if (mpi_is_running() || is_started_by_launcher(entries))
@@ -126,7 +127,8 @@ Context init_from_environment(const std::vector<std::string>& entries, const Ini
                       std::move(environment), options);
 }
 
-// If init() fails, the rank has no flight recorder yet. hororun reads the reason from a file.
+// If init() fails, the rank may not have a flight recorder yet. Its error is therefore written to a
+// separate file, which hororun reads.
 template <typename Join>
 Context join_or_record(const std::vector<std::string>& entries, const Join& join) {
   try {

@@ -7,10 +7,11 @@
 
 namespace horo {
 
-/// Makes a job of the ranks of `communicator`, an intracommunicator. Collective over it. The caller
-/// has initialised MPI with MPI_THREAD_MULTIPLE. horo works on duplicates of the communicator and
-/// never finalises MPI. Destroy the context before MPI_Finalize. Throws InvalidArgument if MPI is
-/// not initialised or has a lower thread level; otherwise throws as init() does.
+/// Makes a job of the ranks of `communicator`, which must be an intracommunicator. Collective over
+/// `communicator`. The caller must have initialised MPI with MPI_THREAD_MULTIPLE. horo works on
+/// duplicates of the communicator and never finalises MPI. Destroy the Context before MPI_Finalize.
+/// Throws InvalidArgument if MPI is not initialised or has a lower thread level. Other errors are
+/// those of init() without a communicator.
 Context init(MPI_Comm communicator, const InitOptions& options = {});
 
 }  // namespace horo

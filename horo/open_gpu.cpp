@@ -9,13 +9,13 @@
 
 namespace horo {
 
-// The ranks agree in a task, because a task may use the collectives of the job. It refers to this
-// stack frame; run_task() waits for it.
+// The ranks choose their GPUs in a task, because a task may use the collectives of the job. The
+// task may refer to this stack frame, because run_task() waits for the task.
 std::unique_ptr<device::Device> open_gpu(Context& context) {
   const std::shared_ptr<Runtime> runtime = context.runtime();
   int gpu = 0;
-  // All ranks get the same DeviceError, so the job may continue. It must not leave the task: there,
-  // an error that is neither InvalidArgument nor MismatchError ends the job.
+  // All ranks get the same DeviceError, so the job may continue. The DeviceError must not leave the
+  // task, because any error other than InvalidArgument and MismatchError ends the job there.
   std::exception_ptr error_text;
   coordinator::Entry entry;
   entry.request.kind = coordinator::Kind::kTask;
@@ -29,7 +29,8 @@ std::unique_ptr<device::Device> open_gpu(Context& context) {
     }
   };
   runtime->run_task(std::move(entry));
-  // In a build without GPUs, device::open_gpu() throws the better error: how to build with them.
+  // In a build without GPUs, device::open_gpu() throws a more useful error, which explains how to
+  // build horo with GPUs.
   if (error_text != nullptr && device::is_built_with_gpus()) std::rethrow_exception(error_text);
   return device::open_gpu(gpu);
 }

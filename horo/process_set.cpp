@@ -28,8 +28,8 @@ void check_ranks(const std::vector<int>& ranks, int size) {
                          list_of(ranks), size, size - 1));
 }
 
-// Throws MismatchError on every rank if the lists differ. The usual case costs one allreduce of a
-// hash; the lists are gathered only for the error text.
+// Throws MismatchError on every rank if the lists differ. If they are equal, this costs one
+// allreduce of a hash. The lists are gathered only for the error text.
 void agree_on_ranks(const std::string& name, const std::vector<int>& ranks,
                     collectives::Collectives& collectives, const Topology& topology) {
   const auto bytes = std::as_bytes(std::span(ranks));
@@ -63,9 +63,9 @@ class LogLabelOfSet {
   std::string before_;
 };
 
-// Makes the runtime of a set. Returns null if this rank is not a member, or if the node has too
-// little shared memory; then sets `error`. Collective over the job. The runtime of the set keeps
-// that of the parent alive, because both use the same MPI session and flight recorder.
+// Makes the runtime of a set. Returns null if this rank is not a member. If the node has too little
+// shared memory, sets `error` and returns null. Collective over the job. The runtime of the set
+// keeps the runtime of the parent alive, because both use the same MPI session and flight recorder.
 std::shared_ptr<Runtime> make_runtime(const std::shared_ptr<Runtime>& parent,
                                       const std::vector<int>& members, int number,
                                       std::string& error) {
@@ -82,9 +82,10 @@ std::shared_ptr<Runtime> make_runtime(const std::shared_ptr<Runtime>& parent,
 
 }  // namespace
 
-// The task refers to this stack frame, because run_task() waits for it. All ranks of the parent run
-// it at the same point in the order of collectives, so sets are made in the same order everywhere.
-// If one node fails, members on other nodes discard the runtime that they have just made.
+// The task may refer to this stack frame, because run_task() waits for the task. All ranks of the
+// parent run the task at the same point in the order of collectives, so all ranks make sets in the
+// same order. If one node has too little shared memory, members on other nodes discard the runtime
+// that they have just made.
 ProcessSet Context::new_process_set(std::vector<int> ranks) {
   const std::shared_ptr<Runtime> parent = runtime();
   const Topology& topology = parent->topology();
@@ -122,9 +123,10 @@ ProcessSet Context::new_process_set(std::vector<int> ranks) {
 ProcessSet::ProcessSet(RuntimePointer runtime, std::vector<int> ranks)
     : Context(std::move(runtime)), ranks_(std::move(ranks)), includes_me_(has_runtime()) {}
 
-// release() leaves the base class without a runtime: ~Context() would wait for the other members.
-// The parent takes over the runtime and keeps it until all members have left the set. `parent` is a
-// copy, because retire() may destroy the set, which may own the last reference to its parent.
+// release() leaves the base class without a runtime. Otherwise ~Context() would wait for the other
+// members. The parent takes over the runtime of the set and keeps it until all members have left
+// the set. `parent` is a copy of the pointer, because retire() may destroy the set, which may own
+// the last reference to its parent.
 ProcessSet::~ProcessSet() {
   auto set = release(nullptr);
   if (set == nullptr || set->home().is_elsewhere()) return;
@@ -145,7 +147,7 @@ int ProcessSet::rank_of(int job_rank) const {
 
 std::string ProcessSet::name() const { return list_of(ranks_); }
 
-// If shut_down() throws, the object keeps its runtime, and the destructor retires it.
+// If shut_down() throws, the object keeps its runtime, and the destructor retires that runtime.
 void ProcessSet::close() {
   if (!has_runtime()) return;
   runtime()->shut_down();

@@ -9,9 +9,9 @@ namespace horo {
 class Runtime;
 
 /// The pointer of a Context to its runtime. Access throws an error in a child process of fork(),
-/// and if there is no runtime. There is none if the Context was moved from, if its process set is
-/// closed, or if this rank is not a member of the set. Several threads may read it at the same
-/// time, but not while it is assigned or released.
+/// and if there is no runtime. There is no runtime if the Context was moved from, if its process
+/// set is closed, or if this rank is not a member of its process set. Several threads may read the
+/// pointer at the same time, but not while another thread assigns or releases it.
 class RuntimePointer {
  public:
   RuntimePointer() = default;
@@ -26,14 +26,14 @@ class RuntimePointer {
   }
 
   Runtime* operator->() const { return get().get(); }
-  /// Throws ShutdownError after a move and in a child process of fork(); otherwise the given error
-  /// if there is no runtime.
+  /// Returns the runtime. Throws ShutdownError in a child process of fork() and if the pointer was
+  /// moved from. Throws the given error `why` if the pointer was made or released with one.
   const std::shared_ptr<Runtime>& get() const;
   /// Whether there is a runtime. Does not throw.
   explicit operator bool() const noexcept { return runtime_ != nullptr; }
   /// Whether this process is a fork() child of the process that made the runtime. Does not throw.
   bool is_elsewhere() const noexcept;
-  /// Removes the runtime and returns it; null if there is none. Later accesses throw `why`.
+  /// Removes and returns the runtime, or returns null if there is none. Later accesses throw `why`.
   std::shared_ptr<Runtime> release(std::exception_ptr why) {
     why_ = std::move(why);
     return std::exchange(runtime_, nullptr);

@@ -13,14 +13,14 @@ namespace horo::testing {
 
 /// Settings of run_ranks(), and the faults that it injects.
 struct RunOptions {
-  /// The settings of every rank, as "HORO_NAME=value" entries. The environment of the process is
-  /// not used.
+  /// The settings of every rank, as "HORO_NAME=value" entries. Of the environment of the process,
+  /// only HORO_TEST_DELAY is read.
   std::vector<std::string> environment;
-  /// Delays each message by a pseudo-random time, drawn from `seed`, of at most `max_delay` or
-  /// $HORO_TEST_DELAY, whichever is longer.
+  /// The longest delay of a message. Each message is delayed by a pseudo-random time, which depends
+  /// on `seed`. If the environment variable HORO_TEST_DELAY is longer, it replaces `max_delay`.
   std::chrono::microseconds max_delay{0};
   std::uint64_t seed = 1;
-  /// Drops all messages that this rank sends.
+  /// If set, all messages that this rank sends are dropped.
   std::optional<int> drop_messages_of;
 };
 
@@ -29,9 +29,10 @@ struct RunOptions {
 /// programs that use horo, also under sanitizers.
 ///
 /// If `function` throws on a rank, that rank has failed, and the other ranks get
-/// CommunicationError. Blocks until all ranks have ended. Then rethrows the exception of the rank
-/// that failed first, prefixed with "rank N: ". Do not call it from several threads at the same
-/// time.
+/// CommunicationError. Blocks until all ranks have ended. If a rank has failed, then throws the
+/// error of the rank that failed first, with "rank N: " before its text. InvalidArgument,
+/// MismatchError, CommunicationError and ShutdownError keep their class. Any other std::exception
+/// becomes an Error. Do not call run_ranks() from several threads at the same time.
 void run_ranks(int ranks, const std::function<void(Context&)>& function,
                const RunOptions& options = {});
 

@@ -18,8 +18,9 @@ FlightRecorder::SpanKind span_kind_of(TraceScope::Kind kind) {
 
 }  // namespace
 
-// The flight recorder keeps only the current span of a kind. A scope therefore stores the enclosing
-// span, and end() makes it current again. This is why scopes must end in the reverse order.
+// The flight recorder keeps only the current span of each kind. A scope therefore stores the
+// enclosing span, and end() makes the enclosing span current again. For this reason, scopes must
+// end in the reverse order.
 TraceScope::TraceScope(std::shared_ptr<Runtime> runtime, Kind kind, std::string_view name)
     : runtime_(std::move(runtime)), kind_(kind) {
   const auto span = runtime_->recorder().begin(span_kind_of(kind), name);
@@ -31,7 +32,7 @@ TraceScope::TraceScope(std::shared_ptr<Runtime> runtime, Kind kind, std::string_
   traced_ = device::begin_nvtx_range(name);
 }
 
-// Moving leaves `other` without a runtime, so it does not end the span again.
+// Moving leaves `other` without a runtime, so `other` does not end the span again.
 TraceScope::TraceScope(TraceScope&& other) noexcept = default;
 
 TraceScope& TraceScope::operator=(TraceScope&& other) noexcept {

@@ -6,18 +6,24 @@
 namespace horo {
 
 // The commands of hororun. `words` are the words after the name of the command. Each function
-// returns the exit code for main(), and throws InvalidArgument if the words are wrong.
+// returns the exit code for main(). Each function throws InvalidArgument if the words are invalid.
 
-/// `hororun run`, also without "run": reads the options, starts mpirun (or prints its command line)
-/// and waits for its end. Throws Error if mpirun cannot be started.
+/// `hororun run`. The word "run" may be omitted. Reads the options, starts mpirun and waits until
+/// mpirun has ended. With --dry-run, prints the command line of mpirun instead. Throws Error if
+/// mpirun cannot be started.
 int run_command(std::span<const std::string> words);
 
-/// `hororun rank [--silent] PROGRAM [ARGUMENT...]`: mpirun starts each rank through this command.
-/// It runs the program as its child and forwards the standard error of the program. When the
-/// program ends, it reports the end on its own standard error (RankEnd), removes the shared-memory
-/// segment that Open MPI leaves of a failed rank, and ends in the same way. It reports no end after
-/// a signal that stops the job, and with --silent none at all. Both processes are in one process
-/// group, which mpirun signals as a whole. The program is killed if this process dies.
+/// `hororun rank [--silent] PROGRAM [ARGUMENT...]`. mpirun starts each rank through this command;
+/// the process is called the runner of the rank. The runner runs the program as its child and
+/// forwards the standard error of the program. After the program has ended, the runner does the
+/// following:
+///   - If the rank failed, it removes the shared-memory segment that Open MPI leaves.
+///   - It reports the end of the program on its own standard error (RankEnd). It does not report
+///     the end after a signal that stops the job, or with --silent.
+///   - It ends with the exit code or the signal of the program, so this function does not return.
+///
+/// The runner and the program are in one process group. mpirun sends signals to the whole group. If
+/// the runner dies, the program is killed.
 int rank_command(std::span<const std::string> words);
 
 /// `hororun doctor`: prints why a job makes no progress, or why it ended.
@@ -27,7 +33,7 @@ int doctor_command(std::span<const std::string> words);
 /// cannot be written.
 int timeline_command(std::span<const std::string> words);
 
-/// `hororun stragglers`: prints which ranks of a job the others waited for.
+/// `hororun stragglers`: prints the ranks of a job for which other ranks waited.
 int stragglers_command(std::span<const std::string> words);
 
 }  // namespace horo

@@ -8,11 +8,13 @@
 namespace horo {
 namespace {
 
-// The end of "Primary job terminated normally, but 1 process returned ...".
+// The second line of the report that begins with "Primary job terminated normally, but 1 process
+// returned".
 constexpr std::string_view kAborting =
     "a non-zero exit code. Per user-direction, the job has been aborted.";
 
-/// Removes the beginning of `text` up to and including `mark`. Returns false if there is no `mark`.
+/// Removes the beginning of `text` up to and including `mark`. If `text` does not contain `mark`,
+/// returns false and leaves `text` unchanged.
 bool skip_past(std::string_view& text, std::string_view mark) {
   const std::size_t at = text.find(mark);
   if (at == std::string_view::npos) return false;
@@ -29,7 +31,7 @@ std::optional<int> take_number(std::string_view& text) {
   return value;
 }
 
-/// "mpirun noticed that process rank 1 with PID 0 on node b exited on signal 9 (Killed)."
+/// Reads "mpirun noticed that process rank 1 with PID 0 on node b exited on signal 9 (Killed)."
 std::optional<RankFailure> read_signal_line(std::string_view line) {
   if (!skip_past(line, "noticed that process rank ")) return std::nullopt;
   const auto rank = take_number(line);
@@ -42,32 +44,33 @@ std::optional<RankFailure> read_signal_line(std::string_view line) {
   return RankFailure{*rank, host, fmt::format("was killed by {}", line), 128 + signal};
 }
 
-/// "  Process name: [[31116,1],1]": the rank is the last number.
+/// Reads "  Process name: [[31116,1],1]". The last number is the rank.
 std::optional<int> read_process_name(std::string_view line) {
   if (!skip_past(line, "Process name: [[") || !skip_past(line, "],")) return std::nullopt;
   return take_number(line);
 }
 
-/// "mpirun has exited due to process rank 1 with PID 0 on": the next line continues the report.
+/// Reads "mpirun has exited due to process rank 1 with PID 0 on". The report continues on the next
+/// line.
 std::optional<int> read_improper_exit(std::string_view line) {
   if (!skip_past(line, "has exited due to process rank ")) return std::nullopt;
   return take_number(line);
 }
 
-/// "ssh: Could not resolve hostname b: Name or service not known",
-/// "user@b: Permission denied (publickey).".
+/// Whether ssh reports a failure, such as "ssh: Could not resolve hostname b: Name or service not
+/// known" or "user@b: Permission denied (publickey).".
 bool is_remote_shell_error(std::string_view line) {
   return line.starts_with("ssh: ") || line.starts_with("Host key verification failed") ||
          line.find(": Permission denied (") != std::string_view::npos;
 }
 
-/// "  Remote daemon: [[4514,0],3] on node b", in the report of a lost connection.
+/// Reads "  Remote daemon: [[4514,0],3] on node b" in the report of a lost connection.
 std::optional<std::string> read_lost_host(std::string_view line) {
   if (!skip_past(line, "Remote daemon: ") || !skip_past(line, " on node ")) return std::nullopt;
   return std::string(line.substr(0, line.find(' ')));
 }
 
-/// Removes the carriage return that ssh puts at the end of a line.
+/// Removes blanks, periods and carriage returns from the end of a line of ssh.
 std::string_view trim_end(std::string_view line) {
   return line.substr(0, line.find_last_not_of(" \r.") + 1);
 }

@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Removes ".TEXT" from the end of `text` and returns TEXT; empty if there is no dot.
+/// Removes ".TEXT" from the end of `text` and returns TEXT. Returns an empty text if there is no
+/// dot.
 std::string_view take_last_field(std::string_view& text) {
   const std::size_t dot = text.rfind('.');
   if (dot == std::string_view::npos) return {};
@@ -69,8 +70,8 @@ bool is_session_directory(const fs::path& path) {
          parent.ends_with("." + std::to_string(geteuid()));
 }
 
-// Runs after all processes of the job have ended, so nothing maps these files. Each path is checked
-// again, because it comes from the environment of a rank.
+// Runs after all processes of the job have ended, so no process maps these files. Each session
+// directory is checked again, because its path comes from the environment of a rank.
 void remove_leftovers(const MpiJob& job, const fs::path& shared_memory) noexcept {
   try {
     std::error_code error;

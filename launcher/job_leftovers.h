@@ -17,14 +17,14 @@ bool is_segment_of(const MpiJob& job, std::string_view file_name);
 /// "ompi.HOST.UID/jf.N".
 bool is_session_directory(const std::filesystem::path& path);
 
-/// Removes the files that Open MPI leaves after a failed job: its segments in `shared_memory` and
-/// its session directories. Requires that no process of the job runs on this machine any more.
-/// Ignores files that it cannot remove.
+/// Removes the files that Open MPI leaves after a failed job: the segments of the job in
+/// `shared_memory` and its session directories. The caller must make sure that no process of the
+/// job runs on this machine any more. Files that cannot be removed are ignored.
 void remove_leftovers(const MpiJob& job,
                       const std::filesystem::path& shared_memory = "/dev/shm") noexcept;
 
 /// Removes the segment of one failed rank. `environment` has the "NAME=VALUE" entries of that rank.
-/// For hosts on which no other process of hororun runs.
+/// Needed on hosts on which only runners of hororun run.
 void remove_segment_of_rank(const std::vector<std::string>& environment,
                             const std::filesystem::path& shared_memory = "/dev/shm") noexcept;
 

@@ -11,9 +11,9 @@
 namespace horo {
 namespace {
 
-// The runners report the ends of their ranks on every host, also where hororun runs no rank. A rank
-// of another host may have left processes that are not visible here. So this knowledge counts only
-// if the job has failed: mpirun then ends all processes.
+// The runners report the ends of their ranks on every host. A rank of another host may have left
+// processes that are not visible here. The reports therefore show that no process runs any more
+// only if a rank has failed, because mpirun then ends all processes.
 bool has_failed_on_all_ranks(std::span<const RankEnd> rank_ends) {
   std::set<int> ranks;
   for (const RankEnd& end : rank_ends) ranks.insert(end.rank);
@@ -30,9 +30,9 @@ std::chrono::milliseconds JobMonitor::time_to_next_look() const {
   return std::max(left, std::chrono::milliseconds(0));
 }
 
-// The search for processes runs often at first, because a rank that ends early must be found before
-// it ends. A decision must be the same several times in a row, because mpirun itself needs time to
-// end a job.
+// At first, the search for processes runs often, because a rank that ends early must be found
+// before it ends. A decision ends the job only if it is the same several times in a row, because
+// mpirun itself needs time to end a job.
 std::optional<ForcedEnd> JobMonitor::look(const JobState& state) {
   const auto now = Clock::now();
   if (now < next_look_) return std::nullopt;
@@ -46,7 +46,8 @@ std::optional<ForcedEnd> JobMonitor::look(const JobState& state) {
   equal_judgements_ = text == latest_ ? equal_judgements_ + 1 : 1;
   latest_ = text;
   if (!end) return std::nullopt;
-  // During an abort, mpirun waits for ranks that end slowly. Ranks of other hosts are not visible.
+  // During an abort, mpirun waits for ranks that end slowly. If no rank was found on this host, all
+  // ranks run on other hosts, where they are not visible.
   const bool is_certain = end->cause != ForcedEnd::Cause::kAbortStuck && ranks_.job().has_value();
   const int needed = is_certain ? times_.judgements : times_.judgements_if_uncertain;
   return equal_judgements_ < needed ? std::nullopt : end;
@@ -58,8 +59,8 @@ std::optional<ForcedEnd> JobMonitor::judge(const JobState& state) const {
   if (no_rank_runs && are_all_known && !state.output_is_blocked && !state.has_pending_errors)
     return ForcedEnd{ForcedEnd::Cause::kNoRankRuns,
                      "no rank of the job runs any more, but mpirun did not end"};
-  // On one host there is no remote daemon that may be unreachable. Without a rank on this host, the
-  // number of hosts is unknown.
+  // A job on one host has no remote daemon that may be unreachable. If no rank runs on this host,
+  // the number of hosts is unknown.
   const bool is_one_host = ranks_.job() && ranks_.job()->nodes == 1;
   if (state.is_aborting && !state.output_is_blocked && !is_one_host)
     return ForcedEnd{ForcedEnd::Cause::kAbortStuck,
@@ -70,8 +71,8 @@ std::optional<ForcedEnd> JobMonitor::judge(const JobState& state) const {
   return std::nullopt;
 }
 
-// A rank that exits with code 0 before MPI_Init does not end the job: mpirun waits for the others,
-// which wait in MPI_Init. Reports of the runners also cover ranks on other hosts.
+// A rank that exits with code 0 before MPI_Init does not end the job. mpirun waits for the other
+// ranks, and they wait in MPI_Init. The reports of the runners also cover ranks on other hosts.
 std::optional<std::string> JobMonitor::missing_rank(std::span<const RankEnd> rank_ends) const {
   std::map<int, pid_t> ended = ranks_.ended();
   for (const RankEnd& end : rank_ends) ended[end.rank] = end.pid;

@@ -16,21 +16,22 @@ struct ForcedEnd {
   enum class Cause {
     kNoRankRuns,   ///< mpirun has not ended although no rank runs any more
     kAbortStuck,   ///< mpirun has reported that it aborts the job, and has not ended
-    kRankMissing,  ///< ranks wait in horo::init() for one that has exited
+    kRankMissing,  ///< ranks wait in horo::init() for a rank that has exited
   };
   Cause cause = Cause::kNoRankRuns;
   std::string text;
 };
 
-/// The state of the job apart from its processes.
+/// What JobMonitor::look() must know about the job in addition to its processes.
 struct JobState {
-  /// mpirun cannot write its output. It then may outlive its ranks for any time.
+  /// mpirun cannot write its output. In this state, mpirun may run for any time after its ranks
+  /// have ended.
   bool output_is_blocked = false;
   /// The standard error of mpirun holds unread bytes. mpirun may still run only to write them.
   bool has_pending_errors = false;
-  /// mpirun has reported that it aborts the job. It kills every rank within about a second.
+  /// mpirun has reported that it aborts the job. It usually kills every rank within about a second.
   bool is_aborting = false;
-  /// The reported ends of ranks.
+  /// The ends of ranks that runners have reported.
   std::span<const RankEnd> rank_ends = {};
 };
 
@@ -39,19 +40,19 @@ struct MonitorTimes {
   std::chrono::milliseconds period{1000};       ///< between two decisions
   std::chrono::milliseconds search_period{20};  ///< between two searches until all ranks are found
   std::chrono::milliseconds search_phase{10000};  ///< duration of the searches at search_period
-  int judgements = 4;                             ///< equal decisions in a row that end the job
-  int judgements_if_uncertain = 6;                ///< the same if ranks may end slowly
+  int judgements = 4;               ///< the number of equal decisions in a row that ends the job
+  int judgements_if_uncertain = 6;  ///< the same if ranks may end slowly or are not visible
 };
 
-/// Watches the processes of a job and detects that it cannot end by itself any more. Used by one
-/// thread.
+/// Watches the processes of a job and detects that the job cannot end by itself any more. Must be
+/// used by one thread.
 class JobMonitor {
  public:
   explicit JobMonitor(const MonitorTimes& times);
 
-  /// The time until look() has something to do.
+  /// The time until the next call of look() will inspect the processes.
   std::chrono::milliseconds time_to_next_look() const;
-  /// Inspects the processes if the time has come. Returns why the job must be ended, if it must.
+  /// Inspects the processes if time_to_next_look() is 0. If hororun must end the job, returns why.
   std::optional<ForcedEnd> look(const JobState& state);
 
   RankProcesses& ranks() { return ranks_; }
@@ -67,8 +68,8 @@ class JobMonitor {
   Clock::time_point next_look_ = start_;
   Clock::time_point next_judgement_ = start_;
   RankProcesses ranks_;
-  /// The latest decision, and the number of equal decisions in a row. Counts decisions and not
-  /// seconds, because a suspended machine makes no decisions while seconds pass.
+  /// The latest decision, and the number of equal decisions in a row. The monitor counts decisions
+  /// instead of seconds, because time passes on a suspended machine although it makes no decisions.
   std::string latest_;
   int equal_judgements_ = 0;
 };

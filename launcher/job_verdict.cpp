@@ -80,9 +80,9 @@ std::string describe_end(const RankEnd& end) {
   return fmt::format("rank {} (host {}) {}", end.rank, end.host, describe(end));
 }
 
-// "rank 3 (host b) has waited 13 s in horo::init() for ranks of other hosts ...", from the last
-// line of a rank that ended its own process because of a timeout; empty: it ended for another
-// reason.
+// If a rank ended its own process because of a timeout, returns the reason from the last line of
+// the rank, such as "rank 3 (host b) has waited 13 s in horo::init() for ranks of other hosts ...".
+// If the rank ended for another reason, returns an empty text.
 std::string reason_of_timeout(const RankFailure& failure) {
   const std::string& line = failure.last_line;
   const std::size_t label = line.find("] ");
@@ -115,13 +115,15 @@ std::chrono::nanoseconds stall_warning() {
   return parse_environment(process_environment()).settings.stall_warning;
 }
 
-// A failure or a death explains the loss of a host's daemon. A wait does not.
+// Whether the verdict explains that a host's daemon was lost. A failure or a death of a rank does.
+// A wait does not.
 bool explains_lost_host(const observe::Verdict& verdict) {
   using Kind = observe::Verdict::Kind;
   return verdict.kind == Kind::kFailed || verdict.kind == Kind::kDead;
 }
 
-// Ranks of other hosts only wait for those of the lost one.
+// Whether the verdict blames only ranks of `host`. If the host is lost, the ranks of other hosts
+// only wait for those ranks.
 bool is_about_host(const DoctorReport& report, const std::string& host) {
   const std::vector<int>& blamed = report.verdict.blamed;
   return !blamed.empty() && std::ranges::all_of(blamed, [&](int rank) {
@@ -130,8 +132,8 @@ bool is_about_host(const DoctorReport& report, const std::string& host) {
   });
 }
 
-// The first rank that exited with code 0 and whose record shows that it was not done, if none had
-// failed before.
+// Returns the first rank that exited with code 0 although its record shows that the rank had not
+// shut down. Ignores ranks that ended after a rank with another exit code.
 std::optional<RankFailure> early_end(const DoctorReport& report, std::span<const RankEnd> ends) {
   for (const RankEnd& end : ends) {
     if (end.wait_status != 0) break;
@@ -142,14 +144,15 @@ std::optional<RankFailure> early_end(const DoctorReport& report, std::span<const
   return std::nullopt;
 }
 
-// Whether the record shows an exception without its text: the program has caught it, so horo cannot
-// read the text.
+// Whether the record shows that the rank failed with an exception. horo cannot read the text of an
+// exception that the program throws itself, so the record may not explain the failure.
 bool is_unexplained(const observe::Verdict& verdict, int rank) {
   return verdict.kind == observe::Verdict::Kind::kFailed && verdict.blamed.front() == rank &&
          verdict.text.find(" failed with an exception") != std::string::npos;
 }
 
-// The end of the first clause. The names of ranks on several hosts have a "; " in parentheses.
+// Returns the position of the first "; " outside of parentheses. Inside parentheses, "; " separates
+// the names of ranks on several hosts.
 std::size_t end_of_first_clause(const std::string& text) {
   int depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -160,8 +163,8 @@ std::size_t end_of_first_clause(const std::string& text) {
   return std::string::npos;
 }
 
-// The exceptions of the ranks have the text of the watchdog, which is also the verdict. If the
-// program has printed them, the verdict need only name the ranks and the reason again.
+// The exceptions of the ranks have the text of the watchdog, and the verdict has the same text. If
+// the program has printed that text, the verdict repeats only the ranks and the timeout.
 std::string without_printed_details(const std::string& text, const std::string& printed) {
   const std::size_t details = end_of_first_clause(text);
   if (details == std::string::npos || printed.find(text) == std::string::npos) return text;
@@ -170,7 +173,8 @@ std::string without_printed_details(const std::string& text, const std::string& 
                      timeout == std::string::npos || timeout < details ? "" : text.substr(timeout));
 }
 
-// For a rank without a record, for example on another host, mpirun's report is the only source.
+// Adds a rank without a record, for example on another host. The reports of the runner and of
+// mpirun are the only sources for such a rank.
 void add_unrecorded(DoctorReport& report, const RankFailure& failure,
                     std::chrono::nanoseconds stall_after) {
   observe::RankSnapshot& rank = report.snapshots.emplace_back();
@@ -213,7 +217,7 @@ int JobVerdict::exit_code(const JobResult& result) const {
   if (!report || report->verdict.kind != observe::Verdict::Kind::kFailed) return reported;
   const int first = report->verdict.blamed.front();
   const auto log = std::ranges::find(report->logs, first, &observe::FlightLog::rank);
-  // The text that ended the job is about this rank.
+  // Without a record, or if the job was aborted, the text that ended the job is about this rank.
   if (log == report->logs.end() || log->state == observe::FlightState::kAborted)
     return kForcedEndExitCode;
   if (log->signal != 0 && !observe::was_terminated_by_signal(*log)) return 128 + log->signal;
@@ -255,7 +259,7 @@ std::string JobVerdict::of_records(JobResult result) const {
                      printable(directory->string()));
 }
 
-// Parts of the text are lines of mpirun, ssh and the ranks, which may contain control characters.
+// Parts of the text are lines of mpirun, ssh and the ranks. They may contain control characters.
 std::string JobVerdict::text(const JobResult& result, int exit_code) const {
   std::string text = printable_lines(of_records(result));
   if (result.stop)

@@ -33,8 +33,8 @@ po::options_description option_table() {
   return table;
 }
 
-/// The option whose whole name is `word` ("--np", "-n", and "-np" as in Open MPI); null if there is
-/// none.
+/// Returns the option whose whole name is `word`, such as "--np" or "-n". "-np" is accepted as in
+/// Open MPI. Returns null if there is no such option.
 const po::option_description* find_option(const po::options_description& table,
                                           const std::string& word) {
   const std::string name = word == "-np" ? "--np" : word;
@@ -45,8 +45,8 @@ const po::option_description* find_option(const po::options_description& table,
   return nullptr;
 }
 
-/// The leading words that belong to hororun, each option in one word with its value. Without this
-/// step, Boost would read "-np" as "-n p" and refuse values that begin with a dash.
+/// The leading words that belong to hororun. Each option and its value are joined to one word.
+/// Otherwise Boost would read "-np" as "-n p" and reject values that begin with a dash.
 struct OwnWords {
   std::vector<std::string> words;
   std::size_t count = 0;  ///< the number of original words

@@ -14,11 +14,11 @@ inline constexpr int kMaxRanks = 65536;
 
 /// The options of `hororun run`.
 struct LaunchOptions {
-  std::optional<int> ranks;          ///< -np; none: one for each slot of the hosts
+  std::optional<int> ranks;          ///< -np; if unset, one rank for each slot of the hosts
   std::optional<std::string> hosts;  ///< -H, as written
   std::optional<std::string> hostfile;
   std::optional<std::string> output_directory;
-  std::vector<std::pair<std::string, std::string>> environment;  ///< --env, in order
+  std::vector<std::pair<std::string, std::string>> environment;  ///< --env, in the order given
   std::vector<std::string> mpi_arguments;                        ///< --mpi-args, split into words
   bool oversubscribe = false;
   bool dry_run = false;
@@ -27,8 +27,8 @@ struct LaunchOptions {
 };
 
 /// Reads the words after `hororun run`. Options end at "--", or at the first word that is neither
-/// an option nor the value of an option. All further words belong to the program. Throws
-/// InvalidArgument with the word and the remedy.
+/// an option nor the value of an option. All following words belong to the program. Throws
+/// InvalidArgument with the wrong word and the remedy.
 LaunchOptions parse_launch_options(std::span<const std::string> words);
 
 /// The text of --help.

@@ -21,8 +21,8 @@
 namespace horo {
 namespace {
 
-// The affinity mask does not include the quota of a container, which limits the processor time
-// instead of the processors.
+// The affinity mask does not reflect the quota of a container, because the quota limits the
+// processor time instead of the set of processors.
 int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -40,8 +40,8 @@ std::string host_name() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "localhost";
 }
 
-/// Tries to read memory of this process. seccomp, which may forbid the call between processes of
-/// one user, forbids this one too.
+/// Tries to read memory of this process with process_vm_readv(). If seccomp forbids this call for
+/// other processes, it also forbids it for this process.
 bool allows_cross_memory_copy() {
   char from = 1;
   char to = 0;
@@ -87,8 +87,7 @@ std::string_view variable_in(const std::vector<std::string>& environment, std::s
   return {};
 }
 
-// cpu.max holds "QUOTA PERIOD" in microseconds, or "max PERIOD" without a limit. A part of a core
-// counts as a core.
+// cpu.max holds "QUOTA PERIOD" in microseconds, or "max PERIOD" if there is no limit.
 int cores_within_quota(std::string_view cpu_max, int cores) {
   std::istringstream text{std::string(cpu_max)};
   double quota = 0;

@@ -60,14 +60,15 @@ int dispatch(std::span<const std::string> words) {
   return horo::run_command(words);
 }
 
-/// Prints the message in one line, also if it quotes words with control characters.
+/// Prints the message in one line, even if the message quotes words with control characters.
 int report_error(const std::exception& error, int exit_code) {
   fmt::print(stderr, "hororun: {}\n", horo::printable(error.what()));
   return exit_code;
 }
 
 /// Opens /dev/null for each closed standard stream. Otherwise a file that is opened later would get
-/// the number of the stream, and its output. Must run before any other code opens a file.
+/// the descriptor of the stream, and output for the stream would be written to that file. The
+/// caller must call this function before it opens any file.
 void open_closed_streams() {
   for (int descriptor = 0; descriptor <= 2; ++descriptor)
     if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDWR);

@@ -54,7 +54,7 @@ std::vector<std::string> split_words(std::string_view text) {
     const char c = text[i];
     const bool escapes = c == '\\' && quote != '\'' && i + 1 < text.size();
     if (escapes) {
-      // Inside double quotes a backslash is special only before these.
+      // Inside double quotes, a backslash is special only before one of these characters.
       if (quote == '"' && std::string_view("\"\\$`").find(text[i + 1]) == std::string_view::npos)
         word += c;
       word += text[++i];
@@ -87,12 +87,12 @@ namespace {
 constexpr int kMaxRanksPerCore = 256;
 // The prefix of variables that set parameters of Open MPI. mpirun forwards them to the ranks.
 constexpr std::string_view kParameterPrefix = "OMPI_MCA_";
-// The parameter with the signals on which Open MPI prints the stack. Its handler may deadlock after
-// a crash, and horo reports crashes itself.
+// The parameter with the signals on which Open MPI prints the stack. The signal handler of Open MPI
+// may deadlock after a crash, and horo reports crashes itself.
 constexpr const char* kCrashParameter = "opal_signal";
-// The parameter with Open MPI's kinds of shared memory. By default each process tests the kind
-// "posix", although "mmap" has precedence: a process that is killed during that test leaves the
-// file /dev/shm/open_mpi.0000.
+// The parameter with the kinds of shared memory that Open MPI may use. By default, each process
+// tests the kind "posix", even though "mmap" has precedence. A process that is killed during that
+// test leaves the file /dev/shm/open_mpi.0000.
 constexpr const char* kSharedMemoryParameter = "shmem";
 
 bool are_all_local(std::span<const Host> hosts, const Machine& machine) {
@@ -100,8 +100,8 @@ bool are_all_local(std::span<const Host> hosts, const Machine& machine) {
                      [&](const Host& host) { return is_this_machine(machine, host.name); });
 }
 
-/// Returns `slots` as the number of ranks of a job without -np. Throws if it is too large to be
-/// intended.
+/// Returns `slots` as the number of ranks of a job without -np. Throws InvalidArgument if there are
+/// so many slots that the user cannot have intended this.
 int checked_slots(int slots, std::span<const Host> hosts, const Machine& machine) {
   const bool is_too_many = slots > kMaxRanks || (are_all_local(hosts, machine) &&
                                                  slots > kMaxRanksPerCore * machine.cores);
@@ -138,7 +138,7 @@ int rank_count(const LaunchOptions& options, std::span<const Host> hosts, const 
   return ranks;
 }
 
-/// Whether the arguments of the user for mpirun contain this option or parameter.
+/// Whether an argument of the user for mpirun contains `word`, an option or a parameter.
 bool mentions(const LaunchOptions& options, std::string_view word) {
   return std::any_of(
       options.mpi_arguments.begin(), options.mpi_arguments.end(),
@@ -146,8 +146,8 @@ bool mentions(const LaunchOptions& options, std::string_view word) {
 }
 
 /// Whether the user sets the parameter `name` of Open MPI, by an argument for mpirun or by a
-/// variable. hororun then leaves it alone, because its own argument would override the variable. A
-/// `name` that ends in '_' stands for all parameters that begin with it.
+/// variable. hororun does not set such a parameter, because the argument of hororun would override
+/// the variable. A `name` that ends in '_' stands for all parameters whose names begin with `name`.
 bool is_set_by_user(const LaunchOptions& options, const Machine& machine, std::string_view name) {
   const auto sets = [&](std::string_view variable) {
     if (!variable.starts_with(kParameterPrefix)) return false;
@@ -178,14 +178,15 @@ std::map<std::string, std::string> rank_environment(const LaunchOptions& options
   return variables;
 }
 
-/// The words of the program in a form that mpirun passes on unchanged. mpirun takes the word ":"
-/// for the beginning of another program, so a shell starts a program with such a word.
+/// Returns the words of the program in a form that mpirun passes on unchanged. For mpirun, the word
+/// ":" separates two programs. If a word is ":", a shell starts the program.
 std::vector<std::string> past_mpirun(const std::vector<std::string>& program) {
   if (std::find(program.begin(), program.end(), ":") == program.end()) return program;
   return {"sh", "-c", "exec " + shell_join(program)};
 }
 
-/// HORO_TIMEOUT of the ranks. The default if the value is invalid, which the ranks report.
+/// Returns HORO_TIMEOUT of the ranks. If the value is invalid, returns the default;
+/// check_settings() reports the invalid value.
 std::chrono::nanoseconds timeout_in(const std::map<std::string, std::string>& variables) {
   const std::chrono::nanoseconds default_timeout = Settings().timeout;
   const auto found = variables.find("HORO_TIMEOUT");
@@ -197,9 +198,10 @@ std::chrono::nanoseconds timeout_in(const std::map<std::string, std::string>& va
   }
 }
 
-/// Arguments that make mpirun detect a lost host shortly before HORO_TIMEOUT. By default the kernel
-/// reports a lost connection after 8 minutes. The probes must end before the timeout: horo then
-/// sends a message to the host, and the kernel sends no probes while a message is unacknowledged.
+/// Returns arguments that make mpirun detect a lost host shortly before HORO_TIMEOUT, and after at
+/// most 270 s. By default, the kernel reports a lost connection after 8 minutes. The probes must
+/// end before HORO_TIMEOUT, because horo sends a message to the host after HORO_TIMEOUT. The kernel
+/// sends no probes while a message is unacknowledged.
 std::vector<std::string> keepalive_arguments(std::chrono::nanoseconds timeout) {
   constexpr long kProbes = 3;
   const long total = std::clamp<long>(
@@ -210,8 +212,8 @@ std::vector<std::string> keepalive_arguments(std::chrono::nanoseconds timeout) {
           "--mca", "oob_tcp_keepalive_probes", std::to_string(kProbes)};
 }
 
-/// Whether mpirun needs the option for a job without remote hosts. Without ssh and rsh, and without
-/// this option, mpirun does not even start local ranks.
+/// Whether mpirun needs the option for a job without remote hosts. If neither ssh nor rsh is
+/// installed, mpirun does not even start local ranks without this option.
 bool must_be_isolated(const LaunchOptions& options, std::span<const Host> hosts,
                       const Machine& machine) {
   return !machine.has_remote_shell && are_all_local(hosts, machine) &&
@@ -226,8 +228,8 @@ std::string join_hosts(std::span<const Host> hosts) {
   return text;
 }
 
-/// Whether a host name has a domain. By default mpirun removes the domain and looks for a host with
-/// the short name.
+/// Whether a host name has a domain. By default, mpirun removes the domain and searches for a host
+/// with the short name.
 bool has_domain(std::string_view name) {
   return name.find('.') != std::string_view::npos &&
          name.find_first_not_of("0123456789.") != std::string_view::npos;
@@ -259,7 +261,7 @@ MpirunCommand compose_mpirun(const LaunchOptions& options, std::span<const Host>
   const bool may_oversubscribe =
       is_free("rmaps_base_oversubscribe") && is_free("rmaps_base_no_oversubscribe");
   if (options.oversubscribe || (hosts.empty() && may_oversubscribe)) add("--oversubscribe");
-  // mpirun would bind each rank to one core, but a rank has several threads.
+  // By default, mpirun binds each rank to one core or one socket, but a rank has several threads.
   if (!mentions(options, "bind-to") && is_free("hwloc_base_binding_policy"))
     add("--bind-to", "none");
   const auto set = [&](const char* name, const char* value) {

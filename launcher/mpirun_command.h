@@ -12,32 +12,33 @@
 
 namespace horo {
 
-/// `word` quoted for a POSIX shell: unchanged if it has no special character, otherwise in single
-/// quotes. Keeps newlines.
+/// Quotes `word` for a POSIX shell. A word without special characters is unchanged. Any other word
+/// is put in single quotes. Newlines are kept.
 std::string shell_quote(std::string_view word);
-/// The words quoted and joined by blanks.
+/// Quotes the words and joins them with blanks.
 std::string shell_join(std::span<const std::string> words);
 
-/// Splits `text` at blanks like a shell, with '...', "..." and backslash, but without expansion.
-/// The inverse of shell_join(). Throws InvalidArgument if a quote is not closed.
+/// Splits `text` at blanks as a shell does. Supports '...', "..." and backslash, but no expansion.
+/// This is the inverse of shell_join(). Throws InvalidArgument if a quote is not closed.
 std::vector<std::string> split_words(std::string_view text);
 
 /// A command line of mpirun.
 struct MpirunCommand {
-  /// The variables of the command, sorted by name: set by hororun, or taken from its environment
-  /// for the ranks.
+  /// The environment variables of the command, sorted by name. hororun sets them, or takes them
+  /// from its own environment to pass them to the ranks.
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> arguments;  ///< beginning with "mpirun"
   std::size_t program = 0;             ///< the index of the program in `arguments`
 };
 
-/// Composes the command line for Open MPI 4. `hosts` is the parsed options.hosts or
-/// options.hostfile. Throws InvalidArgument if there are more ranks than slots, or more than 256
-/// ranks per core.
+/// Composes the command line for Open MPI 4. `hosts` must be the parsed options.hosts or
+/// options.hostfile. Throws InvalidArgument if the number of ranks is neither given nor known from
+/// the slots. Also throws it if there are too many ranks for the hosts and options.oversubscribe
+/// does not allow this: more ranks than slots, or more than 256 ranks per core of this machine.
 MpirunCommand compose_mpirun(const LaunchOptions& options, std::span<const Host> hosts,
                              const Machine& machine);
 
-/// The command as a line for a POSIX shell, assignments first.
+/// Returns the command as a line for a POSIX shell. The line begins with the variables.
 std::string to_shell_line(const MpirunCommand& command);
 
 }  // namespace horo

@@ -8,15 +8,15 @@
 
 namespace horo {
 
-/// Writes to a file descriptor without waiting for its reader, and keeps the bytes that it cannot
-/// write yet. Does not change the flags of the descriptor, because other processes share them. Used
-/// by one thread.
+/// Writes to a file descriptor without waiting for the reader, and keeps the bytes that cannot be
+/// written yet. Does not change the flags of the descriptor, because other processes share them.
+/// Must be used by one thread.
 class OutputQueue {
  public:
-  /// `descriptor` outlives this object.
+  /// `descriptor` must stay open while this object exists. The caller owns it.
   explicit OutputQueue(int descriptor);
 
-  /// Adds bytes and writes as many as possible now.
+  /// Adds bytes, then writes as many bytes as possible now.
   void add(std::string_view bytes);
   void write_some();
   /// Drops the unwritten bytes, and all bytes that are added later.
@@ -25,7 +25,7 @@ class OutputQueue {
   bool is_empty() const { return waiting_.empty(); }
   /// Whether the producer of the bytes should wait.
   bool is_full() const { return waiting_.size() >= kMost; }
-  /// For poll(): ready for POLLOUT when write_some() can write.
+  /// The descriptor for poll(). It is ready for POLLOUT when write_some() can write.
   int descriptor() const { return reopened_.is_open() ? reopened_.get() : descriptor_; }
 
  private:

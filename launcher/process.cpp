@@ -23,8 +23,8 @@
 namespace horo {
 
 // Blocked signals stay pending until read() takes them from the descriptor, so a signal between two
-// calls of next() is not lost. Requires a process with one thread: another thread would have a mask
-// of its own.
+// calls of next() is not lost. The process must have one thread. Otherwise the other threads would
+// not block the signals.
 SignalInbox::SignalInbox(const std::vector<int>& signals) {
   sigset_t mask;
   sigemptyset(&mask);
@@ -66,12 +66,12 @@ struct Pipe {
                          int error_output, int failure) {
   const bool is_mpirun = kind == ChildProcess::Kind::kMpirun;
   if (is_mpirun) setpgid(0, 0);
-  // mpirun handles SIGPIPE itself while the job runs, but not while it starts or shuts down. A rank
-  // that ends then would kill mpirun by SIGPIPE before it reports anything. mpirun resets the
-  // signal for the ranks.
+  // mpirun handles SIGPIPE itself while the job runs, but not while it starts or shuts down.
+  // Without SIG_IGN, a rank that ends during these times could kill mpirun by SIGPIPE before mpirun
+  // reports anything. mpirun resets the signal for the ranks.
   if (is_mpirun) std::signal(SIGPIPE, SIG_IGN);
   prctl(PR_SET_PDEATHSIG, is_mpirun ? SIGTERM : SIGKILL);
-  if (getppid() != parent) _exit(128 + SIGTERM);  // it died before prctl()
+  if (getppid() != parent) _exit(128 + SIGTERM);  // the parent died before prctl()
   dup2(error_output, STDERR_FILENO);
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
   sigprocmask(SIG_SETMASK, &signal_mask, nullptr);
@@ -87,11 +87,11 @@ struct Pipe {
 
 struct Child {
   pid_t pid = 0;
-  bool cleans_up = false;  // a RankCleaner, which ends by itself
+  bool cleans_up = false;  // the process of a RankCleaner, which ends by itself
 };
 
-// The children of this process, without cleaning processes that are stopped. A cleaning process on
-// a frozen host ends when the host continues.
+// Returns the children of this process, except for cleaning processes that are stopped. A stopped
+// cleaning process ends by itself after it has been continued.
 std::vector<Child> children() {
   std::vector<Child> found;
   std::error_code ignored;
@@ -115,8 +115,8 @@ std::vector<Child> children() {
 
 }  // namespace
 
-// Two pipes: one is the standard error of the child, the other reports a failed exec(). Both are
-// O_CLOEXEC, and the child duplicates the first to descriptor 2.
+// Makes two pipes. `errors` is the standard error of the child. `failure` reports a failed exec().
+// Both are O_CLOEXEC, and the child duplicates the write end of `errors` to descriptor 2.
 ChildProcess::ChildProcess(const std::vector<std::string>& arguments,
                            const std::vector<std::pair<std::string, std::string>>& environment,
                            const sigset_t& signal_mask, Kind kind) {
@@ -131,7 +131,7 @@ ChildProcess::ChildProcess(const std::vector<std::string>& arguments,
   close(failure.write_end);
   error_output_ = errors.read_end;
   fcntl(error_output_, F_SETFL, O_NONBLOCK);
-  // exec() closes the pipe, so the end of the file means that the child runs the program.
+  // exec() closes the pipe, so the end of the file means that exec() has succeeded.
   int error = 0;
   ssize_t count = 0;
   do count = read(failure.read_end, &error, sizeof(error));
@@ -161,7 +161,7 @@ int shell_exit_code(int wait_status) {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-// One SIGCHLD may stand for several children, so all that have ended are reaped.
+// One SIGCHLD may stand for several children, so all children that have ended are reaped.
 std::map<pid_t, int> reap_children() {
   std::map<pid_t, int> ended;
   int status = 0;
@@ -170,20 +170,21 @@ std::map<pid_t, int> reap_children() {
   return ended;
 }
 
-// If mpirun dies, its ranks become children of this process instead of init, so kill_all_children()
-// finds them.
+// If mpirun dies, its ranks become children of this process instead of children of init, so
+// kill_all_children() finds the ranks.
 void adopt_orphans() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 // Repeats until there is no child, because the children of a killed child become children of this
 // process.
 void kill_all_children() {
   for (auto left = children(); !left.empty(); left = children()) {
-    // A cleaning process may wait for the end of another child, so it is waited for last.
+    // A cleaning process may wait for the end of another child. The other children are therefore
+    // killed and reaped first.
     const bool only_clean_up = std::ranges::all_of(left, &Child::cleans_up);
     std::erase_if(left, [&](const Child& child) { return child.cleans_up != only_clean_up; });
     for (const Child& child : left)
       if (!only_clean_up) kill(child.pid, SIGKILL);
-    // WUNTRACED: return also if the child is stopped.
+    // With WUNTRACED, waitpid() also returns if the child is stopped.
     for (const Child& child : left) waitpid(child.pid, nullptr, only_clean_up ? WUNTRACED : 0);
   }
 }

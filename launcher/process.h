@@ -11,9 +11,9 @@
 
 namespace horo {
 
-/// Receives signals through a file descriptor in place of handlers, from construction to
-/// destruction. At most one object exists at a time. Constructed before any other thread starts,
-/// because threads inherit the mask of blocked signals.
+/// Receives signals through a file descriptor instead of signal handlers, from its construction to
+/// its destruction. At most one object may exist at a time. It must be constructed before any other
+/// thread starts, because threads inherit the mask of blocked signals.
 class SignalInbox {
  public:
   explicit SignalInbox(const std::vector<int>& signals);
@@ -23,9 +23,9 @@ class SignalInbox {
 
   /// Readable when a signal is pending.
   int descriptor() const { return descriptor_; }
-  /// Returns the next pending signal; none if no signal is pending.
+  /// Returns the next pending signal, or none if no signal is pending. Does not block.
   std::optional<int> next();
-  /// The mask of blocked signals before the construction, for a child process.
+  /// The mask of blocked signals before the construction. A child process needs this mask.
   const sigset_t& previous_mask() const { return previous_mask_; }
 
  private:
@@ -41,8 +41,10 @@ class ChildProcess {
     kRank,    ///< stays in this process's group; gets SIGKILL when this process dies
   };
 
-  /// Starts arguments[0], searched on PATH. The child gets the environment of this process plus
-  /// `environment`, and the mask of blocked signals `signal_mask`. Throws Error if it cannot start.
+  /// Starts the program arguments[0]. If this name has no slash, the program is searched on PATH.
+  /// The child gets the environment of this process plus `environment`, and `signal_mask` as its
+  /// mask of blocked signals. Throws Error if the program cannot be started. The destructor neither
+  /// ends the child nor waits for it.
   ChildProcess(const std::vector<std::string>& arguments,
                const std::vector<std::pair<std::string, std::string>>& environment,
                const sigset_t& signal_mask, Kind kind = Kind::kMpirun);
@@ -51,7 +53,7 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  /// The non-blocking read end of its standard error.
+  /// The non-blocking read end of the child's standard error. This object owns it.
   int error_output() const { return error_output_; }
 
   void send(int signal) const;
@@ -62,20 +64,22 @@ class ChildProcess {
   int error_output_ = -1;
 };
 
-/// "signal 9 (Killed)".
+/// Returns a text such as "signal 9 (Killed)".
 std::string describe_signal(int signal);
 
-/// The exit code that a shell reports: the exit code of the process, or 128 + the signal that
-/// killed it.
+/// The exit code that a shell reports. This is the exit code of the process, or 128 + n if signal n
+/// killed the process.
 int shell_exit_code(int wait_status);
 
 /// Returns the children that have ended since the last call, with their wait() statuses.
 std::map<pid_t, int> reap_children();
 
-/// Makes this process the new parent of its descendants whose parent dies, in place of init.
+/// If the parent of a descendant of this process dies, makes this process the new parent of that
+/// descendant. Otherwise init would be the new parent.
 void adopt_orphans();
-/// Kills every child of this process, and adopted descendants, until none is left. Waits for
-/// cleaning processes (RankCleaner), which end by themselves, unless they are stopped.
+/// Kills every child of this process, including adopted descendants, until none is left. Does not
+/// kill cleaning processes (RankCleaner), because they end by themselves, but waits until they have
+/// ended or are stopped.
 void kill_all_children();
 
 }  // namespace horo

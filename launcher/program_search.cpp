@@ -36,7 +36,8 @@ bool kernel_knows_more_formats() {
   return false;
 }
 
-/// The processor of an ELF file (EM_X86_64, ...); none if `bytes` are not the beginning of one.
+/// The processor of an ELF file, such as EM_X86_64. None if `bytes` are not the beginning of an ELF
+/// file.
 std::optional<int> elf_machine(std::string_view bytes) {
   constexpr std::size_t kOffset = offsetof(Elf64_Ehdr, e_machine);  // the same in Elf32_Ehdr
   if (bytes.size() < kOffset + 2 || bytes.substr(0, SELFMAG) != ELFMAG) return std::nullopt;
@@ -111,8 +112,9 @@ std::string find_program(const std::string& program, std::string_view path) {
   throw InvalidArgument(fmt::format("program '{}' is not on PATH; write its path", program));
 }
 
-// Finds what exec() would reject on every rank, so that the error appears once. Files that cannot
-// be read are left to the kernel, and all files if it supports further formats (binfmt_misc).
+// Finds errors for which exec() would fail on every rank, so that the error appears once. Does not
+// check files that cannot be read. Does not check any file if the kernel supports further formats
+// (binfmt_misc).
 void check_program_format(const std::string& path) {
   constexpr std::size_t kHeaderBytes = 256;  // the part that the kernel reads
   if (access(path.c_str(), R_OK) != 0 || kernel_knows_more_formats()) return;

@@ -39,8 +39,8 @@ std::vector<std::string> threads_of(pid_t pid) {
 
 }  // namespace
 
-// The start time is part of the identity: the kernel reuses process ids, and a job may run for
-// days.
+// The start time is part of the identity, because the kernel reuses process ids and a job may run
+// for days.
 std::optional<ProcessId> running_process(pid_t pid) {
   const std::string text = contents_of(fmt::format("/proc/{}/stat", pid));
   // "PID (NAME) STATE PARENT ..."; the name may contain blanks and parentheses.
@@ -112,8 +112,8 @@ bool any_of_them_runs(const std::vector<ProcessId>& processes) {
   return std::any_of(processes.begin(), processes.end(), runs);
 }
 
-// A rank may be a shell that runs the program as a child. A descendant of a rank may also belong to
-// another job, whose init() is a different one.
+// Also searches the descendants of `pid`, because a rank may be a shell that runs the program as a
+// child. Ignores descendants that belong to another job, because they call init() for that job.
 bool is_in_init(pid_t pid, unsigned job) {
   const auto own_job = number_in<unsigned>(environment_of(pid), kJob);
   if (own_job && *own_job != job) return false;
@@ -125,14 +125,15 @@ bool is_in_init(pid_t pid, unsigned job) {
 
 }  // namespace
 
-// Walks the descendants of this process only, so ranks of other jobs are not visited. hororun
-// adopts orphans, so the ranks remain its descendants after the death of mpirun.
+// Visits only descendants of this process, so ranks of other jobs are not visited. hororun adopts
+// orphans, so the ranks remain descendants of hororun if mpirun dies.
 void RankProcesses::update() {
   for (pid_t child : children_of(getpid()))
     if (const auto process = running_process(child)) visit(*process);
 }
 
-// A cleaning process has the environment of its rank, and outlives the rank.
+// Skips cleaning processes, because a cleaning process has the environment of its rank but outlives
+// the rank.
 void RankProcesses::visit(const ProcessId& process) {
   if (has_thread(process.pid, kRankCleanerName) || add_if_rank(process)) return;
   for (pid_t child : children_of(process.pid))
@@ -144,7 +145,8 @@ bool RankProcesses::add_if_rank(const ProcessId& process) {
   const std::vector<std::string> environment = environment_of(process.pid);
   const auto rank = number_in<int>(environment, kRank);
   const auto job = number_in<unsigned>(environment, kJob);
-  // If hororun runs inside a rank of another job, mpirun and its daemons inherit that environment.
+  // If hororun itself runs in a rank of another job, mpirun and its daemons inherit the environment
+  // of that rank.
   if (!rank || !job || job == number_in<unsigned>(process_environment(), kJob)) return false;
   if (!job_)
     job_ = MpiJob{.id = *job,
@@ -162,8 +164,8 @@ bool RankProcesses::add_if_rank(const ProcessId& process) {
 
 bool RankProcesses::any_runs() const { return any_of_them_runs(known_); }
 
-// Without ranks on other hosts, or if as many ranks were found here as the job has, the processes
-// of this host are the whole job.
+// If the job has one host, or if all its ranks were found on this host, no rank runs on another
+// host.
 bool RankProcesses::all_are_here() const {
   return job_ && (job_->nodes == 1 || static_cast<int>(ranks_.size()) == job_->size);
 }

@@ -13,7 +13,8 @@
 
 namespace horo {
 
-/// Identifies a process. The start time distinguishes it from a later process with the same id.
+/// Identifies a process. The start time distinguishes the process from a later one with the same
+/// id.
 struct ProcessId {
   pid_t pid = -1;
   std::uint64_t start_time = 0;
@@ -21,15 +22,15 @@ struct ProcessId {
   bool operator==(const ProcessId&) const = default;
 };
 
-/// The running process with this id; none if it does not exist or is a zombie.
+/// The running process with this id. None if there is no such process or if it is a zombie.
 std::optional<ProcessId> running_process(pid_t pid);
 
-/// The children of a process. May miss a child while another one ends. Empty if the kernel has no
-/// /proc/PID/task/TID/children.
+/// The children of a process. A child may be missing from the list if another child ends during the
+/// call. Empty if the kernel has no /proc/PID/task/TID/children.
 std::vector<pid_t> children_of(pid_t pid);
 
-/// The "NAME=VALUE" entries of the environment with which the process started; empty if they cannot
-/// be read.
+/// The "NAME=VALUE" entries of the environment with which the process started. Empty if the entries
+/// cannot be read.
 std::vector<std::string> environment_of(pid_t pid);
 
 /// Whether the process has a thread of this name.
@@ -37,31 +38,33 @@ bool has_thread(pid_t pid, std::string_view name);
 
 /// A job of Open MPI, according to the environment of its ranks.
 struct MpiJob {
-  unsigned id = 0;                                      ///< PMIX_NAMESPACE
-  int size = 0;                                         ///< ranks
-  int nodes = 0;                                        ///< hosts that may run ranks; 0: unknown
-  int local_size = 0;                                   ///< ranks on this host; 0: unknown
-  std::set<std::filesystem::path> session_directories;  ///< of mpirun and the daemons seen here
+  unsigned id = 0;     ///< PMIX_NAMESPACE
+  int size = 0;        ///< number of ranks, 0 if unknown
+  int nodes = 0;       ///< number of hosts that may run ranks, 0 if unknown
+  int local_size = 0;  ///< number of ranks on this host, 0 if unknown
+  std::set<std::filesystem::path> session_directories;  ///< session directories on this host
 };
 
-/// The ranks of the job of this process that run on this machine. They are the descendants of this
-/// process that have the environment of a rank; in a job of hororun, the runners (rank_command()).
-/// Requires adopt_orphans(), so that ranks stay descendants when mpirun dies. Used by one thread.
+/// The ranks of a job that this process has started, as far as they run on this machine. A rank is
+/// a descendant of this process that has the environment of a rank. In a job of hororun, the ranks
+/// found are the runners (rank_command()). The caller must call adopt_orphans() before, so that
+/// ranks stay descendants if mpirun dies. Must be used by one thread.
 class RankProcesses {
  public:
-  /// Searches for new ranks. Reads the descendants of this process, but not those of a rank.
+  /// Searches for new ranks among the descendants of this process. Does not search the descendants
+  /// of a rank.
   void update();
 
-  /// The job of the first rank that was found.
+  /// The job of the first rank that was found. None if no rank was found.
   const std::optional<MpiJob>& job() const { return job_; }
-  /// Whether any process of a rank runs, including ranks of jobs that the ranks spawned.
+  /// Whether any rank that was found runs, including ranks of jobs that the ranks spawned.
   bool any_runs() const;
-  /// Whether all ranks of the job run on this machine, according to the environment or because all
-  /// of them were found.
+  /// Whether all ranks of the job were started on this machine. This is known from the environment
+  /// of a rank, or because all ranks were found.
   bool all_are_here() const;
   /// Whether every rank that must run on this machine was found.
   bool all_are_found() const;
-  /// The ranks of the job that were found and do not run any more, with their process ids.
+  /// The ranks of the job that were found but do not run any more, with their process ids.
   std::map<int, pid_t> ended() const;
   /// The ranks of the job that wait in horo::init() now.
   std::vector<int> in_init() const;

@@ -50,7 +50,7 @@ std::vector<Host> read_hosts(const LaunchOptions& options) {
   return parse_hostfile(text.str(), *options.hostfile);
 }
 
-/// Only for jobs on this machine. mpirun searches for the program on other machines.
+/// Checks the program if all ranks run on this machine. On other machines, mpirun searches for it.
 void check_program(const LaunchOptions& options, std::span<const Host> hosts,
                    const Machine& machine) {
   for (const Host& host : hosts)
@@ -65,7 +65,7 @@ void check_program(const LaunchOptions& options, std::span<const Host> hosts,
   check_program_format(find_program(program, path));
 }
 
-/// Reports invalid settings once, before every rank would report them.
+/// Throws InvalidArgument if a setting is invalid. Otherwise every rank would report the error.
 void check_settings(const LaunchOptions& options, const Machine& machine) {
   std::vector<std::string> entries = machine.environment;
   for (const auto& [name, value] : options.environment) entries.push_back(name + "=" + value);
@@ -82,9 +82,9 @@ void make_output_directory(const std::string& path) {
                                       path, error.message()));
 }
 
-/// Chooses the directory for the flight recorders of the job, so that hororun can read them after a
-/// failure. Returns the setting. With --dry-run the ranks choose it, because the printed command
-/// may run more than once.
+/// Chooses the directory for the flight recorders of the job, so that hororun can read the files
+/// after a failure. Returns the setting. With --dry-run, the ranks choose the directory, because
+/// the printed command may run more than once.
 std::string set_flight_directory(LaunchOptions& options, const Machine& machine) {
   constexpr std::string_view kName = "HORO_FLIGHT_DIR";
   std::string setting(variable_in(machine.environment, kName));
@@ -92,7 +92,7 @@ std::string set_flight_directory(LaunchOptions& options, const Machine& machine)
     if (name == kName) setting = value;
   const std::string chosen = flight_setting_for_job(setting);
   if (chosen == setting) return setting;
-  // The last value of a variable counts.
+  // A later entry overrides an earlier entry of the same variable.
   options.environment.emplace_back(kName, options.dry_run ? "auto" : chosen);
   return chosen;
 }
@@ -104,9 +104,9 @@ void check_open_files(const LaunchOptions& options, std::span<const Host> hosts,
   require_open_files(ranks_on_busiest_host(hosts, ranks, machine.cores));
 }
 
-/// Makes mpirun start each rank through rank_command() of this program. The runners report nothing
-/// if mpirun writes the output of the ranks to files or marks its lines, because the reports would
-/// appear there.
+/// Makes mpirun start each rank through rank_command() of this program. If mpirun writes the output
+/// of the ranks to files or to other windows, or marks its lines, the runners are silent. Otherwise
+/// their reports would appear in that output.
 std::vector<std::string> with_rank_command(const MpirunCommand& command) {
   constexpr std::string_view kOptions[] = {
       "--output-filename",  "-output-filename",  "--tag-output", "-tag-output",
@@ -123,7 +123,7 @@ std::vector<std::string> with_rank_command(const MpirunCommand& command) {
 
 int run_job(const MpirunCommand& command, const std::string& flight_setting) {
   adopt_orphans();
-  // If the reader of standard error closes it, this process must still wait for the job.
+  // Even if the reader closes standard error, this process must wait for the job.
   std::signal(SIGPIPE, SIG_IGN);
   SignalInbox inbox(supervised_signals());
   const JobVerdict verdict(flight_setting);
@@ -132,7 +132,7 @@ int run_job(const MpirunCommand& command, const std::string& flight_setting) {
   const JobResult result = supervise(mpirun, inbox, errors);
   const int exit_code = verdict.exit_code(result);
   if (exit_code != 0) errors.add(verdict.text(result, exit_code));
-  // After a stop by the user, remaining output must not delay the end for long.
+  // After a signal that stopped the job, remaining output may delay the end only for this time.
   constexpr std::chrono::seconds kAfterStop(5);
   write_out(errors, inbox, result.stop ? std::optional(kAfterStop) : std::nullopt);
   return exit_code;

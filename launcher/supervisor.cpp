@@ -20,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kReadBytes = 16384;
-// How much of the job's standard error is kept to compare it with the verdict.
+// The number of bytes of the job's standard error that are kept for a comparison with the verdict.
 constexpr std::size_t kPrintedBytes = 64 * 1024;
 
 /// Sends SIGTERM, then SIGKILL, to a job that does not stop by itself.
@@ -40,8 +40,8 @@ class Escalation {
     enter(Stage::kAsked, {});
   }
 
-  /// Takes the next step if its time has come. Returns the milliseconds until the following step,
-  /// -1 if there is none.
+  /// Sends the next signal if its time has come. Returns the milliseconds until the following
+  /// signal, or -1 if there is none.
   int advance() {
     if (stage_ == Stage::kAsked && Clock::now() >= deadline_) {
       mpirun_.send_to_group(SIGTERM);
@@ -72,7 +72,7 @@ class Escalation {
 
 bool stops_a_job(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
 
-/// Reads the standard error of mpirun and the ranks, and takes the reports of the runners out of
+/// Reads the standard error of mpirun and the ranks, and removes the reports of the runners from
 /// it.
 class JobErrors {
  public:
@@ -80,11 +80,11 @@ class JobErrors {
 
   /// Forwards the bytes that can be read now. Returns false at the end of the stream.
   bool pass_on();
-  /// Forwards the bytes that mpirun has written before this call. It may write further ones
-  /// meanwhile.
+  /// Forwards the bytes that were written before this call. Does not wait for bytes that are
+  /// written during the call.
   void drain();
   bool are_pending() const;
-  /// Returns the bytes that looked like the beginning of a report, but are none.
+  /// At the end of the stream, returns the bytes of an incomplete report.
   std::string take_rest() { return rank_ends_.take_rest(); }
 
   const FailureScanner& reports_of_mpirun() const { return scanner_; }
@@ -100,8 +100,8 @@ class JobErrors {
   FailureScanner scanner_;
 };
 
-// The order matters: reports of the runners are removed first, because they are not for the
-// console, and the scanner reads exactly the text that is forwarded to the user.
+// The order matters. The reports of the runners are removed first, because they are not for the
+// console. The scanner then reads exactly the text that is forwarded to the user.
 bool JobErrors::pass_on() {
   char buffer[kReadBytes];
   const ssize_t count = read(descriptor_, buffer, sizeof(buffer));
@@ -128,7 +128,7 @@ bool JobErrors::are_pending() const {
   return poll(&errors, 1, 0) > 0 && (errors.revents & POLLIN) != 0;
 }
 
-/// Whether a write to standard output, which mpirun shares with this process, would block.
+/// Whether a write to standard output would block. mpirun has the same standard output.
 bool output_is_blocked() {
   pollfd output{STDOUT_FILENO, POLLOUT, 0};
   return poll(&output, 1, 0) == 0;
@@ -141,7 +141,8 @@ int earlier(int milliseconds, std::chrono::milliseconds other) {
 }
 
 /// The state of one call of supervise(). One thread handles signals, output and the monitor in
-/// turn: it blocks only in poll(), so neither a slow reader nor a silent job delays a signal.
+/// turn. The thread blocks only in poll(), so neither a slow reader nor a silent job delays a
+/// signal.
 class Supervision {
  public:
   Supervision(const ChildProcess& mpirun, SignalInbox& inbox, OutputQueue& errors,
@@ -169,7 +170,7 @@ class Supervision {
   }
 
  private:
-  /// Waits for the next event, and forwards output of mpirun.
+  /// Waits for the next event, and forwards the standard error of mpirun.
   void wait() {
     pollfd events[] = {
         {inbox_.descriptor(), POLLIN, 0},
@@ -201,7 +202,7 @@ class Supervision {
     return true;
   }
 
-  /// Starts to end the job if the monitor reports that it cannot end by itself.
+  /// Starts to end the job if the monitor reports that the job cannot end by itself.
   void look() {
     auto end = monitor_.look({output_is_blocked(), errors_.are_pending(),
                               errors_.reports_of_mpirun().is_aborting(), errors_.rank_ends()});
@@ -211,8 +212,9 @@ class Supervision {
     result_.forced_end = std::move(end);
   }
 
-  /// Saves the reports before the job is told to stop for the first time. Later reports are
-  /// consequences of the stop.
+  /// Saves the reports so far. Called before the job is stopped for the first time, or after its
+  /// end. Only the first call has an effect, because reports after a stop are consequences of the
+  /// stop.
   void save_what_is_known() {
     if (std::exchange(is_known_, true)) return;
     errors_.drain();
@@ -236,7 +238,7 @@ class Supervision {
   Escalation escalation_;
   JobMonitor monitor_;
   JobResult result_;
-  bool is_open_ = true;    // the standard error of mpirun
+  bool is_open_ = true;    // whether the standard error of mpirun is open
   bool is_known_ = false;  // see save_what_is_known()
 };
 
@@ -244,8 +246,8 @@ class Supervision {
 
 std::optional<RankFailure> first_failure(const std::vector<RankEnd>& ends,
                                          const std::optional<RankFailure>& of_mpirun) {
-  // Exit code 0 may be a failure too, but only the flight record shows that. SIGPIPE is a
-  // consequence: mpirun has closed the output of the rank.
+  // Exit code 0 may be a failure too, but only the flight record shows this. A rank that was killed
+  // by SIGPIPE is not the first failure, because mpirun had already closed the output of that rank.
   const auto failed = std::ranges::find_if(
       ends, [](const RankEnd& end) { return end.wait_status != 0 && end.wait_status != SIGPIPE; });
   if (failed == ends.end()) return of_mpirun;

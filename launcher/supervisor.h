@@ -13,7 +13,7 @@
 
 namespace horo {
 
-/// The times after which a job that does not stop gets a stronger signal.
+/// The times after which hororun sends a stronger signal to a job that does not stop.
 struct Patience {
   /// From the first signal to SIGTERM for the process group of mpirun.
   std::chrono::milliseconds before_term{5000};
@@ -21,49 +21,55 @@ struct Patience {
   std::chrono::milliseconds before_kill_without_ranks{2000};  ///< the same if no rank runs
 };
 
-/// How a job ended. If there are several causes, the first one in this order counts: stop, failure,
-/// forced_end, launch_error. The fields describe the moment when a signal or this process first
-/// stopped the job. Later reports are consequences.
+/// How a job ended. If there are several causes and no flight records, the verdict names the first
+/// one in this order: stop, lost_host, failure, forced_end, launch_error. rank_ends, failure,
+/// lost_host and launch_error contain only what was known when a signal or this process first
+/// stopped the job, because later reports are consequences of the stop.
 struct JobResult {
-  int wait_status = 0;                       ///< of mpirun
-  std::optional<observe::StopRequest> stop;  ///< this process was told to stop the job
+  int wait_status = 0;                       ///< wait status of mpirun
+  std::optional<observe::StopRequest> stop;  ///< the signal that told this process to stop the job
   std::vector<RankEnd> rank_ends;            ///< in the order of the reports
   std::optional<RankFailure> failure;        ///< see first_failure()
-  std::optional<ForcedEnd> forced_end;       ///< this process ended the job by itself
+  std::optional<ForcedEnd> forced_end;       ///< why this process ended the job by itself
   std::optional<std::string> lost_host;      ///< the host to which mpirun lost its connection
-  std::optional<std::string> launch_error;   ///< from the remote shell, if no rank was found
-  std::string printed;  ///< the end of the standard error of mpirun and the ranks
+  std::optional<std::string> launch_error;   ///< error of the remote shell, if no rank was found
+  std::string printed;  ///< the last part of the standard error of mpirun and the ranks
 };
 
-/// The first failed rank: according to the reports of the runners, otherwise to the report of
-/// mpirun.
+/// Returns the first failed rank according to the reports of the runners. If they report no
+/// failure, returns `of_mpirun`, the report of mpirun.
 std::optional<RankFailure> first_failure(const std::vector<RankEnd>& ends,
                                          const std::optional<RankFailure>& of_mpirun);
 
-/// The signal that killed mpirun although the job was not told to stop; none otherwise.
+/// The signal that killed mpirun, if neither a signal to this process nor this process itself
+/// stopped the job. None otherwise.
 std::optional<int> crash_of_mpirun(const JobResult& result);
 
 /// The exit code of a job that hororun ended by itself, and of a rank that the watchdog ended.
 inline constexpr int kForcedEndExitCode = 75;
 
-/// The exit code of a job as a shell reports it: for the signal that stopped the job, or for the
-/// first failed rank if it is known.
+/// The exit code of a job as a shell reports it. The first rule that applies gives the exit code:
+/// - Signal n told this process to stop the job: 128 + n.
+/// - This process ended the job by itself or mpirun crashed, and the first failed rank is known:
+///   the exit code of that rank, unless it is 0.
+/// - This process ended the job by itself: kForcedEndExitCode.
+/// - Otherwise: the exit code of mpirun.
 int exit_code_of(const JobResult& result);
 
-/// The signals that supervise() handles: signals that stop a job, signals that it forwards
-/// (SIGUSR1, SIGUSR2), and SIGCHLD.
+/// The signals that supervise() handles. SIGINT, SIGTERM and SIGHUP stop a job. SIGUSR1 and SIGUSR2
+/// are only forwarded to mpirun. SIGCHLD reports the end of a child.
 std::vector<int> supervised_signals();
 
-/// Waits until `mpirun` ends. Forwards its standard error to `errors`, whose reader may be slow,
-/// and the signals of `inbox` to mpirun. After a request to stop, sends SIGTERM and later SIGKILL.
-/// Ends a job that cannot end by itself (JobMonitor). If the job failed or was stopped, leaves none
-/// of its processes on this machine, and no file of Open MPI in /dev/shm and the temporary
-/// directory.
+/// Waits until `mpirun` has ended. Forwards the standard error of mpirun to `errors`, whose reader
+/// may be slow. Forwards the signals of `inbox` to mpirun. After a signal that stops the job, sends
+/// SIGTERM and later SIGKILL to the process group of mpirun. Ends a job that cannot end by itself
+/// (JobMonitor). If the job failed or was stopped, kills all its processes on this machine, and
+/// removes the files that Open MPI left in /dev/shm and in its session directories.
 JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, OutputQueue& errors,
                     const Patience& patience = {}, const MonitorTimes& times = {});
 
-/// Waits until all of `output` is written. Gives up after `limit`, or when a signal that stops a
-/// job arrives.
+/// Waits until all bytes of `output` are written. Drops the remaining bytes after `limit`, if it is
+/// set, or when a signal that stops a job arrives.
 void write_out(OutputQueue& output, SignalInbox& inbox,
                std::optional<std::chrono::milliseconds> limit = {});
 

@@ -15,7 +15,7 @@ namespace horo::collectives {
 
 namespace {
 
-// Calls function(address, bytes) for each chunk, in the packed order.
+// Calls function(address, bytes) for each chunk, in packed order.
 template <typename Function>
 void for_each_chunk(const ScatteredBuffer& tensors, std::size_t ranks, Function&& function) {
   const std::size_t width = tensors.element_bytes();
@@ -80,8 +80,9 @@ Projections project_lanes(const T* a, const T* b, std::size_t count) {
   return sum;
 }
 
-// The weight of a vector in its Adasum with another one. For a zero vector, both dot products are
-// 0. Its weight is then 1, so the result is the other vector.
+// Returns the weight of a vector in its Adasum with another vector. For a zero vector, `product`
+// and `squared` are 0. Its weight is then 1, and so is that of the other vector, so the result is
+// the other vector.
 double weight(double product, double squared) {
   return squared == 0 ? 1.0 : 1.0 - product / (2 * squared);
 }
@@ -112,7 +113,8 @@ void combine(const Projections& whole, double* a, const double* b, std::size_t c
 
 namespace {
 
-// Up to this total size, one allgather takes less time than an alltoall and an allgather.
+// If the values of all ranks have at most this size, one allgather takes less time than an alltoall
+// and an allgather.
 constexpr std::size_t kGatheredBytes = 32 * 1024;
 
 std::vector<std::size_t> bytes_of(std::vector<std::size_t> counts) {
@@ -125,8 +127,8 @@ std::span<double> ensure_size(std::vector<double>& memory, std::size_t count) {
   return std::span(memory).first(count);
 }
 
-// Adds up `parts`, which holds sum.size() values of each rank, one rank after the other. The order
-// of the ranks is fixed, so all ranks compute the same bits.
+// Adds up `parts`, which holds sum.size() values of each rank, in rank order. The order of the
+// additions is fixed, so all ranks compute the same bits.
 void add_up(std::span<const double> parts, std::span<double> sum) {
   std::ranges::copy(parts.first(sum.size()), sum.begin());
   for (std::size_t at = sum.size(); at < parts.size(); at += sum.size())
@@ -135,8 +137,9 @@ void add_up(std::span<const double> parts, std::span<double> sum) {
 
 }  // namespace
 
-// The allgather takes one step but sends all values of all ranks to each rank. The alltoall and the
-// allgather of partial sums send each value twice, whatever the number of ranks.
+// One allgather is a single collective, but it sends the values of every rank to all other ranks.
+// With an alltoall and an allgather of sums, each rank sends about twice the size of its values,
+// whatever the number of ranks.
 void ordered_sum(Collectives& collectives, int rank, int size, std::span<double> values,
                  OrderedSumStaging& staging) {
   const auto ranks = static_cast<std::size_t>(size);
@@ -155,8 +158,8 @@ void ordered_sum(Collectives& collectives, int rank, int size, std::span<double>
   collectives.allgather(std::as_bytes(own), bytes_of(counts), std::as_writable_bytes(values));
 }
 
-// All staging is kept between calls. packed_ is used twice: it holds the chunks that the alltoall
-// sends, and later receives the results of the allgather.
+// All staging memory is kept between calls. packed_ is used twice: first it holds the chunks that
+// the alltoall sends, then it receives the results of the allgather.
 void Adasum::allreduce(const ScatteredBuffer& tensors) {
   HORO_CHECK(is_floating(tensors.type()),
              fmt::format("Adasum requires a floating-point type, not {}", name_of(tensors.type())));
@@ -177,7 +180,7 @@ void Adasum::allreduce(const ScatteredBuffer& tensors) {
 }
 
 // 16-bit types are widened to float32 once, before the tree. Intermediate results therefore keep
-// full precision, and only the final result is rounded.
+// the precision of float32, and only the final result is rounded to 16 bits.
 void Adasum::combine_all(DataType type, const TensorChunks& chunks, std::byte* vectors) {
   if (type == DataType::kFloat64) return combine_tree(chunks, reinterpret_cast<double*>(vectors));
   if (type == DataType::kFloat32) return combine_tree(chunks, reinterpret_cast<float*>(vectors));
@@ -189,14 +192,15 @@ void Adasum::combine_all(DataType type, const TensorChunks& chunks, std::byte* v
   narrow(type, vectors, widened, own);
 }
 
-// Every rank holds its chunk of all vectors and combines them in the same binary tree. Adasum is
-// not associative, so this fixed tree determines the result.
+// Every rank holds its chunk of all vectors, and all ranks combine the vectors in the same binary
+// tree. Adasum is not associative, so this fixed tree determines the result.
 template <typename T>
 void Adasum::combine_tree(const TensorChunks& chunks, T* vectors) {
   std::vector<T*> level;
   for (int r = 0; r < size_; ++r)
     level.push_back(vectors + static_cast<std::size_t>(r) * chunks.count_of(rank_));
-  // The result of a pair replaces its first vector. An odd last vector moves up unchanged.
+  // The result of a pair replaces the first vector of the pair. If the number of vectors is odd,
+  // the last vector moves to the next level unchanged.
   while (level.size() > 1) {
     combine_pairs(chunks, level);
     std::vector<T*> next;
@@ -207,8 +211,8 @@ void Adasum::combine_tree(const TensorChunks& chunks, T* vectors) {
 
 template <typename T>
 void Adasum::combine_pairs(const TensorChunks& chunks, const std::vector<T*>& vectors) {
-  // One ordered sum per level covers the projections of all pairs and tensors, so the latency of a
-  // level does not depend on their number.
+  // One ordered sum per level covers the projections of all pairs and tensors, so a level needs no
+  // more collectives for more pairs or tensors.
   const auto for_each_pair = [&](auto&& function) {
     std::size_t index = 0;
     for (std::size_t i = 0; i + 1 < vectors.size(); i += 2)

@@ -10,12 +10,12 @@
 
 namespace horo::collectives {
 
-/// Divides several tensors among ranks: rank r owns chunk r of each tensor (see chunk_of). The
-/// chunks of a tensor therefore do not depend on the other tensors. In packed order, chunks are
+/// Divides each of several tensors among ranks. Rank r owns chunk r of each tensor (see chunk_of).
+/// The chunks of a tensor therefore do not depend on the other tensors. In packed order, chunks are
 /// sorted by rank and, within a rank, by tensor.
 class TensorChunks {
  public:
-  /// `tensors`: one piece per tensor.
+  /// Each piece of `tensors` is one tensor.
   TensorChunks(const ScatteredBuffer& tensors, int ranks);
 
   /// The range of each tensor's chunk within the packed chunks of `rank`, in elements.
@@ -27,7 +27,7 @@ class TensorChunks {
     return of_rank(rank).empty() ? 0 : of_rank(rank).back().end;
   }
 
-  /// Copies the chunks of all ranks to `packed`, which has room for all elements.
+  /// Copies the chunks of all ranks to `packed`, which must have room for all elements.
   void pack(const ScatteredBuffer& tensors, std::byte* packed) const;
   /// Copies the packed chunks back to `tensors`.
   void unpack(const std::byte* packed, const ScatteredBuffer& tensors) const;
@@ -36,8 +36,8 @@ class TensorChunks {
   std::vector<std::vector<Range>> places_;  // by rank, by tensor
 };
 
-/// The dot products of two vectors a and b, or of parts of them, from which Adasum computes its
-/// weights.
+/// The dot products of two vectors a and b, or of parts of a and b. Adasum computes its weights
+/// from these products.
 struct Projections {
   double a_squared = 0;  ///< a.a
   double b_squared = 0;  ///< b.b
@@ -50,57 +50,59 @@ Projections project(const float* a, const float* b, std::size_t count);
 Projections project(const double* a, const double* b, std::size_t count);
 
 /// Sets a = Adasum(a, b) = (1 - a.b / (2 a.a)) a + (1 - a.b / (2 b.b)) b. `whole` holds the dot
-/// products of the whole vectors; a and b may be parts of them. Computes in float64 and rounds
-/// once.
+/// products of the whole vectors, of which a and b may be parts. A zero vector has the weight 1.
+/// Computes in float64 and rounds once.
 void combine(const Projections& whole, float* a, const float* b, std::size_t count);
 void combine(const Projections& whole, double* a, const double* b, std::size_t count);
 
-/// Views all `projections` as one array of doubles, which ordered_sum() can add up.
+/// Returns a view of all `projections` as one array of doubles, for ordered_sum().
 inline std::span<double> as_doubles(std::vector<Projections>& projections) {
   static_assert(sizeof(Projections) == 3 * sizeof(double));
   return {reinterpret_cast<double*>(projections.data()), 3 * projections.size()};
 }
 
-/// Staging of ordered_sum(), kept between calls. After an error, a transfer in flight may still
-/// write to it, so it must outlive the channels that carry the messages.
+/// The staging memory of ordered_sum(), kept between calls. After an error, transfers in flight may
+/// still write to this memory, so it must outlive the channels of these transfers.
 struct OrderedSumStaging {
   std::vector<double> parts;
   std::vector<double> own;
 };
 
-/// Adds up the `values` of all ranks in place, each element in rank order. Unlike
-/// Collectives::allreduce(), the bits of a sum depend neither on the algorithm nor on the position
-/// of the element in `values`. Cost for N bytes of values: one allgather if n * N <= 32 KiB, else
-/// one alltoall and one allgather, in which each rank sends 2(n-1)/n * N bytes.
+/// Adds up the `values` of all ranks in place. The values of each element are added in rank order.
+/// Unlike in Collectives::allreduce(), the bits of a sum depend neither on the algorithm nor on the
+/// position of the element in `values`. Cost for n ranks and N bytes of values: if n * N <= 32 KiB,
+/// one allgather. Otherwise one alltoall and one allgather, in which each rank sends 2(n-1)/n * N
+/// bytes in total.
 void ordered_sum(Collectives& collectives, int rank, int size, std::span<double> values,
                  OrderedSumStaging& staging);
 
 /// ReduceOp::kAdasum over any Collectives. (Source: Maleki et al., "Scaling distributed training
-/// with adaptive summation", 2020. The combination tree is from the paper; the exchange is
-/// different.)
+/// with adaptive summation", 2020. The combination tree is from the paper, but the exchange of data
+/// is not.)
 ///
 /// An alltoall gives rank c chunk c of every rank's tensors. At each level of the tree, the ranks
-/// add up the dot products of their chunks (see ordered_sum) to get those of the whole tensors, and
-/// combine the pairs of vectors. Intermediate vectors are float32, or float64 for float64 tensors.
-/// An allgather distributes the result.
+/// add up the dot products of their chunks (see ordered_sum). The sums are the dot products of the
+/// whole tensors. Each rank then combines the pairs of vectors in its chunks. Intermediate vectors
+/// are float32, or float64 for float64 tensors. An allgather distributes the result.
 ///
 /// Cost for n ranks and N bytes: each rank sends 2(n-1)/n * N bytes, as in an allreduce, in one
 /// alltoall and one allgather. In addition, each of the ceil(log2 n) levels of the tree takes one
-/// ordered_sum() of 3 doubles per pair of vectors and tensor. The object keeps 2N bytes of memory
-/// between calls, and 2N more for 16-bit tensors.
+/// ordered_sum(), with 3 doubles for each tensor of each pair of vectors. The object keeps about 2N
+/// bytes of memory between calls, and about 2N more for 16-bit tensors.
 ///
 /// The order of all additions depends only on the size of a tensor and on n. Results therefore have
 /// the same bits with any Collectives and any packing of tensors.
 class Adasum {
  public:
-  /// `collectives` connects `size` ranks and outlives this object. `rank` is the number of this
+  /// `collectives` connects `size` ranks and must outlive this object. `rank` is the number of this
   /// rank.
   Adasum(Collectives& collectives, int rank, int size)
       : collectives_(collectives), rank_(rank), size_(size) {}
 
-  /// Combines each piece of `tensors`, which have a floating point type, in place. Collective; all
-  /// ranks have the same pieces. The magnitudes of float64 values must be between 1e-140 and 1e140,
-  /// because their squares are added up.
+  /// Combines each piece of `tensors` in place. The type of the tensors must be a floating-point
+  /// type. Collective: all ranks must pass the same pieces. The magnitudes of nonzero float64
+  /// values must be between 1e-140 and 1e140. Otherwise sums of their squares may overflow or
+  /// underflow.
   void allreduce(const ScatteredBuffer& tensors);
 
  private:

@@ -7,8 +7,8 @@
 namespace horo::collectives {
 
 /// Returns the sum of f(i) over [0, count). Adds up 16 lanes separately and then combines the lanes
-/// in pairs. The order does not depend on the instruction set, so the result is always the same,
-/// and compilers can vectorize the loop.
+/// in pairs. Compilers can vectorize the loop. The order of the additions does not depend on the
+/// instruction set, so every instruction set gives the same result.
 template <typename Value, typename Function>
 Value sum_in_lanes(std::size_t count, Function&& f) {
   constexpr std::size_t kLanes = 16;
@@ -22,7 +22,7 @@ Value sum_in_lanes(std::size_t count, Function&& f) {
   return lanes[0];
 }
 
-/// The sum of squares in double precision.
+/// Returns the sum of the squares of `values`, in double precision.
 inline double sum_of_squares(std::span<const float> values) {
   return sum_in_lanes<double>(values.size(), [&](std::size_t i) {
     const double value = values[i];

@@ -12,8 +12,8 @@ namespace horo::collectives {
 namespace {
 
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-// A vector of a factor that is shorter than this fraction of the longest one is zero up to
-// rounding.
+// If the length of a vector of a factor is below this fraction of the longest vector's length, the
+// vector is zero up to rounding.
 constexpr double kVanished = 1e-6;
 
 bool is_finite(std::span<const float> values) {
@@ -29,8 +29,8 @@ void normalise(std::span<float> vector) {
 
 }  // namespace
 
-// A matrix is compressed only if both factors together are smaller than the matrix by the required
-// rate.
+// A matrix is compressed only if it has more than min_compression_rate times as many elements as
+// both factors together.
 bool PowerSgd::compresses(std::size_t rows, std::size_t columns, const Options& options) {
   const std::size_t rank = std::min({options.rank, rows, columns});
   const auto factors =
@@ -65,7 +65,7 @@ void PowerSgd::add_matrix(const BucketTensor& tensor) {
 }
 
 // The factors of all matrices are parts of three arrays, so that one allreduce covers all matrices.
-// The spans are set after the last resize, which would invalidate them.
+// The spans are set after the resizes, because a resize would invalidate them.
 void PowerSgd::place_factors() {
   std::size_t left_count = 0;
   std::size_t right_count = 0;
@@ -87,8 +87,8 @@ void PowerSgd::place_factors() {
   }
 }
 
-// Draws a random vector of the factor. The seed depends on the tensor, the step and the vector, and
-// is the same on all ranks.
+// Draws a random vector of the factor. The seed depends on options_.seed, the tensor, the step and
+// the vector, and is the same on all ranks.
 void PowerSgd::draw(Matrix& matrix, std::size_t vector, std::uint64_t step) const {
   const std::span<float> values = matrix.vector(matrix.factor, vector);
   fill_with_random(values,
@@ -96,9 +96,8 @@ void PowerSgd::draw(Matrix& matrix, std::size_t vector, std::uint64_t step) cons
   normalise(values);
 }
 
-// first_ holds P of all matrices and the uncompressed tensors, second_ holds Q. The buffers are
-// fixed at construction, so a step allocates nothing and each allreduce takes one call for the
-// whole bucket.
+// first_ holds P of all matrices and the uncompressed tensors. second_ holds Q of all matrices. The
+// constructor sets up both buffers, so a step needs only two allreduces for the whole bucket.
 void PowerSgd::allreduce(Collectives& collectives, ReduceOp op, std::uint64_t step) {
   figures_ = {.bytes_sent = ring_bytes(first_.bytes() + second_.bytes(), ranks_),
               .bytes_uncompressed = ring_bytes(bytes_, ranks_)};
@@ -118,8 +117,8 @@ void PowerSgd::begin(Matrix& matrix, std::uint64_t step) const {
   project_rows(matrix.shape, values, matrix.factor.data(), matrix.left.data());
 }
 
-// own_right is the projection of this rank's values, before the allreduce. finish() needs it for
-// the error of this rank.
+// own_right is the projection of this rank's values, before the allreduce. finish() computes the
+// error of this rank from own_right.
 void PowerSgd::project(Matrix& matrix) {
   // All ranks have the same sum and therefore take the same branch.
   matrix.is_finite = orthonormalise(matrix.left.data(), matrix.shape.rank, matrix.shape.rows);
@@ -137,20 +136,21 @@ void PowerSgd::finish(Matrix& matrix, std::uint64_t step) {
     ++figures_.non_finite;
     return;
   }
-  // Without error feedback the error is still needed for the figures; it then overwrites the
-  // values, which the product replaces below.
+  // The figures need the squared error even without error feedback. In that case subtract_product()
+  // writes the error to `values`, and multiply() then replaces it by the result.
   float* residual = options_.error_feedback ? matrix.residual.data() : values;
   const double error =
       subtract_product(matrix.shape, values, matrix.left.data(), matrix.own_right.data(), residual);
   figures_.squared_error += error;
-  // The two parts are orthogonal and the vectors of P have length 1, so their squares add up.
+  // The error is orthogonal to the projection on P, and the vectors of P have length 1. The squares
+  // of the error and of own_right therefore add up to the squares of the values.
   figures_.squared_values += error + sum_of_squares(matrix.own_right);
   multiply(matrix.shape, matrix.left.data(), matrix.right.data(), values);
   renew_factor(matrix, step);
 }
 
-// The reduced right factor is the start of the next power iteration. A vanished vector would stay
-// zero for ever, so it is replaced by a random one.
+// The reduced right factor is the start of the next power iteration. A random vector replaces a
+// vanished one, which would otherwise stay zero.
 void PowerSgd::renew_factor(Matrix& matrix, std::uint64_t step) const {
   if (!options_.warm_start) return;
   double longest = 0;
@@ -169,8 +169,8 @@ void PowerSgd::renew_factor(Matrix& matrix, std::uint64_t step) const {
 BucketCompressor::Memory PowerSgd::memory_of(std::size_t tensor) {
   if (matrix_of_[tensor] == kNone) return {};
   Matrix& matrix = matrices_[matrix_of_[tensor]];
-  // Without a warm start, begin() draws the factor again in every step, so it is not part of the
-  // state.
+  // Without a warm start, begin() draws a new factor in every step, so the factor is not part of
+  // the state.
   if (!options_.warm_start) return {matrix.residual, {}};
   return {matrix.residual, matrix.factor};
 }

@@ -12,22 +12,25 @@ namespace horo::collectives {
 ///
 ///     P = sum of M Q,  orthonormalised;   Q = sum of M^T P;   result P Q^T
 ///
-/// Sums (or averages) are over the ranks. This is one power iteration towards the best low-rank
-/// approximation of the sum of M. The next step starts with Q.
+/// Sums are over the ranks; for kAverage, averages replace them. Each step is one power iteration
+/// towards the best low-rank approximation of the sum of M. The next step starts with the Q of this
+/// step.
 ///
-/// The residual of a rank is M - P (M^T P)^T, the part of its M outside of the common subspace. The
-/// residuals add up to the error of the result. Parts outside of the subspace that cancel between
-/// ranks are never sent; they accumulate in the residuals and cancel there.
+/// The residual of a rank is M - P (M^T P)^T. It is the part of M outside of the subspace that P
+/// spans. The sum of all residuals is the error of the result. Parts outside of the subspace may
+/// cancel between ranks. Such parts accumulate in the residuals of the ranks, but cancel in the sum
+/// of the residuals.
 ///
-/// Cost per bucket, for rank r and matrices of n by m: two allreduces, of r * sum(n) floats (plus
-/// the uncompressed tensors, which are exact) and of r * sum(m) floats, and 8 r n m operations.
-/// Memory: n m floats of residual and r m floats of factor per matrix.
+/// Cost per bucket, for factors of rank r and matrices of n by m: one allreduce of r * sum(n)
+/// floats and one of r * sum(m) floats. The first one also covers the uncompressed tensors. Each
+/// matrix takes about 8 r n m operations. Memory per matrix: n m floats for the residual and r (n +
+/// 3 m) floats for the factors.
 ///
-/// For robustness, this differs from the paper in two points. Vectors of Q are scaled to length 1
-/// between steps, which does not change the subspace. A vector that vanished (M is zero or
-/// rank-deficient) is replaced by a random one, because it could not recover. If any rank has a
-/// value that is not finite, the matrix becomes NaN on all ranks, and its residual and factor stay
-/// unchanged.
+/// For robustness, this class differs from the paper in three points. First, it scales the vectors
+/// of Q to length 1 between steps, which does not change the subspace. Second, a random vector
+/// replaces a vector of Q that vanishes because M is zero or rank-deficient. Otherwise the vector
+/// would stay zero. Third, if any rank has a value that is not finite, the matrix becomes NaN on
+/// all ranks. That step updates neither the residual nor the factor of the matrix.
 class PowerSgd final : public BucketCompressor {
  public:
   struct Options {
@@ -38,11 +41,12 @@ class PowerSgd final : public BucketCompressor {
     std::uint64_t seed = 0;
   };
 
-  /// Whether a matrix of this shape is compressed: the factors must be smaller by at least
-  /// min_compression_rate.
+  /// Whether a matrix of this shape is compressed. It is if the matrix has more than
+  /// min_compression_rate times as many elements as both factors together.
   static bool compresses(std::size_t rows, std::size_t columns, const Options& options);
 
-  /// `tensors` are the tensors of one bucket. Tensors that are not compressed are reduced exactly.
+  /// `tensors` are the tensors of one bucket. Tensors that are not compressed are reduced by a
+  /// plain allreduce.
   PowerSgd(std::vector<BucketTensor> tensors, const Options& options, int ranks);
 
   void allreduce(Collectives& collectives, ReduceOp op, std::uint64_t step) override;
@@ -73,10 +77,10 @@ class PowerSgd final : public BucketCompressor {
   Options options_;
   int ranks_;
   std::vector<Matrix> matrices_;
-  std::vector<std::size_t> matrix_of_;  // by tensor; kNone: not compressed
+  std::vector<std::size_t> matrix_of_;  // by tensor; kNone if it is not compressed
   std::vector<float> lefts_;            // P of all matrices
   std::vector<float> rights_;           // Q of all matrices, summed over the ranks
-  std::vector<float> own_rights_;       // Q of all matrices, of this rank
+  std::vector<float> own_rights_;       // M^T P of all matrices, of this rank alone
   ScatteredBuffer first_;               // lefts_ and the uncompressed tensors
   ScatteredBuffer second_;              // rights_
   std::size_t bytes_ = 0;

@@ -21,17 +21,17 @@ struct Digit {
   int shift;
   int bits;
 };
-// The 31 bits of a magnitude, from the most significant digit on.
+// The digits of the 31 bits of a magnitude, most significant digit first.
 constexpr Digit kDigits[] = {{20, 11}, {10, 10}, {0, 10}};
 
 /// The smallest magnitude that is selected.
 struct Threshold {
   std::uint32_t magnitude = 0;
-  std::size_t equal = 0;  ///< how many values of exactly this magnitude are selected
+  std::size_t equal = 0;  ///< number of selected values of exactly this magnitude
 };
 
 // Radix selection: finds the threshold digit by digit, from the most significant one. In each pass,
-// `wanted` values are still to be selected among those that share the prefix.
+// `wanted` values remain to be selected among the values whose highest bits are `prefix`.
 Threshold find_threshold(std::span<const float> values, std::size_t wanted) {
   std::uint32_t prefix = 0;
   for (const auto& [shift, bits] : kDigits) {
@@ -129,8 +129,8 @@ bool TopK::is_all_finite() {
   return true;
 }
 
-// With error feedback, the values that were not sent become the residual, which the next step adds
-// to its values. They are delayed but not lost.
+// With error feedback, the values that were not sent become the residual. The next step adds the
+// residual to its values, so these values are delayed but not lost.
 void TopK::keep_rest(Tensor& tensor, const Sent& own) {
   for (const std::uint32_t bits : own.values) {
     const double value = std::bit_cast<float>(bits);

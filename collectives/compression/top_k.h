@@ -10,29 +10,31 @@
 namespace horo::collectives {
 
 /// Writes the indices of the indices.size() values of largest magnitude to `indices`, in ascending
-/// order. Among equal magnitudes, the lowest indices are selected. NaN counts as larger than
-/// infinity. Requires indices.size() <= values.size() <= 2^32. Cost: four passes over the values,
-/// three of which find the threshold by radix selection; no copy of the values.
+/// order. Among equal magnitudes, the lowest indices are selected. NaN is treated as larger than
+/// infinity. Requires indices.size() <= values.size() <= 2^32. Cost: four passes over the values.
+/// Three of them find the threshold by radix selection. The values are not copied.
 void select_largest(std::span<const float> values, std::span<std::uint32_t> indices);
 
-/// Top-k sparsification. Each rank sends the values of largest magnitude of each tensor with their
-/// indices. The result is the sum or average of the values sent, and zero elsewhere (Aji, Heafield
-/// 2017, arXiv 1704.05021). The values that a rank did not send are its residual, which it adds to
-/// its next gradient (Stich, Cordonnier, Jaggi 2018, arXiv 1809.07599).
+/// Top-k sparsification. For each tensor, each rank sends the values of largest magnitude and their
+/// indices. The result is the sum or average of the sent values, and zero where no rank sent a
+/// value (Aji, Heafield 2017, arXiv 1704.05021). With error feedback, the values that a rank did
+/// not send are its residual. The rank adds its residual to its next gradient (Stich, Cordonnier,
+/// Jaggi 2018, arXiv 1809.07599).
 ///
-/// The same fraction of every tensor is sent. The result therefore does not depend on the packing
-/// of tensors into buckets, and small tensors are represented. Contributions are added in rank
-/// order.
+/// Each rank sends the same fraction of every tensor. The result therefore does not depend on the
+/// packing of tensors into buckets, and values of small tensors are sent too. Contributions are
+/// added in rank order.
 ///
-/// Cost per bucket, where each rank sends k values: one allgather of 8 k bytes per rank, four
-/// passes over the values to select, and three to build the result. Memory: the residual, and 8 k
-/// bytes per rank.
+/// Cost per bucket if each rank sends k values: one allgather of 8 k bytes per rank, four passes
+/// over the values for the selection, and up to five passes for the residual, the figures and the
+/// result. Memory: the residual, and 8 k bytes for each rank of the job.
 ///
-/// NaN and infinities count as the largest values. If any rank sends one, residuals stay unchanged.
+/// NaN and infinities are treated as the largest values. If any rank sends such a value, the
+/// residuals of all ranks stay unchanged.
 class TopK final : public BucketCompressor {
  public:
-  /// Sends `fraction`, in (0, 1], of each tensor, rounded up. A tensor must have fewer than 2^32
-  /// values.
+  /// Sends `fraction` of the values of each tensor, rounded up. `fraction` must be in (0, 1]. A
+  /// tensor must have at most 2^32 values.
   TopK(std::vector<BucketTensor> tensors, double fraction, bool error_feedback, int rank,
        int ranks);
 
@@ -42,11 +44,12 @@ class TopK final : public BucketCompressor {
  private:
   struct Tensor {
     BucketTensor tensor;
-    std::size_t first = 0;  // offset of its values among those sent for the bucket
+    std::size_t first = 0;  // offset of its values among the values sent for the bucket
     std::size_t sent = 0;
     std::vector<float> residual;
   };
-  /// One rank's part of gathered_, or the part of it that belongs to one tensor.
+  /// The indices and values that one rank sends, for the whole bucket or for one tensor. Both are
+  /// parts of gathered_.
   struct Sent {
     std::span<std::uint32_t> places;
     std::span<std::uint32_t> values;  ///< the bits of floats

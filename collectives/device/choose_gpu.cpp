@@ -8,7 +8,7 @@
 namespace horo::collectives {
 namespace {
 
-// Joins the addresses, each followed by a line feed, so that an allgather can send them.
+// Joins the words, each followed by a line feed, so that an allgather can send them.
 std::string lines_of(const std::vector<std::string>& words) {
   std::string lines;
   for (const std::string& word : words) lines += word + '\n';
@@ -24,8 +24,8 @@ std::vector<std::string> words_of(std::string_view lines) {
 
 }  // namespace
 
-// Collective. All ranks gather the same list and compute the same assignment from it, so no further
-// agreement is needed. Variables for the CUDA libraries are set before find_gpus() loads them.
+// All ranks gather the same list and compute the same assignment from it, so no further messages
+// are needed. The loading variables are set before find_gpus() loads the CUDA libraries.
 int choose_gpu(Collectives& control, const Topology& topology,
                const std::function<std::vector<std::string>()>& find_gpus, bool may_share) {
   const auto ranks = static_cast<std::size_t>(topology.size);

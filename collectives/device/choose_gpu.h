@@ -10,9 +10,11 @@
 namespace horo::collectives {
 
 /// Returns the GPU of this rank (see device::assign_gpus()), as an index into the result of
-/// `find_gpus`. `find_gpus` is device::gpu_addresses() except in tests. Sets the environment
-/// variables for ranks that may share GPUs, and those for ranks that do. Collective over `control`,
-/// the group of `topology`. Call it before the first use of CUDA and NCCL, and while no other
+/// `find_gpus`. `find_gpus` is device::gpu_addresses() except in tests. If `may_share`, first sets
+/// the environment variables of device::loading_variables(). Also sets those of
+/// device::sharing_variables(), which exist only if ranks share a GPU. Variables that the process
+/// already has stay unchanged. Collective over `control`, which connects the ranks of `topology`.
+/// The caller must call this function before the first use of CUDA and NCCL, and while no other
 /// thread reads the environment. Throws DeviceError on all ranks if assign_gpus() rejects the
 /// setup.
 int choose_gpu(Collectives& control, const Topology& topology,

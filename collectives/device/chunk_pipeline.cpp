@@ -16,7 +16,7 @@ using device::Priority;
 // Alignment of each buffer, in bytes.
 constexpr std::size_t kSlotAlignment = 256;
 
-// Loads the kernels of all layouts.
+// Loads the kernels for all types of layouts.
 void load_kernels(device::Device& device) {
   for (int t = 0; t < kDataTypeCount; ++t) {
     const auto type = static_cast<DataType>(t);
@@ -41,10 +41,11 @@ struct ChunkPipeline::Factors {
   double into = 1, out_of = 1;
   std::int32_t divisor = 1;
   ReduceOp op;
-  bool are_left;  // the reader of the values applies out_of
+  bool are_left;  // if true, the reader of the values applies out_of
 
-  // float16 is scaled before the collective, because a sum of large values would overflow. Other
-  // types are scaled after it, so that they are rounded once.
+  // For an average, values sent as float16 are divided before the collective. Otherwise a sum of
+  // large values could overflow. Values of other types are divided after the collective, so that
+  // the division rounds each result only once.
   Factors(const ReduceSpec& spec, DataType type, DataType wire, int size)
       : op(spec.op), are_left(spec.leave_as_reduced) {
     if (is_floating(type)) {
@@ -58,7 +59,7 @@ struct ChunkPipeline::Factors {
     else
       (wire == DataType::kFloat16 ? into : out_of) /= size;
   }
-  // Integers have no prescale or postscale, so `into` is 1 for them.
+  // Integers have no prescale, so `into` is 1 for integers.
   bool change_before() const { return into != 1; }
   bool change_after() const { return !are_left && (out_of != 1 || divisor != 1); }
 };
@@ -85,7 +86,8 @@ ChunkPipeline::ChunkPipeline(device::Device& device, DeviceCollectives& collecti
   for (std::size_t b = 0; b < static_cast<std::size_t>(options.buffers); ++b)
     buffers_.push_back(
         {memory_.data() + b * aligned(buffer_bytes), device.make_event(), device.make_event()});
-  // The collective also reduces the alignment gaps between tensors. Zeros keep them finite.
+  // The collective also reduces the alignment gaps between tensors. Zeros keep the values in the
+  // gaps finite.
   if (memory_.size() > 0) pack_->fill(memory_.data(), 0, memory_.size());
 }
 
@@ -94,7 +96,7 @@ ChunkPipeline::~ChunkPipeline() {
     try {
       stream->synchronize();
     } catch (const DeviceError&) {
-      // The code that waits for the allreduce has already received this error.
+      // The code that waits for the allreduce also receives this error.
     }
   }
 }
@@ -116,17 +118,17 @@ double ChunkPipeline::factor_left(const ReduceSpec& spec, DataType type, DataTyp
   return Factors(spec, type, wire, ranks).out_of;
 }
 
-// Each call reuses the events of the previous ones. That is safe because Stream::wait() refers to
-// the latest record() before it, and a later record() does not change it.
+// Each call reuses the events of the previous calls. This is safe because Stream::wait() waits for
+// the latest record() before the wait. A later record() does not change what the stream waits for.
 ChunkPipeline::EventSet& ChunkPipeline::event_set(std::size_t chunk) {
   while (event_sets_.size() <= chunk)
     event_sets_.push_back({device_.make_event(), device_.make_event()});
   return event_sets_[chunk];
 }
 
-// Only enqueues work. Three streams form a pipeline: pack_, travel_ and unpack_ work on different
-// chunks at the same time, and events order the stages of one chunk. All ranks must make the calls
-// in the same order, because travel_ executes their collectives in this order.
+// Only enqueues work. The streams pack_, travel_ and unpack_ form a pipeline. They work on
+// different chunks at the same time, and events order the stages of one chunk. All ranks must make
+// the calls in the same order, because travel_ executes the collectives in the order of the calls.
 void ChunkPipeline::allreduce(const FusedLayout& layout, const ReduceSpec& spec,
                               std::span<const device::Event* const> ready, device::Event& done,
                               device::Event* begun) {
@@ -144,8 +146,9 @@ void ChunkPipeline::allreduce(const FusedLayout& layout, const ReduceSpec& spec,
   unpack_->record(done);
 }
 
-// Chunks share no memory, so events are recorded only where a stream must wait for a kernel of
-// another stream. Without scaling, one event at the start and one at the end order the whole call.
+// Chunks share no memory, so events are recorded only where a stream must wait for the work of
+// another stream. Without scaling, one event before the first collective and one after the last
+// collective are enough for the whole call.
 void ChunkPipeline::reduce_in_place(const FusedLayout& layout, const Factors& factors) {
   const auto& spans = layout.in_place();
   const auto change = [&](device::Stream& stream, const FusedLayout::Span& span, double factor,
@@ -169,9 +172,9 @@ void ChunkPipeline::reduce_in_place(const FusedLayout& layout, const Factors& fa
   }
 }
 
-// is_free protects a buffer from being packed again before its last unpack. With leave_as_reduced
-// there is no unpack: the caller reads the buffer before it marks the tensors ready again, so
-// is_free is neither awaited nor recorded.
+// pack_ waits for is_free, so that no call packs into a buffer before the previous contents are
+// unpacked. With leave_as_reduced, this function neither waits for is_free nor records it, because
+// there is no unpack. The caller must read the buffer before it marks the tensors ready again.
 void ChunkPipeline::reduce_packed(const FusedLayout& layout, const Factors& factors) {
   Buffer& buffer = buffers_[calls_++ % buffers_.size()];
   if (!factors.are_left) pack_->wait(*buffer.is_free);
@@ -214,7 +217,8 @@ void ChunkPipeline::join(device::Stream& stream) {
 }
 
 // A captured stream cannot wait for events recorded outside of the capture. Graphs therefore use
-// separate is_free events, and all buffers count as free at the start of a graph.
+// separate is_free events. These are recorded at the start of a graph, because all buffers are free
+// then.
 void ChunkPipeline::begin_capture(device::Stream& stream) {
   exchange_events();
   fork(stream);

@@ -10,94 +10,100 @@
 
 namespace horo::collectives {
 
-/// Allreduces tensors in device memory, in chunks. The layout selects the tensors that are reduced
-/// in place; the others are packed into fused buffers. While chunk k is reduced, chunk k+1 is
-/// packed and chunk k-1 is unpacked, on three streams that are ordered by events. The next call
-/// packs into another buffer while the last chunks of this call are reduced. Calls only enqueue
-/// work and never wait for the device or for peers. Used by one thread at a time.
+/// Allreduces tensors in device memory, in chunks. The layout determines which tensors are reduced
+/// in place. The other tensors are packed into fused buffers. While chunk k is reduced, chunk k+1
+/// is packed and chunk k-1 is unpacked. These stages run on three streams, and events order them.
+/// With two or more buffers, the next call can pack into another buffer while the last chunks of
+/// this call are reduced. Calls only enqueue work and never wait for the device or for peers. Only
+/// one thread at a time may use the object.
 ///
-/// Cost: besides the collective, each packed element is read and written twice. All of this
-/// overlaps with the collectives, except the first pack and the last unpack of a call. k chunks
-/// take 2k kernels, k collectives and 2k events. Tensors in place are reduced first, while the
-/// others are packed. They take one collective per chunk and no kernel.
+/// Cost: besides the collective, each packed element is read and written twice. Packing and
+/// unpacking overlap with the collectives, except the first pack and the last unpack of a call. k
+/// chunks take 2k kernels, k collectives and 2k events. Tensors in place are reduced first, while
+/// the others are packed. Each of their chunks takes one collective and, without scaling, no
+/// kernel.
 ///
-/// An average or a scale takes one more kernel for each chunk that is reduced in place. The kernel
-/// reads and writes each element once. It runs after the collective and overlaps with the next
-/// collective. For a prescale, and for an average of float16, whose sum could overflow, the kernel
-/// runs before the collective. The collective itself does not scale: ncclAvg and PreMulSum multiply
-/// each contribution, which rounds once per rank and gives other bits than the fused buffers.
+/// With scaling, a chunk that is reduced in place takes one or two more kernels, each of which
+/// reads and writes each element once. The kernel of a postscale or an average runs after the
+/// collective and overlaps with the next collective. The kernel of a prescale runs before the
+/// collective. For an average of float16, whose sum could overflow, this kernel also divides. The
+/// collective itself does not scale. The scaling operations of NCCL, ncclAvg and PreMulSum,
+/// multiply each contribution, which rounds once per rank and gives other bits than the fused
+/// buffers.
 ///
-/// With ReduceSpec::leave_as_reduced, each packed element is read and written once, and elements in
-/// place are not touched.
+/// With ReduceSpec::leave_as_reduced, each packed element is read and written once besides the
+/// collective, and no kernel scales elements in place after the collective.
 class ChunkPipeline {
  public:
   struct Options {
-    /// Number of fused buffers, 2 or 3. More buffers cost memory without more overlap. 1 if results
-    /// stay in the buffer (ReduceSpec::leave_as_reduced).
+    /// The number of fused buffers: 1 if results stay in the buffer (ReduceSpec::leave_as_reduced),
+    /// 2 or 3 otherwise. More than 3 buffers cost memory without more overlap.
     int buffers = 2;
-    unsigned blocks_per_launch = 0;  ///< 0: Device::full_grid()
+    unsigned blocks_per_launch = 0;  ///< 0 for Device::full_grid()
   };
   /// How values are reduced and scaled.
   struct ReduceSpec {
     ReduceOp op = ReduceOp::kAverage;
     double prescale = 1, postscale = 1;  ///< factors of floating point values
-    /// Skip the final scaling and unpacking; the reader of the values applies factor_left(). Packed
-    /// values stay in the buffer, where each layout needs a part of its own (place_apart()). Only
-    /// for floating point types.
+    /// Skips the scaling after the collective and the unpacking. The reader of the values must
+    /// apply factor_left(). Packed values stay in the buffer, so each layout needs a separate part
+    /// of the buffer (place_apart()). Only for floating-point types.
     bool leave_as_reduced = false;
   };
 
-  /// Accepts layouts of up to `buffer_bytes`. `device` and `collectives` outlive this object. Loads
-  /// all kernels that allreduce() may launch, because loading a kernel during a collective can
-  /// deadlock or stall. Throws DeviceError if the device has too little memory.
+  /// Makes buffers for layouts of up to `buffer_bytes`. `device` and `collectives` must outlive
+  /// this object. Loads all kernels that allreduce() may launch, because loading a kernel during a
+  /// collective can deadlock or stall. Throws DeviceError if the device has too little memory.
   ChunkPipeline(device::Device& device, DeviceCollectives& collectives, std::size_t buffer_bytes,
                 const Options& options);
-  /// The same with given `memory` for the buffers: memory_bytes(buffer_bytes, options) or more, on
-  /// the same device.
+  /// The same, but uses `memory` for the buffers. `memory` must be on `device` and have at least
+  /// memory_bytes(buffer_bytes, options).
   ChunkPipeline(device::Device& device, DeviceCollectives& collectives, device::Memory memory,
                 std::size_t buffer_bytes, const Options& options);
   /// Waits until the device no longer uses the buffers. After a failure or an abort, the wait is
   /// short.
   ~ChunkPipeline();
 
-  /// The size of all buffers together; 0 if no tensor is packed.
+  /// The size of all buffers together, in bytes. 0 if buffer_bytes is 0.
   static std::size_t memory_bytes(std::size_t buffer_bytes, const Options& options);
   /// Assigns each layout a separate part of one buffer. Returns the size of that buffer in bytes.
   static std::size_t place_apart(std::span<FusedLayout> layouts);
-  /// The factor that remains to be applied to values left as reduced. `ranks` is the number of
-  /// ranks, `type` the type of the tensors and `wire` the type in which they are sent.
+  /// The factor by which the reader must multiply values that ReduceSpec::leave_as_reduced left in
+  /// the buffer. `ranks` is the number of ranks, `type` the type of the tensors and `wire` the type
+  /// in which they are sent.
   static double factor_left(const ReduceSpec& spec, DataType type, DataType wire, int ranks);
   /// The address of the first buffer.
   const std::byte* buffer() const { return buffers_.front().data; }
 
-  /// Enqueues an allreduce that starts when all events `ready` have completed. Records `begun`, if
-  /// given, at the start, and `done` at the end. Collective: all ranks pass the same layouts and
-  /// specs in the same order. `layout` may be destroyed after the call; its tensors must stay valid
-  /// until `done`. Throws DeviceError if the device rejects work; the pipeline is then unusable.
+  /// Enqueues an allreduce that starts when all events `ready` are complete. Records `begun`, if
+  /// given, at the start, and `done` at the end. Collective: all ranks must make the same calls in
+  /// the same order, with equal chunks and specs. The caller may destroy `layout` after the call,
+  /// but the tensors must stay valid until `done` is complete. Throws DeviceError if the device
+  /// rejects work; the pipeline is then unusable.
   void allreduce(const FusedLayout& layout, const ReduceSpec& spec,
                  std::span<const device::Event* const> ready, device::Event& done,
                  device::Event* begun = nullptr);
 
-  /// Makes the next allreduce() use the first buffer. Registered buffers require that all ranks use
-  /// the same one; call this where the number of preceding calls may differ between ranks.
+  /// Makes the next allreduce() use the first buffer. With registered buffers, all ranks must use
+  /// the same buffer in the same call. The caller must therefore call begin_step() wherever the
+  /// number of preceding calls may differ between ranks.
   void begin_step() { calls_ = 0; }
   /// Orders later allreduce() calls after the work enqueued on `stream` so far.
   void fork(device::Stream& stream);
   /// Orders later work on `stream` after all allreduce() calls so far.
   void join(device::Stream& stream);
-  /// Starts to add the work of allreduce() to the graph that `stream` is capturing, until
-  /// end_capture(). Call join() before the capture of `stream` ends. To order graph launches and
-  /// other work, call fork() and join() around each launch.
+  /// From this call until end_capture(), the work of allreduce() becomes part of the graph that
+  /// `stream` is capturing. The caller must call join() before the capture of `stream` ends. To
+  /// order launches of the graph and other work, call fork() before and join() after each launch.
   void begin_capture(device::Stream& stream);
-  /// Ends the part that began with begin_capture(). Required on every path, also after an error.
+  /// Ends the period that began with begin_capture(). The caller must call it even after an error.
   void end_capture() noexcept;
 
  private:
   struct Buffer {
     std::byte* data;
     std::unique_ptr<device::Event> is_free;
-    std::unique_ptr<device::Event>
-        is_free_in_other;  // for graphs; swapped with is_free during a capture
+    std::unique_ptr<device::Event> is_free_in_other;  // swapped with is_free during a capture
   };
   struct EventSet {
     std::unique_ptr<device::Event> packed, reduced;
@@ -112,7 +118,7 @@ class ChunkPipeline {
   DeviceCollectives& collectives_;
   const unsigned blocks_;
   const std::size_t buffer_bytes_;
-  device::Memory memory_;  // holds the buffers; outlives the streams that use it
+  device::Memory memory_;  // holds the buffers; must outlive the streams that use it
   std::vector<Buffer> buffers_;
   std::unique_ptr<device::Stream> pack_, travel_, unpack_;
   std::vector<EventSet> event_sets_;

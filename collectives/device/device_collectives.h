@@ -12,12 +12,12 @@
 
 namespace horo::collectives {
 
-/// Collectives on device memory, executed in stream order. Every function is collective: all ranks
-/// of the group call the same sequence with matching arguments. No function waits for the device or
-/// for peers. Errors during execution are reported by failure(). On a host device the stream then
-/// fails; on a GPU it continues with undefined data after NCCL has aborted. Called from one thread
-/// at a time, except failure() and abort(). Buffers must stay valid until the stream has passed the
-/// collective.
+/// Collectives on device memory. A stream executes them in order with its other work. All ranks of
+/// the group must call the same collectives in the same order with matching arguments. No
+/// collective waits for the device or for peers. failure() reports an error during execution. After
+/// such an error, the stream either fails or continues with undefined data. Only one thread at a
+/// time may call the functions, except failure() and abort(). Buffers must stay valid until the
+/// stream has passed the collective.
 class DeviceCollectives {
  public:
   virtual ~DeviceCollectives() = default;
@@ -26,17 +26,17 @@ class DeviceCollectives {
 
   /// Whether the collectives may be captured into a graph (Device::capture()).
   virtual bool can_be_captured() const { return true; }
-  /// Allocates `bytes` of memory of `device`, equal on all ranks, of the kind with which the
-  /// collectives are fastest. Blocks. Collective over `control`, which connects the ranks. A rank
-  /// that cannot allocate also takes part. The memory must be freed before this object is
-  /// destroyed, after the work on its streams is complete. Throws DeviceError, like
-  /// Device::allocate(), on a rank that has too little memory.
+  /// Allocates `bytes` of memory of `device`, of the kind with which the collectives are fastest.
+  /// Blocks. All ranks must pass equal `bytes`. Collective over `control`, which connects the
+  /// ranks. A rank that cannot allocate memory also takes part and then throws DeviceError, like
+  /// Device::allocate(). The other ranks do not throw. The caller must free the memory before it
+  /// destroys this object, and after all work on the memory is complete.
   virtual device::Memory allocate_buffer(device::Device& device, std::size_t bytes,
                                          Collectives& /*control*/) {
     return bytes == 0 ? device::Memory() : device.allocate(bytes);
   }
 
-  /// Reduces `count` elements in place; `op` is elementwise.
+  /// Reduces `count` elements in place. `op` must be elementwise.
   virtual void allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
                          device::Stream& stream) = 0;
   virtual void broadcast(void* data, std::size_t bytes, int root, device::Stream& stream) = 0;
@@ -55,12 +55,12 @@ class DeviceCollectives {
 
   /// Returns the error of a failed collective, if any. Does not block. Thread-safe.
   virtual std::optional<std::string> failure() const = 0;
-  /// Aborts the collectives in flight, which then end with an error. Thread-safe.
+  /// Aborts the collectives in flight, so that they end with an error. Thread-safe.
   virtual void abort(const std::string& reason) noexcept = 0;
 };
 
-/// The collectives of a group of one rank: they copy if input and output differ, and do nothing
-/// else.
+/// The collectives of a group of one rank. Those with an input and an output copy the input to the
+/// output. The others do nothing.
 class LoneCollectives : public DeviceCollectives {
  public:
   int rank() const override { return 0; }

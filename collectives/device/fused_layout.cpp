@@ -10,8 +10,8 @@
 namespace horo::collectives {
 namespace {
 
-// The largest number of elements in one table entry: whole tiles, and within 32 bits. Larger
-// tensors take several entries.
+// The largest number of elements in one table entry. It is a multiple of the tile size and fits
+// into 32 bits. Larger tensors take several entries.
 constexpr std::size_t kMostOfOneEntry = std::size_t{1} << 31;
 
 std::size_t offset_of_tile(const TileTable& table, std::uint32_t tile) {
@@ -55,8 +55,8 @@ FusedLayout::FusedLayout(std::span<const TensorView> tensors, DataType wire,
         (c + 1 < chunks_.size() ? chunks_[c + 1].offset : buffer_count_) - chunks_[c].offset;
 }
 
-// Appends an entry to the last table. Tensors are padded to the alignment, so vector accesses of
-// different tensors never share a word.
+// Appends an entry to the last table. Starts a new table if the last one is full. Entries are
+// padded to the alignment, so vector accesses of different tensors never share a word.
 void FusedLayout::add(void* data, std::size_t count) {
   if (tables_.empty() || tables_.back().tensors == TileTable::kMaxTensors) tables_.emplace_back();
   TileTable& table = tables_.back();
@@ -70,8 +70,8 @@ void FusedLayout::add(void* data, std::size_t count) {
       (count + TileTable::kAlignment - 1) / TileTable::kAlignment * TileTable::kAlignment;
 }
 
-// Ends a chunk at the first tile at which it has chunk_bytes or more. The sizes of the chunks
-// follow later from the offsets of their successors.
+// Ends a chunk after the tile with which it reaches chunk_bytes. The constructor later computes the
+// size of each chunk from the offset of the next chunk.
 void FusedLayout::cut(std::size_t table, std::size_t chunk_bytes) {
   const TileTable& tiles = tables_[table];
   std::size_t begin = 0;
@@ -89,7 +89,7 @@ void FusedLayout::cut(const MemorySpan& span, std::size_t chunk_bytes) {
   const std::size_t tile_bytes = TileTable::kTileElements * size_of(type_);
   const std::size_t tiles =
       std::max<std::size_t>(1, chunk_bytes / tile_bytes + (chunk_bytes % tile_bytes == 0 ? 0 : 1));
-  // The minimum keeps the product below from overflowing if chunk_bytes is very large.
+  // If chunk_bytes is very large, the minimum prevents an overflow of the product.
   const std::size_t most = std::min(tiles, span.count / TileTable::kTileElements + 1) *
                            std::size_t{TileTable::kTileElements};
   auto* data = static_cast<std::byte*>(span.data);

@@ -12,12 +12,13 @@
 
 namespace horo::collectives {
 
-/// Determines which tensors are reduced in place, the positions of the others in a fused buffer,
-/// and the chunks of both. Depends only on the sizes of the tensors and on the spans, so ranks that
-/// agree on both have the same chunks.
+/// Divides tensors into chunks, each of which one collective reduces. Tensors of given memory spans
+/// are reduced in place. The other tensors get positions in a fused buffer. The chunks depend only
+/// on the types, the sizes of the tensors, the spans and the chunk size. Ranks on which these are
+/// equal have the same chunks.
 class FusedLayout {
  public:
-  /// A part of the buffer: one launch packs it, one collective reduces it, and one launch unpacks
+  /// A part of the buffer. One launch packs it, one collective reduces it, and one launch unpacks
   /// it.
   struct Chunk {
     std::size_t table;                    ///< index of tables()
@@ -31,32 +32,32 @@ class FusedLayout {
     std::size_t count;  ///< elements
   };
 
-  /// `tensors` have one type and are in device memory that outlives the layout. They are sent as
-  /// `wire` (see can_travel_as()). The tensors of `in_place` (see memory_spans()) are reduced in
-  /// place, which requires that `wire` is their type. A chunk ends with the tile that makes it
-  /// `chunk_bytes` or larger, or where a table is full. Throws InvalidArgument if the types are
-  /// incompatible.
+  /// `tensors` must have one type and be in device memory that outlives the layout. They are sent
+  /// as `wire` (see can_travel_as()). The tensors of `in_place` (see memory_spans()) are reduced in
+  /// place. If there are any, `wire` must be the type of the tensors. A chunk ends with the tile
+  /// that makes it `chunk_bytes` or larger, or at the end of its table or span. Throws
+  /// InvalidArgument if the types do not meet these conditions.
   FusedLayout(std::span<const TensorView> tensors, DataType wire, std::size_t chunk_bytes,
               std::span<const MemorySpan> in_place = {});
 
   DataType type() const { return type_; }
   DataType wire() const { return wire_; }
-  /// The chunks of the tensors in the buffer.
+  /// The chunks of the tensors that are packed into the buffer.
   const std::vector<Chunk>& chunks() const { return chunks_; }
   /// The chunks of the tensors that are reduced in place.
   const std::vector<Span>& in_place() const { return in_place_; }
   const std::vector<TileTable>& tables() const { return tables_; }
-  /// The position of `tensors[index]` in the buffer, in elements. Empty if the tensor is reduced in
-  /// place or has no elements.
+  /// The position of `tensors[index]` in the part of the buffer that this layout uses, in elements.
+  /// Empty if the tensor is reduced in place or has no elements.
   std::optional<std::size_t> offset_of(std::size_t index) const { return offsets_[index]; }
-  /// The start of this layout's part of a buffer shared by several layouts, in bytes; see
-  /// ChunkPipeline::place_apart().
+  /// The start of this layout's part of the buffer, in bytes. 0 unless several layouts share a
+  /// buffer; see ChunkPipeline::place_apart().
   std::size_t place() const { return place_; }
   void set_place(std::size_t bytes) { place_ = bytes; }
-  /// The size of this layout in the buffer, alignment gaps included.
+  /// The number of elements of this layout in the buffer, including alignment gaps.
   std::size_t buffer_count() const { return buffer_count_; }
   std::size_t buffer_bytes() const { return buffer_count_ * size_of(wire_); }
-  /// The size of all tensors.
+  /// The size of all tensors in bytes, including the tensors that are reduced in place.
   std::size_t bytes() const { return bytes_; }
 
  private:

@@ -17,9 +17,10 @@
 namespace horo::collectives {
 namespace {
 
-// Shards begin at multiples of this many elements, which satisfies the vector loads of every type.
+// Shards begin at multiples of this many elements, so that vector loads of every type are aligned.
 constexpr std::size_t kPartAlignment = 128;
-// An alltoall has one block per rank in each half of a slot.
+// An alltoall places one block per rank in each half of a slot. Each block has room for at least
+// this many bytes.
 constexpr std::size_t kLeastBlockBytes = 64;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
@@ -42,7 +43,8 @@ void require_reduction(ReduceOp op) {
     throw InvalidArgument("Adasum is not supported on device memory; use sum or average");
 }
 
-// Returns the size of each block's part in the round that begins at byte `begin`; 0 for `own`.
+// Returns the size of each block's part in the round that begins at byte `begin` of each block. The
+// size is 0 for the block `own`.
 std::vector<std::size_t> bytes_in_round(std::span<const std::size_t> blocks, std::size_t begin,
                                         std::size_t most, int own) {
   std::vector<std::size_t> bytes;
@@ -52,8 +54,8 @@ std::vector<std::size_t> bytes_in_round(std::span<const std::size_t> blocks, std
   return bytes;
 }
 
-// Returns the positions of these parts. In device memory, the blocks are consecutive from `data`
-// on. In a slot, the parts are consecutive from `offset` on.
+// Returns the positions of the parts whose sizes are `bytes`. In device memory, the blocks are
+// consecutive from `data` on. In a slot, the parts are consecutive from `offset` on.
 template <typename Byte>
 std::vector<HostExchange::Piece<Byte>> pieces_of(Byte* data, std::span<const std::size_t> blocks,
                                                  std::size_t begin,
@@ -77,7 +79,8 @@ HierarchicalDeviceCollectives::HierarchicalDeviceCollectives(
       levels_(std::move(levels)),
       ended_(device.make_event()),
       exchange_(device, slot_bytes_for(topology.size, options.slot_bytes)) {
-  // Groups with common ranks use different tags. Columns have no common ranks.
+  // Groups with common ranks need different tags. Columns have no common ranks, so all columns use
+  // the same tags.
   std::vector<int> everyone(static_cast<std::size_t>(topology.size));
   for (int r = 0; r < topology.size; ++r) everyone[static_cast<std::size_t>(r)] = r;
   PointToPoint& peers = *levels_.peers;
@@ -88,19 +91,20 @@ HierarchicalDeviceCollectives::HierarchicalDeviceCollectives(
                     options);
 }
 
-// Ends transfers that a failure left in flight before the memory that they access is freed.
-// await_idle() comes first, because the work on the host uses the peers.
+// Destroys the peers, which ends transfers that are still in flight after a failure, before the
+// other members free the memory that the transfers access. await_idle() comes first, because the
+// host functions use the peers.
 HierarchicalDeviceCollectives::~HierarchicalDeviceCollectives() {
   exchange_.await_idle();
   levels_.peers.reset();
 }
 
-// The number of elements that fit into a slot.
+// Returns the number of elements that fit into a slot.
 std::size_t HierarchicalDeviceCollectives::slot_count(DataType type) const {
   return exchange_.slot_bytes() / size_of(type);
 }
 
-// The number of elements of `count` that each rank of the node exchanges.
+// Returns how many of `count` elements each rank of the node exchanges.
 std::vector<std::size_t> HierarchicalDeviceCollectives::shards(std::size_t count) const {
   if (!is_even_) return all_to(0, count);
   const auto ranks = static_cast<std::size_t>(layout_.columns());
@@ -111,7 +115,7 @@ std::vector<std::size_t> HierarchicalDeviceCollectives::shards(std::size_t count
   return shards;
 }
 
-// Sizes for the ranks of the node: `size` for one rank, zero for the others.
+// Returns sizes for the ranks of the node: `size` for `local_rank`, zero for the other ranks.
 std::vector<std::size_t> HierarchicalDeviceCollectives::all_to(int local_rank,
                                                                std::size_t size) const {
   std::vector<std::size_t> sizes(static_cast<std::size_t>(layout_.local_size(layout_.node())), 0);
@@ -119,8 +123,8 @@ std::vector<std::size_t> HierarchicalDeviceCollectives::all_to(int local_rank,
   return sizes;
 }
 
-// Calls on different streams are executed in the order of the calls, because they share the slots
-// and the messages must have the same order on all ranks.
+// Orders calls on different streams by the order in which they were made. The calls share the
+// slots, and the messages must have the same order on all ranks.
 void HierarchicalDeviceCollectives::begin(device::Stream& stream) {
   if (const auto why = failure()) throw CommunicationError(*why);
   stream.wait(*ended_);
@@ -132,8 +136,8 @@ void HierarchicalDeviceCollectives::end(device::Stream& stream) {
   stream.record(*ended_);
 }
 
-// Records a failure instead of throwing it: the stream must not fail, so that the ranks of the node
-// still exchange the failure in agree_in_node().
+// Records a failure of `work` instead of throwing it. The stream must not fail. Otherwise the ranks
+// of the node could not exchange the failure in agree_in_node().
 void HierarchicalDeviceCollectives::pass(Slot& slot, device::Stream& stream,
                                          std::span<const Down> down, HostExchange::Work work,
                                          std::span<const Up> up) {
@@ -154,8 +158,8 @@ void HierarchicalDeviceCollectives::allreduce(void* data, DataType type, std::si
   require_reduction(op);
   begin(stream);
   if (count == 0) return;
-  // Reduces up to kAhead parts before it gathers the oldest one, so that the node works on one part
-  // while another part is exchanged between the nodes.
+  // Gathers a part only after it has enqueued the reductions of the next kAhead parts. The node
+  // therefore works on one part while another part is exchanged between the nodes.
   constexpr std::size_t kAhead = HostExchange::kSlots - 1;
   auto* const bytes = static_cast<std::byte*>(data);
   const std::size_t most =
@@ -174,8 +178,8 @@ void HierarchicalDeviceCollectives::allreduce(void* data, DataType type, std::si
   end(stream);
 }
 
-// The next use of the slot may overwrite its staging: gather_part() reads it on the same stream,
-// before the call of next() for that use.
+// gather_part() enqueues its read of the staging memory before the next use of the slot, so that
+// use cannot overwrite the memory too early.
 HostExchange::Slot& HierarchicalDeviceCollectives::reduce_part(std::byte* data, DataType type,
                                                                std::size_t count, ReduceOp op,
                                                                device::Stream& stream) {
@@ -282,8 +286,9 @@ void HierarchicalDeviceCollectives::reduce_scatter(const void* input, DataType t
   end(stream);
 }
 
-// The node reduces to the rank in the column of the target, the column reduces to the node of the
-// target, and hand_over() copies to the target if it is in no column.
+// First, each node reduces the values to its rank with the local rank column_of(rank). Then these
+// ranks reduce the values to the node of `rank`. If the rank with the result is not `rank`,
+// hand_over() copies the result to `rank`.
 void HierarchicalDeviceCollectives::reduce_to(int rank, const std::byte* input, DataType type,
                                               std::size_t count, std::byte* output, ReduceOp op,
                                               device::Stream& stream) {
@@ -313,7 +318,8 @@ void HierarchicalDeviceCollectives::reduce_to(int rank, const std::byte* input, 
   }
 }
 
-// Leaves the reduction of the column in `values` on the node of `rank`.
+// Reduces `values` over the column. Stores the result in `values` on the node of `rank`; on other
+// nodes, `values` stays unchanged.
 void HierarchicalDeviceCollectives::reduce_column(int rank, std::byte* values, DataType type,
                                                   std::size_t count, ReduceOp op) {
   std::vector<std::size_t> count_of(static_cast<std::size_t>(layout_.node_count()), 0);
@@ -325,7 +331,7 @@ void HierarchicalDeviceCollectives::reduce_column(int rank, std::byte* values, D
   std::memcpy(values, reduced, count * size_of(type));
 }
 
-// Copies from the first rank of the node, which exchanged the part, to its owner.
+// Copies the part from the first rank of the node, which exchanged it, to `rank`.
 void HierarchicalDeviceCollectives::hand_over(int rank, Slot& slot, std::byte* output,
                                               std::size_t bytes, device::Stream& stream) {
   const std::vector<std::size_t> nothing = all_to(0, 0);
@@ -347,7 +353,7 @@ void HierarchicalDeviceCollectives::alltoall(const void* input,
   const Range own = PartOffsets(bytes_to)[rank()];
   stream.copy(out + PartOffsets(bytes_from)[rank()].begin, in + own.begin, own.count());
   // Both ranks of a pair compute the same number of rounds from their blocks. Different pairs may
-  // have different numbers.
+  // have different numbers of rounds.
   const std::size_t half = exchange_.slot_bytes() / 2;
   const std::size_t most = half / static_cast<std::size_t>(size());
   for (std::size_t begin = 0;; begin += most) {
@@ -366,8 +372,9 @@ void HierarchicalDeviceCollectives::alltoall(const void* input,
 }
 
 // Runs at the end of each call. After a failed exchange, the data of a rank is undefined, and the
-// other ranks of the node have already received it. They must therefore fail as well. is_over_ then
-// stays true on all of them, so none waits for another in a later call.
+// other ranks of the node have already received this data. They must therefore fail as well.
+// is_over_ then stays true on all ranks of the node, so no rank waits for another one in a later
+// call.
 void HierarchicalDeviceCollectives::agree_in_node() {
   if (std::exchange(is_over_, true)) return;
   std::int32_t lost = has_failed() ? layout_.local_rank() + 1 : 0;

@@ -17,59 +17,63 @@
 
 namespace horo::collectives {
 
-/// Collectives of devices on several nodes. They combine the collectives of the devices of a node
-/// with exchanges between nodes in host memory, through pinned slots (HostExchange). If all nodes
-/// have the same number of ranks, each rank exchanges a shard with the ranks of its column (see
-/// NodeLayout). Otherwise the first rank of each node exchanges the data of its node. On one node,
-/// all calls are forwarded to the collectives of the node.
+/// Collectives of devices on several nodes. Inside a node, they use the collectives of its devices.
+/// Between nodes, they exchange data in host memory, through pinned slots (HostExchange). If all
+/// nodes have the same number of ranks, each rank exchanges a shard with the ranks of its column
+/// (see NodeLayout). Otherwise the first rank of each node exchanges all data of its node. On one
+/// node, all calls are forwarded to the collectives of the node.
 ///
-/// Cost per rank for N bytes and p ranks per node. For nodes of different sizes, use p = 1 for the
-/// exchange, which only the first rank of each node performs:
+/// Cost per rank for N bytes and p ranks per node. If the nodes have different numbers of ranks,
+/// only the first rank of each node copies data down and up and exchanges it between nodes. For
+/// this work, p is then 1.
 ///
 /// - allreduce: 2 N (p - 1) / p inside the node, N / p copied down and up, and an allreduce of N /
-///   p between nodes. The stages overlap, one slot of every rank at a time.
-/// - broadcast: N inside the node, N copied down or up on one rank of it, and a broadcast of N
-///   between nodes.
-/// - allgather: one broadcast per rank; broadcasts over different columns overlap.
-/// - reduce_scatter: the bytes of a reduce_scatter, but one launch inside the node per rank of the
-///   job and per slot.
-/// - alltoall: all bytes except the own block are copied down, sent as messages and copied up,
-///   including those for ranks of the same node.
+///   p between nodes. The stages of different slots overlap.
+/// - broadcast: N inside the node, N copied down or up on one rank of each node, and a broadcast of
+///   N between nodes.
+/// - allgather: one broadcast per rank of the job. Broadcasts over different columns overlap.
+/// - reduce_scatter: the bytes of a reduce_scatter. It takes one or two launches inside the node
+///   for each slot of each rank of the job.
+/// - alltoall: all blocks except the one of the rank for itself are copied down, sent as messages
+///   and copied up. This includes the blocks for ranks of the same node.
 ///
-/// 16-bit floats are rounded inside the node as its collectives do, and once per hop between nodes.
-/// All ranks end with the same bits in every run.
+/// The collectives of the node determine how 16-bit floats are rounded inside the node. Between
+/// nodes, they are rounded once per hop. All ranks get the same bits.
 ///
-/// A failure between nodes does not fail the streams, on any device. Later results are undefined,
-/// also on the other ranks of the node, which receive the error before their streams have passed
-/// the collective. Check failure() after a stream has passed a collective.
+/// A failure between nodes does not fail the streams, whatever the kind of device. Later results
+/// are undefined on all ranks of the node. The other ranks of the node receive the error before
+/// their streams have passed the collective. The caller must check failure() after a stream has
+/// passed a collective.
 class HierarchicalDeviceCollectives : public DeviceCollectives {
  public:
   struct Options {
     std::size_t slot_bytes = 256 * 1024;  ///< largest part of a shard that is processed at a time
-    std::size_t segment_bytes = 256 * 1024;  ///< of the rings between nodes
-    AllreduceSelection allreduce{};          ///< of the columns
+    std::size_t segment_bytes = 256 * 1024;  ///< largest segment of the rings
+    AllreduceSelection allreduce{};          ///< selects the allreduce in a column
   };
   /// The components of one rank.
   struct Levels {
-    std::unique_ptr<NodeRing> node_ring;  ///< connects `node`; may be null
+    std::unique_ptr<NodeRing> node_ring;  ///< used by `node`; may be null
     std::unique_ptr<DeviceCollectives>
-        node;                             ///< numbered by local rank; null: the node has one rank
-    std::unique_ptr<PointToPoint> peers;  ///< connects all ranks; not used by other code
+        node;                             ///< numbered by local rank; null if the node has one rank
+    std::unique_ptr<PointToPoint> peers;  ///< connects all ranks; no other code may use it
   };
 
-  /// Allocates four slots, rounded up to 1 KiB, in device memory and in pinned memory. Sends no
-  /// message. `abort` makes waits on `peers` fail. `device` outlives this object. Throws
+  /// Allocates HostExchange::kSlots slots in device memory and in pinned memory. A slot has
+  /// options.slot_bytes, but at least 128 bytes per rank of the job, rounded up to 1 KiB. Sends no
+  /// message. `abort` must make waits on `peers` fail. `device` must outlive this object. Throws
   /// DeviceError if there is too little memory.
   HierarchicalDeviceCollectives(device::Device& device, const Topology& topology, Levels levels,
                                 const Options& options,
                                 std::function<void(const std::string&)> abort);
-  /// The work on all streams that used it must be complete, or abort() was called.
+  /// Before the destruction, the work on all streams that used this object must be complete, or
+  /// abort() must have been called.
   ~HierarchicalDeviceCollectives() override;
 
   int rank() const override { return topology_.rank; }
   int size() const override { return topology_.size; }
-  /// False, because each call continues with the slot after that of the previous call, which a
-  /// replayed graph would not do.
+  /// Returns false. Each call starts with the slot after the last one of the previous call, but a
+  /// replayed graph would always use the same slots.
   bool can_be_captured() const override { return false; }
   void allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
                  device::Stream& stream) override;
@@ -87,7 +91,7 @@ class HierarchicalDeviceCollectives : public DeviceCollectives {
   using Slot = HostExchange::Slot;
   using Down = HostExchange::Down;
   using Up = HostExchange::Up;
-  /// A group of ranks that exchanges in host memory.
+  /// A group of ranks that exchanges data in host memory.
   struct Group {
     Group(PointToPoint& peers, const Topology& topology, const std::vector<int>& ranks,
           int tag_offset, const Options& options)
@@ -102,11 +106,11 @@ class HierarchicalDeviceCollectives : public DeviceCollectives {
     int root;
   };
 
-  // Whether the collectives of the node suffice, because there is only one node.
+  // Whether all calls are forwarded to the collectives of the node, because there is only one node.
   bool is_one_node() const { return layout_.node_count() == 1 && levels_.node != nullptr; }
   bool is_in_node(int rank) const { return layout_.node_of(rank) == layout_.node(); }
-  // Returns a local rank, which is equal on all nodes. On each node, the rank with this local rank
-  // exchanges the data from or for `rank`.
+  // Returns a local rank. On each node, the rank with this local rank exchanges the data from or
+  // for `rank`.
   int column_of(int rank) const { return is_even_ ? layout_.local_rank_of(rank) : 0; }
   bool exchanges_for(int rank) const { return column_of(rank) == layout_.local_rank(); }
   std::size_t slot_count(DataType type) const;
@@ -137,10 +141,10 @@ class HierarchicalDeviceCollectives : public DeviceCollectives {
   const bool is_even_;
   const std::function<void(const std::string&)> abort_;
   Levels levels_;
-  // Used only in the work of the exchange:
+  // After construction, used only by the host functions of exchange_:
   std::optional<Group> column_, node_, all_;
   std::vector<std::byte> scratch_;
-  bool is_over_ = false;  // all ranks of the node have received a failure
+  bool is_over_ = false;  // agree_in_node() sends no more messages
   mutable std::mutex mutex_;
   std::string failure_;  // guarded by mutex_
   std::unique_ptr<device::Event> ended_;

@@ -27,15 +27,16 @@ std::span<std::byte> bytes_at(void* data, std::size_t bytes) {
 
 }  // namespace
 
-// The arguments of a collective are copied into the submitted work, because it runs after the call
-// has returned.
+// Each collective copies its arguments into the submitted work, because the work runs after the
+// call has returned.
 HostDeviceCollectives::HostDeviceCollectives(Collectives& collectives, int rank, int size,
                                              std::function<void(const std::string&)> abort)
     : collectives_(collectives), rank_(rank), size_(size), abort_(std::move(abort)) {}
 
 void HostDeviceCollectives::submit(device::Stream& stream, std::function<void()> collective) {
-  // Runs on the thread of the stream. The streams of a rank run in parallel, so the lock serializes
-  // their collectives. failure() reports an exception, which also fails the stream.
+  // The lambda runs on the thread of the stream. The streams of a rank run in parallel, so the lock
+  // serializes their collectives. If the collective throws, failure() reports the error, and the
+  // stream fails.
   device::submit(stream, [this, collective = std::move(collective)] {
     const std::scoped_lock lock(one_at_a_time_);
     try {

@@ -12,8 +12,8 @@ namespace horo::collectives {
 /// without a GPU.
 class HostDeviceCollectives : public DeviceCollectives {
  public:
-  /// `collectives` connects the same group, outlives this object. No other code may use it during
-  /// that time. `abort` makes waits in `collectives` fail.
+  /// `collectives` must connect the same ranks and outlive this object. No other code may use
+  /// `collectives` while this object exists. `abort` must make waits in `collectives` fail.
   HostDeviceCollectives(Collectives& collectives, int rank, int size,
                         std::function<void(const std::string&)> abort);
 
@@ -37,7 +37,7 @@ class HostDeviceCollectives : public DeviceCollectives {
   Collectives& collectives_;
   const int rank_, size_;
   const std::function<void(const std::string&)> abort_;
-  std::mutex one_at_a_time_;  // serializes the streams; guards collectives_
+  std::mutex one_at_a_time_;  // held during each collective; guards collectives_
   mutable std::mutex mutex_;
   std::optional<std::string> failure_;  // guarded by mutex_
 };

@@ -19,8 +19,8 @@ struct Run {
   bool may_rise, may_fall;  // possible directions of the next tensor
 };
 
-/// Appends tensor t to `run` if it is adjacent in a possible direction. Returns whether it was
-/// appended.
+/// Appends tensor t to `run` if the tensor is adjacent to the run in a possible direction. Returns
+/// whether it has appended the tensor.
 bool extend(Run& run, std::size_t t, const TensorView& tensor, const MemoryFacts& fact) {
   const bool rises = run.may_rise && fact.follows == 1;
   const bool falls = run.may_fall && fact.precedes == 1;
@@ -50,8 +50,8 @@ std::vector<MemoryFacts> memory_facts(std::span<const TensorView> tensors) {
   return facts;
 }
 
-// Small spans are cheaper in the fused buffer: a collective for each would cost more than the
-// copies. A bucket that is one span needs no buffer at all.
+// Small spans are cheaper in the fused buffer, because a collective for each of them costs more
+// than the copies. If one span contains the whole bucket, no buffer is needed.
 std::vector<MemorySpan> memory_spans(std::span<const TensorView> tensors,
                                      std::span<const MemoryFacts> facts, std::size_t least_bytes) {
   std::vector<Run> runs;

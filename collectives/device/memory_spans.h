@@ -9,30 +9,33 @@
 
 namespace horo::collectives {
 
-/// The position of a tensor in memory, relative to the preceding non-empty tensor of a list.
-/// Undefined for tensors without elements. Values are 1 (true) or 0 (false), so the minimum over
-/// all ranks is 1 if the fact holds on all of them.
+/// Facts about the address of a tensor in a list. `follows` and `precedes` compare the address with
+/// that of the preceding non-empty tensor of the list. `precedes` often holds for gradients. Values
+/// are 1 (true) or 0 (false), so the minimum over all ranks is 1 only if the fact holds on all
+/// ranks. All values are 0 for a tensor without elements.
 struct MemoryFacts {
-  std::int8_t follows = 0;     ///< starts at the end of the preceding tensor
-  std::int8_t precedes = 0;    ///< ends at the start of the preceding tensor, as gradients often do
-  std::int8_t is_aligned = 0;  ///< starts at a multiple of 16 bytes
+  std::int8_t follows = 0;     ///< the tensor starts at the end of the preceding tensor
+  std::int8_t precedes = 0;    ///< the tensor ends at the start of the preceding tensor
+  std::int8_t is_aligned = 0;  ///< the tensor starts at a multiple of 16 bytes
 };
 
 /// Returns the facts of each tensor on this rank.
 std::vector<MemoryFacts> memory_facts(std::span<const TensorView> tensors);
 
-/// The tensors [first, last) of a list, which form one contiguous range of memory.
+/// The tensors [first, last) of a list. Together, they form one contiguous range of memory.
 struct MemorySpan {
   std::size_t first, last;
   void* data;
   std::size_t count;  ///< elements
 };
 
-/// Returns the spans of `tensors`, all of one type, that are worth reducing in place: spans of
-/// `least_bytes` or more, and a span that contains all tensors. A span is one tensor, or several
-/// that are adjacent in memory, in the order of the list or in reverse order. Spans start at a
-/// multiple of 16 bytes, because collectives are slow on unaligned memory. Depends only on the
-/// sizes and on `facts`, so ranks that agree on those have the same spans, each in its own memory.
+/// Returns the spans of `tensors` that should be reduced in place. All tensors must have one type.
+/// A span is one tensor, or several tensors that are adjacent in memory, in the order of the list
+/// or in reverse order. A span is returned if it has `least_bytes` or more, or if it contains all
+/// non-empty tensors. Spans that do not start at a multiple of 16 bytes are not returned, because
+/// collectives are slow on unaligned memory. The result depends only on the type and the sizes of
+/// the tensors, `facts` and `least_bytes`. Ranks on which these are equal get the same spans, each
+/// in its own memory.
 std::vector<MemorySpan> memory_spans(std::span<const TensorView> tensors,
                                      std::span<const MemoryFacts> facts, std::size_t least_bytes);
 

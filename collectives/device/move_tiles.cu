@@ -11,9 +11,9 @@ namespace horo::collectives {
 namespace {
 
 // Copies and scales the elements of a tile in one block of kThreads threads. `from` and `to` may be
-// equal. Floating point values are multiplied by `scale`; integers are divided by `divisor`. Memory
-// is accessed in words of 16 bytes. Each thread has several words in flight. Partial tiles, and
-// tiles that do not start at a multiple of 16 bytes, are copied element by element.
+// equal. Floating point values are multiplied by `scale`; integers are divided by `divisor`. Whole
+// tiles are accessed in words of 16 bytes, several of which each thread has in flight. Partial
+// tiles, and tiles that do not start at a multiple of 16 bytes, are copied element by element.
 template <typename To, typename From>
 struct MoveTile {
   static constexpr unsigned kThreads = 256;
@@ -26,8 +26,8 @@ struct MoveTile {
   double scale;
   std::int32_t divisor;
 
-  // `count` is the number of elements from here to the end of the tensor. Handles at most one tile
-  // of them.
+  // `count` is the number of elements from `from` to the end of the tensor. Handles at most one
+  // tile of these elements.
   HORO_KERNEL void operator()(To* to, const From* from, std::size_t count, bool is_aligned,
                               unsigned thread) const {
     if (count >= TileTable::kTileElements && is_aligned) return move_whole(to, from, thread);
@@ -60,8 +60,8 @@ struct MoveTile {
 
 enum class Direction { kIntoBuffer, kOutOfBuffer };
 
-// Copies tiles between the tensors of a table, of type X, and the buffer, of type W. A block
-// handles one tile at a time.
+// Copies tiles between the tensors of a table, which have type X, and the buffer, which has type W.
+// A block handles one tile at a time.
 template <typename X, typename W, Direction direction>
 struct MoveTiles {
   static constexpr unsigned kThreads = MoveTile<X, W>::kThreads;
@@ -102,7 +102,7 @@ struct MoveTiles {
 
 constexpr std::size_t kTile = TileTable::kTileElements;
 
-// Scales a contiguous range in place, one tile per block at a time.
+// Scales a contiguous range in place. Each block handles one tile at a time.
 template <typename T>
 struct Scale {
   T* data;
@@ -116,8 +116,8 @@ struct Scale {
   }
 };
 
-// Calls function with a value of `type` and a value of `wire`, to select the kernel by their C++
-// types.
+// Calls function(x, w) with a value x of `type` and a value w of `wire`. The C++ types of x and w
+// select the kernel.
 template <typename Function>
 void visit_types(DataType type, DataType wire, const Function& function) {
   if (type == DataType::kFloat32 && wire == DataType::kFloat16) return function(0.0f, Float16{});

@@ -8,15 +8,16 @@
 
 namespace horo::collectives {
 
-/// The positions of tensors in a fused buffer, as a kernel argument. The table is passed by value,
-/// so no copy to the device precedes the launch and no memory must stay valid for it. Built once
-/// per plan; values that change from launch to launch are in TileMove.
+/// The positions of tensors in a fused buffer, as a kernel argument. Kernels receive the table by
+/// value. A launch therefore needs no preceding copy to the device, and the caller may destroy the
+/// table after the launch. A table is built once per plan. TileMove contains the values that change
+/// from launch to launch.
 ///
-/// A tensor is divided into tiles of kTileElements elements; its last tile may be smaller. One
-/// block handles a tile at a time. Tiles are numbered through all tensors, in the order of the
-/// buffer.
+/// A tensor is divided into tiles of kTileElements elements; its last tile may be smaller. A block
+/// of threads handles one tile at a time. Tiles are numbered consecutively over all tensors, in the
+/// order of the buffer.
 struct TileTable {
-  /// With 1024 tensors, the table has 20 KiB. CUDA limits kernel arguments to 32,764 bytes.
+  /// With 1024 tensors, the table has about 20 KiB. CUDA limits kernel arguments to 32,764 bytes.
   static constexpr std::uint32_t kMaxTensors = 1024;
   static constexpr std::uint32_t kTileElements = 8192;
   /// Alignment of a tensor in the buffer, in elements.
@@ -29,13 +30,14 @@ struct TileTable {
   };
 
   std::uint32_t tensors = 0;
-  std::uint32_t first_tile[kMaxTensors + 1] = {};  ///< by tensor; [tensors]: the number of tiles
+  std::uint32_t first_tile[kMaxTensors + 1] = {};  ///< by tensor, then the number of tiles
   Tensor tensor[kMaxTensors];
 
   std::uint32_t tiles() const { return first_tile[tensors]; }
 };
 
-/// The arguments of one launch with a table: copies tiles [first, last) to or from `buffer`.
+/// The arguments of one launch with a table. The launch copies tiles [first, last) to or from
+/// `buffer`.
 struct TileMove {
   void* buffer;
   std::uint32_t first, last;
@@ -43,25 +45,28 @@ struct TileMove {
   std::int32_t divisor = 1;  ///< divisor of integers when they are unpacked
 };
 
-/// Whether tensors of `type` can be sent as `wire`: every type as itself, and float32 also as
-/// float16 or bfloat16.
+/// Whether tensors of `type` can be sent as `wire`. Every type can be sent as itself, and float32
+/// also as float16 or bfloat16.
 bool can_travel_as(DataType type, DataType wire);
 
-/// Copies tiles of the table's tensors, of `type`, to the buffer, as `wire`. Multiplies floating
-/// point values by move.scale. One launch of at most `blocks` blocks; does not block. Cost: each
-/// element is read and written once.
+/// Copies the tiles of `move` from the tensors of `table` to the buffer. The tensors have `type`,
+/// and the buffer has `wire`. Multiplies floating-point values by move.scale. Enqueues one launch
+/// of at most `blocks` blocks and does not wait for it. Cost: each element is read and written
+/// once.
 void pack(device::Stream& stream, unsigned blocks, const TileTable& table, const TileMove& move,
           DataType type, DataType wire);
-/// Copies the tiles back to the tensors. Divides integers by move.divisor, rounding toward zero.
+/// Copies the tiles of `move` from the buffer back to the tensors. Multiplies floating-point values
+/// by move.scale. Divides integers by move.divisor, rounding toward zero.
 void unpack(device::Stream& stream, unsigned blocks, const TileTable& table, const TileMove& move,
             DataType type, DataType wire);
 
 /// Loads the kernels of pack() and unpack() for these types; see device::load_kernel().
 void load_movers(device::Device& device, DataType type, DataType wire);
 
-/// Multiplies `count` floating point values in place by `factor`, or divides integers by `divisor`
-/// with rounding toward zero. The bits are those that unpack() gives. One launch of at most
-/// `blocks` blocks; does not block. Cost: each element is read and written once.
+/// Changes `count` values in place. Multiplies floating-point values by `factor`, or divides
+/// integers by `divisor`, rounding toward zero. The result has the same bits as with unpack().
+/// Enqueues one launch of at most `blocks` blocks and does not wait for it. Cost: each element is
+/// read and written once.
 void scale(device::Stream& stream, unsigned blocks, void* data, DataType type, std::size_t count,
            double factor, std::int32_t divisor);
 

@@ -13,9 +13,9 @@
 namespace horo::collectives {
 
 // Each rank with a column reads its shard directly from the buffers of all ranks of its node,
-// reduces it over the node and the column, and writes the result to all of these buffers. The
-// barriers protect the buffers: no rank reads one before its owner has entered the call, and no
-// rank returns while another one accesses its buffer.
+// reduces the shard over the node and the column, and writes the result to all of these buffers.
+// The barriers protect the buffers. No rank accesses the buffer of another rank before that rank
+// has entered the call, and no rank returns while another rank accesses its buffer.
 void hierarchical_mapped_allreduce(Hierarchy& h, const MappedBuffer& buffer, ReduceOp op) {
   h.node.barrier();  // the values of all ranks of the node are ready
   if (h.flow != nullptr) {
@@ -28,9 +28,9 @@ void hierarchical_mapped_allreduce(Hierarchy& h, const MappedBuffer& buffer, Red
   h.node.barrier();  // all shards are complete
 }
 
-// If the ranks of the node are consecutive, the collectives of the node exchange their blocks.
-// These are then removed from `blocks`, so the pairwise exchange sends only the blocks for other
-// nodes.
+// If the ranks of the node are consecutive, the collectives of the node exchange the blocks between
+// these ranks. This function then drops these blocks, so the pairwise exchange sends only the
+// blocks for other nodes.
 void hierarchical_alltoall(Hierarchy& h, SegmentFlow& flow, std::size_t segment_bytes,
                            std::span<const std::byte> input, std::span<const std::size_t> bytes_to,
                            std::span<std::byte> output, std::span<const std::size_t> bytes_from) {
@@ -39,7 +39,7 @@ void hierarchical_alltoall(Hierarchy& h, SegmentFlow& flow, std::size_t segment_
   if (layout.is_consecutive(layout.node())) {
     const int first = layout.rank_at(layout.node(), 0);
     const int count = layout.local_size(layout.node());
-    // The blocks of the ranks of this node.
+    // Returns the part of `buffer` with the blocks of the ranks of this node.
     const auto of_node = [&](auto buffer, std::span<const std::size_t> sizes) {
       const PartOffsets parts(sizes);
       const std::size_t begin = parts[first].begin;
@@ -71,7 +71,7 @@ Round round_at(std::span<const std::size_t> bytes_of, std::size_t begin, std::si
   return round;
 }
 
-// Gathers one round of all ranks into the staging block, sorted by node.
+// Gathers the parts of all ranks in one round into h.block, sorted by node and local rank.
 std::byte* gather_round(Hierarchy& h, std::span<const std::byte> own, const Round& round) {
   const NodeLayout& layout = h.layout;
   std::vector<std::size_t> bytes_of_node, bytes_of_local;
@@ -94,8 +94,8 @@ std::byte* gather_round(Hierarchy& h, std::span<const std::byte> own, const Roun
 
 }  // namespace
 
-// Works in rounds, so the staging memory is bounded by block_bytes, or by kSmallestPart per rank,
-// and does not grow with the message.
+// Works in rounds, so the staging memory does not grow with the message. It needs at most
+// block_bytes, or kSmallestPart per rank if that is more.
 void hierarchical_allgather(Hierarchy& h, std::span<const std::byte> input,
                             std::span<const std::size_t> bytes_of, std::span<std::byte> output) {
   constexpr std::size_t kSmallestPart = 4096;
@@ -131,7 +131,7 @@ HierarchicalCollectives::HierarchicalCollectives(const Topology& topology, Colle
   if (!layout.has_column()) return;
   const std::vector<int> ranks = layout.column_ranks(layout.local_rank());
   column_names_ = names_of(topology, ranks);
-  column_peers_.emplace(peers, ranks, 0);  // columns have no rank in common: they can share tags
+  column_peers_.emplace(peers, ranks, 0);  // columns share no rank, so they can share tags
   column_.emplace(*column_peers_, options.segment_bytes, column_names_, allreduce_);
   column_flow_.emplace(*column_peers_, column_names_);
   hierarchy_.column = &*column_;
@@ -172,7 +172,8 @@ void HierarchicalCollectives::broadcast(const ScatteredBuffer& buffer, int root)
   const int root_node = layout.node_of(root);
   const std::size_t block =
       std::max<std::size_t>(hierarchy_.block_bytes / buffer.element_bytes(), 1);
-  // Works block by block: while a node distributes one block, the next block is in flight.
+  // Works block by block, so that a node can distribute one block while the next block is in
+  // flight.
   for (std::size_t begin = 0; begin < buffer.count(); begin += block) {
     const ScatteredBuffer part = part_of(buffer, {begin, std::min(begin + block, buffer.count())});
     if (layout.node() == root_node) hierarchy_.node.broadcast(part, layout.local_rank_of(root));
@@ -204,9 +205,9 @@ void HierarchicalCollectives::alltoall(std::span<const std::byte> input,
                         bytes_from);
 }
 
-// The first barrier completes when all ranks of the node have called it; only then does the first
-// rank enter the barrier between nodes. The second barrier keeps the other ranks waiting until that
-// one has completed.
+// The first barrier ends after all ranks of the node have entered it. Only then does the first rank
+// of the node enter the barrier between nodes. The second barrier in the node keeps the other ranks
+// of the node waiting until the barrier between nodes has ended.
 void HierarchicalCollectives::barrier() {
   hierarchy_.node.barrier();
   if (is_one_node()) return;

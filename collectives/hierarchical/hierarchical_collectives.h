@@ -19,54 +19,59 @@
 namespace horo::collectives {
 
 /// Allreduce of buffers that the ranks of each node have mapped from each other. Each rank that has
-/// a column owns a shard of the buffer and reduces it over its column for all ranks of its node
-/// (see prepare_ring_allreduce()). It combines their values segment by segment as it sends them,
-/// and writes complete values to all of their buffers. Only segments are staged. The work in memory
-/// overlaps with the messages on one thread. Takes two barriers inside the node.
+/// a column owns a shard of the buffer. It reduces the shard over its column for all ranks of its
+/// node (see prepare_ring_allreduce()): it combines the values of these ranks segment by segment as
+/// it sends them, and writes complete values to the buffers of all of these ranks. Only segments
+/// are staged. One thread overlaps the work in memory with the messages. Takes two barriers inside
+/// the node.
 ///
-/// Cost between nodes as hierarchical_allreduce(). In memory, the ranks of a node read and write N
-/// bytes per rank, plus (m-1)/m * N for partial values. Values are combined in rank order inside a
-/// node and in ring order between nodes. 16-bit floats are rounded once per hop.
+/// The cost between nodes is that of hierarchical_allreduce(). In memory, for m nodes and N bytes,
+/// the ranks of a node read and write N bytes per rank of the node. Partial values add (m-1)/m * N
+/// bytes per node. Values are combined in rank order inside a node and in ring order between nodes.
+/// 16-bit floats are rounded once per hop.
 void hierarchical_mapped_allreduce(Hierarchy& hierarchy, const MappedBuffer& buffer, ReduceOp op);
 
-/// Alltoall (see Collectives::alltoall). Blocks for ranks of the same node use the collectives of
-/// the node, and blocks for other nodes are sent directly by pairs. `flow` connects all ranks. If
-/// the ranks of a node are not consecutive, their blocks are not contiguous and are sent by pairs
-/// as well. Cost: every byte is sent between nodes once; a rank whose node has l of n ranks takes n
-/// - l rounds of messages.
+/// Alltoall (see Collectives::alltoall). `flow` connects all ranks. The collectives of the node
+/// exchange the blocks between ranks of the same node, and pairs of ranks exchange the blocks for
+/// other nodes directly. If the ranks of a node are not consecutive, their blocks are not
+/// contiguous, and pairs of ranks also exchange the blocks inside this node. Cost for n ranks:
+/// every byte for another node is sent once. A rank sends and receives the blocks of n - l ranks as
+/// messages if its node has l consecutive ranks, and those of n - 1 ranks otherwise.
 void hierarchical_alltoall(Hierarchy& hierarchy, SegmentFlow& flow, std::size_t segment_bytes,
                            std::span<const std::byte> input, std::span<const std::size_t> bytes_to,
                            std::span<std::byte> output, std::span<const std::size_t> bytes_from);
 
 /// Allgather (see Collectives::allgather), in rounds that take a bounded part of the input of every
-/// rank. Each round gathers inside each node, exchanges the data of the nodes among their first
-/// ranks, broadcasts inside each node, and copies the part of each rank to its position. Ranks of
-/// different nodes may be interleaved. Cost: every byte is sent into each other node once.
+/// rank. Each round first gathers inside each node. The first ranks of the nodes then exchange the
+/// data of their nodes and broadcast the result inside each node. Each rank copies all parts to
+/// their positions in the output. The ranks of a node need not be consecutive. Cost: every byte is
+/// sent to each other node once.
 void hierarchical_allgather(Hierarchy& hierarchy, std::span<const std::byte> input,
                             std::span<const std::size_t> bytes_of, std::span<std::byte> output);
 
-/// Collectives of a job on several nodes, composed of the collectives of the node and of rings
-/// between nodes among ranks with the same local rank (see NodeLayout). Alltoall sends between
-/// nodes by pairs. Nodes may have different numbers of ranks. On one node, all calls are forwarded
-/// to the collectives of the node. An allreduce overlaps its phases in the node with its messages;
-/// the phases of other collectives run one after the other.
+/// Collectives of a job on several nodes. They combine the collectives of each node with
+/// collectives over columns, in which ranks with the same local rank exchange messages (see
+/// NodeLayout). Only alltoall sends messages between other pairs of ranks. Nodes may have different
+/// numbers of ranks. On one node, all calls are forwarded to the collectives of the node. An
+/// allreduce of several blocks overlaps the phases inside the node with the messages. In other
+/// collectives, a rank runs the phases one after the other.
 class HierarchicalCollectives : public Collectives {
  public:
   struct Options {
-    std::size_t segment_bytes = 256 * 1024;     ///< of the rings across nodes
+    std::size_t segment_bytes = 256 * 1024;     ///< largest segment between nodes
     std::size_t block_bytes = 4 * 1024 * 1024;  ///< largest part that is processed at a time
-    AllreduceSelection allreduce{};             ///< of the columns
+    AllreduceSelection allreduce{};             ///< selects the allreduce in a column
   };
-  /// `node` connects the ranks of this node, numbered by local rank. `peers` connects all ranks and
-  /// is not used by other code. Both outlive this object.
+  /// `node` connects the ranks of this node, numbered by local rank. `peers` connects all ranks,
+  /// and no other code may use it. Both must outlive this object.
   HierarchicalCollectives(const Topology& topology, Collectives& node, PointToPoint& peers,
                           const Options& options);
   HierarchicalCollectives(const Topology& topology, Collectives& node, PointToPoint& peers,
                           std::size_t segment_bytes)
       : HierarchicalCollectives(topology, node, peers, Options{.segment_bytes = segment_bytes}) {}
 
-  /// The wire type and the segment size of messages between nodes; see RingCollectives. Ranks
-  /// without a column call these functions too.
+  /// Set the wire type and the segment size of messages between nodes; see RingCollectives. Ranks
+  /// without a column must also call these functions.
   void set_wire_type(std::optional<DataType> wire, WireReport& report) {
     hierarchy_.wire.reset();
     if (wire) hierarchy_.wire = Wire{*wire, &report};
@@ -94,7 +99,7 @@ class HierarchicalCollectives : public Collectives {
 
  private:
   bool should_use_leaders(const ScatteredBuffer& buffer) const;
-  // The bytes that the ring sends per byte of the buffer.
+  // Returns how many bytes the ring sends per byte of the buffer.
   double ring_wire(const ScatteredBuffer& buffer) const;
   bool is_one_node() const { return hierarchy_.layout.node_count() == 1; }
 

@@ -12,7 +12,8 @@
 namespace horo::collectives {
 namespace {
 
-// One round: the elements of every rank's share from `begin` on, at most per_rank of each share.
+// One round of a reduce-scatter. It takes at most per_rank elements of every rank's share, from
+// element `begin` of the share on.
 class ScatterRound {
  public:
   ScatterRound(const NodeLayout& layout, const PartOffsets& shares, std::size_t begin,
@@ -30,21 +31,21 @@ class ScatterRound {
     }
   }
 
-  // The part of one rank's share in this round, as elements of the whole input.
+  // Returns the part of one rank's share in this round, as a range of elements of the whole input.
   Range part(int node, int local_rank) const {
     const Range share = shares_[layout_.rank_at(node, local_rank)];
     const std::size_t begin = std::min(share.begin + begin_, share.end);
     return {begin, std::min(begin + per_rank_, share.end)};
   }
   const std::vector<std::size_t>& column_counts() const { return column_counts_; }
-  /// counts of `column` by node
+  /// The counts of `column`, by node.
   const std::vector<std::size_t>& counts_of(int column) const {
     return counts_[static_cast<std::size_t>(column)];
   }
   std::size_t total() const {
     return std::accumulate(column_counts_.begin(), column_counts_.end(), std::size_t{0});
   }
-  // Copies the parts, sorted by column, node and local rank.
+  // Copies the parts of all ranks to `to`, sorted by column, node and local rank.
   void pack(const std::byte* input, std::size_t width, std::byte* to) const {
     for (int c = 0; c < layout_.columns(); ++c)
       for (int n = 0; n < layout_.node_count(); ++n)
@@ -65,9 +66,9 @@ class ScatterRound {
   std::vector<std::size_t> column_counts_;
 };
 
-// On a node with more ranks than columns, some ranks have their parts reduced by another rank. The
-// ranks of the node therefore gather the pieces of all columns, and each rank copies its own part.
-// Collective over the node.
+// On a node with more ranks than columns, some ranks have no column, and other ranks reduce their
+// parts. The ranks of the node therefore gather the pieces of all columns, and each rank copies its
+// own part to `output`. Collective over the node.
 void hand_over(Hierarchy& h, const ScatterRound& round, std::size_t width, const std::byte* piece,
                std::byte* output) {
   const int node = h.layout.node();
@@ -128,8 +129,9 @@ void hierarchical_reduce_scatter(Hierarchy& h, const std::byte* input, DataType 
   }
 }
 
-// Reduces all values on each node, and only the first rank of each node exchanges them. Compared
-// with shards, this sends fewer messages with more bytes each, which is faster for small tensors.
+// Each node reduces all values, and only its first rank exchanges the result with other nodes.
+// Compared with an exchange of shards, each node sends fewer messages with more bytes each, which
+// is faster for small tensors.
 void leader_allreduce(Hierarchy& h, const ScatteredBuffer& buffer, ReduceOp op) {
   h.node.allreduce(buffer, without_division(op));
   if (h.layout.local_rank() == 0) column_allreduce(h, buffer, op);
@@ -138,11 +140,10 @@ void leader_allreduce(Hierarchy& h, const ScatteredBuffer& buffer, ReduceOp op) 
 
 namespace {
 
-// An allreduce block by block: reduce_scatter in the node, allreduce of each shard in its column,
-// allgather in the node. While block k is exchanged between nodes, the node gathers block k - 1 and
-// reduces block k + 1. No thread runs in the background: the waits inside the node advance the
-// exchange (WhileWaiting). Two shard buffers suffice, because block k - 1 is gathered before block
-// k + 1 is reduced.
+// An allreduce in blocks (see hierarchical_allreduce()). While block k is exchanged between nodes,
+// the node gathers block k-1 and reduces block k+1. There is no background thread. The waits inside
+// the node advance the exchange (WhileWaiting). Two shard buffers suffice, because block k-1 is
+// gathered before block k+1 is reduced into the same shard buffer.
 class BlockPipeline {
  public:
   BlockPipeline(Hierarchy& h, const ScatteredBuffer& buffer, ReduceOp op)
@@ -153,8 +154,8 @@ class BlockPipeline {
         block_count_(std::max<std::size_t>(h.block_bytes / width_, 1)),
         blocks_((buffer.count() + block_count_ - 1) / block_count_) {}
 
-  // The flow runs one plan at a time, so a block's exchange is finished before the next one starts.
-  // The node phases, which share h_.block, run one after the other.
+  // The flow runs one plan at a time, so the exchange of a block ends before the exchange of the
+  // next block starts. The node phases run one after the other, so they can share h_.block.
   void run() {
     for (std::size_t k = 0; k <= blocks_; ++k) {
       if (k < blocks_) reduce_in_node(k);
@@ -169,12 +170,12 @@ class BlockPipeline {
     const std::size_t begin = k * block_count_;
     return {begin, std::min(begin + block_count_, buffer_.count())};
   }
-  // The number of elements of block k that each rank of the node owns.
+  // Returns the number of elements of block k that each rank of the node owns.
   std::vector<std::size_t> shard_counts(std::size_t k) const {
     const auto columns = static_cast<std::size_t>(h_.layout.columns());
     return h_.layout.for_local_ranks(chunk_sizes(range(k).count(), columns));
   }
-  // The memory of this rank's shard of block k.
+  // Returns this rank's shard of block k, which is in staging memory.
   ScatteredBuffer shard(std::size_t k) {
     const std::size_t count = shard_counts(k)[static_cast<std::size_t>(h_.layout.local_rank())];
     return {buffer_.type(), ensure_size(h_.shards[k % 2], count * width_), count};
@@ -195,9 +196,9 @@ class BlockPipeline {
 
   void start_column(std::size_t k) {
     if (h_.column == nullptr) return;
-    // A single block has no other block to overlap with.
+    // The messages of a single block have no node phases of other blocks to overlap with.
     if (blocks_ == 1 || !h_.may_overlap) return column_allreduce(h_, shard(k), op_);
-    // The values must stay in place until finish_column(): the flow refers to them.
+    // on_wire_values_ must not change until finish_column(), because the flow refers to it.
     on_wire_values_.emplace(shard(k));
     on_wire_ = prepare_ring_allreduce(h_.ring(), *on_wire_values_, op_);
     if (on_wire_.ends != nullptr) h_.flow->start(on_wire_.plan, *on_wire_.ends);

@@ -4,7 +4,7 @@
 
 namespace horo::collectives {
 
-// A column exists for each local rank that every node has. On a larger node, further ranks have no
+// A column exists for each local rank that every node has. Ranks with higher local ranks have no
 // column.
 NodeLayout::NodeLayout(const Topology& topology)
     : size_(topology.size),

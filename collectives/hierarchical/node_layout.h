@@ -8,12 +8,13 @@
 
 namespace horo::collectives {
 
-/// The grouping of ranks for hierarchical collectives: index arithmetic only. Column c consists of
-/// the rank with local rank c on each node. There are as many columns as the smallest node has
-/// ranks. Each rank of a column owns the same shard of the data on its node, and the column
-/// exchanges this shard between nodes.
+/// The grouping of ranks for hierarchical collectives. Column c consists of the ranks with local
+/// rank c, one on each node. There are as many columns as the smallest node has ranks. Each rank of
+/// a column owns the same shard of the data on its node, and the column exchanges this shard
+/// between nodes.
 ///
-/// Example, node 0 = ranks 0 1 2, node 1 = ranks 3 4: columns {0, 3} and {1, 4}; rank 2 is in none.
+/// Example: node 0 has the ranks 0, 1 and 2, and node 1 has the ranks 3 and 4. The columns are {0,
+/// 3} and {1, 4}. Rank 2 has no column.
 class NodeLayout {
  public:
   explicit NodeLayout(const Topology& topology);
@@ -29,20 +30,21 @@ class NodeLayout {
     return ranks_[static_cast<std::size_t>(node)][static_cast<std::size_t>(local_rank)];
   }
   int node_of(int rank) const { return node_of_[static_cast<std::size_t>(rank)]; }
-  /// The local rank of any rank on its own node.
+  /// The local rank of `rank` on the node of `rank`.
   int local_rank_of(int rank) const { return local_rank_of_[static_cast<std::size_t>(rank)]; }
 
-  /// Whether the ranks of `node` are r, r + 1, r + 2, ...
+  /// Whether the ranks of `node` are consecutive: r, r + 1, r + 2, ...
   bool is_consecutive(int node) const {
     return rank_at(node, local_size(node) - 1) - rank_at(node, 0) == local_size(node) - 1;
   }
 
   int columns() const { return columns_; }
   bool has_column() const { return local_rank_ < columns_; }
-  /// The ranks of `column`, by node.
+  /// The ranks of `column`, in the order of their nodes.
   std::vector<int> column_ranks(int column) const;
 
-  /// sizes[l] for local ranks below columns(), 0 for the rest of this rank's node.
+  /// Returns `sizes`, which has an entry for each column, extended with 0 for the ranks of this
+  /// rank's node that have no column.
   std::vector<std::size_t> for_local_ranks(std::vector<std::size_t> sizes) const;
 
  private:

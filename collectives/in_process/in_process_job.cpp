@@ -32,7 +32,8 @@ std::shared_ptr<std::span<std::byte>> map_memory(std::size_t bytes) {
           }};
 }
 
-// The rank whose messages are dropped gets its number in the subset.
+// Converts drop_messages_of to the number of that rank in the subset. Clears it if the rank is not
+// a member.
 InProcessJob::Options options_of_subset(InProcessJob::Options options,
                                         const std::vector<int>& members) {
   if (options.drop_messages_of) {
@@ -60,8 +61,8 @@ InProcessHub::InProcessHub(std::shared_ptr<InProcessHub> parent, const std::vect
       wait_(parent_->wait_),
       random_state_(options_.seed * 2 + 1) {}
 
-// The sender copies its bytes, so a send is complete at once. max_delay simulates a slow network;
-// messages at one address still arrive in order.
+// The sender copies its bytes, so a send is complete at once. max_delay simulates a slow network.
+// Messages at one address still arrive in order.
 void InProcessHub::send(const Address& address, std::span<const std::byte> bytes) {
   if (options_.drop_messages_of == address.source) return;
   Held held{std::chrono::steady_clock::now(), {bytes.begin(), bytes.end()}};
@@ -72,8 +73,8 @@ void InProcessHub::send(const Address& address, std::span<const std::byte> bytes
   queues_[address].push_back(std::move(held));
 }
 
-// A message that is not due yet also delays the messages after it at the same address, so delays do
-// not change the order.
+// A message that is not yet due also delays later messages at the same address, so delays do not
+// change the order.
 std::optional<std::vector<std::byte>> InProcessHub::receive(const Address& address) {
   const std::scoped_lock lock(mutex_);
   const auto queue = queues_.find(address);
@@ -86,7 +87,8 @@ std::optional<std::vector<std::byte>> InProcessHub::receive(const Address& addre
   return bytes;
 }
 
-// The hub holds weak pointers, so a region is freed with the last rank that uses it.
+// The hub holds weak pointers, so a region is freed when the last rank that uses it destroys its
+// object.
 std::shared_ptr<std::span<std::byte>> InProcessHub::region(int node, int index, std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
   std::weak_ptr<std::span<std::byte>>& place = regions_[{node, index}];
@@ -130,7 +132,7 @@ class InProcessPointToPoint : public PointToPoint {
     return last_ticket_;
   }
   // Receives at one address complete in the order in which they were started. A call may therefore
-  // complete earlier receives before the one that it tests.
+  // complete earlier receives before the receive of `ticket`.
   bool test(Ticket ticket) override {
     const auto found = address_of_.find(ticket);
     if (found == address_of_.end()) return true;
@@ -178,7 +180,7 @@ class InProcessMessageChannel : public MessageChannel {
   void send(int destination, std::span<const std::byte> bytes) override {
     hub_->send({channel_, rank_, destination, 0}, bytes);
   }
-  // Messages of one source stay in order; there is no order between sources.
+  // Messages from one source stay in order. Messages from different sources have no order.
   std::optional<Message> poll() override {
     for (int source = 0; source < hub_->ranks(); ++source)
       if (auto bytes = hub_->receive({channel_, source, rank_, 0}))
@@ -203,7 +205,7 @@ class InProcessRegion : public SharedRegion {
 };
 
 // All ranks call the make_ functions in the same order. The counters of a transport therefore have
-// the same values on all ranks, and identify the same channel, region or subset.
+// the same values on all ranks, so equal numbers identify the same channel, region or subset.
 class InProcessTransport : public Transport {
  public:
   InProcessTransport(Hub hub, int rank) : hub_(std::move(hub)) {
@@ -235,7 +237,7 @@ class InProcessTransport : public Transport {
   }
   std::unique_ptr<Collectives> make_reference_collectives() override { return nullptr; }
   std::unique_ptr<Transport> make_subset(const std::vector<int>& members, int number) override {
-    // Ranks that are not members count the subset too.
+    // Ranks that are not members also increment the counter, so that it stays equal on all ranks.
     const int index = next_subset_++;
     if (std::ranges::find(members, topology_.rank) == members.end()) return nullptr;
     return std::make_unique<InProcessTransport>(InProcessHub::subset(hub_, index, members),

@@ -19,16 +19,16 @@ namespace horo::collectives {
 class InProcessHub;
 
 /// A job whose ranks are threads of this process. Messages are queued in memory. For tests and for
-/// programs without MPI. The job and its transports are thread-safe; each object made by a
-/// transport is used by one thread at a time.
+/// programs without MPI. The job is thread-safe. Only one thread at a time may call the make_
+/// functions of a transport or use an object that a transport has made.
 class InProcessJob {
  public:
   struct Options {
-    WaitPolicy wait{};  ///< `abort` is replaced by the job's own signal
-    /// Ranks per emulated node. 0: all ranks share one node.
+    WaitPolicy wait{};  ///< the job replaces `abort` by its own signal
+    /// The number of ranks per emulated node. 0 if all ranks share one node.
     std::size_t ranks_per_node = 0;
-    /// Fault injection: each message is delayed by a pseudo-random time of up to `max_delay`, drawn
-    /// from `seed`.
+    /// Fault injection: each message is delayed by a pseudo-random time of up to `max_delay`.
+    /// `seed` initializes the pseudo-random numbers.
     std::chrono::microseconds max_delay{0};
     std::uint64_t seed = 1;
     /// Fault injection: the messages that this rank sends are lost.
@@ -39,18 +39,18 @@ class InProcessJob {
   InProcessJob(int ranks, const Options& options);
   ~InProcessJob();
 
-  /// Returns the transport of one rank. It shares ownership of the state that it uses.
+  /// Returns the transport of `rank`. The transport may outlive the job object.
   std::unique_ptr<Transport> transport(int rank);
 
  private:
   std::shared_ptr<InProcessHub> hub_;
 };
 
-/// The message queues and the memory that threads share. Thread-safe.
+/// The message queues and the shared memory of a job or of a subset. Thread-safe.
 class InProcessHub {
  public:
-  /// Identifies a stream of messages, which are delivered in order. Streams are independent of each
-  /// other.
+  /// Identifies a stream of messages. The messages of a stream are delivered in order. Streams are
+  /// independent of each other.
   struct Address {
     int channel = 0;
     int source = 0;
@@ -60,7 +60,7 @@ class InProcessHub {
   };
 
   InProcessHub(int ranks, const InProcessJob::Options& options);
-  /// A hub for `members` of `parent`. It shares the abort signal of `parent`.
+  /// Makes a hub for `members` of `parent`. The hub uses the abort signal of `parent`.
   InProcessHub(std::shared_ptr<InProcessHub> parent, const std::vector<int>& members);
 
   int ranks() const { return ranks_; }
@@ -69,12 +69,14 @@ class InProcessHub {
   AbortSignal& abort_signal() { return parent_ ? parent_->abort_signal() : abort_; }
 
   void send(const Address& address, std::span<const std::byte> bytes);
-  /// Returns the oldest message at `address` whose delay has passed, if any.
+  /// Removes and returns the oldest message at `address`. Returns nothing if there is none or if
+  /// its delay has not passed.
   std::optional<std::vector<std::byte>> receive(const Address& address);
 
-  /// Returns the `index`-th region of `node`, which the first caller creates.
+  /// Returns the `index`-th region of `node`. The first caller creates the region.
   std::shared_ptr<std::span<std::byte>> region(int node, int index, std::size_t bytes);
-  /// Returns the hub of the `index`-th subset, which the first caller of `members` creates.
+  /// Returns the hub of the `index`-th subset of `parent`. Only ranks in `members` call it, and
+  /// the first caller creates the hub.
   static std::shared_ptr<InProcessHub> subset(const std::shared_ptr<InProcessHub>& parent,
                                               int index, const std::vector<int>& members);
 
@@ -84,7 +86,7 @@ class InProcessHub {
     std::vector<std::byte> bytes;
   };
 
-  const std::shared_ptr<InProcessHub> parent_;  // null: the hub of the whole job
+  const std::shared_ptr<InProcessHub> parent_;  // null for the hub of the whole job
   const int ranks_;
   const InProcessJob::Options options_;
   AbortSignal abort_;

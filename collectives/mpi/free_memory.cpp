@@ -15,7 +15,7 @@ namespace {
 
 using std::filesystem::path;
 
-/// The file names of a cgroup version.
+// The file names of a cgroup version.
 struct MemoryController {
   const char* folder;  // below /sys/fs/cgroup
   const char *limit, *usage;
@@ -53,7 +53,7 @@ std::optional<std::size_t> room_of_group(const path& group, const MemoryControll
   std::size_t cache = 0;
   for (const char* key : {controller.active_file, controller.inactive_file})
     cache += read_value(group / "memory.stat", key).value_or(0);
-  // The kernel reclaims its file cache under pressure, so the cache counts as free memory.
+  // The kernel reclaims its file cache under memory pressure, so the cache is free memory here.
   const std::size_t used = *usage - std::min(*usage, cache);
   return *limit - std::min(*limit, used);
 }
@@ -66,8 +66,9 @@ std::uint64_t id_of_group(const path& root, const MemoryController& controller, 
   return Hash().add(space.native()).add(controller.folder).add(group.native()).value();
 }
 
-// A limit applies to all groups below it, so all ancestors are added. In a container, the path that
-// the kernel reports may not exist; the topmost group is then that of the container.
+// Adds the limits of the group `name` and of all its ancestors, because the limit of a group
+// applies to all groups below that group. In a container, the path that the kernel reports may not
+// exist. The topmost folder is then the group of the container.
 void add_groups(const path& root, const MemoryController& controller, const std::string& name,
                 std::vector<FreeMemory>& limits) {
   const path top = root / "sys/fs/cgroup" / controller.folder;
@@ -79,7 +80,8 @@ void add_groups(const path& root, const MemoryController& controller, const std:
   }
 }
 
-// A line of /proc/self/cgroup: "4:memory:/job" (version 1) or "0::/job" (version 2).
+// Adds the limits for a line of /proc/self/cgroup, for example "4:memory:/job" (version 1) or
+// "0::/job" (version 2).
 void add_line(const path& root, const std::string& line, std::vector<FreeMemory>& limits) {
   const std::size_t first = line.find(':');
   if (first == std::string::npos) return;

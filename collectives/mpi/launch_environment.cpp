@@ -17,7 +17,7 @@
 namespace horo::collectives {
 namespace {
 
-// Returns the parent of a process; 0 if it cannot be determined.
+// Returns the parent of a process, or 0 if the parent cannot be determined.
 pid_t parent_of(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
   const std::string stat{std::istreambuf_iterator<char>(file), {}};
@@ -86,8 +86,8 @@ std::optional<int> launched_rank(const std::vector<std::string>& environment) {
 }
 
 std::optional<LaunchedJob> launched_job(const std::vector<std::string>& environment) {
-  // The job number is not unique on a host; the ports in the URI of its mpirun distinguish such
-  // jobs. Nodes that are emulated on one machine have a daemon each.
+  // Two jobs on a host may have the same number. The ports in the URI of mpirun distinguish them.
+  // If one machine emulates several nodes, each node has its own daemon.
   const auto number = text_in(environment, "PMIX_NAMESPACE");
   const auto mpirun = text_in(environment, "OMPI_MCA_orte_hnp_uri");
   const auto daemon = text_in(environment, "OMPI_MCA_orte_local_daemon_uri");
@@ -101,7 +101,8 @@ std::optional<LaunchedJob> launched_job(const std::vector<std::string>& environm
 }
 
 std::string warning_of_step_without_mpi(const std::vector<std::string>& environment) {
-  // Larger step ids belong to batch scripts and to shells in an allocation, not to srun.
+  // Step ids from this value on belong to batch scripts and to shells in an allocation, not to
+  // srun.
   constexpr std::int64_t kLastStep = 0xfffffff0;
   const auto tasks = number_in(environment, "SLURM_STEP_NUM_TASKS");
   const auto step = number_in(environment, "SLURM_STEP_ID");

@@ -8,20 +8,22 @@
 namespace horo::collectives {
 
 /// The number of processes that launchers started together, according to their environment
-/// variables. A process may have the variables of several launchers if one started the other.
+/// variables. A process may have the variables of several launchers if one launcher started
+/// another.
 struct LaunchEnvironment {
   struct WorldSize {
-    std::string variable;  ///< "PMI_SIZE"
+    std::string variable;  ///< for example "PMI_SIZE"
     int size = 0;
   };
   std::vector<WorldSize> sizes;
 
-  /// Whether MPI has a world of one process although every launcher reports several. This happens
-  /// if a program was built for another MPI than that of its launcher. A launcher that reports one
-  /// process, inside a job of several, is correct.
+  /// Whether MPI has a world of one process although at least one launcher reports a size and every
+  /// reported size is above one. This happens if a program was built for another MPI than that of
+  /// its launcher. A reported size of one is not a mismatch, because a launcher may start a single
+  /// process inside a job of several.
   bool is_mpi_mismatch(int world_size) const;
-  /// Returns the error text. `library` is the MPI in use, `launcher` the program that started the
-  /// process; it may be empty.
+  /// Returns the error text. `library` is the MPI in use. `launcher` is the program that started
+  /// the process, or empty if that program is unknown.
   std::string describe_mpi_mismatch(std::string_view library, std::string_view launcher) const;
 };
 
@@ -35,19 +37,22 @@ std::optional<int> launched_rank(const std::vector<std::string>& environment);
 
 /// A job as described by the environment variables that Open MPI's mpirun sets.
 struct LaunchedJob {
-  std::string id;  ///< equal on all ranks of this host, unique among the jobs there
+  /// Equal on all ranks of this node. Other jobs on the host have other ids, and so have other
+  /// nodes that Open MPI emulates on the host.
+  std::string id;
   int rank = 0, size = 1;
-  int local_size = 1;  ///< ranks on this host
+  int local_size = 1;  ///< ranks on this node
 };
-/// Returns nullopt if mpirun did not start this process.
+/// Returns nullopt if Open MPI's mpirun did not start this process.
 std::optional<LaunchedJob> launched_job(const std::vector<std::string>& environment);
 
-/// For a process without an MPI launcher: returns a warning if srun started it as one of several
-/// tasks. The user may have intended separate jobs or one job. Else returns an empty text.
+/// Returns a warning if srun started this process as one of several tasks, and an empty text
+/// otherwise. Call this function only for a process without an MPI launcher. Such tasks are not an
+/// error, because the user may have intended separate jobs.
 std::string warning_of_step_without_mpi(const std::vector<std::string>& environment);
 
-/// Returns the path of the nearest ancestor process whose program is an MPI launcher; empty if
-/// there is none.
+/// Returns the program path of the nearest ancestor process that is an MPI launcher, or an empty
+/// text if there is no such process.
 std::string launcher_of_this_process();
 
 /// Whether a program of this name starts MPI jobs: "mpirun", "mpiexec.hydra", "hydra_pmi_proxy",

@@ -131,8 +131,8 @@ MpiCollectives::MpiCollectives(MpiComm comm, const WaitPolicy& policy, std::size
       rank_(comm_.rank()),
       size_(comm_.size()) {}
 
-// The calls block inside MPI and do not check the abort signal. These collectives are the reference
-// for tests and comparisons, not the default.
+// All calls except the barrier block inside MPI and do not check the abort signal. These
+// collectives are the reference for tests and comparisons, not the default.
 void MpiCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {
   if (buffer.count() == 0) return;
   std::byte* data = packed(buffer);
@@ -187,7 +187,7 @@ void MpiCollectives::reduce_scatter(const std::byte* input, DataType type,
 void MpiCollectives::alltoall(std::span<const std::byte> input,
                               std::span<const std::size_t> bytes_to, std::span<std::byte> output,
                               std::span<const std::size_t> bytes_from) {
-  // All ranks must use the same algorithm, so they agree on the largest size.
+  // All ranks must use the same algorithm, so all of them compute the largest size of any rank.
   std::uint64_t largest = std::max(input.size(), output.size());
   HORO_MPI(MPI_Allreduce(MPI_IN_PLACE, &largest, 1, MPI_UINT64_T, MPI_MAX, comm_.get()));
   if (largest > largest_message_)
@@ -219,7 +219,7 @@ void MpiCollectives::reduce_to_each(const std::byte* input, DataType type,
                    });
 }
 
-// Posts the receives first and waits for both directions together, so the exchange cannot deadlock.
+// In each step, the exchange posts its receives and sends before it waits, so it cannot deadlock.
 void MpiCollectives::exchange_pairs(const AlltoallBlocks& blocks) {
   blocks.copy_own(rank_);
   for (int distance = 1; distance < size_; ++distance) {
@@ -247,7 +247,7 @@ std::byte* MpiCollectives::packed(const ScatteredBuffer& buffer) {
 }
 
 void MpiCollectives::unpack(const ScatteredBuffer& buffer, const std::byte* data) {
-  // packed() returned the buffer itself if it is contiguous.
+  // If the buffer has one piece, `data` is the address of the buffer itself.
   if (data == staging_.data()) scatter(buffer, {0, buffer.count()}, data);
 }
 

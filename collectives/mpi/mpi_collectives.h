@@ -16,9 +16,9 @@ namespace horo::collectives {
 
 /// The MPI datatypes and operations for horo's types. MPI has no 16-bit floats, and some libraries
 /// saturate sums of 8-bit and 16-bit integers. For these types and for bool, this class owns
-/// operations that compute the same as horo's kernels: 16-bit floats are added in float32, and each
-/// partial result is rounded. kAverage maps to the sum. kAdasum has no operation. The destructor
-/// frees the operations unless MPI has been finalized before.
+/// operations that call horo's kernels. Each such operation combines two 16-bit floats in float32
+/// and rounds the result. kAverage maps to the sum. kAdasum has no operation. The destructor frees
+/// the owned datatype and operations, unless MPI has been finalized before.
 class MpiOperations {
  public:
   MpiOperations();
@@ -31,16 +31,16 @@ class MpiOperations {
 
  private:
   MPI_Datatype half_ = MPI_DATATYPE_NULL;
-  MPI_Op owned_[kDataTypeCount][kElementwiseOpCount];  // MPI_OP_NULL: MPI has a predefined one
+  // MPI_OP_NULL if operation_of() returns a predefined operation of MPI.
+  MPI_Op owned_[kDataTypeCount][kElementwiseOpCount];
 };
 
 /// The blocking collectives of the MPI library, as a reference for results and speed. Buffers of
 /// several pieces are packed. The MPI library determines the order of combination and whether
-/// rounded sums have the same bits on all ranks. Waits inside MPI have no deadline, except in
-/// barrier().
+/// rounded sums have the same bits on all ranks. Only barrier() has a deadline.
 class MpiCollectives : public Collectives {
  public:
-  /// `policy` outlives this. `largest_message`: bytes above which a transfer is split.
+  /// `policy` must outlive this object. Transfers of more than `largest_message` bytes are split.
   MpiCollectives(MpiComm comm, const WaitPolicy& policy,
                  std::size_t largest_message = kLargestMpiMessage);
 
@@ -56,12 +56,14 @@ class MpiCollectives : public Collectives {
   void barrier() override;
 
  private:
-  /// Returns the whole buffer as contiguous memory: its own, or packed into staging_.
+  /// Returns the address of a buffer that has one piece. Packs any other buffer into staging_
+  /// and returns the address of staging_.
   std::byte* packed(const ScatteredBuffer& buffer);
   void unpack(const ScatteredBuffer& buffer, const std::byte* data);
   void reduce_to_each(const std::byte* input, DataType type, std::span<const std::size_t> count_of,
                       std::byte* output, ReduceOp op);
-  /// An alltoall by pairs, for sizes that exceed MPI's int counts.
+  /// Performs an alltoall as exchanges between pairs of ranks. Used if the input or the output of
+  /// any rank has more than largest_message_ bytes.
   void exchange_pairs(const AlltoallBlocks& blocks);
 
   MpiComm comm_;

@@ -26,8 +26,9 @@ MpiComm::~MpiComm() {
   if (MPI_Comm_free(&comm_) != MPI_SUCCESS) log_warning("a communicator could not be freed");
 }
 
-// MPI_Comm_dup would block without a timeout if a rank never joins. MPI_Comm_idup can be polled.
-// MPI writes the new handle at any time until it completes, so the handle is in an MpiBuffer.
+// If a rank never joins, MPI_Comm_dup blocks without a timeout. MPI_Comm_idup can be polled. MPI
+// may write the new handle at any time until the operation completes, so the handle is in an
+// MpiBuffer.
 MpiComm MpiComm::duplicate_of(MPI_Comm parent, const WaitPolicy& policy, std::string_view what) {
   MpiBuffer<MPI_Comm> duplicate(MPI_COMM_NULL);
   MPI_Request request = MPI_REQUEST_NULL;

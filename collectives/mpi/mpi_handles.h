@@ -12,22 +12,22 @@
 
 namespace horo {
 
-/// Owns a communicator. Calls on it return their errors (see HORO_MPI) instead of aborting. The
-/// destructor frees the communicator, unless MPI has been finalised before; all ranks must free
-/// their communicators in the same order. MPI's own rules apply to calls on one communicator from
-/// several threads.
+/// Owns a communicator. MPI calls on the communicator return errors (see HORO_MPI) instead of
+/// aborting the process. The destructor frees the communicator, unless MPI has been finalised
+/// before. All ranks must free their communicators in the same order. MPI's own rules apply to
+/// calls on one communicator from several threads.
 class MpiComm {
  public:
   MpiComm() = default;
-  /// Takes over `comm`.
+  /// Takes ownership of `comm`.
   explicit MpiComm(MPI_Comm comm);
   MpiComm(MpiComm&& other) noexcept;
   MpiComm& operator=(MpiComm&& other) noexcept;
   ~MpiComm();
 
-  /// Returns a duplicate of `parent`, whose messages are isolated from those of all other
-  /// communicators. Collective over `parent`. Throws CommunicationError if the other ranks do not
-  /// join before the timeout. `what` is described at wait_for_mpi().
+  /// Returns a duplicate of `parent`. Messages of the duplicate are isolated from those of all
+  /// other communicators. Collective over `parent`. Throws CommunicationError if the other ranks do
+  /// not join before the timeout. See wait_for_mpi() for `what`.
   static MpiComm duplicate_of(MPI_Comm parent, const WaitPolicy& policy,
                               std::string_view what = "for all ranks to make a communicator");
 
@@ -39,8 +39,9 @@ class MpiComm {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-/// Waits for a nonblocking operation. `what` completes the error text "waited 5 min ...". After an
-/// error the request is abandoned, and its buffers must stay allocated (see MpiBuffer).
+/// Waits for a nonblocking operation. `what` completes the error text "waited 5 min ...". If this
+/// function throws, MPI may still use the buffers of the request, so they must stay allocated (see
+/// MpiBuffer).
 void wait_for_mpi(MPI_Request& request, const WaitPolicy& policy, std::string_view what);
 
 /// Whether MPI is initialised and not finalised.
@@ -51,8 +52,8 @@ void check_mpi(int result, const char* expression,
                std::source_location where = std::source_location::current());
 }  // namespace detail
 
-/// The buffer of a nonblocking MPI operation. If an exception unwinds the stack, the memory is
-/// leaked instead of freed, because MPI may still use it.
+/// The buffer of a nonblocking MPI operation. If an exception unwinds the stack, the destructor
+/// leaks the memory instead of freeing it, because MPI may still use the memory.
 template <typename T>
 class MpiBuffer {
  public:
@@ -73,6 +74,6 @@ class MpiBuffer {
 
 }  // namespace horo
 
-/// Evaluates an MPI call once. If it fails, throws CommunicationError with the call, the text of
-/// MPI, the rank and the source location.
+/// Evaluates an MPI call once. If the call fails, throws CommunicationError with the call, MPI's
+/// error text, the rank and the source location.
 #define HORO_MPI(call) ::horo::detail::check_mpi((call), #call)

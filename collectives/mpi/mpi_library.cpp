@@ -14,7 +14,7 @@
 namespace horo::collectives {
 namespace {
 
-/// The MPI that horo was compiled for.
+// The MPI that horo was compiled for.
 struct Build {
   MpiFamily family;
   std::string text;
@@ -36,8 +36,8 @@ Build build() {
 #endif
 }
 
-// Larger than MPI_MAX_LIBRARY_VERSION_STRING of any library. The constant of the build is not safe:
-// the library of this process may be another one and write more.
+// Larger than MPI_MAX_LIBRARY_VERSION_STRING of any library. The constant from the build is not
+// safe, because this process may have loaded another MPI library, which may write more bytes.
 constexpr std::size_t kMostVersionBytes = 16 * 1024;
 
 std::string library_version() {
@@ -53,10 +53,10 @@ std::string library_version() {
 
 std::string mpi_library_text() {
   const std::string text = library_version();
-  // Version texts continue with details of the build; the first item names the version.
+  // The first item of the text names the version. Details of the build follow.
   const std::string_view version = std::string_view(text).substr(0, text.find_first_of(",\n"));
-  // &MPI_Init_thread may be the address of a stub in the program; dlsym() returns the address in
-  // the library.
+  // &MPI_Init_thread may be the address of a stub in the program. dlsym() returns the address of
+  // the function in the library.
   Dl_info info{};
   void* const symbol = dlsym(RTLD_DEFAULT, "MPI_Init_thread");
   if (symbol == nullptr || dladdr(symbol, &info) == 0 || info.dli_fname == nullptr)

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A live peer has posted its receives long before this limit.
+// A live peer posts its receives in far less time.
 constexpr auto kTimeForSends = 500ms;
 
 }  // namespace
@@ -28,7 +28,8 @@ MpiPointToPoint::MpiPointToPoint(MpiComm comm, const WaitPolicy& policy,
 
 MpiPointToPoint::~MpiPointToPoint() {
   if (free_.size() == transfers_.size() || !mpi_is_running()) return;
-  // In an aborted job this is a consequence of the failure, which is reported elsewhere.
+  // In an aborted job, transfers in flight are a consequence of the failure. The failure itself is
+  // reported elsewhere.
   const bool is_aborted = policy_.abort != nullptr && policy_.abort->is_raised();
   log_message(is_aborted ? LogLevel::kDebug : LogLevel::kWarning,
               fmt::format("{} transfers were in flight when their channel was closed",
@@ -43,8 +44,8 @@ MpiPointToPoint::~MpiPointToPoint() {
   finish_sends();
 }
 
-// MPI cannot cancel sends. They read memory that the caller may free after this function returns.
-// This waits for them, but only for the time that a live peer needs.
+// MPI cannot cancel sends. The sends read memory that the caller may free after the destructor
+// returns, so this function waits for them. It waits no longer than a live peer may need.
 void MpiPointToPoint::finish_sends() {
   const auto deadline = std::chrono::steady_clock::now() + kTimeForSends;
   for (Transfer& transfer : transfers_) {
@@ -59,8 +60,8 @@ void MpiPointToPoint::finish_sends() {
   }
 }
 
-// Tickets are indices into transfers_ plus one, and are reused. Ticket 0 means that a transfer is
-// complete.
+// A ticket is an index into transfers_ plus one. Tickets are reused. test() treats ticket 0 as a
+// complete transfer.
 MpiPointToPoint::Transfer& MpiPointToPoint::start(Ticket& ticket, bool is_receive) {
   if (free_.empty()) {
     transfers_.emplace_back();
@@ -94,8 +95,8 @@ PointToPoint::Ticket MpiPointToPoint::start_receive(int peer, int tag, std::span
   return ticket;
 }
 
-// A message above the limit of MPI consists of pieces. Pieces that are complete are not tested
-// again.
+// A transfer of more than largest_message_ bytes has several pieces. Pieces that are complete are
+// not tested again.
 bool MpiPointToPoint::test(Ticket ticket) {
   if (ticket == 0) return true;
   Transfer& transfer = transfers_[ticket - 1];

@@ -9,14 +9,15 @@
 
 namespace horo::collectives {
 
-/// Sends messages over a dedicated communicator. Requires MPI_THREAD_MULTIPLE if other threads use
-/// MPI.
+/// Sends and receives messages over a dedicated communicator. Requires MPI_THREAD_MULTIPLE if other
+/// threads use MPI.
 class MpiPointToPoint : public PointToPoint {
  public:
-  /// `policy` outlives this. `largest_message`: bytes above which a transfer is split.
+  /// `policy` must outlive this object. Transfers of more than `largest_message` bytes are split.
   MpiPointToPoint(MpiComm comm, const WaitPolicy& policy,
                   std::size_t largest_message = kLargestMpiMessage);
-  /// Cancels receives in flight, waits briefly for sends in flight, and logs their number.
+  /// Logs the number of transfers in flight, cancels the receives among them, and waits briefly for
+  /// the sends.
   ~MpiPointToPoint() override;
 
   int rank() const override { return rank_; }
@@ -28,7 +29,7 @@ class MpiPointToPoint : public PointToPoint {
 
  private:
   struct Transfer {
-    std::vector<MPI_Request> pieces;  // empty: the entry is unused
+    std::vector<MPI_Request> pieces;  // empty if the entry is unused
     std::size_t done = 0;             // pieces [0, done) are complete
     bool is_receive = false;
   };
@@ -41,7 +42,7 @@ class MpiPointToPoint : public PointToPoint {
   int rank_;
   int size_;
   std::vector<Transfer> transfers_;  // transfers_[ticket - 1]
-  std::vector<Ticket> free_;
+  std::vector<Ticket> free_;         // the tickets of unused entries
 };
 
 }  // namespace horo::collectives

@@ -19,13 +19,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// mpirun ends the job as soon as any rank exits. The full delay therefore passes only if the rank
-// that failed first needs as long to exit, or if no rank failed first, for example after a stall.
+// mpirun ends the job as soon as any rank exits with an error. The full delay therefore passes only
+// if the rank that failed first needs as long to exit, or if every rank delays its exit, for
+// example after a stall.
 constexpr std::chrono::seconds kTimeToReportCause{3};
 
-// Open MPI uses a rendezvous for TCP messages of more than 64 KiB: a round trip that needs CPU time
-// on both ranks while the link is idle. The receives of a ring are posted ahead, so its segments do
-// not need a rendezvous. Open MPI reads these parameters from the environment in MPI_Init.
+// By default, Open MPI uses a rendezvous for TCP messages of more than 64 KiB. A rendezvous is a
+// round trip that needs CPU time on both ranks while the link is idle. A ring posts its receives
+// ahead, so the segments of a ring do not need a rendezvous. MPI_Init reads the parameters of Open
+// MPI from the environment.
 void set_eager_limits(std::size_t message_bytes) {
   constexpr std::size_t kHeaders = 4096;
   const std::string limit = std::to_string(message_bytes + kHeaders);
@@ -37,23 +39,26 @@ void set_eager_limits(std::size_t message_bytes) {
 }
 
 // The crash handler of Open MPI prints the stack of every rank, and may deadlock if the heap is
-// corrupted. An empty list of signals disables it, unless the user has set one.
+// corrupted. An empty list of signals disables the handler. If the user has set a list, that list
+// stays.
 void disable_open_mpi_crash_handler() { setenv("OMPI_MCA_opal_signal", "", 0); }
 
-// A process that is killed while Open MPI tests its kind "posix" of shared memory leaves the file
-// /dev/shm/open_mpi.0000. The kind "mmap" has precedence anyway.
+// If a process is killed while Open MPI tests its shared-memory component "posix", the file
+// /dev/shm/open_mpi.0000 remains. Open MPI prefers the component "mmap" anyway. To select "mmap"
+// explicitly avoids the test.
 void skip_test_of_posix_shared_memory() { setenv("OMPI_MCA_shmem", "mmap", 0); }
 
 // The state that all sessions of this process share.
 struct Sessions {
-  // Guards all members. Recursive, because a session may be finalised inside its at_exit().
+  // Guards the other members while the program runs. During exit(), `home` is read and `exit_code`
+  // is set without the mutex. Recursive, because at_exit() of a session may call its finalize().
   std::recursive_mutex mutex;
   int open = 0;
   bool is_mpi_ours = false;
   std::optional<HomeProcess> home;
   std::vector<MpiSession*> watching;
   Clock::time_point exit_after{};
-  int exit_code = 0;  // set when the process exits
+  int exit_code = 0;  // set by exit()
 };
 
 Sessions& sessions() {
@@ -91,7 +96,8 @@ void check_thread_level() {
       "MPI)");
 }
 
-// Runs after the destructors of static objects, which may still shut down horo regularly.
+// Runs after the destructors of static objects, because these destructors may still shut down horo
+// regularly.
 [[gnu::destructor]] void end_of_process() { MpiSession::on_exit(); }
 
 // Throws if the MPI library reports a single process although the launcher started several.
@@ -111,8 +117,8 @@ MpiSession::MpiSession(std::size_t message_bytes, const std::vector<std::string>
   const std::scoped_lock lock(all.mutex);
   if (!all.home) {
     all.home.emplace();
-    // Records the exit code when exit() begins. end_of_process(), which runs later, cannot query
-    // it.
+    // The handler records the exit code during exit(). end_of_process() runs later and cannot query
+    // the exit code.
     ::on_exit([](int code, void*) { sessions().exit_code = code; }, nullptr);
   }
   all.home->require_home();
@@ -134,8 +140,9 @@ MpiSession::~MpiSession() {
   leave();
 }
 
-// MPI_Finalize deletes the attributes of MPI_COMM_SELF before it tears anything down. The session
-// uses this as a callback, which also runs if the program calls MPI_Finalize itself.
+// MPI_Finalize deletes the attributes of MPI_COMM_SELF before it does anything else. MPI calls this
+// function when the attribute is deleted, so the function also runs if the program itself calls
+// MPI_Finalize.
 int MpiSession::on_delete(MPI_Comm, int, void* session, void*) {
   auto* self = static_cast<MpiSession*>(session);
   if (const auto action = std::exchange(self->before_finalize_, nullptr)) action();
@@ -170,7 +177,7 @@ void MpiSession::watch(std::function<void()> before_finalize, std::function<void
 }
 
 // on_exit() holds the mutex while it calls at_exit_, so at_exit_ is not running when the erase
-// returns, unless at_exit_ itself has called this.
+// returns, unless at_exit_ itself called unwatch().
 void MpiSession::unwatch() {
   {
     const std::scoped_lock lock(sessions().mutex);

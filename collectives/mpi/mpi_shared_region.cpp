@@ -22,16 +22,16 @@
 namespace horo::collectives {
 namespace {
 
-// The message of the first rank of the node to the others: the common prefix of their socket
-// addresses, or the reason why there is no memory.
+// The message of the first rank of the node to the others. It contains either the common prefix of
+// their socket addresses or the reason why the first rank could not create the memory.
 struct Announcement {
   char address[64] = {};
   char error[448] = {};
 };
 
-/// The bytes that a rank will claim, and the limits that they count against.
+// The bytes that a rank will claim, and the ids of the limits that apply to the rank.
 struct MemoryDemandMessage {
-  static constexpr std::size_t kMostLimits = 30;  // the groups that enclose a process
+  static constexpr std::size_t kMostLimits = 30;  // further limits are omitted
   std::uint64_t bytes = 0, limits = 0;
   std::uint64_t limit_ids[kMostLimits] = {};
 };
@@ -63,15 +63,15 @@ std::string address_of(const Announcement& announcement, int rank) {
   return fmt::format("{}.{}", announcement.address, rank);
 }
 
-/// The steps to share a file among the ranks of a node. Each step is collective and throws
-/// SharedMemoryError on all ranks if it fails on any of them.
+// The steps to share a file among the ranks of a node. Each step is collective. If a step fails on
+// any rank, it throws SharedMemoryError on all ranks.
 class Sharing {
  public:
   Sharing(const MpiComm& node, std::size_t bytes, const WaitPolicy& policy)
       : node_(node), policy_(policy), bytes_(bytes) {}
 
-  // The file has no name in any file system: rank 0 of the node creates a memfd and passes its
-  // descriptor to the others. Nothing is left behind if a rank is killed.
+  // Rank 0 of the node creates a memfd and passes its descriptor to the others. The file has no
+  // name in any file system, so nothing is left behind if a rank is killed.
   SharedMemoryFile share() {
     check_room();
     announce();
@@ -85,8 +85,8 @@ class Sharing {
           DescriptorSocket::send(file_->descriptor(), address_of(announcement_, rank));
       });
     }
-    // The descriptor has arrived: the step above succeeds only after rank 0 has sent all
-    // descriptors, and a datagram socket queues them.
+    // At this point, the descriptor is in the queue of the socket, because the step above succeeds
+    // only after rank 0 has sent all descriptors.
     agree([&] {
       if (socket_) file_.emplace(SharedMemoryFile::adopt(socket_->receive(), bytes_));
       file_->claim(node_.rank(), node_.size());
@@ -137,8 +137,8 @@ class Sharing {
     if (announcement_.error[0] != '\0') throw SharedMemoryError(announcement_.error);
   }
 
-  // `step` must not wait for other ranks: a rank whose step fails continues directly with the
-  // agreement.
+  // Runs `step`. Throws on all ranks if the step fails on any rank. `step` must not wait for other
+  // ranks. Otherwise it could wait for a rank whose step has failed.
   template <typename Step>
   void agree(Step&& step) {
     std::string error;
@@ -158,7 +158,8 @@ class Sharing {
                       failed));
   }
 
-  // The lowest rank of the node that has failed; the size of the node if none has.
+  // Returns the lowest rank of the node whose step has failed, or the size of the node if no step
+  // has failed.
   int first_failed_rank(bool has_failed) const {
     MpiBuffer<int> own(has_failed ? node_.rank() : node_.size());
     MpiBuffer<int> first(*own);
@@ -181,8 +182,8 @@ class Sharing {
 std::unique_ptr<MpiSharedRegion> MpiSharedRegion::create(const MpiComm& node, std::size_t bytes,
                                                          const WaitPolicy& policy) {
   Sharing sharing(node, std::max<std::size_t>(bytes, 1), policy);
-  // Runs the steps before `new`, whose allocation may otherwise precede the evaluation of its
-  // argument.
+  // share() runs in a separate statement. Otherwise `new` could allocate memory before share()
+  // runs.
   SharedMemoryFile file = sharing.share();
   return std::unique_ptr<MpiSharedRegion>(new MpiSharedRegion(std::move(file)));
 }

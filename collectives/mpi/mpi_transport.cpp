@@ -25,12 +25,12 @@ namespace {
 
 constexpr std::string_view kWaitText = "for all ranks to exchange the topology";
 
-// The lowest rank of `comm` on the real node of this rank.
+// Returns the lowest rank of `comm` on the real node of this rank.
 int first_rank_on_node(const MpiComm& comm, const WaitPolicy& policy) {
   MPI_Comm split = MPI_COMM_NULL;
   const int rank = comm.rank();
-  // MPI has no nonblocking split. All ranks have just completed the duplication of the
-  // communicator, which has a deadline, so they are expected to arrive here soon.
+  // MPI has no nonblocking split, so this call has no deadline. All ranks should arrive here soon,
+  // because they have just completed the duplication of the communicator.
   HORO_MPI(MPI_Comm_split_type(comm.get(), MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &split));
   const MpiComm node(split);
   MpiBuffer<int> first(rank);
@@ -103,7 +103,7 @@ MpiMessageChannel::~MpiMessageChannel() {
   if (sending_.empty()) return;
   log_warning("{} not delivered before the channel was closed",
               format_count(sending_.size(), "message"));
-  // Never freed, because MPI may still read the messages.
+  // The list is never freed, because MPI may still read the messages.
   new std::list<Sending>(std::move(sending_));
 }
 
@@ -157,8 +157,9 @@ MpiComm duplicate_checked(MPI_Comm comm, const WaitPolicy& policy) {
              "horo calls MPI from several threads: initialise it with "
              "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...)");
   return MpiComm::duplicate_of(comm, policy,
-                               "in horo::init() for ranks that have not called it: check whether "
-                               "they run and what they do before init()");
+                               "in horo::init() for ranks that have not called it or cannot be "
+                               "reached: check whether they run, what they do before init(), and "
+                               "the network between the hosts");
 }
 
 MpiComm split_by_node(const MpiComm& comm, const Topology& topology) {
@@ -216,8 +217,8 @@ std::unique_ptr<SharedRegion> MpiTransport::make_node_region(std::size_t bytes) 
   return region;
 }
 
-// The ranks of a node already agree on the outcome. This informs the other nodes, which would
-// otherwise continue and block in their next operation.
+// All ranks of a node already have the same outcome. This function informs the other nodes.
+// Otherwise they would continue and block in their next operation.
 int MpiTransport::first_without(bool has_memory) const {
   if (topology_.node_count == 1) return topology_.size;
   MpiBuffer<int> own(has_memory ? topology_.size : topology_.rank);

@@ -13,12 +13,12 @@
 
 namespace horo::collectives {
 
-/// Returns the nodes of the ranks of `comm`; MPI determines which ranks can share memory.
-/// Collective. `ranks_per_node` > 0 divides each real node into emulated ones, blocks of that many
-/// consecutive ranks.
+/// Returns the nodes of the ranks of `comm`. MPI determines which ranks can share memory.
+/// Collective. If `ranks_per_node` is k > 0, each real node is divided into emulated nodes: ranks
+/// of one real node are on one emulated node if rank / k, rounded down, is equal.
 Topology gather_topology(const MpiComm& comm, std::size_t ranks_per_node, const WaitPolicy& policy);
 
-/// Returns the ranks in MPI_COMM_WORLD of the ranks of `comm`, in its order. Not collective.
+/// Returns, for each rank of `comm`, its rank in MPI_COMM_WORLD. Not collective.
 std::vector<int> world_ranks_of(MPI_Comm comm);
 
 /// Sends control messages, each shorter than 2^30 bytes, over a dedicated communicator.
@@ -46,15 +46,16 @@ class MpiMessageChannel : public MessageChannel {
   std::list<Sending> sending_;
 };
 
-/// The ranks of an MPI communicator. Each object made here has its own communicator, so different
-/// threads may use different objects. MPI must run with MPI_THREAD_MULTIPLE. The transport and all
-/// its objects must be destroyed before MPI_Finalize, in the same order on all ranks.
+/// The transport between the ranks of an MPI communicator. Each channel, each subset and the
+/// reference collectives have their own communicators, so different threads may use different
+/// objects. MPI must run with MPI_THREAD_MULTIPLE. The caller must destroy the transport and all
+/// its objects before MPI_Finalize, in the same order on all ranks.
 class MpiTransport : public Transport {
  public:
-  /// Collective over `comm`, which is duplicated and not used again. `policy.abort` is replaced by
-  /// a signal in memory shared by the node. `ranks_per_node`: 0 for real nodes; k > 0 makes each k
-  /// consecutive ranks an emulated node. Throws InvalidArgument if MPI was initialised with a lower
-  /// thread level.
+  /// Collective over `comm`. The constructor duplicates `comm` and does not use it afterwards.
+  /// `policy.abort` is replaced by a signal in memory that the ranks of the node share. See
+  /// gather_topology() for `ranks_per_node`. Throws InvalidArgument if MPI was initialised with a
+  /// lower thread level.
   MpiTransport(MPI_Comm comm, const WaitPolicy& policy, std::size_t ranks_per_node);
 
   const Topology& topology() const override { return topology_; }
@@ -62,8 +63,9 @@ class MpiTransport : public Transport {
   std::shared_ptr<AbortSignal> abort_signal() const override {
     return {abort_region_, abort_signal_};
   }
-  /// Changes the wait policy of all objects made here. `policy.abort` is replaced as in the
-  /// constructor. Call it before any object is used.
+  /// Changes the wait policy of this transport and of the objects that it has made, except subsets.
+  /// `policy.abort` is replaced as in the constructor. The caller must not use these objects before
+  /// this call.
   void set_wait_policy(const WaitPolicy& policy);
   std::unique_ptr<PointToPoint> make_point_to_point() override;
   std::unique_ptr<MessageChannel> make_message_channel() override;
@@ -75,17 +77,17 @@ class MpiTransport : public Transport {
   void abort(const char* text) noexcept override;
 
  private:
-  // A transport of some ranks of `parent`, which `comm` connects.
+  // Makes a transport of some ranks of `parent`. `comm` connects these ranks.
   MpiTransport(const MpiTransport& parent, MpiComm comm, Topology topology);
 
-  // Returns the lowest rank of the job whose node has no memory; the size of the job if all have.
+  // Returns the lowest rank whose node has no memory, or topology_.size if all nodes have memory.
   int first_without(bool has_memory) const;
 
   WaitPolicy policy_;
   MpiComm comm_;
   Topology topology_;
   MpiComm node_comm_;
-  std::shared_ptr<SharedRegion> abort_region_;  // shared with the subsets of the job
+  std::shared_ptr<SharedRegion> abort_region_;  // shared with the transports of subsets
   AbortSignal* abort_signal_ = nullptr;         // in abort_region_
 };
 

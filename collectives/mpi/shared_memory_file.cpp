@@ -44,7 +44,7 @@ FileDescriptor make_socket() {
   return made;
 }
 
-/// One message of one byte, with room for a descriptor and the sender's credentials.
+// One message of one byte, with room for a descriptor and the sender's credentials.
 struct Message {
   char byte = 0;
   iovec data{&byte, 1};
@@ -61,8 +61,8 @@ struct Message {
   Message& operator=(const Message&) = delete;
 };
 
-// The kernel has already added the descriptor to this process. It is therefore owned in any case,
-// and closed if the sender is another user.
+// Returns the descriptor in the message if the sender is of the same user. The kernel has already
+// added the descriptor to this process, so this function closes it if the sender is another user.
 FileDescriptor descriptor_from_own_user(Message& message) {
   FileDescriptor descriptor;
   bool is_of_own_user = false;
@@ -146,8 +146,8 @@ FileDescriptor make_memory_file() {
 #if !defined(MFD_NOEXEC_SEAL)
   constexpr unsigned MFD_NOEXEC_SEAL = 8;  // NOLINT: Linux 6.3
 #endif
-  // Some systems refuse executable memory files, and older kernels do not support the flag that
-  // prevents them.
+  // Some systems refuse executable memory files. Older kernels do not support the flag that makes a
+  // file non-executable.
   int descriptor = memfd_create("horo", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
   if (descriptor < 0 && errno == EINVAL) descriptor = memfd_create("horo", MFD_CLOEXEC);
   if (descriptor < 0)
@@ -158,8 +158,8 @@ FileDescriptor make_memory_file() {
 
 }  // namespace
 
-// The kernel does not limit a memfd: it kills a process that touches pages which it cannot
-// allocate. Only this check prevents that.
+// The kernel does not limit the size of a memfd. If the kernel cannot allocate a page, it may kill
+// the process. This check throws an error instead.
 void require_free(std::size_t bytes, const FreeMemory& limit) {
   if (bytes <= limit.bytes) return;
   throw SharedMemoryError(fmt::format(
@@ -189,8 +189,8 @@ SharedMemoryFile::SharedMemoryFile(FileDescriptor descriptor, std::size_t bytes)
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_.get(), 0);
   if (memory == MAP_FAILED) throw_error(bytes, errno);
   bytes_ = {static_cast<std::byte*>(memory), bytes};
-  // A hint, which the kernel follows if /sys/kernel/mm/transparent_hugepage/shmem_enabled allows
-  // it.
+  // The kernel follows this hint only if /sys/kernel/mm/transparent_hugepage/shmem_enabled allows
+  // huge pages.
   madvise(memory, bytes, MADV_HUGEPAGE);
 }
 
@@ -209,8 +209,8 @@ Range SharedMemoryFile::part_of(std::size_t bytes, int part, int parts) {
 }
 
 // Each rank allocates the pages of its part. The kernel places pages on the NUMA node of the thread
-// that allocates them, and counts them against the memory limit of that rank. posix_fallocate()
-// reports a shortage as an error; touching the pages would end in a signal.
+// that allocates them, and charges them to the memory limit of that rank. posix_fallocate() can
+// report a shortage as an error. If a write allocated the page, a shortage would end in a signal.
 void SharedMemoryFile::claim(int part, int parts) {
   const auto [begin, end] = part_of(bytes_.size(), part, parts);
   if (begin == end) return;

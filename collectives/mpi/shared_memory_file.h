@@ -11,52 +11,53 @@
 namespace horo::collectives {
 
 /// Passes open file descriptors between processes of one user on one host, over a datagram socket
-/// with an abstract address, which disappears with the process. Works between PID namespaces and
-/// between mount namespaces, but not between network namespaces. Errors are SharedMemoryError. Used
-/// by one thread.
+/// with an abstract address. The kernel removes the address when the socket is closed or the
+/// process ends. Works between PID namespaces and between mount namespaces, but not between network
+/// namespaces. The functions throw SharedMemoryError. Used by one thread.
 class DescriptorSocket {
  public:
   /// Creates a socket with `address`, a unique name of at most 100 bytes.
   explicit DescriptorSocket(const std::string& address);
 
-  /// Returns a descriptor that was sent to this socket, if any. Does not wait. Ignores messages
-  /// from other users.
+  /// Returns the next descriptor in the queue of this socket. Throws if the queue is empty. Does
+  /// not wait. Ignores messages from other users.
   FileDescriptor receive();
   /// Sends `descriptor` to the socket at `address`. The receiver gets its own copy, so this process
-  /// may close it. Does not wait.
+  /// may close `descriptor` afterwards. Does not wait.
   static void send(int descriptor, const std::string& address);
 
  private:
   FileDescriptor socket_;
 };
 
-/// A memory file without a name (memfd), mapped into this process. The memory is freed when the
-/// last process that has mapped it or has its descriptor ends, in any way. Move-only; the
-/// destructor unmaps. Errors are SharedMemoryError.
+/// A memory file without a name (memfd), mapped into this process. The kernel frees the memory when
+/// no process has the file mapped or open any more, even if the processes were killed. Move-only.
+/// The destructor unmaps the file. The functions throw SharedMemoryError.
 class SharedMemoryFile {
  public:
-  /// Creates `bytes` of zeroed memory. None of it is claimed yet.
+  /// Creates and maps a file of `bytes` zero bytes. No part of the file is claimed yet.
   static SharedMemoryFile create(std::size_t bytes);
-  /// Maps the memory of another process, given its descriptor.
+  /// Maps a file that another process created. Throws if the size of the file is not `bytes`.
   static SharedMemoryFile adopt(FileDescriptor descriptor, std::size_t bytes);
 
   SharedMemoryFile(SharedMemoryFile&& other) noexcept;
   SharedMemoryFile& operator=(SharedMemoryFile&&) = delete;
   ~SharedMemoryFile();
 
-  /// Returns the bytes of part `part` of `parts` equal parts. Parts consist of whole pages, except
-  /// that the last one may end within a page.
+  /// Returns the byte range of part `part` if `bytes` are divided into `parts` parts of whole
+  /// pages. The parts differ by at most one page. The range ends at `bytes` if the last page is
+  /// incomplete.
   static Range part_of(std::size_t bytes, int part, int parts);
   /// Claims a part: allocates its pages now, on the NUMA node of the calling processor. Throws if
-  /// the part is larger than the free memory (find_free_memory()); without this check, a later
-  /// access would end in SIGBUS or an out-of-memory kill. Called once per part, by the process that
-  /// uses it most.
+  /// the part is larger than the free memory (find_free_memory()). Without this check, the kernel
+  /// could kill the process. The process that uses the part most must call this function once.
   void claim(int part, int parts);
 
   std::span<std::byte> bytes() const { return bytes_; }
-  /// The descriptor, to pass to other processes; -1 after close().
+  /// Returns the descriptor, which can be passed to other processes. Returns -1 after close().
   int descriptor() const { return descriptor_.get(); }
-  /// Closes the descriptor. Parts can no longer be claimed or passed. The mapping stays.
+  /// Closes the descriptor. After this call, this object can neither claim parts nor pass the
+  /// descriptor. The mapping stays.
   void close() { descriptor_ = FileDescriptor(); }
 
  private:
@@ -66,7 +67,7 @@ class SharedMemoryFile {
   std::span<std::byte> bytes_;
 };
 
-/// Throws SharedMemoryError if `limit` leaves less than `bytes`.
+/// Throws SharedMemoryError if `limit` leaves less free memory than `bytes`.
 void require_free(std::size_t bytes, const FreeMemory& limit);
 
 }  // namespace horo::collectives

@@ -9,8 +9,8 @@
 
 namespace horo::collectives {
 
-/// Makes an NcclCollectives; see its constructor for the arguments. Throws DeviceError if horo was
-/// built without CUDA.
+/// Makes an NcclCollectives. See the constructor of NcclCollectives for the arguments. Throws
+/// DeviceError if horo was built without CUDA and NCCL.
 std::unique_ptr<DeviceCollectives> connect_gpus(Collectives& control, int rank, int size,
                                                 const std::string& name, const WaitPolicy& policy);
 

@@ -59,8 +59,8 @@ void NcclBuffers::remove(const void* memory) noexcept {
     log_debug("cannot deregister an NCCL buffer: it stays allocated until its communicator ends");
 }
 
-// The deleter holds a shared pointer to this object, so a buffer may outlive the communicator
-// object. remove() then finds no registration and only the memory is freed.
+// The deleter holds a shared pointer to this object, so a buffer may outlive the communicator. In
+// that case, remove() does nothing and the deleter only frees the memory.
 device::Memory NcclBuffers::own(std::shared_ptr<void> memory, std::size_t bytes) {
   void* const data = memory.get();
   return {data, bytes, [self = shared_from_this(), kept = std::move(memory)](void* freed) mutable {
@@ -69,8 +69,8 @@ device::Memory NcclBuffers::own(std::shared_ptr<void> memory, std::size_t bytes)
           }};
 }
 
-// Called when the communicator ends. The caller keeps the memory alive until NCCL no longer uses
-// it.
+// Called before the communicator ends. The caller must keep the memory alive until NCCL no longer
+// uses the memory.
 std::vector<std::shared_ptr<void>> NcclBuffers::release() noexcept {
   const std::scoped_lock lock(mutex_);
   communicator_ = nullptr;

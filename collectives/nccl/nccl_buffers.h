@@ -13,9 +13,9 @@
 namespace horo::collectives {
 
 /// The buffers that are registered with an NCCL communicator. The GPUs of other ranks access
-/// registered buffers directly, without staging copies. The memory of a buffer is freed when its
-/// owner has freed it and the buffer is no longer registered. The registration ends with remove()
-/// or with the communicator. Thread-safe.
+/// registered buffers directly, without staging copies. NCCL frees the memory of a buffer when the
+/// owner has freed the buffer and the buffer is no longer registered. The registration ends with
+/// remove() or with the communicator. Thread-safe.
 class NcclBuffers : public std::enable_shared_from_this<NcclBuffers> {
  public:
   explicit NcclBuffers(ncclComm_t communicator) : communicator_(communicator) {}
@@ -25,13 +25,13 @@ class NcclBuffers : public std::enable_shared_from_this<NcclBuffers> {
   static std::shared_ptr<void> allocate(std::size_t bytes, std::string& obstacle);
   /// Registers a buffer. On failure returns false and sets `obstacle` to the reason.
   bool add(const std::shared_ptr<void>& memory, std::size_t bytes, std::string& obstacle);
-  /// Deregisters a buffer; does nothing if it is not registered. No collective may use the buffer
-  /// any more.
+  /// Deregisters a buffer. Does nothing if the buffer is not registered. The caller must ensure
+  /// that no collective still uses the buffer.
   void remove(const void* memory) noexcept;
-  /// Wraps `memory` so that it is deregistered when its owner frees it.
+  /// Wraps `memory` in a device::Memory that deregisters the buffer when the owner frees it.
   device::Memory own(std::shared_ptr<void> memory, std::size_t bytes);
-  /// Returns the registered buffers, which the caller must keep until the communicator has ended.
-  /// Later calls of add() fail, and remove() does nothing.
+  /// Returns the registered buffers. The caller must keep these buffers until the communicator has
+  /// ended. Later calls of add() fail, and later calls of remove() do nothing.
   std::vector<std::shared_ptr<void>> release() noexcept;
 
  private:
@@ -39,8 +39,8 @@ class NcclBuffers : public std::enable_shared_from_this<NcclBuffers> {
     std::shared_ptr<void> memory;
     void* handle;  // registration handle of NCCL
   };
-  std::mutex mutex_;
-  ncclComm_t communicator_;  // guarded by mutex_, like registrations_; null after release()
+  std::mutex mutex_;         // guards the two members below
+  ncclComm_t communicator_;  // null after release()
   std::vector<Registration> registrations_;
 };
 

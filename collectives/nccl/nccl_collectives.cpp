@@ -55,8 +55,8 @@ ncclDataType_t nccl_type(DataType type) {
 }
 
 ncclRedOp_t nccl_op(DataType type, ReduceOp op) {
-  // A bool is a byte with value 0 or 1, so its sum is the maximum and its product the minimum.
-  // Callers reject the average.
+  // A bool is a byte with value 0 or 1. The sum of bools is therefore their maximum, and the
+  // product is their minimum. Callers reject the average.
   if (type == DataType::kBool)
     return op == ReduceOp::kSum || op == ReduceOp::kMax ? ncclMax : ncclMin;
   switch (op) {
@@ -100,8 +100,8 @@ void log_unregistered_buffers(const std::string& obstacle) {
   });
 }
 
-// Shares the id that rank 0 creates. Throws on all ranks if any rank cannot load NCCL or rank 0
-// cannot create an id.
+// Returns, on all ranks, the id that rank 0 creates. Throws on all ranks if any rank cannot load
+// NCCL or rank 0 cannot create an id.
 ncclUniqueId agree_on_id(Collectives& control, int rank) {
   ncclUniqueId id{};
   std::string obstacle;
@@ -111,7 +111,8 @@ ncclUniqueId agree_on_id(Collectives& control, int rank) {
   } catch (const Error& error) {
     obstacle = error.what();
   }
-  // All ranks agree before the broadcast, so no rank waits for an id that does not exist.
+  // All ranks learn of a failure before the broadcast, so no rank waits for an id that does not
+  // exist.
   const bool all_are_able = holds_on_all(control, obstacle.empty());
   if (!obstacle.empty()) throw DeviceError(obstacle);
   if (!all_are_able) throw DeviceError("another rank cannot use NCCL; its error states the reason");
@@ -119,9 +120,10 @@ ncclUniqueId agree_on_id(Collectives& control, int rank) {
   return id;
 }
 
-// Runs `end` in a detached thread and waits for it up to kLimit. Ending a communicator may block
-// until the other ranks of the host do the same, and they may be waiting for this rank meanwhile. A
-// detached thread avoids this deadlock: the call continues there after the limit.
+// Runs `end` in a detached thread and waits up to kLimit for `end` to return. After the limit,
+// `end` continues in the detached thread. Without this limit, a deadlock is possible: a call that
+// ends a communicator may block until the other ranks of the host make the same call, while these
+// ranks wait for this rank elsewhere.
 void end_within_limit(std::function<void()> end) noexcept {
   constexpr std::chrono::seconds kLimit{2};
   try {
@@ -138,7 +140,8 @@ void end_within_limit(std::function<void()> end) noexcept {
   }
 }
 
-// Finalizes and destroys the communicator, which all ranks must do together. Aborts it on failure.
+// Finalizes and destroys the communicator. All ranks must do so together. If the finalization
+// fails, aborts the communicator instead of destroying it.
 void close(ncclComm_t communicator) noexcept {
   ncclResult_t state = nccl().comm_finalize(communicator);
   while (state == ncclInProgress) {
@@ -155,10 +158,10 @@ void close(ncclComm_t communicator) noexcept {
 
 struct NcclCollectives::Handle {
   ncclComm_t communicator = nullptr;
-  std::shared_ptr<NcclBuffers> buffers;  // null: the communicator was not created
+  std::shared_ptr<NcclBuffers> buffers;  // null until all ranks have joined the communicator
 
   // Ends the communicator with `how`. The thread that runs `how` keeps the registered buffers alive
-  // until it returns.
+  // until `how` returns.
   void end(void (*how)(ncclComm_t)) const noexcept {
     std::vector<std::shared_ptr<void>> kept;
     if (buffers != nullptr) kept = buffers->release();
@@ -171,8 +174,8 @@ NcclCollectives::NcclCollectives(Collectives& control, int rank, int size, const
     : rank_(rank), size_(size), policy_(policy), handle_(std::make_unique<Handle>()) {
   const ncclUniqueId id = agree_on_id(control, rank);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  // A nonblocking communicator returns ncclInProgress where it would wait for a peer. This thread
-  // can then time out, and abort() can get the lock.
+  // Calls on a nonblocking communicator return ncclInProgress instead of waiting for a peer. This
+  // thread can then time out, and abort() can lock mutex_.
   config.blocking = 0;
   config.commName = name.c_str();
   try {
@@ -211,15 +214,16 @@ void NcclCollectives::require_usable() const {
   if (!abort_reason_.empty()) throw CommunicationError(abort_reason_);
 }
 
-// The caller holds the lock while it calls NCCL, so abort() cannot end the communicator meanwhile.
+// The caller must keep the returned lock while it calls NCCL. Otherwise abort() could end the
+// communicator meanwhile.
 std::unique_lock<std::mutex> NcclCollectives::use() const {
   std::unique_lock lock(mutex_);
   require_usable();
   return lock;
 }
 
-// Collective. Registration helps only if the buffers of all ranks are registered, so all ranks
-// deregister theirs if one of them fails.
+// Collective. Registration helps only if the buffers of all ranks are registered. If one rank
+// fails, all other ranks therefore deregister their buffers.
 device::Memory NcclCollectives::allocate_buffer(device::Device& device, std::size_t bytes,
                                                 Collectives& control) {
   if (bytes == 0 || size_ == 1) return DeviceCollectives::allocate_buffer(device, bytes, control);
@@ -339,8 +343,8 @@ std::optional<std::string> NcclCollectives::failure() const {
          nccl().get_last_error(handle_->communicator) + ")";
 }
 
-// May be called by another thread while a collective waits in await_readiness(), which releases the
-// mutex in its pauses. The first reason is kept.
+// Another thread may call abort() while a collective waits in await_readiness(), because
+// await_readiness() releases the mutex in its pauses. Only the first reason is kept.
 void NcclCollectives::abort(const std::string& reason) noexcept {
   const std::scoped_lock lock(mutex_);
   if (!abort_reason_.empty()) return;

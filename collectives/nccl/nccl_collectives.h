@@ -10,30 +10,33 @@
 
 namespace horo::collectives {
 
-/// NCCL collectives over a group of ranks with one GPU each. The communicator is nonblocking: when
+/// NCCL collectives over a group of ranks with one GPU each. The communicator is nonblocking. When
 /// NCCL has to wait (for peers to join, or for connections at the first use), this class polls with
 /// the timeout of the wait policy. A group of one rank launches nothing except a copy if input and
 /// output differ.
 ///
-/// Allgather and reduce_scatter with unequal parts are one group of broadcasts or reductions, and
-/// alltoall is one group of sends and receives. Each group is one launch.
+/// An allgather with unequal parts is one NCCL group of broadcasts. A reduce_scatter with unequal
+/// parts is one group of reductions. An alltoall is one group of sends and receives. Each group is
+/// one launch.
 class NcclCollectives : public DeviceCollectives {
  public:
-  /// Collective over the group, which `control` connects during the constructor. The calling thread
-  /// has selected the GPU of this rank, and the threads of all later calls must have selected the
-  /// same GPU. `name` appears in NCCL's log. `policy` outlives this object. Throws
-  /// CommunicationError.
+  /// Collective over the group. `control` connects the ranks of the group and is used only during
+  /// the constructor. The calling thread and the threads of all later calls must have selected the
+  /// GPU of this rank. `name` appears in NCCL's log. `policy` must outlive this object. Throws
+  /// DeviceError if any rank cannot load NCCL or rank 0 cannot create an id. Throws
+  /// CommunicationError if NCCL cannot create the communicator or a wait times out.
   NcclCollectives(Collectives& control, int rank, int size, const std::string& name,
                   const WaitPolicy& policy);
-  /// Ends the communicator. Inside NCCL this waits for the other ranks of the host: at most two
-  /// seconds here, then in a background thread. The work on all streams that used it must be
-  /// complete.
+  /// Ends the communicator. NCCL may wait until the other ranks of the host do the same. The
+  /// destructor waits at most two seconds; a background thread then continues. The work on all
+  /// streams that used the communicator must be complete.
   ~NcclCollectives() override;
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  /// Allocates with ncclMemAlloc() and registers the memory with the communicator, on all ranks or
-  /// on none. If NCCL does not support this, logs it once and allocates ordinary device memory.
+  /// Allocates memory with ncclMemAlloc() and registers the memory with the communicator. If this
+  /// fails on any rank, all ranks deregister their buffers, and each process logs the reason once.
+  /// If ncclMemAlloc() fails on this rank, allocates ordinary device memory.
   device::Memory allocate_buffer(device::Device& device, std::size_t bytes,
                                  Collectives& control) override;
   void allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
@@ -49,8 +52,8 @@ class NcclCollectives : public DeviceCollectives {
   void abort(const std::string& reason) noexcept override;
 
  private:
-  struct Handle;  // hides the NCCL header from users of this one
-  // The caller of either function holds mutex_.
+  struct Handle;  // hides the NCCL header from users of this header
+  // The caller of await_readiness() or require_usable() must hold mutex_.
   void await_readiness(std::unique_lock<std::mutex>& lock, const char* what);
   void require_usable() const;
   // Locks mutex_. Throws CommunicationError with the reason if the communicator was aborted.
@@ -59,8 +62,8 @@ class NcclCollectives : public DeviceCollectives {
   const int rank_, size_;
   const WaitPolicy& policy_;
   std::unique_ptr<Handle> handle_;
-  mutable std::mutex mutex_;
-  std::string abort_reason_;  // guarded by mutex_, like the lifetime of the communicator
+  mutable std::mutex mutex_;  // guards abort_reason_ and the lifetime of the communicator
+  std::string abort_reason_;  // empty if the communicator was not aborted
 };
 
 }  // namespace horo::collectives

@@ -6,8 +6,8 @@
 
 namespace horo::collectives {
 
-/// The functions of NCCL. The library is loaded at the first use: programs that use no GPU do not
-/// map its hundreds of megabytes, and run on machines without NCCL.
+/// The functions of NCCL. The library is loaded at the first use. Programs that use no GPU
+/// therefore do not map its hundreds of megabytes, and also run on machines without NCCL.
 struct NcclLibrary {
   decltype(&ncclGetUniqueId) get_unique_id;
   decltype(&ncclCommInitRankConfig) comm_init_rank_config;
@@ -27,7 +27,7 @@ struct NcclLibrary {
   decltype(&ncclBroadcast) broadcast;
   decltype(&ncclSend) send;
   decltype(&ncclRecv) recv;
-  // Null in versions before 2.19.
+  // The functions below are null in NCCL versions before 2.19.
   decltype(&ncclMemAlloc) mem_alloc;
   decltype(&ncclMemFree) mem_free;
   decltype(&ncclCommRegister) comm_register;
@@ -39,8 +39,8 @@ struct NcclLibrary {
 /// required function.
 const NcclLibrary& nccl();
 
-/// Throws CommunicationError with the call, the texts of NCCL and the source location, unless
-/// `result` is success or in progress. `communicator` may be null.
+/// Throws CommunicationError with the call, NCCL's error texts and the source location, unless
+/// `result` is ncclSuccess or ncclInProgress. `communicator` may be null.
 void check_nccl(ncclResult_t result, ncclComm_t communicator, const char* call,
                 std::source_location where = std::source_location::current());
 

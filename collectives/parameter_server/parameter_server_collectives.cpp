@@ -17,12 +17,12 @@ namespace {
 
 using Ticket = PointToPoint::Ticket;
 
-// Each server owns one chunk of the buffer and reduces it for all ranks. Round k exchanges segment
-// k of each server's chunk. Two rounds are in flight: while a server reduces round k - 1, the
-// values of round k arrive. The server adds the values in rank order, so the result does not depend
-// on the order of arrival. Ranks cannot deadlock: each starts its transfers of round k before it
-// waits for any transfer of round k - 1. A rank has finished round k - 2 before it begins round k,
-// so two sets of slots are enough.
+// Each server owns one chunk of the buffer and reduces this chunk for all ranks. Round k exchanges
+// segment k of each server's chunk. Two rounds are in flight: while a server reduces round k - 1,
+// the values of round k arrive. The server combines the values in rank order, so the result does
+// not depend on the order of arrival. Ranks cannot deadlock, because each rank posts its receives
+// and sends its values of round k before it waits for any transfer of round k - 1. A rank has
+// finished round k - 2 before it begins round k, so two sets of slots are enough.
 class Exchange {
  public:
   Exchange(PointToPoint& peers, const std::vector<std::string>& rank_names, int servers,
@@ -37,8 +37,9 @@ class Exchange {
         segment_bytes_(segment_count * buffer.element_bytes()),
         buffer_(buffer),
         op_(op) {
-    // Slots of one round: the values to each server and the results from each server. A server also
-    // has the values from each rank and its combined result.
+    // A round needs one slot for the values to each server and one for the result from each server.
+    // On a server, it also needs one slot for the values from each rank and one for the combined
+    // result.
     const std::size_t slots = 2 * servers_ + (is_server() ? ranks_ + 1 : 0);
     if (staging.size() < 2 * slots * segment_bytes_) staging.resize(2 * slots * segment_bytes_);
     for (std::size_t i = 0; i < 2; ++i)
@@ -59,8 +60,8 @@ class Exchange {
     std::byte* memory = nullptr;
     std::vector<Ticket> sends;    // to each server
     std::vector<Ticket> results;  // from each server
-    std::vector<Ticket> values;   // on a server: from each rank
-    std::vector<Ticket> answers;  // on a server: its results, to each rank
+    std::vector<Ticket> values;   // from each rank (on a server only)
+    std::vector<Ticket> answers;  // to each rank (on a server only)
   };
 
   bool is_server() const { return rank_ < servers_; }
@@ -86,8 +87,8 @@ class Exchange {
     return slot(round, 2 * servers_ + ranks_, bytes);
   }
 
-  // Posts the receives of the round and starts to send the values of this rank. A server puts its
-  // own values directly into its slot for them.
+  // Posts the receives of the round and starts to send the values of this rank. A server copies its
+  // own values directly into the slot that serve() reads.
   void begin(std::size_t k) {
     Round& round = rounds_[k % 2];
     round.sends.assign(servers_, 0);
@@ -112,7 +113,8 @@ class Exchange {
     }
   }
 
-  // Combines the values of all ranks on a server. Sends read the combined result until finish().
+  // Combines the values of all ranks on a server and starts to send the result. These sends read
+  // the slot of the result until finish() has completed them.
   void serve(std::size_t k) {
     Round& round = rounds_[k % 2];
     const std::size_t size = bytes(rank_, k);
@@ -131,7 +133,8 @@ class Exchange {
     scatter(buffer_, range(rank_, k), combined.data());
   }
 
-  // Completes the transfers of the round, after which its slots may be used again.
+  // Completes the transfers of the round and copies the results into the buffer. Afterwards the
+  // slots of the round may be used again.
   void finish(std::size_t k) {
     Round& round = rounds_[k % 2];
     for (std::size_t s = 0; s < servers_; ++s) {

@@ -12,23 +12,23 @@
 namespace horo::collectives {
 
 /// Allreduce by synchronous parameter servers. Ranks 0 ... servers-1 each own one chunk of the
-/// buffer. A server receives the values of all ranks, combines them in rank order and sends the
-/// result back, in segments of at most `segment_bytes`. It receives the next segment while it
-/// combines one. (Source: Li et al., "Scaling distributed machine learning with the parameter
-/// server", 2014, with a barrier in every step.)
+/// buffer. A server receives the values of its chunk from all ranks, combines them in rank order
+/// and sends the result back, in segments of at most `segment_bytes`. A server receives the next
+/// segment while it combines the current one. (Source: Li et al., "Scaling distributed machine
+/// learning with the parameter server", 2014. Here, every allreduce waits for all ranks.)
 ///
 /// Cost for N bytes, n ranks and s servers: a rank that is not a server sends and receives N bytes.
 /// A server sends and receives (n-1)/s * N bytes as a server and (s-1)/s * N bytes as a client of
-/// the other servers. Unlike in a ring, its traffic grows with the number of ranks. `staging` is
-/// kept between calls.
+/// the other servers. Unlike in a ring, the traffic of a server grows with the number of ranks. The
+/// caller keeps `staging` between calls to avoid allocations.
 void parameter_server_allreduce(PointToPoint& peers, const std::vector<std::string>& rank_names,
                                 int servers, std::size_t segment_bytes,
                                 const ScatteredBuffer& buffer, ReduceOp op,
                                 std::vector<std::byte>& staging);
 
-/// Collectives whose allreduce uses parameter servers, the first `servers` ranks (see
+/// Collectives whose allreduce uses the first `servers` ranks as parameter servers (see
 /// parameter_server_allreduce()). The other collectives are those of the ring. The bits of an
-/// allreduce depend neither on timing nor on packing.
+/// allreduce depend neither on timing nor on the position of an element in the buffer.
 class ParameterServerCollectives : public RingCollectives {
  public:
   /// See RingCollectives. If `servers` exceeds the number of ranks, all ranks are servers.

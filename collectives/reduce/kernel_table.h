@@ -18,7 +18,8 @@ struct ReduceArguments {
   bool is_streaming;
 };
 
-/// The kernels of one instruction set. Call them only on processors that support it.
+/// The kernels of one instruction set. Call them only on processors that support the instruction
+/// set.
 struct KernelTable {
   const char* instruction_set;
   void (*reduce[kDataTypeCount][kElementwiseOpCount])(const ReduceArguments&);
@@ -40,7 +41,7 @@ namespace avx512 {
 extern const KernelTable kTable;
 }
 
-/// The best table for the processor that runs this.
+/// Returns the best table for the processor that runs this process.
 const KernelTable& best_kernel_table();
 
 }  // namespace horo::collectives

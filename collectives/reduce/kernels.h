@@ -12,15 +12,17 @@ namespace horo::collectives {
 
 /// out[i] = sources[0][i] op sources[1][i] op ... for i in [0, count). Each element is combined in
 /// the order of `sources`, so the result does not depend on how a buffer is split. 16-bit floats
-/// accumulate in float32 and are rounded once. Integers wrap. `op` is not kAdasum.
+/// are combined in float32, and each result is rounded once. Integers wrap. `op` must not be
+/// kAdasum.
 ///
-/// kAverage divides the sum by `divisor`: it multiplies floats by 1/divisor in the type of the
-/// accumulator, and rounds integers toward zero. Other operations ignore `divisor`. With divisor 1
-/// the sum is unchanged.
+/// kAverage divides the sum by `divisor`. Floats are multiplied by 1/divisor in the type of the
+/// accumulator. Integers are divided and rounded toward zero. Other operations ignore `divisor`.
+/// With divisor 1 the sum is unchanged.
 ///
 /// All `outs` (at least one) receive the same values. An output may be identical to one of the
 /// sources; otherwise the ranges must not overlap. Any alignment is allowed. Streaming stores apply
-/// only to outs[0] and bypass the cache; call fence() before other threads or processes read it.
+/// only to outs[0] and bypass the cache. After streaming stores, call fence() before other threads
+/// or processes read outs[0].
 void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
             std::size_t count, std::size_t divisor, std::span<std::byte* const> outs,
             Stores stores);
@@ -29,31 +31,32 @@ void reduce(DataType type, ReduceOp op, std::span<const std::byte* const> source
             std::size_t count, std::size_t divisor, std::byte* out, Stores stores);
 
 /// Converts float32 to `half` (kFloat16 or kBFloat16), rounding to nearest, ties to even. Values
-/// that are too large become infinite; NaN and infinities are preserved. Any alignment; no overlap.
+/// that are too large become infinite. NaN stays NaN, and infinities stay infinite. Any alignment
+/// is allowed. The ranges must not overlap.
 void narrow(DataType half, std::byte* to, const std::byte* from, std::size_t count);
-/// Converts `half` to float32, exactly.
+/// Converts `half` to float32 exactly. Any alignment is allowed. The ranges must not overlap.
 void widen(DataType half, std::byte* to, const std::byte* from, std::size_t count);
 
-/// Copies bytes between ranges that do not overlap. Streaming stores bypass the cache; call fence()
-/// before other threads or processes read the copy.
+/// Copies bytes between ranges that must not overlap. Streaming stores bypass the cache. After
+/// streaming stores, call fence() before other threads or processes read the copy.
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, Stores stores);
 
-/// Orders all preceding stores of this kind before any later store, such as that of a flag that
-/// publishes the data. Does nothing for plain stores, which the release store of the flag already
-/// orders.
+/// Orders all preceding stores of the kind `stores` before any later store, such as the store of a
+/// flag that publishes the data. Does nothing for plain stores, because a release store of the flag
+/// already orders plain stores.
 void fence(Stores stores);
 
-/// Name of the instruction set chosen for this machine: "avx512", "avx2" or "portable".
+/// Returns the name of the instruction set chosen for this machine: "avx512", "avx2" or "portable".
 const char* kernel_instruction_set();
 
-/// Returns the operation to reduce with if the division of kAverage is done separately: kSum for
-/// kAverage, else `op`.
+/// Returns the operation to reduce with if the division of kAverage is done separately. This is
+/// kSum for kAverage, and `op` otherwise.
 constexpr ReduceOp without_division(ReduceOp op) {
   return op == ReduceOp::kAverage ? ReduceOp::kSum : op;
 }
 
-/// Divides by the number of ranks in place if `op` is kAverage, with the same rounding as reduce().
-/// Does nothing for other operations.
+/// If `op` is kAverage, divides each element by `ranks` in place, with the same rounding as the
+/// division in reduce(). Does nothing for other operations.
 void divide_if_average(DataType type, ReduceOp op, std::byte* data, std::size_t count, int ranks);
 void divide_if_average(const ScatteredBuffer& buffer, ReduceOp op, int ranks);
 

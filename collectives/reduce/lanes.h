@@ -1,9 +1,9 @@
 #pragma once
 
 // Part of vector_kernels.cpp, which is compiled once per instruction set. All code here is in the
-// namespace of that instruction set. It must not call an inline function that other files use: the
-// linker keeps one copy of such a function, which may contain instructions that this machine does
-// not have.
+// namespace of that instruction set. The code must not call an inline function that other files
+// use. The linker keeps only one copy of such a function, and that copy may contain instructions
+// that this machine does not have.
 
 #include <cstddef>
 #include <cstdint>
@@ -39,21 +39,22 @@ inline V load_bytes(const std::byte* from) {
   return value;
 }
 
-/// Bytes from `address` to the next multiple of `alignment`, a power of two.
+/// Returns the number of bytes from `address` to the next multiple of `alignment`, a power of two.
 inline std::size_t bytes_to_aligned(const std::byte* address, std::size_t alignment) {
   return -reinterpret_cast<std::uintptr_t>(address) & (alignment - 1);
 }
 
 #if defined(__AVX512BW__)
-/// A mask of the first `count` bytes of a 64-byte vector; all bytes if `count` is larger.
+/// Returns a mask of the first `count` bytes of a 64-byte vector, or of all bytes if `count` is
+/// larger than 64.
 inline __mmask64 mask_of_first(std::size_t count) {
   return count < 64 ? (std::uint64_t{1} << count) - 1 : ~std::uint64_t{0};
 }
 #endif
 
-/// Copies a few bytes to the beginning of `to`, which has room for whole 64-byte vectors. With
-/// masked loads, it stores whole vectors, zero-padded. A later vector load can then forward from
-/// these stores instead of waiting for several smaller ones.
+/// Copies a few bytes to the beginning of `to`, which must have room for whole 64-byte vectors.
+/// With AVX-512, this function stores whole vectors, padded with zeros. A processor can forward
+/// such a store to a later vector load, but cannot forward several smaller stores.
 inline void copy_few_in(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__AVX512BW__)
   for (std::size_t at = 0; at < bytes; at += 64)
@@ -63,8 +64,8 @@ inline void copy_few_in(std::byte* to, const std::byte* from, std::size_t bytes)
 #endif
 }
 
-/// Copies a few bytes from the beginning of `from`, which has whole 64-byte vectors. Writes nothing
-/// beyond `bytes`.
+/// Copies a few bytes from the beginning of `from`, which must consist of whole 64-byte vectors.
+/// Writes only the first `bytes` bytes of `to`.
 inline void copy_few_out(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__AVX512BW__)
   for (std::size_t at = 0; at < bytes; at += 64)
@@ -93,9 +94,10 @@ inline void store_streaming(std::byte* to, V value) {
   __builtin_memcpy(to, &value, sizeof value);
 }
 
-/// The conversion of elements to the vectors of the computation and back. Packed is a vector of
-/// elements as in memory. Unpacked has the same elements in kParts vectors of the accumulator type
-/// T, in an order that pack() reverses.
+/// The classes PlainLanes, BFloat16Lanes and Float16Lanes convert elements to the vectors of the
+/// computation and back. Packed is a vector of elements as they are in memory. Unpacked has the
+/// same elements in kParts vectors of the accumulator type T. pack() restores the order of the
+/// elements that unpack() may have changed.
 template <typename T, std::size_t Parts>
 struct UnpackedLanes {
   Vector<T> part[Parts];
@@ -116,9 +118,9 @@ using SignedWords = Vector<std::int32_t>;
 using Floats = Vector<float>;
 
 /// bfloat16, the upper half of a float32. Rounds to nearest, ties to even; NaN stays NaN. The first
-/// part holds the elements with even index and the second part those with odd index, so no lane has
-/// to move. The conversion instructions of the processor are not used because they flush subnormals
-/// to zero.
+/// part holds the elements with even index and the second part those with odd index, so no element
+/// moves to another lane. The conversion instructions of the processor flush subnormals to zero, so
+/// this class does not use them.
 struct BFloat16Lanes {
   using Element = std::uint16_t;
   using Packed = Words;  // two elements per word
@@ -130,7 +132,7 @@ struct BFloat16Lanes {
   static Packed pack(const Unpacked& value) {
     return rounded(value.part[0]) >> 16 | (rounded(value.part[1]) & 0xffff0000u);
   }
-  /// Rounds each lane to bfloat16, in the upper half of the lane.
+  /// Rounds each lane to bfloat16. The result is in the upper half of the lane.
   static Words rounded(Floats value) {
     const Words x = (Words)value;
     const Words finite = x + 0x7fffu + ((x >> 16) & 1u);
@@ -138,7 +140,8 @@ struct BFloat16Lanes {
   }
 };
 
-/// IEEE binary16, by the conversion instructions of the processor. Packed is half a vector.
+/// IEEE binary16. Uses the conversion instructions of the processor. Packed is half as long as a
+/// vector.
 #if defined(__F16C__)
 struct Float16Lanes {
   using Element = std::uint16_t;
@@ -161,8 +164,8 @@ struct Float16Lanes {
 #endif
 };
 #else
-/// IEEE binary16 without conversion instructions: the arithmetic of horo/base/float16.h without
-/// branches, with the same bits.
+/// IEEE binary16 without conversion instructions. Uses the arithmetic of horo/base/float16.h
+/// without branches, and gives the same bits.
 struct Float16Lanes {
   using Element = std::uint16_t;
   using Packed = Words;  // two elements per word
@@ -172,7 +175,8 @@ struct Float16Lanes {
   static Packed pack(const Unpacked& value) {
     return narrow(value.part[0]) | narrow(value.part[1]) << 16;
   }
-  /// Conversion between float32 and binary16, which is in the lower half of each lane.
+  /// widen() and narrow() convert between float32 and binary16. The binary16 value is in the lower
+  /// half of each lane.
   static Floats widen(Words x) {
     const SignedWords magnitude = (SignedWords)(x & 0x7fffu);
     const Words subnormal = (Words)(__builtin_convertvector(magnitude, Floats) * 0x1p-24f);

@@ -11,7 +11,7 @@
 namespace horo::collectives {
 namespace {
 
-// 16-bit values are converted to float32 in blocks of this many elements, which stay in the L1
+// 16-bit values are converted to float32 in blocks of this many elements. A block stays in the L1
 // cache.
 constexpr std::size_t kBlock = 2048;
 
@@ -77,7 +77,7 @@ double sum_of_squares(DataType type, const std::byte* data, std::size_t count) {
   return sum;
 }
 
-// For 16-bit types, for_each_block() has no early exit: blocks after the first hit are widened but
+// For 16-bit types, for_each_block() has no early exit. Blocks after the first hit are widened but
 // not searched.
 std::optional<NonFiniteValue> find_non_finite(DataType type, const std::byte* data,
                                               std::size_t count) {

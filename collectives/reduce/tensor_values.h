@@ -12,12 +12,12 @@ namespace horo::collectives {
 /// rounded once. Integers stay unchanged.
 void scale(DataType type, std::byte* data, std::size_t count, double factor);
 
-/// Sets all values to zero, whatever they are.
+/// Sets all values to zero, even if they are NaN or infinite.
 void set_zero(const TensorView& tensor);
 
-/// Returns the sum of the squares in float64, in an order that depends only on `count` and `type`;
-/// 0 for integers. For types of up to 32 bits, the sum is finite if and only if all values are
-/// finite.
+/// Returns the sum of the squares, or 0 for integers. Adds in float64, in an order that depends
+/// only on `count` and `type`. For floating-point types of up to 32 bits, the sum is finite if and
+/// only if all values are finite.
 double sum_of_squares(DataType type, const std::byte* data, std::size_t count);
 
 /// A value that is infinite or NaN.

@@ -12,12 +12,13 @@
 namespace horo::collectives::HORO_KERNELS {
 namespace {
 
-/// `a Op b` in each lane of vectors of T. Integers wrap.
+// Returns `a Op b` for each lane of vectors of T. Integers wrap.
 template <ReduceOp Op, typename T>
 inline Vector<T> combine(Vector<T> a, Vector<T> b) {
-  // Comparisons with NaN are false, so a NaN in `a` stays and a NaN in `b` is ignored.
+  // Comparisons with NaN are false. Minimum and maximum therefore keep a NaN in `a` and ignore a
+  // NaN in `b`.
   if constexpr (Op == ReduceOp::kMin) {
-    return b < a ? b : a;  // equal values (-0 and 0): keeps the first
+    return b < a ? b : a;  // returns `a` if the values are equal, such as -0 and 0
   } else if constexpr (Op == ReduceOp::kMax) {
     return b > a ? b : a;
   } else if constexpr (std::is_integral_v<T>) {
@@ -30,8 +31,8 @@ inline Vector<T> combine(Vector<T> a, Vector<T> b) {
   }
 }
 
-/// The last step of kAverage: multiplies a float by T(1)/divisor, or divides an integer with
-/// rounding toward zero.
+// The last step of kAverage. Multiplies a float by T(1)/divisor. Divides an integer and rounds
+// toward zero.
 template <typename T>
 class Divider {
  public:
@@ -57,8 +58,8 @@ class Divider {
   Factor factor_;
 };
 
-// Conversions between float32 and the 16-bit floats. Narrowing rounds to nearest, ties to even;
-// widening is exact. Any alignment; no overlap.
+// Conversions between float32 and the 16-bit floats. Narrowing rounds to nearest, ties to even.
+// Widening is exact. Any alignment is allowed. The ranges must not overlap.
 
 using Halves = Vector<std::uint16_t, kVectorBytes / 2>;
 
@@ -83,8 +84,8 @@ struct Float16Conversion {
 #endif
 };
 
-// Converts each vector of From to one of To. The last, partial vector is converted in a padded
-// copy.
+// Converts each vector of From to a vector of To. A partial vector at the end is converted in a
+// padded copy.
 template <typename From, typename To, typename Convert>
 void convert_all(std::byte* to, const std::byte* from, std::size_t count, Convert convert) {
   constexpr std::size_t kLanes = kVectorBytes / sizeof(float);
@@ -113,11 +114,11 @@ void widen_from_bfloat16(std::byte* to, const std::byte* from, std::size_t count
   convert_all<Halves, Floats>(to, from, count, BFloat16Conversion::widen);
 }
 
-// Copies between ranges of bytes that do not overlap, at any alignment. They use the widest aligned
-// stores of the instruction set, plain or streaming.
+// Copies between ranges of bytes that do not overlap, at any alignment. The copies use the widest
+// aligned stores of the instruction set, either plain or streaming.
 
 using Block = Vector<std::uint64_t>;
-// Loads in flight before the first store.
+// The number of blocks that are loaded before the first of them is stored.
 constexpr std::size_t kBlocksPerStrip = 4;
 constexpr std::size_t kCopyStripBytes = kBlocksPerStrip * sizeof(Block);
 
@@ -153,7 +154,7 @@ void fence() {
 #endif
 }
 
-// Vectors per strip. Several independent additions in flight hide the latency of each.
+// Vectors per strip. Several independent operations in flight hide the latency of each operation.
 constexpr std::size_t kVectorsPerStrip = 4;
 
 std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
@@ -161,8 +162,8 @@ std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
 // Count is the number of sources, or 0 if it is known only at run time. A partial strip is reduced
 // in a padded copy by the same instructions as a whole strip. The value of an element therefore
 // does not depend on where a buffer is cut. Partial strips are at the end and, with streaming
-// stores, before the first aligned byte of the output. All sources of a strip are read before any
-// output of it is written, so an output may be one of the sources.
+// stores, before the first aligned byte of outs[0]. All sources of a strip are read before any
+// output of the same strip is written, so an output may be one of the sources.
 template <typename Lanes, typename T, ReduceOp Op, std::size_t Count>
 void reduce_strips(const ReduceArguments& a) {
   using Packed = typename Lanes::Packed;
@@ -240,8 +241,8 @@ void reduce(const ReduceArguments& a) {
         reduce<Lanes, T, ReduceOp::kProduct>                                \
   }
 
-// Bools are bytes with value 0 or 1: the sum is the maximum, and the product is the minimum.
-// Callers reject the average; its entry only fills the table.
+// Bools are bytes with value 0 or 1. Their sum is the maximum, and their product is the minimum.
+// Callers reject the average, so the entry for kAverage is never used.
 #define HORO_KERNELS_OF_BOOL                                            \
   {                                                                     \
     reduce<PlainLanes<std::uint8_t>, std::uint8_t, ReduceOp::kMax>,     \

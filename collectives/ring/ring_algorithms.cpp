@@ -15,7 +15,7 @@
 namespace horo::collectives {
 namespace {
 
-// A segment that is contiguous in the buffer is received and forwarded in place. Others are
+// A segment that is contiguous in the buffer is received and forwarded in place. Other segments are
 // scattered from a receive slot and gathered again into a send slot.
 class BroadcastEnds : public FlowEnds {
  public:
@@ -48,7 +48,7 @@ class BroadcastEnds : public FlowEnds {
   std::size_t segment_count_;
 };
 
-// The input is not modified: partial sums are stored in `scratch`, which holds one chunk.
+// The input is not modified. Partial results are stored in `scratch`, which holds one chunk.
 class ReduceScatterEnds : public FlowEnds {
  public:
   struct Data {
@@ -82,8 +82,8 @@ class ReduceScatterEnds : public FlowEnds {
     reduce(data_.type, is_complete ? data_.op : without_division(data_.op), sources, range.count(),
            size_, out, Stores::kPlain);
   }
-  // Receive i overwrites the place in the scratch that send i reads, so that send must be done
-  // first.
+  // Processing receive i overwrites the part of the scratch that send i reads, so send i must be
+  // done first. Sends of the first hop read the input instead.
   bool may_process(std::size_t receive, std::size_t sends_done) const override {
     return segments_.is_first_hop(receive) || receive < sends_done;
   }
@@ -99,7 +99,7 @@ class ReduceScatterEnds : public FlowEnds {
   std::size_t width_;
 };
 
-// An allgather is the second half of an allreduce: it begins at step n - 1 of the schedule.
+// An allgather is the second half of an allreduce, which begins at step n - 1 of the schedule.
 class AllgatherEnds : public FlowEnds {
  public:
   AllgatherEnds(const RingSegments& segments, std::span<std::byte> output)
@@ -168,8 +168,8 @@ class PairEnds : public FlowEnds {
 
 }  // namespace
 
-// The number of ranks that hold the data doubles in each step: ceil(log2(n)) messages on the
-// longest path.
+// The number of ranks that hold the data doubles in each step, so the longest path has
+// ceil(log2(n)) messages.
 void binomial_broadcast(PointToPoint& peers, const std::vector<std::string>& rank_names,
                         const ScatteredBuffer& buffer, int root, std::vector<std::byte>& staging) {
   const int size = peers.size();
@@ -200,21 +200,22 @@ void binomial_broadcast(PointToPoint& peers, const std::vector<std::string>& ran
     PointToPoint::Ticket ticket;
   };
   std::vector<Child> children;
-  // The child at the largest distance has the deepest subtree, so its send starts first.
+  // The child at the largest distance has the deepest subtree, so the send to this child starts
+  // first.
   for (distance /= 2; distance > 0; distance /= 2)
     if (place + distance < size) {
       const int child = rank_at(place + distance);
       children.push_back({child, peers.start_send(child, kBroadcastTag, bytes)});
     }
-  // Unpacks while the sends are in flight; both only read the staging memory.
+  // Unpacks while the sends are in flight. Both operations only read the staging memory.
   if (is_staged && place != 0) scatter(buffer, all, data);
   for (const Child& child : children)
     await(peers, child.ticket, "to receive a broadcast",
           rank_names[static_cast<std::size_t>(child.rank)]);
 }
 
-// Each rank receives every segment once and sends it once, so the time approaches that of one
-// transfer of the buffer, plus one segment per rank.
+// Each rank forwards a segment while it receives the next one. The broadcast therefore takes about
+// the time of one transfer of the buffer, plus the time of one segment per rank in between.
 void chain_broadcast(SegmentFlow& flow, int rank, int size, std::size_t segment_bytes,
                      const ScatteredBuffer& buffer, int root) {
   if (size == 1 || buffer.count() == 0) return;
@@ -267,7 +268,8 @@ void ring_allgather(SegmentFlow& flow, int rank, int size, std::size_t segment_b
 }
 
 // In round d, every rank sends to the rank d places ahead and receives from the rank d places
-// behind. Each rank has one peer per direction, so no rank receives from two ranks at a time.
+// behind. In a round, each rank has one peer per direction, so no rank receives from two ranks at a
+// time.
 void pairwise_alltoall(SegmentFlow& flow, int rank, int size, std::size_t segment_bytes,
                        const AlltoallBlocks& blocks) {
   blocks.copy_own(rank);
@@ -283,9 +285,9 @@ void pairwise_alltoall(SegmentFlow& flow, int rank, int size, std::size_t segmen
   }
 }
 
-// ceil(log2(n)) rounds. When a rank has completed round i, the 2^(i+1) - 1 ranks behind it have
-// entered the barrier. Each round receives from another rank, and messages of one rank arrive in
-// order, so one tag is enough.
+// When a rank has completed round i, the 2^(i+1) - 1 ranks behind it have entered the barrier. In
+// each round, a rank receives from a different rank, and messages from one rank arrive in order, so
+// one tag is enough.
 void dissemination_barrier(PointToPoint& peers, const std::vector<std::string>& rank_names) {
   const int size = peers.size();
   const int rank = peers.rank();

@@ -10,9 +10,9 @@ namespace horo::collectives {
 namespace {
 
 constexpr std::size_t kWide = sizeof(float);
-constexpr std::size_t kSampled = 64;  // 1 of 64 values is sampled for the error
+constexpr std::size_t kSampled = 64;  // one of 64 values is sampled for the error
 
-// Calls function(tile, first) for each tile of `range`; `first` is the offset of the tile in
+// Calls function(tile, first) for each tile of `range`. `first` is the offset of the tile in
 // `range`.
 template <typename Function>
 void for_each_tile(Range range, std::size_t tile_count, Function&& function) {
@@ -69,7 +69,8 @@ void NarrowAllreduceEnds::add_tile(Range tile, const std::byte* partial, bool is
   spread(tile, values_.data());
 }
 
-// `is_rounding`: whether narrowing may round. Complete values are already rounded to the wire type.
+// Narrows this rank's values in `range`. Samples the error if `is_rounding`. Complete values are
+// already rounded to the wire type, so their narrowing causes no error.
 void NarrowAllreduceEnds::narrow_own(Range range, bool is_rounding, std::byte* to) {
   buffer().own().for_each_span(range.begin, range.end,
                                [&](const std::byte* own, std::size_t first, std::size_t count) {
@@ -79,7 +80,8 @@ void NarrowAllreduceEnds::narrow_own(Range range, bool is_rounding, std::byte* t
                                });
 }
 
-// Samples only the values at the start, which is enough for an estimate and costs almost nothing.
+// Samples only the first values of the span. They are enough for an estimate, and the cost is
+// small.
 void NarrowAllreduceEnds::sample_error(const std::byte* wide, const std::byte* narrowed,
                                        std::size_t count) {
   const std::size_t sampled = (count + kSampled - 1) / kSampled;
@@ -115,8 +117,8 @@ std::span<const std::byte> PlainAllreduceEnds::outgoing(std::size_t send,
   return slot.first(bytes);
 }
 
-// Partial results arrive in a staging slot and are then combined with the buffer. Complete values
-// arrive in the buffer itself if it is contiguous there.
+// Partial results arrive in a staging slot and are then combined with the buffer. A segment of
+// complete values arrives in the buffer itself if the segment is contiguous there.
 std::span<std::byte> PlainAllreduceEnds::incoming(std::size_t receive, std::span<std::byte> slot) {
   const Range range = segments().received(receive);
   const std::size_t bytes = range.count() * buffer().own().element_bytes();
@@ -133,13 +135,13 @@ void PlainAllreduceEnds::process(std::size_t receive, std::span<const std::byte>
 }
 
 // A complete segment overwrites elements that this rank sent n - 1 steps earlier, as a partial
-// result. Its receive is posted only after that send has ended. The two are n - 1 steps apart, so
-// this rarely delays the ring.
+// result. The receive of the complete segment is posted only after that send is done. The send is
+// n - 1 steps earlier, so this condition rarely delays the ring.
 bool PlainAllreduceEnds::may_receive(std::size_t receive, std::size_t sends_done) const {
   return is_reducing(receive) || replaced_send(receive) < sends_done;
 }
 
-// Does not run the flow, so that a caller can start it and advance it while it does other work.
+// Does not run the flow. The caller can start the flow and do other work while the flow advances.
 PreparedFlow prepare_ring_allreduce(const RingAllreduce& ring, const MappedBuffer& buffer,
                                     ReduceOp op) {
   if (ring.size == 1 || buffer.own().count() == 0) return {};

@@ -17,20 +17,21 @@
 
 namespace horo::collectives {
 
-/// The type in which float32 values are sent, if it is not float32.
+/// The type in which float32 values are sent, if they are not sent as float32.
 struct Wire {
   DataType type;       ///< kFloat16 or kBFloat16
-  WireReport* report;  ///< its figures are added here
+  WireReport* report;  ///< the figures of the transfers are added here
 };
 
 /// The source and the destination of a ring allreduce, independent of the type in which segments
-/// are sent. A rank represents all ranks whose buffers it has mapped: it contributes their values,
-/// combined in rank order, and writes complete values to all of their buffers. Partial results are
-/// stored in its own buffer. Only one of the ranks that share a MappedBuffer may run a flow over
-/// the same elements.
+/// are sent. A rank represents all ranks whose buffers are in its MappedBuffer. It contributes the
+/// values of these ranks, combined in rank order, and writes complete values to all of these
+/// buffers. It stores partial results in its own buffer. Only one of the ranks that share a
+/// MappedBuffer may run a flow over the same elements.
 class AllreduceEnds : public FlowEnds {
  public:
-  /// `ranks`: the total number of ranks whose values are combined. `buffer` outlives this object.
+  /// `ranks` is the total number of ranks whose values are combined. `buffer` must outlive this
+  /// object.
   AllreduceEnds(const RingSegments& segments, const MappedBuffer& buffer, ReduceOp op,
                 std::size_t ranks)
       : segments_(segments), buffer_(buffer), op_(op), ranks_(ranks) {}
@@ -39,14 +40,16 @@ class AllreduceEnds : public FlowEnds {
   const RingSegments& segments() const { return segments_; }
   const MappedBuffer& buffer() const { return buffer_; }
   ReduceOp op() const { return op_; }
-  /// Whether the received unit is a partial result; otherwise it is complete.
+  /// Whether the unit carries a partial result. Otherwise it carries complete values.
   bool is_reducing(std::size_t unit) const { return unit < segments_.schedule().reduce_units(); }
-  /// The send, n - 1 steps earlier, that reads the memory which the complete segment overwrites.
+  /// Returns the send that reads the memory which the complete segment `receive` overwrites. The
+  /// send is n - 1 steps earlier.
   std::size_t replaced_send(std::size_t receive) const {
     return receive - segments_.schedule().reduce_units();
   }
 
-  /// Writes this rank's contribution to the elements `range` to `to`. kAverage divides.
+  /// Computes this rank's contribution to the elements `range` and writes it to `to`. If `op` is
+  /// kAverage, divides it by the number of ranks.
   void combine_own(Range range, ReduceOp op, std::byte* to) {
     const std::size_t width = buffer_.own().element_bytes();
     buffer_.for_each_span(
@@ -59,7 +62,8 @@ class AllreduceEnds : public FlowEnds {
   }
 
   /// Combines this rank's contribution to the elements `range` with a partial result of the same
-  /// type. Writes the result to its own buffer, or to all buffers if it is complete.
+  /// type. Writes the result to all buffers if `is_complete`, and only to this rank's buffer
+  /// otherwise.
   void add(Range range, const std::byte* partial, bool is_complete) {
     const ReduceOp op = is_complete ? op_ : without_division(op_);
     const std::size_t width = buffer_.own().element_bytes();
@@ -93,10 +97,11 @@ class AllreduceEnds : public FlowEnds {
   std::vector<const std::byte*> sources_;
 };
 
-/// Sends segments of float32 as a 16-bit type. Values are converted as they are copied to and from
-/// the segments, and added in float32. An element is rounded once per hop, and once more when it is
-/// complete, so that all ranks end with the same bits. kAverage divides each rank's values before
-/// they are sent, so that their sum stays in the range of the wire type.
+/// Sends segments of float32 as a 16-bit type. Values are converted when they are copied to and
+/// from the segments, and are combined in float32. An element is rounded once per hop of its
+/// partial result, and once more when it is complete, so that all ranks end with the same bits.
+/// kAverage divides each rank's values before they are sent, so that the sum stays in the range of
+/// the wire type.
 class NarrowAllreduceEnds : public AllreduceEnds {
  public:
   static constexpr std::size_t kElementBytes = 2;  ///< on the wire
@@ -125,8 +130,9 @@ class NarrowAllreduceEnds : public AllreduceEnds {
   Narrowed rounded_;
 };
 
-/// Sends segments in the buffer's type, directly from and to the buffer if they are contiguous
-/// there.
+/// Sends segments in the buffer's type. A segment that is contiguous in the buffer is sent from the
+/// buffer. If its values are complete, it is also received into the buffer. All other segments pass
+/// through staging slots, and so do values that are combined from several mapped buffers.
 class PlainAllreduceEnds : public AllreduceEnds {
  public:
   using AllreduceEnds::AllreduceEnds;
@@ -141,29 +147,30 @@ class PlainAllreduceEnds : public AllreduceEnds {
 struct RingAllreduce {
   int rank = 0;                   ///< in the ring
   int size = 1;                   ///< of the ring
-  std::size_t segment_bytes = 0;  ///< the largest segment, in the wire type
-  int ranks = 1;                  ///< number of ranks whose values are combined, for kAverage
-  std::optional<Wire> wire;       ///< of float32; other types are sent unchanged
+  std::size_t segment_bytes = 0;  ///< the largest size of a segment, in the wire type
+  int ranks = 1;                  ///< the divisor of kAverage
+  std::optional<Wire> wire;       ///< for float32; other types are sent unchanged
 };
 
 /// A flow that has not started.
 struct PreparedFlow {
   SegmentFlow::Plan plan;
-  std::unique_ptr<FlowEnds> ends;  ///< null: there is nothing to do
+  std::unique_ptr<FlowEnds> ends;  ///< null if there is nothing to do
 };
 
-/// Allreduce in place in a ring: reduce-scatter, then allgather, as one stream of segments (see
-/// RingSchedule). The reduction of a segment overlaps with the transfer of the next ones. Cost for
-/// n ranks in the ring: 2(n-1) steps; each rank sends 2(n-1)/n * N bytes and reduces half of that.
+/// Prepares an allreduce in place in a ring. It consists of a reduce-scatter and an allgather, as
+/// one stream of segments (see RingSchedule). The reduction of a segment overlaps with the transfer
+/// of the next segments. N bytes in a ring of n ranks take 2(n-1) steps. Each rank sends
+/// 2(n-1)/n * N bytes and reduces half as many.
 ///
-/// A rank may represent other ranks whose buffers it has mapped. It contributes their values,
-/// combined in rank order when they are sent or added, and writes the results to all of their
-/// buffers. Only its segments are staged. No other rank may access the elements during the flow.
+/// A rank may represent other ranks whose buffers it has mapped (see AllreduceEnds). The values of
+/// these ranks are combined when a segment is sent or added. Only segments are staged. No other
+/// rank may access the elements during the flow.
 ///
-/// The values of an element are combined in ring order, starting after the rank that owns its
-/// chunk. 16-bit floats are added in float32 and rounded at every hop. kAverage scales once, at the
-/// owner. All ranks receive the owner's bits. For a wire type see NarrowAllreduceEnds. `buffer`
-/// outlives the flow.
+/// The values of an element are combined in ring order, starting with the rank after the owner of
+/// its chunk. 16-bit floats are combined in float32 and rounded at every hop. Without a wire type,
+/// kAverage divides once, at the owner. All ranks receive the owner's bits. For a wire type, see
+/// NarrowAllreduceEnds. `buffer` must outlive the flow.
 PreparedFlow prepare_ring_allreduce(const RingAllreduce& ring, const MappedBuffer& buffer,
                                     ReduceOp op);
 

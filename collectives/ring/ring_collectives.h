@@ -17,31 +17,35 @@
 
 namespace horo::collectives {
 
-/// Collectives over messages. Allreduce, allgather and reduce_scatter use a segmented ring; an
-/// allreduce of a small buffer uses one of the trees of collectives/tree. Alltoall exchanges by
-/// pairs, broadcast uses a chain or a binomial tree, and the barrier is a dissemination barrier.
-/// See those functions for cost and order of combination. The bits of an allreduce depend on the
-/// size of the buffer, the position of an element in it, the number of ranks and the selection's
-/// ring_boundary, but not on timing. Staging memory is kept between calls: 8 segments for the ring,
-/// and as much as the largest tree or reduce_scatter so far needed.
+/// Collectives over messages. Allgather, reduce_scatter and the allreduce of large buffers use a
+/// segmented ring. The allreduce of a small buffer uses one of the trees of collectives/tree.
+/// Alltoall exchanges by pairs, broadcast uses a chain or a binomial tree, and the barrier is a
+/// dissemination barrier. See the functions in ring_algorithms.h, ring_allreduce.h and
+/// collectives/tree for cost and order of combination. The bits of an allreduce depend on the size
+/// of the buffer, the position of an element in the buffer, the number of ranks, the wire type, and
+/// `setting` and `ring_boundary` of the selection. They do not depend on timing. Staging memory is
+/// kept between calls. The ring keeps 8 segments. In addition, as much memory is kept as the
+/// largest tree, small broadcast or reduce_scatter so far needed.
 class RingCollectives : public Collectives {
  public:
-  /// `peers` outlives this object and is not used for anything else while a collective runs.
-  /// `segment_bytes`: the largest segment. `rank_names`: the names of the ranks of `peers` in
-  /// errors; default "rank 0", ... `selection`: selects the allreduce; equal on all ranks.
+  /// `peers` must outlive this object, and must not be used for anything else while a collective
+  /// runs. `segment_bytes` is the largest size of a segment. `rank_names` are the names of the
+  /// ranks of `peers` in errors. If empty, the names are "rank 0", "rank 1", ... `selection`
+  /// selects the allreduce and must be equal on all ranks.
   RingCollectives(PointToPoint& peers, std::size_t segment_bytes,
                   std::vector<std::string> rank_names = {},
                   const AllreduceSelection& selection = {});
 
-  /// Sets the type (kFloat16 or kBFloat16; empty: float32) in which later ring allreduces of
-  /// float32 are sent. Their figures are added to `report`, which outlives this object. All ranks
-  /// call it between the same collectives. Sends no message.
+  /// Sets the type in which later ring allreduces of float32 send values: kFloat16 or kBFloat16, or
+  /// float32 if `wire` is empty. The figures of these allreduces are added to `report`, which must
+  /// outlive this object. All ranks must call this function between the same collectives. Sends no
+  /// message.
   void set_wire_type(std::optional<DataType> wire, WireReport& report) {
     wire_ = wire;
     report_ = &report;
   }
-  /// Changes the segment size; above 0. All ranks call it between the same collectives. Sends no
-  /// message.
+  /// Changes the largest size of a segment, which must be above 0. All ranks must call this
+  /// function between the same collectives. Sends no message.
   void set_segment_bytes(std::size_t bytes) { segment_bytes_ = bytes; }
 
   std::string_view name() const override { return "ring"; }

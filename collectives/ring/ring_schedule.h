@@ -10,12 +10,11 @@
 
 namespace horo::collectives {
 
-/// The chunks that each rank of a ring sends and receives in each step: index arithmetic only. A
-/// buffer is cut into one chunk per rank. In each step, each rank sends one chunk to its right
-/// neighbour and receives another one from its left neighbour. It sends the received chunk in the
-/// next step.
+/// Computes which chunks each rank of a ring sends and receives in each step. A buffer is cut into
+/// one chunk per rank. In each step, each rank sends one chunk to its right neighbour and receives
+/// another chunk from its left neighbour. In the next step, the rank sends the received chunk.
 ///
-/// Example, 4 ranks; the chunk that rank r sends in each step:
+/// Example: the chunk that each of 4 ranks sends in each step:
 ///
 ///     step     0  1  2 | 3  4  5
 ///     rank 0   3  2  1 | 0  3  2
@@ -23,7 +22,7 @@ namespace horo::collectives {
 ///     rank 2   1  0  3 | 2  1  0
 ///     rank 3   2  1  0 | 3  2  1
 ///
-/// Steps 0 ... n-2 reduce: chunk c starts at rank c+1, accumulates the values of each rank, and is
+/// Steps 0 ... n-2 reduce. Chunk c starts at rank c+1, accumulates the values of each rank, and is
 /// complete at rank c. Steps n-1 ... 2n-3 pass the complete chunks on. (Source: Patarasuk and Yuan,
 /// "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.)
 ///
@@ -32,7 +31,7 @@ namespace horo::collectives {
 /// step by step.
 class RingSchedule {
  public:
-  /// `segments`: per chunk, at least 1.
+  /// `segments` is the number of segments per chunk, at least 1.
   RingSchedule(int rank, int size, std::size_t segments)
       : rank_(rank), size_(size), segments_(segments) {}
 
@@ -56,19 +55,20 @@ class RingSchedule {
   std::size_t segments_;
 };
 
-/// The number of elements of a segment if the largest chunk has `chunk_count` elements of
-/// `element_bytes`. A segment has at most `largest_bytes`. It is smaller if the pipeline would
-/// otherwise have too few segments, but large enough that the cost per message does not dominate.
-/// At least 1.
+/// Returns the number of elements of a segment if the largest chunk has `chunk_count` elements of
+/// `element_bytes`. A segment has at least one element and otherwise at most `largest_bytes`. If
+/// the pipeline would have too few segments of that size, the segment is smaller. It is not so
+/// small that the cost per message dominates, unless `largest_bytes` is so small.
 std::size_t segment_elements(std::size_t chunk_count, std::size_t element_bytes,
                              std::size_t largest_bytes);
 
-/// The number of segments of `segment_count` elements that cover `count` elements: at least 1.
+/// Returns the number of segments of `segment_count` elements that cover `count` elements, at least
+/// 1.
 constexpr std::size_t segments_covering(std::size_t count, std::size_t segment_count) {
   return count == 0 ? 1 : (count + segment_count - 1) / segment_count;
 }
 
-/// Segment `index` of `chunk`; empty if the chunk is shorter.
+/// Returns segment `index` of `chunk`, or an empty range if the chunk has fewer segments.
 inline Range segment_of(Range chunk, std::size_t index, std::size_t segment_count) {
   const std::size_t begin = index * segment_count;
   if (begin >= chunk.count()) return {chunk.end, chunk.end};
@@ -76,12 +76,13 @@ inline Range segment_of(Range chunk, std::size_t index, std::size_t segment_coun
   return {chunk.begin + begin, chunk.begin + begin + (left < segment_count ? left : segment_count)};
 }
 
-/// The elements that each unit of a ring carries, if the chunks are consecutive parts of a buffer:
-/// index arithmetic only. Elements may be bytes.
+/// Computes which elements each unit of a ring carries, if the chunks are consecutive parts of a
+/// buffer. Elements may be bytes.
 class RingSegments {
  public:
-  /// `parts`: one per rank. The largest part has `largest` elements and is cut into segments of
-  /// `segment_count` elements. Every other part is cut into the same number of segments.
+  /// `parts` has one part per rank. The largest part has `largest` elements and is cut into
+  /// segments of `segment_count` elements. Every other part has the same number of segments.
+  /// Segments beyond the end of a part are empty.
   RingSegments(int rank, int size, PartOffsets parts, std::size_t largest,
                std::size_t segment_count)
       : schedule_(rank, size, segments_covering(largest, segment_count)),
@@ -140,7 +141,7 @@ inline std::size_t segment_elements(std::size_t chunk_count, std::size_t element
   const std::size_t wanted_bytes =
       (chunk_count * element_bytes + kSegmentsWanted - 1) / kSegmentsWanted;
   const std::size_t bytes = std::min(largest_bytes, std::max(kSmallestBytes, wanted_bytes));
-  // Whole cache lines, so that segments of an aligned buffer stay aligned.
+  // Segments consist of whole cache lines, so that segments of an aligned buffer are aligned.
   const std::size_t line_elements = 64 / element_bytes;
   const std::size_t elements = bytes / element_bytes / line_elements * line_elements;
   return std::max<std::size_t>(

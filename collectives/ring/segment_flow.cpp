@@ -12,7 +12,8 @@ namespace horo::collectives {
 bool FlowEnds::may_receive(std::size_t, std::size_t) const { return true; }
 bool FlowEnds::may_process(std::size_t, std::size_t) const { return true; }
 
-// Staging grows to the largest plan and is kept, so steady operation allocates nothing.
+// Staging grows to the largest plan and is kept, so later flows of the same size do not allocate
+// it again.
 void SegmentFlow::start(const Plan& plan, FlowEnds& ends) {
   plan_ = plan;
   ends_ = &ends;
@@ -22,12 +23,13 @@ void SegmentFlow::start(const Plan& plan, FlowEnds& ends) {
   progress();
 }
 
-// A ring of flows (lead >= 1) cannot deadlock. No call blocks, and every rank polls both
-// directions. Send i waits only for receive i - lead, and the first `lead` sends wait for nothing.
-// Receive i waits for send i of the left neighbour and, by may_receive() and may_process(), for
-// sends of this rank up to number i. A send also needs the receive of the right neighbour to be
-// posted, which waits only for smaller numbers. Every chain of dependencies therefore leads to
-// smaller numbers and ends. In a chain of flows (lead 0), it ends at the root.
+// A ring of flows (lead >= 1) cannot deadlock. No call of progress() blocks, and every rank polls
+// both directions. Send i waits only for receive i - lead, and the first `lead` sends wait for no
+// receive. Receive i waits for send i of the left neighbour and, by may_receive() and
+// may_process(), for sends of this rank up to number i. Send i can complete only when the right
+// neighbour has posted receive i, and the right neighbour posts receive i after transfers with
+// smaller numbers. Every chain of dependencies therefore leads to smaller numbers and ends. In a
+// chain of flows (lead 0), every chain of dependencies ends at the root.
 bool SegmentFlow::progress() {
   if (is_finished()) return false;
   bool has_moved = post_receives();
@@ -42,8 +44,8 @@ void SegmentFlow::finish() {
   std::string what;
   std::uint32_t idle_turns = 0;
   while (!is_finished()) {
-    // Any progress restarts the wait, so the timeout applies to a flow without progress and not to
-    // its total duration.
+    // Any progress restarts the wait, so the timeout limits the time without progress and not the
+    // total duration of the flow.
     if (progress()) {
       waiter.reset();
       idle_turns = 0;
@@ -59,9 +61,9 @@ void SegmentFlow::finish() {
   }
 }
 
-// Receive r uses slot r % kWindow, and send s uses slot kWindow + s % kWindow. At most kWindow
-// transfers per direction are in flight and they end in order, so a slot is free before its next
-// use.
+// Receive r uses slot r % kWindow, and send s uses slot kWindow + s % kWindow. In each direction,
+// at most kWindow transfers are in flight and they are completed in order, so a slot is free before
+// its next use.
 bool SegmentFlow::post_receives() {
   bool has_moved = false;
   while (receives_.size() < kWindow) {

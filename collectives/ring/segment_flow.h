@@ -12,30 +12,32 @@
 namespace horo::collectives {
 
 /// The source and the destination of the segments of a flow. Segments are numbered from 0 in each
-/// direction. Both ends of a connection compute the same sizes; empty segments are not sent.
+/// direction. The sender and the receiver of a segment must compute the same size. Empty segments
+/// are not sent.
 class FlowEnds {
  public:
   virtual ~FlowEnds() = default;
-  /// Returns the bytes of a segment to send: in place, or gathered into `slot`. They stay valid
-  /// until the send is done.
+  /// Returns the bytes of a segment to send, either in place or gathered into `slot`. The bytes
+  /// must stay unchanged until the send is done.
   virtual std::span<const std::byte> outgoing(std::size_t send, std::span<std::byte> slot) = 0;
-  /// Returns the memory to receive a segment into: in place, or the beginning of `slot`.
+  /// Returns the memory to receive a segment into. This is the destination itself or the beginning
+  /// of `slot`.
   virtual std::span<std::byte> incoming(std::size_t receive, std::span<std::byte> slot) = 0;
-  /// Called once for each segment, in order, with the span that incoming() returned.
+  /// Called once for each nonempty segment, in order, with the span that incoming() returned.
   virtual void process(std::size_t receive, std::span<const std::byte> bytes) = 0;
-  /// Whether the memory that incoming() will return may be written after sends [0, sends_done) are
+  /// Whether the memory that incoming() will return may be written once sends [0, sends_done) are
   /// done.
   virtual bool may_receive(std::size_t receive, std::size_t sends_done) const;
-  /// Whether the memory that process() will write may be written after sends [0, sends_done) are
+  /// Whether the memory that process() will write may be written once sends [0, sends_done) are
   /// done.
   virtual bool may_process(std::size_t receive, std::size_t sends_done) const;
 };
 
 /// A stream of segments from one peer and to another. Several receives are posted ahead. Received
-/// segments are processed while the next ones are in flight, and a send is posted as soon as the
-/// segments that it depends on are processed. No operation blocks another, so a ring of such flows
-/// cannot deadlock (see progress()). Keeps its staging memory (8 slots) between runs. Used by one
-/// thread.
+/// segments are processed while the next segments are in flight. A send is posted when the segments
+/// that it depends on have been processed and fewer than kWindow sends are in flight. A ring of
+/// such flows cannot deadlock (see progress()). Keeps its staging memory (8 slots) between runs.
+/// Used by one thread.
 class SegmentFlow {
  public:
   /// Segments in flight in each direction.
@@ -51,7 +53,8 @@ class SegmentFlow {
     std::string_view what;  ///< the collective, for error texts
   };
 
-  /// `rank_names` are for error texts: one for each rank of `peers`.
+  /// `rank_names` has one name for error texts for each rank of `peers`. Both must outlive this
+  /// object.
   SegmentFlow(PointToPoint& peers, const std::vector<std::string>& rank_names)
       : peers_(peers), rank_names_(rank_names) {}
 
@@ -60,10 +63,10 @@ class SegmentFlow {
     finish();
   }
 
-  /// Runs a flow in steps, for a rank that does other work in between: start(), repeated
-  /// progress(), finish(). `ends` must outlive the call of finish().
+  /// Starts a flow that the caller advances between other work. The caller calls start(), then
+  /// progress() any number of times, then finish(). `ends` must exist until finish() has returned.
   void start(const Plan& plan, FlowEnds& ends);
-  /// Makes progress without waiting. Returns whether it made any.
+  /// Advances the flow without waiting. Returns whether the flow has advanced.
   bool progress();
   /// Waits until the flow is complete.
   void finish();
@@ -71,7 +74,7 @@ class SegmentFlow {
  private:
   struct InFlight {
     PointToPoint::Ticket ticket;
-    std::span<std::byte> bytes;  // receives only
+    std::span<std::byte> bytes;  // set for receives only
   };
 
   bool is_finished() const { return processed_ >= plan_.receives && sent_ >= plan_.sends; }

@@ -9,20 +9,21 @@
 
 namespace horo::collectives {
 
-// The tags of the ring collectives, below kTagCount. One collective runs at a time, and messages
-// between two ranks stay in order, so one tag per pattern is enough.
+// The tags of the collectives over messages, below kTagCount. One collective runs at a time, and
+// messages from one rank to another arrive in order, so one tag per pattern is enough.
 inline constexpr int kFlowTag = 0;
 inline constexpr int kBroadcastTag = 1;
 inline constexpr int kBarrierTag = 2;
 inline constexpr int kExchangeTag = 3;
-/// The number of tags that one group uses. Groups that share a parent are offset by it.
+/// The number of tags that one group uses. The tag offsets of groups are multiples of this number.
 inline constexpr int kTagCount = 4;
 
-/// Some ranks of a parent, renumbered 0, 1, ... in the given order. The thread rule of the parent
-/// applies. Groups of one parent with common ranks use different tag offsets.
+/// Some ranks of a parent, renumbered 0, 1, ... in the given order. The parent and all its groups
+/// must be used by one thread at a time. Groups of one parent with common ranks must use different
+/// tag offsets.
 class SubGroup : public PointToPoint {
  public:
-  /// `ranks`: the parent's ranks; this rank is one of them. `parent` outlives this.
+  /// `ranks` are ranks of the parent and must include this rank. `parent` must outlive this object.
   SubGroup(PointToPoint& parent, std::vector<int> ranks, int tag_offset);
 
   int rank() const override { return rank_; }

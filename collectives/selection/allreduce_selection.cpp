@@ -12,8 +12,8 @@ double predicted_seconds(MessageAllreduce allreduce, std::size_t bytes, int rank
   const double levels = tree.levels();
   const double send = static_cast<double>(bytes) * link.beta;
   const double combine = static_cast<double>(bytes) * link.gamma;
-  // A rank beyond the core sends its values to a rank of the core first, and receives the result at
-  // the end.
+  // A rank outside the core (see CombinationTree) first sends its values to a rank of the core, and
+  // receives the result at the end.
   const double fold = tree.core() == ranks ? 0 : 2 * (link.alpha + send) + combine;
   switch (allreduce) {
     case MessageAllreduce::kExchange:
@@ -48,8 +48,8 @@ bool is_ring_faster(std::size_t bytes, int ranks, const LinkCost& link, double r
 MessageAllreduce choose_allreduce(const AllreduceSelection& selection, std::size_t bytes, int ranks,
                                   double ring_wire) {
   if (selection.setting != MessageAllreduce::kAuto) return selection.setting;
-  // The ring has its own costs, ring_boundary. They are the same in every run, because the ring
-  // combines in another order than the trees.
+  // The choice of the ring uses the costs ring_boundary. These must be the same in every run,
+  // because the ring combines in another order than the trees.
   if (bytes > kLargestTreeBytes || is_ring_faster(bytes, ranks, selection.ring_boundary, ring_wire))
     return MessageAllreduce::kRing;
   return fastest_tree(bytes, ranks, selection.link);
@@ -61,7 +61,8 @@ bool should_use_leaders(const AllreduceSelection& selection, std::size_t bytes, 
   const MessageAllreduce whole = choose_allreduce(selection, bytes, nodes, ring_wire);
   if (whole == MessageAllreduce::kRing) return false;
   const std::size_t shard = bytes / static_cast<std::size_t>(columns);
-  // All columns of a node share its link, so a message costs each of them `columns` times as much.
+  // All columns of a node share the link of the node, so a message of a column costs `columns`
+  // times as much.
   const LinkCost shared{columns * selection.link.alpha, columns * selection.link.beta,
                         selection.link.gamma};
   return predicted_seconds(whole, bytes, nodes, selection.link) <

@@ -7,8 +7,9 @@
 
 namespace horo::collectives {
 
-/// Predicted seconds of an allreduce of `bytes` over `ranks`, each of which sends one message at a
-/// time (n ranks, N bytes, p the largest power of two of the ranks, L = log2 p):
+/// Returns the predicted seconds of an allreduce of `bytes` over `ranks` if each rank sends one
+/// message at a time. There are n ranks and N bytes. p is the largest power of two that is not
+/// above n, and L = log2 p. `fold` is the cost of the ranks beyond the first p.
 ///
 ///     exchange   (n-1) (alpha + N beta + N gamma)
 ///     doubling   L (alpha + N beta + N gamma) + fold
@@ -16,23 +17,26 @@ namespace horo::collectives {
 ///     ring       2(n-1) alpha + 2(n-1)/n N beta
 ///     fold       0 if n = p, else 2 (alpha + N beta) + N gamma
 ///
-/// The ring reduces a segment while the next one is in flight, so its gamma is hidden. (Sources:
-/// Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH",
-/// 2005; Chan et al., "Collective communication: theory, practice, and experience", 2007.)
+/// The ring reduces a segment while the next segment is in flight, so its formula has no gamma.
+/// (Sources: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations
+/// in MPICH", 2005; Chan et al., "Collective communication: theory, practice, and experience",
+/// 2007.)
 ///
-/// `ring_wire`: bytes that the ring sends per byte of the buffer, 0.5 for float32 as 16 bits.
-/// `allreduce` is not kAuto.
+/// `ring_wire` is the number of bytes that the ring sends per byte of the buffer: 0.5 if float32 is
+/// sent as a 16-bit type, and 1 otherwise. It multiplies the beta of the ring. `allreduce` must not
+/// be kAuto.
 double predicted_seconds(MessageAllreduce allreduce, std::size_t bytes, int ranks,
                          const LinkCost& link, double ring_wire = 1);
 
-/// Returns the one of exchange, doubling and halving with the smallest prediction; the first in
-/// this order if equal.
+/// Returns exchange, doubling or halving, whichever has the smallest prediction. If predictions are
+/// equal, returns the first in this order.
 MessageAllreduce fastest_tree(std::size_t bytes, int ranks, const LinkCost& link);
 
-/// Whether the ring is predicted to be faster than each of those three.
+/// Whether the ring is predicted to be faster than exchange, doubling and halving.
 bool is_ring_faster(std::size_t bytes, int ranks, const LinkCost& link, double ring_wire = 1);
 
-/// Larger buffers always use the ring, because the staging of a tree is as large as its buffer.
+/// With kAuto, larger buffers always use the ring, because the staging memory of a tree is at least
+/// as large as the buffer.
 inline constexpr std::size_t kLargestTreeBytes = 1024 * 1024;
 
 /// The rules by which a job chooses among the allreduces over messages. Equal on all ranks.
@@ -40,22 +44,23 @@ inline constexpr std::size_t kLargestTreeBytes = 1024 * 1024;
 /// measured at the start of the job. The ring combines in another order. The choice of the ring
 /// must therefore be the same in every run, and uses costs that do not change between runs.
 struct AllreduceSelection {
-  MessageAllreduce setting = MessageAllreduce::kAuto;  ///< if not kAuto: always this one
-  LinkCost link = kNominalLink;                        ///< chooses within the tree family
-  LinkCost ring_boundary = kNominalLink;               ///< determines whether the ring is used
+  MessageAllreduce setting = MessageAllreduce::kAuto;  ///< always chosen if it is not kAuto
+  LinkCost link = kNominalLink;           ///< for the choice among exchange, doubling and halving
+  LinkCost ring_boundary = kNominalLink;  ///< for the choice between the ring and the others
 
   bool operator==(const AllreduceSelection&) const = default;
 };
 
-/// Returns the allreduce for `bytes` over `ranks`; never kAuto. For `ring_wire` see
+/// Returns the allreduce for `bytes` over `ranks`, which is never kAuto. For `ring_wire`, see
 /// predicted_seconds().
 MessageAllreduce choose_allreduce(const AllreduceSelection& selection, std::size_t bytes, int ranks,
                                   double ring_wire = 1);
 
-/// For jobs with several ranks per node. Returns whether one leader per node should exchange the
-/// whole buffer; otherwise each of `columns` ranks per node exchanges a shard of it. The shards of
-/// a node share its link, so their messages cost `columns` alphas, but each rank combines only its
-/// shard. Returns true only if the buffer uses a tree; both ways then give the same bits.
+/// For jobs with several ranks per node. Returns whether one leader per node should run the
+/// allreduce of the whole buffer between nodes. Otherwise each of `columns` ranks per node runs an
+/// allreduce of a shard of the buffer. The shards of a node share the link of the node, so their
+/// messages cost `columns` alphas, but each rank combines only its shard. Returns true only if the
+/// whole buffer does not use the ring. In this case, both ways give the same bits.
 bool should_use_leaders(const AllreduceSelection& selection, std::size_t bytes, int nodes,
                         int columns, double ring_wire = 1);
 

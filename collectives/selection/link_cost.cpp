@@ -21,9 +21,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kSmall = 8;
-// Larger than the burst that a rate-limited link accepts at once. If ranks wait for their cores,
-// the allowance of such a link recovers between messages, and small messages would measure a rate
-// that is many times too high.
+// Larger than the burst that a rate-limited link accepts at once. While ranks wait for a processor
+// core, the allowance of such a link recovers between messages. Messages within the allowance would
+// then measure a rate that is many times too high.
 constexpr std::size_t kLarge = 256 * 1024;
 constexpr int kSmallRounds = 40;
 constexpr int kLargeRounds = 4;
@@ -47,8 +47,8 @@ class PingPong {
   PingPong(PointToPoint& peers, int peer, const std::string& peer_name)
       : peers_(peers), peer_(peer), peer_name_(peer_name), sent_(kLarge), received_(kLarge) {}
 
-  /// Returns the seconds of one message: half a round trip. The first `unmeasured` rounds open
-  /// connections and do not count.
+  // Returns the seconds of one message, which is half a round trip. The first `unmeasured` rounds
+  // open connections and are not measured, unless there are no further rounds.
   double initiate(std::size_t bytes, int rounds, int unmeasured) {
     std::vector<double> samples;
     const auto begin = Clock::now();
@@ -174,7 +174,7 @@ std::optional<LinkCost> find_link(std::string_view text, const JobShape& shape,
     if (line.empty() || line.starts_with('#')) continue;
     try {
       const auto values = parse_line(line);
-      // Jobs that started at the same time may each have added a line; the first one is used.
+      // Jobs that started at the same time may each have added a line. The first line is used.
       if (found || values[0] != shape.nodes || values[1] != shape.ranks) continue;
       found = LinkCost{values[2], values[3], values[4]};
     } catch (const InvalidArgument& error) {

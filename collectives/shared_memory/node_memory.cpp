@@ -13,7 +13,7 @@ namespace horo::collectives {
 namespace {
 
 // Counts this rank as a sleeper on the flag from announce() until the end of the wait. publish()
-// makes the system call that wakes sleepers only if there are any.
+// makes the system call that wakes sleepers only if the number of sleepers is not 0.
 struct Sleeper {
   explicit Sleeper(std::atomic<std::uint32_t>& counter) : count(counter) {}
   ~Sleeper() {
@@ -38,7 +38,7 @@ bool Flag::wait(std::uint32_t target, const Flag& departed, const WaitPolicy& po
     const std::uint32_t seen = value.load(std::memory_order_acquire);
     if (static_cast<std::int32_t>(seen - target) >= 0) return true;
     // The rank may have published the target before it departed. The acquire load of `departed`
-    // makes all its flags visible, so the second look is final.
+    // makes all flags of that rank visible, so this second check of the target is final.
     if (departed.reached(1)) return reached(target);
     if (waiter.is_napping()) sleeper.announce();
     waiter.pause_on(value, seen, what);
@@ -107,8 +107,8 @@ NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank,
   }
 }
 
-// Marks this rank as departed, unless stack unwinding destroys this object. After an exception the
-// job ends by the abort signal, whose text names the cause.
+// Marks this rank as departed, unless stack unwinding destroys this object. After an exception, the
+// abort signal ends the job, and its text names the cause.
 NodeMemory::~NodeMemory() {
   Flag& departed = ranks_[rank_].flags->departed;
   if (std::uncaught_exceptions() <= exceptions_at_start_ && !departed.reached(1))
@@ -126,8 +126,8 @@ std::uint32_t NodeMemory::begin_steps(std::uint32_t count, std::size_t bytes) {
   return first;
 }
 
-// Each slot has several places for steps of this size, and consecutive steps in a slot use them in
-// turn.
+// Each slot has one or more places for steps of this size. Consecutive steps in a slot use these
+// places in turn.
 std::uint32_t NodeMemory::steps_in_all_slots(std::size_t bytes) const {
   return kSlots * static_cast<std::uint32_t>(slot_bytes_ / place_for(bytes));
 }
@@ -138,23 +138,24 @@ void NodeMemory::start_at(std::uint32_t number) {
   next_step_ = direct_ = number;
   RankFlags& flags = *ranks_[rank_].flags;
   for (Flag* flag : {&flags.posted, &flags.reduced, &flags.consumed}) flag->publish(number);
-  // The two exchanges before the next one have the two direct flags.
+  // The two direct flags belong to the two latest exchanges.
   for (const std::uint32_t latest : {number - 1, number})
     direct_flag(rank_, latest).publish(latest);
 }
 
-// The flags order all accesses to the slots: publish() is a release store after the writes, and
-// reached() is an acquire load before the reads. The memory of the slots needs no atomics.
+// The flags order all accesses to the slots, because publish() is a release store after the writes
+// and reached() is an acquire load before the reads. The memory of the slots needs no atomics.
 void NodeMemory::wait(Flag& flag, std::uint32_t target, int peer, std::string_view purpose) {
-  WhileWaiting::work_once();  // waits are usually too short for Waiter to do it
+  WhileWaiting::work_once();  // most waits end before Waiter would call work_once()
   if (flag.reached(target)) return;
   if (!flag.wait(target, ranks_[peer].flags->departed, policy_,
                  fmt::format("for {} to {}", ranks_[peer].name, purpose)))
     end_without(peer);
 }
 
-// This rank cannot complete the step without `peer` either. It publishes the rank that left first,
-// so that the ranks that wait for this one fail at once and name the same rank.
+// `peer` has departed, so this rank cannot complete the step. It publishes the rank that departed
+// first in its own flag. The ranks that wait for this rank then fail at once and name the same
+// rank.
 void NodeMemory::end_without(int peer) {
   const std::uint32_t word = ranks_[peer].flags->departed.value.load(std::memory_order_acquire);
   const auto first = static_cast<int>(word - 1);
@@ -164,8 +165,8 @@ void NodeMemory::end_without(int peer) {
   throw ShutdownError(fmt::format("{} has left", ranks_[first].name));
 }
 
-// Step g reuses the slots of step g - kSlots, so all peers must have consumed that step. Only one
-// step at a time uses a slot, so begin_steps() may divide the slots in another way for each
+// Step g uses the same slots as step g - kSlots, so all peers must have consumed step g - kSlots.
+// Only one step at a time uses a slot, so begin_steps() may divide the slots differently for each
 // collective.
 void NodeMemory::wait_free(std::uint32_t step) {
   for (int peer = 0; peer < size_; ++peer) {
@@ -188,8 +189,8 @@ void NodeMemory::finish(std::uint32_t step) {
     if (!flag->reached(step + 1)) flag->publish(step + 1);
 }
 
-// Values that fit are stored next to the flag. A reader then gets the flag and the values with one
-// transfer of a cache line.
+// Values that fit into inline_bytes are stored next to the flag. A reader then gets the flag and
+// the values with one transfer of a cache line.
 std::byte* NodeMemory::direct_buffer(int rank, std::uint32_t exchange, std::size_t bytes) const {
   if (bytes <= Flag::kInlineBytes) return direct_flag(rank, exchange).inline_bytes;
   return ranks_[rank].direct + (exchange % 2) * direct_bytes_;

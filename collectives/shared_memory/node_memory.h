@@ -16,8 +16,9 @@
 
 namespace horo::collectives {
 
-/// A counter in shared memory that one rank advances and others wait for. It has cache lines of its
-/// own. Counters wrap: a target counts as reached if the value is less than 2^31 ahead of it.
+/// A counter in shared memory. One rank advances the counter, and other ranks wait for it. It has
+/// cache lines of its own. Counters wrap. A target is reached if the value is equal to the target
+/// or less than 2^31 ahead of the target.
 struct alignas(128) Flag {
   std::atomic<std::uint32_t> value{0};
   std::atomic<std::uint32_t> sleepers{0};
@@ -40,14 +41,16 @@ struct alignas(128) Flag {
   bool reached(std::uint32_t target) const {
     return static_cast<std::int32_t>(value.load(std::memory_order_acquire) - target) >= 0;
   }
-  /// Makes all earlier writes of this rank visible to those who see `target`. May miss a sleeper
-  /// that registers at the same moment; its sleep is short (see Waiter).
+  /// Sets the counter to `target`. Makes all earlier writes of this rank visible to ranks that see
+  /// `target`. May miss a sleeper that registers at the same moment. Such a sleeper wakes after a
+  /// short time (see Waiter).
   void publish(std::uint32_t target) {
     value.store(target, std::memory_order_release);
     if (sleepers.load(std::memory_order_relaxed) != 0) futex_wake_all(value);
   }
-  /// Blocks until reached(target). Returns false if that is no longer possible, because `departed`,
-  /// a flag of the same rank, is set. `what` completes the error text "waited 5 min ...".
+  /// Blocks until reached(target). Returns false if `departed` is set before the target is reached.
+  /// `departed` is the flag of the rank that advances this counter. `what` completes the error text
+  /// "waited 5 min ...".
   bool wait(std::uint32_t target, const Flag& departed, const WaitPolicy& policy,
             std::string_view what);
 };
@@ -56,32 +59,34 @@ struct alignas(128) Flag {
 /// buffers and `kSlots` slots.
 ///
 /// Work is numbered in steps, and all ranks count the same steps. Step g uses slot g % kSlots of
-/// each rank. Steps that are smaller than a slot use a different part of it in each round. Reusing
-/// lines that are still in the private cache of another core is several times slower than using
-/// lines that have moved to the shared cache.
+/// each rank. Steps that are smaller than a slot use a different part of the slot each time. To
+/// write to cache lines that are still in the private cache of another core is several times slower
+/// than to write to lines that have moved to the shared cache.
 ///
-/// For each step, a rank publishes three flags in this order. `posted`: its slot holds its input.
-/// `reduced`: its slot holds its part of the result. `consumed`: it has read everything that it
-/// needs from the slots of the others. A slot is written again only after all ranks have consumed
-/// its previous step. Used by one thread at a time.
+/// For each step, a rank publishes up to three flags, in this order. `posted` means that its slot
+/// holds its input. `reduced` means that its slot holds its part of the result. `consumed` means
+/// that it has read everything that it needs from the slots of the other ranks. A slot is written
+/// again only after all ranks have consumed the previous step in this slot. Used by one thread at a
+/// time.
 class NodeMemory {
  public:
   static constexpr std::uint32_t kSlots = 4;
-  /// The slots of one rank should be larger than the private cache of a core (often 1 MiB), and the
-  /// slots of all ranks smaller than the shared cache. With 2 ranks and a shared cache of 32 MiB, 4
-  /// MiB per rank were 2 to 3 times as fast as 1 MiB for buffers of 16 and 64 KiB.
+  /// The limits for the size of one slot. Together, the slots of one rank should be larger than the
+  /// private cache of a core (often 1 MiB), and the slots of all ranks smaller than the shared
+  /// cache. With 2 ranks and a shared cache of 32 MiB, slots of 4 MiB per rank were 2 to 3 times as
+  /// fast as slots of 1 MiB per rank for buffers of 16 and 64 KiB.
   static constexpr std::size_t kMostSlotBytes = 1024 * 1024;
   static constexpr std::size_t kSlotBytesOfAllRanks = 2 * kMostSlotBytes;
 
-  /// Bytes of shared memory needed for `ranks` ranks.
+  /// Returns the bytes of shared memory that `ranks` ranks need.
   static std::size_t bytes_needed(int ranks, std::size_t step_bytes, std::size_t direct_bytes);
 
-  /// `region` holds bytes_needed() zero bytes, shared by the ranks. `rank_names[r]` is the name of
-  /// rank r in errors. `policy` outlives this object.
+  /// `region` must hold at least bytes_needed() bytes that are zero and shared by the ranks.
+  /// `rank_names[r]` is the name of rank r in errors. `policy` must outlive this object.
   NodeMemory(std::unique_ptr<SharedRegion> region, int rank, std::vector<std::string> rank_names,
              std::size_t step_bytes, std::size_t direct_bytes, const WaitPolicy& policy);
-  /// Marks this rank as departed, so that waits for it fail at once. Does nothing during stack
-  /// unwinding: the abort signal of the job then carries the cause.
+  /// Marks this rank as departed, so that waits for this rank fail at once. Does nothing during
+  /// stack unwinding, because the abort signal of the job then names the cause.
   ~NodeMemory();
   NodeMemory(const NodeMemory&) = delete;
   NodeMemory& operator=(const NodeMemory&) = delete;
@@ -92,18 +97,20 @@ class NodeMemory {
   /// offset within a cache line.
   std::size_t step_bytes() const { return step_bytes_; }
   std::size_t direct_bytes() const { return direct_bytes_; }
-  /// Whether waits sleep at once. Durations then include scheduling delays.
+  /// Whether waits sleep at once. If they do, measured durations include scheduling delays.
   bool sleeps_at_once() const { return (policy_.spin + policy_.yield).count() == 0; }
 
-  /// Starts to count steps and exchanges at `number`, a multiple of kSlots; the default is 0.
-  /// Counters wrap at 2^32. All ranks call it before any rank starts its first collective.
+  /// Starts to count steps and exchanges at `number`, which must be a multiple of kSlots. Without
+  /// this call, the numbers start at 0. Counters wrap at 2^32. All ranks must call this function
+  /// before any rank starts its first collective.
   void start_at(std::uint32_t number);
   /// Reserves the numbers of the next `count` steps, each of up to `bytes` (at most step_bytes()
-  /// plus one cache line). Returns the first number. All ranks pass the same arguments.
+  /// plus one cache line). Returns the first number. All ranks must pass the same arguments.
   std::uint32_t begin_steps(std::uint32_t count, std::size_t bytes);
-  /// The number of such steps after which memory is used again.
+  /// Returns the number of steps of `bytes` after which the same memory is used again.
   std::uint32_t steps_in_all_slots(std::size_t bytes) const;
-  /// The memory of `rank` for step `step` of the latest begin_steps(). Aligned to a cache line.
+  /// Returns the memory of `rank` for step `step`, which must be one of the latest begin_steps().
+  /// The memory is aligned to a cache line.
   std::byte* slot(int rank, std::uint32_t step) const {
     return ranks_[rank].slots + (step % kSlots) * slot_bytes_ +
            (step / kSlots % places_) * place_bytes_;
@@ -114,26 +121,26 @@ class NodeMemory {
   void wait_posted(int peer, std::uint32_t step);
   void wait_reduced(int peer, std::uint32_t step);
   void post(std::uint32_t step) { ranks_[rank_].flags->posted.publish(step + 1); }
-  /// Information that a rank sends with its first post() of a collective. It must be set before
-  /// that post(), whose release store publishes it.
+  /// Information that a rank sends with its first post() of a collective. The rank must set the
+  /// note before that post(), which publishes the note.
   struct Note {
-    std::uint32_t shift = 0;        ///< offset of its values in a cache line
-    std::uint32_t wants_probe = 0;  ///< 1: it requests a probe of the stores
+    std::uint32_t shift = 0;        ///< offset of the rank's values in a cache line
+    std::uint32_t wants_probe = 0;  ///< 1 if the rank requests a probe of the stores, else 0
   };
   void set_note(const Note& note) { ranks_[rank_].flags->posted.set_inline(note); }
-  /// The note of another rank. Valid from the return of wait_posted() until the next publication of
-  /// this rank.
+  /// Returns the note of another rank. The note is valid after wait_posted() has returned and until
+  /// this rank publishes its next flag.
   Note note_of(int peer) const { return ranks_[peer].flags->posted.get_inline<Note>(); }
   void publish_reduced(std::uint32_t step) { ranks_[rank_].flags->reduced.publish(step + 1); }
   void consume(std::uint32_t step) { ranks_[rank_].flags->consumed.publish(step + 1); }
-  /// Publishes all flags up to and including `step`, for ranks that do not take part in every phase
-  /// of a collective. Never lowers a flag.
+  /// Publishes all three flags for all steps up to and including `step`. Used by ranks that do not
+  /// take part in every phase of a collective. Never lowers a flag.
   void finish(std::uint32_t step);
 
   /// Starts a direct exchange and returns its number. The two direct buffers per rank are used
   /// alternately.
   std::uint32_t begin_direct() { return ++direct_; }
-  /// The memory of `rank` for `bytes` (at most direct_bytes) of the exchange.
+  /// Returns the memory of `rank` for `bytes` (at most direct_bytes()) of the exchange.
   std::byte* direct_buffer(int rank, std::uint32_t exchange, std::size_t bytes) const;
   void post_direct(std::uint32_t exchange) { direct_flag(rank_, exchange).publish(exchange); }
   void wait_direct(int peer, std::uint32_t exchange);
@@ -144,7 +151,7 @@ class NodeMemory {
     Flag reduced;
     Flag consumed;
     Flag direct[2];
-    Flag departed;  // 1 + the first rank of the node known to have left; 0: none
+    Flag departed;  // 1 + the number of the rank that departed first, or 0 if none has departed
   };
   struct RankMemory {
     RankFlags* flags = nullptr;

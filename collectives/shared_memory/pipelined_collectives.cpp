@@ -15,13 +15,13 @@ std::uint32_t steps_for(std::size_t total, std::size_t per_step) {
   return static_cast<std::uint32_t>((total + per_step - 1) / per_step);
 }
 
-// Returns the intersection of two ranges of a stream; it may be empty.
+// Returns the intersection of two ranges of a stream. The intersection may be empty.
 Range overlap(Range a, Range b) {
   const std::size_t begin = std::max(a.begin, b.begin);
   return {begin, std::max(begin, std::min(a.end, b.end))};
 }
 
-// Copies the bytes of `window` of this rank's stream to its slot. The stream itself is not stored.
+// Copies the part `window` of this rank's stream to `slot`. The whole stream is never stored.
 void fill_slot(const AlltoallBlocks& blocks, int rank, int size, Range window, std::byte* slot,
                Stores stores) {
   std::size_t start = 0;
@@ -35,8 +35,8 @@ void fill_slot(const AlltoallBlocks& blocks, int rank, int size, Range window, s
   }
 }
 
-// Reads the nearest preceding rank first: with equal blocks, that rank's slot currently holds data
-// for this rank.
+// Reads the slot of the nearest preceding rank first, because the stream of that rank begins with
+// the block for this rank.
 void empty_slots(NodeMemory& memory, const AlltoallBlocks& blocks, const AlltoallStreams& streams,
                  Range window, std::uint32_t step) {
   for (int i = 1; i < memory.size(); ++i) {
@@ -54,9 +54,9 @@ void empty_slots(NodeMemory& memory, const AlltoallBlocks& blocks, const Alltoal
 }  // namespace
 
 // The root may be up to kSlots steps ahead of the slowest reader. fence() precedes post(), because
-// the release store of a flag does not order streaming stores. finish() publishes the flags that
-// the role of this rank has not set, so the counters of all ranks agree at the start of the next
-// collective.
+// the release store of a flag does not order streaming stores. The root and the readers set
+// different flags in the loop. finish() publishes the other flags, so the flags of all ranks have
+// the same values at the start of the next collective.
 void pipelined_broadcast(NodeMemory& memory, const ScatteredBuffer& buffer, int root,
                          Stores stores) {
   const std::size_t per_step =
@@ -88,8 +88,8 @@ void pipelined_broadcast(NodeMemory& memory, const ScatteredBuffer& buffer, int 
   memory.finish(first_step + steps - 1);
 }
 
-// In iteration k, a rank posts step k and then reads step k - 1. It waits only for what its peers
-// publish in earlier iterations: the posts of step k - 1 and the consumption of step k - kSlots.
+// In iteration k, a rank posts step k and then reads step k - 1. It waits only for flags that its
+// peers publish in earlier iterations: `posted` of step k - 1 and `consumed` of step k - kSlots.
 // The ranks therefore cannot deadlock. The reduce_scatter below has the same schedule.
 void pipelined_allgather(NodeMemory& memory, std::span<const std::byte> input,
                          std::span<const std::size_t> bytes_of, std::span<std::byte> output,
@@ -183,7 +183,7 @@ void pipelined_reduce_scatter(NodeMemory& memory, const std::byte* input, DataTy
 AlltoallStreams exchange_streams(NodeMemory& memory, const AlltoallBlocks& blocks) {
   const int size = memory.size();
   const auto ranks = static_cast<std::size_t>(size);
-  // table[r]: offset of the block for rank r; table[ranks]: length of the stream.
+  // table[r] is the offset of the block for rank r. table[ranks] is the length of the stream.
   std::vector<std::uint64_t> table(ranks + 1);
   for (int i = 1; i < size; ++i) {
     const int peer = (memory.rank() + i) % size;
@@ -221,8 +221,8 @@ void pipelined_alltoall(NodeMemory& memory, const AlltoallBlocks& blocks,
   const std::uint32_t first_step = memory.begin_steps(steps, per_step);
   const auto window = [&](std::uint32_t k) { return Range{k * per_step, (k + 1) * per_step}; };
   // In iteration k, each rank writes its slot for step k and then reads the slots of step k - 1.
-  // wait_free() returns when all ranks have consumed the step that used the slot before, so a
-  // writer never overwrites unread data.
+  // wait_free() returns when all ranks have consumed the previous step in the slot, so a writer
+  // never overwrites unread data.
   for (std::uint32_t k = 0; k <= steps; ++k) {
     if (k < steps) {
       memory.wait_free(first_step + k);

@@ -11,29 +11,31 @@
 
 namespace horo::collectives {
 
-/// Broadcast inside a node: the root writes one slot per step, and the other ranks read it when it
-/// is posted. Cost: the root writes N bytes, and each other rank reads N bytes.
+/// Broadcast of N bytes inside a node. The root writes one slot per step, and the other ranks read
+/// the slot when the root has posted it. The root writes N bytes, and each other rank reads N
+/// bytes.
 void pipelined_broadcast(NodeMemory& memory, const ScatteredBuffer& buffer, int root,
                          Stores stores);
 
 /// Allgather inside a node (see Collectives::allgather). In each step, a rank writes the next piece
-/// of its input into its slot and reads the previous pieces from the slots of the other ranks. Cost
-/// per rank: its own bytes written, the bytes of the others read.
+/// of its input into its slot and reads the previous pieces from the slots of the other ranks. Each
+/// rank writes its own bytes and reads the bytes of the other ranks.
 void pipelined_allgather(NodeMemory& memory, std::span<const std::byte> input,
                          std::span<const std::size_t> bytes_of, std::span<std::byte> output,
                          Stores stores);
 
 /// Reduce-scatter inside a node (see Collectives::reduce_scatter). A slot has one part for each
-/// rank. In each step, a rank writes the parts of the other ranks in its own slot, and reduces its
-/// part of all slots in rank order. Cost per rank for N input bytes: (n-1)/n*N written, N read and
-/// reduced.
+/// rank. In each step, a rank writes its values for the other ranks to the parts of its own slot.
+/// It then reduces its own part of all slots in rank order. With N input bytes on n ranks, a rank
+/// writes (n-1)/n*N bytes, and reads and reduces N bytes.
 void pipelined_reduce_scatter(NodeMemory& memory, const std::byte* input, DataType type,
                               std::span<const std::size_t> count_of, std::byte* output, ReduceOp op,
                               Stores stores);
 
-/// The layout of the blocks of an alltoall inside a node. Each rank sends one stream: its blocks
-/// for the other ranks, starting with the next rank and continuing cyclically. With equal blocks,
-/// each slot is then read by one rank at a time. Example with 4 ranks:
+/// The layout of the blocks of an alltoall inside a node. Each rank sends one stream. The stream
+/// consists of the rank's blocks for the other ranks, starting with the next rank and continuing
+/// cyclically. With equal blocks that are larger than a slot, most slots are then read by one rank
+/// only. Example with 4 ranks:
 ///
 ///     rank 0's stream   for 1, for 2, for 3
 ///     rank 1's stream   for 2, for 3, for 0
@@ -46,13 +48,14 @@ struct AlltoallStreams {
 
 /// Exchanges the offsets of all blocks in the streams, and the lengths of the streams. Block sizes
 /// differ by pair, so a rank cannot compute the number of steps from its own lists. Collective over
-/// the group. Cost: one step, in which each rank writes n + 1 numbers.
+/// the group. Takes one step, in which each rank writes n + 1 numbers.
 AlltoallStreams exchange_streams(NodeMemory& memory, const AlltoallBlocks& blocks);
 
 /// Alltoall inside a node (see Collectives::alltoall), after exchange_streams(). Each rank writes
 /// its stream into its slots, one slot per step, and reads its blocks from the slots of the other
-/// ranks. All ranks take the steps of the longest stream. Cost per rank: it writes its bytes for
-/// the other ranks once and reads the bytes from them once. Its own block is copied directly.
+/// ranks. All ranks take as many steps as the longest stream needs. Each rank writes its bytes for
+/// the other ranks once and reads the bytes from the other ranks once. Its own block is copied
+/// directly.
 void pipelined_alltoall(NodeMemory& memory, const AlltoallBlocks& blocks,
                         const AlltoallStreams& streams, Stores stores);
 

@@ -11,8 +11,9 @@ namespace horo::collectives {
 
 namespace {
 
-// Values have the same offset in a cache line in the slot as in their source. Copies then read and
-// write whole lines, which streaming stores need to be fast.
+// Values of the first piece have the same offset in a cache line in the slot as in the buffer.
+// Copies of these values then read and write whole lines. Streaming stores are fast only for whole
+// lines.
 std::uint32_t shift_of(const ScatteredBuffer& buffer) {
   return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(buffer.pieces().front().data) %
                                     kCacheLineBytes);
@@ -23,10 +24,10 @@ constexpr std::uint32_t kSegmentsPerSample = 4;
 
 // In iteration k, a rank copies segment k into its slot, reduces its own chunk of segment k-1 from
 // all slots, and copies the other chunks of segment k-2 out. The three stages work on different
-// segments, so a rank rarely waits for a slower one. With four slots, a rank overwrites a slot only
-// two iterations after it has copied the previous segment out; wait_free() ensures that its peers
-// have done so as well. Every wait is for a flag that a peer publishes in an earlier iteration, so
-// the ranks cannot deadlock.
+// segments, so a rank rarely waits for a slower rank. With four slots, a rank overwrites a slot
+// only two iterations after it has copied the previous segment out. wait_free() ensures that its
+// peers have also copied that segment out. Every wait is for a flag that a peer publishes in an
+// earlier iteration, so the ranks cannot deadlock.
 class Pipeline {
  public:
   Pipeline(NodeMemory& memory, const ScatteredBuffer& buffer, ReduceOp op,
@@ -114,7 +115,7 @@ class Pipeline {
   void copy_out(std::uint32_t k) {
     const std::uint32_t step = first_step_ + k;
     const std::size_t base = segment(k).begin;
-    // Starts with the next rank, so that at each moment the ranks read from different peers.
+    // Starts with the next rank, so that the ranks read from different peers at the same time.
     for (int i = 1; i < memory_.size(); ++i) {
       const int peer = (memory_.rank() + i) % memory_.size();
       memory_.wait_reduced(peer, step);
@@ -172,17 +173,17 @@ void pipelined_allreduce(NodeMemory& memory, const ScatteredBuffer& buffer, Redu
   if (buffer.count() > 0) Pipeline(memory, buffer, op, segment_bytes, stores, chooser).run();
 }
 
-// Needs one synchronization instead of three: every rank publishes its values and reduces the
-// values of all ranks itself, in rank order. The work of a rank grows with the number of ranks, so
-// this is for small tensors.
+// Every rank publishes its values and itself reduces the values of all ranks, in rank order. This
+// needs one wait per peer instead of three. The work of a rank grows with the number of ranks, so
+// this algorithm is for small buffers.
 void direct_allreduce(NodeMemory& memory, const ScatteredBuffer& buffer, ReduceOp op, Stores stores,
                       std::vector<std::byte>& scratch) {
   const std::uint32_t exchange = memory.begin_direct();
   const std::size_t bytes = buffer.bytes();
   const auto size = static_cast<std::size_t>(memory.size());
-  // This overwrites the values of the exchange before the previous one. No peer still reads them:
-  // this rank has completed the previous exchange, so every peer has posted it, and a peer posts an
-  // exchange only after it has read all values of the one before.
+  // The copy below overwrites the values of exchange - 2. No peer still reads these values. This
+  // rank has completed exchange - 1, so every peer has posted exchange - 1. A peer posts exchange -
+  // 1 only after it has read all values of exchange - 2.
   std::byte* own = memory.direct_buffer(memory.rank(), exchange, bytes);
   const Stores own_stores = bytes <= Flag::kInlineBytes ? Stores::kPlain : stores;
   buffer.for_each_span(

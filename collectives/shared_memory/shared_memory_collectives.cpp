@@ -13,8 +13,8 @@ namespace horo::collectives {
 
 // post() and wait_posted() make the inputs of all ranks visible before any rank reads them. The
 // chunks of the ranks are disjoint and consist of whole cache lines, so ranks write without further
-// synchronization. A rank returns when all chunks are reduced: its buffer is then complete, and no
-// peer accesses it any more. The step uses no slot, so no wait_free() is needed.
+// synchronization. A rank returns when all chunks are reduced. Its buffer is then complete, and no
+// peer accesses the buffer any more. The step uses no slot, so no wait_free() is needed.
 void mapped_allreduce(NodeMemory& memory, const MappedBuffer& buffer, ReduceOp op) {
   const DataType type = buffer.own().type();
   const std::uint32_t step = memory.begin_steps(1, 0);
@@ -74,8 +74,8 @@ void SharedMemoryCollectives::broadcast(const ScatteredBuffer& buffer, int root)
     pipelined_broadcast(memory_, buffer, root, chooser_.choose(memory_, buffer.bytes()));
 }
 
-// The choice of the stores is collective: all ranks pass the same number of bytes, so they probe at
-// the same call.
+// The choice of the stores is collective. All ranks pass the same number of bytes, so all of them
+// probe at the same call.
 void SharedMemoryCollectives::allgather(std::span<const std::byte> input,
                                         std::span<const std::size_t> bytes_of,
                                         std::span<std::byte> output) {
@@ -103,8 +103,8 @@ void SharedMemoryCollectives::alltoall(std::span<const std::byte> input,
   pipelined_alltoall(memory_, blocks, streams, chooser_.choose(memory_, streams.longest));
 }
 
-// A rank returns from a direct exchange only after all ranks have posted theirs, even if it is
-// empty.
+// A rank returns from a direct exchange only after all ranks have posted the exchange, even if the
+// buffer is empty.
 void SharedMemoryCollectives::barrier() {
   direct_allreduce(memory_, ScatteredBuffer(DataType::kUInt8), ReduceOp::kSum, Stores::kPlain,
                    scratch_);

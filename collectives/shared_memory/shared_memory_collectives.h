@@ -13,24 +13,25 @@
 
 namespace horo::collectives {
 
-/// Allreduce inside a node on buffers that its ranks have mapped from each other. Rank r reads
-/// chunk r of every buffer, combines the values in rank order and writes the result to all buffers.
-/// Nothing is staged. Cost per rank for N bytes: N bytes read, N bytes written, two waits for each
-/// peer.
+/// Allreduce inside a node on buffers that the ranks of the node have mapped from each other. Rank
+/// r reads chunk r of every buffer, combines the values in rank order and writes the result to all
+/// buffers. Nothing is staged. With buffers of N bytes, a rank reads N bytes, writes N bytes and
+/// waits twice for each peer.
 void mapped_allreduce(NodeMemory& memory, const MappedBuffer& buffer, ReduceOp op);
 
-/// Collectives among ranks that share memory. For every element the ranks' values are combined in
-/// rank order, so the bits of a result do not depend on how buffers are packed or cut.
+/// Collectives among ranks that share memory. For every element, the values of the ranks are
+/// combined in rank order. The bits of a result therefore do not depend on how tensors are packed
+/// into buffers or how buffers are cut into segments.
 class SharedMemoryCollectives : public Collectives {
  public:
   struct Options {
-    std::size_t segment_bytes = 256 * 1024;  ///< of the pipeline, a multiple of 4 KiB
-    std::size_t direct_bytes = 8 * 1024;     ///< up to this size: direct_allreduce()
+    std::size_t segment_bytes = 256 * 1024;  ///< segment size of the pipeline, a multiple of 4 KiB
+    std::size_t direct_bytes = 8 * 1024;     ///< the largest buffer for direct_allreduce()
     Stores stores = Stores::kAuto;
   };
   static std::size_t bytes_needed(int ranks, const Options& options);
 
-  /// See NodeMemory. `policy` outlives this.
+  /// See NodeMemory for the arguments. `policy` must outlive this object.
   SharedMemoryCollectives(std::unique_ptr<SharedRegion> region, int rank,
                           std::vector<std::string> rank_names, const Options& options,
                           const WaitPolicy& policy);
@@ -48,8 +49,8 @@ class SharedMemoryCollectives : public Collectives {
                 std::span<std::byte> output, std::span<const std::size_t> bytes_from) override;
   void barrier() override;
 
-  /// Returns the bandwidths on which the latest choice between plain and streaming stores is based;
-  /// zeros if none was measured.
+  /// Returns the bandwidths on which the latest choice between plain and streaming stores is based,
+  /// or zeros if no bandwidth was measured.
   const StoreBandwidths& store_bandwidths() const { return chooser_.bandwidths(); }
 
  private:

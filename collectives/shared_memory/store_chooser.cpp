@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::uint32_t kMeasuredRounds = 4;
 
-// The thread sanitizer instruments every copied byte. Its timings are meaningless, and a warm-up
-// would take most of the time of each test.
+// The thread sanitizer instruments every copied byte. Timings under the sanitizer are meaningless,
+// and with a warm-up, the warm-up would take most of the time of each test.
 #if defined(__SANITIZE_THREAD__)
 constexpr bool kWarmsUp = false;
 #else
@@ -62,8 +62,8 @@ StoreBandwidths probe_stores(NodeMemory& memory) {
 
 namespace {
 
-// If the ranks share no cache, streaming stores are several times faster. If they share one, plain
-// stores are up to twice as fast, but a probe with cold caches measures no difference.
+// If the ranks share no cache, streaming stores are several times faster. If the ranks share a
+// cache, plain stores are up to twice as fast, but a probe with cold caches measures no difference.
 constexpr double kClearly = 1.5;
 
 }  // namespace
@@ -89,7 +89,7 @@ Stores StoreChooser::choose(NodeMemory& memory, std::size_t bytes) {
 
 Stores StoreChooser::add_sample(Stores used, std::size_t bytes, double seconds) {
   if (setting_ != Stores::kAuto || used != Stores::kPlain) return used;
-  // Fewer than bytes_before_request_ bytes have passed since the last probe.
+  // Ignores the sample if fewer than bytes_before_request_ bytes have passed since the last probe.
   if (bytes_until_probe_ + bytes_before_request_ > kBytesBetweenProbes) return used;
   if (!pace_.has_dropped(bytes, seconds)) return used;
   wants_probe_ = true;

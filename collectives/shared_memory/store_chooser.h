@@ -13,29 +13,30 @@ struct StoreBandwidths {
   double streaming = 0;
 };
 
-/// Measures both kinds of stores with the access pattern of the pipeline: every rank fills its slot
-/// and reads the slot of the next rank, for several rounds over all slots, so that cache lines have
-/// the same owners as in use. Returns the figures of the slowest rank, equal on all ranks.
-/// Collective over the group; takes 1 to 5 ms.
+/// Measures both kinds of stores with the access pattern of the pipeline. In each round, every rank
+/// fills its slot and reads the slot of the next rank. Unmeasured rounds over all slots come first,
+/// so that the measured rounds find each cache line in the same cache as in later collectives. For
+/// each kind, returns the bandwidth of the slowest rank, which is equal on all ranks. Collective
+/// over the group. Takes 1 to 5 ms.
 StoreBandwidths probe_stores(NodeMemory& memory);
 
 /// Detects that plain stores have become several times slower, because the cores of the ranks no
 /// longer share a cache. One slow sample is not enough, because the scheduler may have suspended
-/// the rank. Two consecutive slow samples are.
+/// the rank. Two consecutive slow samples are enough.
 class StorePace {
  public:
   /// Plain stores are 4 to 7 times slower between cores that do not share a cache.
   static constexpr double kFarSlower = 3;
 
-  /// Adds a sample: `bytes`, at least 1 MiB, of a collective took `seconds`. Returns whether this
-  /// sample and the previous one were far slower than the fastest so far.
+  /// Adds a sample: `bytes` of a collective took `seconds`. Returns whether this sample and the
+  /// previous sample were more than kFarSlower times slower than the fastest sample so far.
   bool has_dropped(std::size_t bytes, double seconds) {
     const double rate = static_cast<double>(bytes) / seconds;
     if (rate > fastest_) fastest_ = rate;
     slow_samples_ = rate * kFarSlower < fastest_ ? slow_samples_ + 1 : 0;
     return slow_samples_ >= 2;
   }
-  /// Starts a new sequence: the next sample does not follow the previous one.
+  /// Starts a new sequence. Samples before and after this call are not consecutive.
   void begin() { slow_samples_ = 0; }
 
  private:
@@ -44,24 +45,24 @@ class StorePace {
 };
 
 /// Chooses between plain and streaming stores by probing. It probes before the first collective and
-/// after every kBytesBetweenProbes, because hypervisors and schedulers move ranks between cores. It
-/// also probes when a rank observes that plain stores have become far slower. All ranks probe in
-/// the same collective, because they count the same bytes and exchange their requests for a probe.
-/// All ranks use the same figures.
+/// after every kBytesBetweenProbes bytes, because hypervisors and schedulers move ranks between
+/// cores. It also probes when a rank observes that plain stores have become far slower. All ranks
+/// probe in the same collective, because they count the same bytes and exchange their requests for
+/// a probe. All ranks base the choice on the same bandwidths.
 class StoreChooser {
  public:
   static constexpr std::size_t kBytesBetweenProbes = std::size_t{512} << 20;
-  /// The number of bytes after a probe in which no rank requests another one. The number doubles
-  /// after each request that a probe does not confirm.
+  /// The number of bytes after a probe during which no rank requests another probe. The number
+  /// doubles after each request that a probe does not confirm.
   static constexpr std::size_t kBytesBeforeRequest = std::size_t{32} << 20;
 
-  /// With kAuto the choice is made by probing. Otherwise it is fixed.
+  /// With kAuto, the choice is made by probing. Any other setting is always chosen.
   explicit StoreChooser(Stores setting) : setting_(setting) {}
 
-  /// Returns the stores for the next collective, which has `bytes`. Collective over the group when
-  /// a probe is due.
+  /// Returns the kind of stores for the next collective, which transfers `bytes`. Collective over
+  /// the group if a probe is due.
   Stores choose(NodeMemory& memory, std::size_t bytes);
-  /// The figures of the latest probe; zeros before the first one.
+  /// Returns the bandwidths of the latest probe, or zeros before the first probe.
   const StoreBandwidths& bandwidths() const { return bandwidths_; }
 
   /// Call this at the start of a collective that reports its samples by add_sample().
@@ -71,8 +72,8 @@ class StoreChooser {
   Stores add_sample(Stores used, std::size_t bytes, double seconds);
   /// Whether this rank requests a probe. The caller sends the request to the other ranks.
   bool wants_probe() const { return wants_probe_; }
-  /// Makes the next choose() probe. All ranks call it in the same collective, after any of them
-  /// requested a probe.
+  /// Makes the next call of choose() probe. If any rank requests a probe, all ranks must call this
+  /// function in the same collective.
   void probe_next();
 
  private:

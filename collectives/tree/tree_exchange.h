@@ -12,15 +12,16 @@
 
 namespace horo::collectives {
 
-/// The order of combination in a tree allreduce: index arithmetic only. The core is the largest
-/// power of two of the ranks. Rank core + i is an extra rank: rank i of the core first combines its
-/// own values with those of the extra rank. Then, level by level, core ranks at distance 1, 2, 4,
-/// ... combine their results. The operand of the lower ranks always comes first.
+/// The order of combination in a tree allreduce. The core consists of ranks 0 ... p-1, where p is
+/// the largest power of two that is not above the number of ranks. Rank p + i is an extra rank.
+/// Rank i of the core first combines its own values with the values of extra rank p + i. Then,
+/// level by level, core ranks at distance 1, 2, 4, ... combine their results. The operand of the
+/// lower ranks always comes first.
 ///
 /// Every tree allreduce (exchange, recursive doubling, halving and doubling) combines each element
 /// in this order, so all of them give the same bits.
 ///
-/// Example, 6 ranks: core 4; ((0+4)+(1+5)) + (2+3).
+/// Example: 6 ranks have a core of 4 ranks and combine in the order ((0+4)+(1+5)) + (2+3).
 class CombinationTree {
  public:
   CombinationTree(int rank, int size) : rank_(rank), size_(size) {
@@ -30,12 +31,13 @@ class CombinationTree {
     }
   }
 
-  int core() const { return core_; }
-  int levels() const { return levels_; }  ///< log2 of core(): 0 for one rank
+  int core() const { return core_; }      ///< the number of ranks of the core
+  int levels() const { return levels_; }  ///< log2 of core()
   bool is_extra() const { return rank_ >= core_; }
-  /// Whether this rank is an extra rank or combines with one.
+  /// Whether this rank is an extra rank or combines its values with those of an extra rank.
   bool has_fold() const { return is_extra() || rank_ + core_ < size_; }
-  /// The other rank of that pair. Requires has_fold().
+  /// Returns the core rank of this extra rank, or the extra rank of this core rank. Requires
+  /// has_fold().
   int fold_peer() const { return is_extra() ? rank_ - core_ : rank_ + core_; }
   /// For ranks of the core: the peer at each level.
   int peer(int level) const { return rank_ ^ (1 << level); }
@@ -55,15 +57,15 @@ class TreeStep {
   TreeStep(DataType type, ReduceOp op, int ranks)
       : type_(type), op_(op), ranks_(static_cast<std::size_t>(ranks)) {}
 
-  /// out[i] = lower[i] op higher[i]; `out` may be either of them.
+  /// out[i] = lower[i] op higher[i]. `out` may be `lower` or `higher`.
   void combine(const std::byte* lower, const std::byte* higher, std::size_t count, bool is_last,
                std::byte* out) const {
     const std::byte* sources[] = {lower, higher};
     reduce(type_, is_last ? op_ : without_division(op_), sources, count, ranks_, out,
            Stores::kPlain);
   }
-  /// Combines `own` with `received` into `own`. `is_lower`: `own` is the operand of the lower
-  /// ranks.
+  /// Combines `own` with `received` and stores the result in `own`. `is_lower` says whether `own`
+  /// is the operand of the lower ranks.
   void accumulate(std::byte* own, const std::byte* received, bool is_lower, std::size_t count,
                   bool is_last) const {
     combine(is_lower ? own : received, is_lower ? received : own, count, is_last, own);
@@ -75,8 +77,7 @@ class TreeStep {
   std::size_t ranks_;
 };
 
-/// The memory that a tree allreduce keeps between calls, so that it does not allocate in the steady
-/// state.
+/// The memory that a tree allreduce keeps between calls, so that later calls do not allocate.
 struct TreeStaging {
   std::vector<std::byte> bytes;
   std::vector<PointToPoint::Ticket> tickets;
@@ -87,7 +88,7 @@ class TreePeers {
  public:
   using Ticket = PointToPoint::Ticket;
 
-  /// `rank_names`: one for each rank of `peers`. Both outlive this.
+  /// `rank_names` has one name for each rank of `peers`. Both must outlive this object.
   TreePeers(PointToPoint& peers, const std::vector<std::string>& rank_names)
       : peers_(peers), rank_names_(rank_names) {}
 
@@ -105,7 +106,8 @@ class TreePeers {
   void send(int peer, const std::byte* from, std::size_t bytes) {
     await_send(peer, start_send(peer, from, bytes));
   }
-  /// Runs an extra rank: sends its values to `peer`, its rank of the core, and receives the result.
+  /// The allreduce of an extra rank. Sends the values to the core rank `peer` and receives the
+  /// result.
   void send_and_receive(int peer, std::byte* data, std::size_t bytes) {
     send(peer, data, bytes);
     await_receive(peer, start_receive(peer, data, bytes));
@@ -128,11 +130,11 @@ inline PointToPoint::Ticket TreePeers::start_receive(int peer, std::byte* to, st
   return bytes == 0 ? 0 : peers_.start_receive(peer, kExchangeTag, {to, bytes});
 }
 
-/// A buffer as contiguous memory: the buffer itself, or a copy if it has several pieces.
-/// write_back() copies the values back.
+/// A buffer as contiguous memory. This is the buffer itself, or a copy if the buffer has several
+/// pieces. write_back() copies the values of a copy back to the buffer.
 class WholeBuffer {
  public:
-  /// `staging`: buffer.bytes() bytes, used if the buffer has several pieces.
+  /// `staging` must have staging_bytes() bytes. It holds the copy if the buffer has several pieces.
   WholeBuffer(const ScatteredBuffer& buffer, std::byte* staging)
       : buffer_(buffer), data_(contiguous_address(buffer, {0, buffer.count()})) {
     if (data_ != nullptr) return;

@@ -10,15 +10,15 @@
 
 namespace horo {
 
-/// Writes fields to a byte array, one after the other, little-endian.
+/// Writes fields to a byte array, one after the other, in the byte order of the machine.
 class FieldWriter {
  public:
   template <typename T>
   requires std::is_arithmetic_v<T> || std::is_enum_v<T>
   void put(T value) { put_raw(std::as_bytes(std::span(&value, 1))); }
-  /// The length of a list whose items follow.
+  /// Writes the length of a list. The caller must write the items next.
   void put_count(std::size_t count) { put(static_cast<std::uint32_t>(count)); }
-  /// At most the first `limit` bytes of `text`.
+  /// Writes at most the first `limit` bytes of `text`.
   void put_text(std::string_view text, std::size_t limit = std::string_view::npos) {
     put_bytes(std::as_bytes(std::span(text.substr(0, limit))));
   }
@@ -26,7 +26,7 @@ class FieldWriter {
     put_count(bytes.size());
     put_raw(bytes);
   }
-  /// Bytes without a length: the reader must pass the same number.
+  /// Writes bytes without their number. The reader must pass the same number to get_raw().
   void put_raw(std::span<const std::byte> bytes) {
     if (bytes.empty()) return;
     const std::size_t at = bytes_.size();
@@ -41,10 +41,11 @@ class FieldWriter {
 };
 
 /// Reads fields from bytes that may be malformed. After the first missing or invalid field, every
-/// further field is empty and is_whole() is false. Borrows the bytes.
+/// further field is empty and is_whole() is false. The bytes must outlive this object.
 class FieldReader {
  public:
-  /// If `on_error` is given, it is called at every missing or invalid field, and may throw.
+  /// If `on_error` is given, the reader calls it at every missing or invalid field. `on_error` may
+  /// throw.
   explicit FieldReader(std::span<const std::byte> bytes, void (*on_error)() = nullptr)
       : rest_(bytes), on_error_(on_error) {}
 
@@ -55,13 +56,13 @@ class FieldReader {
     if (!raw.empty()) std::memcpy(&value, raw.data(), sizeof value);
     return value;
   }
-  /// A bool, stored as 0 or 1.
+  /// Reads a bool, stored as 0 or 1.
   bool get_flag() {
     const auto value = get<std::uint8_t>();
     if (value > 1) fail();
     return value == 1;
   }
-  /// An enumerator below `count`, stored as its underlying type.
+  /// Reads an enumerator below `count`, stored as its underlying type.
   template <typename Enum>
   Enum get_enum(int count) {
     const auto value = get<std::underlying_type_t<Enum>>();
@@ -74,7 +75,7 @@ class FieldReader {
     return {reinterpret_cast<const char*>(raw.data()), raw.size()};
   }
   std::span<const std::byte> get_bytes() { return get_raw(get<std::uint32_t>()); }
-  /// Bytes written by put_raw().
+  /// Reads bytes written by put_raw().
   std::span<const std::byte> get_raw(std::size_t count) {
     if (has_failed_ || count > rest_.size()) {
       fail();
@@ -91,7 +92,8 @@ class FieldReader {
     fail();
     return 0;
   }
-  /// Declares that a field is invalid, for a caller that checks further conditions on its value.
+  /// Declares that a field is invalid, for a caller that checks further conditions on the field's
+  /// value.
   void fail() {
     has_failed_ = true;
     if (on_error_ != nullptr) on_error_();

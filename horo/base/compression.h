@@ -12,15 +12,15 @@ struct CompressionFigures {
   /// ranks. An allreduce counts as 2 (n-1)/n of its bytes, an allgather as n-1 times the rank's own
   /// bytes. A wire type is not counted.
   std::uint64_t bytes_sent = 0;
-  std::uint64_t bytes_uncompressed = 0;  ///< what would have been sent without compression
-  /// Sums of squares over this rank's values in compressed tensors. `squared_values`: of the values
-  /// to send, which are gradients plus residuals of the previous step. `squared_error`: of the part
-  /// that was not sent. The unsent parts of several ranks may cancel; the result then has a smaller
-  /// error.
+  std::uint64_t bytes_uncompressed = 0;  ///< the same count without compression
+  /// Sums of squares over this rank's values in compressed tensors. `squared_values` is the sum for
+  /// the values to send, which are gradients plus residuals of the previous step. `squared_error`
+  /// is the sum for the part that was not sent. The unsent parts of several ranks may cancel. The
+  /// result then has a smaller error.
   double squared_values = 0;
   double squared_error = 0;
-  /// The number of matrices (kPowerSgd) or buckets (kTopK) with non-finite values. They count in
-  /// the byte counts, but not in the sums of squares.
+  /// The number of matrices (kPowerSgd) or buckets (kTopK) with non-finite values. The byte counts
+  /// include them, but the sums of squares do not.
   std::uint64_t non_finite = 0;
 
   /// The norm of the unsent part divided by the norm of the values to send (Euclidean norms); 0 if
@@ -52,11 +52,11 @@ struct CompressionReport {
 
 /// How a GradientSync compresses gradients. Results are approximate.
 ///
-/// Only float32 gradients of kAverage and kSum are compressed; others are sent unchanged. With
-/// error feedback, each rank keeps the unsent part of its gradients, the residual, and adds it to
-/// its gradients of the next step. A job of one rank compresses too, so that its steps equal those
-/// of a larger job. All ranks end a step with the same bits. A compressed gradient in an Arena is
-/// not reduced in place.
+/// Only float32 gradients of kAverage and kSum are compressed. Other gradients are sent unchanged.
+/// With error feedback, each rank keeps the residual, which is the unsent part of its gradients,
+/// and adds the residual to its gradients of the next step. A job of one rank compresses too, so
+/// that its steps equal those of a larger job. All ranks end a step with the same bits. A
+/// compressed gradient in an Arena is not reduced in place.
 ///
 /// If any rank has a non-finite gradient value, the result is non-finite on all ranks: kPowerSgd
 /// sets the whole matrix to NaN, and kTopK sends the value. State that is kept between steps (of
@@ -69,25 +69,25 @@ struct Compression {
     /// 1905.13727). The first dimension of a tensor gives the rows, all others the columns.
     kPowerSgd,
     /// Sends the largest values of each tensor with their indices (Aji, Heafield 2017; with error
-    /// feedback, Stich, Cordonnier, Jaggi 2018). Use it for few ranks or a small fraction: each
-    /// rank receives the values of all others, so traffic grows with the number of ranks.
+    /// feedback, Stich, Cordonnier, Jaggi 2018). Use this kind for few ranks or a small fraction.
+    /// Each rank receives the values of all other ranks, so traffic grows with the number of ranks.
     kTopK,
   };
 
   Kind kind = Kind::kNone;
-  /// Keep residuals. They need as much memory as the compressed gradients. Without them training
-  /// may stall or lose accuracy.
+  /// Keep residuals. They need as much memory as the compressed gradients. Without residuals,
+  /// training may stall or lose accuracy.
   bool error_feedback = true;
-  /// The number of first steps that are exchanged uncompressed. 0 is the published algorithm. Set
-  /// it to a few hundred or a thousand if gradients change fast at first: the factors need some
+  /// The number of first steps that are exchanged uncompressed. 0 is the published algorithm. If
+  /// gradients change fast at first, set a few hundred or a thousand, because the factors need some
   /// steps to converge.
   std::uint64_t start_step = 0;
 
   /// kPowerSgd: the number of columns of the factors, at least 1 and capped at the smaller side of
   /// a matrix. 1 or 2 gives the least traffic. 4 is close to uncompressed training in most models.
   std::size_t rank = 4;
-  /// kPowerSgd: a matrix is compressed if it has more than this many times the values of its
-  /// factors (at least 1). Vectors and small matrices are sent unchanged.
+  /// kPowerSgd: a matrix is compressed if the number of its values is more than this many times the
+  /// number of values of its factors. At least 1. Vectors and small matrices are sent unchanged.
   double min_compression_rate = 2;
   /// kPowerSgd: start from the factor of the previous step, as in a power iteration. Otherwise
   /// start from a random factor.

@@ -32,7 +32,7 @@ Enum parse_choice(std::string_view text, std::initializer_list<Enum> choices) {
   throw InvalidArgument(fmt::format("'{}' is not one of {}", text, names));
 }
 
-// The value of an on/off setting; none if the text is not one.
+// The value of an on/off setting; nullopt if the text is not such a value.
 std::optional<bool> switch_of(std::string_view text) {
   for (const std::string_view on : {"on", "1", "true", "yes"})
     if (text == on) return true;
@@ -279,7 +279,7 @@ std::string_view name_of(Stores stores) {
 std::string_view name_of(Binding binding) { return binding == Binding::kAuto ? "auto" : "none"; }
 
 // The defaults pass through the same parsers as the environment, so the documented default and the
-// used one cannot differ.
+// actual default cannot differ.
 Settings::Settings() {
   for (const SettingInfo& info : kTable) info.parse(*this, info.default_value);
 }

@@ -33,13 +33,13 @@ std::string_view name_of(MessageAllreduce allreduce);
 enum class Stores : std::uint8_t { kAuto, kPlain, kStreaming };
 std::string_view name_of(Stores stores);
 
-/// Whether ranks are bound to processors.
+/// Whether horo binds ranks to processors.
 enum class Binding : std::uint8_t { kAuto, kNone };
 std::string_view name_of(Binding binding);
 
-/// Every HORO_ setting, parsed. Only init() and testing.h read the environment; init() reads it
-/// once. All ranks of a job have the same values, except where SettingInfo::same_on_all_ranks is
-/// false.
+/// Every HORO_ setting, parsed. Inside the library, only init() and testing.h read HORO_ variables.
+/// Each call of init() reads them once. All ranks of a job have the same values, except where
+/// SettingInfo::same_on_all_ranks is false.
 struct Settings {
   LogLevel log_level = LogLevel::kWarning;
   std::chrono::nanoseconds timeout{};
@@ -50,7 +50,7 @@ struct Settings {
   std::size_t direct_bytes = 0;
   Algorithm algorithm = Algorithm::kAuto;
   MessageAllreduce allreduce = MessageAllreduce::kAuto;
-  std::string link_file;  ///< empty: none
+  std::string link_file;  ///< empty if there is none
   std::size_t servers = 0;
   Stores stores = Stores::kAuto;
   Binding binding = Binding::kAuto;
@@ -59,8 +59,8 @@ struct Settings {
   std::size_t ranks_per_node = 0;
   std::string flight_dir;  ///< see observe::flight_location()
   bool autotune = false;
-  std::string autotune_file;  ///< empty: none
-  std::string metrics_dir;    ///< empty: off
+  std::string autotune_file;  ///< empty if there is none
+  std::string metrics_dir;    ///< empty if off
   bool gpu_oversubscribe = false;
 
   Settings();  ///< the defaults
@@ -72,8 +72,8 @@ struct SettingInfo {
   std::string_view name;           ///< "HORO_TIMEOUT"
   std::string_view default_value;  ///< as a user would write it
   std::string_view accepts;        ///< "a duration", "auto, plain or streaming", ...
-  std::string_view meaning;        ///< one or two sentences: what it does, when to change it
-  bool same_on_all_ranks;          ///< compared between ranks by init()
+  std::string_view meaning;        ///< a few sentences: what the setting does and when to change it
+  bool same_on_all_ranks;          ///< whether init() compares the value between ranks
   void (*parse)(Settings&, std::string_view);
 };
 // Reading the table is safe while another thread runs the destructors of exit().
@@ -105,8 +105,8 @@ bool is_started_by_launcher(std::span<const std::string> entries);
 /// docs/reference/environment.md, generated from the table.
 std::string environment_markdown();
 
-/// The entry of `candidates` closest to `word` by edit distance, if it is at most a third of the
-/// word's length away.
+/// The entry of `candidates` with the smallest edit distance to `word`, if that distance is at most
+/// a third of the length of `word`.
 std::optional<std::string> nearest_match(std::string_view word,
                                          std::span<const std::string_view> candidates);
 

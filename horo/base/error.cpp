@@ -7,7 +7,7 @@ namespace horo {
 
 Error::Error(const std::string& text) : std::runtime_error(printable(text)) {
   // The text is recorded when the error is created. A later failure on the same thread can then
-  // name it as the cause, even if the program has caught it.
+  // name this text as the cause, even if the program has caught the error.
   record_thread_error(what());
 }
 

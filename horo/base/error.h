@@ -7,7 +7,7 @@
 namespace horo {
 
 /// The base of every exception that horo throws. what() is one line of printable text, even if
-/// names and paths in it are not printable; see horo/base/printable.h.
+/// names and paths in the text are not printable; see horo/base/printable.h.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& text);
@@ -60,7 +60,7 @@ namespace detail {
 }  // namespace horo
 
 /// Throws horo::InvalidArgument with `message` if `condition` is false. `message` is an expression
-/// convertible to std::string. It is evaluated only in that case.
+/// convertible to std::string. It is evaluated only if `condition` is false.
 #define HORO_CHECK(condition, message)                                 \
   (static_cast<bool>(condition) ? static_cast<void>(0)                 \
                                 : ::horo::detail::throw_check_failure( \

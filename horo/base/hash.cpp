@@ -7,7 +7,7 @@ namespace horo {
 
 // Four chains, so that their multiplications overlap. Each step is a bijection of the chain's state
 // for a given word, and of the word for a given state. A difference in one word therefore always
-// changes the result.
+// changes the state of its chain.
 std::uint64_t hash_contents(const void* data, std::size_t bytes) {
   constexpr std::size_t kChains = 4;
   constexpr std::size_t kBlockBytes = kChains * sizeof(std::uint64_t);

@@ -49,8 +49,8 @@ LogLevel log_level() { return current_level; }
 void set_log_label(std::string label) { current_label = std::move(label); }
 std::string log_label() { return current_label; }
 
-// The text is made printable here, once for all callers: names of tensors and errors of the system
-// may contain control characters.
+// Makes the text printable for all callers, because names of tensors and errors of the system may
+// contain control characters.
 void log_message(LogLevel level, std::string_view text) noexcept {
   if (level < log_level() || level == LogLevel::kOff) return;
   try {

@@ -9,9 +9,10 @@
 
 namespace horo {
 
-/// `name`: ranks match an operation by its name. Empty: "<operation>.<k>", where k counts the
-/// operations of that kind that this rank has submitted without a name. All ranks must then submit
-/// those in the same order. A name may be used again after its operation has completed.
+/// `name`: ranks match an operation by its name. If empty, the name is "<operation>.<k>", where k
+/// counts the operations of that kind that this rank has submitted without a name. All ranks must
+/// then submit these operations in the same order. A name may be used again after its operation has
+/// completed.
 ///
 /// `prescale`, `postscale`: finite factors, equal on all ranks. The result is postscale *
 /// op(prescale * x). Each product is rounded once to the element type. float64 is multiplied in
@@ -38,9 +39,9 @@ struct ReduceScatterOptions {
 };
 struct AlltoallOptions {
   std::string name;
-  /// The number of rows (first dimension) of the input to send to each rank, by rank. The sum is
-  /// the number of rows of the input. Empty: all ranks get the same number of rows, and the first
-  /// `rows % size` ranks get one more.
+  /// The number of rows (first dimension) of the input to send to each rank, by rank. The sum must
+  /// be the number of rows of the input. If empty, all ranks get the same number of rows, and the
+  /// first `rows % size` ranks get one more.
   std::vector<std::size_t> splits;
 };
 struct BarrierOptions {
@@ -50,7 +51,7 @@ struct CheckEqualOptions {
   /// The name of the check in errors. Each name has its own count of calls; see `every`.
   std::string name;
   /// Compare the tensors in the first call and then in every `every`-th call; the other calls
-  /// return at once. At least 1, equal on all ranks.
+  /// return at once. Must be at least 1 and equal on all ranks.
   std::uint64_t every = 1;
 };
 

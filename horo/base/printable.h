@@ -11,7 +11,7 @@ namespace horo {
 /// U+2029) and of invalid UTF-8 by "\x" and two hexadecimal digits. Everything else is unchanged,
 /// so printable(printable(x)) equals printable(x).
 ///
-/// Inside horo, names keep their bytes, because ranks match operations by them. Text is made
+/// Inside horo, names keep their bytes, because ranks match operations by these bytes. Text is made
 /// printable at output: in log_message(), in every horo::Error, and in readers and writers of
 /// files.
 std::string printable(std::string_view text);

@@ -15,8 +15,8 @@ std::size_t parse_bytes(std::string_view text);
 /// Throws InvalidArgument with the text and the accepted form.
 std::chrono::nanoseconds parse_duration(std::string_view text);
 
-/// "64 MiB", "1.5 KiB", "17 B": in the largest unit that represents the size exactly with at most
-/// two decimals, otherwise in bytes.
+/// "64 MiB", "1.5 KiB", "17 B": the size in the largest unit that represents it exactly with at
+/// most two decimals, otherwise in bytes.
 std::string format_bytes(std::size_t bytes);
 /// "1 rank", "2 ranks". The plural of `noun` must end with "s".
 std::string format_count(std::size_t count, std::string_view noun);

@@ -15,9 +15,10 @@ namespace horo {
 /// time, as Adasum(a, b) = (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b. Orthogonal vectors are
 /// added, equal vectors are averaged, and a zero vector leaves the other unchanged. Ranks 0 and 1
 /// form a pair, ranks 2 and 3 form a pair, and so on. The results are paired in the same way until
-/// one is left; a result without a partner advances unchanged. Dot products are summed in float64.
-/// The bits depend only on the values, not on timing, algorithm, fusion or buckets. Source: Maleki
-/// et al., "Scaling distributed training with adaptive summation", 2020.
+/// one result remains. A result without a partner stays unchanged for the next pairing. Dot
+/// products are summed in float64. The bits depend only on the values, not on timing, algorithm,
+/// fusion or buckets. Source: Maleki et al., "Scaling distributed training with adaptive
+/// summation", 2020.
 enum class ReduceOp : std::uint8_t { kAverage, kSum, kMin, kMax, kProduct, kAdasum };
 inline constexpr int kReduceOpCount = 6;
 /// The operations before kAdasum combine each element separately.

@@ -14,7 +14,7 @@ namespace horo {
 struct WireReport {
   std::uint64_t bytes_sent = 0;   ///< bytes of the wire type sent to other ranks
   std::uint64_t bytes_saved = 0;  ///< additional bytes that the gradients' own type needs
-  /// Sums over a sample of one in 64 of the rounded values.
+  /// Sums of squares over a sample of one in 64 of the rounded values.
   double squared_error = 0;
   double squared_values = 0;
   /// The number of values in the sample that exceeded the range of the wire type and became
@@ -36,13 +36,13 @@ struct WireReport {
   }
 };
 
-/// The result of a step of a GradientSync. Every rank has the same report, so all ranks make the
-/// same decision from it, such as to skip the step or to stop.
+/// The result of a step of a GradientSync. Every rank has the same report. So all ranks can make
+/// the same decision from the report, such as to skip the step or to stop.
 struct StepReport {
   /// False after a pass that only accumulates: nothing was exchanged, and nothing below is set.
   bool was_exchanged = false;
-  /// Sum of the ranks' weights; without GradientSyncOptions::weighted the number of ranks. 0: no
-  /// rank had data, and all gradients are zero.
+  /// The sum of the ranks' weights. Without GradientSyncOptions::weighted, this is the number of
+  /// ranks. If no rank had data, this is 0, and all gradients are zero.
   double total_weight = 0;
   /// With clip_norm or check_finite: the L2 norm of all reduced floating point gradients without
   /// metrics, before clipping, summed in float64. Otherwise NaN.
@@ -55,10 +55,10 @@ struct StepReport {
   /// The origin of a non-finite value.
   struct NonFinite {
     /// The lowest rank with a non-finite value in its own gradients, before the weight. Ranks of
-    /// weight 0 do not count. -1: finite values became non-finite in the reduction.
+    /// weight 0 are ignored. -1 if finite values became non-finite in the reduction.
     int rank = -1;
     std::size_t gradient = 0;  ///< index in the registered list
-    std::string name;          ///< of the gradient
+    std::string name;          ///< name of the gradient
     std::size_t index = 0;     ///< element of the gradient
     double value = 0;
 

@@ -10,8 +10,8 @@
 
 namespace horo {
 
-// Negative dimensions are rejected here, because a conversion to std::size_t would turn them into
-// huge positive ones.
+// Rejects negative dimensions. Otherwise the conversion to std::size_t would turn them into huge
+// positive dimensions.
 Shape::Shape(std::initializer_list<Dimension> dimensions) {
   dimensions_.reserve(dimensions.size());
   for (const Dimension& dimension : dimensions) dimensions_.push_back(dimension.value_);
@@ -25,8 +25,8 @@ Shape::Shape(std::initializer_list<Dimension> dimensions) {
       fmt::format("shape [{}]: a dimension must not be negative", fmt::join(given, ", ")));
 }
 
-// A dimension of 0 makes the count 0, also if the product of the others overflows. The limit
-// PTRDIFF_MAX keeps differences of pointers and indices of every element valid.
+// A dimension of 0 makes the count 0, even if the product of the other dimensions overflows. The
+// limit PTRDIFF_MAX keeps differences of pointers and indices of every element valid.
 std::size_t Shape::count() const {
   if (std::ranges::find(dimensions_, std::size_t{0}) != dimensions_.end()) return 0;
   std::size_t product = 1;

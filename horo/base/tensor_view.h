@@ -14,7 +14,8 @@
 
 namespace horo {
 
-/// The dimensions of a tensor, outermost first. Without dimensions: a scalar (one element).
+/// The dimensions of a tensor, outermost first. A shape without dimensions is a scalar (one
+/// element).
 class Shape {
  public:
   /// One dimension, of any integer type.
@@ -55,14 +56,14 @@ class Shape {
 template <typename Range>
 concept BorrowableRange =
     std::ranges::contiguous_range<Range> && std::ranges::borrowed_range<Range>;
-/// A temporary that owns its elements, such as std::vector<float>(3). It is destroyed before an
-/// operation uses its elements.
+/// A temporary that owns its elements, such as std::vector<float>(3). The temporary is destroyed
+/// before an operation uses the elements.
 template <typename Range>
 concept OwningTemporary =
     std::ranges::contiguous_range<Range> && !std::ranges::borrowed_range<Range>;
 
 /// A borrowed, contiguous, row-major, read-only tensor in host memory: pointer, element type and
-/// shape. The caller keeps the memory alive and unchanged until the operation on the view has
+/// shape. The caller must keep the memory alive and unchanged until the operation on the view has
 /// completed. Every constructor throws InvalidArgument, with the shape, if the tensor has 2^63
 /// bytes or more.
 class ConstTensorView {

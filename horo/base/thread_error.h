@@ -6,8 +6,8 @@
 
 namespace horo {
 
-/// Stores the text of an error that is about to be thrown to the program on this thread. During
-/// stack unwinding the text of the exception cannot be read, but a failing rank reports it.
+/// Stores the text of an error that is about to be thrown to the program on this thread. A failing
+/// rank reports this text, because it cannot read the text of an exception during stack unwinding.
 void record_thread_error(std::string_view text) noexcept;
 
 /// The last text stored on this thread if it is at most `age` old; otherwise empty.

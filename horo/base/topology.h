@@ -15,7 +15,7 @@ namespace horo {
 /// that does not fit is replaced by a count and a hash, "{61 ranks, 6f1c0a95}".
 std::string name_of_set(const std::vector<int>& ranks, int number = 1);
 
-/// The ranks that the name of a process set lists; nullopt if it lists none.
+/// The ranks that the name of a process set lists; nullopt if the name has no list.
 std::optional<std::vector<int>> members_of(std::string_view process_set);
 
 /// The placement of the ranks of a job. A node is a set of ranks that can share memory. Nodes are
@@ -51,12 +51,13 @@ struct Topology {
   bool is_subset() const { return !job_rank_of.empty(); }
   /// See name_of_set(). Empty if this is the whole job.
   std::string set_name() const;
-  /// The topology of `members` (ascending, includes this rank), which are renumbered 0, 1, ...
-  /// Ranks on the same node stay on the same node.
+  /// The topology of `members`, which are renumbered 0, 1, ... `members` must be ascending and
+  /// include this rank. Ranks on the same node stay on the same node.
   Topology subset(const std::vector<int>& members, int number = 1) const;
 };
 
-/// Builds the topology seen by `rank` from the node key of every rank (equal keys: same node).
+/// Builds the topology seen by `rank` from the node key of every rank. Ranks with equal keys are on
+/// the same node.
 Topology make_topology(int rank, const std::vector<std::string>& key_of_rank,
                        const std::vector<std::string>& host_of_rank);
 

@@ -20,7 +20,7 @@ thread_local const std::function<bool()>* work_of_thread = nullptr;
 
 }  // namespace
 
-// Waits do not nest: work that runs during a wait must not wait itself.
+// Waits do not nest. Work that runs during a wait must not wait.
 WhileWaiting::WhileWaiting(std::function<bool()> work) : work_(std::move(work)) {
   HORO_CHECK(work_of_thread == nullptr, "this thread already has work for its waits");
   work_of_thread = &work_;
@@ -49,8 +49,8 @@ constexpr int kLooksForText = 10000;
 void AbortSignal::raise(std::string_view text) noexcept {
   std::uint32_t expected = 0;
   if (!state_.compare_exchange_strong(expected, kWriting, std::memory_order_acq_rel)) {
-    // The first call completes soon, unless its process was killed meanwhile. The limit of the loop
-    // covers that case: the signal may share memory between processes.
+    // The first call completes soon, unless its process was killed during the call. The limit of
+    // the loop covers that case: the signal may share memory between processes.
     for (int looks = 0; looks < kLooksForText && !is_raised(); ++looks) sched_yield();
     return;
   }
@@ -70,10 +70,10 @@ bool names_timeout(std::string_view text) {
   return text.find(kTimeoutMark) != std::string_view::npos;
 }
 
-// The stages of a wait: poll, poll and yield, sleep. Suspended time is added to start_, so that it
-// counts neither as a stage nor against the timeout: a job that is stopped and continued as a whole
-// must not time out. The order of the checks is fixed: a raised abort signal has the text of the
-// first cause, so it takes precedence over the timeout of the wait.
+// The stages of a wait: poll, poll and yield, sleep. Suspended time is added to start_, so that
+// this time advances neither the stage nor the timeout. Otherwise a job that is stopped and
+// continued as a whole would time out. The order of the checks is fixed: a raised abort signal has
+// the text of the first cause, so it takes precedence over the timeout of the wait.
 void Waiter::pause_slowly(const std::atomic<std::uint32_t>* word, std::uint32_t seen,
                           std::string_view what) {
   const auto now = std::chrono::steady_clock::now();

@@ -11,12 +11,12 @@
 namespace horo {
 
 /// Runs other work of a thread while that thread waits. As long as an object of this class exists,
-/// each wait (Waiter) of the thread that made it calls `work` from time to time. At most one per
-/// thread; destroyed by the thread that made it.
+/// each wait (Waiter) of the thread that made the object calls `work` from time to time. A thread
+/// must have at most one such object, and must destroy the object itself.
 class WhileWaiting {
  public:
-  /// `work` does not block and returns whether it had anything to do. An exception from it ends the
-  /// wait.
+  /// `work` must not block. It must return whether it had anything to do. An exception from `work`
+  /// ends the wait.
   explicit WhileWaiting(std::function<bool()> work);
   ~WhileWaiting();
   WhileWaiting(const WhileWaiting&) = delete;
@@ -35,7 +35,8 @@ class WhileWaiting {
 class AbortSignal {
  public:
   /// Raises the signal. The first call sets the text, cut to the available size; later calls have
-  /// no effect. On return the signal is raised, whichever call was first.
+  /// no effect. On return the signal is raised, unless the process of the first call was stopped or
+  /// killed during that call.
   void raise(std::string_view text) noexcept;
   bool is_raised() const noexcept { return state_.load(std::memory_order_acquire) == kRaised; }
   /// The text given to raise(). Requires is_raised().
@@ -43,7 +44,8 @@ class AbortSignal {
   /// The same without a copy; valid as long as this object.
   std::string_view view() const noexcept { return text_; }
 
-  /// Excludes the time up to `now` from every wait that uses this signal, such as a declared pause.
+  /// Excludes the time up to `now` from every wait that uses this signal. Used during a declared
+  /// pause.
   void excuse_waits(std::chrono::steady_clock::time_point now) const noexcept {
     excused_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   }
@@ -62,12 +64,12 @@ class AbortSignal {
     return now.time_since_epoch().count() < watched_.load(std::memory_order_relaxed);
   }
 
-  /// Declares that a wait has lasted for its timeout at `now`. Such a wait makes no progress, so no
-  /// slow link explains it.
+  /// Declares that a wait has lasted for its timeout at `now`. Such a wait makes no progress, so a
+  /// slow link is not its cause.
   void note_overdue_wait(std::chrono::steady_clock::time_point now) const noexcept {
     overdue_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   }
-  /// Whether a wait was overdue in the last seconds before `now`.
+  /// Whether a wait was overdue in the last three seconds before `now`.
   bool has_overdue_wait(std::chrono::steady_clock::time_point now) const noexcept {
     const auto noted = overdue_.load(std::memory_order_relaxed);
     return noted != 0 && (now.time_since_epoch() - std::chrono::steady_clock::duration(noted)) <
@@ -82,10 +84,10 @@ class AbortSignal {
   char text_[1004] = {};
 };
 
-/// How a rank waits for its peers: it polls for `spin`, then polls and yields the core for `yield`,
-/// then sleeps for intervals that grow to `longest_nap`. A wait ends with CommunicationError after
-/// `timeout`, or when `abort` is raised. Time in which the process was stopped does not count, nor
-/// does time that `abort` excludes.
+/// How a rank waits for its peers. The rank polls for `spin`. Then it polls and yields the core for
+/// `yield`. Then it sleeps for intervals that grow to `longest_nap`. A wait ends with
+/// CommunicationError after `timeout` plus `grace`, or when `abort` is raised. Time in which the
+/// process was stopped does not count, nor does time that `abort` excludes.
 struct WaitPolicy {
   std::chrono::nanoseconds spin{0};
   std::chrono::nanoseconds yield{std::chrono::microseconds(200)};
@@ -97,10 +99,11 @@ struct WaitPolicy {
   /// Extra time after `timeout` in which the watchdog, which has snapshots of all ranks, can raise
   /// `abort` first.
   std::chrono::nanoseconds grace{0};
-  const AbortSignal* abort = nullptr;  ///< may be null; outlives the waits
+  const AbortSignal* abort = nullptr;  ///< may be null; must outlive the waits
   /// If set and true, a wait ends with ShutdownError, because its result is no longer needed.
   const std::atomic<bool>* cancelled = nullptr;
-  /// If set, the waiting thread calls it before each sleep. An exception from it ends the wait.
+  /// If set, the waiting thread calls this function before each sleep. An exception from the
+  /// function ends the wait.
   const std::function<void()>* before_nap = nullptr;
 
   /// The time from `since` to `now`, without the time that `abort` excludes.
@@ -108,10 +111,11 @@ struct WaitPolicy {
                                       std::chrono::steady_clock::time_point now) const {
     return now - (abort == nullptr ? since : std::max(since, abort->excused()));
   }
-  /// The time after which a wait ends with an error: `timeout` and `grace`.
+  /// The time after which a wait ends with an error: `timeout` plus `grace`.
   std::chrono::nanoseconds limit() const { return timeout + grace; }
   /// Whether a wait that began at `since` has timed out at `now`. All waits use this function for
-  /// their timeout. Notes in `abort` that a wait is overdue, once it has lasted for `timeout`.
+  /// their timeout. Once the wait has lasted for `timeout`, notes in `abort` that a wait is
+  /// overdue.
   bool has_timed_out(std::chrono::steady_clock::time_point since,
                      std::chrono::steady_clock::time_point now) const {
     const std::chrono::nanoseconds waited = time_since(since, now);
@@ -127,13 +131,13 @@ std::string with_timeout(std::string_view text, std::chrono::nanoseconds timeout
 /// Whether `text` is a result of with_timeout().
 bool names_timeout(std::string_view text);
 
-/// One wait. The other work of the thread continues meanwhile (WhileWaiting). Use: `for (Waiter
+/// One wait. During the wait, the thread runs its other work (WhileWaiting). Use: `for (Waiter
 /// waiter(policy); !ready(); waiter.pause("for the reply of rank 3"));` Used by one thread.
 class Waiter {
  public:
   explicit Waiter(const WaitPolicy& policy) : policy_(policy) {}
 
-  /// Pauses between two polls. `what` completes "waited 5min ..." in the error.
+  /// Pauses between two polls. `what` completes "waited 5 min ..." in the error.
   void pause(std::string_view what) { pause_at(nullptr, 0, what); }
   /// The same for an event that changes `word` from `seen` and calls futex_wake_all: the change
   /// ends a sleep.

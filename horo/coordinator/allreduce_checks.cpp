@@ -94,15 +94,15 @@ std::string find_overlap(std::span<const NamedTensor> tensors) {
   for (const NamedTensor& tensor : tensors)
     if (tensor.tensor.bytes() > 0) by_address.push_back(&tensor);
   const auto address_of = [](const NamedTensor* tensor) { return tensor->tensor.data(); };
-  // Groups are checked in every step. Most groups lie in memory in their order or in reverse order,
-  // so this avoids the sort.
+  // Avoids the sort for groups that lie in memory in their order or in reverse order. Most groups
+  // do, and groups are checked in every step.
   if (!std::ranges::is_sorted(by_address, std::less<>(), address_of)) {
     if (std::ranges::is_sorted(by_address, std::greater<>(), address_of))
       std::ranges::reverse(by_address);
     else
       std::ranges::stable_sort(by_address, std::less<>(), address_of);
   }
-  // In ascending order of address, any overlap implies an overlap of two neighbours.
+  // In ascending order of address, if any two tensors overlap, then two neighbours overlap.
   const auto found = std::ranges::adjacent_find(
       by_address, [](const auto* a, const auto* b) { return overlap(a->tensor, b->tensor); });
   if (found == by_address.end()) return {};

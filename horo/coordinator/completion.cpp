@@ -12,13 +12,15 @@
 namespace horo::coordinator {
 namespace {
 
-// A counter, because a callback may call then() on a completed operation, which runs another one.
+// A counter, because callbacks can nest. A callback may call then() on a completed operation, and
+// then() runs another callback.
 thread_local int callbacks_on_this_thread = 0;
 
 }  // namespace
 
-// error_ is written before the release of kDone, so a waiter that sees kDone sees the error. The
-// mutex orders this with then(): a callback is either returned here or run by then(), never both.
+// error_ is written before the release store of kDone, so a waiter that sees kDone also sees the
+// error. The mutex orders complete() with then(). Therefore each callback is either returned here
+// or run by then(), but not both.
 std::vector<Completion::Callback> Completion::complete(std::exception_ptr error) {
   std::vector<Callback> callbacks;
   std::uint32_t before = 0;
@@ -32,8 +34,8 @@ std::vector<Completion::Callback> Completion::complete(std::exception_ptr error)
   return callbacks;
 }
 
-// Stores the text for this thread, so that a Context that is destroyed while the exception unwinds
-// the stack can report it.
+// Stores the text of the error for this thread. A Context that is destroyed while the exception
+// unwinds the stack can then report the text.
 void Completion::wait() {
   if (!is_done()) block();
   if (!error_) return;
@@ -63,8 +65,8 @@ void Completion::block() {
   }
 }
 
-// Runs the callback without the lock, because it may call then() on this object. error_ no longer
-// changes at that point.
+// Runs the callback without the lock, because the callback may call then() on this object. Reads
+// error_ without the lock, because error_ does not change once the operation is done.
 void Completion::then(Callback callback) {
   {
     const std::scoped_lock lock(mutex_);
@@ -85,8 +87,8 @@ void run_callback(Completion::Callback callback, const std::exception_ptr& error
   } catch (...) {
     log_error("a completion callback threw an exception that is not a std::exception");
   }
-  // Destroyed here, inside the callback scope: the callback may be the last owner of a Context,
-  // whose destructor must not block on this thread.
+  // The callback may be the last owner of a Context, whose destructor must not block on this
+  // thread. Therefore the callback is destroyed before the counter is decremented.
   callback = nullptr;
   --callbacks_on_this_thread;
 }

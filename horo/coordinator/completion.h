@@ -17,24 +17,27 @@ class RankMeter;
 
 namespace horo::coordinator {
 
-/// The outcome of one submitted operation. complete() is called once; any thread may wait.
+/// The outcome of one submitted operation. complete() must be called at most once. Any thread may
+/// wait.
 class Completion {
  public:
   using Callback = std::function<void(std::exception_ptr)>;
 
-  /// Records later waits in `meter`, if not null. Must be called before the first wait().
+  /// Makes each wait() that blocks record its time in `meter`, if `meter` is not null. The caller
+  /// must call measure() before the first wait().
   void measure(std::shared_ptr<metrics::RankMeter> meter) { meter_ = std::move(meter); }
-  /// Sets the outcome. Returns the callbacks that the caller must run with error().
+  /// Sets the outcome. The caller must run the returned callbacks with error().
   std::vector<Callback> complete(std::exception_ptr error = nullptr);
   bool is_done() const { return state_.load(std::memory_order_acquire) == kDone; }
   /// Requires is_done().
   const std::exception_ptr& error() const { return error_; }
-  /// Blocks until complete() has been called; rethrows its error. The coordinator checks the
-  /// timeout. Throws ShutdownError in a child process of fork(), where complete() is never called.
-  /// Throws InvalidArgument inside a callback if the call would block, since it would deadlock.
+  /// Blocks until complete() has been called, then throws the error of the operation if there is
+  /// one. Has no timeout, because the coordinator completes operations that time out. Throws
+  /// ShutdownError instead of blocking in a child process of fork(), where nobody calls complete().
+  /// Throws InvalidArgument instead of blocking inside a callback, because the wait would deadlock.
   void wait();
-  /// Registers `callback` for the caller of complete() to run. Runs it at once, on this thread, if
-  /// the operation has completed.
+  /// If the operation has completed, runs `callback` at once on this thread. Otherwise complete()
+  /// returns the callback to its caller, which must run it.
   void then(Callback callback);
 
  private:
@@ -50,7 +53,7 @@ class Completion {
   std::vector<Callback> callbacks_;
 };
 
-/// Runs a user's callback and destroys it. Logs exceptions of the callback.
+/// Runs a user's callback and destroys it. Logs an exception that the callback throws.
 void run_callback(Completion::Callback callback, const std::exception_ptr& error) noexcept;
 /// Returns whether this thread is inside run_callback().
 bool is_in_callback() noexcept;

@@ -17,12 +17,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kCheckInterval = 100ms;  // between checks of deadlines while entries are pending
-// Messages between nodes do not ring the doorbell, so the leader of a node polls for them. It
-// sleeps for kShortNap between polls at first, and for kLongNap later.
+// Messages between nodes do not ring the doorbell, so the leader of a node polls for these
+// messages. Between polls, the leader sleeps for kShortNap at first and for kLongNap later.
 constexpr auto kShortNap = 50us;
 constexpr auto kLongNap = 1ms;
-// Rank 0 knows which ranks are missing. The other ranks time out later, so that rank 0 reports the
-// error first.
+// How much later the other ranks time out than rank 0. Rank 0 must report the error first, because
+// only rank 0 knows which ranks of the job are missing.
 constexpr auto kLeaderAdvantage = 2s;
 constexpr const char* kEnded = "horo has been shut down on this rank";
 
@@ -50,10 +50,10 @@ bool is_cacheable(Kind kind) {
 
 }  // namespace
 
-// thread_ is the last member, so the thread starts when all other members exist and is joined
-// before they are destroyed. Only the owner of the rounds sends control messages and runs
-// collectives of named operations: thread_, or a caller of perform(). Plans call MPI from other
-// threads at the same time, so MPI must provide MPI_THREAD_MULTIPLE.
+// thread_ is the last member. Therefore the thread starts when all other members exist and is
+// joined before the other members are destroyed. The owner of the rounds is thread_ or a caller of
+// perform(). Only the owner sends control messages and runs collectives of named operations. Plans
+// call MPI from other threads at the same time, so MPI must provide MPI_THREAD_MULTIPLE.
 Coordinator::Coordinator(collectives::Transport& transport, const Settings& settings,
                          const collectives::AllreduceSelection& allreduce,
                          observe::FlightRecorder& recorder, std::chrono::nanoseconds idle_interval,
@@ -73,8 +73,8 @@ Coordinator::~Coordinator() {
   doorbell().ring();
 }
 
-// The flight record is opened before the entry is visible to the coordinator, which may complete it
-// at once.
+// Opens the flight record before the coordinator can see the entry, because the coordinator may
+// complete the entry at once.
 std::shared_ptr<Completion> Coordinator::submit(Entry entry) {
   std::shared_ptr<Completion> completion = entry.completion;
   flights_.open(entry);
@@ -82,9 +82,9 @@ std::shared_ptr<Completion> Coordinator::submit(Entry entry) {
   return completion;
 }
 
-// Runs rounds on the caller's thread if no other thread runs them. A blocking operation then needs
-// no wake-up of another thread. Stops when this operation is complete, even if others are pending,
-// because the caller does not wait for those.
+// Runs rounds on the caller's thread if no other thread owns the rounds. A blocking operation then
+// needs no wake-up of another thread. Stops when this operation is complete, even if other
+// operations are pending, because the caller does not wait for the other operations.
 void Coordinator::perform(Entry entry) {
   forbid_blocking_in_callbacks();
   const std::shared_ptr<Completion> completion = entry.completion;
@@ -102,9 +102,10 @@ void Coordinator::perform(Entry entry) {
     doorbell().announce(pause.sleep);
     doorbell().wait(seen, pause.duration);
   }
-  // The coordinator's thread runs the remaining operations. It may have been asleep since before
-  // this caller acquired the rounds. Submissions of other threads did not wake it, because this
-  // caller had announced Sleep::kNone. Therefore this caller rings again after the release.
+  // The coordinator's thread runs the remaining operations. That thread may have been asleep since
+  // before this caller acquired the rounds. Submissions of other threads did not wake that thread,
+  // because this caller had announced Sleep::kNone. Therefore this caller rings after the release
+  // if any operations remain.
   const bool is_idle = pending_.empty() && queue_.is_empty() && !is_finished_;
   doorbell().announce(is_idle ? Doorbell::Sleep::kDeep : Doorbell::Sleep::kLight);
   round_ownership_.release();
@@ -112,8 +113,9 @@ void Coordinator::perform(Entry entry) {
   completion->wait();
 }
 
-// The shutdown is a named operation that every rank must submit. No rank ends its thread before all
-// ranks have submitted it, so no rank waits for a response that nobody sends.
+// The shutdown is a named operation that every rank must submit. If a rank ended its thread
+// earlier, another rank could wait for a response that nobody sends. Therefore no rank ends its
+// thread before all ranks have submitted the shutdown, unless the job fails.
 void Coordinator::shut_down() {
   Entry entry;
   entry.request.name = kShutdownName;
@@ -123,7 +125,7 @@ void Coordinator::shut_down() {
 }
 
 // The owner of the rounds reads the flag at the start of its next round and calls give_up(). This
-// function joins the thread, so the other ranks have been notified when it returns.
+// function joins the thread, so give_up() has notified the other ranks when this function returns.
 void Coordinator::fail(const std::string& text) noexcept {
   failure_ = text;
   should_fail_ = true;
@@ -145,8 +147,8 @@ Counters Coordinator::counters() const {
 }
 
 // Reads the doorbell before a round and waits on it afterwards, so a ring during the round is not
-// lost. Runs queued callbacks without the ownership of the rounds: user code may take long, and
-// meanwhile a caller of perform() can run rounds.
+// lost. Runs queued callbacks without the ownership of the rounds, because user code may take long.
+// Meanwhile, a caller of perform() can run rounds.
 void Coordinator::run_thread(const std::string& log_label) {
   set_log_label(log_label);
   for (bool is_finished = false; !is_finished;) {
@@ -167,8 +169,9 @@ void Coordinator::run_thread(const std::string& log_label) {
   }
 }
 
-// Runs rounds until the owner must sleep or `until` is done. If `until` is null, also returns after
-// a round that did work, because callbacks may be due. Requires the ownership of the rounds.
+// Runs rounds until the owner must sleep, `until` is done, or the coordinator has ended. If `until`
+// is null, also returns after a round that did work, because callbacks may be due. The caller must
+// own the rounds.
 Coordinator::Pause Coordinator::run_rounds(const Completion* until) {
   while (!is_finished_) {
     const bool did_work = run_round();
@@ -180,8 +183,8 @@ Coordinator::Pause Coordinator::run_rounds(const Completion* until) {
   return {};
 }
 
-// No exception leaves a round. An error of one operation is stored in its completions; any other
-// error ends the coordinator on all ranks, because the ranks may no longer agree on the order of
+// No exception leaves a round. carry_out() handles errors that affect only one operation. Any other
+// error ends the coordinator on all ranks, because the ranks may no longer run the same sequence of
 // collectives.
 bool Coordinator::run_round() {
   try {
@@ -203,8 +206,8 @@ bool Coordinator::run_round() {
   }
 }
 
-// pending_ owns an entry from here until its response. The elements of an unordered_map do not
-// move, so the pointers to the requests stay valid.
+// pending_ owns an entry from here until the response of the entry. The elements of an
+// unordered_map do not move, so the pointers to the requests stay valid.
 bool Coordinator::announce(Time now) {
   std::vector<Entry> entries = queue_.take_all();
   if (entries.empty()) return false;
@@ -220,8 +223,8 @@ bool Coordinator::announce(Time now) {
 
 // Every rank executes the same responses in the same order, so collectives of different operations
 // cannot block each other. InvalidArgument and MismatchError are thrown before or after the
-// collective, so this rank may continue with the next response. The cache is updated after such an
-// error too, because the other ranks update theirs.
+// collective, so this rank may continue with the next response. Updates the cache after such an
+// error too, because the other ranks update their caches.
 void Coordinator::carry_out(const Response& response) {
   std::vector<Entry> entries = take_entries(response);
   if (response.error != ErrorKind::kNone) {
@@ -266,9 +269,9 @@ void Coordinator::carry_out(const Response& response) {
   complete(entries, error);
 }
 
-// The device queue reports errors and the end of the work. For the coordinator the operation is
-// complete: the next response does not wait for it, and its names may be submitted again. The
-// flight records end here. The queue opens new ones when the device starts the work.
+// The device queue reports errors and the end of the work. For the coordinator, the operations are
+// complete. The next response does not wait for the operations, and their names may be submitted
+// again. Discards the open flight records. The queue opens new records later.
 void Coordinator::enqueue_on_device(const Response& response, std::vector<Entry> entries) {
   operations_ += entries.size();
   note_agreed(response, entries);
@@ -278,8 +281,8 @@ void Coordinator::enqueue_on_device(const Response& response, std::vector<Entry>
   queue.add(response, std::move(entries), flights_.agreed());
 }
 
-// Updates the response cache, which must stay equal on all ranks. An absent rank has no entries, so
-// it adds the request that the response contains.
+// Updates the response cache, whose names and numbers must stay equal on all ranks. An absent rank
+// has no entries, so it uses the requests in the response or in the cache.
 void Coordinator::note_agreed(const Response& response, const std::vector<Entry>& entries) {
   if (!is_cacheable(response.kind)) return;
   ResponseCache& cache = negotiator_.cache();
@@ -292,8 +295,9 @@ void Coordinator::note_agreed(const Response& response, const std::vector<Entry>
     cache.note(tensor.description(), response.rows_of, message);
 }
 
-// Returns the entries in the order of the response, not of submission, because that order is equal
-// on all ranks. A rank that has joined has no entry and takes part with identity values.
+// Returns the entries in the order of the response, which is equal on all ranks. The order of
+// submission may differ between ranks. An absent rank has no entry and takes part with identity
+// values.
 std::vector<Entry> Coordinator::take_entries(const Response& response) {
   std::vector<std::unordered_map<std::string, Entry>::iterator> found;
   for (const Response::Tensor& tensor : response.tensors) {
@@ -316,9 +320,9 @@ std::vector<Entry> Coordinator::take_entries(const Response& response) {
   return entries;
 }
 
-// The names are released before the completion is set: a thread that wakes up from wait() may
-// submit the same name at once. Callbacks are only queued here, because this thread may own the
-// rounds. The locks of the queue, the completion and the callbacks are taken one after another.
+// Releases the names before it sets the completion, because a thread that wakes up from wait() may
+// submit the same name at once. Only queues the callbacks, because this thread owns the rounds. The
+// locks of the queue, the completion and the callbacks are taken one after another.
 void Coordinator::complete(std::vector<Entry>& entries, const std::exception_ptr& error) {
   bool has_callbacks = false;
   for (Entry& entry : entries) {
@@ -330,8 +334,8 @@ void Coordinator::complete(std::vector<Entry>& entries, const std::exception_ptr
     }
   }
   if (!has_callbacks) return;
-  // The coordinator's thread runs the callbacks. It may sleep on the doorbell or in
-  // wait_for_change(), so both are woken.
+  // The coordinator's thread runs the callbacks. That thread may sleep on the doorbell or in
+  // wait_for_change(). Both sleeps must end.
   doorbell().ring();
   doorbell().wake();
   round_ownership_.wake();
@@ -350,8 +354,8 @@ bool Coordinator::run_callbacks() {
   return !due.empty();
 }
 
-// On the root, StallWatch reports missing ranks and timeouts. The other ranks check here only that
-// the root responds, with a later deadline.
+// Also checks the abort signal. On the root, StallWatch reports missing ranks and timeouts. The
+// other ranks only check that the root responds, and use a later deadline.
 void Coordinator::check_deadlines(Time now) {
   if (policy_.abort != nullptr && policy_.abort->is_raised())
     throw CommunicationError(policy_.abort->text());
@@ -378,8 +382,10 @@ void Coordinator::check_deadlines(Time now) {
   }
 }
 
-// After work, the next round follows at once. Without work, the owner first spins. Then it sleeps
-// deeply if no entry is pending. Otherwise it yields for a short time, and then sleeps lightly.
+// After work, the next round follows at once. Without work, the owner ends the coordinator if it
+// must stop. Otherwise the owner first spins. Then the owner yields while the negotiator holds back
+// responses. Then the owner sleeps deeply if no entry is pending and no message waits for space.
+// Otherwise the owner yields for a short time and then sleeps lightly.
 Coordinator::Pause Coordinator::pause_after(bool did_work) {
   const Time now = std::chrono::steady_clock::now();
   if (did_work || !queue_.is_empty()) {
@@ -408,9 +414,9 @@ Coordinator::Pause Coordinator::pause_after(bool did_work) {
 }
 
 // Notifies the other ranks, so that they do not wait until they time out. If the job has been
-// aborted already, all ranks report the text of that abort, because the first failure is the cause.
-// Records the failure before it raises the abort signal: afterwards, the flight recorder would take
-// it for a consequence of another rank's failure.
+// aborted already, this rank reports the text of that abort, because the first failure is the
+// cause. Records the failure before it raises the abort signal. In the reverse order, the flight
+// recorder would take the failure for a consequence of another rank's failure.
 void Coordinator::give_up(const std::string& reason) noexcept {
   const bool is_aborted = policy_.abort != nullptr && policy_.abort->is_raised();
   const std::string text = is_aborted ? policy_.abort->text() : reason;
@@ -425,7 +431,7 @@ void Coordinator::give_up(const std::string& reason) noexcept {
   end_all(std::make_exception_ptr(CommunicationError(text)));
 }
 
-// Closes the queue before take_all(), so no entry is added after the last one was taken.
+// Closes the queue before take_all(), so no entry is added after take_all().
 void Coordinator::end_all(const std::exception_ptr& error) {
   queue_.close(error);
   std::vector<Entry> entries = queue_.take_all();

@@ -26,10 +26,10 @@
 namespace horo::coordinator {
 
 /// Runs named operations in rounds. A round takes the submitted entries from the queue, negotiates
-/// them with the other ranks, executes the responses in their order, and sets the completions. The
-/// coordinator's thread runs the rounds. A caller of perform() runs them itself while no other
-/// thread does, which saves two thread switches per operation. While no operation is pending, the
-/// coordinator sends no messages and sleeps.
+/// them with the other ranks, executes the responses in the order of the message, and sets the
+/// completions. The coordinator's thread runs the rounds. If no other thread is running rounds, a
+/// caller of perform() runs them. This saves two thread switches per operation. While no operation
+/// is pending on any rank, the coordinator sends no messages and its thread sleeps.
 ///
 /// Thread-safe.
 class Coordinator {
@@ -37,9 +37,9 @@ class Coordinator {
   static constexpr std::chrono::milliseconds kIdleInterval{250};
 
   /// Collective over the job. `transport`, `settings`, `recorder` and `long_waits` must outlive the
-  /// coordinator. `allreduce`: see Communicator. `idle_interval`: how often the thread checks the
-  /// abort signal while no operation is pending. A submission wakes the thread at once.
-  /// `long_waits`: see StallWatch.
+  /// coordinator. For `allreduce`, see Communicator. For `long_waits`, see StallWatch. While no
+  /// operation is pending, the thread checks the abort signal once per `idle_interval`. A
+  /// submission wakes the thread at once.
   Coordinator(collectives::Transport& transport, const Settings& settings,
               const collectives::AllreduceSelection& allreduce, observe::FlightRecorder& recorder,
               std::chrono::nanoseconds idle_interval = kIdleInterval,
@@ -48,14 +48,17 @@ class Coordinator {
   ~Coordinator();
 
   /// Submits an operation and returns its completion. Throws InvalidArgument if an operation of the
-  /// same name is pending on this rank.
+  /// same name is pending on this rank, or if a join is pending. After the coordinator has ended,
+  /// the completion has the error.
   std::shared_ptr<Completion> submit(Entry entry);
-  /// Submits an operation, waits for it, and rethrows its error.
+  /// Submits an operation, waits for the operation, and throws the error of the operation if there
+  /// is one.
   void perform(Entry entry);
-  /// Waits until all ranks have shut down, then ends the thread. Throws CommunicationError.
+  /// Submits the shutdown of this rank and waits until all ranks have submitted theirs. Then waits
+  /// for the end of the thread. Throws CommunicationError if a rank fails first.
   void shut_down();
-  /// Aborts the job with `text`, because this rank has failed, and ends the thread. Does not wait
-  /// for the other ranks.
+  /// Called because this rank has failed. Aborts the job with `text` and ends the thread. Does not
+  /// wait for the other ranks.
   void fail(const std::string& text) noexcept;
 
   Counters counters() const;
@@ -98,7 +101,7 @@ class Coordinator {
   // Used only by the thread that owns the rounds.
   std::unordered_map<std::string, Entry> pending_;
   Time next_check_{};
-  Time no_deadline_before_{};  // the earliest possible deadline of a pending entry
+  Time no_deadline_before_{};  // no pending entry times out before this time
   Time last_work_{};
   bool is_finished_ = false;
 

@@ -12,9 +12,9 @@ using collectives::ChunkPipeline;
 using collectives::FusedLayout;
 using collectives::TileTable;
 
-// Each piece begins at a multiple of the alignment in the buffer, so its padding counts as used.
-// `buffer_bytes` must hold at least TileTable::kAlignment elements; otherwise no piece fits and the
-// loop does not end.
+// Each piece begins at a multiple of the alignment in the buffer, so the padding after a piece is
+// part of the used space. `buffer_bytes` must hold at least TileTable::kAlignment elements.
+// Otherwise no piece fits and the loop does not end.
 std::vector<std::vector<TensorView>> cut_to_fit(std::span<const TensorView> tensors,
                                                 std::size_t buffer_bytes) {
   std::vector<std::vector<TensorView>> lists(1);
@@ -40,8 +40,8 @@ std::vector<std::vector<TensorView>> cut_to_fit(std::span<const TensorView> tens
 DeviceExecutor::DeviceExecutor(Parts parts)
     : parts_(std::move(parts)), stream_(parts_.device.make_stream(device::Priority::kHigh)) {}
 
-// The work on stream_ uses buffers of parts_, so it must end before they are freed. The pipeline
-// waits for its own streams.
+// The work on stream_ uses objects of parts_, so the work must end before these objects are
+// destroyed. The destructor of the pipeline waits for the streams of the pipeline.
 DeviceExecutor::~DeviceExecutor() {
   try {
     stream_->synchronize();
@@ -50,14 +50,14 @@ DeviceExecutor::~DeviceExecutor() {
   }
 }
 
-// Collectives of the device library must be enqueued in one order on all ranks, and must not
-// overlap on two streams. An event between stream_ and the streams of the pipeline keeps them in
-// sequence.
+// Collectives of the device library must be enqueued in the same order on all ranks and must not
+// overlap on two streams. When a response does not use the streams of the previous response, an
+// event keeps the collectives in sequence.
 DeviceExecutor::LaunchResult DeviceExecutor::execute(const Response& response,
                                                      const std::vector<Entry>& entries,
                                                      std::vector<const device::Event*> ready,
                                                      device::Event& begun, device::Event& done) {
-  // A single rank has nothing to reduce, but it may have to scale.
+  // A single rank has nothing to reduce, but may have to scale values.
   const bool is_for_pipeline =
       response.kind == Kind::kAllreduce &&
       (parts_.topology.size > 1 || !entries.front().request.scale.are_one());
@@ -75,8 +75,8 @@ DeviceExecutor::LaunchResult DeviceExecutor::execute(const Response& response,
   return result;
 }
 
-// Tensors that exceed the buffer are reduced in several steps. Only the first one waits for
-// `ready`, because the steps run in order.
+// If the tensors exceed the buffer, calls the pipeline several times. Only the first call waits for
+// `ready`, because the calls run in order.
 void DeviceExecutor::allreduce(const Response& response, const std::vector<Entry>& entries,
                                const std::vector<const device::Event*>& ready, device::Event& begun,
                                device::Event& done) {
@@ -121,9 +121,9 @@ DeviceExecutor::LaunchResult DeviceExecutor::on_stream(const Response& response,
   }
 }
 
-// If the output has the wrong size, the rank takes part with a substitute, because the other ranks
-// need its rows. The substitute must exist until the device has completed the work, so the caller
-// owns it.
+// If the output has the wrong size, this rank takes part with a substitute, because the other ranks
+// need the rows of this rank. The caller must keep the substitute until the device has completed
+// the work.
 DeviceExecutor::LaunchResult DeviceExecutor::allgather(const Response& response,
                                                        const Entry& entry) {
   GatheredRows rows = gathered_rows(response, entry);

@@ -17,38 +17,42 @@
 
 namespace horo::coordinator {
 
-/// Enqueues agreed responses on the streams of a device. Does not wait for the device or, after the
-/// first response, for other ranks. Used by one thread at a time.
+/// Enqueues the collectives of responses on the streams of a device. The first response may wait
+/// until the ranks have connected. Later responses do not wait for other ranks. Used by one thread
+/// at a time.
 class DeviceExecutor {
  public:
   /// The resources of an executor. The sizes must be equal on all ranks. `device` must outlive the
-  /// executor. `waits` and `communicator` belong to the collectives of the host stand-in.
+  /// executor. Only the collectives of the host stand-in use `communicator`.
   struct Parts {
     device::Device& device;
-    Topology topology;         ///< the ranks that take part
-    std::size_t buffer_bytes;  ///< size of a fused buffer; larger tensors are sent in parts
+    Topology topology;  ///< the ranks that take part
+    /// The size of a fused buffer. Larger tensors are reduced in parts.
+    std::size_t buffer_bytes;
     std::size_t chunk_bytes;
     std::unique_ptr<PlanWaits> waits;
-    std::unique_ptr<collectives::Communicator> communicator;  ///< null: no stand-in
+    std::unique_ptr<collectives::Communicator> communicator;  ///< null without a stand-in
     std::unique_ptr<collectives::DeviceCollectives> collectives;
-    std::unique_ptr<collectives::ChunkPipeline> pipeline;  ///< null: made by the first allreduce
+    /// If null, the first allreduce creates the pipeline.
+    std::unique_ptr<collectives::ChunkPipeline> pipeline;
   };
   /// What the caller needs once the device has completed the response.
   struct LaunchResult {
     /// Replaces an output of the wrong size, so that this rank can take part in the collective.
     device::Memory substitute;
-    std::string error_text;  ///< why the output does not fit; empty if it does
+    std::string error_text;  ///< the error of an output of the wrong size; otherwise empty
   };
 
   explicit DeviceExecutor(Parts parts);
-  /// Waits for the enqueued work. Failed or aborted work ends soon.
+  /// Waits until the enqueued work has ended. Failed or aborted work ends soon.
   ~DeviceExecutor();
 
-  /// Enqueues one response on entries in the memory of the device. The work starts after the events
-  /// `ready` and after all earlier responses. It records `begun` at its start and `done` at its
-  /// end. Collective: all ranks call it with the same responses in the same order. Throws
-  /// DeviceError if the device rejects the work, CommunicationError if the collectives do. The
-  /// executor cannot be used after an exception.
+  /// Enqueues the work of one response. The tensors of `entries` must be in the memory of the
+  /// device. The work starts after the events `ready`, records `begun` at its start, and records
+  /// `done` at its end. The collectives of all responses run one after another. Collective: all
+  /// ranks must call execute() with the same responses in the same order. Throws DeviceError if the
+  /// device rejects the work, and CommunicationError if the collectives reject the work. After an
+  /// exception, the caller must not call execute() again.
   LaunchResult execute(const Response& response, const std::vector<Entry>& entries,
                        std::vector<const device::Event*> ready, device::Event& begun,
                        device::Event& done);
@@ -67,15 +71,17 @@ class DeviceExecutor {
 
   Parts parts_;
   std::unique_ptr<device::Stream> stream_;  // for responses that do not use the pipeline
-  // The end of the latest response, and whether it used the pipeline. Collectives must run in one
-  // order on all ranks, so a response on stream_ waits for one in the pipeline, and vice versa. The
-  // event belongs to the caller of execute(), which keeps it longer than this object.
+  // The end of the latest response, and whether it used the pipeline. Collectives must run in the
+  // same order on all ranks. Therefore a response on stream_ waits for an earlier response in the
+  // pipeline, and vice versa. The event belongs to the caller of execute(), which must keep the
+  // event until this object is destroyed.
   const device::Event* latest_ = nullptr;
   bool is_latest_of_pipeline_ = false;
 };
 
-/// Splits the tensors, all of one type, into lists that each fit into `buffer_bytes` in the layout
-/// of FusedLayout. Large tensors are split into parts. Depends only on the sizes of the tensors.
+/// Divides the tensors, which must have the same type, into lists. In the layout of FusedLayout,
+/// each list fits into `buffer_bytes`. Large tensors are split into parts. The sizes of the parts
+/// depend only on the sizes of the tensors and on `buffer_bytes`.
 std::vector<std::vector<TensorView>> cut_to_fit(std::span<const TensorView> tensors,
                                                 std::size_t buffer_bytes);
 

@@ -34,9 +34,9 @@ DeviceOperationQueue::DeviceOperationQueue(DeviceExecutor::Parts parts, std::uin
 
 DeviceOperationQueue::~DeviceOperationQueue() { close(); }
 
-// Stops the thread first, because it uses the executor. Destroys the executor before the events,
-// because it keeps a pointer to the latest one. Events and streams are freed under the lock,
-// because an operation that another thread destroys may call recycle() at the same time.
+// Stops the thread first, because the thread uses the executor. Destroys the executor before the
+// events, because the executor has a pointer to the latest event. Frees events and streams under
+// the lock, because another thread may destroy an operation, which calls recycle().
 void DeviceOperationQueue::close() {
   if (executor_ == nullptr) return;
   stop(std::unique_lock(mutex_));
@@ -52,8 +52,8 @@ void DeviceOperationQueue::close() {
   changed_.notify_all();
 }
 
-// Reserves room for all sets in the free list, so recycle() cannot fail to allocate in a
-// destructor.
+// Reserves room for all sets in the free list. Otherwise recycle(), which a destructor calls, could
+// fail to allocate memory.
 DeviceOperationQueue::EventSet* DeviceOperationQueue::take_event_set() {
   if (free_event_sets_.empty()) {
     event_sets_.push_back(std::make_unique<EventSet>(
@@ -71,15 +71,16 @@ void DeviceOperationQueue::recycle(EventSet* events) noexcept {
   if (!is_closed_) free_event_sets_.push_back(events);
 }
 
-// The queue's thread enqueues the work outside of the capture, so the graph would not contain it.
+// The queue's thread enqueues the work outside of the capture. Without this check, the work would
+// be missing in the graph.
 void DeviceOperationQueue::require_no_capture(void* native) {
   HORO_CHECK(
       !is_captured(native),
       "a named operation cannot be part of a graph: pass a stream that is not being captured");
 }
 
-// `operation` is declared before the lock, so that it is destroyed after the unlock if this throws:
-// its destructor may lock mutex_.
+// Declares `operation` before the lock. If this function throws, `operation` is then destroyed
+// after the unlock. The destructor of `operation` may lock mutex_.
 std::shared_ptr<DeviceOperation> DeviceOperationQueue::open(void* native) {
   home_.require_home();
   auto operation = std::make_shared<DeviceOperation>(shared_from_this());
@@ -95,8 +96,8 @@ std::shared_ptr<DeviceOperation> DeviceOperationQueue::open(void* native) {
   return operation;
 }
 
-// Called by the owner of the coordinator's rounds, so agreed_ has the order of the responses, which
-// is the same on all ranks.
+// Called by the owner of the coordinator's rounds. Therefore agreed_ has the order of the
+// responses, which is the same on all ranks.
 void DeviceOperationQueue::add(const Response& response, std::vector<Entry> entries,
                                std::int64_t agreed) {
   const std::scoped_lock lock(mutex_);
@@ -109,8 +110,9 @@ void DeviceOperationQueue::add(const Response& response, std::vector<Entry> entr
   changed_.notify_all();
 }
 
-// Returns when the operation is launched or has ended. Throws if the ranks did not agree or if the
-// queue was closed before. Does not throw operation.error_; the callers do.
+// Waits until the operation is launched or has ended. Throws the error of `completion` if the ranks
+// did not agree, and ShutdownError if the queue was closed before the launch. Does not throw
+// operation.error_, because the callers throw it.
 void DeviceOperationQueue::await_stage(const DeviceOperation& operation, Completion& completion) {
   home_.require_home();
   std::unique_lock lock(mutex_);
@@ -144,8 +146,8 @@ void DeviceOperationQueue::wait_on(const DeviceOperation& operation, Completion&
   with_device([&] { stream_of(native).wait(*operation.done_); });
 }
 
-// Releases the lock between two polls, so that the queue's thread can work. Calls fail() inside the
-// handler, because watch_.error() may return the exception that is being handled.
+// Releases the lock between two polls, so that the queue's thread can work. Calls watch_.error()
+// inside the handler, because watch_.error() may return the exception that is being handled.
 void DeviceOperationQueue::wait(const DeviceOperation& operation, Completion& completion) {
   forbid_blocking_in_callbacks();
   await_stage(operation, completion);
@@ -189,7 +191,7 @@ void DeviceOperationQueue::end(Work& work, const std::exception_ptr& error) {
     DeviceOperation& operation = *entry.on_device;
     operation.stage_ = Stage::kDone;
     if (error != nullptr) operation.error_ = error;
-    // The events of failed work may still be in use, so they are not reused.
+    // Does not reuse the events of failed work, because the device may still use these events.
     if (error == nullptr) free_event_sets_.push_back(operation.events_);
     operation.events_ = nullptr;
     operation.done_ = nullptr;
@@ -221,22 +223,23 @@ void DeviceOperationQueue::drop_work() noexcept {
   }
 }
 
-// In the flight recorder, an operation starts when the device starts it. The time in which the
-// device runs earlier work of the program's stream does not count.
+// Called when the device has started the work. The flight record then does not include the time in
+// which the device runs earlier work of the program's stream. For the first work of the queue,
+// launch_next() calls this function before the launch.
 void DeviceOperationQueue::note_begin(Work& work) {
   for (Entry& entry : work.entries) flights_.open(entry);
   flights_.agree(work.agreed);
   flights_.start(work.entries);
 }
 
-// Releases the lock during execute(), which may block while the ranks connect. Meanwhile the work
-// is in neither list, so a fail() on another thread does not drop it. Therefore error_ is checked
-// again after the lock is taken.
+// Releases the lock during execute(), which may block while the ranks connect. Meanwhile, the work
+// is in neither list, so fail() on another thread does not drop the work. Therefore the function
+// checks error_ again after it takes the lock.
 void DeviceOperationQueue::launch_next(std::unique_lock<std::mutex>& lock) {
   Work work = std::move(agreed_.front());
   agreed_.pop_front();
-  // The first call of execute() connects the ranks, which may block. Therefore its timeout counts
-  // from now, not from the start on the device.
+  // The first call of execute() connects the ranks, which may block. Therefore the timeout of the
+  // first work counts from now and not from the start of the work on the device.
   if (!std::exchange(has_connected_, true)) {
     work.since = std::chrono::steady_clock::now();
     note_begin(work);
@@ -272,8 +275,8 @@ void DeviceOperationQueue::launch_next(std::unique_lock<std::mutex>& lock) {
   changed_.notify_all();
 }
 
-// Called with mutex_ held. The record is closed before the operation is marked as done, so a caller
-// that sees it done also sees the record.
+// Called with mutex_ held. Closes the flight record before it marks the operation as done.
+// Therefore a caller that sees the operation as done also sees the record.
 void DeviceOperationQueue::end_oldest() {
   Work& front = under_way_.front();
   flights_.finish(front.entries);

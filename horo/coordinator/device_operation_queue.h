@@ -20,13 +20,13 @@ namespace horo::coordinator {
 
 class DeviceOperationQueue;
 
-/// An operation on a device, from its submission to its end. The queue that created it updates its
-/// state.
+/// An operation on a device, from its submission to its end. The queue that created the operation
+/// updates the state of the operation.
 class DeviceOperation {
  public:
   explicit DeviceOperation(std::shared_ptr<DeviceOperationQueue> queue)
       : queue_(std::move(queue)) {}
-  /// Returns the events to the queue, if the operation never reached the device.
+  /// Returns the events to the queue if the device did not receive the operation.
   ~DeviceOperation();
   DeviceOperation(const DeviceOperation&) = delete;
   DeviceOperation& operator=(const DeviceOperation&) = delete;
@@ -44,26 +44,27 @@ class DeviceOperation {
   // Guarded by the queue's mutex.
   Stage stage_ = Stage::kSubmitted;
   EventSet* events_ = nullptr;  // owned by the queue
-  // kLaunched: the event of the first operation in its bucket.
+  // Set in stage kLaunched only: the event `done` of the first operation in the bucket.
   const device::Event* done_ = nullptr;
   std::exception_ptr error_;
 };
 
 /// Runs named operations on tensors of a device. After the ranks have agreed on an operation, the
-/// queue's thread enqueues it on the device, in the order of the responses, which is the same on
-/// all ranks. An error or a timeout on the device fails the queue. The coordinator does not wait
-/// for the device.
+/// queue's thread enqueues the operation on the device. All ranks enqueue operations in the order
+/// of the responses. An error or a timeout on the device fails the queue. The coordinator does not
+/// wait for the device.
 ///
 /// Thread-safe, except close().
 class DeviceOperationQueue : public std::enable_shared_from_this<DeviceOperationQueue>,
                              private DeviceWorker {
  public:
-  /// Called after each response with its numbers of bytes and tensors. The queue's thread calls it
-  /// with the queue's mutex held, so it must not call the queue.
+  /// Called when the device has completed a response, with the numbers of bytes and tensors of the
+  /// response. The queue's thread holds the queue's mutex during the call, so the function must not
+  /// call the queue.
   using OnOperation = std::function<void(std::size_t bytes, std::size_t tensors)>;
 
-  /// `number` identifies the queue in requests and is equal on all ranks. `recorder` must live
-  /// until close(). `process_set`: empty for all ranks.
+  /// `number` identifies the queue in requests and must be equal on all ranks. `recorder` must live
+  /// until close(). `process_set` is the name of the process set. It is empty for all ranks.
   DeviceOperationQueue(DeviceExecutor::Parts parts, std::uint8_t number, OnOperation on_operation,
                        EndJob end_job, observe::FlightRecorder& recorder,
                        const std::string& process_set);
@@ -71,27 +72,32 @@ class DeviceOperationQueue : public std::enable_shared_from_this<DeviceOperation
 
   std::uint8_t number() const { return number_; }
 
-  /// Creates an operation that starts after the work that was enqueued on the stream `native` so
-  /// far. Does not wait for the device. Throws the error of the queue, or ShutdownError after
-  /// close().
+  /// Creates an operation. The operation starts after the work that is already on the stream
+  /// `native`. Does not wait for the device. Throws the error of the queue if the queue has failed,
+  /// ShutdownError after close(), and InvalidArgument if the stream is being captured.
   std::shared_ptr<DeviceOperation> open(void* native);
-  /// Adds an agreed response. The `entries` have operations of this queue. `agreed`: when the ranks
-  /// agreed, in ns of the flight clock. Called by the owner of the coordinator's rounds. Throws
-  /// CommunicationError once close() has begun, because the other ranks wait for this one.
+  /// Adds a response. The operations of `entries` must belong to this queue. `agreed` is the value
+  /// of observe::flight_clock() when this rank received the response. Called by the owner of the
+  /// coordinator's rounds. Throws CommunicationError once close() has begun. Without this error,
+  /// the other ranks would wait in the collective for this rank.
   void add(const Response& response, std::vector<Entry> entries, std::int64_t agreed);
 
-  /// Waits until the ranks have agreed (`completion`) and the work is enqueued on the device.
-  /// Throws the error of either.
+  /// Waits until the ranks have agreed on the operation and the operation is enqueued on the
+  /// device. `completion` must be the completion of the operation, which is set when the ranks have
+  /// agreed. Throws the error of `completion` or of the operation.
   void await_launched(const DeviceOperation& operation, Completion& completion);
-  /// The same. Work that is enqueued on the stream `native` later starts after the operation.
+  /// Calls await_launched(). Work that the caller then enqueues on the stream `native` starts after
+  /// the operation.
   void wait_on(const DeviceOperation& operation, Completion& completion, void* native);
-  /// The same, and waits until the device has completed the operation.
+  /// Waits until the device has completed the operation. Throws the error of `completion` or of the
+  /// operation.
   void wait(const DeviceOperation& operation, Completion& completion);
-  /// Whether the operation has ended, with or without an error. Does not wait for the device.
+  /// Returns whether the operation has ended, with or without an error. Does not wait for the
+  /// device.
   bool is_done(const DeviceOperation& operation, const Completion& completion) const;
 
-  /// Waits for the operations on which the ranks have agreed, then releases the resources of the
-  /// device and the job. Operations without an agreement end with ShutdownError.
+  /// Waits until the added responses have ended. Then destroys the executor, the events and the
+  /// streams. Operations of which no response was added end with ShutdownError.
   void close();
 
  private:
@@ -99,7 +105,7 @@ class DeviceOperationQueue : public std::enable_shared_from_this<DeviceOperation
   using Stage = DeviceOperation::Stage;
   using EventSet = DeviceOperation::EventSet;
 
-  // One response.
+  // The work of one response that was passed to add().
   struct Work : UnderWay {
     Response response;
     std::vector<Entry> entries;
@@ -117,7 +123,7 @@ class DeviceOperationQueue : public std::enable_shared_from_this<DeviceOperation
   void note_begin(Work& work);
   std::string name_of(const Work& work) const;
 
-  // DeviceWorker.
+  // Overrides of DeviceWorker.
   bool has_next() const override { return !agreed_.empty(); }
   void launch_next(std::unique_lock<std::mutex>& lock) override;
   UnderWay* oldest() override { return under_way_.empty() ? nullptr : &under_way_.front(); }
@@ -133,7 +139,7 @@ class DeviceOperationQueue : public std::enable_shared_from_this<DeviceOperation
   const OnOperation on_operation_;
   const HomeProcess home_;
   OperationFlights flights_;
-  std::unique_ptr<DeviceExecutor> executor_;  // null: closed
+  std::unique_ptr<DeviceExecutor> executor_;  // null after close()
 
   // Guarded by mutex_.
   std::vector<std::unique_ptr<EventSet>> event_sets_;

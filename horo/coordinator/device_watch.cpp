@@ -15,7 +15,7 @@ using std::chrono::steady_clock;
 // Longer than the time in which the watchdogs send the reason of an abort to all nodes.
 constexpr std::chrono::seconds kTimeToHearWhy{2};
 
-// An error of the collectives. Its cause may be a failed peer, which the text does not name.
+// An error of the collectives. A failed peer may be the cause, but the text does not name the peer.
 class PeerFailure : public CommunicationError {
  public:
   using CommunicationError::CommunicationError;
@@ -38,8 +38,9 @@ bool DeviceWatch::has_failed() const {
   return is_aborted() || (collectives_ != nullptr && collectives_->failure());
 }
 
-// If this rank's device has thrown, this rank has caused the failure of the collectives. Otherwise
-// another rank may have caused it: PeerFailure makes end_job() wait for that rank's reason.
+// If this rank's device has thrown, this rank has caused the failure of the collectives. Otherwise,
+// another rank may have caused the failure. In that case, PeerFailure makes end_job() wait for the
+// reason of that rank.
 std::exception_ptr DeviceWatch::error() const {
   if (is_aborted()) return std::make_exception_ptr(CommunicationError(policy_.abort->text()));
   const std::exception_ptr own = std::current_exception();

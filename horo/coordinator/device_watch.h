@@ -14,15 +14,16 @@
 
 namespace horo::coordinator {
 
-/// Aborts the job with the reason `why`: the waits of all ranks end with that text. Does not wait.
+/// Aborts the job with the reason `why`. The waits of all ranks then end with an error of that
+/// text. Does not wait for the other ranks.
 using EndJob = std::function<void(const std::string& why)>;
 
-/// Detects that collective work on a device cannot complete. The device does not report this by
-/// itself. Determines the error with which the ranks end. Thread-safe.
+/// Detects that collective work on a device cannot complete, because the device itself does not
+/// report this condition. Determines the error that this rank throws. Thread-safe.
 class DeviceWatch {
  public:
   /// `policy`, `device` and `collectives` (null if there are none) must outlive this object.
-  /// `topology`: the ranks that take part in the work.
+  /// `topology` describes the ranks that take part in the work.
   DeviceWatch(const WaitPolicy& policy, const device::Device& device,
               const collectives::DeviceCollectives* collectives, const Topology& topology,
               EndJob end_job)
@@ -33,21 +34,25 @@ class DeviceWatch {
         is_alone_(topology.size == 1),
         end_job_(std::move(end_job)) {}
 
-  /// Whether the job was aborted or the collectives have failed. Does not block.
+  /// Returns whether the job was aborted or the collectives have failed. Does not block.
   bool has_failed() const;
-  /// The most informative error: the reason of the abort, or else the error of the collectives, or
-  /// else the exception that is being handled, which the device has thrown. Null if there is none.
+  /// Returns the most informative error. If the job was aborted, returns an error with the reason
+  /// of the abort. Otherwise, if the collectives have failed, returns their error. Otherwise,
+  /// returns the exception that is being handled, or null outside of a handler.
   std::exception_ptr error() const;
-  /// Whether work that the device began at `since` has timed out.
+  /// Returns whether work that the device began at `since` has timed out.
   bool is_overdue(std::chrono::steady_clock::time_point since) const;
-  /// The CommunicationError for overdue work. `work`: "exchange bucket 3".
+  /// Returns the CommunicationError for overdue work. `work` describes the work, for example
+  /// "exchange bucket 3".
   std::exception_ptr overdue_error(std::chrono::steady_clock::time_point since,
                                    std::string_view work) const;
-  /// Aborts the job because of `error`, which occurred on this rank in `work` ("allreduce 'x'").
-  /// Returns the error for this rank: the CommunicationError of the first rank that failed, as on
-  /// all ranks. In a job of one rank, and for cancelled work, returns `error`. If only the
-  /// collectives report a failure, a rank of another node may have caused the failure. In that
-  /// case, the function waits up to 2 s for the abort signal, whose text names the cause.
+  /// Aborts the job because of `error`, which occurred on this rank in `work`, for example
+  /// "allreduce 'x'". Returns the error that this rank must throw. On all ranks, this error has the
+  /// text of the first rank that failed. If the job is not aborted yet, the function does not abort
+  /// the job for work of one rank, for cancelled work, or for a ShutdownError. In these cases, the
+  /// function returns `error`. If `error` comes from the collectives and not from the device,
+  /// another rank may have caused the failure. In that case, the function first waits up to 2 s for
+  /// the abort signal, whose text names the cause.
   std::exception_ptr end_job(const std::exception_ptr& error, std::string_view work) const;
 
  private:

@@ -24,14 +24,13 @@ DeviceWorker::DeviceWorker(device::Device& device, const PlanWaits& waits,
       watch_(policy_, device, collectives, topology, std::move(end_job)),
       collectives_(collectives) {}
 
-// Called by the constructor of the derived class as its last statement: the thread calls virtual
-// functions of the complete object.
+// The derived object must be complete here, because the thread calls its virtual functions.
 void DeviceWorker::start() {
   thread_ = std::jthread([this, label = log_label()] { run(label); });
 }
 
-// The derived class must still be complete here, because the thread calls its virtual functions
-// until it ends.
+// The derived object must still be complete here, because the thread calls its virtual functions
+// until the thread ends.
 void DeviceWorker::stop(std::unique_lock<std::mutex> lock) {
   should_stop_ = true;
   lock.unlock();
@@ -51,8 +50,8 @@ bool DeviceWorker::is_captured(void* native) {
   return is_captured;
 }
 
-// An error of the device applies to all later work, so it fails the worker. An InvalidArgument is
-// only the caller's error. Calls fail() inside the handler; see DeviceWatch::error().
+// An error of the device also affects all later work, so all work fails. An InvalidArgument affects
+// only the caller. Calls watch_.error() inside the handler; see DeviceWatch::error().
 void DeviceWorker::with_device(const std::function<void()>& work) {
   try {
     work();
@@ -89,19 +88,20 @@ void DeviceWorker::fail(const std::exception_ptr& error, std::string_view work) 
   changed_.notify_all();
 }
 
-// The device executes the work in the order of submission, so only the oldest work can begin or
-// end. The timeout counts from the time at which the thread observes that the device has begun the
-// work.
+// The device completes the work in the order of submission, so the function looks only at the
+// oldest work. The timeout counts from the time at which the thread observes that the device has
+// begun the work.
 void DeviceWorker::look_at_device() {
   try {
     for (UnderWay* work = oldest(); work != nullptr; work = oldest()) {
       if (!work->since) {
         if (work->begun != nullptr && !work->begun->is_done()) break;
-        // Earlier work of the program on the stream does not count as part of the exchange.
+        // The timeout starts here, so it does not include earlier work of the program on the
+        // stream.
         work->since = steady_clock::now();
         begin_oldest();
       }
-      // After a failure, does not mark the work as complete, because its result may be wrong.
+      // After a failure, does not mark the work as complete, because the result may be wrong.
       if ((work->done != nullptr && !work->done->is_done()) || watch_.has_failed()) break;
       end_oldest();
     }
@@ -114,8 +114,9 @@ void DeviceWorker::look_at_device() {
     fail(watch_.overdue_error(*work->since, describe_oldest()));
 }
 
-// The device has no call that waits for either an event or new work, so the thread polls while work
-// is in flight. Otherwise it sleeps. Holds mutex_ except in waits and in launch_next().
+// The device has no call that waits for either an event or new work. Therefore the thread polls
+// while work is in flight. Without work, the thread sleeps. Holds mutex_ except while it sleeps and
+// in launch_next().
 void DeviceWorker::run(const std::string& label) {
   set_log_label(label);
   ask_for_short_slices();

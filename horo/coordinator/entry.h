@@ -15,24 +15,26 @@ namespace horo::coordinator {
 
 class DeviceOperation;
 
-/// One operation that this rank has submitted: the request that the ranks must agree on, and the
-/// memory of this rank.
+/// One operation that this rank has submitted. Contains the request, on which the ranks must agree,
+/// and the tensors of this rank.
 struct Entry {
   Request request;
-  TensorView input;                 ///< allreduce and broadcast: also the output
-  TensorView output;                ///< allgather, reduce_scatter and alltoall
-  std::vector<TensorView> members;  ///< of a group, in the order of request.members
-  /// Initial values. The queue copies them to `input` when it accepts the entry. Has the size of
-  /// `input` and does not overlap it. If it has no memory, nothing is copied.
+  TensorView input;   ///< also the output of an allreduce or broadcast
+  TensorView output;  ///< only for allgather, reduce_scatter and alltoall
+  /// The tensors of a group, in the order of request.members.
+  std::vector<TensorView> members;
+  /// The initial values of `input`. TensorQueue copies them to `input` when it accepts the entry.
+  /// If `initial` has memory, it must have the size of `input` and must not overlap `input`. If
+  /// `initial` has no memory, nothing is copied.
   ConstTensorView initial;
-  /// Alltoall: set before completion to the number of rows that each rank sent to this one.
+  /// Only for alltoall: the number of rows that each rank sent to this rank. Set before completion.
   std::shared_ptr<std::vector<std::size_t>> received_splits;
-  /// Join: set before completion to the last rank that joined.
+  /// Only for join: the last rank that joined. Set before completion.
   std::shared_ptr<int> last_to_join;
-  /// kTask: a function that every rank runs at the same position in the sequence of collectives.
-  /// The owner of the coordinator's rounds calls it.
+  /// Only for kTask: the function. Every rank runs the function at the same position in the
+  /// sequence of collectives. The owner of the coordinator's rounds calls the function.
   std::function<void(collectives::Collectives&)> task;
-  /// Tensors on a device: the operation of the device queue. Null for host memory.
+  /// The operation of the device queue if the tensors are on a device. Null for host memory.
   std::shared_ptr<DeviceOperation> on_device;
   std::shared_ptr<Completion> completion = std::make_shared<Completion>();
   std::chrono::steady_clock::time_point submitted = std::chrono::steady_clock::now();

@@ -36,8 +36,8 @@ T identity_of(ReduceOp op) {
   }
 }
 
-// The tensors with which an absent rank takes part in an allreduce: identity values with the types
-// and shapes of the response. Owns their memory.
+// Owns the tensors with which an absent rank takes part in an allreduce. The tensors have identity
+// values and the types and shapes of the response.
 class Substitutes {
  public:
   Substitutes(const Response& response) {
@@ -67,7 +67,8 @@ std::vector<DataType> types_of(std::span<const TensorView> tensors) {
   return types;
 }
 
-// Reduces in float32: the sum of 16-bit values may overflow although their average does not.
+// Reduces in float32, because the sum of 16-bit values may overflow although their average does
+// not.
 void average_widened(const ScatteredBuffer& buffer, int present,
                      collectives::Communicator& communicator) {
   std::vector<float> values(buffer.count());
@@ -88,8 +89,8 @@ void average_widened(const ScatteredBuffer& buffer, int present,
   }
 }
 
-// Reduces over all ranks. Only `present` ranks have data; the others contribute identity values, so
-// an average is divided by `present`.
+// Reduces over all ranks. Only `present` ranks have data. The other ranks contribute identity
+// values. Therefore an average is divided by `present`.
 void reduce_partially(const ScatteredBuffer& buffer, ReduceOp op, int present,
                       collectives::Communicator& communicator) {
   if (op == ReduceOp::kAverage && size_of(buffer.type()) == 2 && is_floating(buffer.type()))
@@ -131,8 +132,8 @@ void allreduce(const Response& response, std::span<const TensorView> tensors,
 
 namespace {
 
-// If the output of this rank has the wrong size, the rank takes part with a substitute and throws
-// afterwards. Otherwise the other ranks would wait for its part.
+// If the output of this rank has the wrong size, this rank takes part with a substitute and throws
+// afterwards. Without the substitute, the other ranks would wait for the rows of this rank.
 void allgather(const Response& response, const Entry& entry,
                collectives::Collectives& collectives) {
   const GatheredRows rows = gathered_rows(response, entry);
@@ -174,8 +175,8 @@ void allreduce(const Response& response, const std::vector<Entry>& entries,
   scale(entries, &ScaleFactors::after);
 }
 
-// The factors are applied before and after the reduction, as in an allreduce. A scaled input is
-// copied, because the caller's input is const.
+// Applies the factors before and after the reduction, as in an allreduce. Copies the input before
+// scaling, because the caller's input is const.
 void reduce_scatter(const Response& response, const Entry& entry,
                     collectives::Collectives& collectives, std::size_t ranks) {
   const std::vector<std::size_t> count_of = scattered_counts(entry.input.shape(), ranks);
@@ -207,7 +208,7 @@ void alltoall(const Response& response, const Entry& entry, collectives::Collect
   HORO_CHECK(rows.error_text.empty(), rows.error_text);
 }
 
-// One collective for tensors of all types, because a broadcast copies bytes.
+// Broadcasts the tensors of all types in one collective, because a broadcast copies bytes.
 void broadcast(const Response& response, const std::vector<Entry>& entries,
                collectives::Collectives& collectives) {
   ScatteredBuffer buffer(DataType::kUInt8);
@@ -217,8 +218,8 @@ void broadcast(const Response& response, const std::vector<Entry>& entries,
 
 }  // namespace
 
-// Only the owner of the rounds calls this, in the order of the responses, which is the same on all
-// ranks. Therefore all ranks run the same sequence of collectives.
+// Only the owner of the rounds calls this function, in the order of the responses. This order is
+// the same on all ranks, so all ranks run the same sequence of collectives.
 void execute(const Response& response, std::vector<Entry>& entries,
              collectives::Communicator& communicator, const Topology& topology) {
   collectives::Collectives& collectives = communicator.collectives();

@@ -11,22 +11,24 @@
 
 namespace horo::coordinator {
 
-/// Runs one agreed response on this rank's entries (in the response's order) and blocks until it is
-/// done. `topology`: the topology of the ranks that take part. Throws CommunicationError if a peer
-/// is lost. Throws InvalidArgument, on the affected ranks, if an output has a size that does not
-/// match the agreement. Called by the owner of the coordinator's rounds.
+/// Runs the collective of one response and blocks until the collective is done on this rank.
+/// `entries` must be this rank's entries in the order of the response. `topology` describes the
+/// ranks that take part. Throws CommunicationError if a peer is lost. If the output of a rank has
+/// the wrong size, throws InvalidArgument on that rank only. Called by the owner of the
+/// coordinator's rounds.
 void execute(const Response& response, std::vector<Entry>& entries,
              collectives::Communicator& communicator, const Topology& topology);
 
-/// Runs an agreed allreduce: one launch for each element type, in the order in which the types
-/// first appear. `tensors` are the tensors of this rank, in the order of the response; empty on an
-/// absent rank. Absent ranks contribute the identity of the operation. An average is divided by the
-/// number of present ranks; 16-bit floats are then sent as float32 and rounded once.
+/// Runs the allreduce of a response. Runs one collective for each element type, in the order in
+/// which the types first appear. `tensors` must be the tensors of this rank in the order of the
+/// response. On an absent rank, `tensors` is ignored, and the rank contributes the identity of the
+/// operation. If ranks are absent, an average is divided by the number of present ranks. In that
+/// case, 16-bit floats are averaged in float32 and rounded once.
 void allreduce(const Response& response, std::span<const TensorView> tensors,
                collectives::Communicator& communicator, const Topology& topology);
 
-/// Fills `count` elements with the identity of the elementwise operation `op`: 0, 1, or the largest
-/// or smallest value of the type.
+/// Fills `count` elements with the identity of the elementwise operation `op`. The identity is 0,
+/// 1, or the largest or smallest value of the type, which may be an infinity.
 void fill_with_identity(DataType type, ReduceOp op, void* data, std::size_t count);
 
 }  // namespace horo::coordinator

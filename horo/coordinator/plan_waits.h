@@ -8,8 +8,8 @@
 
 namespace horo::coordinator {
 
-/// Wait policies of the collectives of one plan, and the flag that ends their waits when the plan
-/// is cancelled. Not thread-safe, except is_cancelled.
+/// The wait policies of the collectives of one plan or DeviceOperationQueue. The flag is_cancelled
+/// ends the waits when a plan is cancelled. Not thread-safe, except is_cancelled.
 struct PlanWaits {
   /// If `look` is not empty, long waits call it before each sleep; see WaitPolicy::before_nap.
   explicit PlanWaits(const WaitPolicy& policy, std::function<void()> look = {})
@@ -21,13 +21,14 @@ struct PlanWaits {
   PlanWaits(const PlanWaits&) = delete;
   PlanWaits& operator=(const PlanWaits&) = delete;
 
-  /// For a thread that only waits: waits spin.
+  /// Makes waits follow the policy of the caller. For a thread that only waits.
   void use_spin_waits() { in_node = between_nodes = of_caller; }
-  /// For a thread that shares its core with computation: waits sleep between polls. Sleeping is
-  /// better than yielding. After a yield, the thread may wait some milliseconds for the core. After
-  /// a sleep, the scheduler runs it almost at once. Waits between nodes sleep briefly, because no
-  /// event announces a message, and the link may be idle until the message is received. They sleep
-  /// after each poll, because a poll is expensive: MPI may yield in it.
+  /// Makes waits sleep after the first polls. For a thread that shares its core with computation.
+  /// Sleeping is better than yielding. After a yield, the thread may wait some milliseconds for the
+  /// core. After a sleep, the scheduler runs the thread almost at once. Waits between nodes sleep
+  /// briefly, because no event announces a message, and the link may be idle until the message is
+  /// received. These waits sleep after every poll, because a poll is expensive. MPI may yield
+  /// during a poll.
   void use_sleep_waits() {
     in_node.spin = in_node.yield = std::chrono::nanoseconds(0);
     between_nodes.spin = between_nodes.yield = std::chrono::nanoseconds(0);

@@ -16,10 +16,12 @@ class RoundOwnership {
   bool try_acquire() { return !is_owned_.exchange(true); }
   /// Gives up the ownership and wakes threads in wait_for_change().
   void release();
-  /// Number of events that may end wait_for_change(). Must be read before try_acquire().
+  /// Returns the number of calls of release() and wake(), for wait_for_change(). The caller must
+  /// read the number before try_acquire().
   std::uint32_t changes() const { return changes_; }
-  /// Sleeps while another thread owns the rounds, at most `timeout`. Returns at once if changes()
-  /// differs from `seen`. May return early. Called by the coordinator's thread only.
+  /// Sleeps until another thread calls release() or wake(), but at most `timeout`. Returns at once
+  /// if changes() differs from `seen`. May return early. Only the coordinator's thread may call
+  /// this function.
   void wait_for_change(std::uint32_t seen, std::chrono::nanoseconds timeout);
   /// Wakes threads in wait_for_change() without a change of ownership.
   void wake();
@@ -30,21 +32,22 @@ class RoundOwnership {
   std::atomic<bool> is_waited_for_{false};
 };
 
-// is_owned_ is sequentially consistent: the exchange of the next owner sees all writes of this one.
-// The futex call is skipped unless a thread sleeps in wait_for_change().
+// The store to is_owned_ is sequentially consistent. Therefore the next owner sees all writes of
+// this owner after its exchange.
 inline void RoundOwnership::release() {
   is_owned_ = false;
   wake();
 }
 
+// Skips the futex call unless a thread sleeps in wait_for_change().
 inline void RoundOwnership::wake() {
   ++changes_;
   if (is_waited_for_) futex_wake_all(changes_);
 }
 
-// Sets the flag before it reads changes_. wake() changes the count before it reads the flag. So
-// either this thread sees the new count or wake() sees the flag, and no wake-up is lost. One flag
-// is enough, because only one thread calls this.
+// This function sets the flag before it reads changes_. wake() changes the count before it reads
+// the flag. So either this thread sees the new count or wake() sees the flag, and no wake-up is
+// lost. One flag is enough, because only one thread calls this function.
 inline void RoundOwnership::wait_for_change(std::uint32_t seen, std::chrono::nanoseconds timeout) {
   is_waited_for_ = true;
   if (changes_ == seen) futex_wait(changes_, seen, timeout);

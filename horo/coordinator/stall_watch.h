@@ -14,12 +14,13 @@
 
 namespace horo::coordinator {
 
-/// Name of an operation in messages: "'loss'", or "'loss' of process set {0, 2}".
+/// Returns the name of an operation for messages: "'loss'", or "'loss' of process set {0, 2}".
 std::string quote_operation(std::string_view name, const Topology& topology);
 
-/// Finds operations that have waited too long, and the ranks that they wait for. The root notes
-/// them for the watchdog, which decides whether to log them. It also returns the timeout error.
-/// Other ranks report to their parent. Not thread-safe.
+/// Finds operations that have waited too long, and the ranks that have not submitted them. On the
+/// root, check() notes the operations for the watchdog, which decides whether to log them. check()
+/// also returns the error of an operation that has timed out. On other ranks, changes() returns the
+/// operations that the rank reports to its parent. Not thread-safe.
 class StallWatch {
  public:
   /// All arguments must outlive this object. `long_waits` may be null.
@@ -30,14 +31,16 @@ class StallWatch {
     std::string name;
     std::string error;
   };
-  /// On the root. Notes the oldest operations that have waited for HORO_STALL_WARNING. Returns the
-  /// error of the oldest operation that has waited for HORO_TIMEOUT and WaitPolicy::grace. Time
-  /// that AbortSignal excludes, such as a pause, does not count.
+  /// Called on the root. Notes the oldest operations that have waited for HORO_STALL_WARNING.
+  /// Returns the error of the oldest operation that has waited for HORO_TIMEOUT and
+  /// WaitPolicy::grace. The timeout does not include time that AbortSignal excludes, such as a
+  /// pause.
   std::optional<Expired> check(const ReadinessTable& table, ReadinessTable::Time now);
 
-  /// On other ranks. Returns the oldest waiting operations for the parent, if these operations or
-  /// the ranks that they wait for have changed since the last call. Reports an operation after a
-  /// quarter of HORO_STALL_WARNING, so that the root can name the ranks in time.
+  /// Called on other ranks. Finds the oldest operations that have waited for a quarter of
+  /// HORO_STALL_WARNING, so that the root can name the missing ranks in time. Returns those that
+  /// the last call did not find or that now wait for different ranks. The caller must report them
+  /// to the parent.
   std::vector<Waiting> changes(const ReadinessTable& table, ReadinessTable::Time now);
 
  private:

@@ -14,11 +14,11 @@ void TensorQueue::submit(Entry entry) {
   doorbell_.ring();
 }
 
-// The names are reserved before the initial values are copied, so a rejected submission does not
-// change the tensor. The copy runs without the lock, because it may take long. Another thread may
-// close the queue meanwhile, so closing_error_ is checked again. Callbacks run without the lock,
-// because they may submit. closing_error_ never changes once it is set, so it is read without the
-// lock there.
+// Inserts the names before it copies the initial values, so a rejected submission does not change
+// the tensor. Copies without the lock, because the copy may take long. Another thread may close the
+// queue meanwhile, so closing_error_ is checked again. Runs callbacks without the lock, because
+// they may submit operations. The loop reads closing_error_ without the lock, because
+// closing_error_ does not change once it is set.
 void TensorQueue::submit_quietly(Entry entry) {
   {
     std::unique_lock lock(mutex_);
@@ -57,7 +57,7 @@ void TensorQueue::insert_names(const Request& request) {
   }
 }
 
-// count_ allows every round to check for entries without the lock.
+// Reads count_ first, so a round without new entries does not take the lock.
 std::vector<Entry> TensorQueue::take_all() {
   if (is_empty()) return {};
   const std::scoped_lock lock(mutex_);

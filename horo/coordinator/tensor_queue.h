@@ -18,18 +18,20 @@ class TensorQueue {
   explicit TensorQueue(Doorbell& doorbell) : doorbell_(doorbell) {}
 
   /// Copies the initial values of an entry (Entry::initial), adds the entry and rings the doorbell.
-  /// Throws InvalidArgument and adds nothing if one of its names is still pending, as an operation
-  /// or as a tensor of a group, or if this rank has joined. After close(), completes the entry with
-  /// the closing error instead.
+  /// Throws InvalidArgument if one of the names of the entry is still pending as an operation or as
+  /// a tensor of a group. Also throws InvalidArgument if a join is pending and the entry is not a
+  /// shutdown. In both cases, copies and adds nothing. After close(), completes the entry with the
+  /// closing error instead.
   void submit(Entry entry);
   /// submit() without the doorbell, for a caller that runs the next round itself.
   void submit_quietly(Entry entry);
   /// Removes and returns all entries submitted since the last call, in order.
   std::vector<Entry> take_all();
-  /// Allows the names of the request to be submitted again. Must be called before the entry's
-  /// completion is set.
+  /// Allows the names of the request to be submitted again. The caller must call release() before
+  /// it sets the completion of the entry.
   void release(const Request& request);
-  /// Completes later submissions with `error`. Entries already queued stay available to take_all().
+  /// Completes later submissions with `error`. Only the first call has an effect. Entries that are
+  /// already in the queue stay available to take_all().
   void close(std::exception_ptr error);
 
   bool is_empty() const { return count_.load(std::memory_order_acquire) == 0; }

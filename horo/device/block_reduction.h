@@ -20,10 +20,10 @@ struct Largest {
 };
 
 /// Combines one value of each of the kThreads threads of a block (a power of two) with
-/// Operation::combine, over three phases. A member of the Shared struct of a BlockKernel. After
-/// result() it may be used again in the same phase. Operands are combined in a tree that depends
-/// only on kThreads, so results have the same bits in every run, also on the host. Cost: two
-/// barriers and about 2 sqrt(kThreads) combinations per thread.
+/// Operation::combine, over three phases. An object must be a member of the Shared struct of a
+/// BlockKernel. After result(), a thread may call give() again in the same phase. Operands are
+/// combined in a tree that depends only on kThreads, so results have the same bits in every run,
+/// also on the host. Cost: two barriers and about 2 sqrt(kThreads) combinations per thread.
 template <typename T, unsigned kThreads, typename Operation = Sum>
 class BlockReduction {
   static_assert(kThreads > 0 && (kThreads & (kThreads - 1)) == 0, "threads: a power of two");

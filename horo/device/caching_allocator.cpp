@@ -38,12 +38,13 @@ struct Piece;
 struct Block {
   Piece* piece;
   std::byte* data;
-  // The stream that allocated the block last. It may reuse the block without a wait,
-  // because its work runs in order.
+  // The stream that allocated the block last. That stream may reuse the block without a wait,
+  // because the work of a stream runs in order.
   void* stream = nullptr;
   std::vector<void*> other_users;
-  std::unique_ptr<Event> freed;                      // recorded on `stream`
-  std::vector<std::unique_ptr<Event>> other_events;  // on other_users, when it was freed
+  std::unique_ptr<Event> freed;  // recorded on `stream` when the block was freed
+  // Recorded on other_users when the block was freed.
+  std::vector<std::unique_ptr<Event>> other_events;
 
   bool is_free_for(void* user) const {
     if (!std::ranges::all_of(other_events, [](const auto& event) { return is_over(*event); }))
@@ -61,12 +62,12 @@ struct Piece {
   Memory memory;
   std::size_t block_bytes;
   std::deque<Block> blocks;
-  std::size_t in_use = 0;  // blocks
+  std::size_t in_use = 0;  // number of blocks in use
 };
 
 }  // namespace
 
-// The state of an allocator. Each Memory holds a reference to it, so memory may outlive the
+// The state of an allocator. Each Memory holds a reference to this state, so memory may outlive the
 // allocator. One mutex guards all members.
 class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAllocator::Pool> {
  public:
@@ -127,7 +128,7 @@ class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAlloca
   }
 
  private:
-  // Returns the memory of the graph that is being captured. The graph owns it.
+  // Returns the memory of the graph that is being captured. The graph owns this memory.
   GraphMemory& memory_of(const std::shared_ptr<Capture>& capture) {
     std::erase_if(graphs_, [](const auto& entry) { return entry.second.expired(); });
     for (const auto& [of, memory] : graphs_)
@@ -139,9 +140,9 @@ class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAlloca
   }
 
   // If a user of the block is being captured, the block stays allocated for the lifetime of the
-  // graph: an event recorded in a capture does not show when the memory is free. If the capture is
-  // not one of Device::capture(), the end of its graph is unknown, and the block stays in use for
-  // ever.
+  // graph, because an event recorded in a capture does not show when the memory is free. If
+  // Device::capture() did not start the capture, the end of the graph is unknown, and the block
+  // stays in use for ever.
   bool is_kept_for_graph(const Block& block) {
     std::vector<void*> users = block.other_users;
     users.push_back(block.stream);
@@ -232,8 +233,8 @@ class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAlloca
     counters_.cached_bytes += size;
   }
 
-  // A piece is returned to the driver only if all of its blocks are free. Their users are awaited
-  // first, because work in flight may still access the memory.
+  // A piece is returned to the driver only if all of its blocks are free. The function first waits
+  // for the users of the blocks, because work in flight may still access the memory.
   std::size_t give_back() {
     std::size_t bytes = 0;
     for (auto piece = pieces_.begin(); piece != pieces_.end();) {

@@ -25,18 +25,19 @@ constexpr std::size_t blocks_at_once(std::size_t block_bytes) {
 }
 
 /// Caches freed device memory for later requests of about the same size. A loop that requests the
-/// same sizes in every iteration allocates from the driver only in the first one, and never waits
-/// for it later. Thread-safe.
+/// same sizes in every iteration calls the driver only in the first iteration, and never waits for
+/// the driver later. Thread-safe.
 ///
 /// Memory may be freed as soon as the work that uses it has been submitted to its stream. The same
-/// stream can reuse it at once, because later work runs after that work. Another stream can reuse
-/// it when an event that was recorded at the free has completed. Nothing blocks.
+/// stream can reuse the memory at once, because later work runs after that work. Another stream can
+/// reuse the memory when an event that was recorded at the free has completed. Freeing does not
+/// block.
 ///
-/// Memory that a stream requests during a capture (Device::capture()) belongs to the graph. If it
-/// is freed in the capture, the same stream can reuse it at once; other streams cannot. The driver
-/// receives it when the graph is destroyed. Memory that was allocated earlier and is freed in the
-/// capture is kept for the lifetime of the graph too. Memory that the graph uses and the program
-/// frees later must outlive the graph.
+/// Memory that a stream requests during a capture (Device::capture()) belongs to the graph. If such
+/// memory is freed in the capture, the same stream can reuse it at once; other streams cannot. The
+/// driver receives the memory when the graph is destroyed. Memory that was allocated earlier and is
+/// freed in the capture is kept for the lifetime of the graph too. If the program frees other
+/// memory that the graph uses, it must destroy the graph first.
 ///
 /// Blocks have few sizes (block_size()), serve only requests of their own size, and are never
 /// split. Small blocks are cut from pieces of 2 MiB with one size each. Cost: at most an eighth of
@@ -46,32 +47,32 @@ class CachingAllocator {
   struct Counters {
     std::uint64_t requests = 0;
     std::uint64_t driver_allocations = 0;
-    std::size_t in_use_bytes = 0;  ///< in the blocks that have not been freed
-    std::size_t peak_bytes = 0;    ///< the most of that so far
-    std::size_t cached_bytes = 0;  ///< from the driver, not in use
-    std::size_t graph_bytes =
-        0;  ///< from the driver, reserved for graphs; not counted in the others
+    std::size_t in_use_bytes = 0;  ///< bytes in blocks that have not been freed
+    std::size_t peak_bytes = 0;    ///< the maximum of in_use_bytes so far
+    std::size_t cached_bytes = 0;  ///< bytes from the driver that are not in use
+    /// Bytes from the driver that are reserved for graphs. The other members do not include them.
+    std::size_t graph_bytes = 0;
   };
 
-  /// `device` must outlive this object and its memory.
+  /// `device` must outlive this object and all memory that was allocated from it.
   explicit CachingAllocator(Device& device);
-  /// Waits for work that uses freed memory. Memory in use may be freed later.
+  /// Calls trim(). Memory in use may be freed later.
   ~CachingAllocator();
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
   /// Allocates memory with undefined content for work on `stream`, aligned to 256 bytes. The stream
   /// must exist when the memory is freed (in a capture: when the graph is destroyed), and must be
-  /// idle when it is destroyed. If the driver has no memory left, frees the cached memory, which
-  /// waits for the device, and tries once more. Then throws DeviceError with the figures.
+  /// idle when the stream is destroyed. If the driver has no memory left, frees the cached memory,
+  /// which waits for the device, and tries once more. Then throws DeviceError with the figures.
   Memory allocate(std::size_t bytes, Stream& stream);
-  /// Declares that work submitted to `stream` uses `memory` of this allocator. After it is freed,
-  /// it is not reused before that work has completed. Throws InvalidArgument if the stream is being
-  /// captured and the memory does not belong to the graph, because the lifetime of the graph is
-  /// unknown.
+  /// Declares that work submitted to `stream` uses `memory` of this allocator. After the memory is
+  /// freed, it is not reused before that work has completed. Throws InvalidArgument if the stream
+  /// is being captured and the memory does not belong to the graph, because the lifetime of the
+  /// graph is unknown.
   void note_use(const Memory& memory, Stream& stream);
-  /// Returns cached memory to the driver, except pieces with a block in use. Returns the number of
-  /// bytes. Waits for the work that uses them.
+  /// Gives cached memory back to the driver, except pieces with a block in use. Waits for the work
+  /// that uses this memory. Returns the number of bytes.
   std::size_t trim();
   Counters counters() const;
 

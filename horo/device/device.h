@@ -24,14 +24,15 @@ class Device {
   /// Makes this the current device of the calling thread. Libraries of its vendor use the current
   /// device.
   virtual void make_current() = 0;
-  /// The same for a thread of horo. Its calls then do not disturb threads of the program that
-  /// capture graphs.
+  /// Like make_current(), for a thread of horo. The thread's calls then do not disturb threads of
+  /// the program that capture graphs.
   virtual void serve_thread() = 0;
   /// The number of blocks of a kernel that keeps the device busy; more blocks have no benefit.
   virtual unsigned full_grid() const = 0;
   /// A stream that is independent of all others, including the default stream of the device.
   virtual std::unique_ptr<Stream> make_stream(Priority priority = Priority::kNormal) = 0;
-  /// The program's stream with this handle (Stream::native()). It must outlive the result.
+  /// The program's stream with this handle (Stream::native()). The program's stream must outlive
+  /// the result.
   virtual std::unique_ptr<Stream> borrow_stream(void* native) = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
   /// An event that records its time, at a small cost on the device.
@@ -41,16 +42,16 @@ class Device {
   /// Records the work that `work` submits to `stream` as a graph, without executing it. Another
   /// stream joins the capture when it waits for an event that was recorded in the capture. `stream`
   /// must wait for the work of such streams before the end. Other streams are not affected. During
-  /// the capture the calling thread must neither wait for the device nor query it. Streams of the
-  /// capture must not wait for earlier events. Events recorded in the capture are undefined until
-  /// they are recorded again. Throws DeviceError if these rules were broken, and any exception of
-  /// `work`. No stream is being captured afterwards.
+  /// the capture, the calling thread must not wait for the device and must not query the device.
+  /// Streams of the capture must not wait for earlier events. Events recorded in the capture are
+  /// undefined until they are recorded again. Throws DeviceError if these rules were broken, and
+  /// any exception of `work`. No stream is being captured afterwards.
   virtual std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& work) = 0;
   /// Allocates device memory with undefined content, aligned to 256 bytes. May wait for work of the
   /// device. Throws DeviceError with the requested and the free number of bytes if there is not
-  /// enough.
+  /// enough memory.
   virtual Memory allocate(std::size_t bytes) = 0;
-  /// Allocates pinned host memory, which streams can copy from and to. Errors as above.
+  /// Allocates pinned host memory, which streams can copy from and to. Throws like allocate().
   virtual Memory allocate_pinned(std::size_t bytes) = 0;
   /// Whether `address` is in memory of this device. The memory of the host stand-in is host memory,
   /// so the stand-in checks its own allocations.

@@ -11,7 +11,7 @@
 
 namespace horo::device {
 
-/// Converts an element exactly to float. double stays double.
+/// Converts a 16-bit floating point element exactly to float. Returns any other element unchanged.
 template <typename T>
 HORO_KERNEL auto widen(T x) {
   return x;
@@ -31,8 +31,8 @@ HORO_KERNEL inline float widen(BFloat16 x) {
 #endif
 }
 
-/// Rounds `x` to the nearest element, ties to even. The same bits on host and device, except for
-/// the payload of a NaN.
+/// Converts `x` to T. Floating point types round to nearest, ties to even. The bits are the same on
+/// host and device, except for the payload of a NaN.
 template <typename T, typename Wide>
 HORO_KERNEL T narrow(Wide x) {
 #if defined(__CUDA_ARCH__)

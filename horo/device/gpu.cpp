@@ -32,8 +32,8 @@ class GpuEvent : public Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Host work in the order of a stream. CUDA calls it on one of its own threads, through a C
-// interface, and exceptions must not cross that interface.
+// Host work in the order of a stream. CUDA calls the work on one of CUDA's threads, through a C
+// interface. Exceptions must not cross that interface.
 class HostWork {
  public:
   // The first failure of the host work of a stream. Thread-safe.
@@ -110,7 +110,7 @@ class GpuStream : public Stream {
     auto owned = std::make_unique<HostWork>(std::move(work), failure_);
     if (const auto capture = captured_in()) {
       HORO_CUDA(cudaLaunchHostFunc(stream_, HostWork::run_in_graph, owned.get()));
-      // The graph may run the work many times, so it owns it.
+      // The graph may run the work many times, so the graph owns the work.
       return capture->keep(std::shared_ptr<HostWork>(std::move(owned)));
     }
     HORO_CUDA(cudaLaunchHostFunc(stream_, HostWork::run, owned.get()));
@@ -133,7 +133,7 @@ class GpuStream : public Stream {
 
  private:
   // CUDA gives a host function no way to report an error, so each later call of the stream checks
-  // for one.
+  // for an error.
   void check_host_work() const {
     if (failure_ == nullptr) return;
     if (const std::string text = failure_->text(); !text.empty()) throw DeviceError(text);
@@ -141,12 +141,12 @@ class GpuStream : public Stream {
 
   cudaStream_t stream_;
   bool is_owned_;
-  std::shared_ptr<HostWork::Failure> failure_;  // null: there was no host work
+  std::shared_ptr<HostWork::Failure> failure_;  // null if there was no host work
   std::shared_ptr<GpuGraphs> graphs_;
 };
 
 // While this object exists, the calling thread may make calls that CUDA forbids during a capture,
-// such as allocations. They do not become part of the graph.
+// such as allocations. These calls do not become part of the graph.
 class OutsideOfCaptures {
  public:
   OutsideOfCaptures() { exchange(); }
@@ -178,8 +178,8 @@ class Gpu : public Device {
   }
   unsigned full_grid() const override { return multiprocessors_ * kBlocksPerMultiprocessor; }
 
-  // Every function selects the device first, because the calling thread may have selected another
-  // one.
+  // Functions that use CUDA's current device select this device first, because the calling thread
+  // may have selected another device.
   std::unique_ptr<Stream> make_stream(Priority priority) override {
     HORO_CUDA(cudaSetDevice(index_));
     int lowest = 0, highest = 0;

@@ -20,7 +20,7 @@ int count_gpus() noexcept;
 std::vector<std::string> gpu_addresses() noexcept;
 
 /// Opens GPU `index`, counted from 0, and makes it the current device of the calling thread. Throws
-/// DeviceError if it does not exist.
+/// DeviceError if there is no such GPU.
 std::unique_ptr<Device> open_gpu(int index);
 
 }  // namespace horo::device

@@ -82,13 +82,12 @@ Variables sharing_variables(const Topology& topology, const GpuAssignment& assig
       {"NCCL_SOCKET_NTHREADS", "2"},
       {"NCCL_NSOCKS_PERTHREAD", "2"},
       // Each switch of the GPU between processes costs a time slice. The Simple protocol needs the
-      // fewest.
+      // fewest switches.
       {"NCCL_ALGO", "Ring"},
       {"NCCL_PROTO", "Simple"},
       {"NCCL_BUFFSIZE", "16777216"},
       {"NCCL_MAX_CTAS", "4"},
-      // These features search for GPUs of other hosts, or need a process that has its GPU for
-      // itself.
+      // These features search for GPUs of other hosts, or need a GPU that no other process uses.
       {"NCCL_MNNVL_ENABLE", "0"},
       {"NCCL_NVLS_ENABLE", "0"},
       {"NCCL_CUMEM_ENABLE", "0"},

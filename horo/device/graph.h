@@ -13,7 +13,8 @@ class Stream;
 class Capture {
  public:
   virtual ~Capture() = default;
-  /// Keeps `object` for the lifetime of the graph, or until the capture ends if it fails.
+  /// Keeps `object` for the lifetime of the graph. If the capture fails, keeps `object` until the
+  /// capture ends.
   void keep(std::shared_ptr<const void> object);
 
  protected:
@@ -36,8 +37,8 @@ inline std::vector<std::shared_ptr<const void>> Capture::take_kept() {
 }
 
 /// The work of one or more streams that Device::capture() has recorded, with its arguments and
-/// order. It can be executed any number of times for the host cost of one launch. The memory that
-/// it reads and writes must not move. Used by one thread at a time.
+/// order. The graph can be executed any number of times. Each execution has the host cost of one
+/// launch. The memory that the graph reads and writes must not move. Used by one thread at a time.
 class Graph {
  public:
   /// Waits for all launches.

@@ -44,8 +44,8 @@ std::byte* GraphMemory::take(std::size_t size, void* stream) {
   return nullptr;
 }
 
-// Unlike the caching allocator, this cannot free cached memory and retry: freeing waits for the
-// device, which is forbidden during a capture.
+// Unlike the caching allocator, this function cannot free cached memory and retry. Freeing waits
+// for the device, which is forbidden during a capture.
 void GraphMemory::add_piece(std::size_t size, std::size_t asked) {
   const std::size_t count = blocks_at_once(size);
   try {
@@ -60,8 +60,8 @@ void GraphMemory::add_piece(std::size_t size, std::size_t asked) {
   for (std::size_t i = count; i-- > 0;) unused_[size].push_back(pieces_.back().data() + i * size);
 }
 
-// A block is reused only by the stream that freed it, since the graph runs the work of one stream
-// in order. A block that other streams used is not reused in this graph.
+// A block is reused only by the stream for which it was allocated, since the graph runs the work of
+// one stream in order. A block that other streams used is not reused in this graph.
 void GraphMemory::put_back(void* data) {
   const std::scoped_lock lock(mutex_);
   const auto found = in_use_.find(data);

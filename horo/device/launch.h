@@ -14,9 +14,10 @@
 #include "horo/device/cuda_check.h"
 #endif
 
-// A kernel is a struct of its arguments with an operator() for one thread, or, as a BlockKernel,
-// with its phases. It is written once, in a .cu file. nvcc compiles it for the GPU; with or without
-// nvcc, the host can run it.
+// A kernel is a struct whose members are its arguments. The struct has an operator() for one
+// thread, or, if the kernel is a BlockKernel, one function for each phase. A kernel is written
+// once, in a .cu file. nvcc compiles the kernel for the GPU. With or without nvcc, the host can run
+// the kernel.
 #if defined(__CUDACC__)
 #define HORO_KERNEL __host__ __device__
 #else
@@ -40,10 +41,10 @@ struct ThreadIndex {
 /// A kernel whose threads cooperate, block by block, in kPhases phases:
 ///   template <unsigned kPhase>
 ///   HORO_KERNEL void phase(const ThreadIndex&, Shared&, Own&) const;
-/// A barrier of the block separates the phases: a phase sees all writes of the previous phases, and
-/// no writes of other threads in the same phase. The threads of a block share one Shared: trivial,
-/// initially undefined, at most 48 KiB. Each thread has an Own in registers, initially
-/// value-initialised.
+/// A barrier of the block separates the phases. A thread sees all writes of the previous phases,
+/// and must not rely on writes of other threads in the same phase. The threads of a block share one
+/// Shared, a trivial type of at most 48 KiB whose initial value is undefined. Each thread has an
+/// Own in registers, initially value-initialised.
 template <typename Kernel>
 concept BlockKernel = requires {
   { Kernel::kPhases } -> std::convertible_to<unsigned>;
@@ -75,7 +76,7 @@ void run_block_on_host(const Grid& grid, const Kernel& kernel, unsigned block) {
   (std::make_integer_sequence<unsigned, Kernel::kPhases>{});
 }
 
-/// The table of a kernel without one; see launch().
+/// The table type of a kernel that takes no table; see launch().
 struct NoTable {};
 
 /// Runs one thread of a kernel that is not a BlockKernel.
@@ -126,8 +127,8 @@ __global__ void run_on_gpu(const __grid_constant__ Kernel kernel,
 #endif
 
 /// Runs `kernel` on the stream. The arguments are passed by value (at most 32,764 bytes), so the
-/// caller need not keep them. A large table that many launches share may be passed separately to
-/// avoid a copy in the kernel struct: operator()(place, table). Does not block.
+/// caller need not keep them. A large table that many launches share may be passed separately, to
+/// avoid a copy in the kernel struct. The kernel then has operator()(place, table). Does not block.
 template <typename Kernel, typename Table = NoTable>
 void launch(Stream& stream, const Grid& grid, const Kernel& kernel, const Table& table = {}) {
   static_assert(sizeof(Kernel) + sizeof(Table) <= 32764,
@@ -147,10 +148,10 @@ void launch(Stream& stream, const Grid& grid, const Kernel& kernel, const Table&
 #endif
 }
 
-/// Loads the kernel that launch() of the same types starts. CUDA would otherwise load it at the
-/// first launch, which may wait for running kernels. If one of these is a collective whose peer
-/// waits for a launch of this rank, that is a deadlock. Makes the device the current one of the
-/// calling thread. Does nothing on the host stand-in.
+/// Loads the kernel that launch() of the same types starts. Otherwise CUDA would load the kernel at
+/// the first launch, which may wait for running kernels. If a running kernel is a collective whose
+/// peer waits for a launch of this rank, the wait is a deadlock. Makes `device` the current device
+/// of the calling thread. Does nothing on the host stand-in.
 template <typename Kernel, typename Table = NoTable>
 void load_kernel(Device& device) {
   if (is_host(device)) return;

@@ -21,8 +21,8 @@ namespace {
 }  // namespace
 
 // Prefers a library that the process has already loaded, so that a program and horo use one copy.
-// Then tries the file that horo was built with, and finally the search path. Never closed: threads
-// of the library may still run at exit.
+// Then tries the file that horo was built with, and finally the search path. The library is never
+// closed, because its threads may still run at exit.
 LoadedLibrary::LoadedLibrary(std::string name, const char* file, const char* built_with)
     : name_(std::move(name)) {
   library_ = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);

@@ -6,8 +6,8 @@
 
 namespace horo::device {
 
-/// Device memory or pinned host memory, freed by the destructor. Work that uses it must have
-/// completed before. Move-only.
+/// Device memory or pinned host memory, freed by the destructor. Work that uses the memory must
+/// have completed before, unless the memory is from a CachingAllocator. Move-only.
 class Memory {
  public:
   Memory() = default;

@@ -10,8 +10,9 @@
 namespace horo::device {
 
 /// A queue of work that a device executes in order. Only synchronize() blocks. Work that fails ends
-/// the stream: later work is not executed, events recorded after it and streams that wait for them
-/// fail too, and the next call throws DeviceError. Used by one thread at a time.
+/// the stream. Later work is not executed, and the next call throws DeviceError. Events recorded
+/// after the failed work fail too, as do streams that wait for these events. run_on_host()
+/// describes an exception to this rule. Used by one thread at a time.
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -19,16 +20,17 @@ class Stream {
   virtual void record(Event& event) = 0;
   /// Work submitted from now on starts after the current point of `event`.
   virtual void wait(const Event& event) = 0;
-  /// Copies within the device, or between it and pinned memory. The ranges must not overlap.
+  /// Copies within the device, or between the device and pinned memory. The ranges must not
+  /// overlap.
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
   /// Sets every byte to `value`.
   virtual void fill(void* to, int value, std::size_t bytes) = 0;
-  /// Runs `work` on a host thread, in stream order: later work of the stream waits for it. `work`
-  /// must not submit work to the device, wait for it, or call libraries of its vendor. It may wait
-  /// for other processes, but it must always end, because the host work of all streams may share
-  /// one thread. An exception fails the stream. On a GPU, device work that was already submitted
-  /// still runs, and host work does not. Events of a GPU do not report the failure; only later
-  /// calls throw.
+  /// Runs `work` on a host thread, in stream order. Later work of the stream waits for `work`.
+  /// `work` must not submit work to the device, wait for the device, or call libraries of the
+  /// device's vendor. `work` may wait for other processes, but must always end, because the host
+  /// work of all streams may share one thread. An exception fails the stream. On a GPU, device work
+  /// that was already submitted still runs, but later host work of the stream does not. Events of a
+  /// GPU do not report the failure; only later calls throw.
   virtual void run_on_host(std::function<void()> work) = 0;
   /// Whether all work has completed.
   virtual bool is_idle() const = 0;

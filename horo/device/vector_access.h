@@ -41,8 +41,8 @@ HORO_KERNEL void load_vectors(T (&values)[kCount], const T* from) {
   std::memcpy(values, vectors, sizeof values);
 }
 
-/// Like load_vectors(), for data that is not read again soon: a streaming load, which does not
-/// evict other data from the caches.
+/// Like load_vectors(), for data that is not read again soon. On a GPU, this is a streaming load,
+/// whose data is evicted from the caches first.
 template <typename T, unsigned kCount>
 HORO_KERNEL void load_vectors_once(T (&values)[kCount], const T* from) {
 #if defined(__CUDA_ARCH__)

@@ -18,16 +18,16 @@ namespace {
 
 using Kind = Verdict::Kind;
 
-/// One diagnosis of a job. Each find_ function returns a verdict if its kind of cause applies.
+/// One diagnosis of a job. Each find_ function returns a verdict if the cause in its name applies.
 class Diagnosis {
  public:
   Diagnosis(std::span<const RankSnapshot> ranks, WallTime now, std::chrono::nanoseconds stall_after)
       : ranks_(ranks), now_(now), stall_after_(stall_after) {}
 
-  // Tests the causes in this order: a dead or stopped rank explains failures and waits of other
-  // ranks, and a failure explains waits. If there is neither, a wait is blamed on the ranks that
-  // the others wait for. find_stuck() precedes the late ranks, because those have waited for less
-  // than stall_after.
+  // The order matters, because a dead or stopped rank explains failures and waits of other ranks,
+  // and a failure explains waits. If there is no such rank, the ranks that the others wait for are
+  // blamed. find_stuck() comes before the search for late ranks, because waits for late ranks are
+  // shorter than stall_after.
   Verdict verdict() const {
     for (const auto step :
          {&Diagnosis::find_dead, &Diagnosis::find_stopped, &Diagnosis::find_failed,
@@ -75,13 +75,15 @@ class Diagnosis {
     const std::string past = describe_past(numbers, ranks_, now_);
     return past.empty() ? past : "; " + past;
   }
-  // A verdict on the state of ranks, independent of what other ranks do. Adds which ranks wait for
-  // them: "TEXT; ranks 0-2 have waited 41 s for 'x'; it last finished 'step' 43 s ago; REMEDY".
+  // A verdict on the state of ranks, independent of what other ranks do. Adds which other ranks
+  // wait for these ranks: "TEXT; ranks 0-2 have waited 41 s for 'x'; it last finished 'step' 43 s
+  // ago; REMEDY".
   Verdict verdict_on(Kind kind, const std::vector<int>& numbers, std::string text,
                      const std::string& remedy = {}) const {
     const auto awaited = find_awaited(ranks_, numbers);
     if (awaited) {
-      // If the blamed ranks have submitted the operation too, the others wait for them in it.
+      // If the blamed ranks have submitted the operation too, the other ranks wait for them in this
+      // operation.
       const char* whom = !awaited->missing.empty() ? ""
                          : numbers.size() == 1     ? "it in "
                                                    : "them in ";
@@ -113,7 +115,8 @@ class Diagnosis {
             age(snapshot(numbers[0]).last_sign_of_life)));
   }
 
-  // All ranks died at the same time and nothing else was wrong: the job was killed as a whole.
+  // Applies if all ranks died at about the same time and no other cause applies. Then the job was
+  // killed as a whole.
   std::optional<Verdict> all_killed() const {
     const std::vector<int> numbers = ranks_in_state(Liveness::kDead);
     if (numbers.empty() || numbers.size() != ranks_.size()) return std::nullopt;
@@ -164,7 +167,8 @@ class Diagnosis {
     return Verdict{Kind::kFailed, {number}, text + and_past({number})};
   }
 
-  // Every failed rank has the text that ended the job, so the text names the cause.
+  // If no rank has a failure of its own, every failed rank has the text that ended the job. This
+  // text names the cause.
   static std::optional<Verdict> find_propagated(const FirstFailure& first) {
     if (first.propagated == nullptr) return std::nullopt;
     std::vector<int> blamed = ranks_named_first(first.propagated->failure);
@@ -207,15 +211,15 @@ class Diagnosis {
     return last.empty() ? "" : fmt::format(" since '{}'", last);
   }
 
-  // The rank has been for longer than `stall_after` in an exchange that all ranks have submitted,
-  // so the exchange blocks the rank.
+  // Whether the rank has been in an exchange for longer than `stall_after`. All ranks have
+  // submitted this exchange, so the exchange blocks the rank.
   bool is_in_exchange(const RankSnapshot& rank) const {
     return std::ranges::any_of(rank.open, [&](const OpenOperation& open) {
       return open.started != 0 && now_ - open.started > stall_after_.count();
     });
   }
 
-  // Blames, for the oldest missing operation, the ranks that do not wait themselves.
+  // For the oldest missing operation, blames the ranks that do not wait themselves.
   std::optional<Verdict> blame_idle(const std::vector<MissingOperation>& found,
                                     bool is_late) const {
     for (const MissingOperation& missing : found) {
@@ -295,7 +299,8 @@ class Diagnosis {
             found.front().operation.name};
   }
 
-  // All ranks have submitted the operation, but the thread that must exchange it runs a callback.
+  // Applies if a rank has been in a completion callback for longer than `stall_after`. The thread
+  // that must exchange the operation runs this callback.
   std::optional<Verdict> blocked_by_callback(const MissingOperation& open) const {
     std::vector<int> busy;
     for (const RankSnapshot& rank : ranks_)

@@ -21,15 +21,14 @@ bool is_named_in(const std::string& failure, const RankSnapshot& other) {
 }
 
 // A failure is not the rank's own if it is the text of the abort signal or was propagated from
-// another node. Such a text begins with the names of the ranks that it blames, which may include
-// this rank.
+// another node. Such a text begins with the names of the blamed ranks, which may include this rank.
 bool has_own_failure(const RankSnapshot& rank) {
   if (rank.failure.empty() || rank.is_aborted) return false;
   const std::vector<int> named = ranks_named_first(rank.failure);
   return named.empty() || named == std::vector<int>{rank.rank};
 }
 
-// The coordinator writes "... rank 1 (host b) has shut down ...", a plan "... has left ...".
+// The coordinator writes "... rank 1 (host b) has shut down ...". A plan writes "... has left ...".
 bool is_departed_in(const std::string& failure, const RankSnapshot& other) {
   const std::size_t name = failure.find(name_in_texts(other));
   if (name == std::string::npos) return false;
@@ -39,8 +38,9 @@ bool is_departed_in(const std::string& failure, const RankSnapshot& other) {
   return predicate.starts_with(" has shut down") || predicate.starts_with(" has left");
 }
 
-// A rank may leave a process set or a plan and fail later, while it unwinds its stack. The failure
-// that names the departure then follows from that rank, also if it was recorded earlier.
+// A rank may leave a process set or a plan and fail later, while it unwinds its stack. Then a
+// failure whose text names the departure follows from the rank that left, even if that failure was
+// recorded earlier.
 bool follows_from(const RankSnapshot& rank, const RankSnapshot& other) {
   if (&rank == &other || !is_named_in(rank.failure, other)) return false;
   if (has_own_failure(other)) {
@@ -58,15 +58,15 @@ using Deaths = std::vector<const RankSnapshot*>;
 constexpr WallTime kShutdownSpread = 2'000'000'000;
 
 // A rank that died after another rank had failed did not cause that failure. If a timeout ended the
-// job, the ranks that its text names were alive then: a rank that was stopped is dead now because
-// the launcher killed it. Only a rank that the launcher names may have died before the timeout.
+// job, the dead ranks were alive at the timeout, and the launcher killed them later. This includes
+// ranks that were stopped. Only a rank that the launcher names may have died before the timeout.
 void drop_deaths_after_failures(Deaths& dead, std::span<const RankSnapshot> ranks) {
   const FirstFailure failure = find_first_failure(ranks);
   const RankSnapshot* first = failure.rank != nullptr ? failure.rank : failure.propagated;
   if (first == nullptr) return;
   const bool is_timeout = first->is_aborted && names_timeout(first->failure);
-  // If the launcher names a rank that failed, all others ended after that rank. Their last signs of
-  // life may still be older than its failure.
+  // If the launcher names a rank that failed, all other ranks ended after that rank. The last sign
+  // of life of another rank may still be older than the failure.
   const bool is_named = std::ranges::any_of(ranks, [](const RankSnapshot& rank) {
     return !rank.ending.empty() && !rank.failure.empty();
   });
@@ -76,8 +76,8 @@ void drop_deaths_after_failures(Deaths& dead, std::span<const RankSnapshot> rank
   });
 }
 
-// The launcher names the rank that ended first, and kills the others. A rank that it does not name
-// died earlier only if its last sign of life is much older.
+// The launcher names the rank that ended first, and kills the other ranks. Another rank died
+// earlier only if its last sign of life is much older than that of the named rank.
 void drop_deaths_beside_named(Deaths& dead) {
   const auto named =
       std::ranges::find_if(dead, [](const RankSnapshot* rank) { return !rank->ending.empty(); });
@@ -88,7 +88,7 @@ void drop_deaths_beside_named(Deaths& dead) {
   });
 }
 
-// If every rank is dead, only those that died clearly before the last one are causes.
+// If every rank is dead, only ranks that died clearly before the last death are causes.
 void drop_simultaneous_deaths(Deaths& dead) {
   WallTime last = 0;
   for (const RankSnapshot* rank : dead) last = std::max(last, rank->last_sign_of_life);
@@ -99,7 +99,7 @@ void drop_simultaneous_deaths(Deaths& dead) {
 
 // After the first death a launcher terminates the remaining ranks, and kills those that do not exit
 // in time. So a dead rank that waited for another dead rank is not a cause, unless the launcher
-// names it as the first.
+// names that rank as the first to end.
 void drop_victims(Deaths& dead, std::span<const RankSnapshot> ranks, WallTime now) {
   for (const MissingOperation& missing : find_missing(ranks, now, {})) {
     const bool is_due_to_death = std::ranges::any_of(dead, [&](const RankSnapshot* rank) {
@@ -146,7 +146,7 @@ std::string failure_without_rank(const RankSnapshot& rank) {
 }
 
 // Starts with all dead ranks and removes those whose death has another explanation. Each rule needs
-// the result of the previous ones.
+// the result of the previous rules.
 std::vector<int> find_causal_deaths(std::span<const RankSnapshot> ranks, WallTime now) {
   Deaths dead;
   for (const RankSnapshot& rank : ranks)

@@ -21,7 +21,7 @@ struct OpenSomewhere {
 
 bool is_join(const OpenSomewhere& open) { return open.operation.kind == kJoinKind; }
 
-// All operations that are open on any rank, oldest first, but joins last.
+// Returns all operations that are open on any rank: joins last, the others oldest first.
 std::vector<OpenSomewhere> collect(std::span<const RankSnapshot> ranks) {
   std::map<std::pair<std::string, std::string>, std::size_t> index_of;
   std::vector<OpenSomewhere> found;
@@ -72,7 +72,7 @@ const PlanPosition* find_position(const RankSnapshot& rank, std::uint64_t plan) 
 }
 
 // Whether the rank has exchanged more buckets of the plan than `waiting`. If the positions are
-// unknown: whether it has finished more operations.
+// unknown, whether the rank has finished more operations than `waiting`.
 bool is_ahead_of(const RankSnapshot& rank, const RankSnapshot& waiting, std::uint64_t plan) {
   const PlanPosition* own = find_position(rank, plan);
   const PlanPosition* other = find_position(waiting, plan);
@@ -80,11 +80,12 @@ bool is_ahead_of(const RankSnapshot& rank, const RankSnapshot& waiting, std::uin
   return rank.finished > waiting.finished;
 }
 
-// True only if proven: a rank with unlisted operations may have submitted any named operation.
+// Returns true only if the snapshots prove that the operation is missing, because a rank with
+// unlisted operations may have submitted any named operation.
 bool is_missing_on(const RankSnapshot& rank, const OpenSomewhere& open) {
   if (is_waiting_in(rank, open) || may_be_unlisted(rank, open)) return false;
   if (!is_member(rank, open.operation.process_set)) return false;
-  // A rank that has left has already called the operation.
+  // A rank that has left the job (kEnded) has already called MPI_Finalize.
   if (open.operation.kind == kFinalizeKind) return rank.liveness != Liveness::kEnded;
   if (!is_of_plan(open.operation)) {
     const bool needs_everyone =
@@ -117,8 +118,8 @@ bool is_any_of(const std::vector<int>& numbers, int number) {
   return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
 }
 
-// The part of the operation that concerns ranks other than the `blockers`: which of them wait in
-// it, and since when.
+// Returns the operation with only those waiting ranks that are not `blockers`, and with the start
+// of their wait.
 OpenSomewhere waits_of_others(const OpenSomewhere& open, const std::vector<int>& blockers) {
   OpenSomewhere left{open.operation, 0, {}, open.has_started};
   for (const RankSnapshot* rank : open.waiting) {
@@ -135,8 +136,9 @@ OpenSomewhere waits_of_others(const OpenSomewhere& open, const std::vector<int>&
   return left;
 }
 
-// Whether a blocker has finished the operation, as far as its snapshot shows, and the operation is
-// missing on no other rank.
+// Whether a blocker is a member of the operation, which is neither a join nor missing on any rank.
+// The caller must have checked that the operation is open on no blocker, so the blocker seems to
+// have finished it.
 bool is_finished_by_blockers(const OpenSomewhere& open, std::span<const RankSnapshot> ranks,
                              const std::vector<int>& blockers) {
   const bool is_finished = std::ranges::any_of(ranks, [&](const RankSnapshot& rank) {

@@ -22,30 +22,34 @@ struct MissingOperation {
 };
 
 /// Returns the operations that some rank submitted more than `age` before `now` and another rank
-/// has not submitted. Pure. Oldest first, except that joins are last, because whatever blocks a
-/// join blocks other operations too. The rules:
+/// has not submitted. Pure. The oldest operation comes first. Joins come last, because whatever
+/// blocks a join also blocks other operations. The rules:
 ///
 ///   - A named operation that has started on any rank was submitted on all ranks.
 ///   - A gradient is not missing on a rank that is ahead of all ranks that wait for it.
-///   - After join(), only joins and shutdowns can be missing on a rank.
-///   - The members of a process set are those in its name. If the name has none, they are the ranks
-///     that have open operations of the set.
-///   - On a rank with unlisted operations no named operation is missing.
+///   - On a rank that has called join(), no other named operation than a join or a shutdown is
+///     missing.
+///   - The name of a process set lists the members. If it does not, the members are the ranks that
+///     have open operations of the set.
+///   - On a rank with unlisted operations, no named operation is missing.
+///   - If a rank waits in MPI_Finalize, that call is missing on every rank that has not called
+///     MPI_Finalize and has not left the job.
 std::vector<MissingOperation> find_missing(std::span<const RankSnapshot> ranks, WallTime now,
                                            std::chrono::nanoseconds age);
 
 /// Returns the oldest open operation that was submitted more than `age` before `now`, if all
-/// snapshots prove that every rank has submitted it. `missing`: the ranks that have finished it
-/// already.
+/// snapshots prove that every rank has submitted it. In the result, `missing` has the ranks that
+/// have finished the operation already.
 std::vector<MissingOperation> find_unfinished(std::span<const RankSnapshot> ranks, WallTime now,
                                               std::chrono::nanoseconds age);
 
-/// Returns the oldest operation in which ranks other than the `blockers` wait for a blocker: a
-/// blocker has not submitted it, or has it open itself. If there is none, returns the oldest
-/// operation that the blockers seem to have finished and that is missing on no rank: a blocker's
-/// snapshot may be older than the operation, or its last messages may not have left it. Pure. A
-/// submitted operation counts as a wait, a gradient only while its bucket is exchanged. `missing`:
-/// the blockers that have not submitted it; may be empty.
+/// Returns the oldest operation in which ranks other than the `blockers` wait for a blocker. A
+/// blocker has not submitted this operation, or the operation is open on the blocker too. If there
+/// is no such operation, returns the oldest operation that a blocker seems to have finished and
+/// that is missing on no rank. The snapshot of the blocker may be older than that operation, or the
+/// last messages of the blocker may not have arrived. Pure. A rank waits in each operation that it
+/// has submitted, but in a gradient only while the bucket of the gradient is exchanged. In the
+/// result, `missing` has the blockers that have not submitted the operation, and may be empty.
 std::optional<MissingOperation> find_awaited(std::span<const RankSnapshot> ranks,
                                              const std::vector<int>& blockers);
 
@@ -55,7 +59,8 @@ bool is_blocked_in(const MissingOperation& missing, const RankSnapshot& rank);
 
 /// "rank 3", "ranks 0-2 and 5".
 std::string format_ranks(std::vector<int> ranks);
-/// The ranks at the beginning of `text`, in the format of format_ranks(); empty if there are none.
+/// Returns the ranks that `text` names at its beginning, in the format of format_ranks(). Empty if
+/// there are none.
 std::vector<int> ranks_named_first(std::string_view text);
 
 }  // namespace horo::observe

@@ -65,7 +65,7 @@ std::string describe(const Past& past, WallTime now) {
 
 struct Pause {
   std::vector<int> numbers;
-  WallTime since = 0;  // of the first rank
+  WallTime since = 0;  // the earliest start on any of the ranks
 };
 
 std::string describe_waits(std::span<const RankSnapshot> ranks, const std::vector<int>& numbers,
@@ -78,7 +78,7 @@ std::string describe_waits(std::span<const RankSnapshot> ranks, const std::vecto
 
 }  // namespace
 
-// Details are limited to a few ranks, and ranks of one host share its name.
+// Gives details of only a few ranks, and names each host once.
 std::string describe_ranks(const std::vector<int>& numbers, std::span<const RankSnapshot> ranks) {
   std::vector<HostRanks> hosts;
   for (const int number : std::span(numbers).first(std::min(numbers.size(), kMaxDetailedRanks))) {

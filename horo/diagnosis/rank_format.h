@@ -10,36 +10,37 @@
 
 namespace horo::observe {
 
-/// If a rank ends its own process because of a timeout, its last line is the reason, followed by
-/// one of these texts. The first one is used if the rank waited in horo::init(). The launcher
-/// parses the line and quotes the reason.
+/// If a rank ends its own process because of a timeout, the last line of the rank is the reason,
+/// followed by one of these texts. kEndOfReasonInInit is used if the rank waited in horo::init().
+/// The launcher parses the line and quotes the reason.
 inline constexpr std::string_view kEndOfReasonInInit = ": the process of rank ";
 inline constexpr std::string_view kEndOfReason = "; this rank is stuck in ";
 /// Precedes the timeout in a reason, which the launcher also parses.
 using horo::kTimeoutMark;
 
-/// "rank 3 (host b, pid 7)", "ranks 0 and 2-3 (host a, pid 4; host b, pids 6, 7)". Host and pid are
-/// given for the first four ranks, and for ranks that are in `ranks`. Pure.
+/// "rank 3 (host b, pid 7)", "ranks 0 and 2-3 (host a, pid 4; host b, pids 6, 7)". Gives the host
+/// and the pid of each of the first four ranks that is in `ranks`. Pure.
 std::string describe_ranks(const std::vector<int>& numbers, std::span<const RankSnapshot> ranks);
 
-/// The last activity of the ranks: "it last finished 'step' 43 s ago, in phase 'data' for 42 s",
-/// or, for several, "ranks 0 and 2 last finished 'step' 43 s ago; rank 1 has finished nothing".
-/// Empty if nothing is known. Pure.
+/// Returns the last activity of the ranks. For one rank, the text is such as "it last finished
+/// 'step' 43 s ago, in phase 'data' for 42 s". For several ranks, it is such as "ranks 0 and 2 last
+/// finished 'step' 43 s ago; rank 1 has finished nothing". Empty if nothing is known. Pure.
 std::string describe_past(const std::vector<int>& numbers, std::span<const RankSnapshot> ranks,
                           WallTime now);
 
 /// "rank 3 has", "ranks 0-2 have": the ranks, followed by `singular` or `plural`.
 std::string with_verb(const std::vector<int>& numbers, const char* singular, const char* plural);
 
-/// Describes running ranks that have been in a pause for at least `lasting`, and who waits for
-/// them: "rank 2 (host b, pid 7) has been in pause 'checkpoint' for 12 min; ranks 0-1 have waited
-/// 10 min for 'loss'". One part for each name of a pause; empty if there is no such rank. Pure.
+/// Describes running ranks that have been in a pause for at least `lasting`, and the ranks that
+/// wait for them: "rank 2 (host b, pid 7) has been in pause 'checkpoint' for 12 min; ranks 0-1 have
+/// waited 10 min for 'loss'". The text has one part for each name of a pause. The text is empty if
+/// there is no such rank. Pure.
 std::string describe_pauses(std::span<const RankSnapshot> ranks, WallTime now,
                             std::chrono::nanoseconds lasting);
 
-/// Describes running ranks that have been in a completion callback for at least `lasting`: "rank 1
-/// (host b, pid 7) has been in the completion callback of 'loss' for 4 s: its other operations wait
-/// for its return". Empty if there is no such rank. Pure.
+/// Describes ranks that run or have left the job, and have been in a completion callback for at
+/// least `lasting`: "rank 1 (host b, pid 7) has been in the completion callback of 'loss' for 4 s:
+/// its other operations wait for its return". Empty if there is no such rank. Pure.
 std::string describe_callbacks(std::span<const RankSnapshot> ranks, WallTime now,
                                std::chrono::nanoseconds lasting);
 

@@ -30,7 +30,7 @@ struct PhaseSpan : TimeSpan {
   const std::string* name = nullptr;
 };
 
-// Sorted so that an enclosing phase comes before those inside it.
+// Returns the phases of a rank. An enclosing phase comes before the phases inside it.
 std::vector<PhaseSpan> phases_of(const FlightLog& rank) {
   std::vector<PhaseSpan> phases;
   for (const FlightEvent& event : rank.finished_events)
@@ -60,8 +60,8 @@ std::int64_t length_of(std::span<const TimeSpan> spans) {
   return sum;
 }
 
-// Time in nested phases counts for the innermost phase: each phase adds its time and subtracts it
-// from the enclosing phase.
+// The time of a phase is added to this phase and subtracted from the enclosing phase, so time in
+// nested phases belongs only to the innermost phase.
 std::map<std::string, std::int64_t> phase_times(const FlightLog& rank,
                                                 std::span<const TimeSpan> spans) {
   std::map<std::string, std::int64_t> times;
@@ -104,9 +104,9 @@ std::map<std::string_view, Operations> operations_of(const FlightLog& log) {
   return by_name;
 }
 
-// The operation in `operations` that overlaps `event` in time, if any.
-// Operations repeat under one name, so the records of different ranks are matched by their overlap
-// in time.
+// Returns the operation in `operations` that overlaps `event` in time, or null. Operations repeat
+// under one name, so only the overlap in time shows which records of different ranks belong
+// together.
 const FlightEvent* same_as(const FlightEvent& event, const Operations& operations) {
   const auto at = std::ranges::partition_point(
       operations, [&](const FlightEvent* other) { return other->ended < event.started; });
@@ -118,7 +118,7 @@ double percent_of(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// The ranks that the table shows, by rank.
+// Returns the ranks that the table shows, sorted by number.
 std::vector<RankTimes> ranks_of_table(const StragglerReport& report) {
   std::vector<RankTimes> ranks = report.ranks;
   if (ranks.size() > kMostRows) {
@@ -155,7 +155,8 @@ std::string table_of(const StragglerReport& report) {
 }  // namespace
 
 // A rank delays the others from the arrival of the second to last rank until its own arrival.
-// Delays of several operations may overlap in time, so they are merged before they are added up.
+// Delays of several operations may overlap in time, so overlapping delays are merged before the sum
+// is computed.
 StragglerReport find_stragglers(std::span<const FlightLog> ranks) {
   StragglerReport report;
   for (const FlightLog& log : ranks) report.ranks.push_back({log.rank, log.host, 0, 0, 0, {}});

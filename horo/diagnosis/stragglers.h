@@ -19,21 +19,21 @@ std::vector<TimeSpan> merge_spans(std::vector<TimeSpan> spans);
 /// The total length of disjoint spans, in ns.
 std::int64_t length_of(std::span<const TimeSpan> spans);
 
-/// How many ns of the disjoint `spans` a rank spent in each phase. Time in a nested phase counts
-/// only for the inner one. Time outside all phases has an empty name. Pure.
+/// Returns how many ns of the disjoint `spans` a rank spent in each phase. Time in a nested phase
+/// is added only to the inner phase. Time outside all phases has an empty name. Pure.
 std::map<std::string, std::int64_t> phase_times(const FlightLog& rank,
                                                 std::span<const TimeSpan> spans);
 
-/// How long a rank delayed the others, and how long it waited itself, over the operations in the
-/// recorders of all ranks. Times are in ns.
+/// How long a rank delayed the others, and how long this rank waited itself. Covers the operations
+/// that are in the recorders of all ranks. Times are in ns.
 struct RankTimes {
   int rank = 0;
   std::string host;
-  std::uint64_t last = 0;    ///< number of operations that it was the last to submit
+  std::uint64_t last = 0;    ///< number of operations that this rank submitted last
   std::int64_t delayed = 0;  ///< time in which only this rank had not submitted such an operation
-  /// Time in which it had submitted an operation that another rank had not.
+  /// Time in which this rank had submitted an operation that another rank had not.
   std::int64_t waited = 0;
-  std::string phase;  ///< the phase with most of `delayed`; empty: none
+  std::string phase;  ///< the phase with most of `delayed`; empty if none
 };
 
 struct StragglerReport {
@@ -50,10 +50,11 @@ struct StragglerReport {
 /// within the duration of an operation. The submission times are as exact as the clocks.
 StragglerReport find_stragglers(std::span<const FlightLog> ranks);
 
-/// Formats the report for a console. The table has each rank's own time (the span minus its waiting
-/// time) and waiting time; for more than 16 ranks, only the fastest, the median and the slowest
-/// four. Below it are the three ranks that delayed the others most, with host and phase. Ranks that
-/// delayed the others by less than 1 % of the span are not named.
+/// Formats the report for a console. The table has the waiting time and the own time of each rank.
+/// The own time is the span minus the waiting time. For more than 16 ranks, the table has only the
+/// fastest, the median and the slowest four ranks. Below the table are the three ranks that delayed
+/// the others most, with host and phase. Ranks that delayed the others by less than 1 % of the span
+/// are not named.
 std::string describe(const StragglerReport& report);
 
 }  // namespace horo::observe

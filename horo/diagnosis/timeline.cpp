@@ -24,7 +24,7 @@ bool is_span(const FlightEvent& event) {
   return event.kind == kPhaseKind || event.kind == kPauseKind;
 }
 
-// The first time of an event that is known; `otherwise` if none is.
+// Returns the first known time of an event, or `otherwise` if no time is known.
 WallTime first_time(const FlightEvent& event, WallTime otherwise) {
   for (const WallTime time : {event.submitted, event.agreed, event.started, event.ended})
     if (time != 0) return time;
@@ -50,8 +50,8 @@ std::string details_of(const FlightEvent& event) {
   return details;
 }
 
-// Writes the events of one rank. Exchanges and phases nest within a lane; negotiations and
-// gradients overlap, so they use asynchronous events.
+// Writes the events of one rank. Exchanges and phases nest within a lane. Negotiations and
+// gradients may overlap, so RankTrace writes them as asynchronous events.
 class RankTrace {
  public:
   RankTrace(const FlightLog& log, TraceWriter& writer) : log_(log), writer_(writer) {}

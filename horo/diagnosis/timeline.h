@@ -13,14 +13,15 @@ namespace horo::observe {
 ///   phases               the spans of Context::phase() and pause()
 ///   program              exchanges on the program's threads, and waits for exchanges on a plan's
 ///                        thread: exposed communication
-///   named operations     operations of the coordinator's thread
+///   named operations     exchanges of named operations
 ///   one lane for a plan  buckets that were exchanged while the program computed
-///   negotiation          from submission to agreement, and from there to the start (queue)
-///   gradients            from a bucket's first mark to its last
+///   negotiation          from submission to agreement, and from agreement to the start ("queue")
+///   gradients            from the first mark of a bucket to its last mark, and from the last mark
+///                        to the start of the exchange ("queue")
 ///
 /// Operations that did not finish end at the rank's last sign of life and are named "(open)". All
-/// times are by rank 0's clock; the earliest is 0. Pure. Size: about 200 bytes for each part of an
-/// operation.
+/// times are by rank 0's clock, and the earliest time is 0. Pure. The trace has about 200 bytes for
+/// each part of an operation.
 std::string timeline_json(std::span<const FlightLog> ranks);
 
 }  // namespace horo::observe

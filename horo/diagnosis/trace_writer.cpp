@@ -9,7 +9,7 @@
 namespace horo::observe {
 
 std::string json_string(std::string_view text) {
-  // ASCII only, so that a terminal does not interpret any character as a control sequence.
+  // Writes only ASCII, so that a terminal does not interpret any character as a control sequence.
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
@@ -43,7 +43,7 @@ void TraceWriter::name_lane(int process, int lane, std::string_view name) {
       process, lane);
 }
 
-// A complete event ("X"). Viewers nest such events of a lane by their times.
+// Writes a complete event ("X"). Viewers nest the complete events of a lane by their times.
 void TraceWriter::add_nested(const Event& event) {
   begin_event();
   fmt::format_to(
@@ -54,7 +54,8 @@ void TraceWriter::add_nested(const Event& event) {
       static_cast<double>(std::max(event.to - event.from, std::int64_t{0})) / 1e3, event.details);
 }
 
-// Asynchronous events need an identifier, because viewers match the begin and the end by it.
+// Asynchronous events need an identifier, because viewers use the identifier to match the begin and
+// the end of an event.
 void TraceWriter::add_overlapping(const Event& event) {
   ++spans_;
   for (const auto& [phase, time] : {std::pair{'b', event.from}, std::pair{'e', event.to}}) {

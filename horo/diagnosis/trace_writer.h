@@ -11,7 +11,7 @@ class TraceWriter {
  public:
   explicit TraceWriter(std::int64_t begin) : begin_(begin) {}
 
-  /// `details`: further JSON members, such as `"bytes": 8`.
+  /// `details` has further JSON members, such as `"bytes": 8`.
   struct Event {
     int process = 0;
     int lane = 0;
@@ -23,7 +23,7 @@ class TraceWriter {
   void name_lane(int process, int lane, std::string_view name);
   /// Adds an event to a lane in which events are nested or do not overlap.
   void add_nested(const Event& event);
-  /// Adds an event that may overlap others of its lane in any way.
+  /// Adds an event that may overlap other events of its lane in any way.
   void add_overlapping(const Event& event);
 
   /// Returns the complete document. No event may be added afterwards.
@@ -39,7 +39,7 @@ class TraceWriter {
   std::uint64_t spans_ = 0;
 };
 
-/// `text` as a JSON string with quotes. Bytes that are not valid UTF-8 become U+FFFD.
+/// Returns `text` as a JSON string with quotes. Bytes that are not valid UTF-8 become U+FFFD.
 std::string json_string(std::string_view text);
 
 }  // namespace horo::observe

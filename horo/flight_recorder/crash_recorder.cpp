@@ -33,8 +33,8 @@ constexpr timespec kTerminationWait{5, 0};
 
 // Signal handlers use static variables only, because the heap may be damaged. A handler may read a
 // registration while another thread changes it. Therefore `header` is stored last (release) when a
-// registration is added and cleared first when it is removed; a handler skips registrations whose
-// header is null.
+// registration is added, and is cleared when the registration is removed. A handler skips
+// registrations whose header is null.
 struct Registration {
   std::atomic<FlightHeader*> header{nullptr};
   std::atomic<AbortSignal*> abort{nullptr};
@@ -43,7 +43,7 @@ struct Registration {
 std::array<Registration, 16> registrations{};
 struct sigaction previous[std::size(kSignals)];
 bool is_installed[std::size(kSignals)];
-std::terminate_handler previous_terminate = nullptr;  // null: on_terminate() is not installed
+std::terminate_handler previous_terminate = nullptr;  // null if on_terminate() is not installed
 // A child of fork() inherits the handlers, but must not write to its parent's file.
 std::atomic<pid_t> owner_pid{0};
 std::atomic<pid_t> ending_thread{0};  // the thread that reports the failure and ends the process
@@ -63,8 +63,8 @@ bool is_ignored(const Action& action) {
   return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_IGN;
 }
 
-// Open MPI's handler prints a stack trace. If the heap is damaged, it may block forever on a lock
-// of the heap.
+// Open MPI's handler prints a stack trace. If the heap is damaged, that handler may block forever
+// on a lock of the heap.
 bool belongs_to_open_mpi(const Action& action) {
   void* address = (action.sa_flags & SA_SIGINFO) != 0 ? reinterpret_cast<void*>(action.sa_sigaction)
                                                       : reinterpret_cast<void*>(action.sa_handler);
@@ -110,8 +110,8 @@ void record_failure(Registration& registration, FlightStatus& status, std::strin
   store_release(status.state, is_aborted ? FlightState::kAborted : FlightState::kFailed);
 }
 
-// Repeats until the claim has not changed meanwhile, because other threads claim and release faults
-// concurrently.
+// Other threads claim and release faults concurrently. So this function repeats until the claimed
+// fault has not changed during one pass.
 void publish_claimed_fault() {
   Fault shown = 0;
   do {
@@ -137,9 +137,9 @@ void clear_fault(const FaultClaim& claim) {
   if (release_fault(claim)) publish_claimed_fault();
 }
 
-// If the process runs several jobs, the failure is recorded in each and each job is aborted. Only
-// the first job's text is printed. Returns false if there is no job or the failure has already been
-// reported.
+// If the process runs several jobs, the failure is recorded in each job and each job is aborted.
+// Only the first job's text is printed. Returns false if there is no job or the failure has already
+// been reported.
 bool report(const auto& compose) {
   bool has_printed = false;
   if (has_reported.exchange(true)) return has_printed;
@@ -191,7 +191,7 @@ Terminator claim_termination() {
 }
 
 // A launcher's signal is not a crash, so it is not reported. If another thread already ends the
-// process, this one gives it time to report.
+// process, this thread first waits, so that the other thread can report.
 [[noreturn]] void end_owner_process(int signal) {
   const Terminator terminator = claim_termination();
   if (terminator == Terminator::kOtherThread) nanosleep(&kTerminationWait, nullptr);
@@ -243,7 +243,7 @@ bool report_uncaught() {
   const bool is_consequence = is_any_aborted();
   CrashText reason;
   add_uncaught_exception(reason);
-  // Blocks all signals, because a signal that ends the process would truncate the report.
+  // Blocks all signals, because a signal that ends the process could truncate the report.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -264,8 +264,8 @@ Terminator claim_termination_in_child() {
 }
 
 // One thread ends the process; other threads wait. If code that this handler calls terminates
-// again, the process ends at once. The library's verbose handler is skipped after a report, because
-// it would print the same exception again.
+// again, the process ends at once. libstdc++'s verbose handler is skipped after a report, because
+// that handler would print the same exception again.
 void on_terminate() {
   const bool is_owner = getpid() == owner_pid;
   const Terminator terminator = is_owner ? claim_termination() : claim_termination_in_child();
@@ -278,8 +278,8 @@ void on_terminate() {
   std::abort();  // calls the program's handler for SIGABRT, if any
 }
 
-// Keeps the flags and the mask of the program's handler, so that the kernel calls the combined
-// handler under the same conditions.
+// If the program has a handler, keeps its flags and mask, so that the kernel calls on_signal()
+// under the same conditions.
 Action make_action(const Action& other) {
   Action action = other;
   if (is_default(other) || is_ignored(other)) {
@@ -295,10 +295,10 @@ void install_signals() {
   for (std::size_t i = 0; i < std::size(kSignals); ++i) {
     Action current{};
     if (sigaction(kSignals[i], nullptr, &current) != 0) continue;
-    // A handler that was installed after on_signal() may call it. If on_signal() were installed
-    // again, the two handlers would call each other without end.
+    // A handler that was installed after on_signal() may call on_signal(). If on_signal() were
+    // installed again, the two handlers would call each other without end.
     if (is_installed[i] && !is_default(current)) continue;
-    // A program that handles this signal may continue to run.
+    // A program that handles this signal may continue to run, so the signal is not recorded.
     if (is_termination_signal(kSignals[i]) && !is_default(current)) continue;
     if (belongs_to_open_mpi(current)) {
       current = {};
@@ -310,8 +310,8 @@ void install_signals() {
   }
 }
 
-// Installs the alternate stack for the calling thread (the one that calls init()), unless it has
-// one.
+// Installs the alternate stack for the calling thread, which is the thread that calls init(),
+// unless that thread already has an alternate stack.
 void install_stack() {
   stack_t stack{};
   if (sigaltstack(nullptr, &stack) != 0 || (stack.ss_flags & SS_DISABLE) == 0) return;
@@ -322,13 +322,13 @@ void install_stack() {
 }
 
 // Installed once, like the signal handlers, because a handler that the program installs later may
-// call this one.
+// call on_terminate().
 void install_terminate() {
   if (previous_terminate == nullptr) previous_terminate = std::set_terminate(on_terminate);
 }
 
 // Removes only handlers that are still active. A handler that the program installed later may call
-// on_signal() or on_terminate(), so those remain usable.
+// on_signal() or on_terminate(), so these functions remain usable.
 void uninstall() {
   for (std::size_t i = 0; i < std::size(kSignals); ++i) {
     Action current{};
@@ -348,8 +348,8 @@ bool is_termination_signal(int signal) {
 }
 
 void clear_survived_fault() {
-  // The lock keeps the registered headers mapped. If a constructor or destructor holds it, the next
-  // pulse clears the fault.
+  // The lock keeps the registered headers mapped. If a constructor or destructor holds the lock,
+  // the next pulse clears the fault.
   const std::unique_lock lock(mutex, std::try_to_lock);
   if (!lock) return;
   const Fault fault = claimed_fault();

@@ -13,7 +13,7 @@ namespace horo::observe {
 namespace {
 
 // Read access to a recorder's tables in its mapped memory. The identity does not change after the
-// recorder has started, so its offsets need no check.
+// recorder has started, so the offsets in it need no check.
 class Tables {
  public:
   explicit Tables(const FlightHeader& header) : header_(header) {}
@@ -24,7 +24,7 @@ class Tables {
     return at<FlightRecord>(identity().open, row);
   }
   std::uint32_t open_rows() const { return identity().open.count; }
-  // `before`: 0 is the latest record.
+  // Counts back from the latest record, for which `before` is 0.
   const FlightRecord& finished(std::uint64_t before) const {
     const std::uint64_t index = header_.status.records - 1 - before;
     return at<FlightRecord>(identity().ring,
@@ -60,8 +60,8 @@ bool is_operation(std::string_view kind) {
   return kind != kPhaseKind && kind != kPauseKind && kind != kWaitKind;
 }
 
-// Compares the open operation that was submitted last with the operation that finished last. Skips
-// phases, pauses, waits, and records that are being written.
+// Returns the open operation that was submitted last or the operation that finished last, whichever
+// is later. Skips phases, pauses, waits, and records that are being written.
 const FlightRecord* find_last(const Tables& tables) {
   const FlightRecord* last = nullptr;
   for (std::uint32_t row = 0; row < tables.open_rows(); ++row) {
@@ -104,8 +104,8 @@ CrashText& CrashText::add(std::string_view text) {
   return *this;
 }
 
-// Does not use the C library's formatting, because this runs in signal handlers, where that may
-// allocate memory or take a lock.
+// Does not use the C library's formatting functions, because they may allocate memory or take a
+// lock, and this function runs in signal handlers.
 CrashText& CrashText::add(std::int64_t number) {
   char digits[20];
   std::size_t count = 0;
@@ -123,7 +123,7 @@ void CrashText::write_to_stderr() {
   std::size_t written = 0;
   while (written <= length_) {
     const ssize_t count = write(STDERR_FILENO, bytes_ + written, length_ + 1 - written);
-    if (count <= 0) return;  // standard error is closed
+    if (count <= 0) return;  // standard error cannot be written
     written += static_cast<std::size_t>(count);
   }
 }

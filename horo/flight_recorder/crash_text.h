@@ -8,35 +8,35 @@
 
 namespace horo::observe {
 
-/// A text of bounded length that a signal handler may compose: it takes no lock, allocates nothing
-/// and uses no locale. Text beyond the capacity is dropped. Each byte that printable() would escape
-/// becomes '?'.
+/// A text of bounded length that a signal handler may compose. The members take no lock, allocate
+/// nothing and use no locale. Text beyond the capacity is dropped. Each byte that printable() would
+/// escape becomes '?'.
 class CrashText {
  public:
   CrashText& add(std::string_view text);
   CrashText& add(std::int64_t number);
   std::string_view view() const { return {bytes_, length_}; }
-  /// The same text, null-terminated.
+  /// The same text, null-terminated. Must not be called after write_to_stderr().
   const char* text() const { return bytes_; }
-  /// Writes the text and a newline to standard error, if possible by one call of write().
+  /// Writes the text and a newline to standard error, if possible with one call of write().
   void write_to_stderr();
 
  private:
-  // One more byte is allocated for the newline.
+  // The array has one more byte for the null or the newline at the end.
   static constexpr std::size_t kCapacity = 1000;
   char bytes_[kCapacity + 1] = {};
   std::size_t length_ = 0;
-  bool is_full_ = false;  // a character did not fit, so no text follows
+  bool is_full_ = false;  // a character did not fit; all later text is dropped
 };
 
-/// Adds "; its last operation was allreduce 'loss'", which names the operation that was submitted
-/// or finished last, or "; it was in horo::init()" if the recorder has no tables. Reads only the
-/// recorder's tables. Async-signal-safe.
+/// Adds a clause such as "; its last operation was allreduce 'loss'", which names the operation
+/// that was submitted or finished last. Adds "; it had submitted no operation" if the tables have
+/// no operation, and "; it was in horo::init()" if the recorder has no tables. Async-signal-safe.
 void add_last_operation(CrashText& text, const FlightHeader& header);
 
-/// Adds " ended with an uncaught exception (TYPE): TEXT", with the texts of nested exceptions, or
-/// the reason why std::terminate() was called without an exception. Must be called from a terminate
-/// handler. Allocates memory.
+/// Adds " ended with an uncaught exception (TYPE): TEXT", with the texts of nested exceptions. If
+/// there is no exception, adds the reason why std::terminate() was called. Must be called from a
+/// terminate handler. Allocates memory.
 void add_uncaught_exception(CrashText& text);
 
 }  // namespace horo::observe

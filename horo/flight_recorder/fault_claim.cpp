@@ -60,7 +60,7 @@ std::optional<std::uint64_t> blocked_signals(pid_t thread) {
 
 // The kernel blocks a signal in the thread that handles it, unless the action has SA_NODEFER. In
 // that case the witness is a real-time signal that the thread does not block yet, or 0 if the
-// thread blocks all of them.
+// thread blocks all real-time signals.
 int block_witness(int signal) {
   sigset_t blocked;
   pthread_sigmask(SIG_BLOCK, nullptr, &blocked);

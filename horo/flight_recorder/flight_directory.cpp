@@ -40,8 +40,8 @@ void make_directory(const fs::path& path) {
     throw Error(fmt::format("{}: {}", path.string(), std::strerror(errno)));
 }
 
-// Rejects a directory of another user and a link: the base is in a world-writable directory, in
-// which other users can create both.
+// Rejects a directory of another user and a link. The base is usually in a world-writable
+// directory, in which other users can create both.
 void require_own(const fs::path& path) {
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid())

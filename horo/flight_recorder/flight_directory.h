@@ -17,22 +17,27 @@ inline constexpr std::size_t kKeptJobs = 8;
 /// The directory in which the flight recorders of a job write their files.
 struct FlightLocation {
   std::filesystem::path directory;
-  bool is_default = true;  ///< under flight_base(): removed when the job ends without failure
+  /// Whether `directory` is under flight_base(). Such a directory is removed when the job ends
+  /// without failure.
+  bool is_default = true;
 };
 
-/// "TMPDIR/horo-UID"; "/tmp/horo-UID" if TMPDIR is not set.
+/// "DIR/horo-UID". DIR is std::filesystem::temp_directory_path(), usually TMPDIR or /tmp.
 std::filesystem::path flight_base();
 /// "rank.3.flight"
 std::string flight_file_name(int rank);
 
 /// Parses HORO_FLIGHT_DIR: "off" (nullopt), "auto" (a directory named after the job under
-/// flight_base()), "auto:NAME" (the directory NAME there), or the path of a directory.
+/// flight_base()), "auto:NAME" (the directory NAME under flight_base()), or the path of a
+/// directory.
 std::optional<FlightLocation> flight_location(std::string_view setting, std::uint64_t job);
 
-/// Creates the directory with mode 0700. Throws Error with the reason if that fails or if
-/// flight_base() belongs to another user.
+/// Creates the directory. A directory under flight_base(), and flight_base() itself, get mode 0700.
+/// Throws Error with the reason if the creation fails, or if flight_base() or a directory under it
+/// belongs to another user.
 void create_flight_directory(const FlightLocation& location);
-/// Removes a rank's file, and then the directories that are empty.
+/// Removes a rank's file. Then removes the directory of the location if it is empty, and the parent
+/// of that directory if it is empty too.
 void remove_flight(const FlightLocation& location, int rank) noexcept;
 
 /// A request to stop the job. The launcher received it as a signal.
@@ -42,7 +47,7 @@ struct StopRequest {
 };
 /// Writes the request to the job's directory. Ignores errors.
 void record_stop_request(const std::filesystem::path& directory, const StopRequest& order) noexcept;
-/// Returns the request that was written last; nullopt: none.
+/// Returns the request that was written last, or nullopt if there is none.
 std::optional<StopRequest> read_stop_request(const std::filesystem::path& directory);
 
 /// The launcher's report about the rank that ended first.
@@ -53,16 +58,17 @@ struct FirstEnd {
 };
 /// Writes the report to the job's directory. Ignores errors.
 void record_first_end(const std::filesystem::path& directory, const FirstEnd& end) noexcept;
-/// Returns the report that was written last; nullopt: none.
+/// Returns the report that was written last, or nullopt if there is none.
 std::optional<FirstEnd> read_first_end(const std::filesystem::path& directory);
 
-/// Removes directories of jobs under `base`, except for the newest kKeptJobs and those of running
-/// jobs. Removes only files with names of flight_file_name() and the launcher's reports.
+/// Removes directories of jobs under `base`, except the newest kKeptJobs directories and the
+/// directories of running jobs. Removes only the launcher's reports and files whose names have the
+/// form of flight_file_name().
 void prune_flights(const std::filesystem::path& base) noexcept;
 
 /// The directories of jobs under `base`, newest first.
 std::vector<std::filesystem::path> flight_jobs(const std::filesystem::path& base);
-/// The files of ranks in a directory, by rank.
+/// The files of ranks in a directory, in order of rank.
 std::vector<std::filesystem::path> flight_files(const std::filesystem::path& directory);
 
 }  // namespace horo::observe

@@ -21,9 +21,9 @@ namespace {
   throw Error(fmt::format("{}: {}", path, std::strerror(error)));
 }
 
-// Creates a file and allocates all its blocks. Otherwise a write to the mapping would end the
-// process by SIGBUS if the disk is full. O_EXCL rejects a link that another process creates after
-// unlink().
+// Creates a file and allocates all its blocks. Without the blocks, a write to the mapping would end
+// the process by SIGBUS if the disk is full. O_EXCL rejects a link that another process creates
+// after unlink().
 int create_file(const std::string& path, std::size_t bytes) {
   ::unlink(path.c_str());
   const int descriptor = open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
@@ -135,8 +135,9 @@ void write_record(FlightRecord& slot, const FlightRecord& record, std::uint64_t 
   store_release(slot.sequence, sequence);
 }
 
-// Two threads may write to one slot of the ring if one of them is delayed while the others fill the
-// whole ring. The writer that sets kBeingWritten owns the slot. Any other writer drops its record.
+// Two threads may write to one slot of the ring if one of them is delayed while other threads fill
+// the whole ring. The writer that sets kBeingWritten owns the slot. Any other writer drops its
+// record.
 void write_latest_record(FlightRecord& slot, const FlightRecord& record, std::uint64_t sequence) {
   std::uint64_t seen = load_relaxed(slot.sequence);
   if ((seen & kBeingWritten) != 0 || seen >= sequence) return;

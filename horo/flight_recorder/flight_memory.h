@@ -11,12 +11,12 @@
 namespace horo::observe {
 
 /// Zero-initialised memory: either a mapped file, which outlives the process, or anonymous memory.
-/// Neither movable nor copyable, because other objects hold pointers into it.
+/// Neither movable nor copyable, because other objects hold pointers into the memory.
 class FlightMemory {
  public:
-  /// An empty `path` selects anonymous memory. Otherwise the file is created with mode 0600,
-  /// replacing an existing one, all its blocks are allocated, and it is mapped. Throws Error with
-  /// the path and the reason on failure.
+  /// An empty `path` selects anonymous memory. Otherwise the constructor removes an existing file,
+  /// creates the file with mode 0600, allocates all its blocks and maps it. Throws Error with the
+  /// path and the reason on failure.
   FlightMemory(const std::string& path, std::size_t bytes);
   ~FlightMemory();
   FlightMemory(const FlightMemory&) = delete;
@@ -28,14 +28,15 @@ class FlightMemory {
   std::span<std::byte> bytes_;
 };
 
-/// Invalidates rows of the table of open operations in `copy` that may mix fields of two
-/// operations. `copy`: the bytes of a recorder, copied while other threads wrote to it.
-/// `sequences`: the sequences of the recorder's rows, in order, read after the copy. A row of
-/// `copy` whose sequence differs is marked as free. The table must be inside `copy`.
+/// `copy` has the bytes of a recorder, copied while other threads wrote to the recorder. `open` is
+/// the table of open operations in `copy`, and must be inside `copy`. `sequences` has the sequences
+/// of the recorder's rows, in order, read after the copy. Marks each row of `copy` whose sequence
+/// differs as free, because the row may mix fields of two operations.
 void drop_changed_rows(std::span<std::byte> copy, const FlightTable& open,
                        std::span<const std::uint64_t> sequences);
 
-/// The number of entries in a recorder's tables; together about 256 KiB.
+/// The number of entries in each table of a recorder; for the table of texts, the number of bytes.
+/// A file has 270 KiB.
 inline constexpr std::uint32_t kNameEntries = 5120;
 inline constexpr std::uint32_t kTextBytes = 96 * 1024;
 inline constexpr std::uint32_t kOpenEntries = 256;
@@ -57,7 +58,7 @@ struct FlightLayout {
   std::span<FlightMark> marks;
   std::span<FlightRecord> ring;
 
-  /// Maps the tables of `identity` to `memory`, and writes the header.
+  /// Locates the tables of `identity` in `memory`, and writes the header.
   FlightLayout(std::span<std::byte> memory, const FlightIdentity& identity);
 };
 
@@ -77,10 +78,10 @@ T load_relaxed(const T& field) {
 }
 
 /// Writes `record` with `sequence` into a slot that one thread owns. A concurrent reader can detect
-/// that the record is incomplete.
+/// an incomplete record.
 void write_record(FlightRecord& slot, const FlightRecord& record, std::uint64_t sequence);
-/// Writes into a slot that several threads may write. The record with the highest sequence stays. A
-/// record is lost if another one is being written at the same time.
+/// Writes `record` with `sequence` into a slot that several threads may write. Drops `record` if
+/// the slot has a higher sequence, or if another thread is writing to the slot.
 void write_latest_record(FlightRecord& slot, const FlightRecord& record, std::uint64_t sequence);
 
 }  // namespace horo::observe

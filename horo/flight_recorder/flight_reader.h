@@ -12,36 +12,37 @@
 
 namespace horo::observe {
 
-/// One finished or open operation, phase or pause of a flight recorder. Times are rank 0's wall
-/// clock; 0: not yet, or none.
+/// One finished or open record of a flight recorder: an operation, bucket, phase, pause, wait or
+/// callback. Times are by rank 0's wall clock; 0 means "not yet" or "none".
 struct FlightEvent {
   /// For finished events: the position in the order of ends. For open events: the position in the
   /// order of submission.
   std::uint64_t sequence = 0;
   std::string name;  ///< for a bucket: "PLAN/bucket K"
-  std::string kind;  ///< one of coordinator::name_of(), or "bucket", "phase", "pause", "wait"
+  std::string kind;  ///< one of coordinator::name_of(), or a kind of flight_format.h
   std::string process_set;
   std::uint8_t op = 0, type = 0;  ///< ReduceOp, DataType
   std::uint16_t lane = 0;         ///< see flight_format.h
   std::uint64_t bytes = 0;
   WallTime submitted = 0, agreed = 0, started = 0, ended = 0;
-  WallTime given_up = 0;  ///< when a failed rank abandoned this open operation; 0: it has not
+  WallTime given_up = 0;  ///< when a failed rank abandoned this open operation, or 0
 };
 
 struct FlightPlanState {
   std::string name;
-  std::string process_set;  ///< empty: all ranks
-  /// The plan's lane, and how many plans have used it. Together they identify a plan of the rank.
+  std::string process_set;  ///< empty for all ranks
+  /// The plan's lane, and the number of plans that have used the lane. The two numbers together
+  /// identify a plan of the rank.
   std::uint32_t lane = 0, lane_uses = 0;
   FlightProgress progress;
-  bool is_given_up = false;  ///< its exchange has ended with an error
+  bool is_given_up = false;  ///< the plan's exchange has ended with an error
   std::uint32_t buckets = 0;
   std::uint64_t bytes = 0;
   WallTime progress_at = 0, step_at = 0;
   struct Gradient {
     std::string name;
     std::uint32_t bucket = 0;
-    bool is_marked = false;  ///< in the current step
+    bool is_marked = false;  ///< in the current or a later step
   };
   std::vector<Gradient> gradients;
 };
@@ -59,12 +60,12 @@ struct FlightLog {
   FlightState state = FlightState::kRunning;
   WallTime state_since = 0;
   std::string failure;
-  int signal = 0;  ///< the recorded signal, whose handler may still run; 0: none
+  int signal = 0;  ///< the recorded signal, whose handler may still run, or 0
   WallTime signal_at = 0;
   std::string phase, pause;
   WallTime phase_since = 0, pause_since = 0;
-  std::uint64_t finished = 0;  ///< operations, including buckets
-  std::uint64_t torn = 0;      ///< records that were incomplete when they were read
+  std::uint64_t finished = 0;  ///< number of finished operations, including buckets
+  std::uint64_t torn = 0;      ///< ring records that were incomplete or overwritten
   std::uint32_t names_lost = 0;
   std::uint32_t unlisted = 0;                ///< see FlightStatus::unlisted
   std::vector<FlightEvent> finished_events;  ///< the latest ones, oldest first
@@ -78,12 +79,13 @@ struct FlightLog {
 /// are truncated or damaged.
 FlightLog parse_flight(std::span<const std::byte> bytes,
                        std::uint64_t most_finished = std::numeric_limits<std::uint64_t>::max());
-/// Reads and parses a file. Errors begin with its path.
+/// Reads and parses a file. The text of an Error begins with the path.
 FlightLog read_flight(const std::string& path);
 
-/// Adds the launcher's report that it received `signal` at time `at` as a request to stop the job.
-/// The launcher kills ranks that do not exit in time; such a rank may not have recorded the signal.
-/// A rank that was alive until then is treated as if it had recorded the signal.
+/// Applies the launcher's report that the launcher received `signal` at time `at` as a request to
+/// stop the job. The launcher kills ranks that do not exit in time, and such a rank may not have
+/// recorded the signal. The function changes the log as if the rank had recorded the signal, if the
+/// process has ended, the log shows no cause of the end, and the last pulse is close to `at`.
 void apply_stop_request(FlightLog& log, int signal, WallTime at);
 
 /// Whether the process that writes this log is alive, as far as this machine can determine.
@@ -93,14 +95,16 @@ bool is_writer_alive(const FlightLog& log);
 /// ranks of a job.
 bool was_terminated_by_signal(const FlightLog& log);
 
-/// The state of the rank, as input of diagnose(). A process that was ended by a signal such as
-/// SIGTERM is shown as it was at that moment. A process that ended without any record is dead.
+/// The state of the rank, as input of diagnose(). If a signal such as SIGTERM ended the process,
+/// the snapshot shows the state at the time of the signal. A process that ended without any record
+/// is dead.
 RankSnapshot snapshot_of(const FlightLog& log);
 
-/// The state of the calling process's own rank at `now`, by the log's clock. The rank is running,
-/// and abandoned operations are not open. For each plan, only the gradients of the current and of
-/// the next bucket are included. A marked gradient whose bucket is not exchanged yet does not block
-/// the rank, so its submission time is `now`.
+/// The state of the calling process's own rank at `now`, by the log's clock. The liveness is
+/// kRunning, or kEnded if the rank has no plans and waits in shutdown. Abandoned operations are not
+/// included. For each plan, only the marked gradients of the current and of the next bucket are
+/// included. A marked gradient whose bucket is not exchanged yet does not block the rank, so the
+/// submission time of that gradient is `now`.
 RankSnapshot live_snapshot_of(const FlightLog& log, WallTime now);
 
 }  // namespace horo::observe

@@ -68,7 +68,7 @@ void FlightRecorder::run_pulses() {
 }
 
 // The counter assigns each record a sequence and a slot. If other threads fill the whole ring
-// before this thread has written its record, the record is lost; see write_latest_record().
+// before this thread has written its record, the record may be lost; see write_latest_record().
 void FlightRecorder::add(const FlightRecord& finished) {
   const std::uint64_t index =
       std::atomic_ref(layout_.header->status.records).fetch_add(1, std::memory_order_relaxed);
@@ -123,7 +123,7 @@ void FlightRecorder::end(SpanKind kind, const Span& span) {
 }
 
 // After an abort, the text of the abort signal names the cause. The error of this rank is only a
-// consequence of it.
+// consequence of that cause.
 void FlightRecorder::fail(std::string_view text) noexcept {
   const std::scoped_lock lock(state_mutex_);
   if (abort_ != nullptr && abort_->is_raised())
@@ -137,7 +137,8 @@ void FlightRecorder::give_up(std::string_view text) noexcept {
   end_with(FlightState::kAborted, text);
 }
 
-// The state is stored last with release order, so that a reader that sees it also sees the text.
+// The state is stored last with release order, so that a reader that sees the new state also sees
+// the text.
 void FlightRecorder::end_with(FlightState state, std::string_view text) noexcept {
   FlightStatus& status = layout_.header->status;
   if (status.state != FlightState::kRunning) return;
@@ -199,7 +200,7 @@ std::vector<std::byte> FlightRecorder::image() const {
   auto* words = reinterpret_cast<std::uint64_t*>(memory_.bytes().data());
   for (std::size_t i = 0; i < copy.size() / sizeof(std::uint64_t); ++i) {
     // Acquire order: the fields of a row are at least as new as its sequence, which is copied
-    // first. They are not newer than the sequence that is read below.
+    // first. If a field is newer, the sequence that is read below differs from the copied one.
     const std::uint64_t word = std::atomic_ref(words[i]).load(std::memory_order_acquire);
     std::memcpy(copy.data() + i * sizeof word, &word, sizeof word);
   }

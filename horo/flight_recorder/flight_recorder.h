@@ -16,15 +16,16 @@
 
 namespace horo::observe {
 
-/// The rank and the job that a recorder belongs to, and where it records.
+/// The rank and the job of a recorder, and the file to which it writes.
 struct FlightJob {
   std::uint64_t id = 0;  ///< the same on all ranks of the job
   int rank = 0, size = 1, node = 0, node_count = 1;
   std::string host = "localhost";
-  std::int64_t clock_offset = 0;  ///< ns; this host's wall clock plus this offset gives rank 0's
-  std::string path;               ///< the file; empty: anonymous memory
-  /// The job's abort signal; may be null. It distinguishes a failure of this rank from a
-  /// consequence of another rank's failure. Must be valid until the last call of fail().
+  /// In ns. This host's wall clock plus this offset gives rank 0's wall clock.
+  std::int64_t clock_offset = 0;
+  std::string path;  ///< the path of the file; empty for anonymous memory
+  /// The job's abort signal; may be null. With it, fail() distinguishes a failure of this rank from
+  /// a consequence of another rank's failure. Must be valid until the last call of fail().
   const AbortSignal* abort = nullptr;
 };
 
@@ -36,14 +37,15 @@ inline std::int64_t flight_clock() {
 /// The interval between two pulses (signs of life) of a recorder that has a file.
 inline constexpr std::chrono::milliseconds kPulseInterval{250};
 
-/// Records the recent and the current activity of this rank: a ring of the latest finished
-/// operations, a table of open operations, the state of every plan, the current phase and pause,
-/// and whether and why the rank failed. With a path, the records are in a mapped file that remains
-/// after the process has ended for any reason. Without a path they are in memory, for image().
+/// Records the recent and the current activity of this rank. The records are a ring of the latest
+/// finished operations, a table of open operations, the state of every plan, the current phase and
+/// pause, and whether and why the rank failed. With a path, the records are in a mapped file that
+/// remains after the process has ended for any reason. Without a path, the records are in memory,
+/// for image().
 ///
-/// All members are thread-safe. Recording an operation takes no lock and no system call: it writes
-/// 64 bytes two or three times. A recorder with a file has a thread that calls pulse() every
-/// kPulseInterval.
+/// All members are thread-safe. Recording an operation takes no lock and makes no system call.
+/// Recording writes one record of 64 bytes to the table of open operations and one record to the
+/// ring. A recorder with a file has a thread that calls pulse() every kPulseInterval.
 ///
 /// Lock order: plans_mutex() before NameTable::mutex(). image() locks both and state_mutex_ with
 /// one std::scoped_lock, which cannot deadlock.
@@ -58,7 +60,8 @@ class FlightRecorder {
   const std::string& path() const { return path_; }
   NameId name(std::string_view text) { return names_.id_of(text); }
 
-  /// Records that an operation was submitted. The caller records its progress with the result.
+  /// Records that an operation was submitted. The caller records the progress of the operation with
+  /// the returned object.
   OpenFlight open(const FlightRecord& submitted) { return open_.add(submitted, *this); }
   /// Frees `row` of the table of open operations. If `row` is OpenTable::kNoRow, decrements
   /// FlightStatus::unlisted. Called by OpenFlight.
@@ -71,26 +74,26 @@ class FlightRecorder {
   /// The number of finished named operations. May briefly be too low while a plan is destroyed.
   std::uint64_t operations_finished() const;
 
-  /// A phase or pause of the program, and the one that encloses it.
+  /// A phase or pause of the program, and the phase or pause that encloses it.
   struct Span {
     NameId name = 0, outer = 0;
     std::int64_t since = 0, outer_since = 0;
   };
   enum class SpanKind { kPhase, kPause };
   Span begin(SpanKind kind, std::string_view text);
-  /// Ends the span. The enclosing one becomes the current one again.
+  /// Ends `span`. The enclosing phase or pause becomes the current one again.
   void end(SpanKind kind, const Span& span);
 
   /// Records that the rank failed. Only the first call has an effect. Open operations stay open for
   /// the reader. If the job's abort signal was raised before, records FlightState::kAborted with
   /// the text of the abort signal instead of `text`. Therefore a rank that fails must call this
-  /// before it raises the abort signal.
+  /// function before it raises the abort signal.
   void fail(std::string_view text) noexcept;
   /// Records FlightState::kAborted: the rank ends because of other ranks, which `text` names.
   void give_up(std::string_view text) noexcept;
   /// Records the error of an operation. The program may handle the error and continue.
   void note_error(std::string_view text);
-  /// The text of the last call of note_error(); empty: none.
+  /// The text of the last call of note_error(); empty if there was none.
   std::string last_error() const;
   /// Records that the rank left the job without failure.
   void end() noexcept;
@@ -109,7 +112,7 @@ class FlightRecorder {
   std::vector<std::byte> image() const;
 
   const FlightLayout& layout() const { return layout_; }
-  /// Guards registration in the tables of plans, gradients and marks. For PlanFlight.
+  /// Guards registration in the tables of plans, gradients and marks. Used by PlanFlight.
   std::mutex& plans_mutex() const { return plans_mutex_; }
 
  private:
@@ -130,10 +133,10 @@ class FlightRecorder {
     std::uint64_t progress = 0, marks = 0;
     std::uint32_t slot_uses = 0;
   };
-  // Guarded by plans_mutex_: the state at the last pulse.
+  // The state of each plan at the last pulse. Guarded by plans_mutex_.
   std::vector<PlanObservation> observations_;
   std::atomic<std::uint32_t> pulses_{0};
-  std::atomic<std::uint64_t> buckets_{0};  // buckets among the finished operations
+  std::atomic<std::uint64_t> buckets_{0};  // number of buckets in FlightStatus::finished
 
   std::mutex sleep_mutex_;  // guards should_stop_
   std::condition_variable wake_;

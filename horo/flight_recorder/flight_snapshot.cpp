@@ -12,19 +12,19 @@
 namespace horo::observe {
 namespace {
 
-// A process that cannot be found may run in another container. It counts as alive if its last pulse
-// is newer than this.
+// A process that this process cannot look up may run on another host or in another container. Such
+// a process counts as alive if its last pulse is newer than this.
 constexpr WallTime kFreshPulse = 2'000'000'000;
-// A rank that was killed after a stop request had its last pulse at most this long before the
-// request, or at most this long after it, while the launcher stopped the other ranks.
+// A rank that was killed after a stop request had its last pulse at most kStopLead before the
+// request, or at most kStopLag after the request.
 constexpr WallTime kStopLead = 1'000'000'000;
 constexpr WallTime kStopLag = 15'000'000'000;
 constexpr std::size_t kMostNamedGradients = 60;
 
 enum class WriterState { kAlive, kStopped, kGone, kUnreachable };
 
-// Looks the process up only on its own machine. The start time distinguishes it from a later
-// process with the same id.
+// Looks the process up only on its own machine. The start time distinguishes the process from a
+// later process with the same id.
 WriterState writer_state(const FlightLog& log) {
   if (log.machine != 0 && log.machine == machine_id()) {
     switch (state_of_process(log.pid, log.process_start)) {
@@ -50,8 +50,9 @@ PlanPosition position_in(const FlightPlanState& plan) {
   return {id_of(plan), plan.progress.step * FlightProgress::kMostBuckets + plan.progress.bucket};
 }
 
-// Returns an operation that represents a bucket whose gradients cannot be listed, because the
-// tables had no room for them or because there are too many, or that represents the end of a step.
+// Returns an operation that represents the current bucket, or the end of the step after the last
+// bucket. Represents a bucket whose gradients cannot be listed, because the tables had no room for
+// the gradients or because there are too many.
 OpenOperation bucket_operation(const FlightPlanState& plan) {
   const std::string part = plan.progress.bucket < plan.buckets
                                ? fmt::format("bucket {}", plan.progress.bucket)
@@ -159,7 +160,7 @@ void sort_by_age(std::vector<OpenOperation>& open) {
                    [](const auto& a, const auto& b) { return a.submitted < b.submitted; });
 }
 
-// All fields except the open operations and the liveness.
+// Sets all fields except the open operations and the liveness.
 RankSnapshot base_snapshot(const FlightLog& log) {
   RankSnapshot snapshot;
   snapshot.rank = log.rank;
@@ -167,7 +168,7 @@ RankSnapshot base_snapshot(const FlightLog& log) {
   snapshot.pid = log.pid;
   snapshot.last_sign_of_life = std::max({log.pulse, log.signal_at, log.state_since});
   snapshot.taken = snapshot.last_sign_of_life;
-  // A rank does no work after its failure, so the snapshot has the time of the failure.
+  // A rank does no work after its failure or its end, so the snapshot has the time of that event.
   if (log.state != FlightState::kRunning) snapshot.taken = log.state_since;
   snapshot.finished = log.finished;
   snapshot.unlisted = log.unlisted;
@@ -183,8 +184,8 @@ RankSnapshot base_snapshot(const FlightLog& log) {
   return snapshot;
 }
 
-// Includes the bucket that is exchanged now or next, and the one after it, which other ranks may
-// already exchange. Marks in later buckets block no rank. A marked gradient whose bucket is not
+// Includes the bucket that is exchanged now or next, and the following bucket, which other ranks
+// may already exchange. Marks in later buckets block no rank. A marked gradient whose bucket is not
 // exchanged yet does not block this rank either, because the program still computes.
 void add_live_plan(const FlightPlanState& plan, WallTime now, RankSnapshot& snapshot) {
   for (const std::uint32_t bucket : {plan.progress.bucket, plan.progress.bucket + 1}) {
@@ -208,7 +209,8 @@ void add_live_plan(const FlightPlanState& plan, WallTime now, RankSnapshot& snap
 
 }  // namespace
 
-// A rank whose last pulse is much older than the request had ended before it, for another reason.
+// A rank whose last pulse is much older than the request had ended before the request, for another
+// reason.
 void apply_stop_request(FlightLog& log, int signal, WallTime at) {
   if (log.state != FlightState::kRunning || log.signal != 0 || is_writer_alive(log)) return;
   if (log.pulse < at - kStopLead || log.pulse > at + kStopLag) return;

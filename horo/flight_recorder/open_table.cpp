@@ -13,8 +13,8 @@ std::string_view NameTable::text_of(NameId id) const {
   return {layout_.texts.data() + name.offset, name.length};
 }
 
-// Uses open addressing. Sets `slot` to the slot of the name, or to the free slot for it. Ends,
-// because there are twice as many slots as names.
+// Uses open addressing. Sets `slot` to the slot of the name, or to the free slot for it. The search
+// ends, because there are twice as many slots as names.
 NameId NameTable::find(std::string_view name, std::size_t& slot) const {
   slot = std::hash<std::string_view>()(name) % slots_.size();
   for (;; slot = (slot + 1) % slots_.size()) {
@@ -38,8 +38,8 @@ NameId NameTable::append(std::string_view name) {
   return id;
 }
 
-// The lookup without the lock may miss a name that another thread is appending, so it is repeated
-// with the lock. A slot is stored with release order after the name's text is complete.
+// The lookup without the lock may miss a name that another thread is appending, so the lookup is
+// repeated with the lock. A slot is stored with release order after the name's text is complete.
 NameId NameTable::id_of(std::string_view name) {
   if (name.empty()) return 0;
   name = name.substr(0, kMaxNameBytes);

@@ -10,7 +10,7 @@
 
 namespace horo::observe {
 
-/// The writing side of a file's table of names. Each text is stored once; names are numbered in the
+/// Writes the table of names of a recorder. Stores each text once, and numbers the names in the
 /// order of their first use. Thread-safe. Looking up an existing name takes no lock.
 class NameTable {
  public:
@@ -30,16 +30,16 @@ class NameTable {
   NameId append(std::string_view name);
 
   const FlightLayout& layout_;
-  mutable std::mutex mutex_;  // locked to append
+  mutable std::mutex mutex_;  // locked while a name is appended
   std::array<std::atomic<NameId>, 2 * kNameEntries> slots_{};
 };
 
 class FlightRecorder;
 
-/// An operation that was submitted and has not finished. It owns a row of the table of open
-/// operations until it is finished or destroyed. If the table was full, or the table of names had
-/// no room for its name, it has no row, and FlightStatus::unlisted counts it instead. Used by one
-/// thread at a time. The recorder must outlive it.
+/// An operation that was submitted and has not finished. This object owns a row of the table of
+/// open operations until finish() or the destructor. If that table was full, or the table of names
+/// had no room for the operation's name, the object has no row, and FlightStatus::unlisted counts
+/// the operation instead. Used by one thread at a time. The recorder must outlive this object.
 class OpenFlight {
  public:
   OpenFlight() = default;
@@ -53,8 +53,8 @@ class OpenFlight {
     std::swap(record_, other.record_);
     return *this;
   }
-  /// Abandons an unfinished operation: frees its row and records nothing. If the rank has failed,
-  /// the row stays and records the time instead.
+  /// Abandons the operation if it is unfinished: frees the row and records nothing. If the rank has
+  /// failed or has left the job, the row stays, and its `ended` becomes the current time.
   ~OpenFlight();
 
   /// Records that all ranks have agreed to run the operation, and that it has started.
@@ -69,7 +69,7 @@ class OpenFlight {
   FlightRecord record_{};
 };
 
-/// The writing side of the table of open operations. Thread-safe and lock-free.
+/// Writes the table of open operations of a recorder. Thread-safe and lock-free.
 class OpenTable {
  public:
   explicit OpenTable(const FlightLayout& layout) : layout_(layout) {}

@@ -97,8 +97,8 @@ void PlanFlight::record(std::size_t bucket, bool is_on_own_thread) {
   record.part = static_cast<std::uint32_t>(bucket);
   record.bytes = times.bytes;
   record.started = times.started.load(std::memory_order_relaxed);
-  // A thread that has marked the gradient may not have stored the time yet. The stored time may
-  // then be missing or belong to an earlier step.
+  // A thread that has marked a gradient may not have stored the time yet. The stored time may then
+  // be missing or belong to an earlier step.
   const std::int64_t first = times.first.exchange(0, std::memory_order_relaxed);
   const std::int64_t complete = times.complete.exchange(0, std::memory_order_relaxed);
   record.submitted = first != 0 ? first : record.started;

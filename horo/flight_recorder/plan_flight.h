@@ -16,7 +16,7 @@ namespace horo::observe {
 /// The description of a plan that is registered with a recorder.
 struct PlanDescription {
   std::string name;
-  std::string process_set;             ///< empty: all ranks
+  std::string process_set;             ///< empty for all ranks
   std::vector<std::string> gradients;  ///< the names of the gradients
   std::vector<std::size_t> bucket_of;  ///< bucket_of[i]: bucket of gradient i
   std::vector<std::size_t> bytes_of;   ///< bytes_of[b]: size of bucket b
@@ -25,12 +25,13 @@ struct PlanDescription {
 };
 
 /// Records the activity of a plan: which gradients are marked and which bucket is next. Also
-/// records the times of buckets of at least kAlwaysTimed bytes in every step, and those of smaller
-/// buckets in the first step after each pulse. So a small bucket costs a few plain stores and
+/// records the times of buckets. The times of a bucket of at least kAlwaysTimed bytes are recorded
+/// in every step. The times of a smaller bucket are recorded in the first step of the plan and in
+/// the first step after each pulse. So recording a small bucket takes a few plain stores and
 /// usually no clock reading.
 ///
-/// mark(), first() and complete() may be called from several threads at the same time, all other
-/// members from one thread at a time.
+/// mark(), mark_in_step(), first(), complete() and is_timed() may be called from several threads at
+/// the same time. The caller must call all other members from one thread at a time.
 class PlanFlight {
  public:
   static constexpr std::size_t kAlwaysTimed = 128 * 1024;
@@ -48,16 +49,16 @@ class PlanFlight {
   void mark_in_step(std::size_t i, std::uint64_t step) {
     store_relaxed(marks_[i], static_cast<FlightMark>(step + 1));
   }
-  /// first() records that the first gradient of the bucket was marked, complete() that the last
-  /// gradient was marked.
+  /// first() records that the first gradient of the bucket was marked. complete() records that the
+  /// last gradient was marked.
   void first(std::size_t bucket) {
     if (is_timed(bucket)) stamp(times_[bucket].first);
   }
   void complete(std::size_t bucket) {
     if (is_timed(bucket)) stamp(times_[bucket].complete);
   }
-  /// start() records that the exchange of `bucket` starts, finish() that it has finished. Buckets
-  /// are exchanged in order.
+  /// start() records that the exchange of `bucket` starts. finish() records that this exchange has
+  /// finished. Buckets are exchanged in order.
   void start(std::size_t bucket) {
     set_progress(static_cast<std::uint32_t>(bucket), true);
     if (is_timed(bucket)) stamp(times_[bucket].started);
@@ -70,9 +71,10 @@ class PlanFlight {
   bool is_timed(std::size_t bucket) const {
     return times_[bucket].is_always_timed || is_sampled_.load(std::memory_order_relaxed);
   }
-  /// Records that the program waited for the plan's own thread, from `since` until now.
+  /// Records that the program waited for the thread of the plan, from `since` until now.
   void record_wait(std::int64_t since);
-  /// Records that all buckets of the step are exchanged and that the hooks now end the exchange.
+  /// Records that all buckets of the step are exchanged and that the hooks of the step
+  /// (plan::StepHooks) run now.
   void conclude() { set_progress(static_cast<std::uint32_t>(times_.size()), true); }
   /// Records that the step is complete.
   void end_step() {
@@ -87,7 +89,7 @@ class PlanFlight {
   }
   /// Records that the exchange has ended with an error and that the plan will not continue.
   void give_up() noexcept { store_relaxed(entry_->is_given_up, std::uint32_t{1}); }
-  /// Records the same, and that the rank has failed.
+  /// Calls give_up(), and records that the rank has failed in the exchange of `bucket`.
   void fail(std::size_t bucket, std::string_view text) noexcept;
 
  private:
@@ -111,8 +113,8 @@ class PlanFlight {
   const std::string name_;
   FlightRecord pattern_{};  // template of this plan's records
   std::uint16_t wait_kind_ = 0;
-  FlightPlanEntry own_entry_{};        // used if the table of plans is full
-  std::vector<FlightMark> own_marks_;  // used if the table of gradients is full
+  FlightPlanEntry own_entry_{};        // used if the table of plans or of names is full
+  std::vector<FlightMark> own_marks_;  // used if the plan has no entries in the table of marks
   FlightPlanEntry* entry_ = &own_entry_;
   FlightMark* marks_ = nullptr;
   std::atomic<std::uint64_t> step_{0};

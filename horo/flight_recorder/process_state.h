@@ -6,8 +6,8 @@
 
 namespace horo::observe {
 
-/// Identifies the running kernel and its namespace of process ids: two processes with the same
-/// value can look each other up by pid. 0: unknown.
+/// Identifies the running kernel and this process's namespace of process ids. Two processes with
+/// the same value can look each other up by pid. Returns 0 if the value cannot be determined.
 std::uint64_t machine_id();
 
 /// The fields of /proc/PID/stat that are used here.
@@ -21,8 +21,9 @@ std::optional<ProcessStat> parse_process_stat(std::string_view text);
 
 /// The result of a lookup of a process.
 struct ProcessLookup {
-  bool is_known = false;  ///< false: the lookup failed, for example for lack of a file descriptor
-  /// If the lookup succeeded: nullopt means that there is no such process.
+  /// False if the lookup failed, for example because no file descriptor was free.
+  bool is_known = false;
+  /// If the lookup succeeded, nullopt means that there is no such process.
   std::optional<ProcessStat> stat;
 };
 /// Looks up the process `pid` of this host.

@@ -8,7 +8,8 @@ namespace horo::observe {
 namespace {
 
 void shift(WallTime& time, WallTime offset) {
-  // Unsigned arithmetic, because times that another process has sent may overflow.
+  // Uses unsigned arithmetic, because the sum with a time that another process has sent may
+  // overflow.
   if (time != 0)
     time = static_cast<WallTime>(static_cast<std::uint64_t>(time) +
                                  static_cast<std::uint64_t>(offset));

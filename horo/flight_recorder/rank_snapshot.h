@@ -16,14 +16,14 @@ using WallTime = std::int64_t;
 struct OpenOperation {
   std::string name;
   std::string kind;         // see coordinator::name_of()
-  std::string process_set;  // empty: all ranks
+  std::string process_set;  // empty for all ranks
   std::uint64_t bytes = 0;
   WallTime submitted = 0;
-  WallTime started = 0;    // 0: not agreed yet, or queued
+  WallTime started = 0;    // 0 if the operation is not agreed yet, or is queued
   std::uint64_t plan = 0;  // for a gradient or a bucket: PlanPosition::plan
 };
 
-/// The positions of at most this many plans are kept.
+/// A snapshot has the positions of at most this many plans.
 inline constexpr std::size_t kMostPlanPositions = 64;
 
 /// A rank's progress in the steps of a plan.
@@ -34,17 +34,17 @@ struct PlanPosition {
 };
 
 /// How a rank has spent its time since it joined the job, in ns; see HORO_METRICS. All members are
-/// empty if it is not measured.
+/// 0 or empty if the times are not measured.
 struct MeasuredTimes {
-  std::int64_t own = 0;      // the program computed
-  std::int64_t blocked = 0;  // the program waited inside horo
+  std::int64_t own = 0;      // time in which the program computed
+  std::int64_t blocked = 0;  // time in which the program waited inside horo
   struct PhaseTime {
     std::string name;
     std::int64_t time = 0;
   };
   std::vector<PhaseTime> phases;
   struct Plan {
-    std::string name, process_set;  // process_set empty: all ranks
+    std::string name, process_set;  // `process_set` is empty for all ranks
     std::int32_t ranks = 0;
     std::uint64_t steps = 0;  // number of complete steps
     // The exposed communication of each of the latest steps: the wait at the end of the step.
@@ -59,7 +59,7 @@ enum class Liveness {
   kSilent,
   kDead,
   kEnded
-};  // kSilent: no recent sign of life; kEnded: left without failure
+};  // kSilent: no recent sign of life; kEnded: the rank left the job without failure
 
 /// The activity of one rank at one moment.
 struct RankSnapshot {
@@ -69,27 +69,30 @@ struct RankSnapshot {
   Liveness liveness = Liveness::kRunning;
   WallTime taken = 0;  // time of this snapshot
   WallTime last_sign_of_life = 0;
-  std::uint64_t finished = 0;  // number of operations
-  std::string last_finished;   // name of the operation
+  std::uint64_t finished = 0;  // number of finished operations
+  std::string last_finished;   // name of the operation that finished last
   WallTime last_finished_at = 0;
   std::vector<OpenOperation> open;  // submitted and not finished, oldest first
-  // The number of open named operations that are not in `open`. If it is not 0, a named operation
-  // that is absent from `open` may have been submitted nevertheless.
+  // The number of open named operations that are not in `open`. If this number is not 0, a named
+  // operation that is absent from `open` may have been submitted nevertheless.
   std::uint64_t unlisted = 0;
   std::vector<PlanPosition> plans;  // at most kMostPlanPositions
-  std::string phase;                // Context::phase("forward"); empty: none
+  std::string phase;                // the argument of Context::phase(); empty if there is none
   WallTime phase_since = 0;
-  std::string pause;  // Context::pause("checkpoint"), in which no deadline passes; empty: none
+  // The argument of Context::pause(), during which no wait times out. Empty if there is none.
+  std::string pause;
   WallTime pause_since = 0;
-  std::string callback;  // the operation whose completion callback runs; empty: none
+  // The operation whose completion callback runs. Empty if there is none.
+  std::string callback;
   WallTime callback_since = 0;
-  std::string failure;  // why the rank failed; empty: it has not
+  std::string failure;  // why the rank failed; empty if it has not failed
   // Whether `failure` is the text of the abort signal, which another rank or a watchdog raised
   // first.
   bool is_aborted = false;
-  // Whether a wait inside horo on the rank's host has lasted for HORO_TIMEOUT without progress.
+  // Whether a wait inside horo on the rank's node has lately lasted for HORO_TIMEOUT without
+  // progress.
   bool has_overdue_wait = false;
-  // How the process ended, as reported by the launcher: "was killed by signal 9 (Killed)". Empty:
+  // How the process ended, as reported by the launcher: "was killed by signal 9 (Killed)". Empty if
   // unknown.
   std::string ending;
   MeasuredTimes times;
@@ -104,8 +107,8 @@ WallTime wall_time_now();
 /// Adds `offset` to all times of a snapshot. A time of 0 stays 0.
 void shift_times(RankSnapshot& snapshot, WallTime offset);
 
-/// Provides the current state of a rank. Called by the watchdog's thread while other threads change
-/// that state.
+/// Provides the current state of a rank. The watchdog's thread calls snapshot() while other threads
+/// change that state.
 class SnapshotProvider {
  public:
   virtual ~SnapshotProvider() = default;

@@ -6,14 +6,14 @@
 namespace horo::observe {
 namespace {
 
-// Enough finished events to include the last one that is not a phase.
+// Enough finished events to include, in usual programs, the last event that is not a phase.
 constexpr std::uint64_t kMaxFinished = 64;
 
 }  // namespace
 
 // The recorder updates the progress times only at each pulse. If a plan continues after it was
-// idle, its time may be as old as the start of the idle time. So this compares successive
-// snapshots.
+// idle, the recorded time may be as old as the start of the idle time. So this function compares
+// successive snapshots.
 void RecordedState::update_progress_times(FlightLog& log, WallTime now) {
   std::map<PlanKey, Observation> seen;
   for (FlightPlanState& plan : log.plans) {
@@ -32,7 +32,7 @@ RankSnapshot RecordedState::snapshot() {
   // A recorder without a file has no thread that calls pulse().
   if (recorder_.path().empty()) recorder_.pulse();
   FlightLog log = parse_flight(recorder_.image(), kMaxFinished);
-  // The log's clock is rank 0's clock at the start of the job.
+  // The log's times are by rank 0's clock, as it was compared at the start of the job.
   const WallTime now = log.begun + flight_clock() - recorder_.layout().header->identity.monotonic;
   const WallTime offset = wall_time_now() - now;
   update_progress_times(log, now);

@@ -16,8 +16,8 @@ class RecordedState : public SnapshotProvider {
   /// `recorder` must outlive this object.
   explicit RecordedState(FlightRecorder& recorder) : recorder_(recorder) {}
 
-  /// Copies the recorder's tables, about 260 KiB. Times are converted to this host's current clock.
-  /// The start of a gradient exchange is the time at which a snapshot first contained it.
+  /// Copies the recorder's tables, 270 KiB. Times are converted to this host's current clock. The
+  /// start of a gradient exchange is the time at which a snapshot first contained that exchange.
   RankSnapshot snapshot() override;
 
  private:

@@ -16,12 +16,14 @@ namespace horo::metrics {
 struct RankComparison {
   int rank = 0;
   std::string host;
-  std::int64_t own = 0, blocked = 0;  ///< since it joined the job
+  std::int64_t own = 0, blocked = 0;  ///< since the rank joined the job
   std::vector<observe::MeasuredTimes::PhaseTime> phases;
-  std::uint64_t last = 0;  ///< number of steps in which it arrived last
-  /// Sum over those steps: time between the second to last arrival and its own.
+  std::uint64_t last = 0;  ///< number of steps in which this rank arrived last
+  /// The time between the second to last arrival and the arrival of this rank, summed over these
+  /// steps.
   std::int64_t delayed = 0;
-  /// The phase in which its time exceeds the median of all ranks by the most; empty if none does.
+  /// The phase in which this rank's time exceeds the median of all ranks by the most. Empty if
+  /// there is no such phase.
   std::string phase;
 };
 
@@ -34,12 +36,12 @@ struct PlanSkew {
   std::int64_t latest_mean = 0;  ///< in ns, mean over the latest interval that has steps
 };
 
-/// Compares when the ranks arrived in the steps of their plans, from the waiting times that all
-/// ranks report for their latest steps. No clocks are compared. The exchange of a step ends on all
-/// ranks at about the same time, after the last rank has arrived. The difference between the waits
-/// of two ranks is therefore the difference between their arrivals. The error is the difference
-/// between the times at which the ranks leave an exchange. A step is skipped if the reports of the
-/// ranks do not all contain it, because too many steps lie between two snapshots.
+/// Compares when the ranks arrived in the steps of their plans. Uses the waiting times that all
+/// ranks report for their latest steps, so the clocks of the ranks need not agree. The exchange of
+/// a step ends on all ranks at about the same time, after the last rank has arrived. The difference
+/// between the waits of two ranks is therefore the difference between their arrivals. The error is
+/// the difference between the times at which the ranks leave an exchange. A step is skipped if the
+/// reports of the ranks do not all contain it, because too many steps lie between two snapshots.
 class ArrivalSkew {
  public:
   /// Adds the snapshots of all known ranks. Skips ranks without measurements.

@@ -62,8 +62,8 @@ fs::path temporary_of(const fs::path& page) { return page.string() + ".new"; }
 
 }  // namespace
 
-// A killed job may have left an incomplete last line. It is cut off, so that the lines of this job
-// start at the beginning of a line.
+// A killed job may have left an incomplete last line. The constructor removes that part, so that
+// the first line of this job starts at the beginning of a line.
 MetricsFiles::MetricsFiles(const fs::path& directory, int rank)
     : lines_path_(make_directory(directory) / fmt::format("rank.{}.jsonl", rank)),
       page_path_(directory / fmt::format("rank.{}.prom", rank)),

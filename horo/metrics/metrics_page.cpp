@@ -232,8 +232,8 @@ class PageWriter {
 
 }  // namespace
 
-// At most three, and only delays of more than 1 % of the time, so that the family has few time
-// series.
+// The limits of three ranks and of 1 % of the time keep the number of time series in the family
+// small.
 std::vector<RankComparison> find_stragglers(std::vector<RankComparison> ranks) {
   std::erase_if(ranks, [](const RankComparison& rank) {
     const auto present = static_cast<double>(rank.own + rank.blocked);

@@ -18,12 +18,13 @@ namespace horo::metrics {
 using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
 /// Writes metric families in Prometheus's text format, version 0.0.4. Names of families and labels
-/// must be valid; label values may be any bytes.
+/// must be valid. Label values may be any bytes.
 class PrometheusText {
  public:
   enum class Type { kCounter, kGauge };
 
-  /// Starts a family. The following samples belong to it. A family without samples is omitted.
+  /// Starts a family. The samples that add() writes next belong to this family. A family without
+  /// samples is omitted.
   void begin(std::string_view name, Type type, std::string_view help);
   void add(const Labels& labels, double value);
 
@@ -35,24 +36,24 @@ class PrometheusText {
   std::string text_;
 };
 
-/// Escapes a label value: backslash, quote and line feed are escaped; bytes that are not valid
-/// UTF-8 become U+FFFD.
+/// Escapes backslashes, quotes and line feeds in a label value. Bytes that are not valid UTF-8
+/// become U+FFFD.
 std::string escape_label(std::string_view value);
-/// The shortest decimal number that reads back as `value`, or NaN, +Inf, -Inf.
+/// Returns the shortest decimal number that reads back as `value`, or NaN, +Inf or -Inf.
 std::string prometheus_number(double value);
 
 /// The contents of a page of metrics. Times are in ns.
 struct MetricsSnapshot {
   RankLabel rank;
   int size = 1;
-  bool is_running = true;  ///< false: it has left the job or failed
-  bool is_paused = false;  ///< it is in a Context::pause()
+  bool is_running = true;  ///< false after the rank has left the job or failed
+  bool is_paused = false;  ///< whether the rank is in a Context::pause()
   observe::WallTime written = 0;
-  std::int64_t since_progress = 0;  ///< since a bucket or a named operation last finished
+  std::int64_t since_progress = 0;  ///< since the last end of a bucket or named operation
   std::uint64_t operations = 0;     ///< finished named operations
   std::uint64_t lost_lines = 0;
   RankMeter::Snapshot meter;
-  /// On rank 0: all ranks; otherwise empty.
+  /// The measurements of all ranks on rank 0. Empty on other ranks.
   std::vector<RankComparison> ranks;
   std::vector<PlanSkew> skews;
 };
@@ -61,8 +62,8 @@ struct MetricsSnapshot {
 /// Pure.
 std::string metrics_page(const MetricsSnapshot& snapshot);
 
-/// Returns the ranks that delayed the others most: at most three, each by at least 1 % of its time
-/// in the job. Pure.
+/// Returns the ranks that delayed the others most. Returns at most three ranks, and only ranks
+/// whose delay is at least 1 % of their time in the job. Pure.
 std::vector<RankComparison> find_stragglers(std::vector<RankComparison> ranks);
 
 }  // namespace horo::metrics

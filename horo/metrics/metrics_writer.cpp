@@ -32,8 +32,9 @@ void MetricsWriter::update_ranks(std::span<const observe::RankSnapshot> ranks) {
   skew_.update(ranks);
 }
 
-// A request is a number. The writer reads the latest number before it writes, and stores it as done
-// afterwards. So a request that arrives during a write is served by the next round.
+// A request is a number. The writer reads the latest number before it writes, and stores this
+// number in flushes_done_ afterwards. So a request that arrives during a write is served by the
+// next round.
 void MetricsWriter::flush(std::chrono::nanoseconds limit) {
   std::unique_lock lock(sleep_mutex_);
   const std::uint64_t asked = ++flushes_asked_;
@@ -59,7 +60,8 @@ void MetricsWriter::run(const std::string& log_label) noexcept {
 }
 
 // Writes once per interval, once per flush request, and a last time after should_stop_ is set. The
-// mutex is not held during file access, so a file system that hangs blocks only this thread.
+// thread does not hold sleep_mutex_ during file access, so a file system that hangs does not block
+// the callers of flush() beyond their limit.
 void MetricsWriter::write_rounds() {
   bool is_last = false;
   for (int round = 0; !is_last; ++round) {
@@ -107,7 +109,7 @@ void MetricsWriter::warn_once() {
 }
 
 // The recorder's count of operations may briefly decrease while a plan is destroyed. The page must
-// not show that, so the highest count is kept.
+// not show this decrease, so snapshot() keeps the highest count.
 MetricsSnapshot MetricsWriter::snapshot() {
   const std::int64_t now = observe::flight_clock();
   const std::uint64_t operations = std::max(operations_, recorder_.operations_finished());

@@ -19,13 +19,14 @@
 
 namespace horo::metrics {
 
-/// The interval at which lines are written; the page is written every kLinesPerPage intervals.
+/// The interval at which lines are written. The page is written every kLinesPerPage intervals.
 inline constexpr std::chrono::milliseconds kLinesInterval{250};
 inline constexpr int kLinesPerPage = 4;
 
-/// Writes a rank's measurements to its files from its own thread, and a last time when it is
-/// destroyed. If a write fails, it logs one warning and counts the lines as lost. A file system
-/// that hangs blocks only this thread.
+/// Writes the measurements of a rank to the rank's files. A separate thread writes, for the last
+/// time when the writer is destroyed. If a write fails, the writer logs one warning and counts the
+/// lines as lost. A file system that hangs blocks only that thread, and the destructor, which joins
+/// it.
 class MetricsWriter {
  public:
   /// `recorder` must outlive this object.
@@ -35,10 +36,10 @@ class MetricsWriter {
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;
 
-  /// Writes all measurements so far. Returns when they are written or the write has failed. If the
-  /// file system does not respond, returns after `limit` and logs a warning.
+  /// Writes all measurements so far. Returns when the measurements are written or the write has
+  /// failed. If the file system does not respond, logs a warning and returns after `limit`.
   void flush(std::chrono::nanoseconds limit);
-  /// Adds the snapshots of all ranks. Called on rank 0 by its watchdog. Thread-safe.
+  /// Adds the snapshots of all ranks. The watchdog of rank 0 calls this function. Thread-safe.
   void update_ranks(std::span<const observe::RankSnapshot> ranks);
 
  private:

@@ -43,8 +43,8 @@ std::int64_t RankMeter::blocked_until(std::int64_t now) const {
   return blocked_ + (waiting_ > 0 ? now - waiting_since_ : 0);
 }
 
-// A plan with the same name and process set continues the sums of the earlier one, so counters
-// never decrease.
+// A plan with the same name and process set as an earlier plan continues the sums of that plan, so
+// counters never decrease.
 std::size_t RankMeter::plan(const PlanLabel& label) {
   const std::scoped_lock lock(mutex_);
   const auto found = std::ranges::find_if(plans_, [&](const Plan& plan) {
@@ -63,7 +63,7 @@ RankMeter::Reading RankMeter::read(std::int64_t now) const {
   return {blocked_until(now), phases_.totals(now)};
 }
 
-// The waits of the latest steps are kept in a ring per plan, from which measured() reports them.
+// Keeps the waits of the latest steps of each plan in a ring buffer, which measured() reads.
 void RankMeter::add(StepRecord record) {
   const std::scoped_lock lock(mutex_);
   Plan& plan = plans_[record.plan];
@@ -97,7 +97,7 @@ RankMeter::Snapshot RankMeter::snapshot(std::int64_t now) const {
           lost_};
 }
 
-// Bounded in size, because the watchdog sends it twice a second.
+// The result has a bounded size, because the watchdog sends it twice a second.
 observe::MeasuredTimes RankMeter::measured(std::int64_t now) const {
   const Snapshot snapshot = this->snapshot(now);
   const bool has_steps =

@@ -16,21 +16,23 @@
 namespace horo::metrics {
 
 /// Measures one rank: its phases, the time blocked in horo, and the steps of its plans. Threads of
-/// the program write; the metrics writer and the watchdog read. Thread-safe. Every call takes one
-/// mutex that is held only while small structures are copied.
+/// the program write the measurements. The metrics writer and the watchdog read them. Thread-safe.
+/// All functions except record_progress() and progress() lock one mutex, and hold it only while
+/// they copy small structures.
 class RankMeter {
  public:
   /// The maximum number of steps that wait for drain(). Further steps are counted as lost.
   static constexpr std::size_t kMostRecords = 4096;
-  /// The maximum number of distinct plans. Further plans share the last one.
+  /// The maximum number of distinct plans. Further plans share the last entry.
   static constexpr std::size_t kMostPlans = 64;
-  /// The number of plans, and of their latest steps, whose waits are reported to rank 0.
+  /// The number of plans that are reported to rank 0, and the number of latest steps of each plan
+  /// whose waits are reported.
   static constexpr std::size_t kReportedPlans = 4;
   static constexpr std::size_t kReportedSteps = 32;
 
   explicit RankMeter(std::int64_t now = observe::flight_clock());
 
-  /// Returns the number that end_phase() takes.
+  /// Starts a phase. Returns the number to pass to end_phase().
   std::uint64_t begin_phase(std::string_view name);
   void end_phase(std::uint64_t number);
 
@@ -40,7 +42,7 @@ class RankMeter {
   void end_wait(std::int64_t now);
 
   /// The index of the plan with this name and process set. A plan that is created again continues
-  /// the sums and step numbers of the earlier one.
+  /// the sums and step numbers of the earlier plan.
   std::size_t plan(const PlanLabel& label);
   /// Accumulated times.
   struct Reading {
@@ -48,19 +50,20 @@ class RankMeter {
     PhaseNanoseconds phases{};
   };
   Reading read(std::int64_t now) const;
-  /// Assigns the step's number and keeps the record for drain().
+  /// Assigns the step's number and keeps the record for drain(). If kMostRecords records wait
+  /// already, counts the record as lost.
   void add(StepRecord record);
   /// Records that an exchange has finished.
   void record_progress(std::int64_t now) { progress_.store(now, std::memory_order_relaxed); }
   std::int64_t progress() const { return progress_.load(std::memory_order_relaxed); }
 
-  /// Moves the collected records into `records`, which is cleared first. Its memory is reused.
+  /// Clears `records` and moves the collected records into it. Reuses the memory of `records`.
   void drain(std::vector<StepRecord>& records);
 
   struct Plan {
     PlanLabel label;
     StepSums sums;
-    std::array<std::int64_t, kReportedSteps> waits{};  // of step i at index i % kReportedSteps
+    std::array<std::int64_t, kReportedSteps> waits{};  // wait of step i at i % kReportedSteps
   };
   /// All measurements up to the `now` of snapshot().
   struct Snapshot {

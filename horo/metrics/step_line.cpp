@@ -9,12 +9,13 @@
 namespace horo::metrics {
 namespace {
 
-// Exact to 1 ns, and never in exponent notation.
+// Writes the time exactly to 1 ns, and never in exponent notation.
 void add_seconds(std::string& line, const char* name, std::int64_t time) {
   fmt::format_to(std::back_inserter(line), R"(, "{}": {:.9f})", name, seconds_of(time));
 }
 
-// In two parts, because a double cannot represent ns since 1970 exactly.
+// Writes seconds and microseconds as two integers, because a double cannot represent ns since 1970
+// exactly.
 void add_wall_time(std::string& line, const char* name, std::int64_t time) {
   fmt::format_to(std::back_inserter(line), R"(, "{}": {}.{:06})", name, time / 1'000'000'000,
                  time % 1'000'000'000 / 1000);

@@ -16,9 +16,9 @@ struct RankLabel {
   std::string host;
 };
 
-/// A step as one line of JSON, without the newline. docs/guides/metrics.md describes the members.
-/// `wall_offset`: this host's wall clock minus flight_clock(). Phases with zero time are omitted.
-/// Pure.
+/// Returns a step as one line of JSON, without the newline. docs/guides/metrics.md describes the
+/// members. `wall_offset` is this host's wall clock minus flight_clock(). Phases with zero time are
+/// omitted. Pure.
 std::string step_line(const RankLabel& rank, const PlanLabel& plan, const StepRecord& step,
                       std::span<const std::string> phase_names, std::int64_t wall_offset);
 

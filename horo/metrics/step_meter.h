@@ -28,8 +28,8 @@ class StepMeter {
   }
   /// Discards the measurements of the current step, which will not complete.
   void drop_step() { current_ = {}; }
-  /// Ends the current step. `wait`: the final wait of the step, which ends now. `wire_bytes`: bytes
-  /// sent to other ranks, if they are counted.
+  /// Ends the current step. `wait` is the final wait of the step, which ends now. `wire_bytes` is
+  /// the number of bytes sent to other ranks, if these bytes are counted.
   void end_step(const Blocked& wait, std::optional<std::uint64_t> wire_bytes);
 
  private:
@@ -39,7 +39,7 @@ class StepMeter {
   std::size_t plan_ = 0;
   StepRecord current_;
   std::int64_t exchange_began_ = 0;
-  // At the end of the previous step.
+  // The time and the reading at the end of the previous step.
   std::int64_t ended_ = 0;
   RankMeter::Reading reading_;
 };

@@ -10,22 +10,22 @@
 
 namespace horo::metrics {
 
-/// The maximum number of distinct phases. Further phases share the last one, kOtherPhases.
+/// The maximum number of distinct phases. Further phases share the last entry, kOtherPhases.
 inline constexpr std::size_t kMostPhases = 16;
 inline constexpr std::string_view kOtherPhases = "(others)";
 
 /// Nanoseconds per phase, in the order of PhaseTimes::names().
 using PhaseNanoseconds = std::array<std::int64_t, kMostPhases>;
 
-/// The time that a rank has spent in each of its phases and pauses. Time in nested phases counts
-/// for the innermost one, so the sum never exceeds the elapsed time. Phases may end in any order:
-/// an outer one that ends first leaves the inner ones open. Used by one thread at a time. Times are
-/// ns of one clock.
+/// The time that a rank has spent in each of its phases and pauses. Time in nested phases is added
+/// only to the innermost phase, so the sum never exceeds the elapsed time. Phases may end in any
+/// order. If an outer phase ends first, the inner phases stay open. Used by one thread at a time.
+/// Times are ns of one clock.
 class PhaseTimes {
  public:
-  /// Starts a phase. Returns its number, which is never 0.
+  /// Starts a phase. Returns the number of the phase, which is never 0.
   std::uint64_t begin(std::string_view name, std::int64_t now);
-  /// Ends the phase with that number, if it is open.
+  /// Ends phase `number`, if that phase is open.
   void end(std::uint64_t number, std::int64_t now);
 
   /// Times up to `now`, including open phases.
@@ -47,18 +47,19 @@ class PhaseTimes {
   std::int64_t accumulated_until_ = 0;  // time until which totals_ is complete
 };
 
-/// The measurements of one complete step of a plan. Times are in ns; `ended` is by flight_clock().
+/// The measurements of one complete step of a plan. Times are in ns. `ended` is a time of
+/// flight_clock().
 struct StepRecord {
   std::size_t plan = 0;  ///< RankMeter::plan()
   std::uint64_t step = 0;
   std::int64_t ended = 0;
-  /// Since the end of the previous step; for the first step, since registration.
+  /// Time since the end of the previous step. For the first step, time since registration.
   std::int64_t length = 0;
   /// Part of `length` in which a thread of the program waited inside horo.
   std::int64_t blocked = 0;
-  /// Part of `length` in the final wait(), exchange() or join() of this plan.
+  /// Part of `length` in the final wait(), exchange() or join() of the step.
   std::int64_t exposed = 0;
-  std::int64_t exchange = 0;  ///< sum of the exchange times of its buckets
+  std::int64_t exchange = 0;  ///< sum of the exchange times of the buckets
   std::uint32_t buckets = 0;
   std::uint64_t bytes = 0;
   std::optional<std::uint64_t> wire_bytes;  ///< sent to other ranks, if counted
@@ -80,7 +81,7 @@ struct StepSums {
 /// Identifies a plan in records and on pages.
 struct PlanLabel {
   std::string name;
-  std::string process_set;  ///< empty: all ranks
+  std::string process_set;  ///< empty for a plan of all ranks
   int ranks = 1;
 
   /// The bus traffic per byte of an allreduce over `ranks` ranks, as defined by nccl-tests: 2
@@ -88,7 +89,7 @@ struct PlanLabel {
   double bus_factor() const { return 2.0 * (ranks - 1) / ranks; }
 };
 
-/// `bytes` in `time` ns, in bytes per second; 0 if `time` is 0.
+/// Returns the rate of `bytes` in `time` ns, in bytes per second. Returns 0 if `time` is 0.
 inline double rate_of(std::uint64_t bytes, std::int64_t time) {
   return time > 0 ? static_cast<double>(bytes) * 1e9 / static_cast<double>(time) : 0;
 }

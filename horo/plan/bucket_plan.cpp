@@ -10,9 +10,10 @@ BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, const Bucket
   return make_bucket_plan(gradients, from_last_to_first, limits);
 }
 
-// First fit without looking back: only the latest bucket is open. So the buckets become complete in
-// the order in which backward produces the gradients, and each one can be exchanged while later
-// gradients are computed. The result depends only on values that are equal on all ranks.
+// A gradient goes into the latest bucket or into a new bucket, never into an earlier bucket. If
+// backward produces the gradients in `order`, the buckets become complete one after the other, and
+// each can be exchanged while later gradients are computed. The result depends only on values that
+// are equal on all ranks.
 BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients,
                             std::span<const std::size_t> order, const BucketLimits& limits) {
   BucketPlan plan{.buckets = {}, .bucket_of = {}, .limits = limits};
@@ -42,7 +43,8 @@ std::vector<std::size_t> packing_order(const BucketPlan& plan) {
   return order;
 }
 
-// The recorder stores one element type per plan. If the types differ, it is that of gradient 0.
+// The recorder stores one element type per plan. If the types differ, it stores the type of
+// gradient 0.
 observe::PlanDescription describe_to_recorder(const std::string& name,
                                               const std::string& process_set,
                                               std::span<const NamedTensor> gradients,

@@ -12,34 +12,35 @@
 
 namespace horo::plan {
 
-/// The largest sizes of the buckets of a plan.
+/// The maximum sizes of the buckets of a plan, in bytes.
 struct BucketLimits {
   std::size_t bytes = 0;
-  std::optional<std::size_t> first_bytes = {};  ///< of the first bucket; unset: `bytes`
+  std::optional<std::size_t> first_bytes = {};  ///< limit of the first bucket; `bytes` if unset
 };
 
 /// Defines which gradients are exchanged together, and in which order.
 struct BucketPlan {
-  /// buckets[b]: indices of gradients, in the order in which they lie in the bucket.
+  /// buckets[b] has the indices of the gradients in bucket b, in their order in the bucket.
   std::vector<std::vector<std::size_t>> buckets;
-  /// bucket_of[i]: the bucket of gradient i.
+  /// bucket_of[i] is the index of the bucket that has gradient i.
   std::vector<std::size_t> bucket_of;
   BucketLimits limits;
 };
 
-/// Packs gradients from the last to the first, the order in which backward produces them. A bucket
-/// has one element type and at most the bytes that `limits` allow. A larger gradient has a bucket
-/// of its own. Every gradient is in exactly one bucket, and no bucket is empty. Pure.
+/// Packs gradients from the last to the first, because backward produces them in this order. A
+/// bucket has one element type and at most the bytes that `limits` allow. A gradient that exceeds
+/// the limit has a bucket of its own. Every gradient is in exactly one bucket, and no bucket is
+/// empty. Pure.
 BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, const BucketLimits& limits);
-/// The same in another order: `order` is a permutation of the gradients' indices.
+/// Packs the gradients in `order`, which must be a permutation of their indices.
 BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients,
                             std::span<const std::size_t> order, const BucketLimits& limits);
 
 /// The order in which the gradients of a plan were packed.
 std::vector<std::size_t> packing_order(const BucketPlan& plan);
 
-/// Returns the description of a plan for the flight recorder. `process_set` is empty if the plan is
-/// one of all ranks of the job. `gradients` is not empty.
+/// Returns the description of a plan for the flight recorder. `process_set` is empty for a plan of
+/// all ranks of the job. `gradients` must not be empty.
 observe::PlanDescription describe_to_recorder(const std::string& name,
                                               const std::string& process_set,
                                               std::span<const NamedTensor> gradients,

@@ -28,7 +28,8 @@ BucketScheduler::BucketScheduler(Parts parts, const Topology& topology, ReduceOp
 BucketScheduler::~BucketScheduler() { stop_thread(); }
 
 // Requires that the thread does not run. Buffers refer to the memory of the gradients, so nothing
-// is copied here. A compressed bucket is never mapped: the compressor reads the gradients itself.
+// is copied here. A compressed bucket is never mapped, because the compressor reads the gradients
+// itself.
 void BucketScheduler::make_buckets() {
   buckets_.clear();
   for (const std::vector<std::size_t>& members : parts_.plan.buckets) {
@@ -60,12 +61,13 @@ std::optional<collectives::MappedBuffer> BucketScheduler::map_bucket(
   return buffer;
 }
 
-// Requires that no bucket is in flight. While the step is held, each bucket counts one gradient
-// more than it has and therefore never becomes complete. So mark() needs no branch for a held step.
+// Requires that no bucket is in flight. While the step is held, `missing` of each bucket starts
+// with one gradient too many, so no bucket becomes complete. So mark() needs no branch for a held
+// step.
 //
 // A thread that reads the new next_ also sees the new counters. The plan's thread may still read
-// the old ones, so it checks again under run_mutex_. The program synchronizes the threads that mark
-// gradients.
+// the old counters, so it checks again under run_mutex_. The program must synchronize the threads
+// that mark gradients.
 void BucketScheduler::reset_buckets() {
   for (std::size_t b = 0; b < buckets_.size(); ++b)
     buckets_[b]->missing.store(buckets_[b]->tensors + (is_held_ ? 1 : 0),
@@ -79,10 +81,10 @@ void BucketScheduler::start_thread() {
   thread_ = std::jthread([this, label = log_label()] { run_thread(label); });
 }
 
-// The flag is set under sleep_mutex_, under which the thread checks it, so the thread cannot miss
-// the notification. A thread that waits for another rank does not check the flag; is_cancelled ends
-// that wait. Requires that the caller does not hold run_mutex_, which the thread may be about to
-// lock.
+// This function sets should_stop_ under sleep_mutex_, and the thread checks should_stop_ under
+// sleep_mutex_ before it sleeps. So the thread cannot miss the notification. A thread that waits
+// for another rank does not check should_stop_. Instead, is_cancelled ends that wait. The caller
+// must not hold run_mutex_, because the thread may be about to lock it.
 void BucketScheduler::stop_thread() {
   {
     const std::scoped_lock lock(sleep_mutex_);
@@ -97,8 +99,9 @@ void BucketScheduler::stop_thread() {
 // marks and the measurements of a step that has failed.
 void BucketScheduler::replace(Parts parts) {
   stop_thread();
-  // The step and the communicators refer to other parts: a failed collective may still write to the
-  // memory of a hook. So they are destroyed before the parts are overwritten.
+  // The step, the buckets and the communicators refer to other parts. A failed collective may still
+  // write to the memory of a hook. So the step, the buckets and the communicators are destroyed
+  // before the parts are overwritten.
   step_.reset();
   buckets_.clear();
   parts_.communicators.reset();
@@ -112,8 +115,8 @@ void BucketScheduler::replace(Parts parts) {
   start_thread();
 }
 
-// Every rank calls this after the same step with the same arguments, so no message is needed. The
-// communicators and the hooks stay.
+// Every rank calls this function after the same step with the same arguments, so no message is
+// needed. The communicators and the hooks stay.
 void BucketScheduler::repack(std::span<const std::size_t> order, const BucketLimits& limits) {
   BucketPlan plan = make_bucket_plan(parts_.gradients, order, limits);
   if (plan.buckets == parts_.plan.buckets) return;
@@ -144,11 +147,11 @@ bool BucketScheduler::mark(std::size_t gradient) {
     if (missing == buckets_[index]->tensors) flight_->first(index);
     if (missing == 1) flight_->complete(index);
   }
-  // The thread sets is_asleep_ and then reads next_ and `missing`; this function decrements
+  // The thread sets is_asleep_ and then reads next_ and `missing`. This function decrements
   // `missing` and then reads next_ and is_asleep_, in this order. All these accesses are
-  // sequentially consistent, so at least one side sees the other. The load of next_ counts too:
-  // reset_buckets() stores it with release only. If `index` is not next_, whoever exchanges the
-  // previous bucket checks this one next.
+  // sequentially consistent, so at least one side sees the other. The load of next_ must be one of
+  // these accesses, because reset_buckets() stores next_ with release order only. If `index` is not
+  // next_, the thread that exchanges the previous bucket checks bucket `index` next.
   if (buckets_[index]->missing.fetch_sub(1) == 1 && index == next_.load() && is_asleep_.load()) {
     const std::scoped_lock lock(sleep_mutex_);
     wake_.notify_one();
@@ -156,8 +159,8 @@ bool BucketScheduler::mark(std::size_t gradient) {
   return true;
 }
 
-// Does not wake the thread: the caller ends the pass next, and would otherwise wait for a thread
-// that has to wake up first.
+// Does not wake the thread, because the caller ends the pass next. If this function woke the
+// thread, the caller might have to wait until the thread has woken up and exchanged a bucket.
 void BucketScheduler::mark_all() {
   for (std::size_t i = 0; i < marks_.size(); ++i)
     if (marks_.mark(i)) {
@@ -166,8 +169,8 @@ void BucketScheduler::mark_all() {
     }
 }
 
-// Between passes no bucket is complete, so the thread leaves the buckets alone. Therefore this
-// function and end_pass() change them without run_mutex_.
+// Between passes, no bucket is complete, so the thread does not exchange any. Therefore set_held()
+// and end_pass() may change the buckets without run_mutex_.
 void BucketScheduler::set_held(bool is_held) {
   is_held_ = is_held;
   reset_buckets();
@@ -183,7 +186,7 @@ bool BucketScheduler::has_failed() const {
   return error_ != nullptr;
 }
 
-// end_step() of a hook may call repack(), which joins the thread. So it runs after
+// end_step() of a hook may call repack(), which joins the thread. So wait() calls end_step() after
 // finish_exchange() has released run_mutex_.
 const StepReport& BucketScheduler::wait() {
   finish_exchange();
@@ -192,12 +195,12 @@ const StepReport& BucketScheduler::wait() {
 }
 
 // The caller has nothing to compute any more, so it exchanges the remaining buckets itself. This
-// saves a wake-up of the thread per step, and waits may spin. caller_waits_ keeps the thread from
-// taking another bucket; a bucket that it exchanges already is left to it. Relaxed stores are
-// enough: run_mutex_ decides which thread exchanges, and a thread that reads from mark() that a
-// bucket of the next step is complete also sees that the caller waits no longer.
+// saves a wake-up of the thread per step, and waits may spin. While caller_waits_ is set, the
+// thread does not begin another exchange, but it completes an exchange that has begun. Relaxed
+// stores are enough, because run_mutex_ decides which thread exchanges. If the thread sees that
+// mark() has completed a bucket of the next step, it also sees that caller_waits_ is false.
 //
-// An error stays in error_, and the marks stay set, until replace(): the ranks may have exchanged
+// After an error, error_ and the marks stay set until replace(). The ranks may have exchanged
 // different buckets, so the plan cannot continue.
 void BucketScheduler::finish_exchange() {
   const metrics::Blocked blocked(meter_.rank_meter());
@@ -233,10 +236,10 @@ void BucketScheduler::await_own_thread(std::unique_lock<std::mutex>& lock) {
   if (is_recorded) flight_->record_wait(since);
 }
 
-// Returns the number of bytes that the latest step sent. The compression counts them, or, with a
-// wire type, the communicators. Returns nullopt if neither counts them or the step was skipped.
-// Stores the count of the communicators, and the next call returns the difference. Call it once per
-// step.
+// Returns the number of bytes that the latest step sent. The compression counts these bytes or,
+// with a wire type, the communicators count them. Returns nullopt if neither counts them or if the
+// step was skipped. Stores the total of the communicators, so that the next call can return the
+// difference. The caller must call this function once per step.
 std::optional<std::uint64_t> BucketScheduler::take_wire_bytes() {
   const std::uint64_t before =
       std::exchange(wire_bytes_, parts_.communicators->wire_report().bytes_sent);
@@ -267,9 +270,9 @@ void BucketScheduler::record_errors(std::size_t bucket, const Work& work) {
   }
 }
 
-// Requires run_mutex_ and that the next bucket is complete. Every rank exchanges the buckets in the
-// order of the plan, whichever of its threads does so. Advances next_ after an error too; error_
-// then prevents further exchanges.
+// Requires run_mutex_ and that the next bucket is complete. Every rank exchanges the buckets in
+// plan order, whichever of its threads exchanges them. Advances next_ even after an error. In that
+// case, error_ prevents further exchanges.
 void BucketScheduler::run_next(bool is_on_own_thread) {
   const std::size_t index = next_;
   const Bucket& bucket = *buckets_[index];
@@ -285,10 +288,10 @@ void BucketScheduler::run_next(bool is_on_own_thread) {
   ++next_;
 }
 
-// Runs on the thread that exchanges the first bucket. The communicator may be another one than in
-// the previous step, so the step refers to the current one. The caller may still read the report of
-// the previous step, so this step has one of its own. The total weight is that of equal weights;
-// StepWeights replaces it.
+// Runs on the thread that exchanges the first bucket. Tuning may have swapped the communicators
+// after the previous step, so step_ refers to the current communicator. The caller may still read
+// the report of the previous step, so this step has a separate report. The total weight is
+// initially the number of ranks, as if all weights were 1. StepWeights replaces it.
 void BucketScheduler::begin_exchange() {
   next_report_ = {.was_exchanged = true, .total_weight = static_cast<double>(topology_.size)};
   step_.emplace(StepExchange{.collectives = parts_.communicators->current().collectives(),
@@ -298,8 +301,8 @@ void BucketScheduler::begin_exchange() {
 }
 
 // All ranks take the same branch, because they have agreed on the compression and on the mapped
-// gradients. before_bucket() may scale the gradients in place and replace the operation, so it
-// comes before any of the branches reads them.
+// gradients. before_bucket() may scale the gradients in place and replace the operation, so the
+// hooks run before any branch reads the gradients or the operation.
 void BucketScheduler::exchange(std::size_t index) {
   const Bucket& bucket = *buckets_[index];
   BucketExchange exchange{
@@ -315,14 +318,14 @@ void BucketScheduler::exchange(std::size_t index) {
 }
 
 // The loop of the plan's own thread. It checks without a lock whether the next bucket is complete,
-// and again under run_mutex_. After an error it ends; replace() starts a new thread.
+// and again under run_mutex_. The loop ends after an error, and replace() starts a new thread.
 void BucketScheduler::run_thread(const std::string& log_label) {
   set_log_label(log_label);
   ask_for_short_slices();
   while (!should_stop_) {
     if (is_next_complete() && !caller_waits_) {
       const std::scoped_lock lock(run_mutex_);
-      // The caller may have exchanged the bucket meanwhile, and even have begun another step.
+      // Meanwhile, the caller may have exchanged the bucket, and may even have begun another step.
       if (!is_next_complete()) continue;
       if (error_ != nullptr) return;
       // The caller computes, so waits for other ranks must not use its core.

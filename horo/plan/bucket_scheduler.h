@@ -27,12 +27,13 @@
 
 namespace horo::plan {
 
-/// The communicator of a plan and, while tuning compares two algorithms, a spare one. Each plan has
-/// its own, so its exchanges do not depend on the order of other operations. Used by one thread at
-/// a time. All ranks make the same changes between the same steps; a change sends no message.
+/// The communicator of a plan. While tuning compares two algorithms, the plan also has a spare
+/// communicator. No other plan or operation uses these communicators, so the exchanges of the plan
+/// do not depend on the order of other operations. Used by one thread at a time. All ranks must
+/// call swap() and drop_spare() between the same steps. These functions send no messages.
 class PlanCommunicators {
  public:
-  /// `waits`: the wait policies of both communicators. `spare` may be null.
+  /// `waits` has the wait policies of both communicators. `spare` may be null.
   PlanCommunicators(std::unique_ptr<coordinator::PlanWaits> waits,
                     std::unique_ptr<collectives::Communicator> current,
                     std::unique_ptr<collectives::Communicator> spare)
@@ -41,15 +42,16 @@ class PlanCommunicators {
   coordinator::PlanWaits& waits() { return *waits_; }
   collectives::Communicator& current() { return *current_; }
 
-  /// Exchanges the current communicator and the spare one.
+  /// Makes the spare communicator current, and the current communicator spare.
   void swap() { current_.swap(spare_); }
-  /// Frees the spare communicator, if there is one.
+  /// Frees the spare communicator, if it exists.
   void drop_spare() {
     if (spare_ == nullptr) return;
     dropped_ += spare_->wire_report();
     spare_.reset();
   }
-  /// The sum over all communicators of the plan, dropped ones included.
+  /// Returns the sum of the reports of all communicators of the plan, including dropped
+  /// communicators.
   WireReport wire_report() const {
     WireReport report = dropped_;
     if (spare_ != nullptr) report += spare_->wire_report();
@@ -57,7 +59,7 @@ class PlanCommunicators {
   }
 
  private:
-  std::unique_ptr<coordinator::PlanWaits> waits_;  // outlives the communicators
+  std::unique_ptr<coordinator::PlanWaits> waits_;  // must outlive the communicators
   std::unique_ptr<collectives::Communicator> current_;
   std::unique_ptr<collectives::Communicator> spare_;
   WireReport dropped_;
@@ -65,16 +67,19 @@ class PlanCommunicators {
 
 /// Exchanges the buckets of a plan. Every rank exchanges them in plan order. A bucket is exchanged
 /// when all its gradients are marked and the buckets before it are exchanged. While the caller
-/// computes, the scheduler's own thread does this; in wait(), the caller does. The order is fixed
-/// and each plan has its own communicator, so no control messages are sent.
+/// computes, the scheduler's own thread exchanges the buckets. In wait(), the caller exchanges
+/// them. The order is fixed and each plan has its own communicator, so no control messages are
+/// sent.
 ///
-/// mark() may be called from several threads at the same time. One thread calls all other
-/// functions, while no thread marks.
+/// Several threads may call mark() at the same time. The caller must call all other functions from
+/// one thread, while no thread calls mark().
 class BucketScheduler {
  public:
-  /// The plan on which the ranks have agreed, and the objects that exchange it. A bucket whose
-  /// gradients are all mapped is exchanged in place, unless it is compressed. `mapped` may be
-  /// empty. `communicators` is destroyed first, because it may refer to all other members.
+  /// The plan on which the ranks have agreed, and the objects that exchange it. If all gradients of
+  /// a bucket are mapped and the bucket is not compressed, the ranks of a node exchange the bucket
+  /// in place, provided that the algorithm supports this. `mapped` may be empty. `communicators` is
+  /// the last member and is destroyed first, because the communicators may refer to all other
+  /// members.
   struct Parts {
     std::vector<NamedTensor> gradients;
     MappedGradients mapped;
@@ -83,16 +88,20 @@ class BucketScheduler {
     std::unique_ptr<PlanCommunicators> communicators;
   };
 
-  /// `topology` and `recorder` outlive this object. `name` identifies the plan in the flight
-  /// recorder. `count` is called after each bucket, on the thread that has exchanged it.
+  /// `topology` and `recorder` must outlive this object. `name` identifies the plan in the flight
+  /// recorder. After each bucket, the thread that has exchanged the bucket calls `count`. Hooks may
+  /// call `count` too.
   BucketScheduler(Parts parts, const Topology& topology, ReduceOp op, CountCollective count,
                   observe::FlightRecorder& recorder, std::string name, metrics::StepMeter meter);
-  /// Ends the thread. Abandons a bucket that is in flight if it has to wait for another rank.
+  /// Ends the thread. If the exchange of a bucket is in flight and waits for another rank, abandons
+  /// the exchange.
   ~BucketScheduler();
 
-  /// Replaces the parts. Called between steps, or after an error, which it clears.
+  /// Replaces the parts and clears the error. The caller must call this function between steps or
+  /// after an error.
   void replace(Parts parts);
-  /// Packs the same gradients into other buckets, in `order`. Called between steps.
+  /// Packs the same gradients into other buckets, in `order`. The caller must call this function
+  /// between steps.
   void repack(std::span<const std::size_t> order, const BucketLimits& limits);
 
   const BucketPlan& plan() const { return parts_.plan; }
@@ -101,21 +110,23 @@ class BucketScheduler {
   PlanCommunicators& communicators() { return *parts_.communicators; }
   const GradientMarks& marks() const { return marks_; }
 
-  /// Marks a gradient. Returns false if it was already marked in this pass. Thread-safe.
+  /// Marks a gradient. Returns false if the gradient was already marked in this pass. Thread-safe.
   bool mark(std::size_t gradient);
-  /// Marks all unmarked gradients. Does not wake the thread; wait() exchanges their buckets.
+  /// Marks all unmarked gradients. Does not wake the thread, because wait() exchanges the remaining
+  /// buckets.
   void mark_all();
-  /// While the step is held, marks are recorded and no bucket is exchanged. Called between passes.
+  /// While the step is held, marks are recorded, but no bucket is exchanged. The caller must call
+  /// set_held() between passes.
   void set_held(bool is_held);
   bool is_held() const { return is_held_; }
   /// Ends a pass of a held step.
   void end_pass();
 
-  /// Ends the step, in which all gradients are marked: exchanges the remaining buckets and runs the
-  /// hooks. The result is valid until the next call. Rethrows the error of the exchange, also in
-  /// later calls.
+  /// Ends the step: exchanges the remaining buckets and runs the hooks. All gradients must be
+  /// marked. The result is valid until the next call of wait(). Rethrows the error of the exchange,
+  /// also in later calls until replace().
   const StepReport& wait();
-  /// Whether the exchange has failed. Waits until no bucket is in flight.
+  /// Returns whether an exchange has failed. First waits until no bucket is in flight.
   bool has_failed() const;
 
  private:
@@ -153,27 +164,27 @@ class BucketScheduler {
   const CountCollective count_;
   observe::FlightRecorder& recorder_;
   const std::string name_;
-  std::vector<StepHook*> hooks_;  // parts_.hooks in order
+  std::vector<StepHook*> hooks_;  // the result of parts_.hooks.in_order()
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::optional<observe::PlanFlight> flight_;
   GradientMarks marks_;
   bool is_held_ = false;  // changes only between passes, so mark() reads it without a lock
   StepReport report_;     // of the latest step
 
-  // Held while a bucket is exchanged. Guards the members up to error_. Only its holder advances
-  // next_.
+  // A thread holds run_mutex_ while it exchanges a bucket. run_mutex_ guards the members from
+  // next_report_ to error_. Only the thread that holds run_mutex_ advances next_.
   mutable std::mutex run_mutex_;
-  StepReport next_report_;            // of the current step
+  StepReport next_report_;            // the report of the current step
   std::optional<StepExchange> step_;  // the current step, from its first bucket on
   metrics::StepMeter meter_;
-  std::uint64_t wire_bytes_ = 0;  // bytes of the wire type that were sent before this step
+  std::uint64_t wire_bytes_ = 0;  // wire_report().bytes_sent before this step
   std::exception_ptr error_;
   std::atomic<std::size_t> next_{0};  // the bucket to exchange next
   std::atomic<bool> caller_waits_{false};
 
-  // The thread holds it while it checks whether it may sleep, so no notification is lost. mark()
-  // takes it only if the thread is asleep and the next bucket has become complete. Never held
-  // together with run_mutex_.
+  // The thread holds sleep_mutex_ while it checks whether it may sleep, so no notification is lost.
+  // mark() locks sleep_mutex_ only if the thread is asleep and the next bucket has become complete.
+  // No thread holds sleep_mutex_ and run_mutex_ at the same time.
   std::mutex sleep_mutex_;
   std::condition_variable wake_;
   std::atomic<bool> is_asleep_{false};

@@ -3,7 +3,7 @@
 namespace horo::plan {
 namespace {
 
-// Ends the pipeline's part of a capture on every path, also if begin_capture() or the step throws.
+// Calls end_capture() of the pipeline on every path, even if begin_capture() or the step throws.
 class PipelineInCapture {
  public:
   explicit PipelineInCapture(collectives::ChunkPipeline* pipeline) : pipeline_(pipeline) {}
@@ -24,8 +24,9 @@ CapturedStep::CapturedStep(device::Device& device, void* native,
     : stream_(device.borrow_stream(native)), pipeline_(pipeline) {
   for (auto* events : {&begun_events_, &done_events_})
     for (auto& event : *events) event = device.make_event();
-  // The pipeline leaves the capture before the device ends it. DeviceRunner::wait_on_in_capture()
-  // has joined the pipeline's streams to the captured stream by then, as a capture requires.
+  // The pipeline leaves the capture before the device ends the capture. Before that,
+  // DeviceRunner::wait_on_in_capture() has joined the pipeline's streams to the captured stream, as
+  // a capture requires.
   graph_ = device.capture(*stream_, [&] {
     const PipelineInCapture ends(pipeline);
     if (pipeline != nullptr) pipeline->begin_capture(*stream_);

@@ -11,8 +11,8 @@
 namespace horo::plan {
 
 /// A step of a plan as a device graph that includes the exchange of the gradients. Each launch
-/// records one event before the graph and one after it, because events inside a graph cannot be
-/// queried. Used by one thread at a time.
+/// records one event before the graph and one event after the graph, because events inside a graph
+/// cannot be queried. Used by one thread at a time.
 class CapturedStep {
  public:
   struct Launch {
@@ -21,13 +21,13 @@ class CapturedStep {
 
   /// Captures the work that `step` enqueues on the stream `native` and on `pipeline`. The caller
   /// enqueues no other work on `pipeline` during the capture. `pipeline` is null if there is no
-  /// exchange. `device`, the stream and the pipeline outlive this object. Rethrows exceptions of
-  /// `step`. Throws DeviceError if the work cannot be captured.
+  /// exchange. `device`, the stream and the pipeline must outlive this object. Rethrows exceptions
+  /// of `step`. Throws DeviceError if the work cannot be captured.
   CapturedStep(device::Device& device, void* native, collectives::ChunkPipeline* pipeline,
                const std::function<void()>& step);
 
   /// Enqueues step `number` on the stream, after all earlier and before all later work of the
-  /// pipeline. Reuses the events of step `number` - 2.
+  /// pipeline. Launches whose numbers are both even or both odd use the same two events.
   Launch launch(std::uint64_t number);
   /// The native handle of the stream.
   void* native() const { return stream_->native(); }

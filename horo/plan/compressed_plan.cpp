@@ -18,8 +18,8 @@ using collectives::BucketTensor;
 using collectives::PowerSgd;
 using collectives::TopK;
 
-// The rows are the first dimension, the columns all others. The key depends on the name only, so a
-// tensor keeps it whatever bucket it is in, and all ranks have the same one.
+// The first dimension gives the number of rows. The number of columns is the product of the other
+// dimensions. The key depends only on the name, so it is the same on all ranks and in every bucket.
 BucketTensor as_matrix(const NamedTensor& gradient) {
   const std::vector<std::size_t>& dimensions = gradient.tensor.shape().dimensions();
   const std::size_t rows = dimensions.empty() ? 1 : dimensions[0];
@@ -45,8 +45,8 @@ std::unique_ptr<BucketCompressor> make_compressor(std::vector<BucketTensor> tens
   return std::make_unique<PowerSgd>(std::move(tensors), options, ranks);
 }
 
-// A state belongs to one rank of a job of this size, because residuals differ between ranks. It
-// does not depend on the buckets.
+// A state belongs to one rank of a job of this size, because residuals differ between ranks. The
+// state does not depend on the buckets.
 std::vector<std::string> identify(std::span<const NamedTensor> gradients,
                                   const Compression& compression, const Topology& topology) {
   std::vector<std::string> identity = describe_compression(compression);
@@ -105,9 +105,10 @@ void CompressedPlan::allreduce(std::size_t bucket, const collectives::ScatteredB
     compressors_[bucket]->allreduce(collectives, op, step_);
 }
 
-// Called once per step, after its last bucket, so all buckets of a step have the same step_. A
-// skipped step exchanges no buckets on any rank and does not count. Uncompressed buckets count with
-// the bytes of a ring, whichever algorithm is in use, so that the figures can be compared.
+// Called once per step, after the last bucket, so step_ is the same for all buckets of a step. Not
+// called in a skipped step, in which no rank exchanges buckets. For an uncompressed bucket, adds
+// the bytes that a ring would send, whichever algorithm is in use, so that the figures can be
+// compared.
 void CompressedPlan::count_step() {
   if (!covers_any_ || step_ < compression_.start_step) {
     report_.latest_step = uncompressed_step_;
@@ -158,7 +159,8 @@ std::vector<std::byte> CompressedPlan::save_state() const {
   return encode_state(state);
 }
 
-// Covers the values that must be equal on all ranks: the step and the factors, not the residuals.
+// The signature covers the values that must be equal on all ranks: the step and the factors, but
+// not the residuals.
 std::uint64_t CompressedPlan::shared_signature(const CompressionState& state) const {
   Hash hash;
   hash.add(state.step);
@@ -171,8 +173,8 @@ std::uint64_t CompressedPlan::shared_signature(const CompressionState& state) co
 }
 
 // No rank changes its state before every rank has checked its bytes and all ranks have compared
-// their states. A rank whose bytes are invalid takes part in the gathering, so all ranks throw the
-// same error and none waits.
+// their states. A rank whose bytes are invalid takes part in gather_all(), so all ranks throw the
+// same error and no rank waits in vain.
 void CompressedPlan::load_state(std::span<const std::byte> bytes,
                                 collectives::Collectives& collectives, const Topology& topology) {
   CompressionState loaded;

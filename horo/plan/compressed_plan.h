@@ -16,25 +16,26 @@
 namespace horo::plan {
 
 /// Compresses the buckets of a plan, keeps residuals and factors from step to step, and counts the
-/// bytes. Without compression it covers no bucket and only counts.
+/// bytes. Without compression, it covers no bucket and only counts the bytes.
 class CompressedPlan {
  public:
-  /// A bucket is covered if its gradients are float32 and the compression applies to at least one
-  /// of them. Top-k applies to every gradient.
+  /// A bucket is covered if its gradients are float32, the bucket has at least one value, and the
+  /// compression applies to at least one of the gradients. Top-k applies to every gradient.
   CompressedPlan(std::span<const NamedTensor> gradients, const BucketPlan& plan,
                  const Compression& compression, const Topology& topology);
 
   bool covers(std::size_t bucket) const { return compressors_[bucket] != nullptr; }
-  /// Reduces a covered bucket. `buffer` holds all its gradients. Collective.
+  /// Reduces a covered bucket. `buffer` holds all gradients of the bucket. Collective.
   void allreduce(std::size_t bucket, const collectives::ScatteredBuffer& buffer,
                  collectives::Collectives& collectives, ReduceOp op);
 
-  // Called between steps.
+  // The caller must call these three functions between steps.
   const CompressionReport& report() const { return report_; }
   std::vector<std::byte> save_state() const;
-  /// Collective. If `bytes` is not the state of this rank on some rank, throws InvalidArgument with
-  /// the name of that rank. If the states are not of the same step, throws MismatchError. Both are
-  /// thrown on every rank, and no rank then changes its state.
+  /// Collective. If a rank passes `bytes` that are not a state of that rank, throws InvalidArgument
+  /// with the name of the lowest such rank. If the steps or the factors in the states differ
+  /// between ranks, throws MismatchError. Every rank throws the same error. After an error, the
+  /// state of every rank is unchanged.
   void load_state(std::span<const std::byte> bytes, collectives::Collectives& collectives,
                   const Topology& topology);
 
@@ -56,9 +57,9 @@ class CompressedPlan {
   std::vector<std::string> identity_;
   BucketPlan plan_;
   std::vector<std::size_t> bucket_bytes_;
-  std::vector<std::unique_ptr<collectives::BucketCompressor>> compressors_;  // null: not covered
+  std::vector<std::unique_ptr<collectives::BucketCompressor>> compressors_;  // null if not covered
   bool covers_any_ = false;
-  CompressionFigures uncompressed_step_;  // of a step in which nothing is compressed
+  CompressionFigures uncompressed_step_;  // a step without any compression
   std::uint64_t step_ = 0;
   CompressionReport report_;
 };

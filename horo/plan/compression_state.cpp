@@ -90,8 +90,8 @@ std::vector<std::byte> encode_state(const CompressionState& state) {
 }
 
 // The order of the checks determines the error text. Magic number, version and size come before any
-// field that depends on them. The identity comes before the number of values, so that another
-// option or shape is reported by name and not as damage. FieldReader throws if the bytes end early.
+// field that depends on them. The identity comes before the number of values. Otherwise a different
+// option or shape would be reported as damage. FieldReader throws if the bytes end early.
 CompressionState decode_state(std::span<const std::byte> bytes,
                               std::span<const std::string> identity, std::size_t values) {
   FieldReader reader(bytes, throw_damaged_state);

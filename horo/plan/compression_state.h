@@ -15,7 +15,8 @@ namespace horo::plan {
 std::vector<std::string> describe_compression(const Compression& compression);
 
 /// The state of compression on one rank. encode_state() writes a header with a version, the number
-/// of steps, the identity (one text per option and gradient) and the values.
+/// of steps, the identity and the values. The identity has one text for each option, one for the
+/// rank and one for each gradient.
 struct CompressionState {
   std::vector<std::string> identity;
   std::uint64_t step = 0;

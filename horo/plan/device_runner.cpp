@@ -29,7 +29,7 @@ DeviceRunner::DeviceRunner(Parts parts, const collectives::ChunkPipeline::Reduce
       flight_(recorder,
               describe_to_recorder(name, process_set, parts_.gradients, parts_.plan, spec.op)),
       buckets_(parts_.plan.buckets.size()) {
-  // All events of exchanges are made here, so that no step has to make one.
+  // The constructor makes all events of exchanges, so that no step has to make an event.
   for (Bucket& bucket : buckets_)
     for (auto* events : {&bucket.begun, &bucket.done})
       for (auto& event : *events) event = parts_.device.make_event();
@@ -39,13 +39,13 @@ DeviceRunner::DeviceRunner(Parts parts, const collectives::ChunkPipeline::Reduce
 
 DeviceRunner::~DeviceRunner() {
   std::unique_lock lock(mutex_);
-  // The thread is enqueuing a bucket, so no wait has ended this step. The call may wait on the host
-  // for ranks that will not take part; the flag ends that wait.
+  // If the thread is enqueuing a bucket, this step is incomplete. The enqueuing call may wait on
+  // the host for ranks that will not take part. is_cancelled ends that wait.
   if (is_giving_ && !device::is_host(parts_.device)) parts_.waits->is_cancelled = true;
   stop(std::move(lock));
 }
 
-// Requires mutex_, or that the thread is not started. The events of the marks stay for reuse.
+// Requires mutex_, or that the thread is not started. Keeps the events of the marks for reuse.
 void DeviceRunner::begin_step() {
   marks_.assign(parts_.gradients.size(), false);
   next_ = 0;
@@ -56,8 +56,8 @@ void DeviceRunner::begin_step() {
 }
 
 // One event per stream is enough, because a later mark of a stream includes the work before its
-// earlier marks. An event that an enqueued exchange waits for may be recorded again: the wait
-// refers to the recording at the time of its call.
+// earlier marks. An event that an enqueued exchange waits for may be recorded again, because the
+// exchange waits for the latest recording at the time when it was enqueued.
 void DeviceRunner::set_mark(Bucket& bucket, void* native) {
   auto mark = std::ranges::find(bucket.marks, native, &Mark::native);
   if (mark == bucket.marks.end())
@@ -66,9 +66,9 @@ void DeviceRunner::set_mark(Bucket& bucket, void* native) {
   mark->is_set = true;
 }
 
-// Called by the threads of backward. mutex_ is not held while the thread enqueues a bucket, so
-// marks do not wait for a slow call of the device or of NCCL. The thread is notified only for the
-// bucket that it waits for.
+// Called by the threads of backward. The runner's thread does not hold mutex_ while it enqueues a
+// bucket, so mark() does not wait for a slow call of the device or of NCCL. mark() notifies the
+// thread only when bucket next_ becomes complete.
 bool DeviceRunner::mark(std::size_t gradient, void* native) {
   const std::size_t index = parts_.plan.bucket_of[gradient];
   const std::scoped_lock lock(mutex_);
@@ -115,7 +115,8 @@ void DeviceRunner::await_all_launched(std::unique_lock<std::mutex>& lock) {
 }
 
 // Returns the events after which the results of the step are valid. The buckets run in plan order,
-// so the last one ends last. A rank alone exchanges nothing: its results are valid after the marks.
+// so the last bucket ends last. If only one rank takes part, it exchanges nothing and the results
+// are valid after the marks.
 std::vector<const device::Event*> DeviceRunner::ends_of_step() const {
   if (!is_alone()) return {buckets_.back().done[step_ % 2].get()};
   std::vector<const device::Event*> events;
@@ -158,8 +159,8 @@ void DeviceRunner::check() {
   require_no_error();
 }
 
-// Polls without mutex_, because the thread needs it to detect a failure. A timeout of this wait
-// fails the plan, unless the thread has found the cause first.
+// Polls without mutex_, because the runner's thread needs mutex_ to detect a failure. A timeout of
+// this wait fails the plan, unless the plan has failed already.
 void DeviceRunner::await(const std::vector<const device::Event*>& events) {
   const auto has_failed = [&] {
     const std::scoped_lock lock(mutex_);
@@ -175,9 +176,9 @@ void DeviceRunner::await(const std::vector<const device::Event*>& events) {
   }
 }
 
-// A bucket has one event for even and one for odd steps. The exchange of two steps ago must have
-// ended before its events are recorded again. In a capture, the marking thread enqueues the
-// buckets.
+// A bucket has one event for even and one for odd steps. The exchange of the step before the
+// previous one must have ended before the events of that exchange are recorded again. In a capture,
+// the marking thread enqueues the buckets.
 bool DeviceRunner::has_next() const {
   if (should_stop_ || capture_ != Capture::kNone || next_ == buckets_.size() ||
       buckets_[next_].missing > 0)
@@ -186,17 +187,18 @@ bool DeviceRunner::has_next() const {
   return std::ranges::find(under_way_, done, &UnderWay::done) == under_way_.end();
 }
 
-// Enqueues without mutex_: the first exchange waits for other ranks, and later ones may block in
-// the driver. The bucket does not change meanwhile. All its gradients are marked, so mark() rejects
-// further ones, and no step begins before next_ has passed this bucket.
+// Enqueues without mutex_, because the first exchange waits for other ranks and later exchanges may
+// block in the driver. The bucket does not change meanwhile: all its gradients are marked, so
+// mark() rejects further marks, and no step begins before next_ has passed this bucket.
 void DeviceRunner::launch_next(std::unique_lock<std::mutex>& lock) {
   const std::size_t index = next_;
   const Bucket& bucket = buckets_[index];
   device::Event& begun = *bucket.begun[step_ % 2];
   device::Event& done = *bucket.done[step_ % 2];
   const std::vector<const device::Event*> ready = marks_of(bucket);
-  // The first exchange connects the ranks, and this thread waits for that. So it counts as started
-  // now, and its deadline as running from the end of this call.
+  // The first exchange connects the ranks, and this thread waits for the connection. So the
+  // recorder gets the start of this exchange now, but its deadline runs only from the end of the
+  // enqueuing call.
   const bool is_first = step_ == 0 && index == 0;
   if (is_first) flight_.start(index);
   is_giving_ = true;
@@ -223,7 +225,7 @@ void DeviceRunner::launch_next(std::unique_lock<std::mutex>& lock) {
 }
 
 // A graph has several buckets. The recorder keeps the latest call of start() as the progress of the
-// step, so the first bucket is the last one to start.
+// step, so this function calls start() for the first bucket last.
 void DeviceRunner::begin_oldest() {
   const Exchange& front = under_way_.front();
   for (std::size_t b = front.end; b-- > front.bucket;) flight_.start(b);
@@ -245,16 +247,16 @@ std::string DeviceRunner::describe_oldest() const {
   return fmt::format("exchange bucket {}", under_way_.front().bucket);
 }
 
-// Exchanges of earlier steps may still be in flight; the destructor waits for those. They end
-// before the exchanges of this step. So as long as one is in flight, all next_ exchanges of this
-// step are too, and under_way_ has more than next_ entries.
+// Exchanges of earlier steps may still be in flight, and the destructor waits for them. They end
+// before the exchanges of this step. So while an earlier exchange is in flight, all next_ exchanges
+// of this step are in flight too, and under_way_ has more than next_ entries.
 std::exception_ptr DeviceRunner::unfinished() const {
   if (next_ == 0 || under_way_.size() > next_) return nullptr;
   return std::make_exception_ptr(ShutdownError("the plan was destroyed in an incomplete step"));
 }
 
-// Returns the bucket to name in an error: the one that could not be enqueued, or else the oldest in
-// flight, or else the next one.
+// Returns the bucket to name in an error. This is the bucket that could not be enqueued, or else
+// the oldest bucket in flight, or else the next bucket.
 std::size_t DeviceRunner::bucket_at_hand() const {
   if (refused_) return *refused_;
   return under_way_.empty() ? std::min(next_, buckets_.size() - 1) : under_way_.front().bucket;

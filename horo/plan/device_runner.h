@@ -23,34 +23,36 @@
 namespace horo::plan {
 
 /// Exchanges the buckets of a plan whose gradients lie in device memory, in plan order on every
-/// rank. A bucket is enqueued when all its gradients are marked. On the device, its exchange starts
-/// after the work that each stream had when it was marked. A failure or a timeout on the device
-/// ends the plan. Sends no control messages.
+/// rank. The exchange of a bucket is enqueued when all gradients of the bucket are marked and the
+/// buckets before it are enqueued. On the device, the exchange starts after the work that each mark
+/// refers to. A failure or a timeout on the device ends the plan. The runner sends no control
+/// messages.
 ///
-/// mark() may be called from several threads, all other functions from one.
+/// Several threads may call mark() at the same time. The caller must call all other functions from
+/// one thread.
 class DeviceRunner : private coordinator::DeviceWorker {
  public:
-  /// Called after each bucket with its bytes and tensors, from the runner's thread, which holds
-  /// mutex_.
+  /// Called after the exchange of each bucket, with the number of bytes and of tensors in the
+  /// bucket. The runner's thread makes the call and holds mutex_ meanwhile.
   using OnBucket = std::function<void(std::size_t bytes, std::size_t tensors)>;
 
   /// The plan on which the ranks have agreed, and the objects that exchange its buckets. `device`
-  /// outlives the runner. With the host stand-in, `collectives` uses `communicator`.
+  /// must outlive the runner. With the host stand-in, `collectives` uses `communicator`.
   struct Parts {
     device::Device& device;
-    Topology topology;  ///< of the ranks that take part
+    Topology topology;  ///< the ranks that take part
     coordinator::EndJob end_job;
     std::vector<NamedTensor> gradients;
     BucketPlan plan;
-    std::vector<collectives::FusedLayout> layouts;  ///< of the buckets
+    std::vector<collectives::FusedLayout> layouts;  ///< one for each bucket
     std::unique_ptr<coordinator::PlanWaits> waits;
-    std::unique_ptr<collectives::Communicator> communicator;      ///< null: not needed
-    std::unique_ptr<collectives::DeviceCollectives> collectives;  ///< null: the job has one rank
+    std::unique_ptr<collectives::Communicator> communicator;      ///< may be null
+    std::unique_ptr<collectives::DeviceCollectives> collectives;  ///< null if one rank takes part
     std::unique_ptr<collectives::ChunkPipeline> pipeline;
   };
 
-  /// `recorder` outlives this object. `name` and `process_set` (empty: all ranks) identify the plan
-  /// in the flight recorder.
+  /// `recorder` must outlive this object. `name` and `process_set` identify the plan in the flight
+  /// recorder. `process_set` is empty for a plan of all ranks.
   DeviceRunner(Parts parts, const collectives::ChunkPipeline::ReduceSpec& spec, OnBucket on_bucket,
                observe::FlightRecorder& recorder, const std::string& name,
                const std::string& process_set);
@@ -62,53 +64,55 @@ class DeviceRunner : private coordinator::DeviceWorker {
   std::size_t gradient_count() const { return parts_.gradients.size(); }
 
   /// Marks a gradient as final once the device has run the work that is now on the stream `native`.
-  /// Returns false if it was already marked in this step. Does not wait for the device. Throws the
-  /// error of the exchange.
+  /// Returns false if the gradient was already marked in this step. Does not wait for the device.
+  /// Throws the error of the exchange, if there is one.
   bool mark(std::size_t gradient, void* native);
   /// Returns the gradients that are not marked in this step, ascending. Throws the error of the
   /// exchange, if there is one.
   std::vector<std::size_t> unmarked() const;
 
-  /// Ends a step in which all gradients are marked: later work of the stream `native` runs after
-  /// the step. Waits until the exchange is enqueued, not until it has run. Rethrows the error of
-  /// the exchange, also in later calls.
+  /// Ends a step. All gradients must be marked. Work that the caller later enqueues on the stream
+  /// `native` runs after the step. Waits until the exchange is enqueued, but not until the device
+  /// has run it. Rethrows the error of the exchange, also in later calls.
   void wait_on(void* native);
   /// Ends a step and waits until the device has run it. Throws as wait_on() does.
   void wait();
   /// Throws the error of the exchange, if there is one so far.
   void check();
 
-  /// Captures the work that `step` enqueues on the stream `native` and on streams that join it: a
-  /// whole step, from its marks to wait_on(). The device does not run the work. The thread that
-  /// marks enqueues the exchanges, in plan order. The result must not outlive this object. Throws
-  /// InvalidArgument if a step is incomplete or `step` does not call wait_on(). Rethrows exceptions
-  /// of `step`. Throws DeviceError if the work cannot be captured. The plan remains usable after
-  /// these errors. Throws the error of the exchange.
+  /// Captures the work that `step` enqueues on the stream `native` and on streams that join
+  /// `native`. `step` must contain one whole step, from the marks to wait_on(). The device does not
+  /// run the work. The threads that call mark() add the exchanges to the graph, in plan order. The
+  /// result must not outlive this object. Throws InvalidArgument if a step is incomplete or `step`
+  /// does not call wait_on(). Rethrows exceptions of `step`. Throws DeviceError if the work cannot
+  /// be captured. The plan remains usable after these errors. Also throws the error of the
+  /// exchange, which ends the plan.
   std::unique_ptr<CapturedStep> capture(void* native, const std::function<void()>& step);
-  /// Enqueues a captured step. Waits while two steps are in flight. Throws InvalidArgument if a
-  /// step is incomplete. Throws the error of the exchange, if there is one.
+  /// Enqueues a captured step. First waits while two steps are in flight. Throws InvalidArgument if
+  /// a step is incomplete. Throws the error of the exchange, if there is one.
   void launch(CapturedStep& step);
   /// Waits until the device has run the launches of `step`. Throws the error of the exchange.
   void wait(const CapturedStep& step);
-  /// Waits until the runner no longer uses the events of `step`, which can then be destroyed.
+  /// Waits until the runner no longer uses the events of `step`. The caller may then destroy
+  /// `step`.
   void release(const CapturedStep& step) noexcept;
 
  private:
-  /// The latest mark of a stream.
+  /// The latest mark of one stream in a bucket.
   struct Mark {
     void* native = nullptr;
     std::unique_ptr<device::Event> event;
-    bool is_set = false;  // in this step
+    bool is_set = false;  // whether the mark belongs to this step
   };
   struct Bucket {
     std::vector<Mark> marks;
     std::size_t missing = 0;
-    // One event for even and one for odd steps, because a step may be marked while the previous one
-    // runs on the device.
+    // One event for even and one for odd steps, because a step may be marked while the previous
+    // step runs on the device.
     std::array<std::unique_ptr<device::Event>, 2> begun, done;
   };
   struct Exchange : UnderWay {
-    std::size_t bucket, end;  // buckets [bucket, end)
+    std::size_t bucket, end;  // exchanges buckets [bucket, end)
     std::uint64_t step;
   };
 
@@ -121,7 +125,7 @@ class DeviceRunner : private coordinator::DeviceWorker {
   void await(const std::vector<const device::Event*>& events);
   std::vector<const device::Event*> marks_of(const Bucket& bucket) const;
 
-  // Called in a capture.
+  // The first three functions are called in a capture.
   void mark_in_capture(Bucket& bucket, std::size_t gradient, void* native);
   void give_next_to_graph();
   void wait_on_in_capture(void* native);
@@ -154,7 +158,7 @@ class DeviceRunner : private coordinator::DeviceWorker {
   std::uint64_t step_ = 0;
   std::size_t next_ = 0;  // the bucket to enqueue next
   std::deque<Exchange> under_way_;
-  bool is_giving_ = false;              // a bucket is being enqueued, without mutex_
+  bool is_giving_ = false;              // the thread enqueues a bucket, without mutex_
   std::optional<std::size_t> refused_;  // a bucket that could not be enqueued
   enum class Capture { kNone, kMarking, kEnded };
   Capture capture_ = Capture::kNone;  // progress of the step that is being captured

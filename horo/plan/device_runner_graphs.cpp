@@ -19,7 +19,7 @@ void DeviceRunner::require_step_boundary(const char* what) const {
 }
 
 // `step` runs without mutex_, because it calls mark() and wait_on() of this object. mark() and
-// wait_on() check capture_. capture() resets it after success and after an exception.
+// wait_on() check capture_. capture() resets capture_ after success and after an exception.
 std::unique_ptr<CapturedStep> DeviceRunner::capture(void* native,
                                                     const std::function<void()>& step) {
   HORO_CHECK(is_alone() || parts_.collectives->can_be_captured(),
@@ -52,9 +52,9 @@ std::unique_ptr<CapturedStep> DeviceRunner::capture(void* native,
   }
 }
 
-// Requires mutex_, as do the next two functions. Adds every bucket that has become next and
-// complete to the graph at once, so the graph has the buckets in plan order. An error of the caller
-// ends the capture, not the plan.
+// Requires mutex_, as do the next two functions. Adds bucket next_ to the graph as soon as it is
+// complete, so the graph has the buckets in plan order. An error of the caller ends the capture,
+// not the plan.
 void DeviceRunner::mark_in_capture(Bucket& bucket, std::size_t gradient, void* native) {
   set_mark(bucket, native);
   marks_[gradient] = true;
@@ -62,8 +62,9 @@ void DeviceRunner::mark_in_capture(Bucket& bucket, std::size_t gradient, void* n
   while (next_ < buckets_.size() && buckets_[next_].missing == 0) give_next_to_graph();
 }
 
-// The first exchange connects the ranks. The host waits for them, up to the timeout of the
-// collectives. A CommunicationError fails the plan, because the other ranks may have failed too.
+// The first exchange connects the ranks. The host waits for the other ranks, up to the timeout of
+// the collectives. A CommunicationError fails the plan, because the other ranks may have failed
+// too.
 void DeviceRunner::give_next_to_graph() {
   const std::size_t index = next_++;
   if (is_alone()) return;
@@ -78,7 +79,8 @@ void DeviceRunner::give_next_to_graph() {
   }
 }
 
-// Joins the streams of the pipeline to the captured stream. This ends the step in the graph.
+// Joins the streams of the pipeline to the captured stream. If only one rank takes part, joins the
+// marked streams instead. This ends the step in the graph.
 void DeviceRunner::wait_on_in_capture(void* native) {
   HORO_CHECK(capture_ == Capture::kMarking,
              "wait_on() twice in a step that is being captured: a graph is one step");
@@ -90,9 +92,10 @@ void DeviceRunner::wait_on_in_capture(void* native) {
   capture_ = Capture::kEnded;
 }
 
-// A step has two sets of events, one for even and one for odd numbers. So this function waits until
-// the launch of two steps ago has ended. It records all gradients as marked and all buckets as
-// complete at once, because the host does not see when the graph produces each gradient.
+// A captured step has one set of events for even and one for odd step numbers. So this function
+// waits until the step before the previous one has ended. The function records all gradients as
+// marked and all buckets as complete at once, because the host does not see when the graph produces
+// each gradient.
 void DeviceRunner::launch(CapturedStep& step) {
   std::unique_lock lock(mutex_);
   require_step_boundary("launch");
@@ -121,7 +124,8 @@ void DeviceRunner::wait(const CapturedStep& step) {
   if (error_ != nullptr) std::rethrow_exception(error_);
 }
 
-// Called before `step` is destroyed, because the runner's thread polls the events of its launches.
+// The caller must call this function before it destroys `step`, because the runner's thread polls
+// the events of the launches of `step`.
 void DeviceRunner::release(const CapturedStep& step) noexcept {
   std::unique_lock lock(mutex_);
   // Launches end in order, so the latest one ends last.

@@ -106,7 +106,7 @@ void check_tune_wire(const GradientSyncOptions& options) {
 
 void check_power_sgd(const Compression& compression) {
   HORO_CHECK(compression.rank >= 1, "GradientSync: compression.rank is 0; it must be at least 1");
-  HORO_CHECK(compression.min_compression_rate >= 1,  // not NaN either
+  HORO_CHECK(compression.min_compression_rate >= 1,  // false for NaN
              fmt::format("GradientSync: compression.min_compression_rate is {}; it must be at "
                          "least 1",
                          compression.min_compression_rate));
@@ -149,8 +149,8 @@ void check_compression(const Compression& compression, ReduceOp op, std::optiona
 
 }  // namespace
 
-// Each rank checks its own arguments and reports the first error. Arguments that are valid but
-// differ between ranks are found later, by agree_on_plan().
+// Each rank checks its own arguments and throws the first error. agree_on_plan() later finds
+// arguments that are valid but differ between ranks.
 void check_gradients(std::span<const NamedTensor> gradients, const GradientSyncOptions& options) {
   check_names(gradients);
   check_memory(gradients);
@@ -163,9 +163,10 @@ void check_gradients(std::span<const NamedTensor> gradients, const GradientSyncO
 }
 
 std::vector<std::string> describe_step_options(const GradientSyncOptions& options) {
-  // This statement names every field, so a new field does not compile until it is added here. The
-  // first five are compared elsewhere: `name` as the name of the operation, the next three in
-  // describe_plan(), and `compression` in describe_compression().
+  // This statement names every field. So after a new field is added to the options, the code does
+  // not compile until the field is added here. The first five are compared elsewhere: `name` as the
+  // name of the operation, the next three in describe_plan(), and `compression` in
+  // describe_compression().
   const auto& [name, op, bucket_bytes, wire, compression, first_bucket_bytes, reorder, autotune,
                tune_wire, backward_passes_per_step, find_unused, weighted, clip_norm, check_finite,
                metrics] = options;

@@ -9,7 +9,7 @@
 namespace horo::plan {
 
 // The minimum over the ranks is 1 only if every rank has declared the gradient unused. All ranks
-// get the same list, although each rank knows only its own marks.
+// get the same list, although each rank knows only the marks of its own program.
 void UnusedGradients::end_exchange(StepExchange& step) {
   step.collectives.allreduce({DataType::kUInt8, is_unused_.data(), is_unused_.size()},
                              ReduceOp::kMin);
@@ -26,7 +26,8 @@ void MarkOrder::end_pass() {
 
 // Marks of different ranks may have different orders, so the order of rank 0 replaces those of the
 // others. Gradients that rank 0 has not recorded come last, in the order of make_bucket_plan():
-// from the last to the first. No thread writes positions_ any more, since the stage has changed.
+// from the last to the first. No thread writes positions_ any more, because note() does nothing in
+// this stage.
 void MarkOrder::begin_exchange(StepExchange& step) {
   if (stage_ != Stage::kAgreeing) return;
   order_.resize(positions_.size());
@@ -38,8 +39,8 @@ void MarkOrder::begin_exchange(StepExchange& step) {
   step.collectives.broadcast({DataType::kInt64, order_.data(), order_.size()}, 0);
 }
 
-// The stage advances once per step, on all ranks alike: first step, second step, afterwards. Called
-// between steps, so the plan may change here.
+// stage_ advances once per step on all ranks: it is kNoting in the first step, kAgreeing in the
+// second and kDone afterwards. This function runs between steps, so it may change the plan.
 void MarkOrder::end_step(BucketScheduler& scheduler, const StepReport& /*report*/) {
   if (stage_ == Stage::kAgreeing)
     scheduler.repack(std::vector<std::size_t>(order_.begin(), order_.end()),

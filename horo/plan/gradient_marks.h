@@ -12,9 +12,9 @@
 namespace horo::plan {
 
 /// Records which gradients the program has marked ready, in the current pass and in earlier passes
-/// of the same step. mark() is thread-safe. One thread calls the other functions, while no thread
-/// marks. The marks do not publish the values of the gradients, so relaxed order is enough: the
-/// counters of BucketScheduler publish them.
+/// of the same step. mark() is thread-safe. The caller must call the other functions from one
+/// thread, while no thread calls mark(). Relaxed order is enough, because the counters of
+/// BucketScheduler, not the marks, publish the values of the gradients.
 class GradientMarks {
  public:
   explicit GradientMarks(std::size_t gradients)
@@ -60,7 +60,7 @@ class GradientMarks {
  private:
   std::vector<std::atomic<bool>> is_marked_;
   std::vector<std::uint8_t> was_marked_;
-  bool has_earlier_pass_ = false;  // false: was_marked_ is all zero
+  bool has_earlier_pass_ = false;  // if false, was_marked_ is all zero
 };
 
 /// Finds the gradients that no rank has marked in a step. Costs an allreduce of one byte per
@@ -69,8 +69,8 @@ class UnusedGradients : public StepHook {
  public:
   explicit UnusedGradients(std::size_t gradients) : is_unused_(gradients, 0) {}
 
-  /// Declares that this rank does not use a gradient in this step. Called by the thread that ends
-  /// the step, before it waits.
+  /// Declares that this rank does not use a gradient in this step. The thread that ends the step
+  /// calls note() before wait().
   void note(std::size_t gradient) { is_unused_[gradient] = 1; }
 
   void end_exchange(StepExchange& step) override;
@@ -79,7 +79,7 @@ class UnusedGradients : public StepHook {
   std::vector<std::uint8_t> is_unused_;
 };
 
-/// Packs the gradients of a plan again, in the order in which rank 0 marked them in the last pass
+/// Packs the gradients of a plan again. The order is that of the marks of rank 0 in the last pass
 /// of the first step. The ranks agree on that order in the exchange of the second step, and the
 /// third step is the first with the new buckets. Costs one broadcast of 8 bytes per gradient.
 class MarkOrder : public StepHook {
@@ -90,7 +90,7 @@ class MarkOrder : public StepHook {
   void note(std::size_t gradient) {
     if (stage_ == Stage::kNoting) positions_[gradient] = ++noted_;
   }
-  /// Discards the marks of a pass that is not the last of its step. No thread marks meanwhile.
+  /// Discards the marks of a pass that is not the last of its step. No thread may mark meanwhile.
   void end_pass();
 
   void begin_exchange(StepExchange& step) override;
@@ -100,10 +100,10 @@ class MarkOrder : public StepHook {
   enum class Stage { kNoting, kAgreeing, kDone };
 
   Stage stage_ = Stage::kNoting;                       // changes only between steps
-  std::vector<std::atomic<std::uint64_t>> positions_;  // 0: not noted
+  std::vector<std::atomic<std::uint64_t>> positions_;  // 0 if not noted
   std::atomic<std::uint64_t> noted_{0};
-  // The target of the broadcast. If the broadcast fails, the communicator may still write to it, so
-  // a hook lives longer than the communicators of its plan.
+  // The target of the broadcast. If the broadcast fails, the communicator may still write to
+  // order_. So the hooks of a plan must outlive its communicators.
   std::vector<std::int64_t> order_;
 };
 

@@ -41,9 +41,10 @@ void GradientNorms::before_bucket(const StepExchange& step, BucketExchange& buck
 }
 
 void GradientNorms::find_in_own(std::size_t gradient) {
-  // Buckets are exchanged in another order than gradients are registered. The report names the
-  // first registered gradient with a non-finite value, so it does not depend on the buckets. The
-  // sum of squares is a fast test; only if it is not finite are the values examined one by one.
+  // The order of the buckets differs from the order of registration. The report names the gradient
+  // with a non-finite value that was registered first, so the report does not depend on the
+  // buckets. The sum of squares is a fast test. The values are examined one by one only if the sum
+  // is not finite.
   if (own_source_ && own_source_->gradient < gradient) return;
   const TensorView& tensor = gradients_[gradient].tensor;
   if (std::isfinite(sum_of_squares(tensor))) return;
@@ -58,8 +59,9 @@ void GradientNorms::after_bucket(const BucketExchange& bucket) {
 }
 
 // Uses only the reduced values, so all ranks make the same decisions, and all or none call
-// find_source(), which is collective. A skipped step has no reduced values: squares_ would be those
-// of an earlier step. Non-finite gradients are not clipped, because scaling would not repair them.
+// find_source(), which is collective. In a skipped step there are no reduced values, and squares_
+// still has the sums of an earlier step, so they are set to 0. Non-finite gradients are not
+// clipped, because scaling would not repair them.
 void GradientNorms::end_exchange(StepExchange& step) {
   if (step.is_skipped()) std::ranges::fill(squares_, 0.0);
   StepReport& report = step.report;
@@ -96,9 +98,9 @@ std::optional<GradientNorms::Source> GradientNorms::find_in_results() const {
   return std::nullopt;
 }
 
-// Collective. Returns the source of the lowest rank that has one. If no rank has one, the exchange
-// itself has produced the value, by overflow for example; then returns the value in the reduced
-// gradients.
+// Collective. Returns the source of the lowest rank that has a source. If no rank has a source, the
+// exchange itself has produced the value, for example by overflow. In that case, returns the value
+// in the reduced gradients.
 StepReport::NonFinite GradientNorms::find_source(collectives::Collectives& collectives) const {
   Source first = find_in_results().value_or(Source{});
   const Source own = own_source_.value_or(Source{});

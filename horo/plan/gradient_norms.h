@@ -21,13 +21,13 @@ struct NormOptions {
 
 /// Measures the reduced gradients of a step, and clips them or reports non-finite values.
 ///
-/// All ranks have the same bits after an exchange, so they compute the same norm without a message.
-/// The squares are summed per gradient, so the norm does not depend on the buckets. Costs one pass
-/// over each bucket after its exchange and, with check_finite, one pass before it. Sends messages
-/// only in a step with a non-finite value.
+/// After an exchange, all ranks have the same bits, so all ranks compute the same norm without a
+/// message. The squares are summed per gradient, so the norm does not depend on the buckets. Costs
+/// one pass over each bucket after the exchange and, with check_finite, one pass before the
+/// exchange. Sends messages only with check_finite, in a step with a non-finite value.
 class GradientNorms : public StepHook {
  public:
-  /// `topology` outlives this object.
+  /// `topology` must outlive this object.
   GradientNorms(std::span<const NamedTensor> gradients, const NormOptions& options,
                 const Topology& topology);
 
@@ -37,8 +37,8 @@ class GradientNorms : public StepHook {
   void end_exchange(StepExchange& step) override;
 
  private:
-  /// A non-finite value of a gradient of `rank`. `rank` -1: the value is in the reduced gradient,
-  /// or no non-finite value was found.
+  /// A non-finite value of a gradient of `rank`. `rank` is -1 if the value is in the reduced
+  /// gradient, or if no non-finite value was found.
   struct Source {
     std::int64_t rank = -1;
     std::uint64_t gradient = 0;
@@ -54,7 +54,7 @@ class GradientNorms : public StepHook {
 
   std::vector<NamedTensor> gradients_;
   NormOptions options_;
-  std::vector<bool> is_metric_;  // not part of the norm, and not clipped
+  std::vector<bool> is_metric_;  // metrics are not in the norm and not clipped
   const Topology& topology_;
   std::vector<double> squares_;       // sum of the squares of each reduced gradient
   std::optional<Source> own_source_;  // in this rank's gradients, before the exchange

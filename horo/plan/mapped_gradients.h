@@ -39,16 +39,16 @@ class ArenaTable {
 
 /// The gradients of a plan that lie in arenas.
 struct MappedGradients {
-  /// addresses[i][r]: the address, in this process, of gradient i of rank r of the node; null if it
-  /// has no elements. addresses[i] is empty unless gradient i lies in an arena on every rank of the
-  /// job.
+  /// addresses[i][r] is the address, in this process, of gradient i of rank r of the node. The
+  /// address is null if the gradient has no elements. addresses[i] is empty unless gradient i has
+  /// no elements or lies in an arena on every rank of the plan.
   std::vector<std::vector<std::byte*>> addresses;
-  /// Own the memory of the addresses.
+  /// The blocks that own the memory of the addresses.
   std::vector<std::shared_ptr<collectives::NodeBlock>> blocks;
 };
 
-/// Exchanges the locations of the gradients between the ranks. Collective; all ranks pass the same
-/// gradients and get the same set of mapped ones.
+/// Exchanges the locations of the gradients between the ranks. Collective. The ranks must have
+/// agreed on the gradients. All ranks get the same set of mapped gradients.
 MappedGradients find_mapped_gradients(std::span<const NamedTensor> gradients,
                                       const ArenaTable& arenas,
                                       collectives::Collectives& collectives,

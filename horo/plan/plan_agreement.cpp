@@ -71,8 +71,9 @@ std::string find_plan_mismatch(const std::string& plan_name,
           "gradients '{}': {} registered {} and {} registered {}; only one of them registered '{}'",
           plan_name, rank_names[0], first_count, rank_names[r], other_count, longer[common].name);
     }
-    // The number of options depends on the kind of compression, which precedes them. So if the
-    // lengths differ, an earlier element differs too, and both iterators point to an element.
+    // The number of compression options depends on the kind of compression, which is the first of
+    // these options. So if the lengths differ, an earlier element differs too, and both iterators
+    // point to an element.
     const auto [a, b] =
         std::ranges::mismatch(std::span(first).subspan(common), std::span(other).subspan(common));
     if (a != std::span(first).end())
@@ -101,8 +102,9 @@ void agree_on_plan(const std::string& plan_name, std::span<const coordinator::Re
 }
 
 // Ranks may release plans at different times, so the new number is the largest that any rank needs.
-// The lock is not held during the collective. Otherwise a thread in release() would wait for other
-// ranks. A release during the collective only leaves the number larger than necessary.
+// mutex_ is not held during the collective. Otherwise a thread in release() would wait for other
+// ranks. If a thread calls release() during the collective, the number is only larger than
+// necessary.
 int PlanNames::agree(const std::string& name, collectives::Collectives& collectives) {
   std::int64_t number = 1;
   {

@@ -18,8 +18,8 @@
 namespace horo::plan {
 
 /// Returns the description that ranks compare before they use a plan. It has one request per
-/// gradient. Requests of kind kTask follow: one for the settings, one for each of `options` (the
-/// same number on all ranks) and one for each option of the compression. Pure.
+/// gradient. Requests of kind kTask follow: one for the settings, one for each of `options`, and
+/// one for each option of the compression. `options` must have the same length on all ranks. Pure.
 std::vector<coordinator::Request> describe_plan(std::span<const NamedTensor> gradients, ReduceOp op,
                                                 std::size_t bucket_bytes,
                                                 std::optional<DataType> wire,
@@ -33,15 +33,15 @@ std::string find_plan_mismatch(const std::string& plan_name,
                                std::span<const std::vector<coordinator::Request>> descriptions,
                                std::span<const std::string> rank_names);
 
-/// Compares `description` on all ranks. Collective: an allreduce of a 64-bit signature. If it
-/// differs, the ranks gather the descriptions, and every rank throws MismatchError with the text of
-/// find_plan_mismatch().
+/// Compares `description` on all ranks. Collective; costs one allreduce of 16 bytes if the
+/// descriptions are equal. If they differ, the ranks gather the descriptions, and every rank throws
+/// MismatchError with the text of find_plan_mismatch().
 void agree_on_plan(const std::string& plan_name, std::span<const coordinator::Request> description,
                    collectives::Collectives& collectives, const Topology& topology);
 
-/// Numbers the plans that exist at the same time under one name, in a job or a process set.
-/// release() may be called from any thread. agree() is collective, so all ranks call it in the same
-/// order, one call at a time.
+/// Numbers the plans that exist at the same time under one name, in a job or a process set. Any
+/// thread may call release(). agree() is collective, so all ranks must call it in the same order,
+/// one call at a time.
 class PlanNames {
  public:
   /// Returns a number for a new plan called `name`, equal on all ranks: 1 if no rank has a plan of

@@ -13,10 +13,10 @@ namespace horo::plan {
 namespace {
 
 // A poll of the channel costs an MPI call. A wait calls check_while_exchanging() before each sleep.
-// A sleep usually takes at least 20 us, and one of 16 calls polls. So two polls are about 0.3 ms
-// apart, or more.
+// A sleep usually takes at least 20 us, and only every 16th call polls. So two polls are usually at
+// least 0.3 ms apart.
 constexpr std::uint32_t kNapsBetweenLooks = 16;
-// A note in LongWaits expires, so a wait renews it well before that.
+// A note in LongWaits expires after kValidFor, so a wait renews the note well before then.
 constexpr auto kNoteInterval = observe::LongWaits::kValidFor / 10;
 
 }  // namespace
@@ -30,8 +30,8 @@ PlanUpdateRendezvous::PlanUpdateRendezvous(std::string plan_name, const Topology
       long_waits_(long_waits),
       messages_(static_cast<std::size_t>(topology.size)) {}
 
-// The rank records its own message too, so that wait_for_all() counts all ranks alike. Sending does
-// not block. So a rank may announce an exchange while no other rank receives.
+// The rank also records its own message, so that wait_for_all() counts all ranks in the same way.
+// Sending does not block, so a rank may announce an exchange while no other rank receives.
 void PlanUpdateRendezvous::announce(Intent intent) {
   const Message message{intent, steps_, attempt_};
   for (int rank = 0; rank < topology_.size; ++rank)
@@ -58,8 +58,8 @@ void PlanUpdateRendezvous::receive() {
   }
 }
 
-// An announcement counts only for the same number of steps. A rank that is one step ahead waits in
-// update(), while this rank still ends the step that both have exchanged.
+// An announcement is valid only for the same number of steps. A rank that is one step ahead may
+// already wait in update(), while this rank still ends the step that both ranks have exchanged.
 bool PlanUpdateRendezvous::holds(int rank, Intent intent) const {
   return std::ranges::any_of(
       messages_[static_cast<std::size_t>(rank)], [&](const Message& message) {
@@ -79,8 +79,8 @@ void PlanUpdateRendezvous::give_up(const std::string& text) {
 }
 
 // The exchange of a step cannot complete without the rank that updates, so each rank that exchanges
-// this step waits, sees the announcement and throws. Before it throws, it announces the exchange,
-// and this makes the rank that updates throw as well. Neither rank waits for the timeout.
+// this step waits, sees the announcement and throws. Before a rank throws, it announces the
+// exchange, so the rank that updates throws as well. Neither rank waits for the timeout.
 void PlanUpdateRendezvous::check_while_exchanging() {
   if (++looks_ % kNapsBetweenLooks != 0) return;
   receive();
@@ -94,15 +94,16 @@ void PlanUpdateRendezvous::check_while_exchanging() {
   }
 }
 
-// After a timeout the attempt stays open: other ranks may still wait in it, and this rank may call
-// again with the same number.
+// After a timeout, attempt_ does not change. Other ranks may still wait in this attempt, and this
+// rank may call wait_for_all() again and continue the same attempt.
 void PlanUpdateRendezvous::wait_for_all(const WaitPolicy& policy,
                                         std::chrono::nanoseconds stall_warning) {
   announce(Intent::kRenegotiate);
   try {
     await_all(policy, stall_warning);
   } catch (const CommunicationError&) {
-    // In an aborted job, MPI may be finalized already, and the abort signal ends the other ranks.
+    // In an aborted job, MPI may already be finalized, and the abort signal ends the waits of the
+    // other ranks. So this rank then sends no withdrawal.
     if (policy.abort == nullptr || !policy.abort->is_raised()) announce(Intent::kWithdraw);
     throw;
   }

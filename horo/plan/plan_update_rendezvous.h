@@ -24,7 +24,7 @@ namespace horo::plan {
 /// Used by one thread at a time.
 class PlanUpdateRendezvous {
  public:
-  /// `topology` and `long_waits` outlive this object.
+  /// `topology` and `long_waits` must outlive this object.
   PlanUpdateRendezvous(std::string plan_name, const Topology& topology,
                        std::unique_ptr<collectives::MessageChannel> channel,
                        observe::LongWaits& long_waits);
@@ -33,13 +33,13 @@ class PlanUpdateRendezvous {
   void end_step() { ++steps_; }
   /// The number of complete steps.
   std::uint64_t steps() const { return steps_; }
-  /// Called from time to time during a wait in the exchange of the current step. Throws
+  /// A wait in the exchange of the current step calls this function from time to time. Throws
   /// MismatchError if another rank updates the plan instead.
   void check_while_exchanging();
   /// Returns when all ranks have called this function after the same number of steps. Throws
   /// MismatchError if a rank exchanges instead. After the timeout of `policy`, withdraws the
-  /// announcement, so that the other ranks do not count this rank, and throws CommunicationError.
-  /// After `stall_warning`, notes the missing ranks in LongWaits.
+  /// announcement, so that the other ranks no longer regard this rank as ready, and throws
+  /// CommunicationError. After `stall_warning`, notes the missing ranks in LongWaits.
   void wait_for_all(const WaitPolicy& policy, std::chrono::nanoseconds stall_warning);
 
  private:
@@ -63,12 +63,12 @@ class PlanUpdateRendezvous {
   std::unique_ptr<collectives::MessageChannel> channel_;
   observe::LongWaits& long_waits_;
   std::uint64_t steps_ = 0;
-  // Counts complete and failed updates. An update that ends on this rank ends on all ranks, so
-  // messages with a lower number are outdated.
+  // The number of complete and failed updates. An update that ends on this rank ends on all ranks,
+  // so messages with a lower `attempt` are outdated.
   std::uint64_t attempt_ = 0;
   std::uint32_t looks_ = 0;
-  // The messages of each rank that belong to this attempt. A rank that is ahead may also have sent
-  // messages of later attempts.
+  // The messages of each rank for this attempt. A rank that is ahead may also have sent messages
+  // for later attempts.
   std::vector<std::vector<Message>> messages_;
 };
 

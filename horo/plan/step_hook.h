@@ -13,15 +13,16 @@ namespace horo::plan {
 
 class BucketScheduler;
 
-/// Counts a collective of the plan in the metrics of the job, by its bytes and tensors.
+/// Adds a collective of the plan, with its numbers of bytes and tensors, to the counters of the
+/// job.
 using CountCollective = std::function<void(std::size_t bytes, std::size_t tensors)>;
 
 /// The exchange of one step of a plan.
 struct StepExchange {
-  collectives::Collectives& collectives;  ///< of the plan
+  collectives::Collectives& collectives;  ///< the collectives of the plan
   const CountCollective& count;
   StepReport& report;    ///< the result of the step so far
-  bool has_data = true;  ///< false: this rank's weight is 0, and its gradients do not count
+  bool has_data = true;  ///< false if this rank's share of the weights is 0
 
   /// Whether no rank has data. The buckets of such a step are not exchanged.
   bool is_skipped() const { return report.total_weight == 0; }
@@ -35,11 +36,11 @@ struct BucketExchange {
 };
 
 /// Work that a step does besides the exchange of its buckets. A plan has an ordered list of hooks
-/// (StepHooks) and calls each function for all hooks in that order. One thread at a time calls the
-/// hooks: the plan's own thread or the thread that ends the step.
+/// (StepHooks) and calls each function for all hooks in that order. Either the plan's own thread or
+/// the thread that ends the step calls the hooks, never both at the same time.
 ///
-/// Ranks have the same hooks in the same order, so the collectives of hooks match. An exception
-/// fails the step.
+/// All ranks have the same hooks in the same order, so the collectives of the hooks match. An
+/// exception fails the step.
 class StepHook {
  public:
   virtual ~StepHook() = default;

@@ -19,8 +19,8 @@ StepHooks::StepHooks(std::span<const NamedTensor> gradients, const BucketPlan& p
 }
 
 // The header states where the order matters. `order` precedes `tuning`, so a search that starts
-// after the second step measures the buckets that `order` has just made. A search starts in
-// PlanTuning::begin() or never.
+// after the second step measures the buckets that `order` has just made. PlanTuning::begin() has
+// already decided whether there is a search.
 std::vector<StepHook*> StepHooks::in_order() const {
   StepHook* const search = tuning->is_searching() ? tuning.get() : nullptr;
   std::vector<StepHook*> hooks;

@@ -16,25 +16,27 @@
 
 namespace horo::plan {
 
-/// The hooks of one plan, and its compression. A hook is null if the options do not ask for it.
+/// The hooks of one plan, and its compression. Hooks other than `tuning` are null if the options do
+/// not request them.
 struct StepHooks {
-  /// PlanTuning::begin() of `tuning` has returned. `topology` outlives the hooks.
+  /// The caller must have called PlanTuning::begin() of `tuning`. `topology` must outlive the
+  /// hooks.
   StepHooks(std::span<const NamedTensor> gradients, const BucketPlan& plan,
             const GradientSyncOptions& options, const Topology& topology,
             std::unique_ptr<PlanTuning> tuning);
 
-  /// Returns the hooks in the order in which the plan calls them, without a tuning that has nothing
-  /// to search. The order matters in two places. Norms look for non-finite values before weights
-  /// scale the gradients. The hooks send the messages of begin_exchange() and end_exchange() in
-  /// this order, so it is the same on all ranks.
+  /// Returns the hooks in the order in which the plan calls them. Omits `tuning` if it has no
+  /// search. The order matters in two places. Norms look for non-finite values before weights scale
+  /// the gradients. The hooks send the messages of begin_exchange() and end_exchange() in this
+  /// order, so all ranks must have the same order.
   std::vector<StepHook*> in_order() const;
 
-  std::unique_ptr<MarkOrder> order;             ///< options.reorder
+  std::unique_ptr<MarkOrder> order;             ///< with options.reorder
   std::unique_ptr<PlanTuning> tuning;           ///< never null
-  std::unique_ptr<UnusedGradients> unused;      ///< options.find_unused
-  std::unique_ptr<GradientNorms> norms;         ///< options.clip_norm or check_finite
-  std::unique_ptr<StepWeights> weights;         ///< options.weighted
-  std::unique_ptr<CompressedPlan> compression;  ///< never null; not a hook
+  std::unique_ptr<UnusedGradients> unused;      ///< with options.find_unused
+  std::unique_ptr<GradientNorms> norms;         ///< with options.clip_norm or check_finite
+  std::unique_ptr<StepWeights> weights;         ///< with options.weighted
+  std::unique_ptr<CompressedPlan> compression;  ///< never null, but not a hook
 };
 
 }  // namespace horo::plan

@@ -8,7 +8,7 @@ namespace horo::plan {
 namespace {
 
 // The value that a rank without more data contributes in place of its weight. Weights are at least
-// 0, so one allreduce carries both.
+// 0, so the ranks can tell this value from a weight in the same allreduce.
 constexpr double kEndedWeight = -1;
 
 }  // namespace
@@ -36,23 +36,23 @@ void StepWeights::begin_exchange(StepExchange& step) {
   for (std::size_t r = 0; r < weights_.size(); ++r)
     if (weights_[r] > 0) last_with_data_ = static_cast<int>(r);
   step.report.total_weight = total_;
-  // A share that rounds to 0 counts as no data, because scaling by 0 would keep NaN. Without any
-  // weight the quotient is NaN, and the comparison is false.
+  // If the share rounds to 0, has_data is false, because scaling by 0 would keep NaN. If all
+  // weights are 0, the quotient is NaN and the comparison is false.
   step.has_data = weights_[rank_] / total_ > 0;
 }
 
-// Returns the factor of this rank's values before a reduction with `op`. An average divides by the
-// number of ranks afterwards, so the factor for it contains that number.
+// Returns the factor by which this rank scales its values before a reduction with `op`. An average
+// later divides by the number of ranks, so the factor for an average includes that number.
 double StepWeights::factor(ReduceOp op) const {
   const double share = weights_[rank_] / total_;
   return op == ReduceOp::kAverage ? share * static_cast<double>(weights_.size()) : share;
 }
 
 void StepWeights::before_bucket(const StepExchange& step, BucketExchange& bucket) {
-  if (are_equal_) return;  // The plain average has the same result, with one rounding less.
+  if (are_equal_) return;  // The plain average gives the same result with one rounding less.
   // The values are scaled by the rank's share, which is at most 1, and then summed. So the sum does
-  // not exceed the range of the type. Compressed buckets stay averages, because the residuals of
-  // the compression are in the units of an average.
+  // not exceed the range of the type. For compressed buckets, the operation stays an average,
+  // because the residuals of the compression are in the units of an average.
   if (!bucket.is_compressed) bucket.op = ReduceOp::kSum;
   for (const std::size_t i : bucket.gradients) {
     const TensorView& tensor = gradients_[i].tensor;
@@ -65,7 +65,7 @@ void StepWeights::before_bucket(const StepExchange& step, BucketExchange& bucket
 }
 
 // The buckets of a step without data are not exchanged, so the gradients still have the values of
-// this rank. They become zero on all ranks.
+// this rank. This function sets them to zero on all ranks.
 void StepWeights::end_exchange(StepExchange& step) {
   if (!step.is_skipped()) return;
   for (const NamedTensor& gradient : gradients_) collectives::set_zero(gradient.tensor);

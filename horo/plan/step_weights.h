@@ -17,16 +17,18 @@ class StepWeights : public StepHook {
  public:
   StepWeights(std::span<const NamedTensor> gradients, const Topology& topology);
 
-  /// Sets the weight of this rank from the next step on; at least 0. Called between steps.
+  /// Sets the weight of this rank from the next step on. `weight` must be at least 0. The caller
+  /// must call set_own() between steps.
   void set_own(double weight) { own_ = weight; }
   double own() const { return own_; }
-  /// Declares that this rank has no more data. Its weight is then 0, whatever set_own() sets.
+  /// Declares whether this rank has no more data. If so, its weight is 0, whatever set_own() sets.
   void set_ended(bool has_ended) { has_ended_ = has_ended; }
 
-  /// Whether all ranks had ended when the latest step began. The same on all ranks.
+  /// Whether no rank had more data when the latest step began. All ranks get the same result.
   bool have_all_ended() const { return have_all_ended_; }
-  /// Returns the highest rank with a weight above 0 in the latest step in which a rank had one; -1
-  /// if there was no such step since the previous call. The same on all ranks.
+  /// Returns the highest rank with a weight above 0 in the latest step in which any rank had such a
+  /// weight. Returns -1 if there was no such step since the previous call. All ranks get the same
+  /// result.
   int take_last_with_data() { return std::exchange(last_with_data_, -1); }
 
   void begin_exchange(StepExchange& step) override;

@@ -8,8 +8,9 @@
 
 namespace horo {
 
-/// The processors of rank `local_rank`: a contiguous share of `processors`, of equal size for each
-/// of `local_size` ranks. A remainder stays unused. Empty if there are fewer processors than ranks.
+/// Returns the processors of rank `local_rank`: a contiguous share of `processors`. The shares of
+/// all `local_size` ranks have the same size, and a remainder stays unused. The result is empty if
+/// there are fewer processors than ranks.
 std::vector<int> share_of(const std::vector<int>& processors, int local_rank, int local_size);
 
 /// How to bind a process that uses OpenMP, whose threads might not fit into the share.
@@ -19,19 +20,19 @@ enum class OpenMpPlan {
   kDoNotBind,   ///< the program or the user has set more threads than the share has processors
 };
 
-/// `threads`: omp_get_max_threads() before the process is bound. `is_set_by_user`: OMP_NUM_THREADS
-/// is set. `processors`: the number of processors that the process may use. `share`: the number in
-/// its share. A number of threads that equals `processors` counts as OpenMP's default; any other
-/// number counts as chosen by the program.
+/// `threads` is omp_get_max_threads() before the process is bound. `is_set_by_user` is true if
+/// OMP_NUM_THREADS is set. `processors` is the number of processors that the process may use, and
+/// `share` is the number of processors in its share. If `threads` equals `processors`, the function
+/// assumes OpenMP's default. Otherwise it assumes that the program has chosen the number.
 OpenMpPlan plan_openmp(std::size_t threads, bool is_set_by_user, std::size_t processors,
                        std::size_t share);
 
 /// Binds the calling thread, and the threads that it starts later, to this rank's share of the
 /// processors that the node's ranks may use. Binds no rank if the ranks of the job do not all have
-/// the same set of allowed processors: the launcher has placed them, or their nodes differ. Does
-/// not bind on a node with fewer processors than ranks. If the process uses OpenMP with its default
-/// number of threads, sets one thread per processor of the share. If the program or the user has
-/// requested more threads, the rank is not bound. Collective over the job.
+/// the same set of allowed processors, because then the launcher has placed the ranks or the nodes
+/// differ. Binds no rank of a node with fewer processors than ranks. If the process uses OpenMP
+/// with its default number of threads, sets one thread per processor of the share. If the program
+/// or the user has requested more threads, the rank is not bound. Collective over the job.
 void bind_to_own_cores(collectives::Collectives& collectives, const Topology& topology);
 
 }  // namespace horo

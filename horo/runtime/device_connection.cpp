@@ -16,7 +16,8 @@ namespace {
 
 using collectives::HierarchicalDeviceCollectives;
 
-// Returns the function by which collectives in host memory are aborted: it ends their waits.
+// Returns the function that aborts collectives in host memory. The function ends the waits of these
+// collectives.
 std::function<void(const std::string&)> cancel(coordinator::PlanWaits& waits) {
   return [&waits](const std::string&) { waits.is_cancelled = true; };
 }
@@ -35,7 +36,7 @@ DeviceConnection connect_all(Runtime& runtime, const std::string& name, device::
   return {std::move(communicator), std::move(collectives)};
 }
 
-// Returns the collectives between the devices of this node; null if this rank is alone on it.
+// Returns the collectives between the devices of this node; null if this rank is alone on the node.
 std::unique_ptr<collectives::DeviceCollectives> connect_node(collectives::Collectives& node,
                                                              const Topology& topology,
                                                              const std::string& name,
@@ -49,10 +50,11 @@ std::unique_ptr<collectives::DeviceCollectives> connect_node(collectives::Collec
                                                               topology.local_size, cancel(waits));
 }
 
-// A failure to connect concerns one node only, so it is not thrown: the ranks of other nodes would
-// wait for this rank in the next collective of the task. error_text carries it to first_problem(),
-// which gives it to all ranks. The two channels are collective over the job and come first, so the
-// ranks of a failed node have made them too.
+// A failure to connect concerns only one node, so this function does not throw it. Otherwise the
+// ranks of other nodes would wait for this rank in the next collective of the task. error_text
+// passes the failure to first_problem(), which gives the text to all ranks. Making the two channels
+// is collective over the job and comes first, so the ranks of a failed node have made the channels
+// too.
 DeviceConnection connect_by_nodes(Runtime& runtime, const std::string& name, device::Device& device,
                                   coordinator::PlanWaits& waits) {
   const Topology& topology = runtime.topology();

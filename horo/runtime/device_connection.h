@@ -13,25 +13,26 @@ namespace horo {
 
 /// The channels between the ranks' devices.
 struct DeviceConnection {
-  /// With the host stand-in, the communicator that `collectives` uses. Otherwise null.
+  /// The communicator that `collectives` uses. Null unless the devices are host stand-ins and all
+  /// are connected with each other.
   std::unique_ptr<collectives::Communicator> communicator;
   std::unique_ptr<collectives::DeviceCollectives> collectives;
   /// If not empty, the reason why this rank has no collectives. Input of first_problem().
   std::string error_text{};
 };
 
-/// Connects the ranks' devices for the operation `name`. Call it in a named operation of kind
-/// kTask. `control`: the collectives that the task receives. Connects all devices with each other.
-/// If HORO_ALGORITHM is hierarchical and there are several nodes, connects the devices of each node
-/// and the ranks of different nodes instead. Makes `device` the current device of the calling
-/// thread. Adapts `waits`, which outlives the result, to the connection. Collective; requires
-/// several ranks. Throws CommunicationError.
+/// Connects the ranks' devices for the operation `name`. The caller must call this function in a
+/// named operation of kind kTask. `control` is the collectives that the task receives. Connects all
+/// devices with each other. If HORO_ALGORITHM is hierarchical and there are several nodes, connects
+/// the devices of each node and the ranks of different nodes instead. Makes `device` the current
+/// device of the calling thread. If `device` is the host stand-in, selects sleep waits in `waits`.
+/// `waits` must outlive the result. Collective; requires several ranks. Throws CommunicationError.
 DeviceConnection connect_devices(Runtime& runtime, const std::string& name, device::Device& device,
                                  coordinator::PlanWaits& waits, collectives::Collectives& control);
 
-/// Makes a pipeline. `made` allocates its buffers, because `made` may need registered memory.
-/// Collective over `control`, which connects the same ranks. Throws DeviceError if this rank has
-/// too little memory.
+/// Makes a pipeline. `made` allocates the buffers of the pipeline, because `made` may need
+/// registered memory. Collective over `control`, which connects the same ranks. Throws DeviceError
+/// if this rank has too little memory.
 std::unique_ptr<collectives::ChunkPipeline> make_pipeline(device::Device& device,
                                                           collectives::DeviceCollectives& made,
                                                           std::size_t buffer_bytes,
@@ -39,7 +40,7 @@ std::unique_ptr<collectives::ChunkPipeline> make_pipeline(device::Device& device
                                                           int buffers = 2);
 
 /// Returns the text of the lowest rank whose `own` is not empty, so that all ranks fail with the
-/// same reason. Empty if no rank has one. Collective.
+/// same reason. Returns an empty text if `own` is empty on all ranks. Collective.
 std::string first_problem(const std::string& own, collectives::Collectives& control,
                           const Topology& topology);
 

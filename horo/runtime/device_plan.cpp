@@ -19,7 +19,7 @@ namespace {
 
 using plan::DeviceRunner;
 
-/// Makes the parts of one plan. The ranks agree on them in a task, which the owner of the
+/// Makes the parts of one plan. The ranks agree on the plan in a task, which the owner of the
 /// coordinator's rounds runs. The caller waits in make() meanwhile, so the two threads do not use
 /// the object at the same time.
 class PlanMaker {
@@ -82,8 +82,8 @@ class PlanMaker {
   }
 
   // The memory layout of gradients may differ between ranks, but all ranks must reduce the same
-  // gradients in place. So the plan uses only the properties that hold on all ranks: the minimum of
-  // flags of one byte each.
+  // gradients in place. So the plan uses only the properties that hold on all ranks. A property is
+  // a flag of one byte, and the ranks take the minimum of each flag.
   std::vector<collectives::MemoryFacts> agree_on_memory(collectives::Collectives& control) const {
     std::vector<collectives::MemoryFacts> facts;
     for (const std::vector<std::size_t>& members : parts_.plan.buckets)
@@ -109,9 +109,9 @@ class PlanMaker {
   }
 
   std::vector<std::string> describe_options() const {
-    // This statement names every field, so a new field does not compile until it is handled here.
-    // Some fields are compared elsewhere: the name as the name of the operation, and op,
-    // bucket_bytes and wire in describe_plan().
+    // This statement names every field. So after a new field is added to the options, the code does
+    // not compile until the field is added here. Some fields are compared elsewhere: the name as
+    // the name of the operation, and op, bucket_bytes and wire in describe_plan().
     const auto& [name, op, bucket_bytes, first_bucket_bytes, wire, metrics, chunk_bytes,
                  in_place_bytes, leave_as_reduced, also_agreed] = options_;
     std::vector<std::string> own = {
@@ -129,9 +129,9 @@ class PlanMaker {
     return own;
   }
 
-  // A rank on which the device fails stores its text and executes the remaining collectives of the
-  // task. first_problem() then gives the same text to all ranks, so no rank waits for a rank that
-  // has thrown.
+  // A rank on which the device fails stores the error text and executes the remaining collectives
+  // of the task. first_problem() then gives the same text to all ranks, so no rank waits for a rank
+  // that has thrown.
   void agree(collectives::Collectives& control) {
     collectives::require_no_problem({}, control, topology());
     plan::agree_on_plan(name_,
@@ -167,9 +167,9 @@ class PlanMaker {
                                           options_.leave_as_reduced ? 1 : 2);
   }
 
-  // A rank with an error skips allocate(), which is collective on GPUs that are all connected with
-  // each other. There no rank has an error yet, because connect_devices() has thrown it. If the
-  // devices are connected by nodes, allocate() sends no messages.
+  // A rank with an error skips allocate(). If all GPUs are connected with each other, allocate() is
+  // collective. In that case no rank has an error here, because connect_devices() would have thrown
+  // the error. If the devices are connected by nodes, allocate() sends no messages.
   void make_pipeline(collectives::Collectives& control) {
     try {
       if (error_text_.empty()) allocate(control);
@@ -186,7 +186,7 @@ class PlanMaker {
   const std::size_t bucket_bytes_;
   DeviceRunner::Parts parts_;
   std::string error_text_;      // why this rank cannot continue
-  std::string job_error_text_;  // why the job cannot; the same on all ranks
+  std::string job_error_text_;  // why the job cannot continue; equal on all ranks
 };
 
 }  // namespace

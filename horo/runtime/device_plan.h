@@ -11,8 +11,8 @@
 
 namespace horo {
 
-/// Agrees with all ranks on the plan `name`, whose gradients are in the memory of `device`. Uses a
-/// named operation. Makes the objects that exchange the buckets. Collective. Throws as the
+/// Agrees with all ranks on the plan `name`, whose gradients are in the memory of `device`, and
+/// makes the objects that exchange the buckets. Uses a named operation. Collective. Throws as the
 /// constructor of DeviceGradientSync does.
 plan::DeviceRunner::Parts agree_on_device_plan(Runtime& runtime, const std::string& name,
                                                device::Device& device,

@@ -38,8 +38,8 @@ void check_arguments(std::span<const NamedTensor> tensors, const CheckEqualOptio
   }
 }
 
-// Ranks compare a hash of 8 bytes for each tensor instead of its contents. Different contents have
-// equal hashes only by an unlikely coincidence.
+// Ranks compare a hash of 8 bytes for each tensor instead of the contents of the tensor. Different
+// contents have equal hashes only by an unlikely coincidence.
 Replica make_replica(std::span<const NamedTensor> tensors, std::uint64_t every) {
   Replica own{.tensors = {}, .hashes = {}, .every = every};
   for (const NamedTensor& tensor : tensors) {
@@ -94,7 +94,8 @@ std::string describe_other_arguments(const std::vector<Replica>& replicas,
   return {};
 }
 
-// Returns the most frequent value; the first one in a tie.
+// Returns the most frequent value. If several values are equally frequent, returns the first of
+// them.
 std::uint64_t most_frequent(const std::vector<std::uint64_t>& hashes) {
   return *std::ranges::max_element(
       hashes, {}, [&](std::uint64_t hash) { return std::ranges::count(hashes, hash); });
@@ -135,11 +136,12 @@ std::string describe_first_difference(const std::vector<Replica>& replicas,
 
 }  // namespace
 
-// Runs as a task of the coordinator, so it has the same place among the named operations on all
-// ranks. The hashes are computed on the caller's thread, before the task, so that they do not delay
-// other operations. All ranks throw the same text, because they gather the same replicas.
+// The comparison runs as a task of the coordinator, so it has the same place among the named
+// operations on all ranks. The hashes are computed on the caller's thread, before the task, so that
+// they do not delay other operations. All ranks throw the same text, because they gather the same
+// replicas.
 //
-// The counter of calls advances on every rank, also when the check is skipped. So all ranks skip
+// The counter of calls advances on every rank, even when the check is skipped. So all ranks skip
 // the same calls if `every` is equal on all ranks.
 void check_equal(Runtime& runtime, std::span<const NamedTensor> tensors,
                  const CheckEqualOptions& options) {

@@ -9,7 +9,7 @@
 namespace horo {
 
 // A rank whose arguments are wrong must still take part in the named operation. Otherwise the other
-// ranks would wait for it, and report a missing rank instead of the error.
+// ranks would wait for this rank, and report a missing rank instead of the error.
 void check_together(Runtime& runtime, const std::string& operation,
                     const std::function<void()>& check) {
   try {
@@ -32,13 +32,14 @@ GradientPlan::GradientPlan(Runtime& runtime, std::string name, const GradientSyn
 }
 
 GradientPlan::~GradientPlan() {
-  // In a child process of fork(), a mutex that another thread held at the fork stays locked.
+  // A child process of fork() must not call release(), because the mutex stays locked there if
+  // another thread held it at the fork.
   if (number_ != 0 && !runtime_.home().is_elsewhere())
     runtime_.plan_names().release(given_name_, number_);
 }
 
-// Each plan has its own communicator, so its exchanges do not depend on the order of named
-// operations.
+// Each plan has its own communicator, so the exchanges of a plan do not depend on the order of
+// named operations.
 std::unique_ptr<collectives::Communicator> GradientPlan::communicator(
     const plan::PlanChoice& choice, coordinator::PlanWaits& waits) const {
   Settings settings = runtime_.settings();
@@ -49,14 +50,15 @@ std::unique_ptr<collectives::Communicator> GradientPlan::communicator(
                                                      waits.between_nodes, choice.wire);
 }
 
-// The task is a named operation. On each rank, the owner of the coordinator's rounds runs it, at
-// the same position in the sequence of collectives. So its collectives match even if several
-// threads make plans. The task may refer to this stack frame, because run_task() waits for it.
+// The task is a named operation. On each rank, the owner of the coordinator's rounds runs the task,
+// at the same position in the sequence of collectives. So the collectives of the task match even if
+// several threads make plans. The task may refer to this stack frame, because run_task() waits for
+// the task.
 //
 // The order in the task matters. The agreement comes first, because the other steps require equal
-// arguments on all ranks. The numbered name applies from the first plan on; replacements keep it.
-// The communicators come after tuning has begun, because their settings are those of the choice.
-// The part after the task needs no other rank.
+// arguments on all ranks. The first plan gets the numbered name, and its replacements keep it. The
+// communicators come after tuning->begin(), because they use tuning->choice(). The code after the
+// task needs no other rank.
 plan::BucketScheduler::Parts GradientPlan::agree(
     const std::string& operation, std::span<const NamedTensor> gradients, std::string found,
     std::function<void()> look, std::unique_ptr<collectives::MessageChannel>* channel) {

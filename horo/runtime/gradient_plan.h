@@ -15,14 +15,14 @@
 namespace horo {
 
 /// Runs `check`, which throws InvalidArgument if the arguments of this rank are wrong. If `check`
-/// returns, the caller submits the task `operation`, which begins with
-/// collectives::require_no_problem(). If `check` throws, submits the task `operation`, which then
-/// only calls require_no_problem(). Then every rank throws the text, with the name of this rank.
+/// returns, the caller must submit the task `operation`, which must begin with
+/// collectives::require_no_problem(). If `check` throws, this function submits the task
+/// `operation`, which then only calls require_no_problem(). Every rank then throws the text of the
+/// error with the name of this rank.
 void check_together(Runtime& runtime, const std::string& operation,
                     const std::function<void()>& check);
 
-/// Makes the plans of one GradientSync: the first one and its replacements. `runtime` outlives this
-/// object.
+/// Makes the first plan of a GradientSync and its replacements. `runtime` must outlive this object.
 class GradientPlan {
  public:
   GradientPlan(Runtime& runtime, std::string name, const GradientSyncOptions& options);
@@ -36,9 +36,9 @@ class GradientPlan {
   const GradientSyncOptions& options() const { return options_; }
 
   /// Agrees with all ranks on `gradients` in the named operation `operation`, so that errors name a
-  /// missing rank. Throws as the constructor of GradientSync does. `found`: see
-  /// plan::PlanTuning. `look`: see coordinator::PlanWaits. If `channel` is not null, it is set to
-  /// a new channel.
+  /// missing rank. Throws as the constructor of GradientSync does. `found`: see plan::PlanTuning.
+  /// `look`: see coordinator::PlanWaits. If `channel` is not null, sets `*channel` to a new
+  /// channel.
   plan::BucketScheduler::Parts agree(const std::string& operation,
                                      std::span<const NamedTensor> gradients, std::string found,
                                      std::function<void()> look,
@@ -51,7 +51,7 @@ class GradientPlan {
   Runtime& runtime_;
   const std::string given_name_;
   std::string name_;
-  int number_ = 0;  // among the plans of this name; 0: not yet agreed on
+  int number_ = 0;  // among the plans of this name; 0 before the first agreement
   GradientSyncOptions options_;
 };
 

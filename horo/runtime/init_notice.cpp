@@ -26,13 +26,14 @@ namespace horo {
 
 namespace {
 
-// F_OFD_GETLK does not return the pid of the process that holds the lock, but it returns the length
-// of the lock. So each process locks as many bytes as its pid.
+// F_OFD_GETLK returns the length of a lock, but not the pid of the process that holds the lock. So
+// each process locks a range whose length in bytes is its pid.
 constexpr int kRangeBits = 23;  // the kernel's pids have 22 bits
 constexpr std::int64_t kRangeBytes = std::int64_t{1} << kRangeBits;
 constexpr std::uint64_t kRanges = std::uint64_t{1} << (63 - kRangeBits);
 
-// Every process of the host may open and lock /dev/null, and nothing else depends on its locks.
+// Every process of the host may open and lock /dev/null, and nothing else depends on locks of
+// /dev/null.
 FileDescriptor open_lock_file() { return FileDescriptor(open("/dev/null", O_RDWR | O_CLOEXEC)); }
 
 struct flock write_lock(std::int64_t begin, std::int64_t length) {
@@ -56,7 +57,7 @@ std::int64_t InitRoster::range_of_role(int role) const {
 }
 
 // The lock belongs to the open file, not to the process or thread. Closing the descriptor releases
-// it. Two descriptors of one process exclude each other.
+// the lock. Two descriptors of one process exclude each other.
 FileDescriptor InitRoster::hold(int role) const {
   FileDescriptor file = open_lock_file();
   struct flock lock = write_lock(range_of_role(role), getpid());
@@ -84,7 +85,7 @@ std::vector<InitRoster::Waiting> InitRoster::waiting() const {
   return found;
 }
 
-// A stopped reporter keeps its lock, so another rank takes the role of its deputy meanwhile. The
+// A stopped reporter keeps its lock, so another rank locks the role of the deputy meanwhile. The
 // deputy gives the role back when the reporter continues.
 bool InitRoster::is_reporter() {
   const int reporter = size_, deputy = size_ + 1;
@@ -187,8 +188,7 @@ std::string describe_left(std::span<const Waiting> here) {
                      is_one ? "has" : "have");
 }
 
-// Returns the ranks that wait. The ranks that are stopped or have left init() are those that they
-// wait for.
+// Returns the ranks that wait, without the ranks that are stopped or have left init().
 std::vector<Waiting> without_stopped_and_left(std::span<const Waiting> here) {
   std::vector<Waiting> running;
   std::ranges::copy_if(here, std::back_inserter(running), [](const Waiting& waiting) {
@@ -249,9 +249,9 @@ void InitNotice::note_that_mpi_runs() {
   is_restarted_ = true;
 }
 
-// Runs on thread_. Adds up the durations of the iterations instead of subtracting two readings
-// of the clock. An iteration that takes too long means that the process was stopped. Its duration
-// does not count.
+// Runs on thread_. Adds up the durations of the iterations instead of subtracting two readings of
+// the clock. An iteration that takes too long means that the process was stopped, so its duration
+// is ignored.
 void InitNotice::run() {
   pthread_setname_np(pthread_self(), kInitThreadName);
   if (!job_.id.empty()) roster_.emplace(job_.id, job_.rank, job_.size);
@@ -277,8 +277,8 @@ void InitNotice::elect() {
   if (waited_ >= due_) due_ = kAgainAfter * waited_;
 }
 
-// A rank that has just become the reporter lets the launcher end the job first: the previous
-// reporter may have ended its process for the same reason.
+// A rank that has just become the reporter gives the launcher time to end the job, because the
+// previous reporter may have ended its process for the same reason.
 bool InitNotice::ends_first(const std::vector<Waiting>& here) const {
   return reports_since_ && (*reports_since_ == 0ns || waited_ - *reports_since_ >= term()) &&
          is_first_host(job_, here) && !is_mpi_running_;
@@ -301,7 +301,7 @@ void InitNotice::keep_ranks_that_left(std::vector<Waiting>& here) {
 }
 
 // The launcher ends the job when the first rank ends. A rank that detects the end of another rank
-// gives the launcher time to do so.
+// gives the launcher time to end the job.
 nanoseconds InitNotice::deadline(const std::vector<Waiting>& here) const {
   const nanoseconds own =
       ends_first(here) ? options_.timeout : options_.timeout + options_.ends_later;

@@ -19,24 +19,24 @@ namespace horo {
 
 /// The ranks of one job on this host that wait in init(). Each rank locks a range of bytes of
 /// /dev/null. The other ranks find the lock before MPI connects them, even from another network
-/// namespace. The kernel removes the lock when the process ends, however it ends. Used by one
-/// thread.
+/// namespace. The kernel removes the lock when the process ends for any reason. Used by one thread.
 class InitRoster {
  public:
   struct Waiting {
     int rank = 0;
     pid_t pid = 0;
     bool is_stopped = false;
-    bool has_left = false;  ///< set by InitNotice: the rank was in horo::init() and no longer is
+    bool has_left = false;  ///< set by InitNotice if the rank has left horo::init()
   };
 
-  /// Adds this rank. `job` is equal on all ranks of a job on this host and unique on the host. If
-  /// the system refuses the lock, this rank finds the others, but they do not find it.
+  /// Adds this rank. `job` must be equal on all ranks of a job on this host and differ from that of
+  /// other jobs on the host. If the system refuses the lock, this rank finds the other ranks, but
+  /// the other ranks do not find this rank.
   InitRoster(std::string_view job, int rank, int size);
 
-  /// Returns the ranks that wait, in ascending order, with this rank. Does not block.
+  /// Returns the ranks that wait, including this rank, in ascending order. Does not block.
   std::vector<Waiting> waiting() const;
-  /// Whether this rank reports for the host. The first rank that calls this function is the
+  /// Returns whether this rank reports for the host. The first rank that calls this function is the
   /// reporter until its InitRoster is destroyed. While the process of the reporter is stopped, one
   /// other rank reports. Does not block.
   bool is_reporter();
@@ -56,57 +56,60 @@ class InitRoster {
 /// The data about a job that a rank has before MPI connects it to the others.
 struct StartingJob {
   std::string host;
-  std::string id;      ///< see InitRoster; empty: the launcher has not set it
-  int rank = -1;       ///< -1: unknown
-  int size = 0;        ///< 0: unknown
-  int local_size = 0;  ///< ranks of the job on this host; 0: unknown
+  std::string id;      ///< see InitRoster; empty if the launcher has not set it
+  int rank = -1;       ///< -1 if unknown
+  int size = 0;        ///< 0 if unknown
+  int local_size = 0;  ///< number of ranks of the job on this host; 0 if unknown
 };
 
 /// Returns "rank 3 (host b, pid 7)" for this process.
 std::string describe_rank(const StartingJob& job);
 
 /// Returns a text such as "ranks 0-1 (host b, pids 6, 7) have waited 3s in horo::init() for rank 2,
-/// which has not called it". `here`: the ranks of this host that wait, ascending; empty if unknown.
-/// Pure.
+/// which has not called it". `here` has the known ranks of this host in ascending order, with those
+/// that are stopped or have left. It is empty if the ranks are unknown. Pure.
 std::string describe_init_wait(const StartingJob& job, std::span<const InitRoster::Waiting> here,
                                std::chrono::nanoseconds waited);
 
 struct InitNoticeOptions {
   std::chrono::nanoseconds stall_warning{std::chrono::seconds(3)};
   std::chrono::nanoseconds timeout{std::chrono::minutes(5)};
-  /// Additional time before this process ends if another process is expected to end first: the
-  /// reporting rank, or a rank whose own wait times out.
+  /// The time that this process gives the launcher to end the job, if another process should end
+  /// first or has just ended.
   std::chrono::nanoseconds ends_later{std::chrono::seconds(5)};
-  /// Whether MPI_Init has returned. If so, the wait itself ends with an error after `timeout`.
+  /// Whether MPI_Init has returned. If so, the waits of init() end with an error after `timeout`.
   bool is_mpi_running = false;
-  /// Writes a line. The thread of InitNotice calls it. If null, log_warning() writes the lines and
-  /// log_error() the line before the process ends.
+  /// Writes a line. The thread of InitNotice calls this function. If null, log_warning() writes the
+  /// lines, but log_error() writes the line before the process ends.
   std::function<void(const std::string&)> report;
-  /// Records the reason before the process ends. The thread of InitNotice calls it. If null, the
-  /// reason is not recorded.
+  /// Records the reason before the process ends. The thread of InitNotice calls this function. If
+  /// null, the reason is not recorded.
   std::function<void(const std::string&)> record;
-  /// Ends the process at once, without destructors. If null, _exit() ends it.
+  /// Ends the process at once, without destructors. If null, _exit() ends the process.
   std::function<void(int code)> end_process;
 };
 
 /// Watches a wait of this rank in horo::init() from a thread, because MPI_Init has no deadline and
-/// the watchdog starts later. One rank per host writes a line after `stall_warning`, and again
-/// after ten times as long. A host on which rank 0 does not wait writes its line after four times
-/// as long, so a slow start on many hosts gives one line. After `timeout`, the thread records the
-/// reason and ends the process with kStuckExitCode; the launcher then ends the job. If another rank
-/// of the host has just ended in init(), this process ends at the earliest `ends_later` after that
-/// rank, because the launcher probably ends the job for that rank's reason. Time in which the
-/// process was stopped does not count. The thread does not call MPI.
+/// the watchdog starts later. One rank per host writes a line after `stall_warning`. It writes the
+/// next line when the wait is ten times as long as in the previous line. On a host on which rank 0
+/// does not wait, each line is due after four times as long, so a slow start on many hosts gives
+/// one line. After `timeout`, the thread records the reason and ends the process with
+/// kStuckExitCode. The launcher then ends the job. If another process should end first, this
+/// process ends `ends_later` after `timeout`. If another rank of the host has just ended in init(),
+/// this process waits up to `ends_later` from then, because the launcher probably ends the job for
+/// that rank's reason. The thread ignores time in which the process was stopped. The thread does
+/// not call MPI.
 class InitNotice {
  public:
   InitNotice(StartingJob job, InitNoticeOptions options);
-  /// Called when all ranks have joined, or when the wait has ended with an error.
+  /// Ends the watch. The caller must destroy this object when all ranks have joined or the wait has
+  /// ended with an error.
   ~InitNotice();
   InitNotice(const InitNotice&) = delete;
   InitNotice& operator=(const InitNotice&) = delete;
 
-  /// Called when MPI_Init has returned. Restarts `timeout`, because the later waits of init() have
-  /// their own deadlines.
+  /// The caller must call this function when MPI_Init has returned. Restarts `timeout`, because the
+  /// later waits of init() have their own deadlines.
   void note_that_mpi_runs();
 
  private:
@@ -123,14 +126,16 @@ class InitNotice {
   const StartingJob job_;
   const InitNoticeOptions options_;
   const std::chrono::nanoseconds interval_;  // between two checks
-  std::optional<InitRoster> roster_;         // none: the other ranks are unknown
+  std::optional<InitRoster> roster_;         // not set if the other ranks are unknown
   std::chrono::nanoseconds due_;             // the wait after which the next line is written
-  // waited_: since the start. counted_: since the start, and again from 0 when MPI_Init returns.
+  // waited_ is the time since the start. counted_ is the same, but starts again at 0 when MPI_Init
+  // returns.
   std::chrono::nanoseconds waited_{0}, counted_{0};
-  // The value of waited_ at which this rank became the reporter of its host; none: another rank is.
+  // The value of waited_ when this rank became the reporter of its host. Not set if another rank is
+  // the reporter.
   std::optional<std::chrono::nanoseconds> reports_since_;
-  std::vector<InitRoster::Waiting> seen_;  // at the last check, with the ranks that have left
-  // The value of counted_ when the last rank left.
+  std::vector<InitRoster::Waiting> seen_;  // at the last check, including the ranks that have left
+  // The value of counted_ when a rank last left init().
   std::optional<std::chrono::nanoseconds> rank_left_at_;
   std::atomic<bool> is_mpi_running_, is_restarted_{false};
   std::atomic<std::uint32_t> should_stop_{0};

@@ -132,8 +132,9 @@ void check_settings_agree(const ParsedEnvironment& environment,
 JobClock own_clock() { return {static_cast<std::uint64_t>(wall_clock()), 0}; }
 
 // Rank 0 replies to one node at a time, so the round trips of two nodes do not delay each other.
-// The first round trip of a node may include the wait for its turn, but the shortest one counts.
-// Each entry of `shared` is set on one rank only, so the sum gives all entries to every rank.
+// The first round trip of a node may include the wait for its turn, but the node uses the shortest
+// round trip. Each entry of `shared` is set on one rank only, so the sum gives all entries to every
+// rank.
 JobClock agree_on_clock(PointToPoint& peers, collectives::Collectives& collectives,
                         const Topology& topology) {
   // Entry n is the offset of node n. The offset of node 0 is zero, so entry 0 holds the number of
@@ -170,8 +171,8 @@ std::pair<observe::HubAddress, std::unique_ptr<observe::LeaderHub>> agree_on_hub
   return {address, std::move(hub)};
 }
 
-// All ranks must select the same algorithm for a message, so all use the figures of one source: the
-// file as rank 0 reads it, or the slowest link of a measurement.
+// All ranks must select the same algorithm for a message, so all ranks use the same figures: those
+// that rank 0 has read from the file, or the largest figures of a measurement.
 AllreduceSelection agree_on_allreduce(const Settings& settings, PointToPoint& peers,
                                       collectives::Collectives& collectives,
                                       const Topology& topology) {
@@ -181,7 +182,7 @@ AllreduceSelection agree_on_allreduce(const Settings& settings, PointToPoint& pe
   const std::string& path = settings.link_file;
   const LineFile file("HORO_LINK_FILE", path);
   const JobShape shape{topology.node_count, topology.size};
-  // Only rank 0 reads and writes the file: the hosts need not share a file system.
+  // Only rank 0 reads and writes the file, because the hosts need not share a file system.
   std::string line;
   if (!path.empty())
     line = collectives::from_rank_0(

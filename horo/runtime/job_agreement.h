@@ -13,7 +13,7 @@
 #include "horo/watchdog/link_message.h"
 
 /// The steps of init() in which all ranks of a job agree on its configuration. All functions that
-/// take `collectives` are collective over the job: all ranks call them, in the same order.
+/// take `collectives` are collective over the job: all ranks must call them in the same order.
 namespace horo {
 
 /// Compares the settings that must be the same on all ranks. `collectives` must not depend on any
@@ -29,27 +29,30 @@ struct JobClock {
 };
 
 /// Agrees on the number of the job and the clock offset of each node. The first rank of each node
-/// measures the offset in 12 round trips with rank 0 and uses the shortest one. The error is at
-/// most half of that round trip. (Source: Cristian, "Probabilistic clock synchronization", 1989.)
+/// except node 0 measures the offset in 12 round trips with rank 0 and uses the shortest round
+/// trip. The error is at most half of the shortest round trip. (Source: Cristian, "Probabilistic
+/// clock synchronization", 1989.)
 JobClock agree_on_clock(collectives::PointToPoint& peers, collectives::Collectives& collectives,
                         const Topology& topology);
-/// The clock of a job of one rank. Not collective.
+/// Returns the number and the clock offset for a job of one rank. Not collective.
 JobClock own_clock();
 
 /// Agrees on the address at which the watchdogs of the nodes connect to rank 0. Only rank 0
-/// receives a hub, which listens at that address. In a job of one node, the address and the hub are
-/// empty.
+/// receives a hub, which listens at that address. If rank 0 cannot listen, it logs a warning. In a
+/// job of one node, the address and the hub are empty.
 std::pair<observe::HubAddress, std::unique_ptr<observe::LeaderHub>> agree_on_hub_address(
     collectives::Collectives& collectives, const Topology& topology, bool is_one_process);
 
 /// Agrees on how the job selects an allreduce over messages. If HORO_ALLREDUCE is "auto" and the
-/// job has several nodes, the selection uses the cost of messages between nodes. That cost is read
-/// from HORO_LINK_FILE. If the file has no entry for a job of this shape, the cost is measured (see
-/// measure_link(); the slowest pair counts) and appended to the file. Rank 0 logs the figures at
-/// level info.
+/// job has several nodes, the selection uses the cost of messages between nodes. Rank 0 reads that
+/// cost from HORO_LINK_FILE. If there is no file or no entry for a job of this shape, the ranks
+/// measure the cost with measure_link() and use the largest value of each figure. Rank 0 then
+/// appends the figures to the file, if HORO_LINK_FILE is set. Rank 0 logs the figures at level
+/// info.
 ///
-/// Called once, after check_settings_agree(). `collectives` uses `peers` and does not depend on the
-/// result. Throws InvalidArgument, with the same text on every rank, if the file cannot be used.
+/// The caller must call this function once, after check_settings_agree(). `collectives` must use
+/// `peers` and must not depend on the result. Throws InvalidArgument, with the same text on every
+/// rank, if the file cannot be used.
 collectives::AllreduceSelection agree_on_allreduce(const Settings& settings,
                                                    collectives::PointToPoint& peers,
                                                    collectives::Collectives& collectives,

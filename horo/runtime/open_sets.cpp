@@ -28,9 +28,10 @@ void OpenSets::add(const std::shared_ptr<Runtime>& set) {
   in_use_.push_back(set);
 }
 
-// The set stays in retired_ until it is closed: its coordinator must answer the other members,
-// which may still use it. Sets are destroyed after the lock is released, because destruction joins
-// threads. If finish() ran first, no later call would release the set, so it is closed here.
+// The set stays in retired_ until it is closed, because other members may still use the set and its
+// coordinator must answer them. Sets are destroyed after the lock is released, because destruction
+// joins threads. After finish(), no later call would release the set, so retire() closes the set
+// itself.
 void OpenSets::retire(std::shared_ptr<Runtime> set) {
   set->begin_shut_down();
   {
@@ -47,7 +48,7 @@ void OpenSets::retire(std::shared_ptr<Runtime> set) {
 }
 
 // Closes the sets that the program still holds, too. All sets start to close before this rank waits
-// for any of them, so members may close them in different orders.
+// for any set, so members may close the sets in different orders.
 void OpenSets::begin_closing() {
   std::vector<std::shared_ptr<Runtime>> sets;
   {
@@ -60,9 +61,9 @@ void OpenSets::begin_closing() {
   for (const auto& set : sets) set->begin_shut_down();
 }
 
-// Sets is_finished_ in the same critical section that takes the retired sets: a concurrent retire()
-// either adds its set before, or closes it itself. All sets are closed even if one fails; the last
-// error is rethrown.
+// Sets is_finished_ in the same critical section that takes the retired sets. So a concurrent
+// retire() either adds its set before this section or closes the set itself. Closes all sets even
+// if one fails, and then rethrows the last error.
 void OpenSets::finish() {
   std::vector<std::shared_ptr<Runtime>> sets;
   {
@@ -83,7 +84,7 @@ void OpenSets::finish() {
 
 void OpenSets::sweep() { take_closed(); }
 
-// The caller destroys the result after it has released the lock.
+// The caller destroys the result outside the lock, because the destructor of a set joins threads.
 std::vector<std::shared_ptr<Runtime>> OpenSets::take_closed() {
   const std::scoped_lock lock(mutex_);
   const auto closed = std::stable_partition(retired_.begin(), retired_.end(),

@@ -9,13 +9,14 @@ namespace horo {
 
 class Runtime;
 
-/// The process sets made from one runtime. Retiring a set does not wait for its other members. The
-/// set stays in this object until all members have retired it. Thread-safe.
+/// The process sets made from one runtime. Before finish(), retire() does not wait for the other
+/// members of the set. A retired set stays in this object until all members have retired it.
+/// Thread-safe.
 class OpenSets {
  public:
   /// Returns a number that differs from those of the 7 previous sets with the same ranks. The
   /// numbers 1 to 8 are reused in turn, so a program that makes sets repeatedly has a bounded
-  /// number of names. Equal on all members if they make their sets in the same order.
+  /// number of names. All members get the same number if they make their sets in the same order.
   int number_of(const std::vector<int>& ranks);
   void add(const std::shared_ptr<Runtime>& set);
   /// Takes ownership of an unused set. The set closes when all its members have retired it. After
@@ -23,7 +24,8 @@ class OpenSets {
   void retire(std::shared_ptr<Runtime> set);
   /// Starts to close all sets. Does not wait.
   void begin_closing();
-  /// Waits until all sets are closed. Throws the error of a set that did not close on all members.
+  /// Waits until all sets are closed. If sets did not close on all members, throws the error of the
+  /// last of them.
   void finish();
   /// Releases the memory of retired sets that have closed.
   void sweep();
@@ -31,7 +33,8 @@ class OpenSets {
  private:
   std::vector<std::shared_ptr<Runtime>> take_closed();
 
-  // Guards the members below. Not held while a function of a set is called that waits or locks.
+  // Guards the members below. No thread holds mutex_ while it calls a function of a set that waits
+  // or locks a mutex.
   std::mutex mutex_;
   std::map<std::vector<int>, int> numbers_;
   std::vector<std::weak_ptr<Runtime>> in_use_;

@@ -53,7 +53,8 @@ std::vector<std::size_t> splits_of(const ConstTensorView& input, const AlltoallO
   HORO_CHECK(options.splits.size() == ranks,
              fmt::format("alltoall '{}': {} splits were given for {} ranks", options.name,
                          options.splits.size(), ranks));
-  // The comparison precedes the subtraction, so a sum that wraps around does not count as exact.
+  // The comparison precedes the subtraction, so a sum that wraps around is not taken for an exact
+  // sum.
   std::size_t left = rows;
   bool is_exact = true;
   for (const std::size_t split : options.splits) {
@@ -96,8 +97,8 @@ Entry make_group_entry(Kind kind, const std::string& name, std::span<const Named
 
 }  // namespace
 
-// Divides the rows as the collectives do: if they do not divide evenly, the first ranks have one
-// row more.
+// Divides the rows as the collectives do. If the rows do not divide evenly, each of the first ranks
+// has one row more.
 std::size_t rows_of_shard(std::size_t rows, const Topology& topology) {
   return collectives::chunk_of(rows, static_cast<std::size_t>(topology.size),
                                static_cast<std::size_t>(topology.rank))

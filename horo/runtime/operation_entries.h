@@ -11,10 +11,12 @@ namespace horo {
 
 using coordinator::Entry;
 
-/// Makes coordinator entries for the operations of Context and checks the arguments. Each function
-/// throws InvalidArgument with the name of the operation. `topology`: of the participating ranks.
+/// Makes coordinator entries for the operations of Context and checks the arguments. If an argument
+/// is invalid, each function throws InvalidArgument with the name of the operation. `topology` is
+/// the topology of the participating ranks.
 Entry allreduce_entry(const TensorView& tensor, const AllreduceOptions& options);
-/// `input` is copied to `output` when the entry is submitted, and reduced there.
+/// When the coordinator accepts the entry, it copies `input` to `output`. The reduction runs in
+/// place in `output`.
 Entry allreduce_entry(const ConstTensorView& input, const TensorView& output,
                       const AllreduceOptions& options);
 Entry allreduce_group_entry(std::span<const NamedTensor> tensors, const AllreduceOptions& options);

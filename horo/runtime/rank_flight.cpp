@@ -17,9 +17,9 @@ namespace horo {
 
 namespace {
 
-// hororun passes "auto:NUMBER-PID", where NUMBER is the number of the job in hexadecimal digits.
-// Ranks use it before they agree on a number of their own. Returns nullopt if hororun has not
-// chosen the directory.
+// hororun passes "auto:NUMBER-PID", where NUMBER is the number of the job in hexadecimal digits. A
+// rank uses this number before the ranks have agreed on a number. Returns nullopt if hororun has
+// not chosen the directory.
 std::optional<std::uint64_t> job_of_launcher(std::string_view setting) {
   constexpr std::string_view kPrefix = "auto:";
   if (!setting.starts_with(kPrefix)) return std::nullopt;
@@ -33,7 +33,7 @@ std::optional<std::uint64_t> job_of_launcher(std::string_view setting) {
 
 // A recorder without a file is not an error, because the watchdog reads the recorder from memory.
 // Only the post-mortem of a crash needs the file. The crash recorder refers to the header of the
-// recorder, so it is destroyed first. Old directories are pruned once per node.
+// recorder, so the crash recorder is destroyed first. One rank per node prunes old directories.
 RankFlight::RankFlight(const std::string& setting, bool is_process, const JobClock& clock,
                        const Topology& topology, AbortSignal* abort)
     : rank_(topology.rank), has_launcher_(job_of_launcher(setting).has_value()) {
@@ -77,7 +77,7 @@ void RankFlight::end() noexcept {
   if (location_ && location_->is_default) observe::remove_flight(*location_, rank_);
 }
 
-// Only rank 0 prints the line, so that a job prints it once.
+// Only rank 0 returns the hint, so that a job prints it once.
 std::string RankFlight::post_mortem_hint() const {
   const auto state = observe::load_relaxed(recorder_->layout().header->status.state);
   if (!location_ || has_launcher_ ||
@@ -90,18 +90,19 @@ std::string RankFlight::post_mortem_hint() const {
 
 namespace {
 
-// If init() failed after the recorder was created, that recorder has the failure already. A second
-// recorder would overwrite its file.
+// Whether a living process writes to the recorder file `path`. If init() failed after the recorder
+// was created, that recorder already has the failure, and a second recorder would overwrite the
+// file.
 bool has_living_recorder(const std::string& path) {
   try {
     return observe::is_writer_alive(observe::read_flight(path));
   } catch (const Error&) {
-    return false;  // there is none
+    return false;  // there is no recorder
   }
 }
 
-// Makes a recorder for a rank that ends in init(), and calls `end` to record the reason in it. Uses
-// the environment only, because the settings may be the cause of the failure.
+// Makes a recorder for a rank that ends in init(), and calls `end` to record the reason in that
+// recorder. Uses the environment only, because the settings may be the cause of the failure.
 void record_early_end(
     const std::vector<std::string>& environment,
     const std::function<void(observe::FlightRecorder&, const observe::FlightJob&)>& end) {

@@ -17,17 +17,18 @@ namespace horo {
 /// The flight recorder of a rank, and its file, while the rank is in the job.
 class RankFlight {
  public:
-  /// `setting`: HORO_FLIGHT_DIR. `is_process`: a launcher started the rank as a process; otherwise
-  /// "auto" means no file. If the file cannot be created, logs a warning. `abort`: the signal of
-  /// the job, or null. It outlives this object, or is valid until release_process().
+  /// `setting` is HORO_FLIGHT_DIR. `is_process` is true if the rank is a process and not a thread.
+  /// Without `is_process`, "auto" means no file. If the file cannot be created, logs a warning.
+  /// `abort` is the abort signal of the job, or null. It must be valid until release_process() or
+  /// until this object is destroyed.
   RankFlight(const std::string& setting, bool is_process, const JobClock& clock,
              const Topology& topology, AbortSignal* abort);
 
   observe::FlightRecorder& recorder() { return *recorder_; }
   /// Stops recording the end of the process.
   void release_process() noexcept { crash_recorder_.reset(); }
-  /// Called when the job has ended without failure. Removes the file, unless the user has set a
-  /// directory.
+  /// The caller must call this function when the job has ended without failure. Removes the file,
+  /// unless the user has set a directory.
   void end() noexcept;
   /// On rank 0 of a failed job, returns the command that shows what the ranks did last. Returns an
   /// empty text on other ranks and in a job that has not failed. Also returns an empty text if
@@ -37,19 +38,19 @@ class RankFlight {
  private:
   int rank_;
   bool has_launcher_;                                // hororun has chosen the directory
-  std::optional<observe::FlightLocation> location_;  // none: no file
+  std::optional<observe::FlightLocation> location_;  // not set if there is no file
   std::unique_ptr<observe::FlightRecorder> recorder_;
   std::unique_ptr<observe::CrashRecorder> crash_recorder_;
 };
 
 /// Writes the reason why horo::init() failed to the place of the job's flight recorders, where the
 /// launcher reads it. `environment`: "NAME=VALUE" entries. Does nothing if no launcher started the
-/// process, if HORO_FLIGHT_DIR is not a place that the ranks share, or if the rank already has a
-/// recorder there.
+/// process, if HORO_FLIGHT_DIR is unset, "auto" or off, or if the rank already has a recorder
+/// there.
 void record_failed_init(const std::vector<std::string>& environment, std::string_view why) noexcept;
 
-/// Records a wait in horo::init() that timed out, under the same conditions. `why` names the ranks
-/// that did not call it.
+/// Records a wait in horo::init() that timed out, under the same conditions. `why` is the reason,
+/// which names the ranks that this rank waited for.
 void record_wait_in_init(const std::vector<std::string>& environment,
                          std::string_view why) noexcept;
 

@@ -24,8 +24,8 @@ class RankMeter;
 class RankMetrics {
  public:
   RankMetrics();
-  /// `directory`: HORO_METRICS; empty for off. Opens the files; require_files() reports errors.
-  /// `topology` outlives this object.
+  /// `directory` is HORO_METRICS, and empty if metrics are off. Opens the files. require_files()
+  /// reports errors. `topology` must outlive this object.
   RankMetrics(const std::string& directory, const Topology& topology);
   ~RankMetrics();
   RankMetrics(const RankMetrics&) = delete;
@@ -35,23 +35,24 @@ class RankMetrics {
   void require_files(collectives::Collectives& collectives) const;
   /// Throws the same error in a job of one rank. Not collective.
   void require_files() const;
-  /// Starts to write. `recorder` outlives the call of end().
+  /// Starts to write. `recorder` must stay valid until end() has returned.
   void start(std::uint64_t job, const observe::FlightRecorder& recorder);
   /// Writes the measurements so far. Waits for at most `limit`.
   void flush(std::chrono::nanoseconds limit);
   /// Writes the remaining measurements. Nothing is written afterwards.
   void end() noexcept;
-  /// Called in a child process of fork(), which does not have the writer's thread. Frees nothing.
+  /// Releases the writer without freeing it. For a child process of fork(), which does not have the
+  /// writer's thread.
   void forget() noexcept;
 
-  /// The meter of this rank; null if this object is off.
+  /// The meter of this rank. Null if this object is off.
   const std::shared_ptr<metrics::RankMeter>& meter() const { return meter_; }
   /// Returns a provider of the snapshots of `source` together with the measurements. Returns
   /// `source` itself if this object is off.
   std::unique_ptr<observe::SnapshotProvider> measure(
       std::unique_ptr<observe::SnapshotProvider> source) const;
-  /// Passes `ranks` to the writer: the snapshots that the watchdog of rank 0 has received. Called
-  /// by the watchdog's thread, between start() and end().
+  /// Passes `ranks`, the snapshots that the watchdog of rank 0 has received, to the writer. The
+  /// watchdog's thread calls this function between start() and end().
   void update_ranks(std::span<const observe::RankSnapshot> ranks);
 
  private:

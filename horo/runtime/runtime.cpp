@@ -26,12 +26,12 @@ namespace {
 
 // The watchdog observes all ranks and decides when a job ends. A wait observes only one peer, which
 // may itself be waiting. The deadline of a wait is for failures that the watchdog cannot observe,
-// so it is later than that of the watchdog.
+// so this deadline is later than the deadline of the watchdog.
 std::chrono::nanoseconds watchdog_advantage(std::chrono::nanoseconds timeout) {
   using std::chrono::seconds;
   return std::clamp<std::chrono::nanoseconds>(timeout, seconds(1), seconds(10));
 }
-// The longest time from a throw to the destructor of the Context, in which other destructors may
+// The longest time from a throw to the destructor of the Context. Meanwhile, other destructors may
 // wait.
 constexpr auto kTimeToUnwind = std::chrono::seconds(10);
 
@@ -59,7 +59,8 @@ WaitPolicy make_wait_policy(const Settings& settings, int local_size) {
   policy.timeout = settings.timeout;
   policy.grace = watchdog_advantage(settings.timeout);
   policy.spin = settings.spin;
-  // The processors of the machine, not this rank's affinity: mpirun may have bound each rank.
+  // Uses the processors of the machine and not this rank's affinity, because mpirun may have bound
+  // each rank.
   if (sysconf(_SC_NPROCESSORS_ONLN) < local_size) policy.spin = std::chrono::nanoseconds(0);
   return policy;
 }
@@ -106,8 +107,8 @@ JobClock Runtime::agree_on_job_config() {
   auto peers = transport_->make_point_to_point();
   // The segment size is a constant, because the ranks have not compared their settings yet.
   collectives::RingCollectives ring(*peers, 64 * 1024);
-  // Destroyed before `ring`, because transfers that a failure has left open may write to memory of
-  // `ring`. The destructor of the channel ends them.
+  // This channel is destroyed before `ring`, because transfers that a failure has left open may
+  // write to memory of `ring`. The destructor of the channel ends these transfers.
   const auto close_first = std::move(peers);
   check_settings_agree(environment_, ring, topology_);
   metrics_.require_files(ring);
@@ -143,12 +144,12 @@ void Runtime::start_watchdog() {
 }
 
 // The order matters. The watchdog refers to shared memory and to the recorder, the coordinator uses
-// the transport, and the transport uses MPI. If MPI_Finalize is called here, the watchdog outlives
-// the transport, because it watches that call.
+// the transport, and the transport uses MPI. If finalize() waits for other ranks in MPI_Finalize,
+// the watchdog outlives the transport, because it watches that wait.
 Runtime::~Runtime() {
   if (home_.is_elsewhere()) {
-    // The child process has none of the threads. It must not call MPI, and locks may be held for
-    // ever.
+    // The child process has none of the threads and must not call MPI. Locks that another thread
+    // held at the fork stay locked.
     (void)watchdog_.release();
     (void)heartbeat_memory_.release();
     (void)close_thread_.release();
@@ -167,8 +168,8 @@ Runtime::~Runtime() {
   if (flight_ != nullptr)
     if (const std::string text = flight_->post_mortem_hint(); !text.empty()) log_error("{}", text);
   transport_.reset();
-  // MPI_Finalize waits for the other ranks. If they have not agreed, the process ends without it,
-  // and the launcher ends the others.
+  // MPI_Finalize waits for the other ranks. If the ranks have not agreed to shut down, the process
+  // ends without MPI_Finalize, and the launcher ends the other ranks.
   if (finalizes)
     finalize();
   else if (is_shut_down_ && session_ != nullptr)
@@ -184,8 +185,9 @@ void Runtime::end_watch() {
   metrics_.end();
 }
 
-// MPI_Finalize has no deadline. The watchdog sees which ranks have not called it, and ends the job.
-// The watchdog uses the node's shared memory and the recorder, not MPI, so it may run meanwhile.
+// MPI_Finalize has no deadline. The watchdog sees which ranks have not called MPI_Finalize, and
+// ends the job after the timeout. The watchdog uses the node's shared memory and the recorder, not
+// MPI, so the watchdog may run during MPI_Finalize.
 void Runtime::finalize() {
   {
     observe::FlightRecord record{};
@@ -196,7 +198,7 @@ void Runtime::finalize() {
     session_->finalize();
     flight.finish(observe::flight_clock());
   }
-  flight_->end();  // the last metrics record reads it
+  flight_->end();  // the last page of metrics includes this state
   end_watch();
 }
 
@@ -251,8 +253,9 @@ void Runtime::require_usable() const {
   if (&job != this) job.require_usable();
 }
 
-// shutdown_mutex_ is held during the whole shutdown, so a second caller waits for the first one.
-// The thread of begin_shut_down() does not lock it, so it can be joined under the lock.
+// shutdown_mutex_ is held during the whole shutdown, so a second caller waits for the first caller.
+// The thread of begin_shut_down() does not lock shutdown_mutex_, so shut_down() can join that
+// thread under the lock.
 void Runtime::shut_down() {
   coordinator::forbid_blocking_in_callbacks();
   const std::scoped_lock lock(shutdown_mutex_);
@@ -263,7 +266,8 @@ void Runtime::shut_down() {
     std::rethrow_exception(std::exchange(closing_error_, std::exception_ptr()));
 }
 
-// The shutdown of a process set waits for its other members, so it needs a thread of its own.
+// The shutdown of a process set waits for the other members, so a separate thread runs the
+// shutdown.
 void Runtime::begin_shut_down() {
   const std::scoped_lock lock(shutdown_mutex_);
   if (std::exchange(is_shutdown_begun_, true)) return;
@@ -286,8 +290,8 @@ void Runtime::finish_sets() {
 }
 
 void Runtime::close() {
-  // The sets start to close first: other members may wait for this rank in an operation of a set,
-  // and would not submit the shutdown of the job before it ends.
+  // The sets start to close first. Otherwise another member might wait for this rank in an
+  // operation of a set, and would not submit the shutdown of the job before that operation ends.
   sets_.begin_closing();
   try {
     coordinator_->shut_down();
@@ -300,16 +304,16 @@ void Runtime::close() {
     throw;
   }
   finish_sets();
-  // If MPI_Finalize is still to be called, the recorder stays open until then: it shows whether
-  // this rank has called it.
+  // If finalize() will wait in MPI_Finalize, the recorder stays open until then, because it shows
+  // whether this rank has called MPI_Finalize.
   if (flight_ != nullptr && (session_ == nullptr || !session_->is_last())) flight_->end();
   // The process may end without destroying this object.
   metrics_.flush(settings().timeout);
   is_closed_ = true;
 }
 
-// All ranks reach this point, so the shutdown is orderly. Plans do not take part in the agreement:
-// the abort ends an exchange that is still in flight.
+// All ranks must call MPI_Finalize, so they can shut down in agreement here. Plans do not take part
+// in this agreement, so the abort ends an exchange that is still in flight.
 void Runtime::on_finalize() noexcept {
   try {
     bool is_late = false;
@@ -330,8 +334,8 @@ void Runtime::on_finalize() noexcept {
   is_finalised_ = true;
 }
 
-// Other threads of the program may still run, so this thread must not wait for them. It must not
-// use a log label either: the label may have been destroyed.
+// Other threads of the program may still run, so this thread must not wait for them. This thread
+// must not use a log label either, because the label may have been destroyed.
 void Runtime::on_exit(int exit_code) noexcept {
   if (home_.is_elsewhere()) return;
   try {
@@ -349,8 +353,9 @@ void Runtime::on_exit(int exit_code) noexcept {
   }
 }
 
-// At exit the Context is not destroyed, and mpirun fails a job whose processes exit without
-// MPI_Finalize. A failed rank must not wait for the others.
+// At exit, the Context is not destroyed, but mpirun fails a job whose processes exit without
+// MPI_Finalize. So this function finalizes. A failed rank does not call it, because a failed rank
+// must not wait for the other ranks.
 void Runtime::finalize_at_exit() {
   if (session_->is_last()) return finalize();
   session_->finalize();
@@ -358,8 +363,8 @@ void Runtime::finalize_at_exit() {
 }
 
 void Runtime::end_job(const std::string& why) noexcept {
-  // Checks the job, not this set: a plan may exist longer than its process set, and its failure
-  // must still abort the job.
+  // Checks the runtime of the job and not that of this set, because a plan may exist longer than
+  // its process set. A failure of the plan must still abort the job.
   const Runtime* job = this;
   while (job->parent_ != nullptr) job = job->parent_.get();
   if (job->is_shut_down_ || job->is_closed_) return;
@@ -377,8 +382,8 @@ bool Runtime::has_failed_after_another() const {
          !abort->text().starts_with(own_failure());
 }
 
-// Called while an exception leaves the scope of the Context. It must not wait for the other ranks:
-// they may wait for this one.
+// Called while an exception leaves the scope of the Context. This function must not wait for the
+// other ranks, because they may wait for this rank.
 void Runtime::fail_unwinding() noexcept {
   try {
     const std::scoped_lock lock(shutdown_mutex_);

@@ -30,15 +30,15 @@ class Session {
   virtual ~Session() = default;
   /// Installs two functions until unwatch(). If the program calls MPI_Finalize, `before_finalize`
   /// runs before MPI ends. If the process exits, `at_exit` runs with the exit code, and may call
-  /// finalize(). Called at most once.
+  /// finalize(). The caller must call watch() at most once.
   virtual void watch(std::function<void()> before_finalize, std::function<void(int)> at_exit) = 0;
   virtual void unwatch() = 0;
   /// Delays the exit of this process for a moment. Called if this rank failed because another rank
-  /// failed, which then has time to report the reason.
+  /// failed. The delay gives the other rank time to report the reason.
   virtual void exit_late() = 0;
   /// Whether finalize() will wait for the other ranks in MPI_Finalize.
   virtual bool is_last() = 0;
-  /// Finalizes. Called once, after the transport is destroyed.
+  /// Finalizes. Called at most once, after the transport is destroyed or when the process exits.
   virtual void finalize() = 0;
 };
 
@@ -70,12 +70,12 @@ class Runtime {
   observe::FlightRecorder& recorder() {
     return parent_ == nullptr ? flight_->recorder() : parent_->recorder();
   }
-  /// The metrics of the rank, shared by its process sets; null unless HORO_METRICS is on.
+  /// The metrics of the rank, shared by its process sets. Null unless HORO_METRICS is set.
   const std::shared_ptr<metrics::RankMeter>& meter() const {
     return parent_ == nullptr ? metrics_.meter() : parent_->meter();
   }
   /// The long waits of this rank, shared by its process sets. The coordinators and the plans of the
-  /// rank add them. The watchdog reads them.
+  /// rank add long waits, and the watchdog reads them.
   observe::LongWaits& long_waits() {
     return parent_ == nullptr ? long_waits_ : parent_->long_waits();
   }
@@ -92,27 +92,28 @@ class Runtime {
   /// refer to the caller's stack, because this function waits. In a completion callback, throws
   /// InvalidArgument before it submits the task.
   void run_task(coordinator::Entry entry);
-  /// Counts collectives that the coordinator does not run: those of plans and of devices.
+  /// Counts a collective that the coordinator does not run, such as the exchange of a bucket.
   void count_collective(std::size_t bytes, std::size_t tensors);
   Counters counters() const;
   /// The next of the names "<prefix>.0", "<prefix>.1", ... of this rank.
   std::string automatic_name(std::string_view prefix);
-  /// Returns 0, 1, ...: the number of earlier calls with `what`.
+  /// Returns the number of earlier calls with `what`: 0, 1, and so on.
   std::uint64_t next_number(std::string_view what);
 
-  /// See Context::shutdown(). After begin_shut_down(), waits for the shutdown that it started.
+  /// See Context::shutdown(). After begin_shut_down(), waits for the shutdown that
+  /// begin_shut_down() has started.
   void shut_down();
   /// Starts the same shutdown on a separate thread. Does not wait for other ranks.
   void begin_shut_down();
-  /// Whether a shutdown has ended, even if it failed, for example because not all ranks took
-  /// part.
+  /// Whether a shutdown has ended. This includes a shutdown that failed, for example because not
+  /// all ranks took part.
   bool is_closed() const { return is_closed_; }
   /// Aborts the job because this rank has failed. The waits and later operations of all ranks end
-  /// with CommunicationError and `why`. Does not wait. Does nothing after all ranks have agreed to
-  /// shut down, or after the shutdown of the job.
+  /// with CommunicationError and `why`. Does not wait. Does nothing after a shutdown of the job has
+  /// ended, or after all ranks have agreed to shut down.
   void end_job(const std::string& why) noexcept;
-  /// Aborts the job because this rank failed with an exception. Neither waits nor finalizes. Does
-  /// nothing after shut_down().
+  /// Aborts the job because this rank failed with an exception. Neither waits for the other ranks
+  /// nor finalizes. Does nothing after shut_down() or begin_shut_down().
   void fail_unwinding() noexcept;
 
  private:
@@ -137,7 +138,8 @@ class Runtime {
   const std::shared_ptr<Runtime> parent_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<collectives::Transport> transport_;
-  // The recorder and the watchdog use it after the transport is destroyed. Null in a process set.
+  // The recorder and the watchdog use the signal after the transport is destroyed. Null in a
+  // process set.
   std::shared_ptr<AbortSignal> abort_signal_;
   ParsedEnvironment environment_;
   Topology topology_;
@@ -147,30 +149,32 @@ class Runtime {
   std::unique_ptr<RankFlight> flight_;  // null in a process set
   RankMetrics metrics_;                 // off in a process set
   observe::LongWaits long_waits_;
-  // Held during shut_down(). Guards is_shutdown_begun_ and close_thread_. A thread that holds it
-  // may lock the same mutex of a process set made from this runtime, but not that of the parent.
+  // A thread holds shutdown_mutex_ during shut_down(). shutdown_mutex_ guards is_shutdown_begun_
+  // and close_thread_. A thread that holds it may lock the shutdown_mutex_ of a process set made
+  // from this runtime, but not that of the parent.
   std::mutex shutdown_mutex_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;
   OpenSets sets_;
-  std::unique_ptr<std::jthread> close_thread_;  // of begin_shut_down()
+  std::unique_ptr<std::jthread> close_thread_;  // started by begin_shut_down()
   std::exception_ptr closing_error_;            // set by close_thread_, read after it is joined
   std::atomic<bool> is_closed_{false};
   std::atomic<bool> is_finalised_{false};
-  // The members of the watchdog, in a job of several ranks; null or empty in a process set.
+  // The members for the watchdog, in a job of several ranks. They are null or empty in a process
+  // set and in a job of one rank.
   observe::HubAddress hub_address_;
   std::unique_ptr<observe::LeaderHub> hub_;  // on rank 0, until the watchdog takes it
   std::unique_ptr<collectives::SharedRegion> heartbeat_memory_;
   std::unique_ptr<observe::SnapshotProvider> snapshots_;
   std::unique_ptr<observe::Watchdog> watchdog_;
   bool is_shutdown_begun_ = false;
-  std::atomic<bool> is_shut_down_{false};         // in agreement with all ranks
+  std::atomic<bool> is_shut_down_{false};         // all ranks have agreed to shut down
   std::mutex names_mutex_;                        // guards numbers_
   std::map<std::string, std::uint64_t> numbers_;  // the next number of each name
   std::atomic<std::uint64_t> collectives_{0}, tensors_{0}, payload_bytes_{0};
 };
 
-/// Owns `runtime`. If the last owner releases it in a completion callback, another thread destroys
-/// it, because the destructor joins the thread of the callback.
+/// Makes `runtime` shared. If the last owner releases the runtime in a completion callback, another
+/// thread destroys it, because the destructor joins the thread that runs the callback.
 std::shared_ptr<Runtime> share(std::unique_ptr<Runtime> runtime);
 
 /// The wait policy inside a job, from HORO_SPIN and HORO_TIMEOUT. Does not spin if the node has

@@ -106,8 +106,8 @@ std::optional<FrameSocket> FrameSocket::connect(const std::string& address, std:
   return result;
 }
 
-// A non-blocking connect() has finished once the socket is writable. SO_ERROR then holds its
-// result.
+// A non-blocking connect() has finished once the socket is writable. SO_ERROR then holds the result
+// of connect().
 bool FrameSocket::is_connected() {
   if (!is_open_ || !is_connecting_) return is_open_;
   pollfd events{socket_.get(), POLLOUT, 0};
@@ -120,8 +120,8 @@ bool FrameSocket::is_connected() {
   return is_open_;
 }
 
-// Drops whole frames only, so the peer never receives a part of one. Even if the peer stops
-// reading, unsent_ holds at most max_frame_ bytes and one frame.
+// Drops whole frames only, so the peer never receives a part of a frame. Even if the peer stops
+// reading, unsent_ holds at most max_frame_ bytes and one further frame.
 void FrameSocket::send(std::span<const std::byte> frame) {
   if (is_open_ && unsent_.size() <= max_frame_) {
     const auto length = static_cast<std::uint32_t>(frame.size());

@@ -13,9 +13,9 @@ namespace horo::observe {
 
 using horo::FileDescriptor;
 
-/// Creates a socket that listens on `port` (0: any free port), on the loopback interface only or on
-/// all interfaces, including IPv6 if the system supports it. Returns an empty descriptor on
-/// failure.
+/// Creates a socket that listens on `port`, or on any free port if `port` is 0. Listens on the
+/// loopback interface by IPv4 if `loopback_only`. Otherwise listens on all interfaces, also by IPv6
+/// if the system supports IPv6. Returns an empty descriptor on failure.
 FileDescriptor listen_on_tcp(bool loopback_only, std::uint16_t port = 0);
 std::uint16_t port_of(const FileDescriptor& listener);
 
@@ -41,7 +41,7 @@ class FrameSocket {
   /// Sends a frame. Bytes that cannot be sent yet are sent by later calls. The frame is dropped if
   /// more than `max_frame` bytes are already queued.
   void send(std::span<const std::byte> frame);
-  /// Returns the next frame if it has been received completely.
+  /// Returns the next frame, or nullopt if the next frame has not been received completely.
   std::optional<std::vector<std::byte>> receive();
 
  private:

@@ -28,7 +28,7 @@ struct alignas(64) HeartbeatTable::NodeReports {
 };
 
 // Only the rank itself writes its entry, and all fields are lock-free atomics. So other ranks can
-// read an entry even if its process was stopped or killed at any instruction.
+// read an entry even if the rank's process was stopped or killed at any instruction.
 struct alignas(64) HeartbeatTable::Entry {
   std::atomic<std::int64_t> pid{0};
   std::atomic<std::uint64_t> start_time{0};
@@ -63,7 +63,7 @@ HeartbeatTable::NodeReports& HeartbeatTable::node_reports() const {
   return *reinterpret_cast<NodeReports*>(memory_.data());
 }
 
-// encode() bounds the size by the capacity of the entry, whatever the rank has open.
+// encode() bounds the size by the capacity of the entry, however many operations are open.
 void HeartbeatTable::publish(const RankSnapshot& snapshot) {
   Entry& own = entry(local_rank_);
   own.snapshot.write(encode(snapshot));

@@ -18,8 +18,8 @@ namespace horo::observe {
 
 /// Bytes in shared memory that one writer replaces as a whole and any process reads. Uses a
 /// sequence lock (Lameter, "Effective synchronization on Linux/NUMA systems", 2005): the writer
-/// never waits, and a reader retries if the sequence changed during its copy. Zero-initialised
-/// memory is a valid empty object.
+/// never waits, and a reader repeats its copy if the sequence has changed meanwhile.
+/// Zero-initialised memory is a valid empty object.
 template <std::size_t kCapacity>
 class SeqlockBytes {
  public:
@@ -67,26 +67,26 @@ class SeqlockBytes {
 
 /// A copy of a rank's entry.
 struct HeartbeatEntry {
-  std::int64_t pid = 0;  ///< 0: the rank has not registered yet
+  std::int64_t pid = 0;  ///< 0 if the rank has not registered yet
   std::uint64_t start_time = 0;
-  std::uint64_t machine = 0;    ///< the scope in which `pid` is unique: see machine_id()
+  std::uint64_t machine = 0;    ///< the scope in which `pid` is unique; see machine_id()
   std::uint64_t heartbeat = 0;  ///< number of calls of publish()
   bool has_left = false;
-  /// nullopt if a write is incomplete, because it is in progress or its process was stopped
+  /// nullopt if a write is incomplete, because it is in progress or the rank's process was stopped
   std::optional<RankSnapshot> snapshot;
 };
 
 /// Shared memory of a node in which each rank publishes its state. The other ranks can read it even
 /// after the process of the rank has ended. Each rank writes its own entry, from one thread. Any
 /// rank reads any entry. The table also records what the ranks of the node have logged, so that
-/// only one of them logs an incident.
+/// only one rank logs an incident.
 class HeartbeatTable {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   static std::size_t bytes_for(int ranks);
-  /// `memory`: bytes_for(ranks) bytes, aligned to a cache line, shared by all ranks of the node and
-  /// initially zero. It must outlive this object. Registers this rank.
+  /// Registers this rank. `memory` must have bytes_for(ranks) bytes, be aligned to a cache line, be
+  /// shared by all ranks of the node, be zero initially, and outlive this object.
   HeartbeatTable(std::span<std::byte> memory, int local_rank, int ranks);
 
   /// Replaces this rank's snapshot and increments its heartbeat. Takes a few microseconds and never
@@ -98,13 +98,13 @@ class HeartbeatTable {
   void mark_hub_shut_down();
   /// Whether any rank of the node has called mark_hub_shut_down().
   bool has_hub_left() const;
-  /// Declares that no rank of the node needs to log a wait before `until`, because a logged verdict
-  /// explains the wait or because a rank is in a pause.
+  /// Declares that no rank of the node needs to log a wait before `until`, for example because a
+  /// logged verdict explains the wait or because a rank is in a pause.
   void explain_waits(Time until);
   bool are_waits_explained(Time now) const;
   /// Whether this rank logs `incident`. Returns true once per `period` on the node, to the first
-  /// rank that calls it. If two incidents share a slot of the table and alternate, the node may log
-  /// each of them more often.
+  /// rank that calls this function. If two incidents share a slot of the table and alternate, the
+  /// node may log each of them more often.
   bool claim_report(std::string_view incident, Time now, std::chrono::nanoseconds period);
   HeartbeatEntry read(int local_rank) const;
   /// Reads only HeartbeatEntry::heartbeat.

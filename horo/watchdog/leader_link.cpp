@@ -49,7 +49,8 @@ std::vector<std::string> host_addresses() {
 namespace {
 
 constexpr auto kHelloTimeout = std::chrono::seconds(5);
-// How many unauthenticated connections are allowed beyond one for each node that has not connected.
+// One unauthenticated connection is allowed for each node that has not connected, and this many
+// more.
 constexpr std::size_t kExtraConnections = 32;
 
 // The frame limit of an unauthenticated peer, which may only send a Hello.
@@ -101,9 +102,10 @@ void LeaderHub::drop_unauthenticated(std::size_t max_unauthenticated) {
   });
 }
 
-// Receives before it removes closed connections, because a leader that ends closes its connection
-// right after its last report, which must not be lost. After a change of leader, a node may have
-// two connections for some time. is_connected is true while any of them is open.
+// Receives before it removes closed connections. Otherwise the last report of a leader that ends
+// would be lost, because the leader closes its connection right after that report. After a change
+// of leader, a node may have two connections for some time. is_connected is true while any
+// connection of the node is open.
 void LeaderHub::exchange(const HubStatus& hub_status, Time now, WallTime wall_now) {
   if (!is_open()) return;
   accept_connections(now);

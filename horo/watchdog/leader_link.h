@@ -11,8 +11,8 @@
 
 namespace horo::observe {
 
-/// The addresses of this host's active interfaces as text, IPv4 before IPv6. Excludes loopback and
-/// link-local addresses.
+/// The addresses of this host's active interfaces as text, IPv4 before IPv6. Excludes loopback
+/// interfaces and link-local addresses of IPv6.
 std::vector<std::string> host_addresses();
 
 /// The server side of the link between watchdogs, on rank 0. Receives reports from the leaders of
@@ -25,20 +25,21 @@ class LeaderHub {
 
   /// The last report of a node.
   struct NodeStatus {
-    std::optional<Report> report;  ///< times are by this host's clock; nullopt: no report yet
+    /// The times of the ranks are by this host's clock. nullopt if there is no report yet.
+    std::optional<Report> report;
     Time received_at{};
     bool is_connected = false;
   };
 
-  /// Starts to listen, on the loopback interface only if `is_one_host`. `nodes`: the number of
-  /// nodes of the job. If listening fails, is_open() is false and no node can connect.
+  /// Starts to listen. Listens only on the loopback interface if `is_one_host`. `nodes` is the
+  /// number of nodes of the job. If listening fails, is_open() is false and no node can connect.
   LeaderHub(int nodes, int ranks_of_largest_node, bool is_one_host);
 
   bool is_open() const { return address_.port != 0; }
   const HubAddress& address() const { return address_; }
   /// Accepts connections, receives reports, and sends `hub_status` to every connected node.
   void exchange(const HubStatus& hub_status, Time now, WallTime wall_now);
-  /// nodes()[n]: the status of node n. Node 0 is the hub's own and never has a report.
+  /// nodes()[n] is the status of node n. Node 0 is the hub's own node and never has a report.
   const std::vector<NodeStatus>& nodes() const { return nodes_; }
   /// Restarts the timeouts for reports of all nodes at `now`.
   void restart_timers(Time now);
@@ -47,7 +48,7 @@ class LeaderHub {
   struct Connection {
     FrameSocket socket;
     Time accepted_at;
-    int node = -1;  // -1: unauthenticated
+    int node = -1;  // -1 if unauthenticated
   };
   void accept_connections(Time now);
   void drop_unauthenticated(std::size_t max_unauthenticated);
@@ -62,7 +63,7 @@ class LeaderHub {
 };
 
 /// The client side of the link between watchdogs. Sends a node's reports to the hub and receives
-/// the hub's status. Tries the hub's addresses in turn until the hub replies at one of them, and
+/// the hub's status. Tries the hub's addresses in turn until the hub replies at an address. Tries
 /// again after the connection is lost. Never blocks. Used by one thread.
 class LeaderClient {
  public:
@@ -72,11 +73,11 @@ class LeaderClient {
 
   void exchange(const Report& report, Time now);
 
-  /// The reason for which the hub ends the job; empty: it does not.
+  /// The reason for which the hub aborts the job; empty if it does not.
   const std::string& end_reason() const { return end_reason_; }
-  /// When a message of the hub was last received; nullopt: never.
+  /// When a message of the hub was last received; nullopt if never.
   std::optional<Time> last_received() const { return last_received_; }
-  /// When the first connection attempt was made; nullopt: not yet.
+  /// When the first connection attempt was made; nullopt if there was none.
   std::optional<Time> first_attempt() const { return first_attempt_; }
   bool has_hub_left() const { return has_hub_left_; }
   /// Whether the client has tried every address of the hub and has started over.

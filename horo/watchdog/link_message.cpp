@@ -122,8 +122,8 @@ std::optional<LinkMessage> decode_link_message(std::span<const std::byte> bytes)
   return message;
 }
 
-// FrameSocket closes the connection if a frame is longer than this. So this must be an upper bound
-// of the size of encode() for a node of that size.
+// FrameSocket closes the connection if a frame is longer than this value. So the value must be an
+// upper bound of the size of every message of a node of that size.
 std::size_t max_message_bytes(int ranks_of_node) {
   constexpr std::size_t kRest = 2 * kMaxReasonBytes;
   return kRest +

@@ -14,7 +14,7 @@
 
 namespace horo::observe {
 
-/// A random number that only the ranks of one job know. It authenticates connections.
+/// A random number that only the ranks of one job know. Connections are authenticated with it.
 using Secret = std::array<std::uint64_t, 2>;
 
 /// The addresses of the hub, and the secrets by which hub and nodes authenticate each other.
@@ -25,11 +25,12 @@ struct HubAddress {
 
   Secret node_secret{};    ///< sent by a node to the hub
   Secret hub_secret{};     ///< sent by the hub to a node
-  std::uint16_t port = 0;  ///< 0: there is no hub
+  std::uint16_t port = 0;  ///< 0 if there is no hub
   std::uint16_t address_count = 0;
   char addresses[kMaxAddresses][kAddressBytes] = {};
 
-  /// `texts`: numeric addresses. At most kMaxAddresses are kept.
+  /// Stores the first kMaxAddresses of `texts`, which are numeric addresses. Skips a text of
+  /// kAddressBytes or more characters.
   void set_addresses(std::span<const std::string> texts);
   std::vector<std::string> address_list() const;
 };
@@ -50,12 +51,12 @@ struct Welcome {
 /// The snapshots of a node's ranks, sent by the leader of the node.
 struct Report {
   WallTime sent = 0;       ///< by the sender's clock, as are all times in the report
-  std::string end_reason;  ///< why the node's ranks were aborted; empty: they were not
+  std::string end_reason;  ///< why the node's ranks were aborted; empty if they were not
   std::vector<RankSnapshot> ranks;
 };
 /// The hub's status, sent to every node periodically.
 struct HubStatus {
-  std::string end_reason;         ///< why the job ends; empty: it does not
+  std::string end_reason;         ///< why the job is aborted; empty if it is not
   bool is_shutting_down = false;  ///< the hub leaves without failure
   bool is_paused = false;         ///< a rank is in a pause
   bool sees_all = false;          ///< the hub has snapshots of all ranks of the job

@@ -9,17 +9,18 @@
 
 namespace horo::observe {
 
-/// Waits for other ranks that other components of this rank have found: the coordinator for named
-/// operations, a plan for its update. These components can determine which ranks are missing even
-/// if the watchdogs cannot reach each other. They only note the waits. The watchdog of the rank
-/// decides whether to log them. Thread-safe.
+/// The waits for other ranks that other components of this rank have found. The coordinator finds
+/// waits in named operations, and a plan finds waits for the update of the plan. These components
+/// can determine which ranks are missing even if the watchdogs cannot reach each other. The
+/// components only note the waits. The watchdog of the rank decides whether to log a wait.
+/// Thread-safe.
 class LongWaits {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   /// Notes a wait of `age`, described by `text`. Replaces the earlier note of the same name. A note
-  /// is valid for kValidFor, so the caller repeats it while the wait lasts and need not withdraw
-  /// it.
+  /// is valid for kValidFor. The caller must repeat the note while the wait lasts, and need not
+  /// withdraw it.
   void note(const std::string& name, std::chrono::nanoseconds age, std::string text, Time now);
 
   struct Wait {
@@ -27,7 +28,7 @@ class LongWaits {
     std::chrono::nanoseconds age;
     std::string text;
   };
-  /// Returns the valid notes, by name.
+  /// Returns the valid notes in order of name.
   std::vector<Wait> current(Time now);
 
   static constexpr std::chrono::seconds kValidFor{1};
@@ -42,8 +43,8 @@ class LongWaits {
   std::map<std::string, Note> notes_;
 };
 
-// Holds the lock for one map access and takes no other lock meanwhile. The caller may own the
-// coordinator's rounds.
+// The thread that runs the coordinator's rounds may call this function. Therefore the function
+// holds the lock for one map access only, and takes no other lock meanwhile.
 inline void LongWaits::note(const std::string& name, std::chrono::nanoseconds age, std::string text,
                             Time now) {
   const std::scoped_lock lock(mutex_);

@@ -12,8 +12,8 @@ namespace {
 // A zombie with a recent heartbeat is a process whose main thread has ended before its other
 // threads.
 constexpr auto kFreshHeartbeat = std::chrono::seconds(2);
-// A rank whose last heartbeat is newer than this is alive, even if its process cannot be found. Two
-// heartbeat intervals.
+// A rank whose last heartbeat is newer than this counts as alive, even if its process does not
+// exist. The value is twice the longest heartbeat interval.
 constexpr auto kLastHeartbeat = std::chrono::seconds(1);
 
 Liveness liveness_without_process(std::chrono::nanoseconds silence) {
@@ -30,7 +30,7 @@ Liveness judge_liveness(const ProcessObservation& observation,
   if (observation.has_left) return Liveness::kEnded;
   if (!observation.is_visible)
     return observation.silence > silent_after ? Liveness::kSilent : Liveness::kRunning;
-  // The pid belongs to another process now, so the rank's process has ended.
+  // The pid belongs to no process or to another process now, so the rank's process has ended.
   if (!observation.process || observation.process->start_time != observation.start_time)
     return liveness_without_process(observation.silence);
   switch (observation.process->state) {
@@ -100,8 +100,8 @@ void NodeWatch::restart_timers(Time now) {
 }
 
 // Keeps the last readable snapshot of each rank, because a rank that was stopped or killed during a
-// write leaves none. `last_sign_of_life` is the time at which this process observed that the
-// heartbeat advanced, so it does not depend on clocks of other processes.
+// write leaves an unreadable snapshot. `last_sign_of_life` is the time at which this process
+// observed that the heartbeat advanced, so it does not depend on clocks of other processes.
 std::vector<RankSnapshot> NodeWatch::snapshots(Time now) {
   update_heartbeats(now);
   std::vector<RankSnapshot> ranks;

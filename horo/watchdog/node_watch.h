@@ -13,18 +13,20 @@ namespace horo::observe {
 
 /// What one rank can observe of another rank of its node.
 struct ProcessObservation {
-  bool has_left = false;               ///< the rank has published that it left
+  bool has_left = false;               ///< the rank has published that it left the job
   bool is_visible = false;             ///< the process could be looked up by its pid
-  std::optional<ProcessStat> process;  ///< if visible: the process with that pid, if any
+  std::optional<ProcessStat> process;  ///< if is_visible: the process with that pid, if any
   std::uint64_t start_time = 0;  ///< start time of the rank's process, as published by the rank
-  std::chrono::nanoseconds silence{};  ///< time since its heartbeat was last seen to advance
+  std::chrono::nanoseconds silence{};  ///< time since the heartbeat was last seen to advance
 };
 
-/// Derives the liveness of a rank from its arguments only. If there is no such process, the rank is
-/// dead once its heartbeat is older than one second. If the process cannot be looked up, only the
-/// heartbeat counts: the rank is silent after `silent_after`, and never dead. If the process
-/// exists, the rank is silent only after ten times `silent_after`, because a busy machine may delay
-/// heartbeats.
+/// Derives the liveness of a rank from the arguments only. A rank that has left is ended. If the
+/// rank's process does not exist any more, the rank is dead once its heartbeat is older than one
+/// second. If the process is a zombie, that limit is two seconds. If the process is stopped, the
+/// rank is stopped. If the process runs, the rank is silent once its heartbeat is older than ten
+/// times `silent_after`, because a busy machine may delay heartbeats. If the process cannot be
+/// looked up, the rank is silent once its heartbeat is older than `silent_after`, and is never
+/// dead.
 Liveness judge_liveness(const ProcessObservation& observation,
                         std::chrono::nanoseconds silent_after);
 
@@ -33,8 +35,9 @@ class NodeWatch {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// `table` must outlive this object. `silent_after`: see judge_liveness(). `ranks`: by local
-  /// rank, with number and host; used for ranks that have not published yet.
+  /// `table` must outlive this object. See judge_liveness() for `silent_after`. `ranks` has a
+  /// snapshot with the number and the host of each rank of the node, by local rank. These snapshots
+  /// are used for ranks that have not published yet.
   NodeWatch(const HeartbeatTable& table, std::chrono::nanoseconds silent_after,
             std::vector<RankSnapshot> ranks);
 
@@ -61,7 +64,7 @@ class NodeWatch {
   std::uint64_t machine_;
   std::vector<Heartbeat> heartbeats_;
   std::vector<RankSnapshot> latest_;  // by local rank: the last snapshot that could be read
-  std::vector<bool> has_snapshot_;    // by local rank: whether there was one
+  std::vector<bool> has_snapshot_;    // by local rank: whether one could be read
 };
 
 }  // namespace horo::observe

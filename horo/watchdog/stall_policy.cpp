@@ -20,11 +20,12 @@ using Kind = Verdict::Kind;
 using std::chrono::nanoseconds;
 
 // An operation that a dead, stopped or silent rank blocks is reported when other ranks have waited
-// for this fraction of the stall warning time: one third.
+// for the stall warning time divided by this number.
 constexpr int kSettledAfter = 3;
 constexpr WallTime kNanosecondsPerByte = 100;  // an assumed minimum bandwidth of 10 MB/s
 
-// Verdicts on the state of a process. They do not depend on how long other ranks have waited.
+// Whether the verdict is about the state of a process. Such a verdict does not depend on how long
+// other ranks have waited.
 bool is_process_state(Kind kind) { return kind == Kind::kStopped || kind == Kind::kSilent; }
 bool is_final(Kind kind) { return kind == Kind::kDead || kind == Kind::kFailed; }
 bool is_unhealthy(const RankSnapshot& rank) {
@@ -39,7 +40,7 @@ bool is_same(Kind a, Kind b) {
 }
 
 // Returns the verdict of diagnose() if there is a stall. diagnose() also reports ranks that are a
-// little late, which matters at the end of a job but not while it runs.
+// little late. Such a report is useful at the end of a job, but not while the job runs.
 Verdict find_stall(const std::vector<RankSnapshot>& ranks, WallTime now, nanoseconds stall_after) {
   Verdict verdict = diagnose(ranks, now, stall_after);
   if (is_final(verdict.kind) || is_process_state(verdict.kind)) return verdict;
@@ -76,8 +77,8 @@ bool may_be_slow_link(const std::vector<RankSnapshot>& ranks) {
   return std::ranges::none_of(ranks, &RankSnapshot::has_overdue_wait);
 }
 
-// Adds the time that a slow link needs for a started exchange, so that it does not count as a
-// stall.
+// Adds the time that a slow link needs for a started exchange to the time of submission, so that
+// the exchange does not count as a stall.
 void allow_for_slow_links(std::vector<RankSnapshot>& ranks) {
   if (!may_be_slow_link(ranks)) return;
   const Exchanges exchanges(ranks);
@@ -119,9 +120,9 @@ void StallPolicy::restart_timers(WallTime now) {
 
 // Returns those of `unknown_ranks` that may block an operation that has lasted longer than
 // `lasting`. Returns none if a known rank is missing in an operation, unless that rank itself waits
-// for an unknown rank: in an operation that every known member has submitted. Unknown ranks may or
-// may not have started an exchange, so the allowance for slow links applies to every started
-// exchange.
+// for an unknown rank. A rank waits for an unknown rank if it has submitted an operation that every
+// known member has submitted and of which the unknown rank is a member. Unknown ranks may or may
+// not have started an exchange, so the allowance for slow links applies to every started exchange.
 std::vector<RankSnapshot> StallPolicy::possible_blockers(
     const std::vector<RankSnapshot>& ranks, std::span<const RankSnapshot> unknown_ranks,
     WallTime now, nanoseconds lasting) const {
@@ -194,8 +195,8 @@ std::optional<std::string> StallPolicy::callback_notice(const std::vector<RankSn
   return text;
 }
 
-// `delay` gives a verdict time to be logged first. A verdict also states what the missing rank
-// does.
+// `delay` gives a verdict time to be logged first. A verdict is more useful, because it also states
+// what the missing rank does.
 std::vector<LongWaits::Wait> StallPolicy::unexplained_waits(std::span<const LongWaits::Wait> waits,
                                                             WallTime now, nanoseconds delay) {
   const WallTime interval = repeat_interval().count();
@@ -251,9 +252,9 @@ StallPolicy::Decision StallPolicy::decide(std::vector<RankSnapshot> ranks, WallT
   return decision;
 }
 
-// A dead, stopped or silent rank is reported at once. At that time, other ranks may not wait for it
-// yet, or may wait in an operation that they can still finish. The operation in which they wait is
-// reported once, after stall_warning / kSettledAfter.
+// A dead, stopped or silent rank is reported at once. At that time, other ranks may not wait for
+// that rank yet, or may wait in an operation that they can still finish. The operation in which
+// they wait is reported once, after stall_warning / kSettledAfter.
 bool StallPolicy::is_report_due(const Verdict& verdict, WallTime now) {
   const bool is_settled =
       !verdict.awaited.empty() && now - std::max(verdict.awaited_since, reported_.since) >=
@@ -284,8 +285,8 @@ bool StallPolicy::is_confirmed(const Verdict& verdict, const std::vector<RankSna
   });
 }
 
-// Three kinds of time do not count as waiting: time before counted_from_, time in which any rank is
-// in a pause, and, for a rank that waits after join(), time in which other ranks finish operations.
+// Time before counted_from_ and time in which any rank is in a pause do not count as waiting. For a
+// rank that waits after join(), time in which other ranks finish operations does not count either.
 void StallPolicy::discount_suspension(std::vector<RankSnapshot>& ranks, WallTime now) {
   is_paused_ = std::any_of(ranks.begin(), ranks.end(), [](const RankSnapshot& rank) {
     return !rank.pause.empty() && rank.liveness == Liveness::kRunning;

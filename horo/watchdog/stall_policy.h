@@ -25,12 +25,13 @@ class StallPolicy {
   };
 
   /// Warnings: a stall is reported after `stall_warning`, once newer snapshots of the waiting ranks
-  /// confirm it. A dead, stopped or silent rank is reported at once; the operation that it blocks
-  /// is reported when other ranks have waited for a third of `stall_warning`. A warning is repeated
-  /// after four times `stall_warning`. The end of a reported stall is reported too.
+  /// confirm it. A dead, stopped or silent rank is reported at once. The operation that this rank
+  /// blocks is reported when other ranks have waited for a third of `stall_warning`. A warning is
+  /// repeated after four times `stall_warning`. The end of a reported stall is reported too.
   ///
-  /// Abort: a stall aborts the job after `timeout`. A dead rank aborts the job at once. A rank that
-  /// has left without failure while others wait for it aborts the job when it is reported.
+  /// Abort: a stall aborts the job after `timeout`. A dead rank aborts the job at once. If a rank
+  /// has left without failure and others wait for it, the job is aborted when this stall is
+  /// confirmed.
   ///
   /// `extra_timeout` is added to `timeout` for silent ranks, so that a watchdog with snapshots of
   /// more ranks decides first.
@@ -38,21 +39,23 @@ class StallPolicy {
               std::chrono::nanoseconds extra_timeout = std::chrono::nanoseconds(0));
 
   /// Evaluates the snapshots at `now`. A pause that has lasted for `timeout` gives a notice, which
-  /// is repeated after each further `timeout`; it never aborts the job. A callback that has run for
-  /// `stall_warning` gives a notice, repeated after each `timeout`.
+  /// is repeated after each further `timeout`. A pause never aborts the job. A callback that has
+  /// run for `stall_warning` gives a notice, repeated after each `timeout`.
   ///
-  /// `unknown_ranks`: ranks without a snapshot. Once they are silent, those that are members of a
-  /// blocked operation are blamed, if no known rank blocks it. They may be alive but unreachable
-  /// for the watchdogs. Therefore the job is aborted when the operation has lasted for `timeout`,
-  /// independent of how long they have been silent.
+  /// `unknown_ranks` are the ranks without a snapshot. If no known rank blocks a waiting operation,
+  /// the unknown members of the operation are blamed once they are silent. Unknown ranks may be
+  /// alive but unreachable for the watchdogs. Therefore the job is aborted when the operation has
+  /// lasted for `timeout` plus `extra_timeout`, independent of how long the unknown ranks have been
+  /// silent.
   Decision evaluate(std::vector<RankSnapshot> ranks, WallTime now,
                     std::span<const RankSnapshot> unknown_ranks = {});
-  /// Whether waits need no report of their own, because this policy has reported a stall, a rank is
-  /// in a pause, or the job has been aborted.
+  /// Whether waits need no separate report. This is so if this policy has reported a stall, a rank
+  /// is in a pause, or this policy has aborted the job.
   bool explains_waits() const { return reported_.last_reported != 0 || is_paused_ || has_ended_; }
-  /// Returns those of `waits` that are due for a report: they have lasted for stall_warning and
-  /// `delay`, and explains_waits() is false. Each is due again after repeat_interval(). Call this
-  /// only while no watchdog has snapshots of all ranks.
+  /// Returns those of `waits` that are due for a report. A wait is due if it has lasted for
+  /// stall_warning plus `delay` and explains_waits() is false. It is due again after
+  /// repeat_interval(). The caller must call this function only while no watchdog has snapshots of
+  /// all ranks.
   std::vector<LongWaits::Wait> unexplained_waits(std::span<const LongWaits::Wait> waits,
                                                  WallTime now, std::chrono::nanoseconds delay);
   /// The time after which a report is repeated: four times `stall_warning`.
@@ -60,8 +63,8 @@ class StallPolicy {
   /// Whether a running rank was in a pause at the last evaluation.
   bool is_paused() const { return is_paused_; }
   /// Resets the policy, because another watchdog evaluates the ranks from now on. That watchdog has
-  /// no record of the reported stall. Returns a text that the reported stall is over; nullopt if
-  /// none was reported.
+  /// no record of the reported stall. Returns a text that the reported stall is over; nullopt if no
+  /// stall was reported.
   std::optional<std::string> hand_over(WallTime now);
   /// Ignores all waiting before `now`, because the watchdog itself was suspended.
   void restart_timers(WallTime now);
@@ -72,8 +75,8 @@ class StallPolicy {
     Verdict::Kind kind = Verdict::Kind::kNone;
     std::vector<int> blamed;
     std::string ranks_text;      // of the blamed ranks
-    WallTime since = 0;          // when it was first observed
-    WallTime last_reported = 0;  // 0: not reported yet
+    WallTime since = 0;          // when the verdict was first observed
+    WallTime last_reported = 0;  // 0 if not reported yet
     std::string awaited;         // Verdict::awaited of the last report
     bool is_wait_reported = false;
     std::string operation = {};  // Verdict::operation
@@ -97,10 +100,10 @@ class StallPolicy {
   std::chrono::nanoseconds extra_timeout_;
   WallTime counted_from_ = 0;
   WallTime resumed_at_ = 0;                         // last call of restart_timers()
-  WallTime pause_reported_ = 0;                     // 0: no long pause was reported
-  WallTime callback_reported_ = 0;                  // 0: no long callback was reported
+  WallTime pause_reported_ = 0;                     // 0 if no long pause was reported
+  WallTime callback_reported_ = 0;                  // 0 if no long callback was reported
   std::map<std::string, WallTime> waits_reported_;  // see unexplained_waits(), by name
-  ReportedStall candidate_, reported_;  // the latest verdict, and the latest confirmed one
+  ReportedStall candidate_, reported_;  // the latest verdict, and the latest confirmed verdict
   bool is_paused_ = false;
   bool has_ended_ = false;
 };

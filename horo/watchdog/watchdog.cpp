@@ -29,9 +29,9 @@ constexpr int kIntervalsToVerdict = 4;
 // The start of an exchange is known only to the accuracy of the snapshots.
 constexpr nanoseconds kStartTimeError = 500ms;
 
-// A node that is cut off from rank 0 considers rank 0 silent. If it aborted the job, the abort
-// could reach other nodes through connections between ranks. Rank 0's watchdog can determine which
-// node is cut off, so it must decide first.
+// A node that is cut off from rank 0 considers rank 0 silent. If that node aborted the job, the
+// abort could reach other nodes through connections between ranks. Rank 0's watchdog can determine
+// which node is cut off, so rank 0's watchdog must decide first.
 nanoseconds extra_timeout_for(const Topology& topology, const WatchdogOptions& options) {
   return topology.node == 0 ? 0ns : std::clamp<nanoseconds>(options.timeout / 4, 200ms, 3s);
 }
@@ -124,8 +124,9 @@ void Watchdog::evaluate_or_report(const Now& now) {
 }
 
 // Publishes the last state of this rank, which leaves without failure. If this rank leads the node,
-// it also sends the state to the hub. A later leader of the node cannot receive the hub's last
-// status, so this rank records for the node that the hub has left.
+// it also sends the states of the node to the hub. The hub sends its last status to all nodes. A
+// later leader of the node cannot receive the hub's last status, so this rank records for the node
+// that the hub has left.
 void Watchdog::leave() {
   RankSnapshot own = source_.snapshot();
   own.liveness = Liveness::kEnded;
@@ -221,8 +222,9 @@ void Watchdog::report_lost_nodes(const std::vector<RankSnapshot>& ranks) {
   }
 }
 
-// While the hub replies, it evaluates all ranks, and this policy is reset. Otherwise this leader
-// evaluates the ranks of its node. If the hub has replied before, rank 0 is added as a silent rank.
+// While the hub replies, the hub evaluates all ranks, and this leader resets its policy. Otherwise
+// this leader evaluates the ranks of its node. If the hub has replied before, rank 0 is added as a
+// silent rank.
 void Watchdog::report_to_hub(std::vector<RankSnapshot> ranks, const Now& now) {
   if (table_.has_hub_left()) return evaluate_without_hub(std::move(ranks), now);
   client_.exchange({now.wall, is_abort_raised() ? options_.abort->text() : std::string(), ranks},
@@ -298,8 +300,8 @@ std::vector<RankSnapshot> Watchdog::unknown_ranks(const std::vector<RankSnapshot
                                                   const Now& now) const {
   std::vector<RankSnapshot> others;
   if (sees_all_) return others;
-  // After rank 0 has left, this rank receives no state of other nodes. Their ranks may still run,
-  // so they do not count as silent.
+  // After rank 0 has left, this rank receives no state of other nodes. The ranks of these nodes may
+  // still run, so they do not count as silent.
   const bool is_silent = !table_.has_hub_left() && now.steady - started_->steady > silent_after_;
   for (int rank = 0; rank < topology_.size; ++rank) {
     if (std::ranges::find(known, rank, &RankSnapshot::rank) != known.end()) continue;
@@ -314,14 +316,15 @@ std::vector<RankSnapshot> Watchdog::unknown_ranks(const std::vector<RankSnapshot
   return others;
 }
 
-// Called while another watchdog evaluates the ranks: that of a lower local rank, or the hub.
+// Called while another watchdog evaluates the ranks: the watchdog of a lower local rank, or the
+// hub.
 void Watchdog::hand_over(const Now& now) {
   if (const auto over = policy_.hand_over(now.wall)) options_.log(*over);
 }
 
 // Logs nothing while a watchdog has snapshots of all ranks, or while a verdict that this node has
 // logged explains the waits. Several ranks of the node may note the same wait, for example for the
-// update of a plan. claim_report() selects the one that logs it.
+// update of a plan. claim_report() selects the rank that logs the wait.
 void Watchdog::report_long_waits(const Now& now) {
   if (options_.long_waits == nullptr || options_.abort == nullptr || is_abort_raised() ||
       options_.abort->is_watched(now.steady) || table_.are_waits_explained(now.steady))
@@ -336,7 +339,8 @@ void Watchdog::excuse_waits(const Now& now) {
   if (options_.abort != nullptr) options_.abort->excuse_waits(now.steady);
 }
 
-// Every round extends the watch until the time at which this rank would count as silent.
+// Called in every round in which a watchdog has snapshots of all ranks. Without a further round,
+// the watch ends at the time at which this rank counts as silent.
 void Watchdog::extend_watch(const Now& now) {
   if (options_.abort != nullptr) options_.abort->watch_until(now.steady + silent_after_);
 }

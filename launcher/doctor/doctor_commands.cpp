@@ -32,14 +32,15 @@ fs::path default_place() {
                                                          : fs::path(setting);
 }
 
-// The directory of the flight recorders of one job: `directory`, or the newest job in it. Without
-// `directory`, searches HORO_FLIGHT_DIR or the default directory. Throws InvalidArgument if there
-// are no files, or if the directory cannot be read.
+// Returns the directory with the flight recorders of one job. This is `directory` if it has such
+// files, and otherwise the directory of the newest job in `directory`. Without `directory`, uses
+// HORO_FLIGHT_DIR or the default directory instead. Throws InvalidArgument if there are no such
+// files, or if the directory cannot be read.
 fs::path find_flight_job(const std::optional<std::string>& directory) {
   const fs::path place = directory ? fs::path(*directory) : default_place();
   std::error_code error;
   fs::directory_iterator(place, error);
-  // The default directory exists only while it holds files of a job.
+  // The default directory exists only while it has files of a job.
   if (error && (directory || error != std::errc::no_such_file_or_directory))
     throw InvalidArgument(fmt::format("{} cannot be read: {}", place.string(), error.message()));
   if (!observe::flight_files(place).empty()) return place;
@@ -92,8 +93,8 @@ DoctorOptions parse_doctor_options(std::span<const std::string> words) {
   return options;
 }
 
-/// States which job is shown if the user named none. In the default directory, jobs that succeed
-/// leave no files.
+/// If the report is on a job in the default directory that does not run any more, returns a line
+/// that states which job this is. In the default directory, jobs that succeed leave no files.
 std::string note_on_choice(const DoctorReport& report) {
   bool runs = false;
   for (std::size_t i = 0; i < report.logs.size(); ++i) {

@@ -40,14 +40,16 @@ void keep_newest_job(DoctorReport& report, std::uint64_t older_job) {
   });
 }
 
-// Signals such as SIGTERM also end the remaining ranks after a failure. The rank that ended first
-// was not ended for that reason.
+// Whether a signal such as SIGTERM killed this rank, and the launcher reports this rank as the
+// first one that ended. Such signals also end the remaining ranks after a failure, but not the
+// first rank.
 bool was_killed_first(const FlightLog& log, const observe::FirstEnd& end) {
   return observe::was_terminated_by_signal(log) &&
          end.how.starts_with(fmt::format("was killed by signal {} ", log.signal));
 }
 
-// How the rank ended according to the launcher, and which call of horo is missing.
+// Returns how the rank ended according to the launcher. If the rank exited, the text also states
+// which call of horo is missing.
 std::string ending_of(const FlightLog& log, const observe::FirstEnd& end) {
   constexpr std::string_view kExit = "exited with code ";
   if (!end.how.starts_with(kExit)) return end.how;
@@ -60,10 +62,11 @@ std::string ending_of(const FlightLog& log, const observe::FirstEnd& end) {
                                : " without calling Context::shutdown()");
 }
 
-// Adds the launcher's report of how the rank ended. It is the reason of a dead rank without a
-// recorded failure, and supplements a recorded failure.
+// Adds the launcher's report of how the rank ended. For a dead rank without a recorded failure,
+// this report is the reason. For a rank with a recorded failure, it is additional information.
 void note_end(DoctorReport& report, const observe::FirstEnd& end) {
-  constexpr observe::WallTime kLongestEnd = 600'000'000'000;  // of a job, from its first dead rank
+  // The longest time from the last sign of life of a rank to the report of its end, in ns.
+  constexpr observe::WallTime kLongestEnd = 600'000'000'000;
   for (std::size_t i = 0; i < report.snapshots.size(); ++i) {
     RankSnapshot& rank = report.snapshots[i];
     if (rank.rank != end.rank || end.at - rank.last_sign_of_life >= kLongestEnd) continue;
@@ -87,7 +90,7 @@ constexpr std::size_t kColumns = 7;
 constexpr std::size_t kLongestCell = 36;
 using Row = std::array<std::string, kColumns>;
 
-// Between two characters of UTF-8.
+// Shortens a text to kLongestCell bytes. Does not split a character of UTF-8.
 std::string cut(const std::string& text) {
   if (text.size() <= kLongestCell) return text;
   std::size_t end = kLongestCell - 3;
@@ -132,10 +135,10 @@ std::string date_of(observe::WallTime time) {
 
 }  // namespace
 
-// Reads files of a job that may still run, or whose ranks were killed at any instruction. A file
-// that cannot be read becomes a problem of the report, because a verdict on the other ranks is
-// still possible. `now` is the latest time in any record, so that a report of an old job does not
-// count the time since then.
+// The job may still run, or its ranks may have been killed at any instruction. A file that cannot
+// be read becomes an entry of report.problems, because a verdict on the other ranks is still
+// possible. report.now is the latest time in any snapshot, so that a report on an old job does not
+// include the time after the end of that job.
 DoctorReport examine(const std::filesystem::path& directory, std::chrono::nanoseconds stall_after,
                      std::uint64_t older_job) {
   DoctorReport report;

@@ -24,11 +24,11 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto kLookInterval = 100ms;
-constexpr auto kIdleTime = 8s;  // mpirun ends a reachable daemon sooner
+constexpr auto kIdleTime = 8s;  // mpirun ends a daemon that it can reach sooner
 constexpr auto kTimeToEnd = 5s;
 
-// The daemon of Open MPI, if it is the parent of this process. None if the kernel does not list
-// children, because a daemon whose ranks are unknown must not be ended.
+// Returns the daemon of Open MPI, if it is the parent of this process. Returns none if the kernel
+// does not list the children of processes. Otherwise a daemon whose ranks still run could be ended.
 std::optional<ProcessId> find_daemon() {
   const pid_t parent = getppid();
   std::ifstream file("/proc/" + std::to_string(parent) + "/comm");
@@ -40,7 +40,8 @@ std::optional<ProcessId> find_daemon() {
   return running_process(parent);
 }
 
-// Returns false when the daemon has ended.
+// Returns true after the daemon has had no child for `idle_time`, and false when the daemon has
+// ended.
 bool wait_while(const ProcessId& daemon, std::chrono::seconds idle_time) {
   for (Clock::time_point busy = Clock::now(); Clock::now() - busy < idle_time;) {
     std::this_thread::sleep_for(kLookInterval);
@@ -50,8 +51,8 @@ bool wait_while(const ProcessId& daemon, std::chrono::seconds idle_time) {
   return true;
 }
 
-// An orted that has lost its mpirun waits for up to 15 minutes. It is ended only after it has had
-// no child for kIdleTime: its other ranks may still run.
+// A daemon (orted) that has lost the connection to mpirun waits for up to 15 minutes. The daemon is
+// ended only after it has had no child for kIdleTime, because its other ranks may still run.
 void end_daemon(const ProcessId& daemon) {
   for (const auto& [signal, time] : {std::pair(SIGTERM, kIdleTime), {SIGKILL, kTimeToEnd}}) {
     if (!wait_while(daemon, time)) return;
@@ -59,7 +60,8 @@ void end_daemon(const ProcessId& daemon) {
   }
 }
 
-// Closes all files, because mpirun waits until no process holds the output pipes of a rank.
+// Closes all files except `descriptor`, which becomes descriptor 3. mpirun waits until no process
+// holds the output pipes of a rank.
 void release_files_but(int descriptor) {
   const int null = open("/dev/null", O_RDWR);
   for (int standard = STDIN_FILENO; standard <= STDERR_FILENO; ++standard) dup2(null, standard);
@@ -68,9 +70,9 @@ void release_files_but(int descriptor) {
   close_range(kKept + 1, ~0U, 0);
 }
 
-// The read returns one byte when the rank ends well (dismiss()), and the end of the file when the
-// process that holds the other end has died, however it died. Signals are blocked, because a signal
-// to the job must not end the process that cleans up after it.
+// read() returns one byte if the rank has succeeded (dismiss()). It returns the end of the file if
+// the runner has closed the other end of the pipe or has died, for whatever reason. Signals are
+// blocked, because a signal to the job must not end the cleaning process.
 [[noreturn]] void run_cleaner(int descriptor, const std::vector<std::string>& environment,
                               const std::filesystem::path& shared_memory,
                               const std::optional<ProcessId>& daemon) {
@@ -91,9 +93,8 @@ void release_files_but(int descriptor) {
 
 }  // namespace
 
-// fork() without exec(): the child calls only functions that work after a fork of a process with
-// one thread. The pipe is O_CLOEXEC, so the rank's program does not inherit the writing end and
-// cannot keep it open.
+// The child does not call exec(). This is safe, because this process has one thread. The pipe is
+// O_CLOEXEC, so the rank's program does not inherit the write end and cannot keep it open.
 RankCleaner::RankCleaner(const std::vector<std::string>& environment,
                          const std::filesystem::path& shared_memory) {
   const std::optional<ProcessId> daemon = find_daemon();
@@ -104,7 +105,7 @@ RankCleaner::RankCleaner(const std::vector<std::string>& environment,
     close(ends[1]);
     run_cleaner(ends[0], environment, shared_memory, daemon);
   }
-  // Set by this process, so that it is in effect before the rank starts.
+  // This process sets the process group, so that the group is in effect before the rank starts.
   if (pid_ > 0) setpgid(pid_, pid_);
   close(ends[0]);
   alive_ = ends[1];

@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::size_t kCopiedBytes = 16384;
 
-/// Keeps the last line of a stream that is not blank.
+/// Keeps the last non-blank line of a stream, up to 600 bytes.
 class LastLine {
  public:
   void feed(std::string_view bytes) {
@@ -69,8 +69,8 @@ void write_all(std::string_view bytes) {
   }
 }
 
-/// Copies the bytes that can be read now. Returns false at the end of the stream, or if there are
-/// none.
+/// Copies the bytes that can be read now to standard error. Returns false at the end of the stream,
+/// or if no bytes can be read.
 bool pass_on(int descriptor, LastLine& last) {
   char buffer[kCopiedBytes];
   const ssize_t count = read(descriptor, buffer, sizeof buffer);
@@ -130,7 +130,7 @@ int rank_command(std::span<const std::string> words) {
   const std::vector<std::string> program_words(words.begin(), words.end());
   const std::vector<std::string> environment = process_environment();
   check_program_format(find_program(words[0], variable_in(environment, "PATH")));
-  // mpirun sends SIGUSR1 and SIGUSR2 to the whole process group, so they must not end this process.
+  // mpirun sends SIGUSR1 and SIGUSR2 to the whole process group. They must not end this process.
   SignalInbox inbox({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2});
   RankCleaner cleaner(environment);
   const ChildProcess program(program_words, {}, inbox.previous_mask(), ChildProcess::Kind::kRank);
@@ -146,7 +146,7 @@ int rank_command(std::span<const std::string> words) {
       is_stopped |= *signal == SIGTERM || *signal == SIGINT || *signal == SIGHUP;
     wait_status = take_end(program);
   }
-  // A signal to the process group that ended the program has also reached this process.
+  // If a signal to the process group ended the program, the signal has also reached this process.
   while (const auto signal = inbox.next())
     is_stopped |= *signal == SIGTERM || *signal == SIGINT || *signal == SIGHUP;
   while (is_open && pass_on(program.error_output(), last)) {

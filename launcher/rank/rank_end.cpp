@@ -42,9 +42,9 @@ std::string encode(const RankEnd& end) {
                      end.wait_status, end.host, end.last_line, kEnd);
 }
 
-// A report may be split over several reads, so its beginning is kept in report_ until its end
-// arrives. A program may write the separator too. Such text is passed on once it is longer than any
-// report, or once its line has ended.
+// A report may be split over several reads, so report_ keeps the beginning of a report until its
+// end arrives. A program may write the separator too. Text after such a separator is passed on when
+// it is longer than any report, or when its line has ended.
 std::string RankEndReader::without_reports(std::string_view bytes) {
   std::string rest;
   while (!bytes.empty()) {

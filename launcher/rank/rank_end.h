@@ -9,21 +9,21 @@
 
 namespace horo {
 
-/// How the process of a rank ended, as reported by its runner (rank_command()).
+/// How the process of a rank ended, according to the runner of the rank (rank_command()).
 struct RankEnd {
   int rank = 0;
-  int size = 0;  ///< ranks of its job; 0: unknown
+  int size = 0;  ///< number of ranks of the job, 0 if unknown
   pid_t pid = -1;
   std::string host = {};
   int wait_status = 0;
-  std::string last_line = {};  ///< the last line of its standard error, printable; empty: none
+  std::string last_line = {};  ///< printable form of the last line of its standard error, if any
 };
 
-/// "exited with code 7", "was killed by signal 9 (Killed)".
+/// Returns a text such as "exited with code 7" or "was killed by signal 9 (Killed)".
 std::string describe(const RankEnd& end);
 
-/// The bytes of the report for standard error. They begin with a control character, which separates
-/// them from the output of the program.
+/// Returns the bytes of the report that the runner writes to standard error. The report begins with
+/// a control character, which distinguishes it from the output of the program.
 std::string encode(const RankEnd& end);
 
 /// Extracts the reports of the runners from the standard error of the ranks.
@@ -38,7 +38,7 @@ class RankEndReader {
   const std::vector<RankEnd>& ends() const { return ends_; }
 
  private:
-  std::string report_;  // incomplete; empty: none
+  std::string report_;  // the bytes of an incomplete report, if any
   std::vector<RankEnd> ends_;
 };
 

@@ -10,11 +10,12 @@ namespace horo {
 namespace {
 
 // The number of forks between the start of the program and this process. Every child increments its
-// own copy, so an object that was copied by fork() has a different number than its process.
+// own copy of the counter. So an object that was copied by fork() has a different number than the
+// child process.
 std::atomic<std::uint32_t> forks{0};
 
-// The handler stays registered until the process ends. It is async-signal-safe, as the child of a
-// process with several threads requires.
+// The handler stays registered until the process ends. The handler must be async-signal-safe,
+// because it may run in the child of a process with several threads.
 void count_forks() {
   [[maybe_unused]] static const int is_counting =
       pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });

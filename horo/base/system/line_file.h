@@ -7,14 +7,14 @@
 namespace horo {
 
 /// A text file in which a job stores results, one per line, for later jobs. Lines that begin with #
-/// are comments. `setting` is the variable that names the file; error texts begin with it.
+/// are comments. `setting` is the variable that names the file. Error texts begin with `setting`.
 class LineFile {
  public:
   LineFile(std::string_view setting, std::string path)
       : setting_(setting), path_(std::move(path)) {}
 
-  /// Returns the contents; nullopt if the file does not exist. Throws InvalidArgument if it cannot
-  /// be read.
+  /// Returns the contents, or nullopt if the file does not exist. Throws InvalidArgument if the
+  /// file cannot be read.
   std::optional<std::string> read() const;
   /// Appends `line`, given without a newline. A new file begins with `explanation`. Throws
   /// InvalidArgument if the file cannot be written.

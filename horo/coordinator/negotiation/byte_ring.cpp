@@ -24,8 +24,8 @@ ByteRing::ByteRing(std::byte* memory, std::size_t capacity, std::size_t readers)
 void ByteRingWriter::send(std::span<const std::byte> message) {
   const auto length = static_cast<Length>(message.size());
   HORO_CHECK(length == message.size(), "a control message must be shorter than 4 GiB");
-  // Drops the bytes that are already in the ring. Otherwise, the outbox would grow without limit if
-  // the ring is never empty. Each call moves fewer bytes than it drops.
+  // Drops the bytes that are already in the ring. Otherwise the outbox would grow without limit if
+  // the ring never had room for all kept bytes. Each erase() moves fewer bytes than it drops.
   if (sent_ > outbox_.size() / 2) {
     outbox_.erase(outbox_.begin(), outbox_.begin() + static_cast<std::ptrdiff_t>(sent_));
     sent_ = 0;
@@ -37,8 +37,9 @@ void ByteRingWriter::send(std::span<const std::byte> message) {
 }
 
 // If the ring is full, sets the flag and tries again, because a reader may have freed space before
-// the flag was set. These accesses and those in read_all() are sequentially consistent. So either
-// the second try finds the space, or the reader finds the flag and rings the writer's doorbell.
+// the flag was set. The accesses to the flag and to the positions of the readers are sequentially
+// consistent, as in read_all(). So either the second try finds the space, or the reader finds the
+// flag. In the second case, NodeChannel::poll() of the reader rings the writer's doorbell.
 bool ByteRingWriter::flush() {
   if (outbox_.empty()) return false;
   const std::span<const std::byte> left = std::span(outbox_).subspan(sent_);
@@ -63,8 +64,9 @@ std::uint64_t ByteRingWriter::slowest_reader() const {
   return slowest;
 }
 
-// Relaxed load: only this writer stores `written`. slowest_reader() loads with acquire order at
-// least, so the readers have copied the bytes that are overwritten here.
+// The load of `written` is relaxed, because only this writer stores `written`. slowest_reader()
+// uses sequentially consistent loads. Therefore the readers have already copied the bytes that this
+// function overwrites.
 std::size_t ByteRingWriter::write(std::span<const std::byte> bytes) {
   const std::size_t capacity = ring_.bytes.size();
   const std::uint64_t written = ring_.written->bytes.load(std::memory_order_relaxed);
@@ -79,8 +81,9 @@ std::size_t ByteRingWriter::write(std::span<const std::byte> bytes) {
   return count;
 }
 
-// The acquire load of `written` makes the bytes before that position visible. The position of this
-// reader is stored after the copy, so the writer does not overwrite bytes that are being read.
+// The acquire load of `written` makes the bytes before that position visible. The function stores
+// the position of this reader after the copy, so the writer does not overwrite bytes during the
+// copy.
 void ByteRingReader::read_all() {
   ByteRing::Position& position = ring_.read[index_];
   const std::uint64_t read = position.bytes.load(std::memory_order_relaxed);

@@ -10,17 +10,18 @@
 
 namespace horo::coordinator {
 
-/// A ring buffer in shared memory with one writer and one or several readers, each of which
-/// receives all bytes. Zeroed memory is an empty ring. A message may be longer than the ring: it is
-/// then written and read in parts.
+/// A ring buffer in shared memory with one writer and one or several readers. Each reader receives
+/// all bytes. Zeroed memory is an empty ring. A message that is longer than the ring is written and
+/// read in parts.
 struct ByteRing {
   struct alignas(64) Position {
     std::atomic<std::uint64_t> bytes{0};
-    std::atomic<bool> is_writer_waiting{false};  ///< the ring is full; used only in `written`
+    /// True while the writer keeps bytes that did not fit. Used only in `written`.
+    std::atomic<bool> is_writer_waiting{false};
   };
 
-  /// Size of the shared memory in bytes. `capacity` must be a multiple of a cache line; the result
-  /// is one too.
+  /// Returns the size of the shared memory in bytes. `capacity` must be a multiple of the size of a
+  /// cache line. The result is then also a multiple of that size.
   static std::size_t bytes_needed(std::size_t capacity, std::size_t readers);
   ByteRing(std::byte* memory, std::size_t capacity, std::size_t readers);
 
@@ -34,13 +35,13 @@ class ByteRingWriter {
  public:
   explicit ByteRingWriter(ByteRing ring) : ring_(ring) {}
 
-  /// Writes a copy of `message`. Keeps what does not fit for later calls of flush(). Does not
-  /// block.
+  /// Writes a copy of `message`. Keeps the bytes that do not fit for later calls of send() and
+  /// flush(). Does not block.
   void send(std::span<const std::byte> message);
   /// Writes as many of the kept bytes as fit. Returns whether any bytes were written.
   bool flush();
   bool is_flushed() const { return outbox_.empty(); }
-  /// Size of the memory for kept bytes.
+  /// Returns the size of the memory for kept bytes.
   std::size_t memory_bytes() const { return outbox_.capacity(); }
 
  private:
@@ -59,8 +60,8 @@ class ByteRingReader {
 
   /// Returns the next message if all of it has arrived. Does not block.
   std::optional<std::vector<std::byte>> next();
-  /// Whether this reader has freed space in the ring while the writer waited for space. Clears the
-  /// result.
+  /// Returns whether this reader has freed space since the last call while the writer waited for
+  /// space.
   bool take_has_made_room() { return std::exchange(has_made_room_, false); }
 
  private:

@@ -6,7 +6,7 @@
 namespace horo::coordinator {
 namespace {
 
-// The contribution of `rank`, whose request is the cached one.
+// Returns the contribution of `rank` whose request is cached as `agreed`.
 Contribution contribution_to(const Agreed& agreed, int rank) {
   Request request = agreed.request;
   if (!has_own_rows(request.kind)) return contribution_of(rank, request);
@@ -59,7 +59,8 @@ Contribution contribution_of(CacheId id, std::shared_ptr<const Agreed> agreed) {
   return contribution;
 }
 
-// Without rows, the requests of all ranks are equal, so one variant is enough.
+// One variant is enough, because cached requests agree. If the kind has no rows, the loop ends
+// after the first rank, because the requests of all ranks are equal.
 void spell_out(Contribution& contribution, std::span<const int> ranks) {
   if (contribution.cached == 0) return;
   const std::shared_ptr<const Agreed> agreed = std::move(contribution.agreed);
@@ -74,8 +75,8 @@ void spell_out(Contribution& contribution, std::span<const int> ranks) {
   }
 }
 
-// If both have the same cache number, the result keeps it. This is the common case in a training
-// loop: the message then has four bytes for each operation.
+// If both contributions have the same cache number, the result keeps this number. This is the
+// common case in a training loop. The message then contains four bytes for each operation.
 void merge(Contribution& into, std::span<const int> ranks, Contribution other,
            std::span<const int> other_ranks) {
   if (into.cached != other.cached) {

@@ -11,25 +11,26 @@
 
 namespace horo::coordinator {
 
-/// The merged submissions of the ranks of a subtree for one operation. Its size does not grow with
-/// the number of ranks, except `rows`.
+/// The merged submissions of the ranks of a subtree for one operation. Only `rows` and `absent`
+/// grow with the number of ranks.
 struct Contribution {
-  /// If not 0, all ranks submitted the request that is cached under this number. Then `agreed`
-  /// holds it, and `variants` and `rows` are empty.
+  /// If `cached` is not 0, all ranks of the subtree, except the absent ranks, submitted requests
+  /// that are cached under this number. In that case, `agreed` is the cache entry of this rank, and
+  /// `variants` and `rows` are empty.
   CacheId cached = 0;
   std::shared_ptr<const Agreed> agreed;
 
-  /// At most two different requests, each with the lowest rank that submitted it, in ascending
-  /// order of rank. Two are enough: whatever rank 0 submitted, the lowest rank that disagrees with
-  /// it is among the variants of the subtrees.
+  /// One or two different requests in ascending order of rank. Each request has the lowest rank
+  /// that submitted it. Two requests are enough to detect a mismatch. The lowest rank that
+  /// disagrees with the first request is always among the variants of the subtrees.
   struct Variant {
     int rank = 0;
     Request request;  ///< without splits
     friend bool operator==(const Variant&, const Variant&) = default;
   };
   std::vector<Variant> variants;
-  /// Allgather: the number of rows of each rank's input. Alltoall: the splits of each rank. Sorted
-  /// by rank.
+  /// For an allgather, the number of rows of each rank's input. For an alltoall, the splits of each
+  /// rank. Sorted by rank.
   struct Rows {
     int rank = 0;
     std::vector<std::uint64_t> rows;
@@ -43,15 +44,16 @@ struct Contribution {
   const std::string& name() const { return request().name; }
 };
 
-/// The contribution of one rank.
+/// Returns the contribution of one rank.
 Contribution contribution_of(int rank, const Request& request);
-/// The contribution of one rank whose request is cached.
+/// Returns the contribution of one rank whose request is cached.
 Contribution contribution_of(CacheId id, std::shared_ptr<const Agreed> agreed);
 
-/// Replaces a cache number by variants and rows. `ranks`: the ranks of the contribution.
+/// Replaces the cache number, if there is one, by variants and rows. `ranks` must be the ranks of
+/// the contribution, including absent ranks.
 void spell_out(Contribution& contribution, std::span<const int> ranks);
-/// Adds `other`, the contribution of other ranks to the same operation. `ranks` and `other_ranks`:
-/// the ranks of each, including absent ones.
+/// Adds `other`, the contribution of other ranks to the same operation. `ranks` must be the ranks
+/// of `into`, and `other_ranks` the ranks of `other`, both including absent ranks.
 void merge(Contribution& into, std::span<const int> ranks, Contribution other,
            std::span<const int> other_ranks);
 

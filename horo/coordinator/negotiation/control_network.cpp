@@ -7,8 +7,8 @@ namespace horo::coordinator {
 
 namespace {
 
-// Space for hundreds of cached operations, or dozens of new ones. Further bytes stay in the outbox
-// of the sender.
+// Space for hundreds of cached operations or dozens of new operations. Further bytes stay in the
+// outbox of the sender.
 constexpr std::size_t kUpBytes = 8 * 1024;
 constexpr std::size_t kDownBytes = 32 * 1024;
 
@@ -20,8 +20,8 @@ NodeChannel::NodeChannel(collectives::Transport& transport)
     : own_(static_cast<std::size_t>(transport.topology().local_rank)),
       size_(static_cast<std::size_t>(transport.topology().local_size)) {
   const std::size_t others = size_ - 1;
-  // make_node_region() is collective over the job. So a rank that is alone on its node takes part
-  // if another node has several ranks.
+  // make_node_region() is collective over the job. Therefore a rank that is alone on its node also
+  // calls the function if another node has several ranks.
   if (transport.topology().size > transport.topology().node_count)
     region_ = transport.make_node_region(size_ * sizeof(Doorbell) + others * up_bytes() +
                                          ByteRing::bytes_needed(kDownBytes, others));
@@ -30,8 +30,8 @@ NodeChannel::NodeChannel(collectives::Transport& transport)
     doorbells_.push_back(&lone_doorbell_);
     return;
   }
-  // Zeroed memory is the initial state of all objects here. No rank initialises it, because a slow
-  // rank could overwrite what a faster one has written.
+  // Zeroed memory is the initial state of all objects here. No rank initialises the memory, because
+  // a slow rank could overwrite data of a faster rank.
   std::byte* at = region_->bytes().data();
   for (std::size_t r = 0; r < size_; ++r, at += sizeof(Doorbell))
     doorbells_.push_back(reinterpret_cast<Doorbell*>(at));
@@ -64,7 +64,8 @@ void NodeChannel::send(std::span<const std::byte> bytes, bool is_urgent) {
   tell_readers(is_urgent);
 }
 
-// Empties one ring before it reads the next. Wakes a writer that waited for space in the ring.
+// Reads all messages of one ring before it reads the next ring. Wakes a writer that waited for
+// space in the ring.
 std::optional<NodeChannel::Message> NodeChannel::poll() {
   for (std::size_t tries = 0; tries < readers_.size(); ++tries) {
     const std::size_t reader = next_reader_;
@@ -83,7 +84,8 @@ bool NodeChannel::flush() {
   return writer_->is_flushed();
 }
 
-// Readers without pending operations sleep deeply, so each try rings their doorbells.
+// Readers without pending operations may sleep deeply, so each try rings the doorbells of the
+// readers.
 void NodeChannel::flush_all(const WaitPolicy& policy) {
   for (Waiter waiter(policy); !flush(); waiter.pause("for the ranks of the node to read messages"))
     for (std::size_t r = 1; r < size_; ++r) doorbells_[r]->ring();
@@ -95,8 +97,8 @@ constexpr int lowest_bit(int number) { return number & -number; }
 
 }  // namespace
 
-// The children of node n are n + b for each power of two b below the lowest set bit of n. For node
-// 0, every b counts.
+// The children of node n are n + b for each power of two b below the lowest set bit of n. The
+// children of node 0 are all powers of two below node_count.
 std::vector<int> child_nodes(int node, int node_count) {
   std::vector<int> children;
   for (int bit = 1; (node == 0 || bit < lowest_bit(node)) && node + bit < node_count; bit *= 2)
@@ -108,8 +110,9 @@ int subtree_end(int node, int node_count) {
   return node == 0 ? node_count : std::min(node + lowest_bit(node), node_count);
 }
 
-// Only leaders have children. The local ranks are first in the list, because send_to_children()
-// reaches all of them with one write to the shared ring and sends to the others one by one.
+// Only leaders have children. The children of this node are first in the list. send_to_children()
+// reaches all of these children with one write to the shared ring, and sends to each other child
+// separately.
 ControlTree::ControlTree(const Topology& topology) {
   ranks_of.push_back({topology.rank});
   if (topology.local_rank > 0) {
@@ -165,7 +168,7 @@ void ControlNetwork::send_to_parent(std::span<const std::byte> bytes, bool is_ur
   count(in_node_, bytes);
 }
 
-// Sends to other nodes first, because those messages take longest.
+// Sends to other nodes first, because messages between nodes take longer.
 void ControlNetwork::send_to_children(std::span<const std::byte> bytes) {
   for (std::size_t child = tree_.local_children; child < tree_.children.size(); ++child)
     send_message(tree_.children[child], bytes);
@@ -178,7 +181,8 @@ void ControlNetwork::flush_all() {
   if (tree_.local_children > 0) node_.flush_all(transport_.wait_policy());
 }
 
-// Polls shared memory first, because a poll between nodes is a call of MPI and costs much more.
+// Polls shared memory first, because a poll for messages from other nodes is a call of MPI and
+// takes much longer.
 std::optional<ControlNetwork::Message> ControlNetwork::poll() {
   if (auto message = node_.poll()) {
     if (!tree_.is_leader()) return Message{true, 0, std::move(message->bytes)};

@@ -16,10 +16,10 @@
 
 namespace horo::coordinator {
 
-/// Control messages between the leader of a node (local rank 0) and its other ranks, through shared
-/// memory: one ByteRing from each rank to the leader, and one from the leader to all others.
-/// Messages keep their order. send() does not block. Used by one thread at a time, except the
-/// doorbells.
+/// Sends control messages between the leader of a node (local rank 0) and the other ranks of the
+/// node through shared memory. One ByteRing leads from each other rank to the leader, and one
+/// ByteRing leads from the leader to all other ranks. The messages of one sender keep their order.
+/// send() does not block. Used by one thread at a time, except the doorbells.
 class NodeChannel {
  public:
   struct Message {
@@ -41,10 +41,11 @@ class NodeChannel {
   void send(std::span<const std::byte> bytes, bool is_urgent = false);
   /// Returns the next message for this rank, if there is one.
   std::optional<Message> poll();
-  /// Writes what did not fit in send(). Returns whether all messages are in the rings.
+  /// Writes bytes that did not fit into the ring before. Returns whether the ring has received all
+  /// messages of this rank.
   bool flush();
-  /// Waits until all messages are in the rings. The readers must not wait for this rank at the same
-  /// time.
+  /// Waits until the ring has received all messages of the leader. Called on the leader only. The
+  /// caller must ensure that the readers do not wait for the leader at the same time.
   void flush_all(const WaitPolicy& policy);
 
  private:
@@ -56,40 +57,41 @@ class NodeChannel {
   Doorbell lone_doorbell_;
   std::vector<Doorbell*> doorbells_;  // by local rank
   std::optional<ByteRingWriter> writer_;
-  std::vector<ByteRingReader> readers_;  // leader: one for each other rank; other ranks: one
+  std::vector<ByteRingReader> readers_;  // one for each other rank on the leader, otherwise one
   std::size_t next_reader_ = 0;
 };
 
-/// The parent and the children of one rank in the tree of control messages. Inside a node, the
-/// parent of every rank is the first rank of the node, its leader. The leaders form a binomial tree
-/// over the node numbers, with rank 0 as the root: the parent of node n is n without its lowest set
-/// bit. A leader has at most log2(nodes) children and is at most log2(nodes) steps from the root.
+/// The parent and the children of one rank in the tree of control messages. The first rank of a
+/// node is the leader of the node and the parent of the other ranks of the node. The leaders form a
+/// binomial tree over the node numbers, with rank 0 as the root. The parent of node n is n without
+/// the lowest set bit of n. A leader has at most log2(nodes) (rounded up) children on other nodes,
+/// and at most as many links lie between the leader and the root.
 struct ControlTree {
   explicit ControlTree(const Topology& topology);
 
   bool is_root() const { return parent < 0; }
-  /// Whether this rank is the leader of its node.
+  /// Returns whether this rank is the leader of its node.
   bool is_leader() const { return is_root() || !is_parent_local; }
 
   int parent = -1;  ///< a rank; -1 on the root
   bool is_parent_local = false;
-  /// Ranks whose parent is this one: first those of its node, then leaders of other nodes, each in
-  /// ascending order.
+  /// The ranks whose parent is this rank. First the ranks of this node in ascending order, then the
+  /// leaders of other nodes in ascending order.
   std::vector<int> children;
   std::size_t local_children = 0;
-  /// ranks_of[0]: only this rank. ranks_of[1 + c]: the subtree of child c, ascending. Together they
-  /// are the subtree of this rank.
+  /// ranks_of[0] contains only this rank. ranks_of[1 + c] contains the subtree of child c in
+  /// ascending order. All lists together are the subtree of this rank.
   std::vector<std::vector<int>> ranks_of;
 };
 
-/// The children of `node` in a tree of `node_count` nodes, ascending.
+/// Returns the children of `node` in a tree of `node_count` nodes in ascending order.
 std::vector<int> child_nodes(int node, int node_count);
 /// The subtree of `node` is [node, subtree_end(node, node_count)).
 int subtree_end(int node, int node_count);
 
-/// The links of one rank in the control tree: shared memory inside its node, messages between the
-/// leaders of nodes. Each link keeps the order of messages. Used by one thread at a time, except
-/// the doorbell and the counts.
+/// The links of one rank in the control tree. Inside a node, the links use shared memory. Between
+/// the leaders of nodes, the links use messages of the transport. Each link keeps the order of
+/// messages. Used by one thread at a time, except the doorbell and the counts.
 class ControlNetwork {
  public:
   /// A message from the parent, or from child number `child`.
@@ -108,18 +110,19 @@ class ControlNetwork {
 
   const ControlTree& tree() const { return tree_; }
   Doorbell& doorbell() { return node_.doorbell(); }
-  /// Whether messages may arrive that ring no doorbell: those between nodes.
+  /// Returns whether messages from other nodes may arrive. These messages ring no doorbell.
   bool must_poll() const { return channel_ != nullptr && tree_.is_leader(); }
 
-  /// Must not be called on the root. `is_urgent`: wakes a parent on this node from a deep sleep.
+  /// Must not be called on the root. If `is_urgent`, wakes a parent on this node from a deep sleep.
   void send_to_parent(std::span<const std::byte> bytes, bool is_urgent);
   void send_to_children(std::span<const std::byte> bytes);
   std::optional<Message> poll();
-  /// Writes messages that did not fit into shared memory. Returns whether none are left.
+  /// Writes bytes that did not fit into shared memory before. Returns whether no such bytes are
+  /// left.
   bool flush() { return node_.flush(); }
-  /// Waits until all messages to the ranks of the node are in shared memory. Must be called before
-  /// this rank enters a collective, because those ranks cannot enter the collective without the
-  /// messages.
+  /// Waits until all messages to the other ranks of the node are in shared memory. The caller must
+  /// call flush_all() before this rank enters a collective. Without the messages, those ranks
+  /// cannot enter the collective.
   void flush_all();
   /// Wakes all ranks of the node.
   void ring_all() { node_.ring_all(); }

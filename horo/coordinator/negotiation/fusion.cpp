@@ -29,8 +29,8 @@ bool can_do_without(const Request& request) {
          request.device_queue == 0;
 }
 
-// Two variants are enough to name a mismatch; see Contribution. All ranks receive this text, so
-// they throw the same error.
+// Two variants are enough to describe a mismatch; see Contribution. All ranks receive this text, so
+// all ranks throw the same error.
 std::string find_error(const Contribution& contribution, const Topology& topology) {
   if (contribution.variants.size() > 1) {
     const Contribution::Variant& first = contribution.variants[0];
@@ -66,8 +66,9 @@ Response response_to(const Contribution& contribution, const ResponseCache& cach
   return response;
 }
 
-// A bucket with more tensors than this is not faster. It delays the first operation until all its
-// tensors have been looked up and released.
+// The maximum number of tensors in a bucket. Larger buckets are not faster. No operation of a
+// bucket completes before the rank has looked up all tensors of the bucket and noted them in the
+// cache.
 constexpr std::size_t kMostTensors = 4096;
 
 // A response to which tensors may still be added.
@@ -82,16 +83,16 @@ bool can_share(const Response& response, const Request& request) {
          request.members.empty();
 }
 
-// On a device, one launch copies and scales all tensors of a bucket, so they need equal factors. On
-// the host, each tensor is scaled separately.
+// On a device, one kernel copies and scales several tensors of a bucket, so these tensors must have
+// equal factors. On the host, each tensor is scaled separately.
 bool can_move_together(const Request& a, const Request& b) {
   return a.device_queue == b.device_queue && (a.device_queue == 0 || a.scale == b.scale);
 }
 
 }  // namespace
 
-// For each kind of bucket, only the latest one is open. A tensor that does not fit opens the next
-// one. Bucket::first points into `complete`.
+// Only the latest bucket of tensors that can share a bucket is open. A tensor that does not fit
+// opens a new bucket. Bucket::first points into `complete`.
 std::vector<Response> fuse(std::span<const Contribution> complete, std::size_t bucket_bytes,
                            const ResponseCache& cache, const Topology& topology) {
   std::vector<Response> responses;

@@ -11,12 +11,13 @@
 
 namespace horo::coordinator {
 
-/// Creates responses from complete contributions. Allreduces of one type and operation share a
-/// bucket, even if other operations are between them, until it holds `bucket_bytes` or 4096
-/// tensors. A larger tensor has its own bucket. On a device, the scale factors must also be equal.
-/// Each group and each other operation has its own response. If requests disagree, or an operation
-/// needs a rank that has joined, the response is an error. A cached tensor is identified by its
-/// cache number. `topology`: the topology of all ranks.
+/// Creates responses from complete contributions. Allreduces share a bucket if they have the same
+/// type, operation, absent ranks and device queue. On a device, the scale factors must also be
+/// equal. Other operations between the allreduces have no effect. A bucket holds at most
+/// `bucket_bytes` and at most 4096 tensors. A larger tensor has a bucket of its own. Each group and
+/// each other operation has its own response. If requests disagree, or if an operation needs a rank
+/// that has joined, the response is an error. A response refers to a cached tensor by the cache
+/// number. `topology` describes all ranks.
 std::vector<Response> fuse(std::span<const Contribution> complete, std::size_t bucket_bytes,
                            const ResponseCache& cache, const Topology& topology);
 

@@ -15,9 +15,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// While more operations become ready, the root delays the response, so that they can share a
-// bucket. It waits until no contribution has arrived for kQuiet, at most for kLongestHold. An
-// operation without a contribution for kRecent is not expected to be ready soon.
+// While more operations become ready, the root delays the response message, so that the operations
+// can share a bucket. The root waits until no contribution has arrived for kQuiet, but at most for
+// kLongestHold. The root does not wait for operations whose latest contribution is older than
+// kRecent.
 constexpr auto kQuiet = 100us;
 constexpr auto kLongestHold = 1ms;
 constexpr auto kRecent = 1ms;
@@ -67,9 +68,10 @@ void Negotiator::add(std::size_t contributor, Contribution contribution, Time no
   last_arrival_ = now;
 }
 
-// Passes a response message to the children before this rank executes it, so that the whole tree
-// starts the collective at about the same time. Returns after each message: the caller must execute
-// it before the next one, because it changes the cache that later messages refer to.
+// Passes a response message to the children before this rank executes the message, so that all
+// ranks start the collective at about the same time. Returns after each message, because the caller
+// must execute the message before the function can process the next one. The execution changes the
+// cache, and later messages refer to the changed cache.
 std::optional<ResponseMessage> Negotiator::next(Time now) {
   network_.flush();
   while (const auto message = network_.poll()) {
@@ -87,8 +89,9 @@ std::optional<ResponseMessage> Negotiator::next(Time now) {
   return std::nullopt;
 }
 
-// An error response ends an operation even if some ranks have not submitted it yet. A contribution
-// that a child sent before it received that error belongs to the ended operation.
+// An error response ends an operation even if some ranks have not submitted the operation yet. If a
+// child sent a contribution before the child received the error, the contribution belongs to the
+// ended operation.
 bool Negotiator::is_stale(std::size_t child, const std::string& name) const {
   const auto refused = refused_.find(name);
   return refused != refused_.end() && seen_by_[child] < refused->second;
@@ -98,8 +101,9 @@ void Negotiator::add_requests(std::size_t child, RequestMessage message, Time no
   if (!message.failure.empty()) throw CommunicationError(message.failure);
   seen_by_[child] = std::max(seen_by_[child], message.responses_seen);
   const std::size_t contributor = child + 1;
-  // Before the contributions: one of this message may complete the operation of a report. The
-  // report would then add the completed operation to the table again.
+  // Adds reports before the contributions of the message, because a contribution may complete the
+  // operation of a report. After such a contribution, the report would add the completed operation
+  // to the table again.
   for (const Waiting& waiting : message.waiting)
     if (!is_stale(child, waiting.name)) table_.report(contributor, waiting, now);
   for (const CacheId id : message.cached) {
@@ -121,9 +125,10 @@ void Negotiator::add_requests(std::size_t child, RequestMessage message, Time no
     if (!is_stale(child, blocked.name)) outgoing_.unsatisfiable.push_back(std::move(blocked));
 }
 
-// Sends a cache number only if it is live in this rank's cache. The parent has executed at least as
-// many response messages. It keeps an evicted entry until all children have executed the eviction,
-// so it can still look the number up.
+// Sends a cache number only if this rank has not evicted the number. When the parent reads the
+// message, the parent has executed at least as many response messages as this rank. The parent
+// keeps an evicted entry until all children have executed the eviction, so the parent can still
+// look up the number.
 void Negotiator::pass_up() {
   for (Contribution& contribution : table_.take_complete()) {
     if (contribution.cached != 0 && !cache_.is_live(contribution.cached)) {
@@ -149,8 +154,8 @@ void Negotiator::pass_up() {
   outgoing_ = {};
 }
 
-// Called on the root only. It may delay ready operations for up to kLongestHold, because more
-// operations in one bucket need fewer collectives.
+// Called on the root only. May delay ready operations for up to kLongestHold. If more operations
+// share a bucket, the ranks run fewer collectives.
 std::optional<ResponseMessage> Negotiator::answer(Time now) {
   std::vector<UnsatisfiableOperation> unsatisfiable = std::exchange(outgoing_.unsatisfiable, {});
   outgoing_ = {};
@@ -192,10 +197,10 @@ bool Negotiator::should_answer(Time now) const {
          now - last_arrival_ >= kQuiet || now - first_ready_ >= kLongestHold;
 }
 
-// Fills in the data from the cache and updates the table. All ranks do this for the same messages
-// in the same order, which keeps their caches equal. Flushes first: the other ranks of the node
-// cannot start the collective without the message. Retires cache entries before it counts the
-// message, because this rank has executed only the earlier messages.
+// Fills in the data from the cache and updates the table. All ranks have executed the same earlier
+// messages, so all ranks find the same cache entries. Flushes first, because the other ranks of the
+// node cannot start the collective without the message. Retires cache entries before it increments
+// responses_seen_, because this rank has executed only the earlier messages.
 void Negotiator::prepare(ResponseMessage& message) {
   network_.flush_all();
   forget_what_all_have_seen();
@@ -214,8 +219,8 @@ void Negotiator::prepare(ResponseMessage& message) {
       if (tensor.cached != 0) tensor.agreed = cache_.at(tensor.cached);
       if (response.error == ErrorKind::kNone) continue;
       table_.remove(tensor.name);
-      // The next message to the parent is newer than the error, so the parent would count a report
-      // as one of a new operation.
+      // Deletes reports about the ended operation. The next message to the parent is newer than the
+      // error, so the parent would assign such a report to a new operation.
       std::erase_if(outgoing_.waiting,
                     [&](const Waiting& waiting) { return waiting.name == tensor.name; });
       refused_[tensor.name] = responses_seen_;
@@ -223,13 +228,14 @@ void Negotiator::prepare(ResponseMessage& message) {
     }
     if (response.kind != Kind::kJoin) continue;
     table_.end_join();
-    // All ranks have joined, so no child sends a cache number before it has executed this response.
+    // All ranks have joined, so no child sends a cache number before the child has executed this
+    // response.
     std::ranges::fill(seen_by_, responses_seen_);
   }
 }
 
-// A child may send a cache number until it has executed its eviction. A child whose ranks have all
-// joined sends none, so entries need not be kept for it.
+// A child may send a cache number until the child has executed the eviction of the number. A child
+// whose ranks have all joined sends no cache numbers, so such a child needs no evicted entries.
 void Negotiator::forget_what_all_have_seen() {
   std::uint64_t seen = responses_seen_;
   for (std::size_t child = 0; child < seen_by_.size(); ++child)
@@ -249,9 +255,9 @@ void Negotiator::look_for_stalls(Time now) {
     errors_.push_back(error_response(expired->name, ErrorKind::kCommunication, expired->error));
 }
 
-// Each rank that receives the failure forwards it in the same way, so it reaches the whole tree.
-// The doorbells wake all ranks of the node from every sleep. A rank that receives no message sees
-// the abort signal.
+// Each rank that receives the failure also calls this function, so the failure reaches the whole
+// tree. The doorbells wake all ranks of the node from every sleep. A rank that receives no message
+// sees the abort signal.
 void Negotiator::spread_failure(const std::string& text) {
   if (!network_.tree().is_root())
     network_.send_to_parent(encode(RequestMessage{.failure = text}), true);

@@ -18,37 +18,40 @@
 
 namespace horo::coordinator {
 
-/// One rank's part in the agreement of all ranks on the next operations. Once all ranks of its
-/// subtree of the control tree have submitted an operation, the rank sends one contribution to its
+/// Negotiates the next operations with the other ranks. Once all ranks of this rank's subtree of
+/// the control tree have submitted an operation or joined, the rank sends one contribution to its
 /// parent. The root creates the responses. Every rank passes them to its children. All ranks
 /// receive the same responses in the same order. Used by one thread at a time.
 class Negotiator {
  public:
   using Time = ReadinessTable::Time;
 
-  /// Collective over the job. The arguments must outlive this object. `long_waits`: see StallWatch.
+  /// Collective over the job. The arguments must outlive this object. For `long_waits`, see
+  /// StallWatch.
   Negotiator(collectives::Transport& transport, const Settings& settings,
              observe::LongWaits* long_waits = nullptr);
 
   ControlNetwork& network() { return network_; }
   const ControlNetwork& network() const { return network_; }
-  /// The cache of agreed requests. The caller adds the operations that it has executed, with
-  /// responses_seen() as the message number.
+  /// Returns the cache of agreed requests. The caller must add each cacheable operation that it
+  /// executes, with responses_seen() as the message number.
   ResponseCache& cache() { return cache_; }
-  /// Number of response messages that next() has returned.
+  /// Returns the number of response messages that next() has returned.
   std::uint64_t responses_seen() const { return responses_seen_; }
 
-  /// Adds new requests of this rank. `operations`: the number of operations that this rank has
+  /// Adds new requests of this rank. `operations` is the number of operations that this rank has
   /// completed so far.
   void submit(std::span<const Request* const> requests, std::uint64_t operations, Time now);
-  /// Receives and sends messages. Returns the next responses, if there are any. Throws
-  /// CommunicationError if a rank has failed.
+  /// Receives and sends messages. Returns the next responses, if there are any. The caller must
+  /// execute them before it calls next() again. Throws CommunicationError if a rank has failed.
   std::optional<ResponseMessage> next(Time now);
-  /// Whether next() delays responses for a moment, to fuse more operations.
+  /// Returns whether next() is delaying responses in order to fuse more operations.
   bool is_holding_back() const { return !ready_.empty(); }
-  /// Checks for operations that have waited too long. Called periodically.
+  /// Checks for operations that have waited too long. The caller must call this function
+  /// periodically.
   void look_for_stalls(Time now);
-  /// Sends the failure of this rank to its parent and children in the tree.
+  /// Sends the failure of this rank to its parent and children in the tree. Wakes all ranks of the
+  /// node.
   void spread_failure(const std::string& text);
 
  private:
@@ -69,13 +72,14 @@ class Negotiator {
   StallWatch stalls_;
   std::uint64_t responses_seen_ = 0;
   std::vector<std::uint64_t> seen_by_;  // by child
-  // The names whose response was an error, with the number of that response message. A contribution
-  // that was sent before its sender had received the message is stale.
+  // The names of operations whose response was an error, with the number of the response message. A
+  // contribution to such an operation is stale if the sender had not received that message.
   std::unordered_map<std::string, std::uint64_t> refused_;
-  RequestMessage outgoing_;  // the next message to the parent; not on the root
+  // The next message to the parent. The root uses only the list of unsatisfiable operations.
+  RequestMessage outgoing_;
   int last_to_join_ = 0;
-  // Only on the root:
-  std::vector<Contribution> ready_;  // complete, not answered yet
+  // Used only on the root:
+  std::vector<Contribution> ready_;  // complete, but without a response yet
   std::vector<Response> errors_;     // sent with the responses for ready_
   std::size_t ready_bytes_ = 0;
   bool is_urgent_ = false;     // ready_ holds an operation that cannot be fused

@@ -24,12 +24,13 @@ struct Waiting {
 /// A rank that has shut down.
 struct RankShutdown {
   int rank = 0;
-  std::uint64_t operations = 0;   ///< number of operations that it had completed
-  std::vector<std::string> open;  ///< submitted by it, but not yet by all ranks of its subtree
+  std::uint64_t operations = 0;  ///< number of operations that the rank had completed
+  /// Operations that the rank had submitted, but not yet all ranks of the reporting subtree.
+  std::vector<std::string> open;
   friend bool operator==(const RankShutdown&, const RankShutdown&) = default;
 };
 
-/// An operation that can never be complete: `rank` has shut down without submitting it.
+/// An operation that can never be complete, because `rank` has shut down without submitting it.
 struct UnsatisfiableOperation {
   std::string name;
   int rank = 0;
@@ -38,56 +39,58 @@ struct UnsatisfiableOperation {
 };
 
 /// Records which ranks of a subtree of the control tree have submitted which operations.
-/// Contributor 0 is the rank itself, contributor 1 + c is the subtree of child c. Sends no messages
+/// Contributor 0 is the rank itself. Contributor 1 + c is the subtree of child c. Sends no messages
 /// and reads no clock. Used by one thread at a time.
 ///
-/// Operations are independent: an operation is complete when its last contribution arrives,
-/// whatever other operations wait for. So ranks may submit operations in different orders, and two
+/// Operations are independent. An operation is complete when its last contribution arrives, even if
+/// other operations are incomplete. So ranks may submit operations in different orders, and two
 /// pending operations cannot block each other.
 class ReadinessTable {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// ranks_of[c]: the ranks of contributor c, ascending.
+  /// ranks_of[c] contains the ranks of contributor c in ascending order.
   explicit ReadinessTable(std::vector<std::vector<int>> ranks_of);
 
-  /// Adds the contribution of `contributor`. Throws CommunicationError if it has already submitted
-  /// an operation of that name.
+  /// Adds the contribution of `contributor`. Throws CommunicationError if the contributor has
+  /// already submitted the same pending operation.
   void add(std::size_t contributor, Contribution contribution, Time now);
-  /// Adds ranks that have joined. Only joins and shutdowns wait for them.
+  /// Adds ranks that have joined. Only joins and shutdowns wait for joined ranks.
   void join(std::size_t contributor, const std::vector<int>& ranks);
-  /// Removes and returns the complete operations, merged, in the order in which they became
-  /// complete.
+  /// Removes and returns the merged contributions of the complete operations, in the order in which
+  /// the operations became complete.
   std::vector<Contribution> take_complete();
 
   /// Removes an operation that was answered with an error.
   void remove(const std::string& name);
-  /// Restarts the age of the pending join, because a join may wait as long as other operations
+  /// Restarts the age of the pending join. A join may wait without limit while other operations
   /// complete.
   void refresh_join(Time now);
-  /// Ends the join: operations wait for every rank again.
+  /// Ends the join. Operations then wait for every rank again.
   void end_join();
   const std::set<int>& joined() const { return joined_; }
-  /// Whether all ranks of `contributor` have joined.
+  /// Returns whether all ranks of `contributor` have joined.
   bool has_joined(std::size_t contributor) const { return live_[contributor] == 0; }
 
   /// Records that a rank of `contributor` has shut down and will submit nothing more.
   void shut_down(std::size_t contributor, RankShutdown shutdown);
-  /// Returns the shutdowns since the last call, with the operations that were open in this subtree.
+  /// Returns the shutdowns since the last call. Adds to each the pending operations that its
+  /// contributor has submitted.
   std::vector<RankShutdown> take_shutdowns();
-  /// Returns the operations that cannot complete because a rank has shut down, each once. They stay
-  /// in the table until remove().
+  /// Returns the operations that cannot complete because a rank has shut down. Returns each
+  /// operation once. The operations stay in the table until remove().
   std::vector<UnsatisfiableOperation> take_unsatisfiable();
 
-  /// Adds a report of `contributor` about an operation that waits in its subtree.
+  /// Adds the report of `contributor` that an operation waits in the contributor's subtree.
   void report(std::size_t contributor, const Waiting& waiting, Time now);
-  /// Returns at most `most` operations that are older than `age` at `now`, oldest first. The cost
+  /// Returns at most `most` operations whose age at `now` is at least `age`, oldest first. The cost
   /// does not depend on the number of other pending operations.
   std::vector<Waiting> waiting_longer_than(std::chrono::nanoseconds age, Time now,
                                            std::size_t most) const;
 
-  /// Number of incomplete operations with a contribution within `recent`. `recent` must not grow
-  /// from call to call. The amortised cost per contribution is constant.
+  /// Returns the number of incomplete operations whose latest contribution is younger than `recent`
+  /// at `now`. `recent` must not grow from call to call. The amortised cost per contribution is
+  /// constant.
   std::size_t under_way(std::chrono::nanoseconds recent, Time now);
   bool is_empty() const { return pending_.empty(); }
 
@@ -97,11 +100,11 @@ class ReadinessTable {
   using OperationList = std::list<PendingOperations::value_type*>;
   struct PendingOperation {
     std::vector<bool> has_submitted;  // by contributor
-    std::size_t missing = 0;          // contributors
+    std::size_t missing = 0;          // number of contributors that have not submitted
     std::optional<Contribution> merged;
     std::vector<int> ranks;  // the ranks of `merged`
     std::unordered_map<std::size_t, std::vector<int>> reports;
-    bool is_unsatisfiable = false;  // and returned by take_unsatisfiable()
+    bool is_unsatisfiable = false;  // true if returned by take_unsatisfiable()
     Time since, latest;
     std::uint64_t number = 0;
     OperationList::iterator by_age;                 // in by_age_
@@ -126,12 +129,12 @@ class ReadinessTable {
                                               const PendingOperation& operation) const;
 
   std::vector<std::vector<int>> ranks_of_;
-  std::vector<std::size_t> live_;  // by contributor: number of ranks that have not joined
+  std::vector<std::size_t> live_;  // the number of ranks of each contributor that have not joined
   std::set<int> joined_;
   PendingOperations pending_;
   OperationList by_age_;  // every operation, ascending by `since`
   OperationList recent_;  // operations that under_way() may count, ascending by `latest`
-  OperationList spare_;   // unused list nodes: allocating them would slow down small operations
+  OperationList spare_;   // unused list nodes, kept because allocations are slow
   std::vector<Contribution> complete_;
   std::vector<ShutdownEntry> shutdowns_;
   bool may_have_unsatisfiable_ = false;

@@ -22,7 +22,7 @@ std::string describe(const ScaleFactors& scale) {
   return fmt::format("prescale {} postscale {}", scale.before, scale.after);
 }
 
-// Returns the first difference in this order. More general differences are checked first, because
+// Returns the first difference in the order below. Checks more general differences first, because
 // the shapes of two different kinds of operation cannot be compared.
 std::string_view differing_field(const Request& a, const Request& b) {
   if (a.kind != b.kind) return "the operations differ";

@@ -27,12 +27,13 @@ enum class Kind : std::uint8_t {
 };
 inline constexpr int kKindCount = 9;
 std::string_view name_of(Kind kind);
-/// Whether the first dimension of the input may differ between ranks.
+/// Returns whether the first dimension of the input may differ between ranks.
 constexpr bool has_own_rows(Kind kind) {
   return kind == Kind::kAllgather || kind == Kind::kAlltoall;
 }
 
-/// Names of the operations of the last two kinds. At most one of each is pending at a time.
+/// Names of the operations of kinds kShutdown and kJoin. At most one operation of each kind is
+/// pending at a time.
 using observe::kShutdownName;
 inline constexpr std::string_view kJoinName = "horo.join";
 
@@ -43,7 +44,8 @@ struct ScaleFactors {
   double after = 1;
 
   bool are_one() const { return before == 1 && after == 1; }
-  /// Compares bits: with 0 on one rank and -0 on another, the results of the ranks would differ.
+  /// Compares bits, because the results of the ranks would differ with 0 on one rank and -0 on
+  /// another.
   friend bool operator==(const ScaleFactors& a, const ScaleFactors& b) {
     return bits_equal(a.before, b.before) && bits_equal(a.after, b.after);
   }
@@ -54,8 +56,8 @@ struct ScaleFactors {
   }
 };
 
-/// One rank's description of one operation. The ranks must agree on it. Fields that a kind does
-/// not use keep their defaults.
+/// One rank's description of one operation. The ranks must agree on the description. Fields that a
+/// kind does not use keep their defaults.
 struct Request {
   std::string name;
   Kind kind = Kind::kAllreduce;
@@ -63,9 +65,10 @@ struct Request {
   ReduceOp op = ReduceOp::kSum;
   int root = 0;
   Shape shape{0};
-  /// Alltoall: rows of this rank's input (its first dimension) for each rank.
+  /// Only for alltoall: the number of rows (indices of the first dimension) that this rank sends to
+  /// each rank.
   std::vector<std::size_t> splits = {};
-  /// Tensors of a group, in order. A group does not use `type` and `shape`.
+  /// The tensors of a group, in order. A group does not use `type` and `shape`.
   struct Member {
     std::string name;
     DataType type = DataType::kFloat32;
@@ -73,26 +76,29 @@ struct Request {
     friend bool operator==(const Member&, const Member&) = default;
   };
   std::vector<Member> members = {};
-  /// Allreduce and reduce_scatter of floating point. Applies to all tensors of a group.
+  /// Only for allreduce and reduce_scatter of floating-point types. The factors apply to all
+  /// tensors of a group.
   ScaleFactors scale = {};
-  /// 0 for host memory; otherwise the number of the DeviceOperationQueue of the tensor's device.
+  /// 0 if the tensors are in host memory. Otherwise the number of the DeviceOperationQueue.
   std::uint8_t device_queue = 0;
 
-  /// Size of this rank's input in bytes.
+  /// Returns the size of this rank's input in bytes.
   std::size_t bytes() const;
-  /// Number of tensors: 1, or the size of the group.
+  /// Returns the number of tensors, which is 1 except for a group.
   std::size_t tensors() const { return members.empty() ? 1 : members.size(); }
-  /// "allreduce (sum) of float32 [17, 18]", "allreduce (sum, prescale 0.5 postscale 1) of ...",
-  /// "... on a device"
+  /// Returns a text such as "allreduce (sum) of float32 [17, 18]", "allreduce (sum, prescale 0.5
+  /// postscale 1) of ...", or "... on a device".
   std::string describe() const;
   friend bool operator==(const Request&, const Request&) = default;
 };
 
-/// "tensor 'x': rank 0 (host a) submitted ..., rank 1 (host b) submitted ...: the shapes differ",
-/// or empty if the requests agree. `first` and `second` name the ranks.
+/// Returns a text such as "tensor 'x': rank 0 (host a) submitted ..., rank 1 (host b) submitted
+/// ...: the shapes differ". Returns an empty text if the requests agree. `first` and `second` are
+/// the names of the ranks.
 std::string describe_mismatch(const Request& a, const std::string& first, const Request& b,
                               const std::string& second);
-/// Whether two ranks may submit these requests for one operation. An equivalence relation.
+/// Returns whether two ranks may submit these requests for one operation. This is an equivalence
+/// relation.
 bool requests_agree(const Request& a, const Request& b);
 
 }  // namespace horo::coordinator

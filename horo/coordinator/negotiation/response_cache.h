@@ -14,46 +14,47 @@
 
 namespace horo::coordinator {
 
-/// Number of an agreed request in the response cache. 0: none.
+/// The number of an agreed request in the response cache. 0 if the request is not cached.
 using CacheId = std::uint32_t;
 
-/// An operation on which the ranks have agreed, as stored on one rank.
+/// An operation on which the ranks have agreed, as one rank stores it.
 struct Agreed {
   Request request;  ///< the request of this rank
-  /// Allgather: the first dimension of each rank's input. Alltoall: the splits of every rank, one
-  /// rank after the other.
+  /// For an allgather, the first dimension of each rank's input. For an alltoall, the splits of
+  /// every rank, one rank after the other.
   std::vector<std::uint64_t> rows_of;
 
-  /// The part of rows_of that belongs to `rank`.
+  /// Returns the part of rows_of that belongs to `rank`.
   std::span<const std::uint64_t> rows_from(int rank) const;
 };
 
-/// Stores earlier agreements, so that a rank can send a repeated request as a number. All ranks
-/// hold the same names and numbers, because these change only when a response message is executed,
-/// and all ranks receive the same messages in the same order. Used by one thread at a time.
+/// Stores requests on which the ranks have agreed, so that a rank can send a repeated request as a
+/// number. All ranks store the same names and numbers. The names and numbers change only when a
+/// rank executes a response message, and all ranks receive the same messages in the same order.
+/// Used by one thread at a time.
 class ResponseCache {
  public:
-  /// Agreements with a longer Agreed::rows_of are not cached, because the list of an alltoall grows
-  /// with the square of the number of ranks.
+  /// The maximum length of Agreed::rows_of. Operations with a longer list are not cached, because
+  /// the list of an alltoall grows with the square of the number of ranks.
   static constexpr std::size_t kMostRows = 4096;
 
   explicit ResponseCache(std::size_t capacity) : capacity_(capacity) {}
 
   /// Returns the number of the cached request that equals `request`, if there is one.
   std::optional<CacheId> find(const Request& request) const;
-  /// Whether the number has not been evicted.
+  /// Returns whether the number is in the cache and has not been evicted.
   bool is_live(CacheId id) const { return by_id_.contains(id); }
-  /// Returns the agreement for a number, also if it was evicted but not yet retired. Throws
-  /// CommunicationError if the number is unknown.
+  /// Returns the agreed operation of a number. The number may have been evicted, but not retired.
+  /// Throws CommunicationError if the number is unknown.
   const std::shared_ptr<const Agreed>& at(CacheId id) const;
 
-  /// Records that `request` (of this rank) was agreed in response message number `message`, with
-  /// `rows_of`. Inserts the agreement, or makes an equal entry the most recently used. Replaces an
-  /// entry of the same name if the request of any rank differs. Evicts the least recently used
-  /// entry beyond the capacity.
+  /// Records that the ranks have agreed on `request` of this rank and on `rows_of`, in response
+  /// message number `message`. Inserts an entry, or makes an equal entry the most recently used.
+  /// Replaces an entry of the same name if the request of any rank differs. If the cache exceeds
+  /// its capacity, evicts the least recently used entry.
   void note(const Request& request, std::vector<std::uint64_t> rows_of, std::uint64_t message);
-  /// Deletes entries that were evicted by messages up to `message`. All ranks that send numbers to
-  /// this rank must have executed those messages.
+  /// Deletes entries that were evicted by messages up to number `message`. All ranks that send
+  /// cache numbers to this rank must have executed those messages.
   void retire(std::uint64_t message);
 
   std::size_t size() const { return by_name_.size(); }

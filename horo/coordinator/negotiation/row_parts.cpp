@@ -18,7 +18,7 @@ std::size_t row_elements(const Shape& shape) {
 
 }  // namespace
 
-// rows_of has one number of rows for each rank.
+// For an allgather, rows_of contains the number of rows of each rank.
 GatheredRows gathered_rows(const Response& response, const Entry& entry) {
   const std::size_t row_bytes = row_elements(entry.input.shape()) * size_of(response.type);
   GatheredRows result;
@@ -36,8 +36,8 @@ GatheredRows gathered_rows(const Response& response, const Entry& entry) {
   return result;
 }
 
-// rows_of is a matrix: element (from, to) is the number of rows that rank `from` sends to rank
-// `to`.
+// For an alltoall, rows_of is a matrix. Element (from, to) is the number of rows that rank `from`
+// sends to rank `to`.
 ExchangedRows exchanged_rows(const Response& response, const Entry& entry,
                              const Topology& topology) {
   const std::size_t row_bytes = row_elements(entry.input.shape()) * size_of(response.type);

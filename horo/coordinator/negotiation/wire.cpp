@@ -230,7 +230,7 @@ void get_description(FieldReader& reader, Response& response) {
   response.error_text = reader.get_text();
 }
 
-// A response whose tensors are all cached is sent as a list of numbers of four bytes each.
+// If is_cached(), sends only a flag, a count, and one number of four bytes for each tensor.
 void put(FieldWriter& writer, const Response& response) {
   writer.put(response.is_cached());
   if (!response.is_cached()) return put_description(writer, response);

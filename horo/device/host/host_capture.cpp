@@ -59,8 +59,8 @@ void HostCapture::refuse(const std::string& what) {
   throw DeviceError(what);
 }
 
-// Like CUDA, requires that the first stream has waited for all work of the other streams: `before`
-// counts, per stream, the work that precedes a point.
+// Like CUDA, requires that the first stream has waited for all work of the other streams. For each
+// stream, `before` is the number of work calls that the first stream has waited for.
 HostCapture::Calls HostCapture::end() {
   Calls calls;  // declared first, so that kept objects are destroyed after the unlock
   const std::scoped_lock lock(mutex_);

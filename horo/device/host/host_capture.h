@@ -18,19 +18,20 @@ class HostCapture;
 struct CapturedPoint {
   std::shared_ptr<HostCapture> capture;
   std::size_t number;               ///< index of the point in the capture
-  std::vector<std::size_t> before;  ///< by stream: number of calls that precede the point
+  std::vector<std::size_t> before;  ///< by stream: number of work calls before the point
 };
 
 /// Records the calls of host streams instead of executing them. A stream joins the capture when it
 /// waits for an event that was recorded in the capture. Calls that CUDA forbids in a capture make
-/// it invalid, as CUDA does. Thread-safe.
+/// the capture invalid, as in CUDA. Thread-safe.
 class HostCapture : public Capture, public std::enable_shared_from_this<HostCapture> {
  public:
   struct Call {
     enum class Kind { kWork, kRecord, kWait };
     Kind kind;
-    std::size_t stream;     ///< index; 0: the origin, with which the graph begins and ends
-    std::size_t point = 0;  ///< of kRecord and kWait: the number of the point
+    /// The index of the stream. 0 is the origin, with which the graph begins and ends.
+    std::size_t stream;
+    std::size_t point = 0;  ///< for kRecord and kWait: the number of the point
     HostQueue::Work work = {};
   };
   /// The calls in an order that respects the order of each stream and of the events.
@@ -60,7 +61,7 @@ class HostCapture : public Capture, public std::enable_shared_from_this<HostCapt
  private:
   struct Member {
     std::shared_ptr<HostQueue> queue;
-    std::vector<std::size_t> before;  // by stream: number of calls that precede its next call
+    std::vector<std::size_t> before;  // by stream: number of work calls before the next call
   };
   // Require mutex_.
   std::size_t number_of(const HostQueue& stream) const;

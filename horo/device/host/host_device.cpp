@@ -20,7 +20,8 @@ HostGraph::HostGraph(Device& device, HostCapture::Calls calls)
   for (std::size_t s = 0; s < calls_.streams; ++s) streams_.push_back(device.make_stream());
 }
 
-// Launches of one graph must not overlap. The next launch starts on `stream`, which waits for end_.
+// Launches of one graph must not overlap. So `stream` waits for end_, and the streams of the graph
+// execute the launches in order.
 void HostGraph::launch(Stream& stream) {
   if (stream.captured_in() != nullptr)
     throw DeviceError("a graph cannot be launched by a stream that is being captured");
@@ -52,7 +53,7 @@ class HostStream : public Stream {
   HostStream(std::shared_ptr<HostQueue> queue, std::shared_ptr<std::atomic<std::size_t>> launches)
       : queue_(std::move(queue)), launches_(std::move(launches)) {}
 
-  // Recording replaces the point of the event, as in CUDA: a wait that was submitted earlier still
+  // Recording replaces the point of the event, as in CUDA. A wait that was submitted earlier still
   // waits for the earlier point.
   void record(Event& event) override {
     check();
@@ -106,7 +107,7 @@ class HostStream : public Stream {
     if (const auto capture = queue_->capture()) return capture->work(*queue_, std::move(work));
     queue_->push(std::move(work));
   }
-  // Counted separately from copies, so that tests can check the number of launches.
+  // Kernels are counted, so that tests can check the number of launches.
   void push_kernel(std::function<void()> work) {
     push(std::move(work));
     ++*launches_;

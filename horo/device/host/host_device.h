@@ -13,8 +13,8 @@
 
 namespace horo::device {
 
-/// Executes captured calls on streams of its own. An exception fails these streams, and with them
-/// the stream of the launch.
+/// Executes captured calls on streams that the graph owns. An exception fails these streams, and
+/// with them the stream of the launch.
 class HostGraph : public Graph {
  public:
   HostGraph(Device& device, HostCapture::Calls calls);
@@ -30,8 +30,8 @@ class HostGraph : public Graph {
 };
 
 /// A device that runs on the host: streams are threads, events are futures, memory is on the heap.
-/// It guarantees what a GPU guarantees and no more: work that no event orders may run in any order
-/// at any time. Code for streams can therefore be tested without a GPU.
+/// This device guarantees what a GPU guarantees and no more. Work that no event orders may run in
+/// any order at any time. Code for streams can therefore be tested without a GPU.
 class HostDevice : public Device {
  public:
   struct Options {
@@ -39,7 +39,7 @@ class HostDevice : public Device {
     /// order then runs in many orders.
     std::chrono::microseconds max_delay{0};
     std::uint64_t seed = 0;
-    /// The total size of the memory.
+    /// The total size of the device memory. Pinned memory is not limited.
     std::size_t memory_bytes = SIZE_MAX;
   };
 
@@ -60,9 +60,9 @@ class HostDevice : public Device {
   Memory allocate(std::size_t bytes) override;
   Memory allocate_pinned(std::size_t bytes) override;
   bool owns(const void* address) const override;
-  /// The number of bytes in use.
+  /// The number of bytes of device memory in use.
   std::size_t allocated_bytes() const;
-  /// The number of kernels that were submitted to its streams.
+  /// The number of kernels that were submitted to the streams of this device.
   std::size_t launches() const { return *launches_; }
 
  private:
@@ -70,14 +70,14 @@ class HostDevice : public Device {
   Options options_;
   std::atomic<std::uint64_t> streams_{0};
   std::shared_ptr<Heap> heap_;
-  std::shared_ptr<std::atomic<std::size_t>> launches_;  // streams may outlive this
+  std::shared_ptr<std::atomic<std::size_t>> launches_;  // streams may outlive this object
 };
 
 /// Whether `device` is a HostDevice.
 bool is_host(const Device& device);
 /// Whether `stream` belongs to a HostDevice.
 bool is_host(const Stream& stream);
-/// Submits `work` to such a stream. An exception fails the stream.
+/// Submits `work` to `stream`, which must belong to a HostDevice. An exception fails the stream.
 void submit(Stream& stream, std::function<void()> work);
 /// The same for a kernel, which HostDevice::launches() counts.
 void submit_kernel(Stream& stream, std::function<void()> work);

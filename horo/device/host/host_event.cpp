@@ -7,8 +7,8 @@
 
 namespace horo::device {
 
-// The failure is stored before waiters are notified. It then fails the streams that wait for this
-// point.
+// The failure is stored before waiters are notified. The failure then fails the streams that wait
+// for this point.
 void HostPoint::reach(const std::string& failure) {
   {
     const std::scoped_lock lock(mutex_);
@@ -59,7 +59,8 @@ std::chrono::steady_clock::time_point HostEvent::came_at() const {
   return point->reached_at();
 }
 
-// A new point per record: threads that still wait for the earlier point hold a reference to it.
+// Makes a new point for each record. Threads that still wait for the earlier point hold a reference
+// to the earlier point.
 std::shared_ptr<HostPoint> HostEvent::renew() {
   const std::scoped_lock lock(mutex_);
   captured_ = nullptr;

@@ -38,7 +38,7 @@ class HostEvent : public Event {
   bool is_done() const override;
   void synchronize() const override;
 
-  /// Throws DeviceError unless the event is complete.
+  /// The time at which the event was reached. Throws DeviceError unless the event is complete.
   std::chrono::steady_clock::time_point came_at() const;
 
   /// Creates a point for the recording stream.

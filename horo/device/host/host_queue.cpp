@@ -75,8 +75,8 @@ void HostQueue::run() {
   }
 }
 
-// After a failure the queue executes no more work, like a GPU after an error. It still calls the
-// `failed` functions of its items, so that waiters return.
+// After a failure the queue executes no more work, like a GPU after an error. The queue still calls
+// the `failed` functions of its items, so that waiters return.
 void HostQueue::run_item(const Item& item) {
   delay();
   std::string text = failure();

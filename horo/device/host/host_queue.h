@@ -15,8 +15,8 @@ namespace horo::device {
 
 class HostCapture;
 
-/// The thread of a host stream. After an exception it calls `failed` instead of `work` for all
-/// later items. Thread-safe.
+/// The thread of a host stream. If the work of an item throws, the thread calls `failed` of that
+/// item, and `failed` instead of `work` for all later items. Thread-safe.
 class HostQueue : public std::enable_shared_from_this<HostQueue> {
  public:
   using Work = std::function<void()>;
@@ -49,7 +49,7 @@ class HostQueue : public std::enable_shared_from_this<HostQueue> {
   void delay();
 
   const std::chrono::microseconds max_delay_;
-  std::mt19937_64 random_;  // the thread's
+  std::mt19937_64 random_;  // used only by the thread
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::deque<Item> items_;  // guarded by mutex_, as are the members below

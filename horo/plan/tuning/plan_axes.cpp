@@ -15,9 +15,9 @@ constexpr std::string_view kBucketBytes = "bucket_bytes";
 constexpr std::string_view kRingSegmentBytes = "ring_segment_bytes";
 constexpr std::size_t kLeastSegment = 4096;
 
-// The range of an axis: from its start value / 2^down to its start value * 2^up, each value twice
-// the previous one. A value below the start value is omitted if it is less than `least`. Otherwise
-// it is rounded down to a multiple of `multiple_of`.
+// The range of an axis, from the start value / 2^down to the start value * 2^up. Each value is
+// twice the previous value. A value below the start value is omitted if it is less than `least`,
+// and otherwise rounded down to a multiple of `multiple_of`.
 struct Reach {
   int down = 0;
   int up = 0;
@@ -36,8 +36,8 @@ std::vector<std::size_t> powers_of_two(std::size_t start, const Reach& reach) {
   return values;
 }
 
-// Keeps one value of each run of values with the same effect: the start value if the run contains
-// it, otherwise the smallest value of the run.
+// Keeps one value of each run of values with the same effect. This is the start value if the run
+// contains the start value, and otherwise the smallest value of the run.
 template <typename Effect>
 Axis axis_around(std::size_t start, std::string_view name, const Reach& reach,
                  const Effect& effect) {
@@ -53,7 +53,8 @@ Axis axis_around(std::size_t start, std::string_view name, const Reach& reach,
   return axis;
 }
 
-// Whether allreduces of this job use ring_segment_bytes: in a ring, or in transfers to the servers.
+// Whether allreduces of this job use ring_segment_bytes, in a ring or in transfers to parameter
+// servers.
 bool goes_round_a_ring(Algorithm algorithm, const Settings& settings, const Topology& topology) {
   if (algorithm == Algorithm::kParameterServer) return true;
   const bool has_rings = algorithm == Algorithm::kRing ||
@@ -81,8 +82,8 @@ PlanChoice untuned(const GradientSyncOptions& options, const Settings& settings)
           .wire = options.wire};
 }
 
-// The order of the axes is that of the search, so the axis with the largest expected gain comes
-// first. The tuning file identifies axes by their names.
+// The search uses the axes in this order, so the axis with the largest expected gain comes first.
+// The tuning file identifies axes by their names.
 std::vector<Axis> plan_axes(std::span<const NamedTensor> gradients,
                             const GradientSyncOptions& options, const Settings& settings,
                             const Topology& topology) {

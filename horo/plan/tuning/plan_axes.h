@@ -13,7 +13,7 @@
 
 namespace horo::plan {
 
-/// The tunable parameters of a plan; the same on all ranks.
+/// The tunable parameters of a plan. They are equal on all ranks.
 struct PlanChoice {
   std::size_t bucket_bytes = 0;
   std::size_t ring_segment_bytes = 0;
@@ -21,28 +21,32 @@ struct PlanChoice {
   std::optional<DataType> wire = std::nullopt;
 };
 
-/// The parameters of a plan without tuning: its options, or the settings if an option is unset.
+/// Returns the parameters of a plan without tuning. Each comes from the options or, if the option
+/// is unset, from the settings.
 PlanChoice untuned(const GradientSyncOptions& options, const Settings& settings);
 
-/// The parameters that can be tuned for these gradients in this job, each with every value that has
-/// a different effect. Empty if there is nothing to tune. In the order of the expected gain:
+/// Returns the parameters that can be tuned for these gradients in this job, in the order of the
+/// expected gain. Each parameter has one value for each different effect. The result is empty if
+/// there is nothing to tune. The parameters are:
 ///
-///     hierarchical        1, 0: hierarchical, or one ring of all ranks. If several nodes have
-///                         several ranks each.
-///     wire_bits           32, 16. Only with options.tune_wire, on several nodes.
-///     bucket_bytes        the start value times powers of two. Values that result in the same
-///                         buckets count as one. Not with compression, whose residuals belong to
-///                         buckets.
-///     ring_segment_bytes  the start value times powers of two. Values of at least the gradients'
-///                         bytes divided by the number of ranks count as one. If allreduces use a
-///                         ring.
+///     hierarchical        1 is the hierarchical algorithm, 0 is one ring of all ranks. Only if
+///                         HORO_ALGORITHM is auto and the job has several nodes, of which at least
+///                         one has several ranks.
+///     wire_bits           32 or 16. Only with options.tune_wire, on several nodes, with a float32
+///                         gradient and a ring or hierarchical algorithm.
+///     bucket_bytes        The start value times powers of two. Keeps one of several values that
+///                         result in the same buckets. Not with compression, because residuals
+///                         belong to buckets.
+///     ring_segment_bytes  The start value times powers of two. Keeps one of the values that are at
+///                         least the bytes of all gradients divided by the number of ranks. Only if
+///                         allreduces use a ring or parameter servers.
 ///
 /// Pure. Returns the same on all ranks whose arguments are equal except topology.rank.
 std::vector<Axis> plan_axes(std::span<const NamedTensor> gradients,
                             const GradientSyncOptions& options, const Settings& settings,
                             const Topology& topology);
 
-/// Whether one of `axes` is the algorithm.
+/// Returns whether one of `axes` selects the algorithm.
 bool has_algorithms(std::span<const Axis> axes);
 
 /// Returns `start` with the values of `choice` on `axes`.

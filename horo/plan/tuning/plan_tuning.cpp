@@ -30,13 +30,13 @@ StepTuner::StepTuner(std::string name, std::vector<Axis> axes, Clock clock,
       search_(std::move(axes), options),
       begun_(clock_()) {
   // The ranks agree on the time of a step during the next step. So the first time that the search
-  // records in a trial belongs to the previous choice, and does not count. The first trial has no
-  // previous choice, so record a time in its place.
+  // records in a trial belongs to the previous choice, and the search ignores it. The first trial
+  // has no previous choice, so record 0 in place of that time.
   search_.note_step(0);
 }
 
-// own_ is set on all ranks or on none, because `counts` is the same on all ranks. So all ranks send
-// or none does.
+// own_ is set on all ranks or on none, because `counts` is the same on all ranks. So either all
+// ranks call allreduce() or none does.
 bool StepTuner::agree(collectives::Collectives& collectives) {
   if (!own_) return false;
   slowest_ = std::exchange(own_, std::nullopt);
@@ -44,8 +44,8 @@ bool StepTuner::agree(collectives::Collectives& collectives) {
   return true;
 }
 
-// Sends nothing: slowest_ was agreed on during the exchange of this step and is the time of the
-// step before. All ranks pass the same time to the search and therefore make the same choice.
+// Sends nothing. During the exchange of this step, the ranks have agreed on slowest_, the time of
+// the step before. All ranks pass the same time to the search and therefore make the same choice.
 bool StepTuner::end_step(int rank, bool counts) {
   if (counts) own_ = clock_() - begun_;
   const auto seconds = std::exchange(slowest_, std::nullopt);
@@ -70,8 +70,9 @@ namespace {
 
 constexpr const char* kSetting = "HORO_AUTOTUNE";
 
-// Identifies results in the file: covers everything known to horo that affects the time of a step,
-// apart from the shape of the job, which is in the key itself.
+// Identifies results in the file. The signature covers the gradients, the options and the settings
+// that affect the time of a step. It does not cover the shape of the job, which is in the key
+// itself.
 std::uint64_t signature(std::span<const NamedTensor> gradients, const GradientSyncOptions& options,
                         const Settings& settings, const PlanChoice& start) {
   const std::vector<std::byte> plan =
@@ -104,9 +105,9 @@ PlanTuning::PlanTuning(std::string name, std::span<const NamedTensor> gradients,
   key_ = {signature(gradients, options, settings, untuned_), topology.node_count, topology.size};
 }
 
-// A result of this job takes precedence over the file: an update() with the same gradients keeps
-// the choice that the job has found. All ranks decide alike: found_ is equal on all ranks, and the
-// line of the file is that of rank 0.
+// A result of this job takes precedence over the file, so an update() with the same gradients keeps
+// the choice that the job has found. All ranks make the same decision, because found_ is equal on
+// all ranks and all ranks get the line that rank 0 has read.
 void PlanTuning::begin(collectives::Collectives& collectives) {
   if (axes_.empty()) {
     if (options_.autotune.value_or(false))
@@ -127,7 +128,7 @@ void PlanTuning::begin(collectives::Collectives& collectives) {
 }
 
 // Only rank 0 reads the file, because the hosts need not share a file system and the file may
-// change between two readings. from_rank_0() throws its errors on every rank.
+// change between two readings. from_rank_0() throws an error of rank 0 on every rank.
 std::string PlanTuning::find_in_file(collectives::Collectives& collectives) const {
   const LineFile file(kSetting, settings_.autotune_file);
   return collectives::from_rank_0(
@@ -154,9 +155,10 @@ void PlanTuning::begin_exchange(StepExchange& step) {
   if (tuner_ && tuner_->agree(step.collectives)) step.count(sizeof(double), 1);
 }
 
-// Applies the next choice between two steps, on all ranks alike and without messages. The clock of
-// the next step starts after the change, so the cost of the change does not count. The spare
-// communicator exists only during the search, since the result needs one of the two.
+// Applies the next choice between two steps. All ranks apply the same choice and send no messages.
+// The clock of the next step starts after the change, so the measured time does not include the
+// cost of the change. The spare communicator exists only during the search, because the result
+// needs only one communicator.
 void PlanTuning::end_step(BucketScheduler& scheduler, const StepReport& report) {
   if (!tuner_) return;
   if (steps_before_search_ > 0) {
@@ -200,8 +202,8 @@ void PlanTuning::finish() {
   tuner_.reset();
 }
 
-// Rank 0 prints the result unless all output is off. If results go to a file, it only logs the
-// result at level info.
+// If results go to a file, rank 0 logs the result at level info. Otherwise rank 0 prints the
+// result, unless all output is off.
 void PlanTuning::report(const std::string& result) const {
   if (topology_.rank != 0) return;
   const std::string text = fmt::format("autotune of gradients '{}': {}", name_, result);
@@ -211,7 +213,7 @@ void PlanTuning::report(const std::string& result) const {
     log_info("{}", text);
 }
 
-// A result that cannot be stored is not an error of the job, which continues with it.
+// If the result cannot be stored, the job logs a warning and continues with the result.
 void PlanTuning::keep(const std::string& line) const {
   try {
     LineFile(kSetting, settings_.autotune_file).append(line, kTuningFileExplanation);

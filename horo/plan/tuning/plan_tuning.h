@@ -27,17 +27,17 @@ class StepTuner {
   using Clock = std::function<double()>;
   static double steady_seconds();
 
-  /// `name`: the name of the plan, for the log. Throws as TuningSearch does.
+  /// `name` is the name of the plan, for the log. Throws as TuningSearch does.
   StepTuner(std::string name, std::vector<Axis> axes, Clock clock = steady_seconds,
             const TuningSearch::Options& options = {});
 
   /// Starts the clock of the next step, which uses choice().
   void begin_step() { begun_ = clock_(); }
-  /// Agrees on the time of the previous step, during the exchange of the current one. Returns false
-  /// and sends nothing if the previous step does not count. Collective.
+  /// Agrees on the time of the previous step, during the exchange of the current step. Returns
+  /// false and sends nothing if end_step() did not count the previous step. Collective.
   bool agree(collectives::Collectives& collectives);
-  /// Ends a step. `counts`: the step has exchanged gradients (the same on all ranks). Returns
-  /// whether choice() has changed. Rank 0 logs each trial at level debug.
+  /// Ends a step. `counts` is true if the step has exchanged gradients, and must be equal on all
+  /// ranks. Returns whether choice() has changed. Rank 0 logs each trial at level debug.
   bool end_step(int rank, bool counts);
 
   const Choice& choice() const { return search_.choice(); }
@@ -49,10 +49,10 @@ class StepTuner {
   TuningSearch search_;
   double begun_;
   std::optional<double> own_;      // seconds of the previous step on this rank
-  std::optional<double> slowest_;  // the same on the slowest rank
+  std::optional<double> slowest_;  // seconds of that step on the slowest rank
 };
 
-/// "bucket_bytes=8388608 ring_segment_bytes=262144"
+/// Returns a text such as "bucket_bytes=8388608 ring_segment_bytes=262144".
 std::string describe_choice(const std::vector<Axis>& axes, const Choice& choice);
 
 /// Tunes one plan: searches in the first steps, applies each choice to the plan, and stores the
@@ -60,21 +60,22 @@ std::string describe_choice(const std::vector<Axis>& axes, const Choice& choice)
 /// untuned(), and the hook does nothing. Used by one thread at a time.
 class PlanTuning : public StepHook {
  public:
-  /// `options.autotune` is set. `settings` and `topology` outlive this object. `found`: the lines
-  /// that this job has found before, equal on all ranks.
+  /// Unset `options.autotune` means no tuning. `settings` and `topology` must outlive this object.
+  /// `found` has the result lines of earlier searches of this job, see found(). It must be equal on
+  /// all ranks.
   PlanTuning(std::string name, std::span<const NamedTensor> gradients,
              const GradientSyncOptions& options, const Settings& settings, const Topology& topology,
              std::string found = {});
 
   /// Uses an earlier result of this job or of the file HORO_AUTOTUNE, which rank 0 reads. Starts a
-  /// search if there is none. Collective; the ranks have agreed on gradients and options. Throws
-  /// InvalidArgument on every rank if the file cannot be read or has a malformed line.
+  /// search if there is none. Collective. The ranks must have agreed on gradients and options.
+  /// Throws InvalidArgument on every rank if the file cannot be read or has a malformed line.
   void begin(collectives::Collectives& collectives);
 
   const PlanChoice& choice() const { return choice_; }
   bool is_searching() const { return tuner_.has_value(); }
-  /// Returns choice() with the second algorithm that the search tries; nullopt if there is no
-  /// search or it does not compare algorithms.
+  /// Returns choice() with the second algorithm that the search tries. Returns nullopt if there is
+  /// no search or if the search does not compare algorithms.
   std::optional<PlanChoice> other_way() const;
 
   /// Agrees on the time of the previous step.
@@ -86,8 +87,9 @@ class PlanTuning : public StepHook {
   // The parts of end_step() that do not change the plan.
   /// Records the time of a step. choice() may change. `counts`: see StepTuner::end_step().
   void note_step(bool counts);
-  /// Called when the plan uses choice(). Starts the clock of the next step, or ends a search that
-  /// is complete: rank 0 then reports the result and appends it to the file.
+  /// The caller must call this function when the plan uses choice(). Starts the clock of the next
+  /// step, or ends a search that is complete. At the end of a search, rank 0 reports the result and
+  /// appends it to the file, if there is a file.
   void begin_step();
 
   /// One line for each result of this job.
@@ -107,10 +109,10 @@ class PlanTuning : public StepHook {
   PlanChoice untuned_;
   PlanChoice choice_;
   int steps_before_search_;
-  std::vector<Axis> axes_;  // empty: nothing to tune
+  std::vector<Axis> axes_;  // empty if there is nothing to tune
   TuningKey key_;
   std::string found_;
-  std::optional<StepTuner> tuner_;  // empty: no search
+  std::optional<StepTuner> tuner_;  // set during a search
 };
 
 }  // namespace horo::plan

@@ -22,10 +22,10 @@ struct TuningKey {
 /// "model=00c0ffee00c0ffee nodes=2 ranks=4 bucket_bytes=8388608 ring_segment_bytes=262144".
 std::string tuning_line(const TuningKey& key, std::span<const Axis> axes, const Choice& choice);
 
-/// Returns the choice for `key` in `text`, the contents of a tuning file, if there is one. If
-/// several lines have the key, the last one counts. Ignores a line with other axes or values, which
-/// another version of horo has written. If a line is malformed, throws InvalidArgument with `path`
-/// and the line number.
+/// Returns the choice for `key` in `text`, the contents of a tuning file, if there is one. Ignores
+/// a line whose axes or values are not in `axes`, because another version of horo may have written
+/// it. If several of the other lines have the key, uses the last of them. If a line is malformed,
+/// throws InvalidArgument with `path` and the line number.
 std::optional<Choice> find_choice(std::string_view text, const TuningKey& key,
                                   std::span<const Axis> axes, std::string_view path);
 

@@ -14,7 +14,7 @@ namespace {
 constexpr int kTrialsOfDuel = 4;
 
 // The median is robust against single slow steps. With an even number of values, returns the larger
-// of the two in the middle.
+// of the two middle values.
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -44,9 +44,9 @@ void TuningSearch::note_step(double seconds) {
   end_trial(median(std::exchange(trial_, {})));
 }
 
-// Hill climbing on one axis after the other. A faster value is the new best choice, and the climb
-// goes on in the same direction. A slower value turns the climb around if no higher value was
-// faster; otherwise it ends the axis.
+// Hill climbing on one axis after the other. A faster value becomes the best choice, and the climb
+// continues in the same direction. If the first higher value is not faster, the climb turns around.
+// In all other cases, a value that is not faster ends the climb on this axis.
 void TuningSearch::end_trial(double score) {
   ++trials_;
   latest_score_ = score;
@@ -106,9 +106,9 @@ void TuningSearch::begin_duel() {
   stage_ = best_ == start_ ? Stage::kFinished : Stage::kDuel;
 }
 
-// Trials 0 and 3 run the start, trials 1 and 2 the best choice. Both pairs of neighbouring trials
-// must show the gain, so a machine that becomes steadily faster or slower does not decide the
-// result.
+// Trials 0 and 3 run the start choice, and trials 1 and 2 run the best choice. Both pairs of
+// neighbouring trials must show the gain. So a machine that becomes steadily faster or slower does
+// not decide the result.
 void TuningSearch::duel(double score) {
   duel_scores_.push_back(score);
   choice_ = duel_scores_.size() < 3 ? best_ : start_;

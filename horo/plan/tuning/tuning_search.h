@@ -17,11 +17,12 @@ struct Axis {
 using Choice = std::vector<std::size_t>;
 
 /// Searches for the choice with the shortest steps, by coordinate-wise hill climbing. From the
-/// start choice, it changes one axis after the other to neighbouring values as long as they are
-/// faster. Then a final comparison runs the start and the best choice under the same conditions:
-/// start, best, best, start. The best choice is the result only if both adjacent pairs show the
-/// gain: if the machine itself becomes faster or slower meanwhile, one pair favours the start and
-/// the other the best. The number of steps is bounded.
+/// start choice, it changes one axis after the other to neighbouring values as long as the steps
+/// become faster. If another choice was faster than the start choice, a final comparison runs the
+/// start choice and the best choice under the same conditions, in the order start, best, best,
+/// start. The best choice is the result only if both adjacent pairs show the gain. If the machine
+/// itself becomes faster or slower meanwhile, one pair favours the start choice and the other pair
+/// favours the best choice. The number of steps is bounded.
 ///
 /// Pure: uses no clock and sends no messages. Ranks that record the same times make the same
 /// choices.
@@ -29,16 +30,17 @@ class TuningSearch {
  public:
   struct Options {
     int steps_per_trial = 5;
-    int uncounted = 2;         ///< first steps of a trial that do not count; the score of a
-                               ///< trial is the median of the others
-    int most_steps = 60;       ///< in all trials
+    /// The number of first steps of a trial that are ignored. The score of a trial is the median of
+    /// the times of the other steps.
+    int uncounted = 2;
+    int most_steps = 60;       ///< maximum number of steps in all trials
     double least_gain = 0.03;  ///< minimum gain, as a fraction of the time of the start choice
   };
-  /// Throws InvalidArgument if the start of an axis is not one of its values, or no step of a trial
-  /// counts.
+  /// Throws InvalidArgument if the start of an axis is not one of its values, or if
+  /// `options.uncounted` is negative or leaves no step of a trial.
   TuningSearch(std::vector<Axis> axes, const Options& options);
 
-  /// The choice for the next step; after the search, its result.
+  /// The choice for the next step. After the search, the result of the search.
   const Choice& choice() const { return choice_; }
   bool is_finished() const { return stage_ == Stage::kFinished; }
   /// Records the time of a step. The first call after a change of choice() has the time of a step
@@ -52,8 +54,8 @@ class TuningSearch {
   double latest_score() const { return latest_score_; }
   /// Whether the result differs from the start choice.
   bool has_improved() const { return is_finished() && choice_ != start_; }
-  /// The scores of both choices in their latest trials (means, in the final comparison); 0 before
-  /// the first trial.
+  /// The scores of the start choice and of the best choice in their latest trials. After the final
+  /// comparison, each is the mean of two trials. Both are 0 before the first trial.
   double start_seconds() const { return start_seconds_; }
   double best_seconds() const { return best_seconds_; }
 
