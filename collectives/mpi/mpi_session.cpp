@@ -44,14 +44,15 @@ void set_eager_limits(std::size_t message_bytes) {
 void disable_open_mpi_crash_handler() { setenv("OMPI_MCA_opal_signal", "", 0); }
 
 // If a process is killed while Open MPI tests its shared-memory component "posix", the file
-// /dev/shm/open_mpi.0000 remains. Open MPI prefers the component "mmap" anyway. To select "mmap"
-// explicitly avoids the test.
+// /dev/shm/open_mpi.0000 remains. Open MPI prefers the component "mmap" anyway. The explicit
+// selection of "mmap" avoids the test.
 void skip_test_of_posix_shared_memory() { setenv("OMPI_MCA_shmem", "mmap", 0); }
 
 // The state that all sessions of this process share.
 struct Sessions {
   // Guards the other members while the program runs. During exit(), `home` is read and `exit_code`
-  // is set without the mutex. Recursive, because at_exit() of a session may call its finalize().
+  // is set without the mutex. Recursive, because at_exit() of a session may call finalize() of the
+  // same session.
   std::recursive_mutex mutex;
   int open = 0;
   bool is_mpi_ours = false;

@@ -58,7 +58,7 @@ class MpiSession {
   bool leave();
 
   bool is_over_ = false;
-  int key_ = MPI_KEYVAL_INVALID;  // of the attribute of MPI_COMM_SELF whose deletion MPI reports
+  int key_ = MPI_KEYVAL_INVALID;  // the key of an attribute of MPI_COMM_SELF
   std::function<void()> before_finalize_;
   std::function<void(int)> at_exit_;
 };

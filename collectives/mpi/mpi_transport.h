@@ -14,8 +14,8 @@
 namespace horo::collectives {
 
 /// Returns the nodes of the ranks of `comm`. MPI determines which ranks can share memory.
-/// Collective. If `ranks_per_node` is k > 0, each real node is divided into emulated nodes: ranks
-/// of one real node are on one emulated node if rank / k, rounded down, is equal.
+/// Collective. If `ranks_per_node` is k > 0, each real node is divided into emulated nodes. The
+/// ranks of one real node with the same value of rank / k, rounded down, form one emulated node.
 Topology gather_topology(const MpiComm& comm, std::size_t ranks_per_node, const WaitPolicy& policy);
 
 /// Returns, for each rank of `comm`, its rank in MPI_COMM_WORLD. Not collective.

@@ -13,7 +13,7 @@
 namespace horo::collectives {
 
 /// The buffers that are registered with an NCCL communicator. The GPUs of other ranks access
-/// registered buffers directly, without staging copies. NCCL frees the memory of a buffer when the
+/// registered buffers directly, without staging copies. The memory of a buffer is released when the
 /// owner has freed the buffer and the buffer is no longer registered. The registration ends with
 /// remove() or with the communicator. Thread-safe.
 class NcclBuffers : public std::enable_shared_from_this<NcclBuffers> {

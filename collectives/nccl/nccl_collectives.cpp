@@ -121,9 +121,9 @@ ncclUniqueId agree_on_id(Collectives& control, int rank) {
 }
 
 // Runs `end` in a detached thread and waits up to kLimit for `end` to return. After the limit,
-// `end` continues in the detached thread. Without this limit, a deadlock is possible: a call that
-// ends a communicator may block until the other ranks of the host make the same call, while these
-// ranks wait for this rank elsewhere.
+// `end` continues in the detached thread. Without the limit, the ranks could deadlock. A call that
+// ends a communicator may block until the other ranks of the host make the same call, and these
+// ranks may wait for this rank elsewhere.
 void end_within_limit(std::function<void()> end) noexcept {
   constexpr std::chrono::seconds kLimit{2};
   try {

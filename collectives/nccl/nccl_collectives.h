@@ -28,8 +28,8 @@ class NcclCollectives : public DeviceCollectives {
   NcclCollectives(Collectives& control, int rank, int size, const std::string& name,
                   const WaitPolicy& policy);
   /// Ends the communicator. NCCL may wait until the other ranks of the host do the same. The
-  /// destructor waits at most two seconds; a background thread then continues. The work on all
-  /// streams that used the communicator must be complete.
+  /// destructor waits at most two seconds. After that, a background thread continues. The work on
+  /// all streams that used the communicator must be complete.
   ~NcclCollectives() override;
 
   int rank() const override { return rank_; }

@@ -54,7 +54,7 @@ inline __mmask64 mask_of_first(std::size_t count) {
 
 /// Copies a few bytes to the beginning of `to`, which must have room for whole 64-byte vectors.
 /// With AVX-512, this function stores whole vectors, padded with zeros. A processor can forward
-/// such a store to a later vector load, but cannot forward several smaller stores.
+/// such a store to a later vector load, but cannot forward several smaller stores to one load.
 inline void copy_few_in(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__AVX512BW__)
   for (std::size_t at = 0; at < bytes; at += 64)

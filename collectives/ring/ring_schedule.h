@@ -57,8 +57,8 @@ class RingSchedule {
 
 /// Returns the number of elements of a segment if the largest chunk has `chunk_count` elements of
 /// `element_bytes`. A segment has at least one element and otherwise at most `largest_bytes`. If
-/// the pipeline would have too few segments of that size, the segment is smaller. It is not so
-/// small that the cost per message dominates, unless `largest_bytes` is so small.
+/// the pipeline would have too few segments of that size, the segment is smaller. It has at least
+/// 16 KiB unless `largest_bytes` is smaller, because the cost per message would otherwise dominate.
 std::size_t segment_elements(std::size_t chunk_count, std::size_t element_bytes,
                              std::size_t largest_bytes);
 

@@ -59,9 +59,9 @@ struct alignas(128) Flag {
 /// buffers and `kSlots` slots.
 ///
 /// Work is numbered in steps, and all ranks count the same steps. Step g uses slot g % kSlots of
-/// each rank. Steps that are smaller than a slot use a different part of the slot each time. To
-/// write to cache lines that are still in the private cache of another core is several times slower
-/// than to write to lines that have moved to the shared cache.
+/// each rank. Steps that are smaller than a slot use a different part of the slot each time.
+/// Writing to cache lines that are still in the private cache of another core is several times
+/// slower than writing to lines that have moved to the shared cache.
 ///
 /// For each step, a rank publishes up to three flags, in this order. `posted` means that its slot
 /// holds its input. `reduced` means that its slot holds its part of the result. `consumed` means

@@ -181,9 +181,10 @@ void direct_allreduce(NodeMemory& memory, const ScatteredBuffer& buffer, ReduceO
   const std::uint32_t exchange = memory.begin_direct();
   const std::size_t bytes = buffer.bytes();
   const auto size = static_cast<std::size_t>(memory.size());
-  // The copy below overwrites the values of exchange - 2. No peer still reads these values. This
-  // rank has completed exchange - 1, so every peer has posted exchange - 1. A peer posts exchange -
-  // 1 only after it has read all values of exchange - 2.
+  // The copy below overwrites the values of the exchange before the previous exchange. No peer
+  // still reads these values. This rank has completed the previous exchange, so every peer has
+  // posted it. A peer posts the previous exchange only after it has read all values of the exchange
+  // before it.
   std::byte* own = memory.direct_buffer(memory.rank(), exchange, bytes);
   const Stores own_stores = bytes <= Flag::kInlineBytes ? Stores::kPlain : stores;
   buffer.for_each_span(

@@ -38,9 +38,10 @@ void exchange_allreduce(PointToPoint& peers, const std::vector<std::string>& ran
 /// exchanges its whole partial result with one peer. If the number of ranks n is a power of two, a
 /// buffer of N bytes takes log2 n steps, and a rank sends and reduces N bytes in each step. If n is
 /// not a power of two, two more steps transfer N bytes each. 16-bit floats are rounded at every
-/// level. The receives of all levels are posted ahead, so the algorithm needs at least (log2 n + 1)
-/// * N bytes of staging memory, with n rounded down to a power of two. (Source: Thakur,
-/// Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", 2005.)
+/// level. The receives of all levels are posted ahead, so the algorithm needs (log2 p + 1) * N
+/// bytes of staging memory, where p is the largest power of two that is not above n. A buffer of
+/// several pieces needs N bytes more. (Source: Thakur, Rabenseifner and Gropp, "Optimization of
+/// collective communication operations in MPICH", 2005.)
 ///
 /// Collective over `peers`. The caller keeps `staging` between calls. `rank_names` are for error
 /// texts.
