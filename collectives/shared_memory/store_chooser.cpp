@@ -72,6 +72,7 @@ Stores StoreChooser::choose(NodeMemory& memory, std::size_t bytes) {
   if (setting_ != Stores::kAuto) return setting_;
   if (bytes_until_probe_ == 0) {
     bandwidths_ = probe_stores(memory);
+    ++probes_;
     chosen_ =
         bandwidths_.streaming > kClearly * bandwidths_.plain ? Stores::kStreaming : Stores::kPlain;
     bytes_until_probe_ = kBytesBetweenProbes;

@@ -64,6 +64,8 @@ class StoreChooser {
   Stores choose(NodeMemory& memory, std::size_t bytes);
   /// Returns the bandwidths of the latest probe, or zeros before the first probe.
   const StoreBandwidths& bandwidths() const { return bandwidths_; }
+  /// The number of probes so far.
+  int probes() const { return probes_; }
 
   /// Call this at the start of a collective that reports its samples by add_sample().
   void begin_samples() { pace_.begin(); }
@@ -80,6 +82,7 @@ class StoreChooser {
   Stores setting_;
   Stores chosen_ = Stores::kPlain;
   StoreBandwidths bandwidths_;
+  int probes_ = 0;
   std::size_t bytes_until_probe_ = 0;
   StorePace pace_;
   bool wants_probe_ = false;
