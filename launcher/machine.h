@@ -1,7 +1,10 @@
 #pragma once
 
+#include <charconv>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace horo {
@@ -31,6 +34,17 @@ bool is_this_machine(const Machine& machine, std::string_view host);
 
 /// The value of `name` in "NAME=VALUE" entries. Empty if there is no such entry.
 std::string_view variable_in(const std::vector<std::string>& environment, std::string_view name);
+
+/// The same as a decimal integer; nullopt if there is no such entry or it is not one.
+template <class Number>
+std::optional<Number> number_in(const std::vector<std::string>& environment,
+                                std::string_view name) {
+  const std::string_view text = variable_in(environment, name);
+  Number value{};
+  const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc{} || rest != text.data() + text.size()) return std::nullopt;
+  return value;
+}
 
 /// The number of cores that a control group allows, rounded up, at least 1 and at most `cores`.
 /// `cpu_max` is the content of its file cpu.max.

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -91,16 +90,6 @@ constexpr std::string_view kLocalSize = "OMPI_COMM_WORLD_LOCAL_SIZE";
 constexpr std::string_view kJob = "PMIX_NAMESPACE";
 constexpr std::string_view kNodes = "OMPI_MCA_orte_num_nodes";
 constexpr std::string_view kSession = "OMPI_MCA_orte_jobfam_session_dir";
-
-template <class Number>
-std::optional<Number> number_in(const std::vector<std::string>& environment,
-                                std::string_view name) {
-  const std::string_view text = variable_in(environment, name);
-  Number value{};
-  const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc{} || rest != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 bool runs(const ProcessId& process) { return running_process(process.pid) == process; }
 

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <climits>
 #include <csignal>
 #include <iterator>
@@ -90,13 +89,12 @@ std::optional<int> take_end(const ChildProcess& program) {
 
 void report(const ChildProcess& program, const std::vector<std::string>& environment,
             int wait_status, LastLine& last) {
-  const auto read = [&](std::string_view name, int& number) {
-    const std::string_view text = variable_in(environment, name);
-    return std::from_chars(text.data(), text.data() + text.size(), number).ec == std::errc{};
-  };
-  RankEnd end{.pid = program.pid(), .wait_status = wait_status};
-  if (!read("OMPI_COMM_WORLD_RANK", end.rank)) return;
-  read("OMPI_COMM_WORLD_SIZE", end.size);  // stays 0 if unknown
+  const auto rank = number_in<int>(environment, "OMPI_COMM_WORLD_RANK");
+  if (!rank) return;
+  RankEnd end{.rank = *rank,
+              .size = number_in<int>(environment, "OMPI_COMM_WORLD_SIZE").value_or(0),
+              .pid = program.pid(),
+              .wait_status = wait_status};
   char host[HOST_NAME_MAX + 1] = "?";
   gethostname(host, sizeof host - 1);
   end.host = host;
