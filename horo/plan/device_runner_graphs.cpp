@@ -13,9 +13,11 @@ namespace horo::plan {
 // gradient of the next step is marked, so the runner's thread has nothing to enqueue.
 void DeviceRunner::require_step_boundary(const char* what) const {
   if (error_ != nullptr) std::rethrow_exception(error_);
-  HORO_CHECK(capture_ == Capture::kNone, std::string(what) + "() in a step that is being captured");
-  HORO_CHECK(std::ranges::count(marks_, true) == 0,
-             std::string(what) + "() in the middle of a step: end it with wait_on() or wait()");
+  HORO_CHECK(capture_ == Capture::kNone,
+             std::string(what) + "() must not be called in a step that is being captured");
+  HORO_CHECK(
+      std::ranges::count(marks_, true) == 0,
+      std::string(what) + "() must be called between steps: end the step with wait_on() or wait()");
 }
 
 // `step` runs without mutex_, because it calls mark() and wait_on() of this object. mark() and
@@ -41,8 +43,7 @@ std::unique_ptr<CapturedStep> DeviceRunner::capture(void* native,
         std::make_unique<CapturedStep>(parts_.device, native, parts_.pipeline.get(), [&] {
           step();
           const std::scoped_lock lock(mutex_);
-          HORO_CHECK(capture_ == Capture::kEnded,
-                     "capture(): the step does not call wait_on(), which ends it");
+          HORO_CHECK(capture_ == Capture::kEnded, "capture(): the step must end with wait_on()");
         });
     end();
     return captured;
@@ -83,7 +84,7 @@ void DeviceRunner::give_next_to_graph() {
 // marked streams instead. This ends the step in the graph.
 void DeviceRunner::wait_on_in_capture(void* native) {
   HORO_CHECK(capture_ == Capture::kMarking,
-             "wait_on() twice in a step that is being captured: a graph is one step");
+             "wait_on() is called twice in a capture, but a graph holds one step");
   device::Stream& stream = stream_of(native);
   if (is_alone())
     for (const device::Event* event : ends_of_step()) stream.wait(*event);
@@ -100,7 +101,7 @@ void DeviceRunner::launch(CapturedStep& step) {
   std::unique_lock lock(mutex_);
   require_step_boundary("launch");
   HORO_CHECK(!is_captured(step.native()),
-             "launch() by a stream that is being captured: a graph cannot contain another graph");
+             "launch() on a stream that is being captured: a graph cannot contain another graph");
   changed_.wait(lock, [&] {
     return error_ != nullptr || under_way_.empty() || under_way_.front().step + 2 > step_;
   });
@@ -121,7 +122,8 @@ void DeviceRunner::launch(CapturedStep& step) {
 void DeviceRunner::wait(const CapturedStep& step) {
   if (step.done() != nullptr) await({step.done()});
   const std::scoped_lock lock(mutex_);
-  if (error_ != nullptr) std::rethrow_exception(error_);
+  // The event also completes if the exchange has failed, so check for an error.
+  require_no_error();
 }
 
 // The caller must call this function before it destroys `step`, because the runner's thread polls
