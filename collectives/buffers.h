@@ -91,9 +91,9 @@ void scatter(const ScatteredBuffer& buffer, Range range, const std::byte* from);
 /// The elements `range` as a separate buffer over the same memory.
 ScatteredBuffer part_of(const ScatteredBuffer& buffer, Range range);
 
-/// The buffers of all ranks of a node, mapped into this process, as one logical array. All buffers
-/// have the same pieces. Each piece has one address per rank. This class copies nothing and borrows
-/// the memory.
+/// One logical array of which each rank of a node has its own buffer. All buffers are mapped into
+/// this process and have the same pieces, so each piece has one address per rank. This class copies
+/// nothing and borrows the memory.
 class MappedBuffer {
  public:
   /// `ranks` is the number of ranks of the node. `own` is the index of this rank in the node.

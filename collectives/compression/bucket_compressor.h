@@ -22,8 +22,8 @@ struct BucketTensor {
   std::span<float> span() const { return {values, count()}; }
 };
 
-/// Reduces the tensors of one bucket approximately and sends fewer bytes than an allreduce. Only
-/// one thread at a time may use it.
+/// Reduces the tensors of one bucket approximately, in order to send fewer bytes than an allreduce.
+/// Only one thread at a time may use the object.
 class BucketCompressor {
  public:
   virtual ~BucketCompressor() = default;

@@ -14,8 +14,9 @@ namespace horo::collectives {
 /// in place. The other tensors are packed into fused buffers. While chunk k is reduced, chunk k+1
 /// is packed and chunk k-1 is unpacked. These stages run on three streams, and events order them.
 /// With two or more buffers, the next call can pack into another buffer while the last chunks of
-/// this call are reduced. Calls only enqueue work and never wait for the device or for peers. Only
-/// one thread at a time may use the object.
+/// this call are reduced. Between construction and destruction, calls only enqueue work. They do
+/// not wait, unless a collective waits for peers at its first use (see DeviceCollectives). Only one
+/// thread at a time may use the object.
 ///
 /// Cost: besides the collective, each packed element is read and written twice. Packing and
 /// unpacking overlap with the collectives, except the first pack and the last unpack of a call. k

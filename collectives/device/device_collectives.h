@@ -13,11 +13,12 @@
 namespace horo::collectives {
 
 /// Collectives on device memory. A stream executes them in order with its other work. All ranks of
-/// the group must call the same collectives in the same order with matching arguments. No
-/// collective waits for the device or for peers. failure() reports an error during execution. After
-/// such an error, the stream either fails or continues with undefined data. Only one thread at a
-/// time may call the functions, except failure() and abort(). Buffers must stay valid until the
-/// stream has passed the collective.
+/// the group must call the same collectives in the same order with matching arguments. Collectives
+/// only enqueue work. They do not wait, except that NCCL waits for peers when it connects to them
+/// at the first use. failure() reports an error during execution. After such an error, the stream
+/// either fails or continues with undefined data. Only one thread at a time may call the functions,
+/// except failure() and abort(). Buffers must stay valid until the stream has passed the
+/// collective.
 class DeviceCollectives {
  public:
   virtual ~DeviceCollectives() = default;

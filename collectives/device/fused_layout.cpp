@@ -26,12 +26,15 @@ std::size_t offset_of_tile(const TileTable& table, std::uint32_t tile) {
 FusedLayout::FusedLayout(std::span<const TensorView> tensors, DataType wire,
                          std::size_t chunk_bytes, std::span<const MemorySpan> in_place)
     : type_(tensors.empty() ? wire : tensors.front().type()), wire_(wire) {
-  HORO_CHECK(can_travel_as(type_, wire_),
-             fmt::format("{} cannot be sent as {}; use its own type, or float16 or bfloat16 for "
-                         "float32",
-                         name_of(type_), name_of(wire_)));
-  HORO_CHECK(in_place.empty() || type_ == wire_,
-             fmt::format("{} cannot be sent as {} in place", name_of(type_), name_of(wire_)));
+  HORO_CHECK(
+      can_travel_as(type_, wire_),
+      fmt::format(
+          "tensors of {} cannot be sent as {}; use their own type, or float16 or bfloat16 for "
+          "float32",
+          name_of(type_), name_of(wire_)));
+  HORO_CHECK(
+      in_place.empty() || type_ == wire_,
+      fmt::format("tensors of {} cannot be sent as {} in place", name_of(type_), name_of(wire_)));
   // The spans are disjoint and in the order of the tensors, so one iterator follows the tensors.
   auto span = in_place.begin();
   for (std::size_t t = 0; t < tensors.size(); ++t) {

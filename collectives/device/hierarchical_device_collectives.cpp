@@ -178,8 +178,8 @@ void HierarchicalDeviceCollectives::allreduce(void* data, DataType type, std::si
   end(stream);
 }
 
-// gather_part() enqueues its read of the staging memory before the next use of the slot, so that
-// use cannot overwrite the memory too early.
+// The next use of the slot overwrites its staging memory. allreduce() enqueues gather_part() for
+// this part before the next use, on the same stream, so gather_part() reads the memory first.
 HostExchange::Slot& HierarchicalDeviceCollectives::reduce_part(std::byte* data, DataType type,
                                                                std::size_t count, ReduceOp op,
                                                                device::Stream& stream) {

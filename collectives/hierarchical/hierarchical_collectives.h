@@ -99,7 +99,7 @@ class HierarchicalCollectives : public Collectives {
 
  private:
   bool should_use_leaders(const ScatteredBuffer& buffer) const;
-  // Returns how many bytes the ring sends per byte of the buffer.
+  // Returns the argument `ring_wire` of predicted_seconds() for `buffer`.
   double ring_wire(const ScatteredBuffer& buffer) const;
   bool is_one_node() const { return hierarchy_.layout.node_count() == 1; }
 

@@ -18,9 +18,9 @@ namespace horo::collectives {
 
 class InProcessHub;
 
-/// A job whose ranks are threads of this process. Messages are queued in memory. For tests and for
-/// programs without MPI. The job is thread-safe. Only one thread at a time may call the make_
-/// functions of a transport or use an object that a transport has made.
+/// A job whose ranks are threads of this process. Messages are queued in memory. Tests and programs
+/// that run without MPI use this class. The job is thread-safe. Only one thread at a time may call
+/// the make_ functions of a transport or use an object that a transport has made.
 class InProcessJob {
  public:
   struct Options {

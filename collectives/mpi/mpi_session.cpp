@@ -73,8 +73,8 @@ void initialise(std::size_t message_bytes) {
   if (is_initialized != 0)
     throw CommunicationError(
         "MPI has been finalised in this process and cannot be initialised again: keep one Context "
-        "for as long as the program needs horo, or call MPI_Init_thread before the first and "
-        "MPI_Finalize after the last");
+        "for as long as the program needs horo, or call MPI_Init_thread before the first "
+        "Context and MPI_Finalize after the last one");
   set_eager_limits(message_bytes);
   disable_open_mpi_crash_handler();
   skip_test_of_posix_shared_memory();

@@ -39,8 +39,8 @@ class MpiSession {
   void unwatch();
   /// Call this function when this process fails because another rank failed. If the process exits
   /// within the next three seconds, its exit is delayed until the three seconds have passed.
-  /// Launchers end a job when its first process exits. Without the delay, the job could end before
-  /// the rank that failed first has reported its error.
+  /// Launchers end a job as soon as one process exits with an error. Without the delay, the job
+  /// could end before the rank that failed first has reported its error.
   static void exit_late();
   /// Runs at process exit. Calls `at_exit` of the registered sessions. Then waits until the delay
   /// of exit_late(), if any, has passed. Does nothing in a child process of fork().

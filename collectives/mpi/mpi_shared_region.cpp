@@ -182,8 +182,8 @@ class Sharing {
 std::unique_ptr<MpiSharedRegion> MpiSharedRegion::create(const MpiComm& node, std::size_t bytes,
                                                          const WaitPolicy& policy) {
   Sharing sharing(node, std::max<std::size_t>(bytes, 1), policy);
-  // share() runs in a separate statement. Otherwise `new` could allocate memory before share()
-  // runs.
+  // share() is collective, so the allocation must come after it. In one statement, `new` could
+  // allocate first. If the allocation failed on one rank, the other ranks would block in share().
   SharedMemoryFile file = sharing.share();
   return std::unique_ptr<MpiSharedRegion>(new MpiSharedRegion(std::move(file)));
 }

@@ -217,8 +217,8 @@ std::unique_ptr<SharedRegion> MpiTransport::make_node_region(std::size_t bytes) 
   return region;
 }
 
-// All ranks of a node already have the same outcome. This function informs the other nodes.
-// Otherwise the other nodes would continue and block in their next operation.
+// All ranks of a node already have the same outcome. The allreduce combines the outcomes of all
+// nodes. Without it, nodes that have memory would continue and block in their next operation.
 int MpiTransport::first_without(bool has_memory) const {
   if (topology_.node_count == 1) return topology_.size;
   MpiBuffer<int> own(has_memory ? topology_.size : topology_.rank);

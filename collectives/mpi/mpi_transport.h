@@ -72,8 +72,8 @@ class MpiTransport : public Transport {
   std::unique_ptr<SharedRegion> make_node_region(std::size_t bytes) override;
   std::unique_ptr<Collectives> make_reference_collectives() override;
   std::unique_ptr<Transport> make_subset(const std::vector<int>& members, int number) override;
-  /// Makes the waits of the other ranks of the node fail with `text`. mpirun informs the other
-  /// nodes when it ends the job.
+  /// See Transport::abort(). The signal does not reach other nodes. Ranks there continue to wait
+  /// until mpirun ends the job or their waits time out.
   void abort(const char* text) noexcept override;
 
  private:

@@ -36,7 +36,8 @@ class NcclCollectives : public DeviceCollectives {
   int size() const override { return size_; }
   /// Allocates memory with ncclMemAlloc() and registers the memory with the communicator. If this
   /// fails on any rank, all ranks deregister their buffers, and each process logs the reason once.
-  /// If ncclMemAlloc() fails on this rank, allocates ordinary device memory.
+  /// Allocates ordinary device memory if ncclMemAlloc() fails on this rank or if the group has only
+  /// one rank.
   device::Memory allocate_buffer(device::Device& device, std::size_t bytes,
                                  Collectives& control) override;
   void allreduce(void* data, DataType type, std::size_t count, ReduceOp op,

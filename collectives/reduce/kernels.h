@@ -41,9 +41,9 @@ void widen(DataType half, std::byte* to, const std::byte* from, std::size_t coun
 /// streaming stores, call fence() before other threads or processes read the copy.
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, Stores stores);
 
-/// Orders all preceding stores of the kind `stores` before any later store, such as the store of a
-/// flag that publishes the data. Does nothing for plain stores, because a release store of the flag
-/// already orders plain stores.
+/// Call this function after stores of the kind `stores` and before the release store of a flag that
+/// publishes the data. A release store alone does not order streaming stores. It orders plain
+/// stores, so this function does nothing for them.
 void fence(Stores stores);
 
 /// Returns the name of the instruction set chosen for this machine: "avx512", "avx2" or "portable".

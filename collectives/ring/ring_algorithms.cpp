@@ -192,8 +192,8 @@ void binomial_broadcast(PointToPoint& peers, const std::vector<std::string>& ran
   while (distance < size && (place & distance) == 0) distance *= 2;
   if (place != 0) {
     const int parent = rank_at(place - distance);
-    await(peers, peers.start_receive(parent, kBroadcastTag, bytes), "to send its broadcast",
-          rank_names[static_cast<std::size_t>(parent)]);
+    await(peers, peers.start_receive(parent, kBroadcastTag, bytes),
+          "to send the data of a broadcast", rank_names[static_cast<std::size_t>(parent)]);
   }
   struct Child {
     int rank;

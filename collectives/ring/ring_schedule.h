@@ -141,7 +141,8 @@ inline std::size_t segment_elements(std::size_t chunk_count, std::size_t element
   const std::size_t wanted_bytes =
       (chunk_count * element_bytes + kSegmentsWanted - 1) / kSegmentsWanted;
   const std::size_t bytes = std::min(largest_bytes, std::max(kSmallestBytes, wanted_bytes));
-  // Segments consist of whole cache lines, so that segments of an aligned buffer are aligned.
+  // Unless largest_bytes is smaller than a cache line, a segment consists of whole cache lines, so
+  // that all segments of an aligned chunk are aligned.
   const std::size_t line_elements = 64 / element_bytes;
   const std::size_t elements = bytes / element_bytes / line_elements * line_elements;
   return std::max<std::size_t>(

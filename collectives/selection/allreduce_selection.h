@@ -22,9 +22,9 @@ namespace horo::collectives {
 /// in MPICH", 2005; Chan et al., "Collective communication: theory, practice, and experience",
 /// 2007.)
 ///
-/// `ring_wire` is the number of bytes that the ring sends per byte of the buffer: 0.5 if float32 is
-/// sent as a 16-bit type, and 1 otherwise. It multiplies the beta of the ring. `allreduce` must not
-/// be kAuto.
+/// `ring_wire` is the size of an element in the messages of the ring, divided by its size in the
+/// buffer: 0.5 if float32 is sent as a 16-bit type, and 1 otherwise. It multiplies the beta of the
+/// ring. `allreduce` must not be kAuto.
 double predicted_seconds(MessageAllreduce allreduce, std::size_t bytes, int ranks,
                          const LinkCost& link, double ring_wire = 1);
 
@@ -39,8 +39,8 @@ bool is_ring_faster(std::size_t bytes, int ranks, const LinkCost& link, double r
 /// as large as the buffer.
 inline constexpr std::size_t kLargestTreeBytes = 1024 * 1024;
 
-/// The rules by which a job chooses among the allreduces over messages. Equal on all ranks.
-/// Exchange, doubling and halving give the same bits, so the choice among them may use costs
+/// The rules by which a job chooses among the allreduces over messages. They must be equal on all
+/// ranks. Exchange, doubling and halving give the same bits, so the choice among them may use costs
 /// measured at the start of the job. The ring combines in another order. The choice of the ring
 /// must therefore be the same in every run, and uses costs that do not change between runs.
 struct AllreduceSelection {
@@ -56,11 +56,11 @@ struct AllreduceSelection {
 MessageAllreduce choose_allreduce(const AllreduceSelection& selection, std::size_t bytes, int ranks,
                                   double ring_wire = 1);
 
-/// For jobs with several ranks per node. Returns whether one leader per node should run the
-/// allreduce of the whole buffer between nodes. Otherwise each of `columns` ranks per node runs an
-/// allreduce of a shard of the buffer. The shards of a node share the link of the node, so their
-/// messages cost `columns` alphas, but each rank combines only its shard. Returns true only if the
-/// whole buffer does not use the ring. In this case, both ways give the same bits.
+/// Returns whether one leader per node should run the allreduce of the whole buffer between nodes.
+/// Otherwise each of `columns` ranks per node runs an allreduce of a shard of the buffer. The
+/// shards of a node share the link of the node, so their messages cost `columns` alphas, but each
+/// rank combines only its shard. Returns true only if the whole buffer does not use the ring. In
+/// this case, both ways give the same bits.
 bool should_use_leaders(const AllreduceSelection& selection, std::size_t bytes, int nodes,
                         int columns, double ring_wire = 1);
 

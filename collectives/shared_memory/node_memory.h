@@ -58,10 +58,11 @@ struct alignas(128) Flag {
 /// The shared memory of a group of ranks on a node. Each rank has a few flags, two small direct
 /// buffers and `kSlots` slots.
 ///
-/// Work is numbered in steps, and all ranks count the same steps. Step g uses slot g % kSlots of
-/// each rank. Steps that are smaller than a slot use a different part of the slot each time.
-/// Writing to cache lines that are still in the private cache of another core is several times
-/// slower than writing to lines that have moved to the shared cache.
+/// A collective that is not a direct exchange consists of steps. Steps are numbered across
+/// collectives, with the same numbers on all ranks. Step g uses slot g % kSlots of each rank. Steps
+/// that are smaller than a slot use a different part of the slot each time. Writing to cache lines
+/// that are still in the private cache of another core is several times slower than writing to
+/// lines that have moved to the shared cache.
 ///
 /// For each step, a rank publishes up to three flags, in this order. `posted` means that its slot
 /// holds its input. `reduced` means that its slot holds its part of the result. `consumed` means

@@ -49,9 +49,8 @@ void check_op_type(std::string_view operation, const std::string& name, ReduceOp
                    DataType type) {
   HORO_CHECK(
       is_elementwise(op) || is_floating(type),
-      fmt::format(
-          "{} '{}': Adasum requires a floating-point type, not {}; use ReduceOp::kSum or kAverage",
-          operation, name, name_of(type)));
+      fmt::format("{} '{}': Adasum requires a floating-point type, not {}; use ReduceOp::kSum",
+                  operation, name, name_of(type)));
   HORO_CHECK(op != ReduceOp::kAverage || type != DataType::kBool,
              fmt::format("{} '{}': average is not defined for bool; use ReduceOp::kSum or kMax "
                          "(\"or\"), or kProduct or kMin (\"and\")",

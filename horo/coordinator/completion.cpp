@@ -98,9 +98,9 @@ bool is_in_callback() noexcept { return callbacks_on_this_thread > 0; }
 void forbid_blocking_in_callbacks() {
   if (is_in_callback())
     throw InvalidArgument(
-        "a completion callback must not wait for an operation, because the operation cannot "
-        "complete before the callback returns; submit it with the ..._async form and continue in "
-        "its then()");
+        "a completion callback must not wait for an operation, because the wait can deadlock; "
+        "submit it with an ..._async() function and pass "
+        "the work that follows to then() of the handle");
 }
 
 }  // namespace horo::coordinator

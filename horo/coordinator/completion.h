@@ -33,8 +33,9 @@ class Completion {
   const std::exception_ptr& error() const { return error_; }
   /// Blocks until complete() has been called, then throws the error of the operation if there is
   /// one. Has no timeout, because the coordinator completes operations that time out. Throws
-  /// ShutdownError instead of blocking in a child process of fork(), where nobody calls complete().
-  /// Throws InvalidArgument instead of blocking inside a callback, because the wait would deadlock.
+  /// ShutdownError instead of blocking in a child process of fork(), where no thread calls
+  /// complete(). Throws InvalidArgument instead of blocking inside a callback, because the wait
+  /// could deadlock.
   void wait();
   /// If the operation has completed, runs `callback` at once on this thread. Otherwise complete()
   /// returns the callback to its caller, which must run it.

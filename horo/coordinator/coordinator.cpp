@@ -113,9 +113,9 @@ void Coordinator::perform(Entry entry) {
   completion->wait();
 }
 
-// The shutdown is a named operation that every rank must submit. If a rank ended its thread
-// earlier, another rank could wait for a response that nobody sends. Therefore no rank ends its
-// thread before all ranks have submitted the shutdown, unless the job fails.
+// The shutdown is a named operation that every rank must submit, so the thread ends only when all
+// ranks have submitted it or the job has failed. If the thread ended earlier, another rank could
+// wait for a response that this rank no longer sends or forwards.
 void Coordinator::shut_down() {
   Entry entry;
   entry.request.name = kShutdownName;
@@ -147,8 +147,8 @@ Counters Coordinator::counters() const {
 }
 
 // Reads the doorbell before a round and waits on it afterwards, so a ring during the round is not
-// lost. Runs queued callbacks without the ownership of the rounds, because user code may take long.
-// Meanwhile, a caller of perform() can run rounds.
+// lost. Runs queued callbacks without the ownership of the rounds, because user code may take a
+// long time. Meanwhile, a caller of perform() can run rounds.
 void Coordinator::run_thread(const std::string& log_label) {
   set_log_label(log_label);
   for (bool is_finished = false; !is_finished;) {
@@ -367,8 +367,8 @@ void Coordinator::check_deadlines(Time now) {
   of_answer.grace += kLeaderAdvantage;
   no_deadline_before_ = now + of_answer.limit();
   for (const auto& [name, entry] : pending_) {
-    // A join lasts as long as other ranks have data. Each member may close a process set at a
-    // different time. Neither has a deadline here.
+    // A join lasts as long as other ranks have data, and members may close a process set at
+    // different times. Therefore a join and the shutdown of a process set have no deadline here.
     if (entry.request.kind == Kind::kJoin ||
         (entry.request.kind == Kind::kShutdown && topology_.is_subset()))
       continue;
@@ -416,7 +416,7 @@ Coordinator::Pause Coordinator::pause_after(bool did_work) {
 // Notifies the other ranks, so that they do not wait until they time out. If the job has been
 // aborted already, this rank reports the text of that abort, because the first failure is the
 // cause. Records the failure before it raises the abort signal. In the reverse order, the flight
-// recorder would take the failure for a consequence of another rank's failure.
+// recorder would record the failure as a consequence of another rank's failure.
 void Coordinator::give_up(const std::string& reason) noexcept {
   const bool is_aborted = policy_.abort != nullptr && policy_.abort->is_raised();
   const std::string text = is_aborted ? policy_.abort->text() : reason;

@@ -36,8 +36,8 @@ class Coordinator {
  public:
   static constexpr std::chrono::milliseconds kIdleInterval{250};
 
-  /// Collective over the job. `transport`, `settings`, `recorder` and `long_waits` must outlive the
-  /// coordinator. For `allreduce`, see Communicator. For `long_waits`, see StallWatch. While no
+  /// Collective over `transport`. `transport`, `settings`, `recorder` and `long_waits` must outlive
+  /// the coordinator. For `allreduce`, see Communicator. For `long_waits`, see StallWatch. While no
   /// operation is pending, the thread checks the abort signal once per `idle_interval`. A
   /// submission wakes the thread at once.
   Coordinator(collectives::Transport& transport, const Settings& settings,
@@ -57,8 +57,8 @@ class Coordinator {
   /// Submits the shutdown of this rank and waits until all ranks have submitted theirs. Then waits
   /// for the end of the thread. Throws CommunicationError if a rank fails first.
   void shut_down();
-  /// Called because this rank has failed. Aborts the job with `text` and ends the thread. Does not
-  /// wait for the other ranks.
+  /// Aborts the job with `text`, because this rank has failed, and ends the thread. Waits for the
+  /// other ranks only in a round that has already begun.
   void fail(const std::string& text) noexcept;
 
   Counters counters() const;

@@ -97,7 +97,7 @@ class DeviceOperationQueue : public std::enable_shared_from_this<DeviceOperation
   bool is_done(const DeviceOperation& operation, const Completion& completion) const;
 
   /// Waits until the added responses have ended. Then destroys the executor, the events and the
-  /// streams. Operations of which no response was added end with ShutdownError.
+  /// streams. Operations for which no response was added end with ShutdownError.
   void close();
 
  private:

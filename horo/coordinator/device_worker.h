@@ -63,7 +63,7 @@ class DeviceWorker {
   virtual void end_oldest() = 0;
   /// Returns a text for errors that describes the oldest work, for example "exchange bucket 3".
   virtual std::string describe_oldest() const = 0;
-  /// Called after stop() when has_next() is false. Returns an error if the thread must fail
+  /// Called during stop() when has_next() is false. Returns an error if the thread must fail
   /// incomplete work. Returns null if stop() may wait for the work.
   virtual std::exception_ptr unfinished() const { return nullptr; }
   /// Returns the name of the oldest work for errors, for example "allreduce 'x'". If no work is in

@@ -45,8 +45,7 @@ std::optional<StallWatch::Expired> StallWatch::check(const ReadinessTable& table
   return std::nullopt;
 }
 
-// Reports only changes. Therefore a stall costs one message per change and level of the tree, and
-// not one message per check.
+// Reports only changes, so a stall does not cost a message at each check.
 std::vector<Waiting> StallWatch::changes(const ReadinessTable& table, ReadinessTable::Time now) {
   const auto age = std::min(settings_.stall_warning, settings_.timeout) / 4;
   std::vector<Waiting> oldest = table.waiting_longer_than(age, now, kMostReports);

@@ -31,16 +31,16 @@ class StallWatch {
     std::string name;
     std::string error;
   };
-  /// Called on the root. Notes the oldest operations that have waited for HORO_STALL_WARNING.
-  /// Returns the error of the oldest operation that has waited for HORO_TIMEOUT and
-  /// WaitPolicy::grace. The timeout does not include time that AbortSignal excludes, such as a
-  /// pause.
+  /// Called on the root. Notes the oldest operations that have waited for HORO_STALL_WARNING, or
+  /// for HORO_TIMEOUT if that is shorter. Returns the error of the oldest operation that has waited
+  /// for HORO_TIMEOUT plus WaitPolicy::grace. The timeout does not include time that AbortSignal
+  /// excludes, such as a pause.
   std::optional<Expired> check(const ReadinessTable& table, ReadinessTable::Time now);
 
-  /// Called on other ranks. Finds the oldest operations that have waited for a quarter of
-  /// HORO_STALL_WARNING, so that the root can name the missing ranks in time. Returns those that
-  /// the last call did not find or that now wait for different ranks. The caller must report them
-  /// to the parent.
+  /// Called on other ranks. Finds the oldest operations that have waited for a quarter of the time
+  /// after which check() notes them, so that the root can name the missing ranks in time. Returns
+  /// those that the last call did not find or that now wait for different ranks. The caller must
+  /// report them to the parent.
   std::vector<Waiting> changes(const ReadinessTable& table, ReadinessTable::Time now);
 
  private:

@@ -15,9 +15,9 @@ void TensorQueue::submit(Entry entry) {
 }
 
 // Inserts the names before it copies the initial values, so a rejected submission does not change
-// the tensor. Copies without the lock, because the copy may take long. Another thread may close the
-// queue meanwhile, so closing_error_ is checked again. Runs callbacks without the lock, because
-// they may submit operations. The loop reads closing_error_ without the lock, because
+// the tensor. Copies without the lock, because the copy may take a long time. Another thread may
+// close the queue meanwhile, so closing_error_ is checked again. Runs callbacks without the lock,
+// because they may submit operations. The loop reads closing_error_ without the lock, because
 // closing_error_ does not change once it is set.
 void TensorQueue::submit_quietly(Entry entry) {
   {

@@ -20,8 +20,8 @@ class TensorQueue {
   /// Copies the initial values of an entry (Entry::initial), adds the entry and rings the doorbell.
   /// Throws InvalidArgument if one of the names of the entry is still pending as an operation or as
   /// a tensor of a group. Also throws InvalidArgument if a join is pending and the entry is not a
-  /// shutdown. In both cases, copies and adds nothing. After close(), completes the entry with the
-  /// closing error instead.
+  /// shutdown. If submit() throws, it neither copies nor adds anything. After close(), completes
+  /// the entry with the closing error instead.
   void submit(Entry entry);
   /// submit() without the doorbell, for a caller that runs the next round itself.
   void submit_quietly(Entry entry);

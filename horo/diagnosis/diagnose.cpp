@@ -110,7 +110,7 @@ class Diagnosis {
         Kind::kDead, numbers,
         fmt::format(
             "{} {} dead: the process is gone without an error message (SIGKILL, out of memory, "
-            "or a call of exit()), last sign of life {} ago",
+            "or a call of exit()), last heartbeat {} ago",
             describe(numbers), numbers.size() == 1 ? "is" : "are",
             age(snapshot(numbers[0]).last_sign_of_life)));
   }
@@ -181,7 +181,7 @@ class Diagnosis {
     if (numbers.empty()) return std::nullopt;
     return verdict_on(
         Kind::kSilent, numbers,
-        fmt::format("{} {} given no sign of life for {}: the process, its host or the network to "
+        fmt::format("{} {} sent no heartbeat for {}: the process, its host or the network to "
                     "it may have failed",
                     describe(numbers), numbers.size() == 1 ? "has" : "have",
                     age(snapshot(numbers[0]).last_sign_of_life)));

@@ -44,7 +44,7 @@ struct Verdict {
 ///              time, the job was killed as a whole, and the other causes are examined first
 ///   stopped    a rank's process is stopped, for example by SIGSTOP or a debugger
 ///   failed     a rank failed; the verdict has the text of the first failure
-///   silent     a rank gives no sign of life
+///   silent     a rank sends no heartbeat
 ///   ended      a rank left without failure while other ranks wait for that rank
 ///   different operations
 ///              ranks wait for each other in a cycle: some ranks are in one collective and the

@@ -77,7 +77,7 @@ void drop_deaths_after_failures(Deaths& dead, std::span<const RankSnapshot> rank
 }
 
 // The launcher names the rank that ended first, and kills the other ranks. Another rank died
-// earlier only if its last sign of life is much older than that of the named rank.
+// earlier only if its last heartbeat is much older than that of the named rank.
 void drop_deaths_beside_named(Deaths& dead) {
   const auto named =
       std::ranges::find_if(dead, [](const RankSnapshot* rank) { return !rank->ending.empty(); });

@@ -19,7 +19,7 @@ namespace horo::observe {
 ///   gradients            from the first mark of a bucket to its last mark, and from the last mark
 ///                        to the start of the exchange ("queue")
 ///
-/// Operations that did not finish end at the rank's last sign of life and are named "(open)". All
+/// Operations that did not finish end at the rank's last heartbeat and are named "(open)". All
 /// times are by rank 0's clock, and the earliest time is 0. Pure. The trace has about 200 bytes for
 /// each part of an operation.
 std::string timeline_json(std::span<const FlightLog> ranks);

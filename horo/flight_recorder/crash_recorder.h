@@ -29,8 +29,8 @@ void clear_survived_fault();
 ///   - std::terminate, for example for an uncaught exception: the line has the text of the
 ///     exception and of its nested exceptions. A terminate handler that the program had installed
 ///     before is called afterwards. In a child of fork() only that handler is called.
-///   - SIGTERM, SIGINT and SIGHUP, if the program has no handler: the signal and its time are
-///     recorded. No line is written.
+///   - SIGTERM, SIGINT and SIGHUP, if their action was the default before: only the signal and its
+///     time are recorded.
 ///
 /// The program may later install a handler that calls the handler of this class. The program's
 /// handler then stays installed when further CrashRecorders are constructed.

@@ -60,8 +60,9 @@ bool is_operation(std::string_view kind) {
   return kind != kPhaseKind && kind != kPauseKind && kind != kWaitKind;
 }
 
-// Returns the open operation that was submitted last or the operation that finished last, whichever
-// is later. Skips phases, pauses, waits, and records that are being written.
+// Returns the open record that was submitted last (an operation or a running callback) or the
+// operation that finished last, whichever is later. Skips phases, pauses, waits, and records that
+// are being written.
 const FlightRecord* find_last(const Tables& tables) {
   const FlightRecord* last = nullptr;
   for (std::uint32_t row = 0; row < tables.open_rows(); ++row) {
@@ -150,9 +151,11 @@ void add_uncaught_exception(CrashText& text) {
   if (exception == nullptr) {
     // Some compilers make a noexcept function call std::terminate() before the exception counts as
     // caught.
-    text.add(std::uncaught_exceptions() > 0
-                 ? " ended with an exception that left a noexcept function or a destructor"
-                 : " called std::terminate() without an exception");
+    text.add(
+        std::uncaught_exceptions() > 0
+            ? " ended with an exception that left a noexcept function, or in a destructor that "
+              "called std::terminate()"
+            : " called std::terminate() without an exception");
     return;
   }
   const std::type_info* type = abi::__cxa_current_exception_type();

@@ -36,8 +36,8 @@ int signal_of(Fault fault);
 /// Whether the fault's thread still runs the handler of the signal. Returns true if that cannot be
 /// determined.
 bool is_handled_now(Fault fault);
-/// Makes `claim.outer`, whose handler may still run, the claimed fault again. Changes nothing and
-/// returns false if `claim.fault` is no longer the claimed fault.
+/// Makes `claim.outer`, whose handler may still be running, the claimed fault again. Changes
+/// nothing and returns false if `claim.fault` is no longer the claimed fault.
 bool release_fault(const FaultClaim& claim);
 
 }  // namespace horo::observe

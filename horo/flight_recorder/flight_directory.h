@@ -17,8 +17,8 @@ inline constexpr std::size_t kKeptJobs = 8;
 /// The directory in which the flight recorders of a job write their files.
 struct FlightLocation {
   std::filesystem::path directory;
-  /// Whether `directory` is under flight_base(). Such a directory is removed when the job ends
-  /// without failure.
+  /// Whether HORO_FLIGHT_DIR is "auto" or "auto:NAME". In that case, the directory is removed when
+  /// the job ends without failure.
   bool is_default = true;
 };
 
@@ -53,7 +53,7 @@ std::optional<StopRequest> read_stop_request(const std::filesystem::path& direct
 /// The launcher's report about the rank that ended first.
 struct FirstEnd {
   int rank = 0;
-  WallTime at = 0;  ///< when the job had ended, by this host's clock
+  WallTime at = 0;  ///< when the launcher wrote the report, by the clock of the launcher's host
   std::string how;  ///< predicate of a sentence: "was killed by signal 9 (Killed)"
 };
 /// Writes the report to the job's directory. Ignores errors.

@@ -46,12 +46,16 @@ inline constexpr const char* kCallbackKind = "callback";
 
 inline constexpr std::uint64_t kBeingWritten = std::uint64_t{1} << 63;
 
-/// One operation. Finished operations are in the ring, and unfinished operations are in the table
-/// of open operations. For a bucket, `submitted` is the time of its first gradient's mark, and
-/// `agreed` is the time of its last gradient's mark. The ring also has records of phases, pauses
-/// and waits, which last from `started` to `ended`. A wait is the program's wait for the thread of
-/// a plan and has the name of the plan. In the table of open operations, `ended` is the time at
-/// which a failed rank abandoned the operation.
+/// One operation. The ring has the latest finished operations, and those finished buckets whose
+/// times were recorded (see PlanFlight). The table of open operations has the unfinished named
+/// operations and the running callbacks. FlightStatus::unlisted counts those that have no row. An
+/// unfinished bucket has no record; see FlightPlanEntry::progress.
+///
+/// For a bucket, `submitted` is the time of its first gradient's mark, and `agreed` is the time of
+/// its last gradient's mark. The ring also has records of phases, pauses and waits, which last from
+/// `started` to `ended`. A wait is the program's wait for the thread of a plan and has the name of
+/// the plan. In the table of open operations, `ended` is the time at which a failed rank abandoned
+/// the operation.
 struct FlightRecord {
   /// Starts at 1. The record is invalid if `sequence` is 0 or has the bit kBeingWritten.
   std::uint64_t sequence;
@@ -124,7 +128,8 @@ struct FlightTable {
   std::uint32_t offset, count;
 };
 
-/// The part of the header that does not change after the start. FlightHeader::checksum covers it.
+/// The part of the header that does not change after the recorder is constructed.
+/// FlightHeader::checksum covers it.
 struct FlightIdentity {
   std::uint32_t version;
   std::uint32_t header_bytes;
@@ -141,8 +146,9 @@ struct FlightIdentity {
   char host[64];
 };
 
-/// kAborted: the rank ends because of other ranks. In this state, `failure` is the text of the
-/// abort signal or of FlightRecorder::give_up().
+/// kAborted: the rank failed after the abort signal was raised, or called
+/// FlightRecorder::give_up(). In this state, `failure` is the text of the abort signal or of
+/// give_up().
 enum class FlightState : std::uint32_t { kRunning, kEnded, kFailed, kAborted };
 
 /// The part of the header that changes.
@@ -154,11 +160,11 @@ struct FlightStatus {
   /// The number of open operations that have no row, because the table of open operations or the
   /// table of names was full.
   std::uint32_t unlisted;
-  std::int64_t pulse;  ///< time of the last sign of life
+  std::int64_t pulse;  ///< time of the last call of FlightRecorder::pulse()
   NameId phase, pause;
   std::int64_t phase_since, pause_since;
   FlightState state;
-  std::uint32_t signal;  ///< the recorded signal, whose handler may still run, or 0
+  std::uint32_t signal;  ///< the recorded signal, whose handler may still be running, or 0
   std::int64_t state_since, signal_at;
   char failure[1024];
 };

@@ -11,7 +11,6 @@
 namespace horo::observe {
 
 /// Zero-initialised memory: either a mapped file, which outlives the process, or anonymous memory.
-/// Neither movable nor copyable, because other objects hold pointers into the memory.
 class FlightMemory {
  public:
   /// An empty `path` selects anonymous memory. Otherwise the constructor removes an existing file,

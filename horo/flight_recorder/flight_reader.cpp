@@ -153,7 +153,7 @@ class Parser {
   }
 
   // Record N (from 1) is in slot (N - 1) % count. If the slot has another sequence, the record is
-  // incomplete, or was overwritten during the copy.
+  // incomplete, was overwritten during the copy, or was dropped by write_latest_record().
   void read_ring(FlightLog& log) const {
     const std::uint64_t records = header_.status.records;
     const std::uint64_t count = identity_.ring.count;

@@ -60,12 +60,12 @@ struct FlightLog {
   FlightState state = FlightState::kRunning;
   WallTime state_since = 0;
   std::string failure;
-  int signal = 0;  ///< the recorded signal, whose handler may still run, or 0
+  int signal = 0;  ///< the recorded signal, whose handler may still be running, or 0
   WallTime signal_at = 0;
   std::string phase, pause;
   WallTime phase_since = 0, pause_since = 0;
   std::uint64_t finished = 0;  ///< number of finished operations, including buckets
-  std::uint64_t torn = 0;      ///< ring records that were incomplete or overwritten
+  std::uint64_t torn = 0;      ///< ring records that were incomplete, overwritten or dropped
   std::uint32_t names_lost = 0;
   std::uint32_t unlisted = 0;                ///< see FlightStatus::unlisted
   std::vector<FlightEvent> finished_events;  ///< the latest ones, oldest first
@@ -95,9 +95,10 @@ bool is_writer_alive(const FlightLog& log);
 /// ranks of a job.
 bool was_terminated_by_signal(const FlightLog& log);
 
-/// The state of the rank, as input of diagnose(). If a signal such as SIGTERM ended the process,
-/// the snapshot shows the state at the time of the signal. A process that ended without any record
-/// is dead.
+/// The state of the rank, as input of diagnose(). The time of the snapshot is the time of the
+/// recorded failure or end, or else of the recorded signal. After a signal such as SIGTERM, the
+/// snapshot shows the liveness from before the signal. A process that ended without any of these
+/// records is dead.
 RankSnapshot snapshot_of(const FlightLog& log);
 
 /// The state of the calling process's own rank at `now`, by the log's clock. The liveness is

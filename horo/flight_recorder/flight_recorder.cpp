@@ -86,8 +86,8 @@ void FlightRecorder::count_finished_buckets(std::uint64_t buckets) {
 }
 
 std::uint64_t FlightRecorder::operations_finished() const {
-  // Read before buckets_. Buckets that are counted in between make the result smaller, never
-  // larger.
+  // `finished` is read before buckets_. Buckets that are counted in between make the result
+  // smaller, never larger.
   const std::uint64_t finished = std::atomic_ref(layout_.header->status.finished).load();
   return finished - std::min(finished, buckets_.load());
 }

@@ -34,7 +34,7 @@ inline std::int64_t flight_clock() {
   return std::chrono::steady_clock::now().time_since_epoch().count();
 }
 
-/// The interval between two pulses (signs of life) of a recorder that has a file.
+/// The interval between two calls of pulse() by the thread of a recorder that has a file.
 inline constexpr std::chrono::milliseconds kPulseInterval{250};
 
 /// Records the recent and the current activity of this rank. The records are a ring of the latest
@@ -66,7 +66,7 @@ class FlightRecorder {
   /// Frees `row` of the table of open operations. If `row` is OpenTable::kNoRow, decrements
   /// FlightStatus::unlisted. Called by OpenFlight.
   void close(std::uint32_t row) { open_.free(row); }
-  /// Appends a finished operation to the ring.
+  /// Appends the record of a finished operation, bucket, phase, pause or wait to the ring.
   void add(const FlightRecord& finished);
   void count_finished(std::uint64_t operations);
   /// Adds the exchanged buckets of a plan that is being destroyed to FlightStatus::finished.
@@ -84,12 +84,13 @@ class FlightRecorder {
   /// Ends `span`. The enclosing phase or pause becomes the current one again.
   void end(SpanKind kind, const Span& span);
 
-  /// Records that the rank failed. Only the first call has an effect. Open operations stay open for
-  /// the reader. If the job's abort signal was raised before, records FlightState::kAborted with
-  /// the text of the abort signal instead of `text`. Therefore a rank that fails must call this
-  /// function before it raises the abort signal.
+  /// Records that the rank failed. Only the first call of fail(), give_up() or end() has an effect.
+  /// Open operations stay open for the reader. If the job's abort signal was raised before, records
+  /// FlightState::kAborted with the text of the abort signal instead of `text`. Therefore a rank
+  /// that fails must call this function before it raises the abort signal.
   void fail(std::string_view text) noexcept;
-  /// Records FlightState::kAborted: the rank ends because of other ranks, which `text` names.
+  /// Records FlightState::kAborted with `text`. Used when a rank ends without a failure of its own,
+  /// for example after a timeout in init().
   void give_up(std::string_view text) noexcept;
   /// Records the error of an operation. The program may handle the error and continue.
   void note_error(std::string_view text);
@@ -101,14 +102,16 @@ class FlightRecorder {
     return load_relaxed(layout_.header->status.state) == FlightState::kRunning;
   }
 
-  /// Records a sign of life, and the times at which plans made progress. If there is a file, the
-  /// recorder's thread calls this function. Any other thread may call it too.
+  /// Records the current time as FlightStatus::pulse, and the times at which plans made progress.
+  /// If there is a file, the recorder's thread calls this function. Any other thread may call it
+  /// too.
   void pulse();
   /// The number of pulses so far. After each pulse, a plan records the times of its small buckets
   /// for one step.
   std::uint32_t pulses() const { return pulses_.load(std::memory_order_relaxed); }
 
-  /// A consistent copy of the records, as input of parse_flight().
+  /// A copy of the recorder's memory, as input of parse_flight(), which skips records that were
+  /// overwritten or freed during the copy.
   std::vector<std::byte> image() const;
 
   const FlightLayout& layout() const { return layout_; }

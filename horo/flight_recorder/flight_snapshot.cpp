@@ -15,8 +15,8 @@ namespace {
 // A process that this process cannot look up may run on another host or in another container. Such
 // a process counts as alive if its last pulse is newer than this.
 constexpr WallTime kFreshPulse = 2'000'000'000;
-// A rank that was killed after a stop request had its last pulse at most kStopLead before the
-// request, or at most kStopLag after the request.
+// The last pulse of a rank that was killed after a stop request is assumed to be at most kStopLead
+// before the request, or at most kStopLag after it.
 constexpr WallTime kStopLead = 1'000'000'000;
 constexpr WallTime kStopLag = 15'000'000'000;
 constexpr std::size_t kMostNamedGradients = 60;
@@ -209,8 +209,8 @@ void add_live_plan(const FlightPlanState& plan, WallTime now, RankSnapshot& snap
 
 }  // namespace
 
-// A rank whose last pulse is much older than the request had ended before the request, for another
-// reason.
+// If the last pulse is too long before or after the request (kStopLead, kStopLag), the rank is
+// assumed to have ended for another reason.
 void apply_stop_request(FlightLog& log, int signal, WallTime at) {
   if (log.state != FlightState::kRunning || log.signal != 0 || is_writer_alive(log)) return;
   if (log.pulse < at - kStopLead || log.pulse > at + kStopLag) return;

@@ -57,7 +57,8 @@ class OpenFlight {
   /// failed or has left the job, the row stays, and its `ended` becomes the current time.
   ~OpenFlight();
 
-  /// Records that all ranks have agreed to run the operation, and that it has started.
+  /// Records when this rank received the agreement to run the operation, and when the operation
+  /// started.
   void start(std::int64_t agreed, std::int64_t started);
   /// Moves the record to the ring and frees the row.
   void finish(std::int64_t ended);

@@ -16,7 +16,7 @@
 namespace horo::observe {
 namespace {
 
-// The number of fields from the state (field 3 in proc(5)) to the start time (field 22).
+// The start time (field 22 in proc(5)) is this many fields after the state (field 3).
 constexpr int kFieldsToStartTime = 19;
 
 std::string_view next_field(std::string_view& text) {

@@ -9,7 +9,8 @@
 
 namespace horo::observe {
 
-/// Nanoseconds since 1970, by the clock of the host that recorded them.
+/// Nanoseconds since 1970, by the wall clock of the host that recorded them or, in a FlightLog and
+/// in a snapshot made from a FlightLog, of rank 0's host.
 using WallTime = std::int64_t;
 
 /// An operation that a rank has submitted and that has not finished on that rank.
@@ -59,7 +60,8 @@ enum class Liveness {
   kSilent,
   kDead,
   kEnded
-};  // kSilent: no recent sign of life; kEnded: the rank left the job without failure
+};  // kSilent: no recent heartbeat of the rank, or no recent report of its node;
+    // kEnded: the rank left the job without failure
 
 /// The activity of one rank at one moment.
 struct RankSnapshot {
@@ -86,8 +88,7 @@ struct RankSnapshot {
   std::string callback;
   WallTime callback_since = 0;
   std::string failure;  // why the rank failed; empty if it has not failed
-  // Whether `failure` is the text of the abort signal, which another rank or a watchdog raised
-  // first.
+  // Whether `failure` is the text of the abort signal or of FlightRecorder::give_up().
   bool is_aborted = false;
   // Whether a wait inside horo on the rank's node has lately lasted for HORO_TIMEOUT without
   // progress.

@@ -62,12 +62,11 @@ std::optional<collectives::MappedBuffer> BucketScheduler::map_bucket(
 }
 
 // Requires that no bucket is in flight. While the step is held, `missing` of each bucket starts
-// with one gradient too many, so no bucket becomes complete. So mark() needs no branch for a held
-// step.
+// with one gradient too many, so no bucket becomes complete.
 //
 // A thread that reads the new next_ also sees the new counters. The plan's thread may still read
-// the old counters, so it checks again under run_mutex_. The program must synchronize the threads
-// that mark gradients.
+// the old counters, so it checks again under run_mutex_. No thread calls mark() meanwhile (see
+// BucketScheduler), so later calls of mark() use the new counters.
 void BucketScheduler::reset_buckets() {
   for (std::size_t b = 0; b < buckets_.size(); ++b)
     buckets_[b]->missing.store(buckets_[b]->tensors + (is_held_ ? 1 : 0),
@@ -255,8 +254,9 @@ bool BucketScheduler::is_next_complete() const {
   return next < buckets_.size() && buckets_[next]->missing.load() == 0;
 }
 
-// Requires run_mutex_. A CommunicationError means that the rank has failed. Any other error ends
-// only this plan, for example if the ranks have called different functions.
+// Requires run_mutex_. After a CommunicationError, the job cannot continue, so fail() records that
+// this rank has failed. Any other error ends only this plan, for example if the ranks have called
+// different functions.
 template <typename Work>
 void BucketScheduler::record_errors(std::size_t bucket, const Work& work) {
   try {

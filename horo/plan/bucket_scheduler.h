@@ -75,11 +75,11 @@ class PlanCommunicators {
 /// one thread, while no thread calls mark().
 class BucketScheduler {
  public:
-  /// The plan on which the ranks have agreed, and the objects that exchange it. If all gradients of
-  /// a bucket are mapped and the bucket is not compressed, the ranks of a node exchange the bucket
-  /// in place, provided that the algorithm supports this. `mapped` may be empty. `communicators` is
-  /// the last member and is destroyed first, because the communicators may refer to all other
-  /// members.
+  /// The plan on which the ranks have agreed, and the objects that exchange its buckets. If all
+  /// gradients of a bucket are mapped and the bucket is not compressed, the ranks of a node
+  /// exchange the bucket in place, provided that the algorithm supports this. `mapped` may be
+  /// empty. `communicators` is the last member and is destroyed first, because the communicators
+  /// may refer to all other members.
   struct Parts {
     std::vector<NamedTensor> gradients;
     MappedGradients mapped;

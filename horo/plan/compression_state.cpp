@@ -27,13 +27,15 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-[[noreturn]] void throw_damaged_state() { throw InvalidArgument("the state is damaged"); }
+[[noreturn]] void throw_damaged_state() {
+  throw InvalidArgument("the compression state is damaged");
+}
 
 void check_identity(std::span<const std::string> saved, std::span<const std::string> expected) {
   const auto [a, b] = std::ranges::mismatch(saved, expected);
   if (a == saved.end() && b == expected.end()) return;
   const auto text = [](auto at, auto end) { return at == end ? "nothing more" : "'" + *at + "'"; };
-  throw InvalidArgument(fmt::format("the state has {}, but this GradientSync has {}",
+  throw InvalidArgument(fmt::format("the compression state lists {} where this GradientSync has {}",
                                     text(a, saved.end()), text(b, expected.end())));
 }
 
@@ -103,7 +105,9 @@ CompressionState decode_state(std::span<const std::byte> bytes,
   const auto version = reader.get<std::uint32_t>();
   if (version != kVersion)
     throw InvalidArgument(
-        fmt::format("the state has version {}, this horo reads version {}", version, kVersion));
+        fmt::format("the compression state has format version {}, but this horo reads version {}; "
+                    "load it with the version of horo that saved it",
+                    version, kVersion));
   const auto texts = reader.get<std::uint32_t>();
   const auto size = reader.get<std::uint64_t>();
   if (size != bytes.size())

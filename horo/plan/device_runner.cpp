@@ -80,7 +80,8 @@ bool DeviceRunner::mark(std::size_t gradient, void* native) {
     return true;
   }
   HORO_CHECK(!is_captured(native),
-             "ready() in a capture that is not the plan's: use DeviceGradientSync::capture()");
+             "ready() on a stream that is being captured: capture the step with "
+             "DeviceGradientSync::capture()");
   with_device([&] { set_mark(bucket, native); });
   marks_[gradient] = true;
   flight_.mark_in_step(gradient, step_);
@@ -129,7 +130,8 @@ void DeviceRunner::wait_on(void* native) {
   std::unique_lock lock(mutex_);
   if (capture_ != Capture::kNone) return wait_on_in_capture(native);
   HORO_CHECK(!is_captured(native),
-             "wait_on() in a capture that is not the plan's: use DeviceGradientSync::capture()");
+             "wait_on() on a stream that is being captured: capture the step with "
+             "DeviceGradientSync::capture()");
   await_all_launched(lock);
   with_device([&] {
     device::Stream& stream = stream_of(native);
@@ -142,7 +144,7 @@ void DeviceRunner::wait_on(void* native) {
 void DeviceRunner::wait() {
   std::unique_lock lock(mutex_);
   HORO_CHECK(capture_ == Capture::kNone,
-             "wait() in a step that is being captured and has not run: call wait_on()");
+             "wait() cannot end a step that is being captured: call wait_on()");
   await_all_launched(lock);
   const std::vector<const device::Event*> ends = ends_of_step();
   lock.unlock();

@@ -37,7 +37,7 @@ class DeviceRunner : private coordinator::DeviceWorker {
   using OnBucket = std::function<void(std::size_t bytes, std::size_t tensors)>;
 
   /// The plan on which the ranks have agreed, and the objects that exchange its buckets. `device`
-  /// must outlive the runner. With the host stand-in, `collectives` uses `communicator`.
+  /// must outlive the runner. If `communicator` is not null, `collectives` uses it.
   struct Parts {
     device::Device& device;
     Topology topology;  ///< the ranks that take part

@@ -27,8 +27,8 @@ std::vector<coordinator::Request> describe_plan(std::span<const NamedTensor> gra
                                                 std::span<const std::string> options = {});
 
 /// Returns a text about the first difference between the description of rank 0 and that of another
-/// rank (descriptions[r]). It names the plan, the gradient, both ranks (rank_names[r]) and both
-/// values. Empty if all are equal. Pure.
+/// rank (descriptions[r]). The text contains the plan, the gradient or the settings that differ,
+/// both ranks (rank_names[r]) and both values. Empty if all are equal. Pure.
 std::string find_plan_mismatch(const std::string& plan_name,
                                std::span<const std::vector<coordinator::Request>> descriptions,
                                std::span<const std::string> rank_names);

@@ -26,9 +26,9 @@ struct StepHooks {
             std::unique_ptr<PlanTuning> tuning);
 
   /// Returns the hooks in the order in which the plan calls them. Omits `tuning` if it has no
-  /// search. The order matters in two places. Norms look for non-finite values before weights scale
-  /// the gradients. The hooks send the messages of begin_exchange() and end_exchange() in this
-  /// order, so all ranks must have the same order.
+  /// search. The order matters. Norms look for non-finite values before weights scale the
+  /// gradients. The hooks send the messages of begin_exchange() and end_exchange() in this order,
+  /// so all ranks must have the same order.
   std::vector<StepHook*> in_order() const;
 
   std::unique_ptr<MarkOrder> order;             ///< with options.reorder

@@ -50,9 +50,10 @@ double StepWeights::factor(ReduceOp op) const {
 
 void StepWeights::before_bucket(const StepExchange& step, BucketExchange& bucket) {
   if (are_equal_) return;  // The plain average gives the same result with one rounding less.
-  // The values are scaled by the rank's share, which is at most 1, and then summed. So the sum does
-  // not exceed the range of the type. For compressed buckets, the operation stays an average,
-  // because the residuals of the compression are in the units of an average.
+  // In an uncompressed bucket, each rank scales its values by its share of the weights, and the
+  // operation becomes a sum. The shares add up to 1, so the sum does not exceed the range of the
+  // type. For compressed buckets, the operation stays an average, because the residuals of the
+  // compression are in the units of an average.
   if (!bucket.is_compressed) bucket.op = ReduceOp::kSum;
   for (const std::size_t i : bucket.gradients) {
     const TensorView& tensor = gradients_[i].tensor;

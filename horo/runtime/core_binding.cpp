@@ -70,7 +70,7 @@ bool adapt_openmp(std::size_t processors, std::size_t share, bool is_reporter) {
 }  // namespace
 
 // More threads than processors would slow the program down, so either OpenMP adapts or the rank is
-// not bound. A number that the user or the program has chosen is not changed.
+// not bound. A number that the user has set, or that differs from OpenMP's default, is not changed.
 OpenMpPlan plan_openmp(std::size_t threads, bool is_set_by_user, std::size_t processors,
                        std::size_t share) {
   if (threads <= share) return OpenMpPlan::kLeave;

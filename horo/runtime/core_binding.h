@@ -22,17 +22,18 @@ enum class OpenMpPlan {
 
 /// `threads` is omp_get_max_threads() before the process is bound. `is_set_by_user` is true if
 /// OMP_NUM_THREADS is set. `processors` is the number of processors that the process may use, and
-/// `share` is the number of processors in its share. If `threads` equals `processors`, the function
-/// assumes OpenMP's default. Otherwise it assumes that the program has chosen the number.
+/// `share` is the number of processors in its share. If the user has not set the number, the
+/// function assumes that `threads` is OpenMP's default if it equals `processors`, and a choice of
+/// the program otherwise.
 OpenMpPlan plan_openmp(std::size_t threads, bool is_set_by_user, std::size_t processors,
                        std::size_t share);
 
 /// Binds the calling thread, and the threads that it starts later, to this rank's share of the
 /// processors that the node's ranks may use. Binds no rank if the ranks of the job do not all have
 /// the same set of allowed processors, because then the launcher has placed the ranks or the nodes
-/// differ. Binds no rank of a node with fewer processors than ranks. If the process uses OpenMP
-/// with its default number of threads, sets one thread per processor of the share. If the program
-/// or the user has requested more threads, the rank is not bound. Collective over the job.
+/// differ. Binds no rank of a node with fewer processors than ranks. If the process uses OpenMP,
+/// plan_openmp() determines whether the rank is bound and whether the number of threads changes.
+/// Collective over the job.
 void bind_to_own_cores(collectives::Collectives& collectives, const Topology& topology);
 
 }  // namespace horo

@@ -50,11 +50,11 @@ std::unique_ptr<collectives::DeviceCollectives> connect_node(collectives::Collec
                                                               topology.local_size, cancel(waits));
 }
 
-// A failure to connect concerns only one node, so this function does not throw it. Otherwise the
-// ranks of other nodes would wait for this rank in the next collective of the task. error_text
-// passes the failure to first_problem(), which gives the text to all ranks. Making the two channels
-// is collective over the job and comes first, so the ranks of a failed node have made the channels
-// too.
+// A failure may concern only one node or one rank, so this function returns its text instead of
+// throwing. If it threw, the other ranks would wait for this rank in the next collective of the
+// task. The caller passes DeviceConnection::error_text to first_problem(), so that all ranks fail
+// with this text. Making the two channels is collective over the job and comes first, so the ranks
+// of a failed node have made the channels too.
 DeviceConnection connect_by_nodes(Runtime& runtime, const std::string& name, device::Device& device,
                                   coordinator::PlanWaits& waits) {
   const Topology& topology = runtime.topology();

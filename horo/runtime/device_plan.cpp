@@ -110,8 +110,8 @@ class PlanMaker {
 
   std::vector<std::string> describe_options() const {
     // This statement names every field. So after a new field is added to the options, the code does
-    // not compile until the field is added here. Some fields are compared elsewhere: the name as
-    // the name of the operation, and op, bucket_bytes and wire in describe_plan().
+    // not compile until the field is added here. The result omits four fields: `name` is the name
+    // of the operation, and describe_plan() adds op, bucket_bytes and wire.
     const auto& [name, op, bucket_bytes, first_bucket_bytes, wire, metrics, chunk_bytes,
                  in_place_bytes, leave_as_reduced, also_agreed] = options_;
     std::vector<std::string> own = {
@@ -123,15 +123,16 @@ class PlanMaker {
         fmt::format("leave_as_reduced = {}", leave_as_reduced),
         fmt::format("metrics = [{}]", fmt::join(metrics, ", ")),
         device::is_host(parts_.device) ? "in memory of the stand-in" : "in memory of a GPU"};
-    // The count precedes the texts, because the entries are compared one by one.
+    // The ranks compare the entries in order. If the numbers of texts differ, the error names the
+    // numbers, because this entry precedes the texts.
     own.push_back(fmt::format("also_agreed has {} texts", also_agreed.size()));
     own.insert(own.end(), also_agreed.begin(), also_agreed.end());
     return own;
   }
 
-  // A rank on which the device fails stores the error text and executes the remaining collectives
-  // of the task. first_problem() then gives the same text to all ranks, so no rank waits for a rank
-  // that has thrown.
+  // If connect_devices() returns an error or the allocation fails, the rank stores the error text
+  // and executes the remaining collectives of the task. first_problem() then returns the same text
+  // on all ranks, so no rank waits for a rank that has thrown.
   void agree(collectives::Collectives& control) {
     collectives::require_no_problem({}, control, topology());
     plan::agree_on_plan(name_,

@@ -101,7 +101,8 @@ std::uint64_t most_frequent(const std::vector<std::uint64_t>& hashes) {
       hashes, {}, [&](std::uint64_t hash) { return std::ranges::count(hashes, hash); });
 }
 
-// Requires that the ranks have the same tensors and that at least one tensor differs.
+// Requires that names, types and shapes are equal on all ranks, and that the hashes of at least one
+// tensor differ.
 std::string describe_first_difference(const std::vector<Replica>& replicas,
                                       const Topology& topology) {
   const std::size_t count = replicas[0].tensors.size();

@@ -55,7 +55,7 @@ std::unique_ptr<collectives::Communicator> GradientPlan::communicator(
 // several threads make plans. The task may refer to this stack frame, because run_task() waits for
 // the task.
 //
-// The order in the task matters. The agreement comes first, because the other steps require equal
+// The order in the task matters. The agreement precedes the other steps, because they require equal
 // arguments on all ranks. The first plan gets the numbered name, and its replacements keep it. The
 // communicators come after tuning->begin(), because they use tuning->choice(). The code after the
 // task needs no other rank.

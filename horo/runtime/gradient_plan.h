@@ -17,8 +17,9 @@ namespace horo {
 /// Runs `check`, which throws InvalidArgument if the arguments of this rank are wrong. If `check`
 /// returns, the caller must submit the task `operation`, which must begin with
 /// collectives::require_no_problem(). If `check` throws, this function submits the task
-/// `operation`, which then only calls require_no_problem(). Every rank then throws the text of the
-/// error with the name of this rank.
+/// `operation`, which then only calls require_no_problem(). Every rank then throws the error text
+/// of the lowest rank that has one, with the name of that rank. With one rank, the error of `check`
+/// is rethrown unchanged.
 void check_together(Runtime& runtime, const std::string& operation,
                     const std::function<void()>& check);
 
@@ -30,8 +31,8 @@ class GradientPlan {
   GradientPlan(const GradientPlan&) = delete;
   GradientPlan& operator=(const GradientPlan&) = delete;
 
-  /// The name that the program gave. After the ranks have agreed on the first plan, a number
-  /// follows the name if other plans of the same name exist.
+  /// The name that the program gave. If plans of that name already exist when the ranks agree on
+  /// the first plan, a number follows the name from then on.
   const std::string& name() const { return name_; }
   const GradientSyncOptions& options() const { return options_; }
 

@@ -86,7 +86,7 @@ std::vector<InitRoster::Waiting> InitRoster::waiting() const {
 }
 
 // A stopped reporter keeps its lock, so another rank locks the role of the deputy meanwhile. The
-// deputy gives the role back when the reporter continues.
+// deputy releases that lock when the reporter continues.
 bool InitRoster::is_reporter() {
   const int reporter = size_, deputy = size_ + 1;
   if (reporter_.is_open()) return true;
@@ -134,14 +134,16 @@ std::vector<int> missing_in(std::span<const Waiting> here, int size) {
   return missing;
 }
 
-// " for rank 3, which has not called it: check whether they run and what they do before init()".
+// Returns a text such as " for rank 3, which has not called it: check whether they run and what
+// they do before init()".
 std::string describe_absent(const StartingJob& job, std::span<const Waiting> here) {
   constexpr std::string_view kRemedy = ": check whether they run and what they do before init()";
   const auto count = static_cast<int>(here.size());
   const int absent = job.local_size - count;
   const bool is_one_host = job.local_size == job.size;
   if (count == 0 || absent < 0)
-    return fmt::format(" for other ranks, which have not called it{}", kRemedy);
+    return fmt::format(" for other ranks, which have not called it or cannot be reached{}",
+                       kRemedy);
   if (absent == 0 && is_one_host)
     return ": all ranks of the job have called it, and MPI has not connected them";
   if (absent == 0)
@@ -157,7 +159,8 @@ std::string describe_absent(const StartingJob& job, std::span<const Waiting> her
                      missing.size() == 1 ? "has" : "have", kRemedy);
 }
 
-// " for rank 2, which is stopped (SIGSTOP, or a debugger): kill -CONT 7 resumes it".
+// Returns a text such as " for rank 2, which is stopped (SIGSTOP, or a debugger): kill -CONT 7
+// resumes it". Empty if no rank is stopped.
 std::string describe_stopped(std::span<const Waiting> here) {
   std::vector<int> numbers;
   std::string pids;
@@ -172,7 +175,8 @@ std::string describe_stopped(std::span<const Waiting> here) {
                      numbers.size() == 1 ? "it" : "them");
 }
 
-// " for rank 2, whose process (pid 7) has left it".
+// Returns a text such as " for rank 2, whose process (pid 7) has left init()". Empty if no rank has
+// left init().
 std::string describe_left(std::span<const Waiting> here) {
   std::vector<int> numbers;
   std::vector<pid_t> pids;
@@ -183,7 +187,7 @@ std::string describe_left(std::span<const Waiting> here) {
   }
   if (numbers.empty()) return {};
   const bool is_one = numbers.size() == 1;
-  return fmt::format(" for {}, whose {} {}) {} left it", format_ranks(numbers),
+  return fmt::format(" for {}, whose {} {}) {} left init()", format_ranks(numbers),
                      is_one ? "process (pid" : "processes (pids", fmt::join(pids, ", "),
                      is_one ? "has" : "have");
 }
@@ -249,9 +253,9 @@ void InitNotice::note_that_mpi_runs() {
   is_restarted_ = true;
 }
 
-// Runs on thread_. Adds up the durations of the iterations instead of subtracting two readings of
-// the clock. An iteration that takes too long means that the process was stopped, so its duration
-// is ignored.
+// Runs on thread_. waited_ is the sum of the durations of the iterations, not the time since the
+// start. An iteration that takes too long means that the process was stopped, so its duration is
+// not added.
 void InitNotice::run() {
   pthread_setname_np(pthread_self(), kInitThreadName);
   if (!job_.id.empty()) roster_.emplace(job_.id, job_.rank, job_.size);

@@ -74,10 +74,12 @@ std::string describe_init_wait(const StartingJob& job, std::span<const InitRoste
 struct InitNoticeOptions {
   std::chrono::nanoseconds stall_warning{std::chrono::seconds(3)};
   std::chrono::nanoseconds timeout{std::chrono::minutes(5)};
-  /// The time that this process gives the launcher to end the job, if another process should end
-  /// first or has just ended.
+  /// How long after `timeout` this process ends itself if another process is to end first (see
+  /// InitNotice). Also the longest wait after another process has ended. The launcher can end the
+  /// job in this time.
   std::chrono::nanoseconds ends_later{std::chrono::seconds(5)};
-  /// Whether MPI_Init has returned. If so, the waits of init() end with an error after `timeout`.
+  /// Whether MPI_Init has returned. If so, this process ends no earlier than `timeout` plus
+  /// `ends_later`, because the later waits of init() have their own deadlines.
   bool is_mpi_running = false;
   /// Writes a line. The thread of InitNotice calls this function. If null, log_warning() writes the
   /// lines, but log_error() writes the line before the process ends.
@@ -90,15 +92,18 @@ struct InitNoticeOptions {
 };
 
 /// Watches a wait of this rank in horo::init() from a thread, because MPI_Init has no deadline and
-/// the watchdog starts later. One rank per host writes a line after `stall_warning`. It writes the
-/// next line when the wait is ten times as long as in the previous line. On a host on which rank 0
-/// does not wait, each line is due after four times as long, so a slow start on many hosts gives
-/// one line. After `timeout`, the thread records the reason and ends the process with
-/// kStuckExitCode. The launcher then ends the job. If another process should end first, this
-/// process ends `ends_later` after `timeout`. If another rank of the host has just ended in init(),
-/// this process waits up to `ends_later` from then, because the launcher probably ends the job for
-/// that rank's reason. The thread ignores time in which the process was stopped. The thread does
-/// not call MPI.
+/// the watchdog starts later. One rank per host, the reporter, writes a line after `stall_warning`.
+/// If the ranks of the host are unknown, every rank is a reporter. A reporter writes the next line
+/// when the wait is ten times as long as in the previous line. The first host is the host on which
+/// rank 0 waits, or the only host of the job. On other hosts, each line is due after four times as
+/// long, so a slow start on many hosts gives one line.
+///
+/// After `timeout`, the reporter of the first host records the reason and ends its process with
+/// kStuckExitCode. The launcher then ends the job. Every other process does the same at `timeout`
+/// plus `ends_later`. After MPI_Init has returned, no process ends earlier than that. If another
+/// rank of the host has just ended in init(), this process waits up to `ends_later` from then,
+/// because the launcher probably ends the job for that rank's reason. The thread ignores time in
+/// which the process was stopped. The thread does not call MPI.
 class InitNotice {
  public:
   InitNotice(StartingJob job, InitNoticeOptions options);
@@ -127,9 +132,11 @@ class InitNotice {
   const InitNoticeOptions options_;
   const std::chrono::nanoseconds interval_;  // between two checks
   std::optional<InitRoster> roster_;         // not set if the other ranks are unknown
-  std::chrono::nanoseconds due_;             // the wait after which the next line is written
-  // waited_ is the time since the start. counted_ is the same, but starts again at 0 when MPI_Init
-  // returns.
+  // The value of waited_ at which the next line is due on the first host. On other hosts, the line
+  // is due at kOtherHostsAfter times this value.
+  std::chrono::nanoseconds due_;
+  // waited_ is the time since the start, without the time in which the process was stopped.
+  // counted_ is the same, but starts again at 0 when MPI_Init returns.
   std::chrono::nanoseconds waited_{0}, counted_{0};
   // The value of waited_ when this rank became the reporter of its host. Not set if another rank is
   // the reporter.

@@ -24,8 +24,9 @@ void check_settings_agree(const ParsedEnvironment& environment,
 
 /// The clock and the number that the flight recorders of a job share.
 struct JobClock {
-  std::uint64_t job = 0;          ///< the number of the job: equal on all ranks, grows with time
-  std::int64_t clock_offset = 0;  ///< ns from the wall clock of this host to that of rank 0
+  std::uint64_t job = 0;  ///< the number of the job: equal on all ranks, larger in later jobs
+  /// In ns. The wall clock of this host plus this offset is the wall clock of rank 0.
+  std::int64_t clock_offset = 0;
 };
 
 /// Agrees on the number of the job and the clock offset of each node. The first rank of each node

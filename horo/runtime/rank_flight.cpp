@@ -97,7 +97,7 @@ bool has_living_recorder(const std::string& path) {
   try {
     return observe::is_writer_alive(observe::read_flight(path));
   } catch (const Error&) {
-    return false;  // there is no recorder
+    return false;  // there is no file, or it cannot be read
   }
 }
 

@@ -17,10 +17,10 @@ namespace horo {
 /// The flight recorder of a rank, and its file, while the rank is in the job.
 class RankFlight {
  public:
-  /// `setting` is HORO_FLIGHT_DIR. `is_process` is true if the rank is a process and not a thread.
-  /// Without `is_process`, "auto" means no file. If the file cannot be created, logs a warning.
-  /// `abort` is the abort signal of the job, or null. It must be valid until release_process() or
-  /// until this object is destroyed.
+  /// `setting` is HORO_FLIGHT_DIR. `is_process` is true if the job uses MPI, so that each rank is a
+  /// process. If it is false, "auto" means no file, and no CrashRecorder is installed. If the file
+  /// cannot be created, logs a warning. `abort` is the abort signal of the job, or null. It must be
+  /// valid until release_process() or until this object is destroyed.
   RankFlight(const std::string& setting, bool is_process, const JobClock& clock,
              const Topology& topology, AbortSignal* abort);
 
@@ -43,10 +43,10 @@ class RankFlight {
   std::unique_ptr<observe::CrashRecorder> crash_recorder_;
 };
 
-/// Writes the reason why horo::init() failed to the place of the job's flight recorders, where the
-/// launcher reads it. `environment`: "NAME=VALUE" entries. Does nothing if no launcher started the
-/// process, if HORO_FLIGHT_DIR is unset, "auto" or off, or if the rank already has a recorder
-/// there.
+/// Writes the reason why horo::init() failed to this rank's file in the directory of the job's
+/// flight recorders, where hororun reads it. `environment`: "NAME=VALUE" entries. Does nothing if
+/// Open MPI's mpirun did not start the process, if HORO_FLIGHT_DIR is unset, "auto" or off, or if
+/// the rank already has a recorder there.
 void record_failed_init(const std::vector<std::string>& environment, std::string_view why) noexcept;
 
 /// Records a wait in horo::init() that timed out, under the same conditions. `why` is the reason,

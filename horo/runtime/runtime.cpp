@@ -179,7 +179,8 @@ Runtime::~Runtime() {
   if (is_shut_down_) flight_->end();
 }
 
-// Destroys these members before the objects that they refer to.
+// The watchdog's thread may call metrics_.update_ranks(), so the watchdog ends before the metrics.
+// Both must end before the objects that they use, such as the recorder.
 void Runtime::end_watch() {
   watchdog_.reset();
   metrics_.end();
@@ -329,7 +330,7 @@ void Runtime::on_finalize() noexcept {
       transport_->abort("the program has called MPI_Finalize");
     }
   } catch (const std::exception& error) {
-    log_error("shutdown in MPI_Finalize: {}", error.what());
+    log_error("cannot shut horo down in MPI_Finalize: {}", error.what());
   }
   is_finalised_ = true;
 }

@@ -24,7 +24,7 @@
 
 namespace horo {
 
-/// Keeps MPI (or another carrier of the job) initialized.
+/// Keeps MPI initialized while a job runs. An interface, so that Runtime does not depend on MPI.
 class Session {
  public:
   virtual ~Session() = default;
@@ -38,7 +38,8 @@ class Session {
   virtual void exit_late() = 0;
   /// Whether finalize() will wait for the other ranks in MPI_Finalize.
   virtual bool is_last() = 0;
-  /// Finalizes. Called at most once, after the transport is destroyed or when the process exits.
+  /// Ends the session. If is_last(), also calls MPI_Finalize. Called at most once, after the
+  /// transport is destroyed or when the process exits.
   virtual void finalize() = 0;
 };
 
@@ -46,7 +47,8 @@ class Session {
 /// them and destroys them in a fixed order. Thread-safe.
 class Runtime {
  public:
-  /// Collective. Throws MismatchError if the ranks' settings differ. `session` may be null.
+  /// Collective. Throws MismatchError if a setting that must be equal on all ranks differs.
+  /// `session` is null if the job does not use MPI.
   Runtime(std::unique_ptr<Session> session, std::unique_ptr<collectives::Transport> transport,
           ParsedEnvironment environment);
   /// Makes the runtime of a process set: `transport` is a subset of `parent`'s. Collective over the

@@ -65,7 +65,7 @@ std::string ending_of(const FlightLog& log, const observe::FirstEnd& end) {
 // Adds the launcher's report of how the rank ended. For a dead rank without a recorded failure,
 // this report is the reason. For a rank with a recorded failure, it is additional information.
 void note_end(DoctorReport& report, const observe::FirstEnd& end) {
-  // The longest time from the last sign of life of a rank to the report of its end, in ns.
+  // The longest time from the last heartbeat of a rank to the report of its end, in ns.
   constexpr observe::WallTime kLongestEnd = 600'000'000'000;
   for (std::size_t i = 0; i < report.snapshots.size(); ++i) {
     RankSnapshot& rank = report.snapshots[i];

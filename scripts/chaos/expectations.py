@@ -28,7 +28,7 @@ class Expectation:
 LATE = (r"never (submitted|marked|called)|(has|have) not called it|(has|have) been in the completion callback|"
         r"(is|are) late with")
 STOPPED = r"(is|are) stopped \(SIGSTOP"
-SILENT = r"(has|have) given no sign of life"
+SILENT = r"(has|have) sent no heartbeat"
 # How reports describe a rank that ends without a record of horo, including the report of mpirun if there is one.
 GONE = r"(is|are) dead: the process is gone"
 BY_CODE = r"(exited with code|ended with exit code|the job failed with exit code) {}\b"
@@ -149,5 +149,5 @@ def expectation_of(scenario):
                        sentence=f"{expected.sentence}; on several hosts the line of init() counts the missing ranks")
     if scenario.fault == "stop" and expected.event and is_stopped_alone(scenario):
         return replace(expected, event=rf"{expected.event}|{SILENT}",
-                       sentence=f"{expected.sentence}; where no rank of its node is left, it gives no sign of life")
+                       sentence=f"{expected.sentence}; where no rank of its node is left, it sends no heartbeat")
     return expected

@@ -27,7 +27,7 @@ LOST_HOST = re.compile(r"(?:mpirun has lost the connection to host|the connectio
 INIT_WAIT = re.compile(r"ranks? ([-\d, and]+)(?: \([^)]*\))* (?:has|have) waited [^;]*? in horo::init\(\) for "
                        r"ranks of other hosts, which have not called it")
 NETWORK = ": the exchange makes no progress (the network, "
-EVENT = r"no sign of life|stopped|lost|connection|network|link|did not (send|receive|answer)|has not (sent|received)|" \
+EVENT = r"no heartbeat|stopped|lost|connection|network|link|did not (send|receive|answer)|has not (sent|received)|" \
         r"never (submitted|marked|registered)|not called"
 
 

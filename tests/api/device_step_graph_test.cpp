@@ -178,12 +178,14 @@ TEST(DeviceStepGraph, RejectsInvalidStepAndPlanContinues) {
                 }),
                 HasSubstr("use DeviceGradientSync::capture()"));
     DeviceStepGraph graph = trainer.capture();
-    EXPECT_THAT(refused([&] { graph.launch(); }), HasSubstr("launch() in a step"));
+    EXPECT_THAT(refused([&] { graph.launch(); }),
+                HasSubstr("launch() must not be called in a step"));
     EXPECT_THAT(error_text<InvalidArgument>([&] {
                   (void)trainer.model.device().capture(*trainer.stream, [&] { graph.launch(); });
                 }),
-                HasSubstr("launch() by a stream that is being captured"));
-    EXPECT_THAT(refused([&] { (void)trainer.capture(); }), HasSubstr("capture() in a step"));
+                HasSubstr("launch() on a stream that is being captured"));
+    EXPECT_THAT(refused([&] { (void)trainer.capture(); }),
+                HasSubstr("capture() must not be called in a step"));
     EXPECT_THAT(refused.operator()<DeviceError>([&] { trainer.stream->synchronize(); }),
                 HasSubstr("is being captured"));
     EXPECT_THAT(refused.operator()<DeviceError>([&] {
@@ -197,9 +199,9 @@ TEST(DeviceStepGraph, RejectsInvalidStepAndPlanContinues) {
                 HasSubstr("no such layer"));
     sync.ready(0, native);
     EXPECT_THAT(error_text<InvalidArgument>([&] { graph.launch(); }),
-                HasSubstr("middle of a step"));
+                HasSubstr("must be called between steps"));
     EXPECT_THAT(error_text<InvalidArgument>([&] { (void)trainer.capture(); }),
-                HasSubstr("middle of a step"));
+                HasSubstr("must be called between steps"));
     for (std::size_t t = 1; t < std::size(kSizes); ++t) sync.ready(t, native);
     sync.wait_on(native);
     trainer.begin(5);

@@ -183,7 +183,7 @@ TEST(InitNotice, NamesRankThatLeftInit) {
   EXPECT_THAT(lines[0], HasSubstr("for rank 2, which has not called it"));
   EXPECT_THAT(lines[1],
               AllOf(StartsWith("rank 0 (host b, pid "), HasSubstr("for rank 1, whose process (pid"),
-                    HasSubstr(") has left it")));
+                    HasSubstr(") has left init()")));
 }
 
 TEST(InitNotice, DoesNotEndProcessOnceMpiRuns) {

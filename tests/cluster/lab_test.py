@@ -262,7 +262,7 @@ class Links(InLab):
 
     def test_hororun_ends_job_with_unreachable_host(self):
         text = self.output_of_cut_hororun((0, 3), "endless")
-        self.assertRegex(text, r"rank 3 \(host host3\b.*no sign of life")
+        self.assertRegex(text, r"rank 3 \(host host3\b.*no heartbeat")
 
     def test_cut_while_plans_are_registered_names_host(self):
         for hosts in ((0, 3), (1, 3)):

@@ -149,7 +149,7 @@ TEST(Diagnose, IgnoresSilenceReportThatNamesTheRank) {
   auto job = quiet_job(4);
   for (int r : {2, 3})
     job[r].failure =
-        "ranks 0-1 and 3 (host a) have given no sign of life for 10 s; rank 2 has "
+        "ranks 0-1 and 3 (host a) have sent no heartbeat for 10 s; rank 2 has "
         "waited 10 s for 'loss' (HORO_TIMEOUT is 8 s)";
   const Verdict verdict = verdict_of(job);
   EXPECT_EQ(verdict.text, job[2].failure);
@@ -167,7 +167,7 @@ TEST(Diagnose, PrefersDeadRankToOtherCauses) {
   EXPECT_EQ(verdict.kind, Kind::kDead);
   EXPECT_THAT(verdict.blamed, ElementsAre(2));
   EXPECT_THAT(verdict.text, HasSubstr("rank 2 (host b, pid 4702) is dead"));
-  EXPECT_THAT(verdict.text, HasSubstr("last sign of life 30 s ago"));
+  EXPECT_THAT(verdict.text, HasSubstr("last heartbeat 30 s ago"));
   EXPECT_THAT(verdict.text, HasSubstr("rank 0 has waited 29 s for 'loss'"));
 }
 
@@ -352,7 +352,7 @@ TEST(Diagnose, DeathsAfterTimeoutAreNotTheCause) {
     job[r].is_aborted = true;
     job[r].taken = kNow - kSecond;
   }
-  // The launcher killed both. Rank 3 gave its last sign of life before it was stopped.
+  // The launcher killed both. Rank 3 sent its last heartbeat before it was stopped.
   for (int r : {2, 3}) job[r].liveness = Liveness::kDead;
   job[3].last_sign_of_life = kNow - 10 * kSecond;
   EXPECT_EQ(verdict_of(job).kind, Kind::kFailed);
@@ -466,13 +466,12 @@ TEST(Diagnose, NamesSilentRankAndDuration) {
   const Verdict verdict = verdict_of(job);
   EXPECT_EQ(verdict.kind, Kind::kSilent);
   EXPECT_THAT(verdict.blamed, ElementsAre(2));
-  EXPECT_THAT(verdict.text, HasSubstr("no sign of life for 17 s"));
+  EXPECT_THAT(verdict.text, HasSubstr("no heartbeat for 17 s"));
   job[1].failure = "x";
   EXPECT_EQ(verdict_of(job).kind, Kind::kFailed) << "a failure takes precedence";
   job[1].failure.clear();
   job[2].pid = 0;
-  EXPECT_THAT(verdict_of(job).text,
-              testing::StartsWith("rank 2 (host b) has given no sign of life"));
+  EXPECT_THAT(verdict_of(job).text, testing::StartsWith("rank 2 (host b) has sent no heartbeat"));
   EXPECT_THAT(verdict_of(job).text, Not(HasSubstr("finished"))) << "nothing is known of it";
 }
 

@@ -55,7 +55,7 @@ VERDICTS = {
 }
 # Verdict on a rank that is alone on its node, where no other rank can inspect its process. If that rank is rank 0, the
 # other nodes do not receive each other's status, so each node reports all other ranks.
-REMOTE_VERDICT = rf"ranks? {{rank}}\b[^(]*\(host [^)]*\).*(no sign of life|stopped).*{WAITS}"
+REMOTE_VERDICT = rf"ranks? {{rank}}\b[^(]*\(host [^)]*\).*(no heartbeat|stopped).*{WAITS}"
 # Extra seconds that a job may run after the fault; 0 for the other faults.
 ENDS_AFTER_S = {"stop": TIMEOUT_S + 3, "late": TIMEOUT_S, "missing": TIMEOUT_S, "alone": TIMEOUT_S, "stuck": TIMEOUT_S + 5,
                 "callback": TIMEOUT_S + 5, "no_finalize": TIMEOUT_S + 5, "stop_late": TIMEOUT_S + 5}
@@ -180,7 +180,7 @@ def check_resumed(job, rank, is_remote):
     # The stop is reported at once, again with the blocked operation, and then as often as any stall.
     reporting_ranks = job.ranks - 1 if is_remote and rank == 0 else 1
     max_reports = (2 + int(stopped_s / (4 * WARNING_S))) * reporting_ranks
-    for text, times in ((rf"warning .*rank {rank} \(host [^)]*\).*(no sign of life|is stopped)", max_reports),
+    for text, times in ((rf"warning .*rank {rank} \(host [^)]*\).*(no heartbeat|is stopped)", max_reports),
                         ("no longer blocks? ", reporting_ranks)):
         if len(re.findall(text, job.output)) > times:
             problems.append(f"'{text}' was reported more than {times} times")

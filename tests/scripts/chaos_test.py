@@ -155,7 +155,7 @@ class Judging(unittest.TestCase):
 
     def test_node_without_rank_0_may_report_silent_ranks(self):
         stopped = "10:00:00.000 error [rank 1] rank 0 (host a, pid 7) is stopped (SIGSTOP, or a debugger)\n"
-        silent = "10:00:00.000 error [rank 2] ranks 0-1 (host a) have given no sign of life for 9 s\n"
+        silent = "10:00:00.000 error [rank 2] ranks 0-1 (host a) have sent no heartbeat for 9 s\n"
         for victim, is_good in ((0, True), (1, False)):
             judged = judge(scenario("stop", launcher="mpirun", victims=(victim,)),
                            outcome(75, stopped.replace("rank 0", f"rank {victim}") + silent, seconds=9.0,
@@ -197,7 +197,7 @@ class Judging(unittest.TestCase):
 
     def test_ranks_of_same_node_report_stopped_rank(self):
         late = "hororun: rank 1 (host a, pid 7) never submitted 'x'; rank 0 has waited 8 s for it\n"
-        silent = "hororun: rank 1 (host a, pid 7) has given no sign of life for 8 s\n"
+        silent = "hororun: rank 1 (host a, pid 7) has sent no heartbeat for 8 s\n"
         two, alone = ({"hosts": "pretended", "per_node": count} for count in (2, 1))
         for fields in ({}, two, alone):
             self.assert_finds(judge(scenario("stop", **fields), outcome(1, late, seconds=9)), "WRONG", "is not the cause")
@@ -301,7 +301,7 @@ class Judging(unittest.TestCase):
 
 class Links(unittest.TestCase):
     CUT = LinkScenario(1, "cut", "host", 4, 2, "hororun", (2,), 1.0)
-    TEXT = "hororun: ranks 4-5 (host host2) have given no sign of life for 3 s: the network to it may have failed\n"
+    TEXT = "hororun: ranks 4-5 (host host2) have sent no heartbeat for 3 s: the network to it may have failed\n"
 
     def judge(self, exit_code=1, output=TEXT, scenario=CUT, **fields):
         return judge_link(scenario, outcome(exit_code, output, **fields))

@@ -33,11 +33,11 @@ TEST(StallPolicy, BlamesUnknownRankOnceSilent) {
   const auto decision = evaluate(105 * kSecond);
   ASSERT_TRUE(decision.warning);
   EXPECT_THAT(*decision.warning,
-              AllOf(HasSubstr("rank 1 (host far) has given no sign of life"), HasSubstr("'x'")));
+              AllOf(HasSubstr("rank 1 (host far) has sent no heartbeat"), HasSubstr("'x'")));
   EXPECT_FALSE(evaluate(129 * kSecond).abort_reason);
   const auto last = evaluate(131 * kSecond);
   ASSERT_TRUE(last.abort_reason);
-  EXPECT_THAT(*last.abort_reason, HasSubstr("rank 1 (host far) has given no sign of life"));
+  EXPECT_THAT(*last.abort_reason, HasSubstr("rank 1 (host far) has sent no heartbeat"));
 }
 
 TEST(StallPolicy, UnknownRankDoesNotAbortRunningJob) {
@@ -86,12 +86,12 @@ TEST(StallPolicy, UnknownRankBlocksOnlyItsProcessSets) {
   StallPolicy policy(3s, 30s);
   const auto own = policy.evaluate(in_set("{0, 1}"), 104 * kSecond, unknown);
   ASSERT_TRUE(own.warning);
-  EXPECT_THAT(*own.warning, AllOf(HasSubstr("'x'"), Not(HasSubstr("no sign of life"))));
+  EXPECT_THAT(*own.warning, AllOf(HasSubstr("'x'"), Not(HasSubstr("no heartbeat"))));
   EXPECT_TRUE(policy.evaluate(in_set("{0, 1}"), 140 * kSecond, unknown).abort_reason);
   StallPolicy wider(3s, 30s);
   const auto shared = wider.evaluate(in_set("{0, 1, 5}"), 104 * kSecond, unknown);
   ASSERT_TRUE(shared.warning);
-  EXPECT_THAT(*shared.warning, AllOf(HasSubstr("rank 5 (host h2"), HasSubstr("no sign of life"),
+  EXPECT_THAT(*shared.warning, AllOf(HasSubstr("rank 5 (host h2"), HasSubstr("no heartbeat"),
                                      Not(HasSubstr("rank 4"))));
   EXPECT_TRUE(wider.evaluate(in_set("{0, 1, 5}"), 140 * kSecond, unknown).abort_reason);
 }
@@ -108,7 +108,7 @@ TEST(StallPolicy, BlamesUnknownRankForWhichMissingRankWaits) {
   StallPolicy policy(3s, 30s);
   const auto decision = policy.evaluate(jobs("{0, 2}"), 105 * kSecond, std::span(&unknown, 1));
   ASSERT_TRUE(decision.warning);
-  EXPECT_THAT(*decision.warning, HasSubstr("rank 2 (host h1, pid 1002) has given no sign of life"));
+  EXPECT_THAT(*decision.warning, HasSubstr("rank 2 (host h1, pid 1002) has sent no heartbeat"));
   const auto last = policy.evaluate(jobs("{0, 2}"), 140 * kSecond, std::span(&unknown, 1));
   ASSERT_TRUE(last.abort_reason);
   EXPECT_THAT(*last.abort_reason, HasSubstr("rank 2 (host h1, pid 1002) has given no sign"));

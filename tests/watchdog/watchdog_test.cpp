@@ -249,7 +249,7 @@ TEST(Watchdog, WaitingRanksNameUnknownRanks) {
     const auto logged = job.logged();
     return std::any_of(logged.begin(), logged.end(), [](const std::string& text) {
       return text.starts_with("ranks 0-1 (host ") &&
-             text.find(") have given no sign of life") != std::string::npos &&
+             text.find(") have sent no heartbeat") != std::string::npos &&
              text.find("'z'") != std::string::npos;
     });
   });

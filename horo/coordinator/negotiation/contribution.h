@@ -20,9 +20,9 @@ struct Contribution {
   CacheId cached = 0;
   std::shared_ptr<const Agreed> agreed;
 
-  /// One or two different requests in ascending order of rank. Each request has the lowest rank
-  /// that submitted it. Two requests are enough to detect a mismatch. The lowest rank that
-  /// disagrees with the first request is always among the variants of the subtrees.
+  /// One or two different requests in ascending order of rank. `rank` is the lowest rank that
+  /// submitted `request`. merge() keeps the request of the lowest rank and the request of the
+  /// lowest rank that disagrees with it. These two requests are enough to report a mismatch.
   struct Variant {
     int rank = 0;
     Request request;  ///< without splits

@@ -20,8 +20,8 @@ NodeChannel::NodeChannel(collectives::Transport& transport)
     : own_(static_cast<std::size_t>(transport.topology().local_rank)),
       size_(static_cast<std::size_t>(transport.topology().local_size)) {
   const std::size_t others = size_ - 1;
-  // make_node_region() is collective over the job. Therefore a rank that is alone on its node also
-  // calls the function if another node has several ranks.
+  // make_node_region() is collective over the transport. Therefore a rank that is alone on its node
+  // also calls the function if another node has several ranks.
   if (transport.topology().size > transport.topology().node_count)
     region_ = transport.make_node_region(size_ * sizeof(Doorbell) + others * up_bytes() +
                                          ByteRing::bytes_needed(kDownBytes, others));

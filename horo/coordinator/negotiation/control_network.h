@@ -27,8 +27,8 @@ class NodeChannel {
     std::vector<std::byte> bytes;
   };
 
-  /// Collective over the job. Throws SharedMemoryError on all ranks if a node cannot allocate the
-  /// memory.
+  /// Collective over `transport`. Throws SharedMemoryError on all ranks if a node cannot allocate
+  /// the memory.
   explicit NodeChannel(collectives::Transport& transport);
 
   /// The doorbell of this rank.
@@ -105,7 +105,7 @@ class ControlNetwork {
     std::atomic<std::uint64_t> bytes{0};
   };
 
-  /// Collective over the job. `transport` must outlive this object.
+  /// Collective over `transport`, which must outlive this object.
   explicit ControlNetwork(collectives::Transport& transport);
 
   const ControlTree& tree() const { return tree_; }

@@ -21,9 +21,11 @@ class alignas(64) Doorbell {
     kDeep,
   };
 
-  /// Signals a submission of this rank or an urgent message. Wakes the thread from every sleep.
+  /// Signals an event that the thread must handle at once, such as a submission of this rank or an
+  /// urgent message. Wakes the thread from every sleep.
   void ring();
-  /// Signals a message of another rank. Does not wake the thread from a deep sleep.
+  /// Signals a message of another rank, or space that another rank has freed in a ByteRing. Does
+  /// not wake the thread from a deep sleep.
   void ring_gently();
   /// Returns the number of rings so far. The caller must read the number before it looks for work;
   /// see wait().

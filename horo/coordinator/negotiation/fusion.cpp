@@ -30,7 +30,7 @@ bool can_do_without(const Request& request) {
 }
 
 // Two variants are enough to describe a mismatch; see Contribution. All ranks receive this text, so
-// all ranks throw the same error.
+// all ranks that submitted the operation throw the same error.
 std::string find_error(const Contribution& contribution, const Topology& topology) {
   if (contribution.variants.size() > 1) {
     const Contribution::Variant& first = contribution.variants[0];
@@ -91,8 +91,9 @@ bool can_move_together(const Request& a, const Request& b) {
 
 }  // namespace
 
-// Only the latest bucket of tensors that can share a bucket is open. A tensor that does not fit
-// opens a new bucket. Bucket::first points into `complete`.
+// `open` holds the latest bucket for each combination of type, operation, absent ranks, device
+// queue and, on a device, scale factors. A tensor that does not fit replaces this bucket with a new
+// one. Bucket::first points into `complete`.
 std::vector<Response> fuse(std::span<const Contribution> complete, std::size_t bucket_bytes,
                            const ResponseCache& cache, const Topology& topology) {
   std::vector<Response> responses;

@@ -69,9 +69,9 @@ void Negotiator::add(std::size_t contributor, Contribution contribution, Time no
 }
 
 // Passes a response message to the children before this rank executes the message, so that all
-// ranks start the collective at about the same time. Returns after each message, because the caller
-// must execute the message before the function can process the next one. The execution changes the
-// cache, and later messages refer to the changed cache.
+// ranks start the collective at about the same time. Returns after each response message, because
+// the caller must execute the message before the function can process the next message. The
+// execution changes the cache, and later messages refer to the changed cache.
 std::optional<ResponseMessage> Negotiator::next(Time now) {
   network_.flush();
   while (const auto message = network_.poll()) {

@@ -26,7 +26,7 @@ class Negotiator {
  public:
   using Time = ReadinessTable::Time;
 
-  /// Collective over the job. The arguments must outlive this object. For `long_waits`, see
+  /// Collective over `transport`. The arguments must outlive this object. For `long_waits`, see
   /// StallWatch.
   Negotiator(collectives::Transport& transport, const Settings& settings,
              observe::LongWaits* long_waits = nullptr);

@@ -205,8 +205,9 @@ void ReadinessTable::report(std::size_t contributor, const Waiting& waiting, Tim
   if (!it->second.has_submitted[contributor]) it->second.reports[contributor] = waiting.missing;
 }
 
-// Without a report from a subtree, assumes that all ranks of the subtree are missing. Joined ranks
-// are missing only for joins and shutdowns.
+// Without a report from a subtree, assumes that all ranks of the subtree are missing. Leaves out
+// joined ranks, unless the operation is a join or a shutdown, because other operations do not wait
+// for them.
 std::vector<int> ReadinessTable::missing_ranks(const PendingOperation& operation) const {
   std::vector<int> missing;
   for (std::size_t c = 0; c < ranks_of_.size(); ++c) {

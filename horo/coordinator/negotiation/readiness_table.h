@@ -25,7 +25,7 @@ struct Waiting {
 struct RankShutdown {
   int rank = 0;
   std::uint64_t operations = 0;  ///< number of operations that the rank had completed
-  /// Operations that the rank had submitted, but not yet all ranks of the reporting subtree.
+  /// Operations that the rank had submitted and that are incomplete in the reporting subtree.
   std::vector<std::string> open;
   friend bool operator==(const RankShutdown&, const RankShutdown&) = default;
 };

@@ -71,7 +71,7 @@ std::string Request::describe() const {
                         scale.are_one() ? "" : ", " + coordinator::describe(scale));
   if (kind == Kind::kBroadcast) text += fmt::format(" from rank {}", root);
   if (!members.empty())
-    text += fmt::format(" of a group of {}", members.size());
+    text += fmt::format(" of a group of {} tensors", members.size());
   else if (kind <= Kind::kAlltoall)
     text += fmt::format(" of {} {}", horo::name_of(type), shape.to_string());
   if (device_queue != 0) text += " on a device";

@@ -15,8 +15,8 @@
 
 namespace horo::coordinator {
 
-/// The message of a rank to its parent in the control tree. Contains the new submissions of the
-/// rank's subtree.
+/// The message of a rank to its parent in the control tree. Contains the changes in the rank's
+/// subtree since the last message.
 struct RequestMessage {
   /// Number of response messages that the sender has received (see ResponseCache).
   std::uint64_t responses_seen = 0;
@@ -34,7 +34,7 @@ struct RequestMessage {
   bool is_empty() const;
 };
 
-/// The type of the exception that every rank throws.
+/// The type of the exception with which the operations of a response fail.
 enum class ErrorKind : std::uint8_t { kNone, kMismatch, kCommunication, kShutdown };
 
 /// One collective over `tensors` that all ranks execute next, or the error of these operations.

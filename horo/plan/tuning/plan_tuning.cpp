@@ -105,8 +105,8 @@ PlanTuning::PlanTuning(std::string name, std::span<const NamedTensor> gradients,
   key_ = {signature(gradients, options, settings, untuned_), topology.node_count, topology.size};
 }
 
-// A result of this job takes precedence over the file, so an update() with the same gradients keeps
-// the choice that the job has found. All ranks make the same decision, because found_ is equal on
+// A result in found_ takes precedence over the file, so an update() with the same gradients keeps
+// the choice of the earlier search. All ranks make the same decision, because found_ is equal on
 // all ranks and all ranks get the line that rank 0 has read.
 void PlanTuning::begin(collectives::Collectives& collectives) {
   if (axes_.empty()) {

@@ -61,14 +61,14 @@ std::string describe_choice(const std::vector<Axis>& axes, const Choice& choice)
 class PlanTuning : public StepHook {
  public:
   /// Unset `options.autotune` means no tuning. `settings` and `topology` must outlive this object.
-  /// `found` has the result lines of earlier searches of this job, see found(). It must be equal on
+  /// `found` is found() of the PlanTuning that this object replaces, or empty. It must be equal on
   /// all ranks.
   PlanTuning(std::string name, std::span<const NamedTensor> gradients,
              const GradientSyncOptions& options, const Settings& settings, const Topology& topology,
              std::string found = {});
 
-  /// Uses an earlier result of this job or of the file HORO_AUTOTUNE, which rank 0 reads. Starts a
-  /// search if there is none. Collective. The ranks must have agreed on gradients and options.
+  /// Uses an earlier result from `found` or from the file HORO_AUTOTUNE, which rank 0 reads. Starts
+  /// a search if there is none. Collective. The ranks must have agreed on gradients and options.
   /// Throws InvalidArgument on every rank if the file cannot be read or has a malformed line.
   void begin(collectives::Collectives& collectives);
 
@@ -92,7 +92,8 @@ class PlanTuning : public StepHook {
   /// appends it to the file, if there is a file.
   void begin_step();
 
-  /// One line for each result of this job.
+  /// The lines that the constructor received, and one line for the result of this plan's search if
+  /// the search is complete.
   const std::string& found() const { return found_; }
 
  private:

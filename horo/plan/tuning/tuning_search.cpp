@@ -106,9 +106,9 @@ void TuningSearch::begin_duel() {
   stage_ = best_ == start_ ? Stage::kFinished : Stage::kDuel;
 }
 
-// Trials 0 and 3 run the start choice, and trials 1 and 2 run the best choice. Both pairs of
-// neighbouring trials must show the gain. So a machine that becomes steadily faster or slower does
-// not decide the result.
+// Trials 0 and 3 run the start choice, and trials 1 and 2 run the best choice. Trial 1 must be
+// faster than trial 0, and trial 2 must be faster than trial 3, each by more than least_gain. So a
+// machine that becomes steadily faster or slower does not decide the result.
 void TuningSearch::duel(double score) {
   duel_scores_.push_back(score);
   choice_ = duel_scores_.size() < 3 ? best_ : start_;

@@ -20,9 +20,10 @@ using Choice = std::vector<std::size_t>;
 /// start choice, it changes one axis after the other to neighbouring values as long as the steps
 /// become faster. If another choice was faster than the start choice, a final comparison runs the
 /// start choice and the best choice under the same conditions, in the order start, best, best,
-/// start. The best choice is the result only if both adjacent pairs show the gain. If the machine
-/// itself becomes faster or slower meanwhile, one pair favours the start choice and the other pair
-/// favours the best choice. The number of steps is bounded.
+/// start. The best choice is the result only if it shows the gain in the first two trials and in
+/// the last two trials of the comparison. If the machine itself becomes faster or slower meanwhile,
+/// one of these pairs favours the start choice and the other pair favours the best choice. The
+/// number of steps is bounded.
 ///
 /// Pure: uses no clock and sends no messages. Ranks that record the same times make the same
 /// choices.

@@ -94,7 +94,7 @@ TEST(MpiTransport, TimeoutNamesMissingRank) {
       ring.broadcast(ScatteredBuffer(DataType::kFloat32, &value, 1), last);
       FAIL() << "the broadcast ended without its root";
     } catch (const CommunicationError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("to send its broadcast"));
+      EXPECT_THAT(error.what(), HasSubstr("to send the data of a broadcast"));
       EXPECT_THAT(error.what(), HasSubstr("waited"));
     }
   }

@@ -73,7 +73,7 @@ TEST(RingFailure, NamesMissingRankAndCollective) {
                 float own = 0;
                 ring.broadcast(ScatteredBuffer(DataType::kFloat32, &own, 1), 2);
               }),
-              HasSubstr("for rank 2 (host b) to send its broadcast"));
+              HasSubstr("for rank 2 (host b) to send the data of a broadcast"));
 }
 
 TEST(RingFailure, AbortEndsWait) {

@@ -156,8 +156,9 @@ TEST(Request, NamesTensorWhereGroupsDiffer) {
   b.members[1].shape = Shape{6};
   EXPECT_EQ(
       describe_mismatch(a, "rank 0", b, "rank 1"),
-      "tensor 'w': rank 0 submitted allreduce (sum) of a group of 2, rank 1 submitted allreduce "
-      "(sum) of a group of 2: the groups differ, tensor 1 is 'b' as float64 [5] and 'b' as "
+      "tensor 'w': rank 0 submitted allreduce (sum) of a group of 2 tensors, rank 1 submitted "
+      "allreduce "
+      "(sum) of a group of 2 tensors: the groups differ, tensor 1 is 'b' as float64 [5] and 'b' as "
       "float64 [6]");
   b.members.pop_back();
   EXPECT_THAT(describe_mismatch(a, "rank 0", b, "rank 1"),
