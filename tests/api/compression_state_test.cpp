@@ -117,9 +117,9 @@ TEST_P(CompressionState, RejectsOtherOptionsOrGradients) {
     GradientSync with_options(ctx, set.gradients(), {.compression = other});
     EXPECT_THAT(load_error<InvalidArgument>(with_options, state),
                 HasSubstr(GetParam().kind == Kind::kTopK
-                              ? "'compression.fraction = 0.05', but this GradientSync has "
+                              ? "'compression.fraction = 0.05' where this GradientSync has "
                                 "'compression.fraction = 0.5'"
-                              : "'compression.rank = 2', but this GradientSync has "
+                              : "'compression.rank = 2' where this GradientSync has "
                                 "'compression.rank = 3'"));
     GradientSync without(ctx, set.gradients(), {});
     EXPECT_THAT(load_error<InvalidArgument>(without, state),
@@ -128,7 +128,7 @@ TEST_P(CompressionState, RejectsOtherOptionsOrGradients) {
     gradients.pop_back();
     GradientSync fewer(ctx, gradients, {.compression = GetParam()});
     EXPECT_THAT(load_error<InvalidArgument>(fewer, state),
-                HasSubstr("'gradient layer6 float32 [9, 200]', but this GradientSync has nothing "
+                HasSubstr("'gradient layer6 float32 [9, 200]' where this GradientSync has nothing "
                           "more"));
     gradients = set.gradients();
     gradients[4].tensor = TensorView(gradients[4].tensor.data(), DataType::kFloat32, {32, 64});

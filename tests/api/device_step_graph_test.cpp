@@ -157,7 +157,7 @@ TEST(DeviceStepGraph, RejectsInvalidStepAndPlanContinues) {
                   sync.wait_on(native);
                 }),
                 AllOf(HasSubstr("5 of 7 gradients were not marked"), HasSubstr("layer5")));
-    EXPECT_THAT(refused([&] { sync.ready(2, native); }), HasSubstr("does not call wait_on()"));
+    EXPECT_THAT(refused([&] { sync.ready(2, native); }), HasSubstr("must end with wait_on()"));
     EXPECT_THAT(refused([&] {
                   trainer.step();
                   trainer.step();

@@ -111,7 +111,7 @@ TEST(StallPolicy, BlamesUnknownRankForWhichMissingRankWaits) {
   EXPECT_THAT(*decision.warning, HasSubstr("rank 2 (host h1, pid 1002) has sent no heartbeat"));
   const auto last = policy.evaluate(jobs("{0, 2}"), 140 * kSecond, std::span(&unknown, 1));
   ASSERT_TRUE(last.abort_reason);
-  EXPECT_THAT(*last.abort_reason, HasSubstr("rank 2 (host h1, pid 1002) has given no sign"));
+  EXPECT_THAT(*last.abort_reason, HasSubstr("rank 2 (host h1, pid 1002) has sent no heartbeat"));
   // Ranks 0 and 1 wait for each other.
   StallPolicy mismatch(3s, 30s);
   const auto different = mismatch.evaluate(jobs(""), 105 * kSecond, std::span(&unknown, 1));
