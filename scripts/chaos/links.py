@@ -102,7 +102,14 @@ class Network:
     def cut_host(self, host):
         switch = self.lab.namespace("switch")
         self.ip(switch, "link", "set", f"host{host}", "down")
-        self.undo.append(lambda: self.ip(switch, "link", "set", f"host{host}", "up"))
+
+        def connect():
+            self.ip(switch, "link", "set", f"host{host}", "up")
+            # A request for a link address that began before would otherwise expire and fail the next connection.
+            for name in self.lab.names():
+                self.ip(self.lab.namespace(name), "neigh", "flush", "dev", "eth0")
+
+        self.undo.append(connect)
 
     def cut_pair(self, hosts):
         for host, other in (hosts, reversed(hosts)):
