@@ -20,15 +20,16 @@ constexpr std::size_t kClaims = 16;
 
 // Written by all ranks of the node. A claim packs the upper half of the incident's hash and a time
 // in milliseconds into one word, because a rank may be killed between two stores. The time wraps
-// after 49 days; unsigned differences stay correct. No other data depends on these fields, so
+// after 49 days, so ages are unsigned differences. No other data depends on these fields, so
 // relaxed order is sufficient.
 struct alignas(64) HeartbeatTable::NodeReports {
   std::atomic<Time::rep> explained_until{0};
   std::array<std::atomic<std::uint64_t>, kClaims> claims{};
 };
 
-// Only the rank itself writes its entry, and all fields are lock-free atomics. So other ranks can
-// read an entry even if the rank's process was stopped or killed at any instruction.
+// Only the rank itself writes its entry, and the entry consists of lock-free atomics. So a rank
+// that is stopped or killed at any instruction does not block readers. `snapshot` is then
+// unreadable if the rank was writing it.
 struct alignas(64) HeartbeatTable::Entry {
   std::atomic<std::int64_t> pid{0};
   std::atomic<std::uint64_t> start_time{0};
@@ -63,7 +64,7 @@ HeartbeatTable::NodeReports& HeartbeatTable::node_reports() const {
   return *reinterpret_cast<NodeReports*>(memory_.data());
 }
 
-// encode() bounds the size by the capacity of the entry, however many operations are open.
+// encode() limits the size to the capacity of the entry, however many operations are open.
 void HeartbeatTable::publish(const RankSnapshot& snapshot) {
   Entry& own = entry(local_rank_);
   own.snapshot.write(encode(snapshot));
@@ -90,8 +91,8 @@ bool HeartbeatTable::are_waits_explained(Time now) const {
          node_reports().explained_until.load(std::memory_order_relaxed);
 }
 
-// All ranks of the node read the same steady clock, so their times can be compared. If the exchange
-// fails, another rank may have claimed the slot, so the loop checks the new claim.
+// The ranks of a node are assumed to have the same steady clock. If the exchange fails, the loop
+// checks the claim again, because another rank may have replaced it.
 bool HeartbeatTable::claim_report(std::string_view incident, Time now,
                                   std::chrono::nanoseconds period) {
   using std::chrono::milliseconds;
@@ -102,8 +103,9 @@ bool HeartbeatTable::claim_report(std::string_view incident, Time now,
   std::uint64_t claim = slot.load(std::memory_order_relaxed);
   do {
     const bool is_same = claim != 0 && claim >> 32 == hash >> 32;
-    const milliseconds age(time - static_cast<std::uint32_t>(claim));
-    if (is_same && age < period) return false;
+    // Negative if another rank has claimed the incident since this rank read its clock.
+    const milliseconds age(static_cast<std::int32_t>(time - static_cast<std::uint32_t>(claim)));
+    if (is_same && std::chrono::abs(age) < period) return false;
   } while (
       !slot.compare_exchange_weak(claim, (hash >> 32) << 32 | time, std::memory_order_relaxed));
   return true;
