@@ -49,17 +49,17 @@ std::vector<std::string> host_addresses() {
 namespace {
 
 constexpr auto kHelloTimeout = std::chrono::seconds(5);
-// One unauthenticated connection is allowed for each node that has not connected, and this many
-// more.
+// A call of accept_connections() accepts at most this many connections more than there are nodes
+// without a connection.
 constexpr std::size_t kExtraConnections = 32;
 
-// The frame limit of an unauthenticated peer, which may only send a Hello.
+// The frame limit of an unauthenticated peer, which may send only a Hello.
 std::size_t hello_bytes() { return encode(Hello{}).size(); }
 
 }  // namespace
 
-// Listens before the ranks exchange the address. So a node that has received the address can
-// connect at once: the kernel completes connections without a call of accept4().
+// The constructor listens, so that a node can connect as soon as it has the address. The kernel
+// queues connections until accept4() is called.
 LeaderHub::LeaderHub(int nodes, int ranks_of_largest_node, bool is_one_host)
     : listener_(listen_on_tcp(is_one_host)),
       max_message_(max_message_bytes(ranks_of_largest_node)),
@@ -81,15 +81,15 @@ void LeaderHub::accept_connections(Time now) {
   for (std::size_t accepts = 0; accepts < max_unauthenticated; ++accepts) {
     FileDescriptor accepted(
         accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (accepted.get() < 0) return;
+    if (accepted.get() < 0) break;
     connections_.push_back(std::make_unique<Connection>(
         Connection{FrameSocket(std::move(accepted), hello_bytes()), now}));
   }
   drop_unauthenticated(max_unauthenticated);
 }
 
-// Drops the oldest connections first, because they had the most time to authenticate. New
-// connections are appended, so connections_ is in order of age.
+// Drops the oldest unauthenticated connections first, because their peers have had the most time to
+// send a Hello. New connections are appended, so connections_ is in order of age.
 void LeaderHub::drop_unauthenticated(std::size_t max_unauthenticated) {
   const auto is_unauthenticated = [](const auto& connection) { return connection->node < 0; };
   const auto unauthenticated =
@@ -102,10 +102,8 @@ void LeaderHub::drop_unauthenticated(std::size_t max_unauthenticated) {
   });
 }
 
-// Receives before it removes closed connections. Otherwise the last report of a leader that ends
-// would be lost, because the leader closes its connection right after that report. After a change
-// of leader, a node may have two connections for some time. is_connected is true while any
-// connection of the node is open.
+// After a change of leader, a node may have two connections for some time. So is_connected is
+// computed from all connections.
 void LeaderHub::exchange(const HubStatus& hub_status, Time now, WallTime wall_now) {
   if (!is_open()) return;
   accept_connections(now);
@@ -124,8 +122,8 @@ void LeaderHub::exchange(const HubStatus& hub_status, Time now, WallTime wall_no
       nodes_[static_cast<std::size_t>(connection->node)].is_connected = true;
 }
 
-// The first message of a connection must be a Hello, and later messages must not be one. Any other
-// message closes the connection.
+// The first message of a connection must be a Hello, and later messages must not be one. A message
+// that violates this, or that cannot be decoded, closes the connection.
 void LeaderHub::receive(Connection& connection, Time now, WallTime wall_now) {
   while (const auto frame = connection.socket.receive()) {
     const auto message = decode_link_message(*frame);
@@ -136,8 +134,8 @@ void LeaderHub::receive(Connection& connection, Time now, WallTime wall_now) {
   }
 }
 
-// Converts the times of a report to this host's clock by the difference between its receipt and
-// `sent`. The network delay is neglected.
+// Converts the times of a report to this host's clock by the difference between the time of this
+// round and `sent`. This neglects the time between sending and this round.
 void LeaderHub::handle(Connection& connection, const LinkMessage& message, Time now,
                        WallTime wall_now) {
   if (const auto* hello = std::get_if<Hello>(&message)) {
@@ -165,7 +163,7 @@ LeaderClient::LeaderClient(const HubAddress& address, int node, int ranks_of_nod
       node_(node),
       max_message_(max_message_bytes(ranks_of_node)) {}
 
-// Sends the Hello at once: FrameSocket keeps it until the connection is established.
+// Queues the Hello at once: FrameSocket sends it when the connection is established.
 void LeaderClient::connect_to_next_address(Time now) {
   socket_ = FrameSocket::connect(addresses_[next_address_++ % addresses_.size()], hub_address_.port,
                                  max_message_);
@@ -187,7 +185,7 @@ void LeaderClient::exchange(const Report& report, Time now) {
 }
 
 // Ignores the status of a hub that has not authenticated itself, because a status can end the job.
-// Every status has all fields, so it replaces the previous one. Only end_reason_ is never cleared.
+// A status replaces the previous one, except that it never clears end_reason_.
 void LeaderClient::receive(Time now) {
   while (const auto frame = socket_->receive()) {
     const auto message = decode_link_message(*frame);

@@ -176,6 +176,30 @@ TEST(Link, AdmitsNodeBesideManyIdlePeers) {
   }
 }
 
+TEST(Link, ClosesOldestIdlePeersAboveLimit) {
+  constexpr int kPeers = 100, kMostIdle = 40;
+  LeaderHub hub(2, 2, true);
+  const Time start = now();
+  std::vector<FrameSocket> peers;
+  for (int i = 0; i < kPeers; ++i) {
+    auto peer = FrameSocket::connect("127.0.0.1", hub.address().port, 1000);
+    ASSERT_TRUE(peer);
+    peers.push_back(std::move(*peer));
+    if (i % 10 == 9) hub.exchange({}, start, 0);  // the time does not advance
+  }
+  const auto open_peers = [&] {
+    for (FrameSocket& peer : peers) (void)peer.receive();
+    return std::ranges::count_if(peers, &FrameSocket::is_open);
+  };
+  while (open_peers() > kMostIdle) {
+    ASSERT_LT(now() - start, 30s);
+    hub.exchange({}, start, 0);
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_FALSE(peers.front().is_open());
+  EXPECT_TRUE(peers.back().is_open());
+}
+
 TEST(Link, RetriesUnreachableHubWithoutBlocking) {
   HubAddress nowhere;
   {
