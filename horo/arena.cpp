@@ -22,10 +22,9 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
 
 }  // namespace
 
-// A bump allocator over this rank's part of a node block. Plans with gradients in the block share
-// the ownership of the block, so the memory stays mapped until the arena and all these plans are
-// destroyed. Other ranks map the block too and may still write to it. The allocator must therefore
-// never shrink or reuse the block.
+// A bump allocator over this rank's part of a node block. Plans that reduce gradients in place in
+// the block share its ownership, so the memory stays mapped until the arena and all these plans are
+// destroyed.
 class Arena::Impl : public std::pmr::memory_resource {
  public:
   explicit Impl(std::shared_ptr<collectives::NodeBlock> block) : block_(std::move(block)) {}
@@ -42,7 +41,7 @@ class Arena::Impl : public std::pmr::memory_resource {
     used_ = begin + bytes;
     return block_->own().data() + begin;
   }
-  // Memory is not reused: the tensors in an arena usually live as long as the arena.
+  // Does not reuse memory, because the tensors in an arena usually exist as long as the arena.
   void do_deallocate(void*, std::size_t, std::size_t) override {}
   bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
 
@@ -59,8 +58,8 @@ std::span<std::byte> Arena::bytes() const { return impl_->bytes(); }
 std::pmr::memory_resource* Arena::resource() const { return impl_.get(); }
 
 // The task may refer to this stack frame, because run_task() waits for the task. The task runs at
-// the same point in the order of collectives on every rank. Therefore all ranks add their blocks to
-// ArenaTable in the same order, and a block has the same number on all ranks.
+// the same position in the sequence of collectives on every rank. Therefore all ranks add their
+// blocks to ArenaTable in the same order, and a block has the same number on all ranks.
 //
 // An error that leaves a task ends the job, unless it is InvalidArgument or MismatchError. The task
 // therefore catches SharedMemoryError, and this function throws it after the task.
@@ -89,11 +88,10 @@ Arena Context::allocate(std::size_t bytes) {
     } catch (const SharedMemoryError& caught) {
       error = caught.what();
     }
-    // Every rank takes part in this allreduce, whether its own allocation has succeeded or not.
+    // Every rank takes part in this allreduce, whether or not its own allocation has succeeded.
     std::uint8_t is_allocated = error.empty();
     collectives.allreduce({DataType::kUInt8, &is_allocated, 1}, ReduceOp::kMin);
-    if (is_allocated == 0 && error.empty())
-      error = "another node does not have enough shared memory";
+    if (is_allocated == 0 && error.empty()) error = "a node does not have enough shared memory";
     if (error.empty()) runtime_->arenas().add(block);
   };
   runtime_->run_task(std::move(entry));

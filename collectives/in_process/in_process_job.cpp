@@ -4,12 +4,14 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <unordered_map>
 #include <utility>
 
 #include "collectives/collectives.h"
 #include "horo/base/error.h"
+#include "horo/base/quantity.h"
 
 namespace horo::collectives {
 
@@ -24,7 +26,9 @@ std::uint64_t next_random(std::uint64_t& state) {  // xorshift64
 // mmap() returns zeroed and page-aligned memory, as SharedRegion requires.
 std::shared_ptr<std::span<std::byte>> map_memory(std::size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw CommunicationError("out of memory for a shared region");
+  if (memory == MAP_FAILED)
+    throw SharedMemoryError(fmt::format("cannot map {} of shared memory: {}", format_bytes(bytes),
+                                        std::strerror(errno)));
   return {new std::span<std::byte>(static_cast<std::byte*>(memory), bytes),
           [](std::span<std::byte>* span) {
             munmap(span->data(), span->size());
@@ -61,8 +65,7 @@ InProcessHub::InProcessHub(std::shared_ptr<InProcessHub> parent, const std::vect
       wait_(parent_->wait_),
       random_state_(options_.seed * 2 + 1) {}
 
-// The sender copies its bytes, so a send is complete at once. max_delay simulates a slow network.
-// Messages at one address still arrive in order.
+// Copies the bytes, so a send is complete at once.
 void InProcessHub::send(const Address& address, std::span<const std::byte> bytes) {
   if (options_.drop_messages_of == address.source) return;
   Held held{std::chrono::steady_clock::now(), {bytes.begin(), bytes.end()}};
@@ -87,7 +90,7 @@ std::optional<std::vector<std::byte>> InProcessHub::receive(const Address& addre
   return bytes;
 }
 
-// The hub holds weak pointers, so a region is freed when the last rank that uses it destroys its
+// The hub holds weak pointers, so a region is unmapped when the last rank destroys its SharedRegion
 // object.
 std::shared_ptr<std::span<std::byte>> InProcessHub::region(int node, int index, std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
@@ -123,7 +126,7 @@ class InProcessPointToPoint : public PointToPoint {
 
   Ticket start_send(int peer, int tag, std::span<const std::byte> bytes) override {
     hub_->send({channel_, rank_, peer, tag}, bytes);
-    return 0;  // buffered, so it is complete at once
+    return 0;  // the hub has a copy, so the send is complete
   }
   Ticket start_receive(int peer, int tag, std::span<std::byte> bytes) override {
     const InProcessHub::Address address{channel_, peer, rank_, tag};
@@ -180,7 +183,8 @@ class InProcessMessageChannel : public MessageChannel {
   void send(int destination, std::span<const std::byte> bytes) override {
     hub_->send({channel_, rank_, destination, 0}, bytes);
   }
-  // Messages from one source stay in order. Messages from different sources have no order.
+  // Prefers messages from lower ranks. Messages from one rank are returned in the order in which
+  // they were sent.
   std::optional<Message> poll() override {
     for (int source = 0; source < hub_->ranks(); ++source)
       if (auto bytes = hub_->receive({channel_, source, rank_, 0}))

@@ -20,18 +20,18 @@ class InProcessHub;
 
 /// A job whose ranks are threads of this process. Messages are queued in memory. Tests and programs
 /// that run without MPI use this class. The job is thread-safe. Only one thread at a time may call
-/// the make_ functions of a transport or use an object that a transport has made.
+/// the make_ functions of one transport, or use one object that a transport has made.
 class InProcessJob {
  public:
   struct Options {
-    WaitPolicy wait{};  ///< the job replaces `abort` by its own signal
-    /// The number of ranks per emulated node. 0 if all ranks share one node.
+    WaitPolicy wait{};  ///< the job replaces `wait.abort` by its own signal
+    /// The number of ranks per emulated node, or 0 if all ranks share one node.
     std::size_t ranks_per_node = 0;
     /// Fault injection: each message is delayed by a pseudo-random time of up to `max_delay`.
     /// `seed` initializes the pseudo-random numbers.
     std::chrono::microseconds max_delay{0};
     std::uint64_t seed = 1;
-    /// Fault injection: the messages that this rank sends are lost.
+    /// Fault injection: the messages that this rank sends are not delivered.
     std::optional<int> drop_messages_of;
   };
 
@@ -39,7 +39,8 @@ class InProcessJob {
   InProcessJob(int ranks, const Options& options);
   ~InProcessJob();
 
-  /// Returns the transport of `rank`. The transport may outlive the job object.
+  /// Returns the transport of `rank`. The caller must call this function at most once for each
+  /// rank. The transport may outlive the job object.
   std::unique_ptr<Transport> transport(int rank);
 
  private:
@@ -69,14 +70,14 @@ class InProcessHub {
   AbortSignal& abort_signal() { return parent_ ? parent_->abort_signal() : abort_; }
 
   void send(const Address& address, std::span<const std::byte> bytes);
-  /// Removes and returns the oldest message at `address`. Returns nothing if there is none or if
-  /// its delay has not passed.
+  /// Removes and returns the oldest message at `address`. Returns nullopt if there is no message or
+  /// if the delay of the oldest message has not passed.
   std::optional<std::vector<std::byte>> receive(const Address& address);
 
-  /// Returns the `index`-th region of `node`. The first caller creates the region.
+  /// Returns the region with the number `index` of `node`. The first caller creates the region.
   std::shared_ptr<std::span<std::byte>> region(int node, int index, std::size_t bytes);
-  /// Returns the hub of the `index`-th subset of `parent`. Only ranks in `members` call it, and
-  /// the first caller creates the hub.
+  /// Returns the hub of the subset with the number `index` of `parent`. Only ranks in `members`
+  /// call this function, and the first caller creates the hub.
   static std::shared_ptr<InProcessHub> subset(const std::shared_ptr<InProcessHub>& parent,
                                               int index, const std::vector<int>& members);
 

@@ -210,6 +210,15 @@ TEST(Arena, DoesNotChangeNamesOfPlans) {
   });
 }
 
+TEST(Arena, FailedAllocationThrowsOnAllRanksAndJobContinues) {
+  run_ranks(2, [](Context& ctx) {
+    EXPECT_THROW(ctx.allocate(std::size_t{1} << 46), SharedMemoryError);
+    std::vector<float> x = {static_cast<float>(ctx.rank() + 1)};
+    ctx.allreduce(TensorView(x), {.op = ReduceOp::kSum});
+    EXPECT_EQ(x[0], 3.0f);
+  });
+}
+
 TEST(Arena, ReportsFullArena) {
   run_ranks(1, [](Context& ctx) {
     Arena arena = ctx.allocate(8192);
