@@ -22,14 +22,13 @@ BucketScheduler::BucketScheduler(Parts parts, const Topology& topology, ReduceOp
       marks_(parts_.gradients.size()),
       meter_(std::move(meter)) {
   make_buckets();
-  start_thread();  // last, because the thread uses all other members
+  start_thread();  // last, because the thread uses the other members
 }
 
 BucketScheduler::~BucketScheduler() { stop_thread(); }
 
-// Requires that the thread does not run. Buffers refer to the memory of the gradients, so nothing
-// is copied here. A compressed bucket is never mapped, because the compressor reads the gradients
-// itself.
+// Requires that the thread does not run. The buffers refer to the memory of the gradients. A
+// compressed bucket gets no mapped buffer, because its compressor exchanges the gradients.
 void BucketScheduler::make_buckets() {
   buckets_.clear();
   for (const std::vector<std::size_t>& members : parts_.plan.buckets) {
@@ -46,8 +45,8 @@ void BucketScheduler::make_buckets() {
   reset_buckets();
 }
 
-// Returns nullopt unless all members are mapped. find_mapped_gradients() has given all ranks the
-// same set of mapped gradients, so all ranks exchange the bucket in the same way.
+// Returns nullopt unless all gradients of the bucket are mapped. find_mapped_gradients() gives all
+// ranks the same set of mapped gradients, so all ranks exchange the bucket in the same way.
 std::optional<collectives::MappedBuffer> BucketScheduler::map_bucket(
     const std::vector<std::size_t>& members) const {
   const auto& addresses = parts_.mapped.addresses;
@@ -61,12 +60,13 @@ std::optional<collectives::MappedBuffer> BucketScheduler::map_bucket(
   return buffer;
 }
 
-// Requires that no bucket is in flight. While the step is held, `missing` of each bucket starts
-// with one gradient too many, so no bucket becomes complete.
+// Requires that no bucket is in flight. While the step is held, `missing` of each bucket starts at
+// one more than the number of its gradients, so no bucket becomes complete.
 //
-// A thread that reads the new next_ also sees the new counters. The plan's thread may still read
-// the old counters, so it checks again under run_mutex_. No thread calls mark() meanwhile (see
-// BucketScheduler), so later calls of mark() use the new counters.
+// A thread that reads the new value of next_ also sees the new counters. The plan's thread may have
+// read the old value of next_, and may then read an old counter that is 0. It therefore checks
+// again under run_mutex_. No thread calls mark() during this function (see BucketScheduler), so
+// later calls of mark() use the new counters.
 void BucketScheduler::reset_buckets() {
   for (std::size_t b = 0; b < buckets_.size(); ++b)
     buckets_[b]->missing.store(buckets_[b]->tensors + (is_held_ ? 1 : 0),
@@ -82,8 +82,9 @@ void BucketScheduler::start_thread() {
 
 // This function sets should_stop_ under sleep_mutex_, and the thread checks should_stop_ under
 // sleep_mutex_ before it sleeps. So the thread cannot miss the notification. A thread that waits
-// for another rank does not check should_stop_. Instead, is_cancelled ends that wait. The caller
-// must not hold run_mutex_, because the thread may be about to lock it.
+// for another rank does not check should_stop_. Instead, is_cancelled ends that wait, unless the
+// wait is inside a call of MPI. The caller must not hold run_mutex_, because the thread may be
+// about to lock it.
 void BucketScheduler::stop_thread() {
   {
     const std::scoped_lock lock(sleep_mutex_);
@@ -94,13 +95,11 @@ void BucketScheduler::stop_thread() {
   if (thread_.joinable()) thread_.join();
 }
 
-// All ranks have agreed on `parts`, so the next step of every rank uses them. Clears the error, the
-// marks and the measurements of a step that has failed.
 void BucketScheduler::replace(Parts parts) {
   stop_thread();
-  // The step, the buckets and the communicators refer to other parts. A failed collective may still
-  // write to the memory of a hook. So the step, the buckets and the communicators are destroyed
-  // before the parts are overwritten.
+  // step_ and buckets_ refer to members of parts_. A collective that has failed may still write to
+  // the memory of a hook until its communicator is destroyed. Therefore step_, buckets_ and the
+  // communicators are destroyed before parts_ is overwritten.
   step_.reset();
   buckets_.clear();
   parts_.communicators.reset();
@@ -114,8 +113,7 @@ void BucketScheduler::replace(Parts parts) {
   start_thread();
 }
 
-// Every rank calls this function after the same step with the same arguments, so no message is
-// needed. The communicators and the hooks stay.
+// Keeps the communicators and the hooks.
 void BucketScheduler::repack(std::span<const std::size_t> order, const BucketLimits& limits) {
   BucketPlan plan = make_bucket_plan(parts_.gradients, order, limits);
   if (plan.buckets == parts_.plan.buckets) return;
@@ -131,12 +129,13 @@ bool BucketScheduler::is_mapped(std::size_t bucket) const {
          parts_.communicators->current().collectives().uses_mapped_buffers();
 }
 
-// The hot path: called for every gradient of every step, by the threads of backward. It takes a
-// lock only to wake the thread.
+// Hot path: the threads of backward call mark() for each gradient in each pass. mark() takes a lock
+// only to wake the plan's thread.
 //
 // The decrement of `missing` also publishes the gradient. The decrements of a bucket form a release
-// sequence, so the thread that reads 0 sees the values that all marking threads have written.
-// The recorder is called before the decrement, because the bucket may be exchanged right after it.
+// sequence, so a thread that reads 0 sees the values that all marking threads have written. The
+// recorder is called before the decrement, because after the decrement another thread may exchange
+// the bucket.
 bool BucketScheduler::mark(std::size_t gradient) {
   if (!marks_.mark(gradient)) return false;
   const std::size_t index = parts_.plan.bucket_of[gradient];
@@ -146,11 +145,13 @@ bool BucketScheduler::mark(std::size_t gradient) {
     if (missing == buckets_[index]->tensors) flight_->first(index);
     if (missing == 1) flight_->complete(index);
   }
-  // The thread sets is_asleep_ and then reads next_ and `missing`. This function decrements
+  // The plan's thread sets is_asleep_ and then reads next_ and `missing`. mark() decrements
   // `missing` and then reads next_ and is_asleep_, in this order. All these accesses are
-  // sequentially consistent, so at least one side sees the other. The load of next_ must be one of
-  // these accesses, because reset_buckets() stores next_ with release order only. If `index` is not
-  // next_, the thread that exchanges the previous bucket checks bucket `index` next.
+  // sequentially consistent. So either the plan's thread sees that the bucket is complete, or
+  // mark() sees that the thread is asleep. The load of next_ in mark() must be sequentially
+  // consistent too, because reset_buckets() stores next_ with release order only. If `index` is not
+  // next_, no wake-up is needed: the plan's thread or wait() exchanges the bucket after next_ has
+  // reached `index`.
   if (buckets_[index]->missing.fetch_sub(1) == 1 && index == next_.load() && is_asleep_.load()) {
     const std::scoped_lock lock(sleep_mutex_);
     wake_.notify_one();
@@ -158,8 +159,8 @@ bool BucketScheduler::mark(std::size_t gradient) {
   return true;
 }
 
-// Does not wake the thread, because the caller ends the pass next. If this function woke the
-// thread, the caller might have to wait until the thread has woken up and exchanged a bucket.
+// Does not wake the plan's thread. Otherwise the caller, which ends the pass next, might have to
+// wait until the thread has exchanged a bucket.
 void BucketScheduler::mark_all() {
   for (std::size_t i = 0; i < marks_.size(); ++i)
     if (marks_.mark(i)) {
@@ -168,8 +169,9 @@ void BucketScheduler::mark_all() {
     }
 }
 
-// Between passes, no bucket is complete, so the thread does not exchange any. Therefore set_held()
-// and end_pass() may change the buckets without run_mutex_.
+// When the caller calls set_held() or end_pass(), `missing` of every bucket is above 0, so the
+// plan's thread exchanges no bucket. These functions therefore change the counters without
+// run_mutex_.
 void BucketScheduler::set_held(bool is_held) {
   is_held_ = is_held;
   reset_buckets();
@@ -185,19 +187,20 @@ bool BucketScheduler::has_failed() const {
   return error_ != nullptr;
 }
 
-// end_step() of a hook may call repack(), which joins the thread. So wait() calls end_step() after
-// finish_exchange() has released run_mutex_.
+// end_step() of a hook may call repack(), which joins the plan's thread. So wait() calls end_step()
+// after finish_exchange() has released run_mutex_.
 const StepReport& BucketScheduler::wait() {
   finish_exchange();
   for (StepHook* hook : hooks_) hook->end_step(*this, report_);
   return report_;
 }
 
-// The caller has nothing to compute any more, so it exchanges the remaining buckets itself. This
-// saves a wake-up of the thread per step, and waits may spin. While caller_waits_ is set, the
-// thread does not begin another exchange, but it completes an exchange that has begun. Relaxed
-// stores are enough, because run_mutex_ decides which thread exchanges. If the thread sees that
-// mark() has completed a bucket of the next step, it also sees that caller_waits_ is false.
+// The caller waits for the end of the step, so it exchanges the remaining buckets itself. This
+// avoids a wake-up of the plan's thread, and the waits follow the policy of the caller. If the
+// plan's thread holds run_mutex_, it completes its bucket. caller_waits_ then makes the thread
+// leave the next bucket to the caller. Relaxed stores are enough, because run_mutex_ determines
+// which thread exchanges. The thread cannot read an outdated `true` when a bucket of the next step
+// is complete, because the marks of that step happen after the store of `false`.
 //
 // After an error, error_ and the marks stay set until replace(). The ranks may have exchanged
 // different buckets, so the plan cannot continue.
@@ -225,8 +228,9 @@ void BucketScheduler::finish_exchange() {
   reset_buckets();
 }
 
-// Waits until the thread has exchanged the bucket that is in flight, and records that wait. Reads
-// next_ without the lock. If the value is outdated, only the record is wrong.
+// Waits for run_mutex_, which the plan's thread holds while it exchanges a bucket. Records the wait
+// if the times of that bucket are recorded. Reads next_ without the lock. An outdated value only
+// affects whether the wait is recorded.
 void BucketScheduler::await_own_thread(std::unique_lock<std::mutex>& lock) {
   const std::size_t bucket = next_;
   const bool is_recorded = bucket < buckets_.size() && flight_->is_timed(bucket);
@@ -235,9 +239,10 @@ void BucketScheduler::await_own_thread(std::unique_lock<std::mutex>& lock) {
   if (is_recorded) flight_->record_wait(since);
 }
 
-// Returns the number of bytes that the latest step sent. The compression counts these bytes or,
-// with a wire type, the communicators count them. Returns nullopt if neither counts them or if the
-// step was skipped. Stores the total of the communicators, so that the next call can return the
+// Returns the number of bytes that the latest step sent, for the metrics. If compression has
+// changed this number, returns CompressionFigures::bytes_sent. Otherwise, returns the number of
+// bytes that the communicators sent in the wire type. Returns nullopt if there are none or if the
+// step was skipped. Stores the total of the communicators, so that the next call can compute the
 // difference. The caller must call this function once per step.
 std::optional<std::uint64_t> BucketScheduler::take_wire_bytes() {
   const std::uint64_t before =
@@ -255,8 +260,8 @@ bool BucketScheduler::is_next_complete() const {
 }
 
 // Requires run_mutex_. After a CommunicationError, the job cannot continue, so fail() records that
-// this rank has failed. Any other error ends only this plan, for example if the ranks have called
-// different functions.
+// this rank has failed. After any other error, give_up() records that only this plan has ended. An
+// example is the MismatchError of PlanUpdateRendezvous.
 template <typename Work>
 void BucketScheduler::record_errors(std::size_t bucket, const Work& work) {
   try {
@@ -270,9 +275,9 @@ void BucketScheduler::record_errors(std::size_t bucket, const Work& work) {
   }
 }
 
-// Requires run_mutex_ and that the next bucket is complete. Every rank exchanges the buckets in
-// plan order, whichever of its threads exchanges them. Advances next_ even after an error. In that
-// case, error_ prevents further exchanges.
+// Requires run_mutex_ and that bucket next_ is complete. Both threads exchange the buckets with
+// this function, so the order is the same on every rank. Increments next_ even after an error. In
+// that case, error_ prevents further exchanges.
 void BucketScheduler::run_next(bool is_on_own_thread) {
   const std::size_t index = next_;
   const Bucket& bucket = *buckets_[index];
@@ -280,18 +285,19 @@ void BucketScheduler::run_next(bool is_on_own_thread) {
   meter_.begin_exchange();
   record_errors(index, [&] {
     if (index == 0) begin_exchange();
-    if (!step_->is_skipped()) exchange(index);
+    const bool is_skipped = step_->is_skipped();
+    if (!is_skipped) exchange(index);
     flight_->finish(index, is_on_own_thread);
-    meter_.end_exchange(step_->is_skipped() ? 0 : bucket.buffer.bytes());
-    count_(bucket.buffer.bytes(), bucket.tensors);
+    meter_.end_exchange(is_skipped ? 0 : bucket.buffer.bytes());
+    if (!is_skipped) count_(bucket.buffer.bytes(), bucket.tensors);
   });
   ++next_;
 }
 
 // Runs on the thread that exchanges the first bucket. Tuning may have swapped the communicators
-// after the previous step, so step_ refers to the current communicator. The caller may still read
-// the report of the previous step, so this step has a separate report. The total weight is
-// initially the number of ranks, as if all weights were 1. StepWeights replaces it.
+// after the previous step, so each step gets a new step_ with the current communicator. The caller
+// may still read the report of the previous step, so this step has a separate report. The total
+// weight is initially the number of ranks, as if all weights were 1. StepWeights replaces it.
 void BucketScheduler::begin_exchange() {
   next_report_ = {.was_exchanged = true, .total_weight = static_cast<double>(topology_.size)};
   step_.emplace(StepExchange{.collectives = parts_.communicators->current().collectives(),
@@ -301,8 +307,7 @@ void BucketScheduler::begin_exchange() {
 }
 
 // All ranks take the same branch, because they have agreed on the compression and on the mapped
-// gradients. before_bucket() may scale the gradients in place and replace the operation, so the
-// hooks run before any branch reads the gradients or the operation.
+// gradients. before_bucket() may scale the gradients in place and replace the operation.
 void BucketScheduler::exchange(std::size_t index) {
   const Bucket& bucket = *buckets_[index];
   BucketExchange exchange{
@@ -317,8 +322,9 @@ void BucketScheduler::exchange(std::size_t index) {
   for (StepHook* hook : hooks_) hook->after_bucket(exchange);
 }
 
-// The loop of the plan's own thread. It checks without a lock whether the next bucket is complete,
-// and again under run_mutex_. The loop ends after an error, and replace() starts a new thread.
+// The loop of the plan's own thread. The thread checks without a lock whether the next bucket is
+// complete, and again under run_mutex_. After an error, it exchanges nothing more. replace() starts
+// a new thread.
 void BucketScheduler::run_thread(const std::string& log_label) {
   set_log_label(log_label);
   ask_for_short_slices();
@@ -328,7 +334,7 @@ void BucketScheduler::run_thread(const std::string& log_label) {
       // Meanwhile, the caller may have exchanged the bucket, and may even have begun another step.
       if (!is_next_complete()) continue;
       if (error_ != nullptr) return;
-      // The caller computes, so waits for other ranks must not use its core.
+      // The program may compute on this core meanwhile, so waits for other ranks sleep.
       parts_.communicators->waits().use_sleep_waits();
       run_next(true);
       continue;

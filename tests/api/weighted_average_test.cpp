@@ -95,8 +95,10 @@ TEST(WeightedAverage, StepWithoutDataSendsNoGradients) {
     const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}};
     GradientSync sync(ctx, gradients, {.weighted = true});
     sync.set_weight(0);
+    const std::uint64_t before = ctx.counters().payload_bytes;
     EXPECT_EQ(sync.exchange().total_weight, 0);
     EXPECT_EQ(x, std::vector<float>(1001, 0));
+    EXPECT_EQ(ctx.counters().payload_bytes, before);
     EXPECT_EQ(sync.compression_report().total.bytes_sent, 0u);
     std::ranges::fill(x, static_cast<float>(ctx.rank() + 1));
     sync.set_weight(2);
