@@ -11,6 +11,7 @@
 #include "collectives/agreement.h"
 #include "horo/base/error.h"
 #include "horo/base/hash.h"
+#include "horo/base/quantity.h"
 #include "horo/coordinator/negotiation/wire.h"
 #include "horo/runtime/runtime.h"
 
@@ -38,8 +39,7 @@ void check_arguments(std::span<const NamedTensor> tensors, const CheckEqualOptio
   }
 }
 
-// Ranks compare a hash of 8 bytes for each tensor instead of the contents of the tensor. Different
-// contents have equal hashes only by an unlikely coincidence.
+// Ranks compare a hash of 8 bytes for each tensor instead of the contents of the tensor.
 Replica make_replica(std::span<const NamedTensor> tensors, std::uint64_t every) {
   Replica own{.tensors = {}, .hashes = {}, .every = every};
   for (const NamedTensor& tensor : tensors) {
@@ -50,8 +50,7 @@ Replica make_replica(std::span<const NamedTensor> tensors, std::uint64_t every) 
   return own;
 }
 
-// Collective. Called only after the signatures have differed. The usual check is one allreduce of a
-// signature.
+// Collective. Called only if the signatures differ.
 std::vector<Replica> gather(const Replica& own, collectives::Collectives& collectives,
                             const Topology& topology) {
   const auto gather_bytes = [&](std::span<const std::byte> bytes) {
@@ -76,7 +75,8 @@ std::string describe(const Replica& replica, std::size_t tensor) {
   return fmt::format("'{}', {} {}", request.name, name_of(request.type), request.shape.to_string());
 }
 
-// Describes the first argument that must be equal on all ranks but is not; empty if there is none.
+// Describes the first difference in options.every or in a tensor's name, type or shape between rank
+// 0 and the lowest rank that differs from it. Empty if there is none.
 std::string describe_other_arguments(const std::vector<Replica>& replicas,
                                      const Topology& topology) {
   const Replica& first = replicas[0];
@@ -127,22 +127,22 @@ std::string describe_first_difference(const std::vector<Replica>& replicas,
                            : fmt::format("{} has hash {:016x}",
                                          topology.describe(static_cast<int>(r)), hashes[r]));
   const auto reference = std::ranges::find(hashes, expected) - hashes.begin();
+  std::string holders = topology.describe(static_cast<int>(reference));
+  if (const auto rest = std::ranges::count(hashes, expected) - 1; rest > 0)
+    holders += " and " + format_count(static_cast<std::size_t>(rest), "other rank");
   return fmt::format(
-      "tensor {} differs between ranks: {}, {} and {} other ranks have {:016x} ({} of {} tensors "
-      "differ)",
-      describe(replicas[0], first), fmt::join(others, ", "),
-      topology.describe(static_cast<int>(reference)), std::ranges::count(hashes, expected) - 1,
-      expected, different, count);
+      "tensor {} differs between ranks: {}; the hash of {} is {:016x} ({} of {} "
+      "tensors differ)",
+      describe(replicas[0], first), fmt::join(others, ", "), holders, expected, different, count);
 }
 
 }  // namespace
 
-// The comparison runs as a task of the coordinator, so it has the same place among the named
-// operations on all ranks. The hashes are computed on the caller's thread, before the task, so that
-// they do not delay other operations. All ranks throw the same text, because they gather the same
-// replicas.
+// The comparison runs as a task, so it has the same position in the sequence of collectives on all
+// ranks. The hashes are computed on the caller's thread, before the task, so that they do not delay
+// other operations. All ranks throw the same text, because they gather the same replicas.
 //
-// The counter of calls advances on every rank, even when the check is skipped. So all ranks skip
+// The counter of calls advances on every rank, even if the call skips the check. So all ranks skip
 // the same calls if `every` is equal on all ranks.
 void check_equal(Runtime& runtime, std::span<const NamedTensor> tensors,
                  const CheckEqualOptions& options) {
