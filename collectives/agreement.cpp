@@ -20,7 +20,7 @@ bool all_equal(std::uint64_t signature, Collectives& collectives) {
 }
 
 // Each rank contributes a vector of lengths that is zero except for its own entry. The sum of these
-// vectors holds all lengths. Every algorithm supports an allreduce of int64.
+// vectors holds all lengths.
 std::vector<std::vector<std::byte>> gather_all(std::span<const std::byte> bytes,
                                                Collectives& collectives, const Topology& topology) {
   const auto size = static_cast<std::size_t>(topology.size);
@@ -38,8 +38,8 @@ std::vector<std::vector<std::byte>> gather_all(std::span<const std::byte> bytes,
   return parts;
 }
 
-// If no rank has a problem, which is the usual case, one small allreduce is enough. The texts are
-// gathered only if a rank has a problem.
+// Gathers the texts only if some rank has a problem. Otherwise the allreduce of the lengths is
+// enough.
 void require_no_problem(const std::string& problem, Collectives& collectives,
                         const Topology& topology) {
   auto bytes = static_cast<std::int64_t>(problem.size());
@@ -52,8 +52,8 @@ void require_no_problem(const std::string& problem, Collectives& collectives,
                   std::string_view(reinterpret_cast<const char*>(first->data()), first->size())));
 }
 
-// The first byte distinguishes a result from an error. An error on rank 0 is thrown on all ranks,
-// so no rank continues without the result.
+// The first byte of rank 0's text is ' ' before a result, '!' before the text of an
+// InvalidArgument, and '?' before the text of another error.
 std::string from_rank_0(const std::function<std::string()>& work, Collectives& collectives,
                         const Topology& topology) {
   std::string own;

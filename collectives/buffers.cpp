@@ -18,7 +18,6 @@ std::vector<std::span<Byte>> cut(std::span<Byte> bytes, std::span<const std::siz
 
 }  // namespace
 
-// A range is contiguous only if it lies within one piece, because adjacent pieces are not merged.
 std::byte* contiguous_address(const ScatteredBuffer& buffer, Range range) {
   std::byte* address = nullptr;
   buffer.for_each_span(range.begin, range.end,
@@ -61,8 +60,6 @@ void AlltoallBlocks::copy_own(int rank) const {
   if (!to(rank).empty()) std::memcpy(from(rank).data(), to(rank).data(), to(rank).size());
 }
 
-// An exchange sends no message for an empty block. The other rank must also drop its blocks to and
-// from this rank. Otherwise a message would lack its sender or its receiver.
 void AlltoallBlocks::drop(int rank) {
   to_[static_cast<std::size_t>(rank)] = {};
   from_[static_cast<std::size_t>(rank)] = {};

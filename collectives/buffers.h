@@ -11,17 +11,17 @@
 
 namespace horo::collectives {
 
-/// Grows `memory` to at least `bytes` and returns its address. Used for staging that is kept
-/// between calls.
+/// Grows `memory` to `bytes` bytes if it is smaller, and never shrinks it. Returns the address of
+/// the memory. Callers use this function for staging memory that they keep between calls.
 inline std::byte* ensure_size(std::vector<std::byte>& memory, std::size_t bytes) {
   if (memory.size() < bytes) memory.resize(bytes);
   return memory.data();
 }
 
 /// Tensors of one element type that a collective treats as one logical array. The array is the
-/// concatenation of the tensors in the given order. This class copies nothing and borrows the
-/// memory, which must outlive the collective. Each tensor is a separate piece, even if it starts
-/// where the previous one ends, because Adasum treats each tensor separately.
+/// concatenation of the tensors in the order of the add() calls. This class neither copies nor owns
+/// the memory of the tensors. Each tensor is a separate piece, even if it starts where the previous
+/// one ends, because Adasum treats each tensor separately.
 class ScatteredBuffer {
  public:
   struct Piece {
@@ -34,7 +34,7 @@ class ScatteredBuffer {
     add(data, count);
   }
 
-  /// Appends a piece of `count` elements. Ignores an empty piece.
+  /// Appends a piece of `count` elements. Does nothing if `count` is 0.
   void add(void* data, std::size_t count) {
     if (count == 0) return;
     pieces_.push_back({static_cast<std::byte*>(data), count});
@@ -48,8 +48,9 @@ class ScatteredBuffer {
   std::size_t bytes() const { return count_ * element_bytes_; }
   const std::vector<Piece>& pieces() const { return pieces_; }
 
-  /// Calls function(pointer, first, n) for each contiguous span of the elements [begin, end), in
-  /// order. `first` is the offset of the span from `begin`, and n is the number of its elements.
+  /// Calls function(pointer, first, n) for the part of each piece that lies in the elements [begin,
+  /// end), in order. `pointer` is the address of the part, `first` is the offset of the part from
+  /// `begin` in elements, and n is the number of elements of the part.
   template <typename Function>
   void for_each_span(std::size_t begin, std::size_t end, Function&& function) const {
     for_each_part(begin, end,
@@ -58,7 +59,7 @@ class ScatteredBuffer {
                   });
   }
 
-  /// Like for_each_span(), but calls function(piece, offset, first, n). The span starts at element
+  /// Like for_each_span(), but calls function(piece, offset, first, n). The part starts at element
   /// `offset` of pieces()[piece].
   template <typename Function>
   void for_each_part(std::size_t begin, std::size_t end, Function&& function) const {
@@ -88,12 +89,12 @@ std::byte* contiguous_address(const ScatteredBuffer& buffer, Range range);
 void gather(const ScatteredBuffer& buffer, Range range, std::byte* to);
 /// Copies the memory at `from` to the elements `range` of the buffer.
 void scatter(const ScatteredBuffer& buffer, Range range, const std::byte* from);
-/// The elements `range` as a separate buffer over the same memory.
+/// Returns a buffer that consists of the elements `range`, over the same memory.
 ScatteredBuffer part_of(const ScatteredBuffer& buffer, Range range);
 
-/// One logical array of which each rank of a node has its own buffer. All buffers are mapped into
-/// this process and have the same pieces, so each piece has one address per rank. This class copies
-/// nothing and borrows the memory.
+/// The buffers of the ranks of a node for one collective, all mapped into this process. The pieces
+/// of all buffers have the same sizes, so each piece has one address per rank. This class neither
+/// copies nor owns the memory.
 class MappedBuffer {
  public:
   /// `ranks` is the number of ranks of the node. `own` is the index of this rank in the node.
@@ -101,11 +102,11 @@ class MappedBuffer {
       : own_(static_cast<std::size_t>(own)),
         of_rank_(static_cast<std::size_t>(ranks), ScatteredBuffer(type)) {}
 
-  /// Wraps the buffer of this rank alone. ranks() is then 1.
+  /// Wraps the buffer of this rank alone, so ranks() is 1.
   explicit MappedBuffer(ScatteredBuffer own) : own_(0) { of_rank_.push_back(std::move(own)); }
 
-  /// Appends `count` elements. address_of[r] is the address of the elements in the buffer of the
-  /// node's rank r.
+  /// Appends a piece of `count` elements. address_of[r] is its address in the buffer of the rank
+  /// with index r in the node.
   void add(std::span<std::byte* const> address_of, std::size_t count) {
     for (std::size_t r = 0; r < of_rank_.size(); ++r) of_rank_[r].add(address_of[r], count);
   }
@@ -114,7 +115,7 @@ class MappedBuffer {
   const ScatteredBuffer& own() const { return of_rank_[own_]; }
   std::size_t own_index() const { return own_; }
 
-  /// The elements `range` as a separate buffer over the same memory.
+  /// Returns a buffer that consists of the elements `range`, over the same memory.
   MappedBuffer part(Range range) const {
     MappedBuffer part(own().type(), ranks(), static_cast<int>(own_));
     for_each_span(range.begin, range.end,
@@ -124,9 +125,8 @@ class MappedBuffer {
     return part;
   }
 
-  /// Calls function(addresses, first, n) for each contiguous span of the elements [begin, end), in
-  /// order. addresses[r] is the address of the span in the buffer of the node's rank r, `first` is
-  /// the offset of the span from `begin`, and n is the number of its elements.
+  /// Like ScatteredBuffer::for_each_span(), but calls function(addresses, first, n). addresses[r]
+  /// is the address of the part in the buffer of the rank with index r in the node.
   template <typename Function>
   void for_each_span(std::size_t begin, std::size_t end, Function&& function) const {
     std::vector<std::byte*> addresses(of_rank_.size());
@@ -143,8 +143,8 @@ class MappedBuffer {
   std::vector<ScatteredBuffer> of_rank_;
 };
 
-/// The blocks that one rank sends and receives in an alltoall (see Collectives::alltoall). The
-/// memory is borrowed.
+/// The blocks that one rank sends and receives in an alltoall (see Collectives::alltoall). This
+/// class does not own the memory of the blocks.
 class AlltoallBlocks {
  public:
   /// `input` holds the blocks for rank 0, 1, ... one after the other. `output` has space for the
@@ -157,10 +157,11 @@ class AlltoallBlocks {
   /// The memory for the block from `rank`.
   std::span<std::byte> from(int rank) const { return from_[static_cast<std::size_t>(rank)]; }
 
-  /// Copies the block that this rank sends to itself from the input to the output. `rank` is the
-  /// number of this rank.
+  /// Copies the block of this rank for itself from the input to the output. `rank` is the number of
+  /// this rank.
   void copy_own(int rank) const;
-  /// Makes the blocks to and from `rank` empty.
+  /// Makes the blocks to and from `rank` empty. An exchange sends no message for an empty block, so
+  /// `rank` must also drop its blocks to and from this rank.
   void drop(int rank);
 
  private:

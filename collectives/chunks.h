@@ -7,7 +7,7 @@
 
 namespace horo::collectives {
 
-/// A range of elements or bytes.
+/// The elements or bytes [begin, end) of a buffer.
 struct Range {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -15,7 +15,8 @@ struct Range {
 };
 
 /// Divides `count` elements into `parts` consecutive chunks and returns chunk `index`. The first
-/// `count % parts` chunks have one element more. The chunks cover [0, count) without overlap.
+/// `count % parts` chunks have one element more than the others. The chunks cover [0, count)
+/// without overlap.
 constexpr Range chunk_of(std::size_t count, std::size_t parts, std::size_t index) {
   const std::size_t base = count / parts;
   const std::size_t extra = count % parts;
@@ -32,8 +33,9 @@ inline std::vector<std::size_t> chunk_sizes(std::size_t count, std::size_t parts
 
 inline constexpr std::size_t kCacheLineBytes = 64;
 
-/// Divides `count` elements among `ranks` in whole cache lines and returns the chunk of `rank`. If
-/// the buffer starts at a cache line, no cache line belongs to two chunks.
+/// Like chunk_of() with `ranks` parts, but each chunk consists of whole cache lines, except that
+/// the last line of the buffer may be incomplete. If the buffer starts at a cache line boundary, no
+/// cache line belongs to two chunks.
 inline Range chunk_of_lines(std::size_t count, std::size_t element_bytes, int ranks, int rank) {
   const std::size_t per_line = kCacheLineBytes / element_bytes;
   const Range lines = chunk_of((count + per_line - 1) / per_line, ranks, rank);

@@ -21,8 +21,8 @@ std::unique_ptr<Collectives> make_node_collectives(Transport& transport, const S
       topology.local_rank, names_of(topology, topology.ranks_of(topology.node)), options, policy);
 }
 
-// The returned function keeps a reference to `rings`. The communicator owns `rings` and does not
-// replace the object.
+// The returned function refers to `rings` and `report`. The communicator owns both and also the
+// function.
 template <typename Rings>
 std::function<void(std::size_t, std::optional<DataType>)> rings_of(Rings& rings,
                                                                    WireReport& report) {
@@ -89,7 +89,6 @@ Communicator::Communicator(Transport& transport, const Settings& settings,
       HORO_CHECK(collectives_ != nullptr, "HORO_ALGORITHM=mpi needs a job started by mpirun");
       break;
   }
-  // Adasum uses the collectives of the selected algorithm.
   adasum_.emplace(*collectives_, transport.topology().rank, transport.topology().size);
 }
 
@@ -104,8 +103,9 @@ void Communicator::set_rings(std::size_t segment_bytes, std::optional<DataType> 
   if (set_rings_) set_rings_(segment_bytes, wire);
 }
 
-// Destroys peers_ first. After a failure, transfers may still be in flight. They must end before
-// the other members free the memory that the transfers access.
+// Destroys peers_ first. After a failure, transfers that access memory of the other members may
+// still be in flight. The destructor of peers_ cancels them or waits for them (see
+// ~MpiPointToPoint()).
 Communicator::~Communicator() { peers_.reset(); }
 
 }  // namespace horo::collectives

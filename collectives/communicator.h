@@ -14,30 +14,34 @@
 namespace horo::collectives {
 
 /// Runs collectives over all ranks of a transport. Like an MPI communicator, it is isolated from
-/// other communicators: messages of one communicator never match those of another. Different
-/// threads may therefore use different communicators. A communicator owns the memory and the
-/// channels of its algorithm.
+/// other communicators: a receive of one communicator never matches a message of another. Different
+/// threads may therefore use different communicators at the same time. A communicator owns the
+/// memory and the channels of its algorithm.
 class Communicator {
  public:
   /// Collective over `transport`. All ranks must make their communicators in the same order, with
   /// equal `settings`, `wire` and `allreduce`. `wire` is the type in which ring allreduces send
-  /// float32 values, or empty for float32. The algorithm is settings.algorithm, or the result of
-  /// select_algorithm() for kAuto. `allreduce` selects among the allreduces over messages.
-  /// `in_node` is the wait policy for flags in shared memory, and `between_nodes` is the wait
-  /// policy for messages. Both policies and `transport` must outlive the communicator.
+  /// float32 values, or empty for float32. select_algorithm() determines the algorithm from
+  /// settings.algorithm. `allreduce` selects among the allreduces over messages. `in_node` is the
+  /// wait policy for flags in shared memory, and `between_nodes` is the wait policy for messages.
+  /// Both policies and `transport` must outlive the communicator. Throws InvalidArgument if the
+  /// algorithm cannot run on `transport`. Throws like Transport::make_node_region() if the
+  /// algorithm needs shared memory.
   Communicator(Transport& transport, const Settings& settings, const AllreduceSelection& allreduce,
                const WaitPolicy& in_node, const WaitPolicy& between_nodes,
                std::optional<DataType> wire = {});
   ~Communicator();
 
-  /// Reduces the tensors over the ranks, in place. Each piece of `buffer` is one tensor, and all
-  /// ranks must pass the same pieces. Unlike Collectives::allreduce(), also supports kAdasum.
+  /// Reduces `buffer` over the ranks, in place. Unlike Collectives::allreduce(), also accepts
+  /// kAdasum. For kAdasum, each piece of `buffer` is one tensor, and the pieces must have the same
+  /// sizes on all ranks.
   void allreduce(const ScatteredBuffer& buffer, ReduceOp op);
   Collectives& collectives() { return *collectives_; }
   /// Changes the segment size and the wire type of the rings. Does nothing if the algorithm has no
   /// rings. All ranks must call this function between the same collectives. Sends no message.
   void set_rings(std::size_t segment_bytes, std::optional<DataType> wire);
-  /// The figures of the wire type. The caller must not read them while a collective runs.
+  /// The savings and the rounding error of the wire type. The caller must not read the report while
+  /// a collective runs.
   const WireReport& wire_report() const { return wire_report_; }
 
  private:
@@ -49,8 +53,8 @@ class Communicator {
   std::optional<Adasum> adasum_;
 };
 
-/// Returns `setting` unless it is kAuto. For kAuto, returns shared memory for one node, the ring
-/// for several nodes with one rank each, and hierarchical otherwise. Throws InvalidArgument if
+/// Returns `setting` unless it is kAuto. For kAuto, returns kSharedMemory for one node, kRing for
+/// several nodes with one rank each, and kHierarchical otherwise. Throws InvalidArgument if
 /// `setting` is kSharedMemory and there are several nodes.
 Algorithm select_algorithm(const Topology& topology, Algorithm setting);
 

@@ -7,16 +7,15 @@
 namespace horo::collectives {
 
 /// Zero-initialized, page-aligned memory that all ranks of a node have mapped, possibly at
-/// different addresses. The memory is released after the last rank has destroyed its object or its
-/// process has ended. A killed process therefore leaves no memory behind.
+/// different addresses. The memory is released when every rank of the node has destroyed its object
+/// or has ended. Killed processes therefore leave no memory behind.
 class SharedRegion {
  public:
   virtual ~SharedRegion() = default;
   virtual std::span<std::byte> bytes() = 0;
 };
 
-/// Shared memory of a node, divided into one part of equal size for each rank. The division is
-/// fixed.
+/// Shared memory of a node, divided into one part for each rank. All parts have the same size.
 class NodeBlock {
  public:
   /// `region` must hold at least bytes_per_rank bytes for each rank of the node. `own` is the index
@@ -28,7 +27,7 @@ class NodeBlock {
   std::byte* at(int rank, std::size_t offset) const {
     return region_->bytes().data() + static_cast<std::size_t>(rank) * bytes_per_rank_ + offset;
   }
-  /// This rank's part.
+  /// Returns this rank's part.
   std::span<std::byte> own() const { return {at(own_, 0), bytes_per_rank_}; }
 
  private:

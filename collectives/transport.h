@@ -28,7 +28,8 @@ class MessageChannel {
   virtual int size() const = 0;
   /// Sends a copy of `bytes` without blocking.
   virtual void send(int destination, std::span<const std::byte> bytes) = 0;
-  /// Returns the next message that has arrived, if any. Does not block.
+  /// Returns a message that has arrived, or nullopt if there is none. Does not wait for a message
+  /// to arrive.
   virtual std::optional<Message> poll() = 0;
 };
 
@@ -36,7 +37,8 @@ class Collectives;
 
 /// Makes the objects through which the ranks of a job, or of a subset of the job, communicate. The
 /// make_ functions are collective: all ranks of the transport must call them in the same order. The
-/// returned objects are isolated from each other, so different threads may use different objects.
+/// returned objects are isolated from each other, so different threads may use different objects at
+/// the same time.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -44,24 +46,26 @@ class Transport {
   /// The default wait policy of the objects that this transport makes. The reference is valid while
   /// the transport exists.
   virtual const WaitPolicy& wait_policy() const = 0;
-  /// The signal that abort() raises. It may outlive the transport.
+  /// The signal that abort() raises. The returned pointer stays valid after the transport is
+  /// destroyed.
   virtual std::shared_ptr<AbortSignal> abort_signal() const = 0;
   virtual std::unique_ptr<PointToPoint> make_point_to_point() = 0;
   virtual std::unique_ptr<MessageChannel> make_message_channel() = 0;
   /// Makes memory that the ranks of this rank's node share. All ranks of a node must pass equal
-  /// `bytes`. If any node cannot allocate its memory, throws SharedMemoryError on every rank of the
-  /// transport.
+  /// `bytes`. If any node cannot allocate its memory, MpiTransport throws SharedMemoryError on
+  /// every rank. The transport of InProcessJob throws CommunicationError on a rank that cannot map
+  /// the memory.
   virtual std::unique_ptr<SharedRegion> make_node_region(std::size_t bytes) = 0;
   /// Makes collectives that the transport itself provides, as a reference for comparisons. Returns
   /// null if the transport provides none.
   virtual std::unique_ptr<Collectives> make_reference_collectives() = 0;
   /// Makes a transport of the ranks `members` (ascending), which are renumbered 0, 1, ... Returns
   /// null on all other ranks. `number` is Topology::set_number. Collective over this transport. The
-  /// new transport and this one share one abort signal, so abort() on either transport ends the
-  /// waits of both. Otherwise the two transports are isolated from each other.
+  /// new transport and this one share one abort signal, so abort() on either transport also ends
+  /// waits of the other. Otherwise the two transports are isolated from each other.
   virtual std::unique_ptr<Transport> make_subset(const std::vector<int>& members, int number) = 0;
-  /// Raises abort_signal() with `text`. This ends the waits of all ranks that share the signal.
-  /// These are at least the ranks of this node. Thread-safe.
+  /// Raises abort_signal() with `text`. This ends the waits of all ranks that share the signal,
+  /// which are at least the ranks of this node. Thread-safe.
   virtual void abort(const char* text) noexcept = 0;
 };
 

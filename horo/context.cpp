@@ -13,8 +13,8 @@
 namespace horo {
 namespace {
 
-// The name of one of the two operations that exchange an object. The name that the user has given
-// names the operation on the contents.
+// broadcast_object() and allgather_object() run two operations. The operation on the contents has
+// the name that the user has given. part_name() returns the name of the other operation.
 std::string part_name(const std::string& name, const char* part) { return name + "." + part; }
 
 }  // namespace
@@ -36,8 +36,8 @@ Context& Context::operator=(Context&& other) noexcept {
 }
 
 // A child process of fork() has copies of the objects but not of the threads, so it must not shut
-// down. A completion callback cannot wait for the shutdown, because the coordinator's thread runs
-// the callback and has to complete the shutdown.
+// down. A completion callback cannot wait for the shutdown. The thread that runs the callback may
+// be the coordinator's thread, which has to complete the shutdown.
 Context::~Context() {
   if (!runtime_ || runtime_.is_elsewhere()) return;
   try {
@@ -50,7 +50,7 @@ Context::~Context() {
   }
 }
 
-// Without this function, the other ranks would wait for a shutdown() that this rank never submits.
+// Without end_job(), the other ranks would wait for a shutdown() that this rank never submits.
 void Context::end_job_in_callback() {
   if (runtime_->is_closed()) return;
   const std::string text = fmt::format(
@@ -61,8 +61,9 @@ void Context::end_job_in_callback() {
   runtime_->end_job(text);
 }
 
-// While an exception unwinds, the other ranks may wait for an operation that this rank will not
-// submit. Waiting for them would deadlock, so this rank reports its failure instead.
+// While an exception unwinds the stack, the other ranks may wait for an operation that this rank
+// will not submit. In that case, waiting for their shutdown() would deadlock, so this rank reports
+// its failure instead.
 void Context::shutdown() {
   if (!runtime_) return;
   if (std::uncaught_exceptions() > exceptions_at_start_) {
@@ -80,8 +81,8 @@ int Context::node() const { return runtime_->topology().node; }
 int Context::node_count() const { return runtime_->topology().node_count; }
 
 // submit() leaves an operation to the owner of the coordinator's rounds, usually the coordinator's
-// thread. The blocking forms call perform(), which may run the operation on the caller's thread and
-// thereby saves two thread switches.
+// thread. The blocking forms call perform(), which may run the operation on the caller's thread.
+// This saves two thread switches.
 Handle Context::allreduce_async(TensorView tensor, const AllreduceOptions& options) {
   return Handle(runtime_->submit(allreduce_entry(tensor, options)));
 }
@@ -104,7 +105,7 @@ Handle Context::reduce_scatter_async(const ConstTensorView& input, TensorView ou
 AlltoallHandle Context::alltoall_async(const ConstTensorView& input, TensorView output,
                                        const AlltoallOptions& options) {
   Entry entry = alltoall_entry(input, output, options, runtime_->topology());
-  // The handle shares the vector, which the executor fills before it completes the operation.
+  // The handle shares the vector, which is filled before the operation completes.
   const auto received_splits = entry.received_splits;
   return {Handle(runtime_->submit(std::move(entry))), received_splits};
 }
@@ -171,9 +172,9 @@ Handle Context::broadcast_group_async(std::span<const NamedTensor> tensors,
   return Handle(runtime_->submit(broadcast_group_entry(tensors, options, runtime_->topology())));
 }
 
-// The number of bytes is sent first, because the other ranks need it for the shape of the contents.
-// If options.name is empty, one automatic name serves both operations. They then match on all ranks
-// even if other threads submit operations in between.
+// Sends the number of bytes first, because the other ranks need it for the shape of the contents.
+// If options.name is empty, both operations use one automatic name. The second operation thus
+// matches on all ranks even if another thread submits operations in between.
 void Context::broadcast_object(std::vector<std::byte>& object, const BroadcastOptions& options) {
   const std::string name =
       options.name.empty() ? runtime_->automatic_name("broadcast_object") : options.name;
@@ -184,8 +185,8 @@ void Context::broadcast_object(std::vector<std::byte>& object, const BroadcastOp
             {.name = name, .root = options.root});
 }
 
-// The numbers of bytes are gathered first. They determine the size of the output and the bounds of
-// each rank's part in it.
+// Gathers the numbers of bytes first, because they determine the size of the output and the bounds
+// of each rank's part.
 std::vector<std::vector<std::byte>> Context::allgather_object(std::span<const std::byte> object,
                                                               const AllgatherOptions& options) {
   const std::string name =
@@ -205,8 +206,8 @@ std::vector<std::vector<std::byte>> Context::allgather_object(std::span<const st
   return objects;
 }
 
-// The executor writes the result before it completes the operation. perform() takes the entry, so
-// the pointer to the result is copied first.
+// Copies the pointer to the result first, because perform() takes the entry. The result is set
+// before the operation completes.
 int Context::join() {
   Entry entry = join_entry();
   const std::shared_ptr<int> last_to_join = entry.last_to_join;

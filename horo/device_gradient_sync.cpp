@@ -19,7 +19,7 @@ void check_options(const DeviceGradientSyncOptions& options) {
   HORO_CHECK(options.chunk_bytes > 0, "DeviceGradientSync: chunk_bytes is 0");
   HORO_CHECK(
       !options.wire || *options.wire == DataType::kFloat16 || *options.wire == DataType::kBFloat16,
-      fmt::format("DeviceGradientSync: wire is {}; gradients travel as float16, bfloat16 or "
+      fmt::format("DeviceGradientSync: wire is {}; gradients can be sent as float16, bfloat16 or "
                   "(unset) their own type",
                   name_of(*options.wire)));
 }
@@ -90,8 +90,8 @@ class DeviceGradientSync::Impl {
     return DeviceStepGraph(runtime_, runner_, runner_->capture(stream, step));
   }
 
-  // Throws if the step cannot end, because gradients are not marked or because of the other errors
-  // of wait_on().
+  // Throws InvalidArgument if gradients are not marked. Throws the error of the exchange if the
+  // exchange has failed.
   void require_complete() const {
     coordinator::forbid_blocking_in_callbacks();
     runtime_->require_usable();
@@ -108,7 +108,7 @@ class DeviceGradientSync::Impl {
     const auto& parts = runner_->parts();
     const TensorView& own = parts.gradients[index].tensor;
     ReducedGradient where{own.data(), own.type(), 1};
-    // A job of one rank exchanges nothing, so the gradient stays where it is.
+    // If only one rank takes part, the gradient is not moved, because nothing is exchanged.
     if (!spec_.leave_as_reduced || parts.pipeline == nullptr) return where;
     const std::size_t bucket = parts.plan.bucket_of[index];
     const auto& members = parts.plan.buckets[bucket];

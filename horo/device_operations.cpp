@@ -35,13 +35,14 @@ void agree_on_options(const std::string& own, collectives::Collectives& control,
   };
   for (std::size_t r = 1; r < all.size(); ++r)
     if (all[r] != all[0])
-      throw MismatchError(fmt::format("{}: {} asks for {}, {} for {}", kWhat, topology.describe(0),
-                                      text(0), topology.describe(static_cast<int>(r)), text(r)));
+      throw MismatchError(fmt::format("{}: {} requested {}, {} requested {}", kWhat,
+                                      topology.describe(0), text(0),
+                                      topology.describe(static_cast<int>(r)), text(r)));
 }
 
-// Makes the queue of a DeviceOperations. In a task, the ranks gather the errors of all ranks.
-// Afterwards, either all ranks have a queue or all ranks throw the same error. The constructor
-// checks the options of this rank before that task, so its errors are thrown on this rank alone.
+// Makes the queue of a DeviceOperations. The constructor checks the options of this rank and throws
+// on this rank alone. make() then runs a task in which the ranks gather the errors of all ranks.
+// Either all ranks get a queue or all ranks throw the same error.
 class Maker {
  public:
   Maker(Runtime& runtime, device::Device& device, const DeviceOperationsOptions& options)
@@ -86,7 +87,8 @@ class Maker {
     number_ = runtime_.plan_names().agree(kWhat, control);
     std::string own;
     if (number_ > std::numeric_limits<std::uint8_t>::max())
-      own = fmt::format("{}: this is the {}th at once; use those there are", kWhat, number_);
+      own =
+          fmt::format("{}: {} would exist at the same time; reuse an existing one", kWhat, number_);
     if (topology.size == 1) {
       parts_.collectives = std::make_unique<collectives::LoneCollectives>();
     } else {
@@ -110,7 +112,7 @@ class Maker {
         runtime_.recorder(), runtime_.topology().set_name());
   }
 
-  // Returns the error of this rank; empty if the pipeline was made.
+  // Returns the error of this rank, or an empty text if the pipeline was made.
   std::string make_pipeline(collectives::Collectives& control) {
     try {
       parts_.pipeline =
@@ -126,7 +128,7 @@ class Maker {
   Runtime& runtime_;
   DeviceExecutor::Parts parts_;
   int number_ = 0;              // reserved until PlanNames::release(); 0 if there is none yet
-  std::string job_error_text_;  // the first error of any rank
+  std::string job_error_text_;  // the error of the lowest rank that has one
 };
 
 }  // namespace

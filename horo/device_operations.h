@@ -17,20 +17,20 @@ namespace horo {
 /// The options of DeviceOperations. They must be equal on all ranks.
 struct DeviceOperationsOptions {
   /// The size in bytes of each of two buffers on the device. It must be at least 4096. Allreduces
-  /// that are ready at the same time are fused in a buffer. Tensors that are larger than a buffer
-  /// are reduced in parts. If unset, the size is HORO_BUCKET_BYTES, but at least 4096.
+  /// that are ready at the same time can be fused in a buffer. Tensors that are larger than a
+  /// buffer are reduced in parts. If unset, the size is HORO_BUCKET_BYTES, but at least 4096.
   std::optional<std::size_t> buffer_bytes;
   /// See DeviceGradientSyncOptions::chunk_bytes.
   std::size_t chunk_bytes = std::size_t{8} << 20;
 };
 
-/// `name`, `prescale`, `postscale`, `root` and `splits` have the same meaning as in the options of
-/// Context.
+/// The options of an operation. `name`, `prescale`, `postscale`, `root` and `splits` have the same
+/// meaning as in the options of Context.
 ///
 /// `stream` is the stream whose work computes the inputs. The operation starts after the work that
-/// is enqueued on this stream at submission. `stream` is a cudaStream_t. With the stand-in for a
-/// GPU, it is device::Stream::native(). Null stands for the default stream of the GPU; the stand-in
-/// has none, so null throws InvalidArgument there.
+/// is enqueued on this stream at submission. `stream` is a cudaStream_t. With the host stand-in for
+/// a GPU, it is device::Stream::native(). Null stands for the default stream of the GPU. The
+/// stand-in has no default stream, so null throws InvalidArgument there.
 struct DeviceAllreduceOptions {
   std::string name;
   ReduceOp op = ReduceOp::kAverage;  ///< any except kAdasum
@@ -58,8 +58,9 @@ struct DeviceAlltoallOptions {
   void* stream = nullptr;
 };
 
-/// The named operations of Context, on tensors in device memory. They are ordered by streams, so
-/// the host need not wait for the device.
+/// Collectives of Context on tensors in device memory: allreduce, broadcast, allgather,
+/// reduce_scatter and alltoall. Streams order them and the other work of the device, so the host
+/// need not wait for the device.
 ///
 ///   const auto gpu = open_gpu(ctx);
 ///   DeviceOperations ops(ctx, *gpu);
@@ -67,28 +68,30 @@ struct DeviceAlltoallOptions {
 ///   // ... other work of the host, and of the stream
 ///   h.wait_on(stream);   // later work of the stream starts after the operation
 ///
-/// As in Context, ranks may submit operations in different orders, and every rank must submit each
-/// operation. Every rank gets MismatchError if shapes, types, operations or roots differ, or if a
-/// rank uses the same name for an operation on host memory. Later operations are not affected.
-/// Names are shared with the Context: on one rank, a host operation and a device operation of the
-/// same name cannot be in flight at the same time. Small allreduces that are ready at the same time
-/// are fused. While a rank is in Context::join(), device operations of the other ranks fail with
-/// MismatchError.
+/// Ranks match operations by name, and every rank must submit every operation. The rules for their
+/// order are those of Context. Every rank gets MismatchError if the operations, shapes, types,
+/// reductions, scale factors or roots differ, or if a rank uses the same name for an operation on
+/// host memory. Later operations are not affected. Names are shared with the Context: on one rank,
+/// a host operation and a device operation of the same name cannot be pending at the same time.
+/// Allreduces of the same type and options that are ready at the same time can be fused. While a
+/// rank is in Context::join(), device operations of the other ranks fail with MismatchError.
 ///
-/// The device runs the operations one after the other. All ranks run them in the same order. An
-/// operation can complete only after the stream of every rank has completed the work before it. A
-/// tensor must stay in place and untouched from submission until the operation has completed. In a
-/// job of one rank, an operation only copies the input, if the output is different memory, and
-/// scales.
+/// The device runs the operations one after the other, in the same order on all ranks. An operation
+/// on the device may have to wait for the streams of all ranks, and later operations then wait too.
+/// A tensor must stay in place from submission until the operation has completed. In this time,
+/// besides the operation, only work that was enqueued on `stream` before the submission may access
+/// the tensor. If only one rank takes part, an operation only copies the input, if the output is
+/// different memory, and scales.
 ///
-/// All functions may be called from several threads at the same time. Shapes, numbers of rows and
-/// errors of arguments are those of Context. A call also throws InvalidArgument if a tensor does
-/// not lie in the memory of the device.
+/// All functions, except moving and destruction, may be called from several threads at the same
+/// time. Shapes, numbers of rows and errors of arguments are those of Context. A call also throws
+/// InvalidArgument if a tensor does not lie in the memory of the device. An allreduce or
+/// reduce_scatter of int16 or uint16 throws InvalidArgument.
 ///
-/// All pending and later operations fail with CommunicationError, the same on all ranks, if an
-/// operation fails on a device or if a rank is lost. They also fail if the device takes longer than
-/// HORO_TIMEOUT for an operation that it has begun. In a job of one rank, they fail with
-/// DeviceError instead.
+/// All pending and later operations fail with CommunicationError if an operation fails on a device
+/// or if a rank is lost. They also fail with CommunicationError if the device takes longer than
+/// HORO_TIMEOUT for an operation that it has begun. If only one rank takes part and its device
+/// fails, they fail with DeviceError.
 class DeviceOperations {
  public:
   /// Collective: all ranks of `context` (a Context or a ProcessSet) must make these calls in the
@@ -102,10 +105,10 @@ class DeviceOperations {
                    const DeviceOperationsOptions& options = {});
   DeviceOperations(DeviceOperations&&) noexcept;
   DeviceOperations& operator=(DeviceOperations&&) noexcept;
-  /// Waits for the operations that all ranks have submitted and negotiated. All other operations of
-  /// this rank end with ShutdownError. If the other ranks submit one of those operations, the job
-  /// ends with CommunicationError. The program must therefore call wait() or wait_on() on every
-  /// handle before it destroys this object. Not collective.
+  /// Waits until the device has completed the operations on which the ranks have agreed. All other
+  /// operations of this rank end with ShutdownError. If the other ranks submit one of these other
+  /// operations, the job ends with CommunicationError. The program must therefore call wait() or
+  /// wait_on() on every handle before it destroys this object. Not collective.
   ~DeviceOperations();
 
   /// Functions without `_async` block until the device has completed the operation. Functions with

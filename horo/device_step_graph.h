@@ -18,14 +18,15 @@ class DeviceStepGraph {
  public:
   DeviceStepGraph(DeviceStepGraph&&) noexcept;
   DeviceStepGraph& operator=(DeviceStepGraph&&) noexcept;
-  /// In a job of several ranks, waits until the device has completed the launches. The device
-  /// resources of the DeviceGradientSync stay allocated until its last graph is destroyed.
+  /// Waits until the device has completed the launches. The device resources of the
+  /// DeviceGradientSync stay allocated until its last graph is destroyed.
   ~DeviceStepGraph();
 
   /// Enqueues one more step on the stream of capture(). Collective: in each step, either all ranks
   /// must launch a graph, or none. NCCL requires this. Steps without a graph may run between
-  /// launches. Blocks until the device has completed the step before the previous one. HORO_TIMEOUT
-  /// applies to the whole graph, from its start on the device.
+  /// launches. With several ranks, blocks until the device has completed the exchange of the step
+  /// before the previous one. HORO_TIMEOUT applies to the whole graph, from its start on the
+  /// device.
   ///
   /// Throws InvalidArgument if gradients are marked in an incomplete step, or if the stream is in a
   /// capture. Throws errors of earlier steps as DeviceGradientSync::wait_on() does.

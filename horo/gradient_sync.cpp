@@ -21,15 +21,15 @@ namespace horo {
 using plan::BucketScheduler;
 using plan::PlanUpdateRendezvous;
 
-/// The state of a GradientSync, and the code that several of its functions share.
+/// The state of a GradientSync, and code that several of its functions use.
 struct GradientSync::Impl {
   Impl(Context& context, std::span<const NamedTensor> registered,
        const GradientSyncOptions& options);
   ~Impl();
 
-  /// Throws if the runtime cannot be used any more.
+  /// Throws in a child process of fork() and after the program has called MPI_Finalize.
   void require_usable() const { runtime->require_usable(); }
-  /// The same, for a function that waits for other ranks.
+  /// The same, for a function that waits for other ranks. Also throws in a completion callback.
   void require_may_wait() const {
     coordinator::forbid_blocking_in_callbacks();
     require_usable();
@@ -57,10 +57,10 @@ struct GradientSync::Impl {
   const std::shared_ptr<Runtime> runtime;
   GradientPlan plan;
   std::vector<NamedTensor> gradients;
-  // Null in a job of one rank. Declared before the scheduler, whose waits use it.
+  // Null if only one rank takes part. Declared before the scheduler, whose waits use it.
   std::unique_ptr<PlanUpdateRendezvous> rendezvous;
   std::unique_ptr<BucketScheduler> scheduler;
-  std::size_t pass = 0;  // index in the current step
+  std::size_t pass = 0;  // index of the current pass in its step
   std::size_t no_sync_depth = 0;
   std::vector<std::size_t> unused;
   const StepReport report_of_pass;  // the report of a pass that exchanges nothing
@@ -93,6 +93,7 @@ GradientSync::Impl::Impl(Context& context, std::span<const NamedTensor> register
 GradientSync::Impl::~Impl() {
   if (!runtime->home().is_elsewhere()) return;
   // In a child process of fork(), the scheduler's thread does not exist and MPI must not be called.
+  // So the child leaks both objects.
   (void)scheduler.release();
   (void)rendezvous.release();
 }
@@ -158,7 +159,7 @@ const StepReport& GradientSync::Impl::end_pass() {
   return report_of_pass;
 }
 
-// `unmarked` are the gradients that this rank has not marked in the step.
+// `unmarked` are the gradients that this rank has not marked in any pass of the step.
 const StepReport& GradientSync::Impl::exchange_step(std::span<const std::size_t> unmarked) {
   for (const std::size_t i : unmarked) {
     collectives::set_zero(gradients[i].tensor);
@@ -172,7 +173,8 @@ const StepReport& GradientSync::Impl::exchange_step(std::span<const std::size_t>
   return report;
 }
 
-// If another rank has shut down, the error also states how many steps the ranks have completed.
+// If another rank has destroyed its GradientSync, the error also states how many steps this rank
+// has completed.
 const StepReport& GradientSync::Impl::wait_for_exchange() {
   try {
     return scheduler->wait();
@@ -188,8 +190,8 @@ const StepReport& GradientSync::Impl::wait_for_exchange() {
   }
 }
 
-// Waits until all ranks have called update(). update() then runs tasks with the name update_name().
-// The flight recorder shows this wait under the same name.
+// Waits until all ranks have called update(). The entry is not submitted. It only makes the flight
+// recorder show this wait under the name of the tasks that update() runs next.
 void GradientSync::Impl::wait_for_updates() {
   if (rendezvous == nullptr) return;
   coordinator::Entry entry = make_task(update_name());

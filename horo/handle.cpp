@@ -11,14 +11,14 @@ namespace horo {
 Handle::Handle(std::shared_ptr<coordinator::Completion> completion)
     : completion_(std::move(completion)) {}
 
-// A handle without a completion has no operation, so it is done.
 bool Handle::is_done() const { return completion_ == nullptr || completion_->is_done(); }
 
 void Handle::wait() const {
   if (completion_ != nullptr) completion_->wait();
 }
 
-// run_callback() marks the thread, so that blocking calls in the callback throw here too.
+// run_callback() marks the thread, so blocking calls in the callback throw here as on a thread of
+// horo.
 void Handle::then(std::function<void(std::exception_ptr)> callback) const {
   HORO_CHECK(callback != nullptr, "then() needs a callback");
   if (completion_ != nullptr)
@@ -32,7 +32,7 @@ AlltoallHandle::AlltoallHandle(Handle handle,
     : Handle(std::move(handle)), received_splits_(std::move(received_splits)) {}
 
 std::vector<std::size_t> AlltoallHandle::received_splits() const {
-  wait();  // the executor writes the splits before it completes the operation
+  wait();  // the splits are set before the operation completes
   return *received_splits_;
 }
 

@@ -10,10 +10,9 @@ namespace coordinator {
 class Completion;
 }
 
-/// The future result of an asynchronous operation. Copies of a handle share the result. All ranks
-/// that submitted the operation get the same outcome, except for the InvalidArgument that Context
-/// describes. A default-constructed handle is done, without an error. Thread-safe. wait() may be
-/// called any number of times.
+/// The future result of an asynchronous operation. Copies of a handle share the result. Context
+/// describes which ranks get which errors. A default-constructed handle is done, without an error.
+/// Thread-safe. wait() may be called any number of times.
 class [[nodiscard]] Handle {
  public:
   Handle() = default;
@@ -25,8 +24,9 @@ class [[nodiscard]] Handle {
   void wait() const;
   /// Calls `callback` once after the operation has completed, with the error of the operation, or
   /// with null. If the operation has already completed, this thread calls `callback` before then()
-  /// returns. Otherwise a thread of horo calls it. That thread calls callbacks in the order in
-  /// which their operations complete. Throws InvalidArgument if `callback` is empty.
+  /// returns. Otherwise a thread of the operation's Context or ProcessSet calls it. This thread
+  /// calls callbacks in the order in which their operations complete. Throws InvalidArgument if
+  /// `callback` is empty.
   ///
   /// The callback may submit operations. After shutdown(), such operations fail at once with
   /// ShutdownError. The callback must not wait for operations: blocking calls throw InvalidArgument

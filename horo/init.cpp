@@ -22,8 +22,7 @@
 namespace horo {
 namespace {
 
-// Adapts MpiSession to the interface of Runtime, which does not depend on MPI. Runtime destroys its
-// transport before it calls finalize().
+// Adapts MpiSession to Session, the interface through which Runtime uses MPI.
 class OwnedMpi : public Session {
  public:
   OwnedMpi(const Settings& settings, const std::vector<std::string>& entries)
@@ -40,7 +39,7 @@ class OwnedMpi : public Session {
   collectives::MpiSession session_;
 };
 
-// The label is set before the runtime starts its threads, which inherit it.
+// Sets the log label before the runtime starts its threads, because the threads inherit the label.
 Context make_context(std::unique_ptr<Session> session,
                      std::unique_ptr<collectives::Transport> transport,
                      ParsedEnvironment environment, const InitOptions& options) {
@@ -53,10 +52,10 @@ Context make_context(std::unique_ptr<Session> session,
       std::make_unique<Runtime>(std::move(session), std::move(transport), std::move(environment))));
 }
 
-// Returns what is known about the job before MPI connects the ranks. This is the content of the
+// Returns what is known about the job before MPI connects the ranks: the contents of the
 // environment variables of the launcher. If the program has initialised MPI, the ranks of
-// `communicator` are known too. If the communicator has fewer ranks than the launcher has started,
-// the job gets an id of its own.
+// `communicator` are known too. If these are not all ranks that the launcher has started, the id of
+// the job also has a hash of these ranks.
 StartingJob starting_job(MPI_Comm communicator, const std::vector<std::string>& entries) {
   char host[HOST_NAME_MAX + 1] = "?";
   gethostname(host, sizeof host - 1);
@@ -69,19 +68,19 @@ StartingJob starting_job(MPI_Comm communicator, const std::vector<std::string>& 
   if (!mpi_is_running()) return job;
   const std::vector<int> ranks = collectives::world_ranks_of(communicator);
   if (static_cast<int>(ranks.size()) == job.size) return job;
-  // It is unknown how many of these ranks are on this host.
   job.id +=
       fmt::format("-{:08x}", Hash().add_bytes(ranks.data(), ranks.size() * sizeof(int)).value());
   const auto own = std::ranges::find(ranks, launched->rank);
   job.rank = static_cast<int>(own - ranks.begin());
   job.size = static_cast<int>(ranks.size());
-  job.local_size = 0;
+  job.local_size = 0;  // unknown
   return job;
 }
 
 // The order of the local objects matters. The crash recorder and the notice must exist while
 // MPI_Init and the first collectives wait for other ranks. Both are destroyed after make_context()
-// has returned. From then on, the recorder and the watchdog of the Runtime replace them.
+// has returned. By then, the runtime has its own crash recorder and, with several ranks, a
+// watchdog.
 Context init_with_mpi(MPI_Comm communicator, const std::vector<std::string>& entries,
                       ParsedEnvironment environment, const InitOptions& options) {
   collectives::require_mpi_of_build();
@@ -90,7 +89,8 @@ Context init_with_mpi(MPI_Comm communicator, const std::vector<std::string>& ent
   const Settings& settings = environment.settings;
   set_log_level(settings.log_level);
   const StartingJob job = starting_job(communicator, entries);
-  // Installed before MPI_Init, so that Open MPI keeps this handler and does not install its own.
+  // If horo initialises MPI, this handler is installed before MPI_Init. Open MPI then keeps the
+  // handler and does not install its own.
   observe::FlightHeader no_recorder{};
   const observe::CrashRecorder crash_recorder(no_recorder, nullptr, describe_rank(job));
   // The thread of the notice ends the process if MPI_Init does not return in time.
@@ -102,7 +102,7 @@ Context init_with_mpi(MPI_Comm communicator, const std::vector<std::string>& ent
                                            }});
   auto session = std::make_unique<OwnedMpi>(settings, entries);
   notice.note_that_mpi_runs();
-  // The transport determines how many ranks share this machine. Until then, assume one.
+  // The transport determines how many ranks share this machine. The policy assumes one until then.
   WaitPolicy policy = make_wait_policy(settings, 1);
   policy.grace = std::chrono::nanoseconds(0);  // there is no watchdog yet
   auto transport =
@@ -113,8 +113,9 @@ Context init_with_mpi(MPI_Comm communicator, const std::vector<std::string>& ent
   return make_context(std::move(session), std::move(transport), std::move(environment), options);
 }
 
-// A process without a launcher is a job of one rank and does not initialise MPI. The transport
-// shares the ownership of the job's state, so the InProcessJob may be a temporary object.
+// If no launcher started the process and the program has not initialised MPI, the job has one rank
+// and uses no MPI. The transport shares the ownership of the job's state, so the InProcessJob may
+// be a temporary object.
 Context init_from_environment(const std::vector<std::string>& entries, const InitOptions& options) {
   ParsedEnvironment environment = parse_environment(entries);
   if (mpi_is_running() || is_started_by_launcher(entries))
@@ -127,8 +128,8 @@ Context init_from_environment(const std::vector<std::string>& entries, const Ini
                       std::move(environment), options);
 }
 
-// If init() fails, the rank may not have a flight recorder yet. Its error is therefore written to a
-// separate file, which hororun reads.
+// If init() fails, the rank may not have a flight recorder yet. record_failed_init() therefore
+// makes a recorder for the error, which hororun reads.
 template <typename Join>
 Context join_or_record(const std::vector<std::string>& entries, const Join& join) {
   try {

@@ -28,8 +28,8 @@ void check_ranks(const std::vector<int>& ranks, int size) {
                          list_of(ranks), size, size - 1));
 }
 
-// Throws MismatchError on every rank if the lists differ. If they are equal, this costs one
-// allreduce of a hash. The lists are gathered only for the error text.
+// Throws MismatchError on every rank if the lists differ. If they are equal, the comparison costs
+// one allreduce of a hash. The lists are gathered only for the error text.
 void agree_on_ranks(const std::string& name, const std::vector<int>& ranks,
                     collectives::Collectives& collectives, const Topology& topology) {
   const auto bytes = std::as_bytes(std::span(ranks));
@@ -41,11 +41,12 @@ void agree_on_ranks(const std::string& name, const std::vector<int>& ranks,
     if (!part.empty()) std::memcpy(list.data(), part.data(), part.size());
   }
   const auto other = std::ranges::find_if(lists, [&](const auto& l) { return l != lists[0]; });
-  throw MismatchError(fmt::format(
-      "'{}': {} asks for the process set {}, {} for {}: every rank of the job, member or not, must "
-      "ask for the same one",
-      name, topology.describe(0), list_of(lists[0]),
-      topology.describe(static_cast<int>(other - lists.begin())), list_of(*other)));
+  throw MismatchError(
+      fmt::format("'{}': {} requested the process set {}, {} requested {}: every rank of the job, "
+                  "member or not, must "
+                  "ask for the same one",
+                  name, topology.describe(0), list_of(lists[0]),
+                  topology.describe(static_cast<int>(other - lists.begin())), list_of(*other)));
 }
 
 // Sets the log label of this thread while the runtime of a set is made. The threads of that runtime
@@ -63,9 +64,10 @@ class LogLabelOfSet {
   std::string before_;
 };
 
-// Makes the runtime of a set. Returns null if this rank is not a member. If the node has too little
-// shared memory, sets `error` and returns null. Collective over the job. The runtime of the set
-// keeps the runtime of the parent alive, because both use the same MPI session and flight recorder.
+// Makes the runtime of a set. Returns null if this rank is not a member. If a node of the set has
+// too little shared memory, sets `error` on all members and returns null. Collective over the ranks
+// of `parent`. The runtime of the set keeps the runtime of the parent alive, because both use the
+// same MPI session and flight recorder.
 std::shared_ptr<Runtime> make_runtime(const std::shared_ptr<Runtime>& parent,
                                       const std::vector<int>& members, int number,
                                       std::string& error) {
@@ -83,15 +85,15 @@ std::shared_ptr<Runtime> make_runtime(const std::shared_ptr<Runtime>& parent,
 }  // namespace
 
 // The task may refer to this stack frame, because run_task() waits for the task. All ranks of the
-// parent run the task at the same point in the order of collectives, so all ranks make sets in the
-// same order. If one node has too little shared memory, members on other nodes discard the runtime
-// that they have just made.
+// parent run the task at the same position in the sequence of collectives, so all ranks make sets
+// in the same order. If a node has too little shared memory, the allreduce makes the ranks that are
+// not members throw too.
 ProcessSet Context::new_process_set(std::vector<int> ranks) {
   const std::shared_ptr<Runtime> parent = runtime();
   const Topology& topology = parent->topology();
   check_ranks(ranks, topology.size);
   coordinator::forbid_blocking_in_callbacks();  // before a name is taken
-  parent->sets().sweep();  // frees retired sets, for programs that make sets repeatedly
+  parent->sets().sweep();  // frees closed sets, for programs that make sets repeatedly
   std::vector<int> job_ranks;
   for (const int rank : ranks) job_ranks.push_back(topology.job_rank(rank));
 
@@ -105,7 +107,7 @@ ProcessSet Context::new_process_set(std::vector<int> ranks) {
     set = make_runtime(parent, ranks, parent->sets().number_of(ranks), error);
     std::uint8_t is_made = error.empty();
     collectives.allreduce({DataType::kUInt8, &is_made, 1}, ReduceOp::kMin);
-    if (is_made == 0 && error.empty()) error = "another node does not have enough shared memory";
+    if (is_made == 0 && error.empty()) error = "a node does not have enough shared memory";
   };
   parent->run_task(std::move(entry));
   if (!error.empty())

@@ -15,25 +15,27 @@ namespace horo {
 /// Members are numbered 0 ... size() - 1, in the order of their ranks in the job. rank(), the root
 /// of a broadcast, the splits of an alltoall and the order of an allgather use this number. Code
 /// that is written for a Context therefore works on a set. ranks() and rank_of() convert between
-/// this number and the rank in the job. Errors name ranks by their rank in the job.
+/// this number and the rank in the job. Errors name a rank by its rank in the job, unless they
+/// repeat an argument.
 ///
 /// A rank that is not a member gets an object too. Its includes_me() is false. On such a rank, all
 /// functions throw InvalidArgument, except includes_me(), ranks(), size(), rank_of(), name(),
 /// close() and shutdown(). close() and shutdown() have no effect there.
 ///
-/// Each set has its own coordinator thread, shared memory and communicators.
-/// docs/guides/process_sets.md describes their cost. Operations of different sets run at the same
-/// time and do not block each other. Ranks may use sets in any order and from several threads. Each
-/// set has its own names: operation "loss" in one set does not match "loss" in another.
+/// On its members, each set has its own coordinator thread, shared memory and communicators.
+/// docs/guides/process_sets.md describes their cost. Asynchronous operations of different sets can
+/// run at the same time and do not block each other. Several threads may use sets. Blocking calls
+/// on different sets deadlock if two ranks make them in different orders from one thread. Each set
+/// has its own names: operation "loss" in one set does not match "loss" in another.
 ///
-/// All functions except close() may be called from several threads at the same time. The caller
-/// must call close() after the calls of other threads have returned.
+/// All functions, except close(), moving and destruction, may be called from several threads at the
+/// same time. The caller must call close() after the calls of other threads have returned.
 ///
-/// CommunicationError in a set ends the whole job.
+/// CommunicationError in a set, except SharedMemoryError, ends the whole job.
 ///
 /// The destructor leaves the set and does not wait for the other members. Operations of the other
-/// members that need this rank then fail with ShutdownError. Sets may be destroyed in any order,
-/// also after the Context. Context::shutdown() closes all sets of the Context.
+/// members that this rank has not submitted then fail with ShutdownError. Sets may be destroyed in
+/// any order, also after the Context. Context::shutdown() closes all sets of the Context.
 class ProcessSet : public Context {
  public:
   ProcessSet(ProcessSet&&) noexcept = default;
@@ -51,10 +53,10 @@ class ProcessSet : public Context {
   std::string name() const;
 
   /// Closes the set. Collective over the members: blocks until every member has called close() or
-  /// destroyed its object. Releases the thread, the memory and the communicators of the set. What
-  /// GradientSyncs and Arenas of the set still use is released when they are destroyed. Later
-  /// operations throw ShutdownError. A second close() has no effect. Throws CommunicationError if
-  /// the job has failed, and InvalidArgument in a completion callback.
+  /// destroyed its object. Ends the coordinator thread of the set. The memory and the communicators
+  /// of the set are released when all objects made from the set, such as GradientSyncs, have been
+  /// destroyed. Later operations throw ShutdownError. A second close() has no effect. Throws
+  /// CommunicationError if the job has failed, and InvalidArgument in a completion callback.
   void close();
 
  private:

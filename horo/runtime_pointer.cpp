@@ -5,8 +5,8 @@
 
 namespace horo {
 
-// Context and ProcessSet reach the runtime only through this function, so its check for fork()
-// covers all their calls. The check is one relaxed load.
+// All functions of Context and ProcessSet that use the runtime, except the destructors, reach it
+// through get(). Therefore each of them makes this check for fork(), which is one relaxed load.
 const std::shared_ptr<Runtime>& RuntimePointer::get() const {
   if (runtime_ == nullptr) {
     if (why_ != nullptr) std::rethrow_exception(why_);

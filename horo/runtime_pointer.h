@@ -11,7 +11,7 @@ class Runtime;
 /// The pointer of a Context to its runtime. Access throws an error in a child process of fork(),
 /// and if there is no runtime. There is no runtime if the Context was moved from, if its process
 /// set is closed, or if this rank is not a member of its process set. Several threads may read the
-/// pointer at the same time, but not while another thread assigns or releases it.
+/// pointer at the same time, but not while another thread assigns, moves or releases it.
 class RuntimePointer {
  public:
   RuntimePointer() = default;

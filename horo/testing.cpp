@@ -15,8 +15,9 @@
 namespace horo::testing {
 namespace {
 
-// Throws an error with the text of `error` after `prefix`. The four classes below keep their class.
-// Any other std::exception becomes an Error.
+// Throws an error with the text of `error` after `prefix`. Errors of the four classes below, or of
+// classes derived from them, become errors of these classes. Any other std::exception becomes an
+// Error.
 [[noreturn]] void rethrow_with_prefix(const std::exception_ptr& error, const std::string& prefix) {
   try {
     std::rethrow_exception(error);
@@ -45,10 +46,9 @@ std::chrono::microseconds delay_of_environment() {
 
 }  // namespace
 
-// `job` is declared before `threads`, and the destructors of the threads join them, so `job`
-// outlives every transport. Each rank makes and destroys its Context on its own thread, because log
-// labels and the state of callbacks are thread-local. Making a Runtime is collective, so each rank
-// needs a thread of its own, even if there are fewer cores.
+// Each rank makes and destroys its Context on its own thread, because log labels and the state of
+// callbacks are thread-local. Making a Runtime is collective, so each rank needs a thread of its
+// own, even if there are fewer cores.
 void run_ranks(int ranks, const std::function<void(Context&)>& function,
                const RunOptions& options) {
   HORO_CHECK(ranks > 0, "run_ranks: at least one rank is needed");
@@ -82,8 +82,8 @@ void run_ranks(int ranks, const std::function<void(Context&)>& function,
           try {
             function(context);
           } catch (...) {
-            // Notes the error before the destructor of the Context aborts the job, because the
-            // errors of the other ranks are consequences of this error.
+            // Notes the error before the destructor of the Context aborts the job. Otherwise
+            // another rank could note the error of the abort first.
             note_error();
             throw;
           }

@@ -51,8 +51,8 @@ TraceScope& TraceScope::operator=(TraceScope&& other) noexcept {
 
 TraceScope::~TraceScope() { end(); }
 
-// In a child process of fork(), another thread of the parent may have held a lock of the recorder
-// at the time of the fork. The child must not take such a lock.
+// A child process of fork() must not take a lock of the recorder, because another thread may have
+// held the lock at the fork. Such a lock stays locked in the child.
 void TraceScope::end() noexcept {
   if (runtime_ == nullptr) return;
   if (!runtime_->home().is_elsewhere()) {

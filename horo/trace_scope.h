@@ -21,7 +21,7 @@ class TraceScope {
   TraceScope& operator=(TraceScope&& other) noexcept;
   ~TraceScope();
 
-  /// Ends the span. The enclosing span then is the current span again. A second call has no effect.
+  /// Ends the span. The enclosing span is then the current span again. A second call has no effect.
   void end() noexcept;
 
  private:

@@ -6,7 +6,8 @@
 namespace horo {
 
 // The commands of hororun. `words` are the words after the name of the command. Each function
-// returns the exit code for main(). Each function throws InvalidArgument if the words are invalid.
+// throws InvalidArgument if the words are invalid. Except for rank_command(), each function returns
+// the exit code for main().
 
 /// `hororun run`. The word "run" may be omitted. Reads the options, starts mpirun and waits until
 /// mpirun has ended. With --dry-run, prints the command line of mpirun instead. Throws Error if
@@ -17,16 +18,18 @@ int run_command(std::span<const std::string> words);
 /// the process is called the runner of the rank. The runner runs the program as its child and
 /// forwards the standard error of the program. After the program has ended, the runner does the
 /// following:
-///   - If the rank failed, it removes the shared-memory segment that Open MPI leaves.
-///   - It reports the end of the program on its own standard error (RankEnd). It does not report
-///     the end after a signal that stops the job, or with --silent.
-///   - It ends with the exit code or the signal of the program, so this function does not return.
+///   - If the program failed, it removes the shared-memory segment that Open MPI leaves.
+///   - It reports the end of the program on its own standard error (RankEnd), except with --silent
+///     or if the runner has received a signal that stops the job.
+///   - It ends with the exit code or the signal of the program, so this function returns only by an
+///     exception.
 ///
 /// The runner and the program are in one process group. mpirun sends signals to the whole group. If
 /// the runner dies, the program is killed.
 int rank_command(std::span<const std::string> words);
 
-/// `hororun doctor`: prints why a job makes no progress, or why it ended.
+/// `hororun doctor`: prints why a job makes no progress, or why it ended, from its flight
+/// recorders.
 int doctor_command(std::span<const std::string> words);
 
 /// `hororun timeline`: writes the flight recorders of a job as one trace. Throws Error if the file

@@ -78,7 +78,7 @@ std::string_view trim_end(std::string_view line) {
 }  // namespace
 
 void FailureScanner::feed(std::string_view bytes) {
-  constexpr std::size_t kLongestLine = 1000;  // lines of reports are shorter
+  constexpr std::size_t kLongestLine = 1000;  // the lines that read_line() parses are shorter
   for (char c : bytes) {
     if (c == '\n') {
       read_line(line_);

@@ -17,21 +17,22 @@ struct RankFailure {
   std::string last_line = {};  ///< the last line of the rank's standard error; empty if unknown
 };
 
-/// Finds the report of Open MPI 4 about the first failed rank in the standard error of mpirun.
-/// Needed for ranks whose end no runner reports (RankEnd), such as ranks on a lost host. Must be
-/// used by one thread.
+/// Finds reports of Open MPI 4 in the standard error of mpirun, above all the report about the
+/// first failed rank. Needed for ranks whose end no runner reports (RankEnd), such as ranks on a
+/// lost host. Must be used by one thread.
 class FailureScanner {
  public:
   /// Reads the next part of the stream. A line may be split over several calls.
   void feed(std::string_view bytes);
 
-  /// The first failure of a rank that was reported so far.
+  /// The first reported failure of a rank, or nullopt if none was reported so far.
   const std::optional<RankFailure>& failure() const { return failure_; }
   /// Whether Open MPI has reported that it aborts the job.
   bool is_aborting() const { return is_aborting_; }
   /// The first line with which ssh reported that it cannot start a command on another host.
   const std::optional<std::string>& remote_shell_error() const { return remote_shell_error_; }
-  /// The first host to which mpirun reported a lost connection, before it reported a failure.
+  /// The first host to which mpirun reported a lost connection, if it did so before it reported a
+  /// failure.
   const std::optional<std::string>& lost_host() const { return lost_host_; }
 
  private:
@@ -49,7 +50,7 @@ class FailureScanner {
   std::optional<int> improper_rank_;
 };
 
-/// "rank 1 (host b) was killed by signal 9 (Killed)".
+/// Returns a text such as "rank 1 (host b) was killed by signal 9 (Killed)".
 std::string describe(const RankFailure& failure);
 
 }  // namespace horo

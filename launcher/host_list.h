@@ -28,12 +28,12 @@ std::vector<Host> parse_host_list(std::string_view text);
 /// of the line, or with the file name alone if the file has no host.
 std::vector<Host> parse_hostfile(std::string_view text, std::string_view file_name);
 
-/// The sum of the slots of all hosts. None if the slots of any host are unknown.
+/// Returns the sum of the slots of all hosts, or nullopt if the slots of any host are unknown.
 std::optional<int> total_slots(std::span<const Host> hosts);
 
-/// The number of ranks on the busiest host if mpirun distributes `ranks` ranks to the hosts in
-/// order. If the slots of a host are unknown, `cores` is used instead. Without hosts, returns
-/// `ranks`.
+/// Returns the largest number of ranks that one host may get if mpirun distributes `ranks` ranks to
+/// the hosts in order. If the slots of a host are unknown, assumes `cores` slots. Without hosts,
+/// returns `ranks`.
 int ranks_on_busiest_host(std::span<const Host> hosts, int ranks, int cores);
 
 }  // namespace horo

@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Removes ".TEXT" from the end of `text` and returns TEXT. Returns an empty text if there is no
-/// dot.
+/// Removes ".TEXT" from the end of `text` and returns TEXT, which has no dot. Returns an empty text
+/// if there is no dot in `text`.
 std::string_view take_last_field(std::string_view& text) {
   const std::size_t dot = text.rfind('.');
   if (dot == std::string_view::npos) return {};
@@ -56,7 +56,7 @@ bool is_segment_of(const MpiJob& job, std::string_view file_name) {
   const auto [rest, status] =
       std::from_chars(job_text.data(), job_text.data() + job_text.size(), id, 16);
   if (status != std::errc{} || rest != job_text.data() + job_text.size()) return false;
-  // All jobs of one mpirun have the same upper half of the job number.
+  // All jobs of one mpirun have the same upper 16 bits of the job number.
   return file_name.starts_with("vader_segment.") && is_number(number) &&
          user == std::to_string(geteuid()) && id >> 16 == job.id >> 16;
 }
@@ -70,8 +70,8 @@ bool is_session_directory(const fs::path& path) {
          parent.ends_with("." + std::to_string(geteuid()));
 }
 
-// Runs after all processes of the job have ended, so no process maps these files. Each session
-// directory is checked again, because its path comes from the environment of a rank.
+// Checks the name and the owner of each session directory before it removes the directory, because
+// the path comes from the environment of a rank.
 void remove_leftovers(const MpiJob& job, const fs::path& shared_memory) noexcept {
   try {
     std::error_code error;

@@ -24,7 +24,7 @@ void remove_leftovers(const MpiJob& job,
                       const std::filesystem::path& shared_memory = "/dev/shm") noexcept;
 
 /// Removes the segment of one failed rank. `environment` has the "NAME=VALUE" entries of that rank.
-/// Needed on hosts on which only runners of hororun run.
+/// Needed on hosts on which hororun itself does not run.
 void remove_segment_of_rank(const std::vector<std::string>& environment,
                             const std::filesystem::path& shared_memory = "/dev/shm") noexcept;
 

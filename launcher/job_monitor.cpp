@@ -11,9 +11,9 @@
 namespace horo {
 namespace {
 
-// The runners report the ends of their ranks on every host. A rank of another host may have left
-// processes that are not visible here. The reports therefore show that no process runs any more
-// only if a rank has failed, because mpirun then ends all processes.
+// Whether the runners have reported the ends of all ranks, and at least one rank has failed. A rank
+// on another host may leave processes that are not visible here. If a rank has failed, mpirun ends
+// these processes too.
 bool has_failed_on_all_ranks(std::span<const RankEnd> rank_ends) {
   std::set<int> ranks;
   for (const RankEnd& end : rank_ends) ranks.insert(end.rank);
@@ -47,7 +47,7 @@ std::optional<ForcedEnd> JobMonitor::look(const JobState& state) {
   latest_ = text;
   if (!end) return std::nullopt;
   // During an abort, mpirun waits for ranks that end slowly. If no rank was found on this host, all
-  // ranks run on other hosts, where they are not visible.
+  // ranks may run on other hosts, where they are not visible.
   const bool is_certain = end->cause != ForcedEnd::Cause::kAbortStuck && ranks_.job().has_value();
   const int needed = is_certain ? times_.judgements : times_.judgements_if_uncertain;
   return equal_judgements_ < needed ? std::nullopt : end;
@@ -59,8 +59,8 @@ std::optional<ForcedEnd> JobMonitor::judge(const JobState& state) const {
   if (no_rank_runs && are_all_known && !state.output_is_blocked && !state.has_pending_errors)
     return ForcedEnd{ForcedEnd::Cause::kNoRankRuns,
                      "no rank of the job runs any more, but mpirun did not end"};
-  // A job on one host has no remote daemon that may be unreachable. If no rank runs on this host,
-  // the number of hosts is unknown.
+  // A job on one host has no remote daemon that may be unreachable. If no rank was found on this
+  // host, the number of hosts is unknown.
   const bool is_one_host = ranks_.job() && ranks_.job()->nodes == 1;
   if (state.is_aborting && !state.output_is_blocked && !is_one_host)
     return ForcedEnd{ForcedEnd::Cause::kAbortStuck,

@@ -22,12 +22,13 @@ struct ForcedEnd {
   std::string text;
 };
 
-/// What JobMonitor::look() must know about the job in addition to its processes.
+/// What JobMonitor::look() must know about the job besides its processes.
 struct JobState {
   /// mpirun cannot write its output. In this state, mpirun may run for any time after its ranks
   /// have ended.
   bool output_is_blocked = false;
-  /// The standard error of mpirun holds unread bytes. mpirun may still run only to write them.
+  /// The standard error of mpirun has unread bytes. mpirun may be waiting to write the rest of its
+  /// output.
   bool has_pending_errors = false;
   /// mpirun has reported that it aborts the job. It usually kills every rank within about a second.
   bool is_aborting = false;
@@ -50,7 +51,7 @@ class JobMonitor {
  public:
   explicit JobMonitor(const MonitorTimes& times);
 
-  /// The time until the next call of look() will inspect the processes.
+  /// The time until look() will inspect the processes again.
   std::chrono::milliseconds time_to_next_look() const;
   /// Inspects the processes if time_to_next_look() is 0. If hororun must end the job, returns why.
   std::optional<ForcedEnd> look(const JobState& state);
@@ -69,7 +70,7 @@ class JobMonitor {
   Clock::time_point next_judgement_ = start_;
   RankProcesses ranks_;
   /// The latest decision, and the number of equal decisions in a row. The monitor counts decisions
-  /// instead of seconds, because time passes on a suspended machine although it makes no decisions.
+  /// instead of seconds, because a suspended machine makes no decisions while time passes.
   std::string latest_;
   int equal_judgements_ = 0;
 };

@@ -43,7 +43,7 @@ std::uint64_t newest_job_in(const fs::path& directory) {
   for (const fs::path& file : observe::flight_files(directory)) {
     try {
       newest = std::max(newest, observe::read_flight(file.string()).job);
-    } catch (const Error&) {  // NOLINT: a file that cannot be read is of no job
+    } catch (const Error&) {  // NOLINT: a file that cannot be read is skipped
     }
   }
   return newest;
@@ -75,14 +75,14 @@ std::string describe_last_line(const RankFailure& failure) {
              : fmt::format("; its last line on standard error is '{}'", failure.last_line);
 }
 
-// "rank 1 (host b) exited with code 0".
+// Returns a text such as "rank 1 (host b) exited with code 0".
 std::string describe_end(const RankEnd& end) {
   return fmt::format("rank {} (host {}) {}", end.rank, end.host, describe(end));
 }
 
-// If a rank ended its own process because of a timeout, returns the reason from the last line of
-// the rank, such as "rank 3 (host b) has waited 13 s in horo::init() for ranks of other hosts ...".
-// If the rank ended for another reason, returns an empty text.
+// If horo ended the process of the rank with kForcedEndExitCode, returns the reason from the last
+// line of the rank, such as "rank 3 (host b) has waited 13 s in horo::init() for ranks of other
+// hosts ...". If the rank ended for another reason, returns an empty text.
 std::string reason_of_timeout(const RankFailure& failure) {
   const std::string& line = failure.last_line;
   const std::size_t label = line.find("] ");
@@ -115,15 +115,14 @@ std::chrono::nanoseconds stall_warning() {
   return parse_environment(process_environment()).settings.stall_warning;
 }
 
-// Whether the verdict explains that a host's daemon was lost. A failure or a death of a rank does.
-// A wait does not.
+// Whether the verdict may explain why mpirun lost the connection to a host. A failure or a death of
+// a rank may explain it, but a wait does not.
 bool explains_lost_host(const observe::Verdict& verdict) {
   using Kind = observe::Verdict::Kind;
   return verdict.kind == Kind::kFailed || verdict.kind == Kind::kDead;
 }
 
-// Whether the verdict blames only ranks of `host`. If the host is lost, the ranks of other hosts
-// only wait for those ranks.
+// Whether the verdict blames only ranks of `host`.
 bool is_about_host(const DoctorReport& report, const std::string& host) {
   const std::vector<int>& blamed = report.verdict.blamed;
   return !blamed.empty() && std::ranges::all_of(blamed, [&](int rank) {
@@ -132,8 +131,8 @@ bool is_about_host(const DoctorReport& report, const std::string& host) {
   });
 }
 
-// Returns the first rank that exited with code 0 although its record shows that the rank had not
-// shut down. Ignores ranks that ended after a rank with another exit code.
+// Returns the first rank that exited with code 0 although, according to its record, the rank was
+// still running. Ignores ranks that ended after a rank that failed.
 std::optional<RankFailure> early_end(const DoctorReport& report, std::span<const RankEnd> ends) {
   for (const RankEnd& end : ends) {
     if (end.wait_status != 0) break;
@@ -144,7 +143,7 @@ std::optional<RankFailure> early_end(const DoctorReport& report, std::span<const
   return std::nullopt;
 }
 
-// Whether the record shows that the rank failed with an exception. horo cannot read the text of an
+// Whether the verdict is that the rank failed with an exception. horo cannot read the text of an
 // exception that the program throws itself, so the record may not explain the failure.
 bool is_unexplained(const observe::Verdict& verdict, int rank) {
   return verdict.kind == observe::Verdict::Kind::kFailed && verdict.blamed.front() == rank &&
@@ -163,8 +162,8 @@ std::size_t end_of_first_clause(const std::string& text) {
   return std::string::npos;
 }
 
-// The exceptions of the ranks have the text of the watchdog, and the verdict has the same text. If
-// the program has printed that text, the verdict repeats only the ranks and the timeout.
+// The exceptions of aborted ranks have the text of the watchdog, and the verdict may have the same
+// text. If the program has printed that text, returns only its first clause and the timeout.
 std::string without_printed_details(const std::string& text, const std::string& printed) {
   const std::size_t details = end_of_first_clause(text);
   if (details == std::string::npos || printed.find(text) == std::string::npos) return text;
@@ -173,8 +172,8 @@ std::string without_printed_details(const std::string& text, const std::string& 
                      timeout == std::string::npos || timeout < details ? "" : text.substr(timeout));
 }
 
-// Adds a rank without a record, for example on another host. The reports of the runner and of
-// mpirun are the only sources for such a rank.
+// Adds a rank without a record, for example on another host, and computes the verdict again. The
+// reports of the runner and of mpirun are the only sources for such a rank.
 void add_unrecorded(DoctorReport& report, const RankFailure& failure,
                     std::chrono::nanoseconds stall_after) {
   observe::RankSnapshot& rank = report.snapshots.emplace_back();
@@ -217,7 +216,7 @@ int JobVerdict::exit_code(const JobResult& result) const {
   if (!report || report->verdict.kind != observe::Verdict::Kind::kFailed) return reported;
   const int first = report->verdict.blamed.front();
   const auto log = std::ranges::find(report->logs, first, &observe::FlightLog::rank);
-  // Without a record, or if the job was aborted, the text that ended the job is about this rank.
+  // If the blamed rank has no record or was aborted, its own exit code is unknown.
   if (log == report->logs.end() || log->state == observe::FlightState::kAborted)
     return kForcedEndExitCode;
   if (log->signal != 0 && !observe::was_terminated_by_signal(*log)) return 128 + log->signal;
@@ -259,7 +258,7 @@ std::string JobVerdict::of_records(JobResult result) const {
                      printable(directory->string()));
 }
 
-// Parts of the text are lines of mpirun, ssh and the ranks. They may contain control characters.
+// Makes the text printable, because parts of it are lines of mpirun, ssh and the ranks.
 std::string JobVerdict::text(const JobResult& result, int exit_code) const {
   std::string text = printable_lines(of_records(result));
   if (result.stop)

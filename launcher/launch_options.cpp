@@ -45,7 +45,7 @@ const po::option_description* find_option(const po::options_description& table,
   return nullptr;
 }
 
-/// The leading words that belong to hororun. Each option and its value are joined to one word.
+/// The leading words, which belong to hororun. Each option and its value are joined to one word.
 /// Otherwise Boost would read "-np" as "-n p" and reject values that begin with a dash.
 struct OwnWords {
   std::vector<std::string> words;

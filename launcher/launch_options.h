@@ -26,9 +26,9 @@ struct LaunchOptions {
   std::vector<std::string> program;  ///< the program and its arguments, unchanged
 };
 
-/// Reads the words after `hororun run`. Options end at "--", or at the first word that is neither
-/// an option nor the value of an option. All following words belong to the program. Throws
-/// InvalidArgument with the wrong word and the remedy.
+/// Reads the words after `hororun run`. Options end before the first word that is neither an option
+/// nor the value of an option. From there on, all words belong to the program, except for a leading
+/// "--". Throws InvalidArgument with the wrong word and the remedy.
 LaunchOptions parse_launch_options(std::span<const std::string> words);
 
 /// The text of --help.

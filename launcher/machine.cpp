@@ -64,7 +64,8 @@ Machine inspect_machine() {
 }
 
 void require_open_files(int ranks) {
-  // Measured with Open MPI 4.1 on one host: 28 files, and 4.5 per rank for pipes and connections.
+  // On one host, mpirun of Open MPI 4.1 opened 28 files, and 4.5 per rank for pipes and
+  // connections.
   const rlim_t needed = 30 + 5 * static_cast<rlim_t>(ranks);
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;

@@ -66,7 +66,7 @@ int report_error(const std::exception& error, int exit_code) {
   return exit_code;
 }
 
-/// Opens /dev/null for each closed standard stream. Otherwise a file that is opened later would get
+/// Opens /dev/null for each closed standard stream. Otherwise a file that is opened later could get
 /// the descriptor of the stream, and output for the stream would be written to that file. The
 /// caller must call this function before it opens any file.
 void open_closed_streams() {

@@ -101,7 +101,7 @@ bool are_all_local(std::span<const Host> hosts, const Machine& machine) {
 }
 
 /// Returns `slots` as the number of ranks of a job without -np. Throws InvalidArgument if there are
-/// so many slots that the user cannot have intended this.
+/// so many slots that the user probably did not intend this.
 int checked_slots(int slots, std::span<const Host> hosts, const Machine& machine) {
   const bool is_too_many = slots > kMaxRanks || (are_all_local(hosts, machine) &&
                                                  slots > kMaxRanksPerCore * machine.cores);
@@ -138,7 +138,8 @@ int rank_count(const LaunchOptions& options, std::span<const Host> hosts, const 
   return ranks;
 }
 
-/// Whether an argument of the user for mpirun contains `word`, an option or a parameter.
+/// Whether one of the user's arguments for mpirun contains `word`, the name of an option or a
+/// parameter.
 bool mentions(const LaunchOptions& options, std::string_view word) {
   return std::any_of(
       options.mpi_arguments.begin(), options.mpi_arguments.end(),
@@ -163,7 +164,7 @@ bool is_set_by_user(const LaunchOptions& options, const Machine& machine, std::s
                              [&](const auto& variable) { return sets(variable.first); });
 }
 
-/// The variables that every rank gets.
+/// The variables that hororun passes to every rank.
 std::map<std::string, std::string> rank_environment(const LaunchOptions& options,
                                                     const Machine& machine, int ranks_on_host) {
   std::map<std::string, std::string> variables;
@@ -185,7 +186,7 @@ std::vector<std::string> past_mpirun(const std::vector<std::string>& program) {
   return {"sh", "-c", "exec " + shell_join(program)};
 }
 
-/// Returns HORO_TIMEOUT of the ranks. If the value is invalid, returns the default;
+/// Returns HORO_TIMEOUT of the ranks. If the value is not a duration, returns the default, because
 /// check_settings() reports the invalid value.
 std::chrono::nanoseconds timeout_in(const std::map<std::string, std::string>& variables) {
   const std::chrono::nanoseconds default_timeout = Settings().timeout;
@@ -198,10 +199,10 @@ std::chrono::nanoseconds timeout_in(const std::map<std::string, std::string>& va
   }
 }
 
-/// Returns arguments that make mpirun detect a lost host shortly before HORO_TIMEOUT, and after at
-/// most 270 s. By default, the kernel reports a lost connection after 8 minutes. The probes must
-/// end before HORO_TIMEOUT, because horo sends a message to the host after HORO_TIMEOUT. The kernel
-/// sends no probes while a message is unacknowledged.
+/// Returns arguments with which mpirun detects a lost host after nine tenths of HORO_TIMEOUT, but
+/// after at least 4 s and at most 270 s. By default, Open MPI detects it after 8 minutes. The
+/// probes should end before HORO_TIMEOUT: when ranks then fail, mpirun sends messages to all hosts,
+/// and the kernel sends no probes while a message is unacknowledged.
 std::vector<std::string> keepalive_arguments(std::chrono::nanoseconds timeout) {
   constexpr long kProbes = 3;
   const long total = std::clamp<long>(
@@ -212,8 +213,8 @@ std::vector<std::string> keepalive_arguments(std::chrono::nanoseconds timeout) {
           "--mca", "oob_tcp_keepalive_probes", std::to_string(kProbes)};
 }
 
-/// Whether mpirun needs the option for a job without remote hosts. If neither ssh nor rsh is
-/// installed, mpirun does not even start local ranks without this option.
+/// Whether mpirun needs the option for a job without remote hosts (plm isolated). If neither ssh
+/// nor rsh is installed, mpirun does not start even local ranks without this option.
 bool must_be_isolated(const LaunchOptions& options, std::span<const Host> hosts,
                       const Machine& machine) {
   return !machine.has_remote_shell && are_all_local(hosts, machine) &&
@@ -228,8 +229,8 @@ std::string join_hosts(std::span<const Host> hosts) {
   return text;
 }
 
-/// Whether a host name has a domain. By default, mpirun removes the domain and searches for a host
-/// with the short name.
+/// Whether `name` is a host name with a domain. By default, mpirun removes the domain and searches
+/// for a host with the short name.
 bool has_domain(std::string_view name) {
   return name.find('.') != std::string_view::npos &&
          name.find_first_not_of("0123456789.") != std::string_view::npos;

@@ -12,20 +12,21 @@
 
 namespace horo {
 
-/// Quotes `word` for a POSIX shell. A word without special characters is unchanged. Any other word
-/// is put in single quotes. Newlines are kept.
+/// Quotes `word` for a POSIX shell. A word without special characters is unchanged. Any other word,
+/// also an empty one, is put in single quotes.
 std::string shell_quote(std::string_view word);
 /// Quotes the words and joins them with blanks.
 std::string shell_join(std::span<const std::string> words);
 
-/// Splits `text` at blanks as a shell does. Supports '...', "..." and backslash, but no expansion.
-/// This is the inverse of shell_join(). Throws InvalidArgument if a quote is not closed.
+/// Splits `text` at blanks and newlines as a shell does. Supports '...', "..." and backslash, but
+/// no expansion. split_words(shell_join(words)) returns `words`. Throws InvalidArgument if a quote
+/// is not closed.
 std::vector<std::string> split_words(std::string_view text);
 
 /// A command line of mpirun.
 struct MpirunCommand {
-  /// The environment variables of the command, sorted by name. hororun sets them, or takes them
-  /// from its own environment to pass them to the ranks.
+  /// The variables to set in the environment of mpirun, sorted by name: those that `arguments`
+  /// passes to the ranks (-x), and those that Open MPI reads.
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> arguments;  ///< beginning with "mpirun"
   std::size_t program = 0;             ///< the index of the program in `arguments`
@@ -33,8 +34,9 @@ struct MpirunCommand {
 
 /// Composes the command line for Open MPI 4. `hosts` must be the parsed options.hosts or
 /// options.hostfile. Throws InvalidArgument if the number of ranks is neither given nor known from
-/// the slots. Also throws it if there are too many ranks for the hosts and options.oversubscribe
-/// does not allow this: more ranks than slots, or more than 256 ranks per core of this machine.
+/// the slots. Also throws it, unless options.oversubscribe is set, if the given number of ranks
+/// exceeds the slots or, without hosts, 256 per core of this machine. If the number is not given,
+/// throws it if the slots exceed kMaxRanks or, if all hosts are this machine, 256 per core.
 MpirunCommand compose_mpirun(const LaunchOptions& options, std::span<const Host> hosts,
                              const Machine& machine);
 

@@ -15,10 +15,10 @@ namespace horo {
 
 OutputQueue::OutputQueue(int descriptor) : descriptor_(descriptor), kind_(open_again()) {}
 
-// O_NONBLOCK is a property of the open file description, which mpirun and the shell share with this
-// process. Opening the file again creates a separate open file description. A slow reader then
-// cannot block hororun, and the writes of other processes stay blocking. A socket cannot be opened
-// again, so each write to a socket has MSG_DONTWAIT.
+// O_NONBLOCK is a property of the open file description, which other processes such as mpirun and
+// the shell may share. Opening a pipe or terminal again creates a separate open file description. A
+// slow reader then cannot block this process, and the writes of other processes stay blocking. A
+// socket cannot be opened again, so each write to a socket has MSG_DONTWAIT.
 OutputQueue::Kind OutputQueue::open_again() {
   struct stat status {};
   if (fstat(descriptor_, &status) != 0) return Kind::kOther;
@@ -35,14 +35,14 @@ void OutputQueue::add(std::string_view bytes) {
   write_some();
 }
 
-// Bytes stay in waiting_ until they are written, so their order is kept. EAGAIN means that the
-// reader is slow. supervise() and write_out() call this function again when poll() reports room.
+// EAGAIN means that the reader is slow. supervise() and write_out() call this function again when
+// poll() reports room.
 void OutputQueue::write_some() {
   std::size_t written = 0;
   while (written < waiting_.size()) {
     const long count = write_part(std::string_view(waiting_).substr(written));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno != EAGAIN) return give_up();  // the reader has closed it
+    if (count < 0 && errno != EAGAIN) return give_up();  // the reader has closed it, for example
     if (count <= 0) break;
     written += static_cast<std::size_t>(count);
   }
@@ -52,7 +52,8 @@ void OutputQueue::write_some() {
 long OutputQueue::write_part(std::string_view bytes) const {
   if (kind_ == Kind::kSocket) return send(descriptor_, bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (kind_ != Kind::kOther) return write(descriptor(), bytes.data(), bytes.size());
-  // A pipe that is ready takes at least PIPE_BUF bytes, unless another process writes to it first.
+  // A pipe that is ready takes at least PIPE_BUF bytes without blocking, unless another process
+  // writes to it first.
   pollfd ready{descriptor_, POLLOUT, 0};
   if (poll(&ready, 1, 0) <= 0) {
     errno = EAGAIN;

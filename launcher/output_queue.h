@@ -8,8 +8,8 @@
 
 namespace horo {
 
-/// Writes to a file descriptor without waiting for the reader, and keeps the bytes that cannot be
-/// written yet. Does not change the flags of the descriptor, because other processes share them.
+/// Writes to a file descriptor without waiting for a slow reader, and keeps the bytes that cannot
+/// be written yet. Does not change the flags of the descriptor, because other processes share them.
 /// Must be used by one thread.
 class OutputQueue {
  public:
@@ -19,11 +19,11 @@ class OutputQueue {
   /// Adds bytes, then writes as many bytes as possible now.
   void add(std::string_view bytes);
   void write_some();
-  /// Drops the unwritten bytes, and all bytes that are added later.
+  /// Drops the unwritten bytes and all bytes that are added later.
   void give_up();
 
   bool is_empty() const { return waiting_.empty(); }
-  /// Whether the producer of the bytes should wait.
+  /// Whether so many bytes are unwritten that the producer of the bytes should wait.
   bool is_full() const { return waiting_.size() >= kMost; }
   /// The descriptor for poll(). It is ready for POLLOUT when write_some() can write.
   int descriptor() const { return reopened_.is_open() ? reopened_.get() : descriptor_; }

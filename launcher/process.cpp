@@ -23,8 +23,7 @@
 namespace horo {
 
 // Blocked signals stay pending until read() takes them from the descriptor, so a signal between two
-// calls of next() is not lost. The process must have one thread. Otherwise the other threads would
-// not block the signals.
+// calls of next() is not lost.
 SignalInbox::SignalInbox(const std::vector<int>& signals) {
   sigset_t mask;
   sigemptyset(&mask);
@@ -91,7 +90,7 @@ struct Child {
 };
 
 // Returns the children of this process, except for cleaning processes that are stopped. A stopped
-// cleaning process ends by itself after it has been continued.
+// cleaning process ends by itself after it is continued.
 std::vector<Child> children() {
   std::vector<Child> found;
   std::error_code ignored;
@@ -170,8 +169,8 @@ std::map<pid_t, int> reap_children() {
   return ended;
 }
 
-// If mpirun dies, its ranks become children of this process instead of children of init, so
-// kill_all_children() finds the ranks.
+// If mpirun dies, its children become children of this process, so kill_all_children() finds the
+// ranks.
 void adopt_orphans() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 // Repeats until there is no child, because the children of a killed child become children of this
@@ -184,7 +183,7 @@ void kill_all_children() {
     std::erase_if(left, [&](const Child& child) { return child.cleans_up != only_clean_up; });
     for (const Child& child : left)
       if (!only_clean_up) kill(child.pid, SIGKILL);
-    // With WUNTRACED, waitpid() also returns if the child is stopped.
+    // WUNTRACED: waitpid() also returns if the cleaning process is stopped.
     for (const Child& child : left) waitpid(child.pid, nullptr, only_clean_up ? WUNTRACED : 0);
   }
 }

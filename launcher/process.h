@@ -11,8 +11,8 @@
 
 namespace horo {
 
-/// Receives signals through a file descriptor instead of signal handlers, from its construction to
-/// its destruction. At most one object may exist at a time. It must be constructed before any other
+/// Blocks signals and receives them through a file descriptor, from its construction to its
+/// destruction. At most one object may exist at a time. It must be constructed before any other
 /// thread starts, because threads inherit the mask of blocked signals.
 class SignalInbox {
  public:
@@ -25,7 +25,7 @@ class SignalInbox {
   int descriptor() const { return descriptor_; }
   /// Returns the next pending signal, or none if no signal is pending. Does not block.
   std::optional<int> next();
-  /// The mask of blocked signals before the construction. A child process needs this mask.
+  /// The mask of blocked signals before the construction, for child processes.
   const sigset_t& previous_mask() const { return previous_mask_; }
 
  private:
@@ -74,12 +74,12 @@ int shell_exit_code(int wait_status);
 /// Returns the children that have ended since the last call, with their wait() statuses.
 std::map<pid_t, int> reap_children();
 
-/// If the parent of a descendant of this process dies, makes this process the new parent of that
-/// descendant. Otherwise init would be the new parent.
+/// From this call on, if the parent of a descendant of this process dies, this process becomes the
+/// new parent of that descendant, instead of init.
 void adopt_orphans();
-/// Kills every child of this process, including adopted descendants, until none is left. Does not
-/// kill cleaning processes (RankCleaner), because they end by themselves, but waits until they have
-/// ended or are stopped.
+/// Kills and reaps the children of this process, including adopted descendants, until none is left.
+/// Does not kill cleaning processes (RankCleaner), because they end by themselves, but waits until
+/// they have ended or are stopped.
 void kill_all_children();
 
 }  // namespace horo

@@ -36,8 +36,8 @@ bool kernel_knows_more_formats() {
   return false;
 }
 
-/// The processor of an ELF file, such as EM_X86_64. None if `bytes` are not the beginning of an ELF
-/// file.
+/// Returns the processor of an ELF file, such as EM_X86_64. Returns nullopt if `bytes` are not the
+/// beginning of an ELF file.
 std::optional<int> elf_machine(std::string_view bytes) {
   constexpr std::size_t kOffset = offsetof(Elf64_Ehdr, e_machine);  // the same in Elf32_Ehdr
   if (bytes.size() < kOffset + 2 || bytes.substr(0, SELFMAG) != ELFMAG) return std::nullopt;
@@ -112,11 +112,9 @@ std::string find_program(const std::string& program, std::string_view path) {
   throw InvalidArgument(fmt::format("program '{}' is not on PATH; write its path", program));
 }
 
-// Finds errors for which exec() would fail on every rank, so that the error appears once. Does not
-// check files that cannot be read. Does not check any file if the kernel supports further formats
-// (binfmt_misc).
+// Finds errors for which exec() would fail on every rank, so that the error appears once.
 void check_program_format(const std::string& path) {
-  constexpr std::size_t kHeaderBytes = 256;  // the part that the kernel reads
+  constexpr std::size_t kHeaderBytes = 256;  // the part of a script that the kernel reads
   if (access(path.c_str(), R_OK) != 0 || kernel_knows_more_formats()) return;
   const std::string bytes = first_bytes_of(path, kHeaderBytes);
   if (bytes.starts_with("#!")) return check_script(path, bytes);

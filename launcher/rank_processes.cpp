@@ -101,8 +101,9 @@ bool any_of_them_runs(const std::vector<ProcessId>& processes) {
   return std::any_of(processes.begin(), processes.end(), runs);
 }
 
-// Also searches the descendants of `pid`, because a rank may be a shell that runs the program as a
-// child. Ignores descendants that belong to another job, because they call init() for that job.
+// Also searches the descendants of `pid`, because the process of a rank may be a runner or a shell,
+// which runs the program as a child. Ignores descendants that belong to another job, because they
+// call init() for that job.
 bool is_in_init(pid_t pid, unsigned job) {
   const auto own_job = number_in<unsigned>(environment_of(pid), kJob);
   if (own_job && *own_job != job) return false;
@@ -114,8 +115,7 @@ bool is_in_init(pid_t pid, unsigned job) {
 
 }  // namespace
 
-// Visits only descendants of this process, so ranks of other jobs are not visited. hororun adopts
-// orphans, so the ranks remain descendants of hororun if mpirun dies.
+// Visits only descendants of this process, and therefore no ranks of other instances of hororun.
 void RankProcesses::update() {
   for (pid_t child : children_of(getpid()))
     if (const auto process = running_process(child)) visit(*process);
@@ -135,7 +135,7 @@ bool RankProcesses::add_if_rank(const ProcessId& process) {
   const auto rank = number_in<int>(environment, kRank);
   const auto job = number_in<unsigned>(environment, kJob);
   // If hororun itself runs in a rank of another job, mpirun and its daemons inherit the environment
-  // of that rank.
+  // of that rank, but are not ranks.
   if (!rank || !job || job == number_in<unsigned>(process_environment(), kJob)) return false;
   if (!job_)
     job_ = MpiJob{.id = *job,

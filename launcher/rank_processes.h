@@ -22,15 +22,16 @@ struct ProcessId {
   bool operator==(const ProcessId&) const = default;
 };
 
-/// The running process with this id. None if there is no such process or if it is a zombie.
+/// Returns the running process with this id, or nullopt if there is no such process or all its
+/// threads have ended.
 std::optional<ProcessId> running_process(pid_t pid);
 
-/// The children of a process. A child may be missing from the list if another child ends during the
-/// call. Empty if the kernel has no /proc/PID/task/TID/children.
+/// Returns the children of a process. A child may be missing from the list if another child ends
+/// during the call. Empty if the kernel has no /proc/PID/task/TID/children.
 std::vector<pid_t> children_of(pid_t pid);
 
-/// The "NAME=VALUE" entries of the environment with which the process started. Empty if the entries
-/// cannot be read.
+/// Returns the "NAME=VALUE" entries of the environment with which the process started its program.
+/// Empty if the entries cannot be read.
 std::vector<std::string> environment_of(pid_t pid);
 
 /// Whether the process has a thread of this name.
@@ -45,22 +46,22 @@ struct MpiJob {
   std::set<std::filesystem::path> session_directories;  ///< session directories on this host
 };
 
-/// The ranks of a job that this process has started, as far as they run on this machine. A rank is
-/// a descendant of this process that has the environment of a rank. In a job of hororun, the ranks
-/// found are the runners (rank_command()). The caller must call adopt_orphans() before, so that
-/// ranks stay descendants if mpirun dies. Must be used by one thread.
+/// The ranks, on this machine, of a job that this process has started. A rank is a descendant of
+/// this process that has the environment of a rank. In a job of hororun, these processes are the
+/// runners (rank_command()). The caller must call adopt_orphans() before, so that ranks stay
+/// descendants if mpirun dies. Must be used by one thread.
 class RankProcesses {
  public:
   /// Searches for new ranks among the descendants of this process. Does not search the descendants
   /// of a rank.
   void update();
 
-  /// The job of the first rank that was found. None if no rank was found.
+  /// The job of the first rank that was found, or nullopt if no rank was found.
   const std::optional<MpiJob>& job() const { return job_; }
   /// Whether any rank that was found runs, including ranks of jobs that the ranks spawned.
   bool any_runs() const;
-  /// Whether all ranks of the job were started on this machine. This is known from the environment
-  /// of a rank, or because all ranks were found.
+  /// Whether all ranks of the job are known to run, or to have run, on this machine: from the
+  /// environment of a rank, or because all ranks were found.
   bool all_are_here() const;
   /// Whether every rank that must run on this machine was found.
   bool all_are_found() const;

@@ -65,7 +65,8 @@ void check_program(const LaunchOptions& options, std::span<const Host> hosts,
   check_program_format(find_program(program, path));
 }
 
-/// Throws InvalidArgument if a setting is invalid. Otherwise every rank would report the error.
+/// Throws InvalidArgument if a setting is invalid. Without this check, every rank would report the
+/// error.
 void check_settings(const LaunchOptions& options, const Machine& machine) {
   std::vector<std::string> entries = machine.environment;
   for (const auto& [name, value] : options.environment) entries.push_back(name + "=" + value);
@@ -83,8 +84,8 @@ void make_output_directory(const std::string& path) {
 }
 
 /// Chooses the directory for the flight recorders of the job, so that hororun can read the files
-/// after a failure. Returns the setting. With --dry-run, the ranks choose the directory, because
-/// the printed command may run more than once.
+/// after a failure. Returns the value of HORO_FLIGHT_DIR. With --dry-run, the ranks choose the
+/// directory, because the printed command may run more than once.
 std::string set_flight_directory(LaunchOptions& options, const Machine& machine) {
   constexpr std::string_view kName = "HORO_FLIGHT_DIR";
   std::string setting(variable_in(machine.environment, kName));
@@ -97,7 +98,8 @@ std::string set_flight_directory(LaunchOptions& options, const Machine& machine)
   return chosen;
 }
 
-/// Checks the limit of open files for mpirun, which has pipes to the ranks on its own host.
+/// Raises the limit of open files for mpirun, which has pipes to the ranks on its own host. Throws
+/// InvalidArgument if that is impossible.
 void check_open_files(const LaunchOptions& options, std::span<const Host> hosts,
                       const Machine& machine) {
   const int ranks = options.ranks.value_or(total_slots(hosts).value_or(1));
@@ -105,7 +107,7 @@ void check_open_files(const LaunchOptions& options, std::span<const Host> hosts,
 }
 
 /// Makes mpirun start each rank through rank_command() of this program. If mpirun writes the output
-/// of the ranks to files or to other windows, or marks its lines, the runners are silent. Otherwise
+/// of the ranks to files or to other windows, or marks its lines, the runners get --silent, because
 /// their reports would appear in that output.
 std::vector<std::string> with_rank_command(const MpirunCommand& command) {
   constexpr std::string_view kOptions[] = {

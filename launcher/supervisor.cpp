@@ -20,7 +20,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kReadBytes = 16384;
-// The number of bytes of the job's standard error that are kept for a comparison with the verdict.
+// The maximum number of bytes of the job's standard error that are kept for a comparison with the
+// verdict.
 constexpr std::size_t kPrintedBytes = 64 * 1024;
 
 /// Sends SIGTERM, then SIGKILL, to a job that does not stop by itself.
@@ -100,8 +101,8 @@ class JobErrors {
   FailureScanner scanner_;
 };
 
-// The order matters. The reports of the runners are removed first, because they are not for the
-// console. The scanner then reads exactly the text that is forwarded to the user.
+// Removes the reports of the runners first, because they are neither for the console nor for the
+// scanner.
 bool JobErrors::pass_on() {
   char buffer[kReadBytes];
   const ssize_t count = read(descriptor_, buffer, sizeof(buffer));
@@ -141,8 +142,8 @@ int earlier(int milliseconds, std::chrono::milliseconds other) {
 }
 
 /// The state of one call of supervise(). One thread handles signals, output and the monitor in
-/// turn. The thread blocks only in poll(), so neither a slow reader nor a silent job delays a
-/// signal.
+/// turn. While mpirun runs, the thread waits only in poll(), so neither a slow reader nor a silent
+/// job delays a signal.
 class Supervision {
  public:
   Supervision(const ChildProcess& mpirun, SignalInbox& inbox, OutputQueue& errors,
@@ -247,7 +248,8 @@ class Supervision {
 std::optional<RankFailure> first_failure(const std::vector<RankEnd>& ends,
                                          const std::optional<RankFailure>& of_mpirun) {
   // Exit code 0 may be a failure too, but only the flight record shows this. A rank that was killed
-  // by SIGPIPE is not the first failure, because mpirun had already closed the output of that rank.
+  // by SIGPIPE is not taken as the first failure, because mpirun has probably closed the output of
+  // that rank before.
   const auto failed = std::ranges::find_if(
       ends, [](const RankEnd& end) { return end.wait_status != 0 && end.wait_status != SIGPIPE; });
   if (failed == ends.end()) return of_mpirun;

@@ -15,16 +15,16 @@ namespace horo {
 
 /// The times after which hororun sends a stronger signal to a job that does not stop.
 struct Patience {
-  /// From the first signal to SIGTERM for the process group of mpirun.
+  /// From the first signal that stops the job to SIGTERM for the process group of mpirun.
   std::chrono::milliseconds before_term{5000};
   std::chrono::milliseconds before_kill{5000};                ///< from SIGTERM to SIGKILL
   std::chrono::milliseconds before_kill_without_ranks{2000};  ///< the same if no rank runs
 };
 
 /// How a job ended. If there are several causes and no flight records, the verdict names the first
-/// one in this order: stop, lost_host, failure, forced_end, launch_error. rank_ends, failure,
-/// lost_host and launch_error contain only what was known when a signal or this process first
-/// stopped the job, because later reports are consequences of the stop.
+/// one in this order: stop, lost_host, failure, forced_end, launch_error. If a signal or this
+/// process stopped the job, rank_ends, failure, lost_host and launch_error contain only what was
+/// known at that time, because later reports are consequences of the stop.
 struct JobResult {
   int wait_status = 0;                       ///< wait status of mpirun
   std::optional<observe::StopRequest> stop;  ///< the signal that told this process to stop the job
@@ -41,11 +41,12 @@ struct JobResult {
 std::optional<RankFailure> first_failure(const std::vector<RankEnd>& ends,
                                          const std::optional<RankFailure>& of_mpirun);
 
-/// The signal that killed mpirun, if neither a signal to this process nor this process itself
-/// stopped the job. None otherwise.
+/// Returns the signal that killed mpirun, if neither a signal to this process nor this process
+/// itself stopped the job; nullopt otherwise.
 std::optional<int> crash_of_mpirun(const JobResult& result);
 
-/// The exit code of a job that hororun ended by itself, and of a rank that the watchdog ended.
+/// The exit code of a job that hororun ended by itself, and of a process that horo ended
+/// (observe::kStuckExitCode).
 inline constexpr int kForcedEndExitCode = 75;
 
 /// The exit code of a job as a shell reports it. The first rule that applies gives the exit code:
@@ -61,10 +62,11 @@ int exit_code_of(const JobResult& result);
 std::vector<int> supervised_signals();
 
 /// Waits until `mpirun` has ended. Forwards the standard error of mpirun to `errors`, whose reader
-/// may be slow. Forwards the signals of `inbox` to mpirun. After a signal that stops the job, sends
-/// SIGTERM and later SIGKILL to the process group of mpirun. Ends a job that cannot end by itself
-/// (JobMonitor). If the job failed or was stopped, kills all its processes on this machine, and
-/// removes the files that Open MPI left in /dev/shm and in its session directories.
+/// may be slow. Forwards the signals of `inbox`, except SIGCHLD, to mpirun. If mpirun does not end
+/// after a signal that stops the job, sends SIGTERM and later SIGKILL to its process group. Does
+/// the same to a job that cannot end by itself (JobMonitor). If the job failed or was stopped,
+/// kills all its processes on this machine, and removes the files that Open MPI left in /dev/shm
+/// and in its session directories.
 JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, OutputQueue& errors,
                     const Patience& patience = {}, const MonitorTimes& times = {});
 

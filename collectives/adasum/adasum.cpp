@@ -56,8 +56,7 @@ void TensorChunks::unpack(const std::byte* packed, const ScatteredBuffer& tensor
 
 namespace {
 
-// Each lane has its own sums, so that the compiler can use vector instructions. The order of the
-// additions depends only on `count`.
+// Each lane has its own sums, so that the compiler can use vector instructions.
 template <typename T>
 Projections project_lanes(const T* a, const T* b, std::size_t count) {
   constexpr std::size_t kLanes = 8;
@@ -80,9 +79,9 @@ Projections project_lanes(const T* a, const T* b, std::size_t count) {
   return sum;
 }
 
-// Returns the weight of a vector in its Adasum with another vector. For a zero vector, `product`
-// and `squared` are 0. Its weight is then 1, and so is that of the other vector, so the result is
-// the other vector.
+// Returns the weight of a vector in an Adasum. `squared` is the dot product of the vector with
+// itself, and `product` is its dot product with the other vector. If one of the two vectors is
+// zero, `product` is 0 and both weights are 1, so the result is the other vector.
 double weight(double product, double squared) {
   return squared == 0 ? 1.0 : 1.0 - product / (2 * squared);
 }
@@ -113,8 +112,8 @@ void combine(const Projections& whole, double* a, const double* b, std::size_t c
 
 namespace {
 
-// If the values of all ranks have at most this size, one allgather takes less time than an alltoall
-// and an allgather.
+// If the values of all ranks together have at most this size, ordered_sum() uses a single
+// allgather, because the number of collectives then determines the cost.
 constexpr std::size_t kGatheredBytes = 32 * 1024;
 
 std::vector<std::size_t> bytes_of(std::vector<std::size_t> counts) {
@@ -127,8 +126,8 @@ std::span<double> ensure_size(std::vector<double>& memory, std::size_t count) {
   return std::span(memory).first(count);
 }
 
-// Adds up `parts`, which holds sum.size() values of each rank, in rank order. The order of the
-// additions is fixed, so all ranks compute the same bits.
+// Adds up `parts`, which holds sum.size() values of rank 0, then those of rank 1, and so on. All
+// ranks add in this order and therefore compute the same bits.
 void add_up(std::span<const double> parts, std::span<double> sum) {
   std::ranges::copy(parts.first(sum.size()), sum.begin());
   for (std::size_t at = sum.size(); at < parts.size(); at += sum.size())
@@ -137,9 +136,9 @@ void add_up(std::span<const double> parts, std::span<double> sum) {
 
 }  // namespace
 
-// One allgather is a single collective, but it sends the values of every rank to all other ranks.
-// With an alltoall and an allgather of sums, each rank sends about twice the size of its values,
-// whatever the number of ranks.
+// In the single allgather, each rank of a ring sends n-1 times the size of its values, where n is
+// the number of ranks. In the alltoall and the allgather of sums, each rank sends less than twice
+// that size, whatever the number of ranks.
 void ordered_sum(Collectives& collectives, int rank, int size, std::span<double> values,
                  OrderedSumStaging& staging) {
   const auto ranks = static_cast<std::size_t>(size);
@@ -158,8 +157,8 @@ void ordered_sum(Collectives& collectives, int rank, int size, std::span<double>
   collectives.allgather(std::as_bytes(own), bytes_of(counts), std::as_writable_bytes(values));
 }
 
-// All staging memory is kept between calls. packed_ is used twice: first it holds the chunks that
-// the alltoall sends, then it receives the results of the allgather.
+// packed_ is used twice: first it holds the chunks that the alltoall sends, then it receives the
+// results of the allgather.
 void Adasum::allreduce(const ScatteredBuffer& tensors) {
   HORO_CHECK(is_floating(tensors.type()),
              fmt::format("Adasum requires a floating-point type, not {}", name_of(tensors.type())));
@@ -193,7 +192,7 @@ void Adasum::combine_all(DataType type, const TensorChunks& chunks, std::byte* v
 }
 
 // Every rank holds its chunk of all vectors, and all ranks combine the vectors in the same binary
-// tree. Adasum is not associative, so this fixed tree determines the result.
+// tree. Adasum is not associative, so another tree would give another result.
 template <typename T>
 void Adasum::combine_tree(const TensorChunks& chunks, T* vectors) {
   std::vector<T*> level;
@@ -211,8 +210,7 @@ void Adasum::combine_tree(const TensorChunks& chunks, T* vectors) {
 
 template <typename T>
 void Adasum::combine_pairs(const TensorChunks& chunks, const std::vector<T*>& vectors) {
-  // One ordered sum per level covers the projections of all pairs and tensors, so a level needs no
-  // more collectives for more pairs or tensors.
+  // One ordered_sum() for each level covers the dot products of all pairs and tensors.
   const auto for_each_pair = [&](auto&& function) {
     std::size_t index = 0;
     for (std::size_t i = 0; i + 1 < vectors.size(); i += 2)

@@ -10,7 +10,7 @@
 
 namespace horo::collectives {
 
-/// Divides each of several tensors among ranks. Rank r owns chunk r of each tensor (see chunk_of).
+/// Divides each tensor of a list among ranks. Rank r owns chunk r of each tensor (see chunk_of).
 /// The chunks of a tensor therefore do not depend on the other tensors. In packed order, chunks are
 /// sorted by rank and, within a rank, by tensor.
 class TensorChunks {
@@ -18,7 +18,8 @@ class TensorChunks {
   /// Each piece of `tensors` is one tensor.
   TensorChunks(const ScatteredBuffer& tensors, int ranks);
 
-  /// The range of each tensor's chunk within the packed chunks of `rank`, in elements.
+  /// Returns, by tensor, the range of the tensor's chunk within the packed chunks of `rank`, in
+  /// elements.
   const std::vector<Range>& of_rank(int rank) const {
     return places_[static_cast<std::size_t>(rank)];
   }
@@ -27,9 +28,9 @@ class TensorChunks {
     return of_rank(rank).empty() ? 0 : of_rank(rank).back().end;
   }
 
-  /// Copies the chunks of all ranks to `packed`, which must have room for all elements.
+  /// Copies all elements to `packed` in packed order.
   void pack(const ScatteredBuffer& tensors, std::byte* packed) const;
-  /// Copies the packed chunks back to `tensors`.
+  /// Copies all elements from `packed` back to `tensors`.
   void unpack(const std::byte* packed, const ScatteredBuffer& tensors) const;
 
  private:
@@ -44,14 +45,14 @@ struct Projections {
   double a_by_b = 0;     ///< a.b
 };
 
-/// Computes the dot products of `count` elements in float64. The order of additions depends only on
-/// `count`.
+/// Returns the dot products of a and b, which have `count` elements each. Computes in float64. The
+/// order of additions depends only on `count`.
 Projections project(const float* a, const float* b, std::size_t count);
 Projections project(const double* a, const double* b, std::size_t count);
 
 /// Sets a = Adasum(a, b) = (1 - a.b / (2 a.a)) a + (1 - a.b / (2 b.b)) b. `whole` holds the dot
-/// products of the whole vectors, of which a and b may be parts. A zero vector has the weight 1.
-/// Computes in float64 and rounds once.
+/// products of the whole vectors, of which a and b may be parts. The weight of a zero vector is 1.
+/// Computes each element in float64 and then converts it to the type of a.
 void combine(const Projections& whole, float* a, const float* b, std::size_t count);
 void combine(const Projections& whole, double* a, const double* b, std::size_t count);
 
@@ -62,33 +63,34 @@ inline std::span<double> as_doubles(std::vector<Projections>& projections) {
 }
 
 /// The staging memory of ordered_sum(), kept between calls. After an error, transfers in flight may
-/// still write to this memory, so it must outlive the channels of these transfers.
+/// still access this memory. It must therefore outlive the PointToPoint that these transfers use.
 struct OrderedSumStaging {
   std::vector<double> parts;
   std::vector<double> own;
 };
 
-/// Adds up the `values` of all ranks in place. The values of each element are added in rank order.
-/// Unlike in Collectives::allreduce(), the bits of a sum depend neither on the algorithm nor on the
-/// position of the element in `values`. Cost for n ranks and N bytes of values: if n * N <= 32 KiB,
-/// one allgather. Otherwise one alltoall and one allgather, in which each rank sends 2(n-1)/n * N
-/// bytes in total.
+/// Adds up the `values` of all ranks in place, element by element and in rank order. Collective:
+/// all ranks must pass the same number of values. Unlike in Collectives::allreduce(), the bits of a
+/// sum depend neither on the algorithm nor on the position of the element in `values`. Cost for n
+/// ranks and N bytes of values: if n * N <= 32 KiB, one allgather. Otherwise one alltoall and one
+/// allgather, in which each rank of RingCollectives sends 2(n-1)/n * N bytes in total.
 void ordered_sum(Collectives& collectives, int rank, int size, std::span<double> values,
                  OrderedSumStaging& staging);
 
 /// ReduceOp::kAdasum over any Collectives. (Source: Maleki et al., "Scaling distributed training
-/// with adaptive summation", 2020. The combination tree is from the paper, but the exchange of data
-/// is not.)
+/// with adaptive summation", 2020. The paper exchanges data in another way.)
 ///
-/// An alltoall gives rank c chunk c of every rank's tensors. At each level of the tree, the ranks
-/// add up the dot products of their chunks (see ordered_sum). The sums are the dot products of the
-/// whole tensors. Each rank then combines the pairs of vectors in its chunks. Intermediate vectors
-/// are float32, or float64 for float64 tensors. An allgather distributes the result.
+/// First, an alltoall gives each rank c the chunk c of the tensors of all ranks. At each level of
+/// the tree, the ranks add up the dot products of their chunks (see ordered_sum). The sums are the
+/// dot products of the whole tensors. Each rank then combines the pairs of vectors in its chunks.
+/// Intermediate vectors are float32, or float64 for float64 tensors. At the end, an allgather
+/// distributes the result.
 ///
-/// Cost for n ranks and N bytes: each rank sends 2(n-1)/n * N bytes, as in an allreduce, in one
-/// alltoall and one allgather. In addition, each of the ceil(log2 n) levels of the tree takes one
-/// ordered_sum(), with 3 doubles for each tensor of each pair of vectors. The object keeps about 2N
-/// bytes of memory between calls, and about 2N more for 16-bit tensors.
+/// Cost for n ranks and N bytes: in one alltoall and one allgather, each rank sends 2(n-1)/n * N
+/// bytes, as in a ring allreduce. In addition, each of the ceil(log2 n) levels of the tree takes
+/// one ordered_sum(), with 3 doubles for each tensor of each pair of vectors. Between calls, the
+/// object keeps about 2N bytes of memory, about 2N more for 16-bit tensors, and the staging memory
+/// of ordered_sum().
 ///
 /// The order of all additions depends only on the size of a tensor and on n. Results therefore have
 /// the same bits with any Collectives and any packing of tensors.
@@ -100,14 +102,15 @@ class Adasum {
       : collectives_(collectives), rank_(rank), size_(size) {}
 
   /// Combines each piece of `tensors` in place. The type of the tensors must be a floating-point
-  /// type. Collective: all ranks must pass the same pieces. The magnitudes of nonzero float64
-  /// values must be between 1e-140 and 1e140. Otherwise sums of their squares may overflow or
-  /// underflow.
+  /// type. Collective: all ranks must pass pieces of the same sizes. In float64 tensors, the
+  /// magnitudes of nonzero values must be between 1e-140 and 1e140. Otherwise the sums of their
+  /// squares may overflow or underflow. Throws InvalidArgument if the type is not a floating-point
+  /// type.
   void allreduce(const ScatteredBuffer& tensors);
 
  private:
-  // `vectors` holds the chunks of this rank, as received from rank 0, 1, ... The first vector
-  // receives the result.
+  // `vectors` holds one vector for each rank: that rank's values in the chunks of this rank. The
+  // result replaces the first vector.
   void combine_all(DataType type, const TensorChunks& chunks, std::byte* vectors);
   template <typename T>
   void combine_tree(const TensorChunks& chunks, T* vectors);

@@ -6,9 +6,10 @@
 
 namespace horo::collectives {
 
-/// Returns the sum of f(i) over [0, count). Adds up 16 lanes separately and then combines the lanes
-/// in pairs. Compilers can vectorize the loop. The order of the additions does not depend on the
-/// instruction set, so every instruction set gives the same result.
+/// Returns the sum of f(i) over [0, count). Lane l of 16 lanes sums f(l), f(l + 16), ..., so
+/// compilers can vectorize the loop. The lanes are then added in pairs. The order of the additions
+/// does not depend on the instruction set. With -ffp-contract=off, the result does not depend on
+/// the instruction set either.
 template <typename Value, typename Function>
 Value sum_in_lanes(std::size_t count, Function&& f) {
   constexpr std::size_t kLanes = 16;

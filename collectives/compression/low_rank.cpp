@@ -10,9 +10,9 @@ namespace horo::collectives {
 
 namespace {
 
-// orthonormalise() subtracts from a vector its projections on the preceding vectors. If the norm
-// shrinks below this fraction, the vector linearly depends on the preceding ones, and the rest is
-// rounding error.
+// orthonormalise() subtracts from a vector its projections on the preceding vectors. If at most
+// this fraction of the norm remains, the remainder counts as rounding error, and the vector becomes
+// zero.
 constexpr double kDependent = 1e-10;
 
 double dot(const double* a, const double* b, std::size_t length) {
@@ -30,16 +30,16 @@ void subtract_projections(double* vector, const double* before, std::size_t coun
 
 }  // namespace
 
-// Modified Gram-Schmidt in double. If all ranks pass the same bits, all ranks get the same bits
-// without communication, because they run the same operations.
+// If all ranks pass the same bits, all ranks get the same bits without communication, because they
+// run the same operations.
 bool orthonormalise(float* vectors, std::size_t count, std::size_t length) {
   std::vector<double> exact(vectors, vectors + count * length);
   if (!std::ranges::all_of(exact, [](double x) { return std::isfinite(x); })) return false;
   for (std::size_t k = 0; k < count; ++k) {
     double* vector = exact.data() + k * length;
     const double norm_before = std::sqrt(dot(vector, vector, length));
-    // The first pass loses accuracy if the vector nearly depends on its predecessors. The second
-    // pass restores the accuracy.
+    // If the vector nearly depends on the preceding vectors, the result of the first pass is not
+    // accurately orthogonal to them. The second pass corrects this.
     for (int pass = 0; pass < 2; ++pass) subtract_projections(vector, exact.data(), k, length);
     const double norm = std::sqrt(dot(vector, vector, length));
     const double scale = norm > kDependent * norm_before ? 1 / norm : 0;
@@ -51,11 +51,11 @@ bool orthonormalise(float* vectors, std::size_t count, std::size_t length) {
 
 namespace {
 
-// The largest number of arrays that add_scaled() adds at a time. With this number, it reads and
-// writes the destination a fourth as often as with one array at a time.
+// The largest number of arrays that add_scaled() adds at a time. With four arrays at a time, the
+// destination is read and written a fourth as often as with one.
 constexpr std::size_t kAtOnce = 4;
 
-// to[j] += sum of scale[k] * from[k][j] over `count` arrays, at most kAtOnce, in a fixed order.
+// to[j] += sum of scale[k] * from[k][j] over `count` arrays. `count` is at most kAtOnce.
 void add_scaled(std::size_t count, const float* scale, const float* const* from, std::size_t length,
                 float* to) {
   if (count == kAtOnce) {
@@ -95,8 +95,8 @@ void project_rows(const LowRank& shape, const float* matrix, const float* right,
     }
 }
 
-// Reads the matrix in its order in memory, kAtOnce rows at a time, and updates all vectors of the
-// factor with these rows.
+// Reads the matrix in its order in memory. Adds kAtOnce rows at a time to all vectors of the
+// factor.
 void project_columns(const LowRank& shape, const float* matrix, const float* left, float* right) {
   std::fill_n(right, shape.rank * shape.columns, 0.0f);
   for (std::size_t i = 0; i < shape.rows; i += kAtOnce) {

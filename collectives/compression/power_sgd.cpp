@@ -12,8 +12,8 @@ namespace horo::collectives {
 namespace {
 
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-// If the length of a vector of a factor is below this fraction of the longest vector's length, the
-// vector is zero up to rounding.
+// A vector of a factor counts as zero if its length is at most this fraction of the length of the
+// longest vector.
 constexpr double kVanished = 1e-6;
 
 bool is_finite(std::span<const float> values) {
@@ -29,8 +29,6 @@ void normalise(std::span<float> vector) {
 
 }  // namespace
 
-// A matrix is compressed only if it has more than min_compression_rate times as many elements as
-// both factors together.
 bool PowerSgd::compresses(std::size_t rows, std::size_t columns, const Options& options) {
   const std::size_t rank = std::min({options.rank, rows, columns});
   const auto factors =
@@ -64,8 +62,8 @@ void PowerSgd::add_matrix(const BucketTensor& tensor) {
   for (std::size_t k = 0; k < matrix.shape.rank; ++k) draw(matrix, k, 0);
 }
 
-// The factors of all matrices are parts of three arrays, so that one allreduce covers all matrices.
-// The spans are set after the resizes, because a resize would invalidate them.
+// Places the factors of all matrices in three arrays, so that one allreduce covers an array. The
+// spans are set after the resizes, because a resize would invalidate them.
 void PowerSgd::place_factors() {
   std::size_t left_count = 0;
   std::size_t right_count = 0;
@@ -87,8 +85,8 @@ void PowerSgd::place_factors() {
   }
 }
 
-// Draws a random vector of the factor. The seed depends on options_.seed, the tensor, the step and
-// the vector, and is the same on all ranks.
+// Draws a random vector of the factor. The random numbers depend on options_.seed, the tensor, the
+// step and the index of the vector, and are the same on all ranks.
 void PowerSgd::draw(Matrix& matrix, std::size_t vector, std::uint64_t step) const {
   const std::span<float> values = matrix.vector(matrix.factor, vector);
   fill_with_random(values,
@@ -96,8 +94,8 @@ void PowerSgd::draw(Matrix& matrix, std::size_t vector, std::uint64_t step) cons
   normalise(values);
 }
 
-// first_ holds P of all matrices and the uncompressed tensors. second_ holds Q of all matrices. The
-// constructor sets up both buffers, so a step needs only two allreduces for the whole bucket.
+// first_ holds P of all matrices and the uncompressed tensors. second_ holds Q of all matrices. A
+// step therefore needs two allreduces for the whole bucket.
 void PowerSgd::allreduce(Collectives& collectives, ReduceOp op, std::uint64_t step) {
   figures_ = {.bytes_sent = ring_bytes(first_.bytes() + second_.bytes(), ranks_),
               .bytes_uncompressed = ring_bytes(bytes_, ranks_)};
@@ -117,10 +115,10 @@ void PowerSgd::begin(Matrix& matrix, std::uint64_t step) const {
   project_rows(matrix.shape, values, matrix.factor.data(), matrix.left.data());
 }
 
-// own_right is the projection of this rank's values, before the allreduce. finish() computes the
-// error of this rank from own_right.
+// Computes M^T P of this rank in own_right. allreduce() then reduces a copy of own_right, because
+// finish() computes the error of this rank from own_right itself.
 void PowerSgd::project(Matrix& matrix) {
-  // All ranks have the same sum and therefore take the same branch.
+  // All ranks have the same reduced P and therefore take the same branch.
   matrix.is_finite = orthonormalise(matrix.left.data(), matrix.shape.rank, matrix.shape.rows);
   if (matrix.is_finite)
     project_columns(matrix.shape, matrix.tensor.values, matrix.left.data(),
@@ -142,15 +140,15 @@ void PowerSgd::finish(Matrix& matrix, std::uint64_t step) {
   const double error =
       subtract_product(matrix.shape, values, matrix.left.data(), matrix.own_right.data(), residual);
   figures_.squared_error += error;
-  // The error is orthogonal to the projection on P, and the vectors of P have length 1. The squares
-  // of the error and of own_right therefore add up to the squares of the values.
+  // The error is orthogonal to the projection on P, and the vectors of P are orthonormal or zero.
+  // The squares of the error and of own_right therefore add up to the squares of the values.
   figures_.squared_values += error + sum_of_squares(matrix.own_right);
   multiply(matrix.shape, matrix.left.data(), matrix.right.data(), values);
   renew_factor(matrix, step);
 }
 
-// The reduced right factor is the start of the next power iteration. A random vector replaces a
-// vanished one, which would otherwise stay zero.
+// With warm_start, the next step starts with the reduced right factor. A random vector replaces a
+// vector that counts as zero, which would otherwise stay zero.
 void PowerSgd::renew_factor(Matrix& matrix, std::uint64_t step) const {
   if (!options_.warm_start) return;
   double longest = 0;
@@ -169,8 +167,8 @@ void PowerSgd::renew_factor(Matrix& matrix, std::uint64_t step) const {
 BucketCompressor::Memory PowerSgd::memory_of(std::size_t tensor) {
   if (matrix_of_[tensor] == kNone) return {};
   Matrix& matrix = matrices_[matrix_of_[tensor]];
-  // Without a warm start, begin() draws a new factor in every step, so the factor is not part of
-  // the state.
+  // Without warm_start, begin() draws a new factor in every step, so the factor is not part of the
+  // state.
   if (!options_.warm_start) return {matrix.residual, {}};
   return {matrix.residual, matrix.factor};
 }

@@ -7,30 +7,32 @@
 
 namespace horo::collectives {
 
-/// PowerSGD (Vogels, Karimireddy, Jaggi 2019, arXiv 1905.13727). M is a rank's gradient plus its
-/// residual, and Q is a factor that all ranks share:
+/// PowerSGD (Vogels, Karimireddy, Jaggi 2019, arXiv 1905.13727). M is a rank's gradient plus the
+/// residual that the rank has kept from the previous step. Q is a factor that is equal on all
+/// ranks:
 ///
 ///     P = sum of M Q,  orthonormalised;   Q = sum of M^T P;   result P Q^T
 ///
-/// Sums are over the ranks; for kAverage, averages replace them. Each step is one power iteration
-/// towards the best low-rank approximation of the sum of M. The next step starts with the Q of this
-/// step.
+/// Sums are over the ranks. For kAverage, averages replace the sums. Each step is one power
+/// iteration towards the best low-rank approximation of the sum of M. With warm_start, the next
+/// step starts with the Q of this step. Otherwise each step starts with a random Q.
 ///
-/// The residual of a rank is M - P (M^T P)^T. It is the part of M outside of the subspace that P
-/// spans. The sum of all residuals is the error of the result. Parts outside of the subspace may
-/// cancel between ranks. Such parts accumulate in the residuals of the ranks, but cancel in the sum
-/// of the residuals.
+/// The residual of a rank is M - P (M^T P)^T, which is the part of M outside of the subspace that P
+/// spans. The sum (for kAverage, the average) of the residuals of all ranks is the error of the
+/// result. Residuals of different ranks may partly cancel in this sum. Without error_feedback, no
+/// residual is kept.
 ///
 /// Cost per bucket, for factors of rank r and matrices of n by m: one allreduce of r * sum(n)
 /// floats and one of r * sum(m) floats. The first one also covers the uncompressed tensors. Each
-/// matrix takes about 8 r n m operations. Memory per matrix: n m floats for the residual and r (n +
-/// 3 m) floats for the factors.
+/// matrix takes about 8 r n m operations, and about 4 r^2 n for the orthonormalisation. Memory per
+/// matrix: n m floats for the residual, if it is kept, and r (n + 3 m) floats for the factors.
 ///
 /// For robustness, this class differs from the paper in three points. First, it scales the vectors
 /// of Q to length 1 between steps, which does not change the subspace. Second, a random vector
-/// replaces a vector of Q that vanishes because M is zero or rank-deficient. Otherwise the vector
-/// would stay zero. Third, if any rank has a value that is not finite, the matrix becomes NaN on
-/// all ranks. That step updates neither the residual nor the factor of the matrix.
+/// replaces a vector of Q that becomes zero up to rounding, for example because M is zero.
+/// Otherwise the vector would stay zero. Third, if a matrix has a value that is not finite on any
+/// rank, the matrix becomes NaN on all ranks. That step updates neither the residual nor the factor
+/// that the matrix keeps.
 class PowerSgd final : public BucketCompressor {
  public:
   struct Options {
@@ -41,12 +43,12 @@ class PowerSgd final : public BucketCompressor {
     std::uint64_t seed = 0;
   };
 
-  /// Whether a matrix of this shape is compressed. It is if the matrix has more than
+  /// Whether a matrix of this shape is compressed. This is the case if the matrix has more than
   /// min_compression_rate times as many elements as both factors together.
   static bool compresses(std::size_t rows, std::size_t columns, const Options& options);
 
-  /// `tensors` are the tensors of one bucket. Tensors that are not compressed are reduced by a
-  /// plain allreduce.
+  /// `tensors` are the tensors of one bucket. Tensors that are not compressed are reduced exactly.
+  /// `ranks` is the number of ranks.
   PowerSgd(std::vector<BucketTensor> tensors, const Options& options, int ranks);
 
   void allreduce(Collectives& collectives, ReduceOp op, std::uint64_t step) override;
@@ -56,10 +58,10 @@ class PowerSgd final : public BucketCompressor {
   struct Matrix {
     BucketTensor tensor;
     LowRank shape;
-    std::span<float> left, right, own_right;  // parts of the buffers below
+    std::span<float> left, right, own_right;  // parts of lefts_, rights_ and own_rights_
     std::vector<float> residual;
-    std::vector<float> factor;  // Q of the next step
-    bool is_finite = true;      // in the current step
+    std::vector<float> factor;  // Q at the start of the next step
+    bool is_finite = true;      // whether P of the current step is finite
 
     std::span<float> vector(std::span<float> of, std::size_t k) const {
       return of.subspan(k * shape.columns, shape.columns);
@@ -77,9 +79,9 @@ class PowerSgd final : public BucketCompressor {
   Options options_;
   int ranks_;
   std::vector<Matrix> matrices_;
-  std::vector<std::size_t> matrix_of_;  // by tensor; kNone if it is not compressed
+  std::vector<std::size_t> matrix_of_;  // by tensor; kNone if not compressed
   std::vector<float> lefts_;            // P of all matrices
-  std::vector<float> rights_;           // Q of all matrices, summed over the ranks
+  std::vector<float> rights_;           // Q of all matrices
   std::vector<float> own_rights_;       // M^T P of all matrices, of this rank alone
   ScatteredBuffer first_;               // lefts_ and the uncompressed tensors
   ScatteredBuffer second_;              // rights_

@@ -50,8 +50,6 @@ Threshold find_threshold(std::span<const float> values, std::size_t wanted) {
 
 }  // namespace
 
-// Among equal magnitudes, the values with the lowest indices are selected, so the selection is
-// deterministic.
 void select_largest(std::span<const float> values, std::span<std::uint32_t> indices) {
   if (indices.empty()) return;
   auto [threshold, equal] = find_threshold(values, indices.size());
@@ -129,8 +127,8 @@ bool TopK::is_all_finite() {
   return true;
 }
 
-// With error feedback, the values that were not sent become the residual. The next step adds the
-// residual to its values, so these values are delayed but not lost.
+// With error feedback, the values that were not sent become the residual, which the next step adds
+// to its values.
 void TopK::keep_rest(Tensor& tensor, const Sent& own) {
   for (const std::uint32_t bits : own.values) {
     const double value = std::bit_cast<float>(bits);

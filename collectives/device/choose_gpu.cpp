@@ -8,7 +8,7 @@
 namespace horo::collectives {
 namespace {
 
-// Joins the words, each followed by a line feed, so that an allgather can send them.
+// Joins the words. A line feed follows each word.
 std::string lines_of(const std::vector<std::string>& words) {
   std::string lines;
   for (const std::string& word : words) lines += word + '\n';

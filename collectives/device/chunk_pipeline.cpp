@@ -16,7 +16,7 @@ using device::Priority;
 // Alignment of each buffer, in bytes.
 constexpr std::size_t kSlotAlignment = 256;
 
-// Loads the kernels for all types of layouts.
+// Loads the kernels for all tensor types and wire types.
 void load_kernels(device::Device& device) {
   for (int t = 0; t < kDataTypeCount; ++t) {
     const auto type = static_cast<DataType>(t);
@@ -36,7 +36,7 @@ device::Memory allocate(device::Device& device, std::size_t bytes) {
 
 }  // namespace
 
-// The scaling before and after the collective, and the operation of the collective.
+// The factors before and after the collective, and the operation of the collective.
 struct ChunkPipeline::Factors {
   double into = 1, out_of = 1;
   std::int32_t divisor = 1;
@@ -86,8 +86,8 @@ ChunkPipeline::ChunkPipeline(device::Device& device, DeviceCollectives& collecti
   for (std::size_t b = 0; b < static_cast<std::size_t>(options.buffers); ++b)
     buffers_.push_back(
         {memory_.data() + b * aligned(buffer_bytes), device.make_event(), device.make_event()});
-  // The collective also reduces the alignment gaps between tensors. Zeros keep the values in the
-  // gaps finite.
+  // The collective also reduces the alignment gaps between tensors. Without these zeros, it would
+  // read uninitialized memory there.
   if (memory_.size() > 0) pack_->fill(memory_.data(), 0, memory_.size());
 }
 
@@ -126,9 +126,8 @@ ChunkPipeline::EventSet& ChunkPipeline::event_set(std::size_t chunk) {
   return event_sets_[chunk];
 }
 
-// Only enqueues work. The streams pack_, travel_ and unpack_ form a pipeline. They work on
-// different chunks at the same time, and events order the stages of one chunk. All ranks must make
-// the calls in the same order, because travel_ executes the collectives in the order of the calls.
+// All collectives run on travel_, in the order of the calls. The order is therefore the same on all
+// ranks if all ranks make the calls in the same order.
 void ChunkPipeline::allreduce(const FusedLayout& layout, const ReduceSpec& spec,
                               std::span<const device::Event* const> ready, device::Event& done,
                               device::Event* begun) {
@@ -146,9 +145,9 @@ void ChunkPipeline::allreduce(const FusedLayout& layout, const ReduceSpec& spec,
   unpack_->record(done);
 }
 
-// Chunks share no memory, so events are recorded only where a stream must wait for the work of
-// another stream. Without scaling, one event before the first collective and one after the last
-// collective are enough for the whole call.
+// Chunks share no memory, so an event is needed only where a chunk moves from one stream to the
+// next. Without scaling, all work on the chunks is on travel_. One event before the first
+// collective and one after the last collective are then enough for the whole call.
 void ChunkPipeline::reduce_in_place(const FusedLayout& layout, const Factors& factors) {
   const auto& spans = layout.in_place();
   const auto change = [&](device::Stream& stream, const FusedLayout::Span& span, double factor,
@@ -217,8 +216,7 @@ void ChunkPipeline::join(device::Stream& stream) {
 }
 
 // A captured stream cannot wait for events recorded outside of the capture. Graphs therefore use
-// separate is_free events. These are recorded at the start of a graph, because all buffers are free
-// then.
+// separate is_free events. They are recorded at the start of the graph, where all buffers are free.
 void ChunkPipeline::begin_capture(device::Stream& stream) {
   exchange_events();
   fork(stream);

@@ -12,13 +12,13 @@
 
 namespace horo::collectives {
 
-/// Collectives on device memory. A stream executes them in order with its other work. All ranks of
-/// the group must call the same collectives in the same order with matching arguments. Collectives
-/// only enqueue work. They do not wait, except that NCCL waits for peers when it connects to them
-/// at the first use. failure() reports an error during execution. After such an error, the stream
-/// either fails or continues with undefined data. Only one thread at a time may call the functions,
-/// except failure() and abort(). Buffers must stay valid until the stream has passed the
-/// collective.
+/// Collectives on device memory. A call enqueues the collective, and the stream executes it in
+/// order with its other work. All ranks of the group must call the same collectives in the same
+/// order with matching arguments. The calling thread does not wait for other ranks, except that
+/// NCCL waits when it connects to peers at the first use. failure() reports an error during
+/// execution. After such an error, the stream either fails or continues with undefined data. Only
+/// one thread at a time may call the functions, except failure() and abort(). Buffers must stay
+/// valid until the stream has executed the collective.
 class DeviceCollectives {
  public:
   virtual ~DeviceCollectives() = default;
@@ -28,25 +28,26 @@ class DeviceCollectives {
   /// Whether the collectives may be captured into a graph (Device::capture()).
   virtual bool can_be_captured() const { return true; }
   /// Allocates `bytes` of memory of `device`, of the kind with which the collectives are fastest.
-  /// Blocks. All ranks must pass equal `bytes`. Collective over `control`, which connects the
-  /// ranks. A rank that cannot allocate memory also takes part and then throws DeviceError, like
-  /// Device::allocate(). The other ranks do not throw. The caller must free the memory before it
-  /// destroys this object, and after all work on the memory is complete.
+  /// Blocks. Collective over `control`, which connects the ranks: all ranks must call this function
+  /// with equal `bytes`. If the allocation fails on a rank, only that rank throws DeviceError, like
+  /// Device::allocate(). The caller must free the memory before it destroys this object, and after
+  /// all work on the memory is complete.
   virtual device::Memory allocate_buffer(device::Device& device, std::size_t bytes,
                                          Collectives& /*control*/) {
     return bytes == 0 ? device::Memory() : device.allocate(bytes);
   }
 
-  /// Reduces `count` elements in place. `op` must be elementwise.
+  /// Reduces `count` elements in place. `op` must be elementwise. For bool, it must not be
+  /// kAverage. NCCL throws InvalidArgument for 16-bit integers.
   virtual void allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
                          device::Stream& stream) = 0;
   virtual void broadcast(void* data, std::size_t bytes, int root, device::Stream& stream) = 0;
-  /// Concatenates the inputs of the ranks in `output`; bytes_of[r] is the size of the input of rank
-  /// r.
+  /// Concatenates the inputs of the ranks in `output`, in rank order. bytes_of[r] is the size of
+  /// the input of rank r.
   virtual void allgather(const void* input, std::span<const std::size_t> bytes_of, void* output,
                          device::Stream& stream) = 0;
   /// Reduces sum(count_of) elements and writes the part of this rank to `output`. See
-  /// Collectives::reduce_scatter().
+  /// Collectives::reduce_scatter(), and allreduce() for `type` and `op`.
   virtual void reduce_scatter(const void* input, DataType type,
                               std::span<const std::size_t> count_of, void* output, ReduceOp op,
                               device::Stream& stream) = 0;
@@ -56,7 +57,7 @@ class DeviceCollectives {
 
   /// Returns the error of a failed collective, if any. Does not block. Thread-safe.
   virtual std::optional<std::string> failure() const = 0;
-  /// Aborts the collectives in flight, so that they end with an error. Thread-safe.
+  /// Makes the collectives in flight end early. Their results are undefined. Thread-safe.
   virtual void abort(const std::string& reason) noexcept = 0;
 };
 

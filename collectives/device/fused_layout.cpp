@@ -11,7 +11,7 @@ namespace horo::collectives {
 namespace {
 
 // The largest number of elements in one table entry. It is a multiple of the tile size and fits
-// into 32 bits. Larger tensors take several entries.
+// into 32 bits. A larger tensor takes several entries.
 constexpr std::size_t kMostOfOneEntry = std::size_t{1} << 31;
 
 std::size_t offset_of_tile(const TileTable& table, std::uint32_t tile) {
@@ -58,8 +58,8 @@ FusedLayout::FusedLayout(std::span<const TensorView> tensors, DataType wire,
         (c + 1 < chunks_.size() ? chunks_[c + 1].offset : buffer_count_) - chunks_[c].offset;
 }
 
-// Appends an entry to the last table. Starts a new table if the last one is full. Entries are
-// padded to the alignment, so vector accesses of different tensors never share a word.
+// Appends an entry to the last table. Starts a new table if the last one is full. Pads the entry in
+// the buffer, so that the next entry is aligned.
 void FusedLayout::add(void* data, std::size_t count) {
   if (tables_.empty() || tables_.back().tensors == TileTable::kMaxTensors) tables_.emplace_back();
   TileTable& table = tables_.back();
@@ -73,8 +73,7 @@ void FusedLayout::add(void* data, std::size_t count) {
       (count + TileTable::kAlignment - 1) / TileTable::kAlignment * TileTable::kAlignment;
 }
 
-// Ends a chunk after the tile with which it reaches chunk_bytes. The constructor later computes the
-// size of each chunk from the offset of the next chunk.
+// The constructor later computes the size of each chunk from the offset of the next chunk.
 void FusedLayout::cut(std::size_t table, std::size_t chunk_bytes) {
   const TileTable& tiles = tables_[table];
   std::size_t begin = 0;

@@ -12,18 +12,17 @@
 
 namespace horo::collectives {
 
-/// Divides tensors into chunks, each of which one collective reduces. Tensors of given memory spans
-/// are reduced in place. The other tensors get positions in a fused buffer. The chunks depend only
-/// on the types, the sizes of the tensors, the spans and the chunk size. Ranks on which these are
-/// equal have the same chunks.
+/// Divides tensors into chunks, each of which one collective reduces. The tensors of given memory
+/// spans are reduced in place. The other tensors get positions in a fused buffer. The chunks depend
+/// only on the type and the sizes of the tensors, the wire type, the tensors of the spans, and the
+/// chunk size. Ranks on which these are equal have the same chunks.
 class FusedLayout {
  public:
-  /// A part of the buffer. One launch packs it, one collective reduces it, and one launch unpacks
-  /// it.
+  /// A part of the buffer that one launch packs and one collective reduces.
   struct Chunk {
     std::size_t table;                    ///< index of tables()
     std::uint32_t first_tile, last_tile;  ///< [first_tile, last_tile) of that table
-    std::size_t offset, count;            ///< in the buffer, in elements
+    std::size_t offset, count;            ///< in the part of this layout, in elements
   };
 
   /// A part of a memory span that one collective reduces in place.
@@ -32,11 +31,11 @@ class FusedLayout {
     std::size_t count;  ///< elements
   };
 
-  /// `tensors` must have one type and be in device memory that outlives the layout. They are sent
-  /// as `wire` (see can_travel_as()). The tensors of `in_place` (see memory_spans()) are reduced in
-  /// place. If there are any, `wire` must be the type of the tensors. A chunk ends with the tile
-  /// that makes it `chunk_bytes` or larger, or at the end of its table or span. Throws
-  /// InvalidArgument if the types do not meet these conditions.
+  /// `tensors` must have one type and be in device memory that stays valid while the layout is in
+  /// use. They are sent as `wire` (see can_travel_as()). The tensors of `in_place` (see
+  /// memory_spans()) are reduced in place. If there are any, `wire` must be the type of the
+  /// tensors. A chunk ends after the tile with which it reaches `chunk_bytes`, or at the end of its
+  /// table or span. Throws InvalidArgument if the types do not meet these conditions.
   FusedLayout(std::span<const TensorView> tensors, DataType wire, std::size_t chunk_bytes,
               std::span<const MemorySpan> in_place = {});
 
@@ -50,8 +49,8 @@ class FusedLayout {
   /// The position of `tensors[index]` in the part of the buffer that this layout uses, in elements.
   /// Empty if the tensor is reduced in place or has no elements.
   std::optional<std::size_t> offset_of(std::size_t index) const { return offsets_[index]; }
-  /// The start of this layout's part of the buffer, in bytes. 0 unless several layouts share a
-  /// buffer; see ChunkPipeline::place_apart().
+  /// The start of this layout's part of the buffer, in bytes. It is 0 until set_place() is called;
+  /// see ChunkPipeline::place_apart().
   std::size_t place() const { return place_; }
   void set_place(std::size_t bytes) { place_ = bytes; }
   /// The number of elements of this layout in the buffer, including alignment gaps.

@@ -43,8 +43,8 @@ void require_reduction(ReduceOp op) {
     throw InvalidArgument("Adasum is not supported on device memory; use sum or average");
 }
 
-// Returns the size of each block's part in the round that begins at byte `begin` of each block. The
-// size is 0 for the block `own`.
+// Returns, for each block, the size of its part in the round that begins at byte `begin` of each
+// block. A part has at most `most` bytes. The part of the block `own` is empty.
 std::vector<std::size_t> bytes_in_round(std::span<const std::size_t> blocks, std::size_t begin,
                                         std::size_t most, int own) {
   std::vector<std::size_t> bytes;
@@ -55,7 +55,8 @@ std::vector<std::size_t> bytes_in_round(std::span<const std::size_t> blocks, std
 }
 
 // Returns the positions of the parts whose sizes are `bytes`. In device memory, the blocks are
-// consecutive from `data` on. In a slot, the parts are consecutive from `offset` on.
+// consecutive from `data` on, and each part begins at byte `begin` of its block. In a slot, the
+// parts are consecutive from `offset` on.
 template <typename Byte>
 std::vector<HostExchange::Piece<Byte>> pieces_of(Byte* data, std::span<const std::size_t> blocks,
                                                  std::size_t begin,
@@ -91,9 +92,9 @@ HierarchicalDeviceCollectives::HierarchicalDeviceCollectives(
                     options);
 }
 
-// Destroys the peers, which ends transfers that are still in flight after a failure, before the
-// other members free the memory that the transfers access. await_idle() comes first, because the
-// host functions use the peers.
+// Waits until the host functions, which use the peers, have ended. Then destroys the peers before
+// the other members: after a failure, transfers that access memory of these members may still be in
+// flight.
 HierarchicalDeviceCollectives::~HierarchicalDeviceCollectives() {
   exchange_.await_idle();
   levels_.peers.reset();
@@ -123,8 +124,8 @@ std::vector<std::size_t> HierarchicalDeviceCollectives::all_to(int local_rank,
   return sizes;
 }
 
-// Orders calls on different streams by the order in which they were made. The calls share the
-// slots, and the messages must have the same order on all ranks.
+// Orders collectives on different streams by the order of the calls. The collectives share the
+// slots, and their messages must have the same order on all ranks.
 void HierarchicalDeviceCollectives::begin(device::Stream& stream) {
   if (const auto why = failure()) throw CommunicationError(*why);
   stream.wait(*ended_);
@@ -136,8 +137,8 @@ void HierarchicalDeviceCollectives::end(device::Stream& stream) {
   stream.record(*ended_);
 }
 
-// Records a failure of `work` instead of throwing it. The stream must not fail. Otherwise the ranks
-// of the node could not exchange the failure in agree_in_node().
+// Records a failure of `work` instead of throwing it, and skips `work` after a failure. If the
+// stream failed, the ranks of the node could not exchange the failure in agree_in_node().
 void HierarchicalDeviceCollectives::pass(Slot& slot, device::Stream& stream,
                                          std::span<const Down> down, HostExchange::Work work,
                                          std::span<const Up> up) {
@@ -158,8 +159,8 @@ void HierarchicalDeviceCollectives::allreduce(void* data, DataType type, std::si
   require_reduction(op);
   begin(stream);
   if (count == 0) return;
-  // Gathers a part only after it has enqueued the reductions of the next kAhead parts. The node
-  // therefore works on one part while another part is exchanged between the nodes.
+  // The loop enqueues the gather of a part only after the reductions of the next kAhead parts. The
+  // devices of a node therefore work on one part while another part is exchanged between the nodes.
   constexpr std::size_t kAhead = HostExchange::kSlots - 1;
   auto* const bytes = static_cast<std::byte*>(data);
   const std::size_t most =
@@ -192,8 +193,8 @@ HostExchange::Slot& HierarchicalDeviceCollectives::reduce_part(std::byte* data, 
     own_count = count_of[static_cast<std::size_t>(layout_.local_rank())];
     levels_.node->reduce_scatter(data, type, count_of, own, without_division(op), stream);
   }
-  // A rank without a shard passes nothing. slot.returned then marks the previous use of the slot,
-  // which next() has already made the stream wait for.
+  // A rank without a shard does not call pass(). slot.returned then marks the previous use of the
+  // slot, for which next() has already made the stream wait.
   if (own_count == 0) return slot;
   const std::size_t bytes = own_count * size_of(type);
   const Down down{own, 0, bytes};
@@ -241,7 +242,8 @@ void HierarchicalDeviceCollectives::allgather(const void* input,
   end(stream);
 }
 
-// Enqueues step by step for all columns, so that the steps of different columns overlap.
+// Enqueues each step for all `copies` before the next step, so that exchanges over different
+// columns overlap.
 void HierarchicalDeviceCollectives::distribute(std::span<const Copy> copies,
                                                device::Stream& stream) {
   DeviceCollectives* const node = levels_.node.get();
@@ -287,8 +289,8 @@ void HierarchicalDeviceCollectives::reduce_scatter(const void* input, DataType t
 }
 
 // First, each node reduces the values to its rank with the local rank column_of(rank). Then these
-// ranks reduce the values to the node of `rank`. If the rank with the result is not `rank`,
-// hand_over() copies the result to `rank`.
+// ranks reduce the values to the one of them that is on the node of `rank`. If that one is not
+// `rank`, hand_over() copies the result to `rank`.
 void HierarchicalDeviceCollectives::reduce_to(int rank, const std::byte* input, DataType type,
                                               std::size_t count, std::byte* output, ReduceOp op,
                                               device::Stream& stream) {
@@ -331,7 +333,7 @@ void HierarchicalDeviceCollectives::reduce_column(int rank, std::byte* values, D
   std::memcpy(values, reduced, count * size_of(type));
 }
 
-// Copies the part from the first rank of the node, which exchanged it, to `rank`.
+// Copies the part from the first rank of the node, which has the result, to `rank`.
 void HierarchicalDeviceCollectives::hand_over(int rank, Slot& slot, std::byte* output,
                                               std::size_t bytes, device::Stream& stream) {
   const std::vector<std::size_t> nothing = all_to(0, 0);
@@ -352,8 +354,8 @@ void HierarchicalDeviceCollectives::alltoall(const void* input,
   auto* const out = static_cast<std::byte*>(output);
   const Range own = PartOffsets(bytes_to)[rank()];
   stream.copy(out + PartOffsets(bytes_from)[rank()].begin, in + own.begin, own.count());
-  // Both ranks of a pair compute the same number of rounds from their blocks. Different pairs may
-  // have different numbers of rounds.
+  // In each round, both ranks of a pair compute the same sizes, and empty parts are not sent. Ranks
+  // may therefore have different numbers of rounds.
   const std::size_t half = exchange_.slot_bytes() / 2;
   const std::size_t most = half / static_cast<std::size_t>(size());
   for (std::size_t begin = 0;; begin += most) {
@@ -371,10 +373,10 @@ void HierarchicalDeviceCollectives::alltoall(const void* input,
   end(stream);
 }
 
-// Runs at the end of each call. After a failed exchange, the data of a rank is undefined, and the
-// other ranks of the node have already received this data. They must therefore fail as well.
-// is_over_ then stays true on all ranks of the node, so no rank waits for another one in a later
-// call.
+// Runs at the end of each collective. After a failed exchange, the data of a rank is undefined, and
+// the other ranks of the node may have received this data. They must therefore fail as well.
+// is_over_ then stays true on this rank, so the rank sends and awaits no message in later calls of
+// this function.
 void HierarchicalDeviceCollectives::agree_in_node() {
   if (std::exchange(is_over_, true)) return;
   std::int32_t lost = has_failed() ? layout_.local_rank() + 1 : 0;

@@ -17,39 +17,43 @@
 
 namespace horo::collectives {
 
-/// Collectives of devices on several nodes. Inside a node, they use the collectives of its devices.
-/// Between nodes, they exchange data in host memory, through pinned slots (HostExchange). If all
-/// nodes have the same number of ranks, each rank exchanges a shard with the ranks of its column
-/// (see NodeLayout). Otherwise the first rank of each node exchanges all data of its node. On one
-/// node, all calls are forwarded to the collectives of the node.
+/// Collectives of devices on several nodes. Inside a node, they use the collectives of its devices,
+/// except in alltoall. Between nodes, they exchange data in host memory, through pinned slots
+/// (HostExchange). If all nodes have the same number of ranks, each rank exchanges a shard with the
+/// ranks of its column (see NodeLayout). Otherwise the first rank of each node exchanges all data
+/// of its node. In alltoall, each rank exchanges its own blocks. On one node with several ranks,
+/// the collectives are forwarded to those of the node.
 ///
-/// Cost per rank for N bytes and p ranks per node. If the nodes have different numbers of ranks,
-/// only the first rank of each node copies data down and up and exchanges it between nodes. For
-/// this work, p is then 1.
+/// The list shows the cost per rank for N bytes and p ranks on each node. "Down" is the copy from
+/// the device to the host, and "up" is the copy back. If the nodes have different numbers of ranks,
+/// the first rank of each node does all copies down and up and all exchanges between nodes, except
+/// in alltoall. For these, p is then 1.
 ///
 /// - allreduce: 2 N (p - 1) / p inside the node, N / p copied down and up, and an allreduce of N /
-///   p between nodes. The stages of different slots overlap.
+///   p between nodes. Copies and messages of different slots overlap.
 /// - broadcast: N inside the node, N copied down or up on one rank of each node, and a broadcast of
 ///   N between nodes.
 /// - allgather: one broadcast per rank of the job. Broadcasts over different columns overlap.
-/// - reduce_scatter: the bytes of a reduce_scatter. It takes one or two launches inside the node
-///   for each slot of each rank of the job.
-/// - alltoall: all blocks except the one of the rank for itself are copied down, sent as messages
+/// - reduce_scatter: for the part of each rank of the job, a reduction inside each node to one
+///   rank, and then a reduction over these ranks. A slot takes one collective inside the node, or
+///   two on the node of the part's rank if the nodes have different numbers of ranks.
+/// - alltoall: all blocks of a rank, except its block for itself, are copied down, sent as messages
 ///   and copied up. This includes the blocks for ranks of the same node.
 ///
 /// The collectives of the node determine how 16-bit floats are rounded inside the node. Between
-/// nodes, they are rounded once per hop. All ranks get the same bits.
+/// nodes, 16-bit floats are rounded once per hop. An allreduce gives all ranks the same bits.
 ///
-/// A failure between nodes does not fail the streams, whatever the kind of device. Later results
-/// are undefined on all ranks of the node. The other ranks of the node receive the error before
-/// their streams have passed the collective. The caller must check failure() after a stream has
-/// passed a collective.
+/// A failure between nodes does not fail the streams, whatever the kind of device. The results of
+/// this and of later collectives are then undefined on all ranks of the node. The other ranks of
+/// the node receive the error before their streams have executed the collective. The caller must
+/// check failure() after a stream has executed a collective. Once failure() has an error, a new
+/// collective throws CommunicationError.
 class HierarchicalDeviceCollectives : public DeviceCollectives {
  public:
   struct Options {
     std::size_t slot_bytes = 256 * 1024;  ///< largest part of a shard that is processed at a time
     std::size_t segment_bytes = 256 * 1024;  ///< largest segment of the rings
-    AllreduceSelection allreduce{};          ///< selects the allreduce in a column
+    AllreduceSelection allreduce{};          ///< selects the allreduce over a column
   };
   /// The components of one rank.
   struct Levels {
@@ -59,21 +63,21 @@ class HierarchicalDeviceCollectives : public DeviceCollectives {
     std::unique_ptr<PointToPoint> peers;  ///< connects all ranks; no other code may use it
   };
 
-  /// Allocates HostExchange::kSlots slots in device memory and in pinned memory. A slot has
-  /// options.slot_bytes, but at least 128 bytes per rank of the job, rounded up to 1 KiB. Sends no
-  /// message. `abort` must make waits on `peers` fail. `device` must outlive this object. Throws
-  /// DeviceError if there is too little memory.
+  /// Allocates HostExchange::kSlots slots in device memory and in pinned memory. The size of a slot
+  /// is the larger of options.slot_bytes and 128 bytes per rank of the job, rounded up to a
+  /// multiple of 1 KiB. Sends no message. `abort` must make waits on `peers` fail. `device` must
+  /// outlive this object. Throws DeviceError if there is too little memory.
   HierarchicalDeviceCollectives(device::Device& device, const Topology& topology, Levels levels,
                                 const Options& options,
                                 std::function<void(const std::string&)> abort);
-  /// Before the destruction, the work on all streams that used this object must be complete, or
-  /// abort() must have been called.
+  /// Before the destruction, the work on all streams that used this object must be complete, or the
+  /// caller must have called abort().
   ~HierarchicalDeviceCollectives() override;
 
   int rank() const override { return topology_.rank; }
   int size() const override { return topology_.size; }
-  /// Returns false. Each call starts with the slot after the last one of the previous call, but a
-  /// replayed graph would always use the same slots.
+  /// Returns false. A call uses the slots that follow those of the previous call, but each launch
+  /// of a graph would use the same slots.
   bool can_be_captured() const override { return false; }
   void allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
                  device::Stream& stream) override;
@@ -109,8 +113,8 @@ class HierarchicalDeviceCollectives : public DeviceCollectives {
   // Whether all calls are forwarded to the collectives of the node, because there is only one node.
   bool is_one_node() const { return layout_.node_count() == 1 && levels_.node != nullptr; }
   bool is_in_node(int rank) const { return layout_.node_of(rank) == layout_.node(); }
-  // Returns a local rank. On each node, the rank with this local rank exchanges the data from or
-  // for `rank`.
+  // Returns the local rank of the ranks that exchange the data from or for `rank`, one on each
+  // node.
   int column_of(int rank) const { return is_even_ ? layout_.local_rank_of(rank) : 0; }
   bool exchanges_for(int rank) const { return column_of(rank) == layout_.local_rank(); }
   std::size_t slot_count(DataType type) const;
@@ -141,10 +145,10 @@ class HierarchicalDeviceCollectives : public DeviceCollectives {
   const bool is_even_;
   const std::function<void(const std::string&)> abort_;
   Levels levels_;
-  // After construction, used only by the host functions of exchange_:
+  // After construction, only the host functions of exchange_ use the following members:
   std::optional<Group> column_, node_, all_;
   std::vector<std::byte> scratch_;
-  bool is_over_ = false;  // agree_in_node() sends no more messages
+  bool is_over_ = false;  // whether agree_in_node() sends no more messages
   mutable std::mutex mutex_;
   std::string failure_;  // guarded by mutex_
   std::unique_ptr<device::Event> ended_;

@@ -27,7 +27,7 @@ std::span<std::byte> bytes_at(void* data, std::size_t bytes) {
 
 }  // namespace
 
-// Each collective copies its arguments into the submitted work, because the work runs after the
+// Each collective copies its arguments into the submitted work, because the work may run after the
 // call has returned.
 HostDeviceCollectives::HostDeviceCollectives(Collectives& collectives, int rank, int size,
                                              std::function<void(const std::string&)> abort)

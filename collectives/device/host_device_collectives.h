@@ -8,7 +8,7 @@
 
 namespace horo::collectives {
 
-/// Runs any Collectives on the streams of a HostDevice. Replaces the GPU library on machines
+/// Runs any Collectives on the streams of a device::HostDevice. Takes the place of NCCL on machines
 /// without a GPU.
 class HostDeviceCollectives : public DeviceCollectives {
  public:

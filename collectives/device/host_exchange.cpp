@@ -23,16 +23,12 @@ HostExchange::HostExchange(device::Device& device, std::size_t slot_bytes)
   }
 }
 
-// Makes `stream` wait for the previous use of the slot. The calling thread does not wait.
 HostExchange::Slot& HostExchange::next(device::Stream& stream) {
   Slot& slot = slots_[uses_++ % kSlots];
   stream.wait(*slot.returned);
   return slot;
 }
 
-// The work of the three streams overlaps. While the host works on one slot, another slot can be
-// copied to the host and a third one can be copied back. work_ executes the host functions one
-// after the other, in the order of the calls.
 void HostExchange::pass(Slot& slot, device::Stream& stream, std::span<const Down> down, Work work,
                         std::span<const Up> up) {
   std::byte* const pinned = slot.pinned.data();

@@ -14,17 +14,17 @@
 
 namespace horo::collectives {
 
-/// Collectives in host memory among the ranks of this node, over messages. They are used to set up
-/// the collectives between the GPUs of the node, or in place of the GPU library.
+/// Collectives in host memory among the ranks of this node, over messages. They set up the
+/// collectives between the GPUs of the node. Without GPUs, HostDeviceCollectives runs them.
 class NodeRing {
  public:
-  /// `peers` connects all ranks. No other code may use `peers`.
+  /// `peers` connects all ranks of `topology`. No other code may use `peers`.
   NodeRing(std::unique_ptr<PointToPoint> peers, const Topology& topology, std::size_t segment_bytes)
       : peers_(std::move(peers)),
         group_(*peers_, topology.ranks_of(topology.node), 0),
         ring_(group_, segment_bytes, names_of(topology, topology.ranks_of(topology.node))) {}
-  /// Ends transfers that are still in flight after a failure, before the other members free the
-  /// memory that the transfers access.
+  /// Destroys the peers before the other members: after a failure, transfers that access memory of
+  /// these members may still be in flight.
   ~NodeRing() { peers_.reset(); }
   NodeRing(const NodeRing&) = delete;
   NodeRing& operator=(const NodeRing&) = delete;
@@ -39,17 +39,18 @@ class NodeRing {
   RingCollectives ring_;
 };
 
-/// Passes pieces of device memory through functions on the host, in the order of the calls. For
-/// each piece, it copies the piece to pinned memory (down), calls the function, and copies the
-/// result back (up). Each of these three stages has its own stream, and events order the stages.
-/// Consecutive pieces use different slots of memory. While the function processes one piece, the
-/// next piece can therefore be copied down and the previous piece copied up. After construction,
-/// only await_idle() blocks. Only one thread at a time may use the object.
+/// Lets functions on the host process data in device memory. One pass copies blocks to pinned
+/// memory (down), calls the function, and copies blocks back (up). Each of these three stages has
+/// its own stream, and events order the stages of a pass. Consecutive passes use different slots of
+/// memory. While the function of one pass runs, the next pass can therefore copy down and the
+/// previous pass can copy up. The functions run one after the other, in the order of the calls.
+/// After construction, only await_idle() and the destructor block. Only one thread at a time may
+/// use the object.
 class HostExchange {
  public:
   static constexpr std::size_t kSlots = 4;
 
-  /// The memory and the events of one piece.
+  /// The memory and the events of one pass.
   struct Slot {
     device::Memory staging;  ///< device memory for intermediate values
     device::Memory pinned;
@@ -64,8 +65,8 @@ class HostExchange {
   };
   using Down = Piece<const std::byte>;
   using Up = Piece<std::byte>;
-  /// A function on the host, which receives the pinned memory of the slot. The rules of
-  /// device::Stream::run_on_host() apply.
+  /// A function that runs on the host and receives the pinned memory of the slot. The rules of
+  /// device::Stream::run_on_host() apply to it.
   using Work = std::function<void(std::byte* pinned)>;
 
   /// Allocates kSlots times `slot_bytes` of device memory and as much pinned memory. `device` must
@@ -76,16 +77,17 @@ class HostExchange {
   /// Returns the least recently used slot. Makes `stream` wait until the previous use of the slot
   /// is complete.
   Slot& next(device::Stream& stream);
-  /// Copies `down` to the slot, calls `work`, and copies `up` from the slot. All of this starts
-  /// after the work that was submitted to `stream` before. Records slot.returned at the end.
+  /// Enqueues a pass with `slot`: copies `down` to the slot, calls `work`, and copies `up` from the
+  /// slot. The pass starts after the work that was submitted to `stream` before. Records
+  /// slot.returned at the end. `stream` does not wait for the pass.
   void pass(Slot& slot, device::Stream& stream, std::span<const Down> down, Work work,
             std::span<const Up> up);
-  /// Makes `stream` wait until all pieces passed so far are back in device memory.
+  /// Makes `stream` wait until all passes enqueued so far are complete.
   void await_all(device::Stream& stream);
-  /// Calls `work` on the host, after the work that was submitted to `stream` before and after the
-  /// functions of earlier pieces. `stream` waits until `work` has returned.
+  /// Enqueues a call of `work` on the host, after the work that was submitted to `stream` before
+  /// and after the functions of earlier passes. `stream` waits until `work` has returned.
   void call(device::Stream& stream, std::function<void()> work);
-  /// Blocks until all work is complete. After a failure, the wait is short.
+  /// Blocks until all work that this object has enqueued is complete or has failed.
   void await_idle() noexcept;
 
  private:

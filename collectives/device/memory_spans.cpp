@@ -50,8 +50,9 @@ std::vector<MemoryFacts> memory_facts(std::span<const TensorView> tensors) {
   return facts;
 }
 
-// Small spans are cheaper in the fused buffer, because a collective for each of them costs more
-// than the copies. If one span contains the whole bucket, no buffer is needed.
+// Small spans are left for the fused buffer, because a collective for each of them would cost more
+// than the copies. A span that contains all tensors is reduced in place whatever its size, because
+// then no buffer is needed.
 std::vector<MemorySpan> memory_spans(std::span<const TensorView> tensors,
                                      std::span<const MemoryFacts> facts, std::size_t least_bytes) {
   std::vector<Run> runs;

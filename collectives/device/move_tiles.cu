@@ -11,14 +11,14 @@ namespace horo::collectives {
 namespace {
 
 // Copies and scales the elements of a tile in one block of kThreads threads. `from` and `to` may be
-// equal. Floating point values are multiplied by `scale`; integers are divided by `divisor`. Whole
-// tiles are accessed in words of 16 bytes, several of which each thread has in flight. Partial
-// tiles, and tiles that do not start at a multiple of 16 bytes, are copied element by element.
+// equal. Floating point values are multiplied by `scale`; integers are divided by `divisor`.
+// Aligned whole tiles are accessed in words of 16 bytes, and each thread loads several words before
+// it stores. Other tiles are processed element by element.
 template <typename To, typename From>
 struct MoveTile {
   static constexpr unsigned kThreads = 256;
-  // The number of elements that a thread handles at once: 16 if either type has 1 byte, else 8. If
-  // the smaller type has 1 or 2 bytes, its elements fill one 16-byte word.
+  // The number of elements that a thread handles at once: 16 if either type has 1 byte, and 8
+  // otherwise. If the smaller type has 1 or 2 bytes, these elements of it fill one 16-byte word.
   static constexpr unsigned kElements =
       16 / std::min<unsigned>(std::min(sizeof(To), sizeof(From)), 2);
   static constexpr unsigned kRounds = TileTable::kTileElements / kThreads / kElements;
@@ -26,8 +26,8 @@ struct MoveTile {
   double scale;
   std::int32_t divisor;
 
-  // `count` is the number of elements from `from` to the end of the tensor. Handles at most one
-  // tile of these elements.
+  // `count` is the number of elements from `from` to the end of the tensor or range, of which this
+  // call handles at most one tile. `is_aligned` is whether both addresses are aligned to 16 bytes.
   HORO_KERNEL void operator()(To* to, const From* from, std::size_t count, bool is_aligned,
                               unsigned thread) const {
     if (count >= TileTable::kTileElements && is_aligned) return move_whole(to, from, thread);
@@ -61,7 +61,6 @@ struct MoveTile {
 enum class Direction { kIntoBuffer, kOutOfBuffer };
 
 // Copies tiles between the tensors of a table, which have type X, and the buffer, which has type W.
-// A block handles one tile at a time.
 template <typename X, typename W, Direction direction>
 struct MoveTiles {
   static constexpr unsigned kThreads = MoveTile<X, W>::kThreads;
@@ -102,7 +101,7 @@ struct MoveTiles {
 
 constexpr std::size_t kTile = TileTable::kTileElements;
 
-// Scales a contiguous range in place. Each block handles one tile at a time.
+// Scales a contiguous range in place.
 template <typename T>
 struct Scale {
   T* data;

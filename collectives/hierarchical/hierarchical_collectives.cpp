@@ -12,12 +12,10 @@
 
 namespace horo::collectives {
 
-// Each rank with a column reads its shard directly from the buffers of all ranks of its node,
-// reduces the shard over the node and the column, and writes the result to all of these buffers.
 // The barriers protect the buffers. No rank accesses the buffer of another rank before that rank
 // has entered the call, and no rank returns while another rank accesses its buffer.
 void hierarchical_mapped_allreduce(Hierarchy& h, const MappedBuffer& buffer, ReduceOp op) {
-  h.node.barrier();  // the values of all ranks of the node are ready
+  h.node.barrier();  // all ranks of the node have entered the call
   if (h.flow != nullptr) {
     const MappedBuffer shard =
         buffer.part(chunk_of_lines(buffer.own().count(), buffer.own().element_bytes(),
@@ -28,9 +26,8 @@ void hierarchical_mapped_allreduce(Hierarchy& h, const MappedBuffer& buffer, Red
   h.node.barrier();  // all shards are complete
 }
 
-// If the ranks of the node are consecutive, the collectives of the node exchange the blocks between
-// these ranks. This function then drops these blocks, so the pairwise exchange sends only the
-// blocks for other nodes.
+// If the collectives of the node have exchanged the blocks inside the node, this function drops
+// these blocks. The pairwise exchange then sends only the blocks for other nodes.
 void hierarchical_alltoall(Hierarchy& h, SegmentFlow& flow, std::size_t segment_bytes,
                            std::span<const std::byte> input, std::span<const std::size_t> bytes_to,
                            std::span<std::byte> output, std::span<const std::size_t> bytes_from) {
@@ -71,7 +68,8 @@ Round round_at(std::span<const std::size_t> bytes_of, std::size_t begin, std::si
   return round;
 }
 
-// Gathers the parts of all ranks in one round into h.block, sorted by node and local rank.
+// Gathers the parts of all ranks in one round into h.block, sorted by node and local rank. Returns
+// the address of h.block.
 std::byte* gather_round(Hierarchy& h, std::span<const std::byte> own, const Round& round) {
   const NodeLayout& layout = h.layout;
   std::vector<std::size_t> bytes_of_node, bytes_of_local;
@@ -94,8 +92,8 @@ std::byte* gather_round(Hierarchy& h, std::span<const std::byte> own, const Roun
 
 }  // namespace
 
-// Works in rounds, so the staging memory does not grow with the message. It needs at most
-// block_bytes, or kSmallestPart per rank if that is more.
+// Works in rounds, so the staging memory does not grow with the inputs. The staging memory has at
+// most block_bytes, or kSmallestPart per rank if that is more.
 void hierarchical_allgather(Hierarchy& h, std::span<const std::byte> input,
                             std::span<const std::size_t> bytes_of, std::span<std::byte> output) {
   constexpr std::size_t kSmallestPart = 4096;
@@ -205,9 +203,9 @@ void HierarchicalCollectives::alltoall(std::span<const std::byte> input,
                         bytes_from);
 }
 
-// The first barrier ends after all ranks of the node have entered it. Only then does the first rank
-// of the node enter the barrier between nodes. The second barrier in the node keeps the other ranks
-// of the node waiting until the barrier between nodes has ended.
+// After the first barrier, all ranks of the node have called this function. The first ranks of the
+// nodes then enter the barrier between nodes. In the second barrier, the other ranks of a node wait
+// until their first rank has left the barrier between nodes.
 void HierarchicalCollectives::barrier() {
   hierarchy_.node.barrier();
   if (is_one_node()) return;

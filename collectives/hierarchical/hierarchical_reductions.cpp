@@ -12,7 +12,7 @@
 namespace horo::collectives {
 namespace {
 
-// One round of a reduce-scatter. It takes at most per_rank elements of every rank's share, from
+// One round of a reduce-scatter. It reduces at most per_rank elements of every rank's share, from
 // element `begin` of the share on.
 class ScatterRound {
  public:
@@ -38,7 +38,7 @@ class ScatterRound {
     return {begin, std::min(begin + per_rank_, share.end)};
   }
   const std::vector<std::size_t>& column_counts() const { return column_counts_; }
-  /// The counts of `column`, by node.
+  /// The number of elements that `column` reduces for the ranks of each node, by node.
   const std::vector<std::size_t>& counts_of(int column) const {
     return counts_[static_cast<std::size_t>(column)];
   }
@@ -66,9 +66,9 @@ class ScatterRound {
   std::vector<std::size_t> column_counts_;
 };
 
-// On a node with more ranks than columns, some ranks have no column, and other ranks reduce their
-// parts. The ranks of the node therefore gather the pieces of all columns, and each rank copies its
-// own part to `output`. Collective over the node.
+// On a node with more ranks than columns, some ranks have no column, and ranks with a column hold
+// the results for them. The ranks of the node therefore gather the results of all columns, and each
+// rank copies its own part to `output`. Collective over the node.
 void hand_over(Hierarchy& h, const ScatterRound& round, std::size_t width, const std::byte* piece,
                std::byte* output) {
   const int node = h.layout.node();
@@ -113,7 +113,7 @@ void run_round(Hierarchy& h, const ScatterRound& round, const std::byte* input, 
 
 }  // namespace
 
-// Works in rounds, so the staging memory is bounded and does not grow with the tensor.
+// Works in rounds, so the staging memory does not grow with the input.
 void hierarchical_reduce_scatter(Hierarchy& h, const std::byte* input, DataType type,
                                  std::span<const std::size_t> count_of, std::byte* output,
                                  ReduceOp op) {
@@ -129,9 +129,8 @@ void hierarchical_reduce_scatter(Hierarchy& h, const std::byte* input, DataType 
   }
 }
 
-// Each node reduces all values, and only its first rank exchanges the result with other nodes.
 // Compared with an exchange of shards, each node sends fewer messages with more bytes each, which
-// is faster for small tensors.
+// takes less time for small tensors.
 void leader_allreduce(Hierarchy& h, const ScatteredBuffer& buffer, ReduceOp op) {
   h.node.allreduce(buffer, without_division(op));
   if (h.layout.local_rank() == 0) column_allreduce(h, buffer, op);
@@ -141,9 +140,9 @@ void leader_allreduce(Hierarchy& h, const ScatteredBuffer& buffer, ReduceOp op) 
 namespace {
 
 // An allreduce in blocks (see hierarchical_allreduce()). While block k is exchanged between nodes,
-// the node gathers block k-1 and reduces block k+1. There is no background thread. The waits inside
-// the node advance the exchange (WhileWaiting). Two shard buffers suffice, because block k-1 is
-// gathered before block k+1 is reduced into the same shard buffer.
+// the ranks of the node gather block k-1 and reduce block k+1. There is no background thread: the
+// waits inside the node advance the exchange (WhileWaiting). Two shard buffers suffice, because
+// block k-1 is gathered before block k+1 is reduced into the same shard buffer.
 class BlockPipeline {
  public:
   BlockPipeline(Hierarchy& h, const ScatteredBuffer& buffer, ReduceOp op)
@@ -196,7 +195,7 @@ class BlockPipeline {
 
   void start_column(std::size_t k) {
     if (h_.column == nullptr) return;
-    // The messages of a single block have no node phases of other blocks to overlap with.
+    // With a single block, there are no node phases of other blocks to overlap with.
     if (blocks_ == 1 || !h_.may_overlap) return column_allreduce(h_, shard(k), op_);
     // on_wire_values_ must not change until finish_column(), because the flow refers to it.
     on_wire_values_.emplace(shard(k));

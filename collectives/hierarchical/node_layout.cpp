@@ -4,8 +4,6 @@
 
 namespace horo::collectives {
 
-// A column exists for each local rank that every node has. Ranks with higher local ranks have no
-// column.
 NodeLayout::NodeLayout(const Topology& topology)
     : size_(topology.size),
       node_(topology.node),

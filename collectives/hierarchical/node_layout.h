@@ -9,9 +9,9 @@
 namespace horo::collectives {
 
 /// The grouping of ranks for hierarchical collectives. Column c consists of the ranks with local
-/// rank c, one on each node. There are as many columns as the smallest node has ranks. Each rank of
-/// a column owns the same shard of the data on its node, and the column exchanges this shard
-/// between nodes.
+/// rank c, one on each node. There are as many columns as the smallest node has ranks. In an
+/// allreduce, each rank of a column owns the same shard of the data of its node, and the ranks of
+/// the column exchange this shard.
 ///
 /// Example: node 0 has the ranks 0, 1 and 2, and node 1 has the ranks 3 and 4. The columns are {0,
 /// 3} and {1, 4}. Rank 2 has no column.

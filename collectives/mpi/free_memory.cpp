@@ -15,7 +15,7 @@ namespace {
 
 using std::filesystem::path;
 
-// The file names of a cgroup version.
+// The file names of the memory controller in one cgroup version.
 struct MemoryController {
   const char* folder;  // below /sys/fs/cgroup
   const char *limit, *usage;
@@ -26,7 +26,7 @@ constexpr MemoryController kVersion1 = {"memory", "memory.limit_in_bytes", "memo
 constexpr MemoryController kVersion2 = {"", "memory.max", "memory.current", "active_file",
                                         "inactive_file"};
 
-// Returns nullopt if the file does not exist or does not hold a number ("max").
+// Returns nullopt if the file cannot be read or does not begin with a number, as in "max".
 std::optional<std::size_t> read_number(const path& file) {
   std::ifstream stream(file);
   std::size_t number = 0;
@@ -34,7 +34,7 @@ std::optional<std::size_t> read_number(const path& file) {
   return number;
 }
 
-// Returns the number after `key` at the start of a line.
+// Returns the number after the first word of the line whose first word is `key`.
 std::optional<std::size_t> read_value(const path& file, std::string_view key) {
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {
@@ -53,7 +53,7 @@ std::optional<std::size_t> room_of_group(const path& group, const MemoryControll
   std::size_t cache = 0;
   for (const char* key : {controller.active_file, controller.inactive_file})
     cache += read_value(group / "memory.stat", key).value_or(0);
-  // The kernel reclaims its file cache under memory pressure, so the cache is free memory here.
+  // The kernel reclaims file cache under memory pressure, so the cache does not count as used.
   const std::size_t used = *usage - std::min(*usage, cache);
   return *limit - std::min(*limit, used);
 }
@@ -68,7 +68,8 @@ std::uint64_t id_of_group(const path& root, const MemoryController& controller, 
 
 // Adds the limits of the group `name` and of all its ancestors, because the limit of a group
 // applies to all groups below that group. In a container, the path that the kernel reports may not
-// exist. The topmost folder is then the group of the container.
+// exist below /sys/fs/cgroup. The loop then still reads the topmost folder, which is the group of
+// the container.
 void add_groups(const path& root, const MemoryController& controller, const std::string& name,
                 std::vector<FreeMemory>& limits) {
   const path top = root / "sys/fs/cgroup" / controller.folder;

@@ -49,7 +49,6 @@ std::optional<std::int64_t> number_in(const std::vector<std::string>& environmen
 
 }  // namespace
 
-// A variable that reports one process proves that the launcher did start a single process.
 bool LaunchEnvironment::is_mpi_mismatch(int world_size) const {
   return world_size == 1 && !sizes.empty() &&
          std::ranges::all_of(sizes, [](const WorldSize& reported) { return reported.size > 1; });
@@ -86,8 +85,9 @@ std::optional<int> launched_rank(const std::vector<std::string>& environment) {
 }
 
 std::optional<LaunchedJob> launched_job(const std::vector<std::string>& environment) {
-  // Two jobs on a host may have the same number. The ports in the URI of mpirun distinguish them.
-  // If one machine emulates several nodes, each node has its own daemon.
+  // Two jobs on a host may have the same PMIX_NAMESPACE. The port in the URI of mpirun
+  // distinguishes them. If Open MPI emulates several nodes on one host, the URI of the daemon
+  // distinguishes the nodes.
   const auto number = text_in(environment, "PMIX_NAMESPACE");
   const auto mpirun = text_in(environment, "OMPI_MCA_orte_hnp_uri");
   const auto daemon = text_in(environment, "OMPI_MCA_orte_local_daemon_uri");
@@ -101,15 +101,16 @@ std::optional<LaunchedJob> launched_job(const std::vector<std::string>& environm
 }
 
 std::string warning_of_step_without_mpi(const std::vector<std::string>& environment) {
-  // Step ids from this value on belong to batch scripts and to shells in an allocation, not to
-  // srun.
+  // Slurm reserves the step ids from this value on, for example for batch scripts and interactive
+  // shells.
   constexpr std::int64_t kLastStep = 0xfffffff0;
   const auto tasks = number_in(environment, "SLURM_STEP_NUM_TASKS");
   const auto step = number_in(environment, "SLURM_STEP_ID");
   if (!tasks || *tasks < 2 || !step || *step >= kLastStep) return {};
   return fmt::format(
       "srun started {} tasks without MPI: each of them is rank 0 of a job of 1. If they are to be "
-      "one job, start them with srun --mpi=pmix (srun --mpi=list shows what there is) or with "
+      "one job, start them with srun --mpi=pmix (srun --mpi=list lists the supported types) or "
+      "with "
       "mpirun",
       *tasks);
 }

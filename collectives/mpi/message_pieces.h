@@ -5,13 +5,14 @@
 
 namespace horo::collectives {
 
-/// Transfers of more bytes are split into messages of at most this size, because MPI counts are
+/// A transfer of more bytes is split into messages of at most this size, because MPI counts are
 /// ints.
 inline constexpr std::size_t kLargestMpiMessage = std::size_t{1} << 30;
 
-/// Calls function(offset, count) for the pieces of [0, total) in order. Each piece has a count of
-/// at most `largest`. If total is 0, calls the function once with count 0. Both ends of a transfer
-/// compute the same pieces.
+/// Calls function(offset, count) for the pieces of [0, total) in order. Each piece except the last
+/// has a count of `largest`; the last one may be smaller. If total is 0, calls the function once
+/// with count 0. `largest` must fit into an int. Both ends of a transfer must pass the same
+/// arguments.
 template <typename Function>
 void for_each_piece(std::size_t total, std::size_t largest, Function&& function) {
   std::size_t offset = 0;

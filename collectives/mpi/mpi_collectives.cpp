@@ -15,7 +15,7 @@
 namespace horo::collectives {
 namespace {
 
-// The signature of MPI_User_function: in_out[i] = in[i] Op in_out[i].
+// An MPI_User_function, which computes in_out[i] = in[i] Op in_out[i].
 template <DataType Type, ReduceOp Op>
 void combine(void* in, void* in_out, int* count, MPI_Datatype*) {
   const std::byte* sources[] = {static_cast<std::byte*>(in), static_cast<std::byte*>(in_out)};
@@ -40,7 +40,7 @@ void make_operations(MPI_Op (&owned)[kDataTypeCount][kElementwiseOpCount]) {
   operations[static_cast<int>(ReduceOp::kProduct)] = make_operation<Type, ReduceOp::kProduct>();
 }
 
-// Callers use this only for totals of at most largest_message_, which fit into an int.
+// The callers ensure that the total is at most largest_message_, so each size fits into an int.
 std::vector<int> to_ints(std::span<const std::size_t> sizes) {
   return {sizes.begin(), sizes.end()};
 }
@@ -54,8 +54,8 @@ std::vector<int> offsets_of(const PartOffsets& parts, std::size_t count) {
 
 }  // namespace
 
-// half_ is an opaque type of two bytes for both 16-bit floats. All of its operations are
-// user-defined.
+// half_ is an opaque type of two bytes for both 16-bit floats. The predefined operations of MPI do
+// not apply to it.
 MpiOperations::MpiOperations() {
   HORO_MPI(MPI_Type_contiguous(2, MPI_BYTE, &half_));
   HORO_MPI(MPI_Type_commit(&half_));
@@ -70,7 +70,7 @@ MpiOperations::MpiOperations() {
   make_operations<DataType::kBool>(owned_);
 }
 
-// No MPI function may be called after MPI_Finalize.
+// MPI_Type_free and MPI_Op_free must not be called after MPI_Finalize.
 MpiOperations::~MpiOperations() {
   if (!mpi_is_running()) return;
   MPI_Type_free(&half_);
@@ -131,8 +131,6 @@ MpiCollectives::MpiCollectives(MpiComm comm, const WaitPolicy& policy, std::size
       rank_(comm_.rank()),
       size_(comm_.size()) {}
 
-// All calls except the barrier block inside MPI and do not check the abort signal. These
-// collectives are the reference for tests and comparisons, not the default.
 void MpiCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {
   if (buffer.count() == 0) return;
   std::byte* data = packed(buffer);
@@ -187,7 +185,7 @@ void MpiCollectives::reduce_scatter(const std::byte* input, DataType type,
 void MpiCollectives::alltoall(std::span<const std::byte> input,
                               std::span<const std::size_t> bytes_to, std::span<std::byte> output,
                               std::span<const std::size_t> bytes_from) {
-  // All ranks must use the same algorithm, so all of them compute the largest size of any rank.
+  // All ranks must use the same algorithm, so they choose it by the largest size on any rank.
   std::uint64_t largest = std::max(input.size(), output.size());
   HORO_MPI(MPI_Allreduce(MPI_IN_PLACE, &largest, 1, MPI_UINT64_T, MPI_MAX, comm_.get()));
   if (largest > largest_message_)
@@ -247,7 +245,7 @@ std::byte* MpiCollectives::packed(const ScatteredBuffer& buffer) {
 }
 
 void MpiCollectives::unpack(const ScatteredBuffer& buffer, const std::byte* data) {
-  // If the buffer has one piece, `data` is the address of the buffer itself.
+  // If packed() has returned the address of the buffer itself, the values are already in place.
   if (data == staging_.data()) scatter(buffer, {0, buffer.count()}, data);
 }
 

@@ -14,11 +14,11 @@
 
 namespace horo::collectives {
 
-/// The MPI datatypes and operations for horo's types. MPI has no 16-bit floats, and some libraries
-/// saturate sums of 8-bit and 16-bit integers. For these types and for bool, this class owns
-/// operations that call horo's kernels. Each such operation combines two 16-bit floats in float32
-/// and rounds the result. kAverage maps to the sum. kAdasum has no operation. The destructor frees
-/// the owned datatype and operations, unless MPI has been finalized before.
+/// The MPI datatypes and operations for horo's types. The MPI standard has no 16-bit floats, and
+/// some libraries saturate sums of 8-bit and 16-bit integers. For these types and for bool, this
+/// class owns operations that call horo's kernels. For 16-bit floats, these operations combine two
+/// values in float32 and round the result. kAverage maps to the sum. kAdasum has no operation. The
+/// destructor frees the owned datatype and operations, unless MPI has already been finalized.
 class MpiOperations {
  public:
   MpiOperations();
@@ -31,16 +31,19 @@ class MpiOperations {
 
  private:
   MPI_Datatype half_ = MPI_DATATYPE_NULL;
-  // MPI_OP_NULL if operation_of() returns a predefined operation of MPI.
+  // By type and operation. An entry is MPI_OP_NULL if operation_of() returns a predefined operation
+  // of MPI.
   MPI_Op owned_[kDataTypeCount][kElementwiseOpCount];
 };
 
-/// The blocking collectives of the MPI library, as a reference for results and speed. Buffers of
-/// several pieces are packed. The MPI library determines the order of combination and whether
-/// rounded sums have the same bits on all ranks. Only barrier() has a deadline.
+/// The collectives of the MPI library, as a reference for results and speed. Buffers of several
+/// pieces are packed. The MPI library determines the order of combination and whether rounded sums
+/// have the same bits on all ranks. Only barrier() has a timeout and checks the abort signal. The
+/// other functions block inside MPI.
 class MpiCollectives : public Collectives {
  public:
-  /// `policy` must outlive this object. Transfers of more than `largest_message` bytes are split.
+  /// `policy` applies to barrier() and must outlive this object. Transfers of more than
+  /// `largest_message` bytes are split.
   MpiCollectives(MpiComm comm, const WaitPolicy& policy,
                  std::size_t largest_message = kLargestMpiMessage);
 
@@ -62,8 +65,8 @@ class MpiCollectives : public Collectives {
   void unpack(const ScatteredBuffer& buffer, const std::byte* data);
   void reduce_to_each(const std::byte* input, DataType type, std::span<const std::size_t> count_of,
                       std::byte* output, ReduceOp op);
-  /// Performs an alltoall as exchanges between pairs of ranks. Used if the input or the output of
-  /// any rank has more than largest_message_ bytes.
+  /// Performs an alltoall as exchanges between pairs of ranks. alltoall() calls it if the input or
+  /// the output of any rank has more than largest_message_ bytes.
   void exchange_pairs(const AlltoallBlocks& blocks);
 
   MpiComm comm_;

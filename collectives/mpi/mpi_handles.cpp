@@ -23,12 +23,12 @@ MpiComm& MpiComm::operator=(MpiComm&& other) noexcept {
 
 MpiComm::~MpiComm() {
   if (comm_ == MPI_COMM_NULL || !mpi_is_running()) return;
-  if (MPI_Comm_free(&comm_) != MPI_SUCCESS) log_warning("a communicator could not be freed");
+  if (MPI_Comm_free(&comm_) != MPI_SUCCESS) log_warning("cannot free an MPI communicator");
 }
 
-// If a rank never joins, MPI_Comm_dup blocks without a timeout. MPI_Comm_idup can be polled. MPI
-// may write the new handle at any time until the operation completes, so the handle is in an
-// MpiBuffer.
+// MPI_Comm_dup would block without a timeout if a rank did not call it. MPI_Comm_idup returns a
+// request that can be polled. MPI may write the new handle at any time until the operation
+// completes, so the handle is in an MpiBuffer.
 MpiComm MpiComm::duplicate_of(MPI_Comm parent, const WaitPolicy& policy, std::string_view what) {
   MpiBuffer<MPI_Comm> duplicate(MPI_COMM_NULL);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -72,7 +72,7 @@ void check_mpi(int result, const char* expression, std::source_location where) {
   char text[MPI_MAX_ERROR_STRING] = "unknown error";
   int length = 0;
   MPI_Error_string(result, text, &length);
-  // This code must also work when MPI is not running: MPI_Init or MPI_Finalize may have failed.
+  // MPI may not be running, because the failed call may be MPI_Init_thread.
   int rank = -1;
   if (mpi_is_running()) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   throw CommunicationError(fmt::format("MPI failed on rank {}: {}: {} ({}:{})", rank, expression,

@@ -13,9 +13,9 @@
 namespace horo {
 
 /// Owns a communicator. MPI calls on the communicator return errors (see HORO_MPI) instead of
-/// aborting the process. The destructor frees the communicator, unless MPI has been finalised
-/// before. All ranks must free their communicators in the same order. MPI's own rules apply to
-/// calls on one communicator from several threads.
+/// aborting the process. The destructor frees the communicator, unless MPI has already been
+/// finalised. All ranks must free their communicators in the same order. This class adds no locks:
+/// the rules of MPI apply to calls on one communicator from several threads.
 class MpiComm {
  public:
   MpiComm() = default;
@@ -26,8 +26,8 @@ class MpiComm {
   ~MpiComm();
 
   /// Returns a duplicate of `parent`. Messages of the duplicate are isolated from those of all
-  /// other communicators. Collective over `parent`. Throws CommunicationError if the other ranks do
-  /// not join before the timeout. See wait_for_mpi() for `what`.
+  /// other communicators. Collective over `parent`. Throws CommunicationError if not all ranks make
+  /// this call before the timeout. See wait_for_mpi() for `policy` and `what`.
   static MpiComm duplicate_of(MPI_Comm parent, const WaitPolicy& policy,
                               std::string_view what = "for all ranks to make a communicator");
 
@@ -39,9 +39,9 @@ class MpiComm {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-/// Waits for a nonblocking operation. `what` completes the error text "waited 5 min ...". If this
-/// function throws, MPI may still use the buffers of the request, so they must stay allocated (see
-/// MpiBuffer).
+/// Waits for a nonblocking operation, with the timeout and the abort signal of `policy`. `what`
+/// completes the error text "waited 5 min ...". If this function throws, MPI may still use the
+/// buffers of the request, so they must stay allocated (see MpiBuffer).
 void wait_for_mpi(MPI_Request& request, const WaitPolicy& policy, std::string_view what);
 
 /// Whether MPI is initialised and not finalised.
@@ -52,7 +52,7 @@ void check_mpi(int result, const char* expression,
                std::source_location where = std::source_location::current());
 }  // namespace detail
 
-/// The buffer of a nonblocking MPI operation. If an exception unwinds the stack, the destructor
+/// The buffer of a nonblocking MPI operation. If the destructor runs because of an exception, it
 /// leaks the memory instead of freeing it, because MPI may still use the memory.
 template <typename T>
 class MpiBuffer {
@@ -75,5 +75,5 @@ class MpiBuffer {
 }  // namespace horo
 
 /// Evaluates an MPI call once. If the call fails, throws CommunicationError with the call, MPI's
-/// error text, the rank and the source location.
+/// error text, the rank in MPI_COMM_WORLD and the source location.
 #define HORO_MPI(call) ::horo::detail::check_mpi((call), #call)

@@ -36,8 +36,9 @@ Build build() {
 #endif
 }
 
-// Larger than MPI_MAX_LIBRARY_VERSION_STRING of any library. The constant from the build is not
-// safe, because this process may have loaded another MPI library, which may write more bytes.
+// Larger than MPI_MAX_LIBRARY_VERSION_STRING of Open MPI (256) and of MPICH (8192). The constant of
+// the build is not safe, because this process may have loaded another MPI library, which may write
+// more bytes.
 constexpr std::size_t kMostVersionBytes = 16 * 1024;
 
 std::string library_version() {
@@ -53,7 +54,7 @@ std::string library_version() {
 
 std::string mpi_library_text() {
   const std::string text = library_version();
-  // The first item of the text names the version. Details of the build follow.
+  // The text begins with the name and the version. After a comma or a line feed, details follow.
   const std::string_view version = std::string_view(text).substr(0, text.find_first_of(",\n"));
   // &MPI_Init_thread may be the address of a stub in the program. dlsym() returns the address of
   // the function in the library.
@@ -64,8 +65,6 @@ std::string mpi_library_text() {
   return fmt::format("{} ({})", version, info.dli_fname);
 }
 
-// Libraries of one family share the types of handles. Only a mismatch of families is certain to
-// crash.
 MpiFamily family_of_mpi(std::string_view library_version) {
   constexpr std::array<std::string_view, 4> kLikeMpich = {"MPICH", "Intel(R) MPI", "MVAPICH",
                                                           "CRAY MPICH"};

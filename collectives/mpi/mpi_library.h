@@ -6,11 +6,12 @@
 namespace horo::collectives {
 
 /// Returns the name, version and path of the MPI library of this process, for example "Open MPI
-/// v4.1.4 (/usr/lib/libmpi.so.40)". May be called before MPI is initialised.
+/// v4.1.4 (/usr/lib/libmpi.so.40)". Omits the path if it is unknown. May be called before MPI is
+/// initialised.
 std::string mpi_library_text();
 
-/// Libraries of one family other than kOther have the same binary interface, so the values of their
-/// handles and constants are interchangeable.
+/// The family of an MPI library. Libraries of one family, except kOther, represent MPI handles in
+/// the same way.
 enum class MpiFamily { kOther, kOpenMpi, kMpich };
 
 /// Returns the family for a text from MPI_Get_library_version. Intel MPI, MVAPICH and Cray MPICH
@@ -28,8 +29,8 @@ void require_mpi_of_build();
 int open_mpi_major_version(std::string_view library_version);
 
 /// Returns a warning if horo was built for one major version of Open MPI and the library of this
-/// process has another. Otherwise returns an empty text. Such a library usually works, because the
-/// versions share a binary interface.
+/// process has another. Otherwise returns an empty text. Such a library usually works, because
+/// major versions share most of their binary interface.
 std::string warning_of_mpi_version();
 
 }  // namespace horo::collectives

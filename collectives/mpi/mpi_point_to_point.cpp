@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A live peer posts its receives in far less time.
+// The longest time for which the destructor waits for sends.
 constexpr auto kTimeForSends = 500ms;
 
 }  // namespace
@@ -28,8 +28,8 @@ MpiPointToPoint::MpiPointToPoint(MpiComm comm, const WaitPolicy& policy,
 
 MpiPointToPoint::~MpiPointToPoint() {
   if (free_.size() == transfers_.size() || !mpi_is_running()) return;
-  // In an aborted job, transfers in flight are a consequence of the failure. The failure itself is
-  // reported elsewhere.
+  // In an aborted job, transfers in flight are expected, so a warning would only distract from the
+  // failure.
   const bool is_aborted = policy_.abort != nullptr && policy_.abort->is_raised();
   log_message(is_aborted ? LogLevel::kDebug : LogLevel::kWarning,
               fmt::format("{} transfers were in flight when their channel was closed",
@@ -44,8 +44,9 @@ MpiPointToPoint::~MpiPointToPoint() {
   finish_sends();
 }
 
-// MPI cannot cancel sends. The sends read memory that the caller may free after the destructor
-// returns, so this function waits for them. It waits no longer than a live peer may need.
+// The sends read memory that the caller may free after the destructor returns. MPI libraries need
+// not support the cancellation of sends, so this function waits until the sends are complete or
+// kTimeForSends has passed.
 void MpiPointToPoint::finish_sends() {
   const auto deadline = std::chrono::steady_clock::now() + kTimeForSends;
   for (Transfer& transfer : transfers_) {
@@ -60,8 +61,7 @@ void MpiPointToPoint::finish_sends() {
   }
 }
 
-// A ticket is an index into transfers_ plus one. Tickets are reused. test() treats ticket 0 as a
-// complete transfer.
+// A ticket is an index into transfers_ plus one, so 0 is no ticket of an entry. Tickets are reused.
 MpiPointToPoint::Transfer& MpiPointToPoint::start(Ticket& ticket, bool is_receive) {
   if (free_.empty()) {
     transfers_.emplace_back();

@@ -16,8 +16,8 @@ class MpiPointToPoint : public PointToPoint {
   /// `policy` must outlive this object. Transfers of more than `largest_message` bytes are split.
   MpiPointToPoint(MpiComm comm, const WaitPolicy& policy,
                   std::size_t largest_message = kLargestMpiMessage);
-  /// Logs the number of transfers in flight, cancels the receives among them, and waits briefly for
-  /// the sends.
+  /// If transfers are in flight, logs their number, cancels the receives among them, and waits up
+  /// to 500 ms for the sends. Does nothing after MPI_Finalize.
   ~MpiPointToPoint() override;
 
   int rank() const override { return rank_; }

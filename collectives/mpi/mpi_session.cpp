@@ -19,15 +19,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// mpirun ends the job as soon as any rank exits with an error. The full delay therefore passes only
-// if the rank that failed first needs as long to exit, or if every rank delays its exit, for
-// example after a stall.
+// The delay of exit_late(). Under mpirun, it passes in full only if no rank exits with an error
+// earlier, for example because all ranks delay their exit after a stall.
 constexpr std::chrono::seconds kTimeToReportCause{3};
 
 // By default, Open MPI uses a rendezvous for TCP messages of more than 64 KiB. A rendezvous is a
 // round trip that needs CPU time on both ranks while the link is idle. A ring posts its receives
-// ahead, so the segments of a ring do not need a rendezvous. MPI_Init reads the parameters of Open
-// MPI from the environment.
+// ahead, so its segments do not need a rendezvous. MPI_Init_thread reads the parameters of Open MPI
+// from the environment.
 void set_eager_limits(std::size_t message_bytes) {
   constexpr std::size_t kHeaders = 4096;
   const std::string limit = std::to_string(message_bytes + kHeaders);
@@ -38,21 +37,21 @@ void set_eager_limits(std::size_t message_bytes) {
   for (const char* name : names) setenv(name, limit.c_str(), 0);
 }
 
-// The crash handler of Open MPI prints the stack of every rank, and may deadlock if the heap is
-// corrupted. An empty list of signals disables the handler. If the user has set a list, that list
-// stays.
+// The crash handler of Open MPI prints a stack for each rank that crashes, and may deadlock if the
+// heap is corrupted. An empty list of signals disables the handler. A list that the user has set
+// stays in effect.
 void disable_open_mpi_crash_handler() { setenv("OMPI_MCA_opal_signal", "", 0); }
 
 // If a process is killed while Open MPI tests its shared-memory component "posix", the file
 // /dev/shm/open_mpi.0000 remains. Open MPI prefers the component "mmap" anyway. The explicit
-// selection of "mmap" avoids the test.
+// selection of "mmap" avoids the test. A selection by the user stays in effect.
 void skip_test_of_posix_shared_memory() { setenv("OMPI_MCA_shmem", "mmap", 0); }
 
 // The state that all sessions of this process share.
 struct Sessions {
-  // Guards the other members while the program runs. During exit(), `home` is read and `exit_code`
-  // is set without the mutex. Recursive, because at_exit() of a session may call finalize() of the
-  // same session.
+  // Guards the other members. During exit(), however, the code in this file reads `home` and sets
+  // `exit_code` without the mutex. The mutex is recursive, because at_exit_ of a session may call
+  // finalize() of the same session.
   std::recursive_mutex mutex;
   int open = 0;
   bool is_mpi_ours = false;
@@ -97,8 +96,8 @@ void check_thread_level() {
       "MPI)");
 }
 
-// Runs after the destructors of static objects, because these destructors may still shut down horo
-// regularly.
+// Runs after the destructors of static objects, because such a destructor may still shut down horo,
+// for example that of a static Context.
 [[gnu::destructor]] void end_of_process() { MpiSession::on_exit(); }
 
 // Throws if the MPI library reports a single process although the launcher started several.
@@ -118,8 +117,8 @@ MpiSession::MpiSession(std::size_t message_bytes, const std::vector<std::string>
   const std::scoped_lock lock(all.mutex);
   if (!all.home) {
     all.home.emplace();
-    // The handler records the exit code during exit(). end_of_process() runs later and cannot query
-    // the exit code.
+    // This handler runs in exit() and stores the exit code, because end_of_process() does not
+    // receive it.
     ::on_exit([](int code, void*) { sessions().exit_code = code; }, nullptr);
   }
   all.home->require_home();
@@ -129,7 +128,7 @@ MpiSession::MpiSession(std::size_t message_bytes, const std::vector<std::string>
   try {
     check_launch(environment);
   } catch (const CommunicationError&) {
-    // MPI has only this process, so MPI_Finalize cannot block here.
+    // The world of MPI has only this process, so MPI_Finalize waits for no other process.
     if (all.is_mpi_ours && all.open == 0) MPI_Finalize();
     throw;
   }
@@ -142,8 +141,8 @@ MpiSession::~MpiSession() {
 }
 
 // MPI_Finalize deletes the attributes of MPI_COMM_SELF before it does anything else. MPI calls this
-// function when the attribute is deleted, so the function also runs if the program itself calls
-// MPI_Finalize.
+// function when the attribute of watch() is deleted. If unwatch() deletes the attribute,
+// before_finalize_ is null.
 int MpiSession::on_delete(MPI_Comm, int, void* session, void*) {
   auto* self = static_cast<MpiSession*>(session);
   if (const auto action = std::exchange(self->before_finalize_, nullptr)) action();
@@ -177,8 +176,8 @@ void MpiSession::watch(std::function<void()> before_finalize, std::function<void
   all.watching.push_back(this);
 }
 
-// on_exit() holds the mutex while it calls at_exit_, so at_exit_ is not running when the erase
-// returns, unless at_exit_ itself called unwatch().
+// on_exit() holds the mutex while it calls at_exit_. When this function has the mutex, at_exit_ is
+// therefore not running, unless at_exit_ itself has called this function.
 void MpiSession::unwatch() {
   {
     const std::scoped_lock lock(sessions().mutex);

@@ -53,7 +53,7 @@ void put_text(char (&to)[N], const std::string& text) {
   std::memcpy(to, text.data(), std::min(text.size(), N - 1));
 }
 
-// The address is unique on the host, and other users cannot guess it.
+// The process id and 96 random bits make the address unique on the host.
 std::string random_address() {
   std::random_device device;
   return fmt::format("horo.{}.{:08x}{:08x}{:08x}", getpid(), device(), device(), device());
@@ -70,8 +70,9 @@ class Sharing {
   Sharing(const MpiComm& node, std::size_t bytes, const WaitPolicy& policy)
       : node_(node), policy_(policy), bytes_(bytes) {}
 
-  // Rank 0 of the node creates a memfd and passes its descriptor to the others. The file has no
-  // name in any file system, so nothing is left behind if a rank is killed.
+  // agree() returns only after all ranks have completed its step. The sockets are therefore bound
+  // before rank 0 sends to them, and the descriptor is in the queue of a socket before its owner
+  // calls receive(), which does not wait.
   SharedMemoryFile share() {
     check_room();
     announce();
@@ -85,8 +86,6 @@ class Sharing {
           DescriptorSocket::send(file_->descriptor(), address_of(announcement_, rank));
       });
     }
-    // At this point, the descriptor is in the queue of the socket, because the step above succeeds
-    // only after rank 0 has sent all descriptors.
     agree([&] {
       if (socket_) file_.emplace(SharedMemoryFile::adopt(socket_->receive(), bytes_));
       file_->claim(node_.rank(), node_.size());
@@ -138,7 +137,7 @@ class Sharing {
   }
 
   // Runs `step`. Throws on all ranks if the step fails on any rank. `step` must not wait for other
-  // ranks. Otherwise it could wait for a rank whose step has failed.
+  // ranks, because their steps may have failed.
   template <typename Step>
   void agree(Step&& step) {
     std::string error;
@@ -182,8 +181,8 @@ class Sharing {
 std::unique_ptr<MpiSharedRegion> MpiSharedRegion::create(const MpiComm& node, std::size_t bytes,
                                                          const WaitPolicy& policy) {
   Sharing sharing(node, std::max<std::size_t>(bytes, 1), policy);
-  // share() is collective, so the allocation must come after it. In one statement, `new` could
-  // allocate first. If the allocation failed on one rank, the other ranks would block in share().
+  // share() is collective. In one statement, `new` could allocate before share() and fail on one
+  // rank, and the other ranks would then wait in share().
   SharedMemoryFile file = sharing.share();
   return std::unique_ptr<MpiSharedRegion>(new MpiSharedRegion(std::move(file)));
 }

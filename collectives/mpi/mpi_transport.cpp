@@ -29,8 +29,8 @@ constexpr std::string_view kWaitText = "for all ranks to exchange the topology";
 int first_rank_on_node(const MpiComm& comm, const WaitPolicy& policy) {
   MPI_Comm split = MPI_COMM_NULL;
   const int rank = comm.rank();
-  // MPI has no nonblocking split, so this call has no deadline. All ranks should arrive here soon,
-  // because they have just completed the duplication of the communicator.
+  // MPI has no nonblocking split, so this call has no timeout. The ranks have just completed the
+  // duplication of the communicator, so all of them should make this call soon.
   HORO_MPI(MPI_Comm_split_type(comm.get(), MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &split));
   const MpiComm node(split);
   MpiBuffer<int> first(rank);
@@ -103,12 +103,12 @@ MpiMessageChannel::~MpiMessageChannel() {
   if (sending_.empty()) return;
   log_warning("{} not delivered before the channel was closed",
               format_count(sending_.size(), "message"));
-  // The list is never freed, because MPI may still read the messages.
+  // This list is never freed, because MPI may still read the messages.
   new std::list<Sending>(std::move(sending_));
 }
 
-// Does not block. The channel owns a copy of the bytes until MPI has sent them. A later call of
-// reap() frees the copy.
+// The channel keeps a copy of the bytes until MPI has sent them. A later call of reap() frees the
+// copy.
 void MpiMessageChannel::send(int destination, std::span<const std::byte> bytes) {
   HORO_CHECK(bytes.size() < kLargestMpiMessage, "a control message must be shorter than 1 GiB");
   reap();
@@ -118,7 +118,6 @@ void MpiMessageChannel::send(int destination, std::span<const std::byte> bytes) 
                      destination, 0, comm_.get(), &sending.request));
 }
 
-// MPI_Improbe also matches the message, so no other receive can take it before MPI_Mrecv does.
 std::optional<MessageChannel::Message> MpiMessageChannel::poll() {
   reap();
   int is_there = 0;
@@ -143,8 +142,8 @@ void MpiMessageChannel::reap() {
 
 namespace {
 
-// The constructor waits before it has created the region of the abort signal, so these waits must
-// not check the signal.
+// The constructor of MpiTransport waits for other ranks before the abort signal exists. These waits
+// therefore check no signal.
 WaitPolicy without_abort(WaitPolicy policy) {
   policy.abort = nullptr;
   return policy;
@@ -217,8 +216,9 @@ std::unique_ptr<SharedRegion> MpiTransport::make_node_region(std::size_t bytes) 
   return region;
 }
 
-// All ranks of a node already have the same outcome. The allreduce combines the outcomes of all
-// nodes. Without it, nodes that have memory would continue and block in their next operation.
+// All ranks of a node already have the same result. The allreduce combines the results of all
+// nodes. Without it, ranks of nodes that have memory would wait for the failed ranks in their next
+// collective.
 int MpiTransport::first_without(bool has_memory) const {
   if (topology_.node_count == 1) return topology_.size;
   MpiBuffer<int> own(has_memory ? topology_.size : topology_.rank);

@@ -13,9 +13,10 @@
 
 namespace horo::collectives {
 
-/// Returns the nodes of the ranks of `comm`. MPI determines which ranks can share memory.
-/// Collective. If `ranks_per_node` is k > 0, each real node is divided into emulated nodes. The
-/// ranks of one real node with the same value of rank / k, rounded down, form one emulated node.
+/// Returns the topology of the ranks of `comm`. MPI determines which ranks can share memory.
+/// Collective over `comm`. If `ranks_per_node` is k > 0, each real node is divided into emulated
+/// nodes. The ranks of one real node with the same value of rank / k, rounded down, form one
+/// emulated node.
 Topology gather_topology(const MpiComm& comm, std::size_t ranks_per_node, const WaitPolicy& policy);
 
 /// Returns, for each rank of `comm`, its rank in MPI_COMM_WORLD. Not collective.
@@ -49,13 +50,13 @@ class MpiMessageChannel : public MessageChannel {
 /// The transport between the ranks of an MPI communicator. Each channel, each subset and the
 /// reference collectives have their own communicators, so different threads may use different
 /// objects. MPI must run with MPI_THREAD_MULTIPLE. The caller must destroy the transport and all
-/// its objects before MPI_Finalize, in the same order on all ranks.
+/// objects that it has made before MPI_Finalize, in the same order on all ranks.
 class MpiTransport : public Transport {
  public:
-  /// Collective over `comm`. The constructor duplicates `comm` and does not use it afterwards.
-  /// `policy.abort` is replaced by a signal in memory that the ranks of the node share. See
-  /// gather_topology() for `ranks_per_node`. Throws InvalidArgument if MPI was initialised with a
-  /// lower thread level.
+  /// Collective over `comm`. The constructor duplicates `comm` and does not use it afterwards. It
+  /// copies `policy` and replaces its `abort` by a signal in memory that the ranks of the node
+  /// share. See gather_topology() for `ranks_per_node`. Throws InvalidArgument if MPI was
+  /// initialised with a lower thread level than MPI_THREAD_MULTIPLE.
   MpiTransport(MPI_Comm comm, const WaitPolicy& policy, std::size_t ranks_per_node);
 
   const Topology& topology() const override { return topology_; }
@@ -64,16 +65,17 @@ class MpiTransport : public Transport {
     return {abort_region_, abort_signal_};
   }
   /// Changes the wait policy of this transport and of the objects that it has made, except subsets.
-  /// `policy.abort` is replaced as in the constructor. The caller must not use these objects before
-  /// this call.
+  /// `policy.abort` is replaced as in the constructor. During the call, no thread may use the
+  /// transport or these objects.
   void set_wait_policy(const WaitPolicy& policy);
   std::unique_ptr<PointToPoint> make_point_to_point() override;
   std::unique_ptr<MessageChannel> make_message_channel() override;
   std::unique_ptr<SharedRegion> make_node_region(std::size_t bytes) override;
   std::unique_ptr<Collectives> make_reference_collectives() override;
   std::unique_ptr<Transport> make_subset(const std::vector<int>& members, int number) override;
-  /// See Transport::abort(). The signal does not reach other nodes. Ranks there continue to wait
-  /// until mpirun ends the job or their waits time out.
+  /// See Transport::abort(). The signal does not reach other nodes. Their ranks continue to wait
+  /// until a rank of their own node raises their signal, mpirun ends the job, or their waits time
+  /// out.
   void abort(const char* text) noexcept override;
 
  private:

@@ -44,7 +44,7 @@ FileDescriptor make_socket() {
   return made;
 }
 
-// One message of one byte, with room for a descriptor and the sender's credentials.
+// A message of one byte, with room for a descriptor and the credentials of the sender.
 struct Message {
   char byte = 0;
   iovec data{&byte, 1};
@@ -61,8 +61,9 @@ struct Message {
   Message& operator=(const Message&) = delete;
 };
 
-// Returns the descriptor in the message if the sender is of the same user. The kernel has already
-// added the descriptor to this process, so this function closes it if the sender is another user.
+// Returns the descriptor in the message if the sender has the user id of this process. Otherwise
+// closes it, because the kernel has already added it to this process, and returns a closed
+// descriptor.
 FileDescriptor descriptor_from_own_user(Message& message) {
   FileDescriptor descriptor;
   bool is_of_own_user = false;
@@ -94,8 +95,7 @@ DescriptorSocket::DescriptorSocket(const std::string& address) : socket_(make_so
         fmt::format("cannot bind a Unix socket to share memory: {}", std::strerror(errno)));
 }
 
-// Every process of the host can send to an abstract address, so messages of other users are
-// ignored.
+// Processes of other users can also send to an abstract address, so their messages are ignored.
 FileDescriptor DescriptorSocket::receive() {
   for (;;) {
     Message message;
@@ -146,8 +146,8 @@ FileDescriptor make_memory_file() {
 #if !defined(MFD_NOEXEC_SEAL)
   constexpr unsigned MFD_NOEXEC_SEAL = 8;  // NOLINT: Linux 6.3
 #endif
-  // Some systems refuse executable memory files. Older kernels do not support the flag that makes a
-  // file non-executable.
+  // Some systems refuse executable memory files. Kernels before Linux 6.3 do not support
+  // MFD_NOEXEC_SEAL.
   int descriptor = memfd_create("horo", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
   if (descriptor < 0 && errno == EINVAL) descriptor = memfd_create("horo", MFD_CLOEXEC);
   if (descriptor < 0)
@@ -158,8 +158,8 @@ FileDescriptor make_memory_file() {
 
 }  // namespace
 
-// The kernel does not limit the size of a memfd. If the kernel cannot allocate a page, it may kill
-// the process. This check throws an error instead.
+// The kernel does not compare the size of a memfd with the free memory. If it later cannot allocate
+// a page, it may kill the process. This check throws an error instead.
 void require_free(std::size_t bytes, const FreeMemory& limit) {
   if (bytes <= limit.bytes) return;
   throw SharedMemoryError(fmt::format(
@@ -208,9 +208,9 @@ Range SharedMemoryFile::part_of(std::size_t bytes, int part, int parts) {
   return {std::min(pages.begin * kPage, bytes), std::min(pages.end * kPage, bytes)};
 }
 
-// Each rank allocates the pages of its part. The kernel places pages on the NUMA node of the thread
-// that allocates them, and charges them to the memory limit of that rank. posix_fallocate() can
-// report a shortage as an error. If a write allocated the page, a shortage would end in a signal.
+// The kernel charges the pages to the cgroup of the process that allocates them, so each rank
+// allocates the pages of its own part. posix_fallocate() can report a shortage as an error. If a
+// write allocated the page, a shortage would end the process with a signal.
 void SharedMemoryFile::claim(int part, int parts) {
   const auto [begin, end] = part_of(bytes_.size(), part, parts);
   if (begin == end) return;

@@ -9,8 +9,8 @@
 
 namespace horo::collectives {
 
-/// Makes an NcclCollectives. See the constructor of NcclCollectives for the arguments. Throws
-/// DeviceError if horo was built without CUDA and NCCL.
+/// Makes an NcclCollectives. For the arguments and the errors, see the constructor of
+/// NcclCollectives. Throws DeviceError if horo was built without CUDA.
 std::unique_ptr<DeviceCollectives> connect_gpus(Collectives& control, int rank, int size,
                                                 const std::string& name, const WaitPolicy& policy);
 

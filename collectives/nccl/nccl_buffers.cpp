@@ -51,16 +51,17 @@ void NcclBuffers::remove(const void* memory) noexcept {
   const auto found = std::ranges::find(
       registrations_, memory, [](const Registration& entry) { return entry.memory.get(); });
   if (communicator_ == nullptr || found == registrations_.end()) return;
-  // A failed communicator may refuse to deregister. The entry then keeps the memory alive until the
-  // communicator ends.
+  // On a failed communicator, ncclCommDeregister() may fail. The entry then keeps the memory alive
+  // until the communicator ends.
   if (nccl().comm_deregister(communicator_, found->handle) == ncclSuccess)
     registrations_.erase(found);
   else
     log_debug("cannot deregister an NCCL buffer: it stays allocated until its communicator ends");
 }
 
-// The deleter holds a shared pointer to this object, so a buffer may outlive the communicator. In
-// that case, remove() does nothing and the deleter only frees the memory.
+// The deleter holds a shared pointer to this object, so a buffer may be freed after the
+// communicator has ended. In that case, remove() does nothing and the deleter only frees the
+// memory.
 device::Memory NcclBuffers::own(std::shared_ptr<void> memory, std::size_t bytes) {
   void* const data = memory.get();
   return {data, bytes, [self = shared_from_this(), kept = std::move(memory)](void* freed) mutable {
@@ -69,8 +70,6 @@ device::Memory NcclBuffers::own(std::shared_ptr<void> memory, std::size_t bytes)
           }};
 }
 
-// Called before the communicator ends. The caller must keep the memory alive until NCCL no longer
-// uses the memory.
 std::vector<std::shared_ptr<void>> NcclBuffers::release() noexcept {
   const std::scoped_lock lock(mutex_);
   communicator_ = nullptr;

@@ -80,7 +80,7 @@ bool are_equal(std::span<const std::size_t> sizes) {
   return std::ranges::all_of(sizes, [&](std::size_t size) { return size == sizes.front(); });
 }
 
-// Issues `calls` as one NCCL group, which becomes one launch.
+// Issues `calls` as one NCCL group.
 void group(ncclComm_t communicator, const std::function<void()>& calls) {
   HORO_NCCL(communicator, group_start);
   calls();
@@ -111,7 +111,7 @@ ncclUniqueId agree_on_id(Collectives& control, int rank) {
   } catch (const Error& error) {
     obstacle = error.what();
   }
-  // All ranks learn of a failure before the broadcast, so no rank waits for an id that does not
+  // The ranks exchange their results before the broadcast, so no rank waits for an id that does not
   // exist.
   const bool all_are_able = holds_on_all(control, obstacle.empty());
   if (!obstacle.empty()) throw DeviceError(obstacle);
@@ -120,10 +120,10 @@ ncclUniqueId agree_on_id(Collectives& control, int rank) {
   return id;
 }
 
-// Runs `end` in a detached thread and waits up to kLimit for `end` to return. After the limit,
-// `end` continues in the detached thread. Without the limit, the ranks could deadlock. A call that
-// ends a communicator may block until the other ranks of the host make the same call, and these
-// ranks may wait for this rank elsewhere.
+// Runs `end` in a detached thread and waits at most kLimit for it to return. After the limit, `end`
+// continues in that thread. Without the limit, the ranks could deadlock: a call that ends a
+// communicator may block until other ranks make the same call, and these ranks may wait for this
+// rank elsewhere.
 void end_within_limit(std::function<void()> end) noexcept {
   constexpr std::chrono::seconds kLimit{2};
   try {
@@ -140,8 +140,8 @@ void end_within_limit(std::function<void()> end) noexcept {
   }
 }
 
-// Finalizes and destroys the communicator. All ranks must do so together. If the finalization
-// fails, aborts the communicator instead of destroying it.
+// Finalizes and destroys the communicator. The finalization may wait until the other ranks also
+// finalize. If it fails, aborts the communicator instead of destroying it.
 void close(ncclComm_t communicator) noexcept {
   ncclResult_t state = nccl().comm_finalize(communicator);
   while (state == ncclInProgress) {
@@ -222,8 +222,8 @@ std::unique_lock<std::mutex> NcclCollectives::use() const {
   return lock;
 }
 
-// Collective. Registration helps only if the buffers of all ranks are registered. If one rank
-// fails, all other ranks therefore deregister their buffers.
+// Registration helps only if the buffers of all ranks are registered. If one rank fails to register
+// its buffer, all other ranks therefore deregister theirs.
 device::Memory NcclCollectives::allocate_buffer(device::Device& device, std::size_t bytes,
                                                 Collectives& control) {
   if (bytes == 0 || size_ == 1) return DeviceCollectives::allocate_buffer(device, bytes, control);

@@ -12,30 +12,29 @@ namespace horo::collectives {
 
 /// NCCL collectives over a group of ranks with one GPU each. The communicator is nonblocking. When
 /// NCCL has to wait (for peers to join, or for connections at the first use), this class polls with
-/// the timeout of the wait policy. A group of one rank launches nothing except a copy if input and
-/// output differ.
+/// the timeout of the wait policy. In a group of one rank, a collective only copies its input to
+/// its output, if they are separate.
 ///
 /// An allgather with unequal parts is one NCCL group of broadcasts. A reduce_scatter with unequal
-/// parts is one group of reductions. An alltoall is one group of sends and receives. Each group is
-/// one launch.
+/// parts is one group of reductions. An alltoall is one group of sends and receives.
 class NcclCollectives : public DeviceCollectives {
  public:
   /// Collective over the group. `control` connects the ranks of the group and is used only during
-  /// the constructor. The calling thread and the threads of all later calls must have selected the
-  /// GPU of this rank. `name` appears in NCCL's log. `policy` must outlive this object. Throws
-  /// DeviceError if any rank cannot load NCCL or rank 0 cannot create an id. Throws
-  /// CommunicationError if NCCL cannot create the communicator or a wait times out.
+  /// the constructor. The threads that call the constructor and the collectives must have selected
+  /// the GPU of this rank. `name` appears in NCCL's log. `policy` must outlive this object. Throws
+  /// DeviceError on all ranks if any rank cannot load NCCL or rank 0 cannot create an id. Throws
+  /// CommunicationError if NCCL cannot create the communicator or if a wait times out.
   NcclCollectives(Collectives& control, int rank, int size, const std::string& name,
                   const WaitPolicy& policy);
-  /// Ends the communicator. NCCL may wait until the other ranks of the host do the same. The
-  /// destructor waits at most two seconds. After that, a background thread continues. The work on
-  /// all streams that used the communicator must be complete.
+  /// Ends the communicator, unless abort() has ended it. All work that uses the communicator must
+  /// be complete. NCCL may wait until other ranks end their communicators too. The destructor waits
+  /// at most two seconds for NCCL. After that, a background thread continues.
   ~NcclCollectives() override;
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  /// Allocates memory with ncclMemAlloc() and registers the memory with the communicator. If this
-  /// fails on any rank, all ranks deregister their buffers, and each process logs the reason once.
+  /// Allocates memory with ncclMemAlloc() and registers it with the communicator. If either fails
+  /// on any rank, all ranks deregister this buffer, and each process logs the first such failure.
   /// Allocates ordinary device memory if ncclMemAlloc() fails on this rank or if the group has only
   /// one rank.
   device::Memory allocate_buffer(device::Device& device, std::size_t bytes,

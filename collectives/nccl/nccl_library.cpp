@@ -39,7 +39,7 @@ NcclLibrary load() {
   library.find("ncclBroadcast", nccl.broadcast);
   library.find("ncclSend", nccl.send);
   library.find("ncclRecv", nccl.recv);
-  // Only registered buffers need these functions; older versions work without them.
+  // Only the registration of buffers needs these functions. NCCL versions before 2.19 lack them.
   library.find_optional("ncclMemAlloc", nccl.mem_alloc);
   library.find_optional("ncclMemFree", nccl.mem_free);
   library.find_optional("ncclCommRegister", nccl.comm_register);

@@ -6,7 +6,7 @@
 
 namespace horo::collectives {
 
-/// The functions of NCCL. The library is loaded at the first use. Programs that use no GPU
+/// The functions of NCCL. The first call of nccl() loads the library. Programs that use no GPU
 /// therefore do not map its hundreds of megabytes, and also run on machines without NCCL.
 struct NcclLibrary {
   decltype(&ncclGetUniqueId) get_unique_id;
@@ -35,8 +35,8 @@ struct NcclLibrary {
 };
 
 /// Returns the functions of NCCL. The first call loads the library and logs its version and path.
-/// Thread-safe. Throws DeviceError, in every call, if libnccl.so.2 cannot be loaded or lacks a
-/// required function.
+/// Thread-safe. Throws DeviceError if libnccl.so.2 cannot be loaded or lacks a required function.
+/// The next call then tries again.
 const NcclLibrary& nccl();
 
 /// Throws CommunicationError with the call, NCCL's error texts and the source location, unless

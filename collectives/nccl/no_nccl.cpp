@@ -5,7 +5,8 @@ namespace horo::collectives {
 
 std::unique_ptr<DeviceCollectives> connect_gpus(Collectives&, int, int, const std::string&,
                                                 const WaitPolicy&) {
-  throw DeviceError("this horo was built without CUDA and NCCL, which connect GPUs");
+  throw DeviceError(
+      "this horo was built without CUDA; rebuild it with HORO_WITH_CUDA=ON to connect GPUs");
 }
 
 }  // namespace horo::collectives

@@ -17,12 +17,16 @@ namespace {
 
 using Ticket = PointToPoint::Ticket;
 
-// Each server owns one chunk of the buffer and reduces this chunk for all ranks. Round k exchanges
-// segment k of each server's chunk. Two rounds are in flight: while a server reduces round k - 1,
-// the values of round k arrive. The server combines the values in rank order, so the result does
-// not depend on the order of arrival. Ranks cannot deadlock, because each rank posts its receives
-// and sends its values of round k before it waits for any transfer of round k - 1. A rank has
-// finished round k - 2 before it begins round k, so two sets of slots are enough.
+// Each server owns one chunk of the buffer. Round k exchanges segment k of each chunk. Two rounds
+// are in flight: while a server reduces round k - 1, the values of round k arrive. The server
+// combines the values in rank order, so the result does not depend on the order of arrival.
+//
+// Ranks cannot deadlock. A rank posts its receives and starts to send its values of round k before
+// it waits for any transfer of round k - 1. A server sends the results of a round when it has
+// received the values of this round. A wait therefore depends only on transfers of the same round
+// or of earlier rounds.
+//
+// A rank has finished round k - 2 before it begins round k, so two sets of slots are enough.
 class Exchange {
  public:
   Exchange(PointToPoint& peers, const std::vector<std::string>& rank_names, int servers,
@@ -37,9 +41,9 @@ class Exchange {
         segment_bytes_(segment_count * buffer.element_bytes()),
         buffer_(buffer),
         op_(op) {
-    // A round needs one slot for the values to each server and one for the result from each server.
-    // On a server, it also needs one slot for the values from each rank and one for the combined
-    // result.
+    // A round needs one slot for the values to each server and one slot for the result from each
+    // server. A server also needs one slot for the values from each rank and one slot for the
+    // combined result.
     const std::size_t slots = 2 * servers_ + (is_server() ? ranks_ + 1 : 0);
     if (staging.size() < 2 * slots * segment_bytes_) staging.resize(2 * slots * segment_bytes_);
     for (std::size_t i = 0; i < 2; ++i)
@@ -88,7 +92,7 @@ class Exchange {
   }
 
   // Posts the receives of the round and starts to send the values of this rank. A server copies its
-  // own values directly into the slot that serve() reads.
+  // own values directly to the slot that serve() reads.
   void begin(std::size_t k) {
     Round& round = rounds_[k % 2];
     round.sends.assign(servers_, 0);
@@ -113,8 +117,9 @@ class Exchange {
     }
   }
 
-  // Combines the values of all ranks on a server and starts to send the result. These sends read
-  // the slot of the result until finish() has completed them.
+  // Waits for the values of all ranks, combines them and starts to send the result to the other
+  // ranks. These sends read the slot of the result until finish() has completed them. Only servers
+  // call this function.
   void serve(std::size_t k) {
     Round& round = rounds_[k % 2];
     const std::size_t size = bytes(rank_, k);
@@ -133,8 +138,8 @@ class Exchange {
     scatter(buffer_, range(rank_, k), combined.data());
   }
 
-  // Completes the transfers of the round and copies the results into the buffer. Afterwards the
-  // slots of the round may be used again.
+  // Completes the transfers of the round and copies the results of other servers to the buffer.
+  // Afterwards, the slots of the round may be used again.
   void finish(std::size_t k) {
     Round& round = rounds_[k % 2];
     for (std::size_t s = 0; s < servers_; ++s) {

@@ -2,10 +2,9 @@
 
 namespace horo::collectives {
 
-// The levels are checked feature by feature, because a virtual machine may hide single features of
-// a level.
+// The avx512 table is compiled for the level x86-64-v4, and the avx2 table for x86-64-v3. This
+// function checks single features of the levels, because a virtual machine may hide some of them.
 const KernelTable& best_kernel_table() {
-  // The avx512 table is compiled for the level x86-64-v4, and the avx2 table for x86-64-v3.
   const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") &&
                       __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
                       __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("lzcnt") &&

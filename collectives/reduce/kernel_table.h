@@ -22,6 +22,7 @@ struct ReduceArguments {
 /// set.
 struct KernelTable {
   const char* instruction_set;
+  /// The kernel for each DataType (first index) and ReduceOp (second index).
   void (*reduce[kDataTypeCount][kElementwiseOpCount])(const ReduceArguments&);
   /// Entry 0 is for kFloat16, entry 1 for kBFloat16; see narrow() and widen().
   void (*narrow[2])(std::byte* to, const std::byte* from, std::size_t count);
@@ -41,7 +42,8 @@ namespace avx512 {
 extern const KernelTable kTable;
 }
 
-/// Returns the best table for the processor that runs this process.
+/// Returns the table of the widest instruction set that has a table and that this processor
+/// supports.
 const KernelTable& best_kernel_table();
 
 }  // namespace horo::collectives

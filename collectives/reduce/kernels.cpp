@@ -14,8 +14,8 @@ namespace {
 // choose `rep movsb`, which is slow on some processors and alignments.
 constexpr std::size_t kSmallCopy = 1024;
 
-// The table for this CPU, chosen once per process. All tables give the same bits, so the ranks of a
-// job may run on different CPUs.
+// The table for this CPU, chosen once per process. All tables give the same bits, except for the
+// payloads of NaN, so the ranks of a job may run on different CPUs.
 const KernelTable& table() {
   static const KernelTable& chosen = best_kernel_table();
   return chosen;
@@ -79,8 +79,8 @@ const char* kernel_instruction_set() { return table().instruction_set; }
 
 void divide_if_average(DataType type, ReduceOp op, std::byte* data, std::size_t count, int ranks) {
   if (op != ReduceOp::kAverage) return;
-  // A reduction of one source with a divisor is a division in place. This division uses the same
-  // kernels as an average in one step, and therefore rounds in the same way.
+  // A reduction of one source divides in place. It uses the same kernels as an average in one step,
+  // and therefore rounds in the same way.
   const std::byte* source = data;
   reduce(type, op, {&source, 1}, count, static_cast<std::size_t>(ranks), data, Stores::kPlain);
 }

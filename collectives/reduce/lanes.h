@@ -1,9 +1,9 @@
 #pragma once
 
 // Part of vector_kernels.cpp, which is compiled once per instruction set. All code here is in the
-// namespace of that instruction set. The code must not call an inline function that other files
-// use. The linker keeps only one copy of such a function, and that copy may contain instructions
-// that this machine does not have.
+// namespace of that instruction set. It must not call an inline function that other files use. The
+// linker keeps only one copy of such a function, and that copy may contain instructions that this
+// machine does not have.
 
 #include <cstddef>
 #include <cstdint>
@@ -53,8 +53,8 @@ inline __mmask64 mask_of_first(std::size_t count) {
 #endif
 
 /// Copies a few bytes to the beginning of `to`, which must have room for whole 64-byte vectors.
-/// With AVX-512, this function stores whole vectors, padded with zeros. A processor can forward
-/// such a store to a later vector load, but cannot forward several smaller stores to one load.
+/// With AVX-512, stores whole vectors, padded with zeros. A processor can forward such a store to a
+/// later vector load, but cannot forward several smaller stores to one load.
 inline void copy_few_in(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__AVX512BW__)
   for (std::size_t at = 0; at < bytes; at += 64)
@@ -75,8 +75,8 @@ inline void copy_few_out(std::byte* to, const std::byte* from, std::size_t bytes
 #endif
 }
 
-/// Stores with a non-temporal instruction if the instruction set has one. `to` must be aligned to
-/// sizeof(V).
+/// Stores with a non-temporal instruction if the instruction set has one for sizeof(V). `to` must
+/// be aligned to sizeof(V).
 template <typename V>
 inline void store_streaming(std::byte* to, V value) {
 #if defined(__AVX512BW__)
@@ -94,10 +94,10 @@ inline void store_streaming(std::byte* to, V value) {
   __builtin_memcpy(to, &value, sizeof value);
 }
 
-/// The classes PlainLanes, BFloat16Lanes and Float16Lanes convert elements to the vectors of the
-/// computation and back. Packed is a vector of elements as they are in memory. Unpacked has the
-/// same elements in kParts vectors of the accumulator type T. pack() restores the order of the
-/// elements that unpack() may have changed.
+/// PlainLanes, BFloat16Lanes and Float16Lanes convert elements to the vectors of the computation
+/// and back. Packed is a vector of elements as they are in memory. Unpacked has the same elements
+/// in kParts vectors of the type in which they are combined. unpack() may change the order of the
+/// elements, and pack() restores it.
 template <typename T, std::size_t Parts>
 struct UnpackedLanes {
   Vector<T> part[Parts];
@@ -118,9 +118,9 @@ using SignedWords = Vector<std::int32_t>;
 using Floats = Vector<float>;
 
 /// bfloat16, the upper half of a float32. Rounds to nearest, ties to even; NaN stays NaN. The first
-/// part holds the elements with even index and the second part those with odd index, so no element
-/// moves to another lane. The conversion instructions of the processor flush subnormals to zero, so
-/// this class does not use them.
+/// part holds the elements with even index and the second part those with odd index, so each
+/// element stays in its 32-bit lane. The conversion instructions of the processor (AVX512_BF16)
+/// flush subnormals to zero, so this class does not use them.
 struct BFloat16Lanes {
   using Element = std::uint16_t;
   using Packed = Words;  // two elements per word

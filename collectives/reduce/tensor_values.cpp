@@ -61,8 +61,6 @@ void set_zero(const TensorView& tensor) {
   if (tensor.count() > 0) std::memset(tensor.data(), 0, tensor.bytes());
 }
 
-// The sum is in double, in an order that depends only on the type and the count, so all ranks get
-// the same bits.
 double sum_of_squares(DataType type, const std::byte* data, std::size_t count) {
   if (type == DataType::kFloat32)
     return sum_of_squares({reinterpret_cast<const float*>(data), count});
@@ -77,8 +75,8 @@ double sum_of_squares(DataType type, const std::byte* data, std::size_t count) {
   return sum;
 }
 
-// For 16-bit types, for_each_block() has no early exit. Blocks after the first hit are widened but
-// not searched.
+// For 16-bit types, for_each_block() has no early exit. Blocks after the first non-finite value are
+// widened but not searched.
 std::optional<NonFiniteValue> find_non_finite(DataType type, const std::byte* data,
                                               std::size_t count) {
   if (type == DataType::kFloat32)

@@ -8,8 +8,8 @@
 
 namespace horo::collectives {
 
-/// data[i] *= factor for a floating point `type`. 16-bit values are multiplied in float32 and
-/// rounded once. Integers stay unchanged.
+/// data[i] *= factor for a floating-point `type`. Values of up to 32 bits are multiplied in
+/// float32, and 16-bit values are then rounded. Integers stay unchanged.
 void scale(DataType type, std::byte* data, std::size_t count, double factor);
 
 /// Sets all values to zero, even if they are NaN or infinite.

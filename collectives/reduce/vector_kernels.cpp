@@ -147,7 +147,7 @@ void streaming_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   copy_strips<store_streaming<Block>>(to, from, bytes);
 }
 
-// Makes streaming stores visible before any later store.
+// Orders earlier streaming stores before all later stores.
 void fence() {
 #if defined(__SSE2__)
   _mm_sfence();

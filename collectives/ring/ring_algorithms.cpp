@@ -15,8 +15,9 @@
 namespace horo::collectives {
 namespace {
 
-// A segment that is contiguous in the buffer is received and forwarded in place. Other segments are
-// scattered from a receive slot and gathered again into a send slot.
+// A segment that is contiguous in the buffer is received directly into the buffer and sent directly
+// from the buffer. Other segments pass through staging slots: a received segment is scattered from
+// its slot to the buffer, and a segment to send is gathered from the buffer into another slot.
 class BroadcastEnds : public FlowEnds {
  public:
   BroadcastEnds(const ScatteredBuffer& buffer, std::size_t segment_count)
@@ -48,7 +49,8 @@ class BroadcastEnds : public FlowEnds {
   std::size_t segment_count_;
 };
 
-// The input is not modified. Partial results are stored in `scratch`, which holds one chunk.
+// The input is not modified. Partial results are stored in `scratch`, which has room for the
+// largest chunk.
 class ReduceScatterEnds : public FlowEnds {
  public:
   struct Data {
@@ -82,8 +84,8 @@ class ReduceScatterEnds : public FlowEnds {
     reduce(data_.type, is_complete ? data_.op : without_division(data_.op), sources, range.count(),
            size_, out, Stores::kPlain);
   }
-  // Processing receive i overwrites the part of the scratch that send i reads, so send i must be
-  // done first. Sends of the first hop read the input instead.
+  // Receive i may overwrite the part of the scratch that send i reads, so it is processed only
+  // after send i is done. In the first step, sends read the input instead of the scratch.
   bool may_process(std::size_t receive, std::size_t sends_done) const override {
     return segments_.is_first_hop(receive) || receive < sends_done;
   }
@@ -99,7 +101,7 @@ class ReduceScatterEnds : public FlowEnds {
   std::size_t width_;
 };
 
-// An allgather is the second half of an allreduce, which begins at step n - 1 of the schedule.
+// An allgather consists of the steps of an allreduce from step n - 1 on (see RingSchedule).
 class AllgatherEnds : public FlowEnds {
  public:
   AllgatherEnds(const RingSegments& segments, std::span<std::byte> output)
@@ -125,8 +127,8 @@ class AllgatherEnds : public FlowEnds {
   std::span<std::byte> output_;
 };
 
-// A block that is cut into segments. The two ranks of a pair pass the same size, so they compute
-// the same segments.
+// A block that is cut into segments. The sender and the receiver of a block compute the same
+// segments, because both pass the same block size and the same largest segment.
 template <typename Byte>
 class SegmentedBlock {
  public:
@@ -168,13 +170,11 @@ class PairEnds : public FlowEnds {
 
 }  // namespace
 
-// The number of ranks that hold the data doubles in each step, so the longest path has
-// ceil(log2(n)) messages.
 void binomial_broadcast(PointToPoint& peers, const std::vector<std::string>& rank_names,
                         const ScatteredBuffer& buffer, int root, std::vector<std::byte>& staging) {
   const int size = peers.size();
   if (size == 1 || buffer.count() == 0) return;
-  const int place = (peers.rank() - root + size) % size;  // the root has place 0
+  const int place = (peers.rank() - root + size) % size;  // position in the tree; the root is at 0
   const auto rank_at = [&](int p) { return (p + root) % size; };
   const Range all{0, buffer.count()};
   std::byte* data = contiguous_address(buffer, all);
@@ -186,8 +186,8 @@ void binomial_broadcast(PointToPoint& peers, const std::vector<std::string>& ran
   }
   const std::span<std::byte> bytes(data, buffer.bytes());
 
-  // The lowest set bit of a place is the distance to its parent. For the root, the distance grows
-  // to the first power of two that is not below the size.
+  // `distance` becomes the distance to the parent, which is the lowest set bit of the place. For
+  // the root, it becomes the smallest power of two that is not below the size.
   int distance = 1;
   while (distance < size && (place & distance) == 0) distance *= 2;
   if (place != 0) {
@@ -200,22 +200,20 @@ void binomial_broadcast(PointToPoint& peers, const std::vector<std::string>& ran
     PointToPoint::Ticket ticket;
   };
   std::vector<Child> children;
-  // The child at the largest distance has the deepest subtree, so the send to this child starts
-  // first.
+  // Starts with the child at the largest distance. If the number of ranks is a power of two, this
+  // child has the deepest subtree.
   for (distance /= 2; distance > 0; distance /= 2)
     if (place + distance < size) {
       const int child = rank_at(place + distance);
       children.push_back({child, peers.start_send(child, kBroadcastTag, bytes)});
     }
-  // Unpacks while the sends are in flight. Both operations only read the staging memory.
+  // Unpacks while the sends are in flight. Unpacking and the sends only read the staging memory.
   if (is_staged && place != 0) scatter(buffer, all, data);
   for (const Child& child : children)
     await(peers, child.ticket, "to receive a broadcast",
           rank_names[static_cast<std::size_t>(child.rank)]);
 }
 
-// Each rank forwards a segment while it receives the next one. The broadcast therefore takes about
-// the time of one transfer of the buffer, plus the time of one segment per rank in between.
 void chain_broadcast(SegmentFlow& flow, int rank, int size, std::size_t segment_bytes,
                      const ScatteredBuffer& buffer, int root) {
   if (size == 1 || buffer.count() == 0) return;
@@ -267,9 +265,8 @@ void ring_allgather(SegmentFlow& flow, int rank, int size, std::size_t segment_b
   flow.run(segments.plan(segments.schedule().reduce_units(), 0, "an allgather"), ends);
 }
 
-// In round d, every rank sends to the rank d places ahead and receives from the rank d places
-// behind. In a round, each rank has one peer per direction, so no rank receives from two ranks at a
-// time.
+// A rank starts a round only after its own previous round. It therefore posts receives from only
+// one rank at a time.
 void pairwise_alltoall(SegmentFlow& flow, int rank, int size, std::size_t segment_bytes,
                        const AlltoallBlocks& blocks) {
   blocks.copy_own(rank);
@@ -285,9 +282,10 @@ void pairwise_alltoall(SegmentFlow& flow, int rank, int size, std::size_t segmen
   }
 }
 
-// When a rank has completed round i, the 2^(i+1) - 1 ranks behind it have entered the barrier. In
-// each round, a rank receives from a different rank, and messages from one rank arrive in order, so
-// one tag is enough.
+// When a rank has completed round i, the nearest 2^(i+1) - 1 ranks behind it have entered the
+// barrier. After the last round, these include all other ranks. One tag is enough, because in each
+// round of a barrier a rank receives from a different rank, and messages from one rank arrive in
+// order.
 void dissemination_barrier(PointToPoint& peers, const std::vector<std::string>& rank_names) {
   const int size = peers.size();
   const int rank = peers.rank();

@@ -10,10 +10,10 @@ namespace horo::collectives {
 namespace {
 
 constexpr std::size_t kWide = sizeof(float);
-constexpr std::size_t kSampled = 64;  // one of 64 values is sampled for the error
+constexpr std::size_t kSampled = 64;  // the rounding error is computed for one in 64 values
 
-// Calls function(tile, first) for each tile of `range`. `first` is the offset of the tile in
-// `range`.
+// Cuts `range` into tiles of at most `tile_count` elements. Calls function(tile, first) for each
+// tile, where `first` is the offset of the tile in `range`.
 template <typename Function>
 void for_each_tile(Range range, std::size_t tile_count, Function&& function) {
   for (std::size_t begin = range.begin; begin < range.end; begin += tile_count)
@@ -38,8 +38,8 @@ std::span<const std::byte> NarrowAllreduceEnds::outgoing(std::size_t send,
   return slot.first(range.count() * kElementBytes);
 }
 
-// All segments are converted through staging slots. A receive therefore never overwrites memory
-// that a send reads, and may_receive() needs no condition.
+// All segments are converted in staging slots. A receive therefore never overwrites memory that a
+// send reads, and may_receive() needs no condition.
 std::span<std::byte> NarrowAllreduceEnds::incoming(std::size_t receive, std::span<std::byte> slot) {
   return slot.first(segments().received(receive).count() * kElementBytes);
 }
@@ -54,7 +54,8 @@ void NarrowAllreduceEnds::process(std::size_t receive, std::span<const std::byte
   });
 }
 
-// Adds in float32 and narrows only what is sent. A value is therefore rounded once per hop.
+// Combines in float32 and stores partial results as float32. They are rounded only when they are
+// sent.
 void NarrowAllreduceEnds::add_tile(Range tile, const std::byte* partial, bool is_complete) {
   combine_own(tile, op(), values_.data());
   widen(wire_.type, partial_.data(), partial, tile.count());
@@ -62,15 +63,15 @@ void NarrowAllreduceEnds::add_tile(Range tile, const std::byte* partial, bool is
   reduce(DataType::kFloat32, without_division(op()), sources, tile.count(), 1, values_.data(),
          Stores::kPlain);
   if (!is_complete) return scatter(buffer().own(), tile, values_.data());
-  // The owner keeps the rounded values too, because all ranks must end with the same bits.
+  // The owner also writes the rounded values, because all ranks must end with the same bits.
   narrow(wire_.type, rounded_.data(), values_.data(), tile.count());
   sample_error(values_.data(), rounded_.data(), tile.count());
   widen(wire_.type, values_.data(), rounded_.data(), tile.count());
   spread(tile, values_.data());
 }
 
-// Narrows this rank's values in `range`. Samples the error if `is_rounding`. Complete values are
-// already rounded to the wire type, so their narrowing causes no error.
+// Narrows the elements `range` of the buffer of this rank. Samples the error if `is_rounding`.
+// `is_rounding` is false for complete values, which have been rounded to the wire type before.
 void NarrowAllreduceEnds::narrow_own(Range range, bool is_rounding, std::byte* to) {
   buffer().own().for_each_span(range.begin, range.end,
                                [&](const std::byte* own, std::size_t first, std::size_t count) {
@@ -80,8 +81,8 @@ void NarrowAllreduceEnds::narrow_own(Range range, bool is_rounding, std::byte* t
                                });
 }
 
-// Samples only the first values of the span. They are enough for an estimate, and the cost is
-// small.
+// Adds the rounding errors of the first 1/64 of the values to the report. This is enough for an
+// estimate, and the cost is small.
 void NarrowAllreduceEnds::sample_error(const std::byte* wide, const std::byte* narrowed,
                                        std::size_t count) {
   const std::size_t sampled = (count + kSampled - 1) / kSampled;
@@ -117,8 +118,6 @@ std::span<const std::byte> PlainAllreduceEnds::outgoing(std::size_t send,
   return slot.first(bytes);
 }
 
-// Partial results arrive in a staging slot and are then combined with the buffer. A segment of
-// complete values arrives in the buffer itself if the segment is contiguous there.
 std::span<std::byte> PlainAllreduceEnds::incoming(std::size_t receive, std::span<std::byte> slot) {
   const Range range = segments().received(receive);
   const std::size_t bytes = range.count() * buffer().own().element_bytes();
@@ -134,14 +133,13 @@ void PlainAllreduceEnds::process(std::size_t receive, std::span<const std::byte>
     spread(range, bytes.data());
 }
 
-// A complete segment overwrites elements that this rank sent n - 1 steps earlier, as a partial
-// result. The receive of the complete segment is posted only after that send is done. The send is
-// n - 1 steps earlier, so this condition rarely delays the ring.
+// A segment of complete values overwrites elements that this rank has sent before, as partial
+// results. Its receive is posted only after that send is done. The send is n - 1 steps earlier, so
+// this condition rarely delays the ring.
 bool PlainAllreduceEnds::may_receive(std::size_t receive, std::size_t sends_done) const {
   return is_reducing(receive) || replaced_send(receive) < sends_done;
 }
 
-// Does not run the flow. The caller can start the flow and do other work while the flow advances.
 PreparedFlow prepare_ring_allreduce(const RingAllreduce& ring, const MappedBuffer& buffer,
                                     ReduceOp op) {
   if (ring.size == 1 || buffer.own().count() == 0) return {};

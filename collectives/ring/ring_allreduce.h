@@ -17,21 +17,21 @@
 
 namespace horo::collectives {
 
-/// The type in which float32 values are sent, if they are not sent as float32.
+/// The 16-bit type in which a ring allreduce sends float32 values.
 struct Wire {
   DataType type;       ///< kFloat16 or kBFloat16
   WireReport* report;  ///< the figures of the transfers are added here
 };
 
-/// The source and the destination of a ring allreduce, independent of the type in which segments
-/// are sent. A rank represents all ranks whose buffers are in its MappedBuffer. It contributes the
+/// The FlowEnds of a ring allreduce, except for what depends on the type in which segments are
+/// sent. A rank represents all ranks whose buffers are in its MappedBuffer. It contributes the
 /// values of these ranks, combined in rank order, and writes complete values to all of these
-/// buffers. It stores partial results in its own buffer. Only one of the ranks that share a
-/// MappedBuffer may run a flow over the same elements.
+/// buffers. It stores partial results in its own buffer. The other ranks that it represents must
+/// not run a flow over the same elements.
 class AllreduceEnds : public FlowEnds {
  public:
-  /// `ranks` is the total number of ranks whose values are combined. `buffer` must outlive this
-  /// object.
+  /// `ranks` is the number of all ranks whose values are combined. It is the divisor of kAverage.
+  /// `buffer` must outlive this object.
   AllreduceEnds(const RingSegments& segments, const MappedBuffer& buffer, ReduceOp op,
                 std::size_t ranks)
       : segments_(segments), buffer_(buffer), op_(op), ranks_(ranks) {}
@@ -40,16 +40,18 @@ class AllreduceEnds : public FlowEnds {
   const RingSegments& segments() const { return segments_; }
   const MappedBuffer& buffer() const { return buffer_; }
   ReduceOp op() const { return op_; }
-  /// Whether the unit carries a partial result. Otherwise it carries complete values.
+  /// Whether the unit (see RingSchedule) carries partial results. Otherwise it carries complete
+  /// values.
   bool is_reducing(std::size_t unit) const { return unit < segments_.schedule().reduce_units(); }
-  /// Returns the send that reads the memory which the complete segment `receive` overwrites. The
-  /// send is n - 1 steps earlier.
+  /// Requires a unit `receive` that carries complete values. Returns the earlier unit in which this
+  /// rank sent partial results of the same elements. In a ring of n ranks, that unit is n - 1 steps
+  /// earlier.
   std::size_t replaced_send(std::size_t receive) const {
     return receive - segments_.schedule().reduce_units();
   }
 
-  /// Computes this rank's contribution to the elements `range` and writes it to `to`. If `op` is
-  /// kAverage, divides it by the number of ranks.
+  /// Combines the values of the represented ranks for the elements `range`, in rank order, and
+  /// writes the result to `to`. If `op` is kAverage, divides the result by the number of all ranks.
   void combine_own(Range range, ReduceOp op, std::byte* to) {
     const std::size_t width = buffer_.own().element_bytes();
     buffer_.for_each_span(
@@ -61,9 +63,9 @@ class AllreduceEnds : public FlowEnds {
         });
   }
 
-  /// Combines this rank's contribution to the elements `range` with a partial result of the same
-  /// type. Writes the result to all buffers if `is_complete`, and only to this rank's buffer
-  /// otherwise.
+  /// Combines the contribution of this rank to the elements `range` with partial results of the
+  /// same type. If `is_complete`, divides for kAverage and writes the result to all buffers.
+  /// Otherwise, writes the result only to the buffer of this rank.
   void add(Range range, const std::byte* partial, bool is_complete) {
     const ReduceOp op = is_complete ? op_ : without_division(op_);
     const std::size_t width = buffer_.own().element_bytes();
@@ -77,7 +79,8 @@ class AllreduceEnds : public FlowEnds {
         });
   }
 
-  /// Copies complete values to all buffers except the one that `from` points into.
+  /// Copies complete values from `from` to the elements `range` of all buffers. If `from` is the
+  /// address of these elements in one of the buffers, skips that buffer.
   void spread(Range range, const std::byte* from) {
     const std::size_t width = buffer_.own().element_bytes();
     buffer_.for_each_span(
@@ -98,10 +101,10 @@ class AllreduceEnds : public FlowEnds {
 };
 
 /// Sends segments of float32 as a 16-bit type. Values are converted when they are copied to and
-/// from the segments, and are combined in float32. An element is rounded once per hop of its
-/// partial result, and once more when it is complete, so that all ranks end with the same bits.
-/// kAverage divides each rank's values before they are sent, so that the sum stays in the range of
-/// the wire type.
+/// from the staging slots, and are combined in float32. Partial results are rounded each time they
+/// are sent. Complete values are rounded once, by the owner of the chunk, so that all ranks end
+/// with the same bits. kAverage divides the contribution of each rank before the contribution is
+/// sent or combined, so that partial results do not grow with the number of ranks.
 class NarrowAllreduceEnds : public AllreduceEnds {
  public:
   static constexpr std::size_t kElementBytes = 2;  ///< on the wire
@@ -115,7 +118,8 @@ class NarrowAllreduceEnds : public AllreduceEnds {
   void process(std::size_t receive, std::span<const std::byte> bytes) override;
 
  private:
-  // A segment is converted in tiles, so that intermediate values stay in the L1 cache.
+  // Segments are converted in tiles of this many elements, so that intermediate values stay in the
+  // L1 cache.
   static constexpr std::size_t kTile = 2048;
   using Wide = std::array<std::byte, kTile * sizeof(float)>;
   using Narrowed = std::array<std::byte, kTile * kElementBytes>;
@@ -130,9 +134,11 @@ class NarrowAllreduceEnds : public AllreduceEnds {
   Narrowed rounded_;
 };
 
-/// Sends segments in the buffer's type. A segment that is contiguous in the buffer is sent from the
-/// buffer. If its values are complete, it is also received into the buffer. All other segments pass
-/// through staging slots, and so do values that are combined from several mapped buffers.
+/// Sends segments in the type of the buffer. A segment that is contiguous in the buffer of this
+/// rank is sent directly from there. The exception is the first step with several mapped buffers,
+/// because their values must first be combined in a staging slot. A segment of complete values that
+/// is contiguous in the buffer of this rank is received directly into the buffer. All other
+/// segments pass through staging slots.
 class PlainAllreduceEnds : public AllreduceEnds {
  public:
   using AllreduceEnds::AllreduceEnds;
@@ -147,7 +153,7 @@ class PlainAllreduceEnds : public AllreduceEnds {
 struct RingAllreduce {
   int rank = 0;                   ///< in the ring
   int size = 1;                   ///< of the ring
-  std::size_t segment_bytes = 0;  ///< the largest size of a segment, in the wire type
+  std::size_t segment_bytes = 0;  ///< the largest size of a segment as it is sent
   int ranks = 1;                  ///< the divisor of kAverage
   std::optional<Wire> wire;       ///< for float32; other types are sent unchanged
 };
@@ -158,23 +164,28 @@ struct PreparedFlow {
   std::unique_ptr<FlowEnds> ends;  ///< null if there is nothing to do
 };
 
-/// Prepares an allreduce in place in a ring. It consists of a reduce-scatter and an allgather, as
-/// one stream of segments (see RingSchedule). The reduction of a segment overlaps with the transfer
-/// of the next segments. N bytes in a ring of n ranks take 2(n-1) steps. Each rank sends
-/// 2(n-1)/n * N bytes and reduces half as many.
+/// Prepares an allreduce in place in a ring. It is a reduce-scatter and an allgather in one stream
+/// of segments (see RingSchedule). The reduction of a segment overlaps with the transfer of the
+/// next segments. Cost for N bytes on n ranks that represent only themselves: the allreduce takes
+/// 2(n-1) steps. Each rank sends 2(n-1)/n * N bytes, or half as many with a wire type, and reduces
+/// (n-1)/n * N bytes.
 ///
-/// A rank may represent other ranks whose buffers it has mapped (see AllreduceEnds). The values of
-/// these ranks are combined when a segment is sent or added. Only segments are staged. No other
-/// rank may access the elements during the flow.
+/// A rank may represent other ranks whose buffers it has mapped (see AllreduceEnds). It combines
+/// the values of these ranks when it sends a segment in the first step and when it adds to a
+/// received segment. Only segments are staged. No other rank may access the elements in the mapped
+/// buffers during the flow.
 ///
-/// The values of an element are combined in ring order, starting with the rank after the owner of
-/// its chunk. 16-bit floats are combined in float32 and rounded at every hop. Without a wire type,
-/// kAverage divides once, at the owner. All ranks receive the owner's bits. For a wire type, see
-/// NarrowAllreduceEnds. `buffer` must outlive the flow.
+/// Rank r of the ring owns chunk r. The values of an element are combined in ring order, starting
+/// with the rank after the owner of its chunk. 16-bit floats are combined in float32 and rounded in
+/// each step. Without a wire type, kAverage divides once, at the owner. All ranks receive the bits
+/// that the owner has computed. For a wire type, see NarrowAllreduceEnds.
+///
+/// `buffer` must outlive the flow.
 PreparedFlow prepare_ring_allreduce(const RingAllreduce& ring, const MappedBuffer& buffer,
                                     ReduceOp op);
 
-/// Runs the allreduce for a buffer of this rank alone.
+/// Runs the allreduce of prepare_ring_allreduce(). Each rank represents only itself, and kAverage
+/// divides by `size`.
 void ring_allreduce(SegmentFlow& flow, int rank, int size, std::size_t segment_bytes,
                     const ScatteredBuffer& buffer, ReduceOp op, std::optional<Wire> wire = {});
 

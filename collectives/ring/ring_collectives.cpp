@@ -20,7 +20,7 @@
 namespace horo::collectives {
 namespace {
 
-// A broadcast of more bytes is faster over the chain than over the tree.
+// The size up to which a broadcast uses the binomial tree. Larger broadcasts use the chain.
 constexpr std::size_t kTreeBytes = 32 * 1024;
 
 // The default names of ranks in errors.

@@ -17,29 +17,34 @@
 
 namespace horo::collectives {
 
-/// Collectives over messages. Allgather, reduce_scatter and the allreduce of large buffers use a
-/// segmented ring. The allreduce of a small buffer uses one of the trees of collectives/tree.
-/// Alltoall exchanges by pairs, broadcast uses a chain or a binomial tree, and the barrier is a
-/// dissemination barrier. See the functions in ring_algorithms.h, ring_allreduce.h and
-/// collectives/tree for cost and order of combination. The bits of an allreduce depend on the size
-/// of the buffer, the position of an element in the buffer, the number of ranks, the wire type, and
-/// `setting` and `ring_boundary` of the selection. They do not depend on timing. Staging memory is
-/// kept between calls. The ring keeps 8 segments. In addition, as much memory is kept as the
-/// largest tree, small broadcast or reduce_scatter so far needed.
+/// Collectives over messages. allgather() and reduce_scatter() use a segmented ring. allreduce()
+/// uses the ring or an algorithm of collectives/tree, whichever choose_allreduce() returns.
+/// alltoall() exchanges blocks by pairs, broadcast() uses a chain or a binomial tree, and barrier()
+/// is a dissemination barrier. For the cost and the order of combination, see ring_algorithms.h,
+/// ring_allreduce.h and collectives/tree.
+///
+/// The bits of an allreduce depend on the size of the buffer, the position of an element in the
+/// buffer, the number of ranks, the wire type, and `setting` and `ring_boundary` of the selection.
+/// They do not depend on timing.
+///
+/// Staging memory is kept between calls. The ring and the chain keep 8 segments. The tree
+/// allreduces, the binomial broadcast and reduce_scatter share memory of the largest size that one
+/// of their calls has needed so far.
 class RingCollectives : public Collectives {
  public:
-  /// `peers` must outlive this object, and must not be used for anything else while a collective
-  /// runs. `segment_bytes` is the largest size of a segment. `rank_names` are the names of the
-  /// ranks of `peers` in errors. If empty, the names are "rank 0", "rank 1", ... `selection`
-  /// selects the allreduce and must be equal on all ranks.
+  /// `peers` must outlive this object, and no other code may use `peers` while a collective runs.
+  /// `segment_bytes` is the largest size of a segment and must be above 0. `rank_names` has one
+  /// name per rank of `peers`, for error texts. If `rank_names` is empty, the names are "rank 0",
+  /// "rank 1", ... `selection` determines the algorithm of allreduce() and must be equal on all
+  /// ranks.
   RingCollectives(PointToPoint& peers, std::size_t segment_bytes,
                   std::vector<std::string> rank_names = {},
                   const AllreduceSelection& selection = {});
 
-  /// Sets the type in which later ring allreduces of float32 send values: kFloat16 or kBFloat16, or
-  /// float32 if `wire` is empty. The figures of these allreduces are added to `report`, which must
-  /// outlive this object. All ranks must call this function between the same collectives. Sends no
-  /// message.
+  /// Sets the type in which later ring allreduces send float32 values: kFloat16, kBFloat16, or
+  /// float32 if `wire` is empty. If `wire` is set, the figures of these allreduces are added to
+  /// `report`, which must outlive this object. All ranks must call this function between the same
+  /// collectives. Sends no message.
   void set_wire_type(std::optional<DataType> wire, WireReport& report) {
     wire_ = wire;
     report_ = &report;

@@ -10,9 +10,10 @@
 
 namespace horo::collectives {
 
-/// Computes which chunks each rank of a ring sends and receives in each step. A buffer is cut into
-/// one chunk per rank. In each step, each rank sends one chunk to its right neighbour and receives
-/// another chunk from its left neighbour. In the next step, the rank sends the received chunk.
+/// Computes which chunks a rank sends and receives in each step of an allreduce in a ring of n
+/// ranks. The buffer is cut into one chunk per rank. In each step, each rank sends one chunk to its
+/// right neighbour, the next rank, and receives another chunk from its left neighbour. In the next
+/// step, it sends the chunk that it has received.
 ///
 /// Example: the chunk that each of 4 ranks sends in each step:
 ///
@@ -22,13 +23,14 @@ namespace horo::collectives {
 ///     rank 2   1  0  3 | 2  1  0
 ///     rank 3   2  1  0 | 3  2  1
 ///
-/// Steps 0 ... n-2 reduce. Chunk c starts at rank c+1, accumulates the values of each rank, and is
-/// complete at rank c. Steps n-1 ... 2n-3 pass the complete chunks on. (Source: Patarasuk and Yuan,
-/// "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.)
+/// Steps 0 ... n-2 reduce. Chunk c starts at rank c+1 (modulo n), accumulates the values of each
+/// rank, and is complete at rank c. Steps n-1 ... 2n-3 pass the complete chunks on. (Source:
+/// Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
+/// 2009.)
 ///
-/// Each chunk is cut into the same number of segments, so that a rank can send a segment while it
-/// receives the next ones of the same chunk. A unit is one segment in one step. Units are numbered
-/// step by step.
+/// Each chunk is cut into segments, so that a rank can send one segment of a chunk while it
+/// receives the next segments. All chunks have the same number of segments, some of which may be
+/// empty. A unit is one segment in one step. Units are numbered step by step.
 class RingSchedule {
  public:
   /// `segments` is the number of segments per chunk, at least 1.
@@ -55,10 +57,11 @@ class RingSchedule {
   std::size_t segments_;
 };
 
-/// Returns the number of elements of a segment if the largest chunk has `chunk_count` elements of
-/// `element_bytes`. A segment has at least one element and otherwise at most `largest_bytes`. If
-/// the pipeline would have too few segments of that size, the segment is smaller. It has at least
-/// 16 KiB unless `largest_bytes` is smaller, because the cost per message would otherwise dominate.
+/// Returns the number of elements of a segment. The largest chunk has `chunk_count` elements of
+/// `element_bytes` each. A segment has at most `largest_bytes`, but at least one element. If the
+/// largest chunk would have fewer than four such segments, the segments are smaller, so that more
+/// of them overlap. They have at least 16 KiB unless `largest_bytes` is smaller, because for
+/// smaller segments the cost per message dominates.
 std::size_t segment_elements(std::size_t chunk_count, std::size_t element_bytes,
                              std::size_t largest_bytes);
 
@@ -68,7 +71,8 @@ constexpr std::size_t segments_covering(std::size_t count, std::size_t segment_c
   return count == 0 ? 1 : (count + segment_count - 1) / segment_count;
 }
 
-/// Returns segment `index` of `chunk`, or an empty range if the chunk has fewer segments.
+/// Returns segment `index` of `chunk`, or an empty range if `chunk` has fewer segments. All
+/// segments have `segment_count` elements, except the last, which may have fewer.
 inline Range segment_of(Range chunk, std::size_t index, std::size_t segment_count) {
   const std::size_t begin = index * segment_count;
   if (begin >= chunk.count()) return {chunk.end, chunk.end};
@@ -76,13 +80,13 @@ inline Range segment_of(Range chunk, std::size_t index, std::size_t segment_coun
   return {chunk.begin + begin, chunk.begin + begin + (left < segment_count ? left : segment_count)};
 }
 
-/// Computes which elements each unit of a ring carries, if the chunks are consecutive parts of a
-/// buffer. Elements may be bytes.
+/// Computes which elements each unit carries, if the chunks are consecutive parts of a buffer. An
+/// element may be a byte.
 class RingSegments {
  public:
-  /// `parts` has one part per rank. The largest part has `largest` elements and is cut into
-  /// segments of `segment_count` elements. Every other part has the same number of segments.
-  /// Segments beyond the end of a part are empty.
+  /// `parts` has one part per rank: part r is chunk r. The largest part has `largest` elements.
+  /// Every part is cut into segments of `segment_count` elements and has as many segments as the
+  /// largest part. Segments beyond the end of a part are empty.
   RingSegments(int rank, int size, PartOffsets parts, std::size_t largest,
                std::size_t segment_count)
       : schedule_(rank, size, segments_covering(largest, segment_count)),
@@ -97,16 +101,17 @@ class RingSegments {
   Range received(std::size_t unit) const {
     return range_of(schedule_.received_chunk(schedule_.step_of(unit)), unit);
   }
-  /// Whether the unit carries the sender's own values only.
+  /// Whether the unit is in step 0, in which each rank sends only its own contribution.
   bool is_first_hop(std::size_t unit) const { return schedule_.step_of(unit) == 0; }
-  /// Whether the receiver adds the last contribution to the unit.
+  /// Whether the unit is in step n - 2, in which the receiver adds the last contribution.
   bool is_last_hop(std::size_t unit) const { return schedule_.step_of(unit) == size_ - 2; }
   /// The offset of the segment in its chunk, in elements.
   std::size_t offset_in_chunk(std::size_t unit) const {
     return schedule_.segment_of(unit) * segment_count_;
   }
 
-  /// The plan of a flow of `units` units. `what` names the operation in errors.
+  /// Returns the plan of a flow with `units` units in each direction. `what` names the collective
+  /// in errors.
   SegmentFlow::Plan plan(std::size_t units, std::size_t slot_bytes, std::string_view what) const {
     SegmentFlow::Plan plan;
     plan.from = schedule_.left();
@@ -141,8 +146,8 @@ inline std::size_t segment_elements(std::size_t chunk_count, std::size_t element
   const std::size_t wanted_bytes =
       (chunk_count * element_bytes + kSegmentsWanted - 1) / kSegmentsWanted;
   const std::size_t bytes = std::min(largest_bytes, std::max(kSmallestBytes, wanted_bytes));
-  // Unless largest_bytes is smaller than a cache line, a segment consists of whole cache lines, so
-  // that all segments of an aligned chunk are aligned.
+  // Unless largest_bytes is smaller than a cache line, the size is a multiple of a cache line. If a
+  // chunk starts at a cache line, all of its segments then do too.
   const std::size_t line_elements = 64 / element_bytes;
   const std::size_t elements = bytes / element_bytes / line_elements * line_elements;
   return std::max<std::size_t>(

@@ -12,8 +12,6 @@ namespace horo::collectives {
 bool FlowEnds::may_receive(std::size_t, std::size_t) const { return true; }
 bool FlowEnds::may_process(std::size_t, std::size_t) const { return true; }
 
-// Staging grows to the largest plan and is kept, so later flows of the same size do not allocate
-// it again.
 void SegmentFlow::start(const Plan& plan, FlowEnds& ends) {
   plan_ = plan;
   ends_ = &ends;
@@ -23,13 +21,18 @@ void SegmentFlow::start(const Plan& plan, FlowEnds& ends) {
   progress();
 }
 
-// A ring of flows (lead >= 1) cannot deadlock. No call of progress() blocks, and every rank polls
-// both directions. Send i waits only for receive i - lead, and the first `lead` sends wait for no
-// receive. Receive i waits for send i of the left neighbour and, by may_receive() and
-// may_process(), for sends of this rank up to number i. Send i can complete only when the right
-// neighbour has posted receive i, and the right neighbour posts receive i after transfers with
-// smaller numbers. Every chain of dependencies therefore leads to smaller numbers and ends. In a
-// chain of flows (lead 0), every chain of dependencies ends at the root.
+// A ring of flows (lead >= 1) cannot deadlock. No call of progress() blocks, and every rank
+// advances both directions. Send i is posted when receive i - lead is processed and send i -
+// kWindow is done. The first `lead` sends need no receive. A posted send i is done when the right
+// neighbour has posted receive i, or earlier if the message is buffered. Receive i is posted when
+// receive i - kWindow is processed and, by may_receive(), when certain sends before send i are
+// done. A posted receive i is processed when send i of the left neighbour has arrived and, by
+// may_process(), when sends of this rank up to send i are done. Every chain of these dependencies
+// therefore leads to smaller numbers and ends.
+//
+// In a chain of flows (lead 0), send i also needs receive i of the same rank. This dependency leads
+// to the same number, but one rank closer to the root, which receives nothing. Every chain of
+// dependencies therefore ends there too.
 bool SegmentFlow::progress() {
   if (is_finished()) return false;
   bool has_moved = post_receives();
@@ -44,8 +47,7 @@ void SegmentFlow::finish() {
   std::string what;
   std::uint32_t idle_turns = 0;
   while (!is_finished()) {
-    // Any progress restarts the wait, so the timeout limits the time without progress and not the
-    // total duration of the flow.
+    // Any progress starts a new wait, so the timeout limits the time without progress.
     if (progress()) {
       waiter.reset();
       idle_turns = 0;
@@ -62,8 +64,8 @@ void SegmentFlow::finish() {
 }
 
 // Receive r uses slot r % kWindow, and send s uses slot kWindow + s % kWindow. In each direction,
-// at most kWindow transfers are in flight and they are completed in order, so a slot is free before
-// its next use.
+// at most kWindow transfers are in flight, and they are completed in order. A slot is therefore
+// free before its next use.
 bool SegmentFlow::post_receives() {
   bool has_moved = false;
   while (receives_.size() < kWindow) {

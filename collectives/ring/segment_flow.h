@@ -17,27 +17,30 @@ namespace horo::collectives {
 class FlowEnds {
  public:
   virtual ~FlowEnds() = default;
-  /// Returns the bytes of a segment to send, either in place or gathered into `slot`. The bytes
-  /// must stay unchanged until the send is done.
+  /// Returns the bytes of segment `send`. They are either at their place in the source or gathered
+  /// in `slot`. They must stay unchanged until the send is done.
   virtual std::span<const std::byte> outgoing(std::size_t send, std::span<std::byte> slot) = 0;
-  /// Returns the memory to receive a segment into. This is the destination itself or the beginning
-  /// of `slot`.
+  /// Returns the memory into which segment `receive` is received. This is either its place in the
+  /// destination or the beginning of `slot`.
   virtual std::span<std::byte> incoming(std::size_t receive, std::span<std::byte> slot) = 0;
-  /// Called once for each nonempty segment, in order, with the span that incoming() returned.
+  /// Called once for each nonempty segment that has arrived, in order, with the span that
+  /// incoming() returned.
   virtual void process(std::size_t receive, std::span<const std::byte> bytes) = 0;
-  /// Whether the memory that incoming() will return may be written once sends [0, sends_done) are
-  /// done.
+  /// Called before incoming(). Returns whether the receive may be posted when sends [0, sends_done)
+  /// are done. Returns false if a later send needs the memory that incoming() would return.
   virtual bool may_receive(std::size_t receive, std::size_t sends_done) const;
-  /// Whether the memory that process() will write may be written once sends [0, sends_done) are
-  /// done.
+  /// Called before process(). Returns whether the segment may be processed when sends [0,
+  /// sends_done) are done. Returns false if a later send needs the memory that process() would
+  /// overwrite.
   virtual bool may_process(std::size_t receive, std::size_t sends_done) const;
 };
 
-/// A stream of segments from one peer and to another. Several receives are posted ahead. Received
-/// segments are processed while the next segments are in flight. A send is posted when the segments
-/// that it depends on have been processed and fewer than kWindow sends are in flight. A ring of
-/// such flows cannot deadlock (see progress()). Keeps its staging memory (8 slots) between runs.
-/// Used by one thread.
+/// Receives a stream of segments from one rank and sends a stream of segments to one rank. Posts up
+/// to kWindow receives ahead. Processes received segments while the next segments are in flight.
+/// Posts a send when the segments that it depends on have been processed and fewer than kWindow
+/// sends are in flight. A ring of such flows cannot deadlock (see progress() in segment_flow.cpp).
+/// Keeps its staging memory, kWindow slots for each direction, between runs. Only one thread at a
+/// time may use the object.
 class SegmentFlow {
  public:
   /// Segments in flight in each direction.
@@ -50,11 +53,10 @@ class SegmentFlow {
     std::size_t sends = 0;     ///< segments to send
     std::size_t lead = 0;      ///< send i is posted after i + 1 - lead receives are processed
     std::size_t slot_bytes = 0;
-    std::string_view what;  ///< the collective, for error texts
+    std::string_view what;  ///< the collective, for error texts; not copied
   };
 
-  /// `rank_names` has one name for error texts for each rank of `peers`. Both must outlive this
-  /// object.
+  /// `rank_names` has one name per rank of `peers`, for error texts. Both must outlive this object.
   SegmentFlow(PointToPoint& peers, const std::vector<std::string>& rank_names)
       : peers_(peers), rank_names_(rank_names) {}
 
@@ -63,12 +65,14 @@ class SegmentFlow {
     finish();
   }
 
-  /// Starts a flow that the caller advances between other work. The caller calls start(), then
-  /// progress() any number of times, then finish(). `ends` must exist until finish() has returned.
+  /// Starts a flow. The caller may do other work between start() and finish(), and advances the
+  /// flow meanwhile by calls of progress(). `ends` must exist until finish() has returned.
   void start(const Plan& plan, FlowEnds& ends);
-  /// Advances the flow without waiting. Returns whether the flow has advanced.
+  /// Advances the flow without waiting. Returns whether the flow has advanced, which is false if it
+  /// is complete.
   bool progress();
-  /// Waits until the flow is complete.
+  /// Advances the flow until it is complete. The timeout limits the time without progress, not the
+  /// duration.
   void finish();
 
  private:

@@ -9,8 +9,9 @@
 
 namespace horo::collectives {
 
-// The tags of the collectives over messages, below kTagCount. One collective runs at a time, and
-// messages from one rank to another arrive in order, so one tag per pattern is enough.
+// The tags of the messages of collectives, below kTagCount. A group runs one collective at a time,
+// and messages with one tag from one rank to another arrive in order. Several collectives can
+// therefore use the same tag.
 inline constexpr int kFlowTag = 0;
 inline constexpr int kBroadcastTag = 1;
 inline constexpr int kBarrierTag = 2;
@@ -18,12 +19,13 @@ inline constexpr int kExchangeTag = 3;
 /// The number of tags that one group uses. The tag offsets of groups are multiples of this number.
 inline constexpr int kTagCount = 4;
 
-/// Some ranks of a parent, renumbered 0, 1, ... in the given order. The parent and all its groups
-/// must be used by one thread at a time. Groups of one parent with common ranks must use different
-/// tag offsets.
+/// Some ranks of a parent, renumbered 0, 1, ... in the given order. Only one thread at a time may
+/// use the parent and all its groups. Two groups that have common ranks need different tag offsets,
+/// unless all common ranks run the collectives of both groups in the same order.
 class SubGroup : public PointToPoint {
  public:
-  /// `ranks` are ranks of the parent and must include this rank. `parent` must outlive this object.
+  /// `ranks` are ranks of the parent and must include this rank. `tag_offset` is added to each tag.
+  /// `parent` must outlive this object.
   SubGroup(PointToPoint& parent, std::vector<int> ranks, int tag_offset);
 
   int rank() const override { return rank_; }
@@ -48,7 +50,6 @@ class SubGroup : public PointToPoint {
 
 inline SubGroup::SubGroup(PointToPoint& parent, std::vector<int> ranks, int tag_offset)
     : parent_(parent), ranks_(std::move(ranks)), tag_offset_(tag_offset) {
-  // Ranks of the group are numbered by their position in the list.
   const auto own = std::find(ranks_.begin(), ranks_.end(), parent.rank());
   HORO_CHECK(own != ranks_.end(), "this rank is not a member of the group");
   rank_ = static_cast<int>(own - ranks_.begin());

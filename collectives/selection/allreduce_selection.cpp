@@ -12,7 +12,7 @@ double predicted_seconds(MessageAllreduce allreduce, std::size_t bytes, int rank
   const double levels = tree.levels();
   const double send = static_cast<double>(bytes) * link.beta;
   const double combine = static_cast<double>(bytes) * link.gamma;
-  // A rank outside the core (see CombinationTree) first sends its values to a rank of the core, and
+  // A rank outside the core (see CombinationTree) sends its values to a core rank first and
   // receives the result at the end.
   const double fold = tree.core() == ranks ? 0 : 2 * (link.alpha + send) + combine;
   switch (allreduce) {
@@ -29,8 +29,8 @@ double predicted_seconds(MessageAllreduce allreduce, std::size_t bytes, int rank
   return 2 * (n - 1) * (link.alpha + ring_wire * send / n);
 }
 
-// Compares in the order of the number of steps, so that equal predictions select the algorithm with
-// the fewest steps.
+// The candidates are in ascending order of their numbers of steps. If predictions are equal, the
+// one with the fewest steps is returned.
 MessageAllreduce fastest_tree(std::size_t bytes, int ranks, const LinkCost& link) {
   MessageAllreduce best = MessageAllreduce::kExchange;
   for (const auto candidate : {MessageAllreduce::kDoubling, MessageAllreduce::kHalving})
@@ -48,8 +48,6 @@ bool is_ring_faster(std::size_t bytes, int ranks, const LinkCost& link, double r
 MessageAllreduce choose_allreduce(const AllreduceSelection& selection, std::size_t bytes, int ranks,
                                   double ring_wire) {
   if (selection.setting != MessageAllreduce::kAuto) return selection.setting;
-  // The choice of the ring uses the costs ring_boundary. These must be the same in every run,
-  // because the ring combines in another order than the trees.
   if (bytes > kLargestTreeBytes || is_ring_faster(bytes, ranks, selection.ring_boundary, ring_wire))
     return MessageAllreduce::kRing;
   return fastest_tree(bytes, ranks, selection.link);

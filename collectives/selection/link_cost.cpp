@@ -21,9 +21,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kSmall = 8;
-// Larger than the burst that a rate-limited link accepts at once. While ranks wait for a processor
-// core, the allowance of such a link recovers between messages. Messages within the allowance would
-// then measure a rate that is many times too high.
+// kLarge should exceed the burst that a rate-limited link sends at full speed. The allowance for a
+// burst recovers while the ranks wait for a processor core. Messages within the allowance would
+// show a rate that is many times too high.
 constexpr std::size_t kLarge = 256 * 1024;
 constexpr int kSmallRounds = 40;
 constexpr int kLargeRounds = 4;
@@ -41,14 +41,15 @@ double median(std::vector<double> samples) {
 }
 
 // A ping-pong between two ranks: the initiator measures, and the responder replies to each message.
-// The first byte of the initiator's message is 1 in the last round.
+// The first byte of the initiator's message is 1 in the last round and 0 before.
 class PingPong {
  public:
   PingPong(PointToPoint& peers, int peer, const std::string& peer_name)
       : peers_(peers), peer_(peer), peer_name_(peer_name), sent_(kLarge), received_(kLarge) {}
 
-  // Returns the seconds of one message, which is half a round trip. The first `unmeasured` rounds
-  // open connections and are not measured, unless there are no further rounds.
+  // Returns the median time of one message in seconds. The time of one message is half a round
+  // trip. The first `unmeasured` rounds open connections and are not measured. If the time limit
+  // ends the ping-pong during these rounds, the last of them is measured.
   double initiate(std::size_t bytes, int rounds, int unmeasured) {
     std::vector<double> samples;
     const auto begin = Clock::now();
@@ -56,7 +57,8 @@ class PingPong {
       const bool is_last = round >= rounds || Clock::now() - begin > kMostTime;
       sent_[0] = std::byte{is_last};
       const auto start = Clock::now();
-      // The receive is posted before the send, so that the reply is never an unexpected message.
+      // The receive is posted before the send, so that the reply never arrives before its receive
+      // is posted.
       const auto reply = receive(bytes);
       send(bytes);
       finish(reply);
@@ -107,8 +109,6 @@ double seconds_per_combined_byte() {
 
 }  // namespace
 
-// The pairs of nodes (0, 1), (2, 3), ... measure at the same time. In each pair, only the first
-// ranks of the two nodes take part. Half a round trip is the time of one message.
 LinkCost measure_link(PointToPoint& peers, const Topology& topology) {
   const int other_node = topology.node ^ 1;
   if (topology.local_rank != 0 || other_node >= topology.node_count) return {};
@@ -174,7 +174,8 @@ std::optional<LinkCost> find_link(std::string_view text, const JobShape& shape,
     if (line.empty() || line.starts_with('#')) continue;
     try {
       const auto values = parse_line(line);
-      // Jobs that started at the same time may each have added a line. The first line is used.
+      // Jobs of the same shape that started at the same time may each have added a line. The first
+      // line is used.
       if (found || values[0] != shape.nodes || values[1] != shape.ranks) continue;
       found = LinkCost{values[2], values[3], values[4]};
     } catch (const InvalidArgument& error) {

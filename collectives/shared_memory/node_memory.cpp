@@ -29,7 +29,6 @@ struct Sleeper {
 
 }  // namespace
 
-// Flags count up and wrap around, so the sign of the difference is compared.
 bool Flag::wait(std::uint32_t target, const Flag& departed, const WaitPolicy& policy,
                 std::string_view what) {
   Waiter waiter(policy);
@@ -38,7 +37,7 @@ bool Flag::wait(std::uint32_t target, const Flag& departed, const WaitPolicy& po
     const std::uint32_t seen = value.load(std::memory_order_acquire);
     if (static_cast<std::int32_t>(seen - target) >= 0) return true;
     // The rank may have published the target before it departed. The acquire load of `departed`
-    // makes all flags of that rank visible, so this second check of the target is final.
+    // makes all earlier writes of that rank visible, so this second check of the target is final.
     if (departed.reached(1)) return reached(target);
     if (waiter.is_napping()) sleeper.announce();
     waiter.pause_on(value, seen, what);
@@ -53,7 +52,7 @@ constexpr std::size_t round_up_bytes(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-// The part of each rank in a step has at least one cache line.
+// In a step, the part of each rank has at least one cache line.
 constexpr std::size_t whole_step(std::size_t step_bytes, int ranks) {
   return round_up_bytes(std::max(step_bytes, static_cast<std::size_t>(ranks) * kCacheLineBytes),
                         kPage);
@@ -107,8 +106,6 @@ NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank,
   }
 }
 
-// Marks this rank as departed, unless stack unwinding destroys this object. After an exception, the
-// abort signal ends the job, and its text names the cause.
 NodeMemory::~NodeMemory() {
   Flag& departed = ranks_[rank_].flags->departed;
   if (std::uncaught_exceptions() <= exceptions_at_start_ && !departed.reached(1))
@@ -126,8 +123,8 @@ std::uint32_t NodeMemory::begin_steps(std::uint32_t count, std::size_t bytes) {
   return first;
 }
 
-// Each slot has one or more places for steps of this size. Consecutive steps in a slot use these
-// places in turn.
+// A slot has room for one or more steps of this size. Successive steps in the slot use these places
+// in turn.
 std::uint32_t NodeMemory::steps_in_all_slots(std::size_t bytes) const {
   return kSlots * static_cast<std::uint32_t>(slot_bytes_ / place_for(bytes));
 }
@@ -138,24 +135,27 @@ void NodeMemory::start_at(std::uint32_t number) {
   next_step_ = direct_ = number;
   RankFlags& flags = *ranks_[rank_].flags;
   for (Flag* flag : {&flags.posted, &flags.reduced, &flags.consumed}) flag->publish(number);
-  // The two direct flags belong to the two latest exchanges.
+  // The two direct flags have the numbers of the two latest exchanges.
   for (const std::uint32_t latest : {number - 1, number})
     direct_flag(rank_, latest).publish(latest);
 }
 
-// The flags order all accesses to the slots, because publish() is a release store after the writes
-// and reached() is an acquire load before the reads. The memory of the slots needs no atomics.
+// The flags order all accesses to the slots, so the slots need no atomic accesses. A rank writes
+// its slot before the release store in publish(), and other ranks read the slot after the acquire
+// load in reached(). In the same way, `consumed` orders these reads before the next write of the
+// slot.
 void NodeMemory::wait(Flag& flag, std::uint32_t target, int peer, std::string_view purpose) {
-  WhileWaiting::work_once();  // most waits end before Waiter would call work_once()
+  WhileWaiting::work_once();  // most waits end before Waiter calls work_once()
   if (flag.reached(target)) return;
   if (!flag.wait(target, ranks_[peer].flags->departed, policy_,
                  fmt::format("for {} to {}", ranks_[peer].name, purpose)))
     end_without(peer);
 }
 
-// `peer` has departed, so this rank cannot complete the step. It publishes the rank that departed
-// first in its own flag. The ranks that wait for this rank then fail at once and name the same
-// rank.
+// `peer` has departed, so this rank cannot complete the collective. If `peer` departed first and
+// the abort signal is raised, the text of the signal names the cause. Otherwise, this rank
+// publishes the rank that departed first in its own flag. The ranks that wait for this rank then
+// also fail, and name the same rank.
 void NodeMemory::end_without(int peer) {
   const std::uint32_t word = ranks_[peer].flags->departed.value.load(std::memory_order_acquire);
   const auto first = static_cast<int>(word - 1);
@@ -189,8 +189,8 @@ void NodeMemory::finish(std::uint32_t step) {
     if (!flag->reached(step + 1)) flag->publish(step + 1);
 }
 
-// Values that fit into inline_bytes are stored next to the flag. A reader then gets the flag and
-// the values with one transfer of a cache line.
+// Values that fit into inline_bytes are stored next to the value of the flag. A reader can then get
+// both with one transfer of a cache line.
 std::byte* NodeMemory::direct_buffer(int rank, std::uint32_t exchange, std::size_t bytes) const {
   if (bytes <= Flag::kInlineBytes) return direct_flag(rank, exchange).inline_bytes;
   return ranks_[rank].direct + (exchange % 2) * direct_bytes_;

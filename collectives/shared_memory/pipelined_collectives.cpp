@@ -35,8 +35,8 @@ void fill_slot(const AlltoallBlocks& blocks, int rank, int size, Range window, s
   }
 }
 
-// Reads the slot of the nearest preceding rank first, because the stream of that rank begins with
-// the block for this rank.
+// Copies the data for this rank that is in the range `window` of the other ranks' streams. Begins
+// with the preceding rank, whose stream begins with the block for this rank.
 void empty_slots(NodeMemory& memory, const AlltoallBlocks& blocks, const AlltoallStreams& streams,
                  Range window, std::uint32_t step) {
   for (int i = 1; i < memory.size(); ++i) {
@@ -54,9 +54,9 @@ void empty_slots(NodeMemory& memory, const AlltoallBlocks& blocks, const Alltoal
 }  // namespace
 
 // The root may be up to kSlots steps ahead of the slowest reader. fence() precedes post(), because
-// the release store of a flag does not order streaming stores. The root and the readers set
-// different flags in the loop. finish() publishes the other flags, so the flags of all ranks have
-// the same values at the start of the next collective.
+// the release store of a flag does not order streaming stores. In the loop, the root publishes only
+// `posted`, and the readers publish only `consumed`. finish() publishes the other flags, so each
+// rank starts the next collective with all of its flags at the same step.
 void pipelined_broadcast(NodeMemory& memory, const ScatteredBuffer& buffer, int root,
                          Stores stores) {
   const std::size_t per_step =
@@ -90,7 +90,8 @@ void pipelined_broadcast(NodeMemory& memory, const ScatteredBuffer& buffer, int 
 
 // In iteration k, a rank posts step k and then reads step k - 1. It waits only for flags that its
 // peers publish in earlier iterations: `posted` of step k - 1 and `consumed` of step k - kSlots.
-// The ranks therefore cannot deadlock. The reduce_scatter below has the same schedule.
+// The ranks therefore cannot deadlock. pipelined_reduce_scatter() and pipelined_alltoall() have the
+// same schedule.
 void pipelined_allgather(NodeMemory& memory, std::span<const std::byte> input,
                          std::span<const std::size_t> bytes_of, std::span<std::byte> output,
                          Stores stores) {
@@ -102,7 +103,7 @@ void pipelined_allgather(NodeMemory& memory, std::span<const std::byte> input,
   if (per_step == 0) return;
   const std::uint32_t steps = steps_for(longest, per_step);
   const std::uint32_t first_step = memory.begin_steps(steps, per_step);
-  // The offset and the size of the bytes of `rank` that step k transfers.
+  // Returns the offset and the size of the part that step k transfers, in the input of `rank`.
   const auto part = [&](int rank, std::uint32_t k) {
     const std::size_t begin = std::min(k * per_step, bytes_of[rank]);
     return std::pair{begin, std::min(begin + per_step, bytes_of[rank]) - begin};
@@ -136,7 +137,7 @@ void pipelined_reduce_scatter(NodeMemory& memory, const std::byte* input, DataTy
   const auto size = static_cast<std::size_t>(memory.size());
   const std::size_t most = *std::max_element(count_of.begin(), count_of.end());
   if (most == 0) return;
-  // Each step has one part per owner, in whole cache lines.
+  // A slot has one part per rank. Each part consists of whole cache lines.
   const std::size_t part_bytes =
       std::min(memory.step_bytes() / size, most * element_bytes + kCacheLineBytes - 1) /
       kCacheLineBytes * kCacheLineBytes;
@@ -178,12 +179,11 @@ void pipelined_reduce_scatter(NodeMemory& memory, const std::byte* input, DataTy
   memory.finish(first_step + steps - 1);
 }
 
-// Each rank writes the blocks for its peers as one stream into its slots. A reader needs the offset
-// of its block in the stream of each peer, so the ranks first exchange these offsets.
 AlltoallStreams exchange_streams(NodeMemory& memory, const AlltoallBlocks& blocks) {
   const int size = memory.size();
   const auto ranks = static_cast<std::size_t>(size);
-  // table[r] is the offset of the block for rank r. table[ranks] is the length of the stream.
+  // table[r] is the offset of the block for rank r in the stream of this rank. table[ranks] is the
+  // length of that stream.
   std::vector<std::uint64_t> table(ranks + 1);
   for (int i = 1; i < size; ++i) {
     const int peer = (memory.rank() + i) % size;
@@ -220,9 +220,6 @@ void pipelined_alltoall(NodeMemory& memory, const AlltoallBlocks& blocks,
   const auto steps = static_cast<std::uint32_t>((streams.longest + per_step - 1) / per_step);
   const std::uint32_t first_step = memory.begin_steps(steps, per_step);
   const auto window = [&](std::uint32_t k) { return Range{k * per_step, (k + 1) * per_step}; };
-  // In iteration k, each rank writes its slot for step k and then reads the slots of step k - 1.
-  // wait_free() returns when all ranks have consumed the previous step in the slot, so a writer
-  // never overwrites unread data.
   for (std::uint32_t k = 0; k <= steps; ++k) {
     if (k < steps) {
       memory.wait_free(first_step + k);

@@ -11,9 +11,9 @@ namespace horo::collectives {
 
 namespace {
 
-// Values of the first piece have the same offset in a cache line in the slot as in the buffer.
-// Copies of these values then read and write whole lines. Streaming stores are fast only for whole
-// lines.
+// Returns the offset of the first piece of the buffer from the start of a cache line. The values
+// start at the same offset in each slot. Copies between this piece and the slots then read and
+// write whole cache lines, except at their ends. Streaming stores are fast only for whole lines.
 std::uint32_t shift_of(const ScatteredBuffer& buffer) {
   return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(buffer.pieces().front().data) %
                                     kCacheLineBytes);
@@ -22,12 +22,11 @@ std::uint32_t shift_of(const ScatteredBuffer& buffer) {
 // The number of segments between two samples of the clock.
 constexpr std::uint32_t kSegmentsPerSample = 4;
 
-// In iteration k, a rank copies segment k into its slot, reduces its own chunk of segment k-1 from
-// all slots, and copies the other chunks of segment k-2 out. The three stages work on different
-// segments, so a rank rarely waits for a slower rank. With four slots, a rank overwrites a slot
-// only two iterations after it has copied the previous segment out. wait_free() ensures that its
-// peers have also copied that segment out. Every wait is for a flag that a peer publishes in an
-// earlier iteration, so the ranks cannot deadlock.
+// Iteration k copies segment k in, reduces segment k-1 and copies segment k-2 out. The stages work
+// on different segments, so a rank rarely waits for a slower rank. With four slots, iteration k
+// overwrites the slot of segment k-4, which this rank has copied out in iteration k-2. wait_free()
+// ensures that its peers have also copied that segment out. Every wait is for a flag that a peer
+// publishes in an earlier iteration, so the ranks cannot deadlock.
 class Pipeline {
  public:
   Pipeline(NodeMemory& memory, const ScatteredBuffer& buffer, ReduceOp op,
@@ -66,7 +65,7 @@ class Pipeline {
     const std::size_t begin = k * segment_count_;
     return {begin, std::min(begin + segment_count_, buffer_.count())};
   }
-  // The elements of segment `k` that `rank` reduces, relative to the start of the segment.
+  // The chunk of segment `k` that `rank` owns, relative to the start of the segment.
   Range chunk(std::uint32_t k, int rank) const {
     return chunk_of_lines(segment(k).count(), element_bytes_, memory_.size(), rank);
   }
@@ -103,8 +102,8 @@ class Pipeline {
                             const std::size_t offset = (own.begin + first) * element_bytes_;
                             for (int r = 0; r < memory_.size(); ++r)
                               sources_[r] = r == memory_.rank() ? mine : slot(r, step) + offset;
-                            // This rank has copied no input to its own chunk of its own slot, so
-                            // the result fits there.
+                            // copy_in() leaves the own chunk of the slot unused, so the result is
+                            // stored there.
                             std::byte* const outs[] = {slot(memory_.rank(), step) + offset, mine};
                             reduce(buffer_.type(), op_, sources_, n, memory_.size(), outs, stores_);
                           });
@@ -130,7 +129,7 @@ class Pipeline {
     memory_.consume(step);
   }
 
-  // The note of a peer is valid after its first post. Every rank reads the notes of all peers, so
+  // The note of a peer is valid after its first post(). Every rank reads the notes of all peers, so
   // wants_probe_ ends with the same value on all ranks.
   void wait_posted(int peer, std::uint32_t k) {
     memory_.wait_posted(peer, first_step_ + k);
@@ -140,8 +139,8 @@ class Pipeline {
     wants_probe_ |= note.wants_probe != 0;
   }
 
-  // At the end of iteration 2, all ranks have entered the collective and the pipeline is full. The
-  // time from then on measures transfers only.
+  // At the end of iteration 2, all ranks have entered the collective and the pipeline is full.
+  // Earlier samples would include the wait for ranks that enter late.
   void sample_pace(std::uint32_t k) {
     if (k % kSegmentsPerSample != 2 || k > segments_ || memory_.sleeps_at_once()) return;
     const auto now = std::chrono::steady_clock::now();
@@ -156,7 +155,7 @@ class Pipeline {
   const ReduceOp op_;
   Stores stores_;
   StoreChooser& chooser_;
-  bool wants_probe_;  // whether any rank requests a probe
+  bool wants_probe_;  // at the end: whether any rank requests a probe
   const std::size_t element_bytes_;
   const std::size_t segment_count_;
   const std::uint32_t segments_;
@@ -173,18 +172,16 @@ void pipelined_allreduce(NodeMemory& memory, const ScatteredBuffer& buffer, Redu
   if (buffer.count() > 0) Pipeline(memory, buffer, op, segment_bytes, stores, chooser).run();
 }
 
-// Every rank publishes its values and itself reduces the values of all ranks, in rank order. This
-// needs one wait per peer instead of three. The work of a rank grows with the number of ranks, so
-// this algorithm is for small buffers.
+// Needs one wait per peer in all, where the pipeline needs three per segment and peer. The work of
+// each rank grows with the number of ranks, so this algorithm is for small buffers.
 void direct_allreduce(NodeMemory& memory, const ScatteredBuffer& buffer, ReduceOp op, Stores stores,
                       std::vector<std::byte>& scratch) {
   const std::uint32_t exchange = memory.begin_direct();
   const std::size_t bytes = buffer.bytes();
   const auto size = static_cast<std::size_t>(memory.size());
-  // The copy below overwrites the values of the exchange before the previous exchange. No peer
-  // still reads these values. This rank has completed the previous exchange, so every peer has
-  // posted it. A peer posts the previous exchange only after it has read all values of the exchange
-  // before it.
+  // The copy below may overwrite the values of exchange e-2, where e is the number of this
+  // exchange. No peer still reads these values. This rank has completed exchange e-1, so every peer
+  // has posted it. A peer posts exchange e-1 only after it has read all values of exchange e-2.
   std::byte* own = memory.direct_buffer(memory.rank(), exchange, bytes);
   const Stores own_stores = bytes <= Flag::kInlineBytes ? Stores::kPlain : stores;
   buffer.for_each_span(

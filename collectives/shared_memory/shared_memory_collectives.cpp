@@ -12,9 +12,9 @@
 namespace horo::collectives {
 
 // post() and wait_posted() make the inputs of all ranks visible before any rank reads them. The
-// chunks of the ranks are disjoint and consist of whole cache lines, so ranks write without further
-// synchronization. A rank returns when all chunks are reduced. Its buffer is then complete, and no
-// peer accesses the buffer any more. The step uses no slot, so no wait_free() is needed.
+// chunks of the ranks are disjoint, so ranks write without further synchronization. A rank returns
+// when all chunks are reduced. Its buffer is then complete, and no peer accesses the buffer any
+// more. The step uses no slot, so no wait_free() is needed.
 void mapped_allreduce(NodeMemory& memory, const MappedBuffer& buffer, ReduceOp op) {
   const DataType type = buffer.own().type();
   const std::uint32_t step = memory.begin_steps(1, 0);
@@ -28,7 +28,7 @@ void mapped_allreduce(NodeMemory& memory, const MappedBuffer& buffer, ReduceOp o
   buffer.for_each_span(chunk.begin, chunk.end,
                        [&](std::span<std::byte* const> addresses, std::size_t, std::size_t n) {
                          sources.assign(addresses.begin(), addresses.end());
-                         // Every line has just been read, so plain stores hit the cache.
+                         // Each line has just been read, so plain stores find it in the cache.
                          reduce(type, op, sources, n, static_cast<std::size_t>(memory.size()),
                                 addresses, Stores::kPlain);
                        });
@@ -53,7 +53,7 @@ SharedMemoryCollectives::SharedMemoryCollectives(std::unique_ptr<SharedRegion> r
 void SharedMemoryCollectives::allreduce(const ScatteredBuffer& buffer, ReduceOp op) {
   if (memory_.size() == 1) return;
   const std::size_t bytes = buffer.bytes();
-  // Small values are sent inside a flag, where the kind of stores does not matter.
+  // Values that fit into a flag are written with plain stores, so there is nothing to choose.
   const Stores stores =
       bytes > Flag::kInlineBytes ? chooser_.choose(memory_, bytes) : Stores::kPlain;
   if (bytes <= options_.direct_bytes)
@@ -74,8 +74,8 @@ void SharedMemoryCollectives::broadcast(const ScatteredBuffer& buffer, int root)
     pipelined_broadcast(memory_, buffer, root, chooser_.choose(memory_, buffer.bytes()));
 }
 
-// The choice of the stores is collective. All ranks pass the same number of bytes, so all of them
-// probe at the same call.
+// StoreChooser::choose() may probe, which is collective. All ranks pass the same number of bytes,
+// so all of them probe in the same call.
 void SharedMemoryCollectives::allgather(std::span<const std::byte> input,
                                         std::span<const std::size_t> bytes_of,
                                         std::span<std::byte> output) {

@@ -29,6 +29,7 @@ class SharedMemoryCollectives : public Collectives {
     std::size_t direct_bytes = 8 * 1024;     ///< the largest buffer for direct_allreduce()
     Stores stores = Stores::kAuto;
   };
+  /// Returns the bytes that the shared region must hold.
   static std::size_t bytes_needed(int ranks, const Options& options);
 
   /// See NodeMemory for the arguments. `policy` must outlive this object.
@@ -49,8 +50,8 @@ class SharedMemoryCollectives : public Collectives {
                 std::span<std::byte> output, std::span<const std::size_t> bytes_from) override;
   void barrier() override;
 
-  /// Returns the bandwidths on which the latest choice between plain and streaming stores is based,
-  /// or zeros if no bandwidth was measured.
+  /// Returns the bandwidths that the latest probe of the stores has measured, or zeros if there was
+  /// no probe.
   const StoreBandwidths& store_bandwidths() const { return chooser_.bandwidths(); }
 
  private:

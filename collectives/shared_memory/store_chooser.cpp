@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::uint32_t kMeasuredRounds = 4;
 
-// The thread sanitizer instruments every copied byte. Timings under the sanitizer are meaningless,
-// and with a warm-up, the warm-up would take most of the time of each test.
+// Under the thread sanitizer, timings are meaningless, and a warm-up would take most of the time of
+// each test.
 #if defined(__SANITIZE_THREAD__)
 constexpr bool kWarmsUp = false;
 #else
@@ -24,7 +24,7 @@ constexpr bool kWarmsUp = true;
 // Returns the bytes per second of the fastest measured round.
 double measure(NodeMemory& memory, Stores stores, std::vector<std::byte>& own,
                std::vector<std::byte>& sink) {
-  // Unmeasured rounds bring each cache line into the state of steady traffic.
+  // Unmeasured rounds over all slots bring the cache lines into the state of repeated collectives.
   const std::uint32_t warm_up_rounds = kWarmsUp ? memory.steps_in_all_slots(own.size()) : 0;
   const std::uint32_t rounds = warm_up_rounds + kMeasuredRounds;
   const std::uint32_t first_step = memory.begin_steps(rounds, own.size());
@@ -48,7 +48,7 @@ double measure(NodeMemory& memory, Stores stores, std::vector<std::byte>& own,
 
 }  // namespace
 
-// Collective. The minimum over the ranks makes all of them choose the same kind of stores.
+// The minimum over the ranks is equal on all ranks, so all of them choose the same kind of stores.
 StoreBandwidths probe_stores(NodeMemory& memory) {
   std::vector<std::byte> own(memory.step_bytes());
   std::vector<std::byte> sink(memory.step_bytes());
@@ -62,8 +62,10 @@ StoreBandwidths probe_stores(NodeMemory& memory) {
 
 namespace {
 
-// If the ranks share no cache, streaming stores are several times faster. If the ranks share a
-// cache, plain stores are up to twice as fast, but a probe with cold caches measures no difference.
+// Streaming stores are chosen if they are faster than plain stores by more than this factor. If the
+// ranks share no cache, streaming stores are several times faster. If the ranks share a cache,
+// plain stores are up to twice as fast, but a probe may find both equally fast if the caches are
+// cold.
 constexpr double kClearly = 1.5;
 
 }  // namespace
@@ -76,8 +78,8 @@ Stores StoreChooser::choose(NodeMemory& memory, std::size_t bytes) {
     chosen_ =
         bandwidths_.streaming > kClearly * bandwidths_.plain ? Stores::kStreaming : Stores::kPlain;
     bytes_until_probe_ = kBytesBetweenProbes;
-    // A request that the probe does not confirm was caused by noise. The interval until the next
-    // request then doubles, so that noise triggers fewer and fewer probes.
+    // A request of this rank that the probe does not confirm is considered noise. The number of
+    // bytes before its next request then doubles, so that noise triggers fewer and fewer probes.
     const bool is_confirmed = chosen_ == Stores::kStreaming;
     if (wants_probe_)
       bytes_before_request_ = is_confirmed ? kBytesBeforeRequest : 2 * bytes_before_request_;

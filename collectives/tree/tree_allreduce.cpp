@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMostLevels = 31;  // the number of ranks is an int
 
-// The ranges that a rank of the core keeps and sends at each level.
+// The ranges that a core rank keeps and sends at each level.
 struct Halves {
   std::array<Range, kMostLevels> kept;
   std::array<Range, kMostLevels> given;
@@ -43,8 +43,9 @@ class HalvingDoubling {
 
   // `received` must have room for the kept ranges of all levels. Together, these have at most
   // `count` elements plus one element for each level. If this rank has an extra rank, `received`
-  // begins with room for the `count` values of the extra rank. All messages have one tag, because
-  // each level has a different peer, and a rank sends partial values before complete values.
+  // begins with room for the `count` values of the extra rank. All messages can have one tag,
+  // because each level has a different peer, and a rank sends its partial values to a peer before
+  // its complete values.
   void run(std::byte* received) {
     post_receives(received);
     if (tree_.has_fold()) take_in_fold(received);
@@ -81,8 +82,8 @@ class HalvingDoubling {
     step_.accumulate(at(kept), places_[i], tree_.is_lower(level), kept.count(),
                      tree_.is_last(level));
     group_.await_send(peer, send);
-    // The peer returns the complete values of the range `given`. They overwrite this range, so the
-    // receive is posted only after the send is done.
+    // The peer returns the complete values of the range `given`. These overwrite the values that
+    // the send reads, so the receive is posted only after the send is done.
     complete_[i] = group_.start_receive(peer, at(given), bytes_of(given));
   }
   void return_level(int level) {
@@ -107,9 +108,6 @@ class HalvingDoubling {
 
 }  // namespace
 
-// Rabenseifner's algorithm is a reduce_scatter by recursive halving, followed by an allgather that
-// returns the halves in reverse order. An extra rank first sends its values to its core rank, and
-// receives the result at the end.
 void halving_doubling_allreduce(PointToPoint& peers, const std::vector<std::string>& rank_names,
                                 const ScatteredBuffer& buffer, ReduceOp op, TreeStaging& staging) {
   const std::size_t bytes = buffer.bytes();
@@ -134,8 +132,9 @@ void halving_doubling_allreduce(PointToPoint& peers, const std::vector<std::stri
 
 namespace {
 
-// The values of rank r are at values + r * bytes. The result replaces the values of rank 0.
-// Combines in the order of CombinationTree, so that all tree algorithms give the same bits.
+// Combines the values of all ranks in the order of CombinationTree. The values of rank r are at
+// values + r * bytes. The result replaces the values of rank 0. The values of some other ranks are
+// overwritten too.
 void combine_all(const TreeStep& step, int size, std::byte* values, std::size_t count,
                  std::size_t bytes) {
   const CombinationTree tree(0, size);
@@ -151,9 +150,9 @@ void combine_all(const TreeStep& step, int size, std::byte* values, std::size_t 
 
 }  // namespace
 
-// All receives are posted before the first send, because an unexpected message costs one more copy.
-// Rank r sends to r + 1 first and receives from r - 1 first, so that not all ranks send to the same
-// rank at once.
+// Posts all receives before the first send, because a message that arrives before its receive is
+// posted costs one more copy. Rank r sends to r + 1 first and waits for r - 1 first, so that not
+// all ranks send to the same rank at once.
 void exchange_allreduce(PointToPoint& peers, const std::vector<std::string>& rank_names,
                         const ScatteredBuffer& buffer, ReduceOp op, TreeStaging& staging) {
   const std::size_t bytes = buffer.bytes();
@@ -186,9 +185,9 @@ namespace {
 void exchange_levels(TreePeers& group, const CombinationTree& tree, const TreeStep& step,
                      std::byte* own, std::size_t count, std::size_t bytes, TreeStaging& staging,
                      std::byte* received) {
-  // `received` has one place of `bytes` for each level, and then one place for the extra rank. The
-  // receives of all levels are posted before any send, because an unexpected message costs one more
-  // copy.
+  // `received` has one place of `bytes` for each level, and then one place for the extra rank. All
+  // receives for the levels are posted before any send, because a message that arrives before its
+  // receive is posted costs one more copy.
   const auto place = [&](int level) { return received + static_cast<std::size_t>(level) * bytes; };
   for (int level = 0; level < tree.levels(); ++level)
     staging.tickets[static_cast<std::size_t>(level)] =
@@ -201,7 +200,7 @@ void exchange_levels(TreePeers& group, const CombinationTree& tree, const TreeSt
   for (int level = 0; level < tree.levels(); ++level) {
     const auto send = group.start_send(tree.peer(level), own, bytes);
     group.await_receive(tree.peer(level), staging.tickets[static_cast<std::size_t>(level)]);
-    // The send reads `own`, so the send must be done before the combination changes `own`.
+    // The send reads `own`, so it must be done before the combination changes `own`.
     group.await_send(tree.peer(level), send);
     step.accumulate(own, place(level), tree.is_lower(level), count, tree.is_last(level));
   }
@@ -210,8 +209,6 @@ void exchange_levels(TreePeers& group, const CombinationTree& tree, const TreeSt
 
 }  // namespace
 
-// At each level, a rank exchanges the whole buffer with one peer. Compared with halving and
-// doubling, this algorithm sends half as many messages but more bytes.
 void recursive_doubling_allreduce(PointToPoint& peers, const std::vector<std::string>& rank_names,
                                   const ScatteredBuffer& buffer, ReduceOp op,
                                   TreeStaging& staging) {

@@ -16,12 +16,13 @@ class FieldWriter {
   template <typename T>
   requires std::is_arithmetic_v<T> || std::is_enum_v<T>
   void put(T value) { put_raw(std::as_bytes(std::span(&value, 1))); }
-  /// Writes the length of a list. The caller must write the items next.
+  /// Writes the length of a list, in 32 bits. The caller must write the items next.
   void put_count(std::size_t count) { put(static_cast<std::uint32_t>(count)); }
-  /// Writes at most the first `limit` bytes of `text`.
+  /// Writes at most the first `limit` bytes of `text`, preceded by their number.
   void put_text(std::string_view text, std::size_t limit = std::string_view::npos) {
     put_bytes(std::as_bytes(std::span(text.substr(0, limit))));
   }
+  /// Writes the number of bytes, in 32 bits, and then the bytes.
   void put_bytes(std::span<const std::byte> bytes) {
     put_count(bytes.size());
     put_raw(bytes);
@@ -40,8 +41,9 @@ class FieldWriter {
   std::vector<std::byte> bytes_;
 };
 
-/// Reads fields from bytes that may be malformed. After the first missing or invalid field, every
-/// further field is empty and is_whole() is false. The bytes must outlive this object.
+/// Reads fields from bytes that may be malformed. The first missing or invalid field and all
+/// further fields are zero or empty, and is_whole() is then false. The bytes must outlive this
+/// object and the spans that it returns.
 class FieldReader {
  public:
   /// If `on_error` is given, the reader calls it at every missing or invalid field. `on_error` may
@@ -85,15 +87,15 @@ class FieldReader {
     rest_ = rest_.subspan(count);
     return taken;
   }
-  /// Reads the length of a list. Each item of the list takes at least `item_bytes`.
+  /// Reads the length of a list. Each item of the list takes at least `item_bytes`. A length is
+  /// invalid if the remaining bytes are too few for the items.
   std::size_t get_count(std::size_t item_bytes) {
     const auto count = get<std::uint32_t>();
     if (count <= rest_.size() / item_bytes) return count;
     fail();
     return 0;
   }
-  /// Declares that a field is invalid, for a caller that checks further conditions on the field's
-  /// value.
+  /// Declares that a field is invalid. For a caller that checks the value of the field itself.
   void fail() {
     has_failed_ = true;
     if (on_error_ != nullptr) on_error_();

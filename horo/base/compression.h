@@ -8,15 +8,15 @@ namespace horo {
 
 /// The savings and the error of compression on this rank.
 struct CompressionFigures {
-  /// Bytes sent to other ranks for all gradients of the set, counted as a ring sends them over n
-  /// ranks. An allreduce counts as 2 (n-1)/n of its bytes, an allgather as n-1 times the rank's own
-  /// bytes. A wire type is not counted.
+  /// Bytes that this rank sends for all gradients of the GradientSync, counted as if n ranks used a
+  /// ring. An allreduce counts as 2 (n-1)/n of its bytes, an allgather as n-1 times the rank's own
+  /// bytes. The count does not include the savings of a wire type.
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_uncompressed = 0;  ///< the same count without compression
   /// Sums of squares over this rank's values in compressed tensors. `squared_values` is the sum for
   /// the values to send, which are gradients plus residuals of the previous step. `squared_error`
-  /// is the sum for the part that was not sent. The unsent parts of several ranks may cancel. The
-  /// result then has a smaller error.
+  /// is the sum for the part that was not sent. The unsent parts of several ranks may cancel, so
+  /// the error of the result may be smaller.
   double squared_values = 0;
   double squared_error = 0;
   /// The number of matrices (kPowerSgd) or buckets (kTopK) with non-finite values. The byte counts
@@ -47,30 +47,29 @@ struct CompressionFigures {
 
 struct CompressionReport {
   CompressionFigures latest_step;
-  CompressionFigures total;  ///< since the GradientSync was made
+  CompressionFigures total;  ///< since the GradientSync was made or last updated
 };
 
 /// How a GradientSync compresses gradients. Results are approximate.
 ///
-/// Only float32 gradients of kAverage and kSum are compressed. Other gradients are sent unchanged.
-/// With error feedback, each rank keeps the residual, which is the unsent part of its gradients,
-/// and adds the residual to its gradients of the next step. A job of one rank compresses too, so
-/// that its steps equal those of a larger job. All ranks end a step with the same bits. A
-/// compressed gradient in an Arena is not reduced in place.
+/// Only float32 gradients are compressed, and only with kAverage or kSum. Other gradients are sent
+/// uncompressed. With error feedback, each rank keeps the residual, which is the unsent part of its
+/// gradients, and adds the residual to its gradients of the next step. A job of one rank compresses
+/// too, so that it trains with the same approximation as a larger job. All ranks end a step with
+/// the same bits. A compressed gradient in an Arena is not reduced in place.
 ///
 /// If any rank has a non-finite gradient value, the result is non-finite on all ranks: kPowerSgd
-/// sets the whole matrix to NaN, and kTopK sends the value. State that is kept between steps (of
-/// that matrix, or with kTopK of its bucket) is then not updated, so a step that the caller skips
-/// has no effect.
+/// sets the whole matrix to NaN, and kTopK sends the value. The residuals and factors of that
+/// matrix, or with kTopK the residuals of the whole bucket, are then not updated.
 struct Compression {
   enum class Kind : std::uint8_t {
     kNone,
     /// Sends a matrix as two factors of low rank (Vogels, Karimireddy, Jaggi 2019, arXiv
     /// 1905.13727). The first dimension of a tensor gives the rows, all others the columns.
     kPowerSgd,
-    /// Sends the largest values of each tensor with their indices (Aji, Heafield 2017; with error
-    /// feedback, Stich, Cordonnier, Jaggi 2018). Use this kind for few ranks or a small fraction.
-    /// Each rank receives the values of all other ranks, so traffic grows with the number of ranks.
+    /// Sends the values of largest magnitude of each tensor with their indices (Aji, Heafield 2017;
+    /// with error feedback, Stich, Cordonnier, Jaggi 2018). Each rank receives the values of all
+    /// other ranks, so traffic grows with the number of ranks. For few ranks or a small `fraction`.
     kTopK,
   };
 
@@ -78,19 +77,19 @@ struct Compression {
   /// Keep residuals. They need as much memory as the compressed gradients. Without residuals,
   /// training may stall or lose accuracy.
   bool error_feedback = true;
-  /// The number of first steps that are exchanged uncompressed. 0 is the published algorithm. If
-  /// gradients change fast at first, set a few hundred or a thousand, because the factors need some
-  /// steps to converge.
+  /// The number of first steps that are exchanged uncompressed. If gradients change fast at first,
+  /// set a few hundred or a thousand, because the factors need some steps to converge.
   std::uint64_t start_step = 0;
 
-  /// kPowerSgd: the number of columns of the factors, at least 1 and capped at the smaller side of
-  /// a matrix. 1 or 2 gives the least traffic. 4 is close to uncompressed training in most models.
+  /// kPowerSgd: the number of columns of the factors, at least 1. Limited to the smaller side of a
+  /// matrix. A larger value sends more and approximates the matrix better.
   std::size_t rank = 4;
   /// kPowerSgd: a matrix is compressed if the number of its values is more than this many times the
-  /// number of values of its factors. At least 1. Vectors and small matrices are sent unchanged.
+  /// number of values of its factors. At least 1. Vectors and small matrices are therefore sent
+  /// uncompressed.
   double min_compression_rate = 2;
-  /// kPowerSgd: start from the factor of the previous step, as in a power iteration. Otherwise
-  /// start from a random factor.
+  /// kPowerSgd: start each step from the factor of the previous step, as in a power iteration. If
+  /// false, start each step from a random factor.
   bool warm_start = true;
   /// kPowerSgd: the seed of the random factors.
   std::uint64_t seed = 0;

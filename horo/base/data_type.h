@@ -28,14 +28,14 @@ enum class DataType : std::uint8_t {
 };
 inline constexpr int kDataTypeCount = 11;
 
-/// The size of one element in bytes.
+/// Returns the size of one element in bytes.
 std::size_t size_of(DataType type);
 /// Whether the type is a floating point type, including the 16-bit ones.
 constexpr bool is_floating(DataType type) {
   return type == DataType::kFloat32 || type == DataType::kFloat64 || type == DataType::kFloat16 ||
          type == DataType::kBFloat16;
 }
-/// "float32", "bfloat16", ...
+/// Returns "float32", "bfloat16", and so on.
 std::string_view name_of(DataType type);
 
 template <typename T>

@@ -32,7 +32,7 @@ Enum parse_choice(std::string_view text, std::initializer_list<Enum> choices) {
   throw InvalidArgument(fmt::format("'{}' is not one of {}", text, names));
 }
 
-// The value of an on/off setting; nullopt if the text is not such a value.
+// Returns the value of an on/off setting; nullopt if the text is not such a value.
 std::optional<bool> switch_of(std::string_view text) {
   for (const std::string_view on : {"on", "1", "true", "yes"})
     if (text == on) return true;
@@ -80,7 +80,7 @@ std::size_t parse_bytes_of_at_least(std::string_view text, std::size_t minimum) 
   return value;
 }
 
-// The only definition of each setting: parsing, the help of hororun and
+// The only definition of each setting. The parser, `hororun settings` and
 // docs/reference/environment.md use this table.
 constexpr SettingInfo kTable[] = {
     {"HORO_LOG_LEVEL", "warning", "debug, info, warning, error or off",
@@ -105,7 +105,7 @@ constexpr SettingInfo kTable[] = {
      "of a core.",
      true,
      [](Settings& s, std::string_view v) {
-       // A multiple of 4 KiB keeps every chunk of a segment aligned for vector stores.
+       // SharedMemoryCollectives requires a multiple of 4 KiB.
        s.segment_bytes = (parse_bytes_of_at_least(v, 4096) + 4095) / 4096 * 4096;
      }},
     {"HORO_RING_SEGMENT_BYTES", "1MiB", "a size, at least 4KiB",
@@ -190,7 +190,7 @@ constexpr SettingInfo kTable[] = {
      "for tests of the algorithms between nodes. 0: a node is a set of ranks that share memory.",
      true, [](Settings& s, std::string_view v) { s.ranks_per_node = parse_count(v); }},
     {"HORO_FLIGHT_DIR", "auto", "auto, off or a directory",
-     "The directory for the files of the flight recorder, about 256 KiB per rank. A file remains "
+     "The directory for the files of the flight recorder, about 270 KiB per rank. A file remains "
      "if its rank crashes; hororun doctor reads the files. auto: a directory for this job under "
      "TMPDIR (or /tmp)/horo-UID, removed when the job succeeds. In a named directory the files "
      "stay. If all hosts share the directory, doctor shows all ranks together.",
@@ -225,8 +225,8 @@ constexpr SettingInfo kTable[] = {
      true, [](Settings& s, std::string_view v) { s.gpu_oversubscribe = parse_switch(v); }},
 };
 
-// The Levenshtein distance, or `limit` if it is at least `limit`. Keeps one row of the table, and
-// stops when a whole row has reached the limit.
+// Returns the Levenshtein distance, or `limit` if the distance is larger. Keeps one row of the
+// table of distances, and stops when all values of a row have reached `limit`.
 std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
   if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) >= limit) return limit;
   const auto alike = std::ranges::mismatch(a, b).in1 - a.begin();
@@ -311,7 +311,6 @@ ParsedEnvironment parse_environment(std::span<const std::string> entries) {
   return result;
 }
 
-// Compares parsed values, so that "5min" on one rank and "300s" on another are equal.
 bool is_same_value(const SettingInfo& setting, std::string_view first, std::string_view second) {
   if (first == second) return true;
   try {

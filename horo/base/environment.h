@@ -37,9 +37,9 @@ std::string_view name_of(Stores stores);
 enum class Binding : std::uint8_t { kAuto, kNone };
 std::string_view name_of(Binding binding);
 
-/// Every HORO_ setting, parsed. Inside the library, only init() and testing.h read HORO_ variables.
-/// Each call of init() reads them once. All ranks of a job have the same values, except where
-/// SettingInfo::same_on_all_ranks is false.
+/// The values of all HORO_ settings. Inside the library, only init() and testing.h read HORO_
+/// variables. Each call of init() reads them once. init() throws MismatchError if a setting differs
+/// between the ranks of a job, unless its SettingInfo::same_on_all_ranks is false.
 struct Settings {
   LogLevel log_level = LogLevel::kWarning;
   std::chrono::nanoseconds timeout{};
@@ -67,7 +67,7 @@ struct Settings {
   bool operator==(const Settings&) const = default;
 };
 
-/// One row of the settings table: documentation and parser of one variable.
+/// One row of the settings table: the documentation and the parser of one variable.
 struct SettingInfo {
   std::string_view name;           ///< "HORO_TIMEOUT"
   std::string_view default_value;  ///< as a user would write it
@@ -79,7 +79,7 @@ struct SettingInfo {
 // Reading the table is safe while another thread runs the destructors of exit().
 static_assert(std::is_trivially_destructible_v<SettingInfo>);
 
-/// The table, in the order of the documentation.
+/// Returns the table, in the order of the documentation.
 std::span<const SettingInfo> settings_table();
 
 /// The result of reading an environment.
@@ -87,26 +87,28 @@ struct ParsedEnvironment {
   Settings settings;
   /// value_of[i]: the text of settings_table()[i] that is in effect.
   std::vector<std::string> value_of;
-  /// One line for each HORO_ variable that is not a setting, with the nearest setting name.
+  /// One line for each HORO_ variable that is not a setting, with the name of a similar setting if
+  /// there is one.
   std::vector<std::string> warnings;
 };
 
-/// Parses "NAME=VALUE" entries whose names begin with HORO_. Skips HORO_TEST_ entries, which
-/// testing.h reads. Throws InvalidArgument with the variable and the values that it accepts.
+/// Parses the "NAME=VALUE" entries whose names begin with HORO_, except HORO_TEST_ entries. The
+/// last entry of a name is in effect. If a value is invalid, throws InvalidArgument with the
+/// variable and the values that it accepts.
 ParsedEnvironment parse_environment(std::span<const std::string> entries);
 /// Whether two texts of a setting mean the same value, such as "1" and "on", or "1MiB" and
 /// "1024KiB". Texts that do not parse mean the same value only if they are equal.
 bool is_same_value(const SettingInfo& setting, std::string_view first, std::string_view second);
-/// The process's own environment, as "NAME=VALUE" entries.
+/// Returns the environment of this process, as "NAME=VALUE" entries.
 std::vector<std::string> process_environment();
 /// Whether the entries show that an MPI launcher (mpirun, or srun with PMI) started the process.
 bool is_started_by_launcher(std::span<const std::string> entries);
 
-/// docs/reference/environment.md, generated from the table.
+/// Returns the text of docs/reference/environment.md, generated from the table.
 std::string environment_markdown();
 
-/// The entry of `candidates` with the smallest edit distance to `word`, if that distance is at most
-/// a third of the length of `word`.
+/// Returns the entry of `candidates` with the smallest edit distance to `word`, if that distance is
+/// at most a third of the length of `word`; nullopt otherwise.
 std::optional<std::string> nearest_match(std::string_view word,
                                          std::span<const std::string_view> candidates);
 

@@ -6,8 +6,8 @@
 namespace horo {
 
 Error::Error(const std::string& text) : std::runtime_error(printable(text)) {
-  // The text is recorded when the error is created. A later failure on the same thread can then
-  // name this text as the cause, even if the program has caught the error.
+  // If an exception of this thread later unwinds a Context, the Context reports this text; see
+  // latest_thread_error().
   record_thread_error(what());
 }
 

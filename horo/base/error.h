@@ -6,35 +6,36 @@
 
 namespace horo {
 
-/// The base of every exception that horo throws. what() is one line of printable text, even if
-/// names and paths in the text are not printable; see horo/base/printable.h.
+/// The base of all exception classes of horo. what() is one line of printable text, even if names
+/// and paths in the text are not printable; see horo/base/printable.h.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& text);
 };
 
-/// An argument is invalid. Nothing was submitted, and the runtime remains usable.
+/// An argument or a setting is invalid. The Context, if there is one, remains usable. Nothing was
+/// submitted, unless the documentation of the function states otherwise.
 class InvalidArgument : public Error {
  public:
   using Error::Error;
 };
 
-/// Ranks have different arguments for the same operation: shape, type, reduction, root, ... Thrown
-/// on every rank with the same text. The runtime remains usable.
+/// Ranks disagree, for example on the shape, type, reduction or root of an operation. Thrown on
+/// every rank that takes part in the operation. The Context, if there is one, remains usable.
 class MismatchError : public Error {
  public:
   using Error::Error;
 };
 
-/// A rank was lost, a wait timed out, or the transport failed. The job cannot continue: pending and
-/// later operations fail with this error.
+/// A rank was lost, a wait timed out, or the transport failed. Except for SharedMemoryError, the
+/// job cannot continue: pending and later operations fail with this error.
 class CommunicationError : public Error {
  public:
   using Error::Error;
 };
 
-/// A node has too little shared memory for a request. Thrown on every rank. The runtime remains
-/// usable, although the base class is CommunicationError.
+/// A node has too little shared memory for a request. Thrown on every rank. The Context, if there
+/// is one, remains usable.
 class SharedMemoryError : public CommunicationError {
  public:
   using CommunicationError::CommunicationError;
@@ -46,7 +47,8 @@ class DeviceError : public Error {
   using Error::Error;
 };
 
-/// This rank, or a rank that the operation needs, has shut down.
+/// This rank, or a rank that the operation needs, has shut down. Also thrown in a child process of
+/// fork(), which cannot use horo.
 class ShutdownError : public Error {
  public:
   using Error::Error;
@@ -60,7 +62,8 @@ namespace detail {
 }  // namespace horo
 
 /// Throws horo::InvalidArgument with `message` if `condition` is false. `message` is an expression
-/// convertible to std::string. It is evaluated only if `condition` is false.
+/// convertible to std::string. It is evaluated only if `condition` is false. If it is empty, the
+/// text has the condition and its place in the source.
 #define HORO_CHECK(condition, message)                                 \
   (static_cast<bool>(condition) ? static_cast<void>(0)                 \
                                 : ::horo::detail::throw_check_failure( \

@@ -5,8 +5,9 @@
 
 namespace horo {
 
-/// IEEE 754 binary16, stored as bits. Has no arithmetic: convert to float. Conversions round to
-/// nearest, ties to even, and preserve NaN, infinities and subnormals.
+/// IEEE 754 binary16, stored as bits. Has no arithmetic: convert to float. The conversion to float
+/// is exact. The conversion from float rounds to nearest, ties to even, and may give subnormals. A
+/// value that is too large becomes infinite, and NaN stays NaN.
 struct Float16 {
   std::uint16_t bits = 0;
 
@@ -18,9 +19,9 @@ struct Float16 {
     const std::uint32_t x = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = (x >> 16) & 0x8000u;
     const std::uint32_t magnitude = x & 0x7fffffffu;
-    if (magnitude > 0x7f800000u)  // NaN: keep it quiet, keep the upper payload bits
+    if (magnitude > 0x7f800000u)  // NaN: make it quiet, keep the upper payload bits
       return static_cast<std::uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x1ffu));
-    if (magnitude >= 0x477ff000u)  // rounds to 65536 or more, or is infinite
+    if (magnitude >= 0x477ff000u)  // 65520 or more: rounds to infinity
       return static_cast<std::uint16_t>(sign | 0x7c00u);
     if (magnitude < 0x38800000u) {  // below 2^-14: subnormal or zero; the addition rounds
       const float rounded = std::bit_cast<float>(magnitude) + 0.5f;
@@ -43,8 +44,7 @@ struct Float16 {
   }
 };
 
-/// bfloat16 (the upper half of a binary32), stored as bits. Conversions round to nearest, ties to
-/// even, and preserve NaN, infinities and subnormals.
+/// bfloat16 (the upper half of a binary32), stored as bits. Conversions are as those of Float16.
 struct BFloat16 {
   std::uint16_t bits = 0;
 

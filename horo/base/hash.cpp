@@ -5,9 +5,9 @@
 
 namespace horo {
 
-// Four chains, so that their multiplications overlap. Each step is a bijection of the chain's state
-// for a given word, and of the word for a given state. A difference in one word therefore always
-// changes the state of its chain.
+// Uses four chains, so that their multiplications overlap. Each step is a bijection of the chain's
+// state for a given word, and of the word for a given state. If only one word of a chain differs
+// between two blocks, the final states of the chain therefore differ.
 std::uint64_t hash_contents(const void* data, std::size_t bytes) {
   constexpr std::size_t kChains = 4;
   constexpr std::size_t kBlockBytes = kChains * sizeof(std::uint64_t);
@@ -21,7 +21,6 @@ std::uint64_t hash_contents(const void* data, std::size_t bytes) {
     for (std::size_t c = 0; c < kChains; ++c)
       chains[c] = std::rotl((chains[c] ^ words[c]) * kOddFactor, 29);
   }
-  // The length is included, so that trailing zero bytes change the hash.
   return Hash().add(bytes).add_bytes(chains.data(), kBlockBytes).add_bytes(at, left).value();
 }
 

@@ -23,9 +23,8 @@ class Hash {
   std::uint64_t value_ = 0xcbf29ce484222325ull;
 };
 
-/// Hashes a large block of memory at about memory bandwidth. Blocks that differ in only one 8-byte
-/// word have different internal states. Other different blocks have equal hashes with a probability
-/// of about 2^-64. Depends on the byte order of the machine. Not for untrusted input.
+/// Hashes a large block of memory, much faster than Hash. Different blocks have equal hashes with a
+/// probability of about 2^-64. Depends on the byte order of the machine. Not for untrusted input.
 std::uint64_t hash_contents(const void* data, std::size_t bytes);
 
 }  // namespace horo

@@ -10,7 +10,7 @@
 namespace horo {
 namespace {
 
-// Process-wide: libraries of one process share the level.
+// One level for the process, even if its ranks are threads.
 std::atomic<LogLevel> current_level{LogLevel::kWarning};
 thread_local std::string current_label;  // NOLINT: a thread's own label
 
@@ -49,14 +49,14 @@ LogLevel log_level() { return current_level; }
 void set_log_label(std::string label) { current_label = std::move(label); }
 std::string log_label() { return current_label; }
 
-// Makes the text printable for all callers, because names of tensors and errors of the system may
+// Makes the text printable for all callers, because names of tensors and file names in the text may
 // contain control characters.
 void log_message(LogLevel level, std::string_view text) noexcept {
   if (level < log_level() || level == LogLevel::kOff) return;
   try {
     logger().log(to_spdlog(level), "[{}] {}",
                  current_label.empty() ? "horo" : printable(current_label), printable(text));
-  } catch (...) {  // NOLINT: a log line is never worth an exception
+  } catch (...) {  // NOLINT: a line that cannot be logged is dropped
   }
 }
 

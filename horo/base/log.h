@@ -9,8 +9,8 @@ namespace horo {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
 
-/// Sets the lowest level that is logged. Initially kWarning. Messages are lines on stderr, prefixed
-/// with the time, the level and the label. Thread-safe.
+/// Sets the lowest level that this process logs. Initially kWarning. Messages are lines on stderr,
+/// prefixed with the time, the level and the label. Thread-safe.
 void set_log_level(LogLevel level);
 LogLevel log_level();
 

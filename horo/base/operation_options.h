@@ -9,15 +9,15 @@
 
 namespace horo {
 
-/// `name`: ranks match an operation by its name. If empty, the name is "<operation>.<k>", where k
-/// counts the operations of that kind that this rank has submitted without a name. All ranks must
-/// then submit these operations in the same order. A name may be used again after its operation has
-/// completed.
+/// `name`: ranks match an operation by its name. If empty, a group has the name of its first
+/// tensor. Any other operation has the name "<operation>.<k>", where k counts, from 0, the nameless
+/// operations of that kind that this rank has submitted in the Context. All ranks must then submit
+/// these operations in the same order. A name may be used again after its operation has completed.
 ///
 /// `prescale`, `postscale`: finite factors, equal on all ranks. The result is postscale *
 /// op(prescale * x). Each product is rounded once to the element type. float64 is multiplied in
 /// float64. Other floating point types are multiplied in float32, to which the factor is rounded
-/// first. For integers, both must be 1.
+/// first. For integers and bool, both factors must be 1.
 struct AllreduceOptions {
   std::string name;
   ReduceOp op = ReduceOp::kAverage;
@@ -40,18 +40,19 @@ struct ReduceScatterOptions {
 struct AlltoallOptions {
   std::string name;
   /// The number of rows (first dimension) of the input to send to each rank, by rank. The sum must
-  /// be the number of rows of the input. If empty, all ranks get the same number of rows, and the
-  /// first `rows % size` ranks get one more.
+  /// be the number of rows of the input. If empty, each rank gets `rows / size` rows, and each of
+  /// the first `rows % size` ranks gets one more.
   std::vector<std::size_t> splits;
 };
 struct BarrierOptions {
   std::string name;
 };
 struct CheckEqualOptions {
-  /// The name of the check in errors. Each name has its own count of calls; see `every`.
+  /// The name of the check, which errors show. May be empty. Each name has its own count of calls;
+  /// see `every`.
   std::string name;
-  /// Compare the tensors in the first call and then in every `every`-th call; the other calls
-  /// return at once. Must be at least 1 and equal on all ranks.
+  /// Compare the tensors in the first call and then in every `every`-th call; in other calls, check
+  /// only the arguments. Must be at least 1 and equal on all ranks.
   std::uint64_t every = 1;
 };
 

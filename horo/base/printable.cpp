@@ -18,7 +18,7 @@ struct Character {
 };
 
 // Returns the first character of `text`, which is not empty. Rejects what RFC 3629 rejects:
-// overlong forms, surrogates and codes above U+10FFFF.
+// incomplete characters, overlong forms, surrogates and codes above U+10FFFF.
 Character decode_first(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -46,7 +46,7 @@ FirstCharacter first_character(std::string_view text) {
   return {.bytes = first.bytes, .is_printable = first.is_valid && is_printable(first.code)};
 }
 
-// Plain ASCII, the usual case, is copied without decoding. The escapes are ASCII themselves, which
+// Plain ASCII, the usual case, is copied without decoding. The escapes are printable ASCII, which
 // makes the function idempotent.
 std::string printable(std::string_view text) {
   if (std::ranges::all_of(text, is_plain_ascii)) return std::string(text);

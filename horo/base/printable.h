@@ -11,9 +11,8 @@ namespace horo {
 /// U+2029) and of invalid UTF-8 by "\x" and two hexadecimal digits. Everything else is unchanged,
 /// so printable(printable(x)) equals printable(x).
 ///
-/// Inside horo, names keep their bytes, because ranks match operations by these bytes. Text is made
-/// printable at output: in log_message(), in every horo::Error, and in readers and writers of
-/// files.
+/// Names in memory keep their bytes, because ranks match operations by these bytes. Text is made
+/// printable when it is logged, printed or stored in an Error, and when a flight recorder is read.
 std::string printable(std::string_view text);
 
 /// The same for each line of `text`; keeps the newlines.

@@ -105,7 +105,7 @@ std::string format_duration(std::chrono::nanoseconds duration) {
   const auto count = std::max(0.0, static_cast<double>(duration.count()));
   if (count == 0) return "0 s";
   for (const Unit& unit : kUnits) {
-    // A value that rounds up to `end` uses the next unit too: "1 s", not "1e+03 ms".
+    // A value that rounds up to `end` uses the next unit too, such as "1 s" in place of "1e+03 ms".
     const bool is_last = unit.end == 0;
     if (!is_last && count >= unit.end * (1 - 0.5e-3)) continue;
     const double value = count / unit.nanoseconds;

@@ -15,15 +15,16 @@ std::size_t parse_bytes(std::string_view text);
 /// Throws InvalidArgument with the text and the accepted form.
 std::chrono::nanoseconds parse_duration(std::string_view text);
 
-/// "64 MiB", "1.5 KiB", "17 B": the size in the largest unit that represents it exactly with at
-/// most two decimals, otherwise in bytes.
+/// Returns the size in the largest unit that represents it exactly with at most two decimals,
+/// otherwise in bytes, such as "64 MiB", "1.5 KiB" or "17 B".
 std::string format_bytes(std::size_t bytes);
-/// "1 rank", "2 ranks". The plural of `noun` must end with "s".
+/// Returns a text such as "1 rank" or "2 ranks". The plural of `noun` must be `noun` with an "s".
 std::string format_count(std::size_t count, std::string_view noun);
-/// "500 us", "1.5 s", "5 min": three significant digits. Uses minutes from 120 s and hours from 120
-/// min. A negative duration counts as 0.
+/// Returns a text such as "500 us", "1.5 s" or "5 min". It has at most three significant digits, or
+/// all digits from 1000 h on. Uses minutes from 120 s and hours from 120 min. A negative duration
+/// counts as 0.
 std::string format_duration(std::chrono::nanoseconds duration);
-/// The same for a difference of times in nanoseconds.
+/// The same for a number of nanoseconds.
 std::string format_nanoseconds(std::int64_t nanoseconds);
 
 }  // namespace horo

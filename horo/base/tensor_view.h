@@ -42,7 +42,7 @@ class Shape {
   /// The number of elements: the product of the dimensions. Throws InvalidArgument, with the shape,
   /// if it is 2^63 or more.
   std::size_t count() const;
-  /// "[64, 3, 7, 7]"
+  /// Returns a text such as "[64, 3, 7, 7]".
   std::string to_string() const;
 
   friend bool operator==(const Shape&, const Shape&) = default;
@@ -56,16 +56,16 @@ class Shape {
 template <typename Range>
 concept BorrowableRange =
     std::ranges::contiguous_range<Range> && std::ranges::borrowed_range<Range>;
-/// A temporary that owns its elements, such as std::vector<float>(3). The temporary is destroyed
-/// before an operation uses the elements.
+/// A temporary that owns its elements, such as std::vector<float>(3). It may be destroyed before an
+/// operation uses the elements.
 template <typename Range>
 concept OwningTemporary =
     std::ranges::contiguous_range<Range> && !std::ranges::borrowed_range<Range>;
 
-/// A borrowed, contiguous, row-major, read-only tensor in host memory: pointer, element type and
-/// shape. The caller must keep the memory alive and unchanged until the operation on the view has
-/// completed. Every constructor throws InvalidArgument, with the shape, if the tensor has 2^63
-/// bytes or more.
+/// A borrowed, contiguous, row-major, read-only tensor: pointer, element type and shape. The memory
+/// is host memory, or device memory for functions that take tensors of a device. The caller must
+/// keep the memory alive and unchanged until the operation on the view has completed. Every
+/// constructor throws InvalidArgument, with the shape, if the tensor has 2^63 bytes or more.
 class ConstTensorView {
  public:
   ConstTensorView() = default;
@@ -73,8 +73,7 @@ class ConstTensorView {
   template <typename T>
   ConstTensorView(const T* data, Shape shape)
       : ConstTensorView(static_cast<const void*>(data), checked_type<T>(), std::move(shape)) {}
-  /// A view with one dimension of a std::vector, std::array, std::span or other contiguous
-  /// container.
+  /// A one-dimensional view of a std::vector, std::array, std::span or other contiguous container.
   template <BorrowableRange Range>
   ConstTensorView(Range&& range)  // NOLINT: containers convert
       : ConstTensorView(std::ranges::data(range),

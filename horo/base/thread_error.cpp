@@ -8,8 +8,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Trivially destructible: errors may be thrown while the destructors of a thread or of the process
-// run, after those of thread_local objects.
+// Trivially destructible, because errors may be thrown after the destructors of thread_local
+// objects have run.
 struct LatestError {
   char text[1000];
   std::size_t length;

@@ -18,7 +18,8 @@ constexpr std::size_t kLongestPlain = 40;
 constexpr std::size_t kLongest = 56;  // without "#number"
 constexpr int kMostMembers = 1 << 20;
 
-// Writes runs of at least three ranks with a constant stride as "first-last:stride".
+// Writes runs of at least three ranks with a constant stride as "first-last" (stride 1) or
+// "first-last:stride".
 std::string in_runs(const std::vector<int>& ranks) {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin < ranks.size();) {
@@ -36,8 +37,8 @@ std::string in_runs(const std::vector<int>& ranks) {
   return fmt::format("{{{}}}", fmt::join(parts, ", "));
 }
 
-// The shortest form that fits is used: the list, runs, or a count with a hash. Only the hash cannot
-// be parsed back.
+// Uses the first form that fits: the list, runs, or a count with a hash. members_of() cannot parse
+// the last form.
 std::string list_of(const std::vector<int>& ranks) {
   std::string plain = fmt::format("{{{}}}", fmt::join(ranks, ", "));
   if (plain.size() <= kLongestPlain) return plain;
@@ -62,8 +63,8 @@ std::optional<int> take_number(std::string_view& text) {
   return number;
 }
 
-// Removes a rank or a run of ranks from the front of `text` and adds the ranks to `members`. The
-// limit on members protects against damaged names in files of the flight recorder.
+// Removes a rank or a run of ranks from the front of `text` and adds the ranks to `members`.
+// Rejects long runs, because names in files of the flight recorder may be damaged.
 bool take_run(std::string_view& text, std::vector<int>& members) {
   const auto first = take_number(text);
   const bool is_run = first && take(text, "-");
@@ -133,8 +134,8 @@ Topology Topology::subset(const std::vector<int>& members, int number) const {
   return topology;
 }
 
-// All ranks call this with the same keys and compute the same numbers without communication: nodes
-// are numbered in the order of their first rank.
+// All ranks pass the same keys, so they compute the same numbers without communication. Nodes are
+// numbered in the order of their first rank.
 Topology make_topology(int rank, const std::vector<std::string>& key_of_rank,
                        const std::vector<std::string>& host_of_rank) {
   HORO_CHECK(!key_of_rank.empty() && key_of_rank.size() == host_of_rank.size(),

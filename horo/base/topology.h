@@ -9,17 +9,18 @@
 
 namespace horo {
 
-/// The name of a process set in messages and the flight recorder. It lists the ranks in the job,
-/// ascending: "{0, 2}". A long list is written as runs of ranks: "{0-63, 70-90:2}" (70, 72, ...
-/// 90). If several sets have the same ranks, the second one is "{0, 2}#2". At most 64 bytes: a list
-/// that does not fit is replaced by a count and a hash, "{61 ranks, 6f1c0a95}".
+/// Returns the name of a process set in messages and the flight recorder. It lists the ranks in the
+/// job, ascending: "{0, 2}". A long list is written as runs of ranks: "{0-63, 70-90:2}" (70, 72,
+/// ... 90). If several sets have the same ranks, the second one is "{0, 2}#2". A list of more than
+/// 56 bytes is replaced by a count and a hash, "{61 ranks, 6f1c0a95}".
 std::string name_of_set(const std::vector<int>& ranks, int number = 1);
 
-/// The ranks that the name of a process set lists; nullopt if the name has no list.
+/// Returns the ranks that the name of a process set lists, or nullopt if the name has no list.
 std::optional<std::vector<int>> members_of(std::string_view process_set);
 
-/// The placement of the ranks of a job. A node is a set of ranks that can share memory. Nodes are
-/// numbered in the order of their lowest rank, and ranks within a node in rank order.
+/// The placement of the ranks of a group, which is a job or a process set. A node is a set of ranks
+/// that share memory. Nodes are numbered in the order of their lowest rank, and ranks within a node
+/// in rank order.
 struct Topology {
   int rank = 0;
   int size = 1;
@@ -45,14 +46,14 @@ struct Topology {
   int job_rank(int other_rank) const {
     return job_rank_of.empty() ? other_rank : job_rank_of[static_cast<std::size_t>(other_rank)];
   }
-  /// "rank 3 (host b)": the name of a rank in messages, with its rank in the job.
+  /// Returns the name of a rank in messages, with its rank in the job, such as "rank 3 (host b)".
   std::string describe(int other_rank) const;
   /// Whether this group is a process set of the job.
   bool is_subset() const { return !job_rank_of.empty(); }
-  /// See name_of_set(). Empty if this is the whole job.
+  /// See name_of_set(). Empty if the group is the job.
   std::string set_name() const;
-  /// The topology of `members`, which are renumbered 0, 1, ... `members` must be ascending and
-  /// include this rank. Ranks on the same node stay on the same node.
+  /// The topology of the ranks `members` of this group, which are renumbered 0, 1, ... `members`
+  /// must be ascending and include this rank. Ranks on the same node stay on the same node.
   Topology subset(const std::vector<int>& members, int number = 1) const;
 };
 
@@ -68,7 +69,7 @@ inline std::vector<std::string> names_of(const Topology& topology, const std::ve
   return names;
 }
 
-/// The same for all ranks of the job.
+/// The same for all ranks of the group.
 inline std::vector<std::string> names_of(const Topology& topology) {
   std::vector<int> ranks(static_cast<std::size_t>(topology.size));
   std::iota(ranks.begin(), ranks.end(), 0);

@@ -20,7 +20,8 @@ thread_local const std::function<bool()>* work_of_thread = nullptr;
 
 }  // namespace
 
-// Waits do not nest. Work that runs during a wait must not wait.
+// One object per thread is enough, because waits do not nest: work that runs during a wait must not
+// wait.
 WhileWaiting::WhileWaiting(std::function<bool()> work) : work_(std::move(work)) {
   HORO_CHECK(work_of_thread == nullptr, "this thread already has work for its waits");
   work_of_thread = &work_;
@@ -35,8 +36,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::chrono::nanoseconds kFirstNap = 20us;
-// Longer than any single sleep of a wait. If this much time passes between two readings of the
-// clock, the process or the machine was suspended.
+// Longer than any single sleep of a wait. If more time passes between two readings of the clock,
+// the process or the machine is assumed to have been suspended.
 constexpr std::chrono::nanoseconds kStopped = 2s;
 // A later call of AbortSignal::raise() polls at most this many times for the text of the first
 // call.
@@ -49,8 +50,8 @@ constexpr int kLooksForText = 10000;
 void AbortSignal::raise(std::string_view text) noexcept {
   std::uint32_t expected = 0;
   if (!state_.compare_exchange_strong(expected, kWriting, std::memory_order_acq_rel)) {
-    // The first call completes soon, unless its process was killed during the call. The limit of
-    // the loop covers that case: the signal may share memory between processes.
+    // The first call completes soon, unless its process was stopped or killed during the call. The
+    // loop has a limit for that case.
     for (int looks = 0; looks < kLooksForText && !is_raised(); ++looks) sched_yield();
     return;
   }
@@ -70,10 +71,9 @@ bool names_timeout(std::string_view text) {
   return text.find(kTimeoutMark) != std::string_view::npos;
 }
 
-// The stages of a wait: poll, poll and yield, sleep. Suspended time is added to start_, so that
-// this time advances neither the stage nor the timeout. Otherwise a job that is stopped and
-// continued as a whole would time out. The order of the checks is fixed: a raised abort signal has
-// the text of the first cause, so it takes precedence over the timeout of the wait.
+// Suspended time is added to start_, so that this time advances neither the stage of the wait nor
+// the timeout. Otherwise a job that is stopped and continued as a whole would time out. A raised
+// abort signal takes precedence over the timeout, because it has the text of the first cause.
 void Waiter::pause_slowly(const std::atomic<std::uint32_t>* word, std::uint32_t seen,
                           std::string_view what) {
   const auto now = std::chrono::steady_clock::now();
@@ -89,8 +89,8 @@ void Waiter::pause_slowly(const std::atomic<std::uint32_t>* word, std::uint32_t 
   if (policy_.has_timed_out(start_, now))
     throw CommunicationError(
         with_timeout(fmt::format("waited {} {}", format_duration(waited), what), policy_.timeout));
-  // While there is other work, this thread neither sleeps nor yields, since the work may be what
-  // other ranks wait for.
+  // While there is other work, this thread neither sleeps nor yields, because other ranks may wait
+  // for that work.
   if (WhileWaiting::work_once()) {
     naps_ = 0;
     return;
@@ -102,7 +102,8 @@ void Waiter::pause_slowly(const std::atomic<std::uint32_t>* word, std::uint32_t 
   }
   is_napping_ = true;
   if (policy_.before_nap != nullptr) (*policy_.before_nap)();
-  // The sleep is bounded, because a wake-up can be missed (see Flag::publish).
+  // The sleep is short, because a wake-up can be missed (see Flag::publish in
+  // collectives/shared_memory).
   const auto nap = std::min(policy_.longest_nap, kFirstNap * (1 + naps_++));
   if (word != nullptr)
     futex_wait(*word, seen, nap);

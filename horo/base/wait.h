@@ -11,35 +11,36 @@
 namespace horo {
 
 /// Runs other work of a thread while that thread waits. As long as an object of this class exists,
-/// each wait (Waiter) of the thread that made the object calls `work` from time to time. A thread
-/// must have at most one such object, and must destroy the object itself.
+/// each Waiter of the thread that made the object calls `work` whenever it reads the clock. A
+/// thread must have at most one such object, and must destroy the object itself.
 class WhileWaiting {
  public:
-  /// `work` must not block. It must return whether it had anything to do. An exception from `work`
-  /// ends the wait.
+  /// `work` must not block and must not wait. It must return whether it had anything to do. An
+  /// exception from `work` ends the wait.
   explicit WhileWaiting(std::function<bool()> work);
   ~WhileWaiting();
   WhileWaiting(const WhileWaiting&) = delete;
   WhileWaiting& operator=(const WhileWaiting&) = delete;
 
-  /// Runs the work of this thread once, for code that computes for a long time between waits.
-  /// Returns whether there was anything to do.
+  /// Runs the work of this thread once, if the thread has work. For code whose waits are usually
+  /// too short for a Waiter to run the work. Returns whether there was anything to do.
   static bool work_once();
 
  private:
   std::function<bool()> work_;
 };
 
-/// A flag with a text by which a failing rank, or the watchdog, ends the waits of other ranks.
-/// Plain memory that processes may share; all zeros means "not raised". Thread-safe.
+/// A flag with a text by which a failing rank, or the watchdog, ends the waits of the ranks that
+/// share the object. Processes may share its memory, in which all zeros mean "not raised". Also
+/// holds times that waits and watchdogs share. Thread-safe.
 class AbortSignal {
  public:
   /// Raises the signal. The first call sets the text, cut to the available size; later calls have
-  /// no effect. On return the signal is raised, unless the process of the first call was stopped or
-  /// killed during that call.
+  /// no effect. On return the signal is raised, unless the first call does not complete soon, for
+  /// example because its process was stopped or killed during the call.
   void raise(std::string_view text) noexcept;
   bool is_raised() const noexcept { return state_.load(std::memory_order_acquire) == kRaised; }
-  /// The text given to raise(). Requires is_raised().
+  /// Returns the text of the first call of raise(). Requires is_raised().
   std::string text() const;
   /// The same without a copy; valid as long as this object.
   std::string_view view() const noexcept { return text_; }
@@ -55,8 +56,8 @@ class AbortSignal {
         std::chrono::steady_clock::duration(excused_.load(std::memory_order_relaxed)));
   }
 
-  /// Declares that a watchdog has snapshots of all ranks until `until`. Meanwhile, no other
-  /// watchdog of the node logs waits that only its own rank has found.
+  /// Declares that a watchdog has snapshots of all ranks until `until`. Meanwhile, the watchdogs of
+  /// the ranks that share this object do not log waits from LongWaits.
   void watch_until(std::chrono::steady_clock::time_point until) const noexcept {
     watched_.store(until.time_since_epoch().count(), std::memory_order_relaxed);
   }
@@ -64,12 +65,12 @@ class AbortSignal {
     return now.time_since_epoch().count() < watched_.load(std::memory_order_relaxed);
   }
 
-  /// Declares that a wait has lasted for its timeout at `now`. Such a wait makes no progress, so a
-  /// slow link is not its cause.
+  /// Declares that a wait has lasted for its timeout at `now`. A slow link is assumed not to cause
+  /// such a wait.
   void note_overdue_wait(std::chrono::steady_clock::time_point now) const noexcept {
     overdue_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   }
-  /// Whether a wait was overdue in the last three seconds before `now`.
+  /// Whether note_overdue_wait() was called in the last three seconds before `now`.
   bool has_overdue_wait(std::chrono::steady_clock::time_point now) const noexcept {
     const auto noted = overdue_.load(std::memory_order_relaxed);
     return noted != 0 && (now.time_since_epoch() - std::chrono::steady_clock::duration(noted)) <
@@ -86,23 +87,24 @@ class AbortSignal {
 
 /// How a rank waits for its peers. The rank polls for `spin`. Then it polls and yields the core for
 /// `yield`. Then it sleeps for intervals that grow to `longest_nap`. A wait ends with
-/// CommunicationError after `timeout` plus `grace`, or when `abort` is raised. Time in which the
-/// process was stopped does not count, nor does time that `abort` excludes.
+/// CommunicationError after `timeout` plus `grace`, or when `abort` is raised. Time that `abort`
+/// excludes does not count. In a Waiter, time in which the process was stopped does not count
+/// either.
 struct WaitPolicy {
   std::chrono::nanoseconds spin{0};
   std::chrono::nanoseconds yield{std::chrono::microseconds(200)};
   std::chrono::nanoseconds longest_nap{std::chrono::milliseconds(1)};
-  /// The number of polls between two readings of the clock, at least 1. The durations above count
-  /// from the first reading.
+  /// The number of polls between two readings of the clock before the wait sleeps, at least 1. The
+  /// durations above count from the first reading.
   std::uint32_t quick_polls = 32;
   std::chrono::nanoseconds timeout{std::chrono::minutes(5)};
-  /// Extra time after `timeout` in which the watchdog, which has snapshots of all ranks, can raise
-  /// `abort` first.
+  /// Extra time after `timeout` in which the watchdog can raise `abort` first. The watchdog usually
+  /// has snapshots of all ranks.
   std::chrono::nanoseconds grace{0};
   const AbortSignal* abort = nullptr;  ///< may be null; must outlive the waits
-  /// If set and true, a wait ends with ShutdownError, because its result is no longer needed.
+  /// If not null and true, a wait ends with ShutdownError, because its result is no longer needed.
   const std::atomic<bool>* cancelled = nullptr;
-  /// If set, the waiting thread calls this function before each sleep. An exception from the
+  /// If not null, the waiting thread calls this function before each sleep. An exception from the
   /// function ends the wait.
   const std::function<void()>* before_nap = nullptr;
 
@@ -113,9 +115,8 @@ struct WaitPolicy {
   }
   /// The time after which a wait ends with an error: `timeout` plus `grace`.
   std::chrono::nanoseconds limit() const { return timeout + grace; }
-  /// Whether a wait that began at `since` has timed out at `now`. All waits use this function for
-  /// their timeout. Once the wait has lasted for `timeout`, notes in `abort` that a wait is
-  /// overdue.
+  /// Whether a wait that began at `since` has timed out at `now`. If the wait has lasted for more
+  /// than `timeout`, also notes in `abort` that a wait is overdue.
   bool has_timed_out(std::chrono::steady_clock::time_point since,
                      std::chrono::steady_clock::time_point now) const {
     const std::chrono::nanoseconds waited = time_since(since, now);
@@ -128,19 +129,21 @@ struct WaitPolicy {
 inline constexpr std::string_view kTimeoutMark = " (HORO_TIMEOUT is ";
 /// Appends the value of HORO_TIMEOUT to the text of an error.
 std::string with_timeout(std::string_view text, std::chrono::nanoseconds timeout);
-/// Whether `text` is a result of with_timeout().
+/// Whether `text` contains kTimeoutMark, as a result of with_timeout() does.
 bool names_timeout(std::string_view text);
 
-/// One wait. During the wait, the thread runs its other work (WhileWaiting). Use: `for (Waiter
-/// waiter(policy); !ready(); waiter.pause("for the reply of rank 3"));` Used by one thread.
+/// One wait of one thread, during which the thread runs its other work (WhileWaiting). Use: `for
+/// (Waiter waiter(policy); !ready(); waiter.pause("for the reply of rank 3"));`
 class Waiter {
  public:
+  /// `policy` must outlive this object.
   explicit Waiter(const WaitPolicy& policy) : policy_(policy) {}
 
-  /// Pauses between two polls. `what` completes "waited 5 min ..." in the error.
+  /// Pauses between two polls. Throws as WaitPolicy describes. `what` completes "waited 5 min ..."
+  /// in the error.
   void pause(std::string_view what) { pause_at(nullptr, 0, what); }
-  /// The same for an event that changes `word` from `seen` and calls futex_wake_all: the change
-  /// ends a sleep.
+  /// The same for an event that changes `word` from `seen` and then calls futex_wake_all(word),
+  /// which ends a sleep.
   void pause_on(const std::atomic<std::uint32_t>& word, std::uint32_t seen, std::string_view what) {
     pause_at(&word, seen, what);
   }

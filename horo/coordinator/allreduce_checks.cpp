@@ -15,7 +15,7 @@
 namespace horo {
 namespace {
 
-// All types except float64 are multiplied in float32.
+// `type` must be a floating-point type. All of them except float64 are multiplied in float32.
 bool is_in_range(double factor, DataType type) {
   if (type == DataType::kFloat64) return std::isfinite(factor);
   return std::abs(factor) <= static_cast<double>(std::numeric_limits<float>::max());
@@ -93,15 +93,15 @@ std::string find_overlap(std::span<const NamedTensor> tensors) {
   for (const NamedTensor& tensor : tensors)
     if (tensor.tensor.bytes() > 0) by_address.push_back(&tensor);
   const auto address_of = [](const NamedTensor* tensor) { return tensor->tensor.data(); };
-  // Avoids the sort for groups that lie in memory in their order or in reverse order. Most groups
-  // do, and groups are checked in every step.
+  // Skips the sort if the tensors are already in ascending or descending order of address. This
+  // saves time in every allreduce of such a group.
   if (!std::ranges::is_sorted(by_address, std::less<>(), address_of)) {
     if (std::ranges::is_sorted(by_address, std::greater<>(), address_of))
       std::ranges::reverse(by_address);
     else
       std::ranges::stable_sort(by_address, std::less<>(), address_of);
   }
-  // In ascending order of address, if any two tensors overlap, then two neighbours overlap.
+  // If any two tensors overlap, then two neighbours in ascending order of address overlap.
   const auto found = std::ranges::adjacent_find(
       by_address, [](const auto* a, const auto* b) { return overlap(a->tensor, b->tensor); });
   if (found == by_address.end()) return {};

@@ -12,15 +12,15 @@
 namespace horo::coordinator {
 namespace {
 
-// A counter, because callbacks can nest. A callback may call then() on a completed operation, and
-// then() runs another callback.
+// The number of callbacks that this thread is running. Callbacks can nest, because a callback may
+// call then() on a completed operation, which runs another callback.
 thread_local int callbacks_on_this_thread = 0;
 
 }  // namespace
 
-// error_ is written before the release store of kDone, so a waiter that sees kDone also sees the
-// error. The mutex orders complete() with then(). Therefore each callback is either returned here
-// or run by then(), but not both.
+// Writes error_ before the exchange stores kDone with release order, so a thread that reads kDone
+// also sees error_. The mutex orders complete() with then(). Therefore each callback is either
+// returned here or run by then(), but not both.
 std::vector<Completion::Callback> Completion::complete(std::exception_ptr error) {
   std::vector<Callback> callbacks;
   std::uint32_t before = 0;
@@ -34,8 +34,8 @@ std::vector<Completion::Callback> Completion::complete(std::exception_ptr error)
   return callbacks;
 }
 
-// Stores the text of the error for this thread. A Context that is destroyed while the exception
-// unwinds the stack can then report the text.
+// Stores the text of the error for this thread. If the exception unwinds the stack and destroys a
+// Context, the Context can then report the text.
 void Completion::wait() {
   if (!is_done()) block();
   if (!error_) return;
@@ -47,7 +47,6 @@ void Completion::wait() {
   }
 }
 
-// Has no timeout of its own, because the coordinator completes operations that time out.
 void Completion::block() {
   forbid_blocking_in_callbacks();
   home_.require_home();
@@ -55,8 +54,8 @@ void Completion::block() {
   std::uint32_t state = state_.load(std::memory_order_acquire);
   while (state != kDone) {
     home_.require_home();
-    // kAwaited makes complete() wake the futex. If the state becomes kDone before the sleep, the
-    // compare-and-swap or the futex call fails, so no wake-up is lost.
+    // kAwaited makes complete() wake the sleeping threads. If the state becomes kDone before the
+    // sleep, the compare-and-swap fails or the futex call returns at once, so no wake-up is lost.
     if (state == kAwaited ||
         state_.compare_exchange_weak(state, kAwaited, std::memory_order_acq_rel)) {
       futex_wait(state_, kAwaited, std::chrono::seconds(1));
@@ -87,8 +86,9 @@ void run_callback(Completion::Callback callback, const std::exception_ptr& error
   } catch (...) {
     log_error("a completion callback threw an exception that is not a std::exception");
   }
-  // The callback may be the last owner of a Context, whose destructor must not block on this
-  // thread. Therefore the callback is destroyed before the counter is decremented.
+  // The callback may be the last owner of a Context. The destructor of a Context calls
+  // is_in_callback() and does not block inside a callback. Therefore this function destroys the
+  // callback before it decrements the counter.
   callback = nullptr;
   --callbacks_on_this_thread;
 }

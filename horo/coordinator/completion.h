@@ -18,33 +18,34 @@ class RankMeter;
 namespace horo::coordinator {
 
 /// The outcome of one submitted operation. complete() must be called at most once. Any thread may
-/// wait.
+/// call wait() and then().
 class Completion {
  public:
   using Callback = std::function<void(std::exception_ptr)>;
 
-  /// Makes each wait() that blocks record its time in `meter`, if `meter` is not null. The caller
-  /// must call measure() before the first wait().
+  /// Makes each wait() that blocks record its duration in `meter`. The caller must call measure()
+  /// before the first wait().
   void measure(std::shared_ptr<metrics::RankMeter> meter) { meter_ = std::move(meter); }
-  /// Sets the outcome. The caller must run the returned callbacks with error().
+  /// Sets the outcome to `error`, or to success if `error` is null. The caller must run the
+  /// returned callbacks with error().
   std::vector<Callback> complete(std::exception_ptr error = nullptr);
   bool is_done() const { return state_.load(std::memory_order_acquire) == kDone; }
-  /// Requires is_done().
+  /// Returns the error of the operation, or null after success. Requires is_done().
   const std::exception_ptr& error() const { return error_; }
   /// Blocks until complete() has been called, then throws the error of the operation if there is
-  /// one. Has no timeout, because the coordinator completes operations that time out. Throws
-  /// ShutdownError instead of blocking in a child process of fork(), where no thread calls
-  /// complete(). Throws InvalidArgument instead of blocking inside a callback, because the wait
-  /// could deadlock.
+  /// one. Has no timeout, because the coordinator completes operations that time out. In two cases,
+  /// wait() throws another error instead of blocking. In a child process of fork(), where no thread
+  /// calls complete(), it throws ShutdownError. Inside a callback, where the wait could deadlock,
+  /// it throws InvalidArgument.
   void wait();
-  /// If the operation has completed, runs `callback` at once on this thread. Otherwise complete()
-  /// returns the callback to its caller, which must run it.
+  /// If is_done(), runs `callback` on this thread before then() returns. Otherwise complete() will
+  /// return `callback`.
   void then(Callback callback);
 
  private:
   void block();
 
-  static constexpr std::uint32_t kAwaited = 1;  // a thread waits on state_
+  static constexpr std::uint32_t kAwaited = 1;  // a thread may sleep on state_
   static constexpr std::uint32_t kDone = 2;
   std::atomic<std::uint32_t> state_{0};
   std::exception_ptr error_;  // written before state_ becomes kDone, constant afterwards

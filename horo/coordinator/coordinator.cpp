@@ -16,13 +16,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kCheckInterval = 100ms;  // between checks of deadlines while entries are pending
-// Messages between nodes do not ring the doorbell, so the leader of a node polls for these
-// messages. Between polls, the leader sleeps for kShortNap at first and for kLongNap later.
+// The minimum time between two checks of deadlines, and the maximum duration of a light sleep.
+constexpr auto kCheckInterval = 100ms;
+// Messages between nodes do not ring the doorbell. Therefore the leader of a node polls for these
+// messages while an entry is pending. After spinning and yielding, the leader sleeps between two
+// polls. The sleep lasts kShortNap at first and kLongNap after 10 ms without work.
 constexpr auto kShortNap = 50us;
 constexpr auto kLongNap = 1ms;
-// How much later the other ranks time out than rank 0. Rank 0 must report the error first, because
-// only rank 0 knows which ranks of the job are missing.
+// The other ranks time out this much later than rank 0, so that rank 0 reports the error first.
+// Only rank 0 receives reports about all missing ranks.
 constexpr auto kLeaderAdvantage = 2s;
 constexpr const char* kEnded = "horo has been shut down on this rank";
 
@@ -50,10 +52,10 @@ bool is_cacheable(Kind kind) {
 
 }  // namespace
 
-// thread_ is the last member. Therefore the thread starts when all other members exist and is
-// joined before the other members are destroyed. The owner of the rounds is thread_ or a caller of
-// perform(). Only the owner sends control messages and runs collectives of named operations. Plans
-// call MPI from other threads at the same time, so MPI must provide MPI_THREAD_MULTIPLE.
+// thread_ is the last member. Therefore the thread starts after the construction of all other
+// members and is joined before their destruction. Only the owner of the rounds sends control
+// messages and runs collectives with communicator_. Plans and the coordinators of process sets use
+// MPI on other threads at the same time, so MPI must provide MPI_THREAD_MULTIPLE.
 Coordinator::Coordinator(collectives::Transport& transport, const Settings& settings,
                          const collectives::AllreduceSelection& allreduce,
                          observe::FlightRecorder& recorder, std::chrono::nanoseconds idle_interval,
@@ -73,8 +75,8 @@ Coordinator::~Coordinator() {
   doorbell().ring();
 }
 
-// Opens the flight record before the coordinator can see the entry, because the coordinator may
-// complete the entry at once.
+// Opens the flight record before the entry is in the queue. From then on, another thread may
+// complete the entry.
 std::shared_ptr<Completion> Coordinator::submit(Entry entry) {
   std::shared_ptr<Completion> completion = entry.completion;
   flights_.open(entry);
@@ -82,9 +84,8 @@ std::shared_ptr<Completion> Coordinator::submit(Entry entry) {
   return completion;
 }
 
-// Runs rounds on the caller's thread if no other thread owns the rounds. A blocking operation then
-// needs no wake-up of another thread. Stops when this operation is complete, even if other
-// operations are pending, because the caller does not wait for the other operations.
+// Stops running rounds when this operation is complete, even if other operations are pending,
+// because the caller does not wait for the other operations.
 void Coordinator::perform(Entry entry) {
   forbid_blocking_in_callbacks();
   const std::shared_ptr<Completion> completion = entry.completion;
@@ -103,9 +104,9 @@ void Coordinator::perform(Entry entry) {
     doorbell().wait(seen, pause.duration);
   }
   // The coordinator's thread runs the remaining operations. That thread may have been asleep since
-  // before this caller acquired the rounds. Submissions of other threads did not wake that thread,
-  // because this caller had announced Sleep::kNone. Therefore this caller rings after the release
-  // if any operations remain.
+  // before this caller acquired the rounds. Submissions of other threads do not wake that thread
+  // while this caller announces Sleep::kNone. Therefore this caller rings after the release if
+  // operations remain or the coordinator has ended.
   const bool is_idle = pending_.empty() && queue_.is_empty() && !is_finished_;
   doorbell().announce(is_idle ? Doorbell::Sleep::kDeep : Doorbell::Sleep::kLight);
   round_ownership_.release();
@@ -113,9 +114,9 @@ void Coordinator::perform(Entry entry) {
   completion->wait();
 }
 
-// The shutdown is a named operation that every rank must submit, so the thread ends only when all
-// ranks have submitted it or the job has failed. If the thread ended earlier, another rank could
-// wait for a response that this rank no longer sends or forwards.
+// The shutdown is a named operation. Its response ends the thread, after all ranks have submitted
+// their shutdown. If the thread ended earlier, another rank could wait for a response that this
+// rank no longer sends or forwards.
 void Coordinator::shut_down() {
   Entry entry;
   entry.request.name = kShutdownName;
@@ -124,8 +125,9 @@ void Coordinator::shut_down() {
   if (thread_.joinable()) thread_.join();
 }
 
-// The owner of the rounds reads the flag at the start of its next round and calls give_up(). This
-// function joins the thread, so give_up() has notified the other ranks when this function returns.
+// Unless the coordinator has ended, the owner of the rounds reads should_fail_ at the start of its
+// next round and calls give_up(). That call notifies the other ranks and ends the coordinator. The
+// thread ends afterwards, so this function returns after the notification.
 void Coordinator::fail(const std::string& text) noexcept {
   failure_ = text;
   should_fail_ = true;
@@ -146,9 +148,9 @@ Counters Coordinator::counters() const {
   return counters;
 }
 
-// Reads the doorbell before a round and waits on it afterwards, so a ring during the round is not
-// lost. Runs queued callbacks without the ownership of the rounds, because user code may take a
-// long time. Meanwhile, a caller of perform() can run rounds.
+// Reads doorbell().rings() before the rounds and passes the number to wait(). So a ring during the
+// rounds makes wait() return at once. Runs queued callbacks without the ownership of the rounds,
+// because user code may take a long time. Meanwhile, a caller of perform() can run rounds.
 void Coordinator::run_thread(const std::string& log_label) {
   set_log_label(log_label);
   for (bool is_finished = false; !is_finished;) {
@@ -170,8 +172,8 @@ void Coordinator::run_thread(const std::string& log_label) {
 }
 
 // Runs rounds until the owner must sleep, `until` is done, or the coordinator has ended. If `until`
-// is null, also returns after a round that did work, because callbacks may be due. The caller must
-// own the rounds.
+// is null, also returns after a round that did work, because callbacks may be due. Returns how the
+// owner must sleep. The caller must own the rounds.
 Coordinator::Pause Coordinator::run_rounds(const Completion* until) {
   while (!is_finished_) {
     const bool did_work = run_round();
@@ -183,9 +185,9 @@ Coordinator::Pause Coordinator::run_rounds(const Completion* until) {
   return {};
 }
 
-// No exception leaves a round. carry_out() handles errors that affect only one operation. Any other
-// error ends the coordinator on all ranks, because the ranks may no longer run the same sequence of
-// collectives.
+// Returns whether the round did any work. carry_out() handles errors that affect only the
+// operations of one response. After any other error, the ranks may no longer run the same sequence
+// of collectives, so the function ends the coordinator with give_up().
 bool Coordinator::run_round() {
   try {
     if (should_fail_) throw CommunicationError(failure_);
@@ -206,7 +208,7 @@ bool Coordinator::run_round() {
   }
 }
 
-// pending_ owns an entry from here until the response of the entry. The elements of an
+// pending_ owns an entry until its response arrives or the coordinator ends. The elements of an
 // unordered_map do not move, so the pointers to the requests stay valid.
 bool Coordinator::announce(Time now) {
   std::vector<Entry> entries = queue_.take_all();
@@ -222,9 +224,10 @@ bool Coordinator::announce(Time now) {
 }
 
 // Every rank executes the same responses in the same order, so collectives of different operations
-// cannot block each other. InvalidArgument and MismatchError are thrown before or after the
-// collective, so this rank may continue with the next response. Updates the cache after such an
-// error too, because the other ranks update their caches.
+// cannot block each other. If execute() throws InvalidArgument or MismatchError, this rank is still
+// at the same position in the sequence of collectives as the other ranks. Therefore this rank
+// continues with the next response. Updates the cache after such an error too, because the other
+// ranks update their caches.
 void Coordinator::carry_out(const Response& response) {
   std::vector<Entry> entries = take_entries(response);
   if (response.error != ErrorKind::kNone) {
@@ -244,7 +247,8 @@ void Coordinator::carry_out(const Response& response) {
     flights_.note_error(caught.what());
     error = std::current_exception();
   } catch (const Error&) {
-    // The other ranks may still be inside the collective, so this rank must not start the next one.
+    // The other ranks may still be inside the collective, so this rank must not start another
+    // collective. The caller ends the coordinator.
     complete(entries, std::current_exception());
     throw;
   } catch (const std::exception& caught) {
@@ -269,9 +273,10 @@ void Coordinator::carry_out(const Response& response) {
   complete(entries, error);
 }
 
-// The device queue reports errors and the end of the work. For the coordinator, the operations are
-// complete. The next response does not wait for the operations, and their names may be submitted
-// again. Discards the open flight records. The queue opens new records later.
+// Completes the operations before the device runs them. Therefore the next response does not wait
+// for them, and their names may be submitted again. DeviceOperationQueue reports the end of the
+// work and errors of the device. Discards the open flight records, because the queue opens new
+// records when the device begins the work.
 void Coordinator::enqueue_on_device(const Response& response, std::vector<Entry> entries) {
   operations_ += entries.size();
   note_agreed(response, entries);
@@ -282,7 +287,7 @@ void Coordinator::enqueue_on_device(const Response& response, std::vector<Entry>
 }
 
 // Updates the response cache, whose names and numbers must stay equal on all ranks. An absent rank
-// has no entries, so it uses the requests in the response or in the cache.
+// has no entries. For an absent rank, uses the requests in the response or in the cache.
 void Coordinator::note_agreed(const Response& response, const std::vector<Entry>& entries) {
   if (!is_cacheable(response.kind)) return;
   ResponseCache& cache = negotiator_.cache();
@@ -295,9 +300,10 @@ void Coordinator::note_agreed(const Response& response, const std::vector<Entry>
     cache.note(tensor.description(), response.rows_of, message);
 }
 
-// Returns the entries in the order of the response, which is equal on all ranks. The order of
-// submission may differ between ranks. An absent rank has no entry and takes part with identity
-// values.
+// Removes the entries of a response from pending_ and returns them in the order of the response,
+// which is equal on all ranks. Throws CommunicationError if an entry is missing, with two
+// exceptions. An absent rank has no entries. For an error response, an entry may be missing,
+// because this rank may not have submitted the operation.
 std::vector<Entry> Coordinator::take_entries(const Response& response) {
   std::vector<std::unordered_map<std::string, Entry>::iterator> found;
   for (const Response::Tensor& tensor : response.tensors) {
@@ -307,9 +313,8 @@ std::vector<Entry> Coordinator::take_entries(const Response& response) {
       found.push_back(entry);
     else if (response.error == ErrorKind::kNone &&
              !std::ranges::binary_search(response.absent, topology_.rank))
-      // An error response may be about an operation that this rank has not submitted.
       throw CommunicationError(
-          fmt::format("rank {} sent a response for {}, which is not pending here",
+          fmt::format("rank {} sent a response for {}, which is not pending on this rank",
                       topology_.job_rank(0), quote_operation(name, topology_)));
   }
   std::vector<Entry> entries;
@@ -321,8 +326,9 @@ std::vector<Entry> Coordinator::take_entries(const Response& response) {
 }
 
 // Releases the names before it sets the completion, because a thread that wakes up from wait() may
-// submit the same name at once. Only queues the callbacks, because this thread owns the rounds. The
-// locks of the queue, the completion and the callbacks are taken one after another.
+// submit the same name at once. Queues the callbacks instead of running them, because they may take
+// a long time and this thread owns the rounds. Never holds two of the mutexes of queue_, of the
+// completion and of the callbacks at the same time.
 void Coordinator::complete(std::vector<Entry>& entries, const std::exception_ptr& error) {
   bool has_callbacks = false;
   for (Entry& entry : entries) {
@@ -335,7 +341,8 @@ void Coordinator::complete(std::vector<Entry>& entries, const std::exception_ptr
   }
   if (!has_callbacks) return;
   // The coordinator's thread runs the callbacks. That thread may sleep on the doorbell or in
-  // wait_for_change(). Both sleeps must end.
+  // RoundOwnership::wait_for_change(). ring() alone would not end a sleep on the doorbell if the
+  // owner of the rounds has announced Sleep::kNone.
   doorbell().ring();
   doorbell().wake();
   round_ownership_.wake();
@@ -354,8 +361,10 @@ bool Coordinator::run_callbacks() {
   return !due.empty();
 }
 
-// Also checks the abort signal. On the root, StallWatch reports missing ranks and timeouts. The
-// other ranks only check that the root responds, and use a later deadline.
+// Throws CommunicationError if the job was aborted. At most once per kCheckInterval, also looks for
+// stalls and timeouts. On rank 0, look_for_stalls() detects operations that have timed out. On
+// every other rank, this function throws CommunicationError if rank 0 does not respond to an entry
+// in time. The time is kLeaderAdvantage longer than on rank 0.
 void Coordinator::check_deadlines(Time now) {
   if (policy_.abort != nullptr && policy_.abort->is_raised())
     throw CommunicationError(policy_.abort->text());
@@ -367,7 +376,7 @@ void Coordinator::check_deadlines(Time now) {
   of_answer.grace += kLeaderAdvantage;
   no_deadline_before_ = now + of_answer.limit();
   for (const auto& [name, entry] : pending_) {
-    // A join lasts as long as other ranks have data, and members may close a process set at
+    // A join lasts as long as other ranks have data. The members of a process set may close it at
     // different times. Therefore a join and the shutdown of a process set have no deadline here.
     if (entry.request.kind == Kind::kJoin ||
         (entry.request.kind == Kind::kShutdown && topology_.is_subset()))
@@ -382,10 +391,14 @@ void Coordinator::check_deadlines(Time now) {
   }
 }
 
-// After work, the next round follows at once. Without work, the owner ends the coordinator if it
-// must stop. Otherwise the owner first spins. Then the owner yields while the negotiator holds back
-// responses. Then the owner sleeps deeply if no entry is pending and no message waits for space.
-// Otherwise the owner yields for a short time and then sleeps lightly.
+// Determines how the owner of the rounds sleeps after a round. Checks these cases in order:
+// - The round did work, or the queue has new entries: does not sleep.
+// - The destructor has been called: ends the coordinator.
+// - The time for spinning (WaitPolicy::spin) has not passed: does not sleep.
+// - The negotiator holds back responses: yields the core and does not sleep.
+// - No entry is pending, and no message waits for space in shared memory: sleeps deeply.
+// - The time for yielding (WaitPolicy::yield) has not passed: yields the core and does not sleep.
+// - All other cases: sleeps lightly, for a shorter time if this rank must poll.
 Coordinator::Pause Coordinator::pause_after(bool did_work) {
   const Time now = std::chrono::steady_clock::now();
   if (did_work || !queue_.is_empty()) {
@@ -413,10 +426,10 @@ Coordinator::Pause Coordinator::pause_after(bool did_work) {
   return {Doorbell::Sleep::kLight, idle < 10ms ? std::chrono::nanoseconds(kShortNap) : kLongNap};
 }
 
-// Notifies the other ranks, so that they do not wait until they time out. If the job has been
-// aborted already, this rank reports the text of that abort, because the first failure is the
-// cause. Records the failure before it raises the abort signal. In the reverse order, the flight
-// recorder would record the failure as a consequence of another rank's failure.
+// Ends the coordinator and notifies the other ranks, so that they do not wait until they time out.
+// If the job was aborted before, uses the text of that abort, because that failure came first.
+// Records the failure before it raises the abort signal. In the reverse order, the flight recorder
+// would record the failure as a consequence of another rank's failure.
 void Coordinator::give_up(const std::string& reason) noexcept {
   const bool is_aborted = policy_.abort != nullptr && policy_.abort->is_raised();
   const std::string text = is_aborted ? policy_.abort->text() : reason;
@@ -431,7 +444,8 @@ void Coordinator::give_up(const std::string& reason) noexcept {
   end_all(std::make_exception_ptr(CommunicationError(text)));
 }
 
-// Closes the queue before take_all(), so no entry is added after take_all().
+// Completes all entries of this rank with `error`. Closes the queue before take_all(), so no entry
+// is added after take_all().
 void Coordinator::end_all(const std::exception_ptr& error) {
   queue_.close(error);
   std::vector<Entry> entries = queue_.take_all();

@@ -25,47 +25,55 @@
 
 namespace horo::coordinator {
 
-/// Runs named operations in rounds. A round takes the submitted entries from the queue, negotiates
-/// them with the other ranks, executes the responses in the order of the message, and sets the
-/// completions. The coordinator's thread runs the rounds. If no other thread is running rounds, a
-/// caller of perform() runs them. This saves two thread switches per operation. While no operation
-/// is pending on any rank, the coordinator sends no messages and its thread sleeps.
+/// Runs named operations in rounds. A round takes the submitted entries from the queue, exchanges
+/// control messages with other ranks, executes the responses that have arrived, in their order, and
+/// sets the completions of the executed entries. The coordinator's thread or a caller of perform()
+/// runs the rounds; see RoundOwnership. While no operation is pending on any rank, the ranks send
+/// no control messages, and the coordinator's thread sleeps between checks of the abort signal.
 ///
-/// Thread-safe.
+/// Thread-safe, except that only one thread at a time may call shut_down() or fail().
 class Coordinator {
  public:
   static constexpr std::chrono::milliseconds kIdleInterval{250};
 
   /// Collective over `transport`. `transport`, `settings`, `recorder` and `long_waits` must outlive
   /// the coordinator. For `allreduce`, see Communicator. For `long_waits`, see StallWatch. While no
-  /// operation is pending, the thread checks the abort signal once per `idle_interval`. A
-  /// submission wakes the thread at once.
+  /// operation is pending on this rank, the coordinator's thread checks the abort signal once per
+  /// `idle_interval`. submit() wakes the thread at once.
   Coordinator(collectives::Transport& transport, const Settings& settings,
               const collectives::AllreduceSelection& allreduce, observe::FlightRecorder& recorder,
               std::chrono::nanoseconds idle_interval = kIdleInterval,
               observe::LongWaits* long_waits = nullptr);
-  /// Ends the thread. Completes operations that are still pending with ShutdownError.
+  /// Ends operations that are still pending, so that they complete with ShutdownError. Joins the
+  /// thread. If the thread is in a round, first waits for the end of that round, which may wait for
+  /// other ranks.
   ~Coordinator();
 
-  /// Submits an operation and returns its completion. Throws InvalidArgument if an operation of the
-  /// same name is pending on this rank, or if a join is pending. After the coordinator has ended,
-  /// the completion has the error.
+  /// Submits an operation and returns its completion. Throws InvalidArgument as
+  /// TensorQueue::submit() does. If the coordinator has ended, completes the operation at once with
+  /// ShutdownError or CommunicationError.
   std::shared_ptr<Completion> submit(Entry entry);
-  /// Submits an operation, waits for the operation, and throws the error of the operation if there
-  /// is one.
+  /// Submits an operation, waits until the operation has completed, and throws the error of the
+  /// operation if there is one. If no other thread owns the rounds, runs rounds on this thread
+  /// meanwhile. The operation then needs no thread switch. Throws InvalidArgument as
+  /// TensorQueue::submit() does, and in a completion callback.
   void perform(Entry entry);
-  /// Submits the shutdown of this rank and waits until all ranks have submitted theirs. Then waits
-  /// for the end of the thread. Throws CommunicationError if a rank fails first.
+  /// Submits the shutdown of this rank and waits until all ranks have submitted theirs. Operations
+  /// that are still pending on this rank then complete with ShutdownError. Also waits for the end
+  /// of the thread. Throws CommunicationError if the job fails first. The caller must call
+  /// shut_down() at most once.
   void shut_down();
-  /// Aborts the job with `text`, because this rank has failed, and ends the thread. Waits for the
-  /// other ranks only in a round that has already begun.
+  /// Called when this rank has failed. Aborts the job with `text`, unless the coordinator has
+  /// already ended, and joins the thread. If a round is running, first waits for the end of that
+  /// round, which may wait for other ranks.
   void fail(const std::string& text) noexcept;
 
   Counters counters() const;
 
  private:
   using Time = std::chrono::steady_clock::time_point;
-  /// How to sleep before the next round. If `duration` is 0, the next round follows at once.
+  /// How the owner of the rounds sleeps before its next round. If `duration` is 0, the owner does
+  /// not sleep.
   struct Pause {
     Doorbell::Sleep sleep = Doorbell::Sleep::kNone;
     std::chrono::nanoseconds duration{0};
@@ -101,7 +109,7 @@ class Coordinator {
   // Used only by the thread that owns the rounds.
   std::unordered_map<std::string, Entry> pending_;
   Time next_check_{};
-  Time no_deadline_before_{};  // no pending entry times out before this time
+  Time no_deadline_before_{};  // check_deadlines() skips the pending entries before this time
   Time last_work_{};
   bool is_finished_ = false;
 

@@ -12,9 +12,9 @@ using collectives::ChunkPipeline;
 using collectives::FusedLayout;
 using collectives::TileTable;
 
-// Each piece begins at a multiple of the alignment in the buffer, so the padding after a piece is
-// part of the used space. `buffer_bytes` must hold at least TileTable::kAlignment elements.
-// Otherwise no piece fits and the loop does not end.
+// Each part begins at a multiple of TileTable::kAlignment elements in the buffer, so `used`
+// includes the gap after each part. If `buffer_bytes` held fewer elements than this alignment, the
+// loop would not end.
 std::vector<std::vector<TensorView>> cut_to_fit(std::span<const TensorView> tensors,
                                                 std::size_t buffer_bytes) {
   std::vector<std::vector<TensorView>> lists(1);
@@ -40,24 +40,24 @@ std::vector<std::vector<TensorView>> cut_to_fit(std::span<const TensorView> tens
 DeviceExecutor::DeviceExecutor(Parts parts)
     : parts_(std::move(parts)), stream_(parts_.device.make_stream(device::Priority::kHigh)) {}
 
-// The work on stream_ uses objects of parts_, so the work must end before these objects are
-// destroyed. The destructor of the pipeline waits for the streams of the pipeline.
+// The work on stream_ uses objects of parts_, so the work must end before the destruction of these
+// objects. The destructor of the pipeline waits for the streams of the pipeline.
 DeviceExecutor::~DeviceExecutor() {
   try {
     stream_->synchronize();
   } catch (const DeviceError&) {
-    // Callers that waited for the work have already received the error.
+    // DeviceOperationQueue has already reported this error or an earlier one.
   }
 }
 
-// Collectives of the device library must be enqueued in the same order on all ranks and must not
-// overlap on two streams. When a response does not use the streams of the previous response, an
-// event keeps the collectives in sequence.
+// The device must run the collectives in the same order on all ranks. Two streams could run their
+// collectives in any order. Therefore a response that does not use the streams of the previous
+// response waits for the event `done` of the previous response.
 DeviceExecutor::LaunchResult DeviceExecutor::execute(const Response& response,
                                                      const std::vector<Entry>& entries,
                                                      std::vector<const device::Event*> ready,
                                                      device::Event& begun, device::Event& done) {
-  // A single rank has nothing to reduce, but may have to scale values.
+  // A single rank has nothing to reduce, but may have to scale the values.
   const bool is_for_pipeline =
       response.kind == Kind::kAllreduce &&
       (parts_.topology.size > 1 || !entries.front().request.scale.are_one());
@@ -75,8 +75,9 @@ DeviceExecutor::LaunchResult DeviceExecutor::execute(const Response& response,
   return result;
 }
 
-// If the tensors exceed the buffer, calls the pipeline several times. Only the first call waits for
-// `ready`, because the calls run in order.
+// If the tensors do not fit into the buffer, calls the pipeline several times. Only the first call
+// waits for `ready`, because the device runs the work of the calls in order. The last call records
+// `done` last. All entries of a response have the same scale factors; see fuse().
 void DeviceExecutor::allreduce(const Response& response, const std::vector<Entry>& entries,
                                const std::vector<const device::Event*>& ready, device::Event& begun,
                                device::Event& done) {
@@ -116,14 +117,13 @@ DeviceExecutor::LaunchResult DeviceExecutor::on_stream(const Response& response,
           scattered_counts(entry.input.shape(), static_cast<std::size_t>(parts_.topology.size)),
           entry.output.data(), response.op, *stream_);
       return {};
-    default:  // an allreduce of a single rank without scale factors
+    default:  // an allreduce of a single rank without scale factors needs no work
       return {};
   }
 }
 
 // If the output has the wrong size, this rank takes part with a substitute, because the other ranks
-// need the rows of this rank. The caller must keep the substitute until the device has completed
-// the work.
+// need the rows of this rank.
 DeviceExecutor::LaunchResult DeviceExecutor::allgather(const Response& response,
                                                        const Entry& entry) {
   GatheredRows rows = gathered_rows(response, entry);

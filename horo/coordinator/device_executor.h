@@ -17,42 +17,45 @@
 
 namespace horo::coordinator {
 
-/// Enqueues the collectives of responses on the streams of a device. The first response may wait
-/// until the ranks have connected. Later responses do not wait for other ranks. Used by one thread
-/// at a time.
+/// Enqueues the collectives of responses on streams of a device. Waits for other ranks only while
+/// NCCL connects to them for the first time; see DeviceCollectives. Used by one thread at a time.
 class DeviceExecutor {
  public:
   /// The resources of an executor. The sizes must be equal on all ranks. `device` must outlive the
-  /// executor. Only the collectives of the host stand-in use `communicator`.
+  /// executor.
   struct Parts {
     device::Device& device;
     Topology topology;  ///< the ranks that take part
-    /// The size of a fused buffer. Larger tensors are reduced in parts.
+    /// The size of a fused buffer of `pipeline` in bytes. Allreduces of more bytes are executed in
+    /// several parts.
     std::size_t buffer_bytes;
     std::size_t chunk_bytes;
     std::unique_ptr<PlanWaits> waits;
-    std::unique_ptr<collectives::Communicator> communicator;  ///< null without a stand-in
+    /// The communicator that `collectives` uses. Null if `collectives` uses none.
+    std::unique_ptr<collectives::Communicator> communicator;
     std::unique_ptr<collectives::DeviceCollectives> collectives;
-    /// If null, the first allreduce creates the pipeline.
+    /// If null, the first allreduce that needs a pipeline creates it.
     std::unique_ptr<collectives::ChunkPipeline> pipeline;
   };
-  /// What the caller needs once the device has completed the response.
+  /// The result of execute().
   struct LaunchResult {
-    /// Replaces an output of the wrong size, so that this rank can take part in the collective.
+    /// The memory that replaces an output of the wrong size, so that this rank can take part in the
+    /// collective. The caller must not free it before the device has completed the response.
     device::Memory substitute;
     std::string error_text;  ///< the error of an output of the wrong size; otherwise empty
   };
 
   explicit DeviceExecutor(Parts parts);
-  /// Waits until the enqueued work has ended. Failed or aborted work ends soon.
+  /// Waits until the device has ended the enqueued work.
   ~DeviceExecutor();
 
   /// Enqueues the work of one response. The tensors of `entries` must be in the memory of the
   /// device. The work starts after the events `ready`, records `begun` at its start, and records
-  /// `done` at its end. The collectives of all responses run one after another. Collective: all
-  /// ranks must call execute() with the same responses in the same order. Throws DeviceError if the
-  /// device rejects the work, and CommunicationError if the collectives reject the work. After an
-  /// exception, the caller must not call execute() again.
+  /// `done` at its end. The caller must keep `done` until the executor is destroyed. The device
+  /// runs the collectives of all responses one after another. Collective: all ranks must call
+  /// execute() with the same responses in the same order. Throws DeviceError or CommunicationError
+  /// if the device or the collectives reject the work. After an exception, the caller must not call
+  /// execute() again.
   LaunchResult execute(const Response& response, const std::vector<Entry>& entries,
                        std::vector<const device::Event*> ready, device::Event& begun,
                        device::Event& done);
@@ -71,17 +74,17 @@ class DeviceExecutor {
 
   Parts parts_;
   std::unique_ptr<device::Stream> stream_;  // for responses that do not use the pipeline
-  // The end of the latest response, and whether it used the pipeline. Collectives must run in the
-  // same order on all ranks. Therefore a response on stream_ waits for an earlier response in the
-  // pipeline, and vice versa. The event belongs to the caller of execute(), which must keep the
-  // event until this object is destroyed.
+  // The event `done` of the latest response, and whether that response used the pipeline. A
+  // response that uses stream_ waits for an earlier response that uses the pipeline, and vice
+  // versa.
   const device::Event* latest_ = nullptr;
   bool is_latest_of_pipeline_ = false;
 };
 
-/// Divides the tensors, which must have the same type, into lists. In the layout of FusedLayout,
-/// each list fits into `buffer_bytes`. Large tensors are split into parts. The sizes of the parts
-/// depend only on the sizes of the tensors and on `buffer_bytes`.
+/// Divides tensors of one type into lists, so that the FusedLayout of each list needs at most
+/// `buffer_bytes` of the fused buffer. May split a tensor into parts, which are in different lists.
+/// The number of lists and the sizes of the parts depend only on the type, on the sizes of the
+/// tensors and on `buffer_bytes`. `buffer_bytes` must hold at least TileTable::kAlignment elements.
 std::vector<std::vector<TensorView>> cut_to_fit(std::span<const TensorView> tensors,
                                                 std::size_t buffer_bytes);
 

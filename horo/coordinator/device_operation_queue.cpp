@@ -10,7 +10,7 @@
 namespace horo::coordinator {
 namespace {
 
-constexpr const char* kGone = "the DeviceOperations of this operation have been destroyed";
+constexpr const char* kGone = "the DeviceOperations object of this operation was destroyed";
 
 }  // namespace
 
@@ -35,8 +35,9 @@ DeviceOperationQueue::DeviceOperationQueue(DeviceExecutor::Parts parts, std::uin
 DeviceOperationQueue::~DeviceOperationQueue() { close(); }
 
 // Stops the thread first, because the thread uses the executor. Destroys the executor before the
-// events, because the executor has a pointer to the latest event. Frees events and streams under
-// the lock, because another thread may destroy an operation, which calls recycle().
+// events, because the destructor of the executor waits for work that uses the events. Frees events
+// and streams under the lock, because another thread may destroy an operation, which calls
+// recycle().
 void DeviceOperationQueue::close() {
   if (executor_ == nullptr) return;
   stop(std::unique_lock(mutex_));
@@ -52,8 +53,8 @@ void DeviceOperationQueue::close() {
   changed_.notify_all();
 }
 
-// Reserves room for all sets in the free list. Otherwise recycle(), which a destructor calls, could
-// fail to allocate memory.
+// Reserves room for all sets in the free list. Otherwise recycle(), which a destructor calls, would
+// have to allocate memory.
 DeviceOperationQueue::EventSet* DeviceOperationQueue::take_event_set() {
   if (free_event_sets_.empty()) {
     event_sets_.push_back(std::make_unique<EventSet>(
@@ -71,16 +72,16 @@ void DeviceOperationQueue::recycle(EventSet* events) noexcept {
   if (!is_closed_) free_event_sets_.push_back(events);
 }
 
-// The queue's thread enqueues the work outside of the capture. Without this check, the work would
-// be missing in the graph.
+// The queue's thread enqueues operations on streams that are not part of a capture. Without this
+// check, the operation would be missing in the graph.
 void DeviceOperationQueue::require_no_capture(void* native) {
   HORO_CHECK(
       !is_captured(native),
       "a named operation cannot be part of a graph: pass a stream that is not being captured");
 }
 
-// Declares `operation` before the lock. If this function throws, `operation` is then destroyed
-// after the unlock. The destructor of `operation` may lock mutex_.
+// `operation` is declared before the lock. If this function throws, it unlocks mutex_ before it
+// destroys `operation`, whose destructor may lock mutex_.
 std::shared_ptr<DeviceOperation> DeviceOperationQueue::open(void* native) {
   home_.require_home();
   auto operation = std::make_shared<DeviceOperation>(shared_from_this());
@@ -96,8 +97,8 @@ std::shared_ptr<DeviceOperation> DeviceOperationQueue::open(void* native) {
   return operation;
 }
 
-// Called by the owner of the coordinator's rounds. Therefore agreed_ has the order of the
-// responses, which is the same on all ranks.
+// The owner of the coordinator's rounds calls this function in the order of the responses, which is
+// the same on all ranks. Therefore agreed_ has the same order on all ranks.
 void DeviceOperationQueue::add(const Response& response, std::vector<Entry> entries,
                                std::int64_t agreed) {
   const std::scoped_lock lock(mutex_);
@@ -110,8 +111,8 @@ void DeviceOperationQueue::add(const Response& response, std::vector<Entry> entr
   changed_.notify_all();
 }
 
-// Waits until the operation is launched or has ended. Throws the error of `completion` if the ranks
-// did not agree, and ShutdownError if the queue was closed before the launch. Does not throw
+// Waits until the operation is launched or has ended. Throws the error of `completion` if there is
+// one, and ShutdownError if the queue was closed before the launch. Does not throw
 // operation.error_, because the callers throw it.
 void DeviceOperationQueue::await_stage(const DeviceOperation& operation, Completion& completion) {
   home_.require_home();
@@ -139,7 +140,7 @@ void DeviceOperationQueue::wait_on(const DeviceOperation& operation, Completion&
                                    void* native) {
   await_launched(operation, completion);
   const std::scoped_lock lock(mutex_);
-  // The device may have completed the operation or failed since await_launched().
+  // The operation may have ended since await_launched(), with or without an error.
   if (operation.error_ != nullptr) std::rethrow_exception(operation.error_);
   if (operation.stage_ == Stage::kDone) return;
   require_no_capture(native);
@@ -181,7 +182,7 @@ bool DeviceOperationQueue::is_done(const DeviceOperation& operation,
   try {
     return has_ended(operation);
   } catch (const Error&) {
-    return false;  // the queue's thread will report the error
+    return false;  // the queue's thread also observes the error and then ends the operation
   }
 }
 
@@ -191,7 +192,7 @@ void DeviceOperationQueue::end(Work& work, const std::exception_ptr& error) {
     DeviceOperation& operation = *entry.on_device;
     operation.stage_ = Stage::kDone;
     if (error != nullptr) operation.error_ = error;
-    // Does not reuse the events of failed work, because the device may still use these events.
+    // Does not reuse the events of failed work, because the device may still use them.
     if (error == nullptr) free_event_sets_.push_back(operation.events_);
     operation.events_ = nullptr;
     operation.done_ = nullptr;
@@ -223,9 +224,10 @@ void DeviceOperationQueue::drop_work() noexcept {
   }
 }
 
-// Called when the device has started the work. The flight record then does not include the time in
-// which the device runs earlier work of the program's stream. For the first work of the queue,
-// launch_next() calls this function before the launch.
+// Opens the flight records of the work and records its start. The thread calls this function when
+// it observes that the device has begun the work. Therefore the recorded execution does not include
+// earlier work of the program's stream. For the first work of the queue, launch_next() calls this
+// function before the launch.
 void DeviceOperationQueue::note_begin(Work& work) {
   for (Entry& entry : work.entries) flights_.open(entry);
   flights_.agree(work.agreed);
@@ -233,12 +235,12 @@ void DeviceOperationQueue::note_begin(Work& work) {
 }
 
 // Releases the lock during execute(), which may block while the ranks connect. Meanwhile, the work
-// is in neither list, so fail() on another thread does not drop the work. Therefore the function
-// checks error_ again after it takes the lock.
+// is neither in agreed_ nor in under_way_, so fail() on another thread does not drop the work.
+// Therefore the function checks error_ after it has locked mutex_ again.
 void DeviceOperationQueue::launch_next(std::unique_lock<std::mutex>& lock) {
   Work work = std::move(agreed_.front());
   agreed_.pop_front();
-  // The first call of execute() connects the ranks, which may block. Therefore the timeout of the
+  // The first call of execute() may block while the ranks connect. Therefore the timeout of the
   // first work counts from now and not from the start of the work on the device.
   if (!std::exchange(has_connected_, true)) {
     work.since = std::chrono::steady_clock::now();
@@ -275,8 +277,6 @@ void DeviceOperationQueue::launch_next(std::unique_lock<std::mutex>& lock) {
   changed_.notify_all();
 }
 
-// Called with mutex_ held. Closes the flight record before it marks the operation as done.
-// Therefore a caller that sees the operation as done also sees the record.
 void DeviceOperationQueue::end_oldest() {
   Work& front = under_way_.front();
   flights_.finish(front.entries);

@@ -20,13 +20,14 @@ namespace horo::coordinator {
 
 class DeviceOperationQueue;
 
-/// An operation on a device, from its submission to its end. The queue that created the operation
+/// An operation on a device. DeviceOperationQueue::open() creates the operation, and this queue
 /// updates the state of the operation.
 class DeviceOperation {
  public:
   explicit DeviceOperation(std::shared_ptr<DeviceOperationQueue> queue)
       : queue_(std::move(queue)) {}
-  /// Returns the events to the queue if the device did not receive the operation.
+  /// Returns the events to the queue if the queue has not ended the operation, for example because
+  /// the ranks did not agree on the operation.
   ~DeviceOperation();
   DeviceOperation(const DeviceOperation&) = delete;
   DeviceOperation& operator=(const DeviceOperation&) = delete;
@@ -44,27 +45,28 @@ class DeviceOperation {
   // Guarded by the queue's mutex.
   Stage stage_ = Stage::kSubmitted;
   EventSet* events_ = nullptr;  // owned by the queue
-  // Set in stage kLaunched only: the event `done` of the first operation in the bucket.
+  // The event `done` of the first operation of the response. Null except in stage kLaunched.
   const device::Event* done_ = nullptr;
   std::exception_ptr error_;
 };
 
 /// Runs named operations on tensors of a device. After the ranks have agreed on an operation, the
 /// queue's thread enqueues the operation on the device. All ranks enqueue operations in the order
-/// of the responses. An error or a timeout on the device fails the queue. The coordinator does not
-/// wait for the device.
+/// of the responses. After an error or a timeout on the device, all pending and later operations of
+/// the queue end with an error. The coordinator does not wait for the device.
 ///
-/// Thread-safe, except close().
+/// Thread-safe, except that only one thread at a time may call close().
 class DeviceOperationQueue : public std::enable_shared_from_this<DeviceOperationQueue>,
                              private DeviceWorker {
  public:
-  /// Called when the device has completed a response, with the numbers of bytes and tensors of the
-  /// response. The queue's thread holds the queue's mutex during the call, so the function must not
-  /// call the queue.
+  /// Called by the queue's thread when the device has completed a response, with the numbers of
+  /// bytes and tensors of the response. The thread holds the queue's mutex during the call, so the
+  /// function must not call the queue.
   using OnOperation = std::function<void(std::size_t bytes, std::size_t tensors)>;
 
-  /// `number` identifies the queue in requests and must be equal on all ranks. `recorder` must live
-  /// until close(). `process_set` is the name of the process set. It is empty for all ranks.
+  /// `number` identifies the queue in requests. It must be at least 1 and equal on all ranks. The
+  /// device and `recorder` must exist until close() has returned. `process_set` is the name of the
+  /// process set, or empty for operations of the whole job.
   DeviceOperationQueue(DeviceExecutor::Parts parts, std::uint8_t number, OnOperation on_operation,
                        EndJob end_job, observe::FlightRecorder& recorder,
                        const std::string& process_set);
@@ -72,32 +74,36 @@ class DeviceOperationQueue : public std::enable_shared_from_this<DeviceOperation
 
   std::uint8_t number() const { return number_; }
 
-  /// Creates an operation. The operation starts after the work that is already on the stream
-  /// `native`. Does not wait for the device. Throws the error of the queue if the queue has failed,
-  /// ShutdownError after close(), and InvalidArgument if the stream is being captured.
+  /// Creates an operation that starts after the work that is already on the stream `native`. Does
+  /// not wait for the device. Throws the error of the queue if the queue has failed or fails during
+  /// the call. Throws ShutdownError after close(), and InvalidArgument if the stream is being
+  /// captured.
   std::shared_ptr<DeviceOperation> open(void* native);
   /// Adds a response. The operations of `entries` must belong to this queue. `agreed` is the value
   /// of observe::flight_clock() when this rank received the response. Called by the owner of the
-  /// coordinator's rounds. Throws CommunicationError once close() has begun. Without this error,
-  /// the other ranks would wait in the collective for this rank.
+  /// coordinator's rounds. If the queue has failed, ends the operations with the error of the
+  /// queue. Throws CommunicationError if close() has begun. Without this error, the other ranks
+  /// would wait in the collective for this rank.
   void add(const Response& response, std::vector<Entry> entries, std::int64_t agreed);
 
   /// Waits until the ranks have agreed on the operation and the operation is enqueued on the
-  /// device. `completion` must be the completion of the operation, which is set when the ranks have
-  /// agreed. Throws the error of `completion` or of the operation.
+  /// device. `completion` must be Entry::completion of the operation, which is set when the ranks
+  /// have agreed. Throws the error of `completion` or of the operation, if there is one. Throws
+  /// ShutdownError if close() ends the operation, and InvalidArgument in a completion callback.
   void await_launched(const DeviceOperation& operation, Completion& completion);
-  /// Calls await_launched(). Work that the caller then enqueues on the stream `native` starts after
-  /// the operation.
+  /// Calls await_launched(). Work that is enqueued on the stream `native` after the call starts
+  /// after the operation. Throws InvalidArgument if the stream is being captured.
   void wait_on(const DeviceOperation& operation, Completion& completion, void* native);
-  /// Waits until the device has completed the operation. Throws the error of `completion` or of the
-  /// operation.
+  /// Waits until the device has completed the operation. Throws as await_launched() does.
   void wait(const DeviceOperation& operation, Completion& completion);
   /// Returns whether the operation has ended, with or without an error. Does not wait for the
-  /// device.
+  /// device. After an error on the device, returns false until the queue's thread has observed the
+  /// error.
   bool is_done(const DeviceOperation& operation, const Completion& completion) const;
 
   /// Waits until the added responses have ended. Then destroys the executor, the events and the
-  /// streams. Operations for which no response was added end with ShutdownError.
+  /// streams. Operations for which no response was added end with ShutdownError. A second call has
+  /// no effect.
   void close();
 
  private:
@@ -115,7 +121,7 @@ class DeviceOperationQueue : public std::enable_shared_from_this<DeviceOperation
 
   void await_stage(const DeviceOperation& operation, Completion& completion);
   void recycle(EventSet* events) noexcept;
-  // The functions below require mutex_.
+  // The caller of the functions below must hold mutex_.
   EventSet* take_event_set();
   void require_no_capture(void* native);
   bool has_ended(const DeviceOperation& operation) const;
@@ -145,7 +151,7 @@ class DeviceOperationQueue : public std::enable_shared_from_this<DeviceOperation
   std::vector<std::unique_ptr<EventSet>> event_sets_;
   std::vector<EventSet*> free_event_sets_;
   std::deque<Work> agreed_, under_way_;
-  std::vector<device::Memory> given_up_;  // memory of failed work that may still be in flight
+  std::vector<device::Memory> given_up_;  // memory that failed work on the device may still use
   bool has_connected_ = false;
   bool is_closed_ = false;
 };

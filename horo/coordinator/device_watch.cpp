@@ -12,10 +12,12 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Longer than the time in which the watchdogs send the reason of an abort to all nodes.
+// The maximum time for which a rank waits for the reason of another rank's abort. The watchdogs
+// usually send this reason to all nodes in a shorter time.
 constexpr std::chrono::seconds kTimeToHearWhy{2};
 
-// An error of the collectives. A failed peer may be the cause, but the text does not name the peer.
+// An error of the collectives that a failed peer may have caused. The text does not always name the
+// peer.
 class PeerFailure : public CommunicationError {
  public:
   using CommunicationError::CommunicationError;
@@ -38,9 +40,9 @@ bool DeviceWatch::has_failed() const {
   return is_aborted() || (collectives_ != nullptr && collectives_->failure());
 }
 
-// If this rank's device has thrown, this rank has caused the failure of the collectives. Otherwise,
-// another rank may have caused the failure. In that case, PeerFailure makes end_job() wait for the
-// reason of that rank.
+// If a DeviceError is being handled, assumes that this rank's device has caused the failure of the
+// collectives. Otherwise another rank may have caused the failure, and PeerFailure makes end_job()
+// wait for the reason of that rank.
 std::exception_ptr DeviceWatch::error() const {
   if (is_aborted()) return std::make_exception_ptr(CommunicationError(policy_.abort->text()));
   const std::exception_ptr own = std::current_exception();
@@ -69,8 +71,8 @@ void DeviceWatch::await_abort() const {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-// Rethrows the error to determine its type. Only the first abort of a job sets the text of the
-// abort signal, so all ranks return the first failure, even if several ranks fail at the same time.
+// Rethrows the error to determine its type. Only the first abort sets the text of the abort signal.
+// Therefore the ranks of a node return the same text even if several of them fail at the same time.
 std::exception_ptr DeviceWatch::end_job(const std::exception_ptr& error,
                                         std::string_view work) const {
   try {
@@ -85,7 +87,7 @@ std::exception_ptr DeviceWatch::end_job(const std::exception_ptr& error,
     if (is_given_up() && !is_aborted()) return error;
     end_job_(fmt::format("{} failed in {}: {}", rank_, work, failure.what()));
   }
-  if (!is_aborted()) return error;  // the job had already ended, so no abort was raised
+  if (!is_aborted()) return error;  // end_job_() has no effect if the job has already ended
   return std::make_exception_ptr(CommunicationError(policy_.abort->text()));
 }
 

@@ -14,12 +14,13 @@
 
 namespace horo::coordinator {
 
-/// Aborts the job with the reason `why`. The waits of all ranks then end with an error of that
-/// text. Does not wait for the other ranks.
+/// Aborts the job with the reason `why`, unless the job has ended or was aborted before. The abort
+/// ends the waits of all ranks. Does not wait for the other ranks.
 using EndJob = std::function<void(const std::string& why)>;
 
-/// Detects that collective work on a device cannot complete, because the device itself does not
-/// report this condition. Determines the error that this rank throws. Thread-safe.
+/// Detects failures of collective work that the device itself does not report: an abort of the job,
+/// an error of the collectives, and a timeout. Also determines the error that this rank throws.
+/// Thread-safe.
 class DeviceWatch {
  public:
   /// `policy`, `device` and `collectives` (null if there are none) must outlive this object.
@@ -36,23 +37,29 @@ class DeviceWatch {
 
   /// Returns whether the job was aborted or the collectives have failed. Does not block.
   bool has_failed() const;
-  /// Returns the most informative error. If the job was aborted, returns an error with the reason
-  /// of the abort. Otherwise, if the collectives have failed, returns their error. Otherwise,
-  /// returns the exception that is being handled, or null outside of a handler.
+  /// Returns the most informative error. If the job was aborted, returns a CommunicationError with
+  /// the reason of the abort. Otherwise, if the collectives have failed, returns a
+  /// CommunicationError with the text of their failure. Otherwise returns the exception that is
+  /// being handled, or null outside of a handler.
   std::exception_ptr error() const;
-  /// Returns whether work that the device began at `since` has timed out.
+  /// Returns whether work that the device began at `since` has timed out according to the policy.
   bool is_overdue(std::chrono::steady_clock::time_point since) const;
-  /// Returns the CommunicationError for overdue work. `work` describes the work, for example
-  /// "exchange bucket 3".
+  /// Returns the CommunicationError for overdue work, such as "waited 5 min for DEVICE to WORK".
+  /// `work` completes this text, for example "exchange bucket 3".
   std::exception_ptr overdue_error(std::chrono::steady_clock::time_point since,
                                    std::string_view work) const;
-  /// Aborts the job because of `error`, which occurred on this rank in `work`, for example
-  /// "allreduce 'x'". Returns the error that this rank must throw. On all ranks, this error has the
-  /// text of the first rank that failed. If the job is not aborted yet, the function does not abort
-  /// the job for work of one rank, for cancelled work, or for a ShutdownError. In these cases, the
-  /// function returns `error`. If `error` comes from the collectives and not from the device,
-  /// another rank may have caused the failure. In that case, the function first waits up to 2 s for
-  /// the abort signal, whose text names the cause.
+  /// Returns the error that this rank must throw because of `error`, which occurred on this rank in
+  /// `work`, for example "allreduce 'x'". May abort the job. Checks these cases in order:
+  /// - The job was aborted before: returns a CommunicationError with the reason of that abort.
+  /// - Only one rank takes part, the work is cancelled, or `error` is a ShutdownError: returns
+  ///   `error`.
+  /// - The job has already ended: returns `error`.
+  /// - All other cases: aborts the job because of `error`, and returns a CommunicationError with
+  ///   the reason of the abort.
+  ///
+  /// If the collectives have failed, but not the device of this rank, another rank may have caused
+  /// the failure. In that case, waits up to 2 s for the abort signal of that rank before it aborts
+  /// the job.
   std::exception_ptr end_job(const std::exception_ptr& error, std::string_view work) const;
 
  private:

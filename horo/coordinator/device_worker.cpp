@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// How often the thread polls the device while work is in flight.
+// The interval at which the thread polls the device while work is in flight.
 constexpr std::chrono::microseconds kLookInterval{100};
 
 }  // namespace
@@ -24,13 +24,13 @@ DeviceWorker::DeviceWorker(device::Device& device, const PlanWaits& waits,
       watch_(policy_, device, collectives, topology, std::move(end_job)),
       collectives_(collectives) {}
 
-// The derived object must be complete here, because the thread calls its virtual functions.
+// The derived object must be complete here, because the thread calls the virtual functions.
 void DeviceWorker::start() {
   thread_ = std::jthread([this, label = log_label()] { run(label); });
 }
 
-// The derived object must still be complete here, because the thread calls its virtual functions
-// until the thread ends.
+// No member of the derived object may be destroyed before this call, because the thread calls the
+// virtual functions until the end of the thread.
 void DeviceWorker::stop(std::unique_lock<std::mutex> lock) {
   should_stop_ = true;
   lock.unlock();
@@ -50,8 +50,8 @@ bool DeviceWorker::is_captured(void* native) {
   return is_captured;
 }
 
-// An error of the device also affects all later work, so all work fails. An InvalidArgument affects
-// only the caller. Calls watch_.error() inside the handler; see DeviceWatch::error().
+// An error of the device affects all work, but an InvalidArgument affects only the caller. Calls
+// watch_.error() inside the handler; see DeviceWatch::error().
 void DeviceWorker::with_device(const std::function<void()>& work) {
   try {
     work();
@@ -68,8 +68,8 @@ void DeviceWorker::require_no_error() {
   if (error_ != nullptr) std::rethrow_exception(error_);
 }
 
-// Records the reason before drop_work() ends the operations, because a caller that wakes up may end
-// the process. A later call drops only work that was added after the first error.
+// Records the reason before drop_work() ends the work, because a caller that then wakes up may end
+// the process.
 void DeviceWorker::fail(const std::exception_ptr& error, std::string_view work) noexcept {
   if (error_ == nullptr) {
     error_ = error;
@@ -88,16 +88,15 @@ void DeviceWorker::fail(const std::exception_ptr& error, std::string_view work) 
   changed_.notify_all();
 }
 
-// The device completes the work in the order of submission, so the function looks only at the
-// oldest work. The timeout counts from the time at which the thread observes that the device has
-// begun the work.
+// The device completes the work in the order in which it was enqueued, so the function polls only
+// the oldest work.
 void DeviceWorker::look_at_device() {
   try {
     for (UnderWay* work = oldest(); work != nullptr; work = oldest()) {
       if (!work->since) {
         if (work->begun != nullptr && !work->begun->is_done()) break;
         // The timeout starts here, so it does not include earlier work of the program on the
-        // stream.
+        // device.
         work->since = steady_clock::now();
         begin_oldest();
       }
@@ -115,8 +114,8 @@ void DeviceWorker::look_at_device() {
 }
 
 // The device has no call that waits for either an event or new work. Therefore the thread polls
-// while work is in flight. Without work, the thread sleeps. Holds mutex_ except while it sleeps and
-// in launch_next().
+// while work is in flight. Without work, the thread sleeps until changed_ is notified. Holds mutex_
+// except while it waits for changed_ and where launch_next() releases the lock.
 void DeviceWorker::run(const std::string& label) {
   set_log_label(label);
   ask_for_short_slices();

@@ -20,25 +20,26 @@
 
 namespace horo::coordinator {
 
-/// A thread that enqueues collective work on a device, in the same order on all ranks, and tracks
-/// the work in flight. The first error of the thread or of a caller ends all work.
-/// DeviceWatch::end_job() determines whether the error also aborts the job. A derived class defines
-/// the work. The virtual functions are called with mutex_ held. The thread calls them unless noted
-/// otherwise.
+/// Owns a thread that enqueues collective work on a device and tracks the work in flight. The
+/// derived class defines the work and its order, which must be the same on all ranks. The first
+/// error ends all work; see fail(). The virtual functions are called with mutex_ held, and only by
+/// the thread unless noted otherwise.
 class DeviceWorker {
  public:
   DeviceWorker(const DeviceWorker&) = delete;
   DeviceWorker& operator=(const DeviceWorker&) = delete;
 
  protected:
-  /// Work that the device has received. The thread has not yet observed that the work is complete.
+  /// Work that is enqueued on the device, until the thread has observed that the work is complete.
   struct UnderWay {
     const device::Event *begun = nullptr, *done = nullptr;  // null if the device has nothing to do
-    // The start of the timeout. Empty until the thread has observed that the device began the work.
+    // The start of the timeout. If empty, the thread sets `since` when it observes that the device
+    // has begun the work.
     std::optional<std::chrono::steady_clock::time_point> since{};
   };
 
-  /// `device` and `collectives` (null for one rank) must outlive the thread.
+  /// `device`, `waits` and `collectives` must outlive the thread and all waits of callers.
+  /// `collectives` may be null.
   DeviceWorker(device::Device& device, const PlanWaits& waits,
                collectives::DeviceCollectives* collectives, const Topology& topology,
                EndJob end_job);
@@ -47,50 +48,54 @@ class DeviceWorker {
   /// Starts the thread. The constructor of the derived class must call start() as its last
   /// statement.
   void start();
-  /// Waits until no work is left or the work has failed, then joins the thread. The derived class
+  /// Waits until no work is left or all work has failed, and joins the thread. The derived class
   /// must call stop() before any of its members is destroyed. `lock` must hold mutex_.
   void stop(std::unique_lock<std::mutex> lock);
 
+  /// Returns whether launch_next() has work to enqueue.
   virtual bool has_next() const = 0;
-  /// Enqueues the next work on the device. May release `lock` meanwhile. Must report errors by
-  /// fail().
+  /// Enqueues the next work on the device. May release `lock` meanwhile. Must not throw; it must
+  /// pass errors to fail().
   virtual void launch_next(std::unique_lock<std::mutex>& lock) = 0;
   /// Returns the oldest work in flight, or null if no work is in flight.
   virtual UnderWay* oldest() = 0;
-  /// Called when the device has started the oldest work.
+  /// Called after the thread has observed that the device has begun the oldest work. Not called if
+  /// launch_next() has set `since` of that work.
   virtual void begin_oldest() = 0;
-  /// Called when the device has completed the oldest work. Must remove that work.
+  /// Called after the thread has observed that the device has completed the oldest work. Must
+  /// remove that work.
   virtual void end_oldest() = 0;
-  /// Returns a text for errors that describes the oldest work, for example "exchange bucket 3".
+  /// Returns the text `work` of DeviceWatch::overdue_error() for the oldest work, for example
+  /// "exchange bucket 3".
   virtual std::string describe_oldest() const = 0;
-  /// Called during stop() when has_next() is false. Returns an error if the thread must fail
-  /// incomplete work. Returns null if stop() may wait for the work.
+  /// Called during stop() when has_next() is false. Returns null if stop() must wait for the
+  /// remaining work. Returns an error if the thread must fail this work instead.
   virtual std::exception_ptr unfinished() const { return nullptr; }
-  /// Returns the name of the oldest work for errors, for example "allreduce 'x'". If no work is in
-  /// flight, returns the name of the next work. Any thread may call this function and the virtual
-  /// functions below.
+  /// Returns the name of the current work for errors, for example "allreduce 'x'". Any thread may
+  /// call this function and the virtual functions below.
   virtual std::string describe_current() const = 0;
-  /// Records why the rank has failed. Called before drop_work(). `why` is empty if the error is not
-  /// a CommunicationError, for example if the work was cancelled.
+  /// Records that the work has failed. Called once, before drop_work(). `why` is the text of the
+  /// error if the error is a CommunicationError. Otherwise `why` is empty, for example if the work
+  /// was cancelled.
   virtual void record_failure(std::string_view why) noexcept = 0;
   /// Ends all work with error_.
   virtual void drop_work() noexcept = 0;
 
-  // The functions below require mutex_.
+  // The caller of the functions below must hold mutex_.
   /// Returns the object for the program's stream `native`.
   device::Stream& stream_of(void* native);
-  /// Returns whether `native` is being captured. The threads of the program call is_captured(),
-  /// with_device() and require_no_error(). The worker's thread does not call them.
+  /// Returns whether the stream `native` is being captured. Throws as with_device() does.
   bool is_captured(void* native);
-  /// Runs `work` and throws its error. InvalidArgument does not affect other work. Every other
-  /// Error fails all work.
+  /// Runs `work`. If `work` throws InvalidArgument, rethrows it. If `work` throws another Error,
+  /// calls fail() and throws the error of the worker.
   void with_device(const std::function<void()>& work);
-  /// Throws the error of the work, if the work has failed. Also detects failures that the thread
-  /// has not observed yet.
+  /// Throws the error of the worker if there is one. Also detects failures that the thread has not
+  /// observed yet.
   void require_no_error();
-  /// Fails all work with `error`, which occurred in `work`, and calls DeviceWatch::end_job(). If
-  /// `work` is empty, uses describe_current(). Only the first error counts as the error of the
-  /// work. Any thread may call fail().
+  /// Ends all work with the error of the worker. The first call sets this error to the result of
+  /// DeviceWatch::end_job(error, work), which may abort the job, and aborts the collectives. If
+  /// `work` is empty, uses describe_current(). A later call ends work that was added since. Any
+  /// thread may call fail(). Blocks with mutex_ held while end_job() blocks.
   void fail(const std::exception_ptr& error, std::string_view work = {}) noexcept;
 
   device::Device& device_;
@@ -100,6 +105,7 @@ class DeviceWorker {
   mutable std::mutex mutex_;  // guards the members below and the virtual functions
   std::condition_variable changed_;
   std::unordered_map<void*, std::unique_ptr<device::Stream>> streams_;
+  // The error of the worker. Null until the first fail().
   std::exception_ptr error_;
   bool should_stop_ = false;
 

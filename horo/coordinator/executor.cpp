@@ -36,8 +36,8 @@ T identity_of(ReduceOp op) {
   }
 }
 
-// Owns the tensors with which an absent rank takes part in an allreduce. The tensors have identity
-// values and the types and shapes of the response.
+// Owns the tensors with which an absent rank takes part in an allreduce. The tensors have the types
+// and shapes of the response. Each element has the identity value of the operation.
 class Substitutes {
  public:
   Substitutes(const Response& response) {
@@ -67,8 +67,9 @@ std::vector<DataType> types_of(std::span<const TensorView> tensors) {
   return types;
 }
 
-// Reduces in float32, because the sum of 16-bit values may overflow although their average does
-// not.
+// Averages a buffer of a 16-bit floating-point type over the ranks that have data. `present` is the
+// number of these ranks. Computes in float32, because the sum of 16-bit values may overflow
+// although their average does not.
 void average_widened(const ScatteredBuffer& buffer, int present,
                      collectives::Communicator& communicator) {
   std::vector<float> values(buffer.count());
@@ -89,8 +90,8 @@ void average_widened(const ScatteredBuffer& buffer, int present,
   }
 }
 
-// Reduces over all ranks. Only `present` ranks have data. The other ranks contribute identity
-// values. Therefore an average is divided by `present`.
+// Reduces over all ranks. `present` is the number of ranks that have data. The other ranks
+// contribute identity values, so an average is divided by `present`.
 void reduce_partially(const ScatteredBuffer& buffer, ReduceOp op, int present,
                       collectives::Communicator& communicator) {
   if (op == ReduceOp::kAverage && size_of(buffer.type()) == 2 && is_floating(buffer.type()))
@@ -176,7 +177,7 @@ void allreduce(const Response& response, const std::vector<Entry>& entries,
 }
 
 // Applies the factors before and after the reduction, as in an allreduce. Copies the input before
-// scaling, because the caller's input is const.
+// scaling, because the operation must not change the input.
 void reduce_scatter(const Response& response, const Entry& entry,
                     collectives::Collectives& collectives, std::size_t ranks) {
   const std::vector<std::size_t> count_of = scattered_counts(entry.input.shape(), ranks);
@@ -194,7 +195,7 @@ void reduce_scatter(const Response& response, const Entry& entry,
   scale(entry.output, factors.after);
 }
 
-// Uses a substitute if the output is too small, as allgather() does.
+// If the output is too small, uses a substitute as allgather() does.
 void alltoall(const Response& response, const Entry& entry, collectives::Collectives& collectives,
               const Topology& topology) {
   ExchangedRows rows = exchanged_rows(response, entry, topology);
@@ -218,8 +219,6 @@ void broadcast(const Response& response, const std::vector<Entry>& entries,
 
 }  // namespace
 
-// Only the owner of the rounds calls this function, in the order of the responses. This order is
-// the same on all ranks, so all ranks run the same sequence of collectives.
 void execute(const Response& response, std::vector<Entry>& entries,
              collectives::Communicator& communicator, const Topology& topology) {
   collectives::Collectives& collectives = communicator.collectives();

@@ -11,19 +11,20 @@
 
 namespace horo::coordinator {
 
-/// Runs the collective of one response and blocks until the collective is done on this rank.
-/// `entries` must be this rank's entries in the order of the response. `topology` describes the
-/// ranks that take part. Throws CommunicationError if a peer is lost. If the output of a rank has
-/// the wrong size, throws InvalidArgument on that rank only. Called by the owner of the
-/// coordinator's rounds.
+/// Executes one response, which must not be an error, and blocks until the execution is complete on
+/// this rank. `entries` must be this rank's entries in the order of the response. An absent rank
+/// (Response::absent) has no entries. `topology` describes the ranks that take part. Throws
+/// CommunicationError if a peer is lost, and rethrows exceptions of a task. If the output of a rank
+/// has the wrong size, throws InvalidArgument on that rank only, after the collective. Called by
+/// the owner of the coordinator's rounds.
 void execute(const Response& response, std::vector<Entry>& entries,
              collectives::Communicator& communicator, const Topology& topology);
 
-/// Runs the allreduce of a response. Runs one collective for each element type, in the order in
-/// which the types first appear. `tensors` must be the tensors of this rank in the order of the
-/// response. On an absent rank, `tensors` is ignored, and the rank contributes the identity of the
-/// operation. If ranks are absent, an average is divided by the number of present ranks. In that
-/// case, 16-bit floats are averaged in float32 and rounded once.
+/// Runs the allreduce of a response, without scale factors. Runs one collective for each element
+/// type, in the order in which the types first appear. `tensors` must be the tensors of this rank
+/// in the order of the response. An absent rank ignores `tensors` and contributes the identity of
+/// the operation. If ranks are absent, an average is divided by the number of present ranks. In
+/// that case, 16-bit floats are averaged in float32, and each result is rounded once to 16 bits.
 void allreduce(const Response& response, std::span<const TensorView> tensors,
                collectives::Communicator& communicator, const Topology& topology);
 

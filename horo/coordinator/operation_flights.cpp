@@ -2,7 +2,7 @@
 
 namespace horo::coordinator {
 
-// Looks up the names of kinds once and not for each operation.
+// Looks up the names of kinds here, so open() need not look them up for each operation.
 OperationFlights::OperationFlights(observe::FlightRecorder& recorder, std::string_view process_set)
     : recorder_(recorder),
       process_set_(process_set.empty() ? std::uint16_t{0}
@@ -38,8 +38,7 @@ observe::OpenFlight OperationFlights::run_callback_of(std::string_view operation
 }
 
 void OperationFlights::start(std::vector<Entry>& entries) {
-  // All responses of one message have the same agreed_, but each response starts later than the
-  // previous response.
+  // agreed_ is equal for all responses of one message, but each response has its own start time.
   const std::int64_t now = observe::flight_clock();
   for (Entry& entry : entries) entry.flight.start(agreed_, now);
 }

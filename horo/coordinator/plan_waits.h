@@ -8,10 +8,12 @@
 
 namespace horo::coordinator {
 
-/// The wait policies of the collectives of one plan or DeviceOperationQueue. The flag is_cancelled
-/// ends the waits when a plan is cancelled. Not thread-safe, except is_cancelled.
+/// The wait policies of the collectives of one plan or one DeviceOperationQueue. While is_cancelled
+/// is true, waits with these policies end with ShutdownError; see WaitPolicy::cancelled. Not
+/// thread-safe, except is_cancelled.
 struct PlanWaits {
-  /// If `look` is not empty, long waits call it before each sleep; see WaitPolicy::before_nap.
+  /// If `look` is not empty, a waiting thread calls `look` before each sleep; see
+  /// WaitPolicy::before_nap.
   explicit PlanWaits(const WaitPolicy& policy, std::function<void()> look = {})
       : of_caller(policy), before_nap(std::move(look)) {
     of_caller.cancelled = &is_cancelled;
@@ -21,14 +23,17 @@ struct PlanWaits {
   PlanWaits(const PlanWaits&) = delete;
   PlanWaits& operator=(const PlanWaits&) = delete;
 
-  /// Makes waits follow the policy of the caller. For a thread that only waits.
+  /// Resets in_node and between_nodes to of_caller, whose waits may spin and yield. For a thread
+  /// that need not leave its core to a computing thread.
   void use_spin_waits() { in_node = between_nodes = of_caller; }
-  /// Makes waits sleep after the first polls. For a thread that shares its core with computation.
-  /// Sleeping is better than yielding. After a yield, the thread may wait some milliseconds for the
-  /// core. After a sleep, the scheduler runs the thread almost at once. Waits between nodes sleep
-  /// briefly, because no event announces a message, and the link may be idle until the message is
-  /// received. These waits sleep after every poll, because a poll is expensive. MPI may yield
-  /// during a poll.
+  /// Makes waits sleep after the first polls instead of spinning and yielding. For a thread that
+  /// shares its core with a computing thread. After a yield, the waiting thread may get the core
+  /// back only some milliseconds later, at the end of the time slice of the computing thread. After
+  /// a sleep, the scheduler usually runs the waiting thread at once.
+  ///
+  /// The arrival of a message from another node does not end a sleep. Therefore waits between nodes
+  /// sleep for at most 200 us at a time. They sleep after every poll, because a poll of MPI is
+  /// expensive and may yield.
   void use_sleep_waits() {
     in_node.spin = in_node.yield = std::chrono::nanoseconds(0);
     between_nodes.spin = between_nodes.yield = std::chrono::nanoseconds(0);

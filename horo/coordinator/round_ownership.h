@@ -8,22 +8,23 @@
 
 namespace horo::coordinator {
 
-/// Ownership of the coordinator's rounds. One thread at a time owns them: the coordinator's thread
-/// or a caller of perform(). Writes of an owner before release() are visible to the next owner.
+/// Determines which thread runs the rounds of a Coordinator. At most one thread owns the rounds at
+/// a time: the coordinator's thread or a caller of Coordinator::perform(). Writes of an owner
+/// before release() are visible to the next owner.
 class RoundOwnership {
  public:
-  /// Returns whether this thread now owns the rounds. Does not block.
+  /// Acquires the ownership if no thread has it. Returns whether this call has acquired the
+  /// ownership. Does not block.
   bool try_acquire() { return !is_owned_.exchange(true); }
-  /// Gives up the ownership and wakes threads in wait_for_change().
+  /// Gives up the ownership, which the calling thread must have, and calls wake().
   void release();
-  /// Returns the number of calls of release() and wake(), for wait_for_change(). The caller must
-  /// read the number before try_acquire().
+  /// Returns the number of calls of release() and wake(), modulo 2^32. A thread that calls
+  /// wait_for_change() after a failed try_acquire() must read the number before try_acquire().
   std::uint32_t changes() const { return changes_; }
-  /// Sleeps until another thread calls release() or wake(), but at most `timeout`. Returns at once
-  /// if changes() differs from `seen`. May return early. Only the coordinator's thread may call
-  /// this function.
+  /// Sleeps until changes() differs from `seen`, but at most for `timeout`. May return earlier.
+  /// Only the coordinator's thread may call this function.
   void wait_for_change(std::uint32_t seen, std::chrono::nanoseconds timeout);
-  /// Wakes threads in wait_for_change() without a change of ownership.
+  /// Increments changes() and wakes the thread in wait_for_change(). Does not affect the ownership.
   void wake();
 
  private:
@@ -32,22 +33,23 @@ class RoundOwnership {
   std::atomic<bool> is_waited_for_{false};
 };
 
-// The store to is_owned_ is sequentially consistent. Therefore the next owner sees all writes of
-// this owner after its exchange.
+// The exchange in try_acquire() of the next owner reads the value that this function stores. Both
+// operations are sequentially consistent, so the next owner sees all earlier writes of this owner.
 inline void RoundOwnership::release() {
   is_owned_ = false;
   wake();
 }
 
-// Skips the futex call unless a thread sleeps in wait_for_change().
 inline void RoundOwnership::wake() {
   ++changes_;
   if (is_waited_for_) futex_wake_all(changes_);
 }
 
-// This function sets the flag before it reads changes_. wake() changes the count before it reads
-// the flag. So either this thread sees the new count or wake() sees the flag, and no wake-up is
-// lost. One flag is enough, because only one thread calls this function.
+// This function sets is_waited_for_ before it reads changes_. wake() increments changes_ before it
+// reads is_waited_for_. All four accesses are sequentially consistent. So either this function
+// reads the new value of changes_, or wake() makes the futex call. No wake-up is lost, because the
+// kernel compares changes_ with `seen` before the thread sleeps. A flag suffices instead of a
+// count, because only one thread calls this function.
 inline void RoundOwnership::wait_for_change(std::uint32_t seen, std::chrono::nanoseconds timeout) {
   is_waited_for_ = true;
   if (changes_ == seen) futex_wait(changes_, seen, timeout);

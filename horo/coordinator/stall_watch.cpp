@@ -11,6 +11,7 @@
 namespace horo::coordinator {
 namespace {
 
+// The maximum number of operations that one call of check() or changes() considers.
 constexpr std::size_t kMostReports = 8;
 
 }  // namespace
@@ -24,14 +25,15 @@ StallWatch::StallWatch(const Topology& topology, const Settings& settings, const
                        observe::LongWaits* long_waits)
     : topology_(topology), settings_(settings), policy_(policy), long_waits_(long_waits) {}
 
-// Repeats the notes at each check, because a note is valid only for LongWaits::kValidFor. The
-// timeout includes WaitPolicy::grace, so that the watchdog can abort the job first. The text of the
-// watchdog also states what the missing rank does.
+// Notes the waits in every call, because a note is valid only for LongWaits::kValidFor. The timeout
+// includes WaitPolicy::grace, so that the watchdog can abort the job first. The watchdog's text is
+// preferable, because that text usually also states what the missing ranks do.
 std::optional<StallWatch::Expired> StallWatch::check(const ReadinessTable& table,
                                                      ReadinessTable::Time now) {
   const auto age = std::min(settings_.stall_warning, settings_.timeout);
   for (const Waiting& waiting : table.waiting_longer_than(age, now, kMostReports)) {
-    // Members may close a process set at different times, so a missing close is not a stall.
+    // The members of a process set may close it at different times, so a wait for their shutdown
+    // is not a stall.
     if (topology_.is_subset() && waiting.name == kShutdownName) continue;
     std::vector<std::string> missing;
     for (const int rank : waiting.missing) missing.push_back(topology_.describe(rank));
@@ -45,7 +47,7 @@ std::optional<StallWatch::Expired> StallWatch::check(const ReadinessTable& table
   return std::nullopt;
 }
 
-// Reports only changes, so a stall does not cost a message at each check.
+// Returns only changes, so a stall does not cost a message in every call.
 std::vector<Waiting> StallWatch::changes(const ReadinessTable& table, ReadinessTable::Time now) {
   const auto age = std::min(settings_.stall_warning, settings_.timeout) / 4;
   std::vector<Waiting> oldest = table.waiting_longer_than(age, now, kMostReports);

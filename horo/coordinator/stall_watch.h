@@ -14,12 +14,13 @@
 
 namespace horo::coordinator {
 
-/// Returns the name of an operation for messages: "'loss'", or "'loss' of process set {0, 2}".
+/// Returns the name of an operation for messages: "'loss'", or "'loss' of process set {0, 2}" if
+/// `topology` describes a process set.
 std::string quote_operation(std::string_view name, const Topology& topology);
 
-/// Finds operations that have waited too long, and the ranks that have not submitted them. On the
-/// root, check() notes the operations for the watchdog, which decides whether to log them. check()
-/// also returns the error of an operation that has timed out. On other ranks, changes() returns the
+/// Finds operations that have waited too long, and the ranks that have not submitted them. The root
+/// of the control tree calls check(), which notes these operations for the watchdog and returns the
+/// error of an operation that has timed out. Every other rank calls changes(), which returns the
 /// operations that the rank reports to its parent. Not thread-safe.
 class StallWatch {
  public:
@@ -31,16 +32,17 @@ class StallWatch {
     std::string name;
     std::string error;
   };
-  /// Called on the root. Notes the oldest operations that have waited for HORO_STALL_WARNING, or
-  /// for HORO_TIMEOUT if that is shorter. Returns the error of the oldest operation that has waited
-  /// for HORO_TIMEOUT plus WaitPolicy::grace. The timeout does not include time that AbortSignal
-  /// excludes, such as a pause.
+  /// Called only on the root. If the oldest operation has timed out (see
+  /// WaitPolicy::has_timed_out()), returns the error of that operation. Otherwise notes the
+  /// operations that have waited for HORO_STALL_WARNING, or for HORO_TIMEOUT if that is shorter.
+  /// Considers at most the 8 oldest operations, and ignores the shutdown of a process set.
   std::optional<Expired> check(const ReadinessTable& table, ReadinessTable::Time now);
 
-  /// Called on other ranks. Finds the oldest operations that have waited for a quarter of the time
-  /// after which check() notes them, so that the root can name the missing ranks in time. Returns
-  /// those that the last call did not find or that now wait for different ranks. The caller must
-  /// report them to the parent.
+  /// Called only on ranks other than the root. Finds the operations that have waited for a quarter
+  /// of the time after which check() notes them, so that the root receives the missing ranks in
+  /// time. Considers at most the 8 oldest operations. Returns the operations that the last call did
+  /// not find, and those whose missing ranks have changed since the last call. The caller must
+  /// report the returned operations to its parent.
   std::vector<Waiting> changes(const ReadinessTable& table, ReadinessTable::Time now);
 
  private:

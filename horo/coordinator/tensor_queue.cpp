@@ -16,9 +16,9 @@ void TensorQueue::submit(Entry entry) {
 
 // Inserts the names before it copies the initial values, so a rejected submission does not change
 // the tensor. Copies without the lock, because the copy may take a long time. Another thread may
-// close the queue meanwhile, so closing_error_ is checked again. Runs callbacks without the lock,
-// because they may submit operations. The loop reads closing_error_ without the lock, because
-// closing_error_ does not change once it is set.
+// close the queue during the copy, so the function checks closing_error_ again. Runs callbacks
+// without the lock, because they may submit operations. The loop may read closing_error_ without
+// the lock, because closing_error_ does not change once it is set.
 void TensorQueue::submit_quietly(Entry entry) {
   {
     std::unique_lock lock(mutex_);
@@ -40,7 +40,7 @@ void TensorQueue::submit_quietly(Entry entry) {
     run_callback(std::move(callback), closing_error_);
 }
 
-// Requires mutex_. Inserts all names of the request or none.
+// The caller must hold mutex_. Inserts all names of the request or, if it throws, none.
 void TensorQueue::insert_names(const Request& request) {
   HORO_CHECK(!pending_.contains(std::string(kJoinName)) || request.kind == Kind::kShutdown,
              fmt::format("'{}' was submitted on a rank that has joined: wait until join() returns",
@@ -57,7 +57,7 @@ void TensorQueue::insert_names(const Request& request) {
   }
 }
 
-// Reads count_ first, so a round without new entries does not take the lock.
+// Checks is_empty() first, so a round without new entries does not take the lock.
 std::vector<Entry> TensorQueue::take_all() {
   if (is_empty()) return {};
   const std::scoped_lock lock(mutex_);

@@ -12,26 +12,32 @@
 
 namespace horo::coordinator {
 
-/// Queue of operations from user threads to the coordinator. Thread-safe.
+/// Passes submitted entries from any thread to the owner of the coordinator's rounds. Thread-safe.
 class TensorQueue {
  public:
+  /// `doorbell` must outlive this object.
   explicit TensorQueue(Doorbell& doorbell) : doorbell_(doorbell) {}
 
   /// Copies the initial values of an entry (Entry::initial), adds the entry and rings the doorbell.
-  /// Throws InvalidArgument if one of the names of the entry is still pending as an operation or as
-  /// a tensor of a group. Also throws InvalidArgument if a join is pending and the entry is not a
-  /// shutdown. If submit() throws, it neither copies nor adds anything. After close(), completes
-  /// the entry with the closing error instead.
+  /// After close(), does not add the entry. Instead, completes the entry with the error of close()
+  /// and runs the callbacks of the entry on this thread.
+  ///
+  /// The names of an entry are the name of its operation and, for a group, the names of the
+  /// tensors. They are pending until release(). Throws InvalidArgument if one of the names is
+  /// already pending, or if the entry has a name twice. However, a group may have the name of its
+  /// first tensor. Also throws InvalidArgument if a join is pending and the entry is not a
+  /// shutdown. If it throws InvalidArgument, submit() has neither copied nor added anything.
   void submit(Entry entry);
-  /// submit() without the doorbell, for a caller that runs the next round itself.
+  /// Like submit(), but does not ring the doorbell. The caller must run a round or ring the
+  /// doorbell afterwards.
   void submit_quietly(Entry entry);
-  /// Removes and returns all entries submitted since the last call, in order.
+  /// Removes and returns all entries in the order in which they were added.
   std::vector<Entry> take_all();
-  /// Allows the names of the request to be submitted again. The caller must call release() before
-  /// it sets the completion of the entry.
+  /// Ends the pending state of the names of a request, so that they can be submitted again. The
+  /// caller must call release() before it sets the completion of the entry.
   void release(const Request& request);
-  /// Completes later submissions with `error`. Only the first call has an effect. Entries that are
-  /// already in the queue stay available to take_all().
+  /// Makes later calls of submit() complete their entries with `error`. Only the first call of
+  /// close() has an effect. take_all() still returns the entries that are already in the queue.
   void close(std::exception_ptr error);
 
   bool is_empty() const { return count_.load(std::memory_order_acquire) == 0; }

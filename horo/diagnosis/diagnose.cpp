@@ -18,16 +18,16 @@ namespace {
 
 using Kind = Verdict::Kind;
 
-/// One diagnosis of a job. Each find_ function returns a verdict if the cause in its name applies.
+/// One diagnosis of a job. Each find_ function returns a verdict if the cause in its name applies,
+/// and nullopt otherwise.
 class Diagnosis {
  public:
   Diagnosis(std::span<const RankSnapshot> ranks, WallTime now, std::chrono::nanoseconds stall_after)
       : ranks_(ranks), now_(now), stall_after_(stall_after) {}
 
   // The order matters, because a dead or stopped rank explains failures and waits of other ranks,
-  // and a failure explains waits. If there is no such rank, the ranks that the others wait for are
-  // blamed. find_stuck() comes before the search for late ranks, because waits for late ranks are
-  // shorter than stall_after.
+  // and a failure explains waits. find_stuck() comes before the search for late ranks, because late
+  // ranks are awaited for less than stall_after.
   Verdict verdict() const {
     for (const auto step :
          {&Diagnosis::find_dead, &Diagnosis::find_stopped, &Diagnosis::find_failed,
@@ -70,14 +70,13 @@ class Diagnosis {
     return fmt::format("'{}'{}{}", missing.operation.name, set, others);
   }
 
-  // "; it last finished 'step' 43 s ago, in phase 'data' for 40 s".
+  // Returns a text such as "; it last finished 'step' 43 s ago, in phase 'data' for 40 s".
   std::string and_past(const std::vector<int>& numbers) const {
     const std::string past = describe_past(numbers, ranks_, now_);
     return past.empty() ? past : "; " + past;
   }
-  // A verdict on the state of ranks, independent of what other ranks do. Adds which other ranks
-  // wait for these ranks: "TEXT; ranks 0-2 have waited 41 s for 'x'; it last finished 'step' 43 s
-  // ago; REMEDY".
+  // Returns a verdict on the state of ranks. Adds to `text` which other ranks wait for these ranks:
+  // "TEXT; ranks 0-2 have waited 41 s for 'x'; it last finished 'step' 43 s ago; REMEDY".
   Verdict verdict_on(Kind kind, const std::vector<int>& numbers, std::string text,
                      const std::string& remedy = {}) const {
     const auto awaited = find_awaited(ranks_, numbers);
@@ -115,8 +114,8 @@ class Diagnosis {
             age(snapshot(numbers[0]).last_sign_of_life)));
   }
 
-  // Applies if all ranks died at about the same time and no other cause applies. Then the job was
-  // killed as a whole.
+  // Applies if all ranks are dead and no other cause applies. The job was then probably killed as a
+  // whole.
   std::optional<Verdict> all_killed() const {
     const std::vector<int> numbers = ranks_in_state(Liveness::kDead);
     if (numbers.empty() || numbers.size() != ranks_.size()) return std::nullopt;
@@ -136,7 +135,7 @@ class Diagnosis {
                       resume_commands(numbers));
   }
 
-  // "kill -CONT 7 on host a, kill -CONT 9 11 on host b resumes them".
+  // Returns a text such as "kill -CONT 7 on host a, kill -CONT 9 11 on host b resumes them".
   std::string resume_commands(const std::vector<int>& numbers) const {
     constexpr std::size_t kMost = 8;
     if (numbers.size() > kMost) return "kill -CONT resumes each of them";
@@ -167,8 +166,7 @@ class Diagnosis {
     return Verdict{Kind::kFailed, {number}, text + and_past({number})};
   }
 
-  // If no rank has a failure of its own, every failed rank has the text that ended the job. This
-  // text names the cause.
+  // Without a first failure, the earliest failure that is not the rank's own names the cause.
   static std::optional<Verdict> find_propagated(const FirstFailure& first) {
     if (first.propagated == nullptr) return std::nullopt;
     std::vector<int> blamed = ranks_named_first(first.propagated->failure);
@@ -205,21 +203,24 @@ class Diagnosis {
     }
     return std::nullopt;
   }
-  // The last operation of the waiting ranks: " since 'net step 6'".
+  // Returns the last operation of the first waiting rank, such as " since 'net step 6'".
   std::string last_of(const std::vector<int>& waiting) const {
     const std::string& last = snapshot(waiting.front()).last_finished;
     return last.empty() ? "" : fmt::format(" since '{}'", last);
   }
 
-  // Whether the rank has been in an exchange for longer than `stall_after`. All ranks have
-  // submitted this exchange, so the exchange blocks the rank.
+  // Whether the rank has been in an exchange for longer than `stall_after`. Such a rank is blocked
+  // itself, so it is not blamed for a missing operation.
   bool is_in_exchange(const RankSnapshot& rank) const {
     return std::ranges::any_of(rank.open, [&](const OpenOperation& open) {
       return open.started != 0 && now_ - open.started > stall_after_.count();
     });
   }
 
-  // For the oldest missing operation, blames the ranks that do not wait themselves.
+  // Blames, for the oldest missing operation, the ranks that do not wait themselves. If there are
+  // none because the missing ranks wait in other operations, the verdict is on different
+  // operations. Skips operations in which the only missing ranks that do not wait are in a pause or
+  // in an exchange.
   std::optional<Verdict> blame_idle(const std::vector<MissingOperation>& found,
                                     bool is_late) const {
     for (const MissingOperation& missing : found) {
@@ -299,8 +300,8 @@ class Diagnosis {
             found.front().operation.name};
   }
 
-  // Applies if a rank has been in a completion callback for longer than `stall_after`. The thread
-  // that must exchange the operation runs this callback.
+  // Applies if a rank has been in a completion callback for longer than `stall_after`. A callback
+  // usually runs on the coordinator's thread, which then exchanges no operation.
   std::optional<Verdict> blocked_by_callback(const MissingOperation& open) const {
     std::vector<int> busy;
     for (const RankSnapshot& rank : ranks_)
@@ -337,7 +338,8 @@ class Diagnosis {
     return std::nullopt;
   }
 
-  // Describes pauses for which other ranks have waited longer than `stall_after`.
+  // Describes the pauses of all ranks, if another rank has waited longer than `stall_after` for a
+  // rank in a pause. Returns an empty text otherwise.
   std::string pause_text() const {
     std::vector<int> paused;
     for (const RankSnapshot& rank : ranks_)

@@ -28,7 +28,8 @@ bool has_own_failure(const RankSnapshot& rank) {
   return named.empty() || named == std::vector<int>{rank.rank};
 }
 
-// The coordinator writes "... rank 1 (host b) has shut down ...". A plan writes "... has left ...".
+// Whether the failure states that the other rank has left. The coordinator writes "... rank 1 (host
+// b) has shut down ...". A plan writes "... has left ...".
 bool is_departed_in(const std::string& failure, const RankSnapshot& other) {
   const std::size_t name = failure.find(name_in_texts(other));
   if (name == std::string::npos) return false;
@@ -38,9 +39,9 @@ bool is_departed_in(const std::string& failure, const RankSnapshot& other) {
   return predicate.starts_with(" has shut down") || predicate.starts_with(" has left");
 }
 
-// A rank may leave a process set or a plan and fail later, while it unwinds its stack. Then a
-// failure whose text names the departure follows from the rank that left, even if that failure was
-// recorded earlier.
+// Whether the failure of `rank` is a consequence of `other`. A rank may leave a process set or a
+// plan and fail later, while it unwinds its stack. A failure whose text names that departure is
+// then a consequence, even if it was recorded earlier.
 bool follows_from(const RankSnapshot& rank, const RankSnapshot& other) {
   if (&rank == &other || !is_named_in(rank.failure, other)) return false;
   if (has_own_failure(other)) {
@@ -54,19 +55,20 @@ bool follows_from(const RankSnapshot& rank, const RankSnapshot& other) {
 
 using Deaths = std::vector<const RankSnapshot*>;
 
-// A launcher kills the remaining ranks within about a second of the first death.
+// A launcher is assumed to kill the remaining ranks within this time after the first death, in ns.
 constexpr WallTime kShutdownSpread = 2'000'000'000;
 
-// A rank that died after another rank had failed did not cause that failure. If a timeout ended the
-// job, the dead ranks were alive at the timeout, and the launcher killed them later. This includes
-// ranks that were stopped. Only a rank that the launcher names may have died before the timeout.
+// A rank that died after another rank had failed did not cause that failure. If a timeout aborted
+// the job, the dead ranks were probably alive at the timeout, because a watchdog aborts the job at
+// once if a rank is dead. The launcher killed them later, also those that were stopped. Only a rank
+// that the launcher names may have died before the timeout.
 void drop_deaths_after_failures(Deaths& dead, std::span<const RankSnapshot> ranks) {
   const FirstFailure failure = find_first_failure(ranks);
   const RankSnapshot* first = failure.rank != nullptr ? failure.rank : failure.propagated;
   if (first == nullptr) return;
   const bool is_timeout = first->is_aborted && names_timeout(first->failure);
-  // If the launcher names a rank that failed, all other ranks ended after that rank. The last sign
-  // of life of another rank may still be older than the failure.
+  // If the launcher names a rank that failed, all other ranks ended after that rank. Still, the
+  // last heartbeat of another rank may be older than the failure.
   const bool is_named = std::ranges::any_of(ranks, [](const RankSnapshot& rank) {
     return !rank.ending.empty() && !rank.failure.empty();
   });
@@ -76,8 +78,9 @@ void drop_deaths_after_failures(Deaths& dead, std::span<const RankSnapshot> rank
   });
 }
 
-// The launcher names the rank that ended first, and kills the other ranks. Another rank died
-// earlier only if its last heartbeat is much older than that of the named rank.
+// The launcher names the rank that ended first, and kills the other ranks. Another rank is assumed
+// to have died earlier only if its last heartbeat is older than that of the named rank by more than
+// kShutdownSpread.
 void drop_deaths_beside_named(Deaths& dead) {
   const auto named =
       std::ranges::find_if(dead, [](const RankSnapshot* rank) { return !rank->ending.empty(); });
@@ -88,7 +91,8 @@ void drop_deaths_beside_named(Deaths& dead) {
   });
 }
 
-// If every rank is dead, only ranks that died clearly before the last death are causes.
+// Called if every rank is dead. Only ranks whose last heartbeat is older than the latest one by
+// more than kShutdownSpread are causes.
 void drop_simultaneous_deaths(Deaths& dead) {
   WallTime last = 0;
   for (const RankSnapshot* rank : dead) last = std::max(last, rank->last_sign_of_life);
@@ -97,9 +101,9 @@ void drop_simultaneous_deaths(Deaths& dead) {
   });
 }
 
-// After the first death a launcher terminates the remaining ranks, and kills those that do not exit
-// in time. So a dead rank that waited for another dead rank is not a cause, unless the launcher
-// names that rank as the first to end.
+// After the first death, a launcher terminates the remaining ranks, and kills those that do not
+// exit in time. So a dead rank that waited for another dead rank is not a cause, unless the
+// launcher names the waiting rank as the first to end.
 void drop_victims(Deaths& dead, std::span<const RankSnapshot> ranks, WallTime now) {
   for (const MissingOperation& missing : find_missing(ranks, now, {})) {
     const bool is_due_to_death = std::ranges::any_of(dead, [&](const RankSnapshot* rank) {
@@ -145,8 +149,8 @@ std::string failure_without_rank(const RankSnapshot& rank) {
   return fmt::format("failed: {}", text);
 }
 
-// Starts with all dead ranks and removes those whose death has another explanation. Each rule needs
-// the result of the previous rules.
+// Starts with all dead ranks and removes those whose death has another explanation. Each step
+// examines only the ranks that the previous steps have left.
 std::vector<int> find_causal_deaths(std::span<const RankSnapshot> ranks, WallTime now) {
   Deaths dead;
   for (const RankSnapshot& rank : ranks)

@@ -71,8 +71,8 @@ const PlanPosition* find_position(const RankSnapshot& rank, std::uint64_t plan) 
   return found == rank.plans.end() ? nullptr : &*found;
 }
 
-// Whether the rank has exchanged more buckets of the plan than `waiting`. If the positions are
-// unknown, whether the rank has finished more operations than `waiting`.
+// Whether the rank has exchanged more buckets of the plan than `waiting`. If a position is unknown,
+// whether the rank has finished more operations than `waiting`.
 bool is_ahead_of(const RankSnapshot& rank, const RankSnapshot& waiting, std::uint64_t plan) {
   const PlanPosition* own = find_position(rank, plan);
   const PlanPosition* other = find_position(waiting, plan);
@@ -80,12 +80,12 @@ bool is_ahead_of(const RankSnapshot& rank, const RankSnapshot& waiting, std::uin
   return rank.finished > waiting.finished;
 }
 
-// Returns true only if the snapshots prove that the operation is missing, because a rank with
-// unlisted operations may have submitted any named operation.
+// Implements the rules of find_missing(). A rank with unlisted operations may have submitted any
+// named operation, so none is missing on that rank.
 bool is_missing_on(const RankSnapshot& rank, const OpenSomewhere& open) {
   if (is_waiting_in(rank, open) || may_be_unlisted(rank, open)) return false;
   if (!is_member(rank, open.operation.process_set)) return false;
-  // A rank that has left the job (kEnded) has already called MPI_Finalize.
+  // A rank that has left the job (kEnded) counts as a rank that has called MPI_Finalize.
   if (open.operation.kind == kFinalizeKind) return rank.liveness != Liveness::kEnded;
   if (!is_of_plan(open.operation)) {
     const bool needs_everyone =
@@ -118,8 +118,8 @@ bool is_any_of(const std::vector<int>& numbers, int number) {
   return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
 }
 
-// Returns the operation with only those waiting ranks that are not `blockers`, and with the start
-// of their wait.
+// Returns the operation with only those ranks that wait in it and are not `blockers`, and with the
+// start of their wait.
 OpenSomewhere waits_of_others(const OpenSomewhere& open, const std::vector<int>& blockers) {
   OpenSomewhere left{open.operation, 0, {}, open.has_started};
   for (const RankSnapshot* rank : open.waiting) {
@@ -136,9 +136,9 @@ OpenSomewhere waits_of_others(const OpenSomewhere& open, const std::vector<int>&
   return left;
 }
 
-// Whether a blocker is a member of the operation, which is neither a join nor missing on any rank.
-// The caller must have checked that the operation is open on no blocker, so the blocker seems to
-// have finished it.
+// Whether a blocker seems to have finished the operation. This is so if a blocker is a member of
+// its process set, the operation is no join, and it is missing on no rank. Requires that the
+// operation is open on no blocker.
 bool is_finished_by_blockers(const OpenSomewhere& open, std::span<const RankSnapshot> ranks,
                              const std::vector<int>& blockers) {
   const bool is_finished = std::ranges::any_of(ranks, [&](const RankSnapshot& rank) {

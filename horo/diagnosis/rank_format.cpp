@@ -78,7 +78,7 @@ std::string describe_waits(std::span<const RankSnapshot> ranks, const std::vecto
 
 }  // namespace
 
-// Gives details of only a few ranks, and names each host once.
+// Gives the hosts and pids of only a few ranks, and names each host once.
 std::string describe_ranks(const std::vector<int>& numbers, std::span<const RankSnapshot> ranks) {
   std::vector<HostRanks> hosts;
   for (const int number : std::span(numbers).first(std::min(numbers.size(), kMaxDetailedRanks))) {

@@ -10,16 +10,17 @@
 
 namespace horo::observe {
 
-/// If a rank ends its own process because of a timeout, the last line of the rank is the reason,
-/// followed by one of these texts. kEndOfReasonInInit is used if the rank waited in horo::init().
-/// The launcher parses the line and quotes the reason.
+/// Before horo ends its own process, it logs a line with the reason, followed by one of these
+/// texts. kEndOfReasonInInit is used if the rank waited in horo::init(). The launcher parses this
+/// line, which is usually the last line of the rank, and quotes the reason.
 inline constexpr std::string_view kEndOfReasonInInit = ": the process of rank ";
 inline constexpr std::string_view kEndOfReason = "; this rank is stuck in ";
-/// Precedes the timeout in a reason, which the launcher also parses.
+/// Precedes the timeout in a reason. The launcher parses this text too.
 using horo::kTimeoutMark;
 
-/// "rank 3 (host b, pid 7)", "ranks 0 and 2-3 (host a, pid 4; host b, pids 6, 7)". Gives the host
-/// and the pid of each of the first four ranks that is in `ranks`. Pure.
+/// Returns a text such as "rank 3 (host b, pid 7)" or "ranks 0 and 2-3 (host a, pid 4; host b, pids
+/// 6, 7)". Gives the host and, if known, the pid of each of the first four of `numbers` that is in
+/// `ranks`. Pure.
 std::string describe_ranks(const std::vector<int>& numbers, std::span<const RankSnapshot> ranks);
 
 /// Returns the last activity of the ranks. For one rank, the text is such as "it last finished
@@ -28,7 +29,7 @@ std::string describe_ranks(const std::vector<int>& numbers, std::span<const Rank
 std::string describe_past(const std::vector<int>& numbers, std::span<const RankSnapshot> ranks,
                           WallTime now);
 
-/// "rank 3 has", "ranks 0-2 have": the ranks, followed by `singular` or `plural`.
+/// Returns the ranks, followed by `singular` or `plural`, such as "rank 3 has" or "ranks 0-2 have".
 std::string with_verb(const std::vector<int>& numbers, const char* singular, const char* plural);
 
 /// Describes running ranks that have been in a pause for at least `lasting`, and the ranks that

@@ -104,8 +104,8 @@ std::map<std::string_view, Operations> operations_of(const FlightLog& log) {
   return by_name;
 }
 
-// Returns the operation in `operations` that overlaps `event` in time, or null. Operations repeat
-// under one name, so only the overlap in time shows which records of different ranks belong
+// Returns the first operation in `operations` that overlaps `event` in time, or null. Operations
+// repeat under one name, so only the overlap in time shows which records of different ranks belong
 // together.
 const FlightEvent* same_as(const FlightEvent& event, const Operations& operations) {
   const auto at = std::ranges::partition_point(

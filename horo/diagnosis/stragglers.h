@@ -14,9 +14,9 @@ struct TimeSpan {
   WallTime begin = 0, end = 0;
 };
 
-/// Merges overlapping spans. Returns disjoint spans, sorted by begin. Pure.
+/// Merges spans that overlap or touch. Returns disjoint spans, sorted by begin. Pure.
 std::vector<TimeSpan> merge_spans(std::vector<TimeSpan> spans);
-/// The total length of disjoint spans, in ns.
+/// Returns the total length of disjoint spans, in ns.
 std::int64_t length_of(std::span<const TimeSpan> spans);
 
 /// Returns how many ns of the disjoint `spans` a rank spent in each phase. Time in a nested phase
@@ -31,13 +31,13 @@ struct RankTimes {
   std::string host;
   std::uint64_t last = 0;    ///< number of operations that this rank submitted last
   std::int64_t delayed = 0;  ///< time in which only this rank had not submitted such an operation
-  /// Time in which this rank had submitted an operation that another rank had not.
+  /// Time in which this rank had submitted such an operation that another rank had not submitted.
   std::int64_t waited = 0;
   std::string phase;  ///< the phase with most of `delayed`; empty if none
 };
 
 struct StragglerReport {
-  std::uint64_t operations = 0;  ///< number of operations that all ranks took part in
+  std::uint64_t operations = 0;  ///< number of operations in the recorders of all ranks
   std::int64_t span = 0;         ///< from the first submission to the last end
   std::vector<RankTimes> ranks;  ///< sorted by `delayed`, largest first
 };
@@ -45,16 +45,16 @@ struct StragglerReport {
 /// Compares when the ranks submitted their common operations: named operations by submission,
 /// buckets by their last mark. Pure.
 ///
-/// Two operations of the same name on different ranks are the same if they overlap in time, because
-/// a collective cannot end on any rank before it has started on all. So clocks must agree only to
-/// within the duration of an operation. The submission times are as exact as the clocks.
+/// Records of the same name on different ranks count as one operation if they overlap in time,
+/// because most collectives end on no rank before they have started on all ranks. So the clocks
+/// must agree to within the duration of an operation. Delays and waits are as exact as the clocks.
 StragglerReport find_stragglers(std::span<const FlightLog> ranks);
 
 /// Formats the report for a console. The table has the waiting time and the own time of each rank.
 /// The own time is the span minus the waiting time. For more than 16 ranks, the table has only the
-/// fastest, the median and the slowest four ranks. Below the table are the three ranks that delayed
-/// the others most, with host and phase. Ranks that delayed the others by less than 1 % of the span
-/// are not named.
+/// fastest, the median and the slowest four ranks by own time. Below the table are up to three
+/// ranks that delayed the others most, with host and phase. Ranks that delayed the others by less
+/// than 1 % of the span are not among them.
 std::string describe(const StragglerReport& report);
 
 }  // namespace horo::observe

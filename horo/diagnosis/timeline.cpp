@@ -50,7 +50,7 @@ std::string details_of(const FlightEvent& event) {
   return details;
 }
 
-// Writes the events of one rank. Exchanges and phases nest within a lane. Negotiations and
+// Writes the events of one rank. Exchanges and phases of a lane usually nest. Negotiations and
 // gradients may overlap, so RankTrace writes them as asynchronous events.
 class RankTrace {
  public:

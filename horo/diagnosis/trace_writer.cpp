@@ -9,7 +9,8 @@
 namespace horo::observe {
 
 std::string json_string(std::string_view text) {
-  // Writes only ASCII, so that a terminal does not interpret any character as a control sequence.
+  // Writes only printable ASCII, so that a terminal does not interpret any character as a control
+  // sequence.
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 

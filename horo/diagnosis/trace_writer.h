@@ -6,7 +6,8 @@
 
 namespace horo::observe {
 
-/// Writes a trace in JSON, event by event. Times are given in ns and written in us since `begin`.
+/// Writes a trace in Chrome's Trace Event Format (JSON), event by event. Times are passed in ns and
+/// written in us since `begin`.
 class TraceWriter {
  public:
   explicit TraceWriter(std::int64_t begin) : begin_(begin) {}

@@ -24,17 +24,18 @@ namespace horo::observe {
 namespace {
 
 constexpr int kSignals[] = {SIGTERM, SIGINT, SIGHUP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-// If an exception is a consequence of another rank's failure, this process waits this long before
-// it ends, so that the failed rank ends first with its own text.
+// If the abort signal was raised before an uncaught exception, another rank has probably failed
+// first. This process then waits this long before it ends, so that the other rank ends first with
+// its own text.
 constexpr timespec kRootCauseGrace{3, 0};
-// If a second thread crashes, it waits this long for the thread that reports the first crash and
-// ends the process.
+// If one thread is already ending the process, another thread that handles a signal waits this
+// long, so that the first thread can report its failure.
 constexpr timespec kTerminationWait{5, 0};
 
 // Signal handlers use static variables only, because the heap may be damaged. A handler may read a
-// registration while another thread changes it. Therefore `header` is stored last (release) when a
-// registration is added, and is cleared when the registration is removed. A handler skips
-// registrations whose header is null.
+// registration while another thread changes it. Therefore `header` is stored last, with release
+// order, when a registration is added, and is cleared when the registration is removed. A handler
+// skips registrations whose header is null.
 struct Registration {
   std::atomic<FlightHeader*> header{nullptr};
   std::atomic<AbortSignal*> abort{nullptr};
@@ -50,7 +51,8 @@ std::atomic<pid_t> ending_thread{0};  // the thread that reports the failure and
 std::atomic<bool> has_reported{false};
 std::mutex mutex;  // guards installation and registration; never locked by a handler
 int registration_count = 0;
-// The stack for handlers that run because the thread's own stack has overflowed.
+// The alternate signal stack of the thread that calls horo::init(). A handler can run on this stack
+// after the thread's own stack has overflowed.
 alignas(16) char alternate_stack[64 * 1024];
 
 using Action = struct sigaction;
@@ -95,7 +97,9 @@ void for_each_registration(const Use& use) {
       use(registration, *header);
 }
 
-// Does not take the recorder's lock, because the crashed thread may hold it.
+// Records a crash or an uncaught exception. If the rank has failed before, replaces only the text.
+// Does nothing if the rank has ended or was aborted. Does not take the recorder's lock, because the
+// crashed thread may hold that lock.
 void record_failure(Registration& registration, FlightStatus& status, std::string_view text) {
   const FlightState state = load_relaxed(status.state);
   if (state != FlightState::kRunning && state != FlightState::kFailed) return;
@@ -110,8 +114,9 @@ void record_failure(Registration& registration, FlightStatus& status, std::strin
   store_release(status.state, is_aborted ? FlightState::kAborted : FlightState::kFailed);
 }
 
-// Other threads claim and release faults concurrently. So this function repeats until the claimed
-// fault has not changed during one pass.
+// Stores the signal of the claimed fault, or 0, in all registered headers. Other threads may claim
+// and release faults concurrently. So this function repeats until the claimed fault has not changed
+// during one pass.
 void publish_claimed_fault() {
   Fault shown = 0;
   do {
@@ -137,9 +142,9 @@ void clear_fault(const FaultClaim& claim) {
   if (release_fault(claim)) publish_claimed_fault();
 }
 
-// If the process runs several jobs, the failure is recorded in each job and each job is aborted.
-// Only the first job's text is printed. Returns false if there is no job or the failure has already
-// been reported.
+// If the process runs several jobs, records the failure in each job and raises the abort signal of
+// each job. Prints only the text for the first job. Returns false if there is no job or a failure
+// was reported before.
 bool report(const auto& compose) {
   bool has_printed = false;
   if (has_reported.exchange(true)) return has_printed;
@@ -166,8 +171,8 @@ void report_crash(int signal) {
   });
 }
 
-// Ends the process by `signal`. The signal stays blocked until then, so that the fault stays
-// claimed.
+// Ends the process by `signal`. Blocks the signal until it is pending, so that the fault stays
+// claimed until the process ends.
 [[noreturn]] void die(int signal) {
   Action action{};
   action.sa_handler = SIG_DFL;
@@ -183,15 +188,17 @@ void report_crash(int signal) {
 
 enum class Terminator { kThisThread, kReentered, kOtherThread };
 
-// kReentered: this thread already ends the process, and code that it called has failed again.
+// Makes this thread the one that ends the process, unless there is such a thread already. Returns
+// kReentered if this thread is already ending the process, and code that it has called has failed
+// too.
 Terminator claim_termination() {
   pid_t holder = 0;
   if (ending_thread.compare_exchange_strong(holder, gettid())) return Terminator::kThisThread;
   return holder == gettid() ? Terminator::kReentered : Terminator::kOtherThread;
 }
 
-// A launcher's signal is not a crash, so it is not reported. If another thread already ends the
-// process, this thread first waits, so that the other thread can report.
+// A termination signal is not a crash, so it is not reported. If another thread is already ending
+// the process, this thread first waits, so that the other thread can report.
 [[noreturn]] void end_owner_process(int signal) {
   const Terminator terminator = claim_termination();
   if (terminator == Terminator::kOtherThread) nanosleep(&kTerminationWait, nullptr);
@@ -200,12 +207,12 @@ Terminator claim_termination() {
   die(signal);
 }
 
-// Async-signal-safe, except for a handler of the program that it calls.
+// Async-signal-safe, apart from the program's handler, which it may call.
 void on_signal(int signal, siginfo_t* info, void* context) {
   const int error = errno;
   const Action& other = previous[index_of(signal)];
-  // Ignores the signal if the program ignores it. A signal that the kernel raised for a fault
-  // cannot be ignored.
+  // Ignores the signal if the program ignored it before on_signal() was installed. A signal that
+  // the kernel raised for a fault cannot be ignored.
   if (is_ignored(other) && info->si_code <= 0) return;
   const bool is_owner = getpid() == owner_pid;
   const FaultClaim claim = is_owner ? record_fault(signal) : FaultClaim{};
@@ -218,7 +225,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   else
     other.sa_handler(signal);
   // If the program's handler returns, the process continues, unless abort() raised the signal or
-  // the handler restored the default action.
+  // the handler has restored the default action.
   Action current{};
   const bool continues = sigaction(signal, nullptr, &current) == 0 && !is_default(current);
   if (claim.fault != 0 && continues && signal != SIGABRT) clear_fault(claim);
@@ -238,7 +245,7 @@ bool is_any_aborted() {
   return is_raised;
 }
 
-// Returns false if there is no job or the failure has already been reported.
+// Returns false if there is no job or a failure was reported before.
 bool report_uncaught() {
   const bool is_consequence = is_any_aborted();
   CrashText reason;
@@ -256,14 +263,14 @@ bool report_uncaught() {
   return is_reported;
 }
 
-// If another thread was ending the parent at the time of fork(), ending_thread holds its id. That
-// thread does not exist in the child, so the child overwrites the id.
+// If another thread was ending the parent at the time of fork(), ending_thread has the id of that
+// thread. The thread does not exist in the child, so the child overwrites the id.
 Terminator claim_termination_in_child() {
   return ending_thread.exchange(gettid()) == gettid() ? Terminator::kReentered
                                                       : Terminator::kThisThread;
 }
 
-// One thread ends the process; other threads wait. If code that this handler calls terminates
+// One thread ends the process, and other threads wait. If code that this handler calls terminates
 // again, the process ends at once. libstdc++'s verbose handler is skipped after a report, because
 // that handler would print the same exception again.
 void on_terminate() {
@@ -278,8 +285,8 @@ void on_terminate() {
   std::abort();  // calls the program's handler for SIGABRT, if any
 }
 
-// If the program has a handler, keeps its flags and mask, so that the kernel calls on_signal()
-// under the same conditions.
+// If the program has a handler, keeps the flags and the mask of its action, so that the kernel
+// calls on_signal() under the same conditions.
 Action make_action(const Action& other) {
   Action action = other;
   if (is_default(other) || is_ignored(other)) {
@@ -298,7 +305,8 @@ void install_signals() {
     // A handler that was installed after on_signal() may call on_signal(). If on_signal() were
     // installed again, the two handlers would call each other without end.
     if (is_installed[i] && !is_default(current)) continue;
-    // A program that handles this signal may continue to run, so the signal is not recorded.
+    // A program that handles or ignores this signal may continue to run, so the signal is not
+    // recorded.
     if (is_termination_signal(kSignals[i]) && !is_default(current)) continue;
     if (belongs_to_open_mpi(current)) {
       current = {};
@@ -310,8 +318,7 @@ void install_signals() {
   }
 }
 
-// Installs the alternate stack for the calling thread, which is the thread that calls init(),
-// unless that thread already has an alternate stack.
+// Installs the alternate stack for the calling thread, unless the thread already has one.
 void install_stack() {
   stack_t stack{};
   if (sigaltstack(nullptr, &stack) != 0 || (stack.ss_flags & SS_DISABLE) == 0) return;
@@ -321,14 +328,14 @@ void install_stack() {
   sigaltstack(&stack, nullptr);
 }
 
-// Installed once, like the signal handlers, because a handler that the program installs later may
-// call on_terminate().
+// Not installed again while on_terminate() may still be called, because a handler that the program
+// installs later may call on_terminate().
 void install_terminate() {
   if (previous_terminate == nullptr) previous_terminate = std::set_terminate(on_terminate);
 }
 
-// Removes only handlers that are still active. A handler that the program installed later may call
-// on_signal() or on_terminate(), so these functions remain usable.
+// Removes only the handlers that are the current ones. A handler that the program has installed
+// later may call on_signal() or on_terminate(), so these functions remain usable.
 void uninstall() {
   for (std::size_t i = 0; i < std::size(kSignals); ++i) {
     Action current{};
@@ -348,8 +355,8 @@ bool is_termination_signal(int signal) {
 }
 
 void clear_survived_fault() {
-  // The lock keeps the registered headers mapped. If a constructor or destructor holds the lock,
-  // the next pulse clears the fault.
+  // The lock keeps the registered headers mapped. If another thread holds the lock, a later call
+  // clears the fault.
   const std::unique_lock lock(mutex, std::try_to_lock);
   if (!lock) return;
   const Fault fault = claimed_fault();

@@ -12,8 +12,8 @@
 namespace horo::observe {
 namespace {
 
-// Read access to a recorder's tables in its mapped memory. The identity does not change after the
-// recorder has started, so the offsets in it need no check.
+// Read access to a recorder's tables in its memory. The identity does not change after the recorder
+// is constructed, so the offsets need no check.
 class Tables {
  public:
   explicit Tables(const FlightHeader& header) : header_(header) {}
@@ -24,7 +24,7 @@ class Tables {
     return at<FlightRecord>(identity().open, row);
   }
   std::uint32_t open_rows() const { return identity().open.count; }
-  // Counts back from the latest record, for which `before` is 0.
+  // Returns a record of the ring. `before` counts back from the latest record, for which it is 0.
   const FlightRecord& finished(std::uint64_t before) const {
     const std::uint64_t index = header_.status.records - 1 - before;
     return at<FlightRecord>(identity().ring,
@@ -60,9 +60,9 @@ bool is_operation(std::string_view kind) {
   return kind != kPhaseKind && kind != kPauseKind && kind != kWaitKind;
 }
 
-// Returns the open record that was submitted last (an operation or a running callback) or the
-// operation that finished last, whichever is later. Skips phases, pauses, waits, and records that
-// are being written.
+// Returns the open record that was submitted last, or the operation or bucket that finished last,
+// whichever is later. Skips phases, pauses, waits, and records that are being written. Returns null
+// if there is no such record.
 const FlightRecord* find_last(const Tables& tables) {
   const FlightRecord* last = nullptr;
   for (std::uint32_t row = 0; row < tables.open_rows(); ++row) {
@@ -106,7 +106,7 @@ CrashText& CrashText::add(std::string_view text) {
 }
 
 // Does not use the C library's formatting functions, because they may allocate memory or take a
-// lock, and this function runs in signal handlers.
+// lock.
 CrashText& CrashText::add(std::int64_t number) {
   char digits[20];
   std::size_t count = 0;

@@ -16,7 +16,7 @@ class CrashText {
   CrashText& add(std::string_view text);
   CrashText& add(std::int64_t number);
   std::string_view view() const { return {bytes_, length_}; }
-  /// The same text, null-terminated. Must not be called after write_to_stderr().
+  /// Returns the same text with a terminating null. Must not be called after write_to_stderr().
   const char* text() const { return bytes_; }
   /// Writes the text and a newline to standard error, if possible with one call of write().
   void write_to_stderr();
@@ -29,14 +29,15 @@ class CrashText {
   bool is_full_ = false;  // a character did not fit; all later text is dropped
 };
 
-/// Adds a clause such as "; its last operation was allreduce 'loss'", which names the operation
-/// that was submitted or finished last. Adds "; it had submitted no operation" if the tables have
-/// no operation, and "; it was in horo::init()" if the recorder has no tables. Async-signal-safe.
+/// Adds a clause such as "; its last operation was allreduce 'loss'". The clause names the open
+/// record that was submitted last, or the operation or bucket that finished last, whichever is
+/// later. Adds "; it had submitted no operation" if the tables have no such record, and "; it was
+/// in horo::init()" if the recorder has no tables. Async-signal-safe.
 void add_last_operation(CrashText& text, const FlightHeader& header);
 
-/// Adds " ended with an uncaught exception (TYPE): TEXT", with the texts of nested exceptions. If
-/// there is no exception, adds the reason why std::terminate() was called. Must be called from a
-/// terminate handler. Allocates memory.
+/// Adds " ended with an uncaught exception (TYPE): TEXT" for the current exception, with the texts
+/// of nested exceptions. If there is no current exception, adds the probable reason why
+/// std::terminate() was called. Must be called from a terminate handler. Allocates memory.
 void add_uncaught_exception(CrashText& text);
 
 }  // namespace horo::observe

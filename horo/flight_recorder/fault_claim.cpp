@@ -34,8 +34,8 @@ bool has_ended(pid_t thread) {
   return syscall(SYS_tgkill, getpid(), thread, 0) != 0 && errno == ESRCH;
 }
 
-// Returns the signals that a thread of this process blocks; bit i is set for signal i + 1. Uses
-// only async-signal-safe functions.
+// Returns the signals that a thread of this process blocks: bit i is set for signal i + 1. Returns
+// nullopt if they cannot be determined. Must stay async-signal-safe.
 std::optional<std::uint64_t> blocked_signals(pid_t thread) {
   CrashText path;
   path.add("/proc/self/task/").add(std::int64_t{thread}).add("/status");
@@ -58,9 +58,7 @@ std::optional<std::uint64_t> blocked_signals(pid_t thread) {
 
 }  // namespace
 
-// The kernel blocks a signal in the thread that handles it, unless the action has SA_NODEFER. In
-// that case the witness is a real-time signal that the thread does not block yet, or 0 if the
-// thread blocks all real-time signals.
+// The kernel blocks a signal in the thread that handles it, unless the action has SA_NODEFER.
 int block_witness(int signal) {
   sigset_t blocked;
   pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
@@ -75,8 +73,8 @@ int block_witness(int signal) {
   return witness;
 }
 
-// After a failed exchange, `holder` is the current claim. Tries again to replace that claim, unless
-// another thread still handles the claimed fault.
+// After a failed exchange, `holder` is the current claim. The loop tries to replace that claim,
+// unless another thread still handles the claimed fault.
 FaultClaim claim_fault(int signal, int witness) {
   const pid_t self = gettid();
   const Fault fault = count.fetch_add(1) << kNumberAt | static_cast<Fault>(witness) << kWitnessAt |

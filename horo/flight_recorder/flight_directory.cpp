@@ -41,7 +41,7 @@ void make_directory(const fs::path& path) {
 }
 
 // Rejects a directory of another user and a link. The base is usually in a world-writable
-// directory, in which other users can create both.
+// directory, where another user can create either of them under this name.
 void require_own(const fs::path& path) {
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid())
@@ -96,7 +96,8 @@ void create_flight_directory(const FlightLocation& location) {
   require_own(location.directory);
 }
 
-// rmdir() fails for a directory that is not empty, so the last rank removes the directories.
+// rmdir() fails for a directory that is not empty. So the directory remains until the last rank has
+// removed its file.
 void remove_flight(const FlightLocation& location, int rank) noexcept {
   unlink((location.directory / flight_file_name(rank)).c_str());
   if (rmdir(location.directory.c_str()) == 0) rmdir(location.directory.parent_path().c_str());

@@ -11,64 +11,68 @@
 
 namespace horo::observe {
 
-/// The number of jobs whose directories are kept under flight_base().
+/// The number of jobs whose directories prune_flights() keeps.
 inline constexpr std::size_t kKeptJobs = 8;
 
 /// The directory in which the flight recorders of a job write their files.
 struct FlightLocation {
   std::filesystem::path directory;
-  /// Whether HORO_FLIGHT_DIR is "auto" or "auto:NAME". In that case, the directory is removed when
-  /// the job ends without failure.
+  /// Whether HORO_FLIGHT_DIR is "auto" or "auto:NAME". In that case, a rank removes its file when
+  /// the job ends without failure; see remove_flight().
   bool is_default = true;
 };
 
-/// "DIR/horo-UID". DIR is std::filesystem::temp_directory_path(), usually TMPDIR or /tmp.
+/// Returns "DIR/horo-UID". DIR is std::filesystem::temp_directory_path(), usually $TMPDIR or /tmp.
+/// UID is the effective user id.
 std::filesystem::path flight_base();
-/// "rank.3.flight"
+/// Returns a name such as "rank.3.flight".
 std::string flight_file_name(int rank);
 
-/// Parses HORO_FLIGHT_DIR: "off" (nullopt), "auto" (a directory named after the job under
-/// flight_base()), "auto:NAME" (the directory NAME under flight_base()), or the path of a
-/// directory.
+/// Parses HORO_FLIGHT_DIR: "off" (nullopt), "auto" (a directory under flight_base(), named after
+/// `job`), "auto:NAME" (the directory NAME under flight_base()), or the path of a directory.
 std::optional<FlightLocation> flight_location(std::string_view setting, std::uint64_t job);
 
-/// Creates the directory. A directory under flight_base(), and flight_base() itself, get mode 0700.
-/// Throws Error with the reason if the creation fails, or if flight_base() or a directory under it
-/// belongs to another user.
+/// Creates the directory if it does not exist. If the location is the default, first creates its
+/// parent, flight_base(), in the same way. New directories of a default location get mode 0700, and
+/// both directories must belong to this user and must not be links. Throws Error with the reason if
+/// a directory cannot be created or does not meet these conditions.
 void create_flight_directory(const FlightLocation& location);
-/// Removes a rank's file. Then removes the directory of the location if it is empty, and the parent
-/// of that directory if it is empty too.
+/// Removes a rank's file. Then removes the directory if it is empty, and after that its parent if
+/// the parent is empty too. Ignores errors.
 void remove_flight(const FlightLocation& location, int rank) noexcept;
 
-/// A request to stop the job. The launcher received it as a signal.
+/// A request to stop the job, which the launcher received as a signal.
 struct StopRequest {
   int signal = 0;
-  WallTime at = 0;
+  WallTime at = 0;  ///< when the launcher received the signal, by the clock of its host
 };
-/// Writes the request to the job's directory. Ignores errors.
+/// Writes the request to the job's directory. Ignores errors of the file system.
 void record_stop_request(const std::filesystem::path& directory, const StopRequest& order) noexcept;
-/// Returns the request that was written last, or nullopt if there is none.
+/// Returns the request that was written last. Returns nullopt if there is none or the file cannot
+/// be read.
 std::optional<StopRequest> read_stop_request(const std::filesystem::path& directory);
 
-/// The launcher's report about the rank that ended first.
+/// The launcher's report on the rank that was the first to fail, or to exit without a shutdown.
 struct FirstEnd {
   int rank = 0;
   WallTime at = 0;  ///< when the launcher wrote the report, by the clock of the launcher's host
   std::string how;  ///< predicate of a sentence: "was killed by signal 9 (Killed)"
 };
-/// Writes the report to the job's directory. Ignores errors.
+/// Writes the report to the job's directory. Ignores errors of the file system.
 void record_first_end(const std::filesystem::path& directory, const FirstEnd& end) noexcept;
-/// Returns the report that was written last, or nullopt if there is none.
+/// Returns the report that was written last. Returns nullopt if there is none or the file cannot be
+/// read.
 std::optional<FirstEnd> read_first_end(const std::filesystem::path& directory);
 
 /// Removes directories of jobs under `base`, except the newest kKeptJobs directories and the
-/// directories of running jobs. Removes only the launcher's reports and files whose names have the
-/// form of flight_file_name().
+/// directories of running jobs. In these directories, removes only the files of ranks and of the
+/// launcher. A directory that has other files stays. Ignores errors.
 void prune_flights(const std::filesystem::path& base) noexcept;
 
-/// The directories of jobs under `base`, newest first.
+/// Returns the directories under `base` that have files of ranks, most recently modified first.
 std::vector<std::filesystem::path> flight_jobs(const std::filesystem::path& base);
-/// The files of ranks in a directory, in order of rank.
+/// Returns the files in a directory whose names have the form of flight_file_name(), in order of
+/// rank.
 std::vector<std::filesystem::path> flight_files(const std::filesystem::path& directory);
 
 }  // namespace horo::observe

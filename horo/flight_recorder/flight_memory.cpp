@@ -21,8 +21,8 @@ namespace {
   throw Error(fmt::format("{}: {}", path, std::strerror(error)));
 }
 
-// Creates a file and allocates all its blocks. Without the blocks, a write to the mapping would end
-// the process by SIGBUS if the disk is full. O_EXCL rejects a link that another process creates
+// Creates a file and allocates all its blocks. Without the blocks, a write to the mapping would
+// raise SIGBUS if the disk is full. O_EXCL rejects a file or link that another process creates
 // after unlink().
 int create_file(const std::string& path, std::size_t bytes) {
   ::unlink(path.c_str());
@@ -51,8 +51,8 @@ FlightMemory::FlightMemory(const std::string& path, std::size_t bytes) {
 
 FlightMemory::~FlightMemory() { munmap(bytes_.data(), bytes_.size()); }
 
-// A row that is reused has another sequence. A row that was written during the copy has a sequence
-// of 0 in the copy, or the sequence that was read afterwards differs.
+// Each use of a row has a new sequence, and a free row has the sequence 0. If a row is reused while
+// it is copied, its sequence in the copy is 0 or differs from the sequence that is read afterwards.
 void drop_changed_rows(std::span<std::byte> copy, const FlightTable& open,
                        std::span<const std::uint64_t> sequences) {
   static_assert(offsetof(FlightRecord, sequence) == 0);
@@ -114,8 +114,8 @@ FlightLayout::FlightLayout(std::span<std::byte> memory, const FlightIdentity& id
 
 namespace {
 
-// Writes all fields except the sequence. Each word is stored with release order, so that a reader
-// that sees a new word also sees the invalid sequence that was stored before it.
+// Writes all fields except the sequence. Each word is stored with release order. A reader that
+// loads a new word with acquire order therefore does not read the old sequence afterwards.
 void write_fields(FlightRecord& slot, const FlightRecord& record) {
   using Words = std::uint64_t[sizeof(FlightRecord) / sizeof(std::uint64_t)];
   Words words;
@@ -127,8 +127,8 @@ void write_fields(FlightRecord& slot, const FlightRecord& record) {
 
 }  // namespace
 
-// A sequence lock: 0 marks the row as invalid while its fields change, and the release store of the
-// new sequence publishes them.
+// A sequence lock: the sequence 0 marks the row as invalid while its fields change. The release
+// store of the new sequence publishes the fields.
 void write_record(FlightRecord& slot, const FlightRecord& record, std::uint64_t sequence) {
   store_relaxed(slot.sequence, std::uint64_t{0});
   write_fields(slot, record);
@@ -136,8 +136,8 @@ void write_record(FlightRecord& slot, const FlightRecord& record, std::uint64_t 
 }
 
 // Two threads may write to one slot of the ring if one of them is delayed while other threads fill
-// the whole ring. The writer that sets kBeingWritten owns the slot. Any other writer drops its
-// record.
+// the whole ring. The thread that sets kBeingWritten owns the slot until it stores its sequence. A
+// thread that does not set the bit drops its record.
 void write_latest_record(FlightRecord& slot, const FlightRecord& record, std::uint64_t sequence) {
   std::uint64_t seen = load_relaxed(slot.sequence);
   if ((seen & kBeingWritten) != 0 || seen >= sequence) return;

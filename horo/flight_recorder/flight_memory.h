@@ -14,8 +14,8 @@ namespace horo::observe {
 class FlightMemory {
  public:
   /// An empty `path` selects anonymous memory. Otherwise the constructor removes an existing file,
-  /// creates the file with mode 0600, allocates all its blocks and maps it. Throws Error with the
-  /// path and the reason on failure.
+  /// creates the file with mode 0600, allocates all its blocks and maps it. On failure, throws
+  /// Error with the reason and, for a file, the path.
   FlightMemory(const std::string& path, std::size_t bytes);
   ~FlightMemory();
   FlightMemory(const FlightMemory&) = delete;
@@ -27,15 +27,15 @@ class FlightMemory {
   std::span<std::byte> bytes_;
 };
 
-/// `copy` has the bytes of a recorder, copied while other threads wrote to the recorder. `open` is
-/// the table of open operations in `copy`, and must be inside `copy`. `sequences` has the sequences
-/// of the recorder's rows, in order, read after the copy. Marks each row of `copy` whose sequence
-/// differs as free, because the row may mix fields of two operations.
+/// Marks as free the rows of open operations that were reused or freed while the recorder was
+/// copied. Such a row may mix fields of two operations. `copy` is the copy of the recorder's
+/// memory. `open` is the table of open operations, which must be inside `copy`. `sequences` are the
+/// sequences of the recorder's rows in order, read after the copy.
 void drop_changed_rows(std::span<std::byte> copy, const FlightTable& open,
                        std::span<const std::uint64_t> sequences);
 
-/// The number of entries in each table of a recorder; for the table of texts, the number of bytes.
-/// A file has 270 KiB.
+/// The number of entries in each table of a recorder. kTextBytes is the size of the table of texts
+/// in bytes. With these sizes, a file has 270 KiB.
 inline constexpr std::uint32_t kNameEntries = 5120;
 inline constexpr std::uint32_t kTextBytes = 96 * 1024;
 inline constexpr std::uint32_t kOpenEntries = 256;
@@ -43,7 +43,8 @@ inline constexpr std::uint32_t kPlanEntries = 32;
 inline constexpr std::uint32_t kGradientEntries = 4096;
 inline constexpr std::uint32_t kRingEntries = 1024;
 
-/// Returns an identity that has the offsets and sizes of the tables; all other fields are zero.
+/// Returns an identity with the format version, the header size, the file size, and the offsets and
+/// counts of the tables. All other fields are zero.
 FlightIdentity flight_table_offsets();
 
 /// A recorder's tables in its memory.
@@ -57,12 +58,12 @@ struct FlightLayout {
   std::span<FlightMark> marks;
   std::span<FlightRecord> ring;
 
-  /// Locates the tables of `identity` in `memory`, and writes the header.
+  /// Locates the tables of `identity` in `memory`. Writes the magic, the identity and its checksum
+  /// to the header.
   FlightLayout(std::span<std::byte> memory, const FlightIdentity& identity);
 };
 
-/// These functions access a field that other threads or processes read or write concurrently. The
-/// release store is ordered after all earlier writes of this thread.
+/// Atomic accesses to a field that other threads or processes read or write concurrently.
 template <typename T>
 void store_relaxed(T& field, T value) {
   std::atomic_ref<T>(field).store(value, std::memory_order_relaxed);
@@ -76,11 +77,11 @@ T load_relaxed(const T& field) {
   return std::atomic_ref<T>(const_cast<T&>(field)).load(std::memory_order_relaxed);
 }
 
-/// Writes `record` with `sequence` into a slot that one thread owns. A concurrent reader can detect
-/// an incomplete record.
+/// Writes `record` with `sequence` into a row that only the calling thread writes. A concurrent
+/// reader can detect an incomplete record.
 void write_record(FlightRecord& slot, const FlightRecord& record, std::uint64_t sequence);
-/// Writes `record` with `sequence` into a slot that several threads may write. Drops `record` if
-/// the slot has a higher sequence, or if another thread is writing to the slot.
+/// Writes `record` with `sequence` into a ring slot that several threads may write. Drops `record`
+/// if the slot has a higher sequence, or if another thread writes to the slot at the same time.
 void write_latest_record(FlightRecord& slot, const FlightRecord& record, std::uint64_t sequence);
 
 }  // namespace horo::observe

@@ -53,8 +53,8 @@ FlightHeader read_header(std::span<const std::byte> bytes) {
   return header;
 }
 
-// Parses the bytes of a file. The constructor checks the header and that the tables are inside the
-// file. The tables may contain any bytes.
+// Parses the bytes of a file. The constructor throws Error unless the header is valid and all
+// tables are inside the file. The tables may contain any bytes.
 class Parser {
  public:
   Parser(std::span<const std::byte> bytes, std::uint64_t most_finished)
@@ -85,7 +85,8 @@ class Parser {
 
   WallTime wall(std::int64_t monotonic) const {
     if (monotonic == 0) return 0;
-    // Values of a damaged file may be arbitrary. Unsigned sums wrap; signed overflow is undefined.
+    // Values of a damaged file may be arbitrary. Unsigned sums wrap, but signed overflow is
+    // undefined.
     return static_cast<WallTime>(static_cast<std::uint64_t>(monotonic) -
                                  static_cast<std::uint64_t>(identity_.monotonic) +
                                  static_cast<std::uint64_t>(identity_.wall) +
@@ -152,7 +153,7 @@ class Parser {
     return event;
   }
 
-  // Record N (from 1) is in slot (N - 1) % count. If the slot has another sequence, the record is
+  // Record N (from 1) is in slot (N - 1) % count. If the slot has another sequence, record N is
   // incomplete, was overwritten during the copy, or was dropped by write_latest_record().
   void read_ring(FlightLog& log) const {
     const std::uint64_t records = header_.status.records;

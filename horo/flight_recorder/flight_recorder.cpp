@@ -32,7 +32,8 @@ FlightIdentity identity_of(const FlightJob& job) {
   return identity;
 }
 
-// The sum of a plan's marks. A mark only grows, so the sum changes whenever a mark is set.
+// Returns the sum of a plan's marks. Marks never decrease, so the sum changes whenever a gradient
+// is marked in a new step.
 std::uint64_t sum_of(std::span<const FlightMark> marks) {
   std::uint64_t sum = 0;
   for (const FlightMark& mark : marks) sum += load_relaxed(mark);
@@ -67,7 +68,7 @@ void FlightRecorder::run_pulses() {
   while (!wake_.wait_for(lock, kPulseInterval, [this] { return should_stop_; })) pulse();
 }
 
-// The counter assigns each record a sequence and a slot. If other threads fill the whole ring
+// The counter assigns a sequence and a slot to each record. If other threads fill the whole ring
 // before this thread has written its record, the record may be lost; see write_latest_record().
 void FlightRecorder::add(const FlightRecord& finished) {
   const std::uint64_t index =
@@ -122,7 +123,7 @@ void FlightRecorder::end(SpanKind kind, const Span& span) {
   store_relaxed(is_phase ? status.phase_since : status.pause_since, span.outer_since);
 }
 
-// After an abort, the text of the abort signal names the cause. The error of this rank is only a
+// After an abort, the text of the abort signal names the cause. The error of this rank is usually a
 // consequence of that cause.
 void FlightRecorder::fail(std::string_view text) noexcept {
   const std::scoped_lock lock(state_mutex_);
@@ -166,7 +167,7 @@ void FlightRecorder::end() noexcept {
 }
 
 // While the loop holds plans_mutex_, no plan can register or unregister. Plans change their
-// progress and marks without the lock, so the loop reads both with relaxed loads.
+// progress and marks without the lock, so the loop reads progress and marks with relaxed loads.
 void FlightRecorder::pulse() {
   clear_survived_fault();
   const std::int64_t now = flight_clock();
@@ -191,16 +192,19 @@ void FlightRecorder::pulse() {
   }
 }
 
-// Copies the memory while other threads record. The three locks prevent changes of the state, of
-// the registered plans and of the names. Records have no lock, so their sequences are checked
-// afterwards.
+// Copies the memory while other threads record. The three locks prevent changes of the phase, the
+// pause, the state, the set of registered plans, and the names, except that a crash handler changes
+// the state without a lock. Records and the progress of plans also change without a lock. The
+// number of ring records and the sequences of the open rows are therefore read again after the
+// copy.
 std::vector<std::byte> FlightRecorder::image() const {
   std::vector<std::byte> copy(memory_.bytes().size());
   const std::scoped_lock lock(state_mutex_, plans_mutex_, names_.mutex());
   auto* words = reinterpret_cast<std::uint64_t*>(memory_.bytes().data());
   for (std::size_t i = 0; i < copy.size() / sizeof(std::uint64_t); ++i) {
-    // Acquire order: the fields of a row are at least as new as its sequence, which is copied
-    // first. If a field is newer, the sequence that is read below differs from the copied one.
+    // Acquire order: the copied fields of a row are at least as new as its sequence, which is
+    // copied first. If a field belongs to a later use of the row, the sequence that is read below
+    // differs from the copied one.
     const std::uint64_t word = std::atomic_ref(words[i]).load(std::memory_order_acquire);
     std::memcpy(copy.data() + i * sizeof word, &word, sizeof word);
   }

@@ -16,39 +16,41 @@
 
 namespace horo::observe {
 
-/// The rank and the job of a recorder, and the file to which it writes.
+/// Describes the rank and the job of a recorder, and the recorder's file.
 struct FlightJob {
-  std::uint64_t id = 0;  ///< the same on all ranks of the job
+  /// Identifies the job. All ranks of a job that have completed horo::init() have the same number.
+  std::uint64_t id = 0;
   int rank = 0, size = 1, node = 0, node_count = 1;
   std::string host = "localhost";
   /// In ns. This host's wall clock plus this offset gives rank 0's wall clock.
   std::int64_t clock_offset = 0;
   std::string path;  ///< the path of the file; empty for anonymous memory
-  /// The job's abort signal; may be null. With it, fail() distinguishes a failure of this rank from
-  /// a consequence of another rank's failure. Must be valid until the last call of fail().
+  /// The job's abort signal, or null. fail() uses the signal to distinguish a failure of this rank
+  /// from a consequence of another rank's failure. Must be valid until the last call of fail().
   const AbortSignal* abort = nullptr;
 };
 
-/// CLOCK_MONOTONIC in ns, the clock of the records.
+/// Returns the time of CLOCK_MONOTONIC in ns. All records use this clock.
 inline std::int64_t flight_clock() {
   return std::chrono::steady_clock::now().time_since_epoch().count();
 }
 
-/// The interval between two calls of pulse() by the thread of a recorder that has a file.
+/// The interval between two calls of pulse() by the thread of a recorder.
 inline constexpr std::chrono::milliseconds kPulseInterval{250};
 
-/// Records the recent and the current activity of this rank. The records are a ring of the latest
-/// finished operations, a table of open operations, the state of every plan, the current phase and
-/// pause, and whether and why the rank failed. With a path, the records are in a mapped file that
-/// remains after the process has ended for any reason. Without a path, the records are in memory,
-/// for image().
+/// Records the recent and the current activity of a rank: a ring of the latest finished operations,
+/// a table of open operations, the state of up to kPlanEntries plans, the current phase and pause,
+/// and whether and why the rank failed. With a path, the records are in a mapped file, which
+/// remains if the process is killed. Without a path, the records are in anonymous memory. image()
+/// copies the records.
 ///
-/// All members are thread-safe. Recording an operation takes no lock and makes no system call.
-/// Recording writes one record of 64 bytes to the table of open operations and one record to the
-/// ring. A recorder with a file has a thread that calls pulse() every kPulseInterval.
+/// All members are thread-safe. Recording an operation takes no lock and makes no system call,
+/// except if its name is new. An operation takes one record of 64 bytes in the table of open
+/// operations and later one in the ring. A recorder with a file has a thread that calls pulse()
+/// every kPulseInterval.
 ///
 /// Lock order: plans_mutex() before NameTable::mutex(). image() locks both and state_mutex_ with
-/// one std::scoped_lock, which cannot deadlock.
+/// one std::scoped_lock, which avoids deadlock.
 class FlightRecorder {
  public:
   /// Throws Error with the path and the reason if the file cannot be created.
@@ -60,18 +62,21 @@ class FlightRecorder {
   const std::string& path() const { return path_; }
   NameId name(std::string_view text) { return names_.id_of(text); }
 
-  /// Records that an operation was submitted. The caller records the progress of the operation with
-  /// the returned object.
+  /// Records that an operation was submitted or that a callback runs. The returned object
+  /// represents the open record. `submitted.sequence` is ignored.
   OpenFlight open(const FlightRecord& submitted) { return open_.add(submitted, *this); }
   /// Frees `row` of the table of open operations. If `row` is OpenTable::kNoRow, decrements
   /// FlightStatus::unlisted. Called by OpenFlight.
   void close(std::uint32_t row) { open_.free(row); }
   /// Appends the record of a finished operation, bucket, phase, pause or wait to the ring.
   void add(const FlightRecord& finished);
+  /// Adds `operations` to FlightStatus::finished.
   void count_finished(std::uint64_t operations);
-  /// Adds the exchanged buckets of a plan that is being destroyed to FlightStatus::finished.
+  /// Adds the buckets that a plan has exchanged to FlightStatus::finished. Called when the plan is
+  /// destroyed.
   void count_finished_buckets(std::uint64_t buckets);
-  /// The number of finished named operations. May briefly be too low while a plan is destroyed.
+  /// The number of finished operations without buckets. The result may be too low while a plan is
+  /// being destroyed.
   std::uint64_t operations_finished() const;
 
   /// A phase or pause of the program, and the phase or pause that encloses it.
@@ -80,21 +85,25 @@ class FlightRecorder {
     std::int64_t since = 0, outer_since = 0;
   };
   enum class SpanKind { kPhase, kPause };
+  /// Starts a phase or pause, which becomes the current one of its kind.
   Span begin(SpanKind kind, std::string_view text);
-  /// Ends `span`. The enclosing phase or pause becomes the current one again.
+  /// Ends `span` and makes the enclosing phase or pause the current one again. Spans of one kind
+  /// must end in the reverse order of their starts.
   void end(SpanKind kind, const Span& span);
 
   /// Records that the rank failed. Only the first call of fail(), give_up() or end() has an effect.
-  /// Open operations stay open for the reader. If the job's abort signal was raised before, records
-  /// FlightState::kAborted with the text of the abort signal instead of `text`. Therefore a rank
-  /// that fails must call this function before it raises the abort signal.
+  /// Operations that are abandoned afterwards stay in the table of open operations. If the job's
+  /// abort signal was raised before, records FlightState::kAborted with the text of the abort
+  /// signal instead of `text`. Therefore a rank that aborts the job because of its own failure must
+  /// call this function before it raises the signal.
   void fail(std::string_view text) noexcept;
-  /// Records FlightState::kAborted with `text`. Used when a rank ends without a failure of its own,
-  /// for example after a timeout in init().
+  /// Records FlightState::kAborted with `text`. Used by a rank that ends although it has not failed
+  /// itself, because it has waited too long for other ranks in horo::init().
   void give_up(std::string_view text) noexcept;
-  /// Records the error of an operation. The program may handle the error and continue.
+  /// Stores the error of an operation for last_error(). The program may handle the error and
+  /// continue.
   void note_error(std::string_view text);
-  /// The text of the last call of note_error(); empty if there was none.
+  /// The text of the last call of note_error(). Empty if there was none.
   std::string last_error() const;
   /// Records that the rank left the job without failure.
   void end() noexcept;
@@ -102,15 +111,14 @@ class FlightRecorder {
     return load_relaxed(layout_.header->status.state) == FlightState::kRunning;
   }
 
-  /// Records the current time as FlightStatus::pulse, and the times at which plans made progress.
-  /// If there is a file, the recorder's thread calls this function. Any other thread may call it
-  /// too.
+  /// Stores the current time in FlightStatus::pulse, and in the entry of each plan that has made
+  /// progress since the last call. Also clears a survived fault; see clear_survived_fault().
   void pulse();
-  /// The number of pulses so far. After each pulse, a plan records the times of its small buckets
-  /// for one step.
+  /// The number of pulses so far. A change makes PlanFlight measure the small buckets of the next
+  /// step.
   std::uint32_t pulses() const { return pulses_.load(std::memory_order_relaxed); }
 
-  /// A copy of the recorder's memory, as input of parse_flight(), which skips records that were
+  /// Returns a copy of the recorder's memory for parse_flight(), which skips records that were
   /// overwritten or freed during the copy.
   std::vector<std::byte> image() const;
 
@@ -129,7 +137,7 @@ class FlightRecorder {
   NameTable names_;
   OpenTable open_;
   const std::uint16_t phase_kind_, pause_kind_;
-  mutable std::mutex state_mutex_;  // guards phases, pauses, the state and last_error_
+  mutable std::mutex state_mutex_;  // guards phase, pause, state and last_error_
   std::string last_error_;
   mutable std::mutex plans_mutex_;
   struct PlanObservation {

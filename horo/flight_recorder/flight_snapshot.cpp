@@ -13,12 +13,13 @@ namespace horo::observe {
 namespace {
 
 // A process that this process cannot look up may run on another host or in another container. Such
-// a process counts as alive if its last pulse is newer than this.
+// a process counts as alive if its last pulse is younger than this.
 constexpr WallTime kFreshPulse = 2'000'000'000;
-// The last pulse of a rank that was killed after a stop request is assumed to be at most kStopLead
-// before the request, or at most kStopLag after it.
+// If a rank is killed after a stop request, its last pulse is assumed to be at most kStopLead
+// before and at most kStopLag after the request.
 constexpr WallTime kStopLead = 1'000'000'000;
 constexpr WallTime kStopLag = 15'000'000'000;
+// A live snapshot lists at most this many gradients of a bucket that is being exchanged.
 constexpr std::size_t kMostNamedGradients = 60;
 
 enum class WriterState { kAlive, kStopped, kGone, kUnreachable };
@@ -50,9 +51,8 @@ PlanPosition position_in(const FlightPlanState& plan) {
   return {id_of(plan), plan.progress.step * FlightProgress::kMostBuckets + plan.progress.bucket};
 }
 
-// Returns an operation that represents the current bucket, or the end of the step after the last
-// bucket. Represents a bucket whose gradients cannot be listed, because the tables had no room for
-// the gradients or because there are too many.
+// Returns an operation that represents the current bucket or, after the last bucket, the end of the
+// step. Used where the gradients of the bucket are not listed one by one.
 OpenOperation bucket_operation(const FlightPlanState& plan) {
   const std::string part = plan.progress.bucket < plan.buckets
                                ? fmt::format("bucket {}", plan.progress.bucket)
@@ -61,7 +61,9 @@ OpenOperation bucket_operation(const FlightPlanState& plan) {
           plan.progress_at,       plan.progress_at, id_of(plan)};
 }
 
-// Adds the oldest entries first, because diagnose() looks for the longest wait.
+// Adds the marked gradients of the current and later buckets, in the order of the buckets. If the
+// gradients are unknown or the step is at its end, also adds the operation that bucket_operation()
+// returns.
 void add_plan(const FlightPlanState& plan, RankSnapshot& snapshot) {
   const bool is_concluding = plan.progress.bucket >= plan.buckets;
   if (plan.progress.is_exchanging && (plan.gradients.empty() || is_concluding))
@@ -108,8 +110,8 @@ void set_signal(const FlightLog& log, RankSnapshot& snapshot) {
 // repair the fault.
 constexpr WallTime kLongestHandler = 1'000'000'000;
 
-// Reports a crash of a process that is still running, because the program's signal handler does not
-// return.
+// Reports a crash if the process is still running because the program's signal handler has not
+// returned for kLongestHandler.
 void set_unfinished_crash(const FlightLog& log, WallTime now, RankSnapshot& snapshot) {
   if (log.state != FlightState::kRunning || log.signal == 0 || is_termination_signal(log.signal))
     return;
@@ -160,7 +162,7 @@ void sort_by_age(std::vector<OpenOperation>& open) {
                    [](const auto& a, const auto& b) { return a.submitted < b.submitted; });
 }
 
-// Sets all fields except the open operations and the liveness.
+// Sets the fields that snapshot_of() and live_snapshot_of() have in common.
 RankSnapshot base_snapshot(const FlightLog& log) {
   RankSnapshot snapshot;
   snapshot.rank = log.rank;
@@ -168,7 +170,7 @@ RankSnapshot base_snapshot(const FlightLog& log) {
   snapshot.pid = log.pid;
   snapshot.last_sign_of_life = std::max({log.pulse, log.signal_at, log.state_since});
   snapshot.taken = snapshot.last_sign_of_life;
-  // A rank does no work after its failure or its end, so the snapshot has the time of that event.
+  // A snapshot of a rank that has failed or ended describes the time of that event.
   if (log.state != FlightState::kRunning) snapshot.taken = log.state_since;
   snapshot.finished = log.finished;
   snapshot.unlisted = log.unlisted;
@@ -184,9 +186,10 @@ RankSnapshot base_snapshot(const FlightLog& log) {
   return snapshot;
 }
 
-// Includes the bucket that is exchanged now or next, and the following bucket, which other ranks
-// may already exchange. Marks in later buckets block no rank. A marked gradient whose bucket is not
-// exchanged yet does not block this rank either, because the program still computes.
+// Includes the bucket that is exchanged now or next. Also includes the bucket after it, because
+// another rank may already wait for this rank in that bucket. No rank can wait in a later bucket. A
+// marked gradient whose bucket is not exchanged yet does not block this rank either, so its
+// submission time is `now`.
 void add_live_plan(const FlightPlanState& plan, WallTime now, RankSnapshot& snapshot) {
   for (const std::uint32_t bucket : {plan.progress.bucket, plan.progress.bucket + 1}) {
     const bool is_exchanged = plan.progress.is_exchanging && bucket == plan.progress.bucket;
@@ -247,7 +250,7 @@ RankSnapshot live_snapshot_of(const FlightLog& log, WallTime now) {
   for (const FlightPlanState& plan : log.plans)
     if (!plan.is_given_up) add_live_plan(plan, now, snapshot);
   sort_by_age(snapshot.open);
-  // With plans, another thread of the rank may still be active.
+  // While plans exist, another thread of the rank may still exchange buckets.
   if (log.plans.empty() && is_leaving(snapshot)) snapshot.liveness = Liveness::kEnded;
   return snapshot;
 }

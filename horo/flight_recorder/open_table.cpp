@@ -13,8 +13,8 @@ std::string_view NameTable::text_of(NameId id) const {
   return {layout_.texts.data() + name.offset, name.length};
 }
 
-// Uses open addressing. Sets `slot` to the slot of the name, or to the free slot for it. The search
-// ends, because there are twice as many slots as names.
+// Uses open addressing. Sets `slot` to the slot of the name, or to the free slot in which the name
+// belongs. The search ends, because there are twice as many slots as names.
 NameId NameTable::find(std::string_view name, std::size_t& slot) const {
   slot = std::hash<std::string_view>()(name) % slots_.size();
   for (;; slot = (slot + 1) % slots_.size()) {
@@ -23,7 +23,8 @@ NameId NameTable::find(std::string_view name, std::size_t& slot) const {
   }
 }
 
-// Requires mutex_. Stores names_used after the text and its position are complete.
+// Requires mutex_. Stores names_used after the text and its position, so that a reader sees only
+// complete names.
 NameId NameTable::append(std::string_view name) {
   FlightStatus& status = layout_.header->status;
   const NameId id = status.names_used + 1;  // 0 means no name
@@ -61,8 +62,8 @@ void count_unlisted(const FlightLayout& layout, std::int32_t change) {
 
 }  // namespace
 
-// Searches the bitmap of used rows. The acquire pairs with the release in free(), so the previous
-// owner's last store is visible before the row is written again.
+// Returns kNoRow if all rows are used. The acquire order pairs with the release order in free(), so
+// the previous owner's last store to the row precedes all stores of the new owner.
 std::uint32_t OpenTable::allocate_row() {
   for (std::size_t word = 0; word < used_.size(); ++word) {
     std::uint64_t used = used_[word].load(std::memory_order_relaxed);
@@ -79,7 +80,8 @@ std::uint32_t OpenTable::allocate_row() {
 OpenFlight OpenTable::add(const FlightRecord& record, FlightRecorder& recorder) {
   OpenFlight open;
   open.recorder_ = &recorder;
-  // A reader compares the names of operations of different ranks, so a row needs a name.
+  // Readers compare the names of operations of different ranks, so an operation without a name has
+  // no row.
   open.row_ = record.name == 0 ? kNoRow : allocate_row();
   open.record_ = record;
   open.record_.sequence = opened_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -121,8 +123,6 @@ void OpenFlight::finish(std::int64_t ended) {
   recorder_ = nullptr;
 }
 
-// An operation that is destroyed without finish() was abandoned. If the rank has failed, the row
-// remains for readers, with the time in `ended`.
 OpenFlight::~OpenFlight() {
   if (recorder_ == nullptr) return;
   if (recorder_->is_running())

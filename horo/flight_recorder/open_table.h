@@ -11,17 +11,19 @@
 namespace horo::observe {
 
 /// Writes the table of names of a recorder. Stores each text once, and numbers the names in the
-/// order of their first use. Thread-safe. Looking up an existing name takes no lock.
+/// order of their first use. Thread-safe. The lookup of a name that is already in the table takes
+/// no lock.
 class NameTable {
  public:
   explicit NameTable(const FlightLayout& layout) : layout_(layout) {}
 
-  /// Returns the number of `name`, which is truncated to kMaxNameBytes. Returns 0 if the name is
-  /// empty, or if it is new and the table is full.
+  /// Returns the id of the first kMaxNameBytes bytes of `name`. Returns 0 if the name is empty, or
+  /// if it is new and the table of names or of texts has no room for it.
   NameId id_of(std::string_view name);
 
   static constexpr std::size_t kMaxNameBytes = 240;
-  /// The mutex that is locked while a name is appended.
+  /// The mutex that is locked while a name is appended. While it is locked, the names do not
+  /// change.
   std::mutex& mutex() const { return mutex_; }
 
  private:
@@ -30,16 +32,17 @@ class NameTable {
   NameId append(std::string_view name);
 
   const FlightLayout& layout_;
-  mutable std::mutex mutex_;  // locked while a name is appended
+  mutable std::mutex mutex_;  // guards append()
   std::array<std::atomic<NameId>, 2 * kNameEntries> slots_{};
 };
 
 class FlightRecorder;
 
-/// An operation that was submitted and has not finished. This object owns a row of the table of
-/// open operations until finish() or the destructor. If that table was full, or the table of names
-/// had no room for the operation's name, the object has no row, and FlightStatus::unlisted counts
-/// the operation instead. Used by one thread at a time. The recorder must outlive this object.
+/// An open record: an operation that was submitted and has not finished, or a running callback.
+/// This object owns a row of the table of open operations until finish() or the destructor. If the
+/// table is full or the record has no name, the object has no row, and FlightStatus::unlisted
+/// counts the open record instead. Used by one thread at a time. The recorder must outlive this
+/// object.
 class OpenFlight {
  public:
   OpenFlight() = default;
@@ -53,14 +56,16 @@ class OpenFlight {
     std::swap(record_, other.record_);
     return *this;
   }
-  /// Abandons the operation if it is unfinished: frees the row and records nothing. If the rank has
-  /// failed or has left the job, the row stays, and its `ended` becomes the current time.
+  /// Does nothing after finish(). Otherwise frees the row and adds nothing to the ring. If the rank
+  /// has failed or has left the job, the operation is recorded as abandoned instead: the row stays,
+  /// and its `ended` becomes the current time.
   ~OpenFlight();
 
-  /// Records when this rank received the agreement to run the operation, and when the operation
+  /// Records when the negotiation of the operation ended on this rank, and when the operation
   /// started.
   void start(std::int64_t agreed, std::int64_t started);
-  /// Moves the record to the ring and frees the row.
+  /// Moves the record to the ring, frees the row, and counts the operation in
+  /// FlightStatus::finished.
   void finish(std::int64_t ended);
 
  private:

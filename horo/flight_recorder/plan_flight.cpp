@@ -8,8 +8,8 @@
 namespace horo::observe {
 namespace {
 
-// Returns the index of `count` consecutive free entries in the table of gradients, or the size of
-// the table if there are none. Requires plans_mutex().
+// Returns the index of the first of `count` consecutive free entries in the table of gradients, or
+// the size of the table if there are not so many. Requires plans_mutex().
 std::uint32_t find_free_entries(const FlightLayout& layout, std::size_t count) {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> used;
   for (const FlightPlanEntry& plan : layout.plans)
@@ -46,8 +46,8 @@ PlanFlight::PlanFlight(FlightRecorder& recorder, const PlanDescription& descript
   }
 }
 
-// If a table is full, entry_ or marks_ is left unchanged. The plan then writes to memory of its
-// own, which no reader sees. Lock order: plans_mutex(), then the mutex of the names.
+// If a table has no room, entry_ or marks_ stays unchanged. The plan then writes to memory of its
+// own, which no reader sees. Lock order: plans_mutex(), then NameTable::mutex().
 void PlanFlight::register_plan(const PlanDescription& description) {
   const FlightLayout& layout = recorder_.layout();
   const std::scoped_lock lock(recorder_.plans_mutex());
@@ -83,7 +83,7 @@ void PlanFlight::register_plan(const PlanDescription& description) {
 }
 
 PlanFlight::~PlanFlight() {
-  if (!recorder_.is_running()) return;  // a failed rank keeps the plan's state for the reader
+  if (!recorder_.is_running()) return;  // the entry stays for readers
   recorder_.count_finished_buckets(step_ * times_.size());
   if (entry_ == &own_entry_) return;
   const std::scoped_lock lock(recorder_.plans_mutex());
@@ -97,8 +97,8 @@ void PlanFlight::record(std::size_t bucket, bool is_on_own_thread) {
   record.part = static_cast<std::uint32_t>(bucket);
   record.bytes = times.bytes;
   record.started = times.started.load(std::memory_order_relaxed);
-  // A thread that has marked a gradient may not have stored the time yet. The stored time may then
-  // be missing or belong to an earlier step.
+  // `first` or `complete` may be missing, for example if two threads have marked gradients of the
+  // bucket at the same time. Such a time may also be left over from an earlier step.
   const std::int64_t first = times.first.exchange(0, std::memory_order_relaxed);
   const std::int64_t complete = times.complete.exchange(0, std::memory_order_relaxed);
   record.submitted = first != 0 ? first : record.started;

@@ -13,7 +13,7 @@
 
 namespace horo::observe {
 
-/// The description of a plan that is registered with a recorder.
+/// Describes a plan to a recorder.
 struct PlanDescription {
   std::string name;
   std::string process_set;             ///< empty for all ranks
@@ -24,11 +24,13 @@ struct PlanDescription {
   ReduceOp op = ReduceOp::kAverage;
 };
 
-/// Records the activity of a plan: which gradients are marked and which bucket is next. Also
-/// records the times of buckets. The times of a bucket of at least kAlwaysTimed bytes are recorded
-/// in every step. The times of a smaller bucket are recorded in the first step of the plan and in
-/// the first step after each pulse. So recording a small bucket takes a few plain stores and
-/// usually no clock reading.
+/// Records the activity of a plan: which gradients are marked, which bucket is next, and the times
+/// of the timed buckets. Steps count from the construction of this object. If the buckets of a plan
+/// change, a new object replaces this object.
+///
+/// A bucket of at least kAlwaysTimed bytes is timed in every step. A smaller bucket is timed in the
+/// first two steps and in the first step that begins after a pulse of the recorder. In the other
+/// steps, recording a small bucket takes a few relaxed stores and no clock reading.
 ///
 /// mark(), mark_in_step(), first(), complete() and is_timed() may be called from several threads at
 /// the same time. The caller must call all other members from one thread at a time.
@@ -42,23 +44,23 @@ class PlanFlight {
   PlanFlight(const PlanFlight&) = delete;
   PlanFlight& operator=(const PlanFlight&) = delete;
 
-  /// Records that gradient `i` is final in the current step.
+  /// Records that gradient `i` is marked in the current step.
   void mark(std::size_t i) { mark_in_step(i, step_.load(std::memory_order_relaxed)); }
-  /// Records that gradient `i` is final in step `step` (from 0). Gradients of a step may become
-  /// final while an earlier step is exchanged.
+  /// Records that gradient `i` is marked in step `step` (from 0). With device memory, gradients of
+  /// a step may be marked while an earlier step is exchanged.
   void mark_in_step(std::size_t i, std::uint64_t step) {
     store_relaxed(marks_[i], static_cast<FlightMark>(step + 1));
   }
-  /// first() records that the first gradient of the bucket was marked. complete() records that the
-  /// last gradient was marked.
+  /// The caller calls first() when the first gradient of `bucket` is marked, and complete() when
+  /// the last gradient is marked. The functions record the time if `bucket` is timed.
   void first(std::size_t bucket) {
     if (is_timed(bucket)) stamp(times_[bucket].first);
   }
   void complete(std::size_t bucket) {
     if (is_timed(bucket)) stamp(times_[bucket].complete);
   }
-  /// start() records that the exchange of `bucket` starts. finish() records that this exchange has
-  /// finished. Buckets are exchanged in order.
+  /// start() records that the exchange of `bucket` starts. finish() records that the exchange has
+  /// finished. `is_on_own_thread` is whether the plan's own thread has run the exchange.
   void start(std::size_t bucket) {
     set_progress(static_cast<std::uint32_t>(bucket), true);
     if (is_timed(bucket)) stamp(times_[bucket].started);
@@ -67,14 +69,14 @@ class PlanFlight {
     set_progress(static_cast<std::uint32_t>(bucket) + 1, false);
     if (is_timed(bucket)) record(bucket, is_on_own_thread);
   }
-  /// Whether the times of `bucket` are recorded in this step. Thread-safe.
+  /// Whether `bucket` is timed in the current step.
   bool is_timed(std::size_t bucket) const {
     return times_[bucket].is_always_timed || is_sampled_.load(std::memory_order_relaxed);
   }
   /// Records that the program waited for the thread of the plan, from `since` until now.
   void record_wait(std::int64_t since);
-  /// Records that all buckets of the step are exchanged and that the hooks of the step
-  /// (plan::StepHooks) run now.
+  /// Records that all buckets of the step are exchanged and that the hooks that end the step
+  /// (plan::StepHook::end_exchange()) run next.
   void conclude() { set_progress(static_cast<std::uint32_t>(times_.size()), true); }
   /// Records that the step is complete.
   void end_step() {
@@ -87,9 +89,9 @@ class PlanFlight {
     is_sampled_.store(has_pulsed, std::memory_order_relaxed);
     seen_pulses_ = pulses;
   }
-  /// Records that the exchange has ended with an error and that the plan will not continue.
+  /// Records that the exchange has ended with an error.
   void give_up() noexcept { store_relaxed(entry_->is_given_up, std::uint32_t{1}); }
-  /// Calls give_up(), and records that the rank has failed in the exchange of `bucket`.
+  /// Calls give_up() and then FlightRecorder::fail() with a text that names the plan and `bucket`.
   void fail(std::size_t bucket, std::string_view text) noexcept;
 
  private:
@@ -113,7 +115,7 @@ class PlanFlight {
   const std::string name_;
   FlightRecord pattern_{};  // template of this plan's records
   std::uint16_t wait_kind_ = 0;
-  FlightPlanEntry own_entry_{};        // used if the table of plans or of names is full
+  FlightPlanEntry own_entry_{};        // used if the plan has no entry in the table of plans
   std::vector<FlightMark> own_marks_;  // used if the plan has no entries in the table of marks
   FlightPlanEntry* entry_ = &own_entry_;
   FlightMark* marks_ = nullptr;

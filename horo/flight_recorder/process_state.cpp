@@ -33,7 +33,7 @@ bool is_no_such_process(int error) { return error == ENOENT || error == ESRCH; }
 }  // namespace
 
 std::optional<ProcessStat> parse_process_stat(std::string_view text) {
-  // The name may contain spaces and parentheses, so its end is the last ')'.
+  // The name of the program may contain spaces and parentheses, so its end is the last ')'.
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string_view::npos) return std::nullopt;
   text.remove_prefix(name_end + 1);
@@ -61,7 +61,8 @@ ProcessLookup look_up_process(std::int64_t pid) {
   return {stat.has_value(), stat};
 }
 
-// The boot id alone is not enough: two containers on one kernel may have different pid namespaces.
+// The boot id alone is not enough, because containers on one kernel may have different pid
+// namespaces.
 std::uint64_t machine_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot;

@@ -6,37 +6,40 @@
 
 namespace horo::observe {
 
-/// Identifies the running kernel and this process's namespace of process ids. Two processes with
-/// the same value can look each other up by pid. Returns 0 if the value cannot be determined.
+/// Identifies the running kernel and this process's pid namespace. Two processes for which this
+/// function returns the same value can look each other up by pid, unless the value is 0. Returns 0
+/// if the identity cannot be determined.
 std::uint64_t machine_id();
 
-/// The fields of /proc/PID/stat that are used here.
+/// Some fields of /proc/PID/stat.
 struct ProcessStat {
   char state = '?';              ///< as in ps: R, S, D, T (stopped), t (traced), Z (zombie)
   std::uint64_t start_time = 0;  ///< in clock ticks since boot
 };
 
-/// Parses the text of /proc/PID/stat (proc(5)). Returns nullopt for any other text.
+/// Parses the text of /proc/PID/stat (see proc(5)). Returns nullopt if `text` does not have this
+/// format.
 std::optional<ProcessStat> parse_process_stat(std::string_view text);
 
-/// The result of a lookup of a process.
+/// The result of look_up_process().
 struct ProcessLookup {
   /// False if the lookup failed, for example because no file descriptor was free.
   bool is_known = false;
-  /// If the lookup succeeded, nullopt means that there is no such process.
+  /// If `is_known` is true, nullopt means that there is no such process.
   std::optional<ProcessStat> stat;
 };
-/// Looks up the process `pid` of this host.
+/// Looks up process `pid` in this process's pid namespace. The same holds for the functions below.
 ProcessLookup look_up_process(std::int64_t pid);
 
-/// The start time of a process of this host, in the units of /proc/PID/stat. Returns nullopt if
-/// there is no such process or the lookup failed.
+/// Returns the start time of a process, in the units of /proc/PID/stat. Returns nullopt if there is
+/// no such process or the lookup failed.
 std::optional<std::uint64_t> process_start_time(std::int64_t pid);
 
 enum class ProcessState { kUnknown, kGone, kRunning, kStopped };
 
-/// The state of the process of this host that started at `start` (0: at any time). A process that
-/// has ended and was not reaped is gone. If the lookup fails, the state is unknown.
+/// Returns the state of process `pid`. If that process did not start at `start`, the state is
+/// kGone; if `start` is 0, any start time is accepted. A process that has ended but was not reaped
+/// is also kGone. If the lookup fails, the state is kUnknown.
 ProcessState state_of_process(std::int64_t pid, std::uint64_t start);
 
 }  // namespace horo::observe

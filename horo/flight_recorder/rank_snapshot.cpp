@@ -8,8 +8,8 @@ namespace horo::observe {
 namespace {
 
 void shift(WallTime& time, WallTime offset) {
-  // Uses unsigned arithmetic, because the sum with a time that another process has sent may
-  // overflow.
+  // Uses unsigned arithmetic, because a sum with a time from another process may overflow, and
+  // signed overflow is undefined.
   if (time != 0)
     time = static_cast<WallTime>(static_cast<std::uint64_t>(time) +
                                  static_cast<std::uint64_t>(offset));

@@ -6,14 +6,15 @@
 namespace horo::observe {
 namespace {
 
-// Enough finished events to include, in usual programs, the last event that is not a phase.
+// The number of latest ring records to read. In usual programs, so many records include an
+// operation or a bucket, and not only phases, pauses and waits.
 constexpr std::uint64_t kMaxFinished = 64;
 
 }  // namespace
 
-// The recorder updates the progress times only at each pulse. If a plan continues after it was
-// idle, the recorded time may be as old as the start of the idle time. So this function compares
-// successive snapshots.
+// The recorder updates the progress times only at each pulse. When a plan continues after an idle
+// time, its recorded time is therefore too old until the next pulse. So this function compares
+// successive snapshots instead.
 void RecordedState::update_progress_times(FlightLog& log, WallTime now) {
   std::map<PlanKey, Observation> seen;
   for (FlightPlanState& plan : log.plans) {
@@ -32,7 +33,8 @@ RankSnapshot RecordedState::snapshot() {
   // A recorder without a file has no thread that calls pulse().
   if (recorder_.path().empty()) recorder_.pulse();
   FlightLog log = parse_flight(recorder_.image(), kMaxFinished);
-  // The log's times are by rank 0's clock, as it was compared at the start of the job.
+  // The times in the log are by rank 0's clock, as measured at the start of the job. `offset`
+  // converts them to this host's current wall clock.
   const WallTime now = log.begun + flight_clock() - recorder_.layout().header->identity.monotonic;
   const WallTime offset = wall_time_now() - now;
   update_progress_times(log, now);

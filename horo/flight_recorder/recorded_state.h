@@ -10,14 +10,16 @@
 
 namespace horo::observe {
 
-/// Provides the state of this process's rank from its flight recorder. Used by one thread.
+/// Provides the state of a rank of this process from the rank's flight recorder. Used by one
+/// thread.
 class RecordedState : public SnapshotProvider {
  public:
   /// `recorder` must outlive this object.
   explicit RecordedState(FlightRecorder& recorder) : recorder_(recorder) {}
 
-  /// Copies the recorder's tables, 270 KiB. Times are converted to this host's current clock. The
-  /// start of a gradient exchange is the time at which a snapshot first contained that exchange.
+  /// Copies the recorder's memory, 270 KiB. Times are by this host's current wall clock. The start
+  /// of a bucket's exchange is the time of the first snapshot in which the exchange was in
+  /// progress.
   RankSnapshot snapshot() override;
 
  private:

@@ -7,9 +7,9 @@
 namespace horo::observe {
 namespace {
 
-// The origin of RankSnapshot::failure.
+// Encodes RankSnapshot::is_aborted.
 enum class Origin { kOwn, kAborted };
-// RankSnapshot::has_overdue_wait.
+// Encodes RankSnapshot::has_overdue_wait.
 enum class Overdue { kNo, kYes };
 
 constexpr int kLivenessCount = 5;
@@ -17,10 +17,11 @@ constexpr std::size_t kMaxNameBytes = 160;
 constexpr std::size_t kMaxKindBytes = 32;
 constexpr std::size_t kMaxSetBytes = 240;
 constexpr std::size_t kMaxFailureBytes = 1000;
-// The minimum size of an encoded operation: three lengths, a size, two times and a plan.
+// The minimum size of an encoded operation: three text lengths, a number of bytes, two times and a
+// plan.
 constexpr std::size_t kFixedOperationBytes = 3 * 4 + 4 * 8;
-// Limits of the measured times. With them, a message has room for at least 57 open operations, even
-// if all texts have their maximum length.
+// Limits of the measured times. Because of these limits, an encoded snapshot has room for at least
+// 57 open operations, even if all texts have their maximum length.
 constexpr std::size_t kMostPhases = 10;
 constexpr std::size_t kMaxPhaseNameBytes = 40;
 constexpr std::size_t kFixedPhaseBytes = 4 + 8;
@@ -129,8 +130,8 @@ std::vector<std::byte> encode(const RankSnapshot& snapshot) {
     writer.put(position.buckets);
   }
 
-  // The number of operations precedes them in the format, but is known only when they have been
-  // encoded. So they are encoded into a separate list.
+  // In the format, the number of operations precedes the operations. The number is known only after
+  // they are encoded, so they are encoded into a separate list.
   std::vector<std::byte> list;
   std::uint32_t count = 0;
   const std::size_t room =

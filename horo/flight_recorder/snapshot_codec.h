@@ -12,11 +12,12 @@ namespace horo::observe {
 inline constexpr std::size_t kMaxSnapshotBytes = 32 * 1024 - 256;
 
 /// Encodes a snapshot in the byte order of the machine, in a format private to one version of horo.
-/// Long texts are truncated. Keeps the oldest open operations that fit into kMaxSnapshotBytes, at
-/// least 57. Adds the number of named operations that do not fit to `unlisted`.
+/// Omits RankSnapshot::ending. Truncates long texts and long lists. Keeps as many open operations,
+/// from the first one on, as fit into kMaxSnapshotBytes: at least 57, or all if there are fewer.
+/// Adds the number of omitted named operations to `unlisted`.
 std::vector<std::byte> encode(const RankSnapshot& snapshot);
-/// Decodes one snapshot. Returns nullopt if the bytes are not exactly one snapshot. Accepts
-/// arbitrary bytes.
+/// Decodes one snapshot. Accepts arbitrary bytes, and returns nullopt if they are not exactly one
+/// snapshot of at most kMaxSnapshotBytes.
 std::optional<RankSnapshot> decode_snapshot(std::span<const std::byte> bytes);
 
 }  // namespace horo::observe

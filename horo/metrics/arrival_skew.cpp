@@ -14,7 +14,7 @@ std::int64_t time_in(const RankComparison& rank, const std::string& phase) {
   return found == rank.phases.end() ? 0 : found->time;
 }
 
-// Returns the lower median, which is the smaller value if there are two ranks.
+// Returns the lower median. For two ranks, this is the smaller value.
 std::int64_t median_in(std::span<const RankComparison> ranks, const std::string& phase) {
   std::vector<std::int64_t> times;
   for (const RankComparison& rank : ranks) times.push_back(time_in(rank, phase));
@@ -42,8 +42,8 @@ void name_phases(std::span<RankComparison> ranks) {
   }
 }
 
-// Reports of different ranks have different ages. A plan is compared only when all of its ranks
-// have reported it.
+// A plan is compared only if the snapshots of all of its ranks contain it. The snapshots may have
+// different ages.
 void ArrivalSkew::update(std::span<const RankSnapshot> ranks) {
   std::map<PlanKey, std::vector<PlanReport>> reports;
   for (const RankSnapshot& snapshot : ranks) {
@@ -63,8 +63,8 @@ void ArrivalSkew::update(std::span<const RankSnapshot> ranks) {
       compare(key, of_plan);
 }
 
-// Compares each step once. Begins with the first step that is not yet compared and that all reports
-// still contain, and ends with the last step that all ranks have completed.
+// Compares each step at most once. Begins with the first step that was not compared before and
+// whose waits all reports contain. Ends with the last step that all ranks have completed.
 void ArrivalSkew::compare(const PlanKey& key, std::span<const PlanReport> reports) {
   std::uint64_t& next = next_step_[key];
   std::uint64_t end = std::numeric_limits<std::uint64_t>::max();
@@ -75,8 +75,8 @@ void ArrivalSkew::compare(const PlanKey& key, std::span<const PlanReport> report
   for (; next < end; ++next) add_step(key, reports, next);
 }
 
-// The rank with the shortest wait arrived last. That rank delayed the others by the time between
-// the second to last arrival and its own arrival.
+// The rank with the shortest wait arrived last. This rank delayed the others by the time from the
+// second to last arrival to its own arrival.
 void ArrivalSkew::add_step(const PlanKey& key, std::span<const PlanReport> reports,
                            std::uint64_t step) {
   std::int64_t longest = 0;

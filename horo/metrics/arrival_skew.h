@@ -12,18 +12,18 @@
 
 namespace horo::metrics {
 
-/// The measurements of one rank, compared with the other ranks. Times are in ns.
+/// The measurements of one rank, and a comparison with the other ranks. Times are in ns.
 struct RankComparison {
   int rank = 0;
   std::string host;
   std::int64_t own = 0, blocked = 0;  ///< since the rank joined the job
   std::vector<observe::MeasuredTimes::PhaseTime> phases;
-  std::uint64_t last = 0;  ///< number of steps in which this rank arrived last
-  /// The time between the second to last arrival and the arrival of this rank, summed over these
-  /// steps.
+  std::uint64_t last = 0;  ///< number of compared steps in which this rank arrived last
+  /// The time from the second to last arrival to the arrival of this rank, summed over the steps in
+  /// which this rank arrived last.
   std::int64_t delayed = 0;
-  /// The phase in which this rank's time exceeds the median of all ranks by the most. Empty if
-  /// there is no such phase.
+  /// The phase in which this rank's time exceeds the median of all ranks by the most. Empty if no
+  /// time of this rank exceeds the median.
   std::string phase;
 };
 
@@ -33,18 +33,24 @@ struct PlanSkew {
   int rank = 0;
   std::uint64_t steps = 0;       ///< number of compared steps
   std::int64_t total = 0;        ///< in ns, summed over the steps
-  std::int64_t latest_mean = 0;  ///< in ns, mean over the latest interval that has steps
+  std::int64_t latest_mean = 0;  ///< in ns, mean over the latest interval with compared steps
 };
 
-/// Compares when the ranks arrived in the steps of their plans. Uses the waiting times that all
-/// ranks report for their latest steps, so the clocks of the ranks need not agree. The exchange of
-/// a step ends on all ranks at about the same time, after the last rank has arrived. The difference
-/// between the waits of two ranks is therefore the difference between their arrivals. The error is
-/// the difference between the times at which the ranks leave an exchange. A step is skipped if the
-/// reports of the ranks do not all contain it, because too many steps lie between two snapshots.
+/// Compares when the ranks arrived in the steps of their plans. A rank arrives in a step when it
+/// begins the final wait of the step, in GradientSync::wait(), exchange() or join(). The comparison
+/// uses the durations of these waits, which all ranks report for their latest steps, so the clocks
+/// of the ranks need not agree.
+///
+/// The exchange of a step ends on all ranks at about the same time. Therefore the difference
+/// between the waits of two ranks is about the difference between their arrivals. The error is the
+/// difference between the times at which the two ranks leave the exchange. A rank that arrives
+/// after the end of the exchange counts as if it had arrived at that end.
+///
+/// A step is skipped if the latest steps of some rank do not contain it, for example because too
+/// many steps lie between two snapshots.
 class ArrivalSkew {
  public:
-  /// Adds the snapshots of all known ranks. Skips ranks without measurements.
+  /// Adds the latest snapshots of the ranks. Skips ranks without measurements.
   void update(std::span<const observe::RankSnapshot> ranks);
   /// Starts the next interval for PlanSkew::latest_mean.
   void begin_interval();
@@ -78,7 +84,7 @@ class ArrivalSkew {
   std::map<std::pair<PlanKey, int>, Arrivals> arrivals_;
 };
 
-/// Sets RankComparison::phase of each rank. Pure.
+/// Sets RankComparison::phase of each rank.
 void name_phases(std::span<RankComparison> ranks);
 
 }  // namespace horo::metrics

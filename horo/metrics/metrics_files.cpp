@@ -37,7 +37,7 @@ bool write_all(int file, std::string_view text) {
   return true;
 }
 
-// The length of the file up to the end of its last complete line.
+// Returns the length of the file up to the end of its last complete line.
 off_t end_of_lines(int file, off_t length) {
   char block[4096];
   while (length > 0) {
@@ -62,8 +62,8 @@ fs::path temporary_of(const fs::path& page) { return page.string() + ".new"; }
 
 }  // namespace
 
-// A killed job may have left an incomplete last line. The constructor removes that part, so that
-// the first line of this job starts at the beginning of a line.
+// A killed process may have left an incomplete last line. The constructor removes that line, so
+// that the first line of this process starts at the beginning of a line.
 MetricsFiles::MetricsFiles(const fs::path& directory, int rank)
     : lines_path_(make_directory(directory) / fmt::format("rank.{}.jsonl", rank)),
       page_path_(directory / fmt::format("rank.{}.prom", rank)),
@@ -78,12 +78,12 @@ MetricsFiles::MetricsFiles(const fs::path& directory, int rank)
 bool MetricsFiles::append(std::string_view lines) {
   const off_t before = lseek(lines_.get(), 0, SEEK_END);
   if (write_all(lines_.get(), lines)) return true;
-  // An incomplete line would corrupt the lines after it.
+  // An incomplete line would corrupt the next line.
   (void)!ftruncate(lines_.get(), before);
   return false;
 }
 
-// Writes a new file and renames it, so that Prometheus never reads half a page.
+// Writes a new file and renames it, so that Prometheus never reads an incomplete page.
 bool MetricsFiles::replace_page(std::string_view page) {
   const fs::path temporary = temporary_of(page_path_);
   {

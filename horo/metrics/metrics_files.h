@@ -8,15 +8,18 @@
 
 namespace horo::metrics {
 
-/// The files of a rank in the directory HORO_METRICS. append() appends lines to "rank.3.jsonl",
-/// after the lines of earlier jobs. replace_page() replaces "rank.3.prom". Used by one thread.
+/// The two files of a rank in the directory HORO_METRICS, for rank 3 "rank.3.jsonl" and
+/// "rank.3.prom". append() adds lines to the first file, after the lines of earlier jobs.
+/// replace_page() replaces the second file. Used by one thread at a time.
 class MetricsFiles {
  public:
-  /// Creates the directory and the files. Truncates an incomplete last line of an earlier process.
-  /// On failure, throws Error with the path and the reason in one line.
+  /// Creates the directory and the files if they do not exist. Removes an incomplete last line of
+  /// an earlier process, and empties the page. On failure, throws Error with the path and the
+  /// reason.
   MetricsFiles(const std::filesystem::path& directory, int rank);
 
-  /// Appends complete lines. If a write fails, removes the part that was written and returns false.
+  /// Appends `lines`, which must be complete lines. If a write fails, tries to truncate the file to
+  /// its previous length, and returns false.
   bool append(std::string_view lines);
   /// Replaces the page atomically: a reader sees either the old page or the new one. On failure,
   /// keeps the old page and returns false.

@@ -33,7 +33,7 @@ std::string prometheus_number(double value) {
   return fmt::format("{}", value);
 }
 
-// The heading is written with the first sample. A family without samples has no heading.
+// The first call of add() writes the heading, so a family without samples has no heading.
 void PrometheusText::begin(std::string_view name, Type type, std::string_view help) {
   name_ = name;
   heading_ = fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, escape(help, false), name,
@@ -59,8 +59,7 @@ using enum PrometheusText::Type;
 constexpr std::size_t kMostStragglers = 3;
 constexpr double kWorthNaming = 0.01;
 
-// Writes the families of a page. The format requires that the samples of a family follow each
-// other.
+// Writes the families of a page. The format requires that all samples of a family are consecutive.
 class PageWriter {
  public:
   explicit PageWriter(const MetricsSnapshot& snapshot) : snapshot_(snapshot) {}
@@ -79,7 +78,7 @@ class PageWriter {
   Labels own_labels() const {
     return {{"rank", fmt::to_string(snapshot_.rank.rank)}, {"host", snapshot_.rank.host}};
   }
-  // Rank 0's page also has figures of other ranks, whose labels name those ranks and not rank 0.
+  // The labels of a sample that describes `rank`, which need not be the rank of the page.
   static Labels labels_of(const RankComparison& rank) {
     return {{"rank", fmt::to_string(rank.rank)}, {"host", rank.host}};
   }
@@ -118,7 +117,7 @@ class PageWriter {
     add_one("horo_paused", kGauge, "1 while the rank is in a Context::pause(), else 0.",
             snapshot_.is_paused ? 1 : 0);
     add_one("horo_lost_lines_total", kCounter,
-            "Steps without a line in the rank's file, because they could not be written.",
+            "Steps whose line could not be written to the rank's file.",
             static_cast<double>(snapshot_.lost_lines));
   }
 
@@ -139,10 +138,10 @@ class PageWriter {
               "Length of the steps, from the end of one to the end of the next.",
               [](const StepSums& sums) { return seconds_of(sums.length); });
     add_plans("horo_step_own_seconds_total", kCounter,
-              "Time within the steps in which the rank computed.",
+              "Time within the steps in which the program did not wait in horo.",
               [](const StepSums& sums) { return seconds_of(sums.length - sums.blocked); });
     add_plans("horo_step_exposed_seconds_total", kCounter,
-              "Time within the steps in which the rank waited in wait(), exchange() or join().",
+              "Time within the steps that was spent in wait(), exchange() or join().",
               [](const StepSums& sums) { return seconds_of(sums.exposed); });
     add_plans("horo_exchange_seconds_total", kCounter,
               "Time in which buckets were exchanged, overlapped with the program or exposed.",
@@ -189,7 +188,8 @@ class PageWriter {
     add_ranks("horo_rank_last_steps_total", "Compared steps in which the rank arrived last.",
               [](const RankComparison& rank) { return static_cast<double>(rank.last); });
     add_ranks("horo_rank_delay_seconds_total",
-              "Time between the second to last arrival and the rank's own, in those steps.",
+              "Time from the second to last arrival to the rank's own, in steps in which the rank "
+              "arrived last.",
               [](const RankComparison& rank) { return seconds_of(rank.delayed); });
   }
 
@@ -221,7 +221,7 @@ class PageWriter {
   void write_stragglers() {
     text_.begin("horo_straggler_delay_seconds", kGauge,
                 "Delay caused by the ranks that delayed the others most, with the phase in which "
-                "they exceed the others.");
+                "they exceed the median of all ranks most.");
     for (const RankComparison& rank : find_stragglers(snapshot_.ranks))
       text_.add(with(labels_of(rank), "phase", rank.phase), seconds_of(rank.delayed));
   }

@@ -14,17 +14,17 @@
 
 namespace horo::metrics {
 
-/// Names with values, such as {"rank", "3"}.
+/// Names and values of labels, such as {"rank", "3"}.
 using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
 /// Writes metric families in Prometheus's text format, version 0.0.4. Names of families and labels
-/// must be valid. Label values may be any bytes.
+/// must be valid in this format. Label values may have any bytes.
 class PrometheusText {
  public:
   enum class Type { kCounter, kGauge };
 
-  /// Starts a family. The samples that add() writes next belong to this family. A family without
-  /// samples is omitted.
+  /// Starts a family. Later calls of add() write samples of this family. A family without samples
+  /// is omitted.
   void begin(std::string_view name, Type type, std::string_view help);
   void add(const Labels& labels, double value);
 
@@ -36,8 +36,7 @@ class PrometheusText {
   std::string text_;
 };
 
-/// Escapes backslashes, quotes and line feeds in a label value. Bytes that are not valid UTF-8
-/// become U+FFFD.
+/// Returns printable(`value`) with each backslash and each double quote escaped by a backslash.
 std::string escape_label(std::string_view value);
 /// Returns the shortest decimal number that reads back as `value`, or NaN, +Inf or -Inf.
 std::string prometheus_number(double value);
@@ -49,21 +48,21 @@ struct MetricsSnapshot {
   bool is_running = true;  ///< false after the rank has left the job or failed
   bool is_paused = false;  ///< whether the rank is in a Context::pause()
   observe::WallTime written = 0;
-  std::int64_t since_progress = 0;  ///< since the last end of a bucket or named operation
-  std::uint64_t operations = 0;     ///< finished named operations
-  std::uint64_t lost_lines = 0;
+  std::int64_t since_progress = 0;  ///< since a bucket or named operation was last seen to finish
+  std::uint64_t operations = 0;     ///< number of finished named operations
+  std::uint64_t lost_lines = 0;     ///< number of steps without a line
   RankMeter::Snapshot meter;
-  /// The measurements of all ranks on rank 0. Empty on other ranks.
+  /// On rank 0, the measurements of the ranks that its watchdog sees. Empty on other ranks.
   std::vector<RankComparison> ranks;
   std::vector<PlanSkew> skews;
 };
 
-/// The page of a rank in Prometheus's text format. docs/guides/metrics.md describes the metrics.
-/// Pure.
+/// Returns the page of a rank in Prometheus's text format. docs/guides/metrics.md describes the
+/// metrics. Pure.
 std::string metrics_page(const MetricsSnapshot& snapshot);
 
-/// Returns the ranks that delayed the others most. Returns at most three ranks, and only ranks
-/// whose delay is at least 1 % of their time in the job. Pure.
+/// Returns the at most three ranks that delayed the others most, in descending order of delay.
+/// Omits ranks whose delay is less than 1 % of their time in the job. Pure.
 std::vector<RankComparison> find_stragglers(std::vector<RankComparison> ranks);
 
 }  // namespace horo::metrics

@@ -32,9 +32,9 @@ void MetricsWriter::update_ranks(std::span<const observe::RankSnapshot> ranks) {
   skew_.update(ranks);
 }
 
-// A request is a number. The writer reads the latest number before it writes, and stores this
-// number in flushes_done_ afterwards. So a request that arrives during a write is served by the
-// next round.
+// Each request has a number. The writer's thread reads the latest number before it writes, and
+// stores this number in flushes_done_ afterwards. So the next round serves a request that arrives
+// during a write.
 void MetricsWriter::flush(std::chrono::nanoseconds limit) {
   std::unique_lock lock(sleep_mutex_);
   const std::uint64_t asked = ++flushes_asked_;
@@ -42,7 +42,8 @@ void MetricsWriter::flush(std::chrono::nanoseconds limit) {
   const auto is_over = [&] { return flushes_done_ >= asked || has_stopped_; };
   if (written_.wait_for(lock, limit, is_over)) return;
   log_warning(
-      "HORO_METRICS: the last interval was not written within {}, and may be lost: does the file "
+      "HORO_METRICS: the latest measurements were not written within {}, and may be lost: does the "
+      "file "
       "system respond?",
       format_duration(limit));
 }
@@ -59,7 +60,7 @@ void MetricsWriter::run(const std::string& log_label) noexcept {
   written_.notify_all();
 }
 
-// Writes once per interval, once per flush request, and a last time after should_stop_ is set. The
+// Writes once per interval, after a flush request, and a last time after should_stop_ is set. The
 // thread does not hold sleep_mutex_ during file access, so a file system that hangs does not block
 // the callers of flush() beyond their limit.
 void MetricsWriter::write_rounds() {
@@ -105,11 +106,12 @@ void MetricsWriter::write_page() {
 
 void MetricsWriter::warn_once() {
   if (std::exchange(has_warned_, true)) return;
-  log_warning("HORO_METRICS: cannot write a file (disk full?); the affected lines are lost");
+  log_warning(
+      "HORO_METRICS: cannot write a file (disk full?); lines that cannot be written are lost");
 }
 
-// The recorder's count of operations may briefly decrease while a plan is destroyed. The page must
-// not show this decrease, so snapshot() keeps the highest count.
+// The recorder's count of operations may decrease for a short time while a plan is destroyed. A
+// counter on the page must not decrease, so snapshot() keeps the highest count.
 MetricsSnapshot MetricsWriter::snapshot() {
   const std::int64_t now = observe::flight_clock();
   const std::uint64_t operations = std::max(operations_, recorder_.operations_finished());

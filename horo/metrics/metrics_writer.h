@@ -23,10 +23,11 @@ namespace horo::metrics {
 inline constexpr std::chrono::milliseconds kLinesInterval{250};
 inline constexpr int kLinesPerPage = 4;
 
-/// Writes the measurements of a rank to the rank's files. A separate thread writes, for the last
-/// time when the writer is destroyed. If a write fails, the writer logs one warning and counts the
-/// lines as lost. A file system that hangs blocks only that thread, and the destructor, which joins
-/// it.
+/// Writes the measurements of a rank to the rank's files. The writer's own thread writes after each
+/// interval, at the request of flush(), and a last time when the writer is destroyed. If lines
+/// cannot be written, the writer counts them as lost. The writer logs a warning for the first
+/// failure only. If the file system hangs, only the writer's thread and the destructor, which joins
+/// the thread, wait for it without limit.
 class MetricsWriter {
  public:
   /// `recorder` must outlive this object.
@@ -36,10 +37,11 @@ class MetricsWriter {
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;
 
-  /// Writes all measurements so far. Returns when the measurements are written or the write has
-  /// failed. If the file system does not respond, logs a warning and returns after `limit`.
+  /// Writes all measurements so far. Returns when they are written or the write has failed. If this
+  /// takes longer than `limit`, logs a warning and returns.
   void flush(std::chrono::nanoseconds limit);
-  /// Adds the snapshots of all ranks. The watchdog of rank 0 calls this function. Thread-safe.
+  /// Adds snapshots of the ranks to the comparison of the ranks. Called by the watchdog of rank 0.
+  /// Thread-safe.
   void update_ranks(std::span<const observe::RankSnapshot> ranks);
 
  private:
@@ -56,7 +58,7 @@ class MetricsWriter {
   const observe::FlightRecorder& recorder_;
   MetricsFiles files_;
   std::vector<StepRecord> records_;
-  std::uint64_t lost_ = 0;  // lines that could not be written
+  std::uint64_t lost_ = 0;  // number of lines that could not be written
   bool has_warned_ = false;
   std::uint64_t operations_ = 0;
   std::int64_t operations_changed_ = 0;

@@ -43,8 +43,8 @@ std::int64_t RankMeter::blocked_until(std::int64_t now) const {
   return blocked_ + (waiting_ > 0 ? now - waiting_since_ : 0);
 }
 
-// A plan with the same name and process set as an earlier plan continues the sums of that plan, so
-// counters never decrease.
+// A plan that is created again continues the sums of the earlier plan, because a counter on the
+// page must not decrease.
 std::size_t RankMeter::plan(const PlanLabel& label) {
   const std::scoped_lock lock(mutex_);
   const auto found = std::ranges::find_if(plans_, [&](const Plan& plan) {
@@ -63,7 +63,7 @@ RankMeter::Reading RankMeter::read(std::int64_t now) const {
   return {blocked_until(now), phases_.totals(now)};
 }
 
-// Keeps the waits of the latest steps of each plan in a ring buffer, which measured() reads.
+// measured() reports the waits in plan.waits, which is a ring buffer of the latest steps.
 void RankMeter::add(StepRecord record) {
   const std::scoped_lock lock(mutex_);
   Plan& plan = plans_[record.plan];
@@ -77,7 +77,8 @@ void RankMeter::add(StepRecord record) {
     ++lost_;
 }
 
-// Swaps two vectors of full capacity, so that neither this call nor add() allocates under the lock.
+// Swaps two vectors with room for kMostRecords, so that neither this call nor add() allocates under
+// the lock.
 void RankMeter::drain(std::vector<StepRecord>& records) {
   records.clear();
   records.reserve(kMostRecords);
@@ -97,7 +98,8 @@ RankMeter::Snapshot RankMeter::snapshot(std::int64_t now) const {
           lost_};
 }
 
-// The result has a bounded size, because the watchdog sends it twice a second.
+// The numbers of plans and waits are bounded, because the watchdog sends the result in every
+// interval.
 observe::MeasuredTimes RankMeter::measured(std::int64_t now) const {
   const Snapshot snapshot = this->snapshot(now);
   const bool has_steps =

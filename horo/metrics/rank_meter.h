@@ -16,23 +16,24 @@
 namespace horo::metrics {
 
 /// Measures one rank: its phases, the time blocked in horo, and the steps of its plans. Threads of
-/// the program write the measurements. The metrics writer and the watchdog read them. Thread-safe.
-/// All functions except record_progress() and progress() lock one mutex, and hold it only while
-/// they copy small structures.
+/// the program and of plans write the measurements. The metrics writer and the watchdog read them.
+/// Thread-safe. All functions except record_progress() and progress() lock one mutex.
 class RankMeter {
  public:
-  /// The maximum number of steps that wait for drain(). Further steps are counted as lost.
+  /// The maximum number of records that add() keeps until drain(). Further records are counted as
+  /// lost.
   static constexpr std::size_t kMostRecords = 4096;
-  /// The maximum number of distinct plans. Further plans share the last entry.
+  /// The maximum number of entries for plans. The first kMostPlans - 1 plans have an entry each,
+  /// and all further plans share the last entry.
   static constexpr std::size_t kMostPlans = 64;
-  /// The number of plans that are reported to rank 0, and the number of latest steps of each plan
-  /// whose waits are reported.
+  /// The maximum number of plans that are reported to rank 0, and the number of latest steps of
+  /// each plan whose waits are reported.
   static constexpr std::size_t kReportedPlans = 4;
   static constexpr std::size_t kReportedSteps = 32;
 
   explicit RankMeter(std::int64_t now = observe::flight_clock());
 
-  /// Starts a phase. Returns the number to pass to end_phase().
+  /// Starts a phase or pause. Returns the number to pass to end_phase().
   std::uint64_t begin_phase(std::string_view name);
   void end_phase(std::uint64_t number);
 
@@ -41,23 +42,25 @@ class RankMeter {
   std::int64_t begin_wait();
   void end_wait(std::int64_t now);
 
-  /// The index of the plan with this name and process set. A plan that is created again continues
-  /// the sums and step numbers of the earlier plan.
+  /// Returns the index of the entry for the plan with this name and process set. A plan that is
+  /// created again continues the sums and step numbers of the earlier plan.
   std::size_t plan(const PlanLabel& label);
-  /// Accumulated times.
+  /// Times since the construction of the meter.
   struct Reading {
     std::int64_t blocked = 0;
     PhaseNanoseconds phases{};
   };
   Reading read(std::int64_t now) const;
-  /// Assigns the step's number and keeps the record for drain(). If kMostRecords records wait
-  /// already, counts the record as lost.
+  /// Assigns the step's number, adds the step to the sums of its plan, and keeps the record for
+  /// drain(). If kMostRecords records wait already, counts the record as lost instead of keeping
+  /// it.
   void add(StepRecord record);
-  /// Records that an exchange has finished.
+  /// Records that the exchange of a bucket has finished. progress() returns the time of the latest
+  /// call, or initially the time of construction.
   void record_progress(std::int64_t now) { progress_.store(now, std::memory_order_relaxed); }
   std::int64_t progress() const { return progress_.load(std::memory_order_relaxed); }
 
-  /// Clears `records` and moves the collected records into it. Reuses the memory of `records`.
+  /// Clears `records` and moves the kept records into it. Reuses the memory of `records`.
   void drain(std::vector<StepRecord>& records);
 
   struct Plan {
@@ -65,18 +68,20 @@ class RankMeter {
     StepSums sums;
     std::array<std::int64_t, kReportedSteps> waits{};  // wait of step i at i % kReportedSteps
   };
-  /// All measurements up to the `now` of snapshot().
+  /// All measurements. Times of the rank are up to the `now` of snapshot(), and sums of plans up to
+  /// the latest complete step.
   struct Snapshot {
     std::int64_t own = 0, blocked = 0;
     std::vector<std::string> phase_names;
     PhaseNanoseconds phases{};
     PhaseNanoseconds phases_in_steps{};  // up to the end of the latest step
     std::vector<Plan> plans;
-    std::uint64_t lost = 0;  ///< number of lost records
+    std::uint64_t lost = 0;  ///< number of records that add() has not kept
   };
   Snapshot snapshot(std::int64_t now) const;
-  /// The measurements that rank 0 receives. If there was a step, phases are counted up to the end
-  /// of the latest step, because later phases have not delayed any rank.
+  /// Returns the measurements that rank 0 receives. After the first step of any plan, phases are
+  /// counted only up to the end of the latest step, because later phases have not delayed a step
+  /// yet.
   observe::MeasuredTimes measured(std::int64_t now) const;
 
  private:

@@ -9,7 +9,7 @@
 namespace horo::metrics {
 namespace {
 
-// Writes the time exactly to 1 ns, and never in exponent notation.
+// Writes the time with a resolution of 1 ns and without an exponent.
 void add_seconds(std::string& line, const char* name, std::int64_t time) {
   fmt::format_to(std::back_inserter(line), R"(, "{}": {:.9f})", name, seconds_of(time));
 }

@@ -9,7 +9,7 @@
 
 namespace horo::metrics {
 
-/// The rank whose steps are written.
+/// Identifies the rank in its lines and on its page.
 struct RankLabel {
   std::uint64_t job = 0;
   int rank = 0;
@@ -17,8 +17,8 @@ struct RankLabel {
 };
 
 /// Returns a step as one line of JSON, without the newline. docs/guides/metrics.md describes the
-/// members. `wall_offset` is this host's wall clock minus flight_clock(). Phases with zero time are
-/// omitted. Pure.
+/// members. `wall_offset` is this host's wall clock minus flight_clock(), in ns. Omits phases whose
+/// time is 0. Pure.
 std::string step_line(const RankLabel& rank, const PlanLabel& plan, const StepRecord& step,
                       std::span<const std::string> phase_names, std::int64_t wall_offset);
 

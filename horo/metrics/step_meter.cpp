@@ -21,8 +21,8 @@ void StepMeter::record_exchange(std::uint64_t bytes) {
   meter_->record_progress(now);
 }
 
-// A step lasts from the end of the previous step until now. So the steps cover the whole time of
-// the plan.
+// A step lasts from the end of the previous step until now, so no time between two steps is missing
+// from the sums.
 void StepMeter::end_step(const Blocked& wait, std::optional<std::uint64_t> wire_bytes) {
   if (!is_on()) return;
   const std::int64_t now = observe::flight_clock();

@@ -9,8 +9,8 @@
 
 namespace horo::metrics {
 
-/// Measures the steps of one plan. A default-constructed object measures nothing, at the cost of
-/// one branch per call. Used by one thread at a time.
+/// Measures the steps of one plan. A default-constructed object measures nothing. Used by one
+/// thread at a time.
 class StepMeter {
  public:
   StepMeter() = default;
@@ -26,10 +26,11 @@ class StepMeter {
   void end_exchange(std::uint64_t bytes) {
     if (is_on()) record_exchange(bytes);
   }
-  /// Discards the measurements of the current step, which will not complete.
+  /// Discards the exchanges of the current step, which has failed.
   void drop_step() { current_ = {}; }
   /// Ends the current step. `wait` is the final wait of the step, which ends now. `wire_bytes` is
-  /// the number of bytes sent to other ranks, if these bytes are counted.
+  /// the number of bytes that this rank sent to other ranks in the step, if these bytes were
+  /// counted.
   void end_step(const Blocked& wait, std::optional<std::uint64_t> wire_bytes);
 
  private:
@@ -39,7 +40,7 @@ class StepMeter {
   std::size_t plan_ = 0;
   StepRecord current_;
   std::int64_t exchange_began_ = 0;
-  // The time and the reading at the end of the previous step.
+  // The time and the reading at the end of the previous step, or at construction.
   std::int64_t ended_ = 0;
   RankMeter::Reading reading_;
 };

@@ -12,8 +12,8 @@ std::size_t PhaseTimes::index_of(std::string_view name) {
   return names_.size() - 1;
 }
 
-// Adds the time since the last call to the innermost open phase. The caller must call this function
-// before it changes open_.
+// Adds the time since the last call to the total of the innermost open phase. The caller must call
+// this function before it changes open_.
 void PhaseTimes::accumulate(std::int64_t now) {
   if (!open_.empty()) totals_[open_.back().index] += now - accumulated_until_;
   accumulated_until_ = now;

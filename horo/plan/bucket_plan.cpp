@@ -11,9 +11,8 @@ BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, const Bucket
 }
 
 // A gradient goes into the latest bucket or into a new bucket, never into an earlier bucket. If
-// backward produces the gradients in `order`, the buckets become complete one after the other, and
-// each can be exchanged while later gradients are computed. The result depends only on values that
-// are equal on all ranks.
+// backward produces the gradients in `order`, the buckets therefore become complete one after the
+// other. A complete bucket can be exchanged while backward computes the gradients of later buckets.
 BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients,
                             std::span<const std::size_t> order, const BucketLimits& limits) {
   BucketPlan plan{.buckets = {}, .bucket_of = {}, .limits = limits};
@@ -43,8 +42,8 @@ std::vector<std::size_t> packing_order(const BucketPlan& plan) {
   return order;
 }
 
-// The recorder stores one element type per plan. If the types differ, it stores the type of
-// gradient 0.
+// The recorder stores only one element type per plan. If the types of the gradients differ, this
+// function passes the type of gradient 0.
 observe::PlanDescription describe_to_recorder(const std::string& name,
                                               const std::string& process_set,
                                               std::span<const NamedTensor> gradients,

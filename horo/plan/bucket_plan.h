@@ -12,25 +12,26 @@
 
 namespace horo::plan {
 
-/// The maximum sizes of the buckets of a plan, in bytes.
+/// The limits for the sizes of the buckets of a plan, in bytes.
 struct BucketLimits {
   std::size_t bytes = 0;
   std::optional<std::size_t> first_bytes = {};  ///< limit of the first bucket; `bytes` if unset
 };
 
-/// Defines which gradients are exchanged together, and in which order.
+/// The buckets of a plan, in the order in which they are exchanged. The gradients of a bucket are
+/// exchanged together.
 struct BucketPlan {
-  /// buckets[b] has the indices of the gradients in bucket b, in their order in the bucket.
+  /// buckets[b] lists the indices of the gradients in bucket b, in the order of packing.
   std::vector<std::vector<std::size_t>> buckets;
-  /// bucket_of[i] is the index of the bucket that has gradient i.
+  /// bucket_of[i] is the index of the bucket that contains gradient i.
   std::vector<std::size_t> bucket_of;
   BucketLimits limits;
 };
 
-/// Packs gradients from the last to the first, because backward produces them in this order. A
-/// bucket has one element type and at most the bytes that `limits` allow. A gradient that exceeds
-/// the limit has a bucket of its own. Every gradient is in exactly one bucket, and no bucket is
-/// empty. Pure.
+/// Packs gradients from the last to the first, because backward usually produces them in this
+/// order. All gradients of a bucket have the same element type. A bucket exceeds its limit only if
+/// it consists of a single gradient that is larger than the limit. Every gradient is in exactly one
+/// bucket, and no bucket is empty. Pure.
 BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients, const BucketLimits& limits);
 /// Packs the gradients in `order`, which must be a permutation of their indices.
 BucketPlan make_bucket_plan(std::span<const NamedTensor> gradients,

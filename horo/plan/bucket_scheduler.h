@@ -27,13 +27,13 @@
 
 namespace horo::plan {
 
-/// The communicator of a plan. While tuning compares two algorithms, the plan also has a spare
-/// communicator. No other plan or operation uses these communicators, so the exchanges of the plan
-/// do not depend on the order of other operations. Used by one thread at a time. All ranks must
-/// call swap() and drop_spare() between the same steps. These functions send no messages.
+/// The communicator of a plan. During a tuning search that compares two algorithms, the plan also
+/// has a spare communicator, which uses the other algorithm. No other plan or operation uses these
+/// communicators, so the exchanges of the plan do not depend on the order of other operations. Used
+/// by one thread at a time. All ranks must call swap() and drop_spare() between the same steps.
 class PlanCommunicators {
  public:
-  /// `waits` has the wait policies of both communicators. `spare` may be null.
+  /// `waits` has the wait policies that both communicators use. `spare` may be null.
   PlanCommunicators(std::unique_ptr<coordinator::PlanWaits> waits,
                     std::unique_ptr<collectives::Communicator> current,
                     std::unique_ptr<collectives::Communicator> spare)
@@ -42,7 +42,8 @@ class PlanCommunicators {
   coordinator::PlanWaits& waits() { return *waits_; }
   collectives::Communicator& current() { return *current_; }
 
-  /// Makes the spare communicator current, and the current communicator spare.
+  /// Makes the spare communicator current, and the current communicator spare. Requires a spare
+  /// communicator.
   void swap() { current_.swap(spare_); }
   /// Frees the spare communicator, if it exists.
   void drop_spare() {
@@ -50,8 +51,7 @@ class PlanCommunicators {
     dropped_ += spare_->wire_report();
     spare_.reset();
   }
-  /// Returns the sum of the reports of all communicators of the plan, including dropped
-  /// communicators.
+  /// Returns the sum of the reports of the current, the spare and the dropped communicator.
   WireReport wire_report() const {
     WireReport report = dropped_;
     if (spare_ != nullptr) report += spare_->wire_report();
@@ -65,21 +65,21 @@ class PlanCommunicators {
   WireReport dropped_;
 };
 
-/// Exchanges the buckets of a plan. Every rank exchanges them in plan order. A bucket is exchanged
-/// when all its gradients are marked and the buckets before it are exchanged. While the caller
-/// computes, the scheduler's own thread exchanges the buckets. In wait(), the caller exchanges
-/// them. The order is fixed and each plan has its own communicator, so no control messages are
-/// sent.
+/// Exchanges the buckets of a plan, in the same order on every rank. The exchange of a bucket
+/// starts after all its gradients are marked and the buckets before it are exchanged. Until wait()
+/// is called, the scheduler's own thread exchanges the buckets. In wait(), the caller exchanges the
+/// remaining buckets. The order of the buckets is fixed and the plan has its own communicator, so
+/// the ranks do not negotiate which bucket is next.
 ///
-/// Several threads may call mark() at the same time. The caller must call all other functions from
-/// one thread, while no thread calls mark().
+/// Several threads may call mark() and hooks() at the same time. The caller must call all other
+/// functions from one thread, while no thread calls mark().
 class BucketScheduler {
  public:
   /// The plan on which the ranks have agreed, and the objects that exchange its buckets. If all
-  /// gradients of a bucket are mapped and the bucket is not compressed, the ranks of a node
-  /// exchange the bucket in place, provided that the algorithm supports this. `mapped` may be
-  /// empty. `communicators` is the last member and is destroyed first, because the communicators
-  /// may refer to all other members.
+  /// gradients of a bucket are mapped and the bucket is not compressed, the bucket is exchanged
+  /// with Collectives::allreduce_mapped(). mapped.addresses is empty if no gradient is mapped.
+  /// `communicators` is the last member, so it is destroyed first. Until then, a collective that
+  /// has failed may still access memory that other members own.
   struct Parts {
     std::vector<NamedTensor> gradients;
     MappedGradients mapped;
@@ -89,22 +89,25 @@ class BucketScheduler {
   };
 
   /// `topology` and `recorder` must outlive this object. `name` identifies the plan in the flight
-  /// recorder. After each bucket, the thread that has exchanged the bucket calls `count`. Hooks may
-  /// call `count` too.
+  /// recorder. The thread that exchanges a bucket calls `count` after the exchange, and also if the
+  /// step is skipped. Hooks may call `count` too.
   BucketScheduler(Parts parts, const Topology& topology, ReduceOp op, CountCollective count,
                   observe::FlightRecorder& recorder, std::string name, metrics::StepMeter meter);
-  /// Ends the thread. If the exchange of a bucket is in flight and waits for another rank, abandons
-  /// the exchange.
+  /// Ends the thread. If the thread waits for another rank in the exchange of a bucket, abandons
+  /// that exchange. With HORO_ALGORITHM=mpi, the destructor waits for the other rank instead.
   ~BucketScheduler();
 
-  /// Replaces the parts and clears the error. The caller must call this function between steps or
-  /// after an error.
+  /// Replaces the parts and clears the error and the marks. The caller must call this function
+  /// between steps or after an error. All ranks must replace their parts after the same step.
   void replace(Parts parts);
   /// Packs the same gradients into other buckets, in `order`. The caller must call this function
-  /// between steps.
+  /// between steps. All ranks must call it after the same step with the same arguments. If the
+  /// buckets change, no bucket may be compressed (CompressedPlan::repack()).
   void repack(std::span<const std::size_t> order, const BucketLimits& limits);
 
   const BucketPlan& plan() const { return parts_.plan; }
+  /// Whether the bucket is exchanged with Collectives::allreduce_mapped() and the current
+  /// collectives use the mapping.
   bool is_mapped(std::size_t bucket) const;
   StepHooks& hooks() { return parts_.hooks; }
   PlanCommunicators& communicators() { return *parts_.communicators; }
@@ -112,21 +115,22 @@ class BucketScheduler {
 
   /// Marks a gradient. Returns false if the gradient was already marked in this pass. Thread-safe.
   bool mark(std::size_t gradient);
-  /// Marks all unmarked gradients. Does not wake the thread, because wait() exchanges the remaining
-  /// buckets.
+  /// Marks all gradients that are not marked in this pass. The caller must call wait() or, if the
+  /// step is held, end_pass() next.
   void mark_all();
   /// While the step is held, marks are recorded, but no bucket is exchanged. The caller must call
-  /// set_held() between passes.
+  /// set_held() while no gradient is marked in the current pass.
   void set_held(bool is_held);
   bool is_held() const { return is_held_; }
-  /// Ends a pass of a held step.
+  /// Ends a pass of a held step without an exchange.
   void end_pass();
 
-  /// Ends the step: exchanges the remaining buckets and runs the hooks. All gradients must be
-  /// marked. The result is valid until the next call of wait(). Rethrows the error of the exchange,
-  /// also in later calls until replace().
+  /// Ends the step: exchanges the remaining buckets and calls end_exchange() and end_step() of the
+  /// hooks. All gradients must be marked in the current pass. The result is valid until the next
+  /// call of wait(). Rethrows the error of the exchange, also in later calls until replace().
   const StepReport& wait();
-  /// Returns whether an exchange has failed. First waits until no bucket is in flight.
+  /// Returns whether an exchange has failed since construction or the latest replace(). If a bucket
+  /// is in flight, first waits until its exchange has ended.
   bool has_failed() const;
 
  private:
@@ -169,22 +173,23 @@ class BucketScheduler {
   std::optional<observe::PlanFlight> flight_;
   GradientMarks marks_;
   bool is_held_ = false;  // changes only between passes, so mark() reads it without a lock
-  StepReport report_;     // of the latest step
+  StepReport report_;     // of the latest complete step
 
-  // A thread holds run_mutex_ while it exchanges a bucket. run_mutex_ guards the members from
-  // next_report_ to error_. Only the thread that holds run_mutex_ advances next_.
+  // A thread holds run_mutex_ while it exchanges a bucket. While thread_ runs, run_mutex_ guards
+  // the members from next_report_ to error_, except meter_.rank_meter(), which does not change.
+  // Only the thread that holds run_mutex_ increments next_.
   mutable std::mutex run_mutex_;
   StepReport next_report_;            // the report of the current step
   std::optional<StepExchange> step_;  // the current step, from its first bucket on
   metrics::StepMeter meter_;
-  std::uint64_t wire_bytes_ = 0;  // wire_report().bytes_sent before this step
+  std::uint64_t wire_bytes_ = 0;  // wire_report().bytes_sent at the latest take_wire_bytes()
   std::exception_ptr error_;
   std::atomic<std::size_t> next_{0};  // the bucket to exchange next
   std::atomic<bool> caller_waits_{false};
 
-  // The thread holds sleep_mutex_ while it checks whether it may sleep, so no notification is lost.
-  // mark() locks sleep_mutex_ only if the thread is asleep and the next bucket has become complete.
-  // No thread holds sleep_mutex_ and run_mutex_ at the same time.
+  // thread_ holds sleep_mutex_ while it checks whether it may sleep, so no notification is lost.
+  // mark() locks sleep_mutex_ only if is_asleep_ is set and bucket next_ has become complete. No
+  // thread holds sleep_mutex_ and run_mutex_ at the same time.
   std::mutex sleep_mutex_;
   std::condition_variable wake_;
   std::atomic<bool> is_asleep_{false};

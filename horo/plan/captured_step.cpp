@@ -3,7 +3,7 @@
 namespace horo::plan {
 namespace {
 
-// Calls end_capture() of the pipeline on every path, even if begin_capture() or the step throws.
+// Calls end_capture() of the pipeline, even if begin_capture() or the step throws.
 class PipelineInCapture {
  public:
   explicit PipelineInCapture(collectives::ChunkPipeline* pipeline) : pipeline_(pipeline) {}
@@ -24,9 +24,8 @@ CapturedStep::CapturedStep(device::Device& device, void* native,
     : stream_(device.borrow_stream(native)), pipeline_(pipeline) {
   for (auto* events : {&begun_events_, &done_events_})
     for (auto& event : *events) event = device.make_event();
-  // The pipeline leaves the capture before the device ends the capture. Before that,
-  // DeviceRunner::wait_on_in_capture() has joined the pipeline's streams to the captured stream, as
-  // a capture requires.
+  // The captured stream must wait for the streams of the pipeline before the capture ends. `step`
+  // calls DeviceRunner::wait_on(), which makes the stream wait.
   graph_ = device.capture(*stream_, [&] {
     const PipelineInCapture ends(pipeline);
     if (pipeline != nullptr) pipeline->begin_capture(*stream_);
@@ -34,7 +33,7 @@ CapturedStep::CapturedStep(device::Device& device, void* native,
   });
 }
 
-// The graph and the exchanges outside of graphs use the same buffers of the pipeline. join() orders
+// The graph and exchanges outside of the graph use the same buffers of the pipeline. join() orders
 // the graph after earlier exchanges, and fork() orders later exchanges after the graph.
 CapturedStep::Launch CapturedStep::launch(std::uint64_t number) {
   device::Event& begun = *begun_events_[number % 2];

@@ -11,27 +11,30 @@
 namespace horo::plan {
 
 /// A step of a plan as a device graph that includes the exchange of the gradients. Each launch
-/// records one event before the graph and one event after the graph, because events inside a graph
-/// cannot be queried. Used by one thread at a time.
+/// records one event before the graph and one event after the graph, because the host cannot query
+/// events inside a graph. One thread at a time may call the functions. Other threads may query the
+/// events.
 class CapturedStep {
  public:
+  /// The events of one launch: `begun` precedes the graph, and `done` follows it.
   struct Launch {
     const device::Event *begun, *done;
   };
 
-  /// Captures the work that `step` enqueues on the stream `native` and on `pipeline`. The caller
-  /// enqueues no other work on `pipeline` during the capture. `pipeline` is null if there is no
-  /// exchange. `device`, the stream and the pipeline must outlive this object. Rethrows exceptions
-  /// of `step`. Throws DeviceError if the work cannot be captured.
+  /// Captures the work that `step` enqueues on the stream `native` and on `pipeline`. During the
+  /// capture, only `step` may enqueue work on `pipeline`. `pipeline` is null if only one rank takes
+  /// part. `device`, the stream and the pipeline must outlive this object. Rethrows exceptions of
+  /// `step`. Throws DeviceError if the work cannot be captured.
   CapturedStep(device::Device& device, void* native, collectives::ChunkPipeline* pipeline,
                const std::function<void()>& step);
 
-  /// Enqueues step `number` on the stream, after all earlier and before all later work of the
-  /// pipeline. Launches whose numbers are both even or both odd use the same two events.
+  /// Enqueues the graph on the stream, as step `number` of the plan. Orders the graph after all
+  /// earlier work and before all later work of the pipeline. Two launches use the same events if
+  /// their numbers are both even or both odd.
   Launch launch(std::uint64_t number);
   /// The native handle of the stream.
   void* native() const { return stream_->native(); }
-  /// The event at the end of the latest launch. Null if there was no launch.
+  /// The event after the latest launch. Null if there was no launch.
   const device::Event* done() const { return done_; }
 
  private:

@@ -18,8 +18,8 @@ using collectives::BucketTensor;
 using collectives::PowerSgd;
 using collectives::TopK;
 
-// The first dimension gives the number of rows. The number of columns is the product of the other
-// dimensions. The key depends only on the name, so it is the same on all ranks and in every bucket.
+// See BucketTensor. A scalar has one row. The key depends only on the name of the gradient, so it
+// is the same on all ranks.
 BucketTensor as_matrix(const NamedTensor& gradient) {
   const std::vector<std::size_t>& dimensions = gradient.tensor.shape().dimensions();
   const std::size_t rows = dimensions.empty() ? 1 : dimensions[0];
@@ -27,8 +27,8 @@ BucketTensor as_matrix(const NamedTensor& gradient) {
           rows == 0 ? 0 : gradient.tensor.count() / rows, Hash().add(gradient.name).value()};
 }
 
-// Returns null if PowerSGD would compress none of the tensors. Top-k applies to every tensor. The
-// result depends on shapes and options only, so all ranks cover the same buckets.
+// Returns null if PowerSGD would compress none of the tensors. Whether the result is null depends
+// only on shapes and options, so all ranks cover the same buckets.
 std::unique_ptr<BucketCompressor> make_compressor(std::vector<BucketTensor> tensors,
                                                   const Compression& compression, int rank,
                                                   int ranks) {
@@ -45,8 +45,8 @@ std::unique_ptr<BucketCompressor> make_compressor(std::vector<BucketTensor> tens
   return std::make_unique<PowerSgd>(std::move(tensors), options, ranks);
 }
 
-// A state belongs to one rank of a job of this size, because residuals differ between ranks. The
-// state does not depend on the buckets.
+// Returns the identity of a state (CompressionState). It contains the rank, because residuals
+// differ between ranks. It does not contain the buckets, because the state does not depend on them.
 std::vector<std::string> identify(std::span<const NamedTensor> gradients,
                                   const Compression& compression, const Topology& topology) {
   std::vector<std::string> identity = describe_compression(compression);
@@ -70,8 +70,7 @@ CompressedPlan::CompressedPlan(std::span<const NamedTensor> gradients, const Buc
   repack(plan);
 }
 
-// New compressors start without residuals and factors, so nothing may be compressed when the
-// buckets of a plan change. The constructor also calls this function.
+// The constructor also calls this function.
 void CompressedPlan::repack(const BucketPlan& plan) {
   plan_ = plan;
   bucket_bytes_.clear();
@@ -95,8 +94,7 @@ void CompressedPlan::repack(const BucketPlan& plan) {
   }
 }
 
-// Before start_step, the exchange is exact. step_ counts the same steps on all ranks, so all ranks
-// start to compress in the same step.
+// step_ is equal on all ranks, so all ranks start to compress in the same step.
 void CompressedPlan::allreduce(std::size_t bucket, const collectives::ScatteredBuffer& buffer,
                                collectives::Collectives& collectives, ReduceOp op) {
   if (step_ < compression_.start_step)
@@ -106,9 +104,8 @@ void CompressedPlan::allreduce(std::size_t bucket, const collectives::ScatteredB
 }
 
 // Called once per step, after the last bucket, so step_ is the same for all buckets of a step. Not
-// called in a skipped step, in which no rank exchanges buckets. For an uncompressed bucket, adds
-// the bytes that a ring would send, whichever algorithm is in use, so that the figures can be
-// compared.
+// called in a skipped step. For an uncompressed bucket, adds the bytes that a ring would send,
+// because the compressors also count bytes as a ring sends them.
 void CompressedPlan::count_step() {
   if (!covers_any_ || step_ < compression_.start_step) {
     report_.latest_step = uncompressed_step_;
@@ -130,8 +127,8 @@ void CompressedPlan::count_step() {
   ++step_;
 }
 
-// Returns the memory of each gradient, in the order of registration, so that saved states do not
-// depend on the buckets. The memory of a gradient that is not compressed is empty.
+// Returns the residual and the factor of each gradient. The order is that of registration, so saved
+// states do not depend on the buckets. Both spans of a gradient that is not compressed are empty.
 std::vector<BucketCompressor::Memory> CompressedPlan::memories() const {
   std::vector<BucketCompressor::Memory> memories(plan_.bucket_of.size());
   for (std::size_t b = 0; b < compressors_.size(); ++b)
@@ -173,8 +170,8 @@ std::uint64_t CompressedPlan::shared_signature(const CompressionState& state) co
 }
 
 // No rank changes its state before every rank has checked its bytes and all ranks have compared
-// their states. A rank whose bytes are invalid takes part in gather_all(), so all ranks throw the
-// same error and no rank waits in vain.
+// their states. A rank whose bytes are invalid still takes part in gather_all(), so that all ranks
+// throw the same error.
 void CompressedPlan::load_state(std::span<const std::byte> bytes,
                                 collectives::Collectives& collectives, const Topology& topology) {
   CompressionState loaded;

@@ -11,9 +11,10 @@
 namespace horo::plan {
 namespace {
 
-// The layout is: magic number, version (32 bits), number of texts (32 bits), size of the whole
-// state in bytes, step and number of values (64 bits each), the texts of the identity, each
-// preceded by its length (64 bits), and the values (float32).
+// The layout of an encoded state. The header consists of the magic number (8 bytes), the version
+// (32 bits), the number of texts (32 bits), the size of the whole state in bytes (64 bits), the
+// step (64 bits) and the number of values (64 bits). The texts of the identity follow, each
+// preceded by its length (64 bits), and then the values (float32).
 constexpr std::string_view kMagic = "HOROCMPR";
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kHeaderBytes =
@@ -91,9 +92,10 @@ std::vector<std::byte> encode_state(const CompressionState& state) {
   return writer.take();
 }
 
-// The order of the checks determines the error text. Magic number, version and size come before any
-// field that depends on them. The identity comes before the number of values. Otherwise a different
-// option or shape would be reported as damage. FieldReader throws if the bytes end early.
+// The order of the checks determines the error text. The checks of the magic number, the version
+// and the size come first. The check of the identity precedes that of the number of values.
+// Otherwise a different option or shape would be reported as damage. FieldReader throws if the
+// bytes end early.
 CompressionState decode_state(std::span<const std::byte> bytes,
                               std::span<const std::string> identity, std::size_t values) {
   FieldReader reader(bytes, throw_damaged_state);

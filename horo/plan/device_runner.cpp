@@ -29,7 +29,7 @@ DeviceRunner::DeviceRunner(Parts parts, const collectives::ChunkPipeline::Reduce
       flight_(recorder,
               describe_to_recorder(name, process_set, parts_.gradients, parts_.plan, spec.op)),
       buckets_(parts_.plan.buckets.size()) {
-  // The constructor makes all events of exchanges, so that no step has to make an event.
+  // These events are made here, so that no step has to make them.
   for (Bucket& bucket : buckets_)
     for (auto* events : {&bucket.begun, &bucket.done})
       for (auto& event : *events) event = parts_.device.make_event();
@@ -39,13 +39,14 @@ DeviceRunner::DeviceRunner(Parts parts, const collectives::ChunkPipeline::Reduce
 
 DeviceRunner::~DeviceRunner() {
   std::unique_lock lock(mutex_);
-  // If the thread is enqueuing a bucket, this step is incomplete. The enqueuing call may wait on
-  // the host for ranks that will not take part. is_cancelled ends that wait.
+  // If the thread is enqueuing a bucket, the current step is incomplete. The enqueuing call may
+  // wait for ranks that do not take part in this step, and is_cancelled ends that wait. With the
+  // host stand-in, the call does not wait, and is_cancelled would end exchanges of complete steps.
   if (is_giving_ && !device::is_host(parts_.device)) parts_.waits->is_cancelled = true;
   stop(std::move(lock));
 }
 
-// Requires mutex_, or that the thread is not started. Keeps the events of the marks for reuse.
+// Requires mutex_, unless the thread is not started yet. Keeps the events of the marks for reuse.
 void DeviceRunner::begin_step() {
   marks_.assign(parts_.gradients.size(), false);
   next_ = 0;
@@ -55,9 +56,10 @@ void DeviceRunner::begin_step() {
   }
 }
 
-// One event per stream is enough, because a later mark of a stream includes the work before its
-// earlier marks. An event that an enqueued exchange waits for may be recorded again, because the
-// exchange waits for the latest recording at the time when it was enqueued.
+// One event per bucket and stream is enough, because a later mark on a stream includes the work
+// before earlier marks on the stream. The event may be recorded again after the exchange of an
+// earlier step is enqueued, because that exchange waits for the recording that was the latest when
+// it was enqueued.
 void DeviceRunner::set_mark(Bucket& bucket, void* native) {
   auto mark = std::ranges::find(bucket.marks, native, &Mark::native);
   if (mark == bucket.marks.end())
@@ -66,9 +68,9 @@ void DeviceRunner::set_mark(Bucket& bucket, void* native) {
   mark->is_set = true;
 }
 
-// Called by the threads of backward. The runner's thread does not hold mutex_ while it enqueues a
-// bucket, so mark() does not wait for a slow call of the device or of NCCL. mark() notifies the
-// thread only when bucket next_ becomes complete.
+// The threads of backward call mark(). The runner's thread does not hold mutex_ while it enqueues a
+// bucket, so mark() does not wait for that. mark() notifies the thread only when bucket next_
+// becomes complete.
 bool DeviceRunner::mark(std::size_t gradient, void* native) {
   const std::size_t index = parts_.plan.bucket_of[gradient];
   const std::scoped_lock lock(mutex_);
@@ -108,16 +110,16 @@ std::vector<const device::Event*> DeviceRunner::marks_of(const Bucket& bucket) c
   return events;
 }
 
-// Waits on the host until the exchange is enqueued. Later work of a stream can be ordered after an
-// event only if the event is recorded already.
+// Waits on the host until all buckets of the step are enqueued. A stream can wait only for an event
+// that is already recorded.
 void DeviceRunner::await_all_launched(std::unique_lock<std::mutex>& lock) {
   changed_.wait(lock, [&] { return error_ != nullptr || next_ == buckets_.size(); });
   if (error_ != nullptr) std::rethrow_exception(error_);
 }
 
-// Returns the events after which the results of the step are valid. The buckets run in plan order,
-// so the last bucket ends last. If only one rank takes part, it exchanges nothing and the results
-// are valid after the marks.
+// Returns the events after which the results of the step are valid. The device exchanges the
+// buckets in plan order, so the exchange of the last bucket ends last. If only one rank takes part,
+// nothing is exchanged and the results are valid after the marks.
 std::vector<const device::Event*> DeviceRunner::ends_of_step() const {
   if (!is_alone()) return {buckets_.back().done[step_ % 2].get()};
   std::vector<const device::Event*> events;
@@ -150,7 +152,7 @@ void DeviceRunner::wait() {
   lock.unlock();
   await(ends);
   lock.lock();
-  // The events also complete if the exchange has failed, so check for an error.
+  // await() also returns if the exchange has failed, so check for an error.
   require_no_error();
   ++step_;
   begin_step();
@@ -161,8 +163,9 @@ void DeviceRunner::check() {
   require_no_error();
 }
 
-// Polls without mutex_, because the runner's thread needs mutex_ to detect a failure. A timeout of
-// this wait fails the plan, unless the plan has failed already.
+// Returns when the events are complete or the plan has failed. Polls without mutex_, because the
+// runner's thread needs mutex_ to detect a failure. An error of this wait, for example a timeout,
+// fails the plan, unless the plan has failed already.
 void DeviceRunner::await(const std::vector<const device::Event*>& events) {
   const auto has_failed = [&] {
     const std::scoped_lock lock(mutex_);
@@ -178,9 +181,9 @@ void DeviceRunner::await(const std::vector<const device::Event*>& events) {
   }
 }
 
-// A bucket has one event for even and one for odd steps. The exchange of the step before the
-// previous one must have ended before the events of that exchange are recorded again. In a capture,
-// the marking thread enqueues the buckets.
+// A step uses the same events as the step before the previous one. The exchange of the bucket in
+// that step must have ended before the events are recorded again. In a capture, the thread that
+// calls mark() enqueues the buckets.
 bool DeviceRunner::has_next() const {
   if (should_stop_ || capture_ != Capture::kNone || next_ == buckets_.size() ||
       buckets_[next_].missing > 0)
@@ -189,8 +192,8 @@ bool DeviceRunner::has_next() const {
   return std::ranges::find(under_way_, done, &UnderWay::done) == under_way_.end();
 }
 
-// Enqueues without mutex_, because the first exchange waits for other ranks and later exchanges may
-// block in the driver. The bucket does not change meanwhile: all its gradients are marked, so
+// Enqueues without mutex_, because the first exchange may wait for other ranks and later exchanges
+// may block in the driver. The bucket does not change meanwhile: all its gradients are marked, so
 // mark() rejects further marks, and no step begins before next_ has passed this bucket.
 void DeviceRunner::launch_next(std::unique_lock<std::mutex>& lock) {
   const std::size_t index = next_;
@@ -198,9 +201,9 @@ void DeviceRunner::launch_next(std::unique_lock<std::mutex>& lock) {
   device::Event& begun = *bucket.begun[step_ % 2];
   device::Event& done = *bucket.done[step_ % 2];
   const std::vector<const device::Event*> ready = marks_of(bucket);
-  // The first exchange connects the ranks, and this thread waits for the connection. So the
-  // recorder gets the start of this exchange now, but its deadline runs only from the end of the
-  // enqueuing call.
+  // The call that enqueues the first exchange may wait until the ranks are connected. So the
+  // recorder gets the start of the exchange before the call, and the timeout of the exchange counts
+  // from the end of the call.
   const bool is_first = step_ == 0 && index == 0;
   if (is_first) flight_.start(index);
   is_giving_ = true;
@@ -226,14 +229,14 @@ void DeviceRunner::launch_next(std::unique_lock<std::mutex>& lock) {
   changed_.notify_all();
 }
 
-// A graph has several buckets. The recorder keeps the latest call of start() as the progress of the
-// step, so this function calls start() for the first bucket last.
+// The launch of a graph covers all buckets. The recorder keeps the bucket of the latest start() as
+// the progress of the step, so this function calls start() for the first bucket last.
 void DeviceRunner::begin_oldest() {
   const Exchange& front = under_way_.front();
   for (std::size_t b = front.end; b-- > front.bucket;) flight_.start(b);
 }
 
-// Notifies the callers that wait until fewer steps are in flight.
+// Notifies callers that wait in launch() or release().
 void DeviceRunner::end_oldest() {
   const Exchange front = under_way_.front();
   for (std::size_t b = front.bucket; b < front.end; ++b) {
@@ -249,16 +252,17 @@ std::string DeviceRunner::describe_oldest() const {
   return fmt::format("exchange bucket {}", under_way_.front().bucket);
 }
 
-// Exchanges of earlier steps may still be in flight, and the destructor waits for them. They end
-// before the exchanges of this step. So while an earlier exchange is in flight, all next_ exchanges
-// of this step are in flight too, and under_way_ has more than next_ entries.
+// Returns null while exchanges of earlier steps are in flight, because the destructor waits for
+// them. These exchanges end before the next_ exchanges of this step. So while an earlier exchange
+// is in flight, under_way_ has more than next_ entries.
 std::exception_ptr DeviceRunner::unfinished() const {
   if (next_ == 0 || under_way_.size() > next_) return nullptr;
   return std::make_exception_ptr(ShutdownError("the plan was destroyed in an incomplete step"));
 }
 
-// Returns the bucket to name in an error. This is the bucket that could not be enqueued, or else
-// the oldest bucket in flight, or else the next bucket.
+// Returns the bucket to name in an error. This is the bucket that could not be enqueued. If there
+// is none, it is the oldest bucket in flight. If no bucket is in flight, it is the bucket to
+// enqueue next.
 std::size_t DeviceRunner::bucket_at_hand() const {
   if (refused_) return *refused_;
   return under_way_.empty() ? std::min(next_, buckets_.size() - 1) : under_way_.front().bucket;

@@ -1,6 +1,7 @@
-// The functions of DeviceRunner for steps in graphs. While a step is captured, the thread of the
-// runner enqueues nothing: has_next() is false, and the marking thread adds the exchanges to the
-// graph. A launch is one entry of under_way_ for all buckets of the plan.
+// The functions of DeviceRunner for steps in graphs. While a step is captured, has_next() returns
+// false, so the runner's thread enqueues nothing. The threads that call mark() add the exchanges to
+// the graph. A launch of the graph is one entry of under_way_, which covers all buckets of the
+// plan.
 #include <algorithm>
 #include <string>
 
@@ -9,8 +10,8 @@
 
 namespace horo::plan {
 
-// Requires mutex_. At a step boundary, all buckets of the previous step are enqueued and no
-// gradient of the next step is marked, so the runner's thread has nothing to enqueue.
+// Requires mutex_. Throws unless all buckets of the previous step are enqueued and no gradient of
+// the next step is marked. The runner's thread then has nothing to enqueue.
 void DeviceRunner::require_step_boundary(const char* what) const {
   if (error_ != nullptr) std::rethrow_exception(error_);
   HORO_CHECK(capture_ == Capture::kNone,
@@ -20,8 +21,8 @@ void DeviceRunner::require_step_boundary(const char* what) const {
       std::string(what) + "() must be called between steps: end the step with wait_on() or wait()");
 }
 
-// `step` runs without mutex_, because it calls mark() and wait_on() of this object. mark() and
-// wait_on() check capture_. capture() resets capture_ after success and after an exception.
+// `step` runs without mutex_, because it calls mark() and wait_on() of this object, which lock
+// mutex_.
 std::unique_ptr<CapturedStep> DeviceRunner::capture(void* native,
                                                     const std::function<void()>& step) {
   HORO_CHECK(is_alone() || parts_.collectives->can_be_captured(),
@@ -35,7 +36,7 @@ std::unique_ptr<CapturedStep> DeviceRunner::capture(void* native,
   const auto end = [&] {
     const std::scoped_lock lock(mutex_);
     capture_ = Capture::kNone;
-    // Removes the marks of the capture, because the device has run no step.
+    // Removes the marks that `step` has set, because the capture does not count as a step.
     begin_step();
   };
   try {
@@ -54,8 +55,7 @@ std::unique_ptr<CapturedStep> DeviceRunner::capture(void* native,
 }
 
 // Requires mutex_, as do the next two functions. Adds bucket next_ to the graph as soon as it is
-// complete, so the graph has the buckets in plan order. An error of the caller ends the capture,
-// not the plan.
+// complete, so the graph has the buckets in plan order.
 void DeviceRunner::mark_in_capture(Bucket& bucket, std::size_t gradient, void* native) {
   set_mark(bucket, native);
   marks_[gradient] = true;
@@ -63,9 +63,8 @@ void DeviceRunner::mark_in_capture(Bucket& bucket, std::size_t gradient, void* n
   while (next_ < buckets_.size() && buckets_[next_].missing == 0) give_next_to_graph();
 }
 
-// The first exchange connects the ranks. The host waits for the other ranks, up to the timeout of
-// the collectives. A CommunicationError fails the plan, because the other ranks may have failed
-// too.
+// If this is the first exchange of the plan, allreduce() may wait until the ranks are connected, up
+// to the timeout. A CommunicationError fails the plan. Other errors end only the capture.
 void DeviceRunner::give_next_to_graph() {
   const std::size_t index = next_++;
   if (is_alone()) return;
@@ -80,11 +79,11 @@ void DeviceRunner::give_next_to_graph() {
   }
 }
 
-// Joins the streams of the pipeline to the captured stream. If only one rank takes part, joins the
-// marked streams instead. This ends the step in the graph.
+// Makes the stream `native` wait for the streams of the pipeline. If only one rank takes part,
+// makes it wait for the marks instead.
 void DeviceRunner::wait_on_in_capture(void* native) {
   HORO_CHECK(capture_ == Capture::kMarking,
-             "wait_on() is called twice in a capture, but a graph holds one step");
+             "wait_on() was called twice in one capture; a graph contains exactly one step");
   device::Stream& stream = stream_of(native);
   if (is_alone())
     for (const device::Event* event : ends_of_step()) stream.wait(*event);
@@ -93,10 +92,10 @@ void DeviceRunner::wait_on_in_capture(void* native) {
   capture_ = Capture::kEnded;
 }
 
-// A captured step has one set of events for even and one for odd step numbers. So this function
-// waits until the step before the previous one has ended. The function records all gradients as
-// marked and all buckets as complete at once, because the host does not see when the graph produces
-// each gradient.
+// A captured step has one pair of events for even and one for odd step numbers. So this function
+// first waits until the step before the previous one has ended. It records all gradients as marked
+// and all buckets as complete at once, because the host does not see when the graph produces each
+// gradient.
 void DeviceRunner::launch(CapturedStep& step) {
   std::unique_lock lock(mutex_);
   require_step_boundary("launch");
@@ -122,12 +121,12 @@ void DeviceRunner::launch(CapturedStep& step) {
 void DeviceRunner::wait(const CapturedStep& step) {
   if (step.done() != nullptr) await({step.done()});
   const std::scoped_lock lock(mutex_);
-  // The event also completes if the exchange has failed, so check for an error.
+  // await() also returns if the exchange has failed, so check for an error.
   require_no_error();
 }
 
 // The caller must call this function before it destroys `step`, because the runner's thread polls
-// the events of the launches of `step`.
+// the events of `step` while its launches are in flight.
 void DeviceRunner::release(const CapturedStep& step) noexcept {
   std::unique_lock lock(mutex_);
   // Launches end in order, so the latest one ends last.

@@ -149,8 +149,8 @@ void check_compression(const Compression& compression, ReduceOp op, std::optiona
 
 }  // namespace
 
-// Each rank checks its own arguments and throws the first error. agree_on_plan() later finds
-// arguments that are valid but differ between ranks.
+// Each rank checks only its own arguments. agree_on_plan() later finds arguments that are valid but
+// differ between ranks.
 void check_gradients(std::span<const NamedTensor> gradients, const GradientSyncOptions& options) {
   check_names(gradients);
   check_memory(gradients);
@@ -164,9 +164,8 @@ void check_gradients(std::span<const NamedTensor> gradients, const GradientSyncO
 
 std::vector<std::string> describe_step_options(const GradientSyncOptions& options) {
   // This statement names every field. So after a new field is added to the options, the code does
-  // not compile until the field is added here. The first five are compared elsewhere: `name` as the
-  // name of the operation, the next three in describe_plan(), and `compression` in
-  // describe_compression().
+  // not compile until the field is added here. The ranks compare the first five fields elsewhere:
+  // `name` as the name of the operation, and the other four in describe_plan().
   const auto& [name, op, bucket_bytes, wire, compression, first_bucket_bytes, reorder, autotune,
                tune_wire, backward_passes_per_step, find_unused, weighted, clip_norm, check_finite,
                metrics] = options;

@@ -10,12 +10,13 @@
 
 namespace horo {
 
-/// Throws InvalidArgument, naming the gradient or the option, if the arguments are invalid for a
-/// GradientSync. Not collective.
+/// Throws InvalidArgument if the gradients or the options are not valid for a GradientSync. Not
+/// collective.
 void check_gradients(std::span<const NamedTensor> gradients, const GradientSyncOptions& options);
 
-/// Returns one text per option that describe_plan() omits, such as "weighted = true". The ranks
-/// compare the texts. The number of texts does not depend on the options.
+/// Returns one text for each option that describe_plan() does not cover, such as "weighted = true".
+/// There is no text for `name`. The ranks compare the texts. The number of texts does not depend on
+/// the options.
 std::vector<std::string> describe_step_options(const GradientSyncOptions& options);
 
 }  // namespace horo

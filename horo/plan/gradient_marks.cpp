@@ -8,8 +8,7 @@
 
 namespace horo::plan {
 
-// The minimum over the ranks is 1 only if every rank has declared the gradient unused. All ranks
-// get the same list, although each rank knows only the marks of its own program.
+// The minimum over the ranks is 1 only if every rank has declared the gradient unused.
 void UnusedGradients::end_exchange(StepExchange& step) {
   step.collectives.allreduce({DataType::kUInt8, is_unused_.data(), is_unused_.size()},
                              ReduceOp::kMin);
@@ -24,10 +23,10 @@ void MarkOrder::end_pass() {
   noted_ = 0;
 }
 
-// Marks of different ranks may have different orders, so the order of rank 0 replaces those of the
-// others. Gradients that rank 0 has not recorded come last, in the order of make_bucket_plan():
-// from the last to the first. No thread writes positions_ any more, because note() does nothing in
-// this stage.
+// The ranks may have marked the gradients in different orders, so all ranks use the order of rank
+// 0. Gradients that rank 0 has not recorded come last, from the last to the first, as in
+// make_bucket_plan(). No thread writes positions_ any more, because note() does nothing in this
+// stage.
 void MarkOrder::begin_exchange(StepExchange& step) {
   if (stage_ != Stage::kAgreeing) return;
   order_.resize(positions_.size());
@@ -39,8 +38,8 @@ void MarkOrder::begin_exchange(StepExchange& step) {
   step.collectives.broadcast({DataType::kInt64, order_.data(), order_.size()}, 0);
 }
 
-// stage_ advances once per step on all ranks: it is kNoting in the first step, kAgreeing in the
-// second and kDone afterwards. This function runs between steps, so it may change the plan.
+// On all ranks, stage_ is kNoting in the first step, kAgreeing in the second step and kDone in all
+// later steps.
 void MarkOrder::end_step(BucketScheduler& scheduler, const StepReport& /*report*/) {
   if (stage_ == Stage::kAgreeing)
     scheduler.repack(std::vector<std::size_t>(order_.begin(), order_.end()),

@@ -11,10 +11,10 @@
 
 namespace horo::plan {
 
-/// Records which gradients the program has marked ready, in the current pass and in earlier passes
-/// of the same step. mark() is thread-safe. The caller must call the other functions from one
-/// thread, while no thread calls mark(). Relaxed order is enough, because the counters of
-/// BucketScheduler, not the marks, publish the values of the gradients.
+/// Records which gradients are marked ready in the current pass and in earlier passes of the same
+/// step. mark() is thread-safe. The caller must call the other functions from one thread, while no
+/// thread calls mark(). Relaxed order is enough for the marks, because the counters of
+/// BucketScheduler publish the values of the gradients.
 class GradientMarks {
  public:
   explicit GradientMarks(std::size_t gradients)
@@ -31,13 +31,13 @@ class GradientMarks {
   bool is_any_marked() const {
     return std::ranges::any_of(is_marked_, [](const auto& mark) { return mark.load(); });
   }
-  /// Whether an earlier pass of this step has marked a gradient.
+  /// Whether a gradient was marked in an earlier pass of this step.
   bool has_earlier_marks() const {
     return has_earlier_pass_ && std::ranges::any_of(was_marked_, [](std::uint8_t was_marked) {
              return was_marked != 0;
            });
   }
-  /// The gradients that no pass of this step has marked, ascending.
+  /// The gradients that were not marked in any pass of this step, ascending.
   std::vector<std::size_t> unmarked_in_step() const {
     std::vector<std::size_t> found;
     for (std::size_t i = 0; i < size(); ++i)
@@ -63,14 +63,14 @@ class GradientMarks {
   bool has_earlier_pass_ = false;  // if false, was_marked_ is all zero
 };
 
-/// Finds the gradients that no rank has marked in a step. Costs an allreduce of one byte per
-/// gradient in each step.
+/// Finds the gradients that no rank has marked in any pass of a step. Costs an allreduce of one
+/// byte per gradient in each step.
 class UnusedGradients : public StepHook {
  public:
   explicit UnusedGradients(std::size_t gradients) : is_unused_(gradients, 0) {}
 
-  /// Declares that this rank does not use a gradient in this step. The thread that ends the step
-  /// calls note() before wait().
+  /// Declares that this rank has not marked `gradient` in the current step. The thread that ends
+  /// the step must call note() before BucketScheduler::wait().
   void note(std::size_t gradient) { is_unused_[gradient] = 1; }
 
   void end_exchange(StepExchange& step) override;
@@ -79,14 +79,15 @@ class UnusedGradients : public StepHook {
   std::vector<std::uint8_t> is_unused_;
 };
 
-/// Packs the gradients of a plan again. The order is that of the marks of rank 0 in the last pass
-/// of the first step. The ranks agree on that order in the exchange of the second step, and the
-/// third step is the first with the new buckets. Costs one broadcast of 8 bytes per gradient.
+/// Packs the gradients of a plan again, in the order in which rank 0 marked them in the last pass
+/// of the first step. Rank 0 sends that order to the other ranks in the exchange of the second
+/// step, and the third step is the first with the new buckets. Costs one broadcast of 8 bytes per
+/// gradient.
 class MarkOrder : public StepHook {
  public:
   explicit MarkOrder(std::size_t gradients) : positions_(gradients) {}
 
-  /// Records that `gradient` is marked. Thread-safe. Does nothing after the first step.
+  /// Records that `gradient` is marked now. Thread-safe. Does nothing after the first step.
   void note(std::size_t gradient) {
     if (stage_ == Stage::kNoting) positions_[gradient] = ++noted_;
   }
@@ -102,7 +103,7 @@ class MarkOrder : public StepHook {
   Stage stage_ = Stage::kNoting;                       // changes only between steps
   std::vector<std::atomic<std::uint64_t>> positions_;  // 0 if not noted
   std::atomic<std::uint64_t> noted_{0};
-  // The target of the broadcast. If the broadcast fails, the communicator may still write to
+  // The buffer of the broadcast. If the broadcast fails, the communicator may still write to
   // order_. So the hooks of a plan must outlive its communicators.
   std::vector<std::int64_t> order_;
 };

@@ -41,10 +41,9 @@ void GradientNorms::before_bucket(const StepExchange& step, BucketExchange& buck
 }
 
 void GradientNorms::find_in_own(std::size_t gradient) {
-  // The order of the buckets differs from the order of registration. The report names the gradient
-  // with a non-finite value that was registered first, so the report does not depend on the
-  // buckets. The sum of squares is a fast test. The values are examined one by one only if the sum
-  // is not finite.
+  // Keeps the gradient that was registered first among those with a non-finite value, so that the
+  // report does not depend on the order of the buckets. The sum of squares is a fast test. The
+  // values are examined one by one only if the sum is not finite.
   if (own_source_ && own_source_->gradient < gradient) return;
   const TensorView& tensor = gradients_[gradient].tensor;
   if (std::isfinite(sum_of_squares(tensor))) return;
@@ -52,16 +51,14 @@ void GradientNorms::find_in_own(std::size_t gradient) {
     own_source_ = {topology_.rank, gradient, found->index, found->value};
 }
 
-// All ranks have the same reduced values and add them in the same order, so squares_ has the same
-// bits on all ranks.
 void GradientNorms::after_bucket(const BucketExchange& bucket) {
   for (const std::size_t i : bucket.gradients) squares_[i] = sum_of_squares(gradients_[i].tensor);
 }
 
-// Uses only the reduced values, so all ranks make the same decisions, and all or none call
-// find_source(), which is collective. In a skipped step there are no reduced values, and squares_
-// still has the sums of an earlier step, so they are set to 0. Non-finite gradients are not
-// clipped, because scaling would not repair them.
+// All decisions depend only on the reduced values and the options, so all ranks call find_source(),
+// which is collective, or none does. In a skipped step, there are no reduced values, and squares_
+// still has the sums of an earlier step, so the sums are set to 0. Non-finite gradients are not
+// clipped, because scaling would not make them finite.
 void GradientNorms::end_exchange(StepExchange& step) {
   if (step.is_skipped()) std::ranges::fill(squares_, 0.0);
   StepReport& report = step.report;
@@ -89,7 +86,7 @@ bool GradientNorms::are_all_finite() const {
 }
 
 // A non-finite sum does not prove that a value is non-finite, because the squares of finite float64
-// values may exceed the range of the type.
+// values may exceed the range of float64.
 std::optional<GradientNorms::Source> GradientNorms::find_in_results() const {
   for (std::size_t i = 0; i < gradients_.size(); ++i)
     if (!std::isfinite(squares_[i]))
@@ -98,9 +95,9 @@ std::optional<GradientNorms::Source> GradientNorms::find_in_results() const {
   return std::nullopt;
 }
 
-// Collective. Returns the source of the lowest rank that has a source. If no rank has a source, the
-// exchange itself has produced the value, for example by overflow. In that case, returns the value
-// in the reduced gradients.
+// Collective. Returns the non-finite value of the lowest rank that has found one in its own
+// gradients. If no rank has found one, the step itself has produced the value, for example by
+// overflow of a sum. In that case, returns the value in the reduced gradients.
 StepReport::NonFinite GradientNorms::find_source(collectives::Collectives& collectives) const {
   Source first = find_in_results().value_or(Source{});
   const Source own = own_source_.value_or(Source{});

@@ -19,12 +19,17 @@ struct NormOptions {
   std::vector<std::string> metrics;
 };
 
-/// Measures the reduced gradients of a step, and clips them or reports non-finite values.
+/// Computes the norm of the reduced gradients of a step, clips the gradients, and reports
+/// non-finite values.
 ///
-/// After an exchange, all ranks have the same bits, so all ranks compute the same norm without a
-/// message. The squares are summed per gradient, so the norm does not depend on the buckets. Costs
-/// one pass over each bucket after the exchange and, with check_finite, one pass before the
-/// exchange. Sends messages only with check_finite, in a step with a non-finite value.
+/// All ranks have the same reduced values and add their squares in the same order, so all ranks
+/// compute the same norm without a message. Exception: with HORO_ALGORITHM=mpi, MPI does not
+/// guarantee the same values on all ranks. The squares are summed per gradient, so the norm of
+/// given values does not depend on the buckets.
+///
+/// Costs one pass over each bucket after the exchange. With check_finite, also costs one pass
+/// before the exchange. Clipping costs one more pass over the gradients. Sends messages only with
+/// check_finite, in a step with a non-finite value.
 class GradientNorms : public StepHook {
  public:
   /// `topology` must outlive this object.
@@ -37,8 +42,8 @@ class GradientNorms : public StepHook {
   void end_exchange(StepExchange& step) override;
 
  private:
-  /// A non-finite value of a gradient of `rank`. `rank` is -1 if the value is in the reduced
-  /// gradient, or if no non-finite value was found.
+  /// A non-finite value in a gradient of `rank`. `rank` is -1 if the value is in the reduced
+  /// gradient, or if there is no such value.
   struct Source {
     std::int64_t rank = -1;
     std::uint64_t gradient = 0;
@@ -54,7 +59,7 @@ class GradientNorms : public StepHook {
 
   std::vector<NamedTensor> gradients_;
   NormOptions options_;
-  std::vector<bool> is_metric_;  // metrics are not in the norm and not clipped
+  std::vector<bool> is_metric_;  // metrics are not included in the norm and are not clipped
   const Topology& topology_;
   std::vector<double> squares_;       // sum of the squares of each reduced gradient
   std::optional<Source> own_source_;  // in this rank's gradients, before the exchange

@@ -11,8 +11,8 @@ namespace {
 
 using Locations = std::vector<ArenaTable::Location>;
 
-// Collective. Returns the locations of each rank of this node. The locations of the gradients are
-// usually equal on all ranks. So the ranks first compare a 64-bit signature of the locations. They
+// Collective. Returns the locations of the gradients of each rank of this node. The locations are
+// usually equal on all ranks. So the ranks first compare a 64-bit signature of their locations, and
 // gather the locations only if the signatures differ.
 std::vector<Locations> gather_places(const Locations& own, collectives::Collectives& collectives,
                                      const Topology& topology) {
@@ -38,8 +38,8 @@ void ArenaTable::add(const std::shared_ptr<collectives::NodeBlock>& block) {
   blocks_.emplace(++last_number_, block);
 }
 
-// A linear search is fast enough, because a rank has few arenas and looks up locations only when it
-// makes a plan.
+// A linear search is fast enough, because a rank usually has few arenas and looks up locations only
+// when it makes or updates a plan.
 ArenaTable::Location ArenaTable::find(const void* data, std::size_t bytes) const {
   const std::scoped_lock lock(mutex_);
   for (const auto& [number, weak] : blocks_) {
@@ -47,8 +47,7 @@ ArenaTable::Location ArenaTable::find(const void* data, std::size_t bytes) const
     if (block == nullptr) continue;
     const std::span<std::byte> own = block->own();
     const auto* begin = static_cast<const std::byte*>(data);
-    // std::less_equal orders pointers into different objects. The operator <= is not required to do
-    // this.
+    // std::less_equal orders pointers into different objects. The operator <= need not do so.
     const std::less_equal<const std::byte*> not_after;
     if (not_after(own.data(), begin) && not_after(begin + bytes, own.data() + own.size()))
       return {number, static_cast<std::uint64_t>(begin - own.data())};
@@ -62,8 +61,9 @@ std::shared_ptr<collectives::NodeBlock> ArenaTable::block(std::uint64_t number) 
   return found == blocks_.end() ? nullptr : found->second.lock();
 }
 
-// Addresses differ between processes, so the ranks exchange block numbers and offsets. Each rank
-// then computes where its own process maps the memory of the other ranks of its node.
+// Addresses may differ between processes, so the ranks exchange block numbers and offsets. Each
+// rank then computes the addresses at which its own process maps the gradients of the ranks of its
+// node.
 MappedGradients find_mapped_gradients(std::span<const NamedTensor> gradients,
                                       const ArenaTable& arenas,
                                       collectives::Collectives& collectives,
@@ -90,9 +90,9 @@ MappedGradients find_mapped_gradients(std::span<const NamedTensor> gradients,
     }
     is_mapped[i] = mapped.addresses[i].size() == places.size();
   }
-  // A rank may have freed a block that another rank still uses, so the results may differ. All
-  // ranks must have the same set of mapped gradients, because this set determines how a bucket is
-  // exchanged.
+  // is_mapped may differ between ranks, for example because a rank has freed a block that another
+  // rank still uses. All ranks must have the same set of mapped gradients, because the set
+  // determines how a bucket is exchanged.
   collectives.allreduce({DataType::kUInt8, is_mapped.data(), is_mapped.size()}, ReduceOp::kMin);
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (is_mapped[i] == 0) mapped.addresses[i].clear();

@@ -15,8 +15,9 @@
 
 namespace horo::plan {
 
-/// The node blocks that this rank has allocated. Allocation is collective, so a block has the same
-/// number on all ranks. Does not keep blocks alive. Thread-safe.
+/// The blocks of node memory (collectives::NodeBlock) that the ranks of a Context have allocated.
+/// All ranks add the same blocks in the same order, so a block has the same number on all ranks.
+/// Does not own the blocks. Thread-safe.
 class ArenaTable {
  public:
   /// An offset in this rank's part of a block. Block 0 means that the memory is in no block.
@@ -26,28 +27,29 @@ class ArenaTable {
   };
 
   void add(const std::shared_ptr<collectives::NodeBlock>& block);
-  /// Returns the location of [data, data + bytes) if it lies entirely in one block.
+  /// Returns the location of [data, data + bytes), or block 0 unless all these bytes lie in this
+  /// rank's part of one block.
   Location find(const void* data, std::size_t bytes) const;
-  /// Returns null if this rank has freed the block.
+  /// Returns null if `number` is 0 or if nothing on this rank owns the block any more.
   std::shared_ptr<collectives::NodeBlock> block(std::uint64_t number) const;
 
  private:
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // guards the members below
   std::uint64_t last_number_ = 0;
   std::map<std::uint64_t, std::weak_ptr<collectives::NodeBlock>> blocks_;
 };
 
 /// The gradients of a plan that lie in arenas.
 struct MappedGradients {
-  /// addresses[i][r] is the address, in this process, of gradient i of rank r of the node. The
-  /// address is null if the gradient has no elements. addresses[i] is empty unless gradient i has
-  /// no elements or lies in an arena on every rank of the plan.
+  /// addresses[i][r] is the address, in this process, of gradient i of the rank with local rank r.
+  /// The address is null if the gradient has no elements. Gradient i is mapped if, on every node,
+  /// every rank can reach the gradient of all ranks of the node. Otherwise addresses[i] is empty.
   std::vector<std::vector<std::byte*>> addresses;
-  /// The blocks that own the memory of the addresses.
+  /// The blocks that contain the addresses. The plan shares their ownership.
   std::vector<std::shared_ptr<collectives::NodeBlock>> blocks;
 };
 
-/// Exchanges the locations of the gradients between the ranks. Collective. The ranks must have
+/// Determines which gradients are mapped (see MappedGradients). Collective. The ranks must have
 /// agreed on the gradients. All ranks get the same set of mapped gradients.
 MappedGradients find_mapped_gradients(std::span<const NamedTensor> gradients,
                                       const ArenaTable& arenas,

@@ -71,9 +71,9 @@ std::string find_plan_mismatch(const std::string& plan_name,
           "gradients '{}': {} registered {} and {} registered {}; only one of them registered '{}'",
           plan_name, rank_names[0], first_count, rank_names[r], other_count, longer[common].name);
     }
-    // The number of compression options depends on the kind of compression, which is the first of
-    // these options. So if the lengths differ, an earlier element differs too, and both iterators
-    // point to an element.
+    // If the lengths differ, an earlier element that both have differs too. For the compression,
+    // this is the kind, which precedes its options. See describe_plan() for the other options. So
+    // either both iterators are at the end or both point to an element.
     const auto [a, b] =
         std::ranges::mismatch(std::span(first).subspan(common), std::span(other).subspan(common));
     if (a != std::span(first).end())
@@ -83,9 +83,8 @@ std::string find_plan_mismatch(const std::string& plan_name,
   return {};
 }
 
-// The usual case costs one allreduce of 16 bytes. The hash has the same value on all ranks if the
-// descriptions are equal, because their encoding does not depend on the process. If the hashes
-// differ, all ranks gather the same descriptions, so all ranks throw the same text.
+// Equal descriptions have equal hashes, because the encoding does not depend on the process. If the
+// hashes differ, all ranks gather the same descriptions, so all ranks throw the same text.
 void agree_on_plan(const std::string& plan_name, std::span<const coordinator::Request> description,
                    collectives::Collectives& collectives, const Topology& topology) {
   const std::vector<std::byte> encoded = coordinator::encode(description);
@@ -103,8 +102,8 @@ void agree_on_plan(const std::string& plan_name, std::span<const coordinator::Re
 
 // Ranks may release plans at different times, so the new number is the largest that any rank needs.
 // mutex_ is not held during the collective. Otherwise a thread in release() would wait for other
-// ranks. If a thread calls release() during the collective, the number is only larger than
-// necessary.
+// ranks. If a thread calls release() during the collective, the number may be larger than
+// necessary, which does no harm.
 int PlanNames::agree(const std::string& name, collectives::Collectives& collectives) {
   std::int64_t number = 1;
   {

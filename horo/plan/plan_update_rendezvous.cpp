@@ -12,11 +12,11 @@
 namespace horo::plan {
 namespace {
 
-// A poll of the channel costs an MPI call. A wait calls check_while_exchanging() before each sleep.
-// A sleep usually takes at least 20 us, and only every 16th call polls. So two polls are usually at
-// least 0.3 ms apart.
+// A poll of the channel may cost an MPI call, so only every 16th call of check_while_exchanging()
+// polls. A wait calls check_while_exchanging() before each sleep, and a sleep usually takes at
+// least 20 us. So two polls are usually at least 0.3 ms apart.
 constexpr std::uint32_t kNapsBetweenLooks = 16;
-// A note in LongWaits expires after kValidFor, so a wait renews the note well before then.
+// A note in LongWaits expires after kValidFor, so a wait renews its note more often.
 constexpr auto kNoteInterval = observe::LongWaits::kValidFor / 10;
 
 }  // namespace
@@ -30,8 +30,7 @@ PlanUpdateRendezvous::PlanUpdateRendezvous(std::string plan_name, const Topology
       long_waits_(long_waits),
       messages_(static_cast<std::size_t>(topology.size)) {}
 
-// The rank also records its own message, so that wait_for_all() counts all ranks in the same way.
-// Sending does not block, so a rank may announce an exchange while no other rank receives.
+// This rank also records its own message, so that await_all() counts all ranks in the same way.
 void PlanUpdateRendezvous::announce(Intent intent) {
   const Message message{intent, steps_, attempt_};
   for (int rank = 0; rank < topology_.size; ++rank)
@@ -39,7 +38,8 @@ void PlanUpdateRendezvous::announce(Intent intent) {
   note(topology_.rank, message);
 }
 
-// Messages of one rank arrive in order, so a withdrawal follows the announcement that it removes.
+// Messages of one rank arrive in order, so a withdrawal arrives after the announcement that it
+// removes.
 void PlanUpdateRendezvous::note(int rank, const Message& message) {
   std::vector<Message>& messages = messages_[static_cast<std::size_t>(rank)];
   if (message.intent == Intent::kWithdraw)
@@ -52,14 +52,16 @@ void PlanUpdateRendezvous::note(int rank, const Message& message) {
 void PlanUpdateRendezvous::receive() {
   while (const auto received = channel_->poll()) {
     Message message;
-    HORO_CHECK(received->bytes.size() == sizeof message, "received a message of another plan");
+    HORO_CHECK(received->bytes.size() == sizeof message,
+               fmt::format("an update message has {} bytes, expected {}", received->bytes.size(),
+                           sizeof message));
     std::memcpy(&message, received->bytes.data(), sizeof message);
     note(received->source, message);
   }
 }
 
-// An announcement is valid only for the same number of steps. A rank that is one step ahead may
-// already wait in update(), while this rank still ends the step that both ranks have exchanged.
+// An announcement with another number of steps does not count. For example, another rank may
+// already have ended a step and wait in update(), while this rank still ends the same step.
 bool PlanUpdateRendezvous::holds(int rank, Intent intent) const {
   return std::ranges::any_of(
       messages_[static_cast<std::size_t>(rank)], [&](const Message& message) {
@@ -78,9 +80,9 @@ void PlanUpdateRendezvous::give_up(const std::string& text) {
   throw MismatchError(text);
 }
 
-// The exchange of a step cannot complete without the rank that updates, so each rank that exchanges
-// this step waits, sees the announcement and throws. Before a rank throws, it announces the
-// exchange, so the rank that updates throws as well. Neither rank waits for the timeout.
+// The exchange of a step cannot complete without the rank that updates. Each rank that exchanges
+// this step therefore waits, receives the announcement and throws. Before it throws, it announces
+// the exchange, so the rank that updates throws too, without waiting for the timeout.
 void PlanUpdateRendezvous::check_while_exchanging() {
   if (++looks_ % kNapsBetweenLooks != 0) return;
   receive();
@@ -94,16 +96,16 @@ void PlanUpdateRendezvous::check_while_exchanging() {
   }
 }
 
-// After a timeout, attempt_ does not change. Other ranks may still wait in this attempt, and this
-// rank may call wait_for_all() again and continue the same attempt.
+// A timeout does not change attempt_. Other ranks may still wait in this attempt, and this rank may
+// call wait_for_all() again to continue the same attempt.
 void PlanUpdateRendezvous::wait_for_all(const WaitPolicy& policy,
                                         std::chrono::nanoseconds stall_warning) {
   announce(Intent::kRenegotiate);
   try {
     await_all(policy, stall_warning);
   } catch (const CommunicationError&) {
-    // In an aborted job, MPI may already be finalized, and the abort signal ends the waits of the
-    // other ranks. So this rank then sends no withdrawal.
+    // If the job is aborted, this rank sends no withdrawal. MPI may already be finalized, and the
+    // abort ends the waits of the other ranks.
     if (policy.abort == nullptr || !policy.abort->is_raised()) announce(Intent::kWithdraw);
     throw;
   }

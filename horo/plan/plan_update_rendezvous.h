@@ -16,12 +16,13 @@ namespace horo::plan {
 /// Makes an update of a plan wait for all ranks, and detects that some ranks exchange another step
 /// instead.
 ///
-/// A rank that calls update() sends an announcement with its number of complete steps to all other
-/// ranks, and waits until all of them have announced the same number. A rank that waits for long in
-/// the exchange of a bucket polls for announcements. If another rank announces an update after the
-/// same number of steps, that rank will never take part in this exchange, so both ranks throw. A
-/// step without an update sends no messages, and polls only in waits that are long enough to sleep.
-/// Used by one thread at a time.
+/// A rank that calls GradientSync::update() sends an announcement with its number of complete steps
+/// to all other ranks, and waits until all of them have announced the same number. A rank whose
+/// wait in the exchange of a bucket is long enough to sleep polls for announcements. If another
+/// rank has announced an update after the same number of steps, that rank does not take part in the
+/// exchange, so both ranks throw. In steps without an update, this class sends no messages. It
+/// detects nothing in waits inside a call of MPI (HORO_ALGORITHM=mpi). Used by one thread at a
+/// time.
 class PlanUpdateRendezvous {
  public:
   /// `topology` and `long_waits` must outlive this object.
@@ -33,13 +34,14 @@ class PlanUpdateRendezvous {
   void end_step() { ++steps_; }
   /// The number of complete steps.
   std::uint64_t steps() const { return steps_; }
-  /// A wait in the exchange of the current step calls this function from time to time. Throws
-  /// MismatchError if another rank updates the plan instead.
+  /// Waits in the exchange of a step call this function before each sleep. Throws MismatchError if
+  /// another rank has announced an update in place of the current step.
   void check_while_exchanging();
   /// Returns when all ranks have called this function after the same number of steps. Throws
-  /// MismatchError if a rank exchanges instead. After the timeout of `policy`, withdraws the
-  /// announcement, so that the other ranks no longer regard this rank as ready, and throws
-  /// CommunicationError. After `stall_warning`, notes the missing ranks in LongWaits.
+  /// MismatchError if another rank exchanges the next step instead. After the timeout of `policy`,
+  /// withdraws the announcement, so that the other ranks no longer count this rank, and throws
+  /// CommunicationError. Also throws CommunicationError if the job is aborted. After
+  /// `stall_warning`, notes the missing ranks in LongWaits.
   void wait_for_all(const WaitPolicy& policy, std::chrono::nanoseconds stall_warning);
 
  private:
@@ -63,12 +65,12 @@ class PlanUpdateRendezvous {
   std::unique_ptr<collectives::MessageChannel> channel_;
   observe::LongWaits& long_waits_;
   std::uint64_t steps_ = 0;
-  // The number of complete and failed updates. An update that ends on this rank ends on all ranks,
-  // so messages with a lower `attempt` are outdated.
+  // The number of updates that all ranks have announced or that have ended with MismatchError. An
+  // update that has timed out is not counted. Messages with a lower `attempt` are outdated.
   std::uint64_t attempt_ = 0;
-  std::uint32_t looks_ = 0;
-  // The messages of each rank for this attempt. A rank that is ahead may also have sent messages
-  // for later attempts.
+  std::uint32_t looks_ = 0;  // calls of check_while_exchanging()
+  // messages_[r] holds the messages of rank r. If rank r is ahead, some of them may belong to later
+  // attempts. end_attempt() removes outdated messages.
   std::vector<std::vector<Message>> messages_;
 };
 

@@ -13,18 +13,19 @@ namespace horo::plan {
 
 class BucketScheduler;
 
-/// Adds a collective of the plan, with its numbers of bytes and tensors, to the counters of the
-/// job.
+/// Adds a collective of the plan, with its numbers of bytes and tensors, to the counters of this
+/// rank's Context.
 using CountCollective = std::function<void(std::size_t bytes, std::size_t tensors)>;
 
 /// The exchange of one step of a plan.
 struct StepExchange {
-  collectives::Collectives& collectives;  ///< the collectives of the plan
+  collectives::Collectives& collectives;  ///< the collectives of the plan in this step
   const CountCollective& count;
   StepReport& report;    ///< the result of the step so far
-  bool has_data = true;  ///< false if this rank's share of the weights is 0
+  bool has_data = true;  ///< false if this rank contributes no values; see StepWeights
 
-  /// Whether no rank has data. The buckets of such a step are not exchanged.
+  /// Whether the weights of all ranks are 0. The buckets of such a step are not exchanged. Valid
+  /// after begin_exchange() of all hooks.
   bool is_skipped() const { return report.total_weight == 0; }
 };
 
@@ -36,26 +37,32 @@ struct BucketExchange {
 };
 
 /// Work that a step does besides the exchange of its buckets. A plan has an ordered list of hooks
-/// (StepHooks) and calls each function for all hooks in that order. Either the plan's own thread or
-/// the thread that ends the step calls the hooks, never both at the same time.
+/// (StepHooks). BucketScheduler calls each of the functions below for all hooks in that order. The
+/// calls come from the plan's own thread or from the thread that ends the step, and never from both
+/// threads at the same time.
 ///
-/// All ranks have the same hooks in the same order, so the collectives of the hooks match. An
-/// exception fails the step.
+/// All ranks have the same hooks in the same order, so the collectives of the hooks match.
+/// BucketScheduler::wait() rethrows exceptions of all functions. After an exception of a function
+/// other than end_step(), the plan exchanges nothing until BucketScheduler::replace().
 class StepHook {
  public:
   virtual ~StepHook() = default;
 
-  /// Runs before the first bucket. Collective. The ranks are about to wait for each other in the
-  /// first bucket, so a hook can agree here on values of the previous step without a further wait.
+  /// Called before the exchange of the first bucket. Collective. A hook that needs a value of all
+  /// ranks at the end of a step can exchange the value here, in the next step. The end of a step
+  /// then does not wait for other ranks.
   virtual void begin_exchange(StepExchange& /*step*/) {}
-  /// Prepares the gradients of a bucket. Not called if the step is skipped.
+  /// Called before the exchange of each bucket. May change the gradients of the bucket. Not called
+  /// if the step is skipped.
   virtual void before_bucket(const StepExchange& /*step*/, BucketExchange& /*bucket*/) {}
-  /// Processes the reduced gradients of a bucket. Not called if the step is skipped.
+  /// Called after the exchange of each bucket. Not called if the step is skipped.
   virtual void after_bucket(const BucketExchange& /*bucket*/) {}
-  /// Runs after the last bucket, on the thread that ends the step. Collective.
+  /// Called after the last bucket, on the thread that ends the step. Collective. Also called if the
+  /// step is skipped.
   virtual void end_exchange(StepExchange& /*step*/) {}
-  /// Runs when the step is complete and nothing is in flight. Not collective. The hook may change
-  /// the plan for the next step. All ranks must make the same change.
+  /// Called when the step is complete, on the thread that ends the step. No bucket is in flight.
+  /// Not collective. The hook may change the plan for the next step. All ranks must make the same
+  /// change.
   virtual void end_step(BucketScheduler& /*scheduler*/, const StepReport& /*report*/) {}
 };
 

@@ -18,9 +18,8 @@ StepHooks::StepHooks(std::span<const NamedTensor> gradients, const BucketPlan& p
   if (options.weighted) weights = std::make_unique<StepWeights>(gradients, topology);
 }
 
-// `order` precedes `tuning`, so after the second step, `order` makes the new buckets before
-// `tuning` starts the clock of its search. PlanTuning::begin() has already decided whether there is
-// a search.
+// `order` precedes `tuning`, so that after the second step, `order` makes the new buckets before
+// `tuning` starts the clock of its search.
 std::vector<StepHook*> StepHooks::in_order() const {
   StepHook* const search = tuning->is_searching() ? tuning.get() : nullptr;
   std::vector<StepHook*> hooks;

@@ -7,8 +7,8 @@
 namespace horo::plan {
 namespace {
 
-// The value that a rank without more data contributes in place of its weight. Weights are at least
-// 0, so the ranks can tell this value from a weight in the same allreduce.
+// The value that a rank without more data sends in place of its weight. Weights are at least 0, so
+// the value cannot be confused with a weight.
 constexpr double kEndedWeight = -1;
 
 }  // namespace
@@ -21,8 +21,8 @@ StepWeights::StepWeights(std::span<const NamedTensor> gradients, const Topology&
 void StepWeights::begin_exchange(StepExchange& step) {
   std::ranges::fill(weights_, 0.0);
   weights_[rank_] = has_ended_ ? kEndedWeight : own_;
-  // Each element is nonzero on one rank only, so the sum is exact. All ranks then add the weights
-  // in the same order and have the same total.
+  // Each element is nonzero on at most one rank, so the allreduce is exact. All ranks then add the
+  // weights in the same order and get the same total.
   step.collectives.allreduce({DataType::kFloat64, weights_.data(), weights_.size()},
                              ReduceOp::kSum);
   have_all_ended_ =
@@ -36,24 +36,24 @@ void StepWeights::begin_exchange(StepExchange& step) {
   for (std::size_t r = 0; r < weights_.size(); ++r)
     if (weights_[r] > 0) last_with_data_ = static_cast<int>(r);
   step.report.total_weight = total_;
-  // If the share rounds to 0, has_data is false, because scaling by 0 would keep NaN. If all
-  // weights are 0, the quotient is NaN and the comparison is false.
+  // The share of a small weight may round to 0. has_data is then false, because scaling by 0 would
+  // keep NaN. If all weights are 0, the quotient is NaN and the comparison is false.
   step.has_data = weights_[rank_] / total_ > 0;
 }
 
-// Returns the factor by which this rank scales its values before a reduction with `op`. An average
-// later divides by the number of ranks, so the factor for an average includes that number.
+// Returns the factor by which this rank scales its values before a reduction with `op`. The average
+// divides by the number of ranks, so the factor for an average is multiplied by that number.
 double StepWeights::factor(ReduceOp op) const {
   const double share = weights_[rank_] / total_;
   return op == ReduceOp::kAverage ? share * static_cast<double>(weights_.size()) : share;
 }
 
 void StepWeights::before_bucket(const StepExchange& step, BucketExchange& bucket) {
-  if (are_equal_) return;  // The plain average gives the same result with one rounding less.
+  if (are_equal_) return;  // the plain average has the same result, with one rounding less
   // In an uncompressed bucket, each rank scales its values by its share of the weights, and the
-  // operation becomes a sum. The shares add up to 1, so the sum does not exceed the range of the
-  // type. For compressed buckets, the operation stays an average, because the residuals of the
-  // compression are in the units of an average.
+  // operation becomes a sum. The shares add up to 1, so the sum stays in the range of the values.
+  // In a compressed bucket, the operation stays an average, so that residuals have the same scale
+  // in steps with equal and with different weights.
   if (!bucket.is_compressed) bucket.op = ReduceOp::kSum;
   for (const std::size_t i : bucket.gradients) {
     const TensorView& tensor = gradients_[i].tensor;
@@ -61,12 +61,12 @@ void StepWeights::before_bucket(const StepExchange& step, BucketExchange& bucket
       collectives::scale(tensor.type(), static_cast<std::byte*>(tensor.data()), tensor.count(),
                          factor(bucket.op));
     else
-      collectives::set_zero(tensor);  // Multiplying by 0 would keep NaN.
+      collectives::set_zero(tensor);  // multiplying by 0 would keep NaN
   }
 }
 
-// The buckets of a step without data are not exchanged, so the gradients still have the values of
-// this rank. This function sets them to zero on all ranks.
+// The buckets of a skipped step are not exchanged, so the gradients still have the values of this
+// rank. This function sets them to zero.
 void StepWeights::end_exchange(StepExchange& step) {
   if (!step.is_skipped()) return;
   for (const NamedTensor& gradient : gradients_) collectives::set_zero(gradient.tensor);

@@ -11,24 +11,25 @@
 namespace horo::plan {
 
 /// Weights the contributions of the ranks: an exchange computes sum(weight * value) / sum(weight).
-/// Costs an allreduce of 8 bytes per rank before the first bucket and, if the weights of a step
-/// differ, one pass over the gradients.
+/// Costs an allreduce of 8 bytes per rank before the first bucket. If the weights of a step differ,
+/// also costs one pass over the gradients.
 class StepWeights : public StepHook {
  public:
   StepWeights(std::span<const NamedTensor> gradients, const Topology& topology);
 
-  /// Sets the weight of this rank from the next step on. `weight` must be at least 0. The caller
-  /// must call set_own() between steps.
+  /// Sets the weight of this rank, from the next exchange on. `weight` must be at least 0. The
+  /// caller must call set_own() while no gradient is marked in the current pass.
   void set_own(double weight) { own_ = weight; }
   double own() const { return own_; }
-  /// Declares whether this rank has no more data. If so, its weight is 0, whatever set_own() sets.
+  /// Declares whether this rank has no more data. If so, its weight is 0 and own() is ignored.
   void set_ended(bool has_ended) { has_ended_ = has_ended; }
 
-  /// Whether no rank had more data when the latest step began. All ranks get the same result.
+  /// Whether all ranks had called set_ended(true) before the exchange of the latest step. All ranks
+  /// get the same result.
   bool have_all_ended() const { return have_all_ended_; }
   /// Returns the highest rank with a weight above 0 in the latest step in which any rank had such a
-  /// weight. Returns -1 if there was no such step since the previous call. All ranks get the same
-  /// result.
+  /// weight. Returns -1 if there was no such step since the previous call or the construction. All
+  /// ranks that call this function after the same steps get the same result.
   int take_last_with_data() { return std::exchange(last_with_data_, -1); }
 
   void begin_exchange(StepExchange& step) override;

@@ -41,9 +41,8 @@ class OpenMp {
   void (*set_num_threads_)(int) = find<void(int)>("omp_set_num_threads");
 };
 
-// OpenMP may have counted the processors when the process was loaded. In that case it does not
-// adapt to the binding by itself. Returns whether the rank may be bound. Only one rank of the job
-// warns.
+// Returns whether the rank may be bound. Sets the number of OpenMP threads if necessary, because
+// OpenMP may have counted the processors when the process was loaded. Only rank 0 warns.
 bool adapt_openmp(std::size_t processors, std::size_t share, bool is_reporter) {
   const OpenMp openmp;
   if (!openmp.is_loaded()) return true;
@@ -83,10 +82,8 @@ std::vector<int> share_of(const std::vector<int>& processors, int local_rank, in
   return {begin, begin + share};
 }
 
-// Binds the calling thread. Threads that are created later inherit the mask, but existing threads
-// keep their masks. If the masks of two ranks of the job differ, a launcher has divided the
-// processors already or the nodes differ, so no rank is bound. The comparison is an allreduce, so
-// it has the same result on all ranks. After the comparison, each rank decides alone.
+// Threads that this thread creates later inherit the mask. Existing threads keep their masks. The
+// comparison has the same result on all ranks. After the comparison, each rank decides alone.
 void bind_to_own_cores(collectives::Collectives& collectives, const Topology& topology) {
   const std::vector<int> allowed = allowed_processors();
   const auto signature = Hash().add_bytes(allowed.data(), allowed.size() * sizeof(int)).value();

@@ -16,8 +16,7 @@ namespace {
 
 using collectives::HierarchicalDeviceCollectives;
 
-// Returns the function that aborts collectives in host memory. The function ends the waits of these
-// collectives.
+// Returns a function that ends the waits of collectives in host memory.
 std::function<void(const std::string&)> cancel(coordinator::PlanWaits& waits) {
   return [&waits](const std::string&) { waits.is_cancelled = true; };
 }
@@ -36,7 +35,8 @@ DeviceConnection connect_all(Runtime& runtime, const std::string& name, device::
   return {std::move(communicator), std::move(collectives)};
 }
 
-// Returns the collectives between the devices of this node; null if this rank is alone on the node.
+// Returns the collectives between the devices of this node, or null if this rank is alone on the
+// node.
 std::unique_ptr<collectives::DeviceCollectives> connect_node(collectives::Collectives& node,
                                                              const Topology& topology,
                                                              const std::string& name,
@@ -52,9 +52,8 @@ std::unique_ptr<collectives::DeviceCollectives> connect_node(collectives::Collec
 
 // A failure may concern only one node or one rank, so this function returns its text instead of
 // throwing. If it threw, the other ranks would wait for this rank in the next collective of the
-// task. The caller passes DeviceConnection::error_text to first_problem(), so that all ranks fail
-// with this text. Making the two channels is collective over the job and comes first, so the ranks
-// of a failed node have made the channels too.
+// task. The two channels are made first. Making them is collective over the job, so it must not
+// depend on the success of a node.
 DeviceConnection connect_by_nodes(Runtime& runtime, const std::string& name, device::Device& device,
                                   coordinator::PlanWaits& waits) {
   const Topology& topology = runtime.topology();
@@ -79,10 +78,10 @@ DeviceConnection connect_by_nodes(Runtime& runtime, const std::string& name, dev
 
 }  // namespace
 
-// Runs as a task of the coordinator, so all ranks connect their devices in the same order.
 DeviceConnection connect_devices(Runtime& runtime, const std::string& name, device::Device& device,
                                  coordinator::PlanWaits& waits, collectives::Collectives& control) {
-  // The owner of the coordinator's rounds runs this function, not the caller of run_task().
+  // The owner of the coordinator's rounds runs this function. Its thread may have another current
+  // device than the caller of run_task().
   device.make_current();
   if (device::is_host(device)) waits.use_sleep_waits();
   const bool is_hierarchical =

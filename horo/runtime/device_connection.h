@@ -17,22 +17,23 @@ struct DeviceConnection {
   /// are connected with each other.
   std::unique_ptr<collectives::Communicator> communicator;
   std::unique_ptr<collectives::DeviceCollectives> collectives;
-  /// If not empty, the reason why this rank has no collectives. Input of first_problem().
+  /// The reason why this rank has no collectives; empty if it has. Input of first_problem().
   std::string error_text{};
 };
 
-/// Connects the ranks' devices for the operation `name`. The caller must call this function in a
-/// named operation of kind kTask. `control` is the collectives that the task receives. Connects all
-/// devices with each other. If HORO_ALGORITHM is hierarchical and there are several nodes, connects
-/// the devices of each node and the ranks of different nodes instead. Makes `device` the current
-/// device of the calling thread. If `device` is the host stand-in, selects sleep waits in `waits`.
-/// `waits` must outlive the result. Collective; requires several ranks. Throws CommunicationError.
+/// Connects the ranks' devices. The caller must call this function in a named operation of kind
+/// kTask, whose collectives are `control`. `name` is the name of the connection in logs. If
+/// HORO_ALGORITHM is hierarchical and there are several nodes, connects the devices of each node
+/// and, in host memory, the ranks of different nodes. Otherwise connects all devices with each
+/// other. Makes `device` the current device of the calling thread. If `device` is the host
+/// stand-in, selects sleep waits in `waits`. `device` and `waits` must outlive the result.
+/// Collective; requires several ranks. Throws CommunicationError, and DeviceError if NCCL is not
+/// available.
 DeviceConnection connect_devices(Runtime& runtime, const std::string& name, device::Device& device,
                                  coordinator::PlanWaits& waits, collectives::Collectives& control);
 
-/// Makes a pipeline. `made` allocates the buffers of the pipeline, because `made` may need
-/// registered memory. Collective over `control`, which connects the same ranks. Throws DeviceError
-/// if this rank has too little memory.
+/// Makes a pipeline whose buffers `made` allocates. Collective over `control`, which connects the
+/// same ranks. Throws DeviceError if this rank has too little memory. The other ranks do not throw.
 std::unique_ptr<collectives::ChunkPipeline> make_pipeline(device::Device& device,
                                                           collectives::DeviceCollectives& made,
                                                           std::size_t buffer_bytes,

@@ -62,7 +62,7 @@ class PlanMaker {
   }
 
   // Splits buckets so that the gradients of a bucket have one wire type. They have one element type
-  // already, but metrics are sent as their own type. Splitting keeps the order of the gradients.
+  // already, but metrics are sent as their own type. Keeps the order of the gradients.
   plan::BucketPlan cut_by_wire(const plan::BucketPlan& plan) const {
     plan::BucketPlan cut{.buckets = {}, .bucket_of = plan.bucket_of};
     for (const std::vector<std::size_t>& members : plan.buckets)
@@ -123,16 +123,16 @@ class PlanMaker {
         fmt::format("leave_as_reduced = {}", leave_as_reduced),
         fmt::format("metrics = [{}]", fmt::join(metrics, ", ")),
         device::is_host(parts_.device) ? "in memory of the stand-in" : "in memory of a GPU"};
-    // The ranks compare the entries in order. If the numbers of texts differ, the error names the
-    // numbers, because this entry precedes the texts.
+    // The ranks compare the entries in order. If the numbers of texts differ, this entry differs
+    // first, so the error has the numbers.
     own.push_back(fmt::format("also_agreed has {} texts", also_agreed.size()));
     own.insert(own.end(), also_agreed.begin(), also_agreed.end());
     return own;
   }
 
   // If connect_devices() returns an error or the allocation fails, the rank stores the error text
-  // and executes the remaining collectives of the task. first_problem() then returns the same text
-  // on all ranks, so no rank waits for a rank that has thrown.
+  // and executes first_problem(). make() then throws the same text on all ranks. So no rank waits
+  // for a rank that has thrown.
   void agree(collectives::Collectives& control) {
     collectives::require_no_problem({}, control, topology());
     plan::agree_on_plan(name_,

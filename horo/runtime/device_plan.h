@@ -12,7 +12,7 @@
 namespace horo {
 
 /// Agrees with all ranks on the plan `name`, whose gradients are in the memory of `device`, and
-/// makes the objects that exchange the buckets. Uses a named operation. Collective. Throws as the
+/// makes the objects that exchange the buckets. Collective, as a named operation. Throws as the
 /// constructor of DeviceGradientSync does.
 plan::DeviceRunner::Parts agree_on_device_plan(Runtime& runtime, const std::string& name,
                                                device::Device& device,

@@ -55,10 +55,10 @@ std::unique_ptr<collectives::Communicator> GradientPlan::communicator(
 // several threads make plans. The task may refer to this stack frame, because run_task() waits for
 // the task.
 //
-// The order in the task matters. The agreement precedes the other steps, because they require equal
-// arguments on all ranks. The first plan gets the numbered name, and its replacements keep it. The
-// communicators come after tuning->begin(), because they use tuning->choice(). The code after the
-// task needs no other rank.
+// The order in the task matters. agree_on_plan() precedes the other steps, because they require
+// equal arguments on all ranks. The first plan gets the numbered name, and its replacements keep
+// it. The communicators are made after tuning->begin(), because they use tuning->choice(). The code
+// after the task is not collective.
 plan::BucketScheduler::Parts GradientPlan::agree(
     const std::string& operation, std::span<const NamedTensor> gradients, std::string found,
     std::function<void()> look, std::unique_ptr<collectives::MessageChannel>* channel) {

@@ -17,9 +17,9 @@ namespace horo {
 /// Runs `check`, which throws InvalidArgument if the arguments of this rank are wrong. If `check`
 /// returns, the caller must submit the task `operation`, which must begin with
 /// collectives::require_no_problem(). If `check` throws, this function submits the task
-/// `operation`, which then only calls require_no_problem(). Every rank then throws the error text
-/// of the lowest rank that has one, with the name of that rank. With one rank, the error of `check`
-/// is rethrown unchanged.
+/// `operation`, which then only calls require_no_problem(). If `check` throws on any rank, every
+/// rank thus throws InvalidArgument with the text and the name of the lowest such rank. With one
+/// rank, the error of `check` is rethrown unchanged.
 void check_together(Runtime& runtime, const std::string& operation,
                     const std::function<void()>& check);
 
@@ -31,15 +31,15 @@ class GradientPlan {
   GradientPlan(const GradientPlan&) = delete;
   GradientPlan& operator=(const GradientPlan&) = delete;
 
-  /// The name that the program gave. If plans of that name already exist when the ranks agree on
-  /// the first plan, a number follows the name from then on.
+  /// The name of the plan and its replacements. Before the first agreement, this is the name that
+  /// the constructor received. If other plans of that name exist at the first agreement, a number
+  /// is appended, as in "net#2".
   const std::string& name() const { return name_; }
   const GradientSyncOptions& options() const { return options_; }
 
-  /// Agrees with all ranks on `gradients` in the named operation `operation`, so that errors name a
-  /// missing rank. Throws as the constructor of GradientSync does. `found`: see plan::PlanTuning.
-  /// `look`: see coordinator::PlanWaits. If `channel` is not null, sets `*channel` to a new
-  /// channel.
+  /// Agrees with all ranks on `gradients` in the named operation `operation`. Collective. Throws as
+  /// the constructor of GradientSync does. `found`: see plan::PlanTuning. `look`: see
+  /// coordinator::PlanWaits. If `channel` is not null, sets `*channel` to a new channel.
   plan::BucketScheduler::Parts agree(const std::string& operation,
                                      std::span<const NamedTensor> gradients, std::string found,
                                      std::function<void()> look,

@@ -32,8 +32,8 @@ constexpr int kRangeBits = 23;  // the kernel's pids have 22 bits
 constexpr std::int64_t kRangeBytes = std::int64_t{1} << kRangeBits;
 constexpr std::uint64_t kRanges = std::uint64_t{1} << (63 - kRangeBits);
 
-// Every process of the host may open and lock /dev/null, and nothing else depends on locks of
-// /dev/null.
+// Every process of the host may open and lock /dev/null, and other programs do not normally lock
+// it.
 FileDescriptor open_lock_file() { return FileDescriptor(open("/dev/null", O_RDWR | O_CLOEXEC)); }
 
 struct flock write_lock(std::int64_t begin, std::int64_t length) {
@@ -86,7 +86,7 @@ std::vector<InitRoster::Waiting> InitRoster::waiting() const {
 }
 
 // A stopped reporter keeps its lock, so another rank locks the role of the deputy meanwhile. The
-// deputy releases that lock when the reporter continues.
+// deputy releases that lock when it finds that the reporter runs again.
 bool InitRoster::is_reporter() {
   const int reporter = size_, deputy = size_ + 1;
   if (reporter_.is_open()) return true;
@@ -109,9 +109,9 @@ using observe::kStuckExitCode;
 using std::chrono::nanoseconds;
 using Waiting = InitRoster::Waiting;
 
-constexpr int kAgainAfter = 10;        // times the wait that the previous line reported
+constexpr int kAgainAfter = 10;        // times the wait in the previous line
 constexpr int kOtherHostsAfter = 4;    // times the wait on the host of rank 0
-constexpr nanoseconds kOwnSleep = 2s;  // a check this late means that the process was stopped
+constexpr nanoseconds kOwnSleep = 2s;  // if a check is this late, the process was stopped
 
 std::string describe_waiting(const StartingJob& job, std::span<const Waiting> here) {
   if (here.empty()) return describe_rank(job);
@@ -254,8 +254,8 @@ void InitNotice::note_that_mpi_runs() {
 }
 
 // Runs on thread_. waited_ is the sum of the durations of the iterations, not the time since the
-// start. An iteration that takes too long means that the process was stopped, so its duration is
-// not added.
+// start. If an iteration takes much too long, the process was stopped, so the duration is not
+// added.
 void InitNotice::run() {
   pthread_setname_np(pthread_self(), kInitThreadName);
   if (!job_.id.empty()) roster_.emplace(job_.id, job_.rank, job_.size);
@@ -277,12 +277,12 @@ void InitNotice::elect() {
   if (roster_ && !roster_->is_reporter()) return reports_since_.reset();
   if (reports_since_) return;
   reports_since_ = waited_;
-  // The previous reporter has written the line that was due.
+  // The previous reporter has probably written the line that was due.
   if (waited_ >= due_) due_ = kAgainAfter * waited_;
 }
 
-// A rank that has just become the reporter gives the launcher time to end the job, because the
-// previous reporter may have ended its process for the same reason.
+// A rank that has become the reporter later than at the start gives the launcher time to end the
+// job. The previous reporter may have ended its process for the same reason.
 bool InitNotice::ends_first(const std::vector<Waiting>& here) const {
   return reports_since_ && (*reports_since_ == 0ns || waited_ - *reports_since_ >= term()) &&
          is_first_host(job_, here) && !is_mpi_running_;
@@ -290,7 +290,7 @@ bool InitNotice::ends_first(const std::vector<Waiting>& here) const {
 
 nanoseconds InitNotice::term() const { return std::min(options_.ends_later, options_.timeout / 2); }
 
-// A process that ends releases its lock at once, so its rank disappears from the roster as if it
+// When a rank leaves init(), its lock is released, so the rank is missing in the roster as if it
 // had never called init(). This function keeps such a rank in `here` and sets has_left.
 void InitNotice::keep_ranks_that_left(std::vector<Waiting>& here) {
   for (Waiting& earlier : seen_) {
@@ -304,8 +304,8 @@ void InitNotice::keep_ranks_that_left(std::vector<Waiting>& here) {
   seen_ = here;
 }
 
-// The launcher ends the job when the first rank ends. A rank that detects the end of another rank
-// gives the launcher time to end the job.
+// The launcher ends the job when the first rank ends. A rank that detects that another rank has
+// left gives the launcher time to end the job.
 nanoseconds InitNotice::deadline(const std::vector<Waiting>& here) const {
   const nanoseconds own =
       ends_first(here) ? options_.timeout : options_.timeout + options_.ends_later;
@@ -326,8 +326,8 @@ void InitNotice::look() {
 }
 
 // Writes and records the reason before the process ends, because the launcher reads the record and
-// _exit() runs no destructors. The thread that called init() is blocked, so no orderly end is
-// possible.
+// _exit() runs no destructors. The thread that called init() may be blocked in MPI, so no orderly
+// end is possible.
 void InitNotice::end(const std::vector<Waiting>& here) {
   const std::string why = with_timeout(describe_init_wait(job_, here, waited_), options_.timeout);
   const std::string text = fmt::format("{}{}{} ends now, with exit code {}", why,

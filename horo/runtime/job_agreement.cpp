@@ -171,8 +171,8 @@ std::pair<observe::HubAddress, std::unique_ptr<observe::LeaderHub>> agree_on_hub
   return {address, std::move(hub)};
 }
 
-// All ranks must select the same algorithm for a message, so all ranks use the same figures: those
-// that rank 0 has read from the file, or the largest figures of a measurement.
+// All ranks must select the same algorithm for a message, so all ranks use the same figures. These
+// are the figures that rank 0 has read from the file, or the largest figures of a measurement.
 AllreduceSelection agree_on_allreduce(const Settings& settings, PointToPoint& peers,
                                       collectives::Collectives& collectives,
                                       const Topology& topology) {

@@ -22,10 +22,10 @@ namespace horo {
 void check_settings_agree(const ParsedEnvironment& environment,
                           collectives::Collectives& collectives, const Topology& topology);
 
-/// The clock and the number that the flight recorders of a job share.
+/// The number of a job and a clock offset, for the flight recorders of the job.
 struct JobClock {
   std::uint64_t job = 0;  ///< the number of the job: equal on all ranks, larger in later jobs
-  /// In ns. The wall clock of this host plus this offset is the wall clock of rank 0.
+  /// The wall clock of this host plus this offset, in ns, is the wall clock of rank 0.
   std::int64_t clock_offset = 0;
 };
 
@@ -39,8 +39,9 @@ JobClock agree_on_clock(collectives::PointToPoint& peers, collectives::Collectiv
 JobClock own_clock();
 
 /// Agrees on the address at which the watchdogs of the nodes connect to rank 0. Only rank 0
-/// receives a hub, which listens at that address. If rank 0 cannot listen, it logs a warning. In a
-/// job of one node, the address and the hub are empty.
+/// receives a hub, which listens at that address. `is_one_process` is true if the ranks are threads
+/// of one process. If rank 0 cannot listen, it logs a warning. In a job of one node, the address
+/// and the hub are empty.
 std::pair<observe::HubAddress, std::unique_ptr<observe::LeaderHub>> agree_on_hub_address(
     collectives::Collectives& collectives, const Topology& topology, bool is_one_process);
 

@@ -20,18 +20,18 @@ int OpenSets::number_of(const std::vector<int>& ranks) {
   return numbers_[ranks]++ % kMostNumbers + 1;
 }
 
-// in_use_ holds weak pointers, because the program owns the sets. Expired pointers are removed
-// here, so the size of the list is bounded by the number of open sets.
+// in_use_ holds weak pointers, because the program owns the sets. Removes expired pointers, so that
+// the list does not grow without limit.
 void OpenSets::add(const std::shared_ptr<Runtime>& set) {
   const std::scoped_lock lock(mutex_);
   std::erase_if(in_use_, [](const auto& other) { return other.expired(); });
   in_use_.push_back(set);
 }
 
-// The set stays in retired_ until it is closed, because other members may still use the set and its
-// coordinator must answer them. Sets are destroyed after the lock is released, because destruction
-// joins threads. After finish(), no later call would release the set, so retire() closes the set
-// itself.
+// The set stays in retired_ until it is closed, because the other members may still use it and its
+// coordinator must take part in their negotiation. Sets are destroyed after the lock is released,
+// because destruction joins threads. After finish(), no later call would release the set, so
+// retire() closes the set itself.
 void OpenSets::retire(std::shared_ptr<Runtime> set) {
   set->begin_shut_down();
   {

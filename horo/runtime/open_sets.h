@@ -9,9 +9,8 @@ namespace horo {
 
 class Runtime;
 
-/// The process sets made from one runtime. Before finish(), retire() does not wait for the other
-/// members of the set. A retired set stays in this object until all members have retired it.
-/// Thread-safe.
+/// The process sets made from one runtime. A retired set stays in this object until its shutdown
+/// has ended. Thread-safe.
 class OpenSets {
  public:
   /// Returns a number that differs from those of the 7 previous sets with the same ranks. The
@@ -19,15 +18,16 @@ class OpenSets {
   /// number of names. All members get the same number if they make their sets in the same order.
   int number_of(const std::vector<int>& ranks);
   void add(const std::shared_ptr<Runtime>& set);
-  /// Takes ownership of an unused set. The set closes when all its members have retired it. After
-  /// finish(), this call closes the set and waits for the other members.
+  /// Takes ownership of a set that the program has destroyed, and starts to close it. The set
+  /// closes when all its members have retired or closed it. Does not wait for them before finish().
+  /// After finish(), waits for the other members.
   void retire(std::shared_ptr<Runtime> set);
-  /// Starts to close all sets. Does not wait.
+  /// Starts to close all sets. Does not wait for other ranks.
   void begin_closing();
-  /// Waits until all sets are closed. If sets did not close on all members, throws the error of the
-  /// last of them.
+  /// Waits until all retired sets, and those that begin_closing() has found, are closed. If sets
+  /// did not close on all members, throws the error of the last of them.
   void finish();
-  /// Releases the memory of retired sets that have closed.
+  /// Destroys retired sets that have closed.
   void sweep();
 
  private:

@@ -13,8 +13,8 @@ namespace {
 using coordinator::Kind;
 using coordinator::ScaleFactors;
 
-// An entry holds its input as writable memory, because most operations work in place. Operations
-// with a separate output only read the input.
+// An entry holds its input as writable memory, because allreduce and broadcast work in place.
+// Operations with a separate output only read the input.
 Entry make_entry(Kind kind, const std::string& name, const ConstTensorView& input) {
   HORO_CHECK(input.data() != nullptr || input.count() == 0,
              fmt::format("{} '{}': the tensor has no memory", coordinator::name_of(kind), name));
@@ -45,7 +45,7 @@ void check_output(std::string_view operation, const std::string& name, const Con
                            operation, name, input.shape().to_string(), output.shape().to_string()));
 }
 
-// Returns the given splits, or even splits if there are none.
+// Returns the given splits. If there are none, divides the rows evenly.
 std::vector<std::size_t> splits_of(const ConstTensorView& input, const AlltoallOptions& options,
                                    std::size_t ranks) {
   const std::size_t rows = input.shape()[0];
@@ -53,8 +53,8 @@ std::vector<std::size_t> splits_of(const ConstTensorView& input, const AlltoallO
   HORO_CHECK(options.splits.size() == ranks,
              fmt::format("alltoall '{}': {} splits were given for {} ranks", options.name,
                          options.splits.size(), ranks));
-  // The comparison precedes the subtraction, so a sum that wraps around is not taken for an exact
-  // sum.
+  // `left` wraps around if a split exceeds it. is_exact records this, because `left` may still end
+  // at 0.
   std::size_t left = rows;
   bool is_exact = true;
   for (const std::size_t split : options.splits) {
@@ -75,8 +75,7 @@ void check_root(std::string_view operation, const BroadcastOptions& options,
                          options.name, options.root, topology.size, topology.size - 1));
 }
 
-// A group without a name has the name of its first tensor. No other operation may use that name at
-// the same time.
+// A group without a name has the name of its first tensor.
 Entry make_group_entry(Kind kind, const std::string& name, std::span<const NamedTensor> tensors) {
   HORO_CHECK(!tensors.empty(),
              fmt::format("{} of a group: pass at least one tensor", coordinator::name_of(kind)));
@@ -97,8 +96,8 @@ Entry make_group_entry(Kind kind, const std::string& name, std::span<const Named
 
 }  // namespace
 
-// Divides the rows as the collectives do. If the rows do not divide evenly, each of the first ranks
-// has one row more.
+// Divides the rows as Collectives::reduce_scatter() does. If the rows do not divide evenly, each of
+// the first ranks has one row more.
 std::size_t rows_of_shard(std::size_t rows, const Topology& topology) {
   return collectives::chunk_of(rows, static_cast<std::size_t>(topology.size),
                                static_cast<std::size_t>(topology.rank))
@@ -115,8 +114,8 @@ Entry allreduce_entry(const TensorView& tensor, const AllreduceOptions& options)
   return entry;
 }
 
-// The reduction runs in place in `output`. The coordinator copies `input` to `output` after it has
-// accepted the entry, so a rejected entry leaves `output` unchanged.
+// TensorQueue copies `initial` after it has accepted the entry, so a rejected entry leaves `output`
+// unchanged.
 Entry allreduce_entry(const ConstTensorView& input, const TensorView& output,
                       const AllreduceOptions& options) {
   check_allreduce_output(options.name, input, output);

@@ -15,8 +15,8 @@ using coordinator::Entry;
 /// is invalid, each function throws InvalidArgument with the name of the operation. `topology` is
 /// the topology of the participating ranks.
 Entry allreduce_entry(const TensorView& tensor, const AllreduceOptions& options);
-/// When the coordinator accepts the entry, it copies `input` to `output`. The reduction runs in
-/// place in `output`.
+/// The reduction runs in place in `output`. TensorQueue copies `input` to `output` when it accepts
+/// the entry.
 Entry allreduce_entry(const ConstTensorView& input, const TensorView& output,
                       const AllreduceOptions& options);
 Entry allreduce_group_entry(std::span<const NamedTensor> tensors, const AllreduceOptions& options);

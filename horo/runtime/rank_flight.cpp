@@ -17,9 +17,9 @@ namespace horo {
 
 namespace {
 
-// hororun passes "auto:NUMBER-PID", where NUMBER is the number of the job in hexadecimal digits. A
-// rank uses this number before the ranks have agreed on a number. Returns nullopt if hororun has
-// not chosen the directory.
+// hororun sets HORO_FLIGHT_DIR to "auto:NUMBER-PID", where NUMBER is a number for the job in
+// hexadecimal digits. A rank uses this number before the ranks have agreed on a number. Returns
+// nullopt if hororun has not chosen the directory.
 std::optional<std::uint64_t> job_of_launcher(std::string_view setting) {
   constexpr std::string_view kPrefix = "auto:";
   if (!setting.starts_with(kPrefix)) return std::nullopt;
@@ -32,8 +32,8 @@ std::optional<std::uint64_t> job_of_launcher(std::string_view setting) {
 }  // namespace
 
 // A recorder without a file is not an error, because the watchdog reads the recorder from memory.
-// Only the post-mortem of a crash needs the file. The crash recorder refers to the header of the
-// recorder, so the crash recorder is destroyed first. One rank per node prunes old directories.
+// Only other processes, such as hororun, need the file. The crash recorder refers to the header of
+// the recorder, so the crash recorder is destroyed first. One rank per node prunes old directories.
 RankFlight::RankFlight(const std::string& setting, bool is_process, const JobClock& clock,
                        const Topology& topology, AbortSignal* abort)
     : rank_(topology.rank), has_launcher_(job_of_launcher(setting).has_value()) {
@@ -90,9 +90,9 @@ std::string RankFlight::post_mortem_hint() const {
 
 namespace {
 
-// Whether a living process writes to the recorder file `path`. If init() failed after the recorder
-// was created, that recorder already has the failure, and a second recorder would overwrite the
-// file.
+// Whether a living process writes to the recorder file `path`. If init() failed after this process
+// had created its recorder, the file already has the failure, and a second recorder would overwrite
+// the file.
 bool has_living_recorder(const std::string& path) {
   try {
     return observe::is_writer_alive(observe::read_flight(path));

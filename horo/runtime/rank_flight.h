@@ -19,20 +19,21 @@ class RankFlight {
  public:
   /// `setting` is HORO_FLIGHT_DIR. `is_process` is true if the job uses MPI, so that each rank is a
   /// process. If it is false, "auto" means no file, and no CrashRecorder is installed. If the file
-  /// cannot be created, logs a warning. `abort` is the abort signal of the job, or null. It must be
-  /// valid until release_process() or until this object is destroyed.
+  /// cannot be created, logs a warning and records in memory. `abort`, which is the abort signal of
+  /// the job or null, must outlive this object.
   RankFlight(const std::string& setting, bool is_process, const JobClock& clock,
              const Topology& topology, AbortSignal* abort);
 
   observe::FlightRecorder& recorder() { return *recorder_; }
-  /// Stops recording the end of the process.
+  /// Removes the crash recorder. A later crash or end of the process is not recorded.
   void release_process() noexcept { crash_recorder_.reset(); }
   /// The caller must call this function when the job has ended without failure. Removes the file,
   /// unless the user has set a directory.
   void end() noexcept;
-  /// On rank 0 of a failed job, returns the command that shows what the ranks did last. Returns an
-  /// empty text on other ranks and in a job that has not failed. Also returns an empty text if
-  /// there are no files, or if hororun runs the job, because hororun prints the same command.
+  /// If this is rank 0 and its recorder shows a failed or aborted job, returns a text with the
+  /// command that shows what the ranks did last. Otherwise returns an empty text. Also returns an
+  /// empty text if there is no file, or if hororun runs the job, because hororun prints the same
+  /// command.
   std::string post_mortem_hint() const;
 
  private:
@@ -43,14 +44,14 @@ class RankFlight {
   std::unique_ptr<observe::CrashRecorder> crash_recorder_;
 };
 
-/// Writes the reason why horo::init() failed to this rank's file in the directory of the job's
-/// flight recorders, where hororun reads it. `environment`: "NAME=VALUE" entries. Does nothing if
-/// Open MPI's mpirun did not start the process, if HORO_FLIGHT_DIR is unset, "auto" or off, or if
-/// the rank already has a recorder there.
+/// Writes the reason why horo::init() failed to the flight recorder file of this rank, which
+/// hororun reads. `environment` has "NAME=VALUE" entries. Does nothing if Open MPI's mpirun did not
+/// start the process, if HORO_FLIGHT_DIR is unset, "auto" or "off", or if the rank already has a
+/// recorder with this file.
 void record_failed_init(const std::vector<std::string>& environment, std::string_view why) noexcept;
 
 /// Records a wait in horo::init() that timed out, under the same conditions. `why` is the reason,
-/// which names the ranks that this rank waited for.
+/// which names the ranks that this rank waited for, if they are known.
 void record_wait_in_init(const std::vector<std::string>& environment,
                          std::string_view why) noexcept;
 

@@ -37,7 +37,7 @@ RankMetrics::RankMetrics(const std::string& directory, const Topology& topology)
   }
 }
 
-// In the usual case, no rank has an error, and this function costs one comparison of hashes.
+// If no rank has an error, this function costs one comparison of hashes.
 void RankMetrics::require_files(collectives::Collectives& collectives) const {
   if (meter_ == nullptr) return;
   if (collectives::all_equal(Hash().add(job_error_text_).value(), collectives))

@@ -24,35 +24,35 @@ class RankMeter;
 class RankMetrics {
  public:
   RankMetrics();
-  /// `directory` is HORO_METRICS, and empty if metrics are off. Opens the files. require_files()
-  /// reports errors. `topology` must outlive this object.
+  /// `directory` is HORO_METRICS, and empty if metrics are off. Opens the files; require_files()
+  /// throws if this has failed. `topology` must outlive this object.
   RankMetrics(const std::string& directory, const Topology& topology);
   ~RankMetrics();
   RankMetrics(const RankMetrics&) = delete;
   RankMetrics& operator=(const RankMetrics&) = delete;
 
-  /// Throws InvalidArgument, with the same text on every rank, if a rank has no files. Collective.
+  /// Throws InvalidArgument, with the same text on every rank, if a rank could not open its files.
+  /// Collective.
   void require_files(collectives::Collectives& collectives) const;
-  /// Throws the same error in a job of one rank. Not collective.
+  /// The same for a job of one rank. Not collective.
   void require_files() const;
   /// Starts to write. `recorder` must stay valid until end() has returned.
   void start(std::uint64_t job, const observe::FlightRecorder& recorder);
   /// Writes the measurements so far. Waits for at most `limit`.
   void flush(std::chrono::nanoseconds limit);
-  /// Writes the remaining measurements. Nothing is written afterwards.
+  /// Writes the remaining measurements and ends the writer's thread.
   void end() noexcept;
-  /// Releases the writer without freeing it. For a child process of fork(), which does not have the
-  /// writer's thread.
+  /// Leaks the writer. For a child process of fork(), which does not have the writer's thread.
   void forget() noexcept;
 
   /// The meter of this rank. Null if this object is off.
   const std::shared_ptr<metrics::RankMeter>& meter() const { return meter_; }
-  /// Returns a provider of the snapshots of `source` together with the measurements. Returns
-  /// `source` itself if this object is off.
+  /// Returns a provider that adds the measurements to the snapshots of `source`. Returns `source`
+  /// itself if this object is off.
   std::unique_ptr<observe::SnapshotProvider> measure(
       std::unique_ptr<observe::SnapshotProvider> source) const;
-  /// Passes `ranks`, the snapshots that the watchdog of rank 0 has received, to the writer. The
-  /// watchdog's thread calls this function between start() and end().
+  /// Passes `ranks`, the snapshots that the watchdog of rank 0 has received, to the writer. Called
+  /// by the watchdog's thread between start() and end().
   void update_ranks(std::span<const observe::RankSnapshot> ranks);
 
  private:

@@ -24,15 +24,15 @@ namespace horo {
 
 namespace {
 
-// The watchdog observes all ranks and decides when a job ends. A wait observes only one peer, which
-// may itself be waiting. The deadline of a wait is for failures that the watchdog cannot observe,
-// so this deadline is later than the deadline of the watchdog.
+// Returns how much later a wait times out than the watchdog. The watchdog observes all ranks and
+// decides when a job ends. A wait observes only one peer, which may itself be waiting. The timeout
+// of a wait is for failures that the watchdog cannot observe.
 std::chrono::nanoseconds watchdog_advantage(std::chrono::nanoseconds timeout) {
   using std::chrono::seconds;
   return std::clamp<std::chrono::nanoseconds>(timeout, seconds(1), seconds(10));
 }
-// The longest time from a throw to the destructor of the Context. Meanwhile, other destructors may
-// wait.
+// An exception that unwinds the stack is assumed to be the latest error of its thread, unless that
+// error is older than this. Other destructors may wait before the destructor of the Context runs.
 constexpr auto kTimeToUnwind = std::chrono::seconds(10);
 
 }  // namespace
@@ -59,8 +59,8 @@ WaitPolicy make_wait_policy(const Settings& settings, int local_size) {
   policy.timeout = settings.timeout;
   policy.grace = watchdog_advantage(settings.timeout);
   policy.spin = settings.spin;
-  // Uses the processors of the machine and not this rank's affinity, because mpirun may have bound
-  // each rank.
+  // Uses the processors of the machine and not this rank's affinity, because the launcher may have
+  // bound each rank.
   if (sysconf(_SC_NPROCESSORS_ONLN) < local_size) policy.spin = std::chrono::nanoseconds(0);
   return policy;
 }
@@ -107,12 +107,13 @@ JobClock Runtime::agree_on_job_config() {
   auto peers = transport_->make_point_to_point();
   // The segment size is a constant, because the ranks have not compared their settings yet.
   collectives::RingCollectives ring(*peers, 64 * 1024);
-  // This channel is destroyed before `ring`, because transfers that a failure has left open may
-  // write to memory of `ring`. The destructor of the channel ends these transfers.
+  // `close_first` is destroyed before `ring`, because transfers that a failure has left open may
+  // write to memory of `ring`. The destructor of PointToPoint ends these transfers.
   const auto close_first = std::move(peers);
   check_settings_agree(environment_, ring, topology_);
   metrics_.require_files(ring);
-  // Ranks that are threads of one process have no processors of their own.
+  // Does not bind ranks that are threads of one process, or ranks of emulated nodes, because these
+  // nodes share the processors of a machine.
   if (session_ != nullptr && environment_.settings.binding == Binding::kAuto &&
       environment_.settings.ranks_per_node == 0)
     bind_to_own_cores(ring, topology_);
@@ -144,12 +145,12 @@ void Runtime::start_watchdog() {
 }
 
 // The order matters. The watchdog refers to shared memory and to the recorder, the coordinator uses
-// the transport, and the transport uses MPI. If finalize() waits for other ranks in MPI_Finalize,
-// the watchdog outlives the transport, because it watches that wait.
+// the transport, and the transport uses MPI. If finalize() is going to call MPI_Finalize, the
+// watchdog outlives the transport, because the watchdog watches the wait in MPI_Finalize.
 Runtime::~Runtime() {
   if (home_.is_elsewhere()) {
     // The child process has none of the threads and must not call MPI. Locks that another thread
-    // held at the fork stay locked.
+    // held at the fork stay locked. So these members are leaked.
     (void)watchdog_.release();
     (void)heartbeat_memory_.release();
     (void)close_thread_.release();
@@ -168,8 +169,8 @@ Runtime::~Runtime() {
   if (flight_ != nullptr)
     if (const std::string text = flight_->post_mortem_hint(); !text.empty()) log_error("{}", text);
   transport_.reset();
-  // MPI_Finalize waits for the other ranks. If the ranks have not agreed to shut down, the process
-  // ends without MPI_Finalize, and the launcher ends the other ranks.
+  // MPI_Finalize waits for the other ranks. If the ranks have not agreed to shut down, this rank
+  // does not call it. The launcher ends the other ranks when this process ends.
   if (finalizes)
     finalize();
   else if (is_shut_down_ && session_ != nullptr)
@@ -186,9 +187,9 @@ void Runtime::end_watch() {
   metrics_.end();
 }
 
-// MPI_Finalize has no deadline. The watchdog sees which ranks have not called MPI_Finalize, and
-// ends the job after the timeout. The watchdog uses the node's shared memory and the recorder, not
-// MPI, so the watchdog may run during MPI_Finalize.
+// MPI_Finalize has no timeout. The open record shows the watchdog which ranks have called
+// MPI_Finalize, and the watchdog ends the job after HORO_TIMEOUT. The watchdog does not use MPI, so
+// it may run during MPI_Finalize.
 void Runtime::finalize() {
   {
     observe::FlightRecord record{};
@@ -267,8 +268,7 @@ void Runtime::shut_down() {
     std::rethrow_exception(std::exchange(closing_error_, std::exception_ptr()));
 }
 
-// The shutdown of a process set waits for the other members, so a separate thread runs the
-// shutdown.
+// The shutdown waits for the other members of a process set, so a separate thread runs it.
 void Runtime::begin_shut_down() {
   const std::scoped_lock lock(shutdown_mutex_);
   if (std::exchange(is_shutdown_begun_, true)) return;
@@ -291,7 +291,7 @@ void Runtime::finish_sets() {
 }
 
 void Runtime::close() {
-  // The sets start to close first. Otherwise another member might wait for this rank in an
+  // Starts to close the sets first. Otherwise another member might wait for this rank in an
   // operation of a set, and would not submit the shutdown of the job before that operation ends.
   sets_.begin_closing();
   try {
@@ -305,10 +305,10 @@ void Runtime::close() {
     throw;
   }
   finish_sets();
-  // If finalize() will wait in MPI_Finalize, the recorder stays open until then, because it shows
-  // whether this rank has called MPI_Finalize.
+  // If finalize() is going to call MPI_Finalize, the recorder stays open until then, because it
+  // shows whether this rank has called MPI_Finalize.
   if (flight_ != nullptr && (session_ == nullptr || !session_->is_last())) flight_->end();
-  // The process may end without destroying this object.
+  // Flushes now, because the process may end without destroying this object.
   metrics_.flush(settings().timeout);
   is_closed_ = true;
 }
@@ -350,13 +350,13 @@ void Runtime::on_exit(int exit_code) noexcept {
     recorder().fail(text);
     std::fprintf(stderr, "horo: %s\n", printable(text).c_str());
     transport_->abort(text.c_str());
-  } catch (const std::exception&) {  // NOLINT: the process ends, and mpirun with it
+  } catch (const std::exception&) {  // NOLINT: the process ends, and mpirun then ends the job
   }
 }
 
-// At exit, the Context is not destroyed, but mpirun fails a job whose processes exit without
-// MPI_Finalize. So this function finalizes. A failed rank does not call it, because a failed rank
-// must not wait for the other ranks.
+// mpirun fails a job whose processes exit without MPI_Finalize. So this function finalizes if the
+// program has shut down but has not destroyed the Context. A failed rank does not finalize, because
+// it must not wait for the other ranks.
 void Runtime::finalize_at_exit() {
   if (session_->is_last()) return finalize();
   session_->finalize();
@@ -383,8 +383,8 @@ bool Runtime::has_failed_after_another() const {
          !abort->text().starts_with(own_failure());
 }
 
-// Called while an exception leaves the scope of the Context. This function must not wait for the
-// other ranks, because they may wait for this rank.
+// Called while an exception leaves the scope of the Context. The other ranks may wait for this
+// rank, so this function aborts the job before it waits for anything.
 void Runtime::fail_unwinding() noexcept {
   try {
     const std::scoped_lock lock(shutdown_mutex_);

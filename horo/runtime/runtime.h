@@ -24,7 +24,7 @@
 
 namespace horo {
 
-/// Keeps MPI initialized while a job runs. An interface, so that Runtime does not depend on MPI.
+/// Keeps MPI initialised while a job runs. An interface, so that Runtime does not depend on MPI.
 class Session {
  public:
   virtual ~Session() = default;
@@ -33,38 +33,41 @@ class Session {
   /// finalize(). The caller must call watch() at most once.
   virtual void watch(std::function<void()> before_finalize, std::function<void(int)> at_exit) = 0;
   virtual void unwatch() = 0;
-  /// Delays the exit of this process for a moment. Called if this rank failed because another rank
-  /// failed. The delay gives the other rank time to report the reason.
+  /// If this process exits within a few seconds, delays its exit. Called if this rank failed
+  /// because another rank failed. The delay gives the other rank time to report the reason.
   virtual void exit_late() = 0;
-  /// Whether finalize() will wait for the other ranks in MPI_Finalize.
+  /// Whether finalize() would now call MPI_Finalize, which waits for the other ranks.
   virtual bool is_last() = 0;
   /// Ends the session. If is_last(), also calls MPI_Finalize. Called at most once, after the
   /// transport is destroyed or when the process exits.
   virtual void finalize() = 0;
 };
 
-/// The membership of one rank in a job: its transport, settings, coordinator and watchdog. Owns
-/// them and destroys them in a fixed order. Thread-safe.
+/// The membership of one rank in a job or a process set: its transport, settings and coordinator,
+/// and for a job also its flight recorder, metrics and watchdog. Owns them and destroys them in a
+/// fixed order. Thread-safe.
 class Runtime {
  public:
-  /// Collective. Throws MismatchError if a setting that must be equal on all ranks differs.
-  /// `session` is null if the job does not use MPI.
+  /// Collective. Throws MismatchError if a setting that must be equal on all ranks differs. See
+  /// init() for other errors. `session` is null if the job does not use MPI.
   Runtime(std::unique_ptr<Session> session, std::unique_ptr<collectives::Transport> transport,
           ParsedEnvironment environment);
-  /// Makes the runtime of a process set: `transport` is a subset of `parent`'s. Collective over the
-  /// set.
+  /// Makes the runtime of a process set: `transport` is a subset of the transport of `parent`.
+  /// Collective over the set.
   Runtime(std::shared_ptr<Runtime> parent, std::unique_ptr<collectives::Transport> transport);
-  /// In a child process of fork(), frees nothing and does not wait.
+  /// In a child process of fork(), leaks the transport, the session and the members that own
+  /// threads, and does not wait.
   ~Runtime();
 
   /// The process in which this object can be used.
   const HomeProcess& home() const { return home_; }
-  /// Throws ShutdownError in a child process of fork() and after MPI_Finalize.
+  /// Throws ShutdownError in a child process of fork() and after the program has called
+  /// MPI_Finalize.
   void require_usable() const;
   const Topology& topology() const { return topology_; }
   const Settings& settings() const { return environment_.settings; }
   collectives::Transport& transport() { return *transport_; }
-  /// The selection of the allreduce over messages for communicators of this job.
+  /// How the communicators of this job select an allreduce over messages.
   const collectives::AllreduceSelection& allreduce() const { return allreduce_; }
   plan::ArenaTable& arenas() { return arenas_; }
   plan::PlanNames& plan_names() { return plan_names_; }
@@ -86,49 +89,54 @@ class Runtime {
   /// Null unless this is a process set.
   const std::shared_ptr<Runtime>& parent() const { return parent_; }
 
-  /// If `entry.request.name` is empty, assigns the next automatic name of its kind.
+  /// Submits an operation. If `entry.request.name` is empty, assigns the next automatic name of its
+  /// kind.
   std::shared_ptr<coordinator::Completion> submit(coordinator::Entry entry);
-  /// Submits and waits. Meanwhile, the caller's thread may run rounds of the negotiation.
+  /// Submits an operation and waits as Coordinator::perform() does. If the name is empty, assigns a
+  /// name as submit() does.
   void perform(coordinator::Entry entry);
-  /// Submits a task and waits. The owner of the coordinator's rounds runs the task. The task may
-  /// refer to the caller's stack, because this function waits. In a completion callback, throws
-  /// InvalidArgument before it submits the task.
+  /// Submits a task, waits for it and throws its error. The owner of the coordinator's rounds runs
+  /// the task. The task may refer to the caller's stack, because this function waits. In a
+  /// completion callback, throws InvalidArgument before it submits the task.
   void run_task(coordinator::Entry entry);
   /// Counts a collective that the coordinator does not run, such as the exchange of a bucket.
   void count_collective(std::size_t bytes, std::size_t tensors);
   Counters counters() const;
-  /// The next of the names "<prefix>.0", "<prefix>.1", ... of this rank.
+  /// The next of the names "<prefix>.0", "<prefix>.1", ... of this runtime.
   std::string automatic_name(std::string_view prefix);
-  /// Returns the number of earlier calls with `what`: 0, 1, and so on.
+  /// Returns the number of earlier calls with `what`: 0, 1, and so on. automatic_name() counts as a
+  /// call.
   std::uint64_t next_number(std::string_view what);
 
   /// See Context::shutdown(). After begin_shut_down(), waits for the shutdown that
-  /// begin_shut_down() has started.
+  /// begin_shut_down() has started, and throws its error.
   void shut_down();
-  /// Starts the same shutdown on a separate thread. Does not wait for other ranks.
+  /// Starts the same shutdown on a separate thread, unless a shutdown has begun. Does not wait for
+  /// other ranks.
   void begin_shut_down();
-  /// Whether a shutdown has ended. This includes a shutdown that failed, for example because not
-  /// all ranks took part.
+  /// Whether a shutdown has ended. This includes a shutdown that failed, for example because
+  /// another rank had failed.
   bool is_closed() const { return is_closed_; }
   /// Aborts the job because this rank has failed. The waits and later operations of all ranks end
-  /// with CommunicationError and `why`. Does not wait. Does nothing after a shutdown of the job has
-  /// ended, or after all ranks have agreed to shut down.
+  /// with CommunicationError. Its text is `why`, unless the job was aborted before. Does not wait.
+  /// Does nothing after a shutdown of the job has ended, or after all ranks have agreed to shut
+  /// down.
   void end_job(const std::string& why) noexcept;
-  /// Aborts the job because this rank failed with an exception. Neither waits for the other ranks
-  /// nor finalizes. Does nothing after shut_down() or begin_shut_down().
+  /// Aborts the job because this rank failed with an exception. Does not wait for the shutdown of
+  /// the other ranks and does not finalize. Does nothing after shut_down() or begin_shut_down().
   void fail_unwinding() noexcept;
 
  private:
   // Agrees with the other ranks on settings, processors, clocks, the cost of messages and the
   // address of the watchdog hub. Collective.
   JobClock agree_on_job_config();
-  // Collective over the node.
+  // Collective.
   void start_watchdog();
   void close();
   void finish_sets();
-  // The first part of the text of a failure of this rank.
+  // The first part of the text with which this rank reports its own failure.
   std::string own_failure() const;
-  // Whether another rank caused the failure of the job.
+  // Whether the job uses MPI and another rank has aborted it.
   bool has_failed_after_another() const;
   void on_finalize() noexcept;
   void end_watch();
@@ -140,8 +148,8 @@ class Runtime {
   const std::shared_ptr<Runtime> parent_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<collectives::Transport> transport_;
-  // The recorder and the watchdog use the signal after the transport is destroyed. Null in a
-  // process set.
+  // Shared, because the recorder and the watchdog use the signal after the transport is destroyed.
+  // Null in a process set.
   std::shared_ptr<AbortSignal> abort_signal_;
   ParsedEnvironment environment_;
   Topology topology_;
@@ -152,8 +160,8 @@ class Runtime {
   RankMetrics metrics_;                 // off in a process set
   observe::LongWaits long_waits_;
   // A thread holds shutdown_mutex_ during shut_down(). shutdown_mutex_ guards is_shutdown_begun_
-  // and close_thread_. A thread that holds it may lock the shutdown_mutex_ of a process set made
-  // from this runtime, but not that of the parent.
+  // and close_thread_. Lock order: a thread that holds shutdown_mutex_ may lock that of a process
+  // set made from this runtime, but not that of the parent.
   std::mutex shutdown_mutex_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;
   OpenSets sets_;
@@ -164,7 +172,7 @@ class Runtime {
   // The members for the watchdog, in a job of several ranks. They are null or empty in a process
   // set and in a job of one rank.
   observe::HubAddress hub_address_;
-  std::unique_ptr<observe::LeaderHub> hub_;  // on rank 0, until the watchdog takes it
+  std::unique_ptr<observe::LeaderHub> hub_;  // on rank 0, until start_watchdog() moves it
   std::unique_ptr<collectives::SharedRegion> heartbeat_memory_;
   std::unique_ptr<observe::SnapshotProvider> snapshots_;
   std::unique_ptr<observe::Watchdog> watchdog_;
@@ -176,11 +184,12 @@ class Runtime {
 };
 
 /// Makes `runtime` shared. If the last owner releases the runtime in a completion callback, another
-/// thread destroys it, because the destructor joins the thread that runs the callback.
+/// thread destroys it. The destructor joins the coordinator's thread, which may be the thread that
+/// runs the callback.
 std::shared_ptr<Runtime> share(std::unique_ptr<Runtime> runtime);
 
-/// The wait policy inside a job, from HORO_SPIN and HORO_TIMEOUT. Does not spin if the node has
-/// more ranks than the machine has processors.
+/// The wait policy inside a job, from HORO_SPIN and HORO_TIMEOUT. `local_size` is the number of
+/// ranks on the machine. If it exceeds the number of processors of the machine, waits do not spin.
 WaitPolicy make_wait_policy(const Settings& settings, int local_size);
 
 }  // namespace horo

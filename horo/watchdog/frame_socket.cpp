@@ -17,7 +17,7 @@ constexpr int kSocketFlags = SOCK_NONBLOCK | SOCK_CLOEXEC;
 constexpr int kBacklog = 128;
 constexpr std::size_t kHeaderBytes = sizeof(std::uint32_t);
 
-// A socket address of either family, in the form that system calls expect.
+// An IPv4 or IPv6 socket address, in the form that system calls expect.
 struct Address {
   sockaddr_storage storage{};
   socklen_t length = 0;
@@ -84,7 +84,7 @@ std::uint16_t port_of(const FileDescriptor& listener) {
   sockaddr_storage address{};
   socklen_t length = sizeof address;
   if (getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) return 0;
-  // The port has the same offset in both families.
+  // sin_port and sin6_port have the same offset in their structures.
   sockaddr_in ipv4{};
   std::memcpy(&ipv4, &address, sizeof ipv4);
   return ntohs(ipv4.sin_port);
@@ -106,8 +106,8 @@ std::optional<FrameSocket> FrameSocket::connect(const std::string& address, std:
   return result;
 }
 
-// A non-blocking connect() has finished once the socket is writable. SO_ERROR then holds the result
-// of connect().
+// A non-blocking connect() has finished when poll() reports an event. SO_ERROR then holds the
+// result of connect().
 bool FrameSocket::is_connected() {
   if (!is_open_ || !is_connecting_) return is_open_;
   pollfd events{socket_.get(), POLLOUT, 0};
@@ -120,8 +120,8 @@ bool FrameSocket::is_connected() {
   return is_open_;
 }
 
-// Drops whole frames only, so the peer never receives a part of a frame. Even if the peer stops
-// reading, unsent_ holds at most max_frame_ bytes and one further frame.
+// Drops whole frames only, so that the stream remains a sequence of frames. Even if the peer stops
+// reading, unsent_ holds at most max_frame_ bytes and one further frame with its header.
 void FrameSocket::send(std::span<const std::byte> frame) {
   if (is_open_ && unsent_.size() <= max_frame_) {
     const auto length = static_cast<std::uint32_t>(frame.size());
@@ -150,8 +150,7 @@ void FrameSocket::fill() {
   flush();
   if (!is_connected()) return;
   std::byte buffer[16 * 1024];
-  // The amount per call is bounded, so that a peer that sends without end cannot keep this thread
-  // busy.
+  // Limits the size of received_, so that a peer that sends without end cannot exhaust the memory.
   const std::size_t most = 2 * (max_frame_ + kHeaderBytes);
   while (received_.size() < most) {
     const std::size_t room = std::min(sizeof buffer, most - received_.size());
@@ -163,15 +162,13 @@ void FrameSocket::fill() {
   }
 }
 
-// Tries take_frame() before fill(), so that frames that arrived before the peer closed the
-// connection are returned too.
 std::optional<std::vector<std::byte>> FrameSocket::receive() {
   if (auto frame = take_frame()) return frame;
   fill();
   return take_frame();
 }
 
-// Checks the announced length before any allocation, because the peer may not be authenticated.
+// Checks the length before the frame is allocated, because the peer may be unauthenticated.
 std::optional<std::vector<std::byte>> FrameSocket::take_frame() {
   if (received_.size() < kHeaderBytes) return std::nullopt;
   std::uint32_t length = 0;

@@ -13,35 +13,38 @@ namespace horo::observe {
 
 using horo::FileDescriptor;
 
-/// Creates a socket that listens on `port`, or on any free port if `port` is 0. Listens on the
-/// loopback interface by IPv4 if `loopback_only`. Otherwise listens on all interfaces, also by IPv6
-/// if the system supports IPv6. Returns an empty descriptor on failure.
+/// Creates a socket that listens on `port`, or on any free port if `port` is 0. If `loopback_only`,
+/// listens on the loopback interface by IPv4. Otherwise listens on all interfaces by IPv6 and IPv4,
+/// or by IPv4 alone if that fails. On failure, the result is not open.
 FileDescriptor listen_on_tcp(bool loopback_only, std::uint16_t port = 0);
+/// Returns the port on which `listener` listens, or 0 on failure.
 std::uint16_t port_of(const FileDescriptor& listener);
 
-/// A TCP connection that carries frames. A frame is a 32-bit length, followed by that many bytes.
-/// Never blocks: bytes that cannot be sent or received yet are handled by later calls. Used by one
-/// thread.
+/// A TCP connection that carries frames. A frame is a 32-bit length in the byte order of the
+/// machine, followed by that many bytes. No function blocks: later calls of send() and receive()
+/// transfer the bytes that cannot be transferred yet. Used by one thread at a time.
 class FrameSocket {
  public:
-  /// Wraps an accepted connection. A received frame of more than `max_frame` bytes closes the
-  /// connection.
+  /// Takes over the non-blocking socket of an accepted connection. Receiving a frame of more than
+  /// `max_frame` bytes closes the connection.
   FrameSocket(FileDescriptor socket, std::size_t max_frame);
-  /// Starts to connect to `address` (IPv4 or IPv6, as text). Returns nullopt if the attempt fails
-  /// at once.
+  /// Starts to connect to `address`, a numeric IPv4 or IPv6 address. Returns nullopt if `address`
+  /// is invalid or the attempt fails at once.
   static std::optional<FrameSocket> connect(const std::string& address, std::uint16_t port,
                                             std::size_t max_frame);
 
   /// Whether the connection is open or is being established. May still be true after the peer has
   /// failed.
   bool is_open() const { return is_open_; }
+  /// Makes is_open() false. The destructor closes the socket.
   void close() { is_open_ = false; }
-  /// Changes the limit for frames that are received or sent from now on.
+  /// Changes `max_frame` for later calls.
   void set_max_frame(std::size_t max_frame) { max_frame_ = max_frame; }
-  /// Sends a frame. Bytes that cannot be sent yet are sent by later calls. The frame is dropped if
-  /// more than `max_frame` bytes are already queued.
+  /// Sends a frame, or queues the bytes that cannot be sent yet. Drops the frame if the connection
+  /// is closed or if more than `max_frame` bytes are already queued.
   void send(std::span<const std::byte> frame);
-  /// Returns the next frame, or nullopt if the next frame has not been received completely.
+  /// Returns the next frame. Returns nullopt if the next frame is too long or has not been received
+  /// completely.
   std::optional<std::vector<std::byte>> receive();
 
  private:

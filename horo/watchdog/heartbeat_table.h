@@ -16,14 +16,14 @@
 
 namespace horo::observe {
 
-/// Bytes in shared memory that one writer replaces as a whole and any process reads. Uses a
-/// sequence lock (Lameter, "Effective synchronization on Linux/NUMA systems", 2005): the writer
-/// never waits, and a reader repeats its copy if the sequence has changed meanwhile.
-/// Zero-initialised memory is a valid empty object.
+/// Bytes in shared memory. One writer replaces them as a whole, and any process that maps the
+/// memory reads them. Uses a sequence lock (Lameter, "Effective synchronization on Linux/NUMA
+/// systems", 2005): the writer never waits, and a reader repeats its copy if a write has changed
+/// the sequence meanwhile. Zero-initialised memory is a valid empty object.
 template <std::size_t kCapacity>
 class SeqlockBytes {
  public:
-  /// Called by one thread at a time. Requires at most kCapacity bytes.
+  /// Replaces the bytes. Requires at most kCapacity bytes. Called by one thread at a time.
   void write(std::span<const std::byte> bytes) {
     const std::uint64_t sequence = sequence_.load(std::memory_order_relaxed);
     sequence_.store(sequence + 1, std::memory_order_relaxed);
@@ -39,8 +39,9 @@ class SeqlockBytes {
     sequence_.store(sequence + 2, std::memory_order_release);
   }
 
-  /// Returns the bytes of the last write(); empty if there was none. Returns nullopt if every
-  /// attempt finds an incomplete write, for example because the writer's process was stopped.
+  /// Returns the bytes of the last complete write(); empty if there was none. Returns nullopt if a
+  /// write interferes with each of 100 attempts, for example because the writer's process was
+  /// stopped during a write.
   std::optional<std::vector<std::byte>> read() const {
     for (int attempt = 0; attempt < 100; ++attempt) {
       const std::uint64_t before = sequence_.load(std::memory_order_acquire);
@@ -65,46 +66,48 @@ class SeqlockBytes {
   std::array<std::atomic<Cell>, kCapacity / sizeof(Cell)> cells_{};
 };
 
-/// A copy of a rank's entry.
+/// A copy of a rank's entry in a HeartbeatTable.
 struct HeartbeatEntry {
-  std::int64_t pid = 0;  ///< 0 if the rank has not registered yet
-  std::uint64_t start_time = 0;
-  std::uint64_t machine = 0;    ///< the scope in which `pid` is unique; see machine_id()
-  std::uint64_t heartbeat = 0;  ///< number of calls of publish()
-  bool has_left = false;
-  /// nullopt if a write is incomplete, because it is in progress or the rank's process was stopped
+  std::int64_t pid = 0;          ///< 0 if the rank has not registered yet
+  std::uint64_t start_time = 0;  ///< see process_start_time(); 0 if unknown
+  std::uint64_t machine = 0;     ///< the scope in which `pid` is unique; see machine_id()
+  std::uint64_t heartbeat = 0;   ///< number of calls of publish()
+  bool has_left = false;         ///< whether the rank has called leave()
+  /// nullopt if the rank has not published yet, or if SeqlockBytes::read() returns nullopt
   std::optional<RankSnapshot> snapshot;
 };
 
-/// Shared memory of a node in which each rank publishes its state. The other ranks can read it even
-/// after the process of the rank has ended. Each rank writes its own entry, from one thread. Any
-/// rank reads any entry. The table also records what the ranks of the node have logged, so that
-/// only one rank logs an incident.
+/// Shared memory of a node in which each rank publishes its state. The other ranks can read the
+/// state even after the process of the rank has ended. Each rank writes its own entry, from one
+/// thread at a time. Any rank reads any entry. The ranks also record in the table what they have
+/// logged, so that usually only one rank of the node logs an incident.
 class HeartbeatTable {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   static std::size_t bytes_for(int ranks);
-  /// Registers this rank. `memory` must have bytes_for(ranks) bytes, be aligned to a cache line, be
-  /// shared by all ranks of the node, be zero initially, and outlive this object.
+  /// Registers this rank. `memory` must have at least bytes_for(ranks) bytes, be aligned to a cache
+  /// line, be shared by all ranks of the node, be zero before the first rank registers, and outlive
+  /// this object.
   HeartbeatTable(std::span<std::byte> memory, int local_rank, int ranks);
 
-  /// Replaces this rank's snapshot and increments its heartbeat. Takes a few microseconds and never
-  /// waits.
+  /// Replaces this rank's snapshot and increments its heartbeat. Does not wait for readers.
   void publish(const RankSnapshot& snapshot);
-  /// Marks this rank as having left without failure. publish() must not be called afterwards.
+  /// Marks this rank as having left the job. The caller must not call publish() afterwards.
   void leave();
-  /// Records for all ranks of the node that rank 0 has left without failure.
+  /// Records for all ranks of the node that rank 0, which has the hub (LeaderHub), has left the
+  /// job.
   void mark_hub_shut_down();
   /// Whether any rank of the node has called mark_hub_shut_down().
   bool has_hub_left() const;
-  /// Declares that no rank of the node needs to log a wait before `until`, for example because a
-  /// logged verdict explains the wait or because a rank is in a pause.
+  /// Declares that the ranks of the node need not log waits from LongWaits before `until`, for
+  /// example because a logged verdict explains them or because a rank is in a pause.
   void explain_waits(Time until);
   bool are_waits_explained(Time now) const;
-  /// Whether this rank logs `incident`. Returns true once per `period` on the node, to the first
-  /// rank that calls this function. If two incidents share a slot of the table and alternate, the
-  /// node may log each of them more often.
+  /// Claims `incident` for this rank, which then logs it. Returns false if a rank of the node has
+  /// claimed `incident` less than `period` before `now`. The claims of all incidents share a few
+  /// slots. A claim that replaces the claim of another incident makes the other incident claimable
+  /// again.
   bool claim_report(std::string_view incident, Time now, std::chrono::nanoseconds period);
   HeartbeatEntry read(int local_rank) const;
   /// Reads only HeartbeatEntry::heartbeat.

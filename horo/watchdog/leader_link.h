@@ -11,37 +11,38 @@
 
 namespace horo::observe {
 
-/// The addresses of this host's active interfaces as text, IPv4 before IPv6. Excludes loopback
-/// interfaces and link-local addresses of IPv6.
+/// Returns the addresses of this host's active interfaces as text, IPv4 before IPv6. Excludes
+/// loopback interfaces and link-local addresses of IPv6. Empty if the interfaces cannot be listed.
 std::vector<std::string> host_addresses();
 
-/// The server side of the link between watchdogs, on rank 0. Receives reports from the leaders of
-/// the other nodes and sends the same status to all of them. Never blocks. Used by one thread. A
-/// peer is unauthenticated until it has sent a Hello with the job's secret. The number and the
-/// duration of unauthenticated connections are limited, and such a peer can send only a Hello.
+/// The hub: the server side of the link between watchdogs, on rank 0. Receives reports from the
+/// leaders of the other nodes (NodeWatch::is_leader()) and sends its status to them. Never blocks.
+/// Used by one thread at a time. A peer is unauthenticated until it has sent a Hello with
+/// HubAddress::node_secret. The number and the duration of unauthenticated connections are limited,
+/// and such a peer can send only a Hello.
 class LeaderHub {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// The last report of a node.
+  /// The last report of a node, and the state of its connection.
   struct NodeStatus {
-    /// The times of the ranks are by this host's clock. nullopt if there is no report yet.
+    /// nullopt if there is no report yet. The times in `ranks` are converted to this host's clock.
     std::optional<Report> report;
-    Time received_at{};
-    bool is_connected = false;
+    Time received_at{};         ///< of the last report, or of restart_timers() if that was later
+    bool is_connected = false;  ///< whether the last exchange() left a connection open
   };
 
-  /// Starts to listen. Listens only on the loopback interface if `is_one_host`. `nodes` is the
-  /// number of nodes of the job. If listening fails, is_open() is false and no node can connect.
+  /// Starts to listen, on the loopback interface only if `is_one_host`. `nodes` is the number of
+  /// nodes of the job. If listening fails, is_open() is false and no node can connect.
   LeaderHub(int nodes, int ranks_of_largest_node, bool is_one_host);
 
   bool is_open() const { return address_.port != 0; }
   const HubAddress& address() const { return address_; }
-  /// Accepts connections, receives reports, and sends `hub_status` to every connected node.
+  /// Accepts connections, receives reports, and sends `hub_status` to every authenticated peer.
   void exchange(const HubStatus& hub_status, Time now, WallTime wall_now);
   /// nodes()[n] is the status of node n. Node 0 is the hub's own node and never has a report.
   const std::vector<NodeStatus>& nodes() const { return nodes_; }
-  /// Restarts the timeouts for reports of all nodes at `now`.
+  /// Sets received_at of all nodes to `now`.
   void restart_timers(Time now);
 
  private:
@@ -63,30 +64,35 @@ class LeaderHub {
 };
 
 /// The client side of the link between watchdogs. Sends a node's reports to the hub and receives
-/// the hub's status. Tries the hub's addresses in turn until the hub replies at an address. Tries
-/// again after the connection is lost. Never blocks. Used by one thread.
+/// the hub's status. Tries the hub's addresses in turn until the hub authenticates itself at one of
+/// them. After the connection is lost, continues with the next address. Never blocks. Used by one
+/// thread at a time.
 class LeaderClient {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   LeaderClient(const HubAddress& address, int node, int ranks_of_node);
 
+  /// Receives the hub's messages, connects to the next address if necessary, and sends `report` to
+  /// an authenticated hub. Does nothing if there is no hub or has_hub_left().
   void exchange(const Report& report, Time now);
 
-  /// The reason for which the hub aborts the job; empty if it does not.
+  /// The reason for which the hub aborts the job; empty if the hub has not sent one.
   const std::string& end_reason() const { return end_reason_; }
-  /// When a message of the hub was last received; nullopt if never.
+  /// When a Welcome or a status of the hub was last received, or restart_timers() if that was
+  /// later; nullopt if neither was received.
   std::optional<Time> last_received() const { return last_received_; }
   /// When the first connection attempt was made; nullopt if there was none.
   std::optional<Time> first_attempt() const { return first_attempt_; }
+  /// Whether the hub's last status announced that its watchdog ends.
   bool has_hub_left() const { return has_hub_left_; }
   /// Whether the client has tried every address of the hub and has started over.
   bool has_tried_all() const { return next_address_ > addresses_.size(); }
-  /// Whether, according to the hub's last status, a rank is in a pause.
+  /// HubStatus::is_paused of the hub's last status.
   bool is_paused() const { return is_paused_; }
-  /// Whether, according to its last status, the hub has snapshots of all ranks of the job.
+  /// HubStatus::sees_all of the hub's last status.
   bool hub_sees_all_ranks() const { return does_hub_see_all_; }
-  /// Restarts the timeout for messages of the hub at `now`.
+  /// Sets last_received() to `now` unless it is nullopt.
   void restart_timers(Time now);
 
  private:

@@ -12,8 +12,8 @@
 namespace horo::observe {
 namespace {
 
-// The first field of every message. Messages with another value, from other programs or versions,
-// are rejected.
+// The first field of every message. Messages with another value are rejected, such as those of
+// other programs.
 constexpr std::uint32_t kMagic = 0x32'57'4f'48;  // "HOW2"
 constexpr std::size_t kMaxReasonBytes = 1000;
 
@@ -64,8 +64,8 @@ Hello get_hello(FieldReader& reader) {
   return hello;
 }
 
-// get_count() rejects a count that exceeds the remaining bytes, so damaged bytes cannot cause a
-// large allocation.
+// get_count() rejects a count for which too few bytes remain, so damaged bytes cannot cause a large
+// allocation.
 std::optional<Report> get_report(FieldReader& reader) {
   Report report;
   report.sent = reader.get<WallTime>();
@@ -111,9 +111,8 @@ std::vector<std::byte> encode(const LinkMessage& message) {
   return writer.take();
 }
 
-// The bytes may come from any program that connects to the port. After a read beyond the end,
-// FieldReader returns empty fields and is_whole() returns false, so one check at the end covers all
-// fields.
+// The bytes may come from any program that connects to the port. After a missing or invalid field,
+// is_whole() returns false, so one check at the end covers all fields.
 std::optional<LinkMessage> decode_link_message(std::span<const std::byte> bytes) {
   FieldReader reader(bytes);
   if (reader.get<std::uint32_t>() != kMagic) return std::nullopt;
@@ -122,8 +121,7 @@ std::optional<LinkMessage> decode_link_message(std::span<const std::byte> bytes)
   return message;
 }
 
-// FrameSocket closes the connection if a frame is longer than this value. So the value must be an
-// upper bound of the size of every message of a node of that size.
+// FrameSocket closes a connection on which a longer frame arrives, so every message must fit.
 std::size_t max_message_bytes(int ranks_of_node) {
   constexpr std::size_t kRest = 2 * kMaxReasonBytes;
   return kRest +

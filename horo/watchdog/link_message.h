@@ -14,11 +14,12 @@
 
 namespace horo::observe {
 
-/// A random number that only the ranks of one job know. Connections are authenticated with it.
+/// A random number with which one end of a connection authenticates itself to the other end.
 using Secret = std::array<std::uint64_t, 2>;
 
-/// The addresses of the hub, and the secrets by which hub and nodes authenticate each other.
-/// Trivially copyable, so that it can be broadcast.
+/// The addresses of the hub, and the secrets with which the hub and the nodes authenticate each
+/// other. The hub is the server on rank 0 to which the watchdogs of the other nodes connect
+/// (LeaderHub). Trivially copyable, so that it can be broadcast.
 struct HubAddress {
   static constexpr std::size_t kMaxAddresses = 14;
   static constexpr std::size_t kAddressBytes = 48;
@@ -29,14 +30,14 @@ struct HubAddress {
   std::uint16_t address_count = 0;
   char addresses[kMaxAddresses][kAddressBytes] = {};
 
-  /// Stores the first kMaxAddresses of `texts`, which are numeric addresses. Skips a text of
-  /// kAddressBytes or more characters.
+  /// Stores `texts`, which must be numeric addresses. Skips texts of kAddressBytes or more
+  /// characters, and drops those that exceed kMaxAddresses.
   void set_addresses(std::span<const std::string> texts);
   std::vector<std::string> address_list() const;
 };
 static_assert(std::is_trivially_copyable_v<HubAddress>);
 
-/// A cryptographically random number.
+/// Returns a cryptographically random number.
 Secret random_secret();
 
 /// The first message of a node to the hub.
@@ -48,28 +49,28 @@ struct Hello {
 struct Welcome {
   Secret secret{};
 };
-/// The snapshots of a node's ranks, sent by the leader of the node.
+/// The snapshots of a node's ranks, sent by the leader of the node (NodeWatch::is_leader()).
 struct Report {
   WallTime sent = 0;       ///< by the sender's clock, as are all times in the report
   std::string end_reason;  ///< why the node's ranks were aborted; empty if they were not
   std::vector<RankSnapshot> ranks;
 };
-/// The hub's status, sent to every node periodically.
+/// The hub's status, sent to every connected node in every round of the hub's watchdog.
 struct HubStatus {
   std::string end_reason;         ///< why the job is aborted; empty if it is not
-  bool is_shutting_down = false;  ///< the hub leaves without failure
-  bool is_paused = false;         ///< a rank is in a pause
+  bool is_shutting_down = false;  ///< the watchdog of rank 0 ends
+  bool is_paused = false;         ///< a running rank is in a pause
   bool sees_all = false;          ///< the hub has snapshots of all ranks of the job
 };
 using LinkMessage = std::variant<Hello, Welcome, Report, HubStatus>;
 
-/// Encodes a message. Truncates texts to about a thousand bytes.
+/// Encodes a message. Truncates end_reason to 1000 bytes.
 std::vector<std::byte> encode(const LinkMessage& message);
 /// Decodes one message. Returns nullopt if the bytes are not exactly one message. Accepts arbitrary
 /// bytes.
 std::optional<LinkMessage> decode_link_message(std::span<const std::byte> bytes);
 
-/// The maximum size of a message of a node with `ranks_of_node` ranks.
+/// An upper bound of the size of a message to or from a node with `ranks_of_node` ranks.
 std::size_t max_message_bytes(int ranks_of_node);
 
 }  // namespace horo::observe

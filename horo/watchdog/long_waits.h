@@ -9,18 +9,17 @@
 
 namespace horo::observe {
 
-/// The waits for other ranks that other components of this rank have found. The coordinator finds
-/// waits in named operations, and a plan finds waits for the update of the plan. These components
-/// can determine which ranks are missing even if the watchdogs cannot reach each other. The
-/// components only note the waits. The watchdog of the rank decides whether to log a wait.
-/// Thread-safe.
+/// The waits for other ranks that a coordinator or a plan of this rank has found. A coordinator
+/// notes named operations that some ranks have not submitted. A plan notes an update that some
+/// ranks have not called. The notes name the missing ranks, even if the watchdogs cannot reach each
+/// other. The watchdog of the rank decides whether to log a noted wait. Thread-safe.
 class LongWaits {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Notes a wait of `age`, described by `text`. Replaces the earlier note of the same name. A note
-  /// is valid for kValidFor. The caller must repeat the note while the wait lasts, and need not
-  /// withdraw it.
+  /// Notes a wait that has lasted for `age` and that `text` describes. Replaces the earlier note of
+  /// the same name. A note is valid until kValidFor after `now`. The caller must repeat the note
+  /// while the wait lasts, and need not withdraw it.
   void note(const std::string& name, std::chrono::nanoseconds age, std::string text, Time now);
 
   struct Wait {
@@ -28,7 +27,7 @@ class LongWaits {
     std::chrono::nanoseconds age;
     std::string text;
   };
-  /// Returns the valid notes in order of name.
+  /// Returns the notes that are valid at `now`, in order of name.
   std::vector<Wait> current(Time now);
 
   static constexpr std::chrono::seconds kValidFor{1};
@@ -43,16 +42,16 @@ class LongWaits {
   std::map<std::string, Note> notes_;
 };
 
-// The thread that runs the coordinator's rounds may call this function. Therefore the function
-// holds the lock for one map access only, and takes no other lock meanwhile.
+// A coordinator calls this function while it negotiates, so the function holds the lock for one map
+// access only. It takes no other lock meanwhile.
 inline void LongWaits::note(const std::string& name, std::chrono::nanoseconds age, std::string text,
                             Time now) {
   const std::scoped_lock lock(mutex_);
   notes_[name] = {age, std::move(text), now};
 }
 
-// Called by the watchdog's thread only, while other threads note waits. Copies the notes, so that
-// logging does not hold the lock.
+// Only the watchdog's thread calls this function, while other threads note waits. The result is a
+// copy, so that the caller does not hold the lock while it logs.
 inline std::vector<LongWaits::Wait> LongWaits::current(Time now) {
   const std::scoped_lock lock(mutex_);
   std::erase_if(notes_, [&](const auto& item) { return now - item.second.noted_at > kValidFor; });

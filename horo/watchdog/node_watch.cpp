@@ -9,8 +9,8 @@ namespace horo::observe {
 
 namespace {
 
-// A zombie with a recent heartbeat is a process whose main thread has ended before its other
-// threads.
+// A zombie whose last heartbeat is newer than this may be a process whose main thread has ended
+// before its other threads.
 constexpr auto kFreshHeartbeat = std::chrono::seconds(2);
 // A rank whose last heartbeat is newer than this counts as alive, even if its process does not
 // exist. The value is twice the longest heartbeat interval.
@@ -22,9 +22,9 @@ Liveness liveness_without_process(std::chrono::nanoseconds silence) {
 
 }  // namespace
 
-// The state of a process is better evidence than its heartbeats: a process that gets no CPU time is
-// silent but alive. Therefore the limit is ten times as long if the process exists. The states are
-// those of /proc/PID/stat: X dead, Z zombie, T stopped by a signal, t by a debugger.
+// A process that gets no CPU time sends no heartbeats but is alive. Therefore the limit is ten
+// times as long if the process exists. The states are those of /proc/PID/stat: X dead, Z zombie, T
+// stopped by a signal, t by a debugger.
 Liveness judge_liveness(const ProcessObservation& observation,
                         std::chrono::nanoseconds silent_after) {
   if (observation.has_left) return Liveness::kEnded;
@@ -59,8 +59,8 @@ NodeWatch::NodeWatch(const HeartbeatTable& table, std::chrono::nanoseconds silen
              "node watch: one snapshot per rank of the node is required");
 }
 
-// Updates the heartbeats of all ranks in every round, so that they are current when this rank
-// becomes the leader.
+// Also called in rounds in which this rank is not the leader, so that heartbeats_ is current when
+// it becomes the leader.
 void NodeWatch::update_heartbeats(Time now) {
   for (int local_rank = 0; local_rank < table_.ranks(); ++local_rank) {
     Heartbeat& known = heartbeats_[static_cast<std::size_t>(local_rank)];
@@ -84,8 +84,8 @@ Liveness NodeWatch::liveness_of(int local_rank, const HeartbeatEntry& entry, Tim
   return judge_liveness(observation, silent_after_);
 }
 
-// Every rank determines the leader from the same shared memory, so no election is needed. Two ranks
-// may be leaders for a short time. Both then report the same states.
+// Each rank decides without messages. For a short time, the decisions of the ranks may differ, so
+// that a node has two leaders or none.
 bool NodeWatch::is_leader(Time now) {
   update_heartbeats(now);
   for (int local_rank = 0; local_rank < table_.local_rank(); ++local_rank) {
@@ -100,8 +100,8 @@ void NodeWatch::restart_timers(Time now) {
 }
 
 // Keeps the last readable snapshot of each rank, because a rank that was stopped or killed during a
-// write leaves an unreadable snapshot. `last_sign_of_life` is the time at which this process
-// observed that the heartbeat advanced, so it does not depend on clocks of other processes.
+// write leaves an unreadable snapshot. `last_sign_of_life` is the time at which this process last
+// saw the heartbeat advance.
 std::vector<RankSnapshot> NodeWatch::snapshots(Time now) {
   update_heartbeats(now);
   std::vector<RankSnapshot> ranks;
@@ -115,7 +115,8 @@ std::vector<RankSnapshot> NodeWatch::snapshots(Time now) {
       has_snapshot_[index] = true;
     }
     if (!has_snapshot_[index]) latest.pid = entry.pid;
-    // A rank that waits in shutdown counts as ended while its process is running.
+    // A rank that waits in its shutdown counts as ended, unless its process is dead, stopped or
+    // silent.
     const bool is_leaving = entry.snapshot && entry.snapshot->liveness == Liveness::kEnded;
     latest.liveness = liveness_of(local_rank, entry, now);
     if (is_leaving && latest.liveness == Liveness::kRunning) latest.liveness = Liveness::kEnded;

@@ -19,13 +19,13 @@ namespace {
 using Kind = Verdict::Kind;
 using std::chrono::nanoseconds;
 
-// An operation that a dead, stopped or silent rank blocks is reported when other ranks have waited
-// for the stall warning time divided by this number.
+// An operation that a dead, failed, stopped or silent rank blocks is reported when other ranks have
+// waited for stall_warning_ divided by this number.
 constexpr int kSettledAfter = 3;
 constexpr WallTime kNanosecondsPerByte = 100;  // an assumed minimum bandwidth of 10 MB/s
 
-// Whether the verdict is about the state of a process. Such a verdict does not depend on how long
-// other ranks have waited.
+// Verdicts of the kinds in the next two functions do not depend on how long other ranks have
+// waited. A stopped or silent rank may continue, but a dead or failed rank cannot.
 bool is_process_state(Kind kind) { return kind == Kind::kStopped || kind == Kind::kSilent; }
 bool is_final(Kind kind) { return kind == Kind::kDead || kind == Kind::kFailed; }
 bool is_unhealthy(const RankSnapshot& rank) {
@@ -33,14 +33,15 @@ bool is_unhealthy(const RankSnapshot& rank) {
          (rank.liveness != Liveness::kRunning && rank.liveness != Liveness::kEnded);
 }
 
-// A late rank becomes a missing rank after some time.
+// A verdict kLate may become kMissing when the wait is longer. Both are then about the same stall.
 bool is_same(Kind a, Kind b) {
   const auto is_awaited = [](Kind kind) { return kind == Kind::kMissing || kind == Kind::kLate; };
   return a == b || (is_awaited(a) && is_awaited(b));
 }
 
-// Returns the verdict of diagnose() if there is a stall. diagnose() also reports ranks that are a
-// little late. Such a report is useful at the end of a job, but not while the job runs.
+// Returns the verdict of diagnose() if it is about a dead, failed, stopped or silent rank, or if
+// ranks have waited for longer than `stall_after`. diagnose() also reports ranks that are a little
+// late. Such a report is useful at the end of a job, but not while the job runs.
 Verdict find_stall(const std::vector<RankSnapshot>& ranks, WallTime now, nanoseconds stall_after) {
   Verdict verdict = diagnose(ranks, now, stall_after);
   if (is_final(verdict.kind) || is_process_state(verdict.kind)) return verdict;
@@ -49,7 +50,7 @@ Verdict find_stall(const std::vector<RankSnapshot>& ranks, WallTime now, nanosec
   return is_stall ? verdict : Verdict{};
 }
 
-// Counts how many ranks have started each exchange of a plan.
+// Counts on how many ranks each open operation has started.
 class Exchanges {
  public:
   explicit Exchanges(const std::vector<RankSnapshot>& ranks) : rank_count_(ranks.size()) {
@@ -58,7 +59,7 @@ class Exchanges {
         if (operation.started != 0) ++ranks_in_[{operation.process_set, operation.name}];
   }
 
-  // A named operation starts only after all ranks have submitted it, so it needs no count.
+  // A named operation starts only when no rank is missing in it, so it needs no count.
   bool has_begun_everywhere(const OpenOperation& operation) const {
     if (operation.started == 0 || !is_of_plan(operation)) return operation.started != 0;
     const auto members = members_of(operation.process_set);
@@ -71,14 +72,14 @@ class Exchanges {
   std::map<std::pair<std::string, std::string>, std::size_t> ranks_in_;
 };
 
-// A slow link delays an exchange, but each of its messages arrives within HORO_TIMEOUT. An overdue
-// wait for one message is a stall, however large the exchange is.
+// On a slow link, each message of an exchange is assumed to arrive within HORO_TIMEOUT. So an
+// overdue wait is a stall, however large the exchange is.
 bool may_be_slow_link(const std::vector<RankSnapshot>& ranks) {
   return std::ranges::none_of(ranks, &RankSnapshot::has_overdue_wait);
 }
 
-// Adds the time that a slow link needs for a started exchange to the time of submission, so that
-// the exchange does not count as a stall.
+// Adds the time that a slow link needs for an exchange to its time of submission, if all its ranks
+// have started it. The exchange then does not count as a stall during that time.
 void allow_for_slow_links(std::vector<RankSnapshot>& ranks) {
   if (!may_be_slow_link(ranks)) return;
   const Exchanges exchanges(ranks);
@@ -88,12 +89,13 @@ void allow_for_slow_links(std::vector<RankSnapshot>& ranks) {
         operation.submitted += static_cast<WallTime>(operation.bytes) * kNanosecondsPerByte;
 }
 
-// Each rank may close a process set at a different time, so the other ranks are not late.
+// Members may close a process set at different times, so the members that have not closed it are
+// not late.
 bool is_of_closing_set(const OpenOperation& operation) {
   return operation.kind == kShutdownKind && !operation.process_set.empty();
 }
 
-// An empty set name means all ranks. Membership is known only if the name lists the members.
+// An empty set name means all ranks. Returns false if the name does not list the members.
 bool is_of_set(int rank, const std::string& process_set) {
   if (process_set.empty()) return true;
   const auto members = members_of(process_set);
@@ -118,11 +120,12 @@ void StallPolicy::restart_timers(WallTime now) {
   if (reported_.kind != Kind::kNone) reported_.since = now;
 }
 
-// Returns those of `unknown_ranks` that may block an operation that has lasted longer than
-// `lasting`. Returns none if a known rank is missing in an operation, unless that rank itself waits
-// for an unknown rank. A rank waits for an unknown rank if it has submitted an operation that every
-// known member has submitted and of which the unknown rank is a member. Unknown ranks may or may
-// not have started an exchange, so the allowance for slow links applies to every started exchange.
+// Returns those of `unknown_ranks` that are members of an operation in which a known rank has
+// waited for longer than `lasting`. Returns none if a known rank is missing in an operation, unless
+// that rank itself waits for an unknown rank: it has an operation open in which no known rank is
+// missing and of which the unknown rank is a member. It is not known which exchanges the unknown
+// ranks have started, so the allowance for slow links applies to every exchange that the waiting
+// rank has started.
 std::vector<RankSnapshot> StallPolicy::possible_blockers(
     const std::vector<RankSnapshot>& ranks, std::span<const RankSnapshot> unknown_ranks,
     WallTime now, nanoseconds lasting) const {
@@ -183,7 +186,8 @@ std::optional<std::string> StallPolicy::pause_notice(const std::vector<RankSnaps
   return text + " (timeouts are suspended during a pause)";
 }
 
-// Reports a long callback even if no other rank waits, because the rank's own operations wait.
+// Reports a long callback even if no other rank waits, because other operations of the same rank
+// may wait.
 std::optional<std::string> StallPolicy::callback_notice(const std::vector<RankSnapshot>& ranks,
                                                         WallTime now) {
   if (now - resumed_at_ < stall_warning_.count()) return std::nullopt;
@@ -195,8 +199,8 @@ std::optional<std::string> StallPolicy::callback_notice(const std::vector<RankSn
   return text;
 }
 
-// `delay` gives a verdict time to be logged first. A verdict is more useful, because it also states
-// what the missing rank does.
+// `delay` gives a verdict time to be logged first. A verdict is more useful, because it also has
+// the last activity of the missing ranks.
 std::vector<LongWaits::Wait> StallPolicy::unexplained_waits(std::span<const LongWaits::Wait> waits,
                                                             WallTime now, nanoseconds delay) {
   const WallTime interval = repeat_interval().count();
@@ -252,9 +256,10 @@ StallPolicy::Decision StallPolicy::decide(std::vector<RankSnapshot> ranks, WallT
   return decision;
 }
 
-// A dead, stopped or silent rank is reported at once. At that time, other ranks may not wait for
-// that rank yet, or may wait in an operation that they can still finish. The operation in which
-// they wait is reported once, after stall_warning / kSettledAfter.
+// A dead, failed, stopped or silent rank is reported at once. At that time, other ranks may not
+// wait for that rank yet, or may wait in an operation that they can still finish. So an operation
+// in which they have waited for stall_warning / kSettledAfter is reported once more, unless it is
+// the operation in the last report.
 bool StallPolicy::is_report_due(const Verdict& verdict, WallTime now) {
   const bool is_settled =
       !verdict.awaited.empty() && now - std::max(verdict.awaited_since, reported_.since) >=
@@ -272,8 +277,9 @@ bool StallPolicy::matches(const ReportedStall& reported, const Verdict& verdict)
 
 // Snapshots of different ranks are not taken at the same time. A rank that has finished an
 // operation seems to be missing if an older snapshot of another rank still contains the operation.
-// Therefore a stall is confirmed only by newer snapshots of all waiting ranks in which the same
-// operation is open. If a long queue makes progress, each evaluation finds another operation.
+// Therefore a stall is confirmed only by newer snapshots of all running ranks with open operations,
+// and only if the verdict is on the same operation again. If a long queue makes progress, each
+// verdict is on another operation and is not confirmed.
 bool StallPolicy::is_confirmed(const Verdict& verdict, const std::vector<RankSnapshot>& ranks,
                                WallTime now) {
   if (!matches(candidate_, verdict) || candidate_.operation != verdict.operation)
@@ -285,8 +291,8 @@ bool StallPolicy::is_confirmed(const Verdict& verdict, const std::vector<RankSna
   });
 }
 
-// Time before counted_from_ and time in which any rank is in a pause do not count as waiting. For a
-// rank that waits after join(), time in which other ranks finish operations does not count either.
+// Time before counted_from_ and time in which a running rank is in a pause do not count as waiting.
+// A wait in join() counts from the last time at which any rank finished an operation.
 void StallPolicy::discount_suspension(std::vector<RankSnapshot>& ranks, WallTime now) {
   is_paused_ = std::any_of(ranks.begin(), ranks.end(), [](const RankSnapshot& rank) {
     return !rank.pause.empty() && rank.liveness == Liveness::kRunning;
@@ -306,8 +312,8 @@ void StallPolicy::discount_suspension(std::vector<RankSnapshot>& ranks, WallTime
   }
 }
 
-// The timeout for silent ranks counts from the start of the silence, because the waits for these
-// ranks may have started then.
+// The timeout for silent ranks counts from their last heartbeat, because other ranks may have
+// waited for them since then.
 WallTime StallPolicy::silent_since(const Verdict& verdict,
                                    const std::vector<RankSnapshot>& ranks) const {
   WallTime since = std::max(counted_from_, resumed_at_);
@@ -319,7 +325,7 @@ WallTime StallPolicy::silent_since(const Verdict& verdict,
 
 bool StallPolicy::ends_job(const Verdict& verdict, const std::vector<RankSnapshot>& ranks,
                            WallTime now) const {
-  // A rank that has left cannot submit the awaited operation any more.
+  // A rank that has left (kEnded) cannot submit the awaited operation any more.
   if (is_final(verdict.kind) || verdict.kind == Kind::kEnded) return true;
   if (verdict.kind == Kind::kSilent)
     return now - silent_since(verdict, ranks) >= (timeout_ + extra_timeout_).count();

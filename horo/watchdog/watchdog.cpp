@@ -20,18 +20,18 @@ using std::chrono::nanoseconds;
 constexpr nanoseconds kLongestInterval = 500ms;
 constexpr nanoseconds kShortestInterval = 10ms;
 constexpr nanoseconds kShortestSilence = 3s;
-// If a round starts later than planned by this time, the thread was suspended, possibly with the
-// whole machine.
+// If a round starts later than planned by this time, the thread is assumed to have been suspended,
+// possibly with the whole machine.
 constexpr nanoseconds kSuspensionThreshold = 2s;
-// The longest time from the end of stall_warning to a verdict, in intervals; see
+// The usual limit of the time from stall_warning to a report, in intervals; see
 // watchdog_interval().
 constexpr int kIntervalsToVerdict = 4;
-// The start of an exchange is known only to the accuracy of the snapshots.
+// The recorded start of a gradient exchange may be later than the start by the time between two
+// snapshots.
 constexpr nanoseconds kStartTimeError = 500ms;
 
-// A node that is cut off from rank 0 considers rank 0 silent. If that node aborted the job, the
-// abort could reach other nodes through connections between ranks. Rank 0's watchdog can determine
-// which node is cut off, so rank 0's watchdog must decide first.
+// A node that is cut off from rank 0 considers rank 0 silent. Rank 0's watchdog can determine which
+// node is cut off, so it should decide first.
 nanoseconds extra_timeout_for(const Topology& topology, const WatchdogOptions& options) {
   return topology.node == 0 ? 0ns : std::clamp<nanoseconds>(options.timeout / 4, 200ms, 3s);
 }
@@ -76,8 +76,8 @@ Watchdog::Watchdog(const Topology& topology, SnapshotProvider& source,
       is_node_lost_(static_cast<std::size_t>(topology.node_count), false),
       thread_([this, label = log_label()] { run(label); }) {}
 
-// The destructor of thread_, the last member, joins the thread while all other members exist. The
-// thread calls leave() last, so this rank's last state is published before the destructor returns.
+// The destructor of thread_, the last member, joins the thread while all other members exist.
+// Before the thread ends, it calls leave(), which publishes this rank's last state.
 Watchdog::~Watchdog() {
   should_stop_ = 1;
   futex_wake_all(should_stop_);
@@ -97,8 +97,8 @@ void Watchdog::run(const std::string& log_label) noexcept {
   }
 }
 
-// Runs one round. Publishes this rank's state first, so that a slow evaluation does not delay the
-// heartbeat.
+// Runs one round. Publishes this rank's state before the evaluation, so that the evaluation does
+// not delay the heartbeat of this round.
 void Watchdog::tick() {
   const Now now{std::chrono::steady_clock::now(), wall_time_now()};
   if (!started_) started_ = now;
@@ -123,10 +123,10 @@ void Watchdog::evaluate_or_report(const Now& now) {
     evaluate(std::move(ranks), now);
 }
 
-// Publishes the last state of this rank, which leaves without failure. If this rank leads the node,
-// it also sends the states of the node to the hub. The hub sends its last status to all nodes. A
-// later leader of the node cannot receive the hub's last status, so this rank records for the node
-// that the hub has left.
+// Publishes the last state of this rank. On the rank with the hub, the hub sends its last status to
+// all nodes. On another leader, the client sends the states of the node to the hub. If the client
+// has received the last status of the hub, this rank records that for the node, because a later
+// leader cannot receive it any more.
 void Watchdog::leave() {
   RankSnapshot own = source_.snapshot();
   own.liveness = Liveness::kEnded;
@@ -162,9 +162,9 @@ bool Watchdog::is_abort_raised() const {
   return options_.abort != nullptr && options_.abort->is_raised();
 }
 
-// Every wait inside horo ends when the abort signal is raised. So an operation that is still open
-// after stuck_after is blocked inside another library. Later operations are skipped: they may have
-// started after the abort and still end by themselves.
+// Waits inside horo end when the abort signal is raised. So an operation that was open at that
+// time, and is still open after stuck_after, is assumed to be blocked inside another library.
+// Operations that were submitted later are skipped, because they end by themselves.
 void Watchdog::exit_if_stuck(const RankSnapshot& own, const Now& now) {
   if (!is_abort_raised()) return;
   if (abort_seen_at_ == 0) {
@@ -192,7 +192,8 @@ void Watchdog::run_hub(std::vector<RankSnapshot> ranks, const Now& now) {
     hub_->exchange({end_reason_, false, policy_.is_paused(), sees_all_}, now.steady, now.wall);
 }
 
-// Ranks of a node that no longer reports are silent, except those that left with no open operation.
+// The ranks of a node that no longer reports count as silent, except those that had left the job
+// and had no open operation.
 void Watchdog::add_other_nodes(std::vector<RankSnapshot>& ranks, const Now& now) {
   for (const LeaderHub::NodeStatus& status : hub_->nodes()) {
     if (!status.report) continue;
@@ -222,9 +223,9 @@ void Watchdog::report_lost_nodes(const std::vector<RankSnapshot>& ranks) {
   }
 }
 
-// While the hub replies, the hub evaluates all ranks, and this leader resets its policy. Otherwise
-// this leader evaluates the ranks of its node. If the hub has replied before, rank 0 is added as a
-// silent rank.
+// While messages of the hub arrive, rank 0 evaluates the ranks of this node too, and this leader
+// hands over. Otherwise this leader evaluates the ranks of its node. If messages of the hub have
+// arrived before, it adds rank 0 as a silent rank.
 void Watchdog::report_to_hub(std::vector<RankSnapshot> ranks, const Now& now) {
   if (table_.has_hub_left()) return evaluate_without_hub(std::move(ranks), now);
   client_.exchange({now.wall, is_abort_raised() ? options_.abort->text() : std::string(), ranks},
@@ -252,8 +253,8 @@ void Watchdog::report_to_hub(std::vector<RankSnapshot> ranks, const Now& now) {
   evaluate(std::move(ranks), now);
 }
 
-// Called after rank 0 has left without failure. No watchdog has snapshots of all ranks any more, so
-// this leader evaluates the ranks of its node and rank 0.
+// Called after rank 0 has left the job. No watchdog has snapshots of all ranks any more, so this
+// leader evaluates the ranks of its node and rank 0, which it adds as a rank that has left.
 void Watchdog::evaluate_without_hub(std::vector<RankSnapshot> ranks, const Now& now) {
   RankSnapshot hub;
   hub.host = topology_.host_of[0];
@@ -264,7 +265,7 @@ void Watchdog::evaluate_without_hub(std::vector<RankSnapshot> ranks, const Now& 
   evaluate(std::move(ranks), now);
 }
 
-// If a rank of the node has left, the whole job may be shutting down, and an unreachable hub is not
+// If a rank of the node has left, the whole job may be shutting down, so an unreachable hub is not
 // reported. The previous leader may have left before it received the hub's last status.
 bool Watchdog::is_node_leaving(const std::vector<RankSnapshot>& ranks) const {
   return std::ranges::find(ranks, Liveness::kEnded, &RankSnapshot::liveness) != ranks.end();
@@ -316,15 +317,15 @@ std::vector<RankSnapshot> Watchdog::unknown_ranks(const std::vector<RankSnapshot
   return others;
 }
 
-// Called while another watchdog evaluates the ranks: the watchdog of a lower local rank, or the
-// hub.
+// Called in each round in which the watchdog of a lower local rank, or of rank 0, evaluates the
+// ranks.
 void Watchdog::hand_over(const Now& now) {
   if (const auto over = policy_.hand_over(now.wall)) options_.log(*over);
 }
 
-// Logs nothing while a watchdog has snapshots of all ranks, or while a verdict that this node has
-// logged explains the waits. Several ranks of the node may note the same wait, for example for the
-// update of a plan. claim_report() selects the rank that logs the wait.
+// Logs nothing after an abort, while a watchdog has snapshots of all ranks, or while a leader of
+// this node has declared that the waits are explained. Several ranks of the node may note the same
+// wait, for example for the update of a plan. claim_report() selects the rank that logs the wait.
 void Watchdog::report_long_waits(const Now& now) {
   if (options_.long_waits == nullptr || options_.abort == nullptr || is_abort_raised() ||
       options_.abort->is_watched(now.steady) || table_.are_waits_explained(now.steady))
@@ -339,8 +340,8 @@ void Watchdog::excuse_waits(const Now& now) {
   if (options_.abort != nullptr) options_.abort->excuse_waits(now.steady);
 }
 
-// Called in every round in which a watchdog has snapshots of all ranks. Without a further round,
-// the watch ends at the time at which this rank counts as silent.
+// Called in every round in which a watchdog has snapshots of all ranks. If no further round
+// follows, the declaration ends after silent_after_.
 void Watchdog::extend_watch(const Now& now) {
   if (options_.abort != nullptr) options_.abort->watch_until(now.steady + silent_after_);
 }

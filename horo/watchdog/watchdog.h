@@ -22,32 +22,34 @@
 
 namespace horo::observe {
 
-/// The exit code of a process that the watchdog ends because the process is stuck inside a library.
-/// Equals EX_TEMPFAIL.
+/// The exit code of a process that horo ends because it is stuck inside another library after an
+/// abort, or because it has waited too long in horo::init(). Equals EX_TEMPFAIL.
 inline constexpr int kStuckExitCode = 75;
 
 /// Parameters and callbacks of a watchdog.
 struct WatchdogOptions {
   std::chrono::nanoseconds stall_warning{std::chrono::seconds(3)};
   std::chrono::nanoseconds timeout{std::chrono::minutes(5)};
-  /// How long after the abort a rank may stay in an operation that had started before the abort.
+  /// How long after the abort a rank may stay in an operation that it had begun before the abort.
   /// The watchdog then ends the process.
   std::chrono::nanoseconds stuck_after{std::chrono::seconds(5)};
-  /// How long a node tries to connect to rank 0's watchdog before the node logs a warning.
+  /// How long, at least, a node tries to connect to rank 0's watchdog before the node logs a
+  /// warning.
   std::chrono::nanoseconds time_to_find_hub{std::chrono::seconds(10)};
-  /// The abort signal of the rank's node; may be null. The signal ends the waits of the ranks that
-  /// share it. The watchdog also stores in the signal the time that pauses exclude from waits, and
-  /// the time until which a watchdog has snapshots of all ranks. Must outlive the watchdog.
+  /// The abort signal of the rank's node; may be null. Must outlive the watchdog. The signal ends
+  /// the waits of the ranks that share it. The watchdog also stores in the signal the time that
+  /// pauses exclude from waits, and the time until which a watchdog has snapshots of all ranks.
   const AbortSignal* abort = nullptr;
-  /// Raises the abort signal. Called from the watchdog's thread.
+  /// Raises the abort signal. Called from the watchdog's thread. May be null.
   std::function<void(const std::string&)> raise_abort;
-  /// Receives the known snapshots at each evaluation. On rank 0, these are the snapshots of all
-  /// ranks that have reported. Called from the watchdog's thread. May be null.
+  /// Receives the known snapshots at each evaluation. With a hub, these are the snapshots of this
+  /// node and of all nodes that have reported. Called from the watchdog's thread. May be null.
   std::function<void(std::span<const RankSnapshot>)> on_snapshots;
-  /// The waits that other components of this rank have found; may be null. Must outlive the
+  /// The waits that coordinators and plans of this rank have found; may be null. Must outlive the
   /// watchdog. The waits are logged only while no watchdog has snapshots of all ranks.
   LongWaits* long_waits = nullptr;
-  /// Logs one or a few lines. If null, the watchdog calls log_warning().
+  /// Logs one or a few lines. Called from the watchdog's thread. If null, the watchdog calls
+  /// log_warning().
   std::function<void(const std::string&)> log;
   /// Ends the process with `code` at once, without running destructors. Called from the watchdog's
   /// thread. If null, the watchdog calls _exit().
@@ -56,28 +58,29 @@ struct WatchdogOptions {
 
 /// The interval at which each rank publishes its state and the watchdog checks the states. The
 /// interval is an eighth of stall_warning or of timeout, whichever is shorter, but at least 10 ms
-/// and at most 500 ms. A stall is reported when the wait has lasted for stall_warning plus at most
-/// four intervals. These intervals are for the check, the publication, the message to rank 0, and
-/// the check of a newer state.
+/// and at most 500 ms. A stall is usually reported at most four intervals after stall_warning: one
+/// each for the publication, the message to rank 0, the evaluation, and the confirmation by newer
+/// snapshots.
 std::chrono::nanoseconds watchdog_interval(const WatchdogOptions& options);
 
-/// Watches the ranks of a job from its own thread. The thread calls neither MPI nor any other
-/// function that waits for another rank.
+/// Watches the ranks of a job from its own thread. The thread does not call MPI and does not wait
+/// for other ranks.
 ///
 /// After every watchdog_interval(), the thread publishes the state of its rank to the other ranks
 /// of the node (HeartbeatTable). The first running rank of each node is the leader. The leader of
-/// each node except rank 0's sends the snapshots of the node to rank 0 over TCP. Rank 0's watchdog
-/// evaluates all snapshots, logs which rank blocks the others and why, and after `timeout` aborts
-/// the job by a message to every node. A leader that cannot reach rank 0 evaluates the ranks of its
-/// own node. A rank without any snapshot is blamed if others wait and no known rank blocks them.
+/// each node except rank 0's sends the snapshots of the node to the hub, which is the TCP server of
+/// rank 0's watchdog. Rank 0's watchdog evaluates all snapshots and logs which ranks block the
+/// others. It aborts the job as StallPolicy decides, by the abort signal of its node and by a
+/// message to every other node. A leader that cannot reach the hub evaluates the ranks of its own
+/// node. A rank without any snapshot is blamed if others wait and no known rank blocks them.
 class Watchdog {
  public:
   /// `topology`, `source` and `table_memory` (see HeartbeatTable) must outlive the watchdog. `hub`
-  /// must be null except on rank 0 of a job of several nodes. `hub_address` is the hub's address,
-  /// as broadcast by rank 0.
+  /// must be null except on rank 0 of a job of several nodes. `hub_address` is the address that
+  /// rank 0 has broadcast, or empty in a job of one node.
   Watchdog(const Topology& topology, SnapshotProvider& source, std::span<std::byte> table_memory,
            std::unique_ptr<LeaderHub> hub, const HubAddress& hub_address, WatchdogOptions options);
-  /// Publishes that this rank leaves without failure, and stops the thread.
+  /// Stops the thread, which first publishes that this rank leaves the job (Liveness::kEnded).
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -122,7 +125,7 @@ class Watchdog {
   StallPolicy policy_;
   std::unique_ptr<LeaderHub> hub_;
   LeaderClient client_;
-  std::string end_reason_;      // empty if the job is not aborted
+  std::string end_reason_;      // why the job is aborted; empty if it is not
   bool sees_all_ = false;       // whether the last evaluation had snapshots of all ranks
   std::optional<Now> started_;  // time of the first round
   WallTime last_tick_ = 0;

@@ -94,7 +94,8 @@ DoctorOptions parse_doctor_options(std::span<const std::string> words) {
 }
 
 /// If the report is on a job in the default directory that does not run any more, returns a line
-/// that states which job this is. In the default directory, jobs that succeed leave no files.
+/// that states which job this is. Returns an empty text otherwise. In the default directory, jobs
+/// that succeed leave no files.
 std::string note_on_choice(const DoctorReport& report) {
   bool runs = false;
   for (std::size_t i = 0; i < report.logs.size(); ++i) {

@@ -27,7 +27,7 @@ std::string text_list(const std::vector<std::string>& texts) {
   return list(texts, [](const std::string& text) { return quote(text); });
 }
 
-// A time of 0 means that the event has not occurred, which JSON shows as null.
+// A time of 0 means that the event has not occurred. In JSON, it becomes null.
 std::string seconds(observe::WallTime now, observe::WallTime then) {
   return then == 0 ? "null" : fmt::format("{:.6f}", static_cast<double>(now - then) * 1e-9);
 }

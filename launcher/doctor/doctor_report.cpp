@@ -40,9 +40,9 @@ void keep_newest_job(DoctorReport& report, std::uint64_t older_job) {
   });
 }
 
-// Whether a signal such as SIGTERM killed this rank, and the launcher reports this rank as the
-// first one that ended. Such signals also end the remaining ranks after a failure, but not the
-// first rank.
+// Whether a signal such as SIGTERM killed this rank, which must be the rank that the launcher
+// reports as the first one that ended. The launcher sends such signals to the remaining ranks after
+// a failure, but not to the first rank.
 bool was_killed_first(const FlightLog& log, const observe::FirstEnd& end) {
   return observe::was_terminated_by_signal(log) &&
          end.how.starts_with(fmt::format("was killed by signal {} ", log.signal));
@@ -62,8 +62,9 @@ std::string ending_of(const FlightLog& log, const observe::FirstEnd& end) {
                                : " without calling Context::shutdown()");
 }
 
-// Adds the launcher's report of how the rank ended. For a dead rank without a recorded failure,
-// this report is the reason. For a rank with a recorded failure, it is additional information.
+// Adds the launcher's report of how the first rank ended. For a dead rank without a recorded
+// failure, this report is the reason. For a rank with a recorded failure, it is additional
+// information.
 void note_end(DoctorReport& report, const observe::FirstEnd& end) {
   // The longest time from the last heartbeat of a rank to the report of its end, in ns.
   constexpr observe::WallTime kLongestEnd = 600'000'000'000;
@@ -137,7 +138,7 @@ std::string date_of(observe::WallTime time) {
 
 // The job may still run, or its ranks may have been killed at any instruction. A file that cannot
 // be read becomes an entry of report.problems, because a verdict on the other ranks is still
-// possible. report.now is the latest time in any snapshot, so that a report on an old job does not
+// possible. report.now is the latest time of a snapshot, so that a report on an old job does not
 // include the time after the end of that job.
 DoctorReport examine(const std::filesystem::path& directory, std::chrono::nanoseconds stall_after,
                      std::uint64_t older_job) {

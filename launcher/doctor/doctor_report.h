@@ -19,13 +19,13 @@ struct DoctorReport {
   std::vector<observe::FlightLog> logs;          ///< one for each rank whose file was read
   std::vector<observe::RankSnapshot> snapshots;  ///< of the same ranks, in the same order
   std::vector<int> absent;                       ///< ranks without a readable file
-  std::vector<std::string> problems;             ///< one line for each file that was skipped
-  observe::WallTime now = 0;  ///< the latest time in any snapshot, by rank 0's clock
+  std::vector<std::string> problems;             ///< one line for each file that was ignored
+  observe::WallTime now = 0;  ///< the latest time of a snapshot, by rank 0's clock
   observe::Verdict verdict;
 };
 
-/// Reads the flight recorder files of all ranks in `directory`, and the reports of the launcher in
-/// the same directory. If there are files of several jobs, uses those of the newest job. Throws
+/// Reads the flight recorder files in `directory`, and the reports of the launcher in the same
+/// directory. If there are files of several jobs, uses those of the newest job. Throws
 /// InvalidArgument if no file can be read, or if the newest job is not newer than `older_job`.
 DoctorReport examine(const std::filesystem::path& directory, std::chrono::nanoseconds stall_after,
                      std::uint64_t older_job = 0);

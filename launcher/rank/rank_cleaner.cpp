@@ -27,8 +27,9 @@ constexpr auto kLookInterval = 100ms;
 constexpr auto kIdleTime = 8s;  // mpirun ends a daemon that it can reach sooner
 constexpr auto kTimeToEnd = 5s;
 
-// Returns the daemon of Open MPI, if it is the parent of this process. Returns none if the kernel
-// does not list the children of processes. Otherwise a daemon whose ranks still run could be ended.
+// Returns the daemon of Open MPI, if it is the parent of this process. Returns nullopt if the
+// kernel does not list the children of processes, because the cleaning process then could not
+// detect that other ranks of the daemon still run.
 std::optional<ProcessId> find_daemon() {
   const pid_t parent = getppid();
   std::ifstream file("/proc/" + std::to_string(parent) + "/comm");
@@ -60,8 +61,8 @@ void end_daemon(const ProcessId& daemon) {
   }
 }
 
-// Closes all files except `descriptor`, which becomes descriptor 3. mpirun waits until no process
-// holds the output pipes of a rank.
+// Redirects the standard streams to /dev/null and closes all other files except `descriptor`, which
+// becomes descriptor 3. mpirun waits until no process holds the output pipes of a rank.
 void release_files_but(int descriptor) {
   const int null = open("/dev/null", O_RDWR);
   for (int standard = STDIN_FILENO; standard <= STDERR_FILENO; ++standard) dup2(null, standard);

@@ -22,7 +22,7 @@ inline constexpr const char* kRankCleanerName = "hororun-clean";
 ///   - If the runner is a child of such a daemon, and the daemon then has no child for 8 s but does
 ///     not end, the cleaning process ends the daemon, first with SIGTERM and later with SIGKILL.
 ///
-/// The cleaning process sleeps while the rank runs, and keeps no file of the runner open. A
+/// The cleaning process sleeps while the rank runs, and keeps only its end of a pipe open. A
 /// RankCleaner must be constructed by a process with one thread, before the process of the rank
 /// starts.
 class RankCleaner {
@@ -36,7 +36,8 @@ class RankCleaner {
   RankCleaner(const RankCleaner&) = delete;
   RankCleaner& operator=(const RankCleaner&) = delete;
 
-  /// Ends the cleaning process. To be called if the rank has succeeded.
+  /// Ends the cleaning process and waits for its end. The caller must call dismiss() if the rank
+  /// has succeeded.
   void dismiss();
 
  private:

@@ -68,8 +68,8 @@ void write_all(std::string_view bytes) {
   }
 }
 
-/// Copies the bytes that can be read now to standard error. Returns false at the end of the stream,
-/// or if no bytes can be read.
+/// Copies up to kCopiedBytes that can be read now to standard error. Returns false at the end of
+/// the stream, or if no bytes can be read.
 bool pass_on(int descriptor, LastLine& last) {
   char buffer[kCopiedBytes];
   const ssize_t count = read(descriptor, buffer, sizeof buffer);
@@ -128,7 +128,8 @@ int rank_command(std::span<const std::string> words) {
   const std::vector<std::string> program_words(words.begin(), words.end());
   const std::vector<std::string> environment = process_environment();
   check_program_format(find_program(words[0], variable_in(environment, "PATH")));
-  // mpirun sends SIGUSR1 and SIGUSR2 to the whole process group. They must not end this process.
+  // The inbox includes SIGUSR1 and SIGUSR2, because mpirun sends them to the whole process group
+  // and they must not end this process.
   SignalInbox inbox({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2});
   RankCleaner cleaner(environment);
   const ChildProcess program(program_words, {}, inbox.previous_mask(), ChildProcess::Kind::kRank);

@@ -43,8 +43,8 @@ std::string encode(const RankEnd& end) {
 }
 
 // A report may be split over several reads, so report_ keeps the beginning of a report until its
-// end arrives. A program may write the separator too. Text after such a separator is passed on when
-// it is longer than any report, or when its line has ended.
+// end arrives. A program may write the separator too. Text that begins with a separator but is not
+// a report is passed on when it is longer than any report, or when its line has ended.
 std::string RankEndReader::without_reports(std::string_view bytes) {
   std::string rest;
   while (!bytes.empty()) {

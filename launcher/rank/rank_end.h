@@ -16,14 +16,14 @@ struct RankEnd {
   pid_t pid = -1;
   std::string host = {};
   int wait_status = 0;
-  std::string last_line = {};  ///< printable form of the last line of its standard error, if any
+  std::string last_line = {};  ///< the last non-blank line of its standard error, printable
 };
 
 /// Returns a text such as "exited with code 7" or "was killed by signal 9 (Killed)".
 std::string describe(const RankEnd& end);
 
 /// Returns the bytes of the report that the runner writes to standard error. The report begins with
-/// a control character, which distinguishes it from the output of the program.
+/// a control character that programs rarely write.
 std::string encode(const RankEnd& end);
 
 /// Extracts the reports of the runners from the standard error of the ranks.

@@ -188,8 +188,8 @@ TEST(ProcessSet, MismatchShowsBothListsAndNextSetWorks) {
     const std::string text = error_text<MismatchError>([&] {
       (void)ctx.new_process_set(ctx.rank() == 2 ? std::vector<int>{1, 2} : std::vector<int>{0, 1});
     });
-    EXPECT_THAT(text, HasSubstr("rank 0 (host thread-node-0) asks for the process set {0, 1}"));
-    EXPECT_THAT(text, HasSubstr("rank 2 (host thread-node-0) for {1, 2}"));
+    EXPECT_THAT(text, HasSubstr("rank 0 (host thread-node-0) requested the process set {0, 1}"));
+    EXPECT_THAT(text, HasSubstr("rank 2 (host thread-node-0) requested {1, 2}"));
     ProcessSet set = ctx.new_process_set({0, 2});
     check_set(set, 1);
   });

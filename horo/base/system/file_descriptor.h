@@ -6,7 +6,7 @@
 
 namespace horo {
 
-/// Owns a file descriptor, or -1 for none. Move-only; the destructor closes it.
+/// Owns a file descriptor, or -1 for none. The destructor closes the descriptor. Move-only.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int number = -1) : number_(number) {}

@@ -9,8 +9,8 @@
 
 namespace horo {
 
-// The word may be in memory shared by processes, so the operations are not FUTEX_PRIVATE. The
-// kernel returns at once if the word has changed, which closes the race with a wake-up. Callers
+// Processes may share the memory of the word, so the operations are not FUTEX_PRIVATE. The kernel
+// returns at once if the word has changed, so a wake-up after the change is not missed. Callers
 // check their condition again, so errors and spurious wake-ups are ignored.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
                 std::chrono::nanoseconds timeout) {

@@ -9,9 +9,9 @@
 namespace horo {
 namespace {
 
-// The number of forks between the start of the program and this process. Every child increments its
-// own copy of the counter. So an object that was copied by fork() has a different number than the
-// child process.
+// The generation of this process: 0 in the process that first called count_forks(), and one more in
+// each child of fork(). So a HomeProcess that fork() has copied has a lower generation than the
+// child.
 std::atomic<std::uint32_t> forks{0};
 
 // The handler stays registered until the process ends. The handler must be async-signal-safe,

@@ -28,7 +28,7 @@ void LineFile::refuse(std::string_view done) const {
 
 std::optional<std::string> LineFile::read() const {
   const File file(std::fopen(path_.c_str(), "r"));
-  // A missing file is not an error: the first job creates it.
+  // A missing file is not an error, because the first job creates the file.
   if (file == nullptr && errno == ENOENT) return std::nullopt;
   std::string text;
   char block[4096];
@@ -39,8 +39,8 @@ std::optional<std::string> LineFile::read() const {
   return text;
 }
 
-// One fwrite() of a short line in append mode, so jobs that append at the same time do not mix
-// their lines.
+// In append mode, fclose() writes a short text with one system call. So jobs that append at the
+// same time do not mix their lines.
 void LineFile::append(std::string_view line, std::string_view explanation) const {
   File file(std::fopen(path_.c_str(), "a"));
   if (file == nullptr) refuse("written");

@@ -16,7 +16,7 @@ class LineFile {
   /// Returns the contents, or nullopt if the file does not exist. Throws InvalidArgument if the
   /// file cannot be read.
   std::optional<std::string> read() const;
-  /// Appends `line`, given without a newline. A new file begins with `explanation`. Throws
+  /// Appends `line` and a newline. If the file is new or empty, writes `explanation` first. Throws
   /// InvalidArgument if the file cannot be written.
   void append(std::string_view line, std::string_view explanation) const;
 

@@ -22,8 +22,8 @@ static_assert(sizeof(SchedulingAttributes) == 48);
 
 }  // namespace
 
-// The C library has no wrappers for these system calls. Failures are ignored: short slices reduce
-// latency, and no result depends on them.
+// Older C libraries have no wrappers for these system calls. Failures are ignored, because short
+// slices only reduce latency.
 void ask_for_short_slices() noexcept {
   SchedulingAttributes attributes{};
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;

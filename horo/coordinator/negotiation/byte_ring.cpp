@@ -24,8 +24,8 @@ ByteRing::ByteRing(std::byte* memory, std::size_t capacity, std::size_t readers)
 void ByteRingWriter::send(std::span<const std::byte> message) {
   const auto length = static_cast<Length>(message.size());
   HORO_CHECK(length == message.size(), "a control message must be shorter than 4 GiB");
-  // Drops the bytes that are already in the ring. Otherwise the outbox would grow without limit if
-  // the ring never had room for all kept bytes. Each erase() moves fewer bytes than it drops.
+  // Drops bytes that are already written. Otherwise the outbox would grow without limit if the ring
+  // never had room for all kept bytes. Each erase() moves fewer bytes than it drops.
   if (sent_ > outbox_.size() / 2) {
     outbox_.erase(outbox_.begin(), outbox_.begin() + static_cast<std::ptrdiff_t>(sent_));
     sent_ = 0;
@@ -36,10 +36,11 @@ void ByteRingWriter::send(std::span<const std::byte> message) {
   flush();
 }
 
-// If the ring is full, sets the flag and tries again, because a reader may have freed space before
-// the flag was set. The accesses to the flag and to the positions of the readers are sequentially
-// consistent, as in read_all(). So either the second try finds the space, or the reader finds the
-// flag. In the second case, NodeChannel::poll() of the reader rings the writer's doorbell.
+// If the bytes do not fit, sets is_writer_waiting and tries again, because a reader may have freed
+// space before the flag was set. This function stores the flag before it loads the positions of the
+// readers again. read_all() stores the position of its reader before it loads the flag. All four
+// accesses are sequentially consistent. So either the second try finds the space, or the reader
+// sees the flag. In the second case, NodeChannel::poll() of the reader rings the writer's doorbell.
 bool ByteRingWriter::flush() {
   if (outbox_.empty()) return false;
   const std::span<const std::byte> left = std::span(outbox_).subspan(sent_);
@@ -64,9 +65,9 @@ std::uint64_t ByteRingWriter::slowest_reader() const {
   return slowest;
 }
 
-// The load of `written` is relaxed, because only this writer stores `written`. slowest_reader()
-// uses sequentially consistent loads. Therefore the readers have already copied the bytes that this
-// function overwrites.
+// The load of `written` is relaxed, because only this writer stores `written`. The loads in
+// slowest_reader() synchronize with the stores in read_all(). Therefore the readers have already
+// copied the bytes that this function overwrites.
 std::size_t ByteRingWriter::write(std::span<const std::byte> bytes) {
   const std::size_t capacity = ring_.bytes.size();
   const std::uint64_t written = ring_.written->bytes.load(std::memory_order_relaxed);
@@ -81,9 +82,9 @@ std::size_t ByteRingWriter::write(std::span<const std::byte> bytes) {
   return count;
 }
 
-// The acquire load of `written` makes the bytes before that position visible. The function stores
-// the position of this reader after the copy, so the writer does not overwrite bytes during the
-// copy.
+// Copies all bytes that have been written since the last call. The acquire load of `written` makes
+// these bytes visible. The function stores the position of this reader after the copy, so the
+// writer does not overwrite bytes during the copy.
 void ByteRingReader::read_all() {
   ByteRing::Position& position = ring_.read[index_];
   const std::uint64_t read = position.bytes.load(std::memory_order_relaxed);
@@ -98,7 +99,7 @@ void ByteRingReader::read_all() {
   const std::byte* data = ring_.bytes.data();
   inbox_.insert(inbox_.end(), data + at, data + at + first);
   inbox_.insert(inbox_.end(), data, data + (count - first));
-  // Both operations are sequentially consistent; see ByteRingWriter::flush().
+  // The store and the load are sequentially consistent; see ByteRingWriter::flush().
   position.bytes.store(written);
   if (ring_.written->is_writer_waiting.load()) has_made_room_ = true;
 }

@@ -11,8 +11,8 @@
 namespace horo::coordinator {
 
 /// A ring buffer in shared memory with one writer and one or several readers. Each reader receives
-/// all bytes. Zeroed memory is an empty ring. A message that is longer than the ring is written and
-/// read in parts.
+/// all messages. Zeroed memory is an empty ring. A message that is longer than the ring is written
+/// and read in parts. Does not own the memory.
 struct ByteRing {
   struct alignas(64) Position {
     std::atomic<std::uint64_t> bytes{0};
@@ -20,9 +20,10 @@ struct ByteRing {
     std::atomic<bool> is_writer_waiting{false};
   };
 
-  /// Returns the size of the shared memory in bytes. `capacity` must be a multiple of the size of a
-  /// cache line. The result is then also a multiple of that size.
+  /// Returns the size of the memory of a ring whose buffer has `capacity` bytes. `capacity` must be
+  /// a multiple of 64. The result is then also a multiple of 64.
   static std::size_t bytes_needed(std::size_t capacity, std::size_t readers);
+  /// `memory` must have bytes_needed(capacity, readers) bytes and be aligned to 64 bytes.
   ByteRing(std::byte* memory, std::size_t capacity, std::size_t readers);
 
   Position* written;           ///< total number of bytes written
@@ -35,13 +36,14 @@ class ByteRingWriter {
  public:
   explicit ByteRingWriter(ByteRing ring) : ring_(ring) {}
 
-  /// Writes a copy of `message`. Keeps the bytes that do not fit for later calls of send() and
-  /// flush(). Does not block.
+  /// Writes a copy of `message`. Keeps the bytes that do not fit into the ring for later calls of
+  /// send() and flush(). Does not block. Throws InvalidArgument if `message` has 4 GiB or more.
   void send(std::span<const std::byte> message);
   /// Writes as many of the kept bytes as fit. Returns whether any bytes were written.
   bool flush();
+  /// Returns whether no kept bytes are left.
   bool is_flushed() const { return outbox_.empty(); }
-  /// Returns the size of the memory for kept bytes.
+  /// Returns the number of bytes that are allocated for kept bytes.
   std::size_t memory_bytes() const { return outbox_.capacity(); }
 
  private:
@@ -50,7 +52,7 @@ class ByteRingWriter {
 
   ByteRing ring_;
   std::vector<std::byte> outbox_;
-  std::size_t sent_ = 0;  // bytes of outbox_ that are in the ring
+  std::size_t sent_ = 0;  // number of bytes at the start of outbox_ that are already written
 };
 
 /// One reader of a ring. Used by one thread at a time.
@@ -61,7 +63,7 @@ class ByteRingReader {
   /// Returns the next message if all of it has arrived. Does not block.
   std::optional<std::vector<std::byte>> next();
   /// Returns whether this reader has freed space since the last call while the writer waited for
-  /// space.
+  /// space. The caller must then notify the writer.
   bool take_has_made_room() { return std::exchange(has_made_room_, false); }
 
  private:

@@ -6,7 +6,9 @@
 namespace horo::coordinator {
 namespace {
 
-// Returns the contribution of `rank` whose request is cached as `agreed`.
+// Returns the contribution of `rank`, whose request is cached. agreed.request is the request of the
+// rank that calls this function. The request of `rank` may differ from it only in its rows, which
+// are in agreed.rows_of.
 Contribution contribution_to(const Agreed& agreed, int rank) {
   Request request = agreed.request;
   if (!has_own_rows(request.kind)) return contribution_of(rank, request);
@@ -18,8 +20,9 @@ Contribution contribution_to(const Agreed& agreed, int rank) {
   return contribution_of(rank, request);
 }
 
-// Sorts by rank and keeps the first two different requests. The result does not depend on the order
-// of merging, so every tree reports the same pair of ranks in an error.
+// Sorts by rank, and keeps the first request and the first request that disagrees with it. The
+// result does not depend on the order in which contributions are merged. Therefore an error always
+// names the same pair of ranks.
 void merge_variants(std::vector<Contribution::Variant>& into,
                     std::vector<Contribution::Variant> others) {
   for (Contribution::Variant& other : others) into.push_back(std::move(other));
@@ -59,8 +62,8 @@ Contribution contribution_of(CacheId id, std::shared_ptr<const Agreed> agreed) {
   return contribution;
 }
 
-// One variant is enough, because cached requests agree. If the kind has no rows, the loop ends
-// after the first rank, because the requests of all ranks are equal.
+// One variant is enough, because requests that are cached under one number agree. If the kind has
+// no rows, the loop ends after the first rank that is not absent.
 void spell_out(Contribution& contribution, std::span<const int> ranks) {
   if (contribution.cached == 0) return;
   const std::shared_ptr<const Agreed> agreed = std::move(contribution.agreed);
@@ -76,7 +79,7 @@ void spell_out(Contribution& contribution, std::span<const int> ranks) {
 }
 
 // If both contributions have the same cache number, the result keeps this number. This is the
-// common case in a training loop. The message then contains four bytes for each operation.
+// common case in a training loop, and makes the message to the parent short.
 void merge(Contribution& into, std::span<const int> ranks, Contribution other,
            std::span<const int> other_ranks) {
   if (into.cached != other.cached) {

@@ -7,8 +7,8 @@ namespace horo::coordinator {
 
 namespace {
 
-// Space for hundreds of cached operations or dozens of new operations. Further bytes stay in the
-// outbox of the sender.
+// The capacities of the rings to the leader and from the leader. If a ring is full, ByteRingWriter
+// keeps further bytes.
 constexpr std::size_t kUpBytes = 8 * 1024;
 constexpr std::size_t kDownBytes = 32 * 1024;
 
@@ -21,7 +21,7 @@ NodeChannel::NodeChannel(collectives::Transport& transport)
       size_(static_cast<std::size_t>(transport.topology().local_size)) {
   const std::size_t others = size_ - 1;
   // make_node_region() is collective over the transport. Therefore a rank that is alone on its node
-  // also calls the function if another node has several ranks.
+  // also calls make_node_region() if another node has several ranks.
   if (transport.topology().size > transport.topology().node_count)
     region_ = transport.make_node_region(size_ * sizeof(Doorbell) + others * up_bytes() +
                                          ByteRing::bytes_needed(kDownBytes, others));
@@ -30,8 +30,8 @@ NodeChannel::NodeChannel(collectives::Transport& transport)
     doorbells_.push_back(&lone_doorbell_);
     return;
   }
-  // Zeroed memory is the initial state of all objects here. No rank initialises the memory, because
-  // a slow rank could overwrite data of a faster rank.
+  // Zeroed memory is the initial state of all objects in the region. No rank initialises them,
+  // because a slow rank could overwrite data of a faster rank.
   std::byte* at = region_->bytes().data();
   for (std::size_t r = 0; r < size_; ++r, at += sizeof(Doorbell))
     doorbells_.push_back(reinterpret_cast<Doorbell*>(at));
@@ -64,7 +64,7 @@ void NodeChannel::send(std::span<const std::byte> bytes, bool is_urgent) {
   tell_readers(is_urgent);
 }
 
-// Reads all messages of one ring before it reads the next ring. Wakes a writer that waited for
+// Returns all messages of one ring before those of the next ring. Wakes a writer that waits for
 // space in the ring.
 std::optional<NodeChannel::Message> NodeChannel::poll() {
   for (std::size_t tries = 0; tries < readers_.size(); ++tries) {
@@ -84,8 +84,8 @@ bool NodeChannel::flush() {
   return writer_->is_flushed();
 }
 
-// Readers without pending operations may sleep deeply, so each try rings the doorbells of the
-// readers.
+// Readers without pending operations may sleep deeply, so this function rings their doorbells after
+// each failed try.
 void NodeChannel::flush_all(const WaitPolicy& policy) {
   for (Waiter waiter(policy); !flush(); waiter.pause("for the ranks of the node to read messages"))
     for (std::size_t r = 1; r < size_; ++r) doorbells_[r]->ring();
@@ -110,9 +110,8 @@ int subtree_end(int node, int node_count) {
   return node == 0 ? node_count : std::min(node + lowest_bit(node), node_count);
 }
 
-// Only leaders have children. The children of this node are first in the list. send_to_children()
-// reaches all of these children with one write to the shared ring, and sends to each other child
-// separately.
+// Only leaders have children. The list begins with the children on this node, because
+// send_to_children() sends one message to all of them and a separate message to each other child.
 ControlTree::ControlTree(const Topology& topology) {
   ranks_of.push_back({topology.rank});
   if (topology.local_rank > 0) {
@@ -181,7 +180,7 @@ void ControlNetwork::flush_all() {
   if (tree_.local_children > 0) node_.flush_all(transport_.wait_policy());
 }
 
-// Polls shared memory first, because a poll for messages from other nodes is a call of MPI and
+// Polls shared memory first, because a poll for messages from other nodes usually calls MPI, which
 // takes much longer.
 std::optional<ControlNetwork::Message> ControlNetwork::poll() {
   if (auto message = node_.poll()) {

@@ -8,34 +8,37 @@
 
 namespace horo::coordinator {
 
-/// Wakes the thread that runs a rank's rounds. On a node of several ranks, the doorbell is in
-/// shared memory, so that the other ranks of the node can ring it. Zeroed memory is a valid
-/// doorbell. Any thread may ring. Only one thread at a time may wait.
+/// Wakes the threads of a rank that wait for work for a round of the coordinator. On a node of
+/// several ranks, the doorbell is in shared memory, so that the other ranks of the node can ring
+/// it. Zeroed memory is a valid doorbell. Thread-safe.
 class alignas(64) Doorbell {
  public:
-  /// Which rings wake the sleeping thread.
+  /// Determines which functions wake the threads that wait.
   enum class Sleep : std::uint32_t {
-    kNone,   ///< the thread is awake
-    kLight,  ///< ring() and ring_gently() wake the thread
-    /// Only ring() wakes the thread. No operation can complete before this rank submits one.
+    kNone,   ///< neither ring() nor ring_gently(), because the owner of the rounds is awake
+    kLight,  ///< ring() and ring_gently()
+    /// Only ring(). Used while no operation is pending on this rank. Messages of other ranks can
+    /// then wait, because their operations cannot succeed without a submission of this rank.
     kDeep,
   };
 
-  /// Signals an event that the thread must handle at once, such as a submission of this rank or an
-  /// urgent message. Wakes the thread from every sleep.
+  /// Signals an event that this rank must handle at once, such as a submission of this rank or an
+  /// urgent message.
   void ring();
   /// Signals a message of another rank, or space that another rank has freed in a ByteRing. Does
-  /// not wake the thread from a deep sleep.
+  /// not end a deep sleep.
   void ring_gently();
-  /// Returns the number of rings so far. The caller must read the number before it looks for work;
-  /// see wait().
+  /// Returns the number of calls of ring() and ring_gently(), modulo 2^32. A thread must read the
+  /// number before it looks for work, and pass it to wait() if it finds none.
   std::uint32_t rings() const { return rings_.load(); }
-  /// Sets which rings wake the waiting thread. Called by the thread that owns the rounds.
+  /// Sets which functions wake the threads that wait. Called by the owner of the coordinator's
+  /// rounds.
   void announce(Sleep sleep) { sleep_ = sleep; }
-  /// Sleeps until a ring of the announced kind or wake(), but at most `timeout`. Returns at once if
-  /// rings() differs from `seen`. May return early. The caller must call announce() before wait().
+  /// Sleeps until wake() or a ring that ends the announced sleep, but at most for `timeout`. May
+  /// return earlier. Returns at once if rings() differs from `seen`. The caller must have called
+  /// announce().
   void wait(std::uint32_t seen, std::chrono::nanoseconds timeout);
-  /// Wakes the waiting thread from every sleep, without a ring.
+  /// Wakes all threads that wait, whichever sleep is announced. Does not change rings().
   void wake();
 
  private:
@@ -43,10 +46,10 @@ class alignas(64) Doorbell {
   std::atomic<Sleep> sleep_{Sleep::kNone};
 };
 
-// The ringing thread writes rings_ and reads sleep_. The waiting thread writes sleep_ and reads
-// rings_. All four accesses are sequentially consistent. So either the waiting thread sees the new
-// count and does not sleep, or the ringing thread sees the announced sleep and wakes the waiting
-// thread.
+// The ringing thread increments rings_ and then reads sleep_. The waiting thread writes sleep_ and
+// then reads rings_. All four accesses are sequentially consistent. So either the waiting thread
+// reads the new value of rings_ and does not sleep, or the ringing thread reads the announced sleep
+// and calls wake() if the ring ends this sleep.
 inline void Doorbell::ring() {
   ++rings_;
   if (sleep_.load() != Sleep::kNone) wake();

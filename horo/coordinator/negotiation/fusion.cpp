@@ -22,15 +22,15 @@ std::vector<std::uint64_t> rows_in_order(const Contribution& contribution) {
   return all;
 }
 
-// A joined rank takes part with the identity of an elementwise operation. Adasum has no identity,
-// and a device queue has no substitutes for the tensors of an absent rank.
+// Returns whether ranks may be absent. An absent rank contributes identity values, which are
+// implemented only for elementwise allreduces of tensors in host memory.
 bool can_do_without(const Request& request) {
   return request.kind == Kind::kAllreduce && is_elementwise(request.op) &&
          request.device_queue == 0;
 }
 
-// Two variants are enough to describe a mismatch; see Contribution. All ranks receive this text, so
-// all ranks that submitted the operation throw the same error.
+// Returns the error of an operation that cannot be executed; otherwise an empty text. All ranks
+// receive this text, so all ranks that submitted the operation throw the same error.
 std::string find_error(const Contribution& contribution, const Topology& topology) {
   if (contribution.variants.size() > 1) {
     const Contribution::Variant& first = contribution.variants[0];
@@ -66,12 +66,13 @@ Response response_to(const Contribution& contribution, const ResponseCache& cach
   return response;
 }
 
-// The maximum number of tensors in a bucket. Larger buckets are not faster. No operation of a
-// bucket completes before the rank has looked up all tensors of the bucket and noted them in the
+// The maximum number of tensors in a bucket. The limit bounds the latency, because no operation of
+// a bucket completes before the rank has looked up all tensors of the bucket and noted them in the
 // cache.
 constexpr std::size_t kMostTensors = 4096;
 
-// A response to which tensors may still be added.
+// A response to which tensors may still be added. `response` is the index of the response, and
+// `first` is the request of its first tensor.
 struct Bucket {
   std::size_t response = 0;
   std::size_t bytes = 0;
@@ -83,8 +84,8 @@ bool can_share(const Response& response, const Request& request) {
          request.members.empty();
 }
 
-// On a device, one kernel copies and scales several tensors of a bucket, so these tensors must have
-// equal factors. On the host, each tensor is scaled separately.
+// On a device, one kernel copies and scales several tensors of a bucket, so all tensors of a bucket
+// must have equal factors. On the host, each tensor is scaled separately.
 bool can_move_together(const Request& a, const Request& b) {
   return a.device_queue == b.device_queue && (a.device_queue == 0 || a.scale == b.scale);
 }
@@ -92,8 +93,8 @@ bool can_move_together(const Request& a, const Request& b) {
 }  // namespace
 
 // `open` holds the latest bucket for each combination of type, operation, absent ranks, device
-// queue and, on a device, scale factors. A tensor that does not fit replaces this bucket with a new
-// one. Bucket::first points into `complete`.
+// queue and, on a device, scale factors. If a tensor does not fit into the latest bucket, a new
+// bucket replaces that bucket in `open`. Bucket::first points into `complete`.
 std::vector<Response> fuse(std::span<const Contribution> complete, std::size_t bucket_bytes,
                            const ResponseCache& cache, const Topology& topology) {
   std::vector<Response> responses;

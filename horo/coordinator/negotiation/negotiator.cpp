@@ -15,10 +15,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// While more operations become ready, the root delays the response message, so that the operations
-// can share a bucket. The root waits until no contribution has arrived for kQuiet, but at most for
-// kLongestHold. The root does not wait for operations whose latest contribution is older than
-// kRecent.
+// The root delays the response to ready allreduces, so that more allreduces can become ready and
+// share a bucket with them. The root waits until no contribution has arrived for kQuiet, but at
+// most for kLongestHold; see should_answer(). The root does not wait for an incomplete operation
+// whose latest contribution is older than kRecent.
 constexpr auto kQuiet = 100us;
 constexpr auto kLongestHold = 1ms;
 constexpr auto kRecent = 1ms;
@@ -70,8 +70,8 @@ void Negotiator::add(std::size_t contributor, Contribution contribution, Time no
 
 // Passes a response message to the children before this rank executes the message, so that all
 // ranks start the collective at about the same time. Returns after each response message, because
-// the caller must execute the message before the function can process the next message. The
-// execution changes the cache, and later messages refer to the changed cache.
+// the caller must execute this message before next() processes another message. The execution
+// changes the cache, and later messages refer to the changed cache.
 std::optional<ResponseMessage> Negotiator::next(Time now) {
   network_.flush();
   while (const auto message = network_.poll()) {
@@ -89,9 +89,9 @@ std::optional<ResponseMessage> Negotiator::next(Time now) {
   return std::nullopt;
 }
 
-// An error response ends an operation even if some ranks have not submitted the operation yet. If a
-// child sent a contribution before the child received the error, the contribution belongs to the
-// ended operation.
+// Returns whether a contribution or report of `child` belongs to an operation that has ended. An
+// error response ends an operation even if some ranks have not submitted the operation yet. What a
+// child sent before it received the error response belongs to the ended operation.
 bool Negotiator::is_stale(std::size_t child, const std::string& name) const {
   const auto refused = refused_.find(name);
   return refused != refused_.end() && seen_by_[child] < refused->second;
@@ -101,9 +101,9 @@ void Negotiator::add_requests(std::size_t child, RequestMessage message, Time no
   if (!message.failure.empty()) throw CommunicationError(message.failure);
   seen_by_[child] = std::max(seen_by_[child], message.responses_seen);
   const std::size_t contributor = child + 1;
-  // Adds reports before the contributions of the message, because a contribution may complete the
-  // operation of a report. After such a contribution, the report would add the completed operation
-  // to the table again.
+  // Adds the reports before the contributions. A contribution may complete the operation of a
+  // report, which removes the operation from the table. A report that is added afterwards would add
+  // the operation to the table again.
   for (const Waiting& waiting : message.waiting)
     if (!is_stale(child, waiting.name)) table_.report(contributor, waiting, now);
   for (const CacheId id : message.cached) {
@@ -125,10 +125,10 @@ void Negotiator::add_requests(std::size_t child, RequestMessage message, Time no
     if (!is_stale(child, blocked.name)) outgoing_.unsatisfiable.push_back(std::move(blocked));
 }
 
-// Sends a cache number only if this rank has not evicted the number. When the parent reads the
-// message, the parent has executed at least as many response messages as this rank. The parent
-// keeps an evicted entry until all children have executed the eviction, so the parent can still
-// look up the number.
+// Sends the changes in this rank's subtree to the parent. Sends a cache number only if this rank
+// has not evicted the number. When the parent reads the message, it may have executed more response
+// messages than this rank, and may have evicted the number. However, the parent keeps an evicted
+// entry until all children have executed the eviction, so it can still look up the number.
 void Negotiator::pass_up() {
   for (Contribution& contribution : table_.take_complete()) {
     if (contribution.cached != 0 && !cache_.is_live(contribution.cached)) {
@@ -148,14 +148,15 @@ void Negotiator::pass_up() {
     outgoing_.unsatisfiable.push_back(std::move(blocked));
   if (outgoing_.is_empty()) return;
   outgoing_.responses_seen = responses_seen_;
-  // A shutdown or a join may complete or fail operations that other ranks wait for.
+  // Other ranks may wait for operations that a join completes or that a shutdown ends.
   const bool is_urgent = !outgoing_.joined.empty() || !outgoing_.shutdowns.empty();
   network_.send_to_parent(encode(outgoing_), is_urgent);
   outgoing_ = {};
 }
 
-// Called on the root only. May delay ready operations for up to kLongestHold. If more operations
-// share a bucket, the ranks run fewer collectives.
+// Called only on the root. Creates the next response message and sends it to the children. Returns
+// nothing if there is no error response and either no operation is ready or should_answer() delays
+// the ready operations.
 std::optional<ResponseMessage> Negotiator::answer(Time now) {
   std::vector<UnsatisfiableOperation> unsatisfiable = std::exchange(outgoing_.unsatisfiable, {});
   outgoing_ = {};
@@ -192,14 +193,18 @@ std::optional<ResponseMessage> Negotiator::answer(Time now) {
   return message;
 }
 
+// Returns whether the root responds to the ready operations now. It does not wait if an operation
+// cannot be fused, if a bucket is full, or if at least as many operations are ready as are under
+// way (see ReadinessTable::under_way()).
 bool Negotiator::should_answer(Time now) const {
   return is_urgent_ || ready_bytes_ >= settings_.bucket_bytes || ready_.size() >= under_way_ ||
          now - last_arrival_ >= kQuiet || now - first_ready_ >= kLongestHold;
 }
 
-// Fills in the data from the cache and updates the table. All ranks have executed the same earlier
-// messages, so all ranks find the same cache entries. Flushes first, because the other ranks of the
-// node cannot start the collective without the message. Retires cache entries before it increments
+// Prepares a response message for the execution on this rank. Fills in data from the cache and
+// removes ended operations from the table. All ranks have executed the same earlier messages, so
+// all ranks find the same cache entries. Flushes first, because the other ranks of the node cannot
+// start the collective without the message. Retires cache entries before it increments
 // responses_seen_, because this rank has executed only the earlier messages.
 void Negotiator::prepare(ResponseMessage& message) {
   network_.flush_all();
@@ -219,8 +224,9 @@ void Negotiator::prepare(ResponseMessage& message) {
       if (tensor.cached != 0) tensor.agreed = cache_.at(tensor.cached);
       if (response.error == ErrorKind::kNone) continue;
       table_.remove(tensor.name);
-      // Deletes reports about the ended operation. The next message to the parent is newer than the
-      // error, so the parent would assign such a report to a new operation.
+      // Deletes unsent reports about the ended operation. The next message to the parent states
+      // that this rank has received the error. The parent would therefore assign such a report to a
+      // new operation of the same name.
       std::erase_if(outgoing_.waiting,
                     [&](const Waiting& waiting) { return waiting.name == tensor.name; });
       refused_[tensor.name] = responses_seen_;
@@ -228,14 +234,14 @@ void Negotiator::prepare(ResponseMessage& message) {
     }
     if (response.kind != Kind::kJoin) continue;
     table_.end_join();
-    // All ranks have joined, so no child sends a cache number before the child has executed this
-    // response.
+    // All ranks have joined, so no child sends a cache number before it has executed this response.
     std::ranges::fill(seen_by_, responses_seen_);
   }
 }
 
-// A child may send a cache number until the child has executed the eviction of the number. A child
-// whose ranks have all joined sends no cache numbers, so such a child needs no evicted entries.
+// Deletes evicted cache entries and refused names that no later message of a child can refer to. A
+// child may send a cache number until it has executed the eviction of the number. A child whose
+// ranks have all joined sends no cache numbers.
 void Negotiator::forget_what_all_have_seen() {
   std::uint64_t seen = responses_seen_;
   for (std::size_t child = 0; child < seen_by_.size(); ++child)
@@ -255,9 +261,9 @@ void Negotiator::look_for_stalls(Time now) {
     errors_.push_back(error_response(expired->name, ErrorKind::kCommunication, expired->error));
 }
 
-// Each rank that receives the failure also calls this function, so the failure reaches the whole
-// tree. The doorbells wake all ranks of the node from every sleep. A rank that receives no message
-// sees the abort signal.
+// Each rank that receives the failure also calls this function, so the failure spreads along the
+// tree. The doorbells end deep sleeps too. A rank of this node that receives no message finds the
+// abort signal when it wakes up.
 void Negotiator::spread_failure(const std::string& text) {
   if (!network_.tree().is_root())
     network_.send_to_parent(encode(RequestMessage{.failure = text}), true);

@@ -35,7 +35,8 @@ ReadinessTable::PendingOperations::iterator ReadinessTable::find_or_add(const st
   return it;
 }
 
-// Moves nodes between the lists by splice(), so in the steady state the lists allocate no memory.
+// Appends `operation` to `list`. Takes the list node from spare_ if possible, so in the steady
+// state the lists allocate no memory.
 ReadinessTable::OperationList::iterator ReadinessTable::append(
     OperationList& list, PendingOperations::value_type* operation) {
   if (spare_.empty()) return list.insert(list.end(), operation);
@@ -44,8 +45,8 @@ ReadinessTable::OperationList::iterator ReadinessTable::append(
   return std::prev(list.end());
 }
 
-// Keeps by_age_ sorted. Searches from the end, because nearly always no other operation has a later
-// time. Only a report of a child has an earlier time.
+// Keeps by_age_ sorted. Searches from the end, because usually no other operation has a later time.
+// Only a report of a child can set an earlier time.
 void ReadinessTable::set_since(PendingOperations::value_type& operation, Time since) {
   operation.second.since = since;
   by_age_.splice(by_age_.end(), by_age_, operation.second.by_age);
@@ -68,9 +69,8 @@ void ReadinessTable::erase(PendingOperations::iterator it) {
   pending_.erase(it);
 }
 
-// In a subtree of one rank, every operation is complete at once and the table stays empty. In a
-// larger subtree, contributions are merged as they arrive. Therefore the table does not store a
-// request for each rank.
+// Without children, every operation is complete at once and the table stays empty. With children,
+// merges contributions as they arrive, so the table does not store a request for each rank.
 void ReadinessTable::add(std::size_t contributor, Contribution contribution, Time now) {
   if (ranks_of_.size() == 1) return complete_.push_back(std::move(contribution));
   const auto it = find_or_add(contribution.name(), now);
@@ -90,14 +90,16 @@ void ReadinessTable::add(std::size_t contributor, Contribution contribution, Tim
     operation.ranks.insert(operation.ranks.end(), ranks.begin(), ranks.end());
     std::ranges::sort(operation.ranks);
   }
-  // The operation is no longer open in the contributor's subtree. A later operation of the same
-  // name is a new operation. A rank that has shut down will not submit the new operation.
+  // The contributor has submitted the operation, so a later operation of the same name is a new
+  // operation. A rank that has shut down cannot submit the new operation. Therefore the name must
+  // not stay in the list of its open operations.
   for (ShutdownEntry& entry : shutdowns_)
     if (entry.contributor == contributor) std::erase(entry.shutdown.open, it->first);
   if (is_complete(operation)) complete(it);
 }
 
-// Only joins and shutdowns wait for a contributor whose ranks have all joined.
+// Returns whether `operation` waits for `contributor`. Only joins and shutdowns wait for a
+// contributor whose ranks have all joined.
 bool ReadinessTable::needs(const PendingOperation& operation, std::size_t contributor) const {
   if (operation.has_submitted[contributor]) return false;
   return live_[contributor] > 0 ||
@@ -124,8 +126,8 @@ void ReadinessTable::complete(PendingOperations::iterator it) {
 
 std::vector<Contribution> ReadinessTable::take_complete() { return std::exchange(complete_, {}); }
 
-// A join can complete operations that waited only for the ranks that join. These operations
-// complete in the order in which they were added to the table.
+// Completes operations that waited only for the ranks that join, in the order in which they were
+// added to the table.
 void ReadinessTable::join(std::size_t contributor, const std::vector<int>& ranks) {
   for (const int rank : ranks)
     if (joined_.insert(rank).second) --live_[contributor];
@@ -169,16 +171,16 @@ std::vector<RankShutdown> ReadinessTable::take_shutdowns() {
   return taken;
 }
 
-// A rank submits nothing after its shutdown. Therefore an operation can never be complete if the
-// contribution of the rank's subtree is missing and the rank had not submitted the operation before
-// its shutdown.
+// Returns the shutdown because of which an operation can never be complete, or null. A rank submits
+// nothing after its shutdown. Therefore an operation can never be complete if the contribution of
+// the rank's subtree is missing and the rank had not submitted the operation before its shutdown.
 const ReadinessTable::ShutdownEntry* ReadinessTable::find_blocking_shutdown(
     const std::string& name, const PendingOperation& operation) const {
   if (name == kShutdownName) return nullptr;
   for (const ShutdownEntry& entry : shutdowns_) {
     if (operation.has_submitted[entry.contributor]) continue;
-    // If the operation is in `open`, the rank had submitted the operation, and other ranks may
-    // still submit it.
+    // If the operation is in `open`, the rank had submitted the operation, and other ranks of the
+    // subtree may still submit it.
     if (std::ranges::find(entry.shutdown.open, name) == entry.shutdown.open.end()) return &entry;
   }
   return nullptr;
@@ -198,16 +200,16 @@ std::vector<UnsatisfiableOperation> ReadinessTable::take_unsatisfiable() {
   return unsatisfiable;
 }
 
-// A child reports the age of the wait and not the start time, because the clocks of hosts differ.
+// A report contains the age of the wait and not the start time, because the clocks of hosts differ.
 // Ignores the missing ranks of the report if the contribution has arrived.
 void ReadinessTable::report(std::size_t contributor, const Waiting& waiting, Time now) {
   const auto it = find_or_add(waiting.name, now - waiting.age);
   if (!it->second.has_submitted[contributor]) it->second.reports[contributor] = waiting.missing;
 }
 
-// Without a report from a subtree, assumes that all ranks of the subtree are missing. Leaves out
-// joined ranks, unless the operation is a join or a shutdown, because other operations do not wait
-// for them.
+// Returns the ranks for which an operation waits. If a contributor that is missing has sent no
+// report, assumes that all its ranks are missing. In that case, leaves out joined ranks, unless the
+// operation is a join or a shutdown, because other operations do not wait for joined ranks.
 std::vector<int> ReadinessTable::missing_ranks(const PendingOperation& operation) const {
   std::vector<int> missing;
   for (std::size_t c = 0; c < ranks_of_.size(); ++c) {

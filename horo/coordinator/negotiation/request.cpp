@@ -8,7 +8,8 @@
 namespace horo::coordinator {
 namespace {
 
-// In an allgather or alltoall, the first dimension may differ between ranks.
+// In an allgather or alltoall, the first dimension may differ between ranks. The shapes of these
+// kinds have at least one dimension.
 bool shapes_agree(const Request& a, const Request& b) {
   if (!has_own_rows(a.kind)) return a.shape == b.shape;
   if (a.shape.rank() != b.shape.rank()) return false;
@@ -22,8 +23,8 @@ std::string describe(const ScaleFactors& scale) {
   return fmt::format("prescale {} postscale {}", scale.before, scale.after);
 }
 
-// Returns the first difference in the order below. Checks more general differences first, because
-// the shapes of two different kinds of operation cannot be compared.
+// Returns a text about the first difference, or an empty text if the requests agree. Checks general
+// differences first, because the shapes of operations of different kinds cannot be compared.
 std::string_view differing_field(const Request& a, const Request& b) {
   if (a.kind != b.kind) return "the operations differ";
   if (a.device_queue != b.device_queue)
@@ -40,7 +41,8 @@ std::string_view differing_field(const Request& a, const Request& b) {
   return {};
 }
 
-// "'fc1' as float32 [3]", or "only 2 tensors" if the group has no tensor `index`.
+// Returns a text such as "'fc1' as float32 [3]", or "only 2 tensors" if `index` is 2 and the group
+// has only 2 tensors.
 std::string describe_member(const Request& group, std::size_t index) {
   if (index >= group.members.size()) return fmt::format("only {} tensors", index);
   const Request::Member& member = group.members[index];

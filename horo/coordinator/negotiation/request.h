@@ -27,25 +27,26 @@ enum class Kind : std::uint8_t {
 };
 inline constexpr int kKindCount = 9;
 std::string_view name_of(Kind kind);
-/// Returns whether the first dimension of the input may differ between ranks.
+/// Returns whether the first dimension of the input may differ between ranks in operations of this
+/// kind.
 constexpr bool has_own_rows(Kind kind) {
   return kind == Kind::kAllgather || kind == Kind::kAlltoall;
 }
 
-/// Names of the operations of kinds kShutdown and kJoin. At most one operation of each kind is
-/// pending at a time.
+/// The names of all operations of the kinds kShutdown and kJoin. A rank has at most one pending
+/// operation of each of these kinds.
 using observe::kShutdownName;
 inline constexpr std::string_view kJoinName = "horo.join";
 
-/// Scale factors of a reduction: each rank multiplies its values by `before`, and the result is
-/// multiplied by `after`.
+/// The scale factors of a reduction. Each rank multiplies its values by `before`, and then the
+/// result of the reduction by `after`.
 struct ScaleFactors {
   double before = 1;
   double after = 1;
 
   bool are_one() const { return before == 1 && after == 1; }
-  /// Compares bits, because the results of the ranks would differ with 0 on one rank and -0 on
-  /// another.
+  /// Compares the bits of the factors. With ==, 0 would equal -0, but the results of a rank with 0
+  /// and of a rank with -0 would differ.
   friend bool operator==(const ScaleFactors& a, const ScaleFactors& b) {
     return bits_equal(a.before, b.before) && bits_equal(a.after, b.after);
   }
@@ -56,8 +57,8 @@ struct ScaleFactors {
   }
 };
 
-/// One rank's description of one operation. The ranks must agree on the description. Fields that a
-/// kind does not use keep their defaults.
+/// One rank's description of one operation. The requests of the ranks must agree; see
+/// requests_agree(). Fields that a kind does not use keep their defaults.
 struct Request {
   std::string name;
   Kind kind = Kind::kAllreduce;
@@ -65,10 +66,11 @@ struct Request {
   ReduceOp op = ReduceOp::kSum;
   int root = 0;
   Shape shape{0};
-  /// Only for alltoall: the number of rows (indices of the first dimension) that this rank sends to
-  /// each rank.
+  /// Only for alltoall: the number of rows that this rank sends to each rank. The first dimension
+  /// counts the rows.
   std::vector<std::size_t> splits = {};
-  /// The tensors of a group, in order. A group does not use `type` and `shape`.
+  /// The tensors of a group, in order. Empty if the operation is not a group. A group does not use
+  /// `type` and `shape`.
   struct Member {
     std::string name;
     DataType type = DataType::kFloat32;
@@ -79,7 +81,7 @@ struct Request {
   /// Only for allreduce and reduce_scatter of floating-point types. The factors apply to all
   /// tensors of a group.
   ScaleFactors scale = {};
-  /// 0 if the tensors are in host memory. Otherwise the number of the DeviceOperationQueue.
+  /// The number of the DeviceOperationQueue, or 0 if the tensors are in host memory.
   std::uint8_t device_queue = 0;
 
   /// Returns the size of this rank's input in bytes.
@@ -97,8 +99,8 @@ struct Request {
 /// the names of the ranks.
 std::string describe_mismatch(const Request& a, const std::string& first, const Request& b,
                               const std::string& second);
-/// Returns whether two ranks may submit these requests for one operation. This is an equivalence
-/// relation.
+/// Returns whether two ranks may submit these requests for one operation. Does not compare the
+/// names. This agreement is an equivalence relation.
 bool requests_agree(const Request& a, const Request& b);
 
 }  // namespace horo::coordinator

@@ -11,7 +11,7 @@ std::span<const std::uint64_t> Agreed::rows_from(int rank) const {
   return std::span(rows_of).subspan(static_cast<std::size_t>(rank) * each, each);
 }
 
-// Compares the whole request, because a rank may send a number only for exactly the same request.
+// Compares the whole request, because the receivers of a number take the request from their caches.
 std::optional<CacheId> ResponseCache::find(const Request& request) const {
   const auto found = by_name_.find(request.name);
   if (found == by_name_.end() || !(found->second->agreed->request == request)) return std::nullopt;
@@ -26,9 +26,10 @@ const std::shared_ptr<const Agreed>& ResponseCache::at(CacheId id) const {
       fmt::format("a control message refers to the unknown cache number {}", id));
 }
 
-// Every rank calls this function for the same messages and makes the same decisions, so the numbers
-// stay equal. If only one rank changes its request, the change can only be in its rows. In that
-// case, all ranks receive a different `rows_of`, and all ranks replace the entry.
+// Every rank calls this function for the same operations in the same order and makes the same
+// decisions, so the numbers stay equal. The requests of the ranks agree. If only some ranks have
+// changed their requests, they have changed only their rows. In that case, `rows_of` has changed on
+// all ranks, so all ranks replace the entry.
 void ResponseCache::note(const Request& request, std::vector<std::uint64_t> rows_of,
                          std::uint64_t message) {
   if (capacity_ == 0) return;
@@ -49,8 +50,8 @@ void ResponseCache::note(const Request& request, std::vector<std::uint64_t> rows
   if (entries_.size() > capacity_) evict(std::prev(entries_.end()), message);
 }
 
-// at() returns the entry until retire(). A rank may have sent the number before the rank executed
-// the eviction.
+// Keeps the entry for at() until retire(), because another rank may have sent the number before
+// that rank executed the eviction.
 void ResponseCache::evict(Entries::iterator entry, std::uint64_t message) {
   by_name_.erase(entry->agreed->request.name);
   by_id_.erase(entry->id);

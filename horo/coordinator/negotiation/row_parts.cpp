@@ -10,7 +10,8 @@
 namespace horo::coordinator {
 namespace {
 
-// Only the first dimension may differ between ranks, so the size of a row is equal on all ranks.
+// Returns the number of elements of a row. Only the first dimension may differ between ranks, so
+// this number is equal on all ranks.
 std::size_t row_elements(const Shape& shape) {
   return std::accumulate(shape.dimensions().begin() + 1, shape.dimensions().end(), std::size_t{1},
                          std::multiplies<>());
@@ -18,7 +19,7 @@ std::size_t row_elements(const Shape& shape) {
 
 }  // namespace
 
-// For an allgather, rows_of contains the number of rows of each rank.
+// For an allgather, rows_of contains the number of rows of each rank's input.
 GatheredRows gathered_rows(const Response& response, const Entry& entry) {
   const std::size_t row_bytes = row_elements(entry.input.shape()) * size_of(response.type);
   GatheredRows result;

@@ -101,7 +101,7 @@ Request get_request(FieldReader& reader) {
   return request;
 }
 
-// A contribution has either a cache number, or one or two variants.
+// A contribution has either a cache number or variants.
 void put(FieldWriter& writer, const Contribution& contribution) {
   writer.put(contribution.cached);
   writer.put_count(contribution.variants.size());
@@ -230,7 +230,7 @@ void get_description(FieldReader& reader, Response& response) {
   response.error_text = reader.get_text();
 }
 
-// If is_cached(), sends only a flag, a count, and one number of four bytes for each tensor.
+// Writes a response with is_cached() as a flag, a count, and four bytes for each tensor.
 void put(FieldWriter& writer, const Response& response) {
   writer.put(response.is_cached());
   if (!response.is_cached()) return put_description(writer, response);
@@ -261,8 +261,8 @@ bool Response::is_cached() const {
          std::ranges::all_of(tensors, [](const Tensor& tensor) { return tensor.cached != 0; });
 }
 
-// A message that contains only cached operations ends after a flag byte. This is the usual message
-// of a training loop.
+// A message that contains only cached operations ends after the flag `has_more`. This is the usual
+// message of a training loop.
 std::vector<std::byte> encode(const RequestMessage& message) {
   FieldWriter writer;
   writer.put(message.responses_seen);

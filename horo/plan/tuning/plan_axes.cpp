@@ -15,9 +15,9 @@ constexpr std::string_view kBucketBytes = "bucket_bytes";
 constexpr std::string_view kRingSegmentBytes = "ring_segment_bytes";
 constexpr std::size_t kLeastSegment = 4096;
 
-// The range of an axis, from the start value / 2^down to the start value * 2^up. Each value is
-// twice the previous value. A value below the start value is omitted if it is less than `least`,
-// and otherwise rounded down to a multiple of `multiple_of`.
+// The range of an axis. The values are the start value multiplied by the powers of two from 2^-down
+// to 2^up. A value below the start value is omitted if it is less than `least`, and is otherwise
+// rounded down to a multiple of `multiple_of`.
 struct Reach {
   int down = 0;
   int up = 0;
@@ -53,7 +53,7 @@ Axis axis_around(std::size_t start, std::string_view name, const Reach& reach,
   return axis;
 }
 
-// Whether allreduces of this job use ring_segment_bytes, in a ring or in transfers to parameter
+// Whether allreduces of this job can use ring_segment_bytes, in a ring or in transfers to parameter
 // servers.
 bool goes_round_a_ring(Algorithm algorithm, const Settings& settings, const Topology& topology) {
   if (algorithm == Algorithm::kParameterServer) return true;
@@ -63,7 +63,7 @@ bool goes_round_a_ring(Algorithm algorithm, const Settings& settings, const Topo
                        settings.allreduce == MessageAllreduce::kRing);
 }
 
-// Only messages between nodes have a wire type, and only values of float32 are shortened.
+// The wire type applies only to rings and only to float32 values. It is not tuned on a single node.
 bool may_narrow(std::span<const NamedTensor> gradients, const GradientSyncOptions& options,
                 Algorithm algorithm, const Topology& topology) {
   return options.tune_wire && topology.node_count > 1 &&
@@ -82,8 +82,8 @@ PlanChoice untuned(const GradientSyncOptions& options, const Settings& settings)
           .wire = options.wire};
 }
 
-// The search uses the axes in this order, so the axis with the largest expected gain comes first.
-// The tuning file identifies axes by their names.
+// The search tries the axes in this order, because it may reach its limit of steps before the last
+// axis. The tuning file contains the axes by name, in this order.
 std::vector<Axis> plan_axes(std::span<const NamedTensor> gradients,
                             const GradientSyncOptions& options, const Settings& settings,
                             const Topology& topology) {

@@ -13,7 +13,7 @@
 
 namespace horo::plan {
 
-/// The tunable parameters of a plan. They are equal on all ranks.
+/// The values of the parameters of a plan that can be tuned. They are equal on all ranks.
 struct PlanChoice {
   std::size_t bucket_bytes = 0;
   std::size_t ring_segment_bytes = 0;
@@ -21,27 +21,28 @@ struct PlanChoice {
   std::optional<DataType> wire = std::nullopt;
 };
 
-/// Returns the parameters of a plan without tuning. Each comes from the options or, if the option
-/// is unset, from the settings.
+/// Returns the parameters of a plan without tuning. `bucket_bytes` comes from the options or, if
+/// unset there, from the settings. `wire` comes from the options, and the others come from the
+/// settings.
 PlanChoice untuned(const GradientSyncOptions& options, const Settings& settings);
 
 /// Returns the parameters that can be tuned for these gradients in this job, in the order of the
-/// expected gain. Each parameter has one value for each different effect. The result is empty if
-/// there is nothing to tune. The parameters are:
+/// expected gain. Omits a parameter that has only one value. The parameters are:
 ///
 ///     hierarchical        1 is the hierarchical algorithm, 0 is one ring of all ranks. Only if
 ///                         HORO_ALGORITHM is auto and the job has several nodes, of which at least
 ///                         one has several ranks.
 ///     wire_bits           32 or 16. Only with options.tune_wire, on several nodes, with a float32
 ///                         gradient and a ring or hierarchical algorithm.
-///     bucket_bytes        The start value times powers of two. Keeps one of several values that
-///                         result in the same buckets. Not with compression, because residuals
-///                         belong to buckets.
-///     ring_segment_bytes  The start value times powers of two. Keeps one of the values that are at
-///                         least the bytes of all gradients divided by the number of ranks. Only if
-///                         allreduces use a ring or parameter servers.
+///     bucket_bytes        The start value times powers of two. If adjacent values result in the
+///                         same buckets, only one of them is tried. Not with compression, because
+///                         residuals belong to buckets.
+///     ring_segment_bytes  The start value times powers of two. If several values are at least the
+///                         bytes of all gradients divided by the number of ranks, only one of them
+///                         is tried. Only if allreduces can use a ring or parameter servers.
 ///
-/// Pure. Returns the same on all ranks whose arguments are equal except topology.rank.
+/// The result is empty if there is nothing to tune. It is equal on all ranks, because it depends
+/// only on the parts of `topology` that are equal on all ranks. Pure.
 std::vector<Axis> plan_axes(std::span<const NamedTensor> gradients,
                             const GradientSyncOptions& options, const Settings& settings,
                             const Topology& topology);
@@ -49,7 +50,7 @@ std::vector<Axis> plan_axes(std::span<const NamedTensor> gradients,
 /// Returns whether one of `axes` selects the algorithm.
 bool has_algorithms(std::span<const Axis> axes);
 
-/// Returns `start` with the values of `choice` on `axes`.
+/// Returns `start`, changed to the values that `choice` selects on `axes`.
 PlanChoice with_values(const PlanChoice& start, const GradientSyncOptions& options,
                        std::span<const Axis> axes, const Choice& choice);
 

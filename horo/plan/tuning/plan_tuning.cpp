@@ -30,13 +30,14 @@ StepTuner::StepTuner(std::string name, std::vector<Axis> axes, Clock clock,
       search_(std::move(axes), options),
       begun_(clock_()) {
   // The ranks agree on the time of a step during the next step. So the first time that the search
-  // records in a trial belongs to the previous choice, and the search ignores it. The first trial
-  // has no previous choice, so record 0 in place of that time.
+  // records in a trial belongs to the previous choice, and the search ignores that time
+  // (TuningSearch::Options::uncounted). The first trial has no previous choice, so record 0 in
+  // place of that time.
   search_.note_step(0);
 }
 
-// own_ is set on all ranks or on none, because `counts` is the same on all ranks. So either all
-// ranks call allreduce() or none does.
+// Whether own_ is set depends only on the `counts` of the previous step, which is equal on all
+// ranks. So all ranks call allreduce() or none does.
 bool StepTuner::agree(collectives::Collectives& collectives) {
   if (!own_) return false;
   slowest_ = std::exchange(own_, std::nullopt);
@@ -44,8 +45,8 @@ bool StepTuner::agree(collectives::Collectives& collectives) {
   return true;
 }
 
-// Sends nothing. During the exchange of this step, the ranks have agreed on slowest_, the time of
-// the step before. All ranks pass the same time to the search and therefore make the same choice.
+// Sends nothing. In the exchange of this step, the ranks have agreed on slowest_, the time of the
+// previous step. All ranks pass the same time to the search and therefore make the same choice.
 bool StepTuner::end_step(int rank, bool counts) {
   if (counts) own_ = clock_() - begun_;
   const auto seconds = std::exchange(slowest_, std::nullopt);
@@ -54,7 +55,7 @@ bool StepTuner::end_step(int rank, bool counts) {
   const int trials = search_.trials();
   search_.note_step(*seconds);
   if (rank == 0 && search_.trials() != trials)
-    log_debug("autotune of gradients '{}': trial {}: {}: {:.3f} ms a step", name_, trials + 1,
+    log_debug("autotune of gradients '{}': trial {}: {}: {:.3f} ms per step", name_, trials + 1,
               describe_choice(search_.axes(), tried), 1e3 * search_.latest_score());
   return choice() != tried;
 }
@@ -70,9 +71,9 @@ namespace {
 
 constexpr const char* kSetting = "HORO_AUTOTUNE";
 
-// Identifies results in the file. The signature covers the gradients, the options and the settings
-// that affect the time of a step. It does not cover the shape of the job, which is in the key
-// itself.
+// Returns TuningKey::model. The signature covers the gradients, the options except `name`, and the
+// settings that are listed below. It does not cover the numbers of nodes and ranks, because the key
+// has separate fields for them.
 std::uint64_t signature(std::span<const NamedTensor> gradients, const GradientSyncOptions& options,
                         const Settings& settings, const PlanChoice& start) {
   const std::vector<std::byte> plan =
@@ -105,9 +106,9 @@ PlanTuning::PlanTuning(std::string name, std::span<const NamedTensor> gradients,
   key_ = {signature(gradients, options, settings, untuned_), topology.node_count, topology.size};
 }
 
-// A result in found_ takes precedence over the file, so an update() with the same gradients keeps
-// the choice of the earlier search. All ranks make the same decision, because found_ is equal on
-// all ranks and all ranks get the line that rank 0 has read.
+// A result in found_ takes precedence over the file, so that a GradientSync::update() with the same
+// names, shapes and types keeps the choice of the earlier search. All ranks make the same decision,
+// because found_ is equal on all ranks and all ranks get the line that rank 0 has read.
 void PlanTuning::begin(collectives::Collectives& collectives) {
   if (axes_.empty()) {
     if (options_.autotune.value_or(false))
@@ -128,7 +129,7 @@ void PlanTuning::begin(collectives::Collectives& collectives) {
 }
 
 // Only rank 0 reads the file, because the hosts need not share a file system and the file may
-// change between two readings. from_rank_0() throws an error of rank 0 on every rank.
+// change between two reads. from_rank_0() throws an error of rank 0 on every rank.
 std::string PlanTuning::find_in_file(collectives::Collectives& collectives) const {
   const LineFile file(kSetting, settings_.autotune_file);
   return collectives::from_rank_0(
@@ -155,10 +156,9 @@ void PlanTuning::begin_exchange(StepExchange& step) {
   if (tuner_ && tuner_->agree(step.collectives)) step.count(sizeof(double), 1);
 }
 
-// Applies the next choice between two steps. All ranks apply the same choice and send no messages.
-// The clock of the next step starts after the change, so the measured time does not include the
-// cost of the change. The spare communicator exists only during the search, because the result
-// needs only one communicator.
+// Applies the next choice between two steps. All ranks have the same choice, so they need not agree
+// here. The clock of the next step starts after the change, so the measured time does not include
+// the cost of the change. After the search, the plan needs only one communicator.
 void PlanTuning::end_step(BucketScheduler& scheduler, const StepReport& report) {
   if (!tuner_) return;
   if (steps_before_search_ > 0) {
@@ -193,7 +193,7 @@ void PlanTuning::finish() {
   const TuningSearch& search = tuner_->search();
   const std::string line = tuning_line(key_, axes_, search.choice());
   found_ += line + "\n";
-  report(fmt::format("{} {}; {:.3f} ms a step, {:.3f} ms untuned, {} steps",
+  report(fmt::format("{} {}; {:.3f} ms per step, {:.3f} ms untuned, {} steps",
                      search.has_improved() ? "found" : "kept",
                      describe_choice(axes_, search.choice()),
                      1e3 * (search.has_improved() ? search.best_seconds() : search.start_seconds()),
@@ -202,8 +202,8 @@ void PlanTuning::finish() {
   tuner_.reset();
 }
 
-// If results go to a file, rank 0 logs the result at level info. Otherwise rank 0 prints the
-// result, unless all output is off.
+// If HORO_AUTOTUNE names a file, rank 0 logs `result` at level info. Otherwise, rank 0 prints
+// `result` to stderr, unless the log level is off.
 void PlanTuning::report(const std::string& result) const {
   if (topology_.rank != 0) return;
   const std::string text = fmt::format("autotune of gradients '{}': {}", name_, result);
@@ -213,7 +213,7 @@ void PlanTuning::report(const std::string& result) const {
     log_info("{}", text);
 }
 
-// If the result cannot be stored, the job logs a warning and continues with the result.
+// If the line cannot be stored, rank 0 logs a warning, and the job continues with the result.
 void PlanTuning::keep(const std::string& line) const {
   try {
     LineFile(kSetting, settings_.autotune_file).append(line, kTuningFileExplanation);

@@ -17,10 +17,10 @@
 
 namespace horo::plan {
 
-/// Runs a TuningSearch over the steps of a job. Each rank measures its steps. The ranks agree on
+/// Runs a TuningSearch over the steps of a plan. Each rank measures its steps. The ranks agree on
 /// the time of the slowest rank, so they make the same choices. They agree on the time of a step in
-/// the exchange of the next step, so the end of a step waits for no other rank. Costs an allreduce
-/// of 8 bytes per step. Used by one thread at a time.
+/// the exchange of the next step, so the end of a step does not wait for other ranks. Costs an
+/// allreduce of 8 bytes per step. Used by one thread at a time.
 class StepTuner {
  public:
   /// Seconds since a fixed point in time.
@@ -33,11 +33,12 @@ class StepTuner {
 
   /// Starts the clock of the next step, which uses choice().
   void begin_step() { begun_ = clock_(); }
-  /// Agrees on the time of the previous step, during the exchange of the current step. Returns
-  /// false and sends nothing if end_step() did not count the previous step. Collective.
+  /// Agrees on the time of the previous step, in the exchange of the current step. Returns false
+  /// and sends nothing if there is no previous step or if end_step() did not count it. Collective.
   bool agree(collectives::Collectives& collectives);
-  /// Ends a step. `counts` is true if the step has exchanged gradients, and must be equal on all
-  /// ranks. Returns whether choice() has changed. Rank 0 logs each trial at level debug.
+  /// Ends a step. `counts` states whether the step has exchanged gradients, and must be equal on
+  /// all ranks. Returns whether choice() has changed. Rank 0 logs each trial at level debug. `rank`
+  /// is the number of this rank.
   bool end_step(int rank, bool counts);
 
   const Choice& choice() const { return search_.choice(); }
@@ -48,34 +49,37 @@ class StepTuner {
   Clock clock_;
   TuningSearch search_;
   double begun_;
-  std::optional<double> own_;      // seconds of the previous step on this rank
-  std::optional<double> slowest_;  // seconds of that step on the slowest rank
+  std::optional<double> own_;      // seconds of the latest step on this rank, until agree()
+  std::optional<double> slowest_;  // seconds of the previous step on the slowest rank
 };
 
 /// Returns a text such as "bucket_bytes=8388608 ring_segment_bytes=262144".
 std::string describe_choice(const std::vector<Axis>& axes, const Choice& choice);
 
-/// Tunes one plan: searches in the first steps, applies each choice to the plan, and stores the
-/// result. Without options.autotune, or if there is nothing to tune, choice() is the result of
-/// untuned(), and the hook does nothing. Used by one thread at a time.
+/// Tunes one plan. Uses an earlier result if there is one. Otherwise, searches in the first steps,
+/// applies each choice to the plan, and stores the result. Without options.autotune, or if there is
+/// nothing to tune, choice() is the result of untuned(), and the hook does nothing. Used by one
+/// thread at a time.
 class PlanTuning : public StepHook {
  public:
-  /// Unset `options.autotune` means no tuning. `settings` and `topology` must outlive this object.
-  /// `found` is found() of the PlanTuning that this object replaces, or empty. It must be equal on
-  /// all ranks.
+  /// If options.autotune is unset, nothing is tuned. `settings` and `topology` must outlive this
+  /// object. `found` is found() of the PlanTuning that this object replaces, or empty if there is
+  /// none. `found` must be equal on all ranks.
   PlanTuning(std::string name, std::span<const NamedTensor> gradients,
              const GradientSyncOptions& options, const Settings& settings, const Topology& topology,
              std::string found = {});
 
-  /// Uses an earlier result from `found` or from the file HORO_AUTOTUNE, which rank 0 reads. Starts
-  /// a search if there is none. Collective. The ranks must have agreed on gradients and options.
-  /// Throws InvalidArgument on every rank if the file cannot be read or has a malformed line.
+  /// Uses an earlier result from found() or from the file that HORO_AUTOTUNE names, which rank 0
+  /// reads. If there is no earlier result, starts a search. Collective. The ranks must have agreed
+  /// on gradients and options. Throws InvalidArgument on every rank if the file cannot be read or
+  /// has a malformed line.
   void begin(collectives::Collectives& collectives);
 
   const PlanChoice& choice() const { return choice_; }
   bool is_searching() const { return tuner_.has_value(); }
-  /// Returns choice() with the second algorithm that the search tries. Returns nullopt if there is
-  /// no search or if the search does not compare algorithms.
+  /// Returns choice() with the other algorithm that the search compares. Returns nullopt if there
+  /// is no search or if the search does not compare algorithms. Must be called before the first
+  /// step.
   std::optional<PlanChoice> other_way() const;
 
   /// Agrees on the time of the previous step.
@@ -84,16 +88,16 @@ class PlanTuning : public StepHook {
   /// the search starts after the second step, when the order of the gradients is final.
   void end_step(BucketScheduler& scheduler, const StepReport& report) override;
 
-  // The parts of end_step() that do not change the plan.
-  /// Records the time of a step. choice() may change. `counts`: see StepTuner::end_step().
+  /// Records the time of a step. choice() may change. For `counts`, see StepTuner::end_step().
+  /// Requires is_searching(). end_step() calls this function before it changes the plan.
   void note_step(bool counts);
-  /// The caller must call this function when the plan uses choice(). Starts the clock of the next
-  /// step, or ends a search that is complete. At the end of a search, rank 0 reports the result and
-  /// appends it to the file, if there is a file.
+  /// Starts the clock of the next step, or ends the search if it is complete. The caller must apply
+  /// choice() to the plan first. At the end of a search, rank 0 reports the result and appends it
+  /// to the file that HORO_AUTOTUNE names, if any. Does nothing without a search.
   void begin_step();
 
-  /// The lines that the constructor received, and one line for the result of this plan's search if
-  /// the search is complete.
+  /// The lines that the constructor received. If the search of this object is complete, a line with
+  /// its result follows (tuning_line()).
   const std::string& found() const { return found_; }
 
  private:
@@ -110,7 +114,7 @@ class PlanTuning : public StepHook {
   PlanChoice untuned_;
   PlanChoice choice_;
   int steps_before_search_;
-  std::vector<Axis> axes_;  // empty if there is nothing to tune
+  std::vector<Axis> axes_;  // empty without options.autotune and if there is nothing to tune
   TuningKey key_;
   std::string found_;
   std::optional<StepTuner> tuner_;  // set during a search

@@ -15,8 +15,8 @@ std::string key_text(const TuningKey& key) {
   return fmt::format("model={:016x} nodes={} ranks={}", key.model, key.nodes, key.ranks);
 }
 
-// Removes the three fields of the key from the front of `line`. Returns the key without the space
-// after it.
+// Removes the key, which is the first three fields, and the space after it from `line`. Returns the
+// key. Throws InvalidArgument if a field of the key is missing.
 std::string_view take_key(std::string_view& line) {
   const std::string_view whole = line;
   for (const std::string_view name : {"model=", "nodes=", "ranks="})
@@ -33,9 +33,8 @@ std::size_t parse_value(std::string_view text) {
   return value;
 }
 
-// Parses all fields, even after an unknown field, so that a malformed line is always an error.
-// Returns nullopt if the line is well-formed but has other axes or values, because another version
-// of horo may have written it.
+// Parses all fields, even after an unknown one, so that a value that is not a whole number is
+// always an error. Returns nullopt if the line has other axes or values than `axes`.
 std::optional<Choice> parse_choice(std::string_view line, std::span<const Axis> axes) {
   Choice choice;
   bool is_known = true;
@@ -68,9 +67,8 @@ std::string tuning_line(const TuningKey& key, std::span<const Axis> axes, const 
   return line;
 }
 
-// Checks every line, even lines with other keys, so that a damaged file is reported at once. Of the
-// lines with this key and with a known value for each axis, uses the last one, because new results
-// are appended.
+// Checks every line, even lines with other keys, so that a damaged file is reported at once. If
+// several lines match, the last one is the newest, because results are appended.
 std::optional<Choice> find_choice(std::string_view text, const TuningKey& key,
                                   std::span<const Axis> axes, std::string_view path) {
   const std::string wanted = key_text(key);

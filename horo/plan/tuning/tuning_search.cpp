@@ -13,8 +13,7 @@ namespace {
 
 constexpr int kTrialsOfDuel = 4;
 
-// The median is robust against single slow steps. With an even number of values, returns the larger
-// of the two middle values.
+// With an even number of values, returns the larger of the two middle values.
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -44,9 +43,9 @@ void TuningSearch::note_step(double seconds) {
   end_trial(median(std::exchange(trial_, {})));
 }
 
-// Hill climbing on one axis after the other. A faster value becomes the best choice, and the climb
-// continues in the same direction. If the first higher value is not faster, the climb turns around.
-// In all other cases, a value that is not faster ends the climb on this axis.
+// In the climb, a faster value becomes part of the best choice, and the search continues in the
+// same direction. If the first value of higher index is not faster, the search tries values of
+// lower index. In all other cases, a value that is not faster ends the climb on this axis.
 void TuningSearch::end_trial(double score) {
   ++trials_;
   latest_score_ = score;
@@ -75,8 +74,8 @@ void TuningSearch::end_trial(double score) {
   }
 }
 
-// Selects the next choice to try, or begins the final comparison. A trial starts only if the steps
-// of the final comparison still fit into the limit afterwards.
+// Selects the next choice to try, or calls begin_duel(). A trial starts only if the steps of the
+// final comparison still fit into the limit afterwards.
 void TuningSearch::climb() {
   while (axis_ < axes_.size() && has_steps_for_another_trial()) {
     if (step_to_neighbour()) return;
@@ -99,8 +98,9 @@ bool TuningSearch::step_to_neighbour() {
   return true;
 }
 
-// The scores of the climb were measured at different times, and the smallest of many noisy scores
-// is too optimistic. So the final comparison measures both choices again.
+// Begins the final comparison, or ends the search if no other choice was faster than the start
+// choice. The smallest of many noisy scores is usually too small. So the comparison measures both
+// choices again.
 void TuningSearch::begin_duel() {
   choice_ = start_;
   stage_ = best_ == start_ ? Stage::kFinished : Stage::kDuel;
@@ -108,7 +108,7 @@ void TuningSearch::begin_duel() {
 
 // Trials 0 and 3 run the start choice, and trials 1 and 2 run the best choice. Trial 1 must be
 // faster than trial 0, and trial 2 must be faster than trial 3, each by more than least_gain. So a
-// machine that becomes steadily faster or slower does not decide the result.
+// steady change of the speed of the machine cannot by itself make the best choice the result.
 void TuningSearch::duel(double score) {
   duel_scores_.push_back(score);
   choice_ = duel_scores_.size() < 3 ? best_ : start_;
