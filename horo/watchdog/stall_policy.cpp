@@ -136,15 +136,18 @@ std::vector<RankSnapshot> StallPolicy::possible_blockers(
     return now - open.submitted > lasting.count() + slow_link && is_of_set(rank, open.process_set);
   };
   const std::vector<MissingOperation> found = find_missing(ranks, now, stall_warning_);
-  const auto waits_for_known = [&](const OpenOperation& open) {
+  // find_missing() merges operations of one kind with the same ranks. The entry has the first name.
+  const auto waits_for_known = [&](const OpenOperation& open, int rank) {
     return std::ranges::any_of(found, [&](const MissingOperation& missing) {
-      return missing.operation.name == open.name &&
-             missing.operation.process_set == open.process_set;
+      if (missing.operation.process_set != open.process_set) return false;
+      return missing.operation.name == open.name ||
+             (missing.others > 0 && missing.operation.kind == open.kind &&
+              std::ranges::binary_search(missing.waiting, rank));
     });
   };
   const auto waits_for_unknown = [&](const RankSnapshot& rank) {
     return std::ranges::any_of(rank.open, [&](const OpenOperation& open) {
-      return !waits_for_known(open) &&
+      return !waits_for_known(open, rank.rank) &&
              std::ranges::any_of(unknown_ranks, [&](const RankSnapshot& other) {
                return is_awaited(open, other.rank);
              });

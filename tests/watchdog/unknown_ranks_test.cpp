@@ -117,6 +117,16 @@ TEST(StallPolicy, BlamesUnknownRankForWhichMissingRankWaits) {
   const auto different = mismatch.evaluate(jobs(""), 105 * kSecond, std::span(&unknown, 1));
   ASSERT_TRUE(different.warning);
   EXPECT_THAT(*different.warning, HasSubstr("a subset of ranks is in one collective"));
+  // The same if each waits in several operations, which are reported as one.
+  std::vector<RankSnapshot> several = jobs("");
+  for (RankSnapshot& rank : several) {
+    rank.open.push_back(rank.open[0]);
+    rank.open.back().name += ".2";
+  }
+  StallPolicy merged(3s, 30s);
+  const auto same = merged.evaluate(several, 105 * kSecond, std::span(&unknown, 1));
+  ASSERT_TRUE(same.warning);
+  EXPECT_THAT(*same.warning, HasSubstr("a subset of ranks is in one collective"));
 }
 
 TEST(StallPolicy, PrefersKnownBlockerOverUnknownRank) {
