@@ -13,8 +13,9 @@ struct RankFailure {
   /// For example "was killed by signal 9 (Killed)", "exited with code 7" or "called MPI_Abort with
   /// code 9".
   std::string how;
-  int exit_code = 1;           ///< as a shell reports it: 137, 7 and 9 in these examples
-  std::string last_line = {};  ///< the last line of the rank's standard error; empty if unknown
+  int exit_code = 1;              ///< as a shell reports it: 137, 7 and 9 in these examples
+  std::string last_line = {};     ///< the last line of the rank's standard error; empty if unknown
+  std::string abort_reason = {};  ///< as in RankEnd
 };
 
 /// Finds reports of Open MPI 4 in the standard error of mpirun, above all the report about the

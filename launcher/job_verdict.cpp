@@ -93,10 +93,17 @@ std::string reason_of_timeout(const RankFailure& failure) {
   return {};
 }
 
+// Returns why horo ended the process or aborted the rank. Empty if the rank ended for another
+// reason.
+std::string reason_of_end(const RankFailure& failure) {
+  std::string reason = reason_of_timeout(failure);
+  return reason.empty() ? failure.abort_reason : reason;
+}
+
 std::string describe_without_records(const JobResult& result, int exit_code) {
   if (result.lost_host) return describe_lost_host(*result.lost_host);
   if (result.failure) {
-    if (std::string reason = reason_of_timeout(*result.failure); !reason.empty()) return reason;
+    if (std::string reason = reason_of_end(*result.failure); !reason.empty()) return reason;
     return fmt::format("{}{}; no rank left a flight record{}", describe(*result.failure),
                        describe_last_line(*result.failure),
                        result.failure->last_line.empty() ? ", so look at its output above" : "");
@@ -180,7 +187,7 @@ void add_unrecorded(DoctorReport& report, const RankFailure& failure,
   rank.rank = failure.rank;
   rank.host = failure.host.empty() ? "?" : failure.host;
   rank.liveness = observe::Liveness::kDead;
-  rank.ending = failure.how;
+  rank.ending = failure.how + describe_last_line(failure);
   rank.last_sign_of_life = rank.taken = report.now;
   report.verdict = observe::diagnose(report.snapshots, report.now, stall_after);
 }
@@ -211,8 +218,13 @@ std::optional<DoctorReport> JobVerdict::read_records() const {
 
 int JobVerdict::exit_code(const JobResult& result) const {
   const int reported = exit_code_of(result);
-  if (!crash_of_mpirun(result) || result.failure) return reported;
+  const bool is_broken_pipe = reported == 128 + SIGPIPE;
+  if (!is_broken_pipe && (!crash_of_mpirun(result) || result.failure)) return reported;
   const auto report = read_records();
+  if (is_broken_pipe) {
+    const auto early = report ? early_end(*report, result.rank_ends) : std::nullopt;
+    return early ? early->exit_code : reported;
+  }
   if (!report || report->verdict.kind != observe::Verdict::Kind::kFailed) return reported;
   const int first = report->verdict.blamed.front();
   const auto log = std::ranges::find(report->logs, first, &observe::FlightLog::rank);
@@ -237,8 +249,7 @@ std::string JobVerdict::of_records(JobResult result) const {
       result.failure && !is_failure && find_rank(report, result.failure->rank) == nullptr;
   if (is_added) add_unrecorded(report, *result.failure, stall_warning());
   std::string text = report.verdict.text;
-  if (is_added && !reason_of_timeout(*result.failure).empty())
-    text = reason_of_timeout(*result.failure);
+  if (is_added && !reason_of_end(*result.failure).empty()) text = reason_of_end(*result.failure);
   if (result.failure && is_unexplained(report.verdict, result.failure->rank))
     text += describe_last_line(*result.failure);
   if (text.empty() && result.failure) {

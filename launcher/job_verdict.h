@@ -20,10 +20,12 @@ class JobVerdict {
   /// `flight_setting` is the job's HORO_FLIGHT_DIR.
   explicit JobVerdict(std::string flight_setting);
 
-  /// Returns the exit code of the job. This is exit_code_of(), except if mpirun crashed, no failure
-  /// of a rank was reported, and the flight records show which rank failed first. The exit code
-  /// then is 128 + n if that rank crashed with signal n, 1 if its record shows a failure of its
-  /// own, and kForcedEndExitCode otherwise, for example if a watchdog aborted the job.
+  /// Returns the exit code of the job. This is exit_code_of(), except in two cases:
+  /// - exit_code_of() is the code of SIGPIPE, and a rank exited with code 0 without a shutdown
+  ///   before another rank failed: 1.
+  /// - mpirun crashed, no failure of a rank was reported, and the flight records show which rank
+  ///   failed first: 128 + n if that rank crashed with signal n, 1 if its record shows a failure of
+  ///   its own, and kForcedEndExitCode otherwise, for example if a watchdog aborted the job.
   int exit_code(const JobResult& result) const;
 
   /// Returns the verdict on a job that failed or was stopped, in a few lines. The verdict is based

@@ -253,8 +253,9 @@ std::optional<RankFailure> first_failure(const std::vector<RankEnd>& ends,
   const auto failed = std::ranges::find_if(
       ends, [](const RankEnd& end) { return end.wait_status != 0 && end.wait_status != SIGPIPE; });
   if (failed == ends.end()) return of_mpirun;
-  return RankFailure{failed->rank, failed->host, describe(*failed),
-                     shell_exit_code(failed->wait_status), failed->last_line};
+  return RankFailure{failed->rank,      failed->host,
+                     describe(*failed), shell_exit_code(failed->wait_status),
+                     failed->last_line, failed->abort_reason};
 }
 
 std::optional<int> crash_of_mpirun(const JobResult& result) {
@@ -264,10 +265,11 @@ std::optional<int> crash_of_mpirun(const JobResult& result) {
 
 int exit_code_of(const JobResult& result) {
   if (result.stop) return 128 + result.stop->signal;
+  const int of_mpirun = shell_exit_code(result.wait_status);
   const bool is_reported = result.failure && result.failure->exit_code != 0;
-  if (is_reported && (result.forced_end || crash_of_mpirun(result)))
+  if (is_reported && (result.forced_end || crash_of_mpirun(result) || of_mpirun == 128 + SIGPIPE))
     return result.failure->exit_code;
-  return result.forced_end ? kForcedEndExitCode : shell_exit_code(result.wait_status);
+  return result.forced_end ? kForcedEndExitCode : of_mpirun;
 }
 
 std::vector<int> supervised_signals() {

@@ -51,8 +51,9 @@ inline constexpr int kForcedEndExitCode = 75;
 
 /// The exit code of a job as a shell reports it. The first rule that applies gives the exit code:
 /// - Signal n told this process to stop the job: 128 + n.
-/// - This process ended the job by itself or mpirun crashed, and the first failed rank is known:
-///   the exit code of that rank, unless it is 0.
+/// - This process ended the job by itself, mpirun crashed, or mpirun exited with the code of
+///   SIGPIPE, and the first failed rank is known: the exit code of that rank, unless it is 0. A
+///   rank that SIGPIPE killed has probably not failed first (see first_failure()).
 /// - This process ended the job by itself: kForcedEndExitCode.
 /// - Otherwise: the exit code of mpirun.
 int exit_code_of(const JobResult& result);

@@ -15,6 +15,8 @@
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
 #include "horo/base/printable.h"
+#include "horo/flight_recorder/flight_directory.h"
+#include "horo/flight_recorder/flight_reader.h"
 #include "launcher/commands.h"
 #include "launcher/job_leftovers.h"
 #include "launcher/machine.h"
@@ -87,6 +89,20 @@ std::optional<int> take_end(const ChildProcess& program) {
                                                                    : std::nullopt;
 }
 
+std::string abort_reason(const std::vector<std::string>& environment, const RankEnd& end) {
+  const std::string_view setting = variable_in(environment, "HORO_FLIGHT_DIR");
+  const auto place = observe::flight_location(setting, 0);
+  if (setting.empty() || !place) return {};
+  try {
+    const observe::FlightLog log =
+        observe::read_flight((place->directory / observe::flight_file_name(end.rank)).string());
+    const bool is_own = log.pid == end.pid && log.state == observe::FlightState::kAborted;
+    return is_own ? printable(log.failure) : "";
+  } catch (const Error&) {  // the rank has not called init(), or has removed its record
+    return {};
+  }
+}
+
 void report(const ChildProcess& program, const std::vector<std::string>& environment,
             int wait_status, LastLine& last) {
   const auto rank = number_in<int>(environment, "OMPI_COMM_WORLD_RANK");
@@ -98,6 +114,7 @@ void report(const ChildProcess& program, const std::vector<std::string>& environ
   char host[HOST_NAME_MAX + 1] = "?";
   gethostname(host, sizeof host - 1);
   end.host = host;
+  if (wait_status != 0) end.abort_reason = abort_reason(environment, end);
   end.last_line = printable(last.text());
   write_all(encode(end));
 }

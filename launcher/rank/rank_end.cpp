@@ -12,11 +12,12 @@
 namespace horo {
 namespace {
 
-// "\x1ehororun-rank-end RANK SIZE PID STATUS HOST LAST LINE\n"
-constexpr char kBegin = '\x1e';  // the record separator of ASCII
+// "\x1ehororun-rank-end RANK SIZE PID STATUS HOST ABORT REASON\x1fLAST LINE\n"
+constexpr char kBegin = '\x1e';      // the record separator of ASCII
+constexpr char kSeparator = '\x1f';  // the unit separator of ASCII
 constexpr char kEnd = '\n';
 constexpr std::string_view kTitle = "hororun-rank-end ";
-constexpr std::size_t kLongestReport = 1000;
+constexpr std::size_t kLongestReport = 6000;  // escaped texts are longer than the originals
 
 std::optional<RankEnd> decode(std::string_view report) {
   report.remove_prefix(1);
@@ -25,6 +26,7 @@ std::optional<RankEnd> decode(std::string_view report) {
   RankEnd end;
   fields >> end.rank >> end.size >> end.pid >> end.wait_status >> end.host;
   if (!fields || fields.get() != ' ') return std::nullopt;
+  if (!std::getline(fields, end.abort_reason, kSeparator) || fields.eof()) return std::nullopt;
   std::getline(fields, end.last_line);  // may be empty
   return end;
 }
@@ -38,8 +40,8 @@ std::string describe(const RankEnd& end) {
 }
 
 std::string encode(const RankEnd& end) {
-  return fmt::format("{}{}{} {} {} {} {} {}{}", kBegin, kTitle, end.rank, end.size, end.pid,
-                     end.wait_status, end.host, end.last_line, kEnd);
+  return fmt::format("{}{}{} {} {} {} {} {}{}{}{}", kBegin, kTitle, end.rank, end.size, end.pid,
+                     end.wait_status, end.host, end.abort_reason, kSeparator, end.last_line, kEnd);
 }
 
 // A report may be split over several reads, so report_ keeps the beginning of a report until its

@@ -16,6 +16,9 @@ struct RankEnd {
   pid_t pid = -1;
   std::string host = {};
   int wait_status = 0;
+  /// Why horo aborted the rank, according to its flight record, printable. Empty if horo did not
+  /// abort the rank, or if there is no record.
+  std::string abort_reason = {};
   std::string last_line = {};  ///< the last non-blank line of its standard error, printable
 };
 

@@ -101,6 +101,33 @@ TEST_F(JobVerdictTest, UsesReportForRankWithoutRecord) {
               StartsWith("hororun: rank 1 (host b) was killed by signal 9 (Killed)"));
 }
 
+TEST_F(JobVerdictTest, QuotesRankWithoutRecord) {
+  const JobVerdict verdict = this->verdict();
+  const auto first = record(0, 7);
+  JobResult result{.failure = RankFailure{1, "b", "exited with code 1", 1, "train: disk full"}};
+  EXPECT_THAT(verdict.text(result, 1),
+              StartsWith("hororun: rank 1 (host b) exited with code 1; its last line on standard "
+                         "error is 'train: disk full'"));
+  result.failure->abort_reason = "ranks 0 and 2 have sent no heartbeat for 10 s";
+  for (const JobVerdict& each : {verdict, JobVerdict("off")})
+    EXPECT_THAT(each.text(result, 1),
+                StartsWith("hororun: ranks 0 and 2 have sent no heartbeat for 10 s\n"));
+}
+
+TEST_F(JobVerdictTest, ExitCodeIsNotThatOfBrokenPipe) {
+  const JobVerdict verdict = this->verdict();
+  record_and_die(0, [](FlightRecorder&) {});
+  JobResult result{.wait_status = (128 + SIGPIPE) << 8,
+                   .rank_ends = {{.rank = 1, .wait_status = SIGPIPE}},
+                   .failure = RankFailure{1, "h", "was killed by signal 13", 128 + SIGPIPE}};
+  EXPECT_EQ(verdict.exit_code(result), 128 + SIGPIPE);
+  result.rank_ends = {{.rank = 0, .host = "h"}, {.rank = 1, .wait_status = SIGPIPE}};
+  EXPECT_EQ(verdict.exit_code(result), 1);
+  result.rank_ends.push_back({.rank = 2, .wait_status = 7 << 8});
+  result.failure = first_failure(result.rank_ends, result.failure);
+  EXPECT_EQ(verdict.exit_code(result), 7);
+}
+
 TEST_F(JobVerdictTest, IgnoresOlderJob) {
   for (int rank : {0, 1}) record(rank, 7)->fail("of another job");
   const JobVerdict verdict = this->verdict();

@@ -7,8 +7,9 @@
 namespace horo {
 namespace {
 
-const RankEnd kExit{3, 8, 4711, "node-1", 7 << 8, "train: unknown option --foo"};
-const RankEnd kKill{0, 8, 12, "b", SIGKILL, ""};
+const RankEnd kExit{
+    3, 8, 4711, "node-1", 7 << 8, "rank 1 (host b) failed", "train: unknown option --foo"};
+const RankEnd kKill{0, 8, 12, "b", SIGKILL, "", ""};
 
 TEST(RankEnd, DescribesEndOfRank) {
   EXPECT_EQ(describe(kExit), "exited with code 7");
@@ -31,6 +32,7 @@ TEST(RankEndReader, ReadsReportsInPiecesOfAnySize) {
     EXPECT_EQ(first.pid, 4711);
     EXPECT_EQ(first.host, "node-1");
     EXPECT_EQ(first.wait_status, 7 << 8);
+    EXPECT_EQ(first.abort_reason, "rank 1 (host b) failed");
     EXPECT_EQ(first.last_line, "train: unknown option --foo");
     EXPECT_EQ(reader.ends()[1].wait_status, SIGKILL);
     EXPECT_EQ(reader.ends()[1].last_line, "");
@@ -47,7 +49,7 @@ TEST(RankEndReader, ReturnsIncompleteReportAtEnd) {
 TEST(RankEndReader, KeepsTextThatResemblesReport) {
   for (const std::string& text :
        {std::string("\x1ehororun-rank-end\n"), std::string("\x1ehororun-rank-end 1 2 x h \n"),
-        std::string("\x1e\n\n"), "\x1e" + std::string(5000, 'x') + "\n"}) {
+        std::string("\x1e\n\n"), "\x1e" + std::string(9000, 'x') + "\n"}) {
     RankEndReader reader;
     std::string rest;
     for (const char c : text) rest += reader.without_reports(std::string_view(&c, 1));
