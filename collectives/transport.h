@@ -53,8 +53,8 @@ class Transport {
   virtual std::unique_ptr<MessageChannel> make_message_channel() = 0;
   /// Makes memory that the ranks of this rank's node share. All ranks of a node must pass equal
   /// `bytes`. If any node cannot allocate its memory, MpiTransport throws SharedMemoryError on
-  /// every rank. The transport of InProcessJob throws CommunicationError on a rank that cannot map
-  /// the memory.
+  /// every rank. The transport of InProcessJob throws SharedMemoryError only on a rank that cannot
+  /// map the memory.
   virtual std::unique_ptr<SharedRegion> make_node_region(std::size_t bytes) = 0;
   /// Makes collectives that the transport itself provides, as a reference for comparisons. Returns
   /// null if the transport provides none.

@@ -27,8 +27,9 @@ void select_largest(std::span<const float> values, std::span<std::uint32_t> indi
 /// in rank order.
 ///
 /// Cost per bucket if each rank sends k values: one allgather of 8 k bytes per rank, four passes
-/// over the values for the selection, and up to five passes for the residual, the figures and the
-/// result. Memory: the residual with error feedback, and 8 k bytes for each rank.
+/// over the values for the selection, and up to five passes for the residual, the result and the
+/// sums of squares in figures(). Memory: the residual with error feedback, and 8 k bytes for each
+/// rank.
 ///
 /// NaN and infinities count as the largest values, so a rank that has any of them in a tensor sends
 /// at least one. If any rank sends such a value, the residuals of the bucket stay unchanged on all

@@ -45,9 +45,9 @@ struct Hierarchy {
 /// share of every rank. The share of the rank with local rank l belongs to column l modulo the
 /// number of columns. First, a reduce-scatter inside the node gives each rank with a column the
 /// shares that belong to this column, reduced over the node. Then a reduce-scatter over the column
-/// gives each rank of the column those of its shares that belong to ranks of its own node, reduced
-/// over all nodes. On a node with more ranks than columns, an allgather inside the node then
-/// distributes the shares. Cost for m nodes and N input bytes, if the shares of all nodes have
+/// reduces these shares over all nodes. Each rank of the column gets the reduced shares that belong
+/// to ranks of its own node. On a node with more ranks than columns, an allgather inside the node
+/// then distributes the shares. Cost for m nodes and N input bytes, if the shares of all nodes have
 /// equal sizes: each node sends (m-1)/m * N bytes to other nodes.
 void hierarchical_reduce_scatter(Hierarchy& hierarchy, const std::byte* input, DataType type,
                                  std::span<const std::size_t> count_of, std::byte* output,

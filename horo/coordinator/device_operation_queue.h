@@ -91,8 +91,9 @@ class DeviceOperationQueue : public std::enable_shared_from_this<DeviceOperation
   /// have agreed. Throws the error of `completion` or of the operation, if there is one. Throws
   /// ShutdownError if close() ends the operation, and InvalidArgument in a completion callback.
   void await_launched(const DeviceOperation& operation, Completion& completion);
-  /// Calls await_launched(). Work that is enqueued on the stream `native` after the call starts
-  /// after the operation. Throws InvalidArgument if the stream is being captured.
+  /// Calls await_launched(). Work that is later enqueued on the stream `native` does not start
+  /// before the device has completed the operation. Throws InvalidArgument if the stream is being
+  /// captured.
   void wait_on(const DeviceOperation& operation, Completion& completion, void* native);
   /// Waits until the device has completed the operation. Throws as await_launched() does.
   void wait(const DeviceOperation& operation, Completion& completion);

@@ -68,7 +68,9 @@ struct FlightLog {
   std::string phase, pause;
   WallTime phase_since = 0, pause_since = 0;
   std::uint64_t finished = 0;  ///< number of finished operations and exchanged buckets
-  std::uint64_t torn = 0;  ///< number of ring records that were incomplete, overwritten or dropped
+  /// The number of ring records that were skipped because they were incomplete, were dropped by
+  /// write_latest_record(), or were overwritten during the copy.
+  std::uint64_t torn = 0;
   std::uint32_t names_lost = 0;
   std::uint32_t unlisted = 0;                ///< see FlightStatus::unlisted
   std::vector<FlightEvent> finished_events;  ///< the latest records of the ring, oldest first
