@@ -133,8 +133,8 @@ namespace {
 constexpr std::string_view kExplanation =
     "# What messages between nodes cost: seconds per message (alpha), per byte sent (beta) and "
     "per\n"
-    "# byte combined (gamma). Written by horo when HORO_LINK_FILE names this file; a line removed\n"
-    "# is measured again.\n";
+    "# byte combined (gamma). Written by horo when HORO_LINK_FILE names this file. If you remove\n"
+    "# a line, the next job with its nodes and ranks measures the costs again.\n";
 constexpr std::array<std::string_view, 5> kKeys = {"nodes", "ranks", "alpha", "beta", "gamma"};
 
 double parse_value(std::string_view key, std::string_view text) {
