@@ -55,8 +55,9 @@ std::string warning_of_step_without_mpi(const std::vector<std::string>& environm
 /// text if this function finds none.
 std::string launcher_of_this_process();
 
-/// Whether a program of this file name starts the processes of MPI jobs. The names begin like
-/// "mpirun", "mpiexec", "hydra", "orted" or "srun".
+/// Whether a program of this file name starts the processes of MPI jobs, for example "mpirun",
+/// "prterun" or "slurmstepd". Checks only the beginning of the name, so the result is also true for
+/// "mpiexec.hydra".
 bool is_launcher(std::string_view program);
 
 }  // namespace horo::collectives

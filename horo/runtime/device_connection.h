@@ -32,8 +32,9 @@ struct DeviceConnection {
 DeviceConnection connect_devices(Runtime& runtime, const std::string& name, device::Device& device,
                                  coordinator::PlanWaits& waits, collectives::Collectives& control);
 
-/// Makes a pipeline whose buffers `made` allocates. Collective over `control`, which connects the
-/// same ranks. Throws DeviceError if this rank has too little memory. The other ranks do not throw.
+/// Makes a pipeline that reduces with the collectives `made`, which also allocate its buffers.
+/// Collective over `control`, which connects the same ranks as `made`. Throws DeviceError if this
+/// rank has too little memory. The other ranks do not throw.
 std::unique_ptr<collectives::ChunkPipeline> make_pipeline(device::Device& device,
                                                           collectives::DeviceCollectives& made,
                                                           std::size_t buffer_bytes,
