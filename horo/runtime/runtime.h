@@ -112,7 +112,7 @@ class Runtime {
   /// begin_shut_down() has started, and throws its error.
   void shut_down();
   /// Starts the same shutdown on a separate thread, unless a shutdown has begun. If another thread
-  /// is in shut_down(), waits for the end of that shutdown. Otherwise does not wait for other ranks.
+  /// is in shut_down(), waits for that shutdown to end. Otherwise, does not wait for other ranks.
   void begin_shut_down();
   /// Whether a shutdown has ended. This includes a shutdown that failed, for example because
   /// another rank had failed.
