@@ -28,7 +28,8 @@ struct DeviceConnection {
 /// other. Makes `device` the current device of the calling thread. If `device` is the host
 /// stand-in, selects sleep waits in `waits`. `device` and `waits` must outlive the result.
 /// Collective; requires several ranks. Throws CommunicationError, and DeviceError if NCCL is not
-/// available.
+/// available. If the devices of each node are connected separately, an error in the connection of
+/// a node's devices is not thrown, but returned in `error_text`.
 DeviceConnection connect_devices(Runtime& runtime, const std::string& name, device::Device& device,
                                  coordinator::PlanWaits& waits, collectives::Collectives& control);
 

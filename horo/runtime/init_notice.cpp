@@ -282,7 +282,7 @@ void InitNotice::elect() {
 }
 
 // A rank that has become the reporter later than at the start gives the launcher time to end the
-// job. The previous reporter may have ended its process for the same reason.
+// job, because the previous reporter may have ended its process after `timeout`.
 bool InitNotice::ends_first(const std::vector<Waiting>& here) const {
   return reports_since_ && (*reports_since_ == 0ns || waited_ - *reports_since_ >= term()) &&
          is_first_host(job_, here) && !is_mpi_running_;

@@ -64,9 +64,9 @@ struct StartingJob {
 /// Returns a text such as "rank 3 (host b, pid 7)" for this process.
 std::string describe_rank(const StartingJob& job);
 
-/// Returns a text such as "ranks 0-1 (host b, pids 6, 7) have waited 3s in horo::init() for rank 2,
-/// which has not called it". `here` has the known ranks of this host in ascending order, including
-/// those that are stopped or have left. It is empty if the ranks are unknown.
+/// Returns a text such as "ranks 0-1 (host b, pids 6, 7) have waited 3 s in horo::init() for rank
+/// 2, which has not called it". `here` has the known ranks of this host in ascending order,
+/// including those that are stopped or have left. It is empty if the ranks are unknown.
 std::string describe_init_wait(const StartingJob& job, std::span<const InitRoster::Waiting> here,
                                std::chrono::nanoseconds waited);
 

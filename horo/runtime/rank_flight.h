@@ -44,10 +44,10 @@ class RankFlight {
   std::unique_ptr<observe::CrashRecorder> crash_recorder_;
 };
 
-/// Writes the reason why horo::init() failed to the flight recorder file of this rank, which
-/// hororun reads. `environment` has "NAME=VALUE" entries. Does nothing if Open MPI's mpirun did not
-/// start the process, if HORO_FLIGHT_DIR is unset, "auto" or "off", or if the rank already has a
-/// recorder with this file.
+/// Records the failure of horo::init() with the reason `why` in the flight recorder file of this
+/// rank, which hororun reads. `environment` has "NAME=VALUE" entries. Does nothing if Open MPI's
+/// mpirun did not start the process, if HORO_FLIGHT_DIR is unset, "auto" or "off", or if the rank
+/// already has a recorder with this file.
 void record_failed_init(const std::vector<std::string>& environment, std::string_view why) noexcept;
 
 /// Records a wait in horo::init() that timed out, under the same conditions. `why` is the reason,

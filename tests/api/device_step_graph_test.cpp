@@ -167,7 +167,7 @@ TEST(DeviceStepGraph, RejectsInvalidStepAndPlanContinues) {
                   trainer.step();
                   sync.wait_on(native);
                 }),
-                HasSubstr("wait_on() twice"));
+                HasSubstr("wait_on() was called twice"));
     EXPECT_THAT(refused([&] {
                   backward(trainer.model, sync, *trainer.stream, 0);
                   sync.wait();
@@ -176,7 +176,7 @@ TEST(DeviceStepGraph, RejectsInvalidStepAndPlanContinues) {
     EXPECT_THAT(error_text<InvalidArgument>([&] {
                   (void)trainer.model.device().capture(*trainer.stream, [&] { trainer.step(); });
                 }),
-                HasSubstr("use DeviceGradientSync::capture()"));
+                HasSubstr("capture the step with DeviceGradientSync::capture()"));
     DeviceStepGraph graph = trainer.capture();
     EXPECT_THAT(refused([&] { graph.launch(); }),
                 HasSubstr("launch() must not be called in a step"));
