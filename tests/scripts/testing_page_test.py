@@ -6,6 +6,7 @@ usage: testing_page_test.py PAGE TESTS_FOLDER BUILD_FOLDER CTEST
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -19,7 +20,10 @@ def tests_in_sources(folder):
 
 
 def tests_of_ctest(build):
-    listed = subprocess.run([CTEST, "--test-dir", build, "-N"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    """Runs ctest in another folder, because ctest -N in `build` would replace the log of the run in progress there."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "CTestTestfile.cmake").write_text(f'subdirs("{build}")\n')
+        listed = subprocess.run([CTEST, "--test-dir", folder, "-N"], stdout=subprocess.PIPE, text=True, check=True).stdout
     return set(re.findall(r"Test +#\d+: (\S+)", listed))
 
 
@@ -34,6 +38,12 @@ def unknown_names(rows, known):
 
 
 class TestingPage(unittest.TestCase):
+    def test_listing_keeps_log_of_run(self):
+        log = BUILD / "Testing/Temporary/LastTest.log"
+        before = log.stat().st_mtime_ns if log.exists() else None
+        self.assertIn("testing_page", tests_of_ctest(BUILD))
+        self.assertEqual(log.stat().st_mtime_ns if log.exists() else None, before)
+
     def test_every_listed_test_exists(self):
         rows = rows_of(PAGE.read_text())
         self.assertGreater(len(rows), 40)
