@@ -96,8 +96,8 @@ struct InitNoticeOptions {
 /// when the wait is ten times as long as in the previous line.
 ///
 /// The first host is the host on which rank 0 waits, or the only host of the job. On other hosts,
-/// each line is due after four times as long. A slow start on many hosts thus usually gives one
-/// line.
+/// the first line is due after four times `stall_warning`, and each later line after 40 times the
+/// wait in the previous line. A slow start on many hosts thus usually gives one line.
 ///
 /// After `timeout`, the reporter of the first host records the reason and ends its process with
 /// kStuckExitCode. The launcher then ends the job. Every other process does the same at `timeout`

@@ -18,9 +18,9 @@ class OpenSets {
   /// number of names. All members get the same number if they make their sets in the same order.
   int number_of(const std::vector<int>& ranks);
   void add(const std::shared_ptr<Runtime>& set);
-  /// Takes ownership of a set that the program has destroyed, and starts to close it. The set
-  /// closes when all its members have retired or closed it. Does not wait for them before finish().
-  /// After finish(), waits for the other members.
+  /// Takes over `set`, the runtime of a ProcessSet that the program has destroyed, and starts to
+  /// close it. The set closes when all its members have retired or closed it. Does not wait for
+  /// them before finish(). After finish(), waits for the other members.
   void retire(std::shared_ptr<Runtime> set);
   /// Starts to close all sets. Does not wait for other ranks.
   void begin_closing();

@@ -32,8 +32,8 @@ class RankFlight {
   void end() noexcept;
   /// If this is rank 0 and its recorder shows a failed or aborted job, returns a text with the
   /// command that shows what the ranks did last. Otherwise returns an empty text. Also returns an
-  /// empty text if there is no file, or if hororun runs the job, because hororun prints the same
-  /// command.
+  /// empty text if there is no file, or if hororun has chosen the directory, because hororun then
+  /// prints the same command.
   std::string post_mortem_hint() const;
 
  private:
