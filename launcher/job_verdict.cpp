@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -218,13 +219,13 @@ std::optional<DoctorReport> JobVerdict::read_records() const {
 
 int JobVerdict::exit_code(const JobResult& result) const {
   const int reported = exit_code_of(result);
-  const bool is_broken_pipe = reported == 128 + SIGPIPE;
-  if (!is_broken_pipe && (!crash_of_mpirun(result) || result.failure)) return reported;
-  const auto report = read_records();
-  if (is_broken_pipe) {
+  if (reported == 128 + SIGPIPE) {
+    const auto report = read_records();
     const auto early = report ? early_end(*report, result.rank_ends) : std::nullopt;
     return early ? early->exit_code : reported;
   }
+  if (!crash_of_mpirun(result) || result.failure) return reported;
+  const auto report = read_records();
   if (!report || report->verdict.kind != observe::Verdict::Kind::kFailed) return reported;
   const int first = report->verdict.blamed.front();
   const auto log = std::ranges::find(report->logs, first, &observe::FlightLog::rank);
@@ -249,7 +250,9 @@ std::string JobVerdict::of_records(JobResult result) const {
       result.failure && !is_failure && find_rank(report, result.failure->rank) == nullptr;
   if (is_added) add_unrecorded(report, *result.failure, stall_warning());
   std::string text = report.verdict.text;
-  if (is_added && !reason_of_end(*result.failure).empty()) text = reason_of_end(*result.failure);
+  if (is_added)
+    if (std::string reason = reason_of_end(*result.failure); !reason.empty())
+      text = std::move(reason);
   if (result.failure && is_unexplained(report.verdict, result.failure->rank))
     text += describe_last_line(*result.failure);
   if (text.empty() && result.failure) {
