@@ -15,7 +15,9 @@ class [[nodiscard]] AlltoallHandle : public Handle {
   AlltoallHandle() = default;
   AlltoallHandle(Handle handle, std::shared_ptr<const std::vector<std::size_t>> received_splits);
 
-  /// Returns the number of rows received from each rank, by rank. Blocks and throws as wait() does.
+  /// Returns the number of rows received from each rank, by rank. Blocks until they are known: for
+  /// tensors in host memory until the operation has completed, for tensors in device memory until
+  /// it is enqueued on the device. Throws as wait() does.
   std::vector<std::size_t> received_splits() const;
 
  private:

@@ -17,6 +17,14 @@ namespace {
 // the name that the user has given. part_name() returns the name of the other operation.
 std::string part_name(const std::string& name, const char* part) { return name + "." + part; }
 
+// Leaves the operation to the owner of the coordinator's rounds, usually the coordinator's thread.
+// The blocking functions call Runtime::perform(), which may run the operation on the caller's
+// thread. This saves two thread switches.
+Handle submit(Runtime& runtime, Entry entry, void* stream) {
+  coordinator::Submitted submitted = runtime.submit(std::move(entry), stream);
+  return Handle(std::move(submitted.completion), std::move(submitted.on_device));
+}
+
 }  // namespace
 
 // A program may make a Context in a destructor while an exception unwinds the stack. shutdown()
@@ -80,59 +88,58 @@ int Context::local_size() const { return runtime_->topology().local_size; }
 int Context::node() const { return runtime_->topology().node; }
 int Context::node_count() const { return runtime_->topology().node_count; }
 
-// submit() leaves an operation to the owner of the coordinator's rounds, usually the coordinator's
-// thread. The blocking forms call perform(), which may run the operation on the caller's thread.
-// This saves two thread switches.
 Handle Context::allreduce_async(TensorView tensor, const AllreduceOptions& options) {
-  return Handle(runtime_->submit(allreduce_entry(tensor, options)));
+  return submit(*runtime_.get(), allreduce_entry(tensor, options), options.stream);
 }
 Handle Context::allreduce_async(const ConstTensorView& input, TensorView output,
                                 const AllreduceOptions& options) {
-  return Handle(runtime_->submit(allreduce_entry(input, output, options)));
+  return submit(*runtime_.get(), allreduce_entry(input, output, options), options.stream);
 }
 Handle Context::broadcast_async(TensorView tensor, const BroadcastOptions& options) {
-  return Handle(runtime_->submit(broadcast_entry(tensor, options, runtime_->topology())));
+  return submit(*runtime_.get(), broadcast_entry(tensor, options, runtime_->topology()),
+                options.stream);
 }
 Handle Context::allgather_async(const ConstTensorView& input, TensorView output,
                                 const AllgatherOptions& options) {
-  return Handle(runtime_->submit(allgather_entry(input, output, options)));
+  return submit(*runtime_.get(), allgather_entry(input, output, options), options.stream);
 }
 Handle Context::reduce_scatter_async(const ConstTensorView& input, TensorView output,
                                      const ReduceScatterOptions& options) {
-  return Handle(
-      runtime_->submit(reduce_scatter_entry(input, output, options, runtime_->topology())));
+  return submit(*runtime_.get(), reduce_scatter_entry(input, output, options, runtime_->topology()),
+                options.stream);
 }
 AlltoallHandle Context::alltoall_async(const ConstTensorView& input, TensorView output,
                                        const AlltoallOptions& options) {
   Entry entry = alltoall_entry(input, output, options, runtime_->topology());
   // The handle shares the vector, which is filled before the operation completes.
   const auto received_splits = entry.received_splits;
-  return {Handle(runtime_->submit(std::move(entry))), received_splits};
+  return {submit(*runtime_.get(), std::move(entry), options.stream), received_splits};
 }
 
 void Context::allreduce(TensorView tensor, const AllreduceOptions& options) {
-  runtime_->perform(allreduce_entry(tensor, options));
+  runtime_->perform(allreduce_entry(tensor, options), options.stream);
 }
 void Context::allreduce(const ConstTensorView& input, TensorView output,
                         const AllreduceOptions& options) {
-  runtime_->perform(allreduce_entry(input, output, options));
+  runtime_->perform(allreduce_entry(input, output, options), options.stream);
 }
 void Context::broadcast(TensorView tensor, const BroadcastOptions& options) {
-  runtime_->perform(broadcast_entry(tensor, options, runtime_->topology()));
+  runtime_->perform(broadcast_entry(tensor, options, runtime_->topology()), options.stream);
 }
 void Context::allgather(const ConstTensorView& input, TensorView output,
                         const AllgatherOptions& options) {
-  runtime_->perform(allgather_entry(input, output, options));
+  runtime_->perform(allgather_entry(input, output, options), options.stream);
 }
 void Context::reduce_scatter(const ConstTensorView& input, TensorView output,
                              const ReduceScatterOptions& options) {
-  runtime_->perform(reduce_scatter_entry(input, output, options, runtime_->topology()));
+  runtime_->perform(reduce_scatter_entry(input, output, options, runtime_->topology()),
+                    options.stream);
 }
 std::vector<std::size_t> Context::alltoall(const ConstTensorView& input, TensorView output,
                                            const AlltoallOptions& options) {
   Entry entry = alltoall_entry(input, output, options, runtime_->topology());
   const auto received_splits = entry.received_splits;
-  runtime_->perform(std::move(entry));
+  runtime_->perform(std::move(entry), options.stream);
   return *received_splits;
 }
 
@@ -157,19 +164,20 @@ TraceScope Context::pause(std::string_view name) {
 
 void Context::allreduce_group(std::span<const NamedTensor> tensors,
                               const AllreduceOptions& options) {
-  runtime_->perform(allreduce_group_entry(tensors, options));
+  runtime_->perform(allreduce_group_entry(tensors, options), options.stream);
 }
 Handle Context::allreduce_group_async(std::span<const NamedTensor> tensors,
                                       const AllreduceOptions& options) {
-  return Handle(runtime_->submit(allreduce_group_entry(tensors, options)));
+  return submit(*runtime_.get(), allreduce_group_entry(tensors, options), options.stream);
 }
 void Context::broadcast_group(std::span<const NamedTensor> tensors,
                               const BroadcastOptions& options) {
-  runtime_->perform(broadcast_group_entry(tensors, options, runtime_->topology()));
+  runtime_->perform(broadcast_group_entry(tensors, options, runtime_->topology()), options.stream);
 }
 Handle Context::broadcast_group_async(std::span<const NamedTensor> tensors,
                                       const BroadcastOptions& options) {
-  return Handle(runtime_->submit(broadcast_group_entry(tensors, options, runtime_->topology())));
+  return submit(*runtime_.get(), broadcast_group_entry(tensors, options, runtime_->topology()),
+                options.stream);
 }
 
 // Sends the number of bytes first, because the other ranks need it for the shape of the contents.

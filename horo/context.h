@@ -39,7 +39,26 @@ struct InitOptions {
 /// submitted in a different order on each rank. Operations without `_async` block until the
 /// operation has completed. Ranks that make blocking calls in different orders from one thread
 /// deadlock. Every rank must submit every operation; join() is the exception. A name may be used
-/// again after its operation has completed. Tensors must lie in host memory.
+/// again after its operation has completed.
+///
+/// Tensors of an operation lie in host memory, or all in the memory of one device. A view of device
+/// memory is made with TensorView(data, shape, device), where open_gpu() returns the device.
+/// Streams order operations on such tensors and the other work of the device, so the host need not
+/// wait for the device:
+///
+///   const auto gpu = open_gpu(ctx);
+///   const TensorView w(address, shape, *gpu);
+///   const Handle h = ctx.allreduce_async(w, {.name = "w.grad", .stream = stream});
+///   // ... other work of the host, and of the stream
+///   h.wait_on(stream);   // later work of the stream starts after the operation
+///
+/// The device runs the operations of a context one after the other, in the same order on all ranks.
+/// An operation may have to wait on the device for the streams of all ranks, and later operations
+/// then wait too. From submission until the operation has completed, only work that was enqueued on
+/// options.stream before may access its tensors. Adasum, int16 and uint16 throw InvalidArgument in
+/// reductions of device memory. The first operation connects the devices of the ranks, and
+/// allocates two buffers of HORO_BUCKET_BYTES on each device. The context keeps them and the device
+/// until shutdown().
 ///
 /// All functions, except moving and destruction, may be called from several threads at the same
 /// time. Blocking calls in a completion callback (Handle::then()) throw InvalidArgument. In a child
@@ -56,8 +75,14 @@ struct InitOptions {
 /// - CommunicationError is thrown in the same way, on every rank on which the operation has not
 ///   completed before the failure. Every later operation of the context then fails with
 ///   CommunicationError. A SharedMemoryError, although it is a CommunicationError, does not have
-///   this effect.
-/// - After InvalidArgument, MismatchError and SharedMemoryError, the context remains usable.
+///   this effect. A CommunicationError is also thrown if a device fails, or if a device takes
+///   longer than HORO_TIMEOUT for an operation that it has begun.
+/// - DeviceError is thrown in the same way, on every rank, if the devices of the ranks cannot be
+///   connected, for example because a device has too little memory. If only one rank takes part, it
+///   is also thrown if its device fails.
+/// - After InvalidArgument, MismatchError, SharedMemoryError and a DeviceError of several ranks,
+/// the
+///   context remains usable.
 class Context {
  public:
   /// For use inside horo. Programs call init().
@@ -95,7 +120,8 @@ class Context {
   /// and shape of `input`. It must either be the same memory as `input` or not overlap `input`. In
   /// the latter case, the call copies `input` to `output` on the caller's thread and does not
   /// change `input`. After allreduce_async() has returned, only `output` must stay alive and
-  /// untouched. If the call throws InvalidArgument, `output` is unchanged.
+  /// untouched. In device memory, the device copies, so `input` must stay alive and unchanged until
+  /// the operation has completed. If the call throws InvalidArgument, `output` is unchanged.
   void allreduce(const ConstTensorView& input, TensorView output,
                  const AllreduceOptions& options = {});
   Handle allreduce_async(const ConstTensorView& input, TensorView output,
@@ -175,7 +201,8 @@ class Context {
 
   /// Checks that `tensors`, such as all parameters, have the same bytes on every rank. This finds
   /// replicas that have diverged. Collective: all ranks must give the same names, types and shapes
-  /// in the same order. Each rank hashes its tensors on the caller's thread. If the hashes are
+  /// in the same order. Each rank hashes its tensors on the caller's thread. Tensors in device
+  /// memory are first copied to host memory, on options.stream. If the hashes are
   /// equal, the check costs one allreduce of 16 bytes. The probability that a difference goes
   /// undetected is about 2^-64. See CheckEqualOptions::every for calls that skip the check. Blocks.
   ///
@@ -196,7 +223,7 @@ class Context {
   /// Until then, this rank takes part in the sum, average, min, max and product allreduces of the
   /// other ranks, groups included. It contributes values that do not change the result. Averages
   /// are divided by the number of ranks that submitted the operation. All other operations of the
-  /// context, including those of DeviceOperations, fail with MismatchError on the ranks that submit
+  /// context, including those on device memory, fail with MismatchError on the ranks that submit
   /// them. For the exchanges of a GradientSync, use GradientSync::join().
   ///
   /// While a thread of this rank is in join(), every call on this context that submits an

@@ -11,8 +11,10 @@
 #include "collectives/reduce/tensor_values.h"
 #include "horo/coordinator/operation_flights.h"
 #include "horo/plan/bucket_scheduler.h"
+#include "horo/plan/device_runner.h"
 #include "horo/plan/gradient_checks.h"
 #include "horo/plan/plan_update_rendezvous.h"
+#include "horo/runtime/device_plan.h"
 #include "horo/runtime/gradient_plan.h"
 #include "horo/runtime/runtime.h"
 
@@ -34,7 +36,18 @@ struct GradientSync::Impl {
     coordinator::forbid_blocking_in_callbacks();
     require_usable();
   }
-  void require_registered(std::size_t index) const;
+  void require_registered(std::string_view what, std::size_t index) const;
+  void require_host_memory(std::string_view what) const {
+    HORO_CHECK(runner == nullptr, fmt::format("{} requires gradients in host memory", what));
+  }
+  /// Returns the runner of gradients in device memory.
+  plan::DeviceRunner& runner_for(std::string_view what) const {
+    HORO_CHECK(runner != nullptr, fmt::format("{} requires gradients in device memory", what));
+    return *runner;
+  }
+  /// For gradients in device memory: throws the error of the exchange, and InvalidArgument if
+  /// gradients are not marked in this step.
+  void require_complete() const;
   void require_none_marked(std::string_view what) const;
   void require_weights(std::string_view what) const;
   void require_bucket(std::size_t bucket) const;
@@ -42,6 +55,11 @@ struct GradientSync::Impl {
   /// most 6 names.
   void require_unused_allowed(const std::vector<std::size_t>& unmarked) const;
 
+  const plan::BucketPlan& bucket_plan() const {
+    return runner != nullptr ? runner->plan() : scheduler->plan();
+  }
+  void make_host_plan(const GradientSyncOptions& options);
+  void make_device_plan(device::Device& device, const GradientSyncOptions& options);
   bool has_peers() const { return runtime->topology().size > 1; }
   std::string update_name() const { return plan.name() + ".update"; }
   coordinator::Entry make_task(const std::string& name) const;
@@ -59,8 +77,9 @@ struct GradientSync::Impl {
   std::vector<NamedTensor> gradients;
   // Null if only one rank takes part. Declared before the scheduler, whose waits use it.
   std::unique_ptr<PlanUpdateRendezvous> rendezvous;
-  std::unique_ptr<BucketScheduler> scheduler;
-  std::size_t pass = 0;  // index of the current pass in its step
+  std::unique_ptr<BucketScheduler> scheduler;  // null if the gradients are in device memory
+  std::shared_ptr<plan::DeviceRunner> runner;  // null if the gradients are in host memory
+  std::size_t pass = 0;                        // index of the current pass in its step
   std::size_t no_sync_depth = 0;
   std::vector<std::size_t> unused;
   const StepReport report_of_pass;  // the report of a pass that exchanges nothing
@@ -73,6 +92,13 @@ GradientSync::Impl::Impl(Context& context, std::span<const NamedTensor> register
            options),
       gradients(registered.begin(), registered.end()) {
   check_together(*runtime, plan.name(), [&] { check_gradients(gradients, options); });
+  if (device::Device* const device = device_of(gradients))
+    make_device_plan(*device, options);
+  else
+    make_host_plan(options);
+}
+
+void GradientSync::Impl::make_host_plan(const GradientSyncOptions& options) {
   const Topology& topology = runtime->topology();
   std::unique_ptr<collectives::MessageChannel> channel;
   BucketScheduler::Parts parts =
@@ -88,6 +114,25 @@ GradientSync::Impl::Impl(Context& context, std::span<const NamedTensor> register
       runtime->recorder(), plan.name(),
       metrics::StepMeter(runtime->meter(), {plan.name(), topology.set_name(), topology.size}));
   hold_first_passes();
+}
+
+// The runner's thread does not exist in a child process of fork(), so the child leaks the runner.
+// The deleter shares the ownership of the runtime and of the device, so both outlive the runner.
+void GradientSync::Impl::make_device_plan(device::Device& device,
+                                          const GradientSyncOptions& options) {
+  std::shared_ptr<device::Device> owner = device.share();
+  device.make_current();
+  auto made = std::make_unique<plan::DeviceRunner>(
+      agree_on_device_plan(*runtime, plan.name(), device, gradients, options),
+      collectives::ChunkPipeline::ReduceSpec{.op = options.op,
+                                             .leave_as_reduced = options.leave_as_reduced},
+      [counter = runtime.get()](std::size_t bytes, std::size_t tensors) {
+        counter->count_collective(bytes, tensors);
+      },
+      runtime->recorder(), plan.name(), runtime->topology().set_name());
+  runner = {made.release(), [runtime = runtime, owner](plan::DeviceRunner* owned) {
+              if (!runtime->home().is_elsewhere()) delete owned;
+            }};
 }
 
 GradientSync::Impl::~Impl() {
@@ -116,9 +161,9 @@ coordinator::Entry GradientSync::Impl::make_task(const std::string& name) const 
   return entry;
 }
 
-void GradientSync::Impl::require_registered(std::size_t index) const {
-  HORO_CHECK(index < gradients.size(),
-             fmt::format("ready({}): only {} gradients are registered", index, gradients.size()));
+void GradientSync::Impl::require_registered(std::string_view what, std::size_t index) const {
+  HORO_CHECK(index < gradients.size(), fmt::format("{}({}): only {} gradients are registered", what,
+                                                   index, gradients.size()));
 }
 
 void GradientSync::Impl::require_none_marked(std::string_view what) const {
@@ -127,12 +172,13 @@ void GradientSync::Impl::require_none_marked(std::string_view what) const {
 }
 
 void GradientSync::Impl::require_weights(std::string_view what) const {
+  require_host_memory(what);
   HORO_CHECK(scheduler->hooks().weights != nullptr,
              fmt::format("{} needs GradientSyncOptions::weighted", what));
 }
 
 void GradientSync::Impl::require_bucket(std::size_t bucket) const {
-  const std::size_t count = scheduler->plan().buckets.size();
+  const std::size_t count = bucket_plan().buckets.size();
   HORO_CHECK(bucket < count, fmt::format("bucket {} of {} does not exist", bucket, count));
 }
 
@@ -144,6 +190,11 @@ void GradientSync::Impl::require_unused_allowed(const std::vector<std::size_t>& 
   throw InvalidArgument(fmt::format("wait() before ready() of {} of {} gradients: {}{}",
                                     unmarked.size(), gradients.size(), fmt::join(names, ", "),
                                     unmarked.size() > 6 ? ", ..." : ""));
+}
+
+void GradientSync::Impl::require_complete() const {
+  require_may_wait();
+  require_unused_allowed(runner->unmarked());
 }
 
 void GradientSync::Impl::hold_first_passes() {
@@ -211,7 +262,8 @@ GradientSync::~GradientSync() = default;
 
 void GradientSync::ready(std::size_t index) {
   impl_->require_usable();
-  impl_->require_registered(index);
+  impl_->require_registered("ready", index);
+  impl_->require_host_memory("ready() without a stream");
   BucketScheduler& scheduler = *impl_->scheduler;
   if (const auto& order = scheduler.hooks().order) order->note(index);
   HORO_CHECK(scheduler.mark(index), fmt::format("gradient '{}' was marked ready twice in one pass",
@@ -219,7 +271,7 @@ void GradientSync::ready(std::size_t index) {
 }
 
 void GradientSync::ready(std::size_t index, const ConstTensorView& gradient) {
-  impl_->require_registered(index);
+  impl_->require_registered("ready", index);
   const auto& [name, registered] = impl_->gradients[index];
   HORO_CHECK(gradient.data() == registered.data(),
              fmt::format(
@@ -234,7 +286,42 @@ void GradientSync::ready(std::size_t index, const ConstTensorView& gradient) {
   ready(index);
 }
 
+void GradientSync::ready(std::size_t index, void* stream) {
+  impl_->require_usable();
+  impl_->require_registered("ready", index);
+  HORO_CHECK(impl_->runner_for("ready() with a stream").mark(index, stream),
+             fmt::format("gradient '{}' was marked ready twice in one pass",
+                         impl_->gradients[index].name));
+}
+
+void GradientSync::wait_on(void* stream) {
+  plan::DeviceRunner& runner = impl_->runner_for("wait_on()");
+  impl_->require_complete();
+  runner.wait_on(stream);
+}
+
+void GradientSync::check() {
+  if (impl_->runner != nullptr) impl_->runner->check();
+}
+
+StepGraph GradientSync::capture(void* stream, const std::function<void()>& step) {
+  impl_->require_may_wait();
+  plan::DeviceRunner& runner = impl_->runner_for("capture()");
+  return StepGraph(impl_->runtime, impl_->runner, runner.capture(stream, step));
+}
+
+ReducedGradient GradientSync::reduced(std::size_t index) const {
+  impl_->require_registered("reduced", index);
+  if (impl_->runner != nullptr) return impl_->runner->reduced(index);
+  const TensorView& own = impl_->gradients[index].tensor;
+  return {own.data(), own.type(), 1};
+}
+
 const StepReport& GradientSync::wait() {
+  if (impl_->runner != nullptr) {
+    impl_->require_complete();
+    return impl_->runner->wait();
+  }
   impl_->require_may_wait();
   if (impl_->scheduler->is_held()) return impl_->end_pass();
   const std::vector<std::size_t> unmarked = impl_->scheduler->marks().unmarked_in_step();
@@ -244,6 +331,7 @@ const StepReport& GradientSync::wait() {
 
 const StepReport& GradientSync::exchange() {
   impl_->require_may_wait();
+  impl_->require_host_memory("exchange()");
   impl_->scheduler->mark_all();
   if (impl_->scheduler->is_held()) {
     impl_->unused.clear();
@@ -253,6 +341,7 @@ const StepReport& GradientSync::exchange() {
 }
 
 GradientSync::NoSync::NoSync(GradientSync& sync) : impl_(sync.impl_.get()) {
+  impl_->require_host_memory("no_sync()");
   impl_->require_none_marked("no_sync()");
   HORO_CHECK(impl_->plan.options().backward_passes_per_step == 1,
              "no_sync() cannot be combined with backward_passes_per_step; choose one");
@@ -321,6 +410,7 @@ std::vector<std::vector<std::size_t>> GradientSync::unused_by_rank() const {
 
 void GradientSync::update(std::span<const NamedTensor> gradients) {
   impl_->require_may_wait();
+  impl_->require_host_memory("update()");
   BucketScheduler& scheduler = *impl_->scheduler;
   if (!scheduler.has_failed()) {
     impl_->require_none_marked("update()");
@@ -340,35 +430,41 @@ void GradientSync::update(std::span<const NamedTensor> gradients) {
   impl_->hold_first_passes();
 }
 
-std::size_t GradientSync::bucket_count() const { return impl_->scheduler->plan().buckets.size(); }
+std::size_t GradientSync::bucket_count() const { return impl_->bucket_plan().buckets.size(); }
 
 const std::vector<std::size_t>& GradientSync::bucket(std::size_t bucket) const {
   impl_->require_bucket(bucket);
-  return impl_->scheduler->plan().buckets[bucket];
+  return impl_->bucket_plan().buckets[bucket];
 }
 
 bool GradientSync::is_in_place(std::size_t bucket) const {
   impl_->require_bucket(bucket);
-  return impl_->scheduler->is_mapped(bucket);
+  return impl_->scheduler != nullptr && impl_->scheduler->is_mapped(bucket);
 }
 
-bool GradientSync::is_tuning() const { return impl_->scheduler->hooks().tuning->is_searching(); }
+bool GradientSync::is_tuning() const {
+  return impl_->scheduler != nullptr && impl_->scheduler->hooks().tuning->is_searching();
+}
 
 WireReport GradientSync::wire_report() const {
+  impl_->require_host_memory("wire_report()");
   return impl_->scheduler->communicators().wire_report();
 }
 
 CompressionReport GradientSync::compression_report() const {
+  impl_->require_host_memory("compression_report()");
   return impl_->scheduler->hooks().compression->report();
 }
 
 std::vector<std::byte> GradientSync::save_compression_state() const {
+  impl_->require_host_memory("save_compression_state()");
   impl_->require_none_marked("save_compression_state()");
   return impl_->scheduler->hooks().compression->save_state();
 }
 
 void GradientSync::load_compression_state(std::span<const std::byte> state) {
   impl_->require_may_wait();
+  impl_->require_host_memory("load_compression_state()");
   impl_->require_none_marked("load_compression_state()");
   coordinator::Entry entry = impl_->make_task(impl_->plan.name() + ".load_compression_state");
   entry.task = [&](collectives::Collectives& collectives) {

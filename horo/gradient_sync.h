@@ -10,10 +10,12 @@
 #include "horo/base/gradient_sync_options.h"
 #include "horo/base/step_report.h"
 #include "horo/context.h"
+#include "horo/step_graph.h"
 
 namespace horo {
 
-/// Averages (or otherwise reduces) the same set of gradients every step, in place.
+/// Averages (or otherwise reduces) the same set of gradients every step, in place. The gradients
+/// are in host memory, or all in the memory of one device; see "Device memory" below.
 ///
 /// At registration, the gradients are packed into buckets, from the last registered gradient to the
 /// first. Backward usually produces them in that order. The buckets and their order are the plan.
@@ -38,6 +40,28 @@ namespace horo {
 /// by one thread at a time, after the calls of ready() for the same pass have returned. The memory
 /// of the gradients must stay in place while they are registered. The program must not access a
 /// gradient between ready() and the return of the next wait().
+///
+/// Device memory: streams order the exchange and the other work of the device. The host waits for
+/// the device only in wait() and to stay at most two steps ahead.
+///
+///   const auto gpu = open_gpu(ctx);
+///   GradientSync sync(ctx, gradients);   // views with TensorView(data, shape, *gpu)
+///   // in backward, when the kernels that compute gradient i are enqueued on `stream`:
+///   sync.ready(i, stream);
+///   // before the kernels of the optimizer are enqueued:
+///   sync.wait_on(stream);
+///
+/// The device becomes the current device of the calling thread. With several ranks, the constructor
+/// allocates two buffers on the device, each with room for the packed gradients of any one bucket.
+/// With leave_as_reduced, it allocates one buffer for the packed gradients of all buckets. A bucket
+/// is exchanged in chunks of about GradientSyncOptions::chunk_bytes. Large gradients, and gradients
+/// that are contiguous in memory on all ranks, can be reduced in place; see
+/// GradientSyncOptions::in_place_bytes. One kernel packs the other gradients of a chunk into a
+/// fused buffer, and one kernel unpacks them. These kernels also convert and scale. If only one
+/// rank takes part, it exchanges nothing and launches no kernel. These features require host
+/// memory, for now: steps of several passes, find_unused, weighted, clip_norm, check_finite,
+/// reorder, autotune, compression, kAdasum, update(), is_in_place() and the reports of wire and
+/// compression.
 class GradientSync {
   struct Impl;
 
@@ -49,11 +73,16 @@ class GradientSync {
   ///
   /// Throws InvalidArgument on every rank if the arguments of a rank are invalid. With several
   /// ranks, the text names this rank. Examples are no gradients, an empty or repeated name of a
-  /// gradient, gradients that overlap in memory, and options that exclude each other.
+  /// gradient, gradients that overlap in memory, gradients in different memories, and options that
+  /// exclude each other. Throws DeviceError on every rank, with the rank, if a rank cannot allocate
+  /// memory of its device, or if the devices cannot be connected.
   GradientSync(Context& context, std::span<const NamedTensor> gradients,
                const GradientSyncOptions& options = {});
   GradientSync(GradientSync&&) noexcept;
   GradientSync& operator=(GradientSync&&) noexcept;
+  /// In device memory, waits until the device has completed the steps that wait_on() or wait() has
+  /// ended, and abandons an incomplete step. Then frees the resources on the device. If StepGraphs
+  /// of this object still exist, all of this happens when the last of them is destroyed.
   ~GradientSync();
 
   /// Marks gradient `index` (its position in the registered list) as final in this pass. Does not
@@ -66,6 +95,13 @@ class GradientSync {
   /// tensor, ready() throws InvalidArgument and marks nothing. The address differs, for example, if
   /// a framework frees gradients between steps and allocates new ones.
   void ready(std::size_t index, const ConstTensorView& gradient);
+  /// Marks a gradient in device memory as final when `stream` has completed the work that is
+  /// enqueued on it now. `stream` is a cudaStream_t. With the host stand-in for a GPU, it is
+  /// device::Stream::native(). Records an event; does not wait for the device. Throws as
+  /// ready(index) does. Also throws InvalidArgument if the gradients are in host memory or if the
+  /// stream is in a capture that capture() did not begin, and the error of the exchange if it has
+  /// failed. ready() without a stream throws InvalidArgument for gradients in device memory.
+  void ready(std::size_t index, void* stream);
   /// Ends a pass. Without backward_passes_per_step and no_sync(), each pass is a step. At the end
   /// of the last pass of a step, wait() blocks until every gradient is reduced. The next step may
   /// begin when wait() has returned. Each gradient must be marked in at least one pass of the step.
@@ -81,6 +117,54 @@ class GradientSync {
   /// Marks every gradient ready and then ends the pass as wait() does. For programs without
   /// computation that could overlap with the exchange.
   const StepReport& exchange();
+  /// Ends a step of gradients in device memory without waiting for the device: later work of
+  /// `stream` starts after every gradient is reduced. After wait_on() has returned, gradients of
+  /// the next step may be marked. Blocks until the exchange is enqueued. With several ranks, this
+  /// is after the device has completed the exchange of the step before the previous one.
+  ///
+  /// If the exchange fails later, the later work of the stream reads undefined gradients. Before
+  /// the host uses results of that work, it must wait for the work and then call check().
+  ///
+  /// Throws as wait() does. If only one rank takes part, throws DeviceError if its device failed.
+  /// After a CommunicationError or a DeviceError, nothing is exchanged any more, and later calls
+  /// that mark gradients, end steps or launch graphs throw the same error. Throws InvalidArgument
+  /// for gradients in host memory.
+  void wait_on(void* stream);
+  /// Throws the error of the exchange, as wait_on() does, if the exchange has already failed. Does
+  /// not block. See wait_on() for when to call check(). Does nothing for gradients in host memory.
+  void check();
+
+  /// Captures a whole step of gradients in device memory as a graph. `step` must enqueue its work
+  /// on `stream`, or on streams that wait for events recorded on `stream` (Device::capture()).
+  /// `step` must call ready() for every gradient and, at the end, wait_on(). The device runs
+  /// nothing of the graph before StepGraph::launch(). All ranks must call capture() after the same
+  /// step. Steps with and without a graph may follow each other in any order that is the same on
+  /// all ranks.
+  ///
+  /// Run at least one step without a graph first. Otherwise capture() waits until the ranks have
+  /// connected, and libraries may not have chosen their kernels yet.
+  ///
+  /// Rethrows exceptions of `step`. Throws InvalidArgument, with the names, if `step` leaves
+  /// gradients unmarked. Also throws InvalidArgument if `step` does not call wait_on(), if
+  /// gradients are already marked before, if the gradients are in host memory, or if HORO_ALGORITHM
+  /// is hierarchical and there are several nodes. Throws DeviceError if the work cannot be
+  /// captured, for example because `step` waits for the device. After any of these errors, no
+  /// capture is active and the object remains usable. Throws errors of the exchange as wait_on()
+  /// does.
+  [[nodiscard]] StepGraph capture(void* stream, const std::function<void()>& step);
+
+  /// Returns the location of reduced gradient `index` at the end of a step. The location is the
+  /// same in every step. Without leave_as_reduced, the location is the gradient's own memory, with
+  /// scale 1. With leave_as_reduced, the location is the fused buffer if the gradient is packed,
+  /// and the gradient's own memory if the gradient is reduced in place. The contents of a packed
+  /// gradient's own memory are then undefined. If only one rank takes part, the location is always
+  /// the gradient's own memory, with scale 1.
+  ///
+  /// In device memory, the values are valid until a gradient of the same bucket is marked in the
+  /// next step. Enqueue the work that reads the values before that call of ready(), on the stream
+  /// of that call or on a stream whose work that stream waits for. Throws InvalidArgument if the
+  /// index is out of range.
+  ReducedGradient reduced(std::size_t index) const;
 
   /// A scope in which passes exchange nothing. In the scope, ready() only marks gradients of the
   /// step. wait() and the end of the scope each end a pass. The first pass after the outermost

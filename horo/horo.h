@@ -19,13 +19,10 @@
 #include "horo/base/step_report.h"            // IWYU pragma: export
 #include "horo/base/tensor_view.h"            // IWYU pragma: export
 #include "horo/context.h"                     // IWYU pragma: export
-#include "horo/device_gradient_sync.h"        // IWYU pragma: export
-#include "horo/device_handle.h"               // IWYU pragma: export
-#include "horo/device_operations.h"           // IWYU pragma: export
-#include "horo/device_step_graph.h"           // IWYU pragma: export
 #include "horo/gradient_sync.h"               // IWYU pragma: export
 #include "horo/handle.h"                      // IWYU pragma: export
 #include "horo/open_gpu.h"                    // IWYU pragma: export
 #include "horo/process_set.h"                 // IWYU pragma: export
 #include "horo/runtime_pointer.h"             // IWYU pragma: export
+#include "horo/step_graph.h"                  // IWYU pragma: export
 #include "horo/trace_scope.h"                 // IWYU pragma: export

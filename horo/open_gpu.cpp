@@ -11,7 +11,7 @@ namespace horo {
 
 // The ranks choose their GPUs in a task, because only a task may use the collectives of the
 // coordinator. The task may refer to this stack frame, because run_task() waits for the task.
-std::unique_ptr<device::Device> open_gpu(Context& context) {
+std::shared_ptr<device::Device> open_gpu(Context& context) {
   const std::shared_ptr<Runtime> runtime = context.runtime();
   int gpu = 0;
   // All ranks get the same DeviceError, so the job may continue. The DeviceError must not leave the

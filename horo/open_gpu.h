@@ -18,6 +18,6 @@ namespace horo {
 /// environment variables that CUDA and NCCL need for sharing, unless they are already set. With
 /// this setting, call open_gpu() before the program uses CUDA and while no other thread reads the
 /// environment.
-std::unique_ptr<device::Device> open_gpu(Context& context);
+std::shared_ptr<device::Device> open_gpu(Context& context);
 
 }  // namespace horo

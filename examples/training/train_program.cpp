@@ -164,7 +164,7 @@ int run(horo::Context& context, const TrainProgram& program, int argc, char** ar
     return 0;
   }
   const TrainOptions& options = *parsed;
-  std::unique_ptr<horo::device::Device> gpu;
+  std::shared_ptr<horo::device::Device> gpu;
   if (options.device == "cuda") gpu = horo::open_gpu(context);
   std::optional<Job> job;
   const auto bad_input = problem_of([&] {

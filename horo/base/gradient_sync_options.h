@@ -14,8 +14,8 @@ namespace horo {
 /// The options of a GradientSync; the same on all ranks.
 struct GradientSyncOptions {
   /// The name by which the ranks match the GradientSync. If empty, the name is "gradients.<k>",
-  /// where k counts, from 0, the nameless GradientSyncs and DeviceGradientSyncs that this rank has
-  /// made in the Context. If several GradientSyncs of one name exist at the same time, errors and
+  /// where k counts, from 0, the nameless GradientSyncs that this rank has made in the
+  /// Context. If several GradientSyncs of one name exist at the same time, errors and
   /// records call the second one "<name>#2", and so on.
   std::string name;
   ReduceOp op = ReduceOp::kAverage;
@@ -28,7 +28,9 @@ struct GradientSyncOptions {
   /// for float16). Gradients keep their type inside a node, except with HORO_ALGORITHM=ring. They
   /// also keep it with HORO_ALGORITHM=parameter_server or mpi, and in buckets that are too small
   /// for the ring. By default these are buckets of up to some hundred KiB; see
-  /// docs/internals/collectives.md. Not with kAdasum.
+  /// docs/internals/collectives.md. Not with kAdasum. In device memory, gradients are also sent in
+  /// this type inside a node, and partial sums are rounded to this type. It does not apply to
+  /// `metrics` there; those of float32 are then in separate buckets.
   std::optional<DataType> wire;
   /// Compress gradients; results are approximate (see Compression). For kAverage and kSum. `wire`
   /// can be combined with kPowerSgd, not with kTopK. `wire` then applies to the factors and to
@@ -90,44 +92,26 @@ struct GradientSyncOptions {
   /// Names of registered tensors that are reduced but are not gradients, such as the loss. These
   /// tensors are not included in the norm and are not clipped.
   std::vector<std::string> metrics;
-};
 
-/// The options of a DeviceGradientSync; the same on all ranks.
-struct DeviceGradientSyncOptions {
-  /// See GradientSyncOptions::name. DeviceGradientSyncs that exist at the same time must have
-  /// different names.
-  std::string name;
-  /// Any operation except kAdasum.
-  ReduceOp op = ReduceOp::kAverage;
-  /// See GradientSyncOptions::bucket_bytes.
-  std::optional<std::size_t> bucket_bytes;
-  /// See GradientSyncOptions::first_bucket_bytes.
-  std::optional<std::size_t> first_bucket_bytes;
-  /// The type in which float32 gradients are sent: kFloat16 or kBFloat16 halve the bytes. Partial
-  /// sums are rounded to this type. Unset: float32.
-  std::optional<DataType> wire;
-  /// Names of registered tensors that are reduced but are not gradients, such as the loss. `wire`
-  /// does not apply to these tensors. If `wire` is set, those of float32 are in separate buckets.
-  std::vector<std::string> metrics{};
-  /// A bucket is exchanged in chunks of about this many bytes, at least 1. While one chunk is in
-  /// flight, the next chunk is packed and the previous chunk is unpacked.
+  /// In device memory, a bucket is exchanged in chunks of about this many bytes, at least 1. While
+  /// one chunk is in flight, the next chunk is packed and the previous chunk is unpacked.
   std::size_t chunk_bytes = std::size_t{8} << 20;
-  /// Reduce gradients of a bucket in place if they are contiguous in memory, from a multiple of 16
-  /// bytes on, on all ranks, and either have at least this many bytes in total or are the whole
-  /// bucket. The rest of a bucket is packed into a buffer, so that one exchange replaces many small
-  /// ones. Does not apply to gradients that are sent in another type (see `wire`). In place, a sum
-  /// launches no kernel, and an average launches one kernel per chunk. Unset: all gradients are
-  /// packed.
+  /// In device memory, reduce gradients of a bucket in place if they are contiguous, from a
+  /// multiple of 16 bytes on, on all ranks, and either have at least this many bytes in total or
+  /// are the whole bucket. The rest of a bucket is packed into a buffer, so that one exchange
+  /// replaces many small ones. Does not apply to gradients that are sent in another type (see
+  /// `wire`). In place, a sum launches no kernel, and an average launches one kernel per chunk.
+  /// Unset: all gradients are packed.
   std::optional<std::size_t> in_place_bytes = std::size_t{1} << 20;
   /// Leave the reduced gradients where the exchange has written them: in the fused buffer in the
   /// wire type, or in place. An optimizer must read the gradients there and multiply them by
-  /// ReducedGradient::scale; see DeviceGradientSync::reduced(). Saves the pass that unpacks and
-  /// scales. Needs a buffer for all packed gradients, in place of two buffers for the bucket with
-  /// the most packed gradients. Requires floating-point gradients.
+  /// ReducedGradient::scale; see GradientSync::reduced(). Saves the pass that unpacks and scales.
+  /// Needs a buffer for all packed gradients, in place of two buffers for the bucket with the most
+  /// packed gradients. Requires floating-point gradients in device memory.
   bool leave_as_reduced = false;
-  /// More settings that must be equal on all ranks, such as "clip_norm = 1" of an optimizer. The
-  /// ranks compare these settings together with the options. If a setting differs, the constructor
-  /// throws MismatchError with both texts.
+  /// More settings that must be equal on all ranks, such as "learning_rate = 0.1" of an optimizer.
+  /// The ranks compare these settings together with the options. If a setting differs, the
+  /// constructor throws MismatchError with both texts.
   std::vector<std::string> also_agreed{};
 };
 

@@ -18,24 +18,35 @@ namespace horo {
 /// op(prescale * x). Each product is rounded once to the element type. float64 is multiplied in
 /// float64. Other floating point types are multiplied in float32, to which the factor is rounded
 /// first. For integers and bool, both factors must be 1.
+///
+/// `stream`: for tensors in device memory, the stream whose work computes the inputs, a
+/// cudaStream_t. With the host stand-in for a GPU, it is device::Stream::native(). The operation
+/// starts after the work that is enqueued on this stream at submission. Null stands for the default
+/// stream of the GPU. The stand-in has no default stream, so null throws InvalidArgument there. For
+/// tensors in host memory, `stream` must be null.
 struct AllreduceOptions {
   std::string name;
   ReduceOp op = ReduceOp::kAverage;
   double prescale = 1.0;   ///< multiplies the values of this rank before the reduction
   double postscale = 1.0;  ///< multiplies the result
+  void* stream = nullptr;
 };
 struct BroadcastOptions {
   std::string name;
   int root = 0;  ///< the rank that sends its values to all ranks
+  void* stream = nullptr;
 };
 struct AllgatherOptions {
   std::string name;
+  void* stream = nullptr;
 };
+/// The factors must be 1 for tensors in device memory.
 struct ReduceScatterOptions {
   std::string name;
   ReduceOp op = ReduceOp::kAverage;  ///< any but kAdasum
   double prescale = 1.0;             ///< if not 1, the operation copies the input
   double postscale = 1.0;
+  void* stream = nullptr;
 };
 struct AlltoallOptions {
   std::string name;
@@ -43,6 +54,7 @@ struct AlltoallOptions {
   /// be the number of rows of the input. If empty, each rank gets `rows / size` rows, and each of
   /// the first `rows % size` ranks gets one more.
   std::vector<std::size_t> splits;
+  void* stream = nullptr;
 };
 struct BarrierOptions {
   std::string name;
@@ -54,6 +66,7 @@ struct CheckEqualOptions {
   /// Compare the tensors in the first call and then in every `every`-th call; in other calls, check
   /// only the arguments. Must be at least 1 and equal on all ranks.
   std::uint64_t every = 1;
+  void* stream = nullptr;
 };
 
 }  // namespace horo

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "horo/base/data_type.h"
+
 namespace horo {
 
 /// The savings and the rounding error of a wire type on this rank, since the GradientSync was made
@@ -74,6 +76,13 @@ struct StepReport {
   /// With find_unused: the indices of the gradients that no rank marked, ascending. These gradients
   /// are zero.
   std::vector<std::size_t> unused_everywhere;
+};
+
+/// The location of a reduced gradient. The memory belongs to the program or to the GradientSync.
+struct ReducedGradient {
+  const void* data;  ///< address in the memory of the gradients, with the elements in their order
+  DataType type;
+  double scale;  ///< the factor by which the reader must multiply each value
 };
 
 }  // namespace horo

@@ -45,4 +45,10 @@ ConstTensorView::ConstTensorView(const void* data, DataType type, Shape shape)
       fmt::format("a tensor of {} {} has 2^63 bytes or more", name_of(type), shape_.to_string()));
 }
 
+ConstTensorView::ConstTensorView(const void* data, DataType type, Shape shape,
+                                 device::Device& device)
+    : ConstTensorView(data, type, std::move(shape)) {
+  device_ = &device;
+}
+
 }  // namespace horo

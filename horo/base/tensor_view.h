@@ -14,6 +14,10 @@
 
 namespace horo {
 
+namespace device {
+class Device;
+}
+
 /// The dimensions of a tensor, outermost first. A shape without dimensions is a scalar (one
 /// element).
 class Shape {
@@ -62,17 +66,24 @@ template <typename Range>
 concept OwningTemporary =
     std::ranges::contiguous_range<Range> && !std::ranges::borrowed_range<Range>;
 
-/// A borrowed, contiguous, row-major, read-only tensor: pointer, element type and shape. The memory
-/// is host memory, or device memory for functions that take tensors of a device. The caller must
-/// keep the memory alive and unchanged until the operation on the view has completed. Every
-/// constructor throws InvalidArgument, with the shape, if the tensor has 2^63 bytes or more.
+/// A borrowed, contiguous, row-major, read-only tensor: pointer, element type, shape and the device
+/// whose memory it is. The caller must keep the memory alive and unchanged until the operation on
+/// the view has completed. Every constructor throws InvalidArgument, with the shape, if the tensor
+/// has 2^63 bytes or more.
 class ConstTensorView {
  public:
   ConstTensorView() = default;
+  /// A tensor in host memory.
   ConstTensorView(const void* data, DataType type, Shape shape);
   template <typename T>
   ConstTensorView(const T* data, Shape shape)
       : ConstTensorView(static_cast<const void*>(data), checked_type<T>(), std::move(shape)) {}
+  /// A tensor in the memory of `device`, which must outlive the view.
+  ConstTensorView(const void* data, DataType type, Shape shape, device::Device& device);
+  template <typename T>
+  ConstTensorView(const T* data, Shape shape, device::Device& device)
+      : ConstTensorView(static_cast<const void*>(data), checked_type<T>(), std::move(shape),
+                        device) {}
   /// A one-dimensional view of a std::vector, std::array, std::span or other contiguous container.
   template <BorrowableRange Range>
   ConstTensorView(Range&& range)  // NOLINT: containers convert
@@ -86,6 +97,8 @@ class ConstTensorView {
   const Shape& shape() const { return shape_; }
   std::size_t count() const { return count_; }
   std::size_t bytes() const { return count_ * size_of(type_); }
+  /// The device whose memory contains the tensor. Null if the tensor is in host memory.
+  device::Device* device() const { return device_; }
 
  protected:
   template <typename T>
@@ -105,6 +118,7 @@ class ConstTensorView {
   DataType type_ = DataType::kFloat32;
   Shape shape_{std::vector<std::size_t>{0}};
   std::size_t count_ = 0;
+  device::Device* device_ = nullptr;
 };
 
 /// A ConstTensorView whose memory may be written.
@@ -116,6 +130,11 @@ class TensorView : public ConstTensorView {
   template <typename T>
   requires(!std::is_const_v<T>) TensorView(T* data, Shape shape)
       : TensorView(static_cast<void*>(data), checked_type<T>(), std::move(shape)) {}
+  TensorView(void* data, DataType type, Shape shape, device::Device& device)
+      : ConstTensorView(data, type, std::move(shape), device) {}
+  template <typename T>
+  requires(!std::is_const_v<T>) TensorView(T* data, Shape shape, device::Device& device)
+      : TensorView(static_cast<void*>(data), checked_type<T>(), std::move(shape), device) {}
   template <BorrowableRange Range>
   requires(!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>)
       TensorView(Range&& range)  // NOLINT: containers convert

@@ -276,12 +276,19 @@ void Coordinator::carry_out(const Response& response) {
 // Completes the operations before the device runs them. Therefore the next response does not wait
 // for them, and their names may be submitted again. DeviceOperationQueue reports the end of the
 // work and errors of the device. Discards the open flight records, because the queue opens new
-// records when the device begins the work.
+// records when the device begins the work. If the devices cannot be connected, all ranks get the
+// same DeviceError, so this rank continues with the next response.
 void Coordinator::enqueue_on_device(const Response& response, std::vector<Entry> entries) {
   operations_ += entries.size();
   note_agreed(response, entries);
-  for (Entry& entry : entries) const observe::OpenFlight closed = std::move(entry.flight);
   DeviceOperationQueue& queue = entries.front().on_device->queue();
+  try {
+    queue.connect(communicator_.collectives());
+  } catch (const DeviceError& error) {
+    flights_.note_error(error.what());
+    return complete(entries, std::current_exception());
+  }
+  for (Entry& entry : entries) const observe::OpenFlight closed = std::move(entry.flight);
   complete(entries, nullptr);
   queue.add(response, std::move(entries), flights_.agreed());
 }

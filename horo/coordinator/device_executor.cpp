@@ -37,8 +37,34 @@ std::vector<std::vector<TensorView>> cut_to_fit(std::span<const TensorView> tens
   return lists;
 }
 
+namespace {
+
+std::vector<TensorView> tensors_of(const std::vector<Entry>& entries) {
+  std::vector<TensorView> tensors;
+  for (const Entry& entry : entries) {
+    if (entry.members.empty()) tensors.push_back(entry.input);
+    tensors.insert(tensors.end(), entry.members.begin(), entry.members.end());
+  }
+  return tensors;
+}
+
+// Divides tensors into lists of one type each, in the order in which the types first appear.
+std::vector<std::vector<TensorView>> divide_by_type(const std::vector<TensorView>& tensors) {
+  std::vector<std::vector<TensorView>> lists;
+  for (const TensorView& tensor : tensors) {
+    const auto same = std::ranges::find_if(
+        lists, [&](const auto& list) { return list.front().type() == tensor.type(); });
+    (same == lists.end() ? lists.emplace_back() : *same).push_back(tensor);
+  }
+  return lists;
+}
+
+}  // namespace
+
 DeviceExecutor::DeviceExecutor(Parts parts)
-    : parts_(std::move(parts)), stream_(parts_.device.make_stream(device::Priority::kHigh)) {}
+    : parts_(std::move(parts)),
+      stream_(parts_.device.make_stream(device::Priority::kHigh)),
+      copied_(parts_.device.make_event()) {}
 
 // The work on stream_ uses objects of parts_, so the work must end before the destruction of these
 // objects. The destructor of the pipeline waits for the streams of the pipeline.
@@ -64,6 +90,7 @@ DeviceExecutor::LaunchResult DeviceExecutor::execute(const Response& response,
   if (latest_ != nullptr && is_latest_of_pipeline_ != is_for_pipeline) ready.push_back(latest_);
   latest_ = &done;
   is_latest_of_pipeline_ = is_for_pipeline;
+  copy_initial_values(entries, ready);
   if (is_for_pipeline) {
     allreduce(response, entries, ready, begun, done);
     return {};
@@ -75,28 +102,41 @@ DeviceExecutor::LaunchResult DeviceExecutor::execute(const Response& response,
   return result;
 }
 
-// If the tensors do not fit into the buffer, calls the pipeline several times. Only the first call
-// waits for `ready`, because the device runs the work of the calls in order. The last call records
-// `done` last. All entries of a response have the same scale factors; see fuse().
+// Copies the initial values on stream_, and replaces `ready` by the event after the copies.
+void DeviceExecutor::copy_initial_values(const std::vector<Entry>& entries,
+                                         std::vector<const device::Event*>& ready) {
+  if (std::ranges::none_of(entries, [](const Entry& e) { return e.initial.data() != nullptr; }))
+    return;
+  for (const device::Event* event : ready) stream_->wait(*event);
+  for (const Entry& entry : entries)
+    if (entry.initial.data() != nullptr)
+      stream_->copy(entry.input.data(), entry.initial.data(), entry.initial.bytes());
+  stream_->record(*copied_);
+  ready = {copied_.get()};
+}
+
+// Calls the pipeline once for each type, or more often if the tensors of a type do not fit into the
+// buffer. Only the first call waits for `ready`, because the device runs the work of the calls in
+// order. The last call records `done` last. All entries of a response have the same scale factors;
+// see fuse().
 void DeviceExecutor::allreduce(const Response& response, const std::vector<Entry>& entries,
                                const std::vector<const device::Event*>& ready, device::Event& begun,
                                device::Event& done) {
   if (parts_.pipeline == nullptr)
     parts_.pipeline = std::make_unique<ChunkPipeline>(
         parts_.device, *parts_.collectives, parts_.buffer_bytes, ChunkPipeline::Options{});
-  std::vector<TensorView> tensors;
-  for (const Entry& entry : entries) tensors.push_back(entry.input);
   const ScaleFactors& scale = entries.front().request.scale;
   const ChunkPipeline::ReduceSpec spec{response.op, scale.before, scale.after};
   bool is_first = true;
-  for (const std::vector<TensorView>& list : cut_to_fit(tensors, parts_.buffer_bytes)) {
-    const FusedLayout layout(list, response.type, parts_.chunk_bytes);
-    if (is_first)
-      parts_.pipeline->allreduce(layout, spec, ready, done, &begun);
-    else
-      parts_.pipeline->allreduce(layout, spec, {}, done);
-    is_first = false;
-  }
+  for (const std::vector<TensorView>& of_type : divide_by_type(tensors_of(entries)))
+    for (const std::vector<TensorView>& list : cut_to_fit(of_type, parts_.buffer_bytes)) {
+      const FusedLayout layout(list, of_type.front().type(), parts_.chunk_bytes);
+      if (is_first)
+        parts_.pipeline->allreduce(layout, spec, ready, done, &begun);
+      else
+        parts_.pipeline->allreduce(layout, spec, {}, done);
+      is_first = false;
+    }
 }
 
 DeviceExecutor::LaunchResult DeviceExecutor::on_stream(const Response& response,
@@ -108,8 +148,8 @@ DeviceExecutor::LaunchResult DeviceExecutor::on_stream(const Response& response,
     case Kind::kAlltoall:
       return alltoall(response, entry);
     case Kind::kBroadcast:
-      parts_.collectives->broadcast(entry.input.data(), entry.input.bytes(), response.root,
-                                    *stream_);
+      for (const TensorView& tensor : tensors_of(entries))
+        parts_.collectives->broadcast(tensor.data(), tensor.bytes(), response.root, *stream_);
       return {};
     case Kind::kReduceScatter:
       parts_.collectives->reduce_scatter(

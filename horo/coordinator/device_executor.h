@@ -12,7 +12,6 @@
 #include "horo/base/topology.h"
 #include "horo/coordinator/entry.h"
 #include "horo/coordinator/negotiation/wire.h"
-#include "horo/coordinator/plan_waits.h"
 #include "horo/device/device.h"
 
 namespace horo::coordinator {
@@ -30,7 +29,6 @@ class DeviceExecutor {
     /// several parts.
     std::size_t buffer_bytes;
     std::size_t chunk_bytes;
-    std::unique_ptr<PlanWaits> waits;
     /// The communicator that `collectives` uses. Null if `collectives` uses none.
     std::unique_ptr<collectives::Communicator> communicator;
     std::unique_ptr<collectives::DeviceCollectives> collectives;
@@ -60,11 +58,11 @@ class DeviceExecutor {
                        std::vector<const device::Event*> ready, device::Event& begun,
                        device::Event& done);
 
-  device::Device& device() const { return parts_.device; }
-  const PlanWaits& waits() const { return *parts_.waits; }
   collectives::DeviceCollectives& collectives() const { return *parts_.collectives; }
 
  private:
+  void copy_initial_values(const std::vector<Entry>& entries,
+                           std::vector<const device::Event*>& ready);
   void allreduce(const Response& response, const std::vector<Entry>& entries,
                  const std::vector<const device::Event*>& ready, device::Event& begun,
                  device::Event& done);
@@ -74,6 +72,7 @@ class DeviceExecutor {
 
   Parts parts_;
   std::unique_ptr<device::Stream> stream_;  // for responses that do not use the pipeline
+  std::unique_ptr<device::Event> copied_;   // after copy_initial_values()
   // The event `done` of the latest response, and whether that response used the pipeline. A
   // response that uses stream_ waits for an earlier response that uses the pipeline, and vice
   // versa.

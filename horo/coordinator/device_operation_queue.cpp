@@ -10,7 +10,10 @@
 namespace horo::coordinator {
 namespace {
 
-constexpr const char* kGone = "the DeviceOperations object of this operation was destroyed";
+// The maximum time for which a wait delays the error of failed work, so that the device can end the
+// work. The device may be unable to end it while an earlier kernel of the program runs.
+constexpr std::chrono::seconds kTimeToRelease{2};
+constexpr const char* kClosed = "horo has been shut down on this rank";
 
 }  // namespace
 
@@ -18,28 +21,42 @@ DeviceOperation::~DeviceOperation() {
   if (events_ != nullptr) queue_->recycle(events_);
 }
 
-DeviceOperationQueue::DeviceOperationQueue(DeviceExecutor::Parts parts, std::uint8_t number,
+DeviceOperationQueue::DeviceOperationQueue(std::shared_ptr<device::Device> device,
+                                           std::uint8_t number, const Topology& topology,
+                                           std::unique_ptr<PlanWaits> waits, Connect connect,
                                            OnOperation on_operation, EndJob end_job,
-                                           observe::FlightRecorder& recorder,
-                                           const std::string& process_set)
-    : DeviceWorker(parts.device, *parts.waits, parts.collectives.get(), parts.topology,
-                   std::move(end_job)),
+                                           observe::FlightRecorder& recorder)
+    : DeviceWorker(*device, *waits, topology, std::move(end_job)),
+      shared_device_(std::move(device)),
+      waits_(std::move(waits)),
       number_(number),
-      topology_(parts.topology),
+      topology_(topology),
+      connect_(std::move(connect)),
       on_operation_(std::move(on_operation)),
-      flights_(recorder, process_set),
-      executor_(std::make_unique<DeviceExecutor>(std::move(parts))) {
-  start();
-}
+      flights_(recorder, topology.set_name()) {}
 
 DeviceOperationQueue::~DeviceOperationQueue() { close(); }
+
+// The caller owns the coordinator's rounds, so the ranks call connect_ at the same position in the
+// sequence of collectives.
+void DeviceOperationQueue::connect(collectives::Collectives& control) {
+  if (is_connected_) return;
+  Connection connection = connect_(*waits_, control);
+  if (connection.executor == nullptr) throw DeviceError(connection.error_text);
+  is_connected_ = true;
+  executor_ = std::move(connection.executor);
+  start(&executor_->collectives());
+}
 
 // Stops the thread first, because the thread uses the executor. Destroys the executor before the
 // events, because the destructor of the executor waits for work that uses the events. Frees events
 // and streams under the lock, because another thread may destroy an operation, which calls
 // recycle().
 void DeviceOperationQueue::close() {
-  if (executor_ == nullptr) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (is_closed_) return;
+  }
   stop(std::unique_lock(mutex_));
   executor_.reset();
   {
@@ -87,7 +104,7 @@ std::shared_ptr<DeviceOperation> DeviceOperationQueue::open(void* native) {
   auto operation = std::make_shared<DeviceOperation>(shared_from_this());
   const std::scoped_lock lock(mutex_);
   if (error_ != nullptr) std::rethrow_exception(error_);
-  if (is_closed_) throw ShutdownError(kGone);
+  if (is_closed_) throw ShutdownError(kClosed);
   require_no_capture(native);
   with_device([&] {
     EventSet* events = take_event_set();
@@ -102,10 +119,6 @@ std::shared_ptr<DeviceOperation> DeviceOperationQueue::open(void* native) {
 void DeviceOperationQueue::add(const Response& response, std::vector<Entry> entries,
                                std::int64_t agreed) {
   const std::scoped_lock lock(mutex_);
-  if (should_stop_)
-    throw CommunicationError(
-        fmt::format("{} destroyed its DeviceOperations before '{}' was complete",
-                    topology_.describe(topology_.rank), entries.front().request.name));
   agreed_.push_back({{}, response, std::move(entries), agreed, {}});
   if (error_ != nullptr) return fail(error_);
   changed_.notify_all();
@@ -125,15 +138,34 @@ void DeviceOperationQueue::await_stage(const DeviceOperation& operation, Complet
   }
   if (operation.stage_ != Stage::kSubmitted) return;
   if (completion.is_done()) completion.wait();  // may throw a more specific error
-  throw ShutdownError(kGone);
+  throw ShutdownError(kClosed);
 }
 
 void DeviceOperationQueue::await_launched(const DeviceOperation& operation,
                                           Completion& completion) {
   forbid_blocking_in_callbacks();
   await_stage(operation, completion);
-  const std::scoped_lock lock(mutex_);
-  if (operation.error_ != nullptr) std::rethrow_exception(operation.error_);
+  throw_error_of(operation);
+}
+
+// Throws the error of the operation, if there is one. A caller that gets an error may free the
+// tensors, so the function first waits until the device has ended the failed work.
+void DeviceOperationQueue::throw_error_of(const DeviceOperation& operation) {
+  std::unique_lock lock(mutex_);
+  if (operation.error_ == nullptr) return;
+  if (error_ != nullptr && is_connected_)
+    changed_.wait_for(lock, kTimeToRelease, [&] { return is_released_ || is_closed_; });
+  std::rethrow_exception(operation.error_);
+}
+
+// The destructor of the executor waits until the device has ended the work.
+void DeviceOperationQueue::release_device(std::unique_lock<std::mutex>& lock) {
+  forget_collectives();
+  lock.unlock();
+  executor_.reset();
+  lock.lock();
+  is_released_ = true;
+  changed_.notify_all();
 }
 
 void DeviceOperationQueue::wait_on(const DeviceOperation& operation, Completion& completion,
@@ -163,11 +195,13 @@ void DeviceOperationQueue::wait(const DeviceOperation& operation, Completion& co
     const std::scoped_lock lock(mutex_);
     if (operation.stage_ != Stage::kDone) fail(watch_.error());
   }
-  const std::scoped_lock lock(mutex_);
-  // The device may report work as complete although its collective has failed.
-  if (!is_closed_ && operation.stage_ == Stage::kLaunched && watch_.has_failed())
-    fail(watch_.error());
-  if (operation.error_ != nullptr) std::rethrow_exception(operation.error_);
+  {
+    const std::scoped_lock lock(mutex_);
+    // The device may report work as complete although its collective has failed.
+    if (!is_closed_ && operation.stage_ == Stage::kLaunched && watch_.has_failed())
+      fail(watch_.error());
+  }
+  throw_error_of(operation);
 }
 
 bool DeviceOperationQueue::has_ended(const DeviceOperation& operation) const {
@@ -186,6 +220,38 @@ bool DeviceOperationQueue::is_done(const DeviceOperation& operation,
   }
 }
 
+// If the ranks do not agree on the operation, the coordinator's thread calls `callback` with the
+// error. Otherwise `callback` must wait for the end of the operation.
+void DeviceOperationQueue::then(const std::shared_ptr<DeviceOperation>& operation,
+                                Completion& completion, Completion::Callback callback) {
+  completion.then(
+      [this, operation, callback = std::move(callback)](const std::exception_ptr& error) mutable {
+        if (error != nullptr)
+          callback(error);
+        else
+          add_callback(*operation, std::move(callback));
+      });
+}
+
+void DeviceOperationQueue::add_callback(DeviceOperation& operation, Completion::Callback callback) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (operation.stage_ != Stage::kDone) {
+      operation.callbacks_.push_back(std::move(callback));
+      return;
+    }
+  }
+  run_callback(std::move(callback), operation.error_);
+}
+
+void DeviceOperationQueue::run_callbacks(std::unique_lock<std::mutex>& lock) {
+  auto due = std::exchange(due_callbacks_, {});
+  lock.unlock();
+  for (auto& [callback, error] : due) run_callback(std::move(callback), error);
+  due.clear();
+  lock.lock();
+}
+
 // Clears events_, so that ~DeviceOperation() does not lock mutex_, which the caller holds.
 void DeviceOperationQueue::end(Work& work, const std::exception_ptr& error) {
   for (Entry& entry : work.entries) {
@@ -196,6 +262,9 @@ void DeviceOperationQueue::end(Work& work, const std::exception_ptr& error) {
     if (error == nullptr) free_event_sets_.push_back(operation.events_);
     operation.events_ = nullptr;
     operation.done_ = nullptr;
+    for (Completion::Callback& callback : operation.callbacks_)
+      due_callbacks_.emplace_back(std::move(callback), operation.error_);
+    operation.callbacks_.clear();
   }
 }
 
@@ -242,7 +311,7 @@ void DeviceOperationQueue::launch_next(std::unique_lock<std::mutex>& lock) {
   agreed_.pop_front();
   // The first call of execute() may block while the ranks connect. Therefore the timeout of the
   // first work counts from now and not from the start of the work on the device.
-  if (!std::exchange(has_connected_, true)) {
+  if (!std::exchange(has_launched_, true)) {
     work.since = std::chrono::steady_clock::now();
     note_begin(work);
   }

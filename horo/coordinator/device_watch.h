@@ -20,21 +20,22 @@ using EndJob = std::function<void(const std::string& why)>;
 
 /// Detects failures of collective work that the device itself does not report: an abort of the job,
 /// an error of the collectives, and a timeout. Also determines the error that this rank throws.
-/// Thread-safe.
+/// Thread-safe, except that no other function may run during watch().
 class DeviceWatch {
  public:
-  /// `policy`, `device` and `collectives` (null if there are none) must outlive this object.
-  /// `topology` describes the ranks that take part in the work.
-  DeviceWatch(const WaitPolicy& policy, const device::Device& device,
-              const collectives::DeviceCollectives* collectives, const Topology& topology,
+  /// `policy` and `device` must outlive this object. `topology` describes the ranks that take part
+  /// in the work.
+  DeviceWatch(const WaitPolicy& policy, const device::Device& device, const Topology& topology,
               EndJob end_job)
       : policy_(policy),
         device_(device),
-        collectives_(collectives),
         rank_(topology.describe(topology.rank)),
         is_alone_(topology.size == 1),
         end_job_(std::move(end_job)) {}
 
+  /// From now on, also detects errors of `collectives`, which must outlive this object. May be
+  /// null.
+  void watch(const collectives::DeviceCollectives* collectives) { collectives_ = collectives; }
   /// Returns whether the job was aborted or the collectives have failed. Does not block.
   bool has_failed() const;
   /// Returns the most informative error. If the job was aborted, returns a CommunicationError with
@@ -69,7 +70,7 @@ class DeviceWatch {
 
   const WaitPolicy& policy_;
   const device::Device& device_;
-  const collectives::DeviceCollectives* collectives_;
+  const collectives::DeviceCollectives* collectives_ = nullptr;
   const std::string rank_;
   const bool is_alone_;
   const EndJob end_job_;

@@ -16,16 +16,20 @@ constexpr std::chrono::microseconds kLookInterval{100};
 
 }  // namespace
 
-DeviceWorker::DeviceWorker(device::Device& device, const PlanWaits& waits,
-                           collectives::DeviceCollectives* collectives, const Topology& topology,
+DeviceWorker::DeviceWorker(device::Device& device, const PlanWaits& waits, const Topology& topology,
                            EndJob end_job)
     : device_(device),
       policy_(waits.of_caller),
-      watch_(policy_, device, collectives, topology, std::move(end_job)),
-      collectives_(collectives) {}
+      watch_(policy_, device, topology, std::move(end_job)) {}
 
-// The derived object must be complete here, because the thread calls the virtual functions.
-void DeviceWorker::start() {
+// The derived object must be complete here, because the thread calls the virtual functions. Other
+// threads may already call fail(), so the collectives are set under the lock.
+void DeviceWorker::start(collectives::DeviceCollectives* collectives) {
+  {
+    const std::scoped_lock lock(mutex_);
+    collectives_ = collectives;
+    watch_.watch(collectives);
+  }
   thread_ = std::jthread([this, label = log_label()] { run(label); });
 }
 
@@ -35,7 +39,7 @@ void DeviceWorker::stop(std::unique_lock<std::mutex> lock) {
   should_stop_ = true;
   lock.unlock();
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 device::Stream& DeviceWorker::stream_of(void* native) {
@@ -114,8 +118,9 @@ void DeviceWorker::look_at_device() {
 }
 
 // The device has no call that waits for either an event or new work. Therefore the thread polls
-// while work is in flight. Without work, the thread sleeps until changed_ is notified. Holds mutex_
-// except while it waits for changed_ and where launch_next() releases the lock.
+// while work is in flight. Without work, the thread sleeps until changed_ is notified. After an
+// error, it only runs callbacks. Holds mutex_ except while it waits for changed_ and where
+// launch_next() and run_callbacks() release the lock.
 void DeviceWorker::run(const std::string& label) {
   set_log_label(label);
   ask_for_short_slices();
@@ -125,22 +130,39 @@ void DeviceWorker::run(const std::string& label) {
   } catch (const DeviceError&) {
     fail(std::current_exception());
   }
-  while (error_ == nullptr) {
-    look_at_device();
-    if (error_ != nullptr) return;
+  bool is_released = false;
+  while (true) {
+    if (error_ == nullptr) look_at_device();
+    if (has_callbacks()) {
+      run_callbacks(lock);
+      continue;
+    }
+    if (error_ != nullptr && !std::exchange(is_released, true)) {
+      release_device(lock);
+      continue;
+    }
+    if (error_ != nullptr) {
+      if (should_stop_) return;
+      changed_.wait(lock, [&] { return should_stop_ || has_callbacks(); });
+      continue;
+    }
     if (has_next()) {
       launch_next(lock);
       continue;
     }
     if (should_stop_) {
-      if (const std::exception_ptr error = unfinished()) return fail(error);
+      if (const std::exception_ptr error = unfinished()) {
+        fail(error);
+        continue;
+      }
       if (oldest() == nullptr) return;
     }
     if (oldest() != nullptr)
       changed_.wait_for(lock, kLookInterval);
     else
       changed_.wait(lock, [&] {
-        return should_stop_ || error_ != nullptr || has_next() || oldest() != nullptr;
+        return should_stop_ || error_ != nullptr || has_callbacks() || has_next() ||
+               oldest() != nullptr;
       });
   }
 }

@@ -38,18 +38,17 @@ class DeviceWorker {
     std::optional<std::chrono::steady_clock::time_point> since{};
   };
 
-  /// `device`, `waits` and `collectives` must outlive the thread and all waits of callers.
-  /// `collectives` may be null.
-  DeviceWorker(device::Device& device, const PlanWaits& waits,
-               collectives::DeviceCollectives* collectives, const Topology& topology,
+  /// `device` and `waits` must outlive the thread and all waits of callers.
+  DeviceWorker(device::Device& device, const PlanWaits& waits, const Topology& topology,
                EndJob end_job);
   virtual ~DeviceWorker() = default;
 
-  /// Starts the thread. The constructor of the derived class must call start() as its last
-  /// statement.
-  void start();
-  /// Waits until no work is left or all work has failed, and joins the thread. The derived class
-  /// must call stop() before any of its members is destroyed. `lock` must hold mutex_.
+  /// Starts the thread. The derived class must be completely constructed. `collectives` are those
+  /// of the work, or null if there are none. They must outlive the thread and all waits of callers.
+  void start(collectives::DeviceCollectives* collectives);
+  /// Waits until no work is left or all work has failed, and joins the thread if start() was
+  /// called. The derived class must call stop() before any of its members is destroyed. `lock` must
+  /// hold mutex_.
   void stop(std::unique_lock<std::mutex> lock);
 
   /// Returns whether launch_next() has work to enqueue.
@@ -71,6 +70,13 @@ class DeviceWorker {
   /// Called during stop() when has_next() is false. Returns null if stop() must wait for the
   /// remaining work. Returns an error if the thread must fail this work instead.
   virtual std::exception_ptr unfinished() const { return nullptr; }
+  /// Returns whether run_callbacks() has callbacks to run.
+  virtual bool has_callbacks() const { return false; }
+  /// Runs the callbacks of ended work. Must release `lock` meanwhile.
+  virtual void run_callbacks(std::unique_lock<std::mutex>& /*lock*/) {}
+  /// Called once after the first error. May wait until the device no longer executes the dropped
+  /// work, and free the collectives. Must release `lock` meanwhile.
+  virtual void release_device(std::unique_lock<std::mutex>& /*lock*/) {}
   /// Returns the name of the current work for errors, for example "allreduce 'x'". Any thread may
   /// call this function and the virtual functions below.
   virtual std::string describe_current() const = 0;
@@ -82,6 +88,11 @@ class DeviceWorker {
   virtual void drop_work() noexcept = 0;
 
   // The caller of the functions below must hold mutex_.
+  /// Makes the worker stop using the collectives, which may then be destroyed.
+  void forget_collectives() {
+    collectives_ = nullptr;
+    watch_.watch(nullptr);
+  }
   /// Returns the object for the program's stream `native`.
   device::Stream& stream_of(void* native);
   /// Returns whether the stream `native` is being captured. Throws as with_device() does.
@@ -100,7 +111,7 @@ class DeviceWorker {
 
   device::Device& device_;
   const WaitPolicy policy_;  // for waits of callers
-  const DeviceWatch watch_;
+  DeviceWatch watch_;
 
   mutable std::mutex mutex_;  // guards the members below and the virtual functions
   std::condition_variable changed_;
@@ -113,7 +124,7 @@ class DeviceWorker {
   void run(const std::string& label);
   void look_at_device();
 
-  collectives::DeviceCollectives* const collectives_;
+  collectives::DeviceCollectives* collectives_ = nullptr;
   std::jthread thread_;
 };
 

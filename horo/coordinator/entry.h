@@ -23,8 +23,9 @@ struct Entry {
   TensorView output;  ///< only for allgather, reduce_scatter and alltoall
   /// The tensors of a group, in the order of request.members. A group does not use `input`.
   std::vector<TensorView> members;
-  /// The initial values of `input`. TensorQueue copies them to `input` when it accepts the entry.
-  /// If `initial` has memory, it must have the size of `input` and must not overlap `input`. If
+  /// The initial values of `input`. In host memory, TensorQueue copies them to `input` when it
+  /// accepts the entry. In device memory, DeviceExecutor copies them before the operation. If
+  /// `initial` has memory, it must have the size of `input` and must not overlap `input`. If
   /// `initial` has no memory, nothing is copied.
   ConstTensorView initial;
   /// Only for alltoall: receives the number of rows from each rank. In host memory, these numbers
@@ -42,6 +43,12 @@ struct Entry {
   std::shared_ptr<Completion> completion = std::make_shared<Completion>();
   std::chrono::steady_clock::time_point submitted = std::chrono::steady_clock::now();
   observe::OpenFlight flight;  ///< the record of the entry in the flight recorder
+};
+
+/// The shared state of a submitted entry. `on_device` is null if the tensors are in host memory.
+struct Submitted {
+  std::shared_ptr<Completion> completion;
+  std::shared_ptr<DeviceOperation> on_device;
 };
 
 }  // namespace horo::coordinator

@@ -24,7 +24,7 @@ void TensorQueue::submit_quietly(Entry entry) {
     std::unique_lock lock(mutex_);
     if (closing_error_ == nullptr) {
       insert_names(entry.request);
-      if (entry.initial.data() != nullptr) {
+      if (entry.initial.data() != nullptr && entry.on_device == nullptr) {
         lock.unlock();
         std::memcpy(entry.input.data(), entry.initial.data(), entry.initial.bytes());
         lock.lock();

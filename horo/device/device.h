@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "horo/base/error.h"
 #include "horo/device/event.h"
 #include "horo/device/graph.h"
 #include "horo/device/memory.h"
@@ -16,9 +17,18 @@ enum class Priority { kNormal, kHigh };
 
 /// A processor with memory of its own, such as a GPU. Thread-safe. Must outlive the objects that it
 /// creates.
-class Device {
+class Device : public std::enable_shared_from_this<Device> {
  public:
   virtual ~Device() = default;
+  /// Returns another owner of this device. Throws InvalidArgument if no std::shared_ptr owns it.
+  std::shared_ptr<Device> share() {
+    std::shared_ptr<Device> owner = weak_from_this().lock();
+    HORO_CHECK(owner != nullptr,
+               describe() +
+                   ": a std::shared_ptr must own a device whose tensors are passed to "
+                   "horo, as open_gpu() returns it");
+    return owner;
+  }
   /// For example "NVIDIA H200 (GPU 0)".
   virtual std::string describe() const = 0;
   /// Makes this the current device of the calling thread. Libraries of its vendor use the current

@@ -20,12 +20,13 @@ using std::chrono::steady_clock;
 DeviceRunner::DeviceRunner(Parts parts, const collectives::ChunkPipeline::ReduceSpec& spec,
                            OnBucket on_bucket, observe::FlightRecorder& recorder,
                            const std::string& name, const std::string& process_set)
-    : coordinator::DeviceWorker(parts.device, *parts.waits, parts.collectives.get(), parts.topology,
+    : coordinator::DeviceWorker(parts.device, *parts.waits, parts.topology,
                                 std::move(parts.end_job)),
       parts_(std::move(parts)),
       name_(name),
       spec_(spec),
       on_bucket_(std::move(on_bucket)),
+      report_{.was_exchanged = true, .total_weight = static_cast<double>(parts_.topology.size)},
       flight_(recorder,
               describe_to_recorder(name, process_set, parts_.gradients, parts_.plan, spec.op)),
       buckets_(parts_.plan.buckets.size()) {
@@ -34,7 +35,7 @@ DeviceRunner::DeviceRunner(Parts parts, const collectives::ChunkPipeline::Reduce
     for (auto* events : {&bucket.begun, &bucket.done})
       for (auto& event : *events) event = parts_.device.make_event();
   begin_step();
-  start();
+  start(parts_.collectives.get());
 }
 
 DeviceRunner::~DeviceRunner() {
@@ -83,7 +84,7 @@ bool DeviceRunner::mark(std::size_t gradient, void* native) {
   }
   HORO_CHECK(!is_captured(native),
              "ready() on a stream that is being captured: capture the step with "
-             "DeviceGradientSync::capture()");
+             "GradientSync::capture()");
   with_device([&] { set_mark(bucket, native); });
   marks_[gradient] = true;
   flight_.mark_in_step(gradient, step_);
@@ -133,7 +134,7 @@ void DeviceRunner::wait_on(void* native) {
   if (capture_ != Capture::kNone) return wait_on_in_capture(native);
   HORO_CHECK(!is_captured(native),
              "wait_on() on a stream that is being captured: capture the step with "
-             "DeviceGradientSync::capture()");
+             "GradientSync::capture()");
   await_all_launched(lock);
   with_device([&] {
     device::Stream& stream = stream_of(native);
@@ -143,7 +144,7 @@ void DeviceRunner::wait_on(void* native) {
   begin_step();
 }
 
-void DeviceRunner::wait() {
+const StepReport& DeviceRunner::wait() {
   std::unique_lock lock(mutex_);
   HORO_CHECK(capture_ == Capture::kNone,
              "wait() cannot end a step that is being captured: call wait_on()");
@@ -156,6 +157,25 @@ void DeviceRunner::wait() {
   require_no_error();
   ++step_;
   begin_step();
+  return report_;
+}
+
+// If only one rank takes part, the gradient is not moved, because nothing is exchanged.
+ReducedGradient DeviceRunner::reduced(std::size_t index) const {
+  const TensorView& own = parts_.gradients[index].tensor;
+  ReducedGradient where{own.data(), own.type(), 1};
+  if (!spec_.leave_as_reduced || is_alone()) return where;
+  const std::size_t bucket = parts_.plan.bucket_of[index];
+  const auto& members = parts_.plan.buckets[bucket];
+  const auto& layout = parts_.layouts[bucket];
+  where.scale = collectives::ChunkPipeline::factor_left(spec_, layout.type(), layout.wire(),
+                                                        parts_.collectives->size());
+  const auto place = static_cast<std::size_t>(std::ranges::find(members, index) - members.begin());
+  if (const auto offset = layout.offset_of(place)) {
+    where.type = layout.wire();
+    where.data = parts_.pipeline->buffer() + layout.place() + *offset * size_of(where.type);
+  }
+  return where;
 }
 
 void DeviceRunner::check() {

@@ -13,6 +13,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/device/chunk_pipeline.h"
+#include "horo/base/step_report.h"
 #include "horo/base/topology.h"
 #include "horo/coordinator/device_worker.h"
 #include "horo/coordinator/plan_waits.h"
@@ -62,8 +63,8 @@ class DeviceRunner : private coordinator::DeviceWorker {
   ~DeviceRunner() override;
 
   const BucketPlan& plan() const { return parts_.plan; }
-  const Parts& parts() const { return parts_; }
-  std::size_t gradient_count() const { return parts_.gradients.size(); }
+  /// See GradientSync::reduced(). `index` must be valid.
+  ReducedGradient reduced(std::size_t index) const;
 
   /// Declares that a gradient is final when the device has run the work that is now on the stream
   /// `native`. Returns false if the gradient was already marked in this step. Does not wait for the
@@ -81,8 +82,9 @@ class DeviceRunner : private coordinator::DeviceWorker {
   /// did not begin. Rethrows the error of the exchange, also in later calls.
   void wait_on(void* native);
   /// Ends a step and waits until the device has run the exchange of the step. Throws
-  /// InvalidArgument in a capture. Rethrows the error of the exchange, also in later calls.
-  void wait();
+  /// InvalidArgument in a capture. Rethrows the error of the exchange, also in later calls. The
+  /// report is the same for all steps.
+  const StepReport& wait();
   /// Throws the error of the exchange, if the exchange has failed already. Does not wait.
   void check();
 
@@ -161,6 +163,7 @@ class DeviceRunner : private coordinator::DeviceWorker {
   const std::string name_;
   const collectives::ChunkPipeline::ReduceSpec spec_;
   const OnBucket on_bucket_;
+  const StepReport report_;
   observe::PlanFlight flight_;
 
   // mutex_ guards the members below.

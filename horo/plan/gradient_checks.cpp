@@ -12,6 +12,7 @@
 
 #include "horo/base/error.h"
 #include "horo/coordinator/allreduce_checks.h"
+#include "horo/device/host/host_device.h"
 
 namespace horo {
 namespace {
@@ -33,6 +34,47 @@ void check_memory(std::span<const NamedTensor> gradients) {
   HORO_CHECK(
       problem.empty(),
       fmt::format("GradientSync: gradients {}; register each piece of memory once", problem));
+}
+
+std::string describe_memory(const device::Device* device) {
+  return device == nullptr ? "host memory" : "memory of " + device->describe();
+}
+
+void check_one_memory(std::span<const NamedTensor> gradients) {
+  const NamedTensor& first = gradients.front();
+  for (const NamedTensor& gradient : gradients) {
+    const device::Device* const device = gradient.tensor.device();
+    HORO_CHECK(device == first.tensor.device(),
+               fmt::format("GradientSync: gradient '{}' is in {}, but '{}' is in {}; make one "
+                           "GradientSync for each memory",
+                           first.name, describe_memory(first.tensor.device()), gradient.name,
+                           describe_memory(device)));
+    HORO_CHECK(
+        device == nullptr || gradient.tensor.count() == 0 || device->owns(gradient.tensor.data()),
+        fmt::format("GradientSync: gradient '{}' does not lie in memory of {}", gradient.name,
+                    device == nullptr ? "" : device->describe()));
+  }
+}
+
+void require_host_memory(bool is_requested, std::string_view option) {
+  HORO_CHECK(!is_requested,
+             fmt::format("GradientSync: {} requires gradients in host memory", option));
+}
+
+void check_for_device(std::span<const NamedTensor> gradients, const GradientSyncOptions& options) {
+  require_host_memory(options.op == ReduceOp::kAdasum, "Adasum");
+  require_host_memory(options.compression.kind != Compression::Kind::kNone, "compression");
+  require_host_memory(options.reorder, "reorder");
+  require_host_memory(options.autotune.value_or(false), "autotune");
+  require_host_memory(options.tune_wire.has_value(), "tune_wire");
+  require_host_memory(options.backward_passes_per_step > 1, "backward_passes_per_step");
+  require_host_memory(options.find_unused, "find_unused");
+  require_host_memory(options.weighted, "weighted");
+  require_host_memory(options.clip_norm.has_value(), "clip_norm");
+  require_host_memory(options.check_finite, "check_finite");
+  HORO_CHECK(options.chunk_bytes > 0, "GradientSync: chunk_bytes is 0; it must be at least 1");
+  for (const NamedTensor& gradient : gradients)
+    check_device_type("GradientSync", gradient.name, gradient.tensor.type());
 }
 
 void check_types(std::span<const NamedTensor> gradients, ReduceOp op) {
@@ -153,6 +195,7 @@ void check_compression(const Compression& compression, ReduceOp op, std::optiona
 // differ between ranks.
 void check_gradients(std::span<const NamedTensor> gradients, const GradientSyncOptions& options) {
   check_names(gradients);
+  check_one_memory(gradients);
   check_memory(gradients);
   check_types(gradients, options.op);
   check_wire(options.wire, "the wire type");
@@ -160,26 +203,48 @@ void check_gradients(std::span<const NamedTensor> gradients, const GradientSyncO
   check_adasum(gradients, options);
   check_compression(options.compression, options.op, options.wire, gradients);
   check_step_options(gradients, options);
+  if (options.leave_as_reduced) {
+    check_floating(gradients, "leave_as_reduced");
+    HORO_CHECK(device_of(gradients) != nullptr,
+               "GradientSync: leave_as_reduced requires gradients in device memory");
+  }
+  if (device_of(gradients) != nullptr) check_for_device(gradients, options);
 }
 
-std::vector<std::string> describe_step_options(const GradientSyncOptions& options) {
+device::Device* device_of(std::span<const NamedTensor> gradients) {
+  return gradients.front().tensor.device();
+}
+
+std::vector<std::string> describe_step_options(const GradientSyncOptions& options,
+                                               const device::Device* device) {
   // This statement names every field. So after a new field is added to the options, the code does
   // not compile until the field is added here. The ranks compare the first five fields elsewhere:
   // `name` as the name of the operation, and the other four in describe_plan().
   const auto& [name, op, bucket_bytes, wire, compression, first_bucket_bytes, reorder, autotune,
                tune_wire, backward_passes_per_step, find_unused, weighted, clip_norm, check_finite,
-               metrics] = options;
-  return {first_bucket_bytes ? fmt::format("first_bucket_bytes = {}", *first_bucket_bytes)
-                             : "first_bucket_bytes unset",
-          fmt::format("reorder = {}", reorder),
-          fmt::format("autotune = {}", autotune.value_or(false)),
-          tune_wire ? fmt::format("tune_wire = {}", name_of(*tune_wire)) : "tune_wire unset",
-          fmt::format("backward_passes_per_step = {}", backward_passes_per_step),
-          fmt::format("find_unused = {}", find_unused),
-          fmt::format("weighted = {}", weighted),
-          clip_norm ? fmt::format("clip_norm = {}", *clip_norm) : "clip_norm unset",
-          fmt::format("check_finite = {}", check_finite),
-          fmt::format("metrics = [{}]", fmt::join(metrics, ", "))};
+               metrics, chunk_bytes, in_place_bytes, leave_as_reduced, also_agreed] = options;
+  std::vector<std::string> texts = {
+      device == nullptr          ? "in host memory"
+      : device::is_host(*device) ? "in memory of the stand-in"
+                                 : "in memory of a GPU",
+      first_bucket_bytes ? fmt::format("first_bucket_bytes = {}", *first_bucket_bytes)
+                         : "first_bucket_bytes unset",
+      fmt::format("reorder = {}", reorder),
+      fmt::format("autotune = {}", autotune.value_or(false)),
+      tune_wire ? fmt::format("tune_wire = {}", name_of(*tune_wire)) : "tune_wire unset",
+      fmt::format("backward_passes_per_step = {}", backward_passes_per_step),
+      fmt::format("find_unused = {}", find_unused),
+      fmt::format("weighted = {}", weighted),
+      clip_norm ? fmt::format("clip_norm = {}", *clip_norm) : "clip_norm unset",
+      fmt::format("check_finite = {}", check_finite),
+      fmt::format("metrics = [{}]", fmt::join(metrics, ", ")),
+      fmt::format("chunk_bytes = {}", chunk_bytes),
+      in_place_bytes ? fmt::format("in_place_bytes = {}", *in_place_bytes)
+                     : "in_place_bytes is unset",
+      fmt::format("leave_as_reduced = {}", leave_as_reduced),
+      fmt::format("also_agreed has {} texts", also_agreed.size())};
+  texts.insert(texts.end(), also_agreed.begin(), also_agreed.end());
+  return texts;
 }
 
 }  // namespace horo

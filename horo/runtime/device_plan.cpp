@@ -1,7 +1,6 @@
 #include "horo/runtime/device_plan.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -10,7 +9,7 @@
 #include "collectives/agreement.h"
 #include "collectives/device/memory_spans.h"
 #include "horo/base/error.h"
-#include "horo/device/host/host_device.h"
+#include "horo/plan/gradient_checks.h"
 #include "horo/plan/plan_agreement.h"
 #include "horo/runtime/device_connection.h"
 
@@ -25,7 +24,7 @@ using plan::DeviceRunner;
 class PlanMaker {
  public:
   PlanMaker(Runtime& runtime, const std::string& name, device::Device& device,
-            std::span<const NamedTensor> gradients, const DeviceGradientSyncOptions& options)
+            std::span<const NamedTensor> gradients, const GradientSyncOptions& options)
       : runtime_(runtime),
         name_(name),
         options_(options),
@@ -108,37 +107,16 @@ class PlanMaker {
     }
   }
 
-  std::vector<std::string> describe_options() const {
-    // This statement names every field. So after a new field is added to the options, the code does
-    // not compile until the field is added here. The result omits four fields: `name` is the name
-    // of the operation, and describe_plan() adds op, bucket_bytes and wire.
-    const auto& [name, op, bucket_bytes, first_bucket_bytes, wire, metrics, chunk_bytes,
-                 in_place_bytes, leave_as_reduced, also_agreed] = options_;
-    std::vector<std::string> own = {
-        fmt::format("chunk_bytes = {}", chunk_bytes),
-        first_bucket_bytes ? fmt::format("first_bucket_bytes = {}", *first_bucket_bytes)
-                           : "first_bucket_bytes is unset",
-        in_place_bytes ? fmt::format("in_place_bytes = {}", *in_place_bytes)
-                       : "in_place_bytes is unset",
-        fmt::format("leave_as_reduced = {}", leave_as_reduced),
-        fmt::format("metrics = [{}]", fmt::join(metrics, ", ")),
-        device::is_host(parts_.device) ? "in memory of the stand-in" : "in memory of a GPU"};
-    // The ranks compare the entries in order. If the numbers of texts differ, this entry differs
-    // first, so the error has the numbers.
-    own.push_back(fmt::format("also_agreed has {} texts", also_agreed.size()));
-    own.insert(own.end(), also_agreed.begin(), also_agreed.end());
-    return own;
-  }
-
   // If connect_devices() returns an error or the allocation fails, the rank stores the error text
   // and executes first_problem(). make() then throws the same text on all ranks. So no rank waits
   // for a rank that has thrown.
   void agree(collectives::Collectives& control) {
     collectives::require_no_problem({}, control, topology());
-    plan::agree_on_plan(name_,
-                        plan::describe_plan(parts_.gradients, options_.op, bucket_bytes_,
-                                            options_.wire, {}, describe_options()),
-                        control, topology());
+    plan::agree_on_plan(
+        name_,
+        plan::describe_plan(parts_.gradients, options_.op, bucket_bytes_, options_.wire, {},
+                            describe_step_options(options_, &parts_.device)),
+        control, topology());
     lay_out(agree_on_memory(control));
     if (topology().size > 1) {
       DeviceConnection made =
@@ -182,7 +160,7 @@ class PlanMaker {
 
   Runtime& runtime_;
   const std::string name_;
-  const DeviceGradientSyncOptions options_;
+  const GradientSyncOptions options_;
   const std::span<const NamedTensor> gradients_;
   const std::size_t bucket_bytes_;
   DeviceRunner::Parts parts_;
@@ -195,7 +173,7 @@ class PlanMaker {
 plan::DeviceRunner::Parts agree_on_device_plan(Runtime& runtime, const std::string& name,
                                                device::Device& device,
                                                std::span<const NamedTensor> gradients,
-                                               const DeviceGradientSyncOptions& options) {
+                                               const GradientSyncOptions& options) {
   return PlanMaker(runtime, name, device, gradients, options).make();
 }
 

@@ -13,10 +13,10 @@ namespace horo {
 
 /// Agrees with all ranks on the plan `name`, whose gradients are in the memory of `device`, and
 /// makes the objects that exchange the buckets. Collective, as a named operation. Throws as the
-/// constructor of DeviceGradientSync does.
+/// constructor of GradientSync does.
 plan::DeviceRunner::Parts agree_on_device_plan(Runtime& runtime, const std::string& name,
                                                device::Device& device,
                                                std::span<const NamedTensor> gradients,
-                                               const DeviceGradientSyncOptions& options);
+                                               const GradientSyncOptions& options);
 
 }  // namespace horo

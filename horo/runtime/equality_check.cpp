@@ -13,6 +13,7 @@
 #include "horo/base/hash.h"
 #include "horo/base/quantity.h"
 #include "horo/coordinator/negotiation/wire.h"
+#include "horo/device/host/host_device.h"
 #include "horo/runtime/runtime.h"
 
 namespace horo {
@@ -36,16 +37,33 @@ void check_arguments(std::span<const NamedTensor> tensors, const CheckEqualOptio
     HORO_CHECK(!tensor.name.empty(), "check_equal: every tensor needs a name");
     HORO_CHECK(tensor.tensor.data() != nullptr || tensor.tensor.count() == 0,
                fmt::format("check_equal: tensor '{}' has no memory", tensor.name));
+    const device::Device* const device = tensor.tensor.device();
+    HORO_CHECK(device == nullptr || options.stream != nullptr || !device::is_host(*device),
+               fmt::format("check_equal: options.stream is null, and tensor '{}' is in memory of "
+                           "{}, which has no default stream",
+                           tensor.name, device == nullptr ? "" : device->describe()));
   }
 }
 
+// Copies a tensor in device memory to host memory, after the work that is enqueued on `native`.
+std::uint64_t hash_on_device(const TensorView& view, void* native) {
+  device::Device& device = *view.device();
+  const device::Memory copy = device.allocate_pinned(view.bytes());
+  const auto stream = device.borrow_stream(native);
+  stream->copy(copy.data(), view.data(), view.bytes());
+  stream->synchronize();
+  return hash_contents(copy.data(), view.bytes());
+}
+
 // Ranks compare a hash of 8 bytes for each tensor instead of the contents of the tensor.
-Replica make_replica(std::span<const NamedTensor> tensors, std::uint64_t every) {
-  Replica own{.tensors = {}, .hashes = {}, .every = every};
+Replica make_replica(std::span<const NamedTensor> tensors, const CheckEqualOptions& options) {
+  Replica own{.tensors = {}, .hashes = {}, .every = options.every};
   for (const NamedTensor& tensor : tensors) {
     const TensorView& view = tensor.tensor;
     own.tensors.push_back({.name = tensor.name, .type = view.type(), .shape = view.shape()});
-    own.hashes.push_back(hash_contents(view.data(), view.bytes()));
+    own.hashes.push_back(view.device() == nullptr || view.count() == 0
+                             ? hash_contents(view.data(), view.bytes())
+                             : hash_on_device(view, options.stream));
   }
   return own;
 }
@@ -153,7 +171,7 @@ void check_equal(Runtime& runtime, std::span<const NamedTensor> tensors,
       options.name.empty() ? "check_equal" : fmt::format("check_equal.{}", options.name);
   if (runtime.next_number(name) % options.every != 0) return;
 
-  const Replica own = make_replica(tensors, options.every);
+  const Replica own = make_replica(tensors, options);
   const std::vector<std::byte> encoded = coordinator::encode(own.tensors);
   const std::uint64_t signature = Hash()
                                       .add_bytes(encoded.data(), encoded.size())

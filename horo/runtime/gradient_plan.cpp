@@ -77,7 +77,7 @@ plan::BucketScheduler::Parts GradientPlan::agree(
     plan::agree_on_plan(
         name_,
         plan::describe_plan(gradients, options_.op, tuning->choice().bucket_bytes, options_.wire,
-                            options_.compression, describe_step_options(options_)),
+                            options_.compression, describe_step_options(options_, nullptr)),
         collectives, topology);
     if (number_ == 0) {
       number_ = runtime_.plan_names().agree(given_name_, collectives);

@@ -15,6 +15,12 @@ using coordinator::ScaleFactors;
 
 // An entry holds its input as writable memory, because allreduce and broadcast work in place.
 // Operations with a separate output only read the input.
+TensorView writable(const ConstTensorView& input) {
+  void* const data = const_cast<void*>(input.data());
+  if (input.device() == nullptr) return {data, input.type(), input.shape()};
+  return {data, input.type(), input.shape(), *input.device()};
+}
+
 Entry make_entry(Kind kind, const std::string& name, const ConstTensorView& input) {
   HORO_CHECK(input.data() != nullptr || input.count() == 0,
              fmt::format("{} '{}': the tensor has no memory", coordinator::name_of(kind), name));
@@ -23,7 +29,7 @@ Entry make_entry(Kind kind, const std::string& name, const ConstTensorView& inpu
   entry.request.kind = kind;
   entry.request.type = input.type();
   entry.request.shape = input.shape();
-  entry.input = TensorView(const_cast<void*>(input.data()), input.type(), input.shape());
+  entry.input = writable(input);
   return entry;
 }
 

@@ -155,6 +155,7 @@ Runtime::~Runtime() {
     (void)heartbeat_memory_.release();
     (void)close_thread_.release();
     (void)coordinator_.release();
+    devices_.leak();
     (void)transport_.release();
     (void)session_.release();
     (void)flight_.release();
@@ -166,6 +167,7 @@ Runtime::~Runtime() {
   if (session_ != nullptr) session_->unwatch();
   close_thread_.reset();
   coordinator_.reset();
+  devices_.close();
   if (flight_ != nullptr)
     if (const std::string text = flight_->post_mortem_hint(); !text.empty()) log_error("{}", text);
   transport_.reset();
@@ -213,24 +215,34 @@ std::uint64_t Runtime::next_number(std::string_view what) {
   return numbers_[std::string(what)]++;
 }
 
-std::shared_ptr<coordinator::Completion> Runtime::submit(coordinator::Entry entry) {
+void Runtime::name(coordinator::Entry& entry) {
   if (entry.request.name.empty())
     entry.request.name = automatic_name(coordinator::name_of(entry.request.kind));
+}
+
+// Takes the name last, so that a rejected entry does not advance the numbers of automatic names.
+coordinator::Submitted Runtime::submit(coordinator::Entry entry, void* stream) {
+  devices_.prepare(entry, stream);
+  name(entry);
   if (meter() != nullptr) entry.completion->measure(meter());
-  return coordinator_->submit(std::move(entry));
+  std::shared_ptr<coordinator::DeviceOperation> on_device = entry.on_device;
+  return {coordinator_->submit(std::move(entry)), std::move(on_device)};
 }
 
 void Runtime::run_task(coordinator::Entry entry) {
   coordinator::forbid_blocking_in_callbacks();
-  submit(std::move(entry))->wait();
+  submit(std::move(entry)).completion->wait();
 }
 
-void Runtime::perform(coordinator::Entry entry) {
+void Runtime::perform(coordinator::Entry entry, void* stream) {
   coordinator::forbid_blocking_in_callbacks();  // before a name is taken
-  if (entry.request.name.empty())
-    entry.request.name = automatic_name(coordinator::name_of(entry.request.kind));
+  devices_.prepare(entry, stream);
+  name(entry);
   const metrics::Blocked blocked(meter().get());
+  if (entry.on_device == nullptr) return coordinator_->perform(std::move(entry));
+  const coordinator::Submitted submitted{entry.completion, entry.on_device};
   coordinator_->perform(std::move(entry));
+  submitted.on_device->queue().wait(*submitted.on_device, *submitted.completion);
 }
 
 void Runtime::count_collective(std::size_t bytes, std::size_t tensors) {
@@ -296,10 +308,12 @@ void Runtime::close() {
   sets_.begin_closing();
   try {
     coordinator_->shut_down();
+    devices_.close();
     is_shut_down_ = true;
   } catch (const std::exception& error) {
     recorder().fail(error.what());
     if (has_failed_after_another()) session_->exit_late();
+    devices_.close();
     finish_sets();
     is_closed_ = true;
     throw;

@@ -17,6 +17,7 @@
 #include "horo/flight_recorder/rank_snapshot.h"
 #include "horo/plan/mapped_gradients.h"
 #include "horo/plan/plan_agreement.h"
+#include "horo/runtime/device_queues.h"
 #include "horo/runtime/open_sets.h"
 #include "horo/runtime/rank_flight.h"
 #include "horo/runtime/rank_metrics.h"
@@ -90,11 +91,11 @@ class Runtime {
   const std::shared_ptr<Runtime>& parent() const { return parent_; }
 
   /// Submits an operation. If `entry.request.name` is empty, assigns the next automatic name of its
-  /// kind.
-  std::shared_ptr<coordinator::Completion> submit(coordinator::Entry entry);
-  /// Submits an operation and waits as Coordinator::perform() does. If the name is empty, assigns a
-  /// name as submit() does.
-  void perform(coordinator::Entry entry);
+  /// kind. For `stream` and the errors, see DeviceQueues::prepare().
+  coordinator::Submitted submit(coordinator::Entry entry, void* stream = nullptr);
+  /// Submits an operation and waits until it has completed. An operation on tensors in host memory
+  /// waits as Coordinator::perform() does. If the name is empty, assigns a name as submit() does.
+  void perform(coordinator::Entry entry, void* stream = nullptr);
   /// Submits a task, waits for it and throws its error. The owner of the coordinator's rounds runs
   /// the task. The task may refer to the caller's stack, because this function waits. In a
   /// completion callback, throws InvalidArgument before it submits the task.
@@ -134,6 +135,7 @@ class Runtime {
   void start_watchdog();
   void close();
   void finish_sets();
+  void name(coordinator::Entry& entry);
   // The first part of the text with which this rank reports its own failure.
   std::string own_failure() const;
   // Whether the job uses MPI and another rank has aborted it.
@@ -164,6 +166,7 @@ class Runtime {
   // set made from this runtime, but not that of the parent.
   std::mutex shutdown_mutex_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;
+  DeviceQueues devices_{*this};
   OpenSets sets_;
   std::unique_ptr<std::jthread> close_thread_;  // started by begin_shut_down()
   std::exception_ptr closing_error_;            // set by close_thread_, read after it is joined

@@ -67,7 +67,8 @@ DeviceGradients::DeviceGradients(device::Device& device, device::Stream& stream,
   const auto place = [&](std::size_t index, const std::string& name, DataType type,
                          std::size_t bytes) {
     std::byte* const at = next;
-    tensors_[index] = {name, TensorView(at, type, Shape{padded_bytes(bytes) / size_of(type)})};
+    tensors_[index] = {name,
+                       TensorView(at, type, Shape{padded_bytes(bytes) / size_of(type)}, device)};
     next += padded_bytes(bytes);
     return at;
   };

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "horo/device/device.h"
-#include "horo/device_gradient_sync.h"
+#include "horo/gradient_sync.h"
 #include "horo/horo.h"
 #include "ops/kernels/device/gradient_norm.h"
 #include "ops/nn/device/device_layer.h"
@@ -51,7 +51,7 @@ class DeviceGradients {
   DeviceGradients(device::Device& device, device::Stream& stream,
                   const std::vector<DeviceParameter*>& parameters);
 
-  /// The tensors for a DeviceGradientSync: one per parameter, in order, then the loss.
+  /// The tensors for a GradientSync: one per parameter, in order, then the loss.
   std::span<const NamedTensor> tensors() const { return tensors_; }
   /// Where this rank writes its loss.
   float* loss() const { return loss_; }

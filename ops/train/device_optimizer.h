@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "horo/device/device.h"
-#include "horo/device_gradient_sync.h"
+#include "horo/gradient_sync.h"
 #include "ops/kernels/device/update.h"
 #include "ops/nn/device/device_compute.h"
 #include "ops/nn/device/device_layer.h"

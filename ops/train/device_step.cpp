@@ -31,11 +31,12 @@ const ExchangeOptions& checked(const ExchangeOptions& options) {
   return options;
 }
 
-// Waits until the stream is idle. A later constructor may throw, which frees memory that work in
-// flight would still use.
-device::Device& settled(device::Device& device, device::Stream& stream) {
+// Waits until the stream is idle, and returns `value`. A later constructor may throw, which frees
+// memory that work in flight would still use.
+template <typename T>
+T& settled(T& value, device::Stream& stream) {
   stream.synchronize();
-  return device;
+  return value;
 }
 
 template <typename T>
@@ -50,7 +51,7 @@ std::vector<std::string> agreed(const OptimizerOptions& optimizer, const Exchang
           fmt::format("check_finite = {}", options.check_finite)};
 }
 
-std::vector<ReducedGradient> reduced_by(const DeviceGradientSync& sync, std::size_t count) {
+std::vector<ReducedGradient> reduced_by(const GradientSync& sync, std::size_t count) {
   std::vector<ReducedGradient> reduced;
   for (std::size_t i = 0; i < count; ++i) reduced.push_back(sync.reduced(i));
   return reduced;
@@ -64,7 +65,7 @@ DeviceStep::DeviceStep(Context& context, const Layer& model, const OptimizerOpti
       compute_(*training.device, training.type),
       network_(to_device(model, compute_)),
       gradients_(*training.device, stream(), network_->parameters()),
-      sync_(context, settled(*training.device, stream()), gradients_.tensors(),
+      sync_(settled(context, stream()), gradients_.tensors(),
             {.name = "train.gradients",
              .wire = training.wire,
              .metrics = {DeviceGradients::kLossName},

@@ -23,7 +23,7 @@ struct DeviceTraining {
   /// Element type of forward and backward: kFloat32 or kBFloat16. Gradients are exchanged in this
   /// type too. The optimizer always updates float32 values.
   DataType type = DataType::kFloat32;
-  /// See DeviceGradientSyncOptions::wire. The loss is exchanged in float32.
+  /// See GradientSyncOptions::wire. The loss is exchanged in float32.
   std::optional<DataType> wire{};
 };
 
@@ -59,7 +59,7 @@ class DeviceStep {
   device::Stream& stream() const { return compute_.stream(); }
   DeviceLayer& network() { return *network_; }
   DeviceOptimizer& optimizer() { return optimizer_; }
-  DeviceGradientSync& sync() { return sync_; }
+  GradientSync& sync() { return sync_; }
   /// The loss over all ranks after exchange(): a float32 in device memory, and its factor.
   const ReducedGradient& loss() const { return reduced_.back(); }
   // Results in device memory.
@@ -77,7 +77,7 @@ class DeviceStep {
   DeviceCompute compute_;
   std::unique_ptr<DeviceLayer> network_;
   DeviceGradients gradients_;
-  DeviceGradientSync sync_;
+  GradientSync sync_;
   const std::vector<ReducedGradient> reduced_;  // one per parameter, then the loss
   DeviceOptimizer optimizer_;
   MeasuredGradients measured_;

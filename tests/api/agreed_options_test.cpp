@@ -30,22 +30,13 @@ struct Difference {
 // A structured binding has one variable per field, so its line fails to compile after a field is
 // added. Then add a row to the table below.
 std::size_t count_fields(const GradientSyncOptions& options) {
-  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = options;
-  return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o), 15;
+  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s] = options;
+  return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s), 19;
 }
 std::size_t count_fields(const Compression& options) {
   const auto& [a, b, c, d, e, f, g, h] = options;
   return std::tie(a, b, c, d, e, f, g, h), 8;
 }
-std::size_t count_fields(const DeviceGradientSyncOptions& options) {
-  const auto& [a, b, c, d, e, f, g, h, i, j] = options;
-  return std::tie(a, b, c, d, e, f, g, h, i, j), 10;
-}
-std::size_t count_fields(const DeviceOperationsOptions& options) {
-  const auto& [a, b] = options;
-  return std::tie(a, b), 2;
-}
-
 template <typename Options, typename Make>
 void expect_every_difference_is_named(const std::vector<Difference<Options>>& differences,
                                       Make&& make) {
@@ -84,9 +75,12 @@ TEST(AgreedOptions, GradientSyncComparesEveryField) {
       {"weighted = true", [](auto& o) { o.weighted = true; }},
       {"clip_norm = 0.5", [](auto& o) { o.clip_norm = 0.5; }},
       {"check_finite = true", [](auto& o) { o.check_finite = true; }},
-      {"metrics = [a]", [](auto& o) { o.metrics = {"a"}; }}};
-  // The ranks match plans by name.
-  EXPECT_EQ(differences.size() + 1, count_fields(Options{}));
+      {"metrics = [a]", [](auto& o) { o.metrics = {"a"}; }},
+      {"chunk_bytes = 4096", [](auto& o) { o.chunk_bytes = 4096; }},
+      {"in_place_bytes is unset", [](auto& o) { o.in_place_bytes.reset(); }},
+      {"also_agreed has 1 texts", [](auto& o) { o.also_agreed = {"learning_rate = 1"}; }}};
+  // The ranks match plans by name. The next test has leave_as_reduced.
+  EXPECT_EQ(differences.size() + 2, count_fields(Options{}));
   expect_every_difference_is_named(differences, make_sync);
 }
 
@@ -108,8 +102,8 @@ TEST(AgreedOptions, CompressionComparesEveryField) {
   expect_every_difference_is_named(differences, make_sync);
 }
 
-TEST(AgreedOptions, DeviceGradientSyncComparesEveryField) {
-  using Options = DeviceGradientSyncOptions;
+TEST(AgreedOptions, GradientSyncOnDeviceComparesItsOptions) {
+  using Options = GradientSyncOptions;
   const std::vector<Difference<Options>> differences = {
       {"the reduce operations differ", [](auto& o) { o.op = ReduceOp::kSum; }},
       {"bucket_bytes 1000 ", [](auto& o) { o.bucket_bytes = 1000; }},
@@ -120,22 +114,23 @@ TEST(AgreedOptions, DeviceGradientSyncComparesEveryField) {
       {"in_place_bytes is unset", [](auto& o) { o.in_place_bytes.reset(); }},
       {"leave_as_reduced = true", [](auto& o) { o.leave_as_reduced = true; }},
       {"also_agreed has 1 texts", [](auto& o) { o.also_agreed = {"clip_norm = 1"}; }}};
-  EXPECT_EQ(differences.size() + 1, count_fields(Options{}));
   expect_every_difference_is_named(differences, [](Context& ctx, const Options& options) {
     DeviceModel model(ctx);
-    DeviceGradientSync sync(ctx, model.device(), model.gradients(), options);
+    GradientSync sync(ctx, model.gradients(), options);
   });
 }
 
-TEST(AgreedOptions, DeviceOperationsCompareEveryField) {
-  using Options = DeviceOperationsOptions;
-  const std::vector<Difference<Options>> differences = {
-      {"buffer_bytes = 8192", [](auto& o) { o.buffer_bytes = 8192; }},
-      {"chunk_bytes = 4096", [](auto& o) { o.chunk_bytes = 4096; }}};
-  EXPECT_EQ(differences.size(), count_fields(Options{}));
-  expect_every_difference_is_named(differences, [](Context& ctx, const Options& options) {
+TEST(AgreedOptions, GradientSyncComparesKindOfMemory) {
+  run_ranks(2, [](Context& ctx) {
     DeviceModel model(ctx);
-    DeviceOperations operations(ctx, model.device(), options);
+    std::vector<std::vector<float>> memory;
+    std::vector<NamedTensor> gradients = model.gradients();
+    if (ctx.rank() == 1)
+      for (NamedTensor& gradient : gradients)
+        gradient.tensor = TensorView(memory.emplace_back(gradient.tensor.count()));
+    EXPECT_THAT(error_text<MismatchError>([&] { GradientSync sync(ctx, gradients); }),
+                AllOf(HasSubstr("in memory of the stand-in"), HasSubstr("in host memory")));
+    ctx.barrier();
   });
 }
 

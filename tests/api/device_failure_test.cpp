@@ -36,8 +36,8 @@ using testing::RunOptions;
 using ::testing::StartsWith;
 
 // The name of the operation in errors.
-const DeviceGradientSyncOptions kNet = [] {
-  DeviceGradientSyncOptions options = kSeveralBuckets;
+const GradientSyncOptions kNet = [] {
+  GradientSyncOptions options = kSeveralBuckets;
   options.name = "net";
   return options;
 }();
@@ -121,7 +121,7 @@ void break_stream(Stream& stream, RankLatch& submitted) {
 }
 
 // Kernels submitted to a failed stream throw another error than the plan.
-void end_steps(DeviceModel& model, DeviceGradientSync& sync, Stream& stream, RankLatch& submitted,
+void end_steps(DeviceModel& model, GradientSync& sync, Stream& stream, RankLatch& submitted,
                const std::function<void()>& end) {
   for (int step = 1; step < 1000; ++step) {
     for (std::size_t t = std::size(kSizes); t-- > 0;) {
@@ -143,14 +143,14 @@ TEST(DeviceFailure, EndsPlanOnAllRanks) {
         const std::string text = text_of_all(ranks, [&](Context& ctx, Latches& latches) {
           DeviceModel model(ctx);
           const auto stream = model.stream();
-          DeviceGradientSync sync(ctx, model.device(), model.gradients(), kNet);
+          GradientSync sync(ctx, model.gradients(), kNet);
           backward(model, sync, *stream, 0);
           sync.wait();
           latches.ready.arrive_and_wait();
           if (failing.contains(ctx.rank())) break_stream(*stream, latches.submitted);
           std::string own = error_text<CommunicationError>([&] {
             end_steps(model, sync, *stream, latches.submitted,
-                      [&] { on_host ? sync.wait() : sync.wait_on(stream->native()); });
+                      [&] { on_host ? (void)sync.wait() : sync.wait_on(stream->native()); });
           });
           EXPECT_EQ(error_text<CommunicationError>([&] { sync.check(); }), own);
           EXPECT_EQ(error_text<CommunicationError>([&] { sync.ready(0, stream->native()); }), own);
@@ -170,7 +170,7 @@ TEST(DeviceFailure, EndsHierarchicalExchangeOnAllRanks) {
   const auto fail = [](Context& ctx, Latches& latches) {
     DeviceModel model(ctx);
     const auto stream = model.stream();
-    DeviceGradientSync sync(ctx, model.device(), model.gradients(), kNet);
+    GradientSync sync(ctx, model.gradients(), kNet);
     latches.ready.arrive_and_wait();
     if (ctx.rank() == 2) break_stream(*stream, latches.submitted);
     return error_text<CommunicationError>(
@@ -184,9 +184,9 @@ TEST(DeviceFailure, EndsGraphLaunchesOnAllRanks) {
   const std::string text = text_of_all(3, [](Context& ctx, Latches& latches) {
     DeviceModel model(ctx);
     const auto stream = model.stream();
-    DeviceGradientSync sync(ctx, model.device(), model.gradients(), kNet);
+    GradientSync sync(ctx, model.gradients(), kNet);
     int step = 3;
-    DeviceStepGraph graph = sync.capture(stream->native(), [&] {
+    StepGraph graph = sync.capture(stream->native(), [&] {
       for (std::size_t t = 0; t < std::size(kSizes); ++t) {
         model.compute(*stream, t, &step);
         sync.ready(t, stream->native());
@@ -211,7 +211,7 @@ TEST(DeviceFailure, EndsGraphLaunchesOnAllRanks) {
 
 // The stream has failed before the call uses it.
 TEST(DeviceFailure, BeforeCallEndsPlanOnAllRanks) {
-  using Call = std::function<void(DeviceModel&, DeviceGradientSync&, Stream & whole, void* failed)>;
+  using Call = std::function<void(DeviceModel&, GradientSync&, Stream & whole, void* failed)>;
   const Call ready = [](auto&, auto& sync, auto&, void* failed) { sync.ready(3, failed); };
   const Call wait_on = [](auto& model, auto& sync, auto& whole, void* failed) {
     backward(model, sync, whole, 1);
@@ -221,7 +221,7 @@ TEST(DeviceFailure, BeforeCallEndsPlanOnAllRanks) {
     const std::string text = text_of_all(2, [&](Context& ctx, Latches& latches) {
       DeviceModel model(ctx);
       const auto stream = model.stream(), other = model.stream();
-      DeviceGradientSync sync(ctx, model.device(), model.gradients(), kNet);
+      GradientSync sync(ctx, model.gradients(), kNet);
       backward(model, sync, *stream, 0);
       sync.wait();
       latches.ready.arrive_and_wait();
@@ -243,14 +243,12 @@ TEST(DeviceFailure, EndsNamedOperationsOnAllRanks) {
       device_operations_test::Rank rank(ctx, 21);
       const auto& x = rank.tensor(0, 5003);
       const auto& y = rank.tensor(1, 17);
-      DeviceOperations ops(ctx, rank.device());
-      ops.allreduce(view(x), {.name = "x", .stream = rank.native()});
+      ctx.allreduce(view(x), {.name = "x", .stream = rank.native()});
       latches.ready.arrive_and_wait();
       const auto other = rank.device().make_stream(device::Priority::kNormal);
       if (ctx.rank() % 2 == 1) break_stream(*other, latches.submitted);
-      const DeviceHandle handle =
-          ops.allreduce_async(view(x), {.name = "x", .stream = other->native()});
-      const DeviceHandle later = ops.allreduce_async(
+      const Handle handle = ctx.allreduce_async(view(x), {.name = "x", .stream = other->native()});
+      const Handle later = ctx.allreduce_async(
           view(y), {.name = "y of " + std::to_string(ctx.rank() / 2), .stream = rank.native()});
       latches.submitted.arrive();
       std::string own = error_text<CommunicationError>([&] {
@@ -259,7 +257,7 @@ TEST(DeviceFailure, EndsNamedOperationsOnAllRanks) {
       });
       EXPECT_EQ(error_text<CommunicationError>([&] { later.wait(); }), own);
       EXPECT_EQ(error_text<CommunicationError>(
-                    [&] { ops.allreduce(view(y), {.name = "y", .stream = rank.native()}); }),
+                    [&] { ctx.allreduce(view(y), {.name = "y", .stream = rank.native()}); }),
                 own);
       EXPECT_EQ(error_text<CommunicationError>([&] { ctx.barrier(); }), own);
       return own;
@@ -314,12 +312,11 @@ TEST(DeviceFailure, BetweenNodesEndsNamedOperationsOnAllRanks) {
     Context ctx(std::make_shared<Runtime>(nullptr, std::move(transport), environment));
     device_operations_test::Rank rank(ctx, 22);
     const auto& x = rank.tensor(0, 5003);
-    DeviceOperations ops(ctx, rank.device());
-    const DeviceAllreduceOptions options{.name = "x", .stream = rank.native()};
-    ops.allreduce(view(x), options);
+    const AllreduceOptions options{.name = "x", .stream = rank.native()};
+    ctx.allreduce(view(x), options);
     latches.ready.arrive_and_wait();
     if (number == 1) is_cut = true;
-    std::string text = error_text<CommunicationError>([&] { ops.allreduce(view(x), options); });
+    std::string text = error_text<CommunicationError>([&] { ctx.allreduce(view(x), options); });
     latches.ended.arrive_and_wait();
     EXPECT_THROW(ctx.shutdown(), CommunicationError);
     return text;
@@ -352,7 +349,7 @@ TEST(DeviceFailure, InProcessSetEndsRanksOutside) {
       }
       DeviceModel model(set);
       const auto stream = model.stream();
-      DeviceGradientSync sync(set, model.device(), model.gradients(), kNet);
+      GradientSync sync(set, model.gradients(), kNet);
       if (is_closed) set.close();
       latches.ready.arrive_and_wait();
       if (ctx.rank() == 2) break_stream(*stream, latches.submitted);
@@ -369,7 +366,7 @@ TEST(DeviceFailure, OfSingleRankOrAfterShutdownIsLocal) {
     RankLatch submitted(1);
     DeviceModel model(ctx);
     const auto stream = model.stream();
-    DeviceGradientSync sync(ctx, model.device(), model.gradients());
+    GradientSync sync(ctx, model.gradients());
     break_stream(*stream, submitted);
     EXPECT_THAT(error_text<DeviceError>(
                     [&] { end_steps(model, sync, *stream, submitted, [&] { sync.wait(); }); }),
@@ -380,7 +377,7 @@ TEST(DeviceFailure, OfSingleRankOrAfterShutdownIsLocal) {
     RankLatch submitted(1);
     DeviceModel model(ctx);
     const auto stream = model.stream();
-    DeviceGradientSync sync(ctx, model.device(), model.gradients());
+    GradientSync sync(ctx, model.gradients());
     backward(model, sync, *stream, 0);
     sync.wait();
     ctx.shutdown();

@@ -1,4 +1,4 @@
-// DeviceGradientSync and DeviceOperations in a job of processes, on the device that open_device()
+// GradientSync and named operations in a job of processes, on the device that open_device()
 // returns.
 #include "tests/api/device_job.h"
 
@@ -37,7 +37,7 @@ struct DeviceGradients {
       if (places == Places::kFalling) at -= kSizes[t];
       offsets.push_back(at);
       named.push_back(
-          {"layer" + std::to_string(t), TensorView(memory.data() + at, Shape{kSizes[t]})});
+          {"layer" + std::to_string(t), TensorView(memory.data() + at, Shape{kSizes[t]}, device)});
       if (places != Places::kFalling) at += kSizes[t] + (places == Places::kApart ? kGap : 0);
     }
   }
@@ -59,11 +59,11 @@ enum class Step { kWaitsOnHost, kWaitsOnStream, kInGraph };
 // The sums of the last step, of all gradients.
 template <typename T>
 std::vector<T> train(Context& ctx, device::Device& device, Step kind,
-                     const DeviceGradientSyncOptions& options, Places places = Places::kApart) {
+                     const GradientSyncOptions& options, Places places = Places::kApart) {
   constexpr int kSteps = 4;
   const auto stream = device.make_stream(device::Priority::kNormal);
   DeviceGradients<T> gradients(device, places);
-  DeviceGradientSync sync(ctx, device, gradients.named, options);
+  GradientSync sync(ctx, gradients.named, options);
   const auto backward = [&](int step) {
     for (std::size_t k = std::size(kSizes); k-- > 0;) {
       // The order differs between ranks, and between steps without a graph.
@@ -71,9 +71,9 @@ std::vector<T> train(Context& ctx, device::Device& device, Step kind,
       gradients.upload(*stream, t);
       sync.ready(t, stream->native());
     }
-    kind == Step::kWaitsOnHost ? sync.wait() : sync.wait_on(stream->native());
+    kind == Step::kWaitsOnHost ? (void)sync.wait() : sync.wait_on(stream->native());
   };
-  std::optional<DeviceStepGraph> graph;
+  std::optional<StepGraph> graph;
   std::vector<T> all;
   for (int step = 0; step < kSteps; ++step) {
     for (std::size_t t = std::size(kSizes); t-- > 0;)
@@ -116,7 +116,7 @@ TEST(DeviceJob, SumsEveryType) {
 TEST(DeviceJob, ManyChunksAreReproducible) {
   Context ctx = init();
   const auto device = open_device(ctx);
-  const DeviceGradientSyncOptions options{.op = ReduceOp::kSum, .chunk_bytes = 65536};
+  const GradientSyncOptions options{.op = ReduceOp::kSum, .chunk_bytes = 65536};
   const std::vector<float> first = train<float>(ctx, *device, Step::kWaitsOnStream, options);
   for (const Step kind : {Step::kWaitsOnStream, Step::kInGraph})
     EXPECT_EQ(train<float>(ctx, *device, kind, options), first);
@@ -129,7 +129,7 @@ struct Seen {
 };
 template <typename T>
 std::optional<Seen> seen_of_plan(Context& ctx, device::Device& device,
-                                 const DeviceGradientSyncOptions& options, Places places) {
+                                 const GradientSyncOptions& options, Places places) {
   if (!device::is_host(device)) {
     train<T>(ctx, device, Step::kWaitsOnStream, options, places);
     return std::nullopt;
@@ -139,7 +139,7 @@ std::optional<Seen> seen_of_plan(Context& ctx, device::Device& device,
   train<T>(ctx, device, Step::kWaitsOnStream, options, places);
   const DeviceGradients<T> gradients(device, places);
   const std::size_t bytes = host.allocated_bytes();
-  const DeviceGradientSync sync(ctx, device, gradients.named, options);
+  const GradientSync sync(ctx, gradients.named, options);
   return Seen{host.launches() - kernels, host.allocated_bytes() - bytes};
 }
 
@@ -158,7 +158,7 @@ TEST(DeviceJob, SumsAdjacentGradientsInPlace) {
   // On rank 0 the gradients are not adjacent. Large gradients are reduced in place anyway.
   const Places uneven = ctx.rank() == 0 ? Places::kApart : Places::kRising;
   for (const std::size_t in_place_bytes : {std::size_t{400000}, SIZE_MAX}) {
-    const DeviceGradientSyncOptions options{.op = ReduceOp::kSum, .in_place_bytes = in_place_bytes};
+    const GradientSyncOptions options{.op = ReduceOp::kSum, .in_place_bytes = in_place_bytes};
     if (const auto seen = seen_of_plan<float>(ctx, *device, options, uneven)) {
       EXPECT_EQ(seen->kernels > 0, !is_alone);
       EXPECT_EQ(seen->bytes > 0, !is_alone);
@@ -166,7 +166,7 @@ TEST(DeviceJob, SumsAdjacentGradientsInPlace) {
   }
   seen_of_plan<BFloat16>(ctx, *device, {.op = ReduceOp::kSum, .in_place_bytes = 20000}, uneven);
   // Gradients that are converted are packed.
-  const DeviceGradientSyncOptions narrow{.op = ReduceOp::kSum, .wire = DataType::kBFloat16};
+  const GradientSyncOptions narrow{.op = ReduceOp::kSum, .wire = DataType::kBFloat16};
   if (const auto seen = seen_of_plan<float>(ctx, *device, narrow, Places::kRising)) {
     EXPECT_EQ(seen->kernels > 0, !is_alone);
   }
@@ -179,14 +179,14 @@ struct Left {
 };
 
 template <typename T>
-Left averages(Context& ctx, device::Device& device, Step kind,
-              const DeviceGradientSyncOptions& options, Places places) {
+Left averages(Context& ctx, device::Device& device, Step kind, const GradientSyncOptions& options,
+              Places places) {
   const auto stream = device.make_stream(device::Priority::kNormal);
   const auto kernels = [&] {
     return device::is_host(device) ? static_cast<device::HostDevice&>(device).launches() : 0;
   };
   DeviceGradients<T> gradients(device, places);
-  DeviceGradientSync sync(ctx, device, gradients.named, options);
+  GradientSync sync(ctx, gradients.named, options);
   const auto take_step = [&] {
     for (std::size_t t = std::size(kSizes); t-- > 0;) {
       gradients.upload(*stream, t);
@@ -194,7 +194,7 @@ Left averages(Context& ctx, device::Device& device, Step kind,
     }
     sync.wait_on(stream->native());
   };
-  std::optional<DeviceStepGraph> graph;
+  std::optional<StepGraph> graph;
   Left left;
   const std::size_t before = kernels();
   for (int step = 0; step < 3; ++step) {
@@ -232,7 +232,7 @@ Left averages(Context& ctx, device::Device& device, Step kind,
 // Steps with and without the last pass. Without it, the values are rounded once more.
 template <typename T>
 std::pair<Left, Left> expect_same_values(Context& ctx, device::Device& device, Step kind,
-                                         DeviceGradientSyncOptions options, Places places) {
+                                         GradientSyncOptions options, Places places) {
   const Left whole = averages<T>(ctx, device, kind, options, places);
   options.leave_as_reduced = true;
   const Left left = averages<T>(ctx, device, kind, options, places);
@@ -268,7 +268,6 @@ TEST(DeviceJob, RunsNamedOperations) {
   Context ctx = init();
   const auto device = open_device(ctx);
   const auto stream = device->make_stream(device::Priority::kNormal);
-  DeviceOperations ops(ctx, *device, {.buffer_bytes = 65536});
   const auto n = static_cast<std::size_t>(ctx.size()), own = static_cast<std::size_t>(ctx.rank());
   for (int step = 0; step < 3; ++step) {
     const auto made = [&](std::size_t t, std::size_t count) {
@@ -284,28 +283,28 @@ TEST(DeviceJob, RunsNamedOperations) {
     const DeviceArray<float> whole(*device, 5 * n * (n + 1)), swapped(*device, 7 * n),
         shard(*device, ctx.shard_rows(1001));
     const auto view = [](const DeviceArray<float>& array, std::size_t width = 1) {
-      return TensorView(array.data(), Shape{array.size() / width, width});
+      return array.view(Shape{array.size() / width, width});
     };
     void* const s = stream->native();
-    std::vector<DeviceHandle> handles;
-    handles.push_back(ops.reduce_scatter_async(view(shared), view(shard),
+    std::vector<Handle> handles;
+    handles.push_back(ctx.reduce_scatter_async(view(shared), view(shard),
                                                {.name = "s", .op = ReduceOp::kSum, .stream = s}));
     handles.back().wait_on(s);  // before its input is the next one's output
     const auto submit_small = [&] {
       handles.push_back(
-          ops.allreduce_async(view(small), {.name = "a", .op = ReduceOp::kMax, .stream = s}));
+          ctx.allreduce_async(view(small), {.name = "a", .op = ReduceOp::kMax, .stream = s}));
     };
     if (own % 2 == 0) submit_small();
-    handles.push_back(ops.allreduce_async(
+    handles.push_back(ctx.allreduce_async(
         view(big), {.name = "b", .op = ReduceOp::kSum, .prescale = 0.5, .stream = s}));
     handles.push_back(
-        ops.broadcast_async(view(shared), {.name = "c", .root = ctx.size() - 1, .stream = s}));
+        ctx.broadcast_async(view(shared), {.name = "c", .root = ctx.size() - 1, .stream = s}));
     handles.push_back(
-        ops.allgather_async(view(part, 10), view(whole, 10), {.name = "g", .stream = s}));
+        ctx.allgather_async(view(part, 10), view(whole, 10), {.name = "g", .stream = s}));
     handles.push_back(
-        ops.alltoall_async(view(table, 7), view(swapped, 7), {.name = "t", .stream = s}));
+        ctx.alltoall_async(view(table, 7), view(swapped, 7), {.name = "t", .stream = s}));
     if (own % 2 == 1) submit_small();
-    for (const DeviceHandle& handle : handles) handle.wait_on(s);
+    for (const Handle& handle : handles) handle.wait_on(s);
 
     const auto sum = [&](std::size_t t, std::size_t i) {
       float all = 0;
@@ -332,7 +331,7 @@ TEST(DeviceJob, RunsNamedOperations) {
     const auto swapped_values = swapped.values(*stream);
     for (std::size_t i = 0; i < 7 * n; ++i)
       ASSERT_EQ(swapped_values[i], of(i / 7, 4, 7 * own + i % 7));
-    for (const DeviceHandle& handle : handles) handle.wait();
+    for (const Handle& handle : handles) handle.wait();
   }
 }
 

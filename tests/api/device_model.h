@@ -13,7 +13,7 @@
 namespace horo {
 
 inline constexpr std::size_t kSizes[] = {5003, 1, 0, 129, 8193, 20000, 64};
-inline const DeviceGradientSyncOptions kSeveralBuckets{
+inline const GradientSyncOptions kSeveralBuckets{
     .op = ReduceOp::kSum, .bucket_bytes = 40000, .chunk_bytes = 30000};
 
 /// A rank's device and a model in its memory.
@@ -21,19 +21,20 @@ class DeviceModel {
  public:
   explicit DeviceModel(Context& ctx, std::uint64_t seed = 1)
       : rank_(ctx.rank()),
-        device_({.max_delay = std::chrono::microseconds(100),
-                 .seed = seed * 100 + static_cast<std::uint64_t>(rank_)}) {
+        device_(std::make_shared<device::HostDevice>(
+            device::HostDevice::Options{.max_delay = std::chrono::microseconds(100),
+                                        .seed = seed * 100 + static_cast<std::uint64_t>(rank_)})) {
     for (const std::size_t size : kSizes) {
-      memory_.push_back(device_.allocate(size * sizeof(float)));
+      memory_.push_back(device_->allocate(size * sizeof(float)));
       gradients_.push_back(
           {"layer" + std::to_string(gradients_.size()),
-           TensorView(reinterpret_cast<float*>(memory_.back().data()), Shape{size})});
+           TensorView(reinterpret_cast<float*>(memory_.back().data()), Shape{size}, *device_)});
     }
   }
-  device::HostDevice& device() { return device_; }
+  device::HostDevice& device() { return *device_; }
   const std::vector<NamedTensor>& gradients() const { return gradients_; }
   std::unique_ptr<device::Stream> stream() {
-    return device_.make_stream(device::Priority::kNormal);
+    return device_->make_stream(device::Priority::kNormal);
   }
 
   /// Runs on the stream, like a kernel of backward.
@@ -72,14 +73,13 @@ class DeviceModel {
   }
 
   int rank_;
-  device::HostDevice device_;
+  std::shared_ptr<device::HostDevice> device_;
   std::vector<device::Memory> memory_;
   std::vector<NamedTensor> gradients_;
 };
 
 /// A step's gradients, the last layer's first.
-inline void backward(DeviceModel& model, DeviceGradientSync& sync, device::Stream& stream,
-                     int step) {
+inline void backward(DeviceModel& model, GradientSync& sync, device::Stream& stream, int step) {
   for (std::size_t t = std::size(kSizes); t-- > 0;) {
     model.compute(stream, t, step);
     sync.ready(t, stream.native());

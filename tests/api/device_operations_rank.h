@@ -28,9 +28,10 @@ class Rank {
  public:
   explicit Rank(Context& ctx, std::uint64_t seed = 1)
       : rank_(ctx.rank()),
-        device_({.max_delay = std::chrono::microseconds(100),
-                 .seed = seed * 100 + static_cast<std::uint64_t>(rank_)}),
-        stream_(device_.make_stream(Priority::kNormal)) {}
+        device_(std::make_shared<HostDevice>(
+            HostDevice::Options{.max_delay = std::chrono::microseconds(100),
+                                .seed = seed * 100 + static_cast<std::uint64_t>(rank_)})),
+        stream_(device_->make_stream(Priority::kNormal)) {}
   ~Rank() {
     try {
       stream_->synchronize();
@@ -38,13 +39,13 @@ class Rank {
     }
   }
 
-  HostDevice& device() { return device_; }
+  HostDevice& device() { return *device_; }
   Stream& stream() { return *stream_; }
   void* native() { return stream_->native(); }
 
   /// Contains value(rank, t, i) after the stream has completed the work. Lives as long as this.
   const DeviceArray<float>& tensor(std::size_t t, std::size_t count) {
-    const DeviceArray<float>& array = arrays_.emplace_back(device_, count);
+    const DeviceArray<float>& array = arrays_.emplace_back(*device_, count);
     make(array, t);
     return array;
   }
@@ -62,16 +63,14 @@ class Rank {
 
  private:
   int rank_;
-  HostDevice device_;
+  std::shared_ptr<HostDevice> device_;
   std::deque<DeviceArray<float>> arrays_;
   std::unique_ptr<Stream> stream_;
 };
 
-inline TensorView view(const DeviceArray<float>& array) {
-  return TensorView(array.data(), Shape{array.size()});
-}
+inline TensorView view(const DeviceArray<float>& array) { return array.view(); }
 inline TensorView rows(const DeviceArray<float>& array, std::size_t width) {
-  return TensorView(array.data(), Shape{array.size() / width, width});
+  return array.view(Shape{array.size() / width, width});
 }
 
 inline float sum_of(int ranks, std::size_t t, std::size_t i) {

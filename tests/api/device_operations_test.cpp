@@ -1,6 +1,5 @@
-// DeviceOperations on the stand-in for a GPU: streams are threads, which run late at random.
-#include "horo/device_operations.h"
-
+// Named operations on tensors of the stand-in for a GPU: streams are threads, which run late at
+// random.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,19 +20,19 @@ using namespace std::chrono_literals;
 using namespace device_operations_test;
 using ::testing::HasSubstr;
 using testing::run_ranks;
+using testing::RunOptions;
 
-class DeviceOperationsRanks : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, DeviceOperationsRanks, ::testing::Values(1, 2, 3, 4));
+class OperationsOnDeviceRanks : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, OperationsOnDeviceRanks, ::testing::Values(1, 2, 3, 4));
 
-TEST_P(DeviceOperationsRanks, AllreducesInAnyOrderFollowStreamOrder) {
-  run_ranks(GetParam(), [](Context& ctx) {
+TEST_P(OperationsOnDeviceRanks, AllreducesInAnyOrderFollowStreamOrder) {
+  RunOptions options;
+  options.environment = {"HORO_BUCKET_BYTES=16384"};
+  const auto reduce_all = [](Context& ctx) {
     constexpr std::size_t kSizes[] = {1, 0, 129, 20000, 5003, 64, 4096, 7, 2500};
     constexpr std::size_t kTensors = std::size(kSizes);
     Rank rank(ctx);
     // Some tensors do not fit into the buffer, several small ones do.
-    std::optional<DeviceOperations> ops(
-        std::in_place, ctx, rank.device(),
-        DeviceOperationsOptions{.buffer_bytes = 16384, .chunk_bytes = 5000});
     std::vector<const DeviceArray<float>*> arrays;
     for (std::size_t t = 0; t < kTensors; ++t) arrays.push_back(&rank.tensor(t, kSizes[t]));
     std::mt19937 random(static_cast<unsigned>(ctx.rank()) + 5);
@@ -41,10 +40,10 @@ TEST_P(DeviceOperationsRanks, AllreducesInAnyOrderFollowStreamOrder) {
     std::iota(order.begin(), order.end(), std::size_t{0});
     for (int step = 0; step < 4; ++step) {
       std::shuffle(order.begin(), order.end(), random);
-      std::vector<DeviceHandle> handles(kTensors);
+      std::vector<Handle> handles(kTensors);
       for (const std::size_t t : order) {
         rank.make(*arrays[t], t + static_cast<std::size_t>(step));
-        handles[t] = ops->allreduce_async(
+        handles[t] = ctx.allreduce_async(
             view(*arrays[t]),
             {.name = "t" + std::to_string(t), .op = ReduceOp::kSum, .stream = rank.native()});
       }
@@ -56,17 +55,16 @@ TEST_P(DeviceOperationsRanks, AllreducesInAnyOrderFollowStreamOrder) {
       }
     }
     rank.stream().synchronize();
-    const std::uint64_t before = ctx.counters().tensors;
-    ops.reset();
-    EXPECT_LE(before, 4 * kTensors + 1);
-    EXPECT_EQ(ctx.counters().tensors, 4 * kTensors + 1);  // + 1: the construction
-  });
+    EXPECT_LE(ctx.counters().tensors, 4 * kTensors);
+    ctx.shutdown();
+    EXPECT_EQ(ctx.counters().tensors, 4 * kTensors + 1);  // + 1: the shutdown
+  };
+  run_ranks(GetParam(), reduce_all, options);
 }
 
-TEST_P(DeviceOperationsRanks, ComputeEveryOperationAndFactor) {
+TEST_P(OperationsOnDeviceRanks, ComputeEveryOperationAndFactor) {
   run_ranks(GetParam(), [](Context& ctx) {
     Rank rank(ctx, 2);
-    DeviceOperations ops(ctx, rank.device());
     const int n = ctx.size();
     struct Case {
       ReduceOp op;
@@ -76,7 +74,7 @@ TEST_P(DeviceOperationsRanks, ComputeEveryOperationAndFactor) {
          {Case{ReduceOp::kSum, 2, 0.5}, Case{ReduceOp::kAverage, 1, 4}, Case{ReduceOp::kMin, 1, 1},
           Case{ReduceOp::kMax, 0.5, 1}, Case{ReduceOp::kProduct, 1, 1}}) {
       const auto& array = rank.tensor(1, 301);
-      ops.allreduce(view(array),
+      ctx.allreduce(view(array),
                     {.op = op, .prescale = before, .postscale = after, .stream = rank.native()});
       for (std::size_t i = 0; i < array.size(); ++i) {
         float expected = value(0, 1, i) * static_cast<float>(before);
@@ -96,17 +94,16 @@ TEST_P(DeviceOperationsRanks, ComputeEveryOperationAndFactor) {
 }
 
 template <typename T>
-void reduce_type(Context& ctx, Rank& rank, DeviceOperations& ops) {
+void reduce_type(Context& ctx, Rank& rank) {
   DeviceArray<T> array(rank.device(), 1001), shard(rank.device(), ctx.shard_rows(143) * 7);
   device::submit(rank.stream(), [data = array.data(), r = ctx.rank()] {
     for (std::size_t i = 0; i < 1001; ++i) data[i] = static_cast<T>(value(r, 0, i));
   });
-  const DeviceHandle scattered = ops.reduce_scatter_async(
-      TensorView(array.data(), Shape{143, 7}), TensorView(shard.data(), Shape{shard.size() / 7, 7}),
-      {.name = "s", .op = ReduceOp::kSum, .stream = rank.native()});
+  const Handle scattered =
+      ctx.reduce_scatter_async(array.view({143, 7}), shard.view({shard.size() / 7, 7}),
+                               {.name = "s", .op = ReduceOp::kSum, .stream = rank.native()});
   scattered.wait_on(rank.native());
-  ops.allreduce(TensorView(array.data(), Shape{1001}),
-                {.name = "t", .op = ReduceOp::kSum, .stream = rank.native()});
+  ctx.allreduce(array.view(), {.name = "t", .op = ReduceOp::kSum, .stream = rank.native()});
   std::size_t first = 0;
   for (int r = 0; r < ctx.rank(); ++r)
     first += (143 / static_cast<std::size_t>(ctx.size()) +
@@ -118,26 +115,24 @@ void reduce_type(Context& ctx, Rank& rank, DeviceOperations& ops) {
     ASSERT_EQ(static_cast<float>(shard.data()[i]), sum_of(ctx.size(), 0, first + i)) << i;
 }
 
-TEST_P(DeviceOperationsRanks, ReduceEveryType) {
+TEST_P(OperationsOnDeviceRanks, ReduceEveryType) {
   run_ranks(GetParam(), [](Context& ctx) {
     Rank rank(ctx, 3);
-    DeviceOperations ops(ctx, rank.device());
-    reduce_type<float>(ctx, rank, ops);
-    reduce_type<double>(ctx, rank, ops);
-    reduce_type<Float16>(ctx, rank, ops);
-    reduce_type<BFloat16>(ctx, rank, ops);
-    reduce_type<std::int8_t>(ctx, rank, ops);
-    reduce_type<std::uint8_t>(ctx, rank, ops);
-    reduce_type<std::int32_t>(ctx, rank, ops);
-    reduce_type<std::int64_t>(ctx, rank, ops);
+    reduce_type<float>(ctx, rank);
+    reduce_type<double>(ctx, rank);
+    reduce_type<Float16>(ctx, rank);
+    reduce_type<BFloat16>(ctx, rank);
+    reduce_type<std::int8_t>(ctx, rank);
+    reduce_type<std::uint8_t>(ctx, rank);
+    reduce_type<std::int32_t>(ctx, rank);
+    reduce_type<std::int64_t>(ctx, rank);
   });
 }
 
-TEST_P(DeviceOperationsRanks, DeliverRowsInRankOrder) {
+TEST_P(OperationsOnDeviceRanks, DeliverRowsInRankOrder) {
   run_ranks(GetParam(), [](Context& ctx) {
     constexpr std::size_t kWidth = 3;
     Rank rank(ctx, 4);
-    DeviceOperations ops(ctx, rank.device());
     const auto n = static_cast<std::size_t>(ctx.size());
     const auto own = static_cast<std::size_t>(ctx.rank());
     const auto rows_of = [](std::size_t r) { return (r * 5 + 2) % 7; };
@@ -158,21 +153,21 @@ TEST_P(DeviceOperationsRanks, DeliverRowsInRankOrder) {
 
     const int root = ctx.size() - 1;
     // Even and odd ranks submit in different orders.
-    std::optional<DeviceHandle> of_broadcast;
+    std::optional<Handle> of_broadcast;
     const auto submit_broadcast = [&] {
-      of_broadcast = ops.broadcast_async(view(broadcast),
+      of_broadcast = ctx.broadcast_async(view(broadcast),
                                          {.name = "b", .root = root, .stream = rank.native()});
     };
     if (own % 2 == 0) submit_broadcast();
-    const DeviceHandle gathered = ops.allgather_async(rows(part, kWidth), rows(whole, kWidth),
-                                                      {.name = "g", .stream = rank.native()});
-    const DeviceAlltoallHandle exchanged =
-        ops.alltoall_async(rows(sent, kWidth), rows(received, kWidth),
+    const Handle gathered = ctx.allgather_async(rows(part, kWidth), rows(whole, kWidth),
+                                                {.name = "g", .stream = rank.native()});
+    const AlltoallHandle exchanged =
+        ctx.alltoall_async(rows(sent, kWidth), rows(received, kWidth),
                            {.name = "a", .splits = splits, .stream = rank.native()});
     if (own % 2 == 1) submit_broadcast();
     const std::vector<std::size_t> received_splits = exchanged.received_splits();
     for (std::size_t r = 0; r < n; ++r) EXPECT_EQ(received_splits[r], split(r, own));
-    for (const DeviceHandle& handle : {gathered, DeviceHandle(exchanged), *of_broadcast}) {
+    for (const Handle& handle : {gathered, Handle(exchanged), *of_broadcast}) {
       handle.wait();
       EXPECT_TRUE(handle.is_done());
     }
@@ -193,10 +188,9 @@ TEST_P(DeviceOperationsRanks, DeliverRowsInRankOrder) {
   });
 }
 
-TEST(DeviceOperations, OrderProducerAndConsumerStreams) {
+TEST(OperationsOnDevice, OrderProducerAndConsumerStreams) {
   run_ranks(2, [](Context& ctx) {
     Rank rank(ctx, 5);
-    DeviceOperations ops(ctx, rank.device());
     const DeviceArray<float> array(rank.device(), 1000);
     const auto producer = rank.device().make_stream(Priority::kNormal);
     const auto consumer = rank.device().make_stream(Priority::kNormal);
@@ -205,7 +199,7 @@ TEST(DeviceOperations, OrderProducerAndConsumerStreams) {
       is_made.wait_for(30s);
       std::fill_n(array.data(), array.size(), static_cast<float>(ctx.rank() + 1));
     });
-    const DeviceHandle handle = ops.allreduce_async(
+    const Handle handle = ctx.allreduce_async(
         view(array), {.name = "x", .op = ReduceOp::kSum, .stream = producer->native()});
     handle.wait_on(consumer->native());
     EXPECT_FALSE(handle.is_done()) << "the host waited for the device";
@@ -219,36 +213,134 @@ TEST(DeviceOperations, OrderProducerAndConsumerStreams) {
   });
 }
 
-TEST(DeviceOperations, OfSetsAndJobCoexist) {
+TEST(OperationsOnDevice, OfSetsAndDevicesCoexist) {
   run_ranks(3, [](Context& ctx) {
     ProcessSet outer = ctx.new_process_set({0, 2});
-    Rank rank(ctx, 9);
-    DeviceOperations all(ctx, rank.device()), others(ctx, rank.device());
-    std::optional<DeviceOperations> of_outer;
-    if (outer.includes_me()) of_outer.emplace(outer, rank.device());
+    Rank rank(ctx, 9), other(ctx, 10);
     for (int step = 0; step < 3; ++step) {
-      const auto &x = rank.tensor(0, 100), &y = rank.tensor(1, 200), &z = rank.tensor(2, 300);
-      const auto reduce = [&](DeviceOperations& ops, const DeviceArray<float>& array,
+      const auto &x = rank.tensor(0, 100), &y = other.tensor(1, 200), &z = rank.tensor(2, 300);
+      const auto reduce = [&](Context& set, Rank& of, const DeviceArray<float>& array,
                               const char* name) {
-        ops.allreduce_async(view(array),
-                            {.name = name, .op = ReduceOp::kSum, .stream = rank.native()})
-            .wait_on(rank.native());
+        set.allreduce_async(view(array),
+                            {.name = name, .op = ReduceOp::kSum, .stream = of.native()})
+            .wait_on(of.native());
       };
-      reduce(all, x, "x");
-      if (of_outer) reduce(*of_outer, z, "x");
-      reduce(others, y, "y");
+      reduce(ctx, rank, x, "x");
+      if (outer.includes_me()) reduce(outer, rank, z, "x");
+      reduce(ctx, other, y, "y");
       rank.expect(x, [](std::size_t i) { return sum_of(3, 0, i); });
-      rank.expect(y, [](std::size_t i) { return sum_of(3, 1, i); });
-      if (of_outer) rank.expect(z, [](std::size_t i) { return value(0, 2, i) + value(2, 2, i); });
+      other.expect(y, [](std::size_t i) { return sum_of(3, 1, i); });
+      if (outer.includes_me())
+        rank.expect(z, [](std::size_t i) { return value(0, 2, i) + value(2, 2, i); });
       rank.stream().synchronize();
+      other.stream().synchronize();
     }
-    // The ranks submit 'x' to different DeviceOperations.
-    const auto& x = rank.tensor(0, 10);
+    // The ranks submit 'x' on different devices.
+    Rank& used = ctx.rank() == 0 ? other : rank;
     EXPECT_THAT(error_text<MismatchError>([&] {
-                  (ctx.rank() == 0 ? others : all)
-                      .allreduce(view(x), {.name = "x", .stream = rank.native()});
+                  ctx.allreduce(view(used.tensor(0, 10)), {.name = "x", .stream = used.native()});
                 }),
-                HasSubstr("they belong to different DeviceOperations"));
+                HasSubstr("the ranks first used these devices in different orders"));
+  });
+}
+
+TEST_P(OperationsOnDeviceRanks, ReduceAndBroadcastGroupsOfSeveralTypes) {
+  RunOptions options;
+  options.environment = {"HORO_BUCKET_BYTES=4096"};
+  const auto run_groups = [](Context& ctx) {
+    Rank rank(ctx, 14);
+    const int n = ctx.size();
+    const auto &a = rank.tensor(0, 3001), &b = rank.tensor(1, 5), &empty = rank.tensor(2, 0);
+    const DeviceArray<std::int32_t> counts(rank.device(), 77);
+    const auto fill = [&] {
+      rank.make(a, 0);
+      rank.make(b, 1);
+      device::submit(rank.stream(), [data = counts.data(), r = ctx.rank()] {
+        for (int i = 0; i < 77; ++i) data[i] = r * 100 + i;
+      });
+    };
+    const std::vector<NamedTensor> group = {
+        {"a", view(a)}, {"counts", counts.view()}, {"empty", view(empty)}, {"b", view(b)}};
+    fill();
+    ctx.allreduce_group_async(group, {.op = ReduceOp::kSum, .stream = rank.native()})
+        .wait_on(rank.native());
+    rank.expect(a, [n](std::size_t i) { return sum_of(n, 0, i); });
+    rank.expect(b, [n](std::size_t i) { return sum_of(n, 1, i); });
+    device::submit(rank.stream(), [data = counts.data(), n] {
+      for (int i = 0; i < 77; ++i) ASSERT_EQ(data[i], 100 * n * (n - 1) / 2 + n * i);
+    });
+    fill();
+    const int root = n - 1;
+    ctx.broadcast_group(group, {.name = "all", .root = root, .stream = rank.native()});
+    for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(a.data()[i], value(root, 0, i));
+    for (std::size_t i = 0; i < 77; ++i)
+      ASSERT_EQ(counts.data()[i], root * 100 + static_cast<int>(i));
+    ctx.check_equal(group, {.stream = rank.native()});
+    rank.make(b, static_cast<std::size_t>(ctx.rank()));
+    if (n > 1) {
+      EXPECT_THAT(
+          error_text<MismatchError>([&] { ctx.check_equal(group, {.stream = rank.native()}); }),
+          HasSubstr("tensor 'b', float32 [5] differs between ranks"));
+    }
+  };
+  run_ranks(GetParam(), run_groups, options);
+}
+
+TEST_P(OperationsOnDeviceRanks, ReduceToSeparateOutput) {
+  run_ranks(GetParam(), [](Context& ctx) {
+    Rank rank(ctx, 15);
+    const auto &input = rank.tensor(0, 1003), &output = rank.tensor(1, 1003);
+    for (int step = 0; step < 3; ++step) {
+      rank.make(output, 5);
+      ctx.allreduce_async(view(input), view(output),
+                          {.name = "x", .op = ReduceOp::kSum, .stream = rank.native()})
+          .wait_on(rank.native());
+      rank.expect(output, [n = ctx.size()](std::size_t i) { return sum_of(n, 0, i); });
+      rank.expect(input, [r = ctx.rank()](std::size_t i) { return value(r, 0, i); });
+    }
+    rank.stream().synchronize();
+  });
+}
+
+TEST(OperationsOnDevice, CallbackRunsAfterDevice) {
+  run_ranks(2, [](Context& ctx) {
+    Rank rank(ctx, 16);
+    const auto &x = rank.tensor(0, 1000), &y = rank.tensor(1, 10);
+    std::promise<float> first, second;
+    std::promise<std::string> failed;
+    const Handle handle =
+        ctx.allreduce_async(view(x), {.name = "x", .op = ReduceOp::kSum, .stream = rank.native()});
+    handle.then([&](const std::exception_ptr& error) {
+      EXPECT_EQ(error, nullptr);
+      first.set_value(x.data()[7]);
+    });
+    EXPECT_EQ(first.get_future().get(), sum_of(2, 0, 7));
+    handle.wait();
+    handle.then([&](const std::exception_ptr&) { second.set_value(x.data()[8]); });
+    EXPECT_EQ(second.get_future().get(), sum_of(2, 0, 8));
+    const ReduceOp op = ctx.rank() == 0 ? ReduceOp::kSum : ReduceOp::kMax;
+    ctx.allreduce_async(view(y), {.name = "y", .op = op, .stream = rank.native()})
+        .then([&](const std::exception_ptr& error) {
+          failed.set_value(error_text<MismatchError>([&] { std::rethrow_exception(error); }));
+        });
+    EXPECT_THAT(failed.get_future().get(), HasSubstr("the reduce operations differ"));
+  });
+}
+
+// The program may destroy its device before the Context.
+TEST(OperationsOnDevice, ContextKeepsDevice) {
+  run_ranks(2, [](Context& ctx) {
+    Rank rank(ctx, 17);
+    ctx.allreduce(view(rank.tensor(0, 100)), {.stream = rank.native()});
+  });
+  run_ranks(1, [](Context& ctx) {
+    HostDevice device;
+    const DeviceArray<float> x(device, 3);
+    EXPECT_THAT(error_text<InvalidArgument>([&] {
+                  ctx.allreduce(x.view(),
+                                {.stream = device.make_stream(Priority::kNormal)->native()});
+                }),
+                HasSubstr("a std::shared_ptr must own a device"));
   });
 }
 

@@ -1,6 +1,4 @@
-// Steps of a DeviceGradientSync in graphs, on the stand-in, whose streams run late at random.
-#include "horo/device_step_graph.h"
-
+// Steps of a GradientSync in graphs, on the stand-in, whose streams run late at random.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <thread>
 
 #include "horo/horo.h"
+#include "horo/step_graph.h"
 #include "horo/testing.h"
 #include "tests/api/device_model.h"
 #include "tests/api/error_text.h"
@@ -27,13 +26,13 @@ using testing::RunOptions;
 
 /// A rank with a plan. The step of a launch is the value of `now` when the device runs it.
 struct Trainer {
-  explicit Trainer(Context& context, const DeviceGradientSyncOptions& options = kSeveralBuckets)
+  explicit Trainer(Context& context, const GradientSyncOptions& options = kSeveralBuckets)
       : ctx(context),
         model(ctx, 11),
         stream(model.stream()),
         side(model.stream()),
         forked(model.device().make_event()),
-        sync(std::in_place, ctx, model.device(), model.gradients(), options) {}
+        sync(std::in_place, ctx, model.gradients(), options) {}
 
   // A second stream computes half of the gradients.
   void step() {
@@ -47,14 +46,14 @@ struct Trainer {
     sync->wait_on(stream->native());
     model.expect_sums(*stream, ctx.size(), &now);
   }
-  DeviceStepGraph capture() {
+  StepGraph capture() {
     return sync->capture(stream->native(), [&] { step(); });
   }
   void begin(int number) {
     device::submit(*stream, [this, number] { now = number; });
   }
   // The plan's error for a lost step. The stream may fail before the plan reports it.
-  std::string launch_until_failure(DeviceStepGraph& graph) {
+  std::string launch_until_failure(StepGraph& graph) {
     return error_text<CommunicationError>([&] {
       for (int number = 0; number < 1000; ++number) {
         graph.launch();
@@ -68,19 +67,19 @@ struct Trainer {
   DeviceModel model;
   std::unique_ptr<Stream> stream, side;
   std::unique_ptr<device::Event> forked;
-  std::optional<DeviceGradientSync> sync;  // goes first
+  std::optional<GradientSync> sync;  // goes first
 };
 
-class DeviceStepGraphRanks : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, DeviceStepGraphRanks, ::testing::Values(1, 2, 3));
+class StepGraphRanks : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, StepGraphRanks, ::testing::Values(1, 2, 3));
 
-TEST_P(DeviceStepGraphRanks, LaunchesAndPlainStepsAlternate) {
+TEST_P(StepGraphRanks, LaunchesAndPlainStepsAlternate) {
   run_ranks(GetParam(), [](Context& ctx) {
     Trainer trainer(ctx);
     EXPECT_GT(trainer.sync->bucket_count(), 2u);
     const std::uint64_t before = ctx.counters().collectives;
-    DeviceStepGraph first = trainer.capture();
-    std::optional<DeviceStepGraph> second;
+    StepGraph first = trainer.capture();
+    std::optional<StepGraph> second;
     constexpr int kSteps = 14;
     for (int number = 0; number < kSteps; ++number) {
       trainer.begin(number);
@@ -101,10 +100,10 @@ TEST_P(DeviceStepGraphRanks, LaunchesAndPlainStepsAlternate) {
   });
 }
 
-TEST(DeviceStepGraph, IsAtMostTwoStepsAheadAndOutlivesSync) {
+TEST(StepGraph, IsAtMostTwoStepsAheadAndOutlivesSync) {
   run_ranks(2, [](Context& ctx) {
     Trainer trainer(ctx);
-    DeviceStepGraph graph = trainer.capture();
+    StepGraph graph = trainer.capture();
     device::StreamGate gate(trainer.model.device());
     gate.hold(*trainer.stream);
     trainer.begin(3);
@@ -121,10 +120,10 @@ TEST(DeviceStepGraph, IsAtMostTwoStepsAheadAndOutlivesSync) {
   });
 }
 
-TEST(DeviceStepGraph, PlainStepOnOtherStreamFollowsLaunch) {
+TEST(StepGraph, PlainStepOnOtherStreamFollowsLaunch) {
   run_ranks(2, [](Context& ctx) {
     Trainer trainer(ctx);
-    DeviceStepGraph graph = trainer.capture();
+    StepGraph graph = trainer.capture();
     device::StreamGate gate(trainer.model.device());
     trainer.begin(3);
     if (ctx.rank() == 0) gate.hold(*trainer.stream);
@@ -139,10 +138,10 @@ TEST(DeviceStepGraph, PlainStepOnOtherStreamFollowsLaunch) {
   });
 }
 
-TEST(DeviceStepGraph, RejectsInvalidStepAndPlanContinues) {
+TEST(StepGraph, RejectsInvalidStepAndPlanContinues) {
   run_ranks(2, [](Context& ctx) {
     Trainer trainer(ctx);
-    DeviceGradientSync& sync = *trainer.sync;
+    GradientSync& sync = *trainer.sync;
     void* native = trainer.stream->native();
     const auto refused = [&]<typename Error = InvalidArgument>(const std::function<void()>& step) {
       const std::string text =
@@ -156,7 +155,7 @@ TEST(DeviceStepGraph, RejectsInvalidStepAndPlanContinues) {
                   sync.ready(6, native);
                   sync.wait_on(native);
                 }),
-                AllOf(HasSubstr("5 of 7 gradients were not marked"), HasSubstr("layer5")));
+                AllOf(HasSubstr("ready() of 5 of 7 gradients"), HasSubstr("layer5")));
     EXPECT_THAT(refused([&] { sync.ready(2, native); }), HasSubstr("must end with wait_on()"));
     EXPECT_THAT(refused([&] {
                   trainer.step();
@@ -176,8 +175,8 @@ TEST(DeviceStepGraph, RejectsInvalidStepAndPlanContinues) {
     EXPECT_THAT(error_text<InvalidArgument>([&] {
                   (void)trainer.model.device().capture(*trainer.stream, [&] { trainer.step(); });
                 }),
-                HasSubstr("capture the step with DeviceGradientSync::capture()"));
-    DeviceStepGraph graph = trainer.capture();
+                HasSubstr("capture the step with GradientSync::capture()"));
+    StepGraph graph = trainer.capture();
     EXPECT_THAT(refused([&] { graph.launch(); }),
                 HasSubstr("launch() must not be called in a step"));
     EXPECT_THAT(error_text<InvalidArgument>([&] {
@@ -210,7 +209,7 @@ TEST(DeviceStepGraph, RejectsInvalidStepAndPlanContinues) {
   });
 }
 
-TEST(DeviceStepGraph, RejectsHierarchicalExchange) {
+TEST(StepGraph, RejectsHierarchicalExchange) {
   RunOptions nodes;
   nodes.environment = {"HORO_ALGORITHM=hierarchical", "HORO_RANKS_PER_NODE=1"};
   run_ranks(
@@ -226,7 +225,7 @@ TEST(DeviceStepGraph, RejectsHierarchicalExchange) {
       nodes);
 }
 
-TEST(DeviceStepGraph, NamesRankThatStopsLaunching) {
+TEST(StepGraph, NamesRankThatStopsLaunching) {
   RunOptions options;
   options.environment = {"HORO_TIMEOUT=600ms", "HORO_STALL_WARNING=100ms", "HORO_LOG_LEVEL=off"};
   std::mutex mutex;
@@ -236,7 +235,7 @@ TEST(DeviceStepGraph, NamesRankThatStopsLaunching) {
                    3,
                    [&](Context& ctx) {
                      Trainer trainer(ctx);
-                     DeviceStepGraph graph = trainer.capture();
+                     StepGraph graph = trainer.capture();
                      trainer.begin(1);
                      for (int number = 0; number < 3; ++number) graph.launch();
                      graph.wait();
@@ -259,11 +258,11 @@ TEST(DeviceStepGraph, NamesRankThatStopsLaunching) {
   EXPECT_THAT(texts[0], AllOf(HasSubstr("rank 2 "), HasSubstr("layer")));
 }
 
-TEST(DeviceStepGraph, FailedRankEndsLaunchesOfOthers) {
+TEST(StepGraph, FailedRankEndsLaunchesOfOthers) {
   try {
     run_ranks(3, [&](Context& ctx) {
       Trainer trainer(ctx);
-      DeviceStepGraph graph = trainer.capture();
+      StepGraph graph = trainer.capture();
       trainer.begin(1);
       graph.launch();
       if (ctx.rank() == 1) throw std::runtime_error("disk full");

@@ -85,22 +85,19 @@ TEST(ElementTypes, RejectsInt16ReductionOnDevices) {
   run_ranks(2, [](Context& ctx) {
     DeviceModel model(ctx);
     const device::Memory memory = model.device().allocate(64);
-    const TensorView tensor(memory.data(), DataType::kInt16, {4});
+    const TensorView tensor(memory.data(), DataType::kInt16, {4}, model.device());
     const auto is_clear =
         AllOf(HasSubstr("'ids'"), HasSubstr("int16 cannot be reduced on a device"),
               HasSubstr("convert it to int32"));
     const auto stream = model.stream();
-    DeviceOperations operations(ctx, model.device());
+    EXPECT_THAT(error_text<InvalidArgument>(
+                    [&] { ctx.allreduce(tensor, {.name = "ids", .stream = stream->native()}); }),
+                is_clear);
     EXPECT_THAT(error_text<InvalidArgument>([&] {
-                  operations.allreduce(tensor, {.name = "ids", .stream = stream->native()});
+                  GradientSync sync(ctx, std::vector<NamedTensor>{{"ids", tensor}});
                 }),
                 is_clear);
-    EXPECT_THAT(
-        error_text<InvalidArgument>([&] {
-          DeviceGradientSync sync(ctx, model.device(), std::vector<NamedTensor>{{"ids", tensor}});
-        }),
-        is_clear);
-    operations.broadcast(tensor, {.name = "ids", .stream = stream->native()});
+    ctx.broadcast(tensor, {.name = "ids", .stream = stream->native()});
   });
 }
 
@@ -151,11 +148,10 @@ TEST(Overlap, OfDeviceGradientsFailsAllRanks) {
     DeviceModel model(ctx);
     std::vector<NamedTensor> gradients = model.gradients();
     if (ctx.rank() == 1)
-      gradients[5].tensor = {gradients[0].tensor.data(), DataType::kFloat32, {1}};
+      gradients[5].tensor = {gradients[0].tensor.data(), DataType::kFloat32, {1}, model.device()};
     if (ctx.rank() == 0)
-      gradients[5].tensor = {gradients[5].tensor.data(), DataType::kFloat32, {1}};
-    EXPECT_THAT(error_text<InvalidArgument>(
-                    [&] { DeviceGradientSync sync(ctx, model.device(), gradients); }),
+      gradients[5].tensor = {gradients[5].tensor.data(), DataType::kFloat32, {1}, model.device()};
+    EXPECT_THAT(error_text<InvalidArgument>([&] { GradientSync sync(ctx, gradients); }),
                 AllOf(HasSubstr("rank 1"), HasSubstr("'layer0' and 'layer5' overlap")));
   });
 }

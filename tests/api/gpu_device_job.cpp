@@ -2,6 +2,6 @@
 
 namespace horo {
 
-std::unique_ptr<device::Device> open_device(Context& ctx) { return open_gpu(ctx); }
+std::shared_ptr<device::Device> open_device(Context& ctx) { return open_gpu(ctx); }
 
 }  // namespace horo

@@ -3,8 +3,8 @@
 
 namespace horo {
 
-std::unique_ptr<device::Device> open_device(Context& ctx) {
-  return std::make_unique<device::HostDevice>(
+std::shared_ptr<device::Device> open_device(Context& ctx) {
+  return std::make_shared<device::HostDevice>(
       device::HostDevice::Options{.max_delay = std::chrono::microseconds(100),
                                   .seed = static_cast<std::uint64_t>(ctx.rank()) + 1});
 }

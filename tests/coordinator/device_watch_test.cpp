@@ -25,7 +25,10 @@ class CollectivesWithoutPeer : public collectives::LoneCollectives {
 /// Rank 1 of 3 ranks on separate nodes, after the process of its peer has exited.
 class DeviceWatchTest : public ::testing::Test {
  protected:
-  DeviceWatchTest() { policy_.abort = &abort_; }
+  DeviceWatchTest() {
+    policy_.abort = &abort_;
+    watch_.watch(&collectives_);
+  }
   // Returns the error that ends the job.
   std::string end_job(const std::exception_ptr& error) {
     try {
@@ -41,8 +44,7 @@ class DeviceWatchTest : public ::testing::Test {
   WaitPolicy policy_;
   device::HostDevice device_;
   CollectivesWithoutPeer collectives_;
-  DeviceWatch watch_{policy_, device_, &collectives_,
-                     make_topology(1, {"a", "b", "c"}, {"a", "b", "c"}),
+  DeviceWatch watch_{policy_, device_, make_topology(1, {"a", "b", "c"}, {"a", "b", "c"}),
                      [this](const std::string& why) { abort_.raise(why); }};
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };

@@ -33,9 +33,10 @@ extern double loss_sum, sample_count;
 extern bool signal_was_received;
 extern std::size_t i;
 
-extern std::unique_ptr<horo::device::Device> gpu;
+extern std::shared_ptr<horo::device::Device> gpu;
 extern void* stream;
 extern horo::TensorView w;
+extern float* w_address;
 extern horo::ops::DeviceTensor images, logits_gradient;
 void mark_ready(const horo::ops::DeviceParameter&);
 

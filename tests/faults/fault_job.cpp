@@ -146,12 +146,13 @@ void print_pid(const horo::Context& ctx) {
 
 void run_on_device(int failing_rank) {
   horo::Context ctx = horo::init();
-  horo::device::HostDevice device;
-  const horo::device::Memory memory = device.allocate(1000003 * sizeof(float));
-  const auto stream = device.make_stream(horo::device::Priority::kNormal);
-  const horo::TensorView view(reinterpret_cast<float*>(memory.data()), horo::Shape{1000003});
+  const auto device = std::make_shared<horo::device::HostDevice>();
+  const horo::device::Memory memory = device->allocate(1000003 * sizeof(float));
+  const auto stream = device->make_stream(horo::device::Priority::kNormal);
+  const horo::TensorView view(reinterpret_cast<float*>(memory.data()), horo::Shape{1000003},
+                              *device);
   const std::vector<horo::NamedTensor> gradients{{"g", view}};
-  horo::DeviceGradientSync sync(ctx, device, gradients);
+  horo::GradientSync sync(ctx, gradients);
   print_pid(ctx);
   try {
     for (int step = 0;; ++step) {

@@ -97,8 +97,7 @@ class StepBench {
   /// Call after plain(): its first steps let the libraries choose their kernels, which a capture
   /// cannot do.
   Stats graph(const horo::bench::Repeats& repeats) {
-    horo::DeviceStepGraph graph =
-        step_.sync().capture(step_.stream().native(), [&] { run(false); });
+    horo::StepGraph graph = step_.sync().capture(step_.stream().native(), [&] { run(false); });
     const Stats stats =
         horo::bench::device_time(step_.stream(), repeats, [&](std::size_t) { graph.launch(); });
     graph.wait();
@@ -207,9 +206,9 @@ int main(int argc, char** argv) {
           return;
         }
         horo::Context context = horo::init();
-        std::unique_ptr<horo::device::Device> device;
+        std::shared_ptr<horo::device::Device> device;
         if (options.device == "host")
-          device = std::make_unique<horo::device::HostDevice>();
+          device = std::make_shared<horo::device::HostDevice>();
         else
           device = horo::open_gpu(context);
         run(context, *device, options);

@@ -30,7 +30,7 @@ std::string_view differing_field(const Request& a, const Request& b) {
   if (a.device_queue != b.device_queue)
     return a.device_queue == 0 || b.device_queue == 0
                ? "one is in host memory, the other on a device"
-               : "they belong to different DeviceOperations";
+               : "the ranks first used these devices in different orders";
   if (a.members.empty() != b.members.empty()) return "one is a group";
   if (a.type != b.type) return "the element types differ";
   if (a.op != b.op) return "the reduce operations differ";

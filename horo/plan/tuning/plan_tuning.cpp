@@ -76,9 +76,9 @@ constexpr const char* kSetting = "HORO_AUTOTUNE";
 // has separate fields for them.
 std::uint64_t signature(std::span<const NamedTensor> gradients, const GradientSyncOptions& options,
                         const Settings& settings, const PlanChoice& start) {
-  const std::vector<std::byte> plan =
-      coordinator::encode(describe_plan(gradients, options.op, start.bucket_bytes, start.wire,
-                                        options.compression, describe_step_options(options)));
+  const std::vector<std::byte> plan = coordinator::encode(
+      describe_plan(gradients, options.op, start.bucket_bytes, start.wire, options.compression,
+                    describe_step_options(options, device_of(gradients))));
   return Hash()
       .add_bytes(plan.data(), plan.size())
       .add(start.ring_segment_bytes)

@@ -141,15 +141,17 @@ TEST(DeviceOptimizer, UpdatesValuesAndCopies) {
 // The values after some steps with wire type `wire` and with clipping.
 std::vector<float> values_after_steps(Context& context, const OptimizerOptions& options,
                                       DataType wire, bool leave_as_reduced) {
-  device::HostDevice device({.max_delay = std::chrono::microseconds(20)});
+  const auto owner = std::make_shared<device::HostDevice>(
+      device::HostDevice::Options{.max_delay = std::chrono::microseconds(20)});
+  device::HostDevice& device = *owner;
   const auto stream = device.make_stream(device::Priority::kNormal);
   Parameters parameters(device, DataType::kFloat32);
   const DeviceGradients gradients(device, *stream, parameters.list);
   stream->synchronize();
-  DeviceGradientSync sync(context, device, gradients.tensors(),
-                          {.wire = wire,
-                           .metrics = {DeviceGradients::kLossName},
-                           .leave_as_reduced = leave_as_reduced});
+  GradientSync sync(context, gradients.tensors(),
+                    {.wire = wire,
+                     .metrics = {DeviceGradients::kLossName},
+                     .leave_as_reduced = leave_as_reduced});
   std::vector<ReducedGradient> reduced;
   for (std::size_t i = 0; i < gradients.tensors().size(); ++i) reduced.push_back(sync.reduced(i));
   EXPECT_EQ(reduced[0].type, leave_as_reduced && context.size() > 1 ? wire : DataType::kFloat32);

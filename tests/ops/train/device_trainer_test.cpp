@@ -14,9 +14,10 @@ using ::testing::HasSubstr;
 template <typename Work>
 void on_ranks(int ranks, Work work) {
   testing::run_ranks(ranks, [&](Context& context) {
-    device::HostDevice device({.max_delay = std::chrono::microseconds(20),
-                               .seed = static_cast<std::uint64_t>(context.rank()) + 1});
-    work(device, context);
+    const auto device = std::make_shared<device::HostDevice>(
+        device::HostDevice::Options{.max_delay = std::chrono::microseconds(20),
+                                    .seed = static_cast<std::uint64_t>(context.rank()) + 1});
+    work(*device, context);
   });
 }
 

@@ -1,4 +1,4 @@
-#include "horo/device_step_graph.h"
+#include "horo/step_graph.h"
 
 #include <utility>
 
@@ -9,7 +9,7 @@
 
 namespace horo {
 
-class DeviceStepGraph::Impl {
+class StepGraph::Impl {
  public:
   Impl(std::shared_ptr<Runtime> runtime, std::shared_ptr<plan::DeviceRunner> runner,
        std::unique_ptr<plan::CapturedStep> step)
@@ -45,15 +45,14 @@ class DeviceStepGraph::Impl {
   std::unique_ptr<plan::CapturedStep> step_;  // destroyed before the runner, to which it refers
 };
 
-DeviceStepGraph::DeviceStepGraph(std::shared_ptr<Runtime> runtime,
-                                 std::shared_ptr<plan::DeviceRunner> runner,
-                                 std::unique_ptr<plan::CapturedStep> step)
+StepGraph::StepGraph(std::shared_ptr<Runtime> runtime, std::shared_ptr<plan::DeviceRunner> runner,
+                     std::unique_ptr<plan::CapturedStep> step)
     : impl_(std::make_unique<Impl>(std::move(runtime), std::move(runner), std::move(step))) {}
-DeviceStepGraph::DeviceStepGraph(DeviceStepGraph&&) noexcept = default;
-DeviceStepGraph& DeviceStepGraph::operator=(DeviceStepGraph&&) noexcept = default;
-DeviceStepGraph::~DeviceStepGraph() = default;
+StepGraph::StepGraph(StepGraph&&) noexcept = default;
+StepGraph& StepGraph::operator=(StepGraph&&) noexcept = default;
+StepGraph::~StepGraph() = default;
 
-void DeviceStepGraph::launch() { impl_->launch(); }
-void DeviceStepGraph::wait() { impl_->wait(); }
+void StepGraph::launch() { impl_->launch(); }
+void StepGraph::wait() { impl_->wait(); }
 
 }  // namespace horo

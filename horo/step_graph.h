@@ -11,16 +11,16 @@ class DeviceRunner;
 }  // namespace plan
 
 /// A training step as a graph of the device, with the exchange of its gradients, made by
-/// DeviceGradientSync::capture(). Each launch reads the memory that the captured step read. The
+/// GradientSync::capture(). Each launch reads the memory that the captured step read. The
 /// program must therefore copy new data to that memory, on the stream of capture(), before each
-/// launch. Move-only. Only the thread that calls DeviceGradientSync::wait_on() may use a graph.
-class DeviceStepGraph {
+/// launch. Move-only. Only the thread that calls GradientSync::wait_on() may use a graph.
+class StepGraph {
  public:
-  DeviceStepGraph(DeviceStepGraph&&) noexcept;
-  DeviceStepGraph& operator=(DeviceStepGraph&&) noexcept;
-  /// Waits until the device has completed the launches. The device resources of the
-  /// DeviceGradientSync stay allocated until its last graph is destroyed.
-  ~DeviceStepGraph();
+  StepGraph(StepGraph&&) noexcept;
+  StepGraph& operator=(StepGraph&&) noexcept;
+  /// Waits until the device has completed the launches. The device resources of the GradientSync
+  /// stay allocated until its last graph is destroyed.
+  ~StepGraph();
 
   /// Enqueues one more step on the stream of capture(). Collective: in each step, either all ranks
   /// must launch a graph, or none. NCCL requires this. Steps without a graph may run between
@@ -29,17 +29,17 @@ class DeviceStepGraph {
   /// device.
   ///
   /// Throws InvalidArgument if gradients are marked in an incomplete step, or if the stream is in a
-  /// capture. Throws errors of earlier steps as DeviceGradientSync::wait_on() does.
+  /// capture. Throws errors of earlier steps as GradientSync::wait_on() does.
   void launch();
   /// Blocks until the device has completed the latest launch of this graph. If that launch or an
-  /// earlier step failed, throws as DeviceGradientSync::wait() does.
+  /// earlier step failed, throws as GradientSync::wait() does.
   void wait();
 
  private:
-  friend class DeviceGradientSync;
+  friend class GradientSync;
   class Impl;
-  DeviceStepGraph(std::shared_ptr<Runtime> runtime, std::shared_ptr<plan::DeviceRunner> runner,
-                  std::unique_ptr<plan::CapturedStep> step);
+  StepGraph(std::shared_ptr<Runtime> runtime, std::shared_ptr<plan::DeviceRunner> runner,
+            std::unique_ptr<plan::CapturedStep> step);
   std::unique_ptr<Impl> impl_;
 };
 
