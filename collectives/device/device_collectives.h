@@ -36,11 +36,32 @@ class DeviceCollectives {
                                          Collectives& /*control*/) {
     return bytes == 0 ? device::Memory() : device.allocate(bytes);
   }
+  /// Makes collectives on a block of allocate_exchange_memory() (connect_gpus.h) as fast as on the
+  /// result of allocate_buffer(), if that is possible on all ranks. `data` and `bytes` must be the
+  /// whole block. Blocks. Collective over `control`, which connects the ranks: all ranks must call
+  /// this function with equal `bytes`. Returns on all ranks whether the block is registered. If it
+  /// is not, collectives use the block like any other memory. The block may be freed before or
+  /// after this object is destroyed, when all work on it is complete.
+  virtual bool register_memory(const void* /*data*/, std::size_t /*bytes*/,
+                               Collectives& /*control*/) {
+    return false;
+  }
 
   /// Reduces `count` elements in place. `op` must be elementwise. For bool, it must not be
   /// kAverage. NCCL throws InvalidArgument for 16-bit integers.
   virtual void allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
                          device::Stream& stream) = 0;
+  /// Elements that allreduce_parts() reduces in place.
+  struct Part {
+    void* data;
+    std::size_t count;
+  };
+  /// Has the result of an allreduce() of each part, in order. NCCL runs all parts in one group, at
+  /// the cost of about one call.
+  virtual void allreduce_parts(std::span<const Part> parts, DataType type, ReduceOp op,
+                               device::Stream& stream) {
+    for (const Part& part : parts) allreduce(part.data, type, part.count, op, stream);
+  }
   virtual void broadcast(void* data, std::size_t bytes, int root, device::Stream& stream) = 0;
   /// Concatenates the inputs of the ranks in `output`, in rank order. bytes_of[r] is the size of
   /// the input of rank r.

@@ -5,26 +5,43 @@
 
 #include "collectives/nccl/nccl_library.h"
 #include "horo/base/log.h"
+#include "horo/device/outside_of_captures.h"
 
 namespace horo::collectives {
 
-std::shared_ptr<void> NcclBuffers::allocate(std::size_t bytes, std::string& obstacle) {
-  const NcclLibrary& library = nccl();
-  void* memory = nullptr;
-  if (library.mem_alloc == nullptr || library.mem_free == nullptr) {
-    obstacle = "this NCCL has no ncclMemAlloc";
-    return nullptr;
-  }
-  const ncclResult_t result = library.mem_alloc(&memory, bytes);
-  if (result != ncclSuccess || memory == nullptr) {
-    obstacle = std::string("ncclMemAlloc failed: ") + library.get_error_string(result);
-    return nullptr;
-  }
-  return {memory, [free = library.mem_free](void* data) { free(data); }};
+bool NcclBuffers::has_windows(std::string& obstacle) {
+  const bool has =
+      nccl().comm_window_register != nullptr && nccl().comm_window_deregister != nullptr;
+  if (!has) obstacle = "this NCCL has no ncclCommWindowRegister";
+  return has;
 }
 
-bool NcclBuffers::add(const std::shared_ptr<void>& memory, std::size_t bytes,
-                      std::string& obstacle) {
+// NCCL may write to Registration::window after this call, so the registration is kept from here on,
+// even if the communicator ends meanwhile.
+ncclResult_t NcclBuffers::add_window(const std::shared_ptr<NcclBlock>& block) {
+  const std::scoped_lock lock(mutex_);
+  if (communicator_ == nullptr) return ncclInvalidUsage;
+  auto registration = std::make_shared<Registration>();
+  registration->block = block;
+  keep(registration);
+  return nccl().comm_window_register(communicator_, block->data(), block->bytes(),
+                                     &registration->window, NCCL_WIN_COLL_SYMMETRIC);
+}
+
+bool NcclBuffers::settle_window(const NcclBlock& block, std::string& obstacle) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = find(block.data());
+  if (found == registrations_.end()) {
+    obstacle = "the communicator was aborted";
+    return false;
+  }
+  if ((*found)->window != nullptr) return true;
+  obstacle = "ncclCommWindowRegister made no window";
+  registrations_.erase(found);
+  return false;
+}
+
+bool NcclBuffers::add(const std::shared_ptr<NcclBlock>& block, std::string& obstacle) {
   const NcclLibrary& library = nccl();
   if (library.comm_register == nullptr || library.comm_deregister == nullptr) {
     obstacle = "this NCCL has no ncclCommRegister";
@@ -35,48 +52,61 @@ bool NcclBuffers::add(const std::shared_ptr<void>& memory, std::size_t bytes,
     obstacle = "the communicator was aborted";
     return false;
   }
-  void* handle = nullptr;
-  const ncclResult_t result = library.comm_register(communicator_, memory.get(), bytes, &handle);
+  auto registration = std::make_shared<Registration>();
+  registration->block = block;
+  const ncclResult_t result =
+      library.comm_register(communicator_, block->data(), block->bytes(), &registration->handle);
   // NCCL returns no handle if NCCL_LOCAL_REGISTER=0 disables registration.
-  if (result != ncclSuccess || handle == nullptr) {
+  if (result != ncclSuccess || registration->handle == nullptr) {
     obstacle = std::string("ncclCommRegister: ") + library.get_error_string(result);
     return false;
   }
-  registrations_.push_back({memory, handle});
+  keep(std::move(registration));
   return true;
 }
 
-void NcclBuffers::remove(const void* memory) noexcept {
+bool NcclBuffers::contains(const void* data) const {
   const std::scoped_lock lock(mutex_);
-  const auto found = std::ranges::find(
-      registrations_, memory, [](const Registration& entry) { return entry.memory.get(); });
-  if (communicator_ == nullptr || found == registrations_.end()) return;
-  // On a failed communicator, ncclCommDeregister() may fail. The entry then keeps the memory alive
-  // until the communicator ends.
-  if (nccl().comm_deregister(communicator_, found->handle) == ncclSuccess)
-    registrations_.erase(found);
-  else
-    log_debug("cannot deregister an NCCL buffer: it stays allocated until its communicator ends");
+  return std::ranges::any_of(registrations_,
+                             [&](const auto& entry) { return entry->block->data() == data; });
 }
 
-// The deleter holds a shared pointer to this object, so a buffer may be freed after the
-// communicator has ended. In that case, remove() does nothing and the deleter only frees the
-// memory.
-device::Memory NcclBuffers::own(std::shared_ptr<void> memory, std::size_t bytes) {
-  void* const data = memory.get();
-  return {data, bytes, [self = shared_from_this(), kept = std::move(memory)](void* freed) mutable {
-            self->remove(freed);
-            kept.reset();
-          }};
+void NcclBuffers::remove(const void* data) noexcept {
+  std::shared_ptr<Registration> removed;  // destroyed after the unlock, since it may free the block
+  const std::scoped_lock lock(mutex_);
+  const auto found = find(data);
+  if (communicator_ == nullptr || found == registrations_.end()) return;
+  const Registration& entry = **found;
+  if (entry.window == nullptr && entry.handle == nullptr) return;  // not settled
+  // On a failed communicator, NCCL may refuse. The entry then keeps the block alive until the
+  // communicator ends.
+  const device::OutsideOfCaptures allowed;
+  const ncclResult_t result = entry.window != nullptr
+                                  ? nccl().comm_window_deregister(communicator_, entry.window)
+                                  : nccl().comm_deregister(communicator_, entry.handle);
+  if (result != ncclSuccess)
+    return log_debug(
+        "cannot deregister an NCCL buffer: it stays allocated until its communicator ends");
+  removed = std::move(*found);
+  registrations_.erase(found);
 }
 
 std::vector<std::shared_ptr<void>> NcclBuffers::release() noexcept {
   const std::scoped_lock lock(mutex_);
   communicator_ = nullptr;
-  std::vector<std::shared_ptr<void>> memories;
-  for (Registration& entry : std::exchange(registrations_, {}))
-    memories.push_back(std::move(entry.memory));
-  return memories;
+  const auto registrations = std::exchange(registrations_, {});
+  return {registrations.begin(), registrations.end()};
+}
+
+std::vector<std::shared_ptr<NcclBuffers::Registration>>::iterator NcclBuffers::find(
+    const void* data) {
+  return std::ranges::find_if(registrations_,
+                              [&](const auto& entry) { return entry->block->data() == data; });
+}
+
+void NcclBuffers::keep(std::shared_ptr<Registration> registration) {
+  registration->block->add_list(weak_from_this());
+  registrations_.push_back(std::move(registration));
 }
 
 }  // namespace horo::collectives

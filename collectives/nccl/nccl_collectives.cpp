@@ -3,21 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <functional>
-#include <future>
 #include <memory>
 #include <mutex>
-#include <thread>
-#include <utility>
-#include <vector>
+#include <string>
 
 #include "collectives/nccl/connect_gpus.h"
+#include "collectives/nccl/nccl_block.h"
 #include "collectives/nccl/nccl_buffers.h"
+#include "collectives/nccl/nccl_communicator.h"
 #include "collectives/nccl/nccl_library.h"
 #include "horo/base/error.h"
 #include "horo/base/log.h"
+#include "horo/device/host/host_device.h"
 
 namespace horo::collectives {
 namespace {
@@ -80,10 +79,16 @@ bool are_equal(std::span<const std::size_t> sizes) {
   return std::ranges::all_of(sizes, [&](std::size_t size) { return size == sizes.front(); });
 }
 
-// Issues `calls` as one NCCL group.
+// Issues `calls` as one NCCL group. Closes the group even if a call throws. Otherwise, all later
+// calls of NCCL on this thread would belong to the group and never start.
 void group(ncclComm_t communicator, const std::function<void()>& calls) {
   HORO_NCCL(communicator, group_start);
-  calls();
+  try {
+    calls();
+  } catch (...) {
+    nccl().group_end();
+    throw;
+  }
   HORO_NCCL(communicator, group_end);
 }
 
@@ -120,79 +125,32 @@ ncclUniqueId agree_on_id(Collectives& control, int rank) {
   return id;
 }
 
-// Runs `end` in a detached thread and waits at most kLimit for it to return. After the limit, `end`
-// continues in that thread. Without the limit, the ranks could deadlock: a call that ends a
-// communicator may block until other ranks make the same call, and these ranks may wait for this
-// rank elsewhere.
-void end_within_limit(std::function<void()> end) noexcept {
-  constexpr std::chrono::seconds kLimit{2};
-  try {
-    auto ended = std::make_shared<std::promise<void>>();
-    const std::future<void> future = ended->get_future();
-    std::thread([ended, end = std::move(end)] {
-      end();
-      ended->set_value();
-    }).detach();
-    if (future.wait_for(kLimit) != std::future_status::ready)
-      log_debug("the NCCL communicator ends in the background, as it waits for other ranks");
-  } catch (const std::exception& error) {
-    log_warning("cannot end the NCCL communicator: {}", error.what());
-  }
-}
-
-// Finalizes and destroys the communicator. The finalization may wait until the other ranks also
-// finalize. If it fails, aborts the communicator instead of destroying it.
-void close(ncclComm_t communicator) noexcept {
-  ncclResult_t state = nccl().comm_finalize(communicator);
-  while (state == ncclInProgress) {
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
-    if (nccl().comm_get_async_error(communicator, &state) != ncclSuccess) state = ncclSystemError;
-  }
-  if (state == ncclSuccess)
-    nccl().comm_destroy(communicator);
-  else
-    nccl().comm_abort(communicator);
-}
-
 }  // namespace
 
-struct NcclCollectives::Handle {
-  ncclComm_t communicator = nullptr;
-  std::shared_ptr<NcclBuffers> buffers;  // null until all ranks have joined the communicator
-
-  // Ends the communicator with `how`. The thread that runs `how` keeps the registered buffers alive
-  // until `how` returns.
-  void end(void (*how)(ncclComm_t)) const noexcept {
-    std::vector<std::shared_ptr<void>> kept;
-    if (buffers != nullptr) kept = buffers->release();
-    end_within_limit([own = communicator, how, kept = std::move(kept)] { how(own); });
-  }
-};
-
 NcclCollectives::NcclCollectives(Collectives& control, int rank, int size, const std::string& name,
-                                 const WaitPolicy& policy)
-    : rank_(rank), size_(size), policy_(policy), handle_(std::make_unique<Handle>()) {
+                                 const WaitPolicy& policy, const NcclOptions& options)
+    : rank_(rank),
+      size_(size),
+      policy_(policy),
+      communicator_(std::make_unique<NcclCommunicator>(name)) {
   const ncclUniqueId id = agree_on_id(control, rank);
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  // Calls on a nonblocking communicator return ncclInProgress instead of waiting for a peer. This
-  // thread can then time out, and abort() can lock mutex_.
-  config.blocking = 0;
-  config.commName = name.c_str();
+  // Unless options.is_blocking, calls on the communicator return ncclInProgress instead of waiting
+  // for a peer. This thread can then time out, and abort() can lock mutex_.
   try {
-    HORO_NCCL(nullptr, comm_init_rank_config, &handle_->communicator, size, id, rank, &config);
+    communicator_->create(rank, size, id, options);
     std::unique_lock lock(mutex_);
     await_readiness(lock, "for all ranks to join NCCL's communicator");
-    handle_->buffers = std::make_shared<NcclBuffers>(handle_->communicator);
   } catch (...) {
     abort("its creation failed");
     throw;
   }
 }
 
+// Waits for the thread that ends the communicator without mutex_, in the destructor of
+// communicator_.
 NcclCollectives::~NcclCollectives() {
   const std::scoped_lock lock(mutex_);
-  if (handle_->communicator == nullptr || !abort_reason_.empty()) return;
-  handle_->end([](ncclComm_t communicator) { close(communicator); });
+  communicator_->close(policy_.limit());
 }
 
 // Waits until the communicator has processed the latest call. Releases `lock` during each pause, so
@@ -200,9 +158,9 @@ NcclCollectives::~NcclCollectives() {
 void NcclCollectives::await_readiness(std::unique_lock<std::mutex>& lock, const char* what) {
   for (Waiter waiter(policy_);;) {
     ncclResult_t state = ncclInProgress;
-    HORO_NCCL(handle_->communicator, comm_get_async_error, handle_->communicator, &state);
+    HORO_NCCL(communicator_->get(), comm_get_async_error, communicator_->get(), &state);
     if (state != ncclInProgress)
-      return check_nccl(state, handle_->communicator, "asynchronous call");
+      return check_nccl(state, communicator_->get(), "asynchronous call");
     lock.unlock();
     waiter.pause(what);
     lock.lock();
@@ -222,24 +180,54 @@ std::unique_lock<std::mutex> NcclCollectives::use() const {
   return lock;
 }
 
-// Registration helps only if the buffers of all ranks are registered. If one rank fails to register
-// its buffer, all other ranks therefore deregister theirs.
 device::Memory NcclCollectives::allocate_buffer(device::Device& device, std::size_t bytes,
                                                 Collectives& control) {
   if (bytes == 0 || size_ == 1) return DeviceCollectives::allocate_buffer(device, bytes, control);
   device.make_current();
   std::string obstacle;
-  std::shared_ptr<void> memory = NcclBuffers::allocate(bytes, obstacle);
-  const bool is_known = memory != nullptr && handle_->buffers->add(memory, bytes, obstacle);
-  if (!holds_on_all(control, is_known)) {
+  const std::shared_ptr<NcclBlock> block = NcclBlock::allocate(bytes, obstacle);
+  register_block(block, obstacle, control);
+  return block == nullptr ? device.allocate(bytes) : block->own();
+}
+
+bool NcclCollectives::register_memory(const void* data, std::size_t bytes, Collectives& control) {
+  if (size_ == 1) return false;
+  return register_block(NcclBlock::find(data, bytes), "the memory is not a block of ncclMemAlloc",
+                        control);
+}
+
+// Registration helps only if the blocks of all ranks are registered in the same way. The ranks
+// therefore agree before they create a window, which is a collective of NCCL, and after each
+// attempt.
+bool NcclCollectives::register_block(const std::shared_ptr<NcclBlock>& block, std::string obstacle,
+                                     Collectives& control) {
+  enum : std::int32_t { kNone, kAlone, kWindow };
+  std::int32_t way = kNone;
+  if (block != nullptr) way = NcclBuffers::has_windows(obstacle) ? kWindow : kAlone;
+  control.allreduce({DataType::kInt32, &way, 1}, ReduceOp::kMin);
+  for (; way > kNone; --way) {
+    const bool is_known = way == kWindow ? add_window(block, obstacle)
+                                         : communicator_->buffers()->add(block, obstacle);
+    if (holds_on_all(control, is_known)) return true;
     if (is_known) {
-      handle_->buffers->remove(memory.get());
+      communicator_->buffers()->remove(block->data());
       obstacle = "the buffer of another rank is not";
     }
-    log_unregistered_buffers(obstacle);
   }
-  if (memory == nullptr) return device.allocate(bytes);
-  return handle_->buffers->own(std::move(memory), bytes);
+  log_unregistered_buffers(obstacle.empty() ? "the buffer of another rank is not" : obstacle);
+  return false;
+}
+
+bool NcclCollectives::add_window(const std::shared_ptr<NcclBlock>& block, std::string& obstacle) {
+  NcclBuffers& buffers = *communicator_->buffers();
+  std::unique_lock<std::mutex> lock = use();
+  const ncclResult_t result = buffers.add_window(block);
+  if (result == ncclSuccess || result == ncclInProgress)
+    await_readiness(lock, "for all ranks to register a buffer with NCCL");
+  const bool is_made = buffers.settle_window(*block, obstacle);
+  if (result != ncclSuccess && result != ncclInProgress)
+    obstacle = std::string("ncclCommWindowRegister: ") + nccl().get_error_string(result);
+  return is_made;
 }
 
 void NcclCollectives::allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
@@ -247,16 +235,34 @@ void NcclCollectives::allreduce(void* data, DataType type, std::size_t count, Re
   std::unique_lock<std::mutex> lock = use();
   const ncclRedOp_t combine = nccl_op(type, op);
   if (size_ == 1 || count == 0) return;
-  HORO_NCCL(handle_->communicator, all_reduce, data, data, count, nccl_type(type), combine,
-            handle_->communicator, native(stream));
+  HORO_NCCL(communicator_->get(), all_reduce, data, data, count, nccl_type(type), combine,
+            communicator_->get(), native(stream));
+  await_readiness(lock, "for NCCL to begin an allreduce");
+}
+
+void NcclCollectives::allreduce_parts(std::span<const Part> parts, DataType type, ReduceOp op,
+                                      device::Stream& stream) {
+  const bool is_empty =
+      std::ranges::all_of(parts, [](const Part& part) { return part.count == 0; });
+  std::unique_lock<std::mutex> lock = use();
+  const ncclDataType_t own_type = nccl_type(type);
+  const ncclRedOp_t combine = nccl_op(type, op);
+  if (size_ == 1 || is_empty) return;
+  const ncclComm_t communicator = communicator_->get();
+  group(communicator, [&] {
+    for (const Part& part : parts)
+      if (part.count > 0)
+        HORO_NCCL(communicator, all_reduce, part.data, part.data, part.count, own_type, combine,
+                  communicator, native(stream));
+  });
   await_readiness(lock, "for NCCL to begin an allreduce");
 }
 
 void NcclCollectives::broadcast(void* data, std::size_t bytes, int root, device::Stream& stream) {
   std::unique_lock<std::mutex> lock = use();
   if (size_ == 1 || bytes == 0) return;
-  HORO_NCCL(handle_->communicator, broadcast, data, data, bytes, ncclUint8, root,
-            handle_->communicator, native(stream));
+  HORO_NCCL(communicator_->get(), broadcast, data, data, bytes, ncclUint8, root,
+            communicator_->get(), native(stream));
   await_readiness(lock, "for NCCL to begin a broadcast");
 }
 
@@ -269,14 +275,14 @@ void NcclCollectives::allgather(const void* input, std::span<const std::size_t> 
     return;
   }
   if (are_equal(bytes_of)) {
-    HORO_NCCL(handle_->communicator, all_gather, input, output, bytes_of[0], ncclUint8,
-              handle_->communicator, native(stream));
+    HORO_NCCL(communicator_->get(), all_gather, input, output, bytes_of[0], ncclUint8,
+              communicator_->get(), native(stream));
   } else {
-    group(handle_->communicator, [&] {
+    group(communicator_->get(), [&] {
       // ncclAllGather requires equal sizes.
       for (int r = 0; r < size_; place += bytes_of[static_cast<std::size_t>(r)], ++r)
-        HORO_NCCL(handle_->communicator, broadcast, r == rank_ ? input : place, place,
-                  bytes_of[static_cast<std::size_t>(r)], ncclUint8, r, handle_->communicator,
+        HORO_NCCL(communicator_->get(), broadcast, r == rank_ ? input : place, place,
+                  bytes_of[static_cast<std::size_t>(r)], ncclUint8, r, communicator_->get(),
                   native(stream));
     });
   }
@@ -290,15 +296,15 @@ void NcclCollectives::reduce_scatter(const void* input, DataType type,
   const ncclRedOp_t combine = nccl_op(type, op);
   if (size_ == 1) return stream.copy(output, input, count_of[0] * size_of(type));
   if (are_equal(count_of)) {
-    HORO_NCCL(handle_->communicator, reduce_scatter, input, output, count_of[0], nccl_type(type),
-              combine, handle_->communicator, native(stream));
+    HORO_NCCL(communicator_->get(), reduce_scatter, input, output, count_of[0], nccl_type(type),
+              combine, communicator_->get(), native(stream));
   } else {
     const auto* part = static_cast<const std::byte*>(input);
-    group(handle_->communicator, [&] {
+    group(communicator_->get(), [&] {
       for (int r = 0; r < size_; ++r) {
         const std::size_t count = count_of[static_cast<std::size_t>(r)];
-        HORO_NCCL(handle_->communicator, reduce, part, output, count, nccl_type(type), combine, r,
-                  handle_->communicator, native(stream));
+        HORO_NCCL(communicator_->get(), reduce, part, output, count, nccl_type(type), combine, r,
+                  communicator_->get(), native(stream));
         part += count * size_of(type);
       }
     });
@@ -315,15 +321,15 @@ void NcclCollectives::alltoall(const void* input, std::span<const std::size_t> b
   // deadlock, because each would wait for its peer.
   const auto* from = static_cast<const std::byte*>(input);
   auto* to = static_cast<std::byte*>(output);
-  group(handle_->communicator, [&] {
+  group(communicator_->get(), [&] {
     for (int r = 0; r < size_; ++r) {
       const std::size_t out = bytes_to[static_cast<std::size_t>(r)];
       const std::size_t in = bytes_from[static_cast<std::size_t>(r)];
       if (out > 0)
-        HORO_NCCL(handle_->communicator, send, from, out, ncclUint8, r, handle_->communicator,
+        HORO_NCCL(communicator_->get(), send, from, out, ncclUint8, r, communicator_->get(),
                   native(stream));
       if (in > 0)
-        HORO_NCCL(handle_->communicator, recv, to, in, ncclUint8, r, handle_->communicator,
+        HORO_NCCL(communicator_->get(), recv, to, in, ncclUint8, r, communicator_->get(),
                   native(stream));
       from += out;
       to += in;
@@ -336,11 +342,11 @@ std::optional<std::string> NcclCollectives::failure() const {
   const std::scoped_lock lock(mutex_);
   if (!abort_reason_.empty()) return abort_reason_;
   ncclResult_t state = ncclSuccess;
-  const ncclResult_t asked = nccl().comm_get_async_error(handle_->communicator, &state);
+  const ncclResult_t asked = nccl().comm_get_async_error(communicator_->get(), &state);
   const ncclResult_t worst = asked == ncclSuccess ? state : asked;
   if (worst == ncclSuccess || worst == ncclInProgress) return std::nullopt;
   return std::string(nccl().get_error_string(worst)) + " (" +
-         nccl().get_last_error(handle_->communicator) + ")";
+         nccl().get_last_error(communicator_->get()) + ")";
 }
 
 // Another thread may call abort() while a collective waits in await_readiness(), because
@@ -349,13 +355,27 @@ void NcclCollectives::abort(const std::string& reason) noexcept {
   const std::scoped_lock lock(mutex_);
   if (!abort_reason_.empty()) return;
   abort_reason_ = "the NCCL communicator was aborted: " + reason;
-  if (handle_->communicator == nullptr) return;
-  handle_->end([](ncclComm_t communicator) { nccl().comm_abort(communicator); });
+  communicator_->abort();
 }
 
 std::unique_ptr<DeviceCollectives> connect_gpus(Collectives& control, int rank, int size,
-                                                const std::string& name, const WaitPolicy& policy) {
-  return std::make_unique<NcclCollectives>(control, rank, size, name, policy);
+                                                const std::string& name, const WaitPolicy& policy,
+                                                const NcclOptions& options) {
+  return std::make_unique<NcclCollectives>(control, rank, size, name, policy, options);
+}
+
+device::Memory allocate_exchange_memory(device::Device& device, std::size_t bytes) {
+  if (bytes > 0 && !device::is_host(device)) {
+    device.make_current();
+    try {
+      std::string obstacle;
+      if (const auto block = NcclBlock::allocate(bytes, obstacle)) return block->own();
+      log_unregistered_buffers(obstacle);
+    } catch (const DeviceError& error) {
+      log_unregistered_buffers(error.what());  // NCCL cannot be loaded
+    }
+  }
+  return device.allocate(bytes);
 }
 
 }  // namespace horo::collectives

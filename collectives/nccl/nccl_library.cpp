@@ -44,6 +44,8 @@ NcclLibrary load() {
   library.find_optional("ncclMemFree", nccl.mem_free);
   library.find_optional("ncclCommRegister", nccl.comm_register);
   library.find_optional("ncclCommDeregister", nccl.comm_deregister);
+  library.find_optional("ncclCommWindowRegister", nccl.comm_window_register);
+  library.find_optional("ncclCommWindowDeregister", nccl.comm_window_deregister);
   log_version(nccl, library.path());
   return nccl;
 }

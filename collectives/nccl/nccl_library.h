@@ -32,6 +32,9 @@ struct NcclLibrary {
   decltype(&ncclMemFree) mem_free;
   decltype(&ncclCommRegister) comm_register;
   decltype(&ncclCommDeregister) comm_deregister;
+  // The functions below are null in NCCL versions before 2.27.
+  decltype(&ncclCommWindowRegister) comm_window_register;
+  decltype(&ncclCommWindowDeregister) comm_window_deregister;
 };
 
 /// Returns the functions of NCCL. The first call loads the library and logs its version and path.

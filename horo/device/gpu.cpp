@@ -8,6 +8,7 @@
 #include "horo/base/error.h"
 #include "horo/device/cuda_check.h"
 #include "horo/device/gpu_graphs.h"
+#include "horo/device/outside_of_captures.h"
 
 namespace horo::device {
 namespace {
@@ -145,20 +146,6 @@ class GpuStream : public Stream {
   std::shared_ptr<GpuGraphs> graphs_;
 };
 
-// While this object exists, the calling thread may make calls that CUDA forbids during a capture,
-// such as allocations. These calls do not become part of the graph.
-class OutsideOfCaptures {
- public:
-  OutsideOfCaptures() { exchange(); }
-  ~OutsideOfCaptures() { exchange(); }
-  OutsideOfCaptures(const OutsideOfCaptures&) = delete;
-  OutsideOfCaptures& operator=(const OutsideOfCaptures&) = delete;
-
- private:
-  void exchange() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
 class Gpu : public Device {
  public:
   explicit Gpu(int index) : index_(index) {
@@ -215,14 +202,20 @@ class Gpu : public Device {
     const OutsideOfCaptures allowed;
     void* data = nullptr;
     check_allocation(cudaMalloc(&data, bytes), bytes, "of memory");
-    return {data, bytes, [](void* memory) noexcept { cudaFree(memory); }};
+    return {data, bytes, [](void* memory) noexcept {
+              const OutsideOfCaptures allowed_too;
+              cudaFree(memory);
+            }};
   }
   Memory allocate_pinned(std::size_t bytes) override {
     HORO_CUDA(cudaSetDevice(index_));
     const OutsideOfCaptures allowed;
     void* data = nullptr;
     check_allocation(cudaMallocHost(&data, bytes), bytes, "of pinned host memory");
-    return {data, bytes, [](void* memory) noexcept { cudaFreeHost(memory); }};
+    return {data, bytes, [](void* memory) noexcept {
+              const OutsideOfCaptures allowed_too;
+              cudaFreeHost(memory);
+            }};
   }
   bool owns(const void* address) const override {
     cudaPointerAttributes attributes{};
