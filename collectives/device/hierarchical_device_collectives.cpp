@@ -79,7 +79,7 @@ HierarchicalDeviceCollectives::HierarchicalDeviceCollectives(
       abort_(std::move(abort)),
       levels_(std::move(levels)),
       ended_(device.make_event()),
-      exchange_(device, slot_bytes_for(topology.size, options.slot_bytes)) {
+      exchange_(device, slot_bytes_for(topology.size, options.slot_bytes), failure_) {
   // Groups with common ranks need different tags. Columns have no common ranks, so all columns use
   // the same tags.
   std::vector<int> everyone(static_cast<std::size_t>(topology.size));
@@ -92,11 +92,11 @@ HierarchicalDeviceCollectives::HierarchicalDeviceCollectives(
                     options);
 }
 
-// Waits until the host functions, which use the peers, have ended. Then destroys the peers before
+// Ends the thread of exchange_, which uses the peers. Then destroys the peers before
 // the other members: after a failure, transfers that access memory of these members may still be in
 // flight.
 HierarchicalDeviceCollectives::~HierarchicalDeviceCollectives() {
-  exchange_.await_idle();
+  exchange_.finish();
   levels_.peers.reset();
 }
 
@@ -137,22 +137,6 @@ void HierarchicalDeviceCollectives::end(device::Stream& stream) {
   stream.record(*ended_);
 }
 
-// Records a failure of `work` instead of throwing it, and skips `work` after a failure. If the
-// stream failed, the ranks of the node could not exchange the failure in agree_in_node().
-void HierarchicalDeviceCollectives::pass(Slot& slot, device::Stream& stream,
-                                         std::span<const Down> down, HostExchange::Work work,
-                                         std::span<const Up> up) {
-  const auto guarded = [this, work = std::move(work)](std::byte* pinned) {
-    if (has_failed()) return;
-    try {
-      work(pinned);
-    } catch (const std::exception& error) {
-      fail(error.what());
-    }
-  };
-  exchange_.pass(slot, stream, down, guarded, up);
-}
-
 void HierarchicalDeviceCollectives::allreduce(void* data, DataType type, std::size_t count,
                                               ReduceOp op, device::Stream& stream) {
   if (is_one_node()) return levels_.node->allreduce(data, type, count, op, stream);
@@ -177,6 +161,12 @@ void HierarchicalDeviceCollectives::allreduce(void* data, DataType type, std::si
     gather_part(*slots[oldest % slots.size()], data_of(oldest), type, count_of(oldest), stream);
   }
   end(stream);
+}
+
+void HierarchicalDeviceCollectives::allreduce_parts(std::span<const Part> parts, DataType type,
+                                                    ReduceOp op, device::Stream& stream) {
+  if (is_one_node()) return levels_.node->allreduce_parts(parts, type, op, stream);
+  DeviceCollectives::allreduce_parts(parts, type, op, stream);
 }
 
 // The next use of the slot overwrites its staging memory. allreduce() enqueues gather_part() for
@@ -204,7 +194,7 @@ HostExchange::Slot& HierarchicalDeviceCollectives::reduce_part(std::byte* data, 
     column_->ring.allreduce(values, without_division(op));
     divide_if_average(values, op, size());
   };
-  pass(slot, stream, std::span(&down, 1), work, std::span(&up, 1));
+  exchange_.pass(slot, stream, std::span(&down, 1), work, std::span(&up, 1));
   return slot;
 }
 
@@ -267,8 +257,8 @@ void HierarchicalDeviceCollectives::exchange(const Copy& copy, device::Stream& s
       column_->ring.broadcast(ScatteredBuffer(DataType::kUInt8, pinned, bytes), node);
     };
     const bool is_source = is_in_node(copy.root);
-    pass(exchange_.next(stream), stream, std::span(&down, is_source ? 1 : 0), work,
-         std::span(&up, is_source ? 0 : 1));
+    exchange_.pass(exchange_.next(stream), stream, std::span(&down, is_source ? 1 : 0), work,
+                   std::span(&up, is_source ? 0 : 1));
   }
 }
 
@@ -308,7 +298,7 @@ void HierarchicalDeviceCollectives::reduce_to(int rank, const std::byte* input, 
     if (exchanges_for(rank)) {
       const Down down{values, 0, bytes};
       const Up up{rank == topology_.rank ? result : slot.staging.data(), 0, bytes};
-      pass(
+      exchange_.pass(
           slot, stream, std::span(&down, 1),
           [this, rank, type, n, op](std::byte* pinned) {
             reduce_column(rank, pinned, type, n, op);
@@ -368,7 +358,7 @@ void HierarchicalDeviceCollectives::alltoall(const void* input,
       all_->ring.alltoall({pinned, PartOffsets(to).total()}, to,
                           {pinned + half, PartOffsets(from).total()}, from);
     };
-    pass(exchange_.next(stream), stream, down, work, up);
+    exchange_.pass(exchange_.next(stream), stream, down, work, up);
   }
   end(stream);
 }
@@ -379,7 +369,7 @@ void HierarchicalDeviceCollectives::alltoall(const void* input,
 // this function.
 void HierarchicalDeviceCollectives::agree_in_node() {
   if (std::exchange(is_over_, true)) return;
-  std::int32_t lost = has_failed() ? layout_.local_rank() + 1 : 0;
+  std::int32_t lost = failure_.is_set() ? layout_.local_rank() + 1 : 0;
   std::array<char, 512> why{};  // the error text, truncated and zero-terminated
   try {
     node_->ring.allreduce({DataType::kInt32, &lost, 1}, ReduceOp::kMax);
@@ -388,33 +378,20 @@ void HierarchicalDeviceCollectives::agree_in_node() {
     if (lost == layout_.local_rank() + 1) failure().value_or("").copy(why.data(), why.size() - 1);
     node_->ring.broadcast({DataType::kUInt8, why.data(), why.size()}, lost - 1);
   } catch (const std::exception& error) {
-    return fail(error.what());
+    return failure_.set(error.what());
   }
-  fail(fmt::format("{} on the same node failed to exchange data with other nodes: {}",
-                   topology_.describe(layout_.rank_at(layout_.node(), lost - 1)), why.data()));
-}
-
-// Keeps the first failure.
-void HierarchicalDeviceCollectives::fail(const std::string& why) {
-  const std::scoped_lock lock(mutex_);
-  if (failure_.empty()) failure_ = why;
-}
-
-bool HierarchicalDeviceCollectives::has_failed() const {
-  const std::scoped_lock lock(mutex_);
-  return !failure_.empty();
+  failure_.set(fmt::format("{} on the same node failed to exchange data with other nodes: {}",
+                           topology_.describe(layout_.rank_at(layout_.node(), lost - 1)),
+                           why.data()));
 }
 
 std::optional<std::string> HierarchicalDeviceCollectives::failure() const {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (!failure_.empty()) return failure_;
-  }
+  if (failure_.is_set()) return failure_.text();
   return levels_.node != nullptr ? levels_.node->failure() : std::nullopt;
 }
 
 void HierarchicalDeviceCollectives::abort(const std::string& reason) noexcept {
-  fail("the exchange between nodes was aborted: " + reason);
+  failure_.set("the exchange between nodes was aborted: " + reason);
   abort_(reason);
   if (levels_.node != nullptr) levels_.node->abort(reason);
 }

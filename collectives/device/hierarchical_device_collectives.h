@@ -2,12 +2,12 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "collectives/device/device_collectives.h"
+#include "collectives/device/first_failure.h"
 #include "collectives/device/host_exchange.h"
 #include "collectives/hierarchical/node_layout.h"
 #include "collectives/point_to_point.h"
@@ -19,10 +19,11 @@ namespace horo::collectives {
 
 /// Collectives of devices on several nodes. Inside a node, they use the collectives of its devices,
 /// except in alltoall. Between nodes, they exchange data in host memory, through pinned slots
-/// (HostExchange). If all nodes have the same number of ranks, each rank exchanges a shard with the
-/// ranks of its column (see NodeLayout). Otherwise the first rank of each node exchanges all data
-/// of its node. In alltoall, each rank exchanges its own blocks. On one node with several ranks,
-/// the collectives are forwarded to those of the node.
+/// (HostExchange), whose thread makes all calls of
+/// `Levels::peers`. If all nodes have the same number of ranks, each rank exchanges a shard with
+/// the ranks of its column (see NodeLayout). Otherwise the first rank of each node exchanges all
+/// data of its node. In alltoall, each rank exchanges its own blocks. On one node with several
+/// ranks, the collectives are forwarded to those of the node.
 ///
 /// The list shows the cost per rank for N bytes and p ranks on each node. "Down" is the copy from
 /// the device to the host, and "up" is the copy back. If the nodes have different numbers of ranks,
@@ -51,7 +52,10 @@ namespace horo::collectives {
 class HierarchicalDeviceCollectives : public DeviceCollectives {
  public:
   struct Options {
-    std::size_t slot_bytes = 256 * 1024;  ///< largest part of a shard that is processed at a time
+    /// The largest part of a shard that is processed at a time. Each part costs the latency of two
+    /// copies, of a message and of waking a thread, so small parts are slow. Several parts of a
+    /// shard overlap.
+    std::size_t slot_bytes = std::size_t{2} << 20;
     std::size_t segment_bytes = 256 * 1024;  ///< largest segment of the rings
     AllreduceSelection allreduce{};          ///< selects the allreduce over a column
   };
@@ -81,6 +85,8 @@ class HierarchicalDeviceCollectives : public DeviceCollectives {
   bool can_be_captured() const override { return false; }
   void allreduce(void* data, DataType type, std::size_t count, ReduceOp op,
                  device::Stream& stream) override;
+  void allreduce_parts(std::span<const Part> parts, DataType type, ReduceOp op,
+                       device::Stream& stream) override;
   void broadcast(void* data, std::size_t bytes, int root, device::Stream& stream) override;
   void allgather(const void* input, std::span<const std::size_t> bytes_of, void* output,
                  device::Stream& stream) override;
@@ -123,8 +129,6 @@ class HierarchicalDeviceCollectives : public DeviceCollectives {
 
   void begin(device::Stream& stream);
   void end(device::Stream& stream);
-  void pass(Slot& slot, device::Stream& stream, std::span<const Down> down, HostExchange::Work work,
-            std::span<const Up> up);
   Slot& reduce_part(std::byte* data, DataType type, std::size_t count, ReduceOp op,
                     device::Stream& stream);
   void gather_part(Slot& slot, std::byte* data, DataType type, std::size_t count,
@@ -137,20 +141,17 @@ class HierarchicalDeviceCollectives : public DeviceCollectives {
   void hand_over(int rank, Slot& slot, std::byte* output, std::size_t bytes,
                  device::Stream& stream);
   void agree_in_node();
-  void fail(const std::string& why);
-  bool has_failed() const;
 
   const Topology topology_;
   const NodeLayout layout_;
   const bool is_even_;
   const std::function<void(const std::string&)> abort_;
   Levels levels_;
-  // After construction, only the host functions of exchange_ use the following members:
+  // After construction, only the thread of exchange_ uses the following members:
   std::optional<Group> column_, node_, all_;
   std::vector<std::byte> scratch_;
   bool is_over_ = false;  // whether agree_in_node() sends no more messages
-  mutable std::mutex mutex_;
-  std::string failure_;  // guarded by mutex_
+  FirstFailure failure_;
   std::unique_ptr<device::Event> ended_;
   HostExchange exchange_;
 };

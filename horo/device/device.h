@@ -9,6 +9,7 @@
 #include "horo/device/event.h"
 #include "horo/device/graph.h"
 #include "horo/device/memory.h"
+#include "horo/device/signal.h"
 #include "horo/device/stream.h"
 
 namespace horo::device {
@@ -47,6 +48,9 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual std::unique_ptr<Event> make_event() = 0;
   /// An event that records its time, at a small cost on the device.
   virtual std::unique_ptr<Event> make_timed_event() = 0;
+  /// A signal for streams of this device. Throws DeviceError if the device cannot wait for the
+  /// host, or if there is too little memory.
+  virtual std::unique_ptr<Signal> make_signal() = 0;
   /// The time between two timed events. Throws DeviceError unless both are complete.
   virtual double milliseconds_between(const Event& first, const Event& second) const = 0;
   /// Records the work that `work` submits to `stream` as a graph, without executing it. Another

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <mutex>
 #include <utility>
 
 #include "horo/base/error.h"
 #include "horo/device/cuda_check.h"
 #include "horo/device/gpu_graphs.h"
+#include "horo/device/gpu_signal.h"
 #include "horo/device/outside_of_captures.h"
 
 namespace horo::device {
@@ -96,6 +98,12 @@ class GpuStream : public Stream {
   void wait(const Event& event) override {
     check_host_work();
     HORO_CUDA(cudaStreamWaitEvent(stream_, static_cast<const GpuEvent&>(event).get(), 0));
+  }
+  void wait(const Signal& signal, std::uint32_t number) override {
+    check_host_work();
+    if (captured_in() != nullptr)
+      throw DeviceError("a stream that is being captured waits for a signal");
+    static_cast<const GpuSignal&>(signal).add_wait(stream_, number);
   }
   void copy(void* to, const void* from, std::size_t bytes) override {
     check_host_work();
@@ -186,6 +194,9 @@ class Gpu : public Device {
   std::unique_ptr<Event> make_timed_event() override {
     HORO_CUDA(cudaSetDevice(index_));
     return std::make_unique<GpuEvent>(cudaEventDefault);
+  }
+  std::unique_ptr<Signal> make_signal() override {
+    return std::make_unique<GpuSignal>(allocate_pinned(sizeof(std::uint32_t)));
   }
   double milliseconds_between(const Event& first, const Event& second) const override {
     float milliseconds = 0;

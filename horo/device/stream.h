@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
 #include "horo/device/event.h"
 #include "horo/device/graph.h"
+#include "horo/device/signal.h"
 
 namespace horo::device {
 
@@ -20,6 +22,10 @@ class Stream {
   virtual void record(Event& event) = 0;
   /// Work submitted from now on starts after the current point of `event`.
   virtual void wait(const Event& event) = 0;
+  /// Work submitted from now on starts after `signal` has reached `number`. `signal` must be of the
+  /// same device. Throws DeviceError if the stream is being captured: a later launch of the graph
+  /// would wait for the same number.
+  virtual void wait(const Signal& signal, std::uint32_t number) = 0;
   /// Copies within the device, or between the device and pinned memory. The ranges must not
   /// overlap.
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;

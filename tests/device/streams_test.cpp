@@ -51,6 +51,52 @@ TEST(Streams, AreIndependent) {
   held->synchronize();
 }
 
+TEST(Streams, WaitForSignals) {
+  const auto device = make_device();
+  const auto signal = device->make_signal();
+  const auto first = device->make_stream(), second = device->make_stream();
+  const auto first_done = device->make_event(), second_done = device->make_event();
+  const DeviceArray<int> x(*device, 1);
+  x.host()[0] = 1;
+  first->wait(*signal, 1);
+  x.upload(*first);
+  first->record(*first_done);
+  second->wait(*signal, 3);
+  second->record(*second_done);
+  std::this_thread::sleep_for(10ms);
+  EXPECT_FALSE(first_done->is_done());
+  x.host()[0] = 5;  // streams see writes before raise()
+  signal->raise(2);
+  first_done->synchronize();
+  EXPECT_FALSE(second_done->is_done());
+  signal->raise(3);
+  second_done->synchronize();
+  EXPECT_EQ(x.values(*first)[0], 5);
+  first->wait(*signal, 2);  // reached before
+  first->synchronize();
+}
+
+TEST(Streams, SignalsCompareNumbersModuloTwoToThe32) {
+  static_assert(has_reached(0, 0) && has_reached(5, 4) && !has_reached(4, 5));
+  static_assert(has_reached(1, 0xffffffff) && !has_reached(0xffffffff, 1));
+  const auto device = make_device();
+  const auto signal = device->make_signal();
+  const auto stream = device->make_stream();
+  signal->raise(0x7fffffff);
+  signal->raise(0xfffffff0);
+  signal->raise(3);
+  stream->wait(*signal, 0xffffffff);
+  stream->synchronize();
+}
+
+TEST(Streams, CapturesRejectSignals) {
+  const auto device = make_device();
+  const auto signal = device->make_signal();
+  const auto stream = device->make_stream();
+  EXPECT_THROW(device->capture(*stream, [&] { stream->wait(*signal, 1); }), DeviceError);
+  stream->synchronize();
+}
+
 TEST(Streams, CopyAndFill) {
   const auto device = make_device();
   const auto stream = device->make_stream();

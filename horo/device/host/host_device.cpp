@@ -12,6 +12,7 @@
 #include "horo/device/host/host_capture.h"
 #include "horo/device/host/host_event.h"
 #include "horo/device/host/host_queue.h"
+#include "horo/device/host/host_signal.h"
 
 namespace horo::device {
 
@@ -73,6 +74,11 @@ class HostStream : public Stream {
           "a stream that is being captured waits for an event that was not recorded there");
     if (const auto point = static_cast<const HostEvent&>(event).latest())
       push([point] { point->await(); });
+  }
+  void wait(const Signal& signal, std::uint32_t number) override {
+    if (const auto capture = queue_->capture())
+      capture->refuse("a stream that is being captured waits for a signal");
+    push([number, own = static_cast<const HostSignal&>(signal).number()] { own->await(number); });
   }
   void copy(void* to, const void* from, std::size_t bytes) override {
     push([=] {
@@ -195,6 +201,8 @@ std::unique_ptr<Stream> HostDevice::borrow_stream(void* native) {
 }
 
 std::unique_ptr<Event> HostDevice::make_event() { return std::make_unique<HostEvent>(); }
+
+std::unique_ptr<Signal> HostDevice::make_signal() { return std::make_unique<HostSignal>(); }
 
 std::unique_ptr<Graph> HostDevice::capture(Stream& stream, const std::function<void()>& work) {
   const auto capture = HostCapture::begin(*static_cast<HostQueue*>(stream.native()));

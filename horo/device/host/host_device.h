@@ -55,6 +55,7 @@ class HostDevice : public Device {
   std::unique_ptr<Stream> borrow_stream(void* native) override;
   std::unique_ptr<Event> make_event() override;
   std::unique_ptr<Event> make_timed_event() override { return make_event(); }
+  std::unique_ptr<Signal> make_signal() override;
   double milliseconds_between(const Event& first, const Event& second) const override;
   std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& work) override;
   Memory allocate(std::size_t bytes) override;
