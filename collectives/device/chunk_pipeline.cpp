@@ -145,10 +145,23 @@ void ChunkPipeline::allreduce(const FusedLayout& layout, const ReduceSpec& spec,
   unpack_->record(done);
 }
 
+// Without scaling, all work on the spans is on travel_, between two events.
+void ChunkPipeline::reduce_spans(const FusedLayout& layout, ReduceOp op) {
+  const device::NvtxRange enqueued("spans in place", layout.spans().size());
+  EventSet& events = event_set(0);
+  pack_->record(*events.packed);
+  travel_->wait(*events.packed);
+  parts_.clear();
+  for (const auto& [data, count] : layout.spans()) parts_.push_back({data, count});
+  collectives_.allreduce_parts(parts_, layout.wire(), op, *travel_);
+  travel_->record(*events.reduced);
+  unpack_->wait(*events.reduced);
+}
+
 // Chunks share no memory, so an event is needed only where a chunk moves from one stream to the
-// next. Without scaling, all work on the chunks is on travel_. One event before the first
-// collective and one after the last collective are then enough for the whole call.
+// next.
 void ChunkPipeline::reduce_in_place(const FusedLayout& layout, const Factors& factors) {
+  if (!factors.change_before() && !factors.change_after()) return reduce_spans(layout, factors.op);
   const auto& spans = layout.in_place();
   const auto change = [&](device::Stream& stream, const FusedLayout::Span& span, double factor,
                           std::int32_t divisor) {

@@ -21,16 +21,17 @@ namespace horo::collectives {
 /// Cost: besides the collective, each packed element is read and written twice. Packing and
 /// unpacking overlap with the collectives, except the first pack and the last unpack of a call. For
 /// packed tensors, k chunks take 2k kernels, k collectives and about 2k events. Tensors in place
-/// are reduced first, while the others are packed. Each chunk of tensors in place takes one
-/// collective and, without scaling, no kernel.
+/// are reduced first, while the others are packed. Without scaling, each memory span in place takes
+/// one collective and no kernel, and all spans of a call are given to NCCL as one group: nothing
+/// overlaps with the exchange of a span, so cutting the span would only add latency.
 ///
-/// With scaling, a chunk that is reduced in place takes one or two more kernels, each of which
-/// reads and writes each element once. The kernel of a postscale or an average runs after the
-/// collective and overlaps with the next collective. The kernel of a prescale runs before the
-/// collective. For an average of float16, whose sum could overflow, this kernel also divides. The
-/// collective itself does not scale. For floating-point types, the scaling operations of NCCL
-/// (ncclAvg and PreMulSum) multiply each contribution. Each product is rounded, so the bits would
-/// differ from those of packed tensors.
+/// With scaling, spans are cut into chunks, and a chunk takes one collective and one or two
+/// kernels, each of which reads and writes each element once. The kernel of a postscale or an
+/// average runs after the collective and overlaps with the next collective. The kernel of a
+/// prescale runs before the collective. For an average of float16, whose sum could overflow, this
+/// kernel also divides. The collective itself does not scale. For floating-point types, the scaling
+/// operations of NCCL (ncclAvg and PreMulSum) multiply each contribution. Each product is rounded,
+/// so the bits would differ from those of packed tensors.
 ///
 /// With ReduceSpec::leave_as_reduced, each packed element is read and written once besides the
 /// collective, and no kernel scales elements in place after the collective.
@@ -115,6 +116,7 @@ class ChunkPipeline {
   };
   struct Factors;
   EventSet& event_set(std::size_t chunk);
+  void reduce_spans(const FusedLayout& layout, ReduceOp op);
   void reduce_in_place(const FusedLayout& layout, const Factors& factors);
   void reduce_packed(const FusedLayout& layout, const Factors& factors);
   void exchange_events() noexcept;
@@ -128,6 +130,7 @@ class ChunkPipeline {
   std::unique_ptr<device::Stream> pack_, travel_, unpack_;
   std::vector<EventSet> event_sets_;
   std::unique_ptr<device::Event> forked_, joined_;
+  std::vector<DeviceCollectives::Part> parts_;  // used only inside reduce_spans()
   std::size_t calls_ = 0;
 };
 

@@ -95,6 +95,7 @@ void FusedLayout::cut(const MemorySpan& span, std::size_t chunk_bytes) {
   const std::size_t most = std::min(tiles, span.count / TileTable::kTileElements + 1) *
                            std::size_t{TileTable::kTileElements};
   auto* data = static_cast<std::byte*>(span.data);
+  spans_.push_back({data, span.count});
   for (std::size_t done = 0; done < span.count; done += most)
     in_place_.push_back({data + done * size_of(type_), std::min(most, span.count - done)});
 }

@@ -25,7 +25,7 @@ class FusedLayout {
     std::size_t offset, count;            ///< in the part of this layout, in elements
   };
 
-  /// A part of a memory span that one collective reduces in place.
+  /// A memory span, or a chunk of one, that one collective reduces in place.
   struct Span {
     std::byte* data;
     std::size_t count;  ///< elements
@@ -43,7 +43,10 @@ class FusedLayout {
   DataType wire() const { return wire_; }
   /// The chunks of the tensors that are packed into the buffer.
   const std::vector<Chunk>& chunks() const { return chunks_; }
-  /// The chunks of the tensors that are reduced in place.
+  /// The memory spans that are reduced in place.
+  const std::vector<Span>& spans() const { return spans_; }
+  /// The same, cut into chunks. Chunks let work on one part of a span overlap with the collective
+  /// of another part.
   const std::vector<Span>& in_place() const { return in_place_; }
   const std::vector<TileTable>& tables() const { return tables_; }
   /// The position of `tensors[index]` in the part of the buffer that this layout uses, in elements.
@@ -68,7 +71,7 @@ class FusedLayout {
   DataType wire_;
   std::vector<TileTable> tables_;
   std::vector<Chunk> chunks_;
-  std::vector<Span> in_place_;
+  std::vector<Span> spans_, in_place_;
   std::vector<std::optional<std::size_t>> offsets_;
   std::size_t buffer_count_ = 0;
   std::size_t place_ = 0;

@@ -298,6 +298,50 @@ TEST(ChunkPipeline, InPlaceSumsLaunchNoKernel) {
   });
 }
 
+/// Records the calls of a pipeline of one rank: the number of elements of each allreduce, and for
+/// allreduce_parts() those of all parts.
+class RecordedCalls : public LoneCollectives {
+ public:
+  void allreduce(void*, DataType, std::size_t count, ReduceOp, device::Stream&) override {
+    calls.push_back({count});
+  }
+  void allreduce_parts(std::span<const Part> parts, DataType, ReduceOp, device::Stream&) override {
+    calls.emplace_back();
+    for (const Part& part : parts) calls.back().push_back(part.count);
+  }
+  std::vector<std::vector<std::size_t>> calls;
+};
+
+TEST(ChunkPipeline, UnscaledSpansTakeOneCall) {
+  const auto device = device::make_device();
+  const device::DeviceArray<float> memory(*device, 50000);
+  std::vector<TensorView> views;
+  views.emplace_back(memory.data(), Shape{20000});
+  views.emplace_back(memory.data() + 20004, Shape{20000});
+  views.emplace_back(memory.data() + 40004, Shape{9000});
+  const auto spans = memory_spans(views, memory_facts(views), 60000);
+  const FusedLayout layout(views, DataType::kFloat32, 40000, spans);
+  RecordedCalls collectives;
+  ChunkPipeline pipeline(*device, collectives, layout.buffer_bytes(), {});
+  const auto done = device->make_event();
+  const auto calls_of = [&](const ChunkPipeline::ReduceSpec& spec) {
+    collectives.calls.clear();
+    pipeline.allreduce(layout, spec, {}, *done);
+    done->synchronize();
+    return collectives.calls;
+  };
+  using Calls = std::vector<std::vector<std::size_t>>;
+  const Calls whole = {{20000, 29000}};
+  EXPECT_EQ(calls_of({.op = ReduceOp::kSum}), whole);
+  // The reader of the values scales.
+  EXPECT_EQ(calls_of({.op = ReduceOp::kAverage, .postscale = 0.5, .leave_as_reduced = true}),
+            whole);
+  // With work before or after, chunks overlap it with the exchange.
+  const Calls chunks = {{16384}, {3616}, {16384}, {12616}};
+  EXPECT_EQ(calls_of({.op = ReduceOp::kSum, .postscale = 0.5}), chunks);
+  EXPECT_EQ(calls_of({.op = ReduceOp::kSum, .prescale = 0.5}), chunks);
+}
+
 TEST(ChunkPipeline, HandlesSpansAndPackedTensorsWithGaps) {
   run_device_group(10, [](DeviceRank& own) {
     constexpr std::size_t kGap = 1, kLarge = 4;  // aligned, like its chunks

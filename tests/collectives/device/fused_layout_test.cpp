@@ -169,6 +169,9 @@ TEST(FusedLayout, SplitsSpansInPlaceAtTiles) {
     ranges.emplace_back((reinterpret_cast<std::size_t>(data) - 0x10000) / 4, count);
   EXPECT_EQ(ranges, (std::vector<std::pair<std::size_t, std::size_t>>{{1000, 16384},
                                                                       {17384, 30000 - 16384}}));
+  ASSERT_EQ(layout.spans().size(), 1u);
+  EXPECT_EQ(reinterpret_cast<std::size_t>(layout.spans()[0].data), 0x10000u + 4 * 1000);
+  EXPECT_EQ(layout.spans()[0].count, 30000u);
   ASSERT_EQ(layout.tables().size(), 1u);
   EXPECT_EQ(layout.tables()[0].tensors, 2u);
   EXPECT_EQ(layout.buffer_count(), 2u * 128);
