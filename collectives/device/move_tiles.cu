@@ -12,16 +12,21 @@ namespace {
 
 // Copies and scales the elements of a tile in one block of kThreads threads. `from` and `to` may be
 // equal. Floating point values are multiplied by `scale`; integers are divided by `divisor`.
-// Aligned whole tiles are accessed in words of 16 bytes, and each thread loads several words before
-// it stores. Other tiles are processed element by element.
+// Aligned tiles are accessed in words: in each round, the threads access adjacent words, and each
+// thread loads the words of kAtOnce rounds before it stores the first. Elements after the last
+// whole word, and tiles that are not aligned, are accessed one by one.
 template <typename To, typename From>
 struct MoveTile {
   static constexpr unsigned kThreads = 256;
-  // The number of elements that a thread handles at once: 16 if either type has 1 byte, and 8
-  // otherwise. If the smaller type has 1 or 2 bytes, these elements of it fill one 16-byte word.
-  static constexpr unsigned kElements =
-      16 / std::min<unsigned>(std::min(sizeof(To), sizeof(From)), 2);
-  static constexpr unsigned kRounds = TileTable::kTileElements / kThreads / kElements;
+  // The number of elements in a word. A word of the larger type has 16 bytes.
+  static constexpr unsigned kElements = 16 / std::max<unsigned>(sizeof(To), sizeof(From));
+  static constexpr unsigned kWords = TileTable::kTileElements / kElements;
+  static constexpr unsigned kRounds = kWords / kThreads;
+  // More rounds would take more registers than full occupancy leaves to a thread.
+  static constexpr unsigned kAtOnce = std::min(kRounds, 8u);
+  // The number of elements that a thread loads one by one before it stores the first.
+  static constexpr unsigned kBatch = 8;
+  static_assert(kElements <= kThreads && kRounds * kThreads == kWords && kRounds % kAtOnce == 0);
 
   double scale;
   std::int32_t divisor;
@@ -30,10 +35,13 @@ struct MoveTile {
   // call handles at most one tile. `is_aligned` is whether both addresses are aligned to 16 bytes.
   HORO_KERNEL void operator()(To* to, const From* from, std::size_t count, bool is_aligned,
                               unsigned thread) const {
-    if (count >= TileTable::kTileElements && is_aligned) return move_whole(to, from, thread);
-    const auto end = static_cast<std::uint32_t>(
-        count < TileTable::kTileElements ? count : TileTable::kTileElements);
-    for (std::uint32_t i = thread; i < end; i += kThreads) to[i] = convert(from[i]);
+    const unsigned end =
+        count < TileTable::kTileElements ? static_cast<unsigned>(count) : TileTable::kTileElements;
+    if (!is_aligned) return move_elements(to, from, end, thread);
+    if (end == TileTable::kTileElements) return move_words<true>(to, from, kWords, thread);
+    move_words<false>(to, from, end / kElements, thread);
+    const unsigned last = end / kElements * kElements + thread;
+    if (last < end) to[last] = convert(from[last]);
   }
 
  private:
@@ -46,14 +54,31 @@ struct MoveTile {
     }
   }
 
-  HORO_KERNEL void move_whole(To* to, const From* from, unsigned thread) const {
-    From in[kRounds][kElements];
-    for (unsigned round = 0; round < kRounds; ++round)
-      device::load_vectors_once(in[round], from + (round * kThreads + thread) * kElements);
-    for (unsigned round = 0; round < kRounds; ++round) {
-      To out[kElements];
-      for (unsigned e = 0; e < kElements; ++e) out[e] = convert(in[round][e]);
-      device::store_vectors(to + (round * kThreads + thread) * kElements, out);
+  // If kIsWhole is true, `words` must be kWords.
+  template <bool kIsWhole>
+  HORO_KERNEL void move_words(To* to, const From* from, unsigned words, unsigned thread) const {
+    for (unsigned first = thread; first < words; first += kAtOnce * kThreads) {
+      From in[kAtOnce][kElements] = {};
+      for (unsigned round = 0; round < kAtOnce; ++round) {
+        const unsigned word = first + round * kThreads;
+        if (kIsWhole || word < words) device::load_vectors_once(in[round], from + word * kElements);
+      }
+      for (unsigned round = 0; round < kAtOnce; ++round) {
+        const unsigned word = first + round * kThreads;
+        To out[kElements];
+        for (unsigned e = 0; e < kElements; ++e) out[e] = convert(in[round][e]);
+        if (kIsWhole || word < words) device::store_vectors(to + word * kElements, out);
+      }
+    }
+  }
+
+  HORO_KERNEL void move_elements(To* to, const From* from, unsigned end, unsigned thread) const {
+    for (unsigned begin = thread; begin < end; begin += kBatch * kThreads) {
+      From in[kBatch] = {};
+      for (unsigned b = 0; b < kBatch; ++b)
+        if (begin + b * kThreads < end) in[b] = from[begin + b * kThreads];
+      for (unsigned b = 0; b < kBatch; ++b)
+        if (begin + b * kThreads < end) to[begin + b * kThreads] = convert(in[b]);
     }
   }
 };

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "horo/device/launch.h"
 
@@ -12,6 +13,15 @@ struct alignas(16) [[gnu::may_alias]] Vector16 {
   std::uint32_t bits[4];
 };
 
+/// Half as much, for a type that is accessed beside a type of twice its size.
+struct alignas(8) [[gnu::may_alias]] Vector8 {
+  std::uint32_t bits[2];
+};
+
+/// The word with which kCount elements of T are accessed: 16 bytes, or 8 if they have only 8.
+template <typename T, unsigned kCount>
+using VectorFor = std::conditional_t<kCount * sizeof(T) == sizeof(Vector8), Vector8, Vector16>;
+
 /// Whether `data` is aligned for vectorized access.
 HORO_KERNEL inline bool is_vector_aligned(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) % sizeof(Vector16) == 0;
@@ -21,21 +31,32 @@ HORO_KERNEL inline bool is_vector_aligned(const void* data) {
 HORO_KERNEL inline Vector16 vector_of(const uint4& value) {
   return {{value.x, value.y, value.z, value.w}};
 }
+HORO_KERNEL inline Vector8 vector_of(const uint2& value) { return {{value.x, value.y}}; }
+HORO_KERNEL inline uint4 native(const Vector16& vector) {
+  return make_uint4(vector.bits[0], vector.bits[1], vector.bits[2], vector.bits[3]);
+}
+HORO_KERNEL inline uint2 native(const Vector8& vector) {
+  return make_uint2(vector.bits[0], vector.bits[1]);
+}
+/// The type of CUDA with the size of Vector.
+template <typename Vector>
+using NativeVector = decltype(native(Vector{}));
 #endif
 
 /// Loads kCount elements from `from`, which must be aligned for vectorized access. kCount elements
-/// must fill whole vectors. Uses intrinsics because nvcc does not merge loads of narrow elements
-/// and splits plain vector loads.
+/// must fill whole vectors (VectorFor). Uses intrinsics because nvcc does not merge loads of narrow
+/// elements and splits plain vector loads.
 template <typename T, unsigned kCount>
 HORO_KERNEL void load_vectors(T (&values)[kCount], const T* from) {
-  constexpr unsigned kVectors = kCount * sizeof(T) / sizeof(Vector16);
-  static_assert(kVectors * sizeof(Vector16) == sizeof values);
-  Vector16 vectors[kVectors];
+  using Vector = VectorFor<T, kCount>;
+  constexpr unsigned kVectors = kCount * sizeof(T) / sizeof(Vector);
+  static_assert(kVectors * sizeof(Vector) == sizeof values);
+  Vector vectors[kVectors];
   for (unsigned v = 0; v < kVectors; ++v) {
 #if defined(__CUDA_ARCH__)
-    vectors[v] = vector_of(__ldca(reinterpret_cast<const uint4*>(from) + v));
+    vectors[v] = vector_of(__ldca(reinterpret_cast<const NativeVector<Vector>*>(from) + v));
 #else
-    vectors[v] = *(reinterpret_cast<const Vector16*>(from) + v);
+    vectors[v] = *(reinterpret_cast<const Vector*>(from) + v);
 #endif
   }
   std::memcpy(values, vectors, sizeof values);
@@ -46,11 +67,12 @@ HORO_KERNEL void load_vectors(T (&values)[kCount], const T* from) {
 template <typename T, unsigned kCount>
 HORO_KERNEL void load_vectors_once(T (&values)[kCount], const T* from) {
 #if defined(__CUDA_ARCH__)
-  constexpr unsigned kVectors = kCount * sizeof(T) / sizeof(Vector16);
-  static_assert(kVectors * sizeof(Vector16) == sizeof values);
-  Vector16 vectors[kVectors];
+  using Vector = VectorFor<T, kCount>;
+  constexpr unsigned kVectors = kCount * sizeof(T) / sizeof(Vector);
+  static_assert(kVectors * sizeof(Vector) == sizeof values);
+  Vector vectors[kVectors];
   for (unsigned v = 0; v < kVectors; ++v) {
-    vectors[v] = vector_of(__ldcs(reinterpret_cast<const uint4*>(from) + v));
+    vectors[v] = vector_of(__ldcs(reinterpret_cast<const NativeVector<Vector>*>(from) + v));
   }
   std::memcpy(values, vectors, sizeof values);
 #else
@@ -61,16 +83,16 @@ HORO_KERNEL void load_vectors_once(T (&values)[kCount], const T* from) {
 /// Stores kCount elements to `to`, with the requirements of load_vectors().
 template <typename T, unsigned kCount>
 HORO_KERNEL void store_vectors(T* to, const T (&values)[kCount]) {
-  constexpr unsigned kVectors = kCount * sizeof(T) / sizeof(Vector16);
-  static_assert(kVectors * sizeof(Vector16) == sizeof values);
-  Vector16 vectors[kVectors];
+  using Vector = VectorFor<T, kCount>;
+  constexpr unsigned kVectors = kCount * sizeof(T) / sizeof(Vector);
+  static_assert(kVectors * sizeof(Vector) == sizeof values);
+  Vector vectors[kVectors];
   std::memcpy(vectors, values, sizeof values);
   for (unsigned v = 0; v < kVectors; ++v) {
 #if defined(__CUDA_ARCH__)
-    __stcg(reinterpret_cast<uint4*>(to) + v, make_uint4(vectors[v].bits[0], vectors[v].bits[1],
-                                                        vectors[v].bits[2], vectors[v].bits[3]));
+    __stcg(reinterpret_cast<NativeVector<Vector>*>(to) + v, native(vectors[v]));
 #else
-    *(reinterpret_cast<Vector16*>(to) + v) = vectors[v];
+    *(reinterpret_cast<Vector*>(to) + v) = vectors[v];
 #endif
   }
 }

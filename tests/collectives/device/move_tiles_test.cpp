@@ -116,7 +116,7 @@ void check(const std::vector<std::size_t>& sizes, std::size_t skip, double scale
       else if constexpr (kIsFloating)
         expected = static_cast<X>(static_cast<float>(wire) * 0.5f);
       else
-        expected = static_cast<X>(wire / static_cast<X>(-3));
+        expected = static_cast<X>(wire / -3);
       ASSERT_TRUE(contract::same_bits(tensors.copy(t)[i], expected))
           << "tensor " << t << " index " << i;
     }
@@ -129,6 +129,11 @@ void check_alignments() {
   for (const std::size_t skip : {1, 8, 16})
     for (const std::size_t chunk_bytes : {std::size_t{0}, std::size_t{40000}, std::size_t{1} << 30})
       check<X, W>(sizes, skip, 0.37, chunk_bytes);
+  // All tensors start at a multiple of 16 elements, and end inside of a word.
+  check<X, W>({15, 31, 127, 4111, 8191, 8207, 16383}, 1, 0.37, 40000);
+  check<X, W>({3, 19, 35, 1027, 8179, 8195, 16387}, 13, 0.37, 40000);
+  // All tensors but the first start one element before such a multiple.
+  check<X, W>({14, 31, 4111, 8191, 16383}, 1, 0.37, 0);
 }
 
 TEST(MoveTiles, Float32) { check_alignments<float, float>(); }
@@ -138,6 +143,9 @@ TEST(MoveTiles, Float64) { check_alignments<double, double>(); }
 TEST(MoveTiles, Float16) { check_alignments<Float16, Float16>(); }
 TEST(MoveTiles, BFloat16) { check_alignments<BFloat16, BFloat16>(); }
 TEST(MoveTiles, Int8) { check_alignments<std::int8_t, std::int8_t>(); }
+TEST(MoveTiles, UInt8) { check_alignments<std::uint8_t, std::uint8_t>(); }
+TEST(MoveTiles, Int16) { check_alignments<std::int16_t, std::int16_t>(); }
+TEST(MoveTiles, UInt16) { check_alignments<std::uint16_t, std::uint16_t>(); }
 TEST(MoveTiles, Int32) { check_alignments<std::int32_t, std::int32_t>(); }
 TEST(MoveTiles, Int64) { check_alignments<std::int64_t, std::int64_t>(); }
 
