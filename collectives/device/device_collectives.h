@@ -40,8 +40,9 @@ class DeviceCollectives {
   /// result of allocate_buffer(), if that is possible on all ranks. `data` and `bytes` must be the
   /// whole block. Blocks. Collective over `control`, which connects the ranks: all ranks must call
   /// this function with equal `bytes`. Returns on all ranks whether the block is registered. If it
-  /// is not, collectives use the block like any other memory. The block may be freed before or
-  /// after this object is destroyed, when all work on it is complete.
+  /// is not, collectives use the block like any other memory. The caller may free the block before
+  /// or after it destroys this object, when all work on the block is complete and no other thread
+  /// calls this object.
   virtual bool register_memory(const void* /*data*/, std::size_t /*bytes*/,
                                Collectives& /*control*/) {
     return false;

@@ -62,6 +62,7 @@ struct Settings {
   std::string autotune_file;  ///< empty if there is none
   std::string metrics_dir;    ///< empty if off
   bool gpu_oversubscribe = false;
+  std::size_t nccl_max_ctas = 0;  ///< 0: NCCL decides
 
   Settings();  ///< the defaults
   bool operator==(const Settings&) const = default;

@@ -21,12 +21,16 @@ std::function<void(const std::string&)> cancel(coordinator::PlanWaits& waits) {
   return [&waits](const std::string&) { waits.is_cancelled = true; };
 }
 
+collectives::NcclOptions nccl_options(const Runtime& runtime) {
+  return {.max_ctas = static_cast<int>(runtime.settings().nccl_max_ctas)};
+}
+
 DeviceConnection connect_all(Runtime& runtime, const std::string& name, device::Device& device,
                              coordinator::PlanWaits& waits, collectives::Collectives& control) {
   const Topology& topology = runtime.topology();
   if (!device::is_host(device))
     return {nullptr, collectives::connect_gpus(control, topology.rank, topology.size, name,
-                                               waits.of_caller)};
+                                               waits.of_caller, nccl_options(runtime))};
   auto communicator = std::make_unique<collectives::Communicator>(
       runtime.transport(), runtime.settings(), runtime.allreduce(), waits.in_node,
       waits.between_nodes);
@@ -37,15 +41,16 @@ DeviceConnection connect_all(Runtime& runtime, const std::string& name, device::
 
 // Returns the collectives between the devices of this node, or null if this rank is alone on the
 // node.
-std::unique_ptr<collectives::DeviceCollectives> connect_node(collectives::Collectives& node,
-                                                             const Topology& topology,
+std::unique_ptr<collectives::DeviceCollectives> connect_node(const Runtime& runtime,
+                                                             collectives::Collectives& node,
                                                              const std::string& name,
                                                              device::Device& device,
                                                              coordinator::PlanWaits& waits) {
+  const Topology& topology = runtime.topology();
   if (topology.local_size == 1) return nullptr;
   if (!device::is_host(device))
     return collectives::connect_gpus(node, topology.local_rank, topology.local_size, name,
-                                     waits.of_caller);
+                                     waits.of_caller, nccl_options(runtime));
   return std::make_unique<collectives::HostDeviceCollectives>(node, topology.local_rank,
                                                               topology.local_size, cancel(waits));
 }
@@ -65,7 +70,7 @@ DeviceConnection connect_by_nodes(Runtime& runtime, const std::string& name, dev
   levels.node_ring->set_wait_policy(waits.between_nodes);
   levels.peers->set_wait_policy(waits.between_nodes);
   try {
-    levels.node = connect_node(levels.node_ring->collectives(), topology, name, device, waits);
+    levels.node = connect_node(runtime, levels.node_ring->collectives(), name, device, waits);
     return {nullptr, std::make_unique<HierarchicalDeviceCollectives>(
                          device, topology, std::move(levels),
                          HierarchicalDeviceCollectives::Options{.segment_bytes = segment_bytes,

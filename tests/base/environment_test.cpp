@@ -56,6 +56,13 @@ TEST(Environment, ParsesTuningSetting) {
   EXPECT_EQ(parse({"HORO_AUTOTUNE=./on"}).settings.autotune_file, "./on");
 }
 
+TEST(Environment, LimitsBlocksOfNccl) {
+  EXPECT_EQ(parse({}).settings.nccl_max_ctas, 0u);
+  EXPECT_EQ(parse({"HORO_NCCL_MAX_CTAS=16"}).settings.nccl_max_ctas, 16u);
+  EXPECT_THROW(parse({"HORO_NCCL_MAX_CTAS=65"}), InvalidArgument);
+  EXPECT_THROW(parse({"HORO_NCCL_MAX_CTAS=-1"}), InvalidArgument);
+}
+
 TEST(Environment, RanksShareGpusOnlyOnRequest) {
   EXPECT_FALSE(parse({}).settings.gpu_oversubscribe);
   EXPECT_THROW(parse({"HORO_GPU_OVERSUBSCRIBE=2"}), InvalidArgument);

@@ -332,6 +332,14 @@ class Benchmarks(unittest.TestCase):
         for row in report["latency"]:
             self.assertLessEqual(row["p50_us"], row["p99_us"])
 
+    def test_device_bench_compares_connections_on_stand_ins(self):
+        output, report = hororun(1, "device_bench", "--device", "host", "--divide", "1000", "--samples", "2", "--gpus", "3")
+        self.assertIn("over 3 devices", output)
+        self.assertEqual([(row["connection"], row["ranks"]) for row in report["connections"]], [("nonblocking", 3)] * 4)
+        self.assertEqual([row["calls"] for row in report["connections"]][:2], [1, 4])
+        for row in report["connections"]:
+            self.assertGreater(row["us"]["median"], 0)
+
     def test_train_step_bench_runs_on_stand_in(self):
         output, report = hororun(2, "train_step_bench", "--device", "host", "--divide", "256", "--samples", "1", "--precision", "float32",
                                  "--only", "resnet20")

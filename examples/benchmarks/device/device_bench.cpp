@@ -1,8 +1,8 @@
 // Measures horo on one GPU, and the bandwidth of its memory in the same run for comparison: packing
 // and unpacking gradients, many small tensors, a step of AdamW, the latency of the chunk pipeline,
-// and the host time of calls. Values are random. Every result is first checked over poisoned
-// memory. --device host runs everything on the host stand-in. This tests the program; the figures
-// have no meaning.
+// and the host time of calls. With --gpus 2 or more, measures only an allreduce over the GPUs.
+// Values are random. Every result is first checked over poisoned memory. --device host runs
+// everything on the host stand-in. This tests the program; the figures have no meaning.
 //
 //   build/release/bin/device_bench
 #include "examples/benchmarks/device/device_bench.h"
@@ -48,7 +48,15 @@ struct Options {
   std::string json;
   int samples = 21;
   std::size_t divide = 1;
+  int gpus = 1;
 };
+
+void run_connections(const Options& options) {
+  const bool is_gpu = options.device == "gpu";
+  const auto rows =
+      horo::bench::measure_connections({options.samples}, options.divide, options.gpus, is_gpu);
+  if (!options.json.empty()) horo::bench::write_json({{"connections", rows}}, options.json);
+}
 
 void run(horo::device::Device& device, const Options& options) {
   const auto stream = device.make_stream();
@@ -83,6 +91,8 @@ int main(int argc, char** argv) {
       "samples per measurement");
   add("divide", count_value(options.divide, "divide", 1, 1'000'000'000),
       "divides the size of the tensors, to test the program");
+  add("gpus", count_value(options.gpus, "gpus", 1, 64),
+      "2 or more: measures how to connect that many GPUs, or stand-ins, and nothing else");
   add("json", po::value(&options.json)->value_name("FILE"), "write the figures to FILE");
   const int code = horo::bench::benchmark_main(
       argc, argv,
@@ -92,16 +102,20 @@ int main(int argc, char** argv) {
        .arguments = "--device host --divide 1000"},
       description, [] {},
       [&] {
+        const int usable = options.device == "gpu" ? horo::device::count_gpus() : options.gpus;
+        is_skipped = usable < options.gpus;
+        if (is_skipped) {
+          std::cerr << "device_bench: SKIPPED: "
+                    << (usable == 0 ? "no GPU is usable here" : "fewer GPUs are usable here")
+                    << "; --device host tries the program without one\n";
+          return;
+        }
+        if (options.gpus > 1) return run_connections(options);
         if (options.device == "host") {
           horo::device::HostDevice device;
           return run(device, options);
         }
-        is_skipped = horo::device::count_gpus() == 0;
-        if (is_skipped)
-          std::cerr << "device_bench: SKIPPED: no GPU is usable here; --device host tries the "
-                       "program without one\n";
-        else
-          run(*horo::device::open_gpu(0), options);
+        run(*horo::device::open_gpu(0), options);
       });
   return is_skipped ? kSkipped : code;
 }

@@ -36,6 +36,12 @@ nlohmann::json measure_exchange(const DeviceBench& bench);
 /// The host time of each call.
 nlohmann::json measure_host_times(const DeviceBench& bench);
 
+/// An allreduce over `ranks` devices of this process, whole and in chunks: with a nonblocking
+/// communicator, in which NCCL starts a thread per call, with registered memory, with a blocking
+/// communicator, and with fewer blocks of threads. On the stand-in (not `is_gpu`) only the first.
+nlohmann::json measure_connections(const Repeats& repeats, std::size_t divide, int ranks,
+                                   bool is_gpu);
+
 /// GB/s of `bytes` in `us` microseconds.
 double gbps(std::size_t bytes, double us);
 
