@@ -36,13 +36,15 @@ class DeviceCollectives {
                                          Collectives& /*control*/) {
     return bytes == 0 ? device::Memory() : device.allocate(bytes);
   }
-  /// Makes collectives on a block of allocate_exchange_memory() (connect_gpus.h) as fast as on the
-  /// result of allocate_buffer(), if that is possible on all ranks. `data` and `bytes` must be the
-  /// whole block. Blocks. Collective over `control`, which connects the ranks: all ranks must call
-  /// this function with equal `bytes`. Returns on all ranks whether the block is registered. If it
-  /// is not, collectives use the block like any other memory. The caller may free the block before
-  /// or after it destroys this object, when all work on the block is complete and no other thread
-  /// calls this object.
+  /// Makes collectives on the range as fast as on the result of allocate_buffer(), if that is
+  /// possible on all ranks: if the range belongs to a block of allocate_exchange_memory()
+  /// (connect_gpus.h). It is fastest if the blocks have equal sizes and the range starts at the
+  /// same offset on all ranks. A second call for a range of the same block does nothing. Blocks.
+  /// Collective over `control`, which connects the ranks: all ranks must call this function with
+  /// the corresponding range. Returns on all ranks whether the range is registered. If it is not,
+  /// collectives use the range like any other memory. The caller may free the block before or after
+  /// it destroys this object, when all work on the block is complete and no other thread calls this
+  /// object.
   virtual bool register_memory(const void* /*data*/, std::size_t /*bytes*/,
                                Collectives& /*control*/) {
     return false;

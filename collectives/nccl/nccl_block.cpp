@@ -1,6 +1,7 @@
 #include "collectives/nccl/nccl_block.h"
 
-#include <unordered_map>
+#include <iterator>
+#include <map>
 #include <utility>
 
 #include "collectives/nccl/nccl_buffers.h"
@@ -17,19 +18,20 @@ class BlocksInUse {
     const std::scoped_lock lock(mutex_);
     blocks_[block->data()] = block;
   }
-  void remove(const void* data) {
+  void remove(const NcclBlock& block) {
     const std::scoped_lock lock(mutex_);
-    blocks_.erase(data);
+    blocks_.erase(block.data());
   }
-  std::shared_ptr<NcclBlock> find(const void* data) const {
+  // Returns the block with the highest address that is not above `data`.
+  std::shared_ptr<NcclBlock> find(const std::byte* data) const {
     const std::scoped_lock lock(mutex_);
-    const auto found = blocks_.find(data);
-    return found == blocks_.end() ? nullptr : found->second.lock();
+    const auto after = blocks_.upper_bound(data);
+    return after == blocks_.begin() ? nullptr : std::prev(after)->second.lock();
   }
 
  private:
   mutable std::mutex mutex_;
-  std::unordered_map<const void*, std::weak_ptr<NcclBlock>> blocks_;  // guarded by mutex_
+  std::map<const std::byte*, std::weak_ptr<NcclBlock>> blocks_;  // guarded by mutex_
 };
 
 BlocksInUse& blocks_in_use() {
@@ -57,8 +59,10 @@ std::shared_ptr<NcclBlock> NcclBlock::allocate(std::size_t bytes, std::string& o
 }
 
 std::shared_ptr<NcclBlock> NcclBlock::find(const void* data, std::size_t bytes) {
-  std::shared_ptr<NcclBlock> block = blocks_in_use().find(data);
-  return block != nullptr && block->bytes() == bytes ? block : nullptr;
+  const auto* const begin = static_cast<const std::byte*>(data);
+  std::shared_ptr<NcclBlock> block = blocks_in_use().find(begin);
+  const bool contains = block != nullptr && begin + bytes <= block->data() + block->bytes();
+  return contains ? block : nullptr;
 }
 
 NcclBlock::~NcclBlock() {
@@ -68,8 +72,8 @@ NcclBlock::~NcclBlock() {
 
 device::Memory NcclBlock::own() {
   blocks_in_use().add(shared_from_this());
-  return {data_, bytes_, [block = shared_from_this()](void* data) mutable {
-            blocks_in_use().remove(data);
+  return {data_, bytes_, [block = shared_from_this()](void*) mutable {
+            blocks_in_use().remove(*block);
             block->deregister();
             block.reset();
           }};

@@ -19,8 +19,8 @@ class NcclBlock : public std::enable_shared_from_this<NcclBlock> {
   /// Allocates memory of the current device. On failure, returns null and sets `obstacle` to the
   /// reason.
   static std::shared_ptr<NcclBlock> allocate(std::size_t bytes, std::string& obstacle);
-  /// Returns the block whose whole memory is [data, data + bytes) and which is in use as the result
-  /// of own(). Returns null if there is none.
+  /// Returns the block that contains [data, data + bytes) and is in use as the result of own().
+  /// Returns null if there is none.
   static std::shared_ptr<NcclBlock> find(const void* data, std::size_t bytes);
   ~NcclBlock();
   NcclBlock(const NcclBlock&) = delete;

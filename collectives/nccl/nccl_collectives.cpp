@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -186,33 +187,54 @@ device::Memory NcclCollectives::allocate_buffer(device::Device& device, std::siz
   device.make_current();
   std::string obstacle;
   const std::shared_ptr<NcclBlock> block = NcclBlock::allocate(bytes, obstacle);
-  register_block(block, obstacle, control);
+  register_block(block, 0, obstacle, control);
   return block == nullptr ? device.allocate(bytes) : block->own();
 }
 
 bool NcclCollectives::register_memory(const void* data, std::size_t bytes, Collectives& control) {
   if (size_ == 1) return false;
-  return register_block(NcclBlock::find(data, bytes), "the memory is not a block of ncclMemAlloc",
-                        control);
+  const std::shared_ptr<NcclBlock> block = NcclBlock::find(data, bytes);
+  const std::ptrdiff_t offset =
+      block == nullptr ? 0 : static_cast<const std::byte*>(data) - block->data();
+  return register_block(block, static_cast<std::size_t>(offset),
+                        "the memory is not of ncclMemAlloc", control);
 }
 
 // Registration helps only if the blocks of all ranks are registered in the same way. The ranks
 // therefore agree before they create a window, which is a collective of NCCL, and after each
-// attempt.
-bool NcclCollectives::register_block(const std::shared_ptr<NcclBlock>& block, std::string obstacle,
-                                     Collectives& control) {
-  enum : std::int32_t { kNone, kAlone, kWindow };
-  std::int32_t way = kNone;
-  if (block != nullptr) way = NcclBuffers::has_windows(obstacle) ? kWindow : kAlone;
-  control.allreduce({DataType::kInt32, &way, 1}, ReduceOp::kMin);
-  for (; way > kNone; --way) {
-    const bool is_known = way == kWindow ? add_window(block, obstacle)
-                                         : communicator_->buffers()->add(block, obstacle);
+// attempt. Windows are used for corresponding addresses, so they need blocks of one shape.
+bool NcclCollectives::register_block(const std::shared_ptr<NcclBlock>& block, std::size_t offset,
+                                     std::string obstacle, Collectives& control) {
+  NcclBuffers& buffers = *communicator_->buffers();
+  enum : std::int64_t { kNone, kAlone, kWindow };
+  struct {
+    std::int64_t way = kNone, is_known = 0, bytes = 0, minus_bytes = 0, offset = 0,
+                 minus_offset = 0;
+  } least;  // the minimum over the ranks
+  if (block != nullptr) {
+    const auto own_bytes = static_cast<std::int64_t>(block->bytes());
+    const auto own_offset = static_cast<std::int64_t>(offset);
+    least = {NcclBuffers::has_windows(obstacle) ? kWindow : kAlone,
+             buffers.contains(block->data()) ? 1 : 0,
+             own_bytes,
+             -own_bytes,
+             own_offset,
+             -own_offset};
+  }
+  std::int64_t was_known_anywhere = least.is_known;
+  control.allreduce({DataType::kInt64, &least, sizeof least / sizeof(std::int64_t)},
+                    ReduceOp::kMin);
+  control.allreduce({DataType::kInt64, &was_known_anywhere, 1}, ReduceOp::kMax);
+  if (least.way != kNone && least.is_known == 1) return true;
+  const bool is_even = least.bytes == -least.minus_bytes && least.offset == -least.minus_offset;
+  if (least.way == kWindow && (!is_even || was_known_anywhere == 1)) least.way = kAlone;
+  for (; least.way > kNone; --least.way) {
+    const bool was_known = buffers.contains(block->data());
+    const bool is_known = was_known || (least.way == kWindow ? add_window(block, obstacle)
+                                                             : buffers.add(block, obstacle));
     if (holds_on_all(control, is_known)) return true;
-    if (is_known) {
-      communicator_->buffers()->remove(block->data());
-      obstacle = "the buffer of another rank is not";
-    }
+    if (is_known && !was_known) buffers.remove(block->data());
+    if (is_known) obstacle = "the buffer of another rank is not";
   }
   log_unregistered_buffers(obstacle.empty() ? "the buffer of another rank is not" : obstacle);
   return false;

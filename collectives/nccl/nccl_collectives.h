@@ -43,9 +43,10 @@ class NcclCollectives : public DeviceCollectives {
   /// ordinary device memory if ncclMemAlloc() fails on this rank or if the group has only one rank.
   device::Memory allocate_buffer(device::Device& device, std::size_t bytes,
                                  Collectives& control) override;
-  /// Registers the block as a symmetric window (ncclCommWindowRegister). If a rank cannot, all
-  /// ranks register the block with ncclCommRegister() instead. If a rank cannot do that either, no
-  /// rank registers the block, and each process logs the first such failure. Throws
+  /// Registers the block of the range as a symmetric window (ncclCommWindowRegister). If a rank
+  /// cannot, or if the sizes of the blocks or the offsets of the ranges differ, all ranks register
+  /// their blocks with ncclCommRegister() instead. If a rank cannot do that either, no rank
+  /// registers its block, and each process logs the first such failure. Throws
   /// CommunicationError if NCCL fails while the ranks create the window; the communicator is then
   /// unusable. NCCL_WIN_ENABLE=0 avoids symmetric windows.
   bool register_memory(const void* data, std::size_t bytes, Collectives& control) override;
@@ -65,8 +66,8 @@ class NcclCollectives : public DeviceCollectives {
   void abort(const std::string& reason) noexcept override;
 
  private:
-  bool register_block(const std::shared_ptr<NcclBlock>& block, std::string obstacle,
-                      Collectives& control);
+  bool register_block(const std::shared_ptr<NcclBlock>& block, std::size_t offset,
+                      std::string obstacle, Collectives& control);
   bool add_window(const std::shared_ptr<NcclBlock>& block, std::string& obstacle);
   // The caller of await_readiness() or require_usable() must hold mutex_.
   void await_readiness(std::unique_lock<std::mutex>& lock, const char* what);

@@ -10,6 +10,7 @@ struct ncclComm {
   int rank;
   ncclConfig_t config;
   bool is_finalizing = false;
+  int registrations = 0, windows = 0;
 };
 
 namespace horo::fake_nccl {
@@ -46,6 +47,8 @@ ncclResult_t end(ncclComm_t communicator, const char* function) {
   state().calls.push_back({function, communicator->rank, 0, false});
   state().names.emplace_back(communicator->config.commName);
   --state().communicators;
+  state().registrations -= communicator->registrations;
+  state().windows -= communicator->windows;
   delete communicator;
   state().changed.notify_all();
   return ncclSuccess;
@@ -232,14 +235,16 @@ ncclResult_t ncclCommRegister(const ncclComm_t communicator, void* memory, size_
   const std::scoped_lock lock(state().mutex);
   if (result == ncclInternalError || !state().options.can_register) return ncclInternalError;
   ++state().registrations;
+  ++communicator->registrations;
   *handle = memory;
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommDeregister(const ncclComm_t, void* handle) {
+ncclResult_t ncclCommDeregister(const ncclComm_t communicator, void* handle) {
   if (handle == nullptr) return ncclInvalidArgument;
   const std::scoped_lock lock(state().mutex);
   --state().registrations;
+  --communicator->registrations;
   return ncclSuccess;
 }
 
@@ -252,14 +257,16 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t communicator, void* memory, size_
   if (!state().options.has_windows || state().options.rank_without_windows == communicator->rank)
     return result;
   ++state().windows;
+  ++communicator->windows;
   *window = static_cast<ncclWindow_t>(memory);
   return result;
 }
 
-ncclResult_t ncclCommWindowDeregister(ncclComm_t, ncclWindow_t window) {
+ncclResult_t ncclCommWindowDeregister(ncclComm_t communicator, ncclWindow_t window) {
   if (window == nullptr) return ncclInvalidArgument;
   const std::scoped_lock lock(state().mutex);
   --state().windows;
+  --communicator->windows;
   return ncclSuccess;
 }
 

@@ -48,7 +48,8 @@ ncclConfig_t latest_config();
 int communicators();
 /// The depth of the group of the calling thread.
 int group_depth();
-/// The number of blocks of ncclMemAlloc() that are not freed, and of registrations and windows.
+/// The number of blocks of ncclMemAlloc() that are not freed, and of registrations and windows
+/// of communicators that have not ended.
 int blocks();
 int registrations();
 int windows();

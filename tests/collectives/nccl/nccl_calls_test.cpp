@@ -182,6 +182,7 @@ TEST_F(NcclCalls, RegistersBlocksOfProgram) {
     run_ranks(2, {}, [&](NcclCollectives& nccl, Collectives& control, int rank) {
       device::Memory arena = NcclBlock::allocate(8192, obstacle)->own();
       EXPECT_TRUE(nccl.register_memory(arena.data(), 8192, control));
+      EXPECT_TRUE(nccl.register_memory(arena.data() + 4096, 100, control));  // the same block
       control.barrier();
       EXPECT_EQ(fake_nccl::windows(), 2);
       control.barrier();
@@ -189,7 +190,7 @@ TEST_F(NcclCalls, RegistersBlocksOfProgram) {
       std::vector<std::byte> plain(8192);
       device::Memory other = NcclBlock::allocate(8192, obstacle)->own();
       EXPECT_FALSE(nccl.register_memory(rank == 0 ? plain.data() : other.data(), 8192, control));
-      EXPECT_FALSE(nccl.register_memory(arena.data() + 1, 8191, control));
+      EXPECT_FALSE(nccl.register_memory(arena.data() + 1, 8192, control));
       control.barrier();
       EXPECT_EQ(fake_nccl::windows(), 2);
       control.barrier();
@@ -198,11 +199,34 @@ TEST_F(NcclCalls, RegistersBlocksOfProgram) {
       control.barrier();
     });
     EXPECT_EQ(fake_nccl::count_of("CommWindowRegister"), is_freed_first ? 2u : 4u);
-    if (is_freed_first) {
-      EXPECT_EQ(fake_nccl::windows(), 0);
-    }
-    fake_nccl::await_end(5s);
+    EXPECT_TRUE(fake_nccl::await_end(5s));
+    EXPECT_EQ(fake_nccl::windows(), 0);
   }
+}
+
+// Symmetric windows need corresponding addresses.
+TEST_F(NcclCalls, RangesAtDifferentOffsetsAreRegisteredOnEachRankAlone) {
+  std::string obstacle;
+  run_ranks(2, {}, [&](NcclCollectives& nccl, Collectives& control, int rank) {
+    const auto offset = static_cast<std::ptrdiff_t>(rank) * 256;
+    const device::Memory moved = NcclBlock::allocate(8192, obstacle)->own();
+    EXPECT_TRUE(nccl.register_memory(moved.data() + offset, 100, control));
+    const device::Memory longer = NcclBlock::allocate(rank == 0 ? 4096 : 8192, obstacle)->own();
+    EXPECT_TRUE(nccl.register_memory(longer.data(), 100, control));
+    control.barrier();
+    EXPECT_EQ(fake_nccl::windows(), 0);
+    EXPECT_EQ(fake_nccl::registrations(), 4);
+    control.barrier();
+    // Rank 0 has registered the block of its range, rank 1 has not.
+    const device::Memory fresh = NcclBlock::allocate(8192, obstacle)->own();
+    const std::byte* const range = rank == 0 ? moved.data() : fresh.data();
+    EXPECT_TRUE(nccl.register_memory(range, 100, control));
+    control.barrier();
+    EXPECT_EQ(fake_nccl::windows(), 0);
+    EXPECT_EQ(fake_nccl::registrations(), 5);
+    control.barrier();
+  });
+  EXPECT_EQ(fake_nccl::registrations(), 0);
 }
 
 TEST_F(NcclCalls, StandInNeedsNoBlockOfNccl) {
