@@ -68,6 +68,24 @@ TEST(DeviceCollectivesTest, AllreduceIsExact) {
   });
 }
 
+TEST(DeviceCollectivesTest, AllreduceOfPartsMatchesSingleCalls) {
+  run_device_groups(10, [](DeviceRank& own) {
+    const auto stream = own.device.make_stream();
+    const auto inputs = contributions<float>(own.rank, 3000, ReduceOp::kSum);
+    const DeviceArray<float> x(own.device, *stream, inputs);
+    const std::vector<DeviceCollectives::Part> parts = {
+        {x.data(), 1000}, {x.data() + 1500, 0}, {x.data() + 2000, 777}};
+    own.collectives.allreduce_parts(parts, DataType::kFloat32, ReduceOp::kSum, *stream);
+    own.collectives.allreduce_parts({}, DataType::kFloat32, ReduceOp::kSum, *stream);
+    auto expected = inputs;
+    const auto sums = expected_values<float>(own.size, 3000, ReduceOp::kSum);
+    std::copy_n(sums.begin(), 1000, expected.begin());
+    std::copy_n(sums.begin() + 2000, 777, expected.begin() + 2000);
+    expect_same(x.values(*stream), expected);
+    EXPECT_FALSE(own.collectives.failure());
+  });
+}
+
 TEST(DeviceCollectivesTest, ReduceScatterHandlesUnevenParts) {
   run_device_groups(4, [](DeviceRank& own) {
     const auto stream = own.device.make_stream();

@@ -16,6 +16,9 @@ struct DeviceRank {
   int rank, size;
   device::Device& device;
   DeviceCollectives& collectives;
+  /// Connects the ranks in host memory while the test runs. Null where only `collectives` may use
+  /// the connection.
+  Collectives* control = nullptr;
 };
 
 /// Runs function(rank) on the ranks that the test program provides. host_group.cpp runs groups of 1

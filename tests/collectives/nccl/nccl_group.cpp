@@ -28,7 +28,7 @@ void run_device_group(std::uint64_t, const std::function<void(DeviceRank&)>& fun
   RingCollectives control(*peers, 4096);
   const auto device = open_own_gpu(control, topology);
   NcclCollectives nccl(control, topology.rank, topology.size, "test", transport.wait_policy());
-  DeviceRank own{topology.rank, topology.size, *device, nccl};
+  DeviceRank own{topology.rank, topology.size, *device, nccl, &control};
   function(own);
 }
 
