@@ -42,8 +42,7 @@ void HostDeviceCollectives::submit(device::Stream& stream, std::function<void()>
     try {
       collective();
     } catch (const std::exception& error) {
-      const std::scoped_lock failure_lock(mutex_);
-      if (!failure_) failure_ = error.what();
+      failure_.set(error.what());
       throw;
     }
   });
@@ -87,10 +86,7 @@ void HostDeviceCollectives::alltoall(const void* input, std::span<const std::siz
   });
 }
 
-std::optional<std::string> HostDeviceCollectives::failure() const {
-  const std::scoped_lock lock(mutex_);
-  return failure_;
-}
+std::optional<std::string> HostDeviceCollectives::failure() const { return failure_.text(); }
 
 void HostDeviceCollectives::abort(const std::string& reason) noexcept { abort_(reason); }
 

@@ -5,6 +5,7 @@
 
 #include "collectives/collectives.h"
 #include "collectives/device/device_collectives.h"
+#include "collectives/device/first_failure.h"
 
 namespace horo::collectives {
 
@@ -38,8 +39,7 @@ class HostDeviceCollectives : public DeviceCollectives {
   const int rank_, size_;
   const std::function<void(const std::string&)> abort_;
   std::mutex one_at_a_time_;  // held during each collective; guards collectives_
-  mutable std::mutex mutex_;
-  std::optional<std::string> failure_;  // guarded by mutex_
+  FirstFailure failure_;
 };
 
 }  // namespace horo::collectives

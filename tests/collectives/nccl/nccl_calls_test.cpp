@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -234,6 +235,20 @@ TEST_F(NcclCalls, StandInNeedsNoBlockOfNccl) {
   const device::Memory memory = allocate_exchange_memory(device, 1000);
   EXPECT_TRUE(device.owns(memory.data()));
   EXPECT_EQ(fake_nccl::blocks(), 0);
+}
+
+// A captured step is never destroyed, so NCCL does not end the communicator.
+TEST(NcclExitDeathTest, ExitDoesNotWaitForeverForNccl) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto begin = Clock::now();
+  EXPECT_EXIT(
+      {
+        fake_nccl::reset({.has_graphs = true});
+        run_ranks(1, {}, [](NcclCollectives& nccl, Collectives&, int) { nccl.abort("a test"); });
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0), "1 thread is still inside NCCL at exit");
+  EXPECT_GE(Clock::now() - begin, NcclThreads::kExitLimit);
 }
 
 TEST(NcclThreads, WaitsAtMostForLimit) {
