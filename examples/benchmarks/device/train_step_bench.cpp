@@ -1,7 +1,8 @@
 // Measures training steps on the GPU of this rank: forward, backward, exchange and update of a
-// batch that stays on the device, submitted kernel by kernel and as a CUDA graph.
-// scripts/gpu_baseline.py measures PyTorch with the same networks, batches and types. --device host
-// runs everything on the host stand-in. This tests the program; the figures have no meaning.
+// batch that stays on the device, submitted kernel by kernel and as a CUDA graph, without and with
+// the check for gradients that are not finite. scripts/gpu_baseline.py measures PyTorch with the
+// same networks, batches, types and numbers of steps. --device host runs everything on the host
+// stand-in. This tests the program; the figures have no meaning.
 //
 //   hororun -np 1 build/release/bin/train_step_bench
 #include <fmt/core.h>
@@ -28,7 +29,7 @@ using horo::examples::counted;
 using horo::examples::name_value;
 
 constexpr int kSkipped = 77;
-constexpr std::size_t kStepsPerSample = 4;
+constexpr std::size_t kStepsPerSample = 4;  // STEPS_PER_SAMPLE of gpu_baseline.py
 
 struct Options {
   std::string device = "gpu";
@@ -77,13 +78,14 @@ Batch random_batch(const Network& network, std::size_t rows) {
 class StepBench {
  public:
   StepBench(horo::Context& context, horo::device::Device& device, const Network& network,
-            const Options& options)
+            const Options& options, bool check_finite)
       : device_(device),
         rows_(std::max<std::size_t>(2, network.batch / options.divide)),
         step_(context, *network.make(), SgdOptions{.learning_rate = 0.01f, .momentum = 0.9f},
               {.device = &device,
                .type = options.precision == "float32" ? horo::DataType::kFloat32
-                                                      : horo::DataType::kBFloat16}),
+                                                      : horo::DataType::kBFloat16},
+              {.check_finite = check_finite}),
         upload_(device, step_.compute().allocator()),
         batch_(upload_.upload(random_batch(network, rows_), step_.stream())),
         begin_exchange_(device.make_timed_event()),
@@ -134,22 +136,21 @@ class StepBench {
 };
 
 nlohmann::json measure(horo::Context& context, horo::device::Device& device, const Network& network,
-                       const Options& options) {
-  StepBench bench(context, device, network, options);
+                       const Options& options, bool check_finite) {
+  StepBench bench(context, device, network, options, check_finite);
   const horo::bench::Repeats repeats{.samples = options.samples, .runs = kStepsPerSample};
   const Stats plain = bench.plain(repeats);
   const double exposed_us = bench.exposed_us();
   const Stats graph = bench.graph(repeats);
   const auto row = [&](const char* mode, const Stats& stats) {
     if (context.rank() == 0)
-      fmt::print("{:22} {:9} {:9.3f} ms ({:.3f} to {:.3f}) {:14.0f} items/s\n", network.name, mode,
-                 stats.median / 1e3, stats.min / 1e3, stats.max / 1e3,
+      fmt::print("{:22} {:15} {:9.3f} ms ({:.3f} to {:.3f}) {:14.0f} items/s\n", network.name,
+                 fmt::format("{}{}", mode, check_finite ? ", checked" : ""), stats.median / 1e3,
+                 stats.min / 1e3, stats.max / 1e3,
                  static_cast<double>(bench.rows()) / stats.median * 1e6);
-    return nlohmann::json{{"case", network.name},
-                          {"mode", mode},
-                          {"median_ms", stats.median / 1e3},
-                          {"min_ms", stats.min / 1e3},
-                          {"max_ms", stats.max / 1e3}};
+    return nlohmann::json{{"case", network.name},         {"mode", mode},
+                          {"check_finite", check_finite}, {"median_ms", stats.median / 1e3},
+                          {"min_ms", stats.min / 1e3},    {"max_ms", stats.max / 1e3}};
   };
   nlohmann::json rows = {row("plain", plain), row("graph", graph)};
   rows[0]["exposed_us"] = exposed_us;
@@ -162,13 +163,16 @@ void run(horo::Context& context, horo::device::Device& device, const Options& op
     fmt::print("{}, {}, {}: medians of {} (least to most)\n", device.describe(),
                counted(context.size(), "rank"), options.precision,
                counted(options.samples, "sample"));
-  nlohmann::json report = {{"device", device.describe()},
-                           {"ranks", context.size()},
-                           {"precision", options.precision},
+  nlohmann::json report = {{"device", device.describe()},    {"ranks", context.size()},
+                           {"precision", options.precision}, {"steps_per_sample", kStepsPerSample},
+                           {"cudnn_search", "heuristic"},  // ConvolutionOptions
+                           {"is_deterministic", true},       {"allow_tf32", false},
                            {"divide", options.divide}};
   for (const Network& network : kNetworks) {
     if (std::string_view(network.name).find(options.only) == std::string_view::npos) continue;
-    for (auto& row : measure(context, device, network, options)) report["rows"].push_back(row);
+    for (const bool check_finite : {false, true})
+      for (auto& row : measure(context, device, network, options, check_finite))
+        report["rows"].push_back(row);
   }
   if (context.rank() == 0 && !options.json.empty()) horo::bench::write_json(report, options.json);
 }
