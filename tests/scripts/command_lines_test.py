@@ -63,15 +63,16 @@ class CommandLines(unittest.TestCase):
 
     def test_unknown_options_give_one_line_error(self):
         for script in ("chaos.py", "check_layers.py", "compare_peers.py", "mutation_test.py", "format.sh", "gpu_check.sh",
-                       "install_deps.sh", "quickstart.sh", "test.sh"):
+                       "install_deps.sh", "make_gpu_bundle.sh", "quickstart.sh", "test.sh"):
             self.assert_rejected(script, ["--nonsense"], "--nonsense")
+        self.assert_rejected("gpu_verdicts.py", [".", "--nonsense"], "--nonsense")
 
     def test_absurd_numbers_give_one_line_error(self):
         for number in ("0", "-1", "1e9", "two", ""):
             self.assert_rejected("quickstart.sh", ["--ranks", number], number)
             self.assert_rejected("scaling.py", ["--repeat=" + number], number)
         for number in ("0", "99999999999999999999"):
-            for script, options in (("quickstart.sh", ("--ranks", "--epochs")), ("gpu_check.sh", ("--limit",)),
+            for script, options in (("quickstart.sh", ("--ranks", "--epochs")), ("gpu_check.sh", ("--limit", "--half", "--slower")),
                                     ("scaling.py", ("--ranks", "--repeat", "--timeout")),
                                     ("compare_peers.py", ("--ranks", "--rounds", "--repeats")),
                                     ("chaos.py", ("--rounds", "--links", "--jobs")), ("mutation_test.py", ("--mutants",))):
@@ -81,6 +82,9 @@ class CommandLines(unittest.TestCase):
     def test_quickstart_rejects_missing_folder(self):
         self.assert_rejected("quickstart.sh", ["--data", "/no/such"], "there is no such directory")
         self.assert_rejected("quickstart.sh", ["--build-dir", "/no/such"], "CMake has not configured it")
+
+    def test_bundle_rejects_other_archives(self):
+        self.assert_rejected("make_gpu_bundle.sh", ["--out", "deps.zip"], "must end in .tar.gz")
 
     def test_skipped_tests_are_listed_by_reason(self):
         with tempfile.TemporaryDirectory() as folder:
