@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "collectives/device/choose_gpu.h"
+#include "collectives/nccl/connect_gpus.h"
 #include "horo/base/error.h"
 #include "horo/device/gpu.h"
 #include "horo/runtime/runtime.h"
@@ -33,6 +34,10 @@ std::shared_ptr<device::Device> open_gpu(Context& context) {
   // build horo with GPUs.
   if (error_text != nullptr && device::is_built_with_gpus()) std::rethrow_exception(error_text);
   return device::open_gpu(gpu);
+}
+
+device::Memory allocate_for_exchange(device::Device& device, std::size_t bytes) {
+  return collectives::allocate_exchange_memory(device, bytes);
 }
 
 }  // namespace horo

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "horo/context.h"
@@ -19,5 +20,13 @@ namespace horo {
 /// this setting, call open_gpu() before the program uses CUDA and while no other thread reads the
 /// environment.
 std::shared_ptr<device::Device> open_gpu(Context& context);
+
+/// Allocates memory of `device` for gradients that a GradientSync reduces in place, such as one
+/// block for all gradients of a model. NCCL 2.27 and later reduces such memory without copies. It
+/// is fastest if the blocks of all ranks have equal sizes and their gradients equal offsets. The
+/// address is a multiple of 256 bytes. If NCCL cannot allocate it, or if `device` is not a GPU, the
+/// result is the same as that of Device::allocate(). Not collective. Thread-safe. Throws
+/// DeviceError like Device::allocate().
+device::Memory allocate_for_exchange(device::Device& device, std::size_t bytes);
 
 }  // namespace horo

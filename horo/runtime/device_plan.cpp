@@ -137,6 +137,9 @@ class PlanMaker {
 
   void allocate(collectives::Collectives& control) {
     if (parts_.collectives == nullptr) return;
+    for (const auto& layout : parts_.layouts)
+      for (const auto& [data, count] : layout.spans())
+        parts_.collectives->register_memory(data, count * size_of(layout.type()), control);
     std::size_t bytes = 0;
     if (options_.leave_as_reduced)
       bytes = collectives::ChunkPipeline::place_apart(parts_.layouts);

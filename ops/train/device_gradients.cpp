@@ -60,7 +60,7 @@ DeviceGradients::DeviceGradients(device::Device& device, device::Stream& stream,
   std::size_t total = kAlignment;
   for (const DeviceParameter* parameter : parameters)
     total += padded_bytes(parameter->gradient.bytes());
-  memory_ = std::make_shared<device::Memory>(device.allocate(total));
+  memory_ = std::make_shared<device::Memory>(allocate_for_exchange(device, total));
   stream.fill(memory_->data(), 0, total);
 
   std::byte* next = memory_->data();
