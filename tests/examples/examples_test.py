@@ -344,7 +344,8 @@ class Benchmarks(unittest.TestCase):
         output, report = hororun(2, "train_step_bench", "--device", "host", "--divide", "256", "--samples", "1", "--precision", "float32",
                                  "--only", "resnet20")
         self.assertIn("2 ranks", output)
-        self.assertEqual([row["mode"] for row in report["rows"]], ["plain", "graph"])
+        self.assertEqual([(row["mode"], row["check_finite"]) for row in report["rows"]],
+                         [(mode, checked) for checked in (False, True) for mode in ("plain", "graph")])
         for row in report["rows"]:
             self.assertGreater(row["median_ms"], 0)
 
