@@ -128,6 +128,7 @@ void prune_flights(const fs::path& base) noexcept {
   try {
     const std::vector<fs::path> jobs = flight_jobs(base);
     for (std::size_t i = kKeptJobs; i < jobs.size(); ++i) {
+      if (fs::file_time_type::clock::now() - fs::last_write_time(jobs[i]) < kKeptAtLeast) continue;
       if (is_job_running(jobs[i])) continue;
       for (const fs::path& file : flight_files(jobs[i])) unlink(file.c_str());
       for (const std::string_view file : {kStopFile, kEndFile}) unlink((jobs[i] / file).c_str());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -13,6 +14,9 @@ namespace horo::observe {
 
 /// The number of jobs whose directories prune_flights() keeps.
 inline constexpr std::size_t kKeptJobs = 8;
+/// The time for which prune_flights() keeps any directory after its last change. A launcher reads
+/// the records of its job in this time, even if many jobs end at once.
+inline constexpr std::chrono::minutes kKeptAtLeast{1};
 
 /// The directory in which the flight recorders of a job write their files.
 struct FlightLocation {
@@ -64,9 +68,10 @@ void record_first_end(const std::filesystem::path& directory, const FirstEnd& en
 /// read.
 std::optional<FirstEnd> read_first_end(const std::filesystem::path& directory);
 
-/// Removes directories of jobs under `base`, except the newest kKeptJobs directories and the
-/// directories of running jobs. In these directories, removes only the files of ranks and of the
-/// launcher. A directory that has other files stays. Ignores errors.
+/// Removes directories of jobs under `base`, except the newest kKeptJobs directories, those that
+/// have changed in the last kKeptAtLeast, and those of running jobs. In these directories, removes
+/// only the files of ranks and of the launcher. A directory that has other files stays. Ignores
+/// errors.
 void prune_flights(const std::filesystem::path& base) noexcept;
 
 /// Returns the directories under `base` that have files of ranks, most recently modified first.

@@ -78,6 +78,14 @@ TEST(FlightDirectory, RemovesOldJobsExceptRunningOnes) {
   EXPECT_FALSE(fs::exists(foreign / flight_file_name(0)));
 }
 
+// Their launchers may not have read the records yet.
+TEST(FlightDirectory, KeepsJobsThatHaveJustEnded) {
+  const TemporaryDirectory base;
+  for (int i = 0; i < 12; ++i) make_job(base.path(), fmt::format("job{}", i), 0);
+  prune_flights(base.path());
+  EXPECT_EQ(flight_jobs(base.path()).size(), 12u);
+}
+
 TEST(FlightDirectory, RemovesDirectoriesWithLastRank) {
   const TemporaryDirectory temporary;
   const FlightLocation slot{temporary.path() / "base" / "job", true};
