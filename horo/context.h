@@ -80,9 +80,8 @@ struct InitOptions {
 /// - DeviceError is thrown in the same way, on every rank, if the devices of the ranks cannot be
 ///   connected, for example because a device has too little memory. If only one rank takes part, it
 ///   is also thrown if its device fails.
-/// - After InvalidArgument, MismatchError, SharedMemoryError and a DeviceError of several ranks,
-/// the
-///   context remains usable.
+/// - The context remains usable after InvalidArgument, MismatchError, SharedMemoryError and, with
+///   several ranks, DeviceError.
 class Context {
  public:
   /// For use inside horo. Programs call init().

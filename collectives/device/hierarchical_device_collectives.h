@@ -19,11 +19,11 @@ namespace horo::collectives {
 
 /// Collectives of devices on several nodes. Inside a node, they use the collectives of its devices,
 /// except in alltoall. Between nodes, they exchange data in host memory, through pinned slots
-/// (HostExchange), whose thread makes all calls of
-/// `Levels::peers`. If all nodes have the same number of ranks, each rank exchanges a shard with
-/// the ranks of its column (see NodeLayout). Otherwise the first rank of each node exchanges all
-/// data of its node. In alltoall, each rank exchanges its own blocks. On one node with several
-/// ranks, the collectives are forwarded to those of the node.
+/// (HostExchange), whose thread makes all calls of `Levels::peers`. If all nodes have the same
+/// number of ranks, each rank exchanges a shard with the ranks of its column (see NodeLayout).
+/// Otherwise the first rank of each node exchanges all data of its node. In alltoall, each rank
+/// exchanges its own blocks. On one node with several ranks, the collectives are forwarded to those
+/// of the node.
 ///
 /// The list shows the cost per rank for N bytes and p ranks on each node. "Down" is the copy from
 /// the device to the host, and "up" is the copy back. If the nodes have different numbers of ranks,
