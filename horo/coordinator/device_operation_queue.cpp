@@ -40,11 +40,17 @@ DeviceOperationQueue::~DeviceOperationQueue() { close(); }
 // The caller owns the coordinator's rounds, so the ranks call connect_ at the same position in the
 // sequence of collectives.
 void DeviceOperationQueue::connect(collectives::Collectives& control) {
-  if (is_connected_) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (is_connected_) return;
+  }
   Connection connection = connect_(*waits_, control);
   if (connection.executor == nullptr) throw DeviceError(connection.error_text);
-  is_connected_ = true;
   executor_ = std::move(connection.executor);
+  {
+    const std::scoped_lock lock(mutex_);
+    is_connected_ = true;
+  }
   start(&executor_->collectives());
 }
 
@@ -248,7 +254,6 @@ void DeviceOperationQueue::run_callbacks(std::unique_lock<std::mutex>& lock) {
   auto due = std::exchange(due_callbacks_, {});
   lock.unlock();
   for (auto& [callback, error] : due) run_callback(std::move(callback), error);
-  due.clear();
   lock.lock();
 }
 

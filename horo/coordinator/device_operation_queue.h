@@ -143,13 +143,13 @@ class DeviceOperationQueue : public std::enable_shared_from_this<DeviceOperation
 
   void await_stage(const DeviceOperation& operation, Completion& completion);
   void throw_error_of(const DeviceOperation& operation);
+  void add_callback(DeviceOperation& operation, Completion::Callback callback);
   void recycle(EventSet* events) noexcept;
   // The caller of the functions below must hold mutex_.
   EventSet* take_event_set();
   void require_no_capture(void* native);
   bool has_ended(const DeviceOperation& operation) const;
   void end(Work& work, const std::exception_ptr& error);
-  void add_callback(DeviceOperation& operation, Completion::Callback callback);
   void note_begin(Work& work);
   std::string name_of(const Work& work) const;
 
@@ -175,7 +175,6 @@ class DeviceOperationQueue : public std::enable_shared_from_this<DeviceOperation
   const OnOperation on_operation_;
   const HomeProcess home_;
   OperationFlights flights_;
-  bool is_connected_ = false;
   // Null before connect(), after release_device() and after close().
   std::unique_ptr<DeviceExecutor> executor_;
 
@@ -185,6 +184,7 @@ class DeviceOperationQueue : public std::enable_shared_from_this<DeviceOperation
   std::deque<Work> agreed_, under_way_;
   std::vector<std::pair<Completion::Callback, std::exception_ptr>> due_callbacks_;
   std::vector<device::Memory> given_up_;  // memory that failed work on the device may still use
+  bool is_connected_ = false;
   bool has_launched_ = false;
   bool is_released_ = false;  // the device no longer executes failed work
   bool is_closed_ = false;
