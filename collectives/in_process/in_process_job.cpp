@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 
@@ -265,6 +266,26 @@ InProcessJob::~InProcessJob() = default;
 
 std::unique_ptr<Transport> InProcessJob::transport(int rank) {
   return std::make_unique<InProcessTransport>(hub_, rank);
+}
+
+std::vector<std::exception_ptr> run_on_threads(
+    int ranks, const InProcessJob::Options& options,
+    const std::function<void(Transport&, int rank)>& function) {
+  InProcessJob job(ranks, options);
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      const auto transport = job.transport(rank);
+      try {
+        function(*transport, rank);
+      } catch (const std::exception&) {
+        errors[static_cast<std::size_t>(rank)] = std::current_exception();
+        transport->abort("another rank failed");
+      }
+    });
+  threads.clear();  // joins them
+  return errors;
 }
 
 }  // namespace horo::collectives

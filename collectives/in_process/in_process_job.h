@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -46,6 +48,13 @@ class InProcessJob {
  private:
   std::shared_ptr<InProcessHub> hub_;
 };
+
+/// Runs function(transport, rank) on a thread for each rank of a new job, and waits for all. If a
+/// rank throws, aborts the job with the text "another rank failed". Returns the exceptions by rank;
+/// null for a rank that did not throw.
+std::vector<std::exception_ptr> run_on_threads(
+    int ranks, const InProcessJob::Options& options,
+    const std::function<void(Transport&, int rank)>& function);
 
 /// The message queues and the shared memory of a job or of a subset. Thread-safe.
 class InProcessHub {

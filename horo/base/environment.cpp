@@ -225,12 +225,9 @@ constexpr SettingInfo kTable[] = {
      true, [](Settings& s, std::string_view v) { s.gpu_oversubscribe = parse_switch(v); }},
     {"HORO_NCCL_MAX_CTAS", "0", "a whole number, at most 64",
      "The largest number of blocks of threads that a collective of NCCL uses. Each block occupies "
-     "a "
-     "part of one multiprocessor, so fewer blocks leave more of the GPU to computation that "
-     "overlaps "
-     "with the exchange, and reach a lower bandwidth. 0: NCCL decides. NCCL_MAX_CTAS, if set, "
-     "takes "
-     "precedence.",
+     "a part of one multiprocessor, so fewer blocks leave more of the GPU to computation that "
+     "overlaps with the exchange, and reach a lower bandwidth. 0: NCCL decides. NCCL_MAX_CTAS, if "
+     "set, takes precedence.",
      true,
      [](Settings& s, std::string_view v) {
        s.nccl_max_ctas = parse_count(v);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "horo/base/error.h"
+#include "horo/device/host/host_device.h"
 
 namespace horo {
 namespace {
@@ -85,6 +86,16 @@ void check_allreduce_output(const std::string& name, const ConstTensorView& inpu
              fmt::format("allreduce '{}': input and output overlap; pass the same memory for both, "
                          "or memory that does not overlap",
                          name));
+}
+
+std::string describe_memory(const device::Device* device) {
+  return device == nullptr ? "host memory" : "memory of " + device->describe();
+}
+
+void check_stream(std::string_view what, const device::Device& device, const void* stream) {
+  HORO_CHECK(stream != nullptr || !device::is_host(device),
+             fmt::format("{}: options.stream is null, and {} has no default stream", what,
+                         device.describe()));
 }
 
 std::string find_overlap(std::span<const NamedTensor> tensors) {

@@ -7,6 +7,7 @@
 #include "horo/base/reduce_op.h"
 #include "horo/base/tensor_view.h"
 #include "horo/coordinator/negotiation/request.h"
+#include "horo/device/device.h"
 
 namespace horo {
 
@@ -31,6 +32,12 @@ void check_allreduce_output(const std::string& name, const ConstTensorView& inpu
 /// Requires that the tensors of a group do not overlap in memory. The error names two tensors that
 /// overlap.
 void check_apart(std::span<const NamedTensor> tensors);
+
+/// Returns "host memory" if `device` is null, or a text such as "memory of NVIDIA H200 (GPU 0)".
+std::string describe_memory(const device::Device* device);
+/// Throws InvalidArgument, which begins with `what`, if `stream` is null and `device` has no
+/// default stream.
+void check_stream(std::string_view what, const device::Device& device, const void* stream);
 
 /// Returns a text such as "'a' and 'b' overlap in memory" about two tensors that overlap. Returns
 /// an empty string if no tensors overlap.

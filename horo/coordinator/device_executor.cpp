@@ -1,9 +1,11 @@
 #include "horo/coordinator/device_executor.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "horo/base/error.h"
+#include "horo/coordinator/executor.h"
 #include "horo/coordinator/negotiation/row_parts.h"
 
 namespace horo::coordinator {
@@ -36,30 +38,6 @@ std::vector<std::vector<TensorView>> cut_to_fit(std::span<const TensorView> tens
   }
   return lists;
 }
-
-namespace {
-
-std::vector<TensorView> tensors_of(const std::vector<Entry>& entries) {
-  std::vector<TensorView> tensors;
-  for (const Entry& entry : entries) {
-    if (entry.members.empty()) tensors.push_back(entry.input);
-    tensors.insert(tensors.end(), entry.members.begin(), entry.members.end());
-  }
-  return tensors;
-}
-
-// Divides tensors into lists of one type each, in the order in which the types first appear.
-std::vector<std::vector<TensorView>> divide_by_type(const std::vector<TensorView>& tensors) {
-  std::vector<std::vector<TensorView>> lists;
-  for (const TensorView& tensor : tensors) {
-    const auto same = std::ranges::find_if(
-        lists, [&](const auto& list) { return list.front().type() == tensor.type(); });
-    (same == lists.end() ? lists.emplace_back() : *same).push_back(tensor);
-  }
-  return lists;
-}
-
-}  // namespace
 
 DeviceExecutor::DeviceExecutor(Parts parts)
     : parts_(std::move(parts)),
@@ -127,16 +105,21 @@ void DeviceExecutor::allreduce(const Response& response, const std::vector<Entry
         parts_.device, *parts_.collectives, parts_.buffer_bytes, ChunkPipeline::Options{});
   const ScaleFactors& scale = entries.front().request.scale;
   const ChunkPipeline::ReduceSpec spec{response.op, scale.before, scale.after};
+  const std::vector<TensorView> tensors = tensors_of(entries);
   bool is_first = true;
-  for (const std::vector<TensorView>& of_type : divide_by_type(tensors_of(entries)))
+  for (const DataType type : types_of(tensors)) {
+    std::vector<TensorView> of_type;
+    std::ranges::copy_if(tensors, std::back_inserter(of_type),
+                         [&](const TensorView& tensor) { return tensor.type() == type; });
     for (const std::vector<TensorView>& list : cut_to_fit(of_type, parts_.buffer_bytes)) {
-      const FusedLayout layout(list, of_type.front().type(), parts_.chunk_bytes);
+      const FusedLayout layout(list, type, parts_.chunk_bytes);
       if (is_first)
         parts_.pipeline->allreduce(layout, spec, ready, done, &begun);
       else
         parts_.pipeline->allreduce(layout, spec, {}, done);
       is_first = false;
     }
+  }
 }
 
 DeviceExecutor::LaunchResult DeviceExecutor::on_stream(const Response& response,

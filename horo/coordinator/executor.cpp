@@ -60,13 +60,6 @@ class Substitutes {
   std::vector<TensorView> tensors_;
 };
 
-std::vector<DataType> types_of(std::span<const TensorView> tensors) {
-  std::vector<DataType> types;
-  for (const TensorView& tensor : tensors)
-    if (std::ranges::find(types, tensor.type()) == types.end()) types.push_back(tensor.type());
-  return types;
-}
-
 // Averages a buffer of a 16-bit floating-point type over the ranks that have data. `present` is the
 // number of these ranks. Computes in float32, because the sum of 16-bit values may overflow
 // although their average does not.
@@ -109,6 +102,22 @@ void fill_with_identity(DataType type, ReduceOp op, void* data, std::size_t coun
   });
 }
 
+std::vector<TensorView> tensors_of(const std::vector<Entry>& entries) {
+  std::vector<TensorView> tensors;
+  for (const Entry& entry : entries) {
+    if (entry.members.empty()) tensors.push_back(entry.input);
+    tensors.insert(tensors.end(), entry.members.begin(), entry.members.end());
+  }
+  return tensors;
+}
+
+std::vector<DataType> types_of(std::span<const TensorView> tensors) {
+  std::vector<DataType> types;
+  for (const TensorView& tensor : tensors)
+    if (std::ranges::find(types, tensor.type()) == types.end()) types.push_back(tensor.type());
+  return types;
+}
+
 // An absent rank takes types and shapes from the response, so it runs the same sequence of
 // collectives as the other ranks.
 void allreduce(const Response& response, std::span<const TensorView> tensors,
@@ -144,15 +153,6 @@ void allgather(const Response& response, const Entry& entry,
       {rows.error_text.empty() ? static_cast<std::byte*>(entry.output.data()) : substitute.data(),
        rows.bytes});
   HORO_CHECK(rows.error_text.empty(), rows.error_text);
-}
-
-std::vector<TensorView> tensors_of(const std::vector<Entry>& entries) {
-  std::vector<TensorView> tensors;
-  for (const Entry& entry : entries) {
-    if (entry.members.empty()) tensors.push_back(entry.input);
-    tensors.insert(tensors.end(), entry.members.begin(), entry.members.end());
-  }
-  return tensors;
 }
 
 void scale(const TensorView& tensor, double factor) {

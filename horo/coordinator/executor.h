@@ -20,6 +20,11 @@ namespace horo::coordinator {
 void execute(const Response& response, std::vector<Entry>& entries,
              collectives::Communicator& communicator, const Topology& topology);
 
+/// Returns the tensors of `entries`, in order. A group contributes all its tensors.
+std::vector<TensorView> tensors_of(const std::vector<Entry>& entries);
+/// Returns the element types of `tensors`, in the order in which they first appear.
+std::vector<DataType> types_of(std::span<const TensorView> tensors);
+
 /// Runs the allreduce of a response, without scale factors. Runs one collective for each element
 /// type, in the order in which the types first appear. `tensors` must be the tensors of this rank
 /// in the order of the response. An absent rank ignores `tensors` and contributes the identity of

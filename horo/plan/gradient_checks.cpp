@@ -36,10 +36,6 @@ void check_memory(std::span<const NamedTensor> gradients) {
       fmt::format("GradientSync: gradients {}; register each piece of memory once", problem));
 }
 
-std::string describe_memory(const device::Device* device) {
-  return device == nullptr ? "host memory" : "memory of " + device->describe();
-}
-
 void check_one_memory(std::span<const NamedTensor> gradients) {
   const NamedTensor& first = gradients.front();
   for (const NamedTensor& gradient : gradients) {

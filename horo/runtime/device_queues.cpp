@@ -30,10 +30,6 @@ std::string describe(const Entry& entry) {
   return fmt::format("{} '{}'", coordinator::name_of(entry.request.kind), entry.request.name);
 }
 
-std::string describe_memory(const device::Device* device) {
-  return device == nullptr ? "host memory" : "memory of " + device->describe();
-}
-
 // Calls `visit` with every tensor of the entry. Omits the tensors that the operation does not use
 // and empty tensors that belong to no memory.
 template <typename Visit>
@@ -80,9 +76,7 @@ void check_for_device(const Entry& entry, const device::Device& device, const vo
                fmt::format("{}: a tensor does not lie in memory of {}", describe(entry),
                            device.describe()));
   });
-  HORO_CHECK(stream != nullptr || !device::is_host(device),
-             fmt::format("{}: options.stream is null, and {} has no default stream",
-                         describe(entry), device.describe()));
+  check_stream(describe(entry), device, stream);
 }
 
 // Connects the devices of all ranks. Either all ranks get an executor or all ranks get the same

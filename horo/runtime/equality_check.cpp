@@ -12,8 +12,8 @@
 #include "horo/base/error.h"
 #include "horo/base/hash.h"
 #include "horo/base/quantity.h"
+#include "horo/coordinator/allreduce_checks.h"
 #include "horo/coordinator/negotiation/wire.h"
-#include "horo/device/host/host_device.h"
 #include "horo/runtime/runtime.h"
 
 namespace horo {
@@ -37,18 +37,16 @@ void check_arguments(std::span<const NamedTensor> tensors, const CheckEqualOptio
     HORO_CHECK(!tensor.name.empty(), "check_equal: every tensor needs a name");
     HORO_CHECK(tensor.tensor.data() != nullptr || tensor.tensor.count() == 0,
                fmt::format("check_equal: tensor '{}' has no memory", tensor.name));
-    const device::Device* const device = tensor.tensor.device();
-    HORO_CHECK(device == nullptr || options.stream != nullptr || !device::is_host(*device),
-               fmt::format("check_equal: options.stream is null, and tensor '{}' is in memory of "
-                           "{}, which has no default stream",
-                           tensor.name, device == nullptr ? "" : device->describe()));
+    if (const device::Device* const device = tensor.tensor.device())
+      check_stream("check_equal", *device, options.stream);
   }
 }
 
-// Copies a tensor in device memory to host memory, after the work that is enqueued on `native`.
-std::uint64_t hash_on_device(const TensorView& view, void* native) {
+// Hashes a tensor in device memory, after the work that is enqueued on `native`. Copies it to
+// `copy`, pinned memory that grows to the largest tensor.
+std::uint64_t hash_on_device(const TensorView& view, void* native, device::Memory& copy) {
   device::Device& device = *view.device();
-  const device::Memory copy = device.allocate_pinned(view.bytes());
+  if (copy.size() < view.bytes()) copy = device.allocate_pinned(view.bytes());
   const auto stream = device.borrow_stream(native);
   stream->copy(copy.data(), view.data(), view.bytes());
   stream->synchronize();
@@ -58,12 +56,13 @@ std::uint64_t hash_on_device(const TensorView& view, void* native) {
 // Ranks compare a hash of 8 bytes for each tensor instead of the contents of the tensor.
 Replica make_replica(std::span<const NamedTensor> tensors, const CheckEqualOptions& options) {
   Replica own{.tensors = {}, .hashes = {}, .every = options.every};
+  device::Memory copy;
   for (const NamedTensor& tensor : tensors) {
     const TensorView& view = tensor.tensor;
     own.tensors.push_back({.name = tensor.name, .type = view.type(), .shape = view.shape()});
     own.hashes.push_back(view.device() == nullptr || view.count() == 0
                              ? hash_contents(view.data(), view.bytes())
-                             : hash_on_device(view, options.stream));
+                             : hash_on_device(view, options.stream, copy));
   }
   return own;
 }

@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "collectives/device/host_device_collectives.h"
@@ -46,25 +45,9 @@ std::vector<Connection> connections(bool is_gpu) {
   return all;
 }
 
-/// Runs function(transport, rank) on `ranks` threads. If a rank throws, aborts the others and
-/// rethrows the first exception.
+/// Runs function(transport, rank) on `ranks` threads, and rethrows the first exception.
 void run_ranks(int ranks, const std::function<void(collectives::Transport&, int)>& function) {
-  collectives::InProcessJob job(ranks);
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
-  {
-    std::vector<std::jthread> threads;
-    for (int rank = 0; rank < ranks; ++rank)
-      threads.emplace_back([&, rank] {
-        const auto transport = job.transport(rank);
-        try {
-          function(*transport, rank);
-        } catch (const std::exception&) {
-          errors[static_cast<std::size_t>(rank)] = std::current_exception();
-          transport->abort("another rank failed");
-        }
-      });
-  }
-  for (const std::exception_ptr& error : errors)
+  for (const std::exception_ptr& error : collectives::run_on_threads(ranks, {}, function))
     if (error != nullptr) std::rethrow_exception(error);
 }
 

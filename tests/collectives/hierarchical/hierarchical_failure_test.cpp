@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <thread>
 
 #include "horo/base/error.h"
 #include "tests/collectives/hierarchical/pretended_nodes.h"
