@@ -38,6 +38,13 @@ std::vector<std::vector<std::byte>> gather_all(std::span<const std::byte> bytes,
   return parts;
 }
 
+std::string first_problem(const std::string& problem, Collectives& collectives,
+                          const Topology& topology) {
+  for (const auto& bytes : gather_all(std::as_bytes(std::span(problem)), collectives, topology))
+    if (!bytes.empty()) return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  return {};
+}
+
 // Gathers the texts only if some rank has a problem. Otherwise the allreduce of the lengths is
 // enough.
 void require_no_problem(const std::string& problem, Collectives& collectives,

@@ -22,6 +22,11 @@ bool all_equal(std::uint64_t signature, Collectives& collectives);
 std::vector<std::vector<std::byte>> gather_all(std::span<const std::byte> bytes,
                                                Collectives& collectives, const Topology& topology);
 
+/// Returns the text of the lowest rank whose `problem` is not empty. Returns an empty text if
+/// `problem` is empty on all ranks.
+std::string first_problem(const std::string& problem, Collectives& collectives,
+                          const Topology& topology);
+
 /// If `problem` is not empty on some rank, throws InvalidArgument on every rank. The error contains
 /// the name and the `problem` of the lowest such rank.
 void require_no_problem(const std::string& problem, Collectives& collectives,

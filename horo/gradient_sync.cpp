@@ -4,17 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "collectives/agreement.h"
-#include "collectives/reduce/tensor_values.h"
 #include "horo/coordinator/operation_flights.h"
 #include "horo/plan/bucket_scheduler.h"
-#include "horo/plan/device_runner.h"
 #include "horo/plan/gradient_checks.h"
 #include "horo/plan/plan_update_rendezvous.h"
-#include "horo/runtime/device_plan.h"
 #include "horo/runtime/gradient_plan.h"
 #include "horo/runtime/runtime.h"
 
@@ -27,7 +25,6 @@ using plan::PlanUpdateRendezvous;
 struct GradientSync::Impl {
   Impl(Context& context, std::span<const NamedTensor> registered,
        const GradientSyncOptions& options);
-  ~Impl();
 
   /// Throws in a child process of fork() and after the program has called MPI_Finalize.
   void require_usable() const { runtime->require_usable(); }
@@ -37,17 +34,13 @@ struct GradientSync::Impl {
     require_usable();
   }
   void require_registered(std::string_view what, std::size_t index) const;
+  plan::DevicePlanExchange* on_device() const { return scheduler->exchange().on_device(); }
   void require_host_memory(std::string_view what) const {
-    HORO_CHECK(runner == nullptr, fmt::format("{} requires gradients in host memory", what));
+    HORO_CHECK(on_device() == nullptr, fmt::format("{} requires gradients in host memory", what));
   }
-  /// Returns the runner of gradients in device memory.
-  plan::DeviceRunner& runner_for(std::string_view what) const {
-    HORO_CHECK(runner != nullptr, fmt::format("{} requires gradients in device memory", what));
-    return *runner;
+  void require_device_memory(std::string_view what) const {
+    HORO_CHECK(on_device() != nullptr, fmt::format("{} requires gradients in device memory", what));
   }
-  /// For gradients in device memory: throws the error of the exchange, and InvalidArgument if
-  /// gradients are not marked in this step.
-  void require_complete() const;
   void require_none_marked(std::string_view what) const;
   void require_weights(std::string_view what) const;
   void require_bucket(std::size_t bucket) const;
@@ -55,11 +48,20 @@ struct GradientSync::Impl {
   /// most 6 names.
   void require_unused_allowed(const std::vector<std::size_t>& unmarked) const;
 
-  const plan::BucketPlan& bucket_plan() const {
-    return runner != nullptr ? runner->plan() : scheduler->plan();
+  const plan::BucketPlan& bucket_plan() const { return scheduler->plan(); }
+  void make_scheduler(const GradientSyncOptions& options);
+  void mark(std::size_t index, void* stream);
+  struct Meeting {
+    std::unique_ptr<PlanUpdateRendezvous> rendezvous;  // null if only one rank takes part
+  };
+  PlanUpdateRendezvous* rendezvous() const { return meeting->rendezvous.get(); }
+  /// Returns a deleter that does nothing in a child process of fork().
+  template <typename T>
+  std::function<void(T*)> leak_in_child() const {
+    return [runtime = runtime](T* owned) {
+      if (!runtime->home().is_elsewhere()) delete owned;
+    };
   }
-  void make_host_plan(const GradientSyncOptions& options);
-  void make_device_plan(device::Device& device, const GradientSyncOptions& options);
   bool has_peers() const { return runtime->topology().size > 1; }
   std::string update_name() const { return plan.name() + ".update"; }
   coordinator::Entry make_task(const std::string& name) const;
@@ -68,17 +70,19 @@ struct GradientSync::Impl {
                                std::unique_ptr<collectives::MessageChannel>* channel);
   void hold_first_passes();
   const StepReport& end_pass();
-  const StepReport& exchange_step(std::span<const std::size_t> unmarked);
-  const StepReport& wait_for_exchange();
+  /// Ends the pass. `stream` is that of wait_on(), if the step ends with wait_on().
+  const StepReport& end_pass_or_step(std::optional<void*> stream);
+  const StepReport& exchange_step(std::span<const std::size_t> unmarked,
+                                  std::optional<void*> stream);
+  const StepReport& wait_for_exchange(std::optional<void*> stream);
   void wait_for_updates();
 
   const std::shared_ptr<Runtime> runtime;
   GradientPlan plan;
   std::vector<NamedTensor> gradients;
-  // Null if only one rank takes part. Declared before the scheduler, whose waits use it.
-  std::unique_ptr<PlanUpdateRendezvous> rendezvous;
-  std::unique_ptr<BucketScheduler> scheduler;  // null if the gradients are in device memory
-  std::shared_ptr<plan::DeviceRunner> runner;  // null if the gradients are in host memory
+  // Shared with the scheduler, whose waits use the rendezvous.
+  std::shared_ptr<Meeting> meeting = {new Meeting, leak_in_child<Meeting>()};
+  std::shared_ptr<BucketScheduler> scheduler;  // shared with the StepGraphs
   std::size_t pass = 0;                        // index of the current pass in its step
   std::size_t no_sync_depth = 0;
   std::vector<std::size_t> unused;
@@ -92,55 +96,36 @@ GradientSync::Impl::Impl(Context& context, std::span<const NamedTensor> register
            options),
       gradients(registered.begin(), registered.end()) {
   check_together(*runtime, plan.name(), [&] { check_gradients(gradients, options); });
-  if (device::Device* const device = device_of(gradients))
-    make_device_plan(*device, options);
-  else
-    make_host_plan(options);
+  make_scheduler(options);
 }
 
-void GradientSync::Impl::make_host_plan(const GradientSyncOptions& options) {
+// The scheduler's thread does not exist in a child process of fork(), and MPI must not be called
+// there. So the child leaks the scheduler. The deleter shares the ownership of the runtime and of
+// the rendezvous, so both outlive the scheduler, which a StepGraph may keep.
+void GradientSync::Impl::make_scheduler(const GradientSyncOptions& options) {
   const Topology& topology = runtime->topology();
   std::unique_ptr<collectives::MessageChannel> channel;
   BucketScheduler::Parts parts =
       agree(plan.name(), gradients, {}, has_peers() ? &channel : nullptr);
   if (has_peers())
-    rendezvous = std::make_unique<PlanUpdateRendezvous>(plan.name(), topology, std::move(channel),
-                                                        runtime->long_waits());
-  scheduler = std::make_unique<BucketScheduler>(
-      std::move(parts), topology, options.op,
-      [counter = runtime.get()](std::size_t bytes, std::size_t tensors) {
-        counter->count_collective(bytes, tensors);
-      },
-      runtime->recorder(), plan.name(),
-      metrics::StepMeter(runtime->meter(), {plan.name(), topology.set_name(), topology.size}));
+    meeting->rendezvous = std::make_unique<PlanUpdateRendezvous>(
+        plan.name(), topology, std::move(channel), runtime->long_waits());
+  scheduler = {
+      new BucketScheduler(
+          std::move(parts), topology, options.op,
+          {.count = [counter = runtime.get()](
+                        std::size_t bytes,
+                        std::size_t tensors) { counter->count_collective(bytes, tensors); },
+           .end_step =
+               [rendezvous = rendezvous()] {
+                 if (rendezvous != nullptr) rendezvous->end_step();
+               }},
+          runtime->recorder(), plan.name(),
+          metrics::StepMeter(runtime->meter(), {plan.name(), topology.set_name(), topology.size})),
+      [leak = leak_in_child<BucketScheduler>(), meeting = meeting](BucketScheduler* made) {
+        leak(made);
+      }};
   hold_first_passes();
-}
-
-// The runner's thread does not exist in a child process of fork(), so the child leaks the runner.
-// The deleter shares the ownership of the runtime and of the device, so both outlive the runner.
-void GradientSync::Impl::make_device_plan(device::Device& device,
-                                          const GradientSyncOptions& options) {
-  std::shared_ptr<device::Device> owner = device.share();
-  device.make_current();
-  auto made = std::make_unique<plan::DeviceRunner>(
-      agree_on_device_plan(*runtime, plan.name(), device, gradients, options),
-      collectives::ChunkPipeline::ReduceSpec{.op = options.op,
-                                             .leave_as_reduced = options.leave_as_reduced},
-      [counter = runtime.get()](std::size_t bytes, std::size_t tensors) {
-        counter->count_collective(bytes, tensors);
-      },
-      runtime->recorder(), plan.name(), runtime->topology().set_name());
-  runner = {made.release(), [runtime = runtime, owner](plan::DeviceRunner* owned) {
-              if (!runtime->home().is_elsewhere()) delete owned;
-            }};
-}
-
-GradientSync::Impl::~Impl() {
-  if (!runtime->home().is_elsewhere()) return;
-  // In a child process of fork(), the scheduler's thread does not exist and MPI must not be called.
-  // So the child leaks both objects.
-  (void)scheduler.release();
-  (void)rendezvous.release();
 }
 
 BucketScheduler::Parts GradientSync::Impl::agree(
@@ -148,8 +133,8 @@ BucketScheduler::Parts GradientSync::Impl::agree(
     std::unique_ptr<collectives::MessageChannel>* channel) {
   std::function<void()> look;
   if (has_peers())
-    look = [this] {
-      if (rendezvous != nullptr) rendezvous->check_while_exchanging();
+    look = [meeting = meeting] {
+      if (meeting->rendezvous != nullptr) meeting->rendezvous->check_while_exchanging();
     };
   return plan.agree(operation, registered, std::move(found), std::move(look), channel);
 }
@@ -172,7 +157,6 @@ void GradientSync::Impl::require_none_marked(std::string_view what) const {
 }
 
 void GradientSync::Impl::require_weights(std::string_view what) const {
-  require_host_memory(what);
   HORO_CHECK(scheduler->hooks().weights != nullptr,
              fmt::format("{} needs GradientSyncOptions::weighted", what));
 }
@@ -192,11 +176,6 @@ void GradientSync::Impl::require_unused_allowed(const std::vector<std::size_t>& 
                                     unmarked.size() > 6 ? ", ..." : ""));
 }
 
-void GradientSync::Impl::require_complete() const {
-  require_may_wait();
-  require_unused_allowed(runner->unmarked());
-}
-
 void GradientSync::Impl::hold_first_passes() {
   pass = 0;
   if (plan.options().backward_passes_per_step > 1) scheduler->set_held(true);
@@ -210,31 +189,42 @@ const StepReport& GradientSync::Impl::end_pass() {
   return report_of_pass;
 }
 
+const StepReport& GradientSync::Impl::end_pass_or_step(std::optional<void*> stream) {
+  require_may_wait();
+  if (scheduler->is_held()) return end_pass();
+  scheduler->check();
+  const std::vector<std::size_t> unmarked = scheduler->marks().unmarked_in_step();
+  require_unused_allowed(unmarked);
+  return exchange_step(unmarked, stream);
+}
+
 // `unmarked` are the gradients that this rank has not marked in any pass of the step.
-const StepReport& GradientSync::Impl::exchange_step(std::span<const std::size_t> unmarked) {
+const StepReport& GradientSync::Impl::exchange_step(std::span<const std::size_t> unmarked,
+                                                    std::optional<void*> stream) {
   for (const std::size_t i : unmarked) {
-    collectives::set_zero(gradients[i].tensor);
+    scheduler->exchange().set_zero(i, stream);
     if (const auto& hook = scheduler->hooks().unused) hook->note(i);
   }
   if (!unused.empty() || !unmarked.empty()) unused.assign(unmarked.begin(), unmarked.end());
   if (!scheduler->marks().are_all_marked()) scheduler->mark_all();
-  const StepReport& report = wait_for_exchange();
-  if (rendezvous != nullptr) rendezvous->end_step();
+  const StepReport& report = wait_for_exchange(stream);
   hold_first_passes();
   return report;
 }
 
 // If another rank has destroyed its GradientSync, the error also states how many steps this rank
 // has completed.
-const StepReport& GradientSync::Impl::wait_for_exchange() {
+const StepReport& GradientSync::Impl::wait_for_exchange(std::optional<void*> stream) {
   try {
-    return scheduler->wait();
+    if (!stream) return scheduler->wait();
+    scheduler->wait_on(*stream);
+    return report_of_pass;
   } catch (const ShutdownError& error) {
-    if (rendezvous == nullptr) throw;
+    if (rendezvous() == nullptr) throw;
     const std::string text = fmt::format(
         "gradients '{}': {} after {} steps, but {} exchanges another step; call "
         "GradientSync::join() where ranks have data for different numbers of steps",
-        plan.name(), error.what(), rendezvous->steps(),
+        plan.name(), error.what(), rendezvous()->steps(),
         runtime->topology().describe(runtime->topology().rank));
     runtime->recorder().note_error(text);
     throw ShutdownError(text);
@@ -244,11 +234,11 @@ const StepReport& GradientSync::Impl::wait_for_exchange() {
 // Waits until all ranks have called update(). The entry is not submitted. It only makes the flight
 // recorder show this wait under the name of the tasks that update() runs next.
 void GradientSync::Impl::wait_for_updates() {
-  if (rendezvous == nullptr) return;
+  if (rendezvous() == nullptr) return;
   coordinator::Entry entry = make_task(update_name());
   coordinator::OperationFlights(runtime->recorder(), runtime->topology().set_name()).open(entry);
   const metrics::Blocked blocked(runtime->meter().get());
-  rendezvous->wait_for_all(runtime->transport().wait_policy(), runtime->settings().stall_warning);
+  rendezvous()->wait_for_all(runtime->transport().wait_policy(), runtime->settings().stall_warning);
 }
 
 GradientSync::GradientSync(Context& context, std::span<const NamedTensor> gradients,
@@ -260,14 +250,18 @@ GradientSync::GradientSync(GradientSync&&) noexcept = default;
 GradientSync& GradientSync::operator=(GradientSync&&) noexcept = default;
 GradientSync::~GradientSync() = default;
 
+void GradientSync::Impl::mark(std::size_t index, void* stream) {
+  if (const auto& order = scheduler->hooks().order) order->note(index);
+  HORO_CHECK(
+      scheduler->mark(index, stream),
+      fmt::format("gradient '{}' was marked ready twice in one pass", gradients[index].name));
+}
+
 void GradientSync::ready(std::size_t index) {
   impl_->require_usable();
   impl_->require_registered("ready", index);
   impl_->require_host_memory("ready() without a stream");
-  BucketScheduler& scheduler = *impl_->scheduler;
-  if (const auto& order = scheduler.hooks().order) order->note(index);
-  HORO_CHECK(scheduler.mark(index), fmt::format("gradient '{}' was marked ready twice in one pass",
-                                                impl_->gradients[index].name));
+  impl_->mark(index, nullptr);
 }
 
 void GradientSync::ready(std::size_t index, const ConstTensorView& gradient) {
@@ -289,59 +283,58 @@ void GradientSync::ready(std::size_t index, const ConstTensorView& gradient) {
 void GradientSync::ready(std::size_t index, void* stream) {
   impl_->require_usable();
   impl_->require_registered("ready", index);
-  HORO_CHECK(impl_->runner_for("ready() with a stream").mark(index, stream),
-             fmt::format("gradient '{}' was marked ready twice in one pass",
-                         impl_->gradients[index].name));
+  impl_->require_device_memory("ready() with a stream");
+  impl_->mark(index, stream);
 }
+
+const StepReport& GradientSync::wait() { return impl_->end_pass_or_step(std::nullopt); }
 
 void GradientSync::wait_on(void* stream) {
-  plan::DeviceRunner& runner = impl_->runner_for("wait_on()");
-  impl_->require_complete();
-  runner.wait_on(stream);
+  impl_->require_device_memory("wait_on()");
+  impl_->end_pass_or_step(stream);
 }
 
-void GradientSync::check() {
-  if (impl_->runner != nullptr) impl_->runner->check();
+const StepReport& GradientSync::report() {
+  impl_->require_may_wait();
+  impl_->require_none_marked("report()");
+  return impl_->scheduler->report();
 }
+
+void GradientSync::check() { impl_->scheduler->check(); }
 
 StepGraph GradientSync::capture(void* stream, const std::function<void()>& step) {
   impl_->require_may_wait();
-  plan::DeviceRunner& runner = impl_->runner_for("capture()");
-  return StepGraph(impl_->runtime, impl_->runner, runner.capture(stream, step));
+  impl_->require_device_memory("capture()");
+  return StepGraph(impl_->runtime, impl_->scheduler, impl_->scheduler->capture(stream, step));
 }
 
 ReducedGradient GradientSync::reduced(std::size_t index) const {
   impl_->require_registered("reduced", index);
-  if (impl_->runner != nullptr) return impl_->runner->reduced(index);
+  if (const auto* exchange = impl_->on_device()) return exchange->reduced(index);
   const TensorView& own = impl_->gradients[index].tensor;
   return {own.data(), own.type(), 1};
 }
 
-const StepReport& GradientSync::wait() {
-  if (impl_->runner != nullptr) {
-    impl_->require_complete();
-    return impl_->runner->wait();
-  }
-  impl_->require_may_wait();
-  if (impl_->scheduler->is_held()) return impl_->end_pass();
-  const std::vector<std::size_t> unmarked = impl_->scheduler->marks().unmarked_in_step();
-  impl_->require_unused_allowed(unmarked);
-  return impl_->exchange_step(unmarked);
-}
-
 const StepReport& GradientSync::exchange() {
   impl_->require_may_wait();
-  impl_->require_host_memory("exchange()");
+  impl_->require_host_memory("exchange() without a stream");
   impl_->scheduler->mark_all();
   if (impl_->scheduler->is_held()) {
     impl_->unused.clear();
     return impl_->end_pass();
   }
-  return impl_->exchange_step({});
+  return impl_->exchange_step({}, std::nullopt);
+}
+
+void GradientSync::exchange(void* stream) {
+  impl_->require_may_wait();
+  impl_->require_device_memory("exchange() with a stream");
+  for (std::size_t i = 0; i < impl_->gradients.size(); ++i)
+    if (!impl_->scheduler->marks().is_marked(i)) impl_->mark(i, stream);
+  impl_->end_pass_or_step(stream);
 }
 
 GradientSync::NoSync::NoSync(GradientSync& sync) : impl_(sync.impl_.get()) {
-  impl_->require_host_memory("no_sync()");
   impl_->require_none_marked("no_sync()");
   HORO_CHECK(impl_->plan.options().backward_passes_per_step == 1,
              "no_sync() cannot be combined with backward_passes_per_step; choose one");
@@ -366,15 +359,18 @@ void GradientSync::set_weight(double weight) {
   impl_->scheduler->hooks().weights->set_own(weight);
 }
 
-int GradientSync::join(const std::function<void(const StepReport&)>& after_step) {
+int GradientSync::join(const std::function<void(const StepReport&)>& after_step, void* stream) {
   impl_->require_may_wait();
   impl_->require_weights("join()");
   impl_->require_none_marked("join()");
   HORO_CHECK(impl_->no_sync_depth == 0, "join() in a no_sync() scope; call it after the scope");
   BucketScheduler& scheduler = *impl_->scheduler;
+  const bool is_on_device = impl_->on_device() != nullptr;
   const auto exchange_marked = [&]() -> const StepReport& {
     scheduler.set_held(false);
-    return impl_->exchange_step(scheduler.marks().unmarked_in_step());
+    impl_->exchange_step(scheduler.marks().unmarked_in_step(),
+                         is_on_device ? std::optional(stream) : std::nullopt);
+    return scheduler.report();
   };
   if (scheduler.marks().has_earlier_marks()) {
     const StepReport& report = exchange_marked();
@@ -410,13 +406,15 @@ std::vector<std::vector<std::size_t>> GradientSync::unused_by_rank() const {
 
 void GradientSync::update(std::span<const NamedTensor> gradients) {
   impl_->require_may_wait();
-  impl_->require_host_memory("update()");
   BucketScheduler& scheduler = *impl_->scheduler;
   if (!scheduler.has_failed()) {
     impl_->require_none_marked("update()");
     HORO_CHECK(impl_->no_sync_depth == 0 && !scheduler.marks().has_earlier_marks(),
                "update() in a step of several passes; call it after the step's last wait()");
   }
+  HORO_CHECK(scheduler.captured_steps() == 0,
+             "update() while StepGraphs of this GradientSync exist; destroy them first");
+  scheduler.drain();
   impl_->wait_for_updates();
   check_together(*impl_->runtime, impl_->update_name(),
                  [&] { check_gradients(gradients, impl_->plan.options()); });
@@ -439,12 +437,10 @@ const std::vector<std::size_t>& GradientSync::bucket(std::size_t bucket) const {
 
 bool GradientSync::is_in_place(std::size_t bucket) const {
   impl_->require_bucket(bucket);
-  return impl_->scheduler != nullptr && impl_->scheduler->is_mapped(bucket);
+  return impl_->scheduler->exchange().is_mapped(bucket);
 }
 
-bool GradientSync::is_tuning() const {
-  return impl_->scheduler != nullptr && impl_->scheduler->hooks().tuning->is_searching();
-}
+bool GradientSync::is_tuning() const { return impl_->scheduler->hooks().tuning->is_searching(); }
 
 WireReport GradientSync::wire_report() const {
   impl_->require_host_memory("wire_report()");

@@ -42,7 +42,8 @@ namespace horo {
 /// gradient between ready() and the return of the next wait().
 ///
 /// Device memory: streams order the exchange and the other work of the device. The host waits for
-/// the device only in wait() and to stay at most two steps ahead.
+/// the device only in wait() and report(), to stay at most two steps ahead, and when buckets change
+/// (reorder, autotune, update()).
 ///
 ///   const auto gpu = open_gpu(ctx);
 ///   GradientSync sync(ctx, gradients);   // views with TensorView(data, shape, *gpu)
@@ -58,10 +59,10 @@ namespace horo {
 /// that are contiguous in memory on all ranks, can be reduced in place; see
 /// GradientSyncOptions::in_place_bytes. One kernel packs the other gradients of a chunk into a
 /// fused buffer, and one kernel unpacks them. These kernels also convert and scale. If only one
-/// rank takes part, it exchanges nothing and launches no kernel. These features require host
-/// memory, for now: steps of several passes, find_unused, weighted, clip_norm, check_finite,
-/// reorder, autotune, compression, kAdasum, update(), is_in_place() and the reports of wire and
-/// compression.
+/// rank takes part, it exchanges nothing and launches no kernel. With
+/// weighted, clip_norm or check_finite, kernels examine and scale the gradients in the order of the
+/// exchange, and only report() and wait() read their results. compression, kAdasum, tune_wire and
+/// the reports of wire and compression require host memory. is_in_place() is false.
 class GradientSync {
   struct Impl;
 
@@ -117,13 +118,26 @@ class GradientSync {
   /// Marks every gradient ready and then ends the pass as wait() does. For programs without
   /// computation that could overlap with the exchange.
   const StepReport& exchange();
-  /// Ends a step of gradients in device memory without waiting for the device: later work of
+  /// The same for gradients in device memory, each marked on `stream`, and ends the pass as
+  /// wait_on() does.
+  void exchange(void* stream);
+  /// Returns the report of the latest step. In device memory, first blocks until the device has run
+  /// that step. If check_finite is set and a value is not finite, the ranks exchange its origin
+  /// here. So with check_finite all ranks must call report(), or end their steps with wait(), after
+  /// the same steps. The reference is valid until the next step ends. Throws the error of the
+  /// exchange, and InvalidArgument between ready() and the end of the pass.
+  const StepReport& report();
+  /// Ends a pass of gradients in device memory without waiting for the device: later work of
   /// `stream` starts after every gradient is reduced. After wait_on() has returned, gradients of
   /// the next step may be marked. Blocks until the exchange is enqueued. With several ranks, this
   /// is after the device has completed the exchange of the step before the previous one.
   ///
   /// If the exchange fails later, the later work of the stream reads undefined gradients. Before
   /// the host uses results of that work, it must wait for the work and then call check().
+  ///
+  /// With find_unused, gradients that were not marked are set to zero in the order of `stream`. If
+  /// a step ends with wait(), they are set to zero after the work to which the marks of the step
+  /// refer; work that reads their previous values must be complete or ordered before that work.
   ///
   /// Throws as wait() does. If only one rank takes part, throws DeviceError if its device failed.
   /// After a CommunicationError or a DeviceError, nothing is exchanged any more, and later calls
@@ -146,11 +160,12 @@ class GradientSync {
   ///
   /// Rethrows exceptions of `step`. Throws InvalidArgument, with the names, if `step` leaves
   /// gradients unmarked. Also throws InvalidArgument if `step` does not call wait_on(), if
-  /// gradients are already marked before, if the gradients are in host memory, or if HORO_ALGORITHM
-  /// is hierarchical and there are several nodes. Throws DeviceError if the work cannot be
-  /// captured, for example because `step` waits for the device. After any of these errors, no
-  /// capture is active and the object remains usable. Throws errors of the exchange as wait_on()
-  /// does.
+  /// gradients are already marked before, if the gradients are in host memory, if HORO_ALGORITHM is
+  /// hierarchical and there are several nodes, or if the host takes part in a step (several passes,
+  /// find_unused, weighted, clip_norm, check_finite, and until it ends, reorder or tuning). Throws
+  /// DeviceError if the work cannot be captured, for example because `step` waits for the device.
+  /// After any of these errors, no capture is active and the object remains usable. Throws errors
+  /// of the exchange as wait_on() does.
   [[nodiscard]] StepGraph capture(void* stream, const std::function<void()>& step);
 
   /// Returns the location of reduced gradient `index` at the end of a step. The location is the
@@ -206,7 +221,10 @@ class GradientSync {
   /// Returns the highest rank that had a weight above 0 in the last step in which any rank had one.
   /// Returns -1 if there was no such step since the previous join() or update(). Throws as
   /// set_weight() and wait() do. Also throws InvalidArgument in a NoSync scope.
-  int join(const std::function<void(const StepReport&)>& after_step = {});
+  ///
+  /// In device memory, the gradients of a step hold its results for later work on `stream`, and the
+  /// next step follows the work that `after_step` has enqueued on `stream`.
+  int join(const std::function<void(const StepReport&)>& after_step = {}, void* stream = nullptr);
 
   /// The indices of the gradients that this rank did not mark in its latest step, ascending. For
   /// use with find_unused. The next step and update() replace the contents of the vector.
@@ -226,7 +244,8 @@ class GradientSync {
   /// lost, and all ranks must call update() before the next step. HORO_ALGORITHM=mpi does not
   /// detect this case, so the ranks time out. Throws InvalidArgument on this rank alone between
   /// ready() and wait() or in an incomplete step of several passes. If the exchange has failed,
-  /// update() is allowed there too.
+  /// update() is allowed there too. Also throws InvalidArgument on this rank alone if StepGraphs
+  /// exist. Between devices, connects the ranks again.
   void update(std::span<const NamedTensor> gradients);
 
   std::size_t bucket_count() const;

@@ -7,7 +7,7 @@ namespace horo {
 class Runtime;
 namespace plan {
 class CapturedStep;
-class DeviceRunner;
+class BucketScheduler;
 }  // namespace plan
 
 /// A training step as a graph of the device, with the exchange of its gradients, made by
@@ -38,7 +38,7 @@ class StepGraph {
  private:
   friend class GradientSync;
   class Impl;
-  StepGraph(std::shared_ptr<Runtime> runtime, std::shared_ptr<plan::DeviceRunner> runner,
+  StepGraph(std::shared_ptr<Runtime> runtime, std::shared_ptr<plan::BucketScheduler> scheduler,
             std::unique_ptr<plan::CapturedStep> step);
   std::unique_ptr<Impl> impl_;
 };

@@ -91,6 +91,16 @@ ChunkPipeline::ChunkPipeline(device::Device& device, DeviceCollectives& collecti
   if (memory_.size() > 0) pack_->fill(memory_.data(), 0, memory_.size());
 }
 
+std::unique_ptr<ChunkPipeline> ChunkPipeline::make(device::Device& device,
+                                                   DeviceCollectives& collectives,
+                                                   std::size_t buffer_bytes, const Options& options,
+                                                   Collectives& control) {
+  device::Memory memory =
+      collectives.allocate_buffer(device, memory_bytes(buffer_bytes, options), control);
+  return std::make_unique<ChunkPipeline>(device, collectives, std::move(memory), buffer_bytes,
+                                         options);
+}
+
 ChunkPipeline::~ChunkPipeline() {
   for (device::Stream* stream : {pack_.get(), travel_.get(), unpack_.get()}) {
     try {

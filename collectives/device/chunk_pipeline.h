@@ -63,6 +63,12 @@ class ChunkPipeline {
   /// memory_bytes(buffer_bytes, options).
   ChunkPipeline(device::Device& device, DeviceCollectives& collectives, device::Memory memory,
                 std::size_t buffer_bytes, const Options& options);
+  /// The same, with buffers from collectives.allocate_buffer(). Collective over `control`, which
+  /// connects the same ranks. Throws DeviceError if this rank has too little memory. The other
+  /// ranks do not throw.
+  static std::unique_ptr<ChunkPipeline> make(device::Device& device, DeviceCollectives& collectives,
+                                             std::size_t buffer_bytes, const Options& options,
+                                             Collectives& control);
   /// Waits until the device no longer uses the buffers. If a collective in flight cannot complete,
   /// the caller must call DeviceCollectives::abort() first.
   ~ChunkPipeline();

@@ -49,12 +49,13 @@ struct GradientSyncOptions {
   bool reorder = false;
 
   /// Search in the first steps (at most 60 that exchange) for the bucket size, ring segment and
-  /// algorithm with the shortest steps. A choice replaces the start values only if it is clearly
-  /// faster. If HORO_AUTOTUNE is a file that has a choice for these gradients and this job, use
-  /// that choice. Unset: HORO_AUTOTUNE decides. During the search, the exchange of each step has
-  /// one more allreduce, of 8 bytes. Between nodes, the choice may change the order of additions.
-  /// Two runs then have the same bits only if both read the same choice from a file. See
-  /// docs/guides/autotune.md.
+  /// algorithm with the shortest steps. In device memory, search for the bucket size, `chunk_bytes`
+  /// and the number of blocks of NCCL; each step then waits for the device. A choice replaces the
+  /// start values only if it is clearly faster. If HORO_AUTOTUNE is a file that has a choice for
+  /// these gradients and this job, use that choice. Unset: HORO_AUTOTUNE decides. During the
+  /// search, the exchange of each step has one more allreduce, of 8 bytes. Between nodes, the
+  /// choice may change the order of additions. Two runs then have the same bits only if both read
+  /// the same choice from a file. See docs/guides/autotune.md.
   std::optional<bool> autotune;
   /// The type, kFloat16 or kBFloat16, that tuning may select for float32 gradients between nodes if
   /// this type is faster. Results are then rounded as with `wire`. Requires that `wire` is unset.
@@ -107,7 +108,8 @@ struct GradientSyncOptions {
   /// wire type, or in place. An optimizer must read the gradients there and multiply them by
   /// ReducedGradient::scale; see GradientSync::reduced(). Saves the pass that unpacks and scales.
   /// Needs a buffer for all packed gradients, in place of two buffers for the bucket with the most
-  /// packed gradients. Requires floating-point gradients in device memory.
+  /// packed gradients. Requires floating-point gradients in device memory. Not with weighted,
+  /// clip_norm, check_finite, reorder or autotune.
   bool leave_as_reduced = false;
   /// More settings that must be equal on all ranks, such as "learning_rate = 0.1" of an optimizer.
   /// The ranks compare these settings together with the options. If a setting differs, the

@@ -60,14 +60,14 @@ void require_host_memory(bool is_requested, std::string_view option) {
 void check_for_device(std::span<const NamedTensor> gradients, const GradientSyncOptions& options) {
   require_host_memory(options.op == ReduceOp::kAdasum, "Adasum");
   require_host_memory(options.compression.kind != Compression::Kind::kNone, "compression");
-  require_host_memory(options.reorder, "reorder");
-  require_host_memory(options.autotune.value_or(false), "autotune");
   require_host_memory(options.tune_wire.has_value(), "tune_wire");
-  require_host_memory(options.backward_passes_per_step > 1, "backward_passes_per_step");
-  require_host_memory(options.find_unused, "find_unused");
-  require_host_memory(options.weighted, "weighted");
-  require_host_memory(options.clip_norm.has_value(), "clip_norm");
-  require_host_memory(options.check_finite, "check_finite");
+  HORO_CHECK(!options.leave_as_reduced ||
+                 (!options.weighted && !options.check_finite && !options.clip_norm),
+             "GradientSync: leave_as_reduced cannot be combined with weighted, clip_norm or "
+             "check_finite, which need the reduced values in the gradients' own memory");
+  HORO_CHECK(!options.leave_as_reduced || (!options.reorder && !options.autotune.value_or(false)),
+             "GradientSync: leave_as_reduced cannot be combined with reorder or autotune, which "
+             "move the reduced gradients");
   HORO_CHECK(options.chunk_bytes > 0, "GradientSync: chunk_bytes is 0; it must be at least 1");
   for (const NamedTensor& gradient : gradients)
     check_device_type("GradientSync", gradient.name, gradient.tensor.type());

@@ -25,6 +25,13 @@ class GradientMarks {
   bool mark(std::size_t gradient) {
     return !is_marked_[gradient].exchange(true, std::memory_order_relaxed);
   }
+  /// Withdraws a mark of this pass.
+  void unmark(std::size_t gradient) {
+    is_marked_[gradient].store(false, std::memory_order_relaxed);
+  }
+  bool is_marked(std::size_t gradient) const {
+    return is_marked_[gradient].load(std::memory_order_relaxed);
+  }
   bool are_all_marked() const {
     return std::ranges::all_of(is_marked_, [](const auto& mark) { return mark.load(); });
   }
@@ -91,6 +98,8 @@ class MarkOrder : public StepHook {
   void note(std::size_t gradient) {
     if (stage_ == Stage::kNoting) positions_[gradient] = ++noted_;
   }
+  /// Whether the gradients are packed in their final order.
+  bool is_done() const { return stage_ == Stage::kDone; }
   /// Discards the marks of a pass that is not the last of its step. No thread may mark meanwhile.
   void end_pass();
 

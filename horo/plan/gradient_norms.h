@@ -8,6 +8,7 @@
 
 #include "horo/base/tensor_view.h"
 #include "horo/base/topology.h"
+#include "horo/plan/gradient_memory.h"
 #include "horo/plan/step_hook.h"
 
 namespace horo::plan {
@@ -16,7 +17,6 @@ namespace horo::plan {
 struct NormOptions {
   bool check_finite = false;
   std::optional<double> clip_norm;
-  std::vector<std::string> metrics;
 };
 
 /// Computes the norm of the reduced gradients of a step, clips the gradients, and reports
@@ -36,33 +36,19 @@ class GradientNorms : public StepHook {
   GradientNorms(std::span<const NamedTensor> gradients, const NormOptions& options,
                 const Topology& topology);
 
-  void begin_exchange(StepExchange& step) override;
+  void begin_exchange(StepExchange& step) override { step.memory->begin_step(); }
   void before_bucket(const StepExchange& step, BucketExchange& bucket) override;
-  void after_bucket(const BucketExchange& bucket) override;
-  void end_exchange(StepExchange& step) override;
+  void after_bucket(const StepExchange& step, const BucketExchange& bucket) override;
+  void end_exchange(StepExchange& step) override { step.memory->clip(options_.clip_norm); }
+  void complete(StepExchange& step) override;
 
  private:
-  /// A non-finite value in a gradient of `rank`. `rank` is -1 if the value is in the reduced
-  /// gradient, or if there is no such value.
-  struct Source {
-    std::int64_t rank = -1;
-    std::uint64_t gradient = 0;
-    std::uint64_t index = 0;
-    double value = 0;
-  };
-  void find_in_own(std::size_t gradient);
-  std::optional<Source> find_in_results() const;
-  double norm() const;
-  bool are_all_finite() const;
-  StepReport::NonFinite find_source(collectives::Collectives& collectives) const;
-  void scale_all(double factor) const;
+  StepReport::NonFinite find_source(const GradientMemory::Findings& findings,
+                                    collectives::Collectives& collectives) const;
 
-  std::vector<NamedTensor> gradients_;
-  NormOptions options_;
-  std::vector<bool> is_metric_;  // metrics are not included in the norm and are not clipped
+  std::vector<std::string> names_;
+  const NormOptions options_;
   const Topology& topology_;
-  std::vector<double> squares_;       // sum of the squares of each reduced gradient
-  std::optional<Source> own_source_;  // in this rank's gradients, before the exchange
 };
 
 }  // namespace horo::plan

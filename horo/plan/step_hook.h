@@ -8,6 +8,7 @@
 #include "horo/base/reduce_op.h"
 #include "horo/base/step_report.h"
 #include "horo/plan/bucket_plan.h"
+#include "horo/plan/gradient_memory.h"
 
 namespace horo::plan {
 
@@ -19,7 +20,8 @@ using CountCollective = std::function<void(std::size_t bytes, std::size_t tensor
 
 /// The exchange of one step of a plan.
 struct StepExchange {
-  collectives::Collectives& collectives;  ///< the collectives of the plan in this step
+  collectives::Collectives& collectives;  ///< of the plan in this step; for values in host memory
+  GradientMemory* memory;                 ///< null if no option of the plan requires it
   const CountCollective& count;
   StepReport& report;    ///< the result of the step so far
   bool has_data = true;  ///< false if this rank contributes no values; see StepWeights
@@ -33,7 +35,10 @@ struct StepExchange {
 struct BucketExchange {
   const std::vector<std::size_t>& gradients;  ///< indices, in the order of the bucket
   bool is_compressed;
-  ReduceOp op;  ///< before_bucket() may replace it
+  // before_bucket() may change the members below.
+  ReduceOp op;
+  double factor = 1;     ///< by which this rank multiplies its values before the reduction
+  bool has_data = true;  ///< if false, this rank contributes zeros in place of its values
 };
 
 /// Work that a step does besides the exchange of its buckets. A plan has an ordered list of hooks
@@ -42,8 +47,11 @@ struct BucketExchange {
 /// threads at the same time.
 ///
 /// All ranks have the same hooks in the same order, so the collectives of the hooks match.
-/// BucketScheduler::wait() rethrows exceptions of all functions. After an exception of a function
-/// other than end_step(), the plan exchanges nothing until BucketScheduler::replace().
+/// With device memory, a step is complete on the host before the device has run it. Therefore, only
+/// complete() may read results of the device.
+///
+/// BucketScheduler rethrows exceptions of all functions where the step ends. After an exception of
+/// a function other than end_step(), the plan exchanges nothing until BucketScheduler::replace().
 class StepHook {
  public:
   virtual ~StepHook() = default;
@@ -52,17 +60,18 @@ class StepHook {
   /// ranks at the end of a step can exchange the value here, in the next step. The end of a step
   /// then does not wait for other ranks.
   virtual void begin_exchange(StepExchange& /*step*/) {}
-  /// Called before the exchange of each bucket. May change the gradients of the bucket. Not called
-  /// if the step is skipped.
+  /// Called before the exchange of each bucket. Not called if the step is skipped.
   virtual void before_bucket(const StepExchange& /*step*/, BucketExchange& /*bucket*/) {}
   /// Called after the exchange of each bucket. Not called if the step is skipped.
-  virtual void after_bucket(const BucketExchange& /*bucket*/) {}
+  virtual void after_bucket(const StepExchange& /*step*/, const BucketExchange& /*bucket*/) {}
   /// Called after the last bucket, on the thread that ends the step. Collective. Also called if the
   /// step is skipped.
   virtual void end_exchange(StepExchange& /*step*/) {}
-  /// Called when the step is complete, on the thread that ends the step. No bucket is in flight.
-  /// Not collective. The hook may change the plan for the next step. All ranks must make the same
-  /// change.
+  /// Called when the device has run the step, on the thread that reads the report of the step. With
+  /// device memory, not called if no thread reads the report. Collective.
+  virtual void complete(StepExchange& /*step*/) {}
+  /// Called when the step has ended, on the thread that ends the step. Not collective. The hook may
+  /// change the plan for the next step. All ranks must make the same change.
   virtual void end_step(BucketScheduler& /*scheduler*/, const StepReport& /*report*/) {}
 };
 

@@ -14,8 +14,8 @@ StepHooks::StepHooks(std::span<const NamedTensor> gradients, const BucketPlan& p
   if (options.find_unused) unused = std::make_unique<UnusedGradients>(gradients.size());
   if (options.check_finite || options.clip_norm)
     norms = std::make_unique<GradientNorms>(
-        gradients, NormOptions{options.check_finite, options.clip_norm, options.metrics}, topology);
-  if (options.weighted) weights = std::make_unique<StepWeights>(gradients, topology);
+        gradients, NormOptions{options.check_finite, options.clip_norm}, topology);
+  if (options.weighted) weights = std::make_unique<StepWeights>(topology);
 }
 
 // `order` precedes `tuning`, so that after the second step, `order` makes the new buckets before

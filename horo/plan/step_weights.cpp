@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "collectives/reduce/tensor_values.h"
-
 namespace horo::plan {
 namespace {
 
@@ -13,9 +11,8 @@ constexpr double kEndedWeight = -1;
 
 }  // namespace
 
-StepWeights::StepWeights(std::span<const NamedTensor> gradients, const Topology& topology)
-    : gradients_(gradients.begin(), gradients.end()),
-      rank_(static_cast<std::size_t>(topology.rank)),
+StepWeights::StepWeights(const Topology& topology)
+    : rank_(static_cast<std::size_t>(topology.rank)),
       weights_(static_cast<std::size_t>(topology.size)) {}
 
 void StepWeights::begin_exchange(StepExchange& step) {
@@ -48,28 +45,22 @@ double StepWeights::factor(ReduceOp op) const {
   return op == ReduceOp::kAverage ? share * static_cast<double>(weights_.size()) : share;
 }
 
+// In an uncompressed bucket, each rank multiplies its values by its share of the weights, and the
+// operation becomes a sum. The shares add up to 1, so the sum stays in the range of the values. In
+// a compressed bucket, the operation stays an average, so that residuals have the same scale in
+// steps with equal and with different weights. A share that rounds to 0 contributes zeros, because
+// multiplying by 0 would keep NaN.
 void StepWeights::before_bucket(const StepExchange& step, BucketExchange& bucket) {
   if (are_equal_) return;  // the plain average has the same result, with one rounding less
-  // In an uncompressed bucket, each rank scales its values by its share of the weights, and the
-  // operation becomes a sum. The shares add up to 1, so the sum stays in the range of the values.
-  // In a compressed bucket, the operation stays an average, so that residuals have the same scale
-  // in steps with equal and with different weights.
   if (!bucket.is_compressed) bucket.op = ReduceOp::kSum;
-  for (const std::size_t i : bucket.gradients) {
-    const TensorView& tensor = gradients_[i].tensor;
-    if (step.has_data)
-      collectives::scale(tensor.type(), static_cast<std::byte*>(tensor.data()), tensor.count(),
-                         factor(bucket.op));
-    else
-      collectives::set_zero(tensor);  // multiplying by 0 would keep NaN
-  }
+  bucket.factor = factor(bucket.op);
+  bucket.has_data = step.has_data;
 }
 
 // The buckets of a skipped step are not exchanged, so the gradients still have the values of this
 // rank. This function sets them to zero.
 void StepWeights::end_exchange(StepExchange& step) {
-  if (!step.is_skipped()) return;
-  for (const NamedTensor& gradient : gradients_) collectives::set_zero(gradient.tensor);
+  if (step.is_skipped()) step.memory->set_zero();
 }
 
 }  // namespace horo::plan

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <span>
 #include <utility>
 #include <vector>
 
-#include "horo/base/tensor_view.h"
 #include "horo/base/topology.h"
 #include "horo/plan/step_hook.h"
 
@@ -15,7 +13,7 @@ namespace horo::plan {
 /// also costs one pass over the gradients.
 class StepWeights : public StepHook {
  public:
-  StepWeights(std::span<const NamedTensor> gradients, const Topology& topology);
+  explicit StepWeights(const Topology& topology);
 
   /// Sets the weight of this rank, from the next exchange on. `weight` must be at least 0. The
   /// caller must call set_own() while no gradient is marked in the current pass.
@@ -39,7 +37,6 @@ class StepWeights : public StepHook {
  private:
   double factor(ReduceOp op) const;
 
-  std::vector<NamedTensor> gradients_;
   std::size_t rank_;
   std::vector<double> weights_;
   double total_ = 0;

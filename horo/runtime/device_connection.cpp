@@ -14,6 +14,7 @@
 namespace horo {
 namespace {
 
+using collectives::DeviceConnection;
 using collectives::HierarchicalDeviceCollectives;
 
 // Returns a function that ends the waits of collectives in host memory.
@@ -21,16 +22,21 @@ std::function<void(const std::string&)> cancel(coordinator::PlanWaits& waits) {
   return [&waits](const std::string&) { waits.is_cancelled = true; };
 }
 
-collectives::NcclOptions nccl_options(const Runtime& runtime) {
-  return {.max_ctas = static_cast<int>(runtime.settings().nccl_max_ctas)};
-}
+/// The arguments of connect_devices().
+struct Request {
+  Runtime& runtime;
+  const std::string& name;
+  device::Device& device;
+  coordinator::PlanWaits& waits;
+  collectives::NcclOptions nccl;
+};
 
-DeviceConnection connect_all(Runtime& runtime, const std::string& name, device::Device& device,
-                             coordinator::PlanWaits& waits, collectives::Collectives& control) {
+DeviceConnection connect_all(const Request& request, collectives::Collectives& control) {
+  const auto& [runtime, name, device, waits, nccl] = request;
   const Topology& topology = runtime.topology();
   if (!device::is_host(device))
     return {nullptr, collectives::connect_gpus(control, topology.rank, topology.size, name,
-                                               waits.of_caller, nccl_options(runtime))};
+                                               waits.of_caller, nccl)};
   auto communicator = std::make_unique<collectives::Communicator>(
       runtime.transport(), runtime.settings(), runtime.allreduce(), waits.in_node,
       waits.between_nodes);
@@ -41,16 +47,14 @@ DeviceConnection connect_all(Runtime& runtime, const std::string& name, device::
 
 // Returns the collectives between the devices of this node, or null if this rank is alone on the
 // node.
-std::unique_ptr<collectives::DeviceCollectives> connect_node(const Runtime& runtime,
-                                                             collectives::Collectives& node,
-                                                             const std::string& name,
-                                                             device::Device& device,
-                                                             coordinator::PlanWaits& waits) {
+std::unique_ptr<collectives::DeviceCollectives> connect_node(const Request& request,
+                                                             collectives::Collectives& node) {
+  const auto& [runtime, name, device, waits, nccl] = request;
   const Topology& topology = runtime.topology();
   if (topology.local_size == 1) return nullptr;
   if (!device::is_host(device))
     return collectives::connect_gpus(node, topology.local_rank, topology.local_size, name,
-                                     waits.of_caller, nccl_options(runtime));
+                                     waits.of_caller, nccl);
   return std::make_unique<collectives::HostDeviceCollectives>(node, topology.local_rank,
                                                               topology.local_size, cancel(waits));
 }
@@ -59,8 +63,8 @@ std::unique_ptr<collectives::DeviceCollectives> connect_node(const Runtime& runt
 // throwing. If it threw, the other ranks would wait for this rank in the next collective of the
 // task. The two channels are made first. Making them is collective over the job, so it must not
 // depend on the success of a node.
-DeviceConnection connect_by_nodes(Runtime& runtime, const std::string& name, device::Device& device,
-                                  coordinator::PlanWaits& waits) {
+DeviceConnection connect_by_nodes(const Request& request) {
+  const auto& [runtime, name, device, waits, nccl] = request;
   const Topology& topology = runtime.topology();
   const auto& segment_bytes = runtime.settings().ring_segment_bytes;
   HierarchicalDeviceCollectives::Levels levels;
@@ -70,7 +74,7 @@ DeviceConnection connect_by_nodes(Runtime& runtime, const std::string& name, dev
   levels.node_ring->set_wait_policy(waits.between_nodes);
   levels.peers->set_wait_policy(waits.between_nodes);
   try {
-    levels.node = connect_node(runtime, levels.node_ring->collectives(), name, device, waits);
+    levels.node = connect_node(request, levels.node_ring->collectives());
     return {nullptr, std::make_unique<HierarchicalDeviceCollectives>(
                          device, topology, std::move(levels),
                          HierarchicalDeviceCollectives::Options{.segment_bytes = segment_bytes,
@@ -84,34 +88,16 @@ DeviceConnection connect_by_nodes(Runtime& runtime, const std::string& name, dev
 }  // namespace
 
 DeviceConnection connect_devices(Runtime& runtime, const std::string& name, device::Device& device,
-                                 coordinator::PlanWaits& waits, collectives::Collectives& control) {
+                                 coordinator::PlanWaits& waits, std::size_t max_ctas,
+                                 collectives::Collectives& control) {
   // The owner of the coordinator's rounds runs this function. Its thread may have another current
   // device than the caller of run_task().
   device.make_current();
   if (device::is_host(device)) waits.use_sleep_waits();
+  const Request request{runtime, name, device, waits, {.max_ctas = static_cast<int>(max_ctas)}};
   const bool is_hierarchical =
       runtime.settings().algorithm == Algorithm::kHierarchical && runtime.topology().node_count > 1;
-  return is_hierarchical ? connect_by_nodes(runtime, name, device, waits)
-                         : connect_all(runtime, name, device, waits, control);
-}
-
-std::unique_ptr<collectives::ChunkPipeline> make_pipeline(device::Device& device,
-                                                          collectives::DeviceCollectives& made,
-                                                          std::size_t buffer_bytes,
-                                                          collectives::Collectives& control,
-                                                          int buffers) {
-  const collectives::ChunkPipeline::Options options{.buffers = buffers};
-  device::Memory memory = made.allocate_buffer(
-      device, collectives::ChunkPipeline::memory_bytes(buffer_bytes, options), control);
-  return std::make_unique<collectives::ChunkPipeline>(device, made, std::move(memory), buffer_bytes,
-                                                      options);
-}
-
-std::string first_problem(const std::string& own, collectives::Collectives& control,
-                          const Topology& topology) {
-  for (const auto& said : collectives::gather_all(std::as_bytes(std::span(own)), control, topology))
-    if (!said.empty()) return {reinterpret_cast<const char*>(said.data()), said.size()};
-  return {};
+  return is_hierarchical ? connect_by_nodes(request) : connect_all(request, control);
 }
 
 }  // namespace horo

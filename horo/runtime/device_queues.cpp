@@ -100,24 +100,26 @@ DeviceOperationQueue::Connection connect(Runtime& runtime, device::Device& devic
     if (topology.size == 1) {
       parts.collectives = std::make_unique<collectives::LoneCollectives>();
     } else {
-      DeviceConnection made = connect_devices(
-          runtime, fmt::format("operations on device {}", number), device, waits, control);
+      collectives::DeviceConnection made =
+          connect_devices(runtime, fmt::format("operations on device {}", number), device, waits,
+                          runtime.settings().nccl_max_ctas, control);
       parts.communicator = std::move(made.communicator);
       parts.collectives = std::move(made.collectives);
       own = made.error_text;
       if (own.empty())
-        parts.pipeline = make_pipeline(device, *parts.collectives, parts.buffer_bytes, control);
+        parts.pipeline = collectives::ChunkPipeline::make(device, *parts.collectives,
+                                                          parts.buffer_bytes, {}, control);
     }
     DeviceOperationQueue::Connection connection;
     if (own.empty()) connection.executor = std::make_unique<DeviceExecutor>(std::move(parts));
-    connection.error_text = first_problem(own, control, topology);
+    connection.error_text = collectives::first_problem(own, control, topology);
     if (!connection.error_text.empty()) connection.executor = nullptr;
     return connection;
   } catch (const DeviceError& error) {
     own = fmt::format("{}, for operations on tensors in device memory: {}",
                       topology.describe(topology.rank), error.what());
   }
-  return {nullptr, first_problem(own, control, topology)};
+  return {nullptr, collectives::first_problem(own, control, topology)};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "collectives/transport.h"
 #include "horo/base/gradient_sync_options.h"
@@ -37,15 +38,20 @@ class GradientPlan {
   const std::string& name() const { return name_; }
   const GradientSyncOptions& options() const { return options_; }
 
-  /// Agrees with all ranks on `gradients` in the named operation `operation`. Collective. Throws as
-  /// the constructor of GradientSync does. `found`: see plan::PlanTuning. `look`: see
-  /// coordinator::PlanWaits. If `channel` is not null, sets `*channel` to a new channel.
+  /// Agrees with all ranks on `gradients` in the named operation `operation`, and makes the objects
+  /// that exchange them. Collective. Throws as the constructor of GradientSync does. `found`: see
+  /// plan::PlanTuning. `look`: see coordinator::PlanWaits. If `channel` is not null, sets
+  /// `*channel` to a new channel.
   plan::BucketScheduler::Parts agree(const std::string& operation,
                                      std::span<const NamedTensor> gradients, std::string found,
                                      std::function<void()> look,
                                      std::unique_ptr<collectives::MessageChannel>* channel);
 
  private:
+  std::unique_ptr<plan::DevicePlanExchange> device_exchange(std::span<const NamedTensor> gradients,
+                                                            std::vector<bool> is_metric,
+                                                            const plan::PlanChoice& choice,
+                                                            std::function<void()> look) const;
   std::unique_ptr<collectives::Communicator> communicator(const plan::PlanChoice& choice,
                                                           coordinator::PlanWaits& waits) const;
 

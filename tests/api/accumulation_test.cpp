@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 using testing::run_ranks;
 
 class Accumulation : public ::testing::TestWithParam<JobShape> {};
-INSTANTIATE_TEST_SUITE_P(Shapes, Accumulation, ::testing::ValuesIn(kJobShapes), name_of_shape);
+INSTANTIATE_TEST_SUITE_P(Shapes, Accumulation, ::testing::ValuesIn(kStepShapes), name_of_shape);
 
 // Adds the values of a pass to those of the earlier passes.
 void accumulate(WholeModel& model, int rank, int pass) {
@@ -38,7 +38,7 @@ TEST_P(Accumulation, ExchangesOnlyLastPass) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel model;
+        WholeModel model(GetParam().memory);
         GradientSync sync(
             ctx, model.gradients(),
             {.op = ReduceOp::kSum, .bucket_bytes = 3000, .backward_passes_per_step = 3});
@@ -62,7 +62,7 @@ TEST_P(Accumulation, RanksMayDifferInNumberOfPasses) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel model;
+        WholeModel model(GetParam().memory);
         GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum, .bucket_bytes = 3000});
         for (int step = 0; step < 4; ++step) {
           clear(model);
@@ -91,17 +91,17 @@ TEST_P(Accumulation, StepCoversGradientsOfAllPasses) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel model(9);
+        WholeModel model(9, GetParam().memory);
         GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum, .bucket_bytes = 2000});
         for (int step = 0; step < 3; ++step) {
           model.compute(ctx.rank(), step);
           {
             const auto pause = sync.no_sync();
-            for (std::size_t t : {2u, 5u, 8u}) sync.ready(t);
+            for (std::size_t t : {2u, 5u, 8u}) model.ready(sync, t);
             EXPECT_FALSE(sync.wait().was_exchanged);
-            for (std::size_t t : {0u, 5u}) sync.ready(t);
+            for (std::size_t t : {0u, 5u}) model.ready(sync, t);
           }
-          for (std::size_t t : {1u, 3u, 4u, 6u, 7u, 8u}) sync.ready(t);
+          for (std::size_t t : {1u, 3u, 4u, 6u, 7u, 8u}) model.ready(sync, t);
           sync.wait();
           expect_sum_of_passes(model, ctx.size(), step, 1);
         }
@@ -109,34 +109,37 @@ TEST_P(Accumulation, StepCoversGradientsOfAllPasses) {
       GetParam().options());
 }
 
-TEST(Accumulation, AcceptsOneMarkPerPass) {
+class AccumulationIn : public ::testing::TestWithParam<MemoryKind> {};
+INSTANTIATE_TEST_SUITE_P(Memory, AccumulationIn, ::testing::ValuesIn(kMemoryKinds));
+
+TEST_P(AccumulationIn, AcceptsOneMarkPerPass) {
   run_ranks(2, [](Context& ctx) {
-    WholeModel model(3);
+    WholeModel model(3, GetParam());
     GradientSync sync(ctx, model.gradients(), {.backward_passes_per_step = 2});
     model.mark_all(sync);
-    EXPECT_THAT(error_text<InvalidArgument>([&] { sync.ready(1); }),
+    EXPECT_THAT(error_text<InvalidArgument>([&] { model.ready(sync, 1); }),
                 HasSubstr("'layer1' was marked ready twice in one pass"));
     sync.wait();
     model.mark_all(sync);
-    EXPECT_THAT(error_text<InvalidArgument>([&] { sync.ready(2); }), HasSubstr("twice"));
+    EXPECT_THAT(error_text<InvalidArgument>([&] { model.ready(sync, 2); }), HasSubstr("twice"));
     sync.wait();
     GradientSync other(ctx, model.gradients());
     {
       const auto pause = other.no_sync();
-      other.ready(0);
-      EXPECT_THAT(error_text<InvalidArgument>([&] { other.ready(0); }), HasSubstr("twice"));
+      model.ready(other, 0);
+      EXPECT_THAT(error_text<InvalidArgument>([&] { model.ready(other, 0); }), HasSubstr("twice"));
     }
-    other.ready(1);
+    model.ready(other, 1);
     EXPECT_THAT(error_text<InvalidArgument>([&] { other.wait(); }),
                 HasSubstr("1 of 3 gradients: layer2"));
-    other.ready(2);
+    model.ready(other, 2);
     other.wait();
   });
 }
 
-TEST(Accumulation, ReportsMisuse) {
+TEST_P(AccumulationIn, ReportsMisuse) {
   run_ranks(1, [](Context& ctx) {
-    WholeModel model(3);
+    WholeModel model(3, GetParam());
     EXPECT_THAT(error_text<InvalidArgument>([&] {
                   GradientSync sync(ctx, model.gradients(), {.backward_passes_per_step = 0});
                 }),
@@ -145,16 +148,16 @@ TEST(Accumulation, ReportsMisuse) {
     EXPECT_THAT(error_text<InvalidArgument>([&] { const auto pause = counted.no_sync(); }),
                 HasSubstr("choose one"));
     GradientSync sync(ctx, model.gradients());
-    sync.ready(0);
+    model.ready(sync, 0);
     EXPECT_THAT(error_text<InvalidArgument>([&] { const auto pause = sync.no_sync(); }),
                 HasSubstr("between ready() and wait()"));
-    sync.exchange();
+    model.exchange(sync);
   });
 }
 
-TEST(Accumulation, SupportsNestedScopesAndMove) {
+TEST_P(AccumulationIn, SupportsNestedScopesAndMove) {
   run_ranks(2, [](Context& ctx) {
-    WholeModel model(4);
+    WholeModel model(4, GetParam());
     GradientSync made(ctx, model.gradients(), {.op = ReduceOp::kSum});
     GradientSync sync = std::move(made);
     model.compute(ctx.rank(), 0);
@@ -162,9 +165,9 @@ TEST(Accumulation, SupportsNestedScopesAndMove) {
       const auto outer = sync.no_sync();
       {
         const auto inner = sync.no_sync();
-        sync.ready(3);
+        model.ready(sync, 3);
       }
-      EXPECT_FALSE(sync.exchange().was_exchanged);
+      EXPECT_FALSE(model.exchange(sync).was_exchanged);
     }
     model.mark_all(sync);
     EXPECT_TRUE(sync.wait().was_exchanged);

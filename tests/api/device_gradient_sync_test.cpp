@@ -203,8 +203,10 @@ TEST(DeviceGradients, RejectsInvalidUse) {
     EXPECT_THAT(make({.wire = DataType::kInt8}),
                 HasSubstr("wire type can be float16 or bfloat16, not int8"));
     EXPECT_THAT(make({.chunk_bytes = 0}), HasSubstr("chunk_bytes is 0"));
-    EXPECT_THAT(make({.find_unused = true}),
-                HasSubstr("find_unused requires gradients in host memory"));
+    EXPECT_THAT(make({.compression = {.kind = Compression::Kind::kTopK}}),
+                HasSubstr("compression requires gradients in host memory"));
+    EXPECT_THAT(make({.clip_norm = 1.0, .leave_as_reduced = true}),
+                HasSubstr("leave_as_reduced cannot be combined with weighted, clip_norm"));
     std::vector<float> of_host(3);
     const auto refuse = [&](const std::vector<NamedTensor>& tensors) {
       return error_text<InvalidArgument>([&] { GradientSync sync(ctx, tensors); });
@@ -236,8 +238,10 @@ TEST(DeviceGradients, RejectsInvalidUse) {
                 AllOf(HasSubstr("wait() before ready() of 6 of 7 gradients"), HasSubstr("layer6")));
     EXPECT_THAT(error_text<InvalidArgument>([&] { sync.ready(1); }),
                 HasSubstr("ready() without a stream requires gradients in host memory"));
-    EXPECT_THAT(error_text<InvalidArgument>([&] { (void)sync.no_sync(); }),
-                HasSubstr("no_sync() requires gradients in host memory"));
+    EXPECT_THAT(error_text<InvalidArgument>([&] { sync.exchange(); }),
+                HasSubstr("exchange() without a stream requires gradients in host memory"));
+    EXPECT_THAT(error_text<InvalidArgument>([&] { sync.report(); }),
+                HasSubstr("report() between ready() and wait()"));
     GradientSync of_host_memory(ctx, std::vector<NamedTensor>{{"h", TensorView(of_host)}});
     EXPECT_THAT(error_text<InvalidArgument>([&] { of_host_memory.wait_on(stream->native()); }),
                 HasSubstr("wait_on() requires gradients in device memory"));

@@ -8,6 +8,7 @@
 #include "horo/horo.h"
 #include "horo/testing.h"
 #include "tests/api/error_text.h"
+#include "tests/api/step_memory.h"
 #include "tests/support/sanitizer.h"
 
 namespace horo {
@@ -16,13 +17,17 @@ namespace horo {
 /// index, so that sums are exact.
 class WholeModel {
  public:
-  explicit WholeModel(std::size_t tensors = 11) {
-    for (std::size_t t = 0; t < tensors; ++t) values.emplace_back((t * t * 37 + t) % 1009 + 1);
+  explicit WholeModel(std::size_t tensors = 11, const StepMemory& where = StepMemory())
+      : memory(where) {
+    for (std::size_t t = 0; t < tensors; ++t) add((t * t * 37 + t) % 1009 + 1);
   }
+  WholeModel(std::size_t tensors, MemoryKind kind) : WholeModel(tensors, StepMemory(kind)) {}
+  explicit WholeModel(MemoryKind kind) : WholeModel(11, StepMemory(kind)) {}
+  void add(std::size_t count) { values.push_back(memory.values<float>(count)); }
   std::vector<NamedTensor> gradients() {
     std::vector<NamedTensor> named;
     for (std::size_t t = 0; t < values.size(); ++t)
-      named.push_back({"layer" + std::to_string(t), TensorView(values[t])});
+      named.push_back({"layer" + std::to_string(t), memory.view(values[t])});
     return named;
   }
   static float value(int rank, int step, std::size_t t, std::size_t i) {
@@ -35,10 +40,13 @@ class WholeModel {
   }
   /// From the last to the first, like backward.
   void mark_all(GradientSync& sync) const {
-    for (std::size_t t = values.size(); t-- > 0;) sync.ready(t);
+    for (std::size_t t = values.size(); t-- > 0;) ready(sync, t);
   }
+  void ready(GradientSync& sync, std::size_t t) const { memory.ready(sync, t); }
+  const StepReport& exchange(GradientSync& sync) const { return memory.exchange(sync); }
 
-  std::vector<std::vector<float>> values;
+  StepMemory memory;
+  std::vector<StepMemory::Values<float>> values;
 };
 
 /// The gradients of a step are sums over the ranks, to the last bit.
@@ -63,6 +71,7 @@ inline void expect_exact_step(Context& ctx, GradientSync& sync, WholeModel& mode
 struct JobShape {
   int ranks = 1;
   int per_node = 1;
+  MemoryKind memory = MemoryKind::kHost;
   testing::RunOptions options() const {
     testing::RunOptions options;
     options.environment = {"HORO_RANKS_PER_NODE=" + std::to_string(per_node)};
@@ -77,8 +86,18 @@ inline const std::vector<JobShape> kJobShapes =
     kHasThreadSanitizer
         ? std::vector<JobShape>{{1, 1}, {2, 2}, {3, 1}, {4, 2}}
         : std::vector<JobShape>{{1, 1}, {2, 1}, {2, 2}, {3, 1}, {3, 2}, {4, 1}, {4, 2}, {4, 4}};
+/// The same shapes for both kinds of memory.
+inline const std::vector<JobShape> kStepShapes = [] {
+  std::vector<JobShape> shapes = kJobShapes;
+  for (JobShape shape : kJobShapes) {
+    shape.memory = MemoryKind::kDevice;
+    shapes.push_back(shape);
+  }
+  return shapes;
+}();
 inline std::string name_of_shape(const ::testing::TestParamInfo<JobShape>& info) {
-  return std::to_string(info.param.ranks) + "RanksBy" + std::to_string(info.param.per_node);
+  return std::to_string(info.param.ranks) + "RanksBy" + std::to_string(info.param.per_node) +
+         (info.param.memory == MemoryKind::kDevice ? "OnDevice" : "");
 }
 
 }  // namespace horo

@@ -14,13 +14,13 @@ using ::testing::HasSubstr;
 using testing::run_ranks;
 
 class PlanUpdate : public ::testing::TestWithParam<JobShape> {};
-INSTANTIATE_TEST_SUITE_P(Shapes, PlanUpdate, ::testing::ValuesIn(kJobShapes), name_of_shape);
+INSTANTIATE_TEST_SUITE_P(Shapes, PlanUpdate, ::testing::ValuesIn(kStepShapes), name_of_shape);
 
 TEST_P(PlanUpdate, SupportsNewShapesAndFrozenLayers) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel model;
+        WholeModel model(GetParam().memory);
         GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum, .bucket_bytes = 3000});
         for (int step = 0; step < 3; ++step) expect_exact_step(ctx, sync, model, step);
         model.values[4].resize(77);
@@ -29,7 +29,7 @@ TEST_P(PlanUpdate, SupportsNewShapesAndFrozenLayers) {
         const std::uint64_t before = ctx.counters().control_messages_sent;
         for (int step = 3; step < 103; ++step) expect_exact_step(ctx, sync, model, step);
         EXPECT_EQ(ctx.counters().control_messages_sent, before);
-        model.values.emplace_back(5000);
+        model.add(5000);
         sync.update(model.gradients());
         sync.update(model.gradients());
         expect_exact_step(ctx, sync, model, 200);
@@ -42,7 +42,7 @@ TEST_P(PlanUpdate, UpdateDuringExchangeFailsAllRanks) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel model;
+        WholeModel model(GetParam().memory);
         GradientSync sync(ctx, model.gradients(),
                           {.name = "net", .op = ReduceOp::kSum, .bucket_bytes = 3000});
         for (int round = 0; round < 3; ++round) {
@@ -74,10 +74,10 @@ TEST_P(PlanUpdate, MismatchKeepsFormerPlan) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel model;
+        WholeModel model(GetParam().memory);
         GradientSync sync(ctx, model.gradients(), {.name = "net", .op = ReduceOp::kSum});
         expect_exact_step(ctx, sync, model, 0);
-        WholeModel other;
+        WholeModel other(GetParam().memory);
         if (ctx.rank() == 1) other.values[2].resize(5);
         EXPECT_THAT(error_text<MismatchError>([&] { sync.update(other.gradients()); }),
                     AllOf(HasSubstr("gradients 'net': tensor 'layer2'"), HasSubstr("rank 1")));
@@ -86,9 +86,12 @@ TEST_P(PlanUpdate, MismatchKeepsFormerPlan) {
       GetParam().options());
 }
 
-TEST(PlanUpdate, WaitsForComputingRank) {
+class PlanUpdateIn : public ::testing::TestWithParam<MemoryKind> {};
+INSTANTIATE_TEST_SUITE_P(Memory, PlanUpdateIn, ::testing::ValuesIn(kMemoryKinds));
+
+TEST_P(PlanUpdateIn, WaitsForComputingRank) {
   run_ranks(3, [](Context& ctx) {
-    WholeModel model;
+    WholeModel model(GetParam());
     GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum});
     expect_exact_step(ctx, sync, model, 0);
     if (ctx.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -124,13 +127,13 @@ TEST(PlanUpdate, MovesIntoArenaBetweenSteps) {
 }
 
 class Packing : public ::testing::TestWithParam<JobShape> {};
-INSTANTIATE_TEST_SUITE_P(Shapes, Packing, ::testing::ValuesIn(kJobShapes), name_of_shape);
+INSTANTIATE_TEST_SUITE_P(Shapes, Packing, ::testing::ValuesIn(kStepShapes), name_of_shape);
 
 TEST_P(Packing, FirstBucketHasOwnSize) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel model;
+        WholeModel model(GetParam().memory);
         GradientSync sync(
             ctx, model.gradients(),
             {.op = ReduceOp::kSum, .bucket_bytes = 1 << 20, .first_bucket_bytes = 4000});
@@ -148,14 +151,15 @@ TEST_P(Packing, FollowsMarksOfRankZeroFromThirdStep) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel model;
+        WholeModel model(GetParam().memory);
         GradientSync sync(ctx, model.gradients(),
                           {.op = ReduceOp::kSum, .bucket_bytes = 3000, .reorder = true});
         for (int step = 0; step < 4; ++step) {
           model.compute(ctx.rank(), step);
           // Each rank has a different order: rank 0 marks the odd gradients first.
           for (std::size_t k = 0; k < model.values.size(); ++k)
-            sync.ready((2 * k + 1 + static_cast<std::size_t>(ctx.rank())) % model.values.size());
+            model.ready(sync,
+                        (2 * k + 1 + static_cast<std::size_t>(ctx.rank())) % model.values.size());
           sync.wait();
           std::vector<std::size_t> packed;
           for (std::size_t b = 0; b < sync.bucket_count(); ++b)

@@ -16,7 +16,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 class StepReports : public ::testing::TestWithParam<JobShape> {};
-INSTANTIATE_TEST_SUITE_P(Shapes, StepReports, ::testing::ValuesIn(kJobShapes), name_of_shape);
+INSTANTIATE_TEST_SUITE_P(Shapes, StepReports, ::testing::ValuesIn(kStepShapes), name_of_shape);
 
 double norm_of_average(const WholeModel& model, int ranks, int step, std::size_t metric) {
   double sum = 0;
@@ -31,13 +31,13 @@ double norm_of_average(const WholeModel& model, int ranks, int step, std::size_t
 
 TEST_P(StepReports, ClippingBitsDoNotDependOnRankOrBuckets) {
   std::mutex mutex;
-  std::vector<std::vector<std::vector<float>>> results;
+  std::vector<std::vector<StepMemory::Values<float>>> results;
   std::vector<double> norms;
   for (const std::size_t bucket_bytes : {std::size_t{1}, std::size_t{2500}, std::size_t{1} << 20})
     run_ranks(
         GetParam().ranks,
         [&](Context& ctx) {
-          WholeModel model;
+          WholeModel model(GetParam().memory);
           GradientSync sync(
               ctx, model.gradients(),
               {.bucket_bytes = bucket_bytes, .clip_norm = 5.0, .metrics = {"layer4"}});
@@ -73,18 +73,19 @@ TEST_P(StepReports, ClippingBitsDoNotDependOnRankOrBuckets) {
 TEST_P(StepReports, DoesNotClipSmallGradients) {
   run_ranks(
       GetParam().ranks,
-      [](Context& ctx) {
-        std::vector<float> x = {3};
-        std::vector<BFloat16> y = {BFloat16(4.0f)};
-        const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}, {"y", TensorView(y)}};
+      [&](Context& ctx) {
+        const StepMemory memory(GetParam().memory);
+        auto x = memory.values<float>(1, 3.0f);
+        auto y = memory.values<BFloat16>(1, BFloat16(4.0f));
+        const std::vector<NamedTensor> gradients = {{"x", memory.view(x)}, {"y", memory.view(y)}};
         GradientSync sync(ctx, gradients, {.clip_norm = 5.0});
-        const StepReport& report = sync.exchange();
+        const StepReport& report = memory.exchange(sync);
         EXPECT_EQ(report.norm, 5.0);
         EXPECT_FALSE(report.was_clipped);
         EXPECT_EQ(x[0], 3.0f);
         y[0] = BFloat16(8.0f);
         x[0] = 6;
-        EXPECT_TRUE(sync.exchange().was_clipped);
+        EXPECT_TRUE(memory.exchange(sync).was_clipped);
         EXPECT_EQ(report.norm, 10.0);
         EXPECT_EQ(x[0], 3.0f);
         EXPECT_EQ(static_cast<float>(y[0]), 4.0f);
@@ -95,8 +96,8 @@ TEST_P(StepReports, DoesNotClipSmallGradients) {
 TEST_P(StepReports, AllRanksNameSourceOfNonFiniteValues) {
   run_ranks(
       GetParam().ranks,
-      [](Context& ctx) {
-        WholeModel model;
+      [&](Context& ctx) {
+        WholeModel model(GetParam().memory);
         GradientSync sync(ctx, model.gradients(),
                           {.bucket_bytes = 2500, .clip_norm = 1.0, .check_finite = true});
         const int source_rank = ctx.size() - 1;
@@ -126,13 +127,17 @@ TEST_P(StepReports, AllRanksNameSourceOfNonFiniteValues) {
       GetParam().options());
 }
 
-TEST(StepReports, OverflowOfSumNamesNoRank) {
+class StepReportsIn : public ::testing::TestWithParam<MemoryKind> {};
+INSTANTIATE_TEST_SUITE_P(Memory, StepReportsIn, ::testing::ValuesIn(kMemoryKinds));
+
+TEST_P(StepReportsIn, OverflowOfSumNamesNoRank) {
   run_ranks(2, [](Context& ctx) {
-    std::vector<float> x(100, 1.0f);
+    const StepMemory memory(GetParam());
+    auto x = memory.values<float>(100, 1.0f);
     x[42] = 3e38f;
-    const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}};
+    const std::vector<NamedTensor> gradients = {{"x", memory.view(x)}};
     GradientSync sync(ctx, gradients, {.op = ReduceOp::kSum, .check_finite = true});
-    const StepReport& report = sync.exchange();
+    const StepReport& report = memory.exchange(sync);
     EXPECT_FALSE(report.is_finite);
     ASSERT_TRUE(report.non_finite.has_value());
     EXPECT_EQ(report.non_finite->rank, -1);
@@ -148,16 +153,17 @@ TEST_P(StepReports, WeightsNeitherCauseNorHideInfinity) {
       GetParam().ranks,
       [](Context& ctx) {
         const int last = ctx.size() - 1;
-        std::vector<float> x(1003);
-        std::vector<double> y(77);
-        const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}, {"y", TensorView(y)}};
+        const StepMemory memory(GetParam().memory);
+        auto x = memory.values<float>(1003);
+        auto y = memory.values<double>(77);
+        const std::vector<NamedTensor> gradients = {{"x", memory.view(x)}, {"y", memory.view(y)}};
         GradientSync sync(ctx, gradients, {.weighted = true, .check_finite = true});
         sync.set_weight(ctx.rank() == last ? 1e6 : ctx.rank() == 0 ? 1 : 0);
         const auto step = [&](auto change) -> const StepReport& {
           std::ranges::fill(x, 3e38f);
           std::ranges::fill(y, 1.7e308);
           change();
-          return sync.exchange();
+          return memory.exchange(sync);
         };
         EXPECT_TRUE(step([] {}).is_finite) << "the average of values in range is in range";
         EXPECT_NEAR(x[1002], 3e38f, 3e38f * 1e-6f);
@@ -200,27 +206,30 @@ TEST(StepReports, OverflowByWeightNamesNoRank) {
   });
 }
 
-TEST(StepReports, ChecksEveryType) {
+TEST_P(StepReportsIn, ChecksEveryType) {
   run_ranks(2, [](Context& ctx) {
-    std::vector<Float16> half(5000, Float16(1.0f));
-    std::vector<BFloat16> bfloats(5000, BFloat16(1.0f));
-    std::vector<double> real(100, 1e300);  // the squares overflow, the values do not
-    std::vector<std::int32_t> integers(7, 1);
-    const std::vector<NamedTensor> gradients = {{"half", TensorView(half)},
-                                                {"bfloats", TensorView(bfloats)},
-                                                {"real", TensorView(real)},
-                                                {"integers", TensorView(integers)}};
+    const StepMemory memory(GetParam());
+    auto half = memory.values<Float16>(5000, Float16(1.0f));
+    auto bfloats = memory.values<BFloat16>(5000, BFloat16(1.0f));
+    auto real = memory.values<double>(100, 1e300);  // the squares overflow, the values do not
+    auto integers = memory.values<std::int32_t>(7, 1);
+    const std::vector<NamedTensor> gradients = {{"half", memory.view(half)},
+                                                {"bfloats", memory.view(bfloats)},
+                                                {"real", memory.view(real)},
+                                                {"integers", memory.view(integers)}};
     GradientSync sync(ctx, gradients, {.check_finite = true});
-    EXPECT_TRUE(sync.exchange().is_finite);
+    EXPECT_TRUE(memory.exchange(sync).is_finite);
     if (ctx.rank() == 1) half[4999] = Float16(kInfinity);
-    EXPECT_EQ(sync.exchange().non_finite->describe(),
+    EXPECT_EQ(memory.exchange(sync).non_finite->describe(),
               "gradient 'half' of rank 1 is inf at index 4999");
     std::ranges::fill(half, Float16(1.0f));
     if (ctx.rank() == 0) bfloats[2049] = BFloat16(kNan);
-    EXPECT_THAT(sync.exchange().non_finite->describe(), HasSubstr("'bfloats' of rank 0 is nan"));
+    EXPECT_THAT(memory.exchange(sync).non_finite->describe(),
+                HasSubstr("'bfloats' of rank 0 is nan"));
     std::ranges::fill(bfloats, BFloat16(1.0f));
     if (ctx.rank() == 0) real[99] = -std::numeric_limits<double>::infinity();
-    EXPECT_THAT(sync.exchange().non_finite->describe(), HasSubstr("'real' of rank 0 is -inf"));
+    EXPECT_THAT(memory.exchange(sync).non_finite->describe(),
+                HasSubstr("'real' of rank 0 is -inf"));
   });
 }
 
@@ -249,11 +258,11 @@ TEST(StepReports, SupportsAdasumAndCompression) {
     });
 }
 
-TEST(StepReports, PlainPlansReportExchange) {
+TEST_P(StepReportsIn, PlainPlansReportExchange) {
   run_ranks(3, [](Context& ctx) {
-    WholeModel model(3);
+    WholeModel model(3, GetParam());
     GradientSync sync(ctx, model.gradients());
-    const StepReport& report = sync.exchange();
+    const StepReport& report = model.exchange(sync);
     EXPECT_TRUE(report.was_exchanged);
     EXPECT_EQ(report.total_weight, 3);
     EXPECT_TRUE(std::isnan(report.norm));
@@ -279,12 +288,13 @@ TEST(StepReports, ReportsMisuse) {
   });
 }
 
-TEST(StepReport, DoesNotClipIfNormOverflows) {
+TEST_P(StepReportsIn, DoesNotClipIfNormOverflows) {
   run_ranks(2, [](Context& ctx) {
-    std::vector<double> g(3, 1e200);
-    const std::vector<NamedTensor> gradients = {{"g", TensorView(g)}};
+    const StepMemory memory(GetParam());
+    auto g = memory.values<double>(3, 1e200);
+    const std::vector<NamedTensor> gradients = {{"g", memory.view(g)}};
     GradientSync sync(ctx, gradients, {.clip_norm = 1.0});
-    const StepReport& report = sync.exchange();
+    const StepReport& report = memory.exchange(sync);
     EXPECT_TRUE(report.is_finite);
     EXPECT_FALSE(report.was_clipped);
     EXPECT_EQ(g[2], 1e200);

@@ -11,7 +11,7 @@ using ::testing::IsEmpty;
 using testing::run_ranks;
 
 class UnusedGradients : public ::testing::TestWithParam<JobShape> {};
-INSTANTIATE_TEST_SUITE_P(Shapes, UnusedGradients, ::testing::ValuesIn(kJobShapes), name_of_shape);
+INSTANTIATE_TEST_SUITE_P(Shapes, UnusedGradients, ::testing::ValuesIn(kStepShapes), name_of_shape);
 
 // Rank r leaves out gradient 2 + (r + step) % 5; no rank uses gradient 1.
 bool is_used(int rank, int step, std::size_t t) {
@@ -22,13 +22,13 @@ TEST_P(UnusedGradients, CountAsZeroAndAreReportedOnAllRanks) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel model(8);
+        WholeModel model(8, GetParam().memory);
         GradientSync sync(ctx, model.gradients(),
                           {.op = ReduceOp::kSum, .bucket_bytes = 1500, .find_unused = true});
         for (int step = 0; step < 6; ++step) {
           model.compute(ctx.rank(), step);
           for (std::size_t t = model.values.size(); t-- > 0;)
-            if (is_used(ctx.rank(), step, t)) sync.ready(t);
+            if (is_used(ctx.rank(), step, t)) model.ready(sync, t);
           const StepReport& report = sync.wait();
           EXPECT_THAT(sync.unused(),
                       ElementsAre(1u, 2 + static_cast<std::size_t>((ctx.rank() + step) % 5)));
@@ -59,6 +59,7 @@ TEST_P(UnusedGradients, CountAsZeroAndAreReportedOnAllRanks) {
 }
 
 TEST_P(UnusedGradients, WorkInArenasAndOverSeveralPasses) {
+  if (GetParam().memory == MemoryKind::kDevice) GTEST_SKIP() << "arenas are host memory";
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
@@ -80,6 +81,31 @@ TEST_P(UnusedGradients, WorkInArenasAndOverSeveralPasses) {
           const auto sum = static_cast<float>(ctx.size() * (ctx.size() + 1) / 2);
           for (std::size_t i = 0; i < memory.size(); ++i)
             ASSERT_EQ(memory[i], i / 3000 % 2 == 0 ? sum : 0.0f) << i;
+        }
+      },
+      GetParam().options());
+}
+
+TEST_P(UnusedGradients, AreZeroOverSeveralPasses) {
+  run_ranks(
+      GetParam().ranks,
+      [](Context& ctx) {
+        WholeModel model(4, GetParam().memory);
+        GradientSync sync(
+            ctx, model.gradients(),
+            {.op = ReduceOp::kSum, .backward_passes_per_step = 2, .find_unused = true});
+        for (int step = 0; step < 3; ++step) {
+          model.compute(ctx.rank(), step);
+          model.ready(sync, 0);
+          EXPECT_FALSE(sync.wait().was_exchanged);
+          model.ready(sync, 2);
+          EXPECT_THAT(sync.wait().unused_everywhere, ElementsAre(1u, 3u));
+          for (std::size_t t = 0; t < model.values.size(); ++t) {
+            float sum = 0;
+            for (int r = 0; r < ctx.size(); ++r)
+              sum += t % 2 == 0 ? WholeModel::value(r, step, t, 0) : 0;
+            ASSERT_EQ(model.values[t][0], sum) << "tensor " << t;
+          }
         }
       },
       GetParam().options());

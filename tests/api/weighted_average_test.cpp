@@ -9,11 +9,12 @@
 namespace horo {
 namespace {
 
+using ::testing::Each;
 using ::testing::HasSubstr;
 using testing::run_ranks;
 
 class WeightedAverage : public ::testing::TestWithParam<JobShape> {};
-INSTANTIATE_TEST_SUITE_P(Shapes, WeightedAverage, ::testing::ValuesIn(kJobShapes), name_of_shape);
+INSTANTIATE_TEST_SUITE_P(Shapes, WeightedAverage, ::testing::ValuesIn(kStepShapes), name_of_shape);
 
 double weight_of(int rank, int step) { return (rank + step) % 3 * 2.5; }
 
@@ -34,7 +35,7 @@ TEST_P(WeightedAverage, IgnoresValuesOfWeightZero) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel model;
+        WholeModel model(GetParam().memory);
         GradientSync sync(ctx, model.gradients(), {.bucket_bytes = 3000, .weighted = true});
         for (int step = 0; step < 6; ++step) {
           model.compute(ctx.rank(), step);
@@ -56,14 +57,15 @@ TEST_P(WeightedAverage, KeepsWeightsThroughUpdate) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        std::vector<float> g(7);
-        const std::vector<NamedTensor> gradients = {{"g", TensorView(g)}};
+        const StepMemory memory(GetParam().memory);
+        auto g = memory.values<float>(7);
+        const std::vector<NamedTensor> gradients = {{"g", memory.view(g)}};
         GradientSync sync(ctx, gradients, {.weighted = true});
         sync.set_weight(ctx.rank() + 1);
         sync.update(gradients);
         std::ranges::fill(g, static_cast<float>(ctx.rank()));
         const int n = ctx.size();
-        EXPECT_EQ(sync.exchange().total_weight, n * (n + 1) / 2);
+        EXPECT_EQ(memory.exchange(sync).total_weight, n * (n + 1) / 2);
         EXPECT_NEAR(g[6], (n - 1) * 2 / 3.0, 1e-5);
       },
       GetParam().options());
@@ -73,51 +75,63 @@ TEST_P(WeightedAverage, EqualWeightsMatchPlainAverage) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel plain;
-        WholeModel weighted;
+        WholeModel plain(GetParam().memory);
+        WholeModel weighted(GetParam().memory);
         for (std::size_t t = 0; t < plain.values.size(); ++t)
           for (std::size_t i = 0; i < plain.values[t].size(); ++i)
             plain.values[t][i] = 1.0f / WholeModel::value(ctx.rank(), 0, t, i);
-        weighted.values = plain.values;
+        for (std::size_t t = 0; t < plain.values.size(); ++t)
+          std::ranges::copy(plain.values[t], weighted.values[t].begin());
         GradientSync a(ctx, plain.gradients(), {.bucket_bytes = 3000});
         GradientSync b(ctx, weighted.gradients(), {.bucket_bytes = 3000, .weighted = true});
         b.set_weight(0.1);
-        EXPECT_EQ(a.exchange().total_weight, ctx.size());
-        EXPECT_DOUBLE_EQ(b.exchange().total_weight, 0.1 * ctx.size());
-        EXPECT_EQ(plain.values, weighted.values);
+        EXPECT_EQ(plain.exchange(a).total_weight, ctx.size());
+        EXPECT_DOUBLE_EQ(weighted.exchange(b).total_weight, 0.1 * ctx.size());
+        for (std::size_t t = 0; t < plain.values.size(); ++t)
+          EXPECT_TRUE(std::ranges::equal(plain.values[t], weighted.values[t]));
       },
       GetParam().options());
 }
 
-TEST(WeightedAverage, StepWithoutDataSendsNoGradients) {
+class WeightedAverageIn : public ::testing::TestWithParam<MemoryKind> {};
+INSTANTIATE_TEST_SUITE_P(Memory, WeightedAverageIn, ::testing::ValuesIn(kMemoryKinds));
+
+TEST_P(WeightedAverageIn, StepWithoutDataSendsNoGradients) {
   run_ranks(2, [](Context& ctx) {
-    std::vector<float> x(1001, static_cast<float>(ctx.rank() + 1));
-    const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}};
+    const StepMemory memory(GetParam());
+    auto x = memory.values<float>(1001, static_cast<float>(ctx.rank() + 1));
+    const std::vector<NamedTensor> gradients = {{"x", memory.view(x)}};
     GradientSync sync(ctx, gradients, {.weighted = true});
     sync.set_weight(0);
     const std::uint64_t before = ctx.counters().payload_bytes;
-    EXPECT_EQ(sync.exchange().total_weight, 0);
-    EXPECT_EQ(x, std::vector<float>(1001, 0));
+    EXPECT_EQ(memory.exchange(sync).total_weight, 0);
+    EXPECT_THAT(x, Each(0.0f));
     EXPECT_EQ(ctx.counters().payload_bytes, before);
-    EXPECT_EQ(sync.compression_report().total.bytes_sent, 0u);
+    if (!memory.is_on_device()) {
+      EXPECT_EQ(sync.compression_report().total.bytes_sent, 0u);
+    }
     std::ranges::fill(x, static_cast<float>(ctx.rank() + 1));
     sync.set_weight(2);
-    EXPECT_EQ(sync.exchange().total_weight, 4);
-    EXPECT_EQ(x, std::vector<float>(1001, 1.5f));
-    EXPECT_GT(sync.compression_report().total.bytes_sent, 0u);
+    EXPECT_EQ(memory.exchange(sync).total_weight, 4);
+    EXPECT_THAT(x, Each(1.5f));
+    if (!memory.is_on_device()) {
+      EXPECT_GT(sync.compression_report().total.bytes_sent, 0u);
+    }
   });
 }
 
-TEST(WeightedAverage, HalfPrecisionStaysInRange) {
+TEST_P(WeightedAverageIn, HalfPrecisionStaysInRange) {
   run_ranks(4, [](Context& ctx) {
-    std::vector<Float16> half(3001, Float16(60000.0f));
-    std::vector<BFloat16> bfloats(2001, BFloat16(static_cast<float>(ctx.rank())));
-    std::vector<double> real(1001, ctx.rank());
-    const std::vector<NamedTensor> gradients = {
-        {"half", TensorView(half)}, {"bfloats", TensorView(bfloats)}, {"real", TensorView(real)}};
+    const StepMemory memory(GetParam());
+    auto half = memory.values<Float16>(3001, Float16(60000.0f));
+    auto bfloats = memory.values<BFloat16>(2001, BFloat16(static_cast<float>(ctx.rank())));
+    auto real = memory.values<double>(1001, ctx.rank());
+    const std::vector<NamedTensor> gradients = {{"half", memory.view(half)},
+                                                {"bfloats", memory.view(bfloats)},
+                                                {"real", memory.view(real)}};
     GradientSync sync(ctx, gradients, {.weighted = true});
     sync.set_weight(ctx.rank() == 3 ? 3 : ctx.rank() == 2 ? 1 : 0);
-    sync.exchange();
+    memory.exchange(sync);
     EXPECT_EQ(static_cast<float>(half[3000]), 60000.0f);
     EXPECT_EQ(static_cast<float>(bfloats[2000]), 2.75f);
     EXPECT_DOUBLE_EQ(real[1000], 2.75);
@@ -175,7 +189,7 @@ TEST(WeightedAverage, ReportsMisuse) {
 }
 
 class JoinPlan : public ::testing::TestWithParam<JobShape> {};
-INSTANTIATE_TEST_SUITE_P(Shapes, JoinPlan, ::testing::ValuesIn(kJobShapes), name_of_shape);
+INSTANTIATE_TEST_SUITE_P(Shapes, JoinPlan, ::testing::ValuesIn(kStepShapes), name_of_shape);
 
 // Rank r has 3 + 2 r steps in even epochs; in odd ones the order is reversed.
 int steps_of(int rank, int ranks, int epoch) {
@@ -186,9 +200,9 @@ TEST_P(JoinPlan, AveragesOverRemainingRanks) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel model(6);
+        WholeModel model(6, GetParam().memory);
         GradientSync sync(ctx, model.gradients(), {.bucket_bytes = 1000, .weighted = true});
-        EXPECT_EQ(sync.join(), -1);
+        EXPECT_EQ(model.memory.join(sync), -1);
         for (int epoch = 0; epoch < 3; ++epoch) {
           int step = 0;
           const auto expect_average = [&] {
@@ -210,7 +224,7 @@ TEST_P(JoinPlan, AveragesOverRemainingRanks) {
             sync.wait();
             expect_average();
           }
-          const int last = sync.join([&](const StepReport& report) {
+          const int last = model.memory.join(sync, [&](const StepReport& report) {
             EXPECT_GT(report.total_weight, 0);
             expect_average();
           });
@@ -221,17 +235,21 @@ TEST_P(JoinPlan, AveragesOverRemainingRanks) {
       GetParam().options());
 }
 
-TEST(JoinPlan, ExchangesPassesOfUnfinishedStep) {
+class JoinPlanIn : public ::testing::TestWithParam<MemoryKind> {};
+INSTANTIATE_TEST_SUITE_P(Memory, JoinPlanIn, ::testing::ValuesIn(kMemoryKinds));
+
+TEST_P(JoinPlanIn, ExchangesPassesOfUnfinishedStep) {
   run_ranks(2, [](Context& ctx) {
-    std::vector<float> x(1000);
-    const std::vector<NamedTensor> gradients = {{"x", TensorView(x)}};
+    const StepMemory memory(GetParam());
+    auto x = memory.values<float>(1000);
+    const std::vector<NamedTensor> gradients = {{"x", memory.view(x)}};
     GradientSync sync(ctx, gradients, {.backward_passes_per_step = 2, .weighted = true});
     // Rank 0 has three passes, rank 1 four.
     for (int pass = 0; pass < 3 + ctx.rank(); ++pass) {
       if (pass % 2 == 0) std::ranges::fill(x, 0.0f);
       for (float& value : x) value += static_cast<float>(ctx.rank() + 1);
       sync.set_weight(pass % 2 + 1);
-      sync.ready(0);
+      memory.ready(sync, 0);
       sync.wait();
     }
     // The weights of the last step are 1 and 2.
@@ -239,7 +257,7 @@ TEST(JoinPlan, ExchangesPassesOfUnfinishedStep) {
       EXPECT_NEAR(x[999], (1 * 1 + 2 * 4) / 3.0, 1e-6);
     }
     int steps = 0;
-    sync.join([&](const StepReport& report) {
+    memory.join(sync, [&](const StepReport& report) {
       EXPECT_NEAR(x[0], (1 * 1 + 2 * 4) / 3.0, 1e-6);
       EXPECT_EQ(report.total_weight, 3);
       ++steps;

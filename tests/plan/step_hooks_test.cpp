@@ -10,6 +10,7 @@
 #include "collectives/in_process/in_process_job.h"
 #include "collectives/ring/ring_collectives.h"
 #include "horo/plan/gradient_marks.h"
+#include "horo/plan/host_gradient_memory.h"
 
 namespace horo::plan {
 namespace {
@@ -54,7 +55,7 @@ class StepHooksTest : public ::testing::Test {
   StepExchange begin_step(const StepHooks& hooks) {
     StepReport& report =
         reports_.emplace_back(StepReport{.was_exchanged = true, .total_weight = 1});
-    StepExchange step{.collectives = ring_, .count = count_, .report = report};
+    StepExchange step{.collectives = ring_, .memory = &memory_, .count = count_, .report = report};
     for (StepHook* hook : hooks.in_order()) hook->begin_exchange(step);
     return step;
   }
@@ -62,11 +63,12 @@ class StepHooksTest : public ::testing::Test {
     BucketExchange bucket{
         .gradients = plan_.buckets[0], .is_compressed = false, .op = ReduceOp::kAverage};
     for (StepHook* hook : hooks.in_order()) hook->before_bucket(step, bucket);
-    for (StepHook* hook : hooks.in_order()) hook->after_bucket(bucket);
+    for (StepHook* hook : hooks.in_order()) hook->after_bucket(step, bucket);
     return bucket;
   }
   static void end_step(const StepHooks& hooks, StepExchange& step) {
     for (StepHook* hook : hooks.in_order()) hook->end_exchange(step);
+    for (StepHook* hook : hooks.in_order()) hook->complete(step);
   }
 
   collectives::InProcessJob job_{1};
@@ -79,6 +81,7 @@ class StepHooksTest : public ::testing::Test {
   const Settings settings_;
   std::vector<float> a_ = {3, 0, 0}, b_ = {0, 4};
   const std::vector<NamedTensor> gradients_ = {{"a", TensorView(a_)}, {"b", TensorView(b_)}};
+  HostGradientMemory memory_{gradients_, {false, false}};
   const BucketPlan plan_ = make_bucket_plan(gradients_, {1000});
 };
 

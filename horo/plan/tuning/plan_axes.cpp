@@ -4,7 +4,9 @@
 #include <string_view>
 
 #include "collectives/communicator.h"
+#include "horo/device/host/host_device.h"
 #include "horo/plan/bucket_plan.h"
+#include "horo/plan/gradient_checks.h"
 
 namespace horo::plan {
 namespace {
@@ -12,6 +14,8 @@ namespace {
 constexpr std::string_view kHierarchical = "hierarchical";
 constexpr std::string_view kWireBits = "wire_bits";
 constexpr std::string_view kBucketBytes = "bucket_bytes";
+constexpr std::string_view kChunkBytes = "chunk_bytes";
+constexpr std::string_view kNcclMaxCtas = "nccl_max_ctas";
 constexpr std::string_view kRingSegmentBytes = "ring_segment_bytes";
 constexpr std::size_t kLeastSegment = 4096;
 
@@ -79,8 +83,69 @@ PlanChoice untuned(const GradientSyncOptions& options, const Settings& settings)
   return {.bucket_bytes = options.bucket_bytes.value_or(settings.bucket_bytes),
           .ring_segment_bytes = settings.ring_segment_bytes,
           .algorithm = settings.algorithm,
-          .wire = options.wire};
+          .wire = options.wire,
+          .chunk_bytes = options.chunk_bytes,
+          .nccl_max_ctas = settings.nccl_max_ctas};
 }
+
+namespace {
+
+std::size_t bytes_of(std::span<const NamedTensor> gradients) {
+  std::size_t bytes = 0;
+  for (const NamedTensor& gradient : gradients) bytes += gradient.tensor.bytes();
+  return bytes;
+}
+
+Axis bucket_axis(std::span<const NamedTensor> gradients, const GradientSyncOptions& options,
+                 const PlanChoice& start) {
+  return axis_around(
+      start.bucket_bytes, kBucketBytes, {.down = 4, .up = 4}, [&](std::size_t bytes) {
+        return make_bucket_plan(gradients, {bytes, options.first_bucket_bytes}).buckets;
+      });
+}
+
+Axis ctas_axis(std::size_t start) {
+  Axis axis{.name = std::string(kNcclMaxCtas), .values = {0, 4, 8, 16, 32}, .start = 0};
+  const auto place = std::ranges::lower_bound(axis.values, start);
+  axis.start = static_cast<std::size_t>(place - axis.values.begin());
+  if (place == axis.values.end() || *place != start) axis.values.insert(place, start);
+  return axis;
+}
+
+// The algorithm between nodes and the wire type are not tuned in device memory.
+std::vector<Axis> device_axes(std::span<const NamedTensor> gradients,
+                              const GradientSyncOptions& options, const PlanChoice& start) {
+  const std::size_t all_bytes = bytes_of(gradients);
+  std::vector<Axis> axes = {
+      bucket_axis(gradients, options, start),
+      axis_around(start.chunk_bytes, kChunkBytes, {.down = 3, .up = 3},
+                  [&](std::size_t bytes) { return std::min(bytes, all_bytes); })};
+  if (!device::is_host(*device_of(gradients))) axes.push_back(ctas_axis(start.nccl_max_ctas));
+  return axes;
+}
+
+// In host memory.
+std::vector<Axis> host_axes(std::span<const NamedTensor> gradients,
+                            const GradientSyncOptions& options, const Settings& settings,
+                            const Topology& topology, const PlanChoice& start) {
+  const Algorithm algorithm = collectives::select_algorithm(topology, settings.algorithm);
+  std::vector<Axis> axes;
+  if (settings.algorithm == Algorithm::kAuto && algorithm == Algorithm::kHierarchical)
+    axes.push_back({.name = std::string(kHierarchical), .values = {1, 0}, .start = 0});
+  if (may_narrow(gradients, options, algorithm, topology))
+    axes.push_back({.name = std::string(kWireBits), .values = {32, 16}, .start = 0});
+  if (options.compression.kind == Compression::Kind::kNone)
+    axes.push_back(bucket_axis(gradients, options, start));
+  if (goes_round_a_ring(algorithm, settings, topology)) {
+    const std::size_t at_a_time = bytes_of(gradients) / static_cast<std::size_t>(topology.size);
+    axes.push_back(axis_around(start.ring_segment_bytes, kRingSegmentBytes,
+                               {.down = 3, .up = 2, .least = kLeastSegment, .multiple_of = 64},
+                               [&](std::size_t bytes) { return std::min(bytes, at_a_time); }));
+  }
+  return axes;
+}
+
+}  // namespace
 
 // The search tries the axes in this order, because it may reach its limit of steps before the last
 // axis. The tuning file contains the axes by name, in this order.
@@ -89,25 +154,9 @@ std::vector<Axis> plan_axes(std::span<const NamedTensor> gradients,
                             const Topology& topology) {
   if (topology.size == 1) return {};
   const PlanChoice start = untuned(options, settings);
-  const Algorithm algorithm = collectives::select_algorithm(topology, settings.algorithm);
-  std::vector<Axis> axes;
-  if (settings.algorithm == Algorithm::kAuto && algorithm == Algorithm::kHierarchical)
-    axes.push_back({.name = std::string(kHierarchical), .values = {1, 0}, .start = 0});
-  if (may_narrow(gradients, options, algorithm, topology))
-    axes.push_back({.name = std::string(kWireBits), .values = {32, 16}, .start = 0});
-  if (options.compression.kind == Compression::Kind::kNone)
-    axes.push_back(
-        axis_around(start.bucket_bytes, kBucketBytes, {.down = 4, .up = 4}, [&](std::size_t bytes) {
-          return make_bucket_plan(gradients, {bytes, options.first_bucket_bytes}).buckets;
-        }));
-  if (goes_round_a_ring(algorithm, settings, topology)) {
-    std::size_t all_bytes = 0;
-    for (const NamedTensor& gradient : gradients) all_bytes += gradient.tensor.bytes();
-    const std::size_t at_a_time = all_bytes / static_cast<std::size_t>(topology.size);
-    axes.push_back(axis_around(start.ring_segment_bytes, kRingSegmentBytes,
-                               {.down = 3, .up = 2, .least = kLeastSegment, .multiple_of = 64},
-                               [&](std::size_t bytes) { return std::min(bytes, at_a_time); }));
-  }
+  std::vector<Axis> axes = device_of(gradients) == nullptr
+                               ? host_axes(gradients, options, settings, topology, start)
+                               : device_axes(gradients, options, start);
   std::erase_if(axes, [](const Axis& axis) { return axis.values.size() < 2; });
   return axes;
 }
@@ -127,6 +176,10 @@ PlanChoice with_values(const PlanChoice& start, const GradientSyncOptions& optio
       result.wire = value == 16 ? options.tune_wire : start.wire;
     else if (axes[a].name == kBucketBytes)
       result.bucket_bytes = value;
+    else if (axes[a].name == kChunkBytes)
+      result.chunk_bytes = value;
+    else if (axes[a].name == kNcclMaxCtas)
+      result.nccl_max_ctas = value;
     else if (axes[a].name == kRingSegmentBytes)
       result.ring_segment_bytes = value;
   }

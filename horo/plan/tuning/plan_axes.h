@@ -19,6 +19,9 @@ struct PlanChoice {
   std::size_t ring_segment_bytes = 0;
   Algorithm algorithm = Algorithm::kAuto;
   std::optional<DataType> wire = std::nullopt;
+  // In device memory.
+  std::size_t chunk_bytes = 0;
+  std::size_t nccl_max_ctas = 0;  ///< 0: NCCL decides
 };
 
 /// Returns the parameters of a plan without tuning. `bucket_bytes` comes from the options or, if
@@ -27,7 +30,8 @@ struct PlanChoice {
 PlanChoice untuned(const GradientSyncOptions& options, const Settings& settings);
 
 /// Returns the parameters that can be tuned for these gradients in this job, in the order of the
-/// expected gain. Omits a parameter that has only one value. The parameters are:
+/// expected gain. Omits a parameter that has only one value. The first two parameters are omitted
+/// in device memory. The parameters are:
 ///
 ///     hierarchical        1 is the hierarchical algorithm, 0 is one ring of all ranks. Only if
 ///                         HORO_ALGORITHM is auto and the job has several nodes, of which at least
@@ -37,9 +41,14 @@ PlanChoice untuned(const GradientSyncOptions& options, const Settings& settings)
 ///     bucket_bytes        The start value times powers of two. If adjacent values result in the
 ///                         same buckets, only one of them is tried. Not with compression, because
 ///                         residuals belong to buckets.
+///     chunk_bytes         In device memory: the start value times powers of two. If several values
+///                         are at least the bytes of all gradients, only one of them is tried.
+///     nccl_max_ctas       On GPUs: the start value, 0, 4, 8, 16 and 32. Each change connects the
+///                         GPUs again.
 ///     ring_segment_bytes  The start value times powers of two. If several values are at least the
 ///                         bytes of all gradients divided by the number of ranks, only one of them
-///                         is tried. Only if allreduces can use a ring or parameter servers.
+///                         is tried. In host memory, if allreduces can use a ring or parameter
+///                         servers.
 ///
 /// The result is empty if there is nothing to tune. It is equal on all ranks, because it depends
 /// only on the parts of `topology` that are equal on all ranks. Pure.

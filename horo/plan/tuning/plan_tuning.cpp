@@ -170,9 +170,15 @@ void PlanTuning::end_step(BucketScheduler& scheduler, const StepReport& report) 
   PlanCommunicators& communicators = scheduler.communicators();
   if (choice_.algorithm != before.algorithm) communicators.swap();
   communicators.current().set_rings(choice_.ring_segment_bytes, choice_.wire);
-  if (choice_.bucket_bytes != before.bucket_bytes)
+  const bool has_other_layout =
+      choice_.chunk_bytes != before.chunk_bytes || choice_.nccl_max_ctas != before.nccl_max_ctas;
+  if (DevicePlanExchange* const device = scheduler.exchange().on_device()) {
+    device->set_chunk_bytes(choice_.chunk_bytes);
+    device->set_max_ctas(choice_.nccl_max_ctas);
+  }
+  if (choice_.bucket_bytes != before.bucket_bytes || has_other_layout)
     scheduler.repack(packing_order(scheduler.plan()),
-                     {choice_.bucket_bytes, options_.first_bucket_bytes});
+                     {choice_.bucket_bytes, options_.first_bucket_bytes}, has_other_layout);
   begin_step();
   if (!is_searching()) communicators.drop_spare();
 }

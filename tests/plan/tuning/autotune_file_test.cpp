@@ -80,7 +80,8 @@ TEST_P(AutotuneFile, RunsWithSameFileHaveSameBits) {
                 values[i] = 1.0f / static_cast<float>(3 * ctx.rank() + step + 7 + i % 97);
             sync.exchange();
             if (ctx.rank() == 0)
-              results.insert(results.end(), model.values.begin(), model.values.end());
+              for (const auto& values : model.values)
+                results.emplace_back(values.begin(), values.end());
           }
           EXPECT_FALSE(sync.is_tuning());
         },

@@ -15,6 +15,9 @@ using testing::run_ranks;
 class Autotune : public ::testing::TestWithParam<JobShape> {};
 INSTANTIATE_TEST_SUITE_P(Shapes, Autotune, ::testing::ValuesIn(kJobShapes), name_of_shape);
 
+class AutotuneInMemory : public ::testing::TestWithParam<JobShape> {};
+INSTANTIATE_TEST_SUITE_P(Shapes, AutotuneInMemory, ::testing::ValuesIn(kStepShapes), name_of_shape);
+
 bool has_several_nodes(const JobShape& shape) { return shape.ranks > shape.per_node; }
 
 // Whether the job can use either of two algorithms.
@@ -30,7 +33,7 @@ std::set<std::string> tried(const std::string& log, const std::string& name) {
   return values;
 }
 
-TEST_P(Autotune, EveryTrialIsExact) {
+TEST_P(AutotuneInMemory, EveryTrialIsExact) {
   testing::RunOptions options = tuned(GetParam());
   options.environment.back() = "HORO_AUTOTUNE=on";
   options.environment.push_back("HORO_LOG_LEVEL=debug");
@@ -39,8 +42,8 @@ TEST_P(Autotune, EveryTrialIsExact) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel model;
-        GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum});
+        WholeModel model(GetParam().memory);
+        GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum, .chunk_bytes = 8192});
         EXPECT_EQ(sync.is_tuning(), ctx.size() > 1);
         for (int step = 0; step < kManySteps; ++step) expect_exact_step(ctx, sync, model, step);
         EXPECT_FALSE(sync.is_tuning());
@@ -55,16 +58,21 @@ TEST_P(Autotune, EveryTrialIsExact) {
   EXPECT_THAT(log, HasSubstr("autotune of gradients 'gradients.0': trial 1: "));
   EXPECT_THAT(log, HasSubstr(" ms untuned, "));
   EXPECT_GE(tried(log, "bucket_bytes").size(), 2u) << log;
-  EXPECT_EQ(tried(log, "ring_segment_bytes").size() >= 2, has_several_nodes(GetParam())) << log;
-  EXPECT_EQ(tried(log, "hierarchical").size(), may_choose(GetParam()) ? 2u : 0u) << log;
+  const bool is_on_device = GetParam().memory == MemoryKind::kDevice;
+  EXPECT_EQ(tried(log, "chunk_bytes").size() >= 2, is_on_device) << log;
+  EXPECT_EQ(tried(log, "ring_segment_bytes").size() >= 2,
+            has_several_nodes(GetParam()) && !is_on_device)
+      << log;
+  EXPECT_EQ(tried(log, "hierarchical").size(), may_choose(GetParam()) && !is_on_device ? 2u : 0u)
+      << log;
 }
 
-TEST_P(Autotune, EndsWithinSixtySteps) {
+TEST_P(AutotuneInMemory, EndsWithinSixtySteps) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel model;
-        GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum});
+        WholeModel model(GetParam().memory);
+        GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum, .chunk_bytes = 8192});
         int steps = 0;
         for (; sync.is_tuning(); ++steps) {
           ASSERT_LT(steps, 60);

@@ -35,7 +35,7 @@ inline int tune_to_end(Context& ctx, GradientSync& sync, WholeModel& model) {
 inline void mark_in_odd_order(const WholeModel& model, GradientSync& sync) {
   const std::size_t count = model.values.size();
   ASSERT_EQ(count % 2, 1u);
-  for (std::size_t k = 0; k < count; ++k) sync.ready((2 * k + 1) % count);
+  for (std::size_t k = 0; k < count; ++k) model.ready(sync, (2 * k + 1) % count);
 }
 
 /// Runs many steps of a plan. Some ranks call a blocking named operation before wait(), the others

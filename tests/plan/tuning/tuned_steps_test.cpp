@@ -17,11 +17,21 @@ INSTANTIATE_TEST_SUITE_P(Shapes, TunedSteps,
                          ::testing::Values(JobShape{2, 2}, JobShape{3, 1}, JobShape{4, 2}),
                          name_of_shape);
 
-TEST_P(TunedSteps, IgnorePassesWithoutExchange) {
+const JobShape kTunedStepShapes[] = {{2, 2},
+                                     {3, 1},
+                                     {4, 2},
+                                     {2, 2, MemoryKind::kDevice},
+                                     {3, 1, MemoryKind::kDevice},
+                                     {4, 2, MemoryKind::kDevice}};
+class TunedStepsInMemory : public ::testing::TestWithParam<JobShape> {};
+INSTANTIATE_TEST_SUITE_P(Shapes, TunedStepsInMemory, ::testing::ValuesIn(kTunedStepShapes),
+                         name_of_shape);
+
+TEST_P(TunedStepsInMemory, IgnorePassesWithoutExchange) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel model;
+        WholeModel model(GetParam().memory);
         GradientSync sync(ctx, model.gradients(),
                           {.op = ReduceOp::kSum, .backward_passes_per_step = 3});
         int steps = 0;
@@ -40,11 +50,11 @@ TEST_P(TunedSteps, IgnorePassesWithoutExchange) {
       tuned(GetParam()));
 }
 
-TEST_P(TunedSteps, RanksMayStopEarly) {
+TEST_P(TunedStepsInMemory, RanksMayStopEarly) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel model;
+        WholeModel model(GetParam().memory);
         GradientSync sync(ctx, model.gradients(), {.weighted = true});
         const int own_steps = 5 + 40 * ctx.rank();
         for (int step = 0; step < own_steps; ++step) {
@@ -60,11 +70,11 @@ TEST_P(TunedSteps, RanksMayStopEarly) {
             }
           ASSERT_NEAR(model.values[3][5], sum / static_cast<float>(live), 1e-3f);
         }
-        EXPECT_EQ(sync.join(), ctx.size() - 1);
+        EXPECT_EQ(model.memory.join(sync), ctx.size() - 1);
         // After a step without data, all ranks still make the same choices.
         for (int step = 0; step < kManySteps; ++step) {
           model.compute(ctx.rank(), step);
-          sync.exchange();
+          model.exchange(sync);
           ASSERT_NEAR(model.values[3][5],
                       WholeModel::value(0, step, 3, 5) + 4 * static_cast<float>(ctx.size() - 1),
                       1e-3f);
@@ -74,16 +84,16 @@ TEST_P(TunedSteps, RanksMayStopEarly) {
       tuned(GetParam()));
 }
 
-TEST_P(TunedSteps, ReorderBeforeTuning) {
+TEST_P(TunedStepsInMemory, ReorderBeforeTuning) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel model;
+        WholeModel model(GetParam().memory);
         GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum, .reorder = true});
         for (int step = 0; step < kManySteps; ++step) {
           model.compute(ctx.rank(), step);
           for (std::size_t k = 0; k < model.values.size(); ++k)
-            sync.ready((2 * k + 1) % model.values.size());
+            model.ready(sync, (2 * k + 1) % model.values.size());
           sync.wait();
           if (step == 0) continue;  // the ranks receive the order in the next step
           std::vector<std::size_t> packed;
@@ -101,11 +111,11 @@ TEST_P(TunedSteps, ReorderBeforeTuning) {
       tuned(GetParam()));
 }
 
-TEST_P(TunedSteps, TuneNewGradientsOnly) {
+TEST_P(TunedStepsInMemory, TuneNewGradientsOnly) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel model, other(7);
+        WholeModel model(GetParam().memory), other(7, GetParam().memory);
         GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum});
         for (int step = 0; step < 7; ++step) expect_exact_step(ctx, sync, model, step);
         sync.update(
@@ -115,7 +125,7 @@ TEST_P(TunedSteps, TuneNewGradientsOnly) {
         const std::size_t buckets = sync.bucket_count();
         sync.update(model.gradients());
         EXPECT_GE(tune_to_end(ctx, sync, model), 8);
-        WholeModel moved(7);
+        WholeModel moved(7, GetParam().memory);
         sync.update(moved.gradients());
         EXPECT_FALSE(sync.is_tuning());
         EXPECT_EQ(sync.bucket_count(), buckets);
@@ -124,11 +134,11 @@ TEST_P(TunedSteps, TuneNewGradientsOnly) {
       tuned(GetParam()));
 }
 
-TEST_P(TunedSteps, UpdateOfOneRankFailsAllRanks) {
+TEST_P(TunedStepsInMemory, UpdateOfOneRankFailsAllRanks) {
   run_ranks(
       GetParam().ranks,
       [](Context& ctx) {
-        WholeModel model;
+        WholeModel model(GetParam().memory);
         GradientSync sync(ctx, model.gradients(), {.name = "net", .op = ReduceOp::kSum});
         for (int step = 0; step < 9; ++step) expect_exact_step(ctx, sync, model, step);
         const std::string text = error_text<MismatchError>([&] {
@@ -199,13 +209,13 @@ TEST_P(TunedSteps, TryRequestedWireType) {
       tuned(GetParam()));
 }
 
-TEST_P(TunedSteps, FailedRankEndsSearchOfOthers) {
+TEST_P(TunedStepsInMemory, FailedRankEndsSearchOfOthers) {
   for (const int last : {0, 4, 5, 12, 17}) {
     std::atomic<int> ended = 0;
     const auto rank_function = [&](Context& ctx) {
       // At this time, the other ranks are in the step or in the messages of tuning.
       const auto train = [&] {
-        WholeModel model;
+        WholeModel model(GetParam().memory);
         GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum});
         for (int step = 0; step < last; ++step) expect_exact_step(ctx, sync, model, step);
         if (ctx.rank() == 1) throw std::runtime_error("out of luck");
@@ -223,12 +233,12 @@ TEST_P(TunedSteps, FailedRankEndsSearchOfOthers) {
   }
 }
 
-TEST_P(TunedSteps, MayBeDestroyedDuringStep) {
+TEST_P(TunedStepsInMemory, MayBeDestroyedDuringStep) {
   for (const bool reorder : {false, true})
     run_ranks(
         GetParam().ranks,
         [&](Context& ctx) {
-          WholeModel model;
+          WholeModel model(GetParam().memory);
           for (const int last : {0, 1, 2, 3, 5, 6}) {
             GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum, .reorder = reorder});
             for (int step = 0; step < last; ++step) {
@@ -238,7 +248,12 @@ TEST_P(TunedSteps, MayBeDestroyedDuringStep) {
               expect_sums(ctx, model, step);
             }
             EXPECT_TRUE(sync.is_tuning());
-            mark_in_odd_order(model, sync);
+            try {
+              mark_in_odd_order(model, sync);
+            } catch (const ShutdownError&) {
+              // Another rank has destroyed its plan. In device memory, ready() throws the error.
+              EXPECT_TRUE(model.memory.is_on_device());
+            }
           }
           GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum, .reorder = reorder});
           EXPECT_GE(tune_to_end(ctx, sync, model), 8);
