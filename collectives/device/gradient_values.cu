@@ -198,11 +198,12 @@ struct JudgeGradients {
 template <typename T>
 struct ScaleTiles {
   const GradientVerdict* verdict;
+  std::uint32_t tiles;  // of the table
 
   HORO_KERNEL void operator()(const device::ThreadIndex& place, const TileTable& table) const {
     const double factor = verdict->factor;
     if (factor == 1) return;
-    for (std::uint32_t tile = place.block; tile < table.tiles(); tile += place.blocks) {
+    for (std::uint32_t tile = place.block; tile < tiles; tile += place.blocks) {
       const std::uint32_t tensor = find_tensor(table, tile);
       const std::uint32_t begin = (tile - table.first_tile[tensor]) * TileTable::kTileElements;
       T* data = static_cast<T*>(table.tensor[tensor].data) + begin;
@@ -246,7 +247,7 @@ void scale_by_verdict(device::Stream& stream, unsigned blocks, const TileTable& 
                       DataType type, const GradientVerdict* verdict) {
   visit_floating(type, [&]<typename T>(T) {
     device::launch(stream, {std::min(blocks, table.tiles()), MoveTile<T, T>::kThreads},
-                   ScaleTiles<T>{verdict}, table);
+                   ScaleTiles<T>{verdict, table.tiles()}, table);
   });
 }
 

@@ -17,7 +17,7 @@ namespace {
 using device::DeviceArray;
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-constexpr std::size_t kSizes[] = {1, 8191, 8193, 3 * 8192 + 5, 300};
+constexpr std::size_t kTensorSizes[] = {1, 8191, 8193, 3 * 8192 + 5, 300};
 
 /// Tensors of one type in one array, from element `skip` on, and what the kernels find in them.
 template <typename T>
@@ -26,11 +26,11 @@ class Examined {
   explicit Examined(std::size_t skip = 0) : values_(*device_, total() + skip) {
     std::size_t at = skip;
     std::uint64_t tile = 0;
-    for (std::size_t t = 0; t < std::size(kSizes); ++t) {
+    for (std::size_t t = 0; t < std::size(kTensorSizes); ++t) {
       starts_.push_back(at);
-      views_.emplace_back(values_.data() + at, Shape{kSizes[t]});
-      at += kSizes[t];
-      const std::uint64_t end = tile + (kSizes[t] + 8191) / 8192;
+      views_.emplace_back(values_.data() + at, Shape{kTensorSizes[t]});
+      at += kTensorSizes[t];
+      const std::uint64_t end = tile + (kTensorSizes[t] + 8191) / 8192;
       tiles_.host()[t] = {tile, end, t == 4};
       tile = end;
     }
@@ -46,8 +46,9 @@ class Examined {
     EXPECT_EQ(layout.tables().size(), 1u);
     const TileTable& table = layout.tables().front();
     examine_tiles(*stream_, table, data_type_of<T>, of_tiles_.data());
-    combine_tiles(*stream_, tiles_.data(), std::size(kSizes), of_tiles_.data(), of_tensors_.data());
-    judge_gradients(*stream_, tiles_.data(), std::size(kSizes), of_tensors_.data(),
+    combine_tiles(*stream_, tiles_.data(), std::size(kTensorSizes), of_tiles_.data(),
+                  of_tensors_.data());
+    judge_gradients(*stream_, tiles_.data(), std::size(kTensorSizes), of_tensors_.data(),
                     of_tensors_.data(), max_norm, verdict_.data());
     if (scales)
       scale_by_verdict(*stream_, device_->full_grid(), table, data_type_of<T>, verdict_.data());
@@ -59,7 +60,7 @@ class Examined {
   double norm() {
     double sum = 0;
     for (std::size_t t = 0; t < 4; ++t)
-      for (std::size_t i = 0; i < kSizes[t]; ++i) {
+      for (std::size_t i = 0; i < kTensorSizes[t]; ++i) {
         const double value = static_cast<float>(at(t, i));
         sum += value * value;
       }
@@ -69,15 +70,16 @@ class Examined {
  private:
   static std::size_t total() {
     std::size_t sum = 0;
-    for (const std::size_t size : kSizes) sum += size;
+    for (const std::size_t size : kTensorSizes) sum += size;
     return sum;
   }
 
   const std::unique_ptr<device::Device> device_ = device::make_device();
   const std::unique_ptr<device::Stream> stream_ = device_->make_stream();
   DeviceArray<T> values_;
-  DeviceArray<TilesOfTensor> tiles_{*device_, std::size(kSizes)};
-  DeviceArray<ValueFindings> of_tiles_{*device_, 16}, of_tensors_{*device_, std::size(kSizes)};
+  DeviceArray<TilesOfTensor> tiles_{*device_, std::size(kTensorSizes)};
+  DeviceArray<ValueFindings> of_tiles_{*device_, 16},
+      of_tensors_{*device_, std::size(kTensorSizes)};
   DeviceArray<GradientVerdict> verdict_{*device_, 1};
   std::vector<std::size_t> starts_;
   std::vector<TensorView> views_;
