@@ -57,6 +57,9 @@ function(horo_kernels target)
     set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX)
   endif()
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_kernels>)
+  foreach(source ${ARGN})  # for the fake CUDA (tests/fakes)
+    set_property(GLOBAL APPEND PROPERTY HORO_KERNEL_SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+  endforeach()
 endfunction()
 
 # horo_program(NAME SOURCES ... LINK ...): an executable in build/<preset>/bin.

@@ -111,6 +111,13 @@ function(horo_set_gpu_properties test)
                        SKIP_REGULAR_EXPRESSION "SKIPPED: this test needs a GPU")
 endfunction()
 
+# Lists a program with label gpu for tests/fakes, which links it a second time, with fakes in place of NVIDIA's libraries.
+function(horo_note_gpu_program name link ranks)
+  set_property(GLOBAL APPEND PROPERTY HORO_GPU_PROGRAMS ${name})
+  set_property(GLOBAL PROPERTY HORO_GPU_PROGRAM_LINK_${name} "${link}")
+  set_property(GLOBAL PROPERTY HORO_GPU_PROGRAM_RANKS_${name} "${ranks}")
+endfunction()
+
 # horo_add_gpu_test(NAME [LAZY] SOURCES ... LINK ...): as horo_add_test, with label gpu. All kernels are loaded at the start:
 # a lazy load waits for running kernels, and deadlocks if one of these waits for the kernel that is being loaded. LAZY keeps
 # lazy loading, for tests whose kernels do not wait for each other.
@@ -124,6 +131,7 @@ function(horo_add_gpu_test name)
       set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "CUDA_MODULE_LOADING=EAGER")
     endif()
     add_dependencies(horo_gpu_tests ${name})
+    horo_note_gpu_program(${name} "${ARG_LINK}" "")
   endif()
 endfunction()
 
@@ -139,6 +147,7 @@ function(horo_add_gpu_mpi_test name)
                    "HORO_GPU_OVERSUBSCRIBE=on")
     endforeach()
     add_dependencies(horo_gpu_tests ${name})
+    horo_note_gpu_program(${name} "${ARG_LINK}" "${ARG_RANKS}")
   endif()
 endfunction()
 
