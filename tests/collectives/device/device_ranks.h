@@ -30,6 +30,10 @@ void run_device_group(std::uint64_t seed, const std::function<void(DeviceRank&)>
 /// of threads, or one node per rank of the job that mpirun started.
 void run_device_groups(std::uint64_t seed, const std::function<void(DeviceRank&)>& function);
 
+/// Whether the collectives of these groups reduce elements of this type. NCCL does not have all
+/// types.
+bool can_reduce(DataType type);
+
 /// Runs function(rank) on `ranks` threads with host devices.
 inline void run_device_ranks(int ranks, std::uint64_t seed,
                              const std::function<void(DeviceRank&)>& function,

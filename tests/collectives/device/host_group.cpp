@@ -14,4 +14,6 @@ void run_device_groups(std::uint64_t seed, const std::function<void(DeviceRank&)
     run_device_nodes(nodes, seed, function);
 }
 
+bool can_reduce(DataType) { return true; }
+
 }  // namespace horo::collectives::contract

@@ -51,4 +51,6 @@ void run_device_groups(std::uint64_t seed, const std::function<void(DeviceRank&)
   function(own);
 }
 
+bool can_reduce(DataType type) { return type != DataType::kInt16 && type != DataType::kUInt16; }
+
 }  // namespace horo::collectives::contract
