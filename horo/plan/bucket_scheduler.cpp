@@ -66,6 +66,7 @@ void BucketScheduler::reset_buckets() {
 
 void BucketScheduler::start_thread() {
   should_stop_ = false;
+  parts_.communicators->waits().is_cancelled = false;
   if (device_ != nullptr) device_->resume();
   thread_ = std::jthread([this, label = log_label()] { run_thread(label); });
 }
@@ -76,16 +77,14 @@ void BucketScheduler::start_thread() {
 // wait is inside a call of MPI. The caller must not hold run_mutex_, because the thread may be
 // about to lock it.
 void BucketScheduler::stop_thread() {
-  std::atomic<bool>& is_cancelled = parts_.communicators->waits().is_cancelled;
   {
     const std::scoped_lock lock(sleep_mutex_);
     should_stop_ = true;
-    is_cancelled = true;
+    parts_.communicators->waits().is_cancelled = true;
     if (device_ != nullptr) device_->cancel_enqueuing();
   }
   wake_.notify_one();
   if (thread_.joinable()) thread_.join();
-  is_cancelled = false;
 }
 
 void BucketScheduler::replace(Parts parts) {
@@ -117,6 +116,7 @@ void BucketScheduler::repack(std::span<const std::size_t> order, const BucketLim
   BucketPlan plan = parts_.exchange->fit(make_bucket_plan(parts_.gradients, order, limits));
   if (!is_forced && plan.buckets == parts_.plan.buckets) return;
   stop_thread();
+  parts_.communicators->waits().is_cancelled = false;
   if (error_ == nullptr)
     record_errors(0, [&] {
       parts_.plan = std::move(plan);

@@ -112,15 +112,21 @@ Axis ctas_axis(std::size_t start) {
   return axis;
 }
 
-// The algorithm between nodes and the wire type are not tuned in device memory.
+// The algorithm between nodes and the wire type are not tuned in device memory. A connection by
+// nodes makes channels of the transport, which only a named operation may do, so it is not made
+// again.
 std::vector<Axis> device_axes(std::span<const NamedTensor> gradients,
-                              const GradientSyncOptions& options, const PlanChoice& start) {
+                              const GradientSyncOptions& options, const Topology& topology,
+                              const PlanChoice& start) {
   const std::size_t all_bytes = bytes_of(gradients);
   std::vector<Axis> axes = {
       bucket_axis(gradients, options, start),
       axis_around(start.chunk_bytes, kChunkBytes, {.down = 3, .up = 3},
                   [&](std::size_t bytes) { return std::min(bytes, all_bytes); })};
-  if (!device::is_host(*device_of(gradients))) axes.push_back(ctas_axis(start.nccl_max_ctas));
+  const bool connects_nodes =
+      start.algorithm == Algorithm::kHierarchical && topology.node_count > 1;
+  if (!device::is_host(*device_of(gradients)) && !connects_nodes)
+    axes.push_back(ctas_axis(start.nccl_max_ctas));
   return axes;
 }
 
@@ -156,7 +162,7 @@ std::vector<Axis> plan_axes(std::span<const NamedTensor> gradients,
   const PlanChoice start = untuned(options, settings);
   std::vector<Axis> axes = device_of(gradients) == nullptr
                                ? host_axes(gradients, options, settings, topology, start)
-                               : device_axes(gradients, options, start);
+                               : device_axes(gradients, options, topology, start);
   std::erase_if(axes, [](const Axis& axis) { return axis.values.size() < 2; });
   return axes;
 }

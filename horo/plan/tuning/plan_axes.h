@@ -43,8 +43,8 @@ PlanChoice untuned(const GradientSyncOptions& options, const Settings& settings)
 ///                         residuals belong to buckets.
 ///     chunk_bytes         In device memory: the start value times powers of two. If several values
 ///                         are at least the bytes of all gradients, only one of them is tried.
-///     nccl_max_ctas       On GPUs: the start value, 0, 4, 8, 16 and 32. Each change connects the
-///                         GPUs again.
+///     nccl_max_ctas       On GPUs that are all connected with each other: the start value, 0, 4,
+///                         8, 16 and 32. Each change connects the GPUs again.
 ///     ring_segment_bytes  The start value times powers of two. If several values are at least the
 ///                         bytes of all gradients divided by the number of ranks, only one of them
 ///                         is tried. In host memory, if allreduces can use a ring or parameter
