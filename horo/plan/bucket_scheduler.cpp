@@ -8,13 +8,6 @@
 #include "horo/base/system/threads.h"
 
 namespace horo::plan {
-namespace {
-
-// The interval at which the thread polls exchanges in device memory. The device has no call that
-// waits for either an event or new work.
-constexpr std::chrono::microseconds kPollInterval{100};
-
-}  // namespace
 
 BucketScheduler::BucketScheduler(Parts parts, const Topology& topology, ReduceOp op,
                                  Callbacks callbacks, observe::FlightRecorder& recorder,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -148,6 +149,10 @@ class BucketScheduler : private DevicePlanExchange::Progress {
     std::atomic<std::size_t> missing{0};
   };
   enum class Capture { kNone, kMarking, kEnded };
+
+  // The interval at which the thread polls exchanges in device memory. The device has no call that
+  // waits for either an event or new work.
+  static constexpr std::chrono::microseconds kPollInterval{100};
 
   void make_buckets();
   void reset_buckets();

@@ -7,11 +7,6 @@
 #include "horo/plan/bucket_scheduler.h"
 
 namespace horo::plan {
-namespace {
-
-constexpr std::chrono::microseconds kPollInterval{100};
-
-}  // namespace
 
 // An error of the device affects all work of the plan, but an InvalidArgument affects only the
 // caller. fail() must be called in the handler. The caller must not hold run_mutex_.

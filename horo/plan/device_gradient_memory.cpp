@@ -12,7 +12,7 @@ using collectives::GradientVerdict;
 using collectives::TileTable;
 using collectives::ValueFindings;
 
-constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kArrayAlignment = 256;
 
 std::size_t tiles_of(const TensorView& tensor) {
   return (tensor.count() + TileTable::kTileElements - 1) / TileTable::kTileElements;
@@ -24,13 +24,13 @@ collectives::FusedLayout tables_of(const std::vector<TensorView>& tensors) {
 }
 
 // Assigns parts of one block of memory. The first use, without a block, only adds the sizes.
-class Parts {
+class ArrayParts {
  public:
-  explicit Parts(std::byte* data) : data_(data) {}
+  explicit ArrayParts(std::byte* data) : data_(data) {}
   template <typename T>
   T* next(std::size_t count) {
     T* const part = data_ == nullptr ? nullptr : reinterpret_cast<T*>(data_ + bytes_);
-    bytes_ += (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ += (count * sizeof(T) + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment;
     return part;
   }
   std::size_t bytes() const { return bytes_; }
@@ -97,7 +97,7 @@ void DeviceGradientMemory::add_bucket(const std::vector<std::size_t>& members) {
 void DeviceGradientMemory::allocate(const std::vector<bool>& is_metric) {
   const std::size_t count = gradients_.size();
   const auto assign = [&](std::byte* data) {
-    Parts parts(data);
+    ArrayParts parts(data);
     tiles_on_device_ = parts.next<collectives::TilesOfTensor>(count);
     for (Pass* pass : {&own_, &reduced_})
       *pass = {parts.next<ValueFindings>(tile_count_), parts.next<ValueFindings>(count)};

@@ -18,7 +18,7 @@ using collectives::ChunkPipeline;
 using std::chrono::steady_clock;
 
 // The interval at which a thread polls the device while it waits for an earlier step.
-constexpr std::chrono::microseconds kPollInterval{50};
+constexpr std::chrono::microseconds kBusyPollInterval{50};
 
 }  // namespace
 
@@ -215,12 +215,12 @@ void DevicePlanExchange::push(const InFlight& exchange) {
 
 void DevicePlanExchange::await_free(const device::Event* done) {
   for (poll(); std::ranges::find(under_way_, done, &InFlight::done) != under_way_.end(); poll())
-    std::this_thread::sleep_for(kPollInterval);
+    std::this_thread::sleep_for(kBusyPollInterval);
 }
 
 void DevicePlanExchange::await_step(std::uint64_t step) {
   for (poll(); !under_way_.empty() && under_way_.front().step <= step; poll())
-    std::this_thread::sleep_for(kPollInterval);
+    std::this_thread::sleep_for(kBusyPollInterval);
 }
 
 bool DevicePlanExchange::is_only_current_in_flight() const {

@@ -23,7 +23,7 @@ std::function<void(const std::string&)> cancel(coordinator::PlanWaits& waits) {
 }
 
 /// The arguments of connect_devices().
-struct Request {
+struct ConnectRequest {
   Runtime& runtime;
   const std::string& name;
   device::Device& device;
@@ -31,7 +31,7 @@ struct Request {
   collectives::NcclOptions nccl;
 };
 
-DeviceConnection connect_all(const Request& request, collectives::Collectives& control) {
+DeviceConnection connect_all(const ConnectRequest& request, collectives::Collectives& control) {
   const auto& [runtime, name, device, waits, nccl] = request;
   const Topology& topology = runtime.topology();
   if (!device::is_host(device))
@@ -47,7 +47,7 @@ DeviceConnection connect_all(const Request& request, collectives::Collectives& c
 
 // Returns the collectives between the devices of this node, or null if this rank is alone on the
 // node.
-std::unique_ptr<collectives::DeviceCollectives> connect_node(const Request& request,
+std::unique_ptr<collectives::DeviceCollectives> connect_node(const ConnectRequest& request,
                                                              collectives::Collectives& node) {
   const auto& [runtime, name, device, waits, nccl] = request;
   const Topology& topology = runtime.topology();
@@ -63,7 +63,7 @@ std::unique_ptr<collectives::DeviceCollectives> connect_node(const Request& requ
 // throwing. If it threw, the other ranks would wait for this rank in the next collective of the
 // task. The two channels are made first. Making them is collective over the job, so it must not
 // depend on the success of a node.
-DeviceConnection connect_by_nodes(const Request& request) {
+DeviceConnection connect_by_nodes(const ConnectRequest& request) {
   const auto& [runtime, name, device, waits, nccl] = request;
   const Topology& topology = runtime.topology();
   const auto& segment_bytes = runtime.settings().ring_segment_bytes;
@@ -94,7 +94,8 @@ DeviceConnection connect_devices(Runtime& runtime, const std::string& name, devi
   // device than the caller of run_task().
   device.make_current();
   if (device::is_host(device)) waits.use_sleep_waits();
-  const Request request{runtime, name, device, waits, {.max_ctas = static_cast<int>(max_ctas)}};
+  const ConnectRequest request{
+      runtime, name, device, waits, {.max_ctas = static_cast<int>(max_ctas)}};
   const bool is_hierarchical =
       runtime.settings().algorithm == Algorithm::kHierarchical && runtime.topology().node_count > 1;
   return is_hierarchical ? connect_by_nodes(request) : connect_all(request, control);
