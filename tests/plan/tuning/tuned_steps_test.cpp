@@ -233,12 +233,13 @@ TEST_P(TunedStepsInMemory, FailedRankEndsSearchOfOthers) {
   }
 }
 
-TEST_P(TunedStepsInMemory, MayBeDestroyedDuringStep) {
+// In device memory, the plan of a rank that has begun the exchange of the step fails instead.
+TEST_P(TunedSteps, MayBeDestroyedDuringStep) {
   for (const bool reorder : {false, true})
     run_ranks(
         GetParam().ranks,
         [&](Context& ctx) {
-          WholeModel model(GetParam().memory);
+          WholeModel model;
           for (const int last : {0, 1, 2, 3, 5, 6}) {
             GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum, .reorder = reorder});
             for (int step = 0; step < last; ++step) {
@@ -248,12 +249,7 @@ TEST_P(TunedStepsInMemory, MayBeDestroyedDuringStep) {
               expect_sums(ctx, model, step);
             }
             EXPECT_TRUE(sync.is_tuning());
-            try {
-              mark_in_odd_order(model, sync);
-            } catch (const ShutdownError&) {
-              // Another rank has destroyed its plan. In device memory, ready() throws the error.
-              EXPECT_TRUE(model.memory.is_on_device());
-            }
+            mark_in_odd_order(model, sync);
           }
           GradientSync sync(ctx, model.gradients(), {.op = ReduceOp::kSum, .reorder = reorder});
           EXPECT_GE(tune_to_end(ctx, sync, model), 8);
