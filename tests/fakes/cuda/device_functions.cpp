@@ -162,7 +162,6 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   if (const MemoryKind* const kind = Memory::of_process().kind_of(address)) {
     attributes->device = 0;
     attributes->type = *kind == MemoryKind::kPinned ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
-    attributes->devicePointer = const_cast<void*>(address);  // as in CUDA's interface
   }
   return cudaSuccess;
 }
