@@ -38,6 +38,7 @@ struct Options {
   std::string json;
   int samples = 21;
   std::size_t divide = 1;
+  MathOptions math;
 };
 
 struct Network {
@@ -89,7 +90,9 @@ class StepBench {
         upload_(device, step_.compute().allocator()),
         batch_(upload_.upload(random_batch(network, rows_), step_.stream())),
         begin_exchange_(device.make_timed_event()),
-        end_exchange_(device.make_timed_event()) {}
+        end_exchange_(device.make_timed_event()) {
+    step_.compute().math().set_options(options.math);
+  }
 
   std::size_t rows() const { return rows_; }
 
@@ -163,10 +166,14 @@ void run(horo::Context& context, horo::device::Device& device, const Options& op
     fmt::print("{}, {}, {}: medians of {} (least to most)\n", device.describe(),
                counted(context.size(), "rank"), options.precision,
                counted(options.samples, "sample"));
-  nlohmann::json report = {{"device", device.describe()},    {"ranks", context.size()},
-                           {"precision", options.precision}, {"steps_per_sample", kStepsPerSample},
+  nlohmann::json report = {{"device", device.describe()},
+                           {"ranks", context.size()},
+                           {"precision", options.precision},
+                           {"steps_per_sample", kStepsPerSample},
                            {"cudnn_search", "heuristic"},  // ConvolutionOptions
-                           {"is_deterministic", true},       {"allow_tf32", false},
+                           {"is_deterministic", true},
+                           {"allow_tf32", false},
+                           {"reserved_multiprocessors", options.math.reserved_multiprocessors},
                            {"divide", options.divide}};
   for (const Network& network : kNetworks) {
     if (std::string_view(network.name).find(options.only) == std::string_view::npos) continue;
@@ -195,6 +202,9 @@ int main(int argc, char** argv) {
       "samples per measurement");
   add("divide", count_value(options.divide, "divide", 1, 1'000'000'000),
       "divides the batch size, to test the program");
+  add("reserve-multiprocessors",
+      count_value(options.math.reserved_multiprocessors, "reserve-multiprocessors", 0, 64),
+      "matrix products of the backward pass leave this many multiprocessors to the exchange");
   add("json", po::value(&options.json)->value_name("FILE"), "write the figures to FILE");
   const int code = horo::bench::benchmark_main(
       argc, argv,

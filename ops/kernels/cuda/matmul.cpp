@@ -6,6 +6,7 @@
 #include <string>
 
 #include "horo/base/error.h"
+#include "horo/device/cuda_check.h"
 
 namespace horo::ops::cuda {
 namespace {
@@ -87,10 +88,21 @@ cublasOperation_t operation(bool is_transposed) {
 
 }  // namespace
 
+std::int32_t multiprocessors_beside(int occupied, int all) {
+  HORO_CHECK(occupied >= 0 && occupied < all,
+             fmt::format("{} multiprocessors are reserved for other kernels; the GPU has {}, and "
+                         "products need at least 1",
+                         occupied, all));
+  return occupied == 0 ? 0 : all - occupied;
+}
+
 CublasLt::CublasLt() {
   cublasLtHandle_t handle = nullptr;
   HORO_CUBLAS_LT(create, &handle);
   handle_.reset(handle);
+  int gpu = 0;
+  HORO_CUDA(cudaGetDevice(&gpu));
+  HORO_CUDA(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, gpu));
 }
 
 void CublasLt::Destroy::operator()(cublasLtHandle_t handle) const noexcept {
@@ -127,6 +139,7 @@ Matmul::Matmul(const MatmulShape& shape, const MatmulOptions& options)
   description_.set(CUBLASLT_MATMUL_DESC_TRANSA, operation(shape.is_right_transposed));
   description_.set(CUBLASLT_MATMUL_DESC_TRANSB, operation(shape.is_left_transposed));
   description_.set(CUBLASLT_MATMUL_DESC_EPILOGUE, native(options.epilogue));
+  description_.set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, options.multiprocessors);
   if (has_kept(options.epilogue))
     description_.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
                      static_cast<std::int64_t>(kept_stride(shape, options.epilogue)));

@@ -3,6 +3,7 @@
 #include <cublasLt.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,12 +21,15 @@ class CublasLt {
  public:
   CublasLt();
   cublasLtHandle_t get() const { return handle_.get(); }
+  /// How many multiprocessors the GPU has.
+  int multiprocessors() const { return multiprocessors_; }
 
  private:
   struct Destroy {
     void operator()(cublasLtHandle_t handle) const noexcept;
   };
   std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, Destroy> handle_;
+  int multiprocessors_ = 0;
 };
 
 /// result [rows, columns] = left [rows, inner] * right [inner, columns]. A transposed factor is
@@ -71,7 +75,15 @@ struct MatmulOptions {
   /// Allows products of float32 matrices to drop 13 bits of each factor, for several times the
   /// speed.
   bool allow_tf32 = false;
+  /// The number of multiprocessors for which cuBLASLt chooses the algorithm; see
+  /// multiprocessors_beside(). 0: all of the GPU.
+  std::int32_t multiprocessors = 0;
 };
+
+/// The number of multiprocessors that a product can use while other kernels occupy `occupied` of
+/// the GPU's `all`. 0, which stands for all, if none is occupied. Throws InvalidArgument if none
+/// is left.
+std::int32_t multiprocessors_beside(int occupied, int all);
 
 /// The matrices of a product in GPU memory: row-major, contiguous, aligned to 16 bytes. The
 /// epilogue decides whether `vector` and `kept` are used; an unused pointer is null.

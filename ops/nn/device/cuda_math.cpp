@@ -38,11 +38,20 @@ class CudaWork {
     if (workspace_.size() < bytes) workspace_ = allocator_.allocate(bytes, stream_);
     return {workspace_.data(), bytes};
   }
+  const MathOptions& options() const { return options_; }
+  void set_options(const MathOptions& options) { options_ = options; }
+  /// For MatmulOptions of the backward pass. 0: all.
+  std::int32_t backward_multiprocessors() {
+    const int reserved = options_.reserved_multiprocessors;
+    return reserved == 0 ? 0
+                         : cuda::multiprocessors_beside(reserved, cublas_lt().multiprocessors());
+  }
 
  private:
   device::Stream& stream_;
   device::CachingAllocator& allocator_;
   device::Memory workspace_;
+  MathOptions options_;
   std::optional<cuda::CublasLt> cublas_lt_;
   std::optional<cuda::Cudnn> cudnn_;
 };
@@ -72,6 +81,11 @@ class CudaConvolution : public WeightedOperation {
   cuda::ConvolutionKernel kernel_;
 };
 
+cuda::MatmulOptions backward_options(CudaWork& work, DataType type,
+                                     cuda::Epilogue epilogue = cuda::Epilogue::kNone) {
+  return {.type = type, .epilogue = epilogue, .multiprocessors = work.backward_multiprocessors()};
+}
+
 /// Three products of row-major matrices: y = x W^T, dW = dy^T x, dx = dy W, with x [batch, in], y
 /// [batch, out] and W [out, in]. The bias is fused into the first one. A separate kernel sums its
 /// gradient, because cuBLASLt can fuse this sum only for some shapes.
@@ -84,8 +98,8 @@ class CudaLinear : public WeightedOperation {
         forward_(cuda::linear_forward(shape),
                  {.type = type,
                   .epilogue = shape.has_bias ? cuda::Epilogue::kBias : cuda::Epilogue::kNone}),
-        by_weights_(cuda::linear_backward_weight(shape), {.type = type}),
-        by_input_(cuda::linear_backward_input(shape), {.type = type}) {}
+        by_weights_(cuda::linear_backward_weight(shape), backward_options(work, type)),
+        by_input_(cuda::linear_backward_input(shape), backward_options(work, type)) {}
 
   void forward(const void* input, const void* weights, const void* bias, void* output) override {
     // cuBLASLt only reads it
@@ -137,13 +151,12 @@ class CudaActivatedLinear : public ActivatedOperation {
             {.type = type,
              .epilogue = is_gelu(shape) ? cuda::Epilogue::kBiasGelu : cuda::Epilogue::kBiasRelu}) {
     if (shape.next_out_features == 0) return;
-    backward_.emplace(
-        cuda::linear_backward_input({.batch = shape.linear.batch,
-                                     .in_features = shape.linear.out_features,
-                                     .out_features = shape.next_out_features}),
-        cuda::MatmulOptions{.type = type,
-                            .epilogue = is_gelu(shape) ? cuda::Epilogue::kGeluBiasGradient
-                                                       : cuda::Epilogue::kReluBiasGradient});
+    backward_.emplace(cuda::linear_backward_input({.batch = shape.linear.batch,
+                                                   .in_features = shape.linear.out_features,
+                                                   .out_features = shape.next_out_features}),
+                      backward_options(work, type,
+                                       is_gelu(shape) ? cuda::Epilogue::kGeluBiasGradient
+                                                      : cuda::Epilogue::kReluBiasGradient));
   }
   static bool is_gelu(const ActivatedShape& shape) { return shape.activation == Activation::kGelu; }
 
@@ -233,6 +246,7 @@ class CudaMath : public DeviceMath {
   CudaMath(device::Stream& stream, device::CachingAllocator& allocator)
       : work_(stream, allocator) {}
 
+  void set_options(const MathOptions& options) override { work_.set_options(options); }
   std::unique_ptr<WeightedOperation> convolution(const ConvolutionShape& shape,
                                                  const ImageFormat& format) override {
     return std::make_unique<CudaConvolution>(work_, shape, format);

@@ -68,10 +68,20 @@ class BatchNormOperation {
   virtual void backward(const BatchNormBackward& arrays) = 0;
 };
 
+/// How the operations of a GPU choose between ways to compute.
+struct MathOptions {
+  /// The number of multiprocessors that matrix products of the backward pass leave to other
+  /// kernels, such as those of an exchange that overlaps with them. An operation throws
+  /// InvalidArgument on creation if the GPU has no more than that.
+  int reserved_multiprocessors = 0;
+};
+
 /// Creates operations for one stream. Must outlive them.
 class DeviceMath {
  public:
   virtual ~DeviceMath() = default;
+  /// For the operations that are created later. The host stand-in ignores them.
+  virtual void set_options(const MathOptions& options) = 0;
   virtual std::unique_ptr<WeightedOperation> convolution(const ConvolutionShape& shape,
                                                          const ImageFormat& format) = 0;
   virtual std::unique_ptr<WeightedOperation> linear(const InnerProductShape& shape,

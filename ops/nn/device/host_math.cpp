@@ -308,6 +308,7 @@ class HostMath : public DeviceMath {
  public:
   explicit HostMath(device::Stream& stream) : stream_(stream) {}
 
+  void set_options(const MathOptions&) override {}
   std::unique_ptr<WeightedOperation> convolution(const ConvolutionShape& shape,
                                                  const ImageFormat& format) override {
     using Operation = HostWeighted<cpu::ConvolutionKernel>;

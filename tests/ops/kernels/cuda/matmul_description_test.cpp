@@ -102,6 +102,21 @@ TEST(MatmulDescription, SumsInFloat32AndUsesTf32OnlyIfAllowed) {
               static_cast<std::uint32_t>(CUDA_R_16BF));
 }
 
+TEST(MatmulDescription, TargetsTheMultiprocessorsThatOtherKernelsLeave) {
+  const auto target = [](const MatmulOptions& options) {
+    return Matmul(linear_backward_weight(kLinear), options)
+        .description()
+        .attribute<std::int32_t>(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET);
+  };
+  EXPECT_EQ(target({}), 0);
+  EXPECT_EQ(target({.multiprocessors = multiprocessors_beside(0, 132)}), 0);
+  EXPECT_EQ(target({.multiprocessors = multiprocessors_beside(8, 132)}), 124);
+  EXPECT_EQ(target({.multiprocessors = multiprocessors_beside(131, 132)}), 1);
+  for (const int occupied : {132, 200})
+    EXPECT_THAT(message_of<InvalidArgument>([&] { multiprocessors_beside(occupied, 132); }),
+                HasSubstr("the GPU has 132, and products need at least 1"));
+}
+
 TEST(MatmulDescription, RefusesUnsupportedTypes) {
   EXPECT_EQ(message_of<InvalidArgument>([] {
               Matmul({2, 0, 4});

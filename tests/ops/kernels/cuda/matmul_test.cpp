@@ -69,7 +69,9 @@ class GpuLinear : public testing::Test {
                  tolerance_of<T>(shape.out_features));
     const auto dw = bench_.template unwritten<T>(w.size());
     const auto db = bench_.template unwritten<T>(shape.out_features);
-    Matmul by_weight(linear_backward_weight(shape), options(Epilogue::kBiasGradient));
+    MatmulOptions beside_others = options(Epilogue::kBiasGradient);
+    beside_others.multiprocessors = multiprocessors_beside(8, lt_.multiprocessors());
+    Matmul by_weight(linear_backward_weight(shape), beside_others);
     by_weight.run(lt_, {gradient.data(), input.data(), dw.data(), db.data()}, bench_.workspace(),
                   *bench_.stream);
     expect_close(floats_of(dw.values(*bench_.stream)), expected.weights,
