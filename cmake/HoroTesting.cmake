@@ -180,3 +180,18 @@ function(horo_add_cluster_test name)
     set_tests_properties(${name}.${shape} PROPERTIES PROCESSORS 2)
   endforeach()
 endfunction()
+
+# horo_add_ptx_test(NAME KERNELS SCRIPT): compiles the .cu file KERNELS to PTX, which shows how kernels access memory, and
+# passes the file to SCRIPT, a Python program. Needs no GPU.
+function(horo_add_ptx_test name kernels script)
+  if(HORO_CUDA_FOUND)
+    find_package(Python3 REQUIRED COMPONENTS Interpreter)
+    add_library(${name}_input OBJECT ${PROJECT_SOURCE_DIR}/${kernels})
+    target_include_directories(${name}_input PRIVATE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(${name}_input PRIVATE horo_compile_flags)
+    set_target_properties(${name}_input PROPERTIES CUDA_PTX_COMPILATION ON CUDA_ARCHITECTURES 90-virtual)
+    add_dependencies(horo_in_process_tests ${name}_input)
+    add_test(NAME ${name} COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script} $<TARGET_OBJECTS:${name}_input>)
+    set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 60)
+  endif()
+endfunction()

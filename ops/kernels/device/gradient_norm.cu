@@ -15,7 +15,7 @@ namespace {
 
 /// Each block sums the squares of a tile. The sum is not finite if and only if a value is not
 /// finite, since squares of floats are far from the limits of a double.
-template <typename T>
+template <typename T, typename Table>
 struct SumSquares {
   static constexpr unsigned kThreads = 256;
   static constexpr unsigned kPhases = 3;
@@ -24,7 +24,7 @@ struct SumSquares {
   };
   struct Own {};
 
-  TensorTable<GradientTensor> table;
+  Table table;
   double* partial_sums;  // the table's
   float scale;
 
@@ -126,8 +126,8 @@ void measure_gradients(device::Stream& stream, std::span<const GradientGroup> gr
   double* sums = partial_sums.data();
   for (const GradientGroup& group : groups) {
     visit_float_type(group.type, "gradients", [&]<typename T>(T) {
-      for_each_table(group.tensors, [&](const TensorTable<GradientTensor>& table) {
-        using Kernel = SumSquares<T>;
+      for_each_table(group.tensors, [&]<typename Table>(const Table& table) {
+        using Kernel = SumSquares<T, Table>;
         device::launch(stream, {table.tiles(), Kernel::kThreads}, Kernel{table, sums, group.scale});
         sums += table.tiles();
       });

@@ -58,17 +58,19 @@ struct CountStep {
 };
 
 /// Each block applies `rule` to the values of a tile, with their states and gradients.
-template <typename Rule, typename Gradient, typename Copy>
+template <typename Rule, typename Gradient, typename Copy, typename Table>
 struct Update {
   static constexpr unsigned kThreads = 256;
   static constexpr int kStates = Rule::kStates;
   static constexpr int kArrays = std::max(kStates, 1);
   static constexpr bool kHasCopy = !std::is_same_v<Copy, NoCopy>;
-  // The elements that a thread handles at a time: a word of the narrowest type.
-  static constexpr unsigned kElements = kHasCopy ? 8 : kPerVector<Gradient>;
+  // The elements that a thread handles at a time. Values and states are float32: each of their
+  // accesses is one word of 16 bytes, and adjacent threads access adjacent words. Narrower
+  // gradients and copies are accessed in half words.
+  static constexpr unsigned kElements = kPerVector<float>;
   using Entry = UpdateEntry<kStates>;
 
-  TensorTable<Entry> table;
+  Table table;
   Rule rule;
   GradientUse use;
 
@@ -123,8 +125,8 @@ void update(device::Stream& stream, const std::vector<UpdateEntry<Rule::kStates>
     visit_float_type(types.copy, "copies of values", [&]<typename Type>(Type) {
       // float32 stands for "no copy", since a copy of that type would equal the value.
       using Copy = std::conditional_t<std::is_same_v<Type, float>, NoCopy, Type>;
-      using Kernel = Update<Rule, Gradient, Copy>;
-      for_each_table(std::span<const Entry>(entries), [&](const TensorTable<Entry>& table) {
+      for_each_table(std::span<const Entry>(entries), [&]<typename Table>(const Table& table) {
+        using Kernel = Update<Rule, Gradient, Copy, Table>;
         device::launch(stream, {table.tiles(), Kernel::kThreads}, Kernel{table, rule, use});
       });
     });

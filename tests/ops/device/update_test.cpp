@@ -173,6 +173,7 @@ TEST(UpdateAdamW, UpdatesMoreTensorsThanATableHolds) {
   std::vector<std::size_t> sizes;
   for (std::size_t t = 0; t < 1500; ++t) sizes.push_back(t % 40);
   check_adamw<float, NoCopies>(sizes, 0);
+  check_adamw<BFloat16, BFloat16>(sizes, 0);
 }
 
 TEST(UpdateSgd, ReadsFactorAndSkipFlagOnTheDevice) {
@@ -219,7 +220,7 @@ TEST(TensorTable, TilesAreFoundInTheirTensors) {
   for (const std::size_t size : kSizes) tensors.push_back({size});
   tensors.push_back({0});
   std::vector<std::size_t> found(std::size(kSizes));
-  for_each_table(std::span<const Counted>(tensors), [&](const TensorTable<Counted>& table) {
+  for_each_table(std::span<const Counted>(tensors), [&](const auto& table) {
     for (std::uint32_t tile = 0; tile < table.tiles(); ++tile) {
       const std::uint32_t t = table.find(tile);
       const TileRange range = range_of(table, t, tile);
@@ -228,6 +229,32 @@ TEST(TensorTable, TilesAreFoundInTheirTensors) {
     }
   });
   EXPECT_THAT(found, ::testing::ElementsAre(1, 127, 8191, 8192, 8193, 3, 2 * 8192 + 13, 16, 0));
+}
+
+// The sizes of the tables for `count` tensors of one element.
+std::vector<std::size_t> tables_of(std::size_t count) {
+  const std::vector<Counted> tensors(count, {1});
+  std::vector<std::size_t> bytes;
+  std::size_t held = 0;
+  for_each_table(std::span<const Counted>(tensors), [&](const auto& table) {
+    bytes.push_back(sizeof table);
+    held += table.tensors;
+  });
+  EXPECT_EQ(held, count);
+  return bytes;
+}
+
+TEST(TensorTable, FewTensorsHaveAShortTable) {
+  constexpr std::size_t kMostShort = TensorTable<Counted, kShortArguments>::kMaxTensors;
+  constexpr std::size_t kMostLong = TensorTable<Counted>::kMaxTensors;
+  constexpr std::size_t kShort = sizeof(TensorTable<Counted, kShortArguments>);
+  constexpr std::size_t kLong = sizeof(TensorTable<Counted>);
+  static_assert(kShort + 256 <= kShortArguments && kLong + 256 <= kLongArguments);
+  EXPECT_THAT(tables_of(1), ::testing::ElementsAre(kShort));
+  EXPECT_THAT(tables_of(kMostShort), ::testing::ElementsAre(kShort));
+  EXPECT_THAT(tables_of(kMostShort + 1), ::testing::ElementsAre(kLong));
+  EXPECT_THAT(tables_of(kMostLong), ::testing::ElementsAre(kLong));
+  EXPECT_THAT(tables_of(kMostLong + 1), ::testing::ElementsAre(kLong, kLong));
 }
 
 }  // namespace
