@@ -3,7 +3,8 @@
 namespace horo::ops {
 
 // The arrays of a batch normalisation on a device, all in device memory. Images have their own
-// format; all other arrays are float32 [channels].
+// format; all other arrays are float32 [channels]. The operation may be fused with the addition of
+// images of the same shape and with a ReLU after it: output = relu(normalised + addend).
 
 struct BatchNormTraining {
   const void* input;
@@ -17,6 +18,8 @@ struct BatchNormTraining {
   /// Of the batch, for the backward pass: the mean, and 1 / sqrt(variance + epsilon).
   float* mean;
   float* inverse_deviation;
+  const void* addend = nullptr;  ///< null: none
+  bool has_relu = false;
 };
 
 struct BatchNormInference {
@@ -26,6 +29,8 @@ struct BatchNormInference {
   const float* mean;
   const float* variance;
   void* output;
+  const void* addend = nullptr;
+  bool has_relu = false;
 };
 
 struct BatchNormBackward {
@@ -37,6 +42,10 @@ struct BatchNormBackward {
   void* input_gradient;
   float* scale_gradient;
   float* shift_gradient;
+  /// The output of the forward pass if it had a ReLU; otherwise null.
+  const void* output = nullptr;
+  /// Receives the gradient by the addend, if the forward pass had one; otherwise null.
+  void* addend_gradient = nullptr;
 };
 
 }  // namespace horo::ops

@@ -38,6 +38,7 @@ struct Options {
   std::string json;
   int samples = 21;
   std::size_t divide = 1;
+  std::string batch_norm = "auto";
   MathOptions math;
 };
 
@@ -75,6 +76,14 @@ Batch random_batch(const Network& network, std::size_t rows) {
   return batch;
 }
 
+MathOptions math_options(const Options& options) {
+  using BatchNorm = MathOptions::BatchNorm;
+  MathOptions math = options.math;
+  if (options.batch_norm == "own") math.batch_norm = BatchNorm::kOwn;
+  if (options.batch_norm == "cudnn") math.batch_norm = BatchNorm::kCudnn;
+  return math;
+}
+
 /// The step of one network.
 class StepBench {
  public:
@@ -91,7 +100,7 @@ class StepBench {
         batch_(upload_.upload(random_batch(network, rows_), step_.stream())),
         begin_exchange_(device.make_timed_event()),
         end_exchange_(device.make_timed_event()) {
-    step_.compute().math().set_options(options.math);
+    step_.compute().math().set_options(math_options(options));
   }
 
   std::size_t rows() const { return rows_; }
@@ -173,6 +182,7 @@ void run(horo::Context& context, horo::device::Device& device, const Options& op
                            {"cudnn_search", "heuristic"},  // ConvolutionOptions
                            {"is_deterministic", true},
                            {"allow_tf32", false},
+                           {"batch_norm", options.batch_norm},
                            {"reserved_multiprocessors", options.math.reserved_multiprocessors},
                            {"divide", options.divide}};
   for (const Network& network : kNetworks) {
@@ -202,6 +212,8 @@ int main(int argc, char** argv) {
       "samples per measurement");
   add("divide", count_value(options.divide, "divide", 1, 1'000'000'000),
       "divides the batch size, to test the program");
+  add("batch-norm", name_value(options.batch_norm, "batch-norm", {"auto", "own", "cudnn"}),
+      "batch normalisation: own kernels, cudnn, or auto: own for bfloat16 and otherwise cudnn");
   add("reserve-multiprocessors",
       count_value(options.math.reserved_multiprocessors, "reserve-multiprocessors", 0, 64),
       "matrix products of the backward pass leave this many multiprocessors to the exchange");

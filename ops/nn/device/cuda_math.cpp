@@ -2,9 +2,11 @@
 #include <span>
 #include <utility>
 
+#include "horo/base/error.h"
 #include "ops/kernels/cuda/convolution.h"
 #include "ops/kernels/cuda/image_kernels.h"
 #include "ops/kernels/cuda/matmul.h"
+#include "ops/kernels/device/batch_norm.h"
 #include "ops/kernels/device/matrix.h"
 #include "ops/nn/device/device_math.h"
 
@@ -221,22 +223,60 @@ class CudaPool : public PoolOperation {
   cuda::PoolKernel kernel_;
 };
 
-class CudaBatchNorm : public BatchNormOperation {
+/// horo's own kernels.
+class FusedBatchNorm : public BatchNormOperation {
  public:
-  CudaBatchNorm(CudaWork& work, const ImageBatch& shape, float epsilon, const ImageFormat& format)
+  FusedBatchNorm(CudaWork& work, const ImageBatch& shape, float epsilon, const ImageFormat& format)
+      : work_(work),
+        shape_(shape),
+        epsilon_(epsilon),
+        format_(format),
+        workspace_bytes_(device_kernels::batch_norm_workspace_bytes(shape, format)) {}
+
+  bool can_fuse() const override { return true; }
+  void forward_training(const BatchNormTraining& arrays) override {
+    device_kernels::batch_norm_training(work_.stream(), shape_, format_, arrays, epsilon_,
+                                        work_.workspace(workspace_bytes_).data());
+  }
+  void forward_inference(const BatchNormInference& arrays) override {
+    device_kernels::batch_norm_inference(work_.stream(), shape_, format_, arrays, epsilon_);
+  }
+  void backward(const BatchNormBackward& arrays) override {
+    device_kernels::batch_norm_backward(work_.stream(), shape_, format_, arrays,
+                                        work_.workspace(workspace_bytes_).data());
+  }
+
+ private:
+  CudaWork& work_;
+  ImageBatch shape_;
+  float epsilon_;
+  ImageFormat format_;
+  std::size_t workspace_bytes_;
+};
+
+class CudnnBatchNorm : public BatchNormOperation {
+ public:
+  CudnnBatchNorm(CudaWork& work, const ImageBatch& shape, float epsilon, const ImageFormat& format)
       : work_(work), kernel_(shape, static_cast<double>(epsilon), format) {}
 
+  bool can_fuse() const override { return false; }
   void forward_training(const BatchNormTraining& arrays) override {
+    require_alone(arrays.addend == nullptr && !arrays.has_relu);
     kernel_.forward_training(work_.cudnn(), arrays);
   }
   void forward_inference(const BatchNormInference& arrays) override {
+    require_alone(arrays.addend == nullptr && !arrays.has_relu);
     kernel_.forward_inference(work_.cudnn(), arrays);
   }
   void backward(const BatchNormBackward& arrays) override {
+    require_alone(arrays.output == nullptr && arrays.addend_gradient == nullptr);
     kernel_.backward(work_.cudnn(), arrays);
   }
 
  private:
+  static void require_alone(bool is_alone) {
+    HORO_CHECK(is_alone, "batch normalisation of cuDNN cannot fuse an addition or a ReLU");
+  }
   CudaWork& work_;
   cuda::BatchNormKernel kernel_;
 };
@@ -273,10 +313,18 @@ class CudaMath : public DeviceMath {
   }
   std::unique_ptr<BatchNormOperation> batch_norm(const ImageBatch& shape, float epsilon,
                                                  const ImageFormat& format) override {
-    return std::make_unique<CudaBatchNorm>(work_, shape, epsilon, format);
+    if (has_own_batch_norm(format))
+      return std::make_unique<FusedBatchNorm>(work_, shape, epsilon, format);
+    return std::make_unique<CudnnBatchNorm>(work_, shape, epsilon, format);
   }
 
  private:
+  bool has_own_batch_norm(const ImageFormat& format) const {
+    using Way = MathOptions::BatchNorm;
+    const Way way = work_.options().batch_norm;
+    if (way != Way::kAutomatic) return way == Way::kOwn;
+    return format.type == DataType::kBFloat16 && format.layout == ImageLayout::kChannelsLast;
+  }
   CudaWork work_;
 };
 

@@ -60,6 +60,8 @@ class PoolOperation {
 class BatchNormOperation {
  public:
   virtual ~BatchNormOperation() = default;
+  /// Whether the arrays may have an addend and a ReLU. If not, such arrays throw InvalidArgument.
+  virtual bool can_fuse() const = 0;
   /// Normalises with the statistics of this batch and updates the running statistics.
   virtual void forward_training(const BatchNormTraining& arrays) = 0;
   /// Normalises with the given statistics.
@@ -70,6 +72,12 @@ class BatchNormOperation {
 
 /// How the operations of a GPU choose between ways to compute.
 struct MathOptions {
+  enum class BatchNorm {
+    kAutomatic,  ///< own kernels for bfloat16 with channels last, and otherwise cuDNN
+    kOwn,        ///< own kernels, which can fuse
+    kCudnn,      ///< cuDNN's spatial batch normalisation
+  };
+  BatchNorm batch_norm = BatchNorm::kAutomatic;
   /// The number of multiprocessors that matrix products of the backward pass leave to other
   /// kernels, such as those of an exchange that overlaps with them. An operation throws
   /// InvalidArgument on creation if the GPU has no more than that.

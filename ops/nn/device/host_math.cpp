@@ -250,11 +250,13 @@ class HostBatchNorm : public BatchNormOperation {
         images_(shape, format),
         epsilon_(static_cast<double>(epsilon)) {}
 
+  bool can_fuse() const override { return true; }
   void forward_training(const BatchNormTraining& arrays) override {
     device::submit(stream_, [kernel = kernel_, images = images_, epsilon = epsilon_, arrays] {
       std::vector<float> y(images.count()), variance(images.channels);
       kernel->forward_training(read(images, arrays.input).data(), arrays.scale, arrays.shift,
                                y.data(), arrays.mean, variance.data());
+      fuse(images, y, arrays.addend, arrays.has_relu);
       write(images, y, arrays.output);
       // The CPU kernel returns the biased variance. The running variance uses the unbiased one, and
       // backward() needs 1 / sqrt(biased + epsilon), as with cuDNN.
@@ -273,6 +275,7 @@ class HostBatchNorm : public BatchNormOperation {
       std::vector<float> y(images.count());
       kernel->forward_inference(read(images, arrays.input).data(), arrays.scale, arrays.shift,
                                 arrays.mean, arrays.variance, y.data());
+      fuse(images, y, arrays.addend, arrays.has_relu);
       write(images, y, arrays.output);
     });
   }
@@ -284,14 +287,29 @@ class HostBatchNorm : public BatchNormOperation {
         // cuDNN's interface keeps 1 / sqrt(variance + epsilon); the CPU kernel needs the variance.
         variance[c] = static_cast<float>(1 / (inverse * inverse) - epsilon);
       }
-      kernel->backward(read(images, arrays.input).data(),
-                       read(images, arrays.output_gradient).data(), arrays.scale, arrays.mean,
+      std::vector<float> dy = read(images, arrays.output_gradient);
+      if (arrays.output != nullptr) {
+        const std::vector<float> y = read(images, arrays.output);
+        for (std::size_t i = 0; i < y.size(); ++i) dy[i] = y[i] <= 0 ? 0 : dy[i];
+      }
+      if (arrays.addend_gradient != nullptr) write(images, dy, arrays.addend_gradient);
+      kernel->backward(read(images, arrays.input).data(), dy.data(), arrays.scale, arrays.mean,
                        variance.data(), dx.data(), arrays.scale_gradient, arrays.shift_gradient);
       write(images, dx, arrays.input_gradient);
     });
   }
 
  private:
+  // Adds `addend`, unless it is null, and applies ReLU if there is one.
+  static void fuse(const HostArray& images, std::vector<float>& y, const void* addend,
+                   bool has_relu) {
+    if (addend != nullptr) {
+      const std::vector<float> more = read(images, addend);
+      for (std::size_t i = 0; i < y.size(); ++i) y[i] += more[i];
+    }
+    if (!has_relu) return;
+    for (float& value : y) value = value <= 0 ? 0 : value;
+  }
   static void move_towards(float& value, double target, double share) {
     value += static_cast<float>(share * (target - static_cast<double>(value)));
   }

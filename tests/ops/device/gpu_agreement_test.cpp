@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "horo/device/gpu.h"
+#include "ops/kernels/device/batch_norm.h"
 #include "ops/kernels/device/cross_entropy.h"
 #include "ops/kernels/device/dropout.h"
 #include "ops/kernels/device/elementwise.h"
@@ -201,6 +202,56 @@ TEST(GpuAgreement, EmbeddingAndDropout) {
         arrays.take(dtable, kVocabulary * kWidth);
       },
       1e-5);
+}
+
+template <typename T>
+void batch_norm_both_ways(Arrays& arrays, ImageLayout layout) {
+  constexpr ImageBatch kImages{33, 24, 15, 16};
+  const ImageFormat format{std::is_same_v<T, float> ? DataType::kFloat32 : DataType::kBFloat16,
+                           layout};
+  const std::size_t count = kImages.count(), channels = kImages.channels;
+  const auto images = [&](std::uint32_t seed) {
+    return arrays.give_rounded<T>(varied_values(count, seed));
+  };
+  T *x = images(1), *dy = images(2), *addend = images(3), *y = arrays.room<T>(count),
+    *dx = arrays.room<T>(count);
+  float* of_channel[8];
+  for (auto*& array : of_channel) array = arrays.give(varied_values(channels, 4));
+  auto* workspace = arrays.room<std::byte>(batch_norm_workspace_bytes(kImages, format));
+  auto& [scale, shift, running_mean, running_variance, mean, inverse, dscale, dshift] = of_channel;
+  batch_norm_training(arrays.stream(), kImages, format,
+                      {.input = x,
+                       .scale = scale,
+                       .shift = shift,
+                       .output = y,
+                       .running_mean = running_mean,
+                       .running_variance = running_variance,
+                       .momentum = 0.1,
+                       .mean = mean,
+                       .inverse_deviation = inverse,
+                       .addend = addend,
+                       .has_relu = true},
+                      1e-5f, workspace);
+  // The sign of an output near 0 may differ between devices, so the gradient is that of no ReLU.
+  batch_norm_backward(arrays.stream(), kImages, format,
+                      {.input = x,
+                       .output_gradient = dy,
+                       .scale = scale,
+                       .mean = mean,
+                       .inverse_deviation = inverse,
+                       .input_gradient = dx,
+                       .scale_gradient = dscale,
+                       .shift_gradient = dshift},
+                      workspace);
+  for (const T* array : {y, dx}) arrays.take(array, count);
+  for (const float* array : of_channel) arrays.take(array, channels);
+}
+
+TEST(GpuAgreement, BatchNorm) {
+  for (const auto layout : {ImageLayout::kChannelsFirst, ImageLayout::kChannelsLast}) {
+    compare([&](Arrays& arrays) { batch_norm_both_ways<float>(arrays, layout); }, 1e-4);
+    compare([&](Arrays& arrays) { batch_norm_both_ways<BFloat16>(arrays, layout); }, 2e-2);
+  }
 }
 
 TEST(GpuAgreement, Elementwise) {

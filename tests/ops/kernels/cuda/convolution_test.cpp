@@ -3,7 +3,7 @@
 
 #include "horo/base/error.h"
 #include "tests/ops/kernels/cuda/gpu_values.h"
-#include "tests/ops/kernels/cuda/image_layouts.h"
+#include "tests/ops/support/image_layouts.h"
 #include "tests/support/reference_kernels/convolution.h"
 
 namespace horo::ops::cuda {

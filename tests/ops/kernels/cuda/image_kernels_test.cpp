@@ -2,7 +2,7 @@
 #include "ops/kernels/cuda/image_kernels.h"
 
 #include "tests/ops/kernels/cuda/gpu_values.h"
-#include "tests/ops/kernels/cuda/image_layouts.h"
+#include "tests/ops/support/image_layouts.h"
 #include "tests/support/reference_kernels/batch_norm.h"
 #include "tests/support/reference_kernels/max_pool.h"
 

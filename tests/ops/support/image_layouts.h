@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "ops/kernels/cuda/cudnn_descriptors.h"
+#include "ops/kernels/shapes.h"
 #include "tests/support/reference_kernels/images.h"
 
-namespace horo::ops::cuda {
+namespace horo::ops {
 
 /// Converts images from the layout of the reference, [batch, channels, height, width], to `layout`.
 template <typename T>
@@ -40,4 +40,4 @@ inline ImageBatch filters_of(const ConvolutionShape& shape) {
   return {shape.out_channels, shape.input.channels, shape.window.size, shape.window.size};
 }
 
-}  // namespace horo::ops::cuda
+}  // namespace horo::ops
