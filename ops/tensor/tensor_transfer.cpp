@@ -12,7 +12,7 @@
 namespace horo::ops {
 namespace {
 
-void check(const Tensor& host, const DeviceTensor& device) {
+void check(const Tensor& host, const Tensor& device) {
   HORO_CHECK(
       host.shape() == device.shape(),
       fmt::format("cannot copy between a host tensor of shape {} and a device tensor of shape {}",
@@ -58,7 +58,7 @@ std::byte* TensorTransfer::staging(std::size_t bytes) {
 }
 
 // Returns while the copy is in flight: the copy reads the pinned buffer, not `from`.
-void TensorTransfer::upload(const Tensor& from, DeviceTensor& to, device::Stream& stream) {
+void TensorTransfer::upload(const Tensor& from, Tensor& to, device::Stream& stream) {
   check(from, to);
   if (to.bytes() == 0) return;
   std::byte* const staged = staging(to.bytes());
@@ -72,16 +72,16 @@ void TensorTransfer::upload(const Tensor& from, DeviceTensor& to, device::Stream
     default:
       convert_to<float>(from.values(), staged);
   }
-  stream.copy(to.data(), staged, to.bytes());
+  stream.copy(to.raw(), staged, to.bytes());
   stream.record(*done_);
 }
 
 // The host converts the values, so this waits until the copy to the pinned buffer is complete.
-void TensorTransfer::download(const DeviceTensor& from, Tensor& to, device::Stream& stream) {
+void TensorTransfer::download(const Tensor& from, Tensor& to, device::Stream& stream) {
   check(to, from);
   if (from.bytes() == 0) return;
   std::byte* const staged = staging(from.bytes());
-  stream.copy(staged, from.data(), from.bytes());
+  stream.copy(staged, from.raw(), from.bytes());
   stream.record(*done_);
   done_->synchronize();
   switch (from.type()) {

@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "horo/device/device.h"
-#include "ops/tensor/device_tensor.h"
 #include "ops/tensor/tensor.h"
 
 namespace horo::ops {
@@ -25,9 +24,9 @@ class TensorTransfer {
   /// Submits the copy to `stream`. `from` may be changed as soon as this returns. Blocks only until
   /// the previous upload of this object has completed. Throws InvalidArgument if the shapes differ
   /// or the type is not supported.
-  void upload(const Tensor& from, DeviceTensor& to, device::Stream& stream);
+  void upload(const Tensor& from, Tensor& to, device::Stream& stream);
   /// Copies `from` in stream order and blocks until the copy has completed. Throws like upload().
-  void download(const DeviceTensor& from, Tensor& to, device::Stream& stream);
+  void download(const Tensor& from, Tensor& to, device::Stream& stream);
 
  private:
   /// Blocks until the pinned memory is free and returns it.

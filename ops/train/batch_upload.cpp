@@ -77,11 +77,12 @@ DeviceBatch BatchUpload::upload(const Batch& batch, device::Stream& user) {
   stream_->record(*slot.copied);
   user.wait(*slot.copied);
   allocator_.note_use(*memory, user);
-  return {.rows = batch.labels.size(),
-          .inputs = DeviceTensor(batch.inputs.shape(), DataType::kFloat32, memory->data(), memory),
-          .labels = reinterpret_cast<const std::int32_t*>(memory->data() + layout.labels),
-          .samples = reinterpret_cast<const std::uint64_t*>(memory->data() + layout.samples),
-          .memory = memory};
+  return {
+      .rows = batch.labels.size(),
+      .inputs = Tensor(batch.inputs.shape(), DataType::kFloat32, memory->data(), memory, &device_),
+      .labels = reinterpret_cast<const std::int32_t*>(memory->data() + layout.labels),
+      .samples = reinterpret_cast<const std::uint64_t*>(memory->data() + layout.samples),
+      .memory = memory};
 }
 
 }  // namespace horo::ops

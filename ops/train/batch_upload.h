@@ -7,7 +7,7 @@
 #include "horo/device/caching_allocator.h"
 #include "horo/device/device.h"
 #include "ops/data/data_loader.h"
-#include "ops/tensor/device_tensor.h"
+#include "ops/tensor/tensor.h"
 
 namespace horo::ops {
 
@@ -15,7 +15,7 @@ namespace horo::ops {
 /// submitted to the stream.
 struct DeviceBatch {
   std::size_t rows = 0;
-  DeviceTensor inputs;  ///< float32, in the order of the host batch
+  Tensor inputs;  ///< float32, in the order of the host batch
   const std::int32_t* labels = nullptr;
   const std::uint64_t* samples = nullptr;
   std::shared_ptr<const device::Memory> memory;  ///< holds inputs, labels and samples

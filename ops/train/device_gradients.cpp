@@ -77,11 +77,11 @@ DeviceGradients::DeviceGradients(device::Device& device, device::Stream& stream,
       place(parameters.size(), kLossName, DataType::kFloat32, sizeof(float)));
   for (const DataType type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat16}) {
     for (std::size_t i = parameters.size(); i-- > 0;) {
-      DeviceTensor& gradient = parameters[i]->gradient;
+      Tensor& gradient = parameters[i]->gradient;
       if (gradient.type() != type) continue;
       const Shape shape = gradient.shape();
-      gradient =
-          DeviceTensor(shape, type, place(i, parameters[i]->name, type, gradient.bytes()), memory_);
+      gradient = Tensor(shape, type, place(i, parameters[i]->name, type, gradient.bytes()), memory_,
+                        &device);
     }
   }
 }

@@ -28,8 +28,6 @@ std::size_t count_states(const OptimizerOptions& options) {
   return AdamWRule::kStates;
 }
 
-float* floats_of(const DeviceTensor& tensor) { return reinterpret_cast<float*>(tensor.data()); }
-
 }  // namespace
 
 OptimizerOptions options_of(const Optimizer& optimizer) {
@@ -56,28 +54,27 @@ DeviceOptimizer::DeviceOptimizer(device::Device& device, device::Stream& stream,
       states_(count_states(options)),
       clock_(device.allocate(sizeof(AdamWClock))) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const DeviceParameter& one = *parameters[i];
+    DeviceParameter& one = *parameters[i];
     const Shape& shape = one.value.shape();
     float* state[AdamWRule::kStates] = {};
     for (std::size_t kind = 0; kind < states_.size(); ++kind) {
-      DeviceTensor values(shape, DataType::kFloat32,
-                          device.allocate(shape.count() * sizeof(float)));
-      state[kind] = floats_of(values);
+      Tensor values(shape, DataType::kFloat32, device,
+                    device.allocate(shape.count() * sizeof(float)));
+      state[kind] = values.data();
       states_[kind].push_back({std::move(values), one.is_channels_last});
     }
     if (std::holds_alternative<SgdOptions>(options_))
       add(of_sgd_, one, gradients[i],
-          {floats_of(one.value), state[0], gradients[i].data, one.copy.data(), shape.count()});
+          {one.value.data(), state[0], gradients[i].data, one.copy.raw(), shape.count()});
     else
       add(of_adamw_, one, gradients[i],
-          {floats_of(one.value), state[0], state[1], gradients[i].data, one.copy.data(),
-           shape.count()});
+          {one.value.data(), state[0], state[1], gradients[i].data, one.copy.raw(), shape.count()});
   }
   // Submitted last: if something above throws, no work on the stream uses the memory that is then
   // freed.
   stream.fill(clock_.data(), 0, sizeof(AdamWClock));
-  for (const std::vector<State>& kind : states_)
-    for (const State& state : kind) stream.fill(state.values.data(), 0, state.values.bytes());
+  for (std::vector<State>& kind : states_)
+    for (State& state : kind) stream.fill(state.values.raw(), 0, state.values.bytes());
 }
 
 template <typename Entry>

@@ -50,7 +50,7 @@ class DeviceOptimizer {
 
  private:
   struct State {
-    DeviceTensor values;  // in the element order of the device
+    Tensor values;  // in the element order of the device
     bool is_channels_last;
   };
   template <typename Entry>

@@ -78,7 +78,7 @@ void DeviceReplica::run_pass(Batch batch, const Pass& pass, double normaliser) {
   enter_(StepPhase::kForward);
   DeviceBatch on_device = upload_.upload(batch, step_.stream());
   mark(0);
-  const DeviceTensor logits = step_.forward(
+  const Tensor logits = step_.forward(
       on_device,
       {.training = true, .seed = pass.seed, .step = pass.step, .samples = on_device.samples});
   mark(1);
@@ -144,7 +144,7 @@ StepTimes DeviceReplica::times_of(const Slot& slot) {
 
 std::size_t DeviceReplica::count_correct(Batch batch) {
   DeviceBatch on_device = upload_.upload(batch, step_.stream());
-  const DeviceTensor logits = step_.forward(on_device, {});
+  const Tensor logits = step_.forward(on_device, {});
   step_.score(logits, on_device);
   step_.stream().copy(score_.data(), step_.batch_score(), sizeof(BatchScore));
   step_.stream().synchronize();

@@ -89,12 +89,12 @@ void DeviceStep::finish() noexcept {
 
 const BatchScore* DeviceStep::batch_score() const { return memory_as<BatchScore>(score_); }
 
-DeviceTensor DeviceStep::forward(DeviceBatch& batch, const DevicePass& pass) {
+Tensor DeviceStep::forward(DeviceBatch& batch, const DevicePass& pass) {
   return network_->forward(std::move(batch.inputs), pass);
 }
 
-void DeviceStep::backward(const DeviceTensor& logits, const DeviceBatch& batch, double normaliser) {
-  DeviceTensor gradient = compute_.allocate(logits.shape(), logits.type());
+void DeviceStep::backward(const Tensor& logits, const DeviceBatch& batch, double normaliser) {
+  Tensor gradient = compute_.allocate(logits.shape(), logits.type());
   compare(logits, batch, normaliser, &gradient, gradients_.loss());
   void* const native = stream().native();
   // The loss has the index after the last parameter. It is complete before the first gradient.
@@ -108,14 +108,14 @@ void DeviceStep::exchange() { sync_.wait_on(stream().native()); }
 
 void DeviceStep::update() { optimizer_.step(stream(), measure()); }
 
-void DeviceStep::score(const DeviceTensor& logits, const DeviceBatch& batch) {
+void DeviceStep::score(const Tensor& logits, const DeviceBatch& batch) {
   compare(logits, batch, static_cast<double>(batch.rows), nullptr, nullptr);
 }
 
 // The row scores are freed as soon as the work is submitted: the allocator reuses their memory in
 // stream order.
-void DeviceStep::compare(const DeviceTensor& logits, const DeviceBatch& batch, double normaliser,
-                         DeviceTensor* gradient, float* loss) {
+void DeviceStep::compare(const Tensor& logits, const DeviceBatch& batch, double normaliser,
+                         Tensor* gradient, float* loss) {
   HORO_CHECK(logits.shape().rank() == 2 && logits.shape()[0] == batch.rows,
              fmt::format("the model's output has shape {}; expected [{}, classes]",
                          logits.shape().to_string(), batch.rows));
@@ -124,10 +124,9 @@ void DeviceStep::compare(const DeviceTensor& logits, const DeviceBatch& batch, d
   const device::Memory rows =
       compute_.allocator().allocate(batch.rows * sizeof(RowScore), stream());
   device_kernels::visit_float_type(logits.type(), "logits", [&]<typename T>(T) {
-    device_kernels::softmax_cross_entropy(
-        stream(), reinterpret_cast<const T*>(logits.data()), batch.labels, shape,
-        gradient == nullptr ? nullptr : reinterpret_cast<T*>(gradient->data()),
-        memory_as<RowScore>(rows), memory_as<BatchScore>(score_));
+    device_kernels::softmax_cross_entropy(stream(), logits.data<T>(), batch.labels, shape,
+                                          gradient == nullptr ? nullptr : gradient->data<T>(),
+                                          memory_as<RowScore>(rows), memory_as<BatchScore>(score_));
   });
 }
 

@@ -41,10 +41,10 @@ class DeviceStep {
   ~DeviceStep() { finish(); }
 
   /// The logits.
-  DeviceTensor forward(DeviceBatch& batch, const DevicePass& pass);
+  Tensor forward(DeviceBatch& batch, const DevicePass& pass);
   /// Computes the loss, divided by `normaliser`, and the gradients of a training forward(). Buckets
   /// are exchanged as soon as their gradients are ready.
-  void backward(const DeviceTensor& logits, const DeviceBatch& batch, double normaliser);
+  void backward(const Tensor& logits, const DeviceBatch& batch, double normaliser);
   /// Makes later work on the stream see the reduced gradients and the loss of all ranks.
   void exchange();
   /// Clips the gradients if clipping is on and updates the parameters. With the finite check on, a
@@ -53,7 +53,7 @@ class DeviceStep {
   /// Blocks until the device is done; logs its failures.
   void finish() noexcept;
   /// Compares logits with labels, without gradients.
-  void score(const DeviceTensor& logits, const DeviceBatch& batch);
+  void score(const Tensor& logits, const DeviceBatch& batch);
 
   DeviceCompute& compute() { return compute_; }
   device::Stream& stream() const { return compute_.stream(); }
@@ -69,8 +69,8 @@ class DeviceStep {
   const device_kernels::BatchScore* batch_score() const;
 
  private:
-  void compare(const DeviceTensor& logits, const DeviceBatch& batch, double normaliser,
-               DeviceTensor* gradient, float* loss);
+  void compare(const Tensor& logits, const DeviceBatch& batch, double normaliser, Tensor* gradient,
+               float* loss);
   device_kernels::GradientUse measure();
 
   const ExchangeOptions options_;

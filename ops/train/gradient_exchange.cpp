@@ -32,7 +32,7 @@ void move_to_arena(Context& context, std::span<Tensor* const> tensors) {
     const auto arena = std::make_shared<Arena>(context.allocate(bytes));
     for (Tensor* tensor : tensors) {
       void* memory = arena->resource()->allocate(bytes_of(*tensor), kLine);
-      Tensor moved(tensor->shape(), static_cast<float*>(memory), arena);
+      Tensor moved(tensor->shape(), DataType::kFloat32, static_cast<std::byte*>(memory), arena);
       std::ranges::copy(tensor->values(), moved.data());
       *tensor = std::move(moved);
     }

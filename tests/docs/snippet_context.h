@@ -37,7 +37,7 @@ extern std::shared_ptr<horo::device::Device> gpu;
 extern void* stream;
 extern horo::TensorView w;
 extern float* w_address;
-extern horo::ops::DeviceTensor images, logits_gradient;
+extern horo::ops::Tensor images, logits_gradient;
 void mark_ready(const horo::ops::DeviceParameter&);
 
 std::vector<std::byte> read_file(const std::string& path);

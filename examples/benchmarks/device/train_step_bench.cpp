@@ -126,12 +126,11 @@ class StepBench {
  private:
   void run(bool is_timed) {
     DeviceBatch batch{.rows = rows_,
-                      .inputs = DeviceTensor(batch_.inputs.shape(), batch_.inputs.type(),
-                                             batch_.inputs.data(), batch_.memory),
+                      .inputs = batch_.inputs.shared(),
                       .labels = batch_.labels,
                       .samples = batch_.samples,
                       .memory = batch_.memory};
-    const DeviceTensor logits = step_.forward(batch, {.training = true, .samples = batch.samples});
+    const Tensor logits = step_.forward(batch, {.training = true, .samples = batch.samples});
     step_.backward(logits, batch, static_cast<double>(rows_));
     if (is_timed) step_.stream().record(*begin_exchange_);
     step_.exchange();

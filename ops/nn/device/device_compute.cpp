@@ -45,9 +45,9 @@ DeviceCompute::~DeviceCompute() {
   }
 }
 
-DeviceTensor DeviceCompute::allocate(Shape shape, DataType type) {
+Tensor DeviceCompute::allocate(Shape shape, DataType type) {
   const std::size_t bytes = shape.count() * size_of(type);
-  return {std::move(shape), type, allocator_.allocate(bytes, *stream_)};
+  return {std::move(shape), type, device_, allocator_.allocate(bytes, *stream_)};
 }
 
 }  // namespace horo::ops

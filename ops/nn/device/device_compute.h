@@ -7,7 +7,7 @@
 #include "horo/device/device.h"
 #include "ops/kernels/shapes.h"
 #include "ops/nn/device/device_math.h"
-#include "ops/tensor/device_tensor.h"
+#include "ops/tensor/tensor.h"
 
 namespace horo::ops {
 
@@ -39,8 +39,8 @@ class DeviceCompute {
 
   /// Allocates a tensor with undefined values for work on stream(). Its memory returns to the
   /// allocator when the tensor is destroyed.
-  DeviceTensor allocate(Shape shape, DataType type);
-  DeviceTensor allocate(Shape shape) { return allocate(std::move(shape), type()); }
+  Tensor allocate(Shape shape, DataType type);
+  Tensor allocate(Shape shape) { return allocate(std::move(shape), type()); }
 
  private:
   device::Device& device_;

@@ -5,17 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "ops/tensor/device_tensor.h"
+#include "ops/tensor/tensor.h"
 
 namespace horo::ops {
 
 /// A trainable tensor on a device. If the gradient is empty, the tensor belongs to the model but is
 /// not trained (running statistics).
 struct DeviceParameter {
-  std::string name;       ///< equal to that of the host layer's Parameter
-  DeviceTensor value;     ///< float32, in the device's order: what the optimizer updates
-  DeviceTensor copy;      ///< the value in the type the layer computes with; empty: that is `value`
-  DeviceTensor gradient;  ///< of the type of `copy`, or float32 where there is none
+  std::string name;  ///< equal to that of the host layer's Parameter
+  Tensor value;      ///< float32, in the device's order: what the optimizer updates
+  Tensor copy;       ///< the value in the type the layer computes with; empty: that is `value`
+  Tensor gradient;   ///< of the type of `copy`, or float32 where there is none
   /// Set for a filter that is stored as [out, height, width, in]; the host stores [out, in, height,
   /// width].
   bool is_channels_last = false;
@@ -42,12 +42,12 @@ class DeviceLayer {
  public:
   virtual ~DeviceLayer() = default;
   /// Stores what backward() needs if pass.training is set.
-  virtual DeviceTensor forward(DeviceTensor input, const DevicePass& pass) = 0;
+  virtual Tensor forward(Tensor input, const DevicePass& pass) = 0;
   /// Computes the gradients for the latest training forward(). Overwrites the gradients of the
   /// parameters at their current address, which the caller may have changed to another multiple of
   /// 16 bytes. Calls `ready` for each parameter. Returns the gradient by the input, or an empty
   /// tensor where Layer does.
-  virtual DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) = 0;
+  virtual Tensor backward(Tensor output_gradient, const DeviceGradientReady& ready) = 0;
   /// In forward order. The pointers stay valid for the lifetime of the layer.
   virtual std::vector<DeviceParameter*> parameters() { return {}; }
   virtual std::vector<DeviceParameter*> buffers() { return {}; }

@@ -55,22 +55,22 @@ DeviceLinearChain::Plan DeviceLinearChain::make_plan(const Shape& input) const {
   return plan;
 }
 
-DeviceTensor DeviceLinearChain::forward_through(State& state, const LinkPlan& plan,
-                                                DeviceTensor input, bool is_training) {
+Tensor DeviceLinearChain::forward_through(State& state, const LinkPlan& plan, Tensor input,
+                                          bool is_training) {
   const auto activation = state.link.activation;
   // `kept` is what the gradient of the activation needs. GELU needs its input. ReLU needs the bits
   // of a fused backward product, or its output if the backward pass is not fused.
-  DeviceTensor output = compute_.allocate(plan.output), kept;
+  Tensor output = compute_.allocate(plan.output), kept;
   if (plan.activated) {
     if (is_training && activation == Activation::kGelu)
       kept = compute_.allocate(plan.output);
     else if (is_training && plan.goes_back)
       kept = compute_.allocate({plan.activated->kept_bytes()}, DataType::kUInt8);
-    plan.activated->forward(input.data(), computed(state.weight).data(),
-                            computed(state.bias).data(), output.data(), kept.data());
+    plan.activated->forward(input.raw(), computed(state.weight).raw(), computed(state.bias).raw(),
+                            output.raw(), kept.raw());
   } else {
-    plan.linear->forward(input.data(), computed(state.weight).data(), computed(state.bias).data(),
-                         output.data());
+    plan.linear->forward(input.raw(), computed(state.weight).raw(), computed(state.bias).raw(),
+                         output.raw());
     if (activation == Activation::kGelu)
       kept = std::exchange(output, gelu(compute_, output));
     else if (activation)
@@ -84,7 +84,7 @@ DeviceTensor DeviceLinearChain::forward_through(State& state, const LinkPlan& pl
 }
 
 // Plans are made once per input shape and kept, because they query the library for each product.
-DeviceTensor DeviceLinearChain::forward(DeviceTensor input, const DevicePass& pass) {
+Tensor DeviceLinearChain::forward(Tensor input, const DevicePass& pass) {
   const Shape shape = to_host_order(input.shape(), compute_.layout());
   const auto plan = plans_.get(shape, [&] { return std::make_shared<Plan>(make_plan(shape)); });
   for (std::size_t i = 0; i < states_.size(); ++i)
@@ -95,31 +95,30 @@ DeviceTensor DeviceLinearChain::forward(DeviceTensor input, const DevicePass& pa
 
 // The activation as a kernel of its own: for a last link with an activation, and where the library
 // cannot fuse the backward pass.
-DeviceTensor DeviceLinearChain::backward_activation(State& state, const DeviceTensor& gradient) {
-  const DeviceTensor kept = std::exchange(state.kept, DeviceTensor());
+Tensor DeviceLinearChain::backward_activation(State& state, const Tensor& gradient) {
+  const Tensor kept = std::exchange(state.kept, Tensor());
   return state.link.activation == Activation::kGelu ? gelu_backward(compute_, gradient, kept)
                                                     : relu_backward(compute_, gradient, kept);
 }
 
 // `gradient` is the gradient by the output of the product of link `index`. The result is the same
 // for link index - 1. The fused product also writes the gradient of the bias of link index - 1.
-DeviceTensor DeviceLinearChain::backward_between(std::size_t index, const Plan& plan,
-                                                 const DeviceTensor& gradient) {
+Tensor DeviceLinearChain::backward_between(std::size_t index, const Plan& plan,
+                                           const Tensor& gradient) {
   State& before = states_[index - 1];
-  const DeviceTensor& weight = computed(states_[index].weight);
-  DeviceTensor result = compute_.allocate(plan[index - 1].output);
+  const Tensor& weight = computed(states_[index].weight);
+  Tensor result = compute_.allocate(plan[index - 1].output);
   if (!plan[index - 1].goes_back) {
-    plan[index].linear->backward_data(weight.data(), gradient.data(), result.data());
+    plan[index].linear->backward_data(weight.raw(), gradient.raw(), result.raw());
     return backward_activation(before, result);
   }
-  const DeviceTensor kept = std::exchange(before.kept, DeviceTensor());
-  plan[index - 1].activated->backward(weight.data(), gradient.data(), kept.data(), result.data(),
-                                      before.bias.gradient.data());
+  const Tensor kept = std::exchange(before.kept, Tensor());
+  plan[index - 1].activated->backward(weight.raw(), gradient.raw(), kept.raw(), result.raw(),
+                                      before.bias.gradient.raw());
   return result;
 }
 
-DeviceTensor DeviceLinearChain::backward(DeviceTensor output_gradient,
-                                         const DeviceGradientReady& ready) {
+Tensor DeviceLinearChain::backward(Tensor output_gradient, const DeviceGradientReady& ready) {
   const auto plan = std::exchange(plan_, nullptr);
   const Link& last = states_.back().link;
   const char* kind = !last.activation                       ? "Linear"
@@ -129,26 +128,26 @@ DeviceTensor DeviceLinearChain::backward(DeviceTensor output_gradient,
     require_gradient(plan != nullptr, kind, output_gradient.shape(),
                      plan ? plan->back().output : Shape());
   });
-  DeviceTensor gradient = last.activation ? backward_activation(states_.back(), output_gradient)
-                                          : std::move(output_gradient);
+  Tensor gradient = last.activation ? backward_activation(states_.back(), output_gradient)
+                                    : std::move(output_gradient);
   // The gradients of a link's parameters are reported before the product that computes the gradient
   // for the previous link, so that their exchange overlaps with it. The bias of a fused link is
   // complete at this point: backward_between() of the next link has written it.
   for (std::size_t i = states_.size(); i-- > 0;) {
     State& state = states_[i];
-    const DeviceTensor input = std::exchange(state.input, DeviceTensor());
+    const Tensor input = std::exchange(state.input, Tensor());
     // The fused backward product has already summed the gradient of the bias.
-    void* const bias_gradient = (*plan)[i].goes_back ? nullptr : state.bias.gradient.data();
-    (*plan)[i].linear->backward_weights(input.data(), gradient.data(), state.weight.gradient.data(),
+    void* const bias_gradient = (*plan)[i].goes_back ? nullptr : state.bias.gradient.raw();
+    (*plan)[i].linear->backward_weights(input.raw(), gradient.raw(), state.weight.gradient.raw(),
                                         bias_gradient);
     report(state.parameters(), ready);
     if (i > 0) gradient = backward_between(i, *plan, gradient);
   }
-  if (!states_[0].link.linear.input_gradient) return DeviceTensor();
-  DeviceTensor input_gradient =
+  if (!states_[0].link.linear.input_gradient) return Tensor();
+  Tensor input_gradient =
       compute_.allocate({gradient.shape()[0], states_[0].link.linear.in_features});
-  (*plan)[0].linear->backward_data(computed(states_[0].weight).data(), gradient.data(),
-                                   input_gradient.data());
+  (*plan)[0].linear->backward_data(computed(states_[0].weight).raw(), gradient.raw(),
+                                   input_gradient.raw());
   return input_gradient;
 }
 

@@ -28,8 +28,8 @@ class DeviceLinearChain : public DeviceLayer {
   /// Only the first link may lack an input gradient.
   DeviceLinearChain(std::vector<Link> links, DeviceCompute& compute);
 
-  DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
-  DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) override;
+  Tensor forward(Tensor input, const DevicePass& pass) override;
+  Tensor backward(Tensor output_gradient, const DeviceGradientReady& ready) override;
   std::vector<DeviceParameter*> parameters() override;
 
  private:
@@ -46,20 +46,19 @@ class DeviceLinearChain : public DeviceLayer {
     DeviceParameter weight;
     DeviceParameter bias;
     // of the latest training forward:
-    DeviceTensor input;
-    DeviceTensor kept;  ///< what the activation's gradient needs
+    Tensor input;
+    Tensor kept;  ///< what the activation's gradient needs
 
     std::vector<DeviceParameter*> parameters();
   };
 
   Plan make_plan(const Shape& input) const;
   LinkPlan plan_of(std::size_t index, const Shape& input) const;
-  DeviceTensor forward_through(State& state, const LinkPlan& plan, DeviceTensor input,
-                               bool is_training);
+  Tensor forward_through(State& state, const LinkPlan& plan, Tensor input, bool is_training);
   /// Computes the gradient by the input of the previous activation from the gradient by the output
   /// of the link.
-  DeviceTensor backward_between(std::size_t index, const Plan& plan, const DeviceTensor& gradient);
-  DeviceTensor backward_activation(State& state, const DeviceTensor& gradient);
+  Tensor backward_between(std::size_t index, const Plan& plan, const Tensor& gradient);
+  Tensor backward_activation(State& state, const Tensor& gradient);
 
   DeviceCompute& compute_;
   std::vector<State> states_;

@@ -21,16 +21,15 @@ void require_type(std::string_view what, DataType got, DataType expected) {
 DeviceNetwork::DeviceNetwork(std::unique_ptr<DeviceLayer> layers, DeviceCompute& compute)
     : layers_(std::move(layers)), compute_(compute) {}
 
-DeviceTensor DeviceNetwork::forward(DeviceTensor input, const DevicePass& pass) {
+Tensor DeviceNetwork::forward(Tensor input, const DevicePass& pass) {
   require_type("input", input.type(), DataType::kFloat32);
   return layers_->forward(in_device_order(compute_, std::move(input), compute_.type()), pass);
 }
 
-DeviceTensor DeviceNetwork::backward(DeviceTensor output_gradient,
-                                     const DeviceGradientReady& ready) {
+Tensor DeviceNetwork::backward(Tensor output_gradient, const DeviceGradientReady& ready) {
   require_type("output gradient", output_gradient.type(), compute_.type());
   // Empty if the first layer was built without an input gradient.
-  DeviceTensor gradient = layers_->backward(std::move(output_gradient), ready);
+  Tensor gradient = layers_->backward(std::move(output_gradient), ready);
   if (gradient.count() == 0) return gradient;
   return in_host_order(compute_, std::move(gradient), DataType::kFloat32);
 }

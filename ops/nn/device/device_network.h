@@ -15,8 +15,8 @@ class DeviceNetwork : public DeviceLayer {
  public:
   DeviceNetwork(std::unique_ptr<DeviceLayer> layers, DeviceCompute& compute);
 
-  DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
-  DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) override;
+  Tensor forward(Tensor input, const DevicePass& pass) override;
+  Tensor backward(Tensor output_gradient, const DeviceGradientReady& ready) override;
   std::vector<DeviceParameter*> parameters() override { return layers_->parameters(); }
   std::vector<DeviceParameter*> buffers() override { return layers_->buffers(); }
 

@@ -16,12 +16,9 @@ DeviceParameter make_device_parameter(DeviceCompute& compute, const Shape& host,
 DeviceParameter make_device_buffer(DeviceCompute& compute, const Shape& host);
 
 /// The tensor that a layer computes with: the copy if there is one, else the value.
-inline const DeviceTensor& computed(const DeviceParameter& parameter) {
+inline const Tensor& computed(const DeviceParameter& parameter) {
   return parameter.copy.count() > 0 ? parameter.copy : parameter.value;
 }
-
-/// The float32 values at `tensor`.
-inline float* floats(const DeviceTensor& tensor) { return reinterpret_cast<float*>(tensor.data()); }
 
 /// Reports that the work for the gradients of all `parameters` has been submitted to the stream.
 inline void report(const std::vector<DeviceParameter*>& parameters,

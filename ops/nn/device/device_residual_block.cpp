@@ -15,7 +15,7 @@ DeviceResidualChain::DeviceResidualChain(bool begins_with_relu,
 
 // The derivative of ReLU depends only on the sign of its output. The output is kept because it
 // shares memory with the input of the first block; the input of the ReLU is not kept.
-DeviceTensor DeviceResidualChain::forward(DeviceTensor input, const DevicePass& pass) {
+Tensor DeviceResidualChain::forward(Tensor input, const DevicePass& pass) {
   if (begins_with_relu_) {
     input = relu(compute_, input);
     if (pass.training) relu_output_ = input.shared();
@@ -25,9 +25,8 @@ DeviceTensor DeviceResidualChain::forward(DeviceTensor input, const DevicePass& 
 
 // Interleaves the blocks: the gradient of a block's last ReLU is fused with the sum of the branch
 // gradients of the block after it. Only the last block uses the gradient by its output directly.
-DeviceTensor DeviceResidualChain::backward(DeviceTensor output_gradient,
-                                           const DeviceGradientReady& ready) {
-  DeviceTensor gradient =
+Tensor DeviceResidualChain::backward(Tensor output_gradient, const DeviceGradientReady& ready) {
+  Tensor gradient =
       naming(blocks_.back(), [&] { return blocks_.back().layer->backward_relu(output_gradient); });
   DeviceResidualBlock::BranchGradients by;
   for (std::size_t i = blocks_.size(); i-- > 0;) {
@@ -38,7 +37,7 @@ DeviceTensor DeviceResidualChain::backward(DeviceTensor output_gradient,
     if (i > 0) gradient = blocks_[i - 1].layer->backward_relu(std::exchange(by, {}));
   }
   if (!begins_with_relu_) return add(compute_, by.residual, by.shortcut);
-  const DeviceTensor output = std::exchange(relu_output_, DeviceTensor());
+  const Tensor output = std::exchange(relu_output_, Tensor());
   return add_relu_backward(compute_, by.residual, by.shortcut, output);
 }
 
@@ -50,24 +49,23 @@ DeviceResidualBlock::DeviceResidualBlock(DeviceSequential residual, DeviceSequen
                                          DeviceCompute& compute)
     : residual_(std::move(residual)), shortcut_(std::move(shortcut)), compute_(compute) {}
 
-DeviceTensor DeviceResidualBlock::forward(DeviceTensor input, const DevicePass& pass) {
+Tensor DeviceResidualBlock::forward(Tensor input, const DevicePass& pass) {
   // Both branches read the same input. This is safe because layers never write to their inputs.
-  const DeviceTensor residual = residual_.forward(input.shared(), pass);
-  const DeviceTensor shortcut = shortcut_.forward(std::move(input), pass);
-  DeviceTensor output = add_relu(compute_, residual, shortcut);
+  const Tensor residual = residual_.forward(input.shared(), pass);
+  const Tensor shortcut = shortcut_.forward(std::move(input), pass);
+  Tensor output = add_relu(compute_, residual, shortcut);
   if (pass.training) output_ = output.shared();
   return output;
 }
 
 // dx = residual'(g) + shortcut'(g), where g is the gradient by the sum of the branches.
-DeviceTensor DeviceResidualBlock::backward(DeviceTensor output_gradient,
-                                           const DeviceGradientReady& ready) {
+Tensor DeviceResidualBlock::backward(Tensor output_gradient, const DeviceGradientReady& ready) {
   const BranchGradients by = backward_branches(backward_relu(output_gradient), ready);
   return add(compute_, by.residual, by.shortcut);
 }
 
-DeviceTensor DeviceResidualBlock::backward_relu(const DeviceTensor& output_gradient) {
-  const DeviceTensor output = std::exchange(output_, DeviceTensor());
+Tensor DeviceResidualBlock::backward_relu(const Tensor& output_gradient) {
+  const Tensor output = std::exchange(output_, Tensor());
   require_gradient(output.count() > 0, "ResidualBlock",
                    to_host_order(output_gradient.shape(), compute_.layout()),
                    to_host_order(output.shape(), compute_.layout()));
@@ -77,13 +75,13 @@ DeviceTensor DeviceResidualBlock::backward_relu(const DeviceTensor& output_gradi
 // The gradient by the output of this block is the sum of the two gradients of the next block. One
 // kernel adds them and applies the derivative of ReLU. Shapes need no check here: the next block
 // has computed both gradients.
-DeviceTensor DeviceResidualBlock::backward_relu(const BranchGradients& behind) {
-  const DeviceTensor output = std::exchange(output_, DeviceTensor());
+Tensor DeviceResidualBlock::backward_relu(const BranchGradients& behind) {
+  const Tensor output = std::exchange(output_, Tensor());
   return add_relu_backward(compute_, behind.residual, behind.shortcut, output);
 }
 
 DeviceResidualBlock::BranchGradients DeviceResidualBlock::backward_branches(
-    DeviceTensor gradient, const DeviceGradientReady& ready) {
+    Tensor gradient, const DeviceGradientReady& ready) {
   BranchGradients by;
   // Both branches get the same gradient, which is safe because layers never write to their inputs.
   by.residual = residual_.backward(gradient.shared(), ready);

@@ -15,28 +15,28 @@ class DeviceResidualBlock : public DeviceLayer {
  public:
   /// The gradient by the input is the sum of the gradients of both branches.
   struct BranchGradients {
-    DeviceTensor residual;
-    DeviceTensor shortcut;
+    Tensor residual;
+    Tensor shortcut;
   };
   /// A shortcut without layers passes the input on.
   DeviceResidualBlock(DeviceSequential residual, DeviceSequential shortcut, DeviceCompute& compute);
 
-  DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
-  DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) override;
+  Tensor forward(Tensor input, const DevicePass& pass) override;
+  Tensor backward(Tensor output_gradient, const DeviceGradientReady& ready) override;
   std::vector<DeviceParameter*> parameters() override;
   std::vector<DeviceParameter*> buffers() override;
 
   /// The two parts of backward(): first through the ReLU, from the gradient by the output or from
   /// the two gradients of the next block, then through the branches.
-  DeviceTensor backward_relu(const DeviceTensor& output_gradient);
-  DeviceTensor backward_relu(const BranchGradients& behind);
-  BranchGradients backward_branches(DeviceTensor gradient, const DeviceGradientReady& ready);
+  Tensor backward_relu(const Tensor& output_gradient);
+  Tensor backward_relu(const BranchGradients& behind);
+  BranchGradients backward_branches(Tensor gradient, const DeviceGradientReady& ready);
 
  private:
   DeviceSequential residual_;
   DeviceSequential shortcut_;
   DeviceCompute& compute_;
-  DeviceTensor output_;  // of the latest training forward
+  Tensor output_;  // of the latest training forward
 };
 
 /// The counterpart of consecutive ResidualBlocks and of a ReLU before the first. In the backward
@@ -47,8 +47,8 @@ class DeviceResidualChain : public DeviceLayer {
   DeviceResidualChain(bool begins_with_relu, std::vector<Stage<DeviceResidualBlock>> blocks,
                       DeviceCompute& compute);
 
-  DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
-  DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) override;
+  Tensor forward(Tensor input, const DevicePass& pass) override;
+  Tensor backward(Tensor output_gradient, const DeviceGradientReady& ready) override;
   std::vector<DeviceParameter*> parameters() override;
   std::vector<DeviceParameter*> buffers() override;
 
@@ -56,7 +56,7 @@ class DeviceResidualChain : public DeviceLayer {
   bool begins_with_relu_;
   std::vector<Stage<DeviceResidualBlock>> blocks_;
   DeviceCompute& compute_;
-  DeviceTensor relu_output_;  // of the latest training forward
+  Tensor relu_output_;  // of the latest training forward
 };
 
 }  // namespace horo::ops

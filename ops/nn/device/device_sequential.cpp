@@ -9,12 +9,11 @@ namespace horo::ops {
 DeviceSequential::DeviceSequential(std::vector<Stage<DeviceLayer>> stages)
     : stages_(std::move(stages)) {}
 
-DeviceTensor DeviceSequential::forward(DeviceTensor input, const DevicePass& pass) {
+Tensor DeviceSequential::forward(Tensor input, const DevicePass& pass) {
   return forward_through(stages_, std::move(input), pass);
 }
 
-DeviceTensor DeviceSequential::backward(DeviceTensor output_gradient,
-                                        const DeviceGradientReady& ready) {
+Tensor DeviceSequential::backward(Tensor output_gradient, const DeviceGradientReady& ready) {
   return backward_through(stages_, std::move(output_gradient), ready);
 }
 

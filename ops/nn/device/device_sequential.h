@@ -14,8 +14,8 @@ class DeviceSequential : public DeviceLayer {
  public:
   explicit DeviceSequential(std::vector<Stage<DeviceLayer>> stages);
 
-  DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
-  DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) override;
+  Tensor forward(Tensor input, const DevicePass& pass) override;
+  Tensor backward(Tensor output_gradient, const DeviceGradientReady& ready) override;
   std::vector<DeviceParameter*> parameters() override;
   std::vector<DeviceParameter*> buffers() override;
 

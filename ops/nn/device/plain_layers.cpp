@@ -24,31 +24,31 @@ DeviceBatchNorm::DeviceBatchNorm(const BatchNormOptions& options, DeviceCompute&
       mean_(compute.allocate({options.channels}, DataType::kFloat32)),
       inverse_deviation_(compute.allocate({options.channels}, DataType::kFloat32)) {}
 
-DeviceTensor DeviceBatchNorm::forward(DeviceTensor input, const DevicePass& pass) {
+Tensor DeviceBatchNorm::forward(Tensor input, const DevicePass& pass) {
   const Shape shape = to_host_order(input.shape(), compute_.layout());
   const ImageBatch images = normalised_images(options_, shape, pass.training);
   const auto operation = operations_.get(shape, [&] {
     return std::shared_ptr(compute_.math().batch_norm(images, options_.epsilon, compute_.format()));
   });
-  DeviceTensor output = compute_.allocate(input.shape());
+  Tensor output = compute_.allocate(input.shape());
   if (!pass.training) {
-    operation->forward_inference({.input = input.data(),
-                                  .scale = floats(weight_.value),
-                                  .shift = floats(bias_.value),
-                                  .mean = floats(running_mean_.value),
-                                  .variance = floats(running_variance_.value),
-                                  .output = output.data()});
+    operation->forward_inference({.input = input.raw(),
+                                  .scale = weight_.value.data(),
+                                  .shift = bias_.value.data(),
+                                  .mean = running_mean_.value.data(),
+                                  .variance = running_variance_.value.data(),
+                                  .output = output.raw()});
     return output;
   }
-  operation->forward_training({.input = input.data(),
-                               .scale = floats(weight_.value),
-                               .shift = floats(bias_.value),
-                               .output = output.data(),
-                               .running_mean = floats(running_mean_.value),
-                               .running_variance = floats(running_variance_.value),
+  operation->forward_training({.input = input.raw(),
+                               .scale = weight_.value.data(),
+                               .shift = bias_.value.data(),
+                               .output = output.raw(),
+                               .running_mean = running_mean_.value.data(),
+                               .running_variance = running_variance_.value.data(),
                                .momentum = static_cast<double>(options_.momentum),
-                               .mean = floats(mean_),
-                               .inverse_deviation = floats(inverse_deviation_)});
+                               .mean = mean_.data(),
+                               .inverse_deviation = inverse_deviation_.data()});
   // backward() uses the statistics of this batch in mean_ and inverse_deviation_, which the next
   // training forward overwrites.
   operation_ = operation;
@@ -56,36 +56,35 @@ DeviceTensor DeviceBatchNorm::forward(DeviceTensor input, const DevicePass& pass
   return output;
 }
 
-DeviceTensor DeviceBatchNorm::backward(DeviceTensor output_gradient,
-                                       const DeviceGradientReady& ready) {
+Tensor DeviceBatchNorm::backward(Tensor output_gradient, const DeviceGradientReady& ready) {
   const auto operation = std::exchange(operation_, nullptr);
   require_gradient(operation != nullptr, "BatchNorm",
                    to_host_order(output_gradient.shape(), compute_.layout()),
                    to_host_order(input_.shape(), compute_.layout()));
-  const DeviceTensor input = std::exchange(input_, DeviceTensor());
-  DeviceTensor input_gradient = compute_.allocate(input.shape());
-  operation->backward({.input = input.data(),
-                       .output_gradient = output_gradient.data(),
-                       .scale = floats(weight_.value),
-                       .mean = floats(mean_),
-                       .inverse_deviation = floats(inverse_deviation_),
-                       .input_gradient = input_gradient.data(),
-                       .scale_gradient = floats(weight_.gradient),
-                       .shift_gradient = floats(bias_.gradient)});
+  const Tensor input = std::exchange(input_, Tensor());
+  Tensor input_gradient = compute_.allocate(input.shape());
+  operation->backward({.input = input.raw(),
+                       .output_gradient = output_gradient.raw(),
+                       .scale = weight_.value.data(),
+                       .mean = mean_.data(),
+                       .inverse_deviation = inverse_deviation_.data(),
+                       .input_gradient = input_gradient.raw(),
+                       .scale_gradient = weight_.gradient.data(),
+                       .shift_gradient = bias_.gradient.data()});
   report(parameters(), ready);
   return input_gradient;
 }
 
 // Keeps the output, whose sign determines the derivative. The next layer usually keeps the same
 // memory as its input, so this costs no additional memory.
-DeviceTensor DeviceRelu::forward(DeviceTensor input, const DevicePass& pass) {
-  DeviceTensor output = relu(compute_, input);
+Tensor DeviceRelu::forward(Tensor input, const DevicePass& pass) {
+  Tensor output = relu(compute_, input);
   if (pass.training) output_ = output.shared();
   return output;
 }
 
-DeviceTensor DeviceRelu::backward(DeviceTensor output_gradient, const DeviceGradientReady&) {
-  const DeviceTensor output = std::exchange(output_, DeviceTensor());
+Tensor DeviceRelu::backward(Tensor output_gradient, const DeviceGradientReady&) {
+  const Tensor output = std::exchange(output_, Tensor());
   require_gradient(output.count() > 0, "Relu",
                    to_host_order(output_gradient.shape(), compute_.layout()),
                    to_host_order(output.shape(), compute_.layout()));
@@ -94,14 +93,14 @@ DeviceTensor DeviceRelu::backward(DeviceTensor output_gradient, const DeviceGrad
 
 // Keeps the input: the derivative of GELU cannot be computed from its output, because GELU is not
 // monotonic.
-DeviceTensor DeviceGelu::forward(DeviceTensor input, const DevicePass& pass) {
-  DeviceTensor output = gelu(compute_, input);
+Tensor DeviceGelu::forward(Tensor input, const DevicePass& pass) {
+  Tensor output = gelu(compute_, input);
   if (pass.training) input_ = std::move(input);
   return output;
 }
 
-DeviceTensor DeviceGelu::backward(DeviceTensor output_gradient, const DeviceGradientReady&) {
-  const DeviceTensor input = std::exchange(input_, DeviceTensor());
+Tensor DeviceGelu::backward(Tensor output_gradient, const DeviceGradientReady&) {
+  const Tensor input = std::exchange(input_, Tensor());
   require_gradient(input.count() > 0, "Gelu",
                    to_host_order(output_gradient.shape(), compute_.layout()),
                    to_host_order(input.shape(), compute_.layout()));
@@ -110,7 +109,7 @@ DeviceTensor DeviceGelu::backward(DeviceTensor output_gradient, const DeviceGrad
 
 // Keeps the key and the address of the sample indices, from which backward() draws the same mask.
 // The mask is not stored.
-DeviceTensor DeviceDropout::forward(DeviceTensor input, const DevicePass& pass) {
+Tensor DeviceDropout::forward(Tensor input, const DevicePass& pass) {
   const Shape shape = to_host_order(input.shape(), compute_.layout());
   require_input(shape.rank() >= 1, "Dropout", shape, "[batch, ...]");
   if (!pass.training) return input;
@@ -120,7 +119,7 @@ DeviceTensor DeviceDropout::forward(DeviceTensor input, const DevicePass& pass) 
   return apply(std::move(input), *choice_);
 }
 
-DeviceTensor DeviceDropout::backward(DeviceTensor output_gradient, const DeviceGradientReady&) {
+Tensor DeviceDropout::backward(Tensor output_gradient, const DeviceGradientReady&) {
   const std::optional<Choice> choice = std::exchange(choice_, std::nullopt);
   require_gradient(choice.has_value(), "Dropout",
                    to_host_order(output_gradient.shape(), compute_.layout()),
@@ -128,28 +127,28 @@ DeviceTensor DeviceDropout::backward(DeviceTensor output_gradient, const DeviceG
   return apply(std::move(output_gradient), *choice);
 }
 
-DeviceTensor DeviceDropout::apply(DeviceTensor x, const Choice& choice) {
+Tensor DeviceDropout::apply(Tensor x, const Choice& choice) {
   // The mask is drawn in the feature order of the host, so that host and device drop the same
   // values.
-  const DeviceTensor ordered = in_host_order(compute_, std::move(x), compute_.type());
-  DeviceTensor y = dropout(compute_, ordered,
-                           {.key = choice.key,
-                            .samples = choice.samples,
-                            .drop_probability = options_.probability,
-                            .factor = 1.0f / (1.0f - options_.probability)});
+  const Tensor ordered = in_host_order(compute_, std::move(x), compute_.type());
+  Tensor y = dropout(compute_, ordered,
+                     {.key = choice.key,
+                      .samples = choice.samples,
+                      .drop_probability = options_.probability,
+                      .factor = 1.0f / (1.0f - options_.probability)});
   return in_device_order(compute_, std::move(y), compute_.type());
 }
 
 // The features get the order of the host in every layout, so that a Linear after this has the same
 // weights on host and device.
-DeviceTensor DeviceFlatten::forward(DeviceTensor input, const DevicePass& pass) {
+Tensor DeviceFlatten::forward(Tensor input, const DevicePass& pass) {
   const Shape shape = to_host_order(input.shape(), compute_.layout());
   const Shape flat = flattened(shape);
   if (pass.training) shape_ = shape;
   return in_host_order(compute_, std::move(input), compute_.type()).reshaped(flat);
 }
 
-DeviceTensor DeviceFlatten::backward(DeviceTensor output_gradient, const DeviceGradientReady&) {
+Tensor DeviceFlatten::backward(Tensor output_gradient, const DeviceGradientReady&) {
   const std::optional<Shape> shape = std::exchange(shape_, std::nullopt);
   require_gradient(shape.has_value(), "Flatten", output_gradient.shape(),
                    shape ? flattened(*shape) : Shape());
@@ -160,11 +159,11 @@ DevicePool::DevicePool(std::string kind, MakePlan make_plan, DeviceCompute& comp
     : kind_(std::move(kind)), make_plan_(std::move(make_plan)), compute_(compute) {}
 
 // The backward pass of cuDNN reads the input and the output, so both are kept.
-DeviceTensor DevicePool::forward(DeviceTensor input, const DevicePass& pass) {
+Tensor DevicePool::forward(Tensor input, const DevicePass& pass) {
   const Shape shape = to_host_order(input.shape(), compute_.layout());
   const auto plan = plans_.get(shape, [&] { return std::make_shared<Plan>(make_plan_(shape)); });
-  DeviceTensor output = compute_.allocate(to_device_order(plan->output, compute_.layout()));
-  plan->operation->forward(input.data(), output.data());
+  Tensor output = compute_.allocate(to_device_order(plan->output, compute_.layout()));
+  plan->operation->forward(input.raw(), output.raw());
   if (pass.training) {
     plan_ = plan;
     input_ = std::move(input);
@@ -173,16 +172,15 @@ DeviceTensor DevicePool::forward(DeviceTensor input, const DevicePass& pass) {
   return output;
 }
 
-DeviceTensor DevicePool::backward(DeviceTensor output_gradient, const DeviceGradientReady&) {
+Tensor DevicePool::backward(Tensor output_gradient, const DeviceGradientReady&) {
   const auto plan = std::exchange(plan_, nullptr);
   require_gradient(plan != nullptr, kind_,
                    to_host_order(output_gradient.shape(), compute_.layout()),
                    plan ? plan->output : Shape());
-  const DeviceTensor input = std::exchange(input_, DeviceTensor());
-  const DeviceTensor output = std::exchange(output_, DeviceTensor());
-  DeviceTensor input_gradient = compute_.allocate(input.shape());
-  plan->operation->backward(input.data(), output.data(), output_gradient.data(),
-                            input_gradient.data());
+  const Tensor input = std::exchange(input_, Tensor());
+  const Tensor output = std::exchange(output_, Tensor());
+  Tensor input_gradient = compute_.allocate(input.shape());
+  plan->operation->backward(input.raw(), output.raw(), output_gradient.raw(), input_gradient.raw());
   return input_gradient;
 }
 

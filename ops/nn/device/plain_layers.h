@@ -22,8 +22,8 @@ class DeviceBatchNorm : public DeviceLayer {
  public:
   DeviceBatchNorm(const BatchNormOptions& options, DeviceCompute& compute);
 
-  DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
-  DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) override;
+  Tensor forward(Tensor input, const DevicePass& pass) override;
+  Tensor backward(Tensor output_gradient, const DeviceGradientReady& ready) override;
   std::vector<DeviceParameter*> parameters() override { return {&weight_, &bias_}; }
   std::vector<DeviceParameter*> buffers() override { return {&running_mean_, &running_variance_}; }
 
@@ -37,9 +37,9 @@ class DeviceBatchNorm : public DeviceLayer {
   ShapeCache<BatchNormOperation> operations_;
   // of the latest training forward:
   std::shared_ptr<BatchNormOperation> operation_;
-  DeviceTensor input_;
-  DeviceTensor mean_;
-  DeviceTensor inverse_deviation_;
+  Tensor input_;
+  Tensor mean_;
+  Tensor inverse_deviation_;
 };
 
 // The layers without parameters.
@@ -48,24 +48,24 @@ class DeviceBatchNorm : public DeviceLayer {
 class DeviceRelu : public DeviceLayer {
  public:
   explicit DeviceRelu(DeviceCompute& compute) : compute_(compute) {}
-  DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
-  DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) override;
+  Tensor forward(Tensor input, const DevicePass& pass) override;
+  Tensor backward(Tensor output_gradient, const DeviceGradientReady& ready) override;
 
  private:
   DeviceCompute& compute_;
-  DeviceTensor output_;  // of the latest training forward
+  Tensor output_;  // of the latest training forward
 };
 
 /// The counterpart of Gelu.
 class DeviceGelu : public DeviceLayer {
  public:
   explicit DeviceGelu(DeviceCompute& compute) : compute_(compute) {}
-  DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
-  DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) override;
+  Tensor forward(Tensor input, const DevicePass& pass) override;
+  Tensor backward(Tensor output_gradient, const DeviceGradientReady& ready) override;
 
  private:
   DeviceCompute& compute_;
-  DeviceTensor input_;  // of the latest training forward
+  Tensor input_;  // of the latest training forward
 };
 
 /// The counterpart of Dropout, with the same mask. The backward pass draws the mask again; it is
@@ -75,8 +75,8 @@ class DeviceDropout : public DeviceLayer {
   DeviceDropout(const DropoutOptions& options, DeviceCompute& compute)
       : options_(options), compute_(compute) {}
   /// In training, pass.samples must not be null.
-  DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
-  DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) override;
+  Tensor forward(Tensor input, const DevicePass& pass) override;
+  Tensor backward(Tensor output_gradient, const DeviceGradientReady& ready) override;
 
  private:
   struct Choice {
@@ -84,7 +84,7 @@ class DeviceDropout : public DeviceLayer {
     std::uint64_t key;
     const std::uint64_t* samples;
   };
-  DeviceTensor apply(DeviceTensor x, const Choice& choice);
+  Tensor apply(Tensor x, const Choice& choice);
 
   DropoutOptions options_;
   DeviceCompute& compute_;
@@ -95,8 +95,8 @@ class DeviceDropout : public DeviceLayer {
 class DeviceFlatten : public DeviceLayer {
  public:
   explicit DeviceFlatten(DeviceCompute& compute) : compute_(compute) {}
-  DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
-  DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) override;
+  Tensor forward(Tensor input, const DevicePass& pass) override;
+  Tensor backward(Tensor output_gradient, const DeviceGradientReady& ready) override;
 
  private:
   DeviceCompute& compute_;
@@ -116,8 +116,8 @@ class DevicePool : public DeviceLayer {
   /// `kind`, such as "MaxPool2d", appears in errors.
   DevicePool(std::string kind, MakePlan make_plan, DeviceCompute& compute);
 
-  DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
-  DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) override;
+  Tensor forward(Tensor input, const DevicePass& pass) override;
+  Tensor backward(Tensor output_gradient, const DeviceGradientReady& ready) override;
 
  private:
   std::string kind_;
@@ -126,8 +126,8 @@ class DevicePool : public DeviceLayer {
   ShapeCache<Plan> plans_;
   // of the latest training forward:
   std::shared_ptr<Plan> plan_;
-  DeviceTensor input_;
-  DeviceTensor output_;
+  Tensor input_;
+  Tensor output_;
 };
 
 std::unique_ptr<DeviceLayer> make_device_max_pool2d(const MaxPool2dOptions& options,

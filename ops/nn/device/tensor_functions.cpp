@@ -11,22 +11,17 @@ namespace {
 
 using device_kernels::visit_float_type;
 
-template <typename T>
-T* data_of(const DeviceTensor& tensor) {
-  return reinterpret_cast<T*>(tensor.data());
-}
-
 /// Allocates a tensor like `like` and calls launch(zero of its type, tensor), which writes it.
 template <typename Launch>
-DeviceTensor made_like(DeviceCompute& compute, const DeviceTensor& like, Launch launch) {
-  DeviceTensor result = compute.allocate(like.shape(), like.type());
+Tensor made_like(DeviceCompute& compute, const Tensor& like, Launch launch) {
+  Tensor result = compute.allocate(like.shape(), like.type());
   visit_float_type(like.type(), "a tensor on a device", [&](auto zero) { launch(zero, result); });
   return result;
 }
 
 /// Calls launch(zero of the type of `from`, zero of the type of `to`).
 template <typename Launch>
-void visit_both(const DeviceTensor& from, const DeviceTensor& to, Launch launch) {
+void visit_both(const Tensor& from, const Tensor& to, Launch launch) {
   visit_float_type(from.type(), "a tensor on a device", [&](auto from_zero) {
     visit_float_type(to.type(), "a tensor on a device",
                      [&](auto to_zero) { launch(from_zero, to_zero); });
@@ -39,12 +34,12 @@ bool is_vector(const device_kernels::MatrixBatch& shape) {
 }
 
 /// Computes to [batch, columns, rows] = from [batch, rows, columns].
-void transpose(DeviceCompute& compute, const DeviceTensor& from, DeviceTensor& to,
+void transpose(DeviceCompute& compute, const Tensor& from, Tensor& to,
                const device_kernels::MatrixBatch& shape) {
   if (is_vector(shape)) return convert(compute, from, to);
   visit_both(from, to, [&](auto from_zero, auto to_zero) {
-    device_kernels::transpose(compute.stream(), data_of<decltype(to_zero)>(to),
-                              data_of<decltype(from_zero)>(from), shape);
+    device_kernels::transpose(compute.stream(), to.data<decltype(to_zero)>(),
+                              from.data<decltype(from_zero)>(), shape);
   });
 }
 
@@ -61,75 +56,73 @@ bool is_same_order(const Shape& host, ImageLayout layout) {
 
 }  // namespace
 
-void convert(DeviceCompute& compute, const DeviceTensor& from, DeviceTensor& to) {
+void convert(DeviceCompute& compute, const Tensor& from, Tensor& to) {
   visit_both(from, to, [&](auto from_zero, auto to_zero) {
-    device_kernels::convert(compute.stream(), data_of<decltype(to_zero)>(to),
-                            data_of<decltype(from_zero)>(from), from.count());
+    device_kernels::convert(compute.stream(), to.data<decltype(to_zero)>(),
+                            from.data<decltype(from_zero)>(), from.count());
   });
 }
 
 // The element-wise functions do not depend on the layout: they combine values at the same position.
-DeviceTensor relu(DeviceCompute& compute, const DeviceTensor& x) {
-  return made_like(compute, x, [&](auto zero, DeviceTensor& y) {
+Tensor relu(DeviceCompute& compute, const Tensor& x) {
+  return made_like(compute, x, [&](auto zero, Tensor& y) {
     using T = decltype(zero);
-    device_kernels::relu_forward(compute.stream(), data_of<T>(y), data_of<T>(x), x.count());
+    device_kernels::relu_forward(compute.stream(), y.data<T>(), x.data<T>(), x.count());
   });
 }
 
-DeviceTensor add_relu(DeviceCompute& compute, const DeviceTensor& a, const DeviceTensor& b) {
-  return made_like(compute, a, [&](auto zero, DeviceTensor& y) {
+Tensor add_relu(DeviceCompute& compute, const Tensor& a, const Tensor& b) {
+  return made_like(compute, a, [&](auto zero, Tensor& y) {
     using T = decltype(zero);
-    device_kernels::add_relu(compute.stream(), data_of<T>(y), data_of<T>(a), data_of<T>(b),
-                             a.count());
+    device_kernels::add_relu(compute.stream(), y.data<T>(), a.data<T>(), b.data<T>(), a.count());
   });
 }
 
-DeviceTensor relu_backward(DeviceCompute& compute, const DeviceTensor& dy, const DeviceTensor& y) {
-  return made_like(compute, dy, [&](auto zero, DeviceTensor& dx) {
+Tensor relu_backward(DeviceCompute& compute, const Tensor& dy, const Tensor& y) {
+  return made_like(compute, dy, [&](auto zero, Tensor& dx) {
     using T = decltype(zero);
-    device_kernels::relu_backward(compute.stream(), data_of<T>(dx), data_of<T>(dy), data_of<T>(y),
+    device_kernels::relu_backward(compute.stream(), dx.data<T>(), dy.data<T>(), y.data<T>(),
                                   dy.count());
   });
 }
 
-DeviceTensor add_relu_backward(DeviceCompute& compute, const DeviceTensor& a, const DeviceTensor& b,
-                               const DeviceTensor& y) {
-  return made_like(compute, a, [&](auto zero, DeviceTensor& dx) {
+Tensor add_relu_backward(DeviceCompute& compute, const Tensor& a, const Tensor& b,
+                         const Tensor& y) {
+  return made_like(compute, a, [&](auto zero, Tensor& dx) {
     using T = decltype(zero);
-    device_kernels::add_relu_backward(compute.stream(), data_of<T>(dx), data_of<T>(a),
-                                      data_of<T>(b), data_of<T>(y), a.count());
+    device_kernels::add_relu_backward(compute.stream(), dx.data<T>(), a.data<T>(), b.data<T>(),
+                                      y.data<T>(), a.count());
   });
 }
 
-DeviceTensor gelu(DeviceCompute& compute, const DeviceTensor& x) {
-  return made_like(compute, x, [&](auto zero, DeviceTensor& y) {
+Tensor gelu(DeviceCompute& compute, const Tensor& x) {
+  return made_like(compute, x, [&](auto zero, Tensor& y) {
     using T = decltype(zero);
-    device_kernels::gelu_forward(compute.stream(), data_of<T>(y), data_of<T>(x), x.count());
+    device_kernels::gelu_forward(compute.stream(), y.data<T>(), x.data<T>(), x.count());
   });
 }
 
-DeviceTensor gelu_backward(DeviceCompute& compute, const DeviceTensor& dy, const DeviceTensor& x) {
-  return made_like(compute, dy, [&](auto zero, DeviceTensor& dx) {
+Tensor gelu_backward(DeviceCompute& compute, const Tensor& dy, const Tensor& x) {
+  return made_like(compute, dy, [&](auto zero, Tensor& dx) {
     using T = decltype(zero);
-    device_kernels::gelu_backward(compute.stream(), data_of<T>(dx), data_of<T>(dy), data_of<T>(x),
+    device_kernels::gelu_backward(compute.stream(), dx.data<T>(), dy.data<T>(), x.data<T>(),
                                   dy.count());
   });
 }
 
-DeviceTensor add(DeviceCompute& compute, const DeviceTensor& a, const DeviceTensor& b) {
-  return made_like(compute, a, [&](auto zero, DeviceTensor& y) {
+Tensor add(DeviceCompute& compute, const Tensor& a, const Tensor& b) {
+  return made_like(compute, a, [&](auto zero, Tensor& y) {
     using T = decltype(zero);
-    device_kernels::add(compute.stream(), data_of<T>(y), data_of<T>(a), data_of<T>(b), a.count());
+    device_kernels::add(compute.stream(), y.data<T>(), a.data<T>(), b.data<T>(), a.count());
   });
 }
 
 // The first dimension is the batch; a row holds the features of one sample.
-DeviceTensor dropout(DeviceCompute& compute, const DeviceTensor& x,
-                     const device_kernels::DropoutDraw& draw) {
-  return made_like(compute, x, [&](auto zero, DeviceTensor& y) {
+Tensor dropout(DeviceCompute& compute, const Tensor& x, const device_kernels::DropoutDraw& draw) {
+  return made_like(compute, x, [&](auto zero, Tensor& y) {
     using T = decltype(zero);
     const std::size_t rows = x.shape()[0];
-    device_kernels::dropout(compute.stream(), data_of<T>(y), data_of<T>(x), rows, x.count() / rows,
+    device_kernels::dropout(compute.stream(), y.data<T>(), x.data<T>(), rows, x.count() / rows,
                             draw);
   });
 }
@@ -144,30 +137,30 @@ Shape to_host_order(const Shape& device, ImageLayout layout) {
   return {device[0], device[3], device[1], device[2]};
 }
 
-void copy_to_device_order(DeviceCompute& compute, const DeviceTensor& from, DeviceTensor& to) {
+void copy_to_device_order(DeviceCompute& compute, const Tensor& from, Tensor& to) {
   transpose(compute, from, to, channels_and_pixels(from.shape(), compute.layout()));
 }
 
-void copy_to_host_order(DeviceCompute& compute, const DeviceTensor& from, DeviceTensor& to) {
+void copy_to_host_order(DeviceCompute& compute, const Tensor& from, Tensor& to) {
   const auto shape = channels_and_pixels(to.shape(), compute.layout());
   transpose(compute, from, to, {shape.batch, shape.columns, shape.rows});
 }
 
 // If type and order of elements are the same, only the shape changes and the memory is reused.
 // Otherwise one kernel converts both.
-DeviceTensor in_device_order(DeviceCompute& compute, DeviceTensor x, DataType type) {
+Tensor in_device_order(DeviceCompute& compute, Tensor x, DataType type) {
   const Shape host = x.shape(), device = to_device_order(host, compute.layout());
   if (x.type() == type && is_same_order(host, compute.layout()))
     return std::move(x).reshaped(device);
-  DeviceTensor y = compute.allocate(device, type);
+  Tensor y = compute.allocate(device, type);
   copy_to_device_order(compute, x, y);
   return y;
 }
 
-DeviceTensor in_host_order(DeviceCompute& compute, DeviceTensor x, DataType type) {
+Tensor in_host_order(DeviceCompute& compute, Tensor x, DataType type) {
   const Shape host = to_host_order(x.shape(), compute.layout());
   if (x.type() == type && is_same_order(host, compute.layout())) return std::move(x).reshaped(host);
-  DeviceTensor y = compute.allocate(host, type);
+  Tensor y = compute.allocate(host, type);
   copy_to_host_order(compute, x, y);
   return y;
 }

@@ -29,9 +29,9 @@ void download_values(DeviceLayer& from, Layer& to, DeviceCompute& compute);
 
 /// The same for one float32 tensor with the layout of a parameter, such as a momentum; see
 /// DeviceParameter::is_channels_last. Errors are those of TensorTransfer.
-void upload(const Tensor& from, DeviceTensor& to, bool is_channels_last, TensorTransfer& transfer,
+void upload(const Tensor& from, Tensor& to, bool is_channels_last, TensorTransfer& transfer,
             DeviceCompute& compute);
-void download(const DeviceTensor& from, bool is_channels_last, Tensor& to, TensorTransfer& transfer,
+void download(const Tensor& from, bool is_channels_last, Tensor& to, TensorTransfer& transfer,
               DeviceCompute& compute);
 
 }  // namespace horo::ops

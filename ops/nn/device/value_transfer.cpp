@@ -52,18 +52,18 @@ void visit_all(Layer& host, DeviceLayer& device, DeviceCompute& compute, const V
 // Filters that are stored channels last are copied in the order of the host and transposed on the
 // device. `staged` may be freed at the end of the function, because the allocator reuses memory in
 // stream order.
-void upload(const Tensor& from, DeviceTensor& to, bool is_channels_last, TensorTransfer& transfer,
+void upload(const Tensor& from, Tensor& to, bool is_channels_last, TensorTransfer& transfer,
             DeviceCompute& compute) {
   if (!is_channels_last) return transfer.upload(from, to, compute.stream());
-  DeviceTensor staged = compute.allocate(from.shape(), DataType::kFloat32);
+  Tensor staged = compute.allocate(from.shape(), DataType::kFloat32);
   transfer.upload(from, staged, compute.stream());
   copy_to_device_order(compute, staged, to);
 }
 
-void download(const DeviceTensor& from, bool is_channels_last, Tensor& to, TensorTransfer& transfer,
+void download(const Tensor& from, bool is_channels_last, Tensor& to, TensorTransfer& transfer,
               DeviceCompute& compute) {
   if (!is_channels_last) return transfer.download(from, to, compute.stream());
-  DeviceTensor staged = compute.allocate(to.shape(), DataType::kFloat32);
+  Tensor staged = compute.allocate(to.shape(), DataType::kFloat32);
   copy_to_host_order(compute, from, staged);
   transfer.download(staged, to, compute.stream());
 }

@@ -15,13 +15,13 @@ WeightedLayer::WeightedLayer(Options options, DeviceCompute& compute)
   if (options_.bias) bias_ = make_device_parameter(compute, {options_.weight[0]}, compute.type());
 }
 
-DeviceTensor WeightedLayer::forward(DeviceTensor input, const DevicePass& pass) {
+Tensor WeightedLayer::forward(Tensor input, const DevicePass& pass) {
   // Plans are cached by the host shape, which does not depend on the layout of the device.
   const Shape shape = to_host_order(input.shape(), compute_.layout());
   const auto plan = plans_.get(shape, [&] { return std::make_shared<Plan>(options_.plan(shape)); });
-  DeviceTensor output = compute_.allocate(to_device_order(plan->output, compute_.layout()));
-  plan->operation->forward(input.data(), computed(weight_).data(), computed(bias_).data(),
-                           output.data());
+  Tensor output = compute_.allocate(to_device_order(plan->output, compute_.layout()));
+  plan->operation->forward(input.raw(), computed(weight_).raw(), computed(bias_).raw(),
+                           output.raw());
   if (pass.training) {
     plan_ = plan;
     // The gradient of the weights needs the input.
@@ -30,22 +30,21 @@ DeviceTensor WeightedLayer::forward(DeviceTensor input, const DevicePass& pass) 
   return output;
 }
 
-DeviceTensor WeightedLayer::backward(DeviceTensor output_gradient,
-                                     const DeviceGradientReady& ready) {
+Tensor WeightedLayer::backward(Tensor output_gradient, const DeviceGradientReady& ready) {
   const auto plan = std::exchange(plan_, nullptr);
   require_gradient(plan != nullptr, options_.kind,
                    to_host_order(output_gradient.shape(), compute_.layout()),
                    plan ? plan->output : Shape());
-  const DeviceTensor input = std::exchange(input_, DeviceTensor());
+  const Tensor input = std::exchange(input_, Tensor());
   // The gradients of the weights come first, so that their exchange overlaps with the gradient by
   // the input.
-  plan->operation->backward_weights(input.data(), output_gradient.data(), weight_.gradient.data(),
-                                    bias_.gradient.data());
+  plan->operation->backward_weights(input.raw(), output_gradient.raw(), weight_.gradient.raw(),
+                                    bias_.gradient.raw());
   report(parameters(), ready);
-  if (!options_.input_gradient) return DeviceTensor();
-  DeviceTensor input_gradient = compute_.allocate(input.shape());
-  plan->operation->backward_data(computed(weight_).data(), output_gradient.data(),
-                                 input_gradient.data());
+  if (!options_.input_gradient) return Tensor();
+  Tensor input_gradient = compute_.allocate(input.shape());
+  plan->operation->backward_data(computed(weight_).raw(), output_gradient.raw(),
+                                 input_gradient.raw());
   return input_gradient;
 }
 

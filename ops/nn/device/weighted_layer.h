@@ -32,8 +32,8 @@ class WeightedLayer : public DeviceLayer {
   };
   WeightedLayer(Options options, DeviceCompute& compute);
 
-  DeviceTensor forward(DeviceTensor input, const DevicePass& pass) override;
-  DeviceTensor backward(DeviceTensor output_gradient, const DeviceGradientReady& ready) override;
+  Tensor forward(Tensor input, const DevicePass& pass) override;
+  Tensor backward(Tensor output_gradient, const DeviceGradientReady& ready) override;
   std::vector<DeviceParameter*> parameters() override;
 
  private:
@@ -43,7 +43,7 @@ class WeightedLayer : public DeviceLayer {
   DeviceParameter bias_;
   ShapeCache<Plan> plans_;
   std::shared_ptr<Plan> plan_;  // of the latest training forward
-  DeviceTensor input_;          // of the latest training forward
+  Tensor input_;                // of the latest training forward
 };
 
 std::unique_ptr<DeviceLayer> make_device_linear(const LinearOptions& options,

@@ -1,10 +1,9 @@
 // Tensors of a device, and copies to and from it, on the stand-in and on a GPU.
-#include "ops/tensor/device_tensor.h"
-
 #include <numeric>
 
 #include "horo/base/error.h"
 #include "horo/base/float16.h"
+#include "ops/tensor/tensor.h"
 #include "ops/tensor/tensor_transfer.h"
 #include "tests/ops/support/test_tensors.h"
 #include "tests/support/device_under_test.h"
@@ -18,30 +17,30 @@ std::unique_ptr<device::Device> slow_device() {
   return device::make_device({.max_delay = 300us, .seed = 3});
 }
 
-DeviceTensor allocate(device::Device& device, const Shape& shape, DataType type) {
-  return {shape, type, device.allocate(shape.count() * size_of(type))};
+Tensor allocate(device::Device& device, const Shape& shape, DataType type) {
+  return {shape, type, device, device.allocate(shape.count() * size_of(type))};
 }
 
-TEST(DeviceTensor, HasAShapeATypeAndBytes) {
+TEST(TensorOfADevice, HasAShapeATypeAndBytes) {
   const auto device = slow_device();
-  const DeviceTensor tensor = allocate(*device, {3, 5}, DataType::kBFloat16);
+  const Tensor tensor = allocate(*device, {3, 5}, DataType::kBFloat16);
   EXPECT_EQ(tensor.shape(), (Shape{3, 5}));
   EXPECT_EQ(tensor.count(), 15u);
   EXPECT_EQ(tensor.bytes(), 30u);
-  EXPECT_TRUE(device->owns(tensor.data()));
-  EXPECT_EQ(DeviceTensor().count(), 0u);
+  EXPECT_TRUE(device->owns(tensor.raw()));
+  EXPECT_EQ(Tensor().count(), 0u);
   EXPECT_EQ(message_of<InvalidArgument>([&] {
-              DeviceTensor({3, 5}, DataType::kFloat32, device->allocate(59));
+              Tensor({3, 5}, DataType::kFloat32, *device, device->allocate(59));
             }),
             "a tensor of 60 bytes does not fit into memory of 59");
 }
 
-TEST(DeviceTensor, ReshapesAndMovesWithoutACopy) {
+TEST(TensorOfADevice, ReshapesAndMovesWithoutACopy) {
   const auto device = slow_device();
-  DeviceTensor tensor = allocate(*device, {4, 6}, DataType::kInt32);
-  std::byte* const data = tensor.data();
-  DeviceTensor flat = std::move(tensor).reshaped({24});
-  EXPECT_EQ(flat.data(), data);
+  Tensor tensor = allocate(*device, {4, 6}, DataType::kInt32);
+  std::byte* const data = tensor.raw();
+  Tensor flat = std::move(tensor).reshaped({24});
+  EXPECT_EQ(flat.raw(), data);
   EXPECT_EQ(flat.type(), DataType::kInt32);
   EXPECT_EQ(tensor.count(), 0u);
   EXPECT_EQ(message_of<InvalidArgument>([&] {
@@ -50,20 +49,20 @@ TEST(DeviceTensor, ReshapesAndMovesWithoutACopy) {
             "cannot reshape a tensor of shape [24] to [5, 5]: the counts of elements differ");
 }
 
-TEST(DeviceTensor, SharesAnOwnersMemory) {
+TEST(TensorOfADevice, SharesAnOwnersMemory) {
   const auto device = slow_device();
   const auto memory = std::make_shared<device::Memory>(device->allocate(100));
   const std::weak_ptr<device::Memory> watched = memory;
-  DeviceTensor part({2, 3}, DataType::kFloat32, memory->data() + 40, memory);
-  EXPECT_EQ(part.data(), memory->data() + 40);
+  Tensor part({2, 3}, DataType::kFloat32, memory->data() + 40, memory, device.get());
+  EXPECT_EQ(part.raw(), memory->data() + 40);
   EXPECT_EQ(watched.use_count(), 2);
-  DeviceTensor other = part.shared();
-  EXPECT_EQ(other.data(), part.data());
+  Tensor other = part.shared();
+  EXPECT_EQ(other.raw(), part.raw());
   EXPECT_EQ(other.shape(), part.shape());
   EXPECT_EQ(other.type(), part.type());
-  part = DeviceTensor();
+  part = Tensor();
   EXPECT_EQ(watched.use_count(), 2);
-  other = DeviceTensor();
+  other = Tensor();
   EXPECT_EQ(watched.use_count(), 1);
 }
 
@@ -73,7 +72,7 @@ TEST(TensorTransfer, UploadsAndDownloadsValues) {
   TensorTransfer transfer(*device);
   for (const Shape& shape : {Shape{7, 3}, Shape{1}, Shape{100, 11}, Shape{2, 2}, Shape{0, 4}}) {
     const Tensor values = varied_tensor(shape, static_cast<std::uint32_t>(shape.count()));
-    DeviceTensor there = allocate(*device, shape, DataType::kFloat32);
+    Tensor there = allocate(*device, shape, DataType::kFloat32);
     transfer.upload(values, there, *stream);
     Tensor back(shape);
     transfer.download(there, back, *stream);
@@ -87,7 +86,7 @@ TEST(TensorTransfer, RoundsToTheTypeOfTheDevice) {
   TensorTransfer transfer(*device);
   const Tensor values = varied_tensor({257}, 5);
   const auto rounded = [&](DataType type) {
-    DeviceTensor there = allocate(*device, {257}, type);
+    Tensor there = allocate(*device, {257}, type);
     transfer.upload(values, there, *stream);
     Tensor back(Shape{257});
     transfer.download(there, back, *stream);
@@ -104,7 +103,7 @@ TEST(TensorTransfer, RoundsToTheTypeOfTheDevice) {
 TEST(TensorTransfer, SourceIsReusableAfterUpload) {
   const auto device = slow_device();
   const auto stream = device->make_stream();
-  std::vector<DeviceTensor> there;
+  std::vector<Tensor> there;
   Tensor values(Shape{64});
   {
     TensorTransfer first(*device), second(*device);
@@ -127,13 +126,13 @@ TEST(TensorTransfer, RefusesOtherShapesAndTypes) {
   const auto device = slow_device();
   const auto stream = device->make_stream();
   TensorTransfer transfer(*device);
-  DeviceTensor there = allocate(*device, {2, 3}, DataType::kFloat32);
+  Tensor there = allocate(*device, {2, 3}, DataType::kFloat32);
   EXPECT_EQ(
       message_of<InvalidArgument>([&] {
         transfer.upload(Tensor::zeros({3, 2}), there, *stream);
       }),
       "cannot copy between a host tensor of shape [3, 2] and a device tensor of shape [2, 3]");
-  DeviceTensor whole = allocate(*device, {2, 3}, DataType::kInt32);
+  Tensor whole = allocate(*device, {2, 3}, DataType::kInt32);
   Tensor back(Shape{2, 3});
   EXPECT_EQ(message_of<InvalidArgument>([&] { transfer.download(whole, back, *stream); }),
             "cannot copy a tensor of type int32 between host and device; supported: float32, "

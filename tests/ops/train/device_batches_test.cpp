@@ -37,9 +37,8 @@ TEST(BatchUpload, UploadsEveryPartOfManyBatches) {
     device::submit(*user, [&checked, number, rows, inputs = batch.inputs.data(),
                            labels = batch.labels, samples = batch.samples] {
       const Batch expected = make_batch(rows, number);
-      const auto* values = reinterpret_cast<const float*>(inputs);
       for (std::size_t i = 0; i < 3 * rows; ++i)
-        EXPECT_EQ(values[i], expected.inputs.values()[i]) << "batch " << number;
+        EXPECT_EQ(inputs[i], expected.inputs.values()[i]) << "batch " << number;
       for (std::size_t row = 0; row < rows; ++row) {
         EXPECT_EQ(labels[row], expected.labels[row]);
         EXPECT_EQ(samples[row], expected.samples[row]);
@@ -57,7 +56,7 @@ TEST(BatchUpload, UploadsEveryPartOfManyBatches) {
 struct Parameters {
   explicit Parameters(device::Device& device, DataType narrow = DataType::kBFloat16) {
     const auto tensor = [&](std::size_t count, DataType type) {
-      return DeviceTensor(Shape{count}, type, device.allocate(count * size_of(type)));
+      return Tensor(Shape{count}, type, device, device.allocate(count * size_of(type)));
     };
     for (const auto& [name, count, is_narrow] :
          {std::tuple{"a", 10, false}, {"b", 7, true}, {"c", 5, false}, {"d", 16, true}}) {
@@ -67,8 +66,7 @@ struct Parameters {
       one.value = tensor(elements, DataType::kFloat32);
       if (is_narrow) one.copy = tensor(elements, DataType::kBFloat16);
       one.gradient = tensor(elements, is_narrow ? narrow : DataType::kFloat32);
-      for (std::size_t i = 0; i < elements; ++i)
-        reinterpret_cast<float*>(one.value.data())[i] = static_cast<float>(i);
+      for (std::size_t i = 0; i < elements; ++i) one.value.data()[i] = static_cast<float>(i);
     }
     for (DeviceParameter& one : parameters) list.push_back(&one);
   }
@@ -94,7 +92,7 @@ TEST(DeviceGradients, AreContiguousByTypeInBackwardOrder) {
   EXPECT_EQ(end_of(3), tensors[1].tensor.data());
   for (std::size_t i = 0; i < 4; ++i) {
     const DeviceParameter& parameter = parameters.parameters[i];
-    EXPECT_EQ(parameter.gradient.data(), tensors[i].tensor.data());
+    EXPECT_EQ(parameter.gradient.raw(), tensors[i].tensor.data());
     EXPECT_EQ(tensors[i].name, parameter.name);
     EXPECT_EQ(tensors[i].tensor.type(), parameter.gradient.type());
     EXPECT_EQ(tensors[i].tensor.bytes() % 16, 0u);
@@ -106,7 +104,7 @@ TEST(DeviceGradients, AreContiguousByTypeInBackwardOrder) {
 std::vector<ReducedGradient> own_gradients(const Parameters& parameters, double scale) {
   std::vector<ReducedGradient> own;
   for (const DeviceParameter& one : parameters.parameters)
-    own.push_back({one.gradient.data(), one.gradient.type(), scale});
+    own.push_back({one.gradient.raw(), one.gradient.type(), scale});
   return own;
 }
 
@@ -120,9 +118,9 @@ TEST(DeviceOptimizer, UpdatesValuesAndCopies) {
     for (DeviceParameter& one : parameters.parameters)
       for (std::size_t i = 0; i < one.gradient.count(); ++i) {
         if (one.gradient.type() == DataType::kFloat32)
-          reinterpret_cast<float*>(one.gradient.data())[i] = 2;
+          one.gradient.data()[i] = 2;
         else
-          reinterpret_cast<BFloat16*>(one.gradient.data())[i] = BFloat16(2.0f);
+          one.gradient.data<BFloat16>()[i] = BFloat16(2.0f);
       }
     sgd.step(*stream);
     stream->synchronize();
@@ -130,9 +128,9 @@ TEST(DeviceOptimizer, UpdatesValuesAndCopies) {
   for (const DeviceParameter& one : parameters.parameters)
     for (std::size_t i = 0; i < one.value.count(); ++i) {
       const float expected = static_cast<float>(i) - 0.5f * (1 + 1.5f);
-      EXPECT_EQ(reinterpret_cast<const float*>(one.value.data())[i], expected);
+      EXPECT_EQ(one.value.data()[i], expected);
       if (one.copy.count() > 0) {
-        EXPECT_EQ(static_cast<float>(reinterpret_cast<const BFloat16*>(one.copy.data())[i]),
+        EXPECT_EQ(static_cast<float>(one.copy.data<BFloat16>()[i]),
                   static_cast<float>(BFloat16(expected)));
       }
     }
@@ -176,8 +174,7 @@ std::vector<float> values_after_steps(Context& context, const OptimizerOptions& 
   EXPECT_LT(measured.verdict()->factor, 1);
   std::vector<float> values;
   for (const DeviceParameter& one : parameters.parameters)
-    for (std::size_t i = 0; i < one.value.count(); ++i)
-      values.push_back(reinterpret_cast<const float*>(one.value.data())[i]);
+    for (std::size_t i = 0; i < one.value.count(); ++i) values.push_back(one.value.data()[i]);
   return values;
 }
 

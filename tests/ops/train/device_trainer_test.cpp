@@ -92,7 +92,7 @@ TEST(DeviceStep, IsSkippedIfTheLossAloneIsNotFinite) {
         batch.samples.push_back(i);
       }
       DeviceBatch on_device = upload.upload(batch, step.stream());
-      const DeviceTensor logits =
+      const Tensor logits =
           step.forward(on_device, {.training = true, .samples = on_device.samples});
       step.backward(logits, on_device, 6);
       step.exchange();
@@ -100,8 +100,7 @@ TEST(DeviceStep, IsSkippedIfTheLossAloneIsNotFinite) {
       if (!is_finite)
         device::submit(step.stream(), [loss] { *loss = std::numeric_limits<float>::infinity(); });
       step.stream().synchronize();
-      const auto* value =
-          reinterpret_cast<const float*>(step.network().parameters().back()->value.data());
+      const float* value = step.network().parameters().back()->value.data();
       const float before = *value;
       step.update();
       step.stream().synchronize();

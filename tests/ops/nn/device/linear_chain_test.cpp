@@ -32,9 +32,8 @@ std::vector<std::vector<float>> step_of(std::unique_ptr<Layer> model, const Shap
                                         DataType type) {
   DeviceSide side(type);
   const auto network = to_device(*model, side.compute());
-  const DeviceTensor output =
-      network->forward(side.upload(varied_tensor(input, 1)), {.training = true});
-  const DeviceTensor back =
+  const Tensor output = network->forward(side.upload(varied_tensor(input, 1)), {.training = true});
+  const Tensor back =
       network->backward(side.upload(varied_tensor(output.shape(), 2), side.compute().type()), {});
   std::vector<std::vector<float>> values{side.download(output), side.download(back)};
   for (const DeviceParameter* parameter : network->parameters())
@@ -75,7 +74,7 @@ TEST_P(DeviceLinearChains, StoreTheOutputAndBitsOfRelu) {
   std::size_t before = 0;
   for (int step = 0; step < 2; ++step) {  // libraries allocate their memory in the first
     before = in_use();
-    const DeviceTensor logits = network->forward(
+    const Tensor logits = network->forward(
         side.compute().allocate({batch, 512}, DataType::kFloat32), {.training = true});
     if (step == 1) {
       EXPECT_LE(in_use() - before, batch * ((512 + 1024 + 256) * value + 1024 / 8));

@@ -47,12 +47,12 @@ class DeviceSide {
   explicit DeviceSide(DataType type) : compute_(*device_, type) {}
   DeviceCompute& compute() { return compute_; }
 
-  DeviceTensor upload(const Tensor& values, DataType type = DataType::kFloat32) {
-    DeviceTensor tensor = compute_.allocate(values.shape(), type);
+  Tensor upload(const Tensor& values, DataType type = DataType::kFloat32) {
+    Tensor tensor = compute_.allocate(values.shape(), type);
     transfer_.upload(values, tensor, compute_.stream());
     return tensor;
   }
-  std::vector<float> download(const DeviceTensor& tensor) {
+  std::vector<float> download(const Tensor& tensor) {
     Tensor values(tensor.shape());
     transfer_.download(tensor, values, compute_.stream());
     return values_of(values);
@@ -105,7 +105,7 @@ class NetworkPair {
     const DevicePass device_pass{
         .training = true, .seed = 9, .step = seed, .samples = side_.give_samples(samples)};
     const Tensor expected = host_->forward(values.clone(), pass);
-    const DeviceTensor actual = network_->forward(side_.upload(values), device_pass);
+    const Tensor actual = network_->forward(side_.upload(values), device_pass);
     EXPECT_EQ(actual.type(), side_.compute().type());
     ASSERT_EQ(actual.shape(), expected.shape());
     EXPECT_LE(relative_error(side_.download(actual), expected.values()), tolerance.values)
@@ -115,7 +115,7 @@ class NetworkPair {
     std::vector<std::string> expected_ready, ready;
     const Tensor back = host_->backward(
         gradient.clone(), [&](const Parameter& p) { expected_ready.push_back(p.name); });
-    const DeviceTensor device_back =
+    const Tensor device_back =
         network_->backward(side_.upload(gradient, side_.compute().type()),
                            [&](const DeviceParameter& p) { ready.push_back(p.name); });
     EXPECT_EQ(ready, expected_ready);
@@ -132,7 +132,7 @@ class NetworkPair {
   void expect_same_inference(const Shape& input, std::uint32_t seed, const Tolerance& tolerance) {
     const Tensor values = varied_tensor(input, seed);
     const Tensor expected = host_->forward(values.clone(), {});
-    const DeviceTensor actual = network_->forward(side_.upload(values), {});
+    const Tensor actual = network_->forward(side_.upload(values), {});
     EXPECT_LE(relative_error(side_.download(actual), expected.values()), tolerance.values)
         << "inference";
   }

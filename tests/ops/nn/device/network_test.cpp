@@ -198,7 +198,7 @@ TEST_P(DeviceNetworks, AllocateNoDriverMemoryAfterTwoSteps) {
                    GetParam().type);
   const auto step = [&] {
     DeviceSide& side = pair.side();
-    const DeviceTensor logits =
+    const Tensor logits =
         pair.network().forward(side.upload(varied_tensor({5, 3, 9, 7}, 1)), {.training = true});
     (void)pair.network().backward(
         side.upload(varied_tensor(logits.shape(), 2), side.compute().type()), {});
